@@ -1,0 +1,92 @@
+import type { Caller } from "./caller.ts";
+import type { Effect } from "./effect.ts";
+import { clip, type Json, type JsonObject } from "./json.ts";
+import type { ActionName } from "./names.ts";
+
+/** What a handler gets beside its arguments. */
+export interface CallContext {
+  readonly caller: Caller;
+  readonly callId: string;
+  /** Aborted when the caller cancels, the action's timeout passes, or the system closes. */
+  readonly signal: AbortSignal;
+}
+
+/** Runs with arguments that fit the input schema. May throw; the thrown message is shown to the caller. */
+export type Handler = (args: JsonObject, context: CallContext) => unknown;
+
+export type JsonSchema = { readonly [keyword: string]: Json };
+
+export interface Example {
+  readonly args: JsonObject;
+  readonly description?: string;
+}
+
+/** The facts an approval policy function judges. */
+export interface ApprovalQuestion {
+  readonly action: ActionName;
+  readonly args: JsonObject;
+  readonly caller: Caller;
+}
+
+/**
+ * Whether a person must agree before it runs: never, always, unless a CEL expression over `args`, `actor`, `tool` and
+ * `ctx` is true, or as a function says (`"auto"`: no need to ask). A rule that throws asks.
+ */
+export type ApprovalRule =
+  | boolean
+  | { readonly autoApproveIf: string; readonly level?: string }
+  | ((question: ApprovalQuestion) => "auto" | "user" | "admin");
+
+export type Scope = "generalist" | "specialist";
+export type Routing = "routed" | "bypass";
+export type Loading = "always" | "deferred";
+
+/**
+ * Where the arguments of a resource go when it is invoked: pure data, applied by `transformArgs`. `set` fields are
+ * filled in and may not be given by the caller; in their values the string `"$entry"` stands for the resource's entry.
+ * With `wrap`, what the caller gave travels under that one field.
+ */
+export interface ArgumentTransform {
+  readonly set?: JsonObject;
+  readonly wrap?: string;
+}
+
+/** One thing an agent can do. Everything in it is frozen; `run` is reached through `invoke()` only. */
+export interface Action {
+  readonly name: ActionName;
+  readonly category: string;
+  readonly entry: string;
+  readonly description: string;
+  readonly inputSchema: JsonSchema;
+  readonly outputSchema?: JsonSchema;
+  readonly effect: Effect;
+  readonly tags: readonly string[];
+  readonly aliases: readonly string[];
+  readonly examples: readonly Example[];
+  readonly scope: Scope;
+  readonly routing: Routing;
+  readonly justification?: string;
+  readonly bypassReason?: string;
+  readonly requiresApproval: ApprovalRule;
+  readonly peerExposed: boolean;
+  readonly loading?: Loading;
+  /** Whether running it twice with the same arguments is the same as running it once. */
+  readonly idempotent: boolean;
+  readonly timeoutMs?: number;
+  /** How many calls of it may run at the same time in this process. Absent: no limit of its own. */
+  readonly concurrency?: number;
+  /** For a resource: the operation that invoking it runs, and how its arguments get there. */
+  readonly canonical?: { readonly target: ActionName; readonly transform: ArgumentTransform };
+  /** Where it was registered, as `file:line`, when it came from code. */
+  readonly site?: string;
+  readonly run: Handler;
+}
+
+const SUMMARY_LIMIT = 200;
+
+/** The first sentence or line of the description: enough to choose by. */
+export function summaryOf(action: Pick<Action, "description">): string {
+  const line = action.description.trim().split(/\n/, 1)[0] ?? "";
+  const sentence = /^.*?[.!?](?=\s|$)/.exec(line)?.[0] ?? line;
+  return clip(sentence, SUMMARY_LIMIT);
+}

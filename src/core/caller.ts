@@ -1,0 +1,23 @@
+import type { JsonObject } from "./json.ts";
+
+/** A person's answer to one exact call. Present only while that call is resumed. */
+export interface ApprovalDecision {
+  readonly approvalId: string;
+  readonly approvedBy: string;
+}
+
+/** Who asks. Every decision, view and record is made for one of these. */
+export interface Caller {
+  /** The named configuration the caller acts under: which actions, which surface. */
+  readonly actor: string;
+  /** The conversation; one hash chain in the ledger. */
+  readonly session: string;
+  /** One model loop inside the session. */
+  readonly turn?: string;
+  /** The user the session belongs to, with whatever the host knows of them (`tier`, `roles`, ...). */
+  readonly user?: { readonly id: string } & JsonObject;
+  /** The human behind several users, where known. */
+  readonly person?: string;
+  readonly tenant?: string;
+  readonly decision?: ApprovalDecision;
+}

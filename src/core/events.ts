@@ -1,0 +1,64 @@
+import { z } from "zod";
+import { effects } from "./effect.ts";
+
+const call = { callId: z.string() };
+
+/** Every event, once: `<noun>.<past participle>`, an object, one shape for ever. `docs/events.md` is held to this. */
+export const eventShapes = {
+  "action.registered": z.object({
+    action: z.string(),
+    site: z.string(),
+    scope: z.string(),
+    routing: z.string(),
+    justification: z.string().optional(),
+    bypassReason: z.string().optional(),
+  }),
+  "arguments.repaired": z.object({ ...call, action: z.string(), repairs: z.array(z.string()) }),
+  "call.decided": z.object({
+    ...call,
+    action: z.string(),
+    definition: z.string(),
+    effect: z.enum(effects),
+    scope: z.string(),
+    routing: z.string(),
+    decision: z.enum(["allow", "ask", "deny"]),
+    layer: z.string().optional(),
+    rule: z.string().optional(),
+    policyVersion: z.string(),
+  }),
+  "call.ended": z.object({
+    ...call,
+    action: z.string().optional(),
+    status: z.enum(["done", "failed", "refused"]),
+    code: z.string().optional(),
+    reason: z.string().optional(),
+    durationMs: z.number(),
+    bytes: z.number(),
+    result: z.unknown(),
+    resultHash: z.string().optional(),
+  }),
+  "call.received": z.object({ ...call, asked: z.string(), via: z.string(), args: z.unknown(), argsHash: z.string() }),
+  "catalog.changed": z.object({ category: z.string(), added: z.number(), removed: z.number(), changed: z.number() }),
+  "config.loaded": z.object({ path: z.string(), policyVersion: z.string() }),
+  "config.rejected": z.object({ path: z.string(), reason: z.string() }),
+  "name.repaired": z.object({ ...call, asked: z.string(), action: z.string(), how: z.enum(["alias", "respelled"]) }),
+  "provider.failed": z.object({ category: z.string(), reason: z.string() }),
+} as const;
+
+export type EventType = keyof typeof eventShapes;
+
+/** What happened, before the ledger gives it a place in its session's chain. */
+export type NewEvent = {
+  [Type in EventType]: {
+    readonly type: Type;
+    readonly at: Date;
+    readonly session: string;
+    readonly actor?: string;
+    readonly tenant?: string;
+    readonly turn?: string;
+    readonly data: z.input<(typeof eventShapes)[Type]>;
+  };
+}[EventType];
+
+/** The session of what no caller asked for: registrations, configuration, the catalog. */
+export const SYSTEM_SESSION = "system";

@@ -1,0 +1,60 @@
+import type { Brand } from "./brand.ts";
+import { QmError } from "./errors.ts";
+import { clip } from "./json.ts";
+
+/** `<category>__<entry>`: the one spelling of an action everywhere, from catalog to ledger. */
+export type ActionName = Brand<string, "ActionName">;
+
+export const SEPARATOR = "__";
+
+const NAME_LIMIT = 256;
+
+// A category never holds or ends with what could be read as the separator, so the first `__` always ends it and
+// every name has exactly one reading; an entry may hold `__` itself (`mcp` + `github__create_issue`).
+const CATEGORY = /^[a-z][a-z0-9]*(?:[._-][a-z0-9]+)*$/;
+const ENTRY = /^[\p{L}\p{N}\p{M}_.:/@+~-]+$/u;
+
+export function isCategory(text: string): boolean {
+  return text.length <= 64 && CATEGORY.test(text);
+}
+
+export function isEntry(text: string): boolean {
+  return text.length <= NAME_LIMIT && ENTRY.test(text) && text.normalize("NFC") === text;
+}
+
+/** Builds a name from its parts. Throws `invalid_name` saying which part is wrong and what is allowed. */
+export function actionName(category: string, entry: string): ActionName {
+  if (!isCategory(category)) {
+    throw new QmError("invalid_name", `${quoted(category)} is not a category name`, {
+      hint: "A category is lower-case letters and digits, in parts joined by single '.', '_' or '-'.",
+    });
+  }
+  if (!isEntry(entry) || category.length + SEPARATOR.length + entry.length > NAME_LIMIT) {
+    throw new QmError("invalid_name", `${quoted(entry)} is not an entry name in category ${category}`, {
+      hint: `An entry is letters, digits and _ . : / @ + ~ -, without spaces; the whole name has at most ${NAME_LIMIT} characters.`,
+    });
+  }
+  return `${category}${SEPARATOR}${entry}` as ActionName;
+}
+
+/** The reading of `text` as a name, or undefined when it has none. Says nothing about whether the action exists. */
+export function parseActionName(text: string): ActionName | undefined {
+  const at = text.indexOf(SEPARATOR);
+  if (at < 0 || text.length > NAME_LIMIT) return undefined;
+  return isCategory(text.slice(0, at)) && isEntry(text.slice(at + SEPARATOR.length)) ? (text as ActionName) : undefined;
+}
+
+export function categoryOf(name: ActionName): string {
+  return name.slice(0, name.indexOf(SEPARATOR));
+}
+
+export function entryOf(name: ActionName): string {
+  return name.slice(name.indexOf(SEPARATOR) + SEPARATOR.length);
+}
+
+/** A name from outside as it may be shown: bounded, and with nothing in it that could rewrite a terminal or a log. */
+export function quoted(text: string): string {
+  return JSON.stringify(clip(text, 80)).replace(/[\p{Cc}\p{Cf}\u2028\u2029]/gu, (character) => {
+    return `\\u{${character.codePointAt(0)?.toString(16)}}`;
+  });
+}

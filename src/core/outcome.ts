@@ -1,0 +1,34 @@
+import { clip } from "./json.ts";
+import type { Problem } from "./errors.ts";
+import type { ActionName } from "./names.ts";
+
+interface Ended {
+  readonly callId: string;
+  /** Bounded text for the model and for logs. Nothing inside the system reads it back. */
+  readonly value: string;
+  readonly durationMs: number;
+}
+
+/**
+ * The answer to a call: a value, never an exception.
+ *
+ * - `done`: it ran; `data` is the whole result, for programs
+ * - `failed`: it was tried, or could not be tried, and `error` says why
+ * - `refused`: it was not run, because the caller may not
+ */
+export type Outcome =
+  | (Ended & { readonly status: "done"; readonly action: ActionName; readonly data: unknown })
+  | (Ended & { readonly status: "failed" | "refused"; readonly action?: ActionName; readonly reason: string; readonly error: Problem });
+
+export type OutcomeStatus = Outcome["status"];
+
+/** How much of a result a model is shown. */
+export const VALUE_LIMIT = 4096;
+
+/** A result as a model reads it: text as it is, anything else as JSON, cut with a note of what is missing. */
+export function valueOf(data: unknown, limit = VALUE_LIMIT): string {
+  const text = typeof data === "string" ? data : (JSON.stringify(data) ?? "null");
+  if (text.length <= limit) return text;
+  const note = ` [cut: ${text.length} characters in all]`;
+  return clip(text, limit - note.length) + note;
+}

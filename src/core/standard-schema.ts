@@ -1,0 +1,35 @@
+import type { StandardSchemaV1 } from "@standard-schema/spec";
+import { z } from "zod";
+import type { JsonSchema } from "./action.ts";
+import { QmError } from "./errors.ts";
+import { isRecord, type JsonObject } from "./json.ts";
+
+/** What a schema may be written as: JSON Schema, or a Standard Schema that can say itself as JSON Schema (zod). */
+export type InputSchema = JsonSchema | StandardSchemaV1;
+
+/** The arguments a handler gets under a schema. */
+export type OutputOf<Schema> = Schema extends StandardSchemaV1 ? StandardSchemaV1.InferOutput<Schema> : JsonObject;
+
+interface SelfDescribing {
+  readonly "~standard": { readonly vendor: string; readonly jsonSchema?: { input(options: { target: string }): unknown } };
+}
+
+export function isStandardSchema(schema: InputSchema): schema is StandardSchemaV1 {
+  return (typeof schema === "object" || typeof schema === "function") && schema !== null && "~standard" in schema;
+}
+
+/** The JSON Schema a model is shown and arguments are checked against. */
+export function toJsonSchema(schema: InputSchema): JsonSchema {
+  if (!isStandardSchema(schema)) return schema;
+  const self = (schema as unknown as SelfDescribing)["~standard"];
+  try {
+    const made = self.jsonSchema?.input({ target: "draft-2020-12" }) ?? (schema instanceof z.ZodType ? z.toJSONSchema(schema, { io: "input" }) : undefined);
+    if (isRecord(made)) {
+      const { $schema: _dialect, ...rest } = made;
+      return rest as JsonSchema;
+    }
+  } catch (thrown) {
+    throw new QmError("unsafe_schema", `the ${self.vendor} schema has no JSON Schema form`, { cause: thrown, hint: "Leave out transforms, functions and custom types, or give JSON Schema." });
+  }
+  throw new QmError("unsafe_schema", `the ${self.vendor} schema cannot say itself as JSON Schema`, { hint: "Give JSON Schema, or a zod schema." });
+}
