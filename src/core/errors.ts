@@ -68,7 +68,12 @@ export class QmError extends Error {
   }
 
   toProblem(): Problem {
-    return { code: this.code, error: this.message, ...this.details, ...(this.hint === undefined ? {} : { hint: this.hint }) };
+    return {
+      code: this.code,
+      error: this.message,
+      ...this.details,
+      ...(this.hint === undefined ? {} : { hint: this.hint }),
+    };
   }
 }
 

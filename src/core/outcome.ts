@@ -1,5 +1,5 @@
-import { clip } from "./json.ts";
 import type { Problem } from "./errors.ts";
+import { clip } from "./json.ts";
 import type { ActionName } from "./names.ts";
 
 interface Ended {
@@ -18,7 +18,12 @@ interface Ended {
  */
 export type Outcome =
   | (Ended & { readonly status: "done"; readonly action: ActionName; readonly data: unknown })
-  | (Ended & { readonly status: "failed" | "refused"; readonly action?: ActionName; readonly reason: string; readonly error: Problem });
+  | (Ended & {
+      readonly status: "failed" | "refused";
+      readonly action?: ActionName;
+      readonly reason: string;
+      readonly error: Problem;
+    });
 
 export type OutcomeStatus = Outcome["status"];
 

@@ -11,7 +11,10 @@ export type InputSchema = JsonSchema | StandardSchemaV1;
 export type OutputOf<Schema> = Schema extends StandardSchemaV1 ? StandardSchemaV1.InferOutput<Schema> : JsonObject;
 
 interface SelfDescribing {
-  readonly "~standard": { readonly vendor: string; readonly jsonSchema?: { input(options: { target: string }): unknown } };
+  readonly "~standard": {
+    readonly vendor: string;
+    readonly jsonSchema?: { input(options: { target: string }): unknown };
+  };
 }
 
 export function isStandardSchema(schema: InputSchema): schema is StandardSchemaV1 {
@@ -23,13 +26,20 @@ export function toJsonSchema(schema: InputSchema): JsonSchema {
   if (!isStandardSchema(schema)) return schema;
   const self = (schema as unknown as SelfDescribing)["~standard"];
   try {
-    const made = self.jsonSchema?.input({ target: "draft-2020-12" }) ?? (schema instanceof z.ZodType ? z.toJSONSchema(schema, { io: "input" }) : undefined);
+    const made =
+      self.jsonSchema?.input({ target: "draft-2020-12" }) ??
+      (schema instanceof z.ZodType ? z.toJSONSchema(schema, { io: "input" }) : undefined);
     if (isRecord(made)) {
       const { $schema: _dialect, ...rest } = made;
       return rest as JsonSchema;
     }
   } catch (thrown) {
-    throw new QmError("unsafe_schema", `the ${self.vendor} schema has no JSON Schema form`, { cause: thrown, hint: "Leave out transforms, functions and custom types, or give JSON Schema." });
+    throw new QmError("unsafe_schema", `the ${self.vendor} schema has no JSON Schema form`, {
+      cause: thrown,
+      hint: "Leave out transforms, functions and custom types, or give JSON Schema.",
+    });
   }
-  throw new QmError("unsafe_schema", `the ${self.vendor} schema cannot say itself as JSON Schema`, { hint: "Give JSON Schema, or a zod schema." });
+  throw new QmError("unsafe_schema", `the ${self.vendor} schema cannot say itself as JSON Schema`, {
+    hint: "Give JSON Schema, or a zod schema.",
+  });
 }

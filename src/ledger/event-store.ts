@@ -14,6 +14,9 @@ export interface StoredEvent {
   readonly actor: string | null;
   readonly tenant: string | null;
   readonly turn: string | null;
+  /** Taken from the data, so that the events of a call or an action can be found. */
+  readonly callId: string | null;
+  readonly action: string | null;
   readonly data: Json;
   /** Hash of this line together with `prev`. */
   readonly hash: string;
@@ -31,7 +34,7 @@ export interface EventQuery {
   readonly action?: string;
   /** Only events with a greater id. */
   readonly after?: number;
-  /** At most so many; the newest ones, in order of writing, unless `after` is given. */
+  /** At most so many; the newest ones, in order of writing, unless `after` is given. Absent: 1,000. */
   readonly limit?: number;
 }
 

@@ -1,0 +1,166 @@
+import type { Action } from "../core/action.ts";
+import { definitionOf } from "../core/definition.ts";
+import { messageOf, QmError } from "../core/errors.ts";
+import { isCategory } from "../core/names.ts";
+import { guardSchema } from "../core/schema-guard.ts";
+import type { Provider } from "./provider.ts";
+import { type Snapshot, takeSnapshot } from "./snapshot.ts";
+
+export interface CategoryChange {
+  readonly category: string;
+  readonly added: number;
+  readonly removed: number;
+  readonly changed: number;
+}
+
+export interface CatalogOptions {
+  readonly providers: readonly Provider[];
+  /** After each change of a category, once the new list is in force. */
+  readonly onChange?: (change: CategoryChange) => void;
+  /** Something a provider did wrong; the rest of the catalog goes on without it. */
+  readonly onProblem?: (category: string, problem: string) => void;
+}
+
+/** Every action there is, whoever may see it: views are cut from it. */
+export interface Catalog {
+  snapshot(): Snapshot;
+  readonly providers: readonly Provider[];
+  /** Resolves when every list asked for so far has arrived or failed. */
+  settled(): Promise<void>;
+  /** Adds a provider, or takes one of the same category's place. */
+  provide(provider: Provider): void;
+  /** Takes the category's provider and its actions away. */
+  withdraw(category: string): Promise<void>;
+  close(): Promise<void>;
+}
+
+interface Slot {
+  readonly provider: Provider;
+  readonly unwatch: () => void;
+  list: readonly Action[];
+  /** Counts the times the list was asked for, so that a late answer cannot undo a newer one. */
+  asked: number;
+}
+
+export function createCatalog({ providers, onChange = () => {}, onProblem = () => {} }: CatalogOptions): Catalog {
+  const slots = new Map<string, Slot>();
+  const underWay = new Set<Promise<void>>();
+  let version = 0;
+  let current: Snapshot | undefined;
+
+  function provide(provider: Provider): void {
+    const { category } = provider;
+    if (!isCategory(category))
+      throw new QmError("invalid_name", `provider category ${JSON.stringify(category)} is not a category name`);
+    const before = slots.get(category);
+    before?.unwatch();
+    const unwatch = provider.watch?.(() => ask(slot)) ?? (() => {});
+    const slot: Slot = { provider, unwatch, list: before?.list ?? [], asked: 0 };
+    slots.set(category, slot);
+    ask(slot);
+  }
+
+  function ask(slot: Slot): void {
+    const turn = ++slot.asked;
+    const category = slot.provider.category;
+    const take = (listed: readonly Action[]): void => {
+      if (turn === slot.asked && slots.get(category) === slot) put(slot, sound(category, listed));
+    };
+    const fail = (thrown: unknown): void => onProblem(category, `could not list its actions: ${messageOf(thrown)}`);
+    try {
+      const listed = slot.provider.list();
+      if (!(listed instanceof Promise)) return take(listed);
+      const arriving: Promise<void> = listed
+        .then(take)
+        .catch(fail)
+        .finally(() => underWay.delete(arriving));
+      underWay.add(arriving);
+    } catch (thrown) {
+      fail(thrown);
+    }
+  }
+
+  function put(slot: Slot, list: readonly Action[]): void {
+    const change = difference(slot.provider.category, slot.list, list);
+    slot.list = list;
+    current = undefined;
+    version++;
+    if (change.added + change.removed + change.changed > 0) onChange(change);
+  }
+
+  /** What of a provider's list can be used; the rest is reported and hides nothing else. */
+  function sound(category: string, listed: readonly Action[]): readonly Action[] {
+    const seen = new Set<string>();
+    return listed.filter((action) => {
+      const problem = problemWith(category, action, seen);
+      if (problem !== undefined) onProblem(category, problem);
+      seen.add(action.name);
+      return problem === undefined;
+    });
+  }
+
+  for (const provider of providers) {
+    if (slots.has(provider.category))
+      throw new QmError("invalid_config", `two providers claim the category ${provider.category}`);
+    provide(provider);
+  }
+
+  return {
+    get providers() {
+      return [...slots.values()].map((slot) => slot.provider);
+    },
+    snapshot() {
+      if (current === undefined) {
+        const { snapshot, unlinked } = takeSnapshot(
+          version,
+          [...slots.values()].map((slot) => slot.list),
+        );
+        current = snapshot;
+        for (const { category, name, canonical } of unlinked) {
+          onProblem(category, `${name} is left out: the operation it runs, ${canonical?.target}, is not there`);
+        }
+      }
+      return current;
+    },
+    async settled() {
+      while (underWay.size > 0) await Promise.all(underWay);
+    },
+    provide,
+    async withdraw(category) {
+      const slot = slots.get(category);
+      if (slot === undefined) return;
+      slot.unwatch();
+      slots.delete(category);
+      put(slot, []);
+      await slot.provider.close?.();
+    },
+    async close() {
+      for (const slot of slots.values()) slot.unwatch();
+      await Promise.all([...slots.values()].map((slot) => slot.provider.close?.()));
+    },
+  };
+}
+
+function problemWith(category: string, action: Action, seen: ReadonlySet<string>): string | undefined {
+  if (action.category !== category) return `${action.name} is left out: it is not of category ${category}`;
+  if (seen.has(action.name)) return `${action.name} is left out: it was listed twice`;
+  try {
+    guardSchema(action.inputSchema, "arguments");
+    return undefined;
+  } catch (thrown) {
+    return `${action.name} is left out: ${messageOf(thrown)}`;
+  }
+}
+
+function difference(category: string, before: readonly Action[], after: readonly Action[]): CategoryChange {
+  const old = new Map(before.map((action) => [action.name, action]));
+  let added = 0;
+  let changed = 0;
+  for (const action of after) {
+    const earlier = old.get(action.name);
+    old.delete(action.name);
+    if (earlier === undefined) added++;
+    else if (earlier !== action && definitionOf(earlier) !== definitionOf(action)) changed++;
+  }
+  return { category, added, removed: old.size, changed };
+}

@@ -1,0 +1,56 @@
+import type { Action } from "../core/action.ts";
+import type { Caller } from "../core/caller.ts";
+import type { Snapshot } from "./snapshot.ts";
+
+/** What one caller may see right now. Every surface, error text and suggestion reads only this. */
+export interface View {
+  readonly caller: Caller;
+  readonly snapshot: Snapshot;
+  get(name: string): Action | undefined;
+  sees(action: Action): boolean;
+  /** All of them, sorted by name. The first call looks at every action there is; later ones do not. */
+  actions(): readonly Action[];
+  /** The categories with something visible in them, sorted. */
+  categories(): readonly string[];
+  inCategory(category: string): readonly Action[];
+}
+
+/** `allows` is the policy's answer for one action and, for a resource, the operation it runs. */
+export function createView(
+  caller: Caller,
+  snapshot: Snapshot,
+  allows: (action: Action, target: Action | undefined) => boolean,
+): View {
+  const sees = (action: Action): boolean => allows(action, targetOf(snapshot, action));
+  const groups = new Map<string, readonly Action[]>();
+  let all: readonly Action[] | undefined;
+  const inCategory = (category: string): readonly Action[] => {
+    let group = groups.get(category);
+    if (group === undefined) {
+      group = (snapshot.byCategory.get(category) ?? []).filter(sees);
+      groups.set(category, group);
+    }
+    return group;
+  };
+
+  return {
+    caller,
+    snapshot,
+    sees,
+    get(name) {
+      const action = snapshot.get(name);
+      return action !== undefined && sees(action) ? action : undefined;
+    },
+    actions() {
+      all ??= snapshot.actions.filter(sees);
+      return all;
+    },
+    categories: () => [...snapshot.byCategory.keys()].filter((category) => inCategory(category).length > 0).sort(),
+    inCategory,
+  };
+}
+
+/** The operation that invoking a resource runs; undefined for an action that is its own. */
+export function targetOf(snapshot: Snapshot, action: Action): Action | undefined {
+  return action.canonical === undefined ? undefined : snapshot.get(action.canonical.target);
+}

@@ -1,0 +1,43 @@
+import { readFile } from "node:fs/promises";
+import { expect, test } from "vitest";
+import { type ConfigKey, configKeys, jsonSchemaOfConfig } from "./json-schema.ts";
+import { parseConfig } from "./parse.ts";
+
+const page = await readFile(new URL("../../docs/config.md", import.meta.url), "utf8");
+
+test.each(configKeys())("docs/config.md has the row of $path", (key) => {
+  expect(key.meaning).not.toBe("");
+  expect(page.split("\n")).toContain(rowOf(key));
+});
+
+test("docs/config.md has no row of a key that is not there", () => {
+  const rows = page.split("\n").filter((line) => line.startsWith("| `"));
+
+  expect(rows).toEqual(configKeys().map(rowOf));
+});
+
+test("docs/config.schema.json is the schema (run vitest with -u to write it)", async () => {
+  const text = `${JSON.stringify(jsonSchemaOfConfig(), null, 2)}\n`;
+
+  await expect(text).toMatchFileSnapshot("../../docs/config.schema.json");
+  expect(jsonSchemaOfConfig()).toMatchObject({
+    $schema: "https://json-schema.org/draft/2020-12/schema",
+    title: "Quartermaster configuration",
+    additionalProperties: false,
+  });
+});
+
+test("every example in docs/config.md loads, and the first one says something about every section", () => {
+  const examples = [...page.matchAll(/```yaml\n(.*?)```/gs)].map(([, text]) => text ?? "");
+
+  const [first] = examples.map((text) => parseConfig(Buffer.from(text), "/docs/config.md"));
+
+  const sections = configKeys().filter(({ path }) => !path.includes("."));
+  for (const { path } of sections) expect(examples[0]).toMatch(new RegExp(`^${path}:`, "m"));
+  expect(first?.config.policy.rules).toHaveLength(2);
+});
+
+function rowOf({ path, type, default: preset, required, meaning }: ConfigKey): string {
+  const absent = required ? "required" : "";
+  return `| \`${path}\` | ${type} | ${preset === undefined ? absent : `\`${preset}\``} | ${meaning.replaceAll("|", "\\|")} |`;
+}

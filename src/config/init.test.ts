@@ -1,0 +1,28 @@
+import { expect, test } from "vitest";
+import { initialConfig } from "./init.ts";
+import { parseConfig } from "./parse.ts";
+
+test("the first line tells editors where the schema is", () => {
+  expect(initialConfig().split("\n", 1)[0]).toBe(
+    "# yaml-language-server: $schema=./node_modules/quartermaster/docs/config.schema.json",
+  );
+});
+
+test("says what an empty file says", () => {
+  const { config } = parseConfig(Buffer.from(initialConfig()), "/quartermaster.yaml");
+
+  expect(config).toEqual(parseConfig(Buffer.from(""), "/quartermaster.yaml").config);
+});
+
+test("loads with every setting that is switched off switched on", () => {
+  const text = initialConfig()
+    .replaceAll(/^( *)#(?! |$)/gm, "$1")
+    .replaceAll(/^( *)#( {2,}\S)/gm, "$1$2");
+
+  const { config, references } = parseConfig(Buffer.from(text), "/quartermaster.yaml");
+
+  expect(config.policy.rules.map(({ name }) => name)).toEqual(["ask-before-deleting"]);
+  expect(config.policy.budgets.session?.calls).toBe(1000);
+  expect(Object.keys(config.actors)).toEqual(["default", "reviewer"]);
+  expect(references).toEqual([{ key: "secrets[0]", variable: "GITHUB_TOKEN" }]);
+});

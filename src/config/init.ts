@@ -1,0 +1,56 @@
+/** The file `qm init` writes: every section with its defaults, and what is left out by default as comments. */
+export function initialConfig(): string {
+  return INITIAL;
+}
+
+// "# " starts a sentence, "#" without a space a setting that is switched off; a test switches them on.
+const INITIAL = `# yaml-language-server: $schema=./node_modules/quartermaster/docs/config.schema.json
+#
+# Quartermaster: which actions there are, who may use them, and what is written down.
+# Everything here is a default; delete what you do not change. Every key: docs/config.md
+
+# Where the ledger is kept. Paths are relative to this file.
+store:
+  path: .quartermaster/quartermaster.db
+
+providers:
+  file:
+    enabled: true
+    # Nothing outside this folder can be read or written.
+    root: .
+    read_only: false
+
+policy:
+  # The only actions that may be used. Without it: everything.
+  #allowed: ["file__*"]
+  denied: []
+  # Conditions in CEL. hide: not seen; deny: seen, never run; ask: a person must agree.
+  #rules:
+  #  - name: ask-before-deleting
+  #    rule: "actor.scope != 'admin' && 'destructive' in tool.tags"
+  #    effect: ask
+  #    reason: Deleting needs a person's word.
+  # Calls are refused when one of these is used up.
+  #budgets:
+  #  turn: { calls: 50 }
+  #  session: { calls: 1000, ms: 600000, bytes: 50000000 }
+
+# Who may use what. Callers that name no actor are "default".
+actors:
+  default:
+    tools: ["*"]
+  #reviewer:
+  #  tools: [file__read, file__list, file__grep]
+  #  scope: reviewer
+
+# What a model is shown: universal (four tools that find and call actions), flat (every action), auto.
+surface:
+  kind: universal
+
+limits:
+  timeout_ms: 60000
+  concurrency: 32
+
+# Values to keep out of the ledger, by the name of their variable.
+#secrets: ["\${env:GITHUB_TOKEN}"]
+`;

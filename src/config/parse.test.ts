@@ -1,0 +1,305 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { stringify } from "yaml";
+import { QmError } from "../core/errors.ts";
+import { type ConfigOptions, parseConfig } from "./parse.ts";
+
+const parse = (text: string, options?: ConfigOptions) =>
+  parseConfig(Buffer.from(text), "/app/quartermaster.yaml", options);
+
+function errorOf(text: string, options?: ConfigOptions): QmError {
+  try {
+    parse(text, options);
+  } catch (thrown) {
+    if (thrown instanceof QmError) return thrown;
+    throw thrown;
+  }
+  throw new Error("it was accepted");
+}
+
+describe("a configuration", () => {
+  test("that is empty has every default", () => {
+    expect(parse("")).toMatchObject({ path: "/app/quartermaster.yaml", folder: "/app", references: [] });
+    expect(parse("").config).toEqual({
+      store: { path: ".quartermaster/quartermaster.db" },
+      providers: { file: { enabled: true, root: ".", read_only: false } },
+      policy: { denied: [], require_tags: [], rules: [], budgets: {} },
+      actors: { default: { tools: ["*"], attributes: {} } },
+      surface: { kind: "universal", token_budget: 8000 },
+      limits: { timeout_ms: 60_000, concurrency: 32, queue: 256, value_chars: 4096 },
+      ledger: { redact: [] },
+      secrets: [],
+    });
+  });
+
+  test("keeps the default actor beside others, unless it is defined anew", () => {
+    const beside = parse("actors: { reviewer: { tools: [file__read], attributes: { level: 3 } } }").config.actors;
+    const anew = parse("actors: { default: { tools: [] } }").config.actors;
+
+    expect(beside).toEqual({
+      default: { tools: ["*"], attributes: {} },
+      reviewer: { tools: ["file__read"], attributes: { level: 3 } },
+    });
+    expect(anew).toEqual({ default: { tools: [], attributes: {} } });
+  });
+
+  test("tells nothing allowed from everything allowed", () => {
+    expect(parse("policy: { allowed: [] }").config.policy.allowed).toEqual([]);
+    expect(parse("policy: {}").config.policy.allowed).toBeUndefined();
+  });
+
+  test("cannot be changed, nor change the next one's defaults", () => {
+    const { actors } = parse("").config;
+
+    expect(() => actors.default?.tools.push("x")).toThrow(TypeError);
+    expect(parse("").config.actors.default?.tools).toEqual(["*"]);
+  });
+
+  test("has one fingerprint for the same bytes", () => {
+    expect(parse("limits: {}").fingerprint).toBe(parse("limits: {}").fingerprint);
+    expect(parse("limits: {}").fingerprint).not.toBe(parse("limits:  {}").fingerprint);
+  });
+});
+
+const bad: readonly (readonly [text: string, message: string])[] = [
+  ["policy:\n  denyed: []", ":2:3 policy.denyed: unknown key; did you mean denied?"],
+  ["polcy: {}", ":1:1 polcy: unknown key; did you mean policy?"],
+  ["limits: { timeoutMs: 5 }", ":1:11 limits.timeoutMs: unknown key; did you mean timeout_ms?"],
+  ["actors: { toString: { tols: [] } }", "actors.toString.tols: unknown key; did you mean tools?"],
+  ["zzzzzz: 1", "zzzzzz: unknown key; known here: store, providers, policy, actors"],
+  ["providers: { web: {} }", "providers.web: unknown key; known here: file"],
+  ["actors: { bob: { tools: [], scop: x } }", "actors.bob.scop: unknown key; did you mean scope?"],
+  [
+    "policy: { rules: [{ name: a, rule: b, effect: deny, efect: x }] }",
+    "policy.rules[0].efect: unknown key; did you mean effect?",
+  ],
+  ["policy: { budgets: { turn: { call: 1 } } }", "policy.budgets.turn.call: unknown key; did you mean calls?"],
+  ['"a\\eb": 1', '"a\\u001bb": unknown key'],
+  ["<<: { store: {} }", '"<<": unknown key'],
+  ["- a", ":1:1 a list is not allowed; expected a mapping"],
+  ["hello", ':1:1 "hello" is not allowed; expected a mapping'],
+  ["5", "5 is not allowed; expected a mapping"],
+  ["policy:", "policy: empty; expected a mapping"],
+  ["policy:\n  allowed:\n  denied: []", ":2:11 policy.allowed: empty; expected a list"],
+  ["policy: { allowed: file__* }", 'policy.allowed: "file__*" is not allowed; expected a list'],
+  ["policy: { denied: [5] }", ":1:20 policy.denied[0]: 5 is not allowed; expected the name of an action, or a glob"],
+  ['policy: { denied: [""] }', 'policy.denied[0]: "" is not allowed; expected the name'],
+  ["policy: { denied: [file read] }", 'policy.denied[0]: "file read" is not allowed; expected a name without spaces'],
+  ["policy: { require_tags: [[x]] }", "policy.require_tags[0]: a list is not allowed; expected a tag"],
+  ["policy: { rules: [{ name: a, rule: 'true' }] }", "policy.rules[0].effect: missing; expected hide, deny, ask"],
+  [
+    "policy: { rules: [{ name: a, rule: b, effect: hid }] }",
+    '"hid" is not allowed; expected hide, deny, ask; did you mean hide?',
+  ],
+  ["policy: { rules: [{ rule: b, effect: ask }] }", "policy.rules[0].name: missing; expected a name"],
+  [
+    "policy: { rules: [{ name: a, rule: true, effect: ask }] }",
+    "policy.rules[0].rule: true is not allowed; expected a CEL expression",
+  ],
+  ["policy: { rules: { a: b } }", "policy.rules: a mapping is not allowed; expected a list"],
+  ["policy: { rules: [x] }", 'policy.rules[0]: "x" is not allowed; expected a mapping'],
+  [
+    "policy: { budgets: { turn: { calls: 0 } } }",
+    "policy.budgets.turn.calls: 0 is not allowed; expected a whole number of at least 1",
+  ],
+  [
+    "policy: { budgets: { tenant: { ms: 1.5 } } }",
+    "policy.budgets.tenant.ms: 1.5 is not allowed; expected a whole number",
+  ],
+  ["policy: { budgets: { session: { bytes: 1e30 } } }", "policy.budgets.session.bytes: 1e+30 is not allowed"],
+  ["actors: { bob: {} }", "actors.bob.tools: missing; expected a list"],
+  ["actors: { bob: }", "actors.bob: empty; expected a mapping"],
+  ["actors: { 'b b': { tools: [] } }", 'actors."b b": "b b" is not allowed; expected a name like'],
+  [
+    "actors: { bob: { tools: [], attributes: { a: [1] } } }",
+    "actors.bob.attributes.a: a list is not allowed; expected text, a number, true or false",
+  ],
+  ["actors: { bob: { tools: [], attributes: { a: .nan } } }", "actors.bob.attributes.a: NaN is not allowed"],
+  [
+    "actors: { bob: { tools: [], attributes: { a-b: 1 } } }",
+    'actors.bob.attributes.a-b: "a-b" is not allowed; expected a name of letters',
+  ],
+  ["actors: { bob: { tools: [], surface: { kind: falt } } }", "expected universal, flat, auto; did you mean flat?"],
+  ["surface: { kind: deferred }", 'surface.kind: "deferred" is not allowed; expected universal, flat, auto'],
+  ["surface: { token_budget: many }", 'surface.token_budget: "many" is not allowed; expected a whole number from 1 to'],
+  [
+    "limits: { timeout_ms: -5 }",
+    ":1:23 limits.timeout_ms: -5 is not allowed; expected a whole number from 1 to 86400000",
+  ],
+  ["limits: { timeout_ms: 2147483648 }", "limits.timeout_ms: 2147483648 is not allowed"],
+  ["limits: { concurrency: .inf }", "limits.concurrency: Infinity is not allowed"],
+  ["limits: { value_chars: 10 }", "limits.value_chars: 10 is not allowed; expected a whole number from 256"],
+  ["providers: { file: { enabled: yes } }", 'providers.file.enabled: "yes" is not allowed; expected true or false'],
+  ["providers: { file: { root: 5 } }", "providers.file.root: 5 is not allowed; expected a path"],
+  ['store: { path: "" }', 'store.path: "" is not allowed; expected a path'],
+  [`store: { path: "\${file:/x}" }`, `store.path: "\${file:/x}" is not allowed; unknown kind of reference "file"`],
+  [`store: { path: "\${HOME}/x" }`, `store.path: "\${HOME}/x" is not allowed; "\${HOME}" is not a reference`],
+  [
+    `policy: { denied: ["\${env:X}"] }`,
+    `policy.denied[0]: "\${env:X}" is not allowed; a reference cannot be used here`,
+  ],
+  ["secrets: [hunter2]", `secrets[0]: this text is not allowed; expected \`\${env:NAME}\`, not the secret itself`],
+  ["store: {}\nstore: {}", ":2:1 store: the key is here twice"],
+  ["store: &a { path: x }", "store: anchors and aliases are not supported"],
+  ["actors: { __proto__: { tools: [] } }", "actors.__proto__: a key may not have this name"],
+];
+
+describe("a bad configuration", () => {
+  test.each(bad)("%j", (text, message) => {
+    const error = errorOf(text);
+
+    expect(error.code).toBe("invalid_config");
+    expect(error.message).toMatch(/^\/app\/quartermaster\.yaml:\d+:\d+ /);
+    expect(error.message).toContain(message);
+  });
+
+  test("has all its problems told at once, in the order of the file, and as data", () => {
+    const compileExpression = () => {
+      throw new QmError("invalid_expression", "no");
+    };
+
+    const error = errorOf(
+      `limts: 1\npolicy:\n  rules:\n    - { name: a, rule: x, effect: eat }\n    - { name: a, rule: '' }\nstore: { path: '\${env:NOPE}' }\nsurface: { kind: 5 }\n`,
+      { compileExpression, env: {} },
+    );
+
+    expect(error.message.split("\n")).toEqual([
+      "/app/quartermaster.yaml:1:1 limts: unknown key; did you mean limits?",
+      "/app/quartermaster.yaml:4:24 policy.rules[0].rule: no",
+      '/app/quartermaster.yaml:4:35 policy.rules[0].effect: "eat" is not allowed; expected hide, deny, ask',
+      "/app/quartermaster.yaml:5:7 policy.rules[1].effect: missing; expected hide, deny, ask",
+      "/app/quartermaster.yaml:5:15 policy.rules[1].name: another rule has this name",
+      '/app/quartermaster.yaml:5:24 policy.rules[1].rule: "" is not allowed; expected a CEL expression',
+      "/app/quartermaster.yaml:6:16 store.path: the environment variable NOPE is not set, or is empty",
+      "/app/quartermaster.yaml:7:18 surface.kind: 5 is not allowed; expected universal, flat, auto",
+    ]);
+    expect(error.details).toMatchObject({
+      path: "/app/quartermaster.yaml",
+      problems: expect.arrayContaining([expect.objectContaining({ line: 1, column: 1, key: "limts" })]),
+    });
+  });
+
+  test("does not have its secrets told", () => {
+    const error = errorOf("secrets: [hunter2]\ntoken: hunter2\n");
+
+    expect(JSON.stringify(error.toProblem())).not.toContain("hunter2");
+  });
+
+  test("with very many problems is answered soon, and briefly", () => {
+    const keys = Array.from({ length: 60_000 }, (_, n) => `k${n}: "\${env:NOPE}"\n`).join("");
+    const items = `policy: { denied: [${"5,".repeat(200_000)}] }`;
+    const started = performance.now();
+
+    for (const text of [keys, items]) expect(errorOf(text, { env: {} }).message.length).toBeLessThan(5000);
+
+    expect(performance.now() - started).toBeLessThan(20_000);
+  });
+});
+
+describe("a reference", () => {
+  const text = `store: { path: "\${env:DATA}/qm.db" }\nsecrets: ["\${env:TOKEN}"]\n`;
+
+  test("stays one in the configuration, and is listed", () => {
+    const { config, references } = parse(text, { env: { DATA: "/data", TOKEN: "s3cret" } });
+
+    expect(config.store.path).toBe(`\${env:DATA}/qm.db`);
+    expect(JSON.stringify(config)).not.toContain("s3cret");
+    expect(references).toEqual([
+      { key: "store.path", variable: "DATA" },
+      { key: "secrets[0]", variable: "TOKEN" },
+    ]);
+  });
+
+  test("to a missing variable is a problem where the environment is known, and only there", () => {
+    expect(parse(text).references).toHaveLength(2);
+    expect(errorOf(text, { env: { DATA: "/data" } }).message).toBe(
+      "/app/quartermaster.yaml:2:11 secrets[0]: the environment variable TOKEN is not set, or is empty",
+    );
+  });
+});
+
+describe("a rule's expression", () => {
+  const text = "policy:\n  rules:\n    - name: a\n      rule: tool.tags\n      effect: deny\n";
+
+  test("is compiled while loading", () => {
+    const compiled: string[] = [];
+
+    parse(text, { compileExpression: (expression) => compiled.push(expression) });
+
+    expect(compiled).toEqual(["tool.tags"]);
+  });
+
+  test("that does not compile is a problem at its place, whatever the compiler throws", () => {
+    for (const thrown of [new QmError("invalid_expression", "gives a list"), "gives a list"]) {
+      const compileExpression = () => {
+        throw thrown;
+      };
+      expect(errorOf(text, { compileExpression })).toMatchObject({
+        code: "invalid_config",
+        message: "/app/quartermaster.yaml:4:13 policy.rules[0].rule: gives a list",
+      });
+    }
+  });
+});
+
+describe("any file at all loads or is an invalid_config", () => {
+  const loadsOrRefuses = (bytes: Uint8Array) => {
+    try {
+      parseConfig(bytes, "/q.yaml", { env: {} });
+    } catch (thrown) {
+      expect(thrown).toBeInstanceOf(QmError);
+      expect(thrown).toMatchObject({ code: "invalid_config" });
+      JSON.stringify((thrown as QmError).toProblem());
+    }
+  };
+  const word = fc.constantFrom(
+    ...["store", "path", "providers", "file", "policy", "rules", "rule", "name", "effect", "budgets", "turn", "calls"],
+    ...["actors", "default", "tools", "attributes", "surface", "kind", "limits", "secrets", "constructor", "deny"],
+  );
+  const scalar = fc.oneof(word, fc.string(), fc.double(), fc.boolean(), fc.constant(null), fc.constant(`\${env:X}`));
+  const { tree } = fc.letrec((tie) => ({
+    tree: fc.oneof(
+      { depthSize: "medium", withCrossShrink: true },
+      scalar,
+      fc.array(tie("tree"), { maxLength: 3 }),
+      fc.dictionary(word, tie("tree"), { maxKeys: 4 }),
+    ),
+  }));
+
+  test("made of our own words", () => {
+    fc.assert(
+      fc.property(fc.dictionary(word, tree), (value) => loadsOrRefuses(Buffer.from(stringify(value)))),
+      { numRuns: 500 },
+    );
+  });
+
+  test("made of anything YAML can hold", () => {
+    fc.assert(
+      fc.property(fc.anything({ withDate: true, withMap: true, withSet: true }), (value) => {
+        loadsOrRefuses(Buffer.from(stringify(value) ?? ""));
+      }),
+      { numRuns: 500 },
+    );
+  });
+
+  test("made of YAML's own signs", () => {
+    const sign = fc.constantFrom(
+      ..."-?:,[]{}#&*!|>'\"%@` \n\t\r~=<.01ae\\\uFEFF",
+      "---\n",
+      "store",
+      "<<",
+      "!!",
+      ": ",
+      "- ",
+    );
+
+    fc.assert(
+      fc.property(fc.string({ unit: sign, maxLength: 60 }), (text) => loadsOrRefuses(Buffer.from(text))),
+      { numRuns: 3000 },
+    );
+  });
+
+  test("made of bytes", () => {
+    fc.assert(fc.property(fc.uint8Array({ maxLength: 60 }), loadsOrRefuses), { numRuns: 1000 });
+  });
+});

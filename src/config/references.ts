@@ -1,0 +1,80 @@
+import { QmError } from "../core/errors.ts";
+import { getOwn } from "../core/json.ts";
+import { quoted } from "../core/names.ts";
+
+/** The variables a reference is filled from: `process.env`, or a test's own. */
+export type Environment = { readonly [variable: string]: string | undefined };
+
+/**
+ * Fills every `${env:NAME}` in a configured text. The configuration keeps the text unfilled, so that showing it shows
+ * no secret: call this at the point of use and keep the answer out of anything printed.
+ *
+ * `$${` stands for a plain `${`. What a variable holds is not looked at again. Throws `invalid_config`, naming `key`
+ * and the variable, when one is unset or empty, and when the text holds anything else in `${...}`.
+ */
+export function resolveReference(text: string, env: Environment, key: string): string {
+  const parts = partsOf(text);
+  if ("problem" in parts) throw new QmError("invalid_config", `${key}: ${parts.problem}`);
+  return parts.parts
+    .map((part) => {
+      if (typeof part === "string") return part;
+      const value = getOwn(env, part.variable);
+      if (value === undefined || value === "") throw new QmError("invalid_config", `${key}: ${missing(part.variable)}`);
+      return value;
+    })
+    .join("");
+}
+
+/** The variables a text refers to, in order. A text with a broken reference refers to none. */
+export function variablesIn(text: string): readonly string[] {
+  const parts = partsOf(text);
+  return "problem" in parts ? [] : parts.parts.flatMap((part) => (typeof part === "string" ? [] : [part.variable]));
+}
+
+/** What is wrong with the references in a text, or undefined. */
+export function referenceProblem(text: string): string | undefined {
+  const parts = partsOf(text);
+  return "problem" in parts ? parts.problem : undefined;
+}
+
+/** Whether a text holds what its writer may believe is a reference: `${word:`, not escaped. */
+export function looksReferring(text: string): boolean {
+  return /(?<!\$)\$\{\s*\w+:/.test(text);
+}
+
+export function missing(variable: string): string {
+  return `the environment variable ${variable} is not set, or is empty`;
+}
+
+type Part = string | { readonly variable: string };
+
+// An escape, a closed `${...}`, or a `${` that nothing closes.
+const TOKEN = /\$\$\{|\$\{([^}]*)\}|\$\{/g;
+const BODY = /^env:([A-Za-z_][A-Za-z0-9_]*)$/;
+
+function partsOf(text: string): { readonly parts: readonly Part[] } | { readonly problem: string } {
+  const parts: Part[] = [];
+  let end = 0;
+  for (const token of text.matchAll(TOKEN)) {
+    parts.push(text.slice(end, token.index));
+    end = token.index + token[0].length;
+    const body = token[1];
+    if (token[0] === "$${") parts.push("${");
+    else if (body === undefined) return { problem: `a "\${" is never closed; write "$\${" for the text itself` };
+    else {
+      const variable = BODY.exec(body)?.[1];
+      if (variable === undefined) return { problem: refused(body) };
+      parts.push({ variable });
+    }
+  }
+  parts.push(text.slice(end));
+  return { parts };
+}
+
+function refused(body: string): string {
+  const scheme = /^([^:]*):/.exec(body)?.[1];
+  const known = `the one kind is \${env:NAME}; write "$\${" for the text itself`;
+  if (scheme === undefined) return `${quoted(`\${${body}}`)} is not a reference; ${known}`;
+  if (scheme !== "env") return `unknown kind of reference ${quoted(scheme)}; ${known}`;
+  return `${quoted(body.slice("env:".length))} is not the name of an environment variable; use letters, digits and _`;
+}

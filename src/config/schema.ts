@@ -1,0 +1,170 @@
+import { z } from "zod";
+import { looksReferring, referenceProblem } from "./references.ts";
+
+const DAY_MS = 86_400_000;
+const REFERENCE = `\`\${env:NAME}\``;
+
+const surfaceKind = z.enum(["universal", "flat", "auto"]);
+const tokenBudget = whole(1, 10_000_000);
+
+const budget = z.strictObject({
+  calls: whole(1).optional().describe("How many calls may be made. Absent: no limit."),
+  ms: whole(1).optional().describe("How many milliseconds the calls may run, added up. Absent: no limit."),
+  bytes: whole(1).optional().describe("How many bytes the results may have, added up. Absent: no limit."),
+});
+
+const rule = z.strictObject({
+  name: text("a name").describe("What explanations and the ledger call the rule. Each rule has its own."),
+  rule: text("a CEL expression").describe(
+    "A CEL expression over `actor`, `tool` and `ctx`; the rule applies where it is true, and where it fails.",
+  ),
+  effect: z
+    .enum(["hide", "deny", "ask"])
+    .describe("`hide`: the action is not seen. `deny`: seen, never run. `ask`: a person must agree first."),
+  reason: text("text").optional().describe("What the caller is told. Absent: the rule's name."),
+});
+
+const actor = z.strictObject({
+  tools: z.array(pattern()).describe("The actions the actor may use: names, or globs. `[]`: none."),
+  scope: text("text").optional().describe("A word that rules compare, as `actor.scope`."),
+  attributes: z
+    .record(
+      z.string().regex(/^[A-Za-z_][A-Za-z0-9_]*$/, "expected a name of letters, digits and _"),
+      z.union([text("text"), z.number(), z.boolean()], "expected text, a number, true or false"),
+    )
+    .default({})
+    .describe("Further facts that rules compare: text, numbers, true or false."),
+  surface: z
+    .strictObject({
+      kind: surfaceKind.optional().describe("In place of `surface.kind`."),
+      token_budget: tokenBudget.optional().describe("In place of `surface.token_budget`."),
+    })
+    .optional()
+    .describe("What this actor's model is shown, where it differs from `surface`."),
+});
+
+/** The actor of callers that name none, unless the file defines it anew. */
+const defaultActor: ActorConfig = { tools: ["*"], attributes: {} };
+
+/** Everything `quartermaster.yaml` may say. The JSON Schema and the table in `docs/config.md` are made from it. */
+export const configSchema = z
+  .strictObject({
+    store: z
+      .strictObject({
+        path: referring("a path")
+          .default(".quartermaster/quartermaster.db")
+          .describe(`The SQLite file. Relative to the folder of the configuration file. May hold ${REFERENCE}.`),
+      })
+      .prefault({})
+      .describe("Where the ledger and everything else that lasts is kept."),
+    providers: z
+      .strictObject({
+        file: z
+          .strictObject({
+            enabled: z.boolean().default(true).describe("Whether the category `file` is there at all."),
+            root: referring("a path")
+              .default(".")
+              .describe(
+                `Nothing outside this folder can be reached. Relative to the folder of the configuration file. May hold ${REFERENCE}.`,
+              ),
+            read_only: z.boolean().default(false).describe("Leave out every action that changes a file."),
+          })
+          .prefault({})
+          .describe("Reading and changing files."),
+      })
+      .prefault({})
+      .describe("The built-in categories of actions."),
+    policy: z
+      .strictObject({
+        allowed: z
+          .array(pattern())
+          .optional()
+          .describe("The only actions that may be used: names, or globs. Absent: everything. `[]`: nothing."),
+        denied: z.array(pattern()).default([]).describe("Actions that may not be used, whatever else allows them."),
+        require_tags: z.array(text("a tag")).default([]).describe("Tags an action must have, all of them."),
+        rules: z.array(rule).default([]).describe("Tag rules. An action must pass every one."),
+        budgets: z
+          .strictObject({
+            turn: budget.optional().describe("For one model loop."),
+            session: budget.optional().describe("For one conversation."),
+            tenant: budget.optional().describe("For everything one tenant does."),
+          })
+          .prefault({})
+          .describe("How much may be used before calls are refused."),
+      })
+      .prefault({})
+      .describe("What is allowed, for everyone."),
+    actors: z
+      .record(z.string().regex(/^[A-Za-z][A-Za-z0-9_.-]{0,63}$/, "expected a name like `reviewer`"), actor)
+      .default({})
+      
+      .describe("Who may use what, by name. `default`, with every tool, is there unless it is defined anew."),
+    surface: z
+      .strictObject({
+        kind: surfaceKind
+          .default("universal")
+          .describe(
+            "`universal`: four tools that find and call actions. `flat`: every action as a tool. `auto`: flat while the schemas fit the budget.",
+          ),
+        token_budget: tokenBudget.default(8000).describe("How many tokens of schemas `auto` shows as they are."),
+      })
+      .prefault({})
+      .describe("The tools a model is shown."),
+    limits: z
+      .strictObject({
+        timeout_ms: whole(1, DAY_MS).default(60_000).describe("How long a call may run, unless its action says."),
+        concurrency: whole(1, 10_000).default(32).describe("How many calls may run at the same time."),
+        queue: whole(0, 1_000_000).default(256).describe("How many calls may wait for a place; more are refused."),
+        value_chars: whole(256, 10_000_000).default(4096).describe("How much of a result a model is shown."),
+      })
+      .prefault({})
+      .describe("Bounds on running calls."),
+    ledger: z
+      .strictObject({
+        redact: z
+          .array(text("a key"))
+          .default([])
+          .describe("Keys whose values are not written down, beside the built-in ones (`password`, `token`, ...)."),
+      })
+      .prefault({})
+      .describe("What is recorded of every call."),
+    secrets: z
+      .array(z.string().regex(/^\$\{env:[A-Za-z_][A-Za-z0-9_]*\}$/, `expected ${REFERENCE}, not the secret itself`))
+      .default([])
+      .describe(`Values to keep out of the ledger, each as ${REFERENCE}: a secret has no place in the file.`),
+  })
+  .meta({ title: "Quartermaster configuration" });
+
+/** A whole and valid configuration: every default filled in, every reference unfilled. */
+export type Config = z.output<typeof configSchema>;
+
+export type ActorConfig = z.output<typeof actor>;
+
+function whole(from: number, to = Number.MAX_SAFE_INTEGER) {
+  const range = to === Number.MAX_SAFE_INTEGER ? `of at least ${from}` : `from ${from} to ${to}`;
+  const expected = `expected a whole number ${range}`;
+  return z.int(expected).min(from, expected).max(to, expected);
+}
+
+/** Text that nothing is filled into: a reference in it would silently stay one, so it is refused. */
+function text(what: string) {
+  return z
+    .string(`expected ${what}`)
+    .min(1, `expected ${what}`)
+    .refine((value) => !looksReferring(value), "a reference cannot be used here");
+}
+
+/** Text that is passed to `resolveReference` where it is used. */
+function referring(what: string) {
+  return z
+    .string(`expected ${what}`)
+    .min(1, `expected ${what}`)
+    .superRefine((value, context) => {
+      const problem = referenceProblem(value);
+      if (problem !== undefined) context.addIssue(problem);
+    });
+}
+
+function pattern() {
+  return text("the name of an action, or a glob like file__*").regex(/^\S+$/, "expected a name without spaces");
+}

@@ -1,0 +1,205 @@
+import { mkdir, mkdtemp, rename, rm, symlink, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import type { QmError } from "../core/errors.ts";
+import { loadConfig } from "./load.ts";
+import type { LoadedConfig } from "./parse.ts";
+import { type WatchOptions, watchConfig } from "./watch.ts";
+
+const WAIT = { timeout: 30_000, interval: 10 };
+
+let folder: string;
+let file: string;
+let unwatch: (() => void) | undefined;
+/** What happened, in order: the `queue` of each configuration taken, and the message of each refusal. */
+let heard: (number | string)[];
+
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), "qm-watch-"));
+  file = join(folder, "quartermaster.yaml");
+  heard = [];
+  await write(1);
+});
+
+afterEach(async () => {
+  unwatch?.();
+  await rm(folder, { recursive: true, force: true });
+});
+
+const textOf = (queue: number) => `limits: { queue: ${queue} }\n`;
+const write = (queue: number) => writeFile(file, textOf(queue));
+const heardLast = (what: unknown) => vi.waitFor(() => expect(heard.at(-1)).toEqual(what), WAIT);
+
+async function watchNow(options: Partial<WatchOptions> = {}): Promise<void> {
+  const { fingerprint } = await loadConfig(file, { cwd: folder });
+  unwatch = watchConfig(file, {
+    since: fingerprint,
+    debounceMs: 20,
+    pollMs: 50,
+    onChange: ({ config }: LoadedConfig) => void heard.push(config.limits.queue),
+    onRejected: (error: QmError) => void heard.push(error.message),
+    ...options,
+  });
+}
+
+test("takes a change in place", async () => {
+  await watchNow();
+
+  await write(2);
+  await heardLast(2);
+  await write(3);
+  await heardLast(3);
+});
+
+test("takes a change that is renamed over the file", async () => {
+  await watchNow();
+
+  for (const queue of [2, 3, 4]) {
+    await writeFile(`${file}.new`, textOf(queue));
+    await rename(`${file}.new`, file);
+    await heardLast(queue);
+  }
+});
+
+test("hears of changes from the folder, without having to look", async () => {
+  await watchNow({ pollMs: 1_000_000 });
+
+  await write(2);
+  await heardLast(2);
+  await writeFile(`${file}.new`, textOf(3));
+  await rename(`${file}.new`, file);
+  await heardLast(3);
+});
+
+test("takes a change made before it began to watch", async () => {
+  const { fingerprint: since } = await loadConfig(file, { cwd: folder });
+  await write(2);
+
+  await watchNow({ since });
+
+  await heardLast(2);
+});
+
+test("refuses a bad file once, keeps quiet, and takes the next good one", async () => {
+  await watchNow();
+
+  await writeFile(file, "limts: {}\n");
+  await heardLast(`${file}:1:1 limts: unknown key; did you mean limits?`);
+  await writeFile(join(folder, "other"), "x");
+  await write(2);
+  await heardLast(2);
+
+  expect(heard.filter((each) => String(each).includes("limts"))).toHaveLength(1);
+});
+
+test("gets over a half-written file", async () => {
+  await watchNow();
+
+  await writeFile(file, "limits: { que");
+  await heardLast(expect.stringContaining("quartermaster.yaml:1:"));
+  await write(2);
+  await heardLast(2);
+});
+
+test("does not take the beginning of a file for the file", async () => {
+  const states = ["policy: {}\nlimits: { queue: 2 }", "policy: {}\nlimits: { queue: 22 }"];
+  const readFile = async () => Buffer.from((states.length > 1 ? states.shift() : states[0]) ?? "");
+
+  await watchNow({ readFile });
+
+  await heardLast(22);
+  expect(heard).toEqual([22]);
+});
+
+test("does not take an empty file for a configuration", async () => {
+  await watchNow();
+
+  await writeFile(file, " \n");
+  await heardLast(`${file} is empty; write {} for the defaults`);
+  await writeFile(file, "{}");
+  await heardLast(256);
+});
+
+test("gets over deletion and re-creation", async () => {
+  await watchNow();
+
+  await rm(file);
+  await heardLast(expect.stringContaining("there is no such file"));
+  await write(2);
+  await heardLast(2);
+});
+
+test("gets over deletion and re-creation of the folder", async () => {
+  await watchNow();
+
+  await rm(folder, { recursive: true });
+  await heardLast(expect.stringContaining("there is no such file"));
+  await mkdir(folder);
+  await write(2);
+  await heardLast(2);
+  await write(3);
+  await heardLast(3);
+});
+
+test("follows a link to a file elsewhere", async () => {
+  const elsewhere = join(folder, "elsewhere");
+  await mkdir(elsewhere);
+  await rename(file, join(elsewhere, "real.yaml"));
+  await symlink(join(elsewhere, "real.yaml"), file);
+  await watchNow();
+
+  await writeFile(join(elsewhere, "real.yaml"), textOf(2));
+
+  await heardLast(2);
+});
+
+test("says when the new configuration could not be put into force", async () => {
+  await watchNow({
+    onChange: async ({ config }) => {
+      if (config.limits.queue === 2) throw new Error("no such actor");
+      heard.push(config.limits.queue);
+    },
+  });
+
+  await write(2);
+  await heardLast("no such actor");
+  await write(3);
+  await heardLast(3);
+});
+
+test("goes on when the one who hears of refusals throws", async () => {
+  const onRejected = vi.fn(() => {
+    throw new Error("cannot listen");
+  });
+  await watchNow({ onRejected });
+
+  await writeFile(file, "nope: 1\n");
+  await vi.waitFor(() => expect(onRejected).toHaveBeenCalledOnce(), WAIT);
+  await write(2);
+  await heardLast(2);
+});
+
+test("does not read or report after it was stopped, and leaves nothing open", async () => {
+  const open = () => process.getActiveResourcesInfo().filter((name) => /^(FSEvent|Stat|FSReq)/.test(name)).length;
+  const before = open();
+  let release = () => {};
+  const reading = new Promise<void>((done) => {
+    release = done;
+  });
+  const readFile = vi.fn(async () => {
+    await reading;
+    return Buffer.from(textOf(2));
+  });
+  await watchNow({ readFile });
+  await vi.waitFor(() => expect(readFile).toHaveBeenCalledOnce(), WAIT);
+
+  unwatch?.();
+  unwatch?.();
+  release();
+  await write(3);
+  await vi.waitFor(() => expect(open()).toBe(before), WAIT);
+
+  expect(readFile).toHaveBeenCalledOnce();
+  expect(heard).toEqual([]);
+});

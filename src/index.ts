@@ -1,0 +1,44 @@
+/** The public API. What is exported here is promised; use named exports only. */
+
+export { defineAction, defineResource } from "./catalog/define.ts";
+export type { Provider } from "./catalog/provider.ts";
+export type { View } from "./catalog/view.ts";
+export type {
+  Action,
+  ApprovalRule,
+  ArgumentTransform,
+  CallContext,
+  Example,
+  Handler,
+  JsonSchema,
+} from "./core/action.ts";
+export type { Caller } from "./core/caller.ts";
+export { type Effect, effects } from "./core/effect.ts";
+export { type ErrorCode, errorCodes, type Problem, QmError } from "./core/errors.ts";
+export { type EventType, eventShapes, type NewEvent } from "./core/events.ts";
+export type { Json, JsonObject } from "./core/json.ts";
+export { type ActionName, actionName, parseActionName } from "./core/names.ts";
+export type { Outcome, OutcomeStatus } from "./core/outcome.ts";
+export type { Runtime } from "./core/runtime.ts";
+export type { EventQuery, StoredEvent } from "./ledger/event-store.ts";
+export type { ActorConfig } from "./policy/actors.ts";
+export type { BudgetLimits, Budgets } from "./policy/budget.ts";
+export type { Explanation } from "./policy/explain.ts";
+export type { Gate } from "./policy/gates.ts";
+export type { PolicyOptions } from "./policy/policy.ts";
+export type { TagRule } from "./policy/tag-rules.ts";
+export type { ToolPolicy } from "./policy/tool-policy.ts";
+export type { ToolVisibilityPolicy } from "./policy/visibility.ts";
+export { type FileProviderOptions, fileProvider } from "./providers/file/provider.ts";
+export {
+  type CallerOptions,
+  createQuartermaster,
+  type InvokeOptions,
+  type Quartermaster,
+  type QuartermasterOptions,
+  type SurfaceKind,
+} from "./quartermaster.ts";
+export type { ToolRegistration } from "./registry/tool.ts";
+export type { Answer, Surface, SurfaceTool } from "./surface/surface.ts";
+export type { ActionDescription } from "./surface/universal/describe-action.ts";
+export type { ActionList, ListedAction, ListQuery } from "./surface/universal/list-actions.ts";

@@ -1,0 +1,92 @@
+import { transformArgs } from "../catalog/resource.ts";
+import type { Action } from "../core/action.ts";
+import { facts, QmError } from "../core/errors.ts";
+import { isRecord, type JsonObject } from "../core/json.ts";
+import { type Mismatch, validatorOf } from "../core/validator.ts";
+import { minimalExample } from "./example.ts";
+import { repairArgs } from "./repair.ts";
+
+/** Arguments that fit the schema, ready to be decided upon and run with. */
+export interface Prepared {
+  readonly args: JsonObject;
+  readonly repairs: readonly string[];
+}
+
+/** What arguments are checked against: an action, or a tool of a surface. */
+export interface Checkable extends Pick<Action, "inputSchema" | "examples"> {
+  readonly name: string;
+}
+
+const SIZE_LIMIT = 1024 * 1024;
+
+/**
+ * Checks arguments against the action's schema, repairing them only when they do not fit as they are. Throws
+ * `invalid_arguments` with what is wrong, the schema and a minimal example, so that the next try can be right.
+ */
+export function prepareArgs(action: Checkable, given: unknown): Prepared {
+  const asGiven = check(action, copied(given ?? {}));
+  if (asGiven.ok) return { args: asGiven.args, repairs: [] };
+  const { args, repairs } = repairArgs(action.inputSchema, given);
+  if (repairs.length === 0) throw refusal(action, asGiven.mismatches);
+  const repaired = check(action, copied(args));
+  if (repaired.ok) return { args: repaired.args, repairs };
+  throw refusal(action, repaired.mismatches);
+}
+
+/** The arguments a resource's operation gets, checked once more against that operation's own schema. */
+export function targetArgs(action: Action, target: Action | undefined, args: JsonObject): JsonObject {
+  if (target === undefined || action.canonical === undefined) return args;
+  const made = check(target, copied(transformArgs(action.canonical.transform, action.entry, args)));
+  if (made.ok) return made.args;
+  throw refusal(action, made.mismatches);
+}
+
+type Checked =
+  | { readonly ok: true; readonly args: JsonObject }
+  | { readonly ok: false; readonly mismatches: readonly Mismatch[] };
+
+interface Copied {
+  readonly value: unknown;
+  readonly size: number;
+}
+
+function check({ inputSchema }: Pick<Action, "inputSchema">, { value, size }: Copied): Checked {
+  const mismatches = validatorOf(inputSchema, "arguments")(value, size);
+  if (mismatches.length > 0) return { ok: false, mismatches };
+  return isRecord(value)
+    ? { ok: true, args: value as JsonObject }
+    : { ok: false, mismatches: [{ path: "", message: "must be object" }] };
+}
+
+/** A plain copy, so that nothing the caller does later reaches the handler, and no more than JSON gets in. */
+function copied(given: unknown): Copied {
+  let text: string | undefined;
+  try {
+    text = JSON.stringify(given);
+  } catch (thrown) {
+    throw new QmError("invalid_arguments", "the arguments are not JSON", {
+      cause: thrown,
+      hint: "Give a JSON object without cycles.",
+    });
+  }
+  if (text === undefined)
+    throw new QmError("invalid_arguments", "the arguments are not JSON", { hint: "Give a JSON object." });
+  if (text.length > SIZE_LIMIT) {
+    throw new QmError("too_large", `the arguments have ${text.length} characters; at most ${SIZE_LIMIT} are taken`, {
+      hint: "Send less at a time.",
+    });
+  }
+  return { value: JSON.parse(text), size: text.length };
+}
+
+function refusal(action: Checkable, mismatches: readonly Mismatch[]): QmError {
+  const told = mismatches.map(({ path, message }) => `${path || "the arguments"} ${message}`).join("; ");
+  return new QmError("invalid_arguments", `the arguments of ${action.name} do not fit: ${told}`, {
+    details: facts({
+      problems: mismatches.map((mismatch): JsonObject => ({ ...mismatch })),
+      input_schema: action.inputSchema,
+      example: minimalExample(action),
+    }),
+    hint: "Call it again with arguments that fit input_schema; example shows the shortest ones that do.",
+  });
+}

@@ -1,0 +1,115 @@
+import { resolve } from "../catalog/resolve.ts";
+import { targetOf, type View } from "../catalog/view.ts";
+import type { Action } from "../core/action.ts";
+import type { Caller } from "../core/caller.ts";
+import { changesSomething } from "../core/effect.ts";
+import { QmError } from "../core/errors.ts";
+import type { Outcome } from "../core/outcome.ts";
+import type { Runtime } from "../core/runtime.ts";
+import { decide } from "../policy/decide.ts";
+import type { Policy } from "../policy/policy.ts";
+import type { Objection } from "../policy/verdict.ts";
+import { prepareArgs, targetArgs } from "./arguments.ts";
+import type { Meter } from "./meter.ts";
+import { doneOutcome, failedOutcome } from "./outcome.ts";
+import type { Recorder } from "./record.ts";
+import { checkedResult } from "./result.ts";
+import type { Runner } from "./run.ts";
+
+/** One request to run an action, from whatever surface. */
+export interface Call {
+  readonly id: string;
+  /** As the caller wrote it; it is resolved in the caller's view. */
+  readonly name: string;
+  readonly args: unknown;
+  readonly caller: Caller;
+  /** The surface it came through, for the ledger. */
+  readonly via: string;
+}
+
+/** What a call passes through. */
+export interface Door {
+  readonly runtime: Runtime;
+  readonly policy: Policy;
+  viewOf(caller: Caller): View;
+  readonly recorder: Recorder;
+  readonly meter: Meter;
+  readonly runner: Runner;
+  readonly valueLimit: number;
+}
+
+/**
+ * The one door: every call of every surface passes through here, in this order, and nobody may choose another. Never
+ * rejects; whatever goes wrong is an outcome. When it resolves, the call is in the ledger.
+ */
+export async function invoke(door: Door, call: Call, signal?: AbortSignal): Promise<Outcome> {
+  const started = door.runtime.elapsed();
+  const progress: Progress = { action: undefined, result: "" };
+  const ending = () => ({
+    callId: call.id,
+    durationMs: Math.max(0, door.runtime.elapsed() - started),
+    valueLimit: door.valueLimit,
+    action: progress.action?.name,
+  });
+  let outcome: Outcome;
+  try {
+    const { action, data } = await attempt(door, call, progress, signal);
+    outcome = doneOutcome(ending(), action.name, data);
+  } catch (thrown) {
+    outcome = failedOutcome(ending(), thrown);
+  }
+  try {
+    await door.recorder.ended(call, outcome, progress.result);
+    return outcome;
+  } catch (thrown) {
+    return failedOutcome(ending(), thrown);
+  }
+}
+
+/** How far a call got, for the record of one that did not end well. */
+interface Progress {
+  action: Action | undefined;
+  result: string;
+}
+
+async function attempt(door: Door, call: Call, progress: Progress, signal: AbortSignal | undefined) {
+  door.recorder.received(call);
+  const view = door.viewOf(call.caller);
+  const { action, how } = resolve(view, call.name);
+  progress.action = action;
+  door.recorder.resolved(call, action, how);
+
+  const { args: given, repairs } = prepareArgs(action, call.args);
+  door.recorder.repaired(call, action, repairs);
+  const target = targetOf(view.snapshot, action);
+  const args = targetArgs(action, target, given);
+
+  const usage = await door.meter.read(call.caller);
+  const decision = decide(door.policy, { action, target, caller: call.caller, args, usage });
+  door.recorder.decided(call, action, args, decision);
+  if (decision.kind !== "allow") throw refusal(decision.kind, decision.objection);
+
+  const overdrawn = await door.meter.charge(call.caller);
+  if (overdrawn !== undefined) throw refusal("deny", overdrawn);
+  if (changesSomething(action.effect)) await door.recorder.flushed();
+  const begun = door.runtime.elapsed();
+  try {
+    const data = await door.runner.run(action, args, { caller: call.caller, callId: call.id }, signal);
+    const result = checkedResult(action, data);
+    progress.result = result.text;
+    return { action, data: result.data };
+  } finally {
+    await door.meter.settle(call.caller, door.runtime.elapsed() - begun, progress.result.length);
+  }
+}
+
+function refusal(kind: "ask" | "deny", { layer, reason }: Objection): QmError {
+  if (kind === "ask") {
+    return new QmError("approval_required", reason, {
+      hint: "It was not run. Tell the user what you wanted to do and why.",
+    });
+  }
+  return layer === "budget"
+    ? new QmError("budget_exceeded", reason, { hint: "Finish with what you have." })
+    : new QmError("denied", reason, { hint: "Choose another way; asking again will not help." });
+}

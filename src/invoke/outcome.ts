@@ -1,0 +1,32 @@
+import { type ErrorCode, messageOf, type Problem, QmError } from "../core/errors.ts";
+import type { ActionName } from "../core/names.ts";
+import { type Outcome, valueOf } from "../core/outcome.ts";
+
+/** What is known of a call when it ends. */
+export interface Ending {
+  readonly callId: string;
+  readonly durationMs: number;
+  readonly valueLimit: number;
+  /** Absent when the call did not get as far as an action. */
+  readonly action: ActionName | undefined;
+}
+
+/** Not run because the caller may not; everything else that did not end well has failed. */
+const REFUSALS: ReadonlySet<ErrorCode> = new Set(["approval_required", "budget_exceeded", "denied", "unknown_actor"]);
+
+export function doneOutcome({ callId, durationMs, valueLimit }: Ending, action: ActionName, data: unknown): Outcome {
+  return { status: "done", callId, durationMs, action, data, value: valueOf(data, valueLimit) };
+}
+
+export function failedOutcome({ callId, durationMs, valueLimit, action }: Ending, thrown: unknown): Outcome {
+  const error: Problem = (thrown instanceof QmError ? thrown : new QmError("internal", messageOf(thrown))).toProblem();
+  return {
+    status: REFUSALS.has(error.code) ? "refused" : "failed",
+    callId,
+    durationMs,
+    ...(action === undefined ? {} : { action }),
+    reason: error.error,
+    error,
+    value: valueOf(error, valueLimit),
+  };
+}

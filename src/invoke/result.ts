@@ -1,0 +1,38 @@
+import type { Action } from "../core/action.ts";
+import { facts, messageOf, QmError } from "../core/errors.ts";
+import type { JsonObject } from "../core/json.ts";
+import { validatorOf } from "../core/validator.ts";
+
+/** A result that is JSON and, where the action declares a form, has it. */
+export interface CheckedResult {
+  readonly data: unknown;
+  /** Its JSON. */
+  readonly text: string;
+}
+
+export function checkedResult(action: Action, data: unknown): CheckedResult {
+  const text = jsonOf(action, data);
+  if (action.outputSchema === undefined) return { data: data ?? null, text };
+  const mismatches = validatorOf(action.outputSchema, "result")(data ?? null, text.length);
+  if (mismatches.length === 0) return { data: data ?? null, text };
+  throw new QmError("invalid_output", `${action.name} ran, but its result is not of the form it declares`, {
+    details: facts({ problems: mismatches.map((mismatch): JsonObject => ({ ...mismatch })) }),
+    hint: changed(action),
+  });
+}
+
+function jsonOf(action: Action, data: unknown): string {
+  try {
+    return JSON.stringify(data) ?? "null";
+  } catch (thrown) {
+    throw new QmError("invalid_output", `${action.name} ran, but its result is not JSON: ${messageOf(thrown)}`, {
+      hint: changed(action),
+    });
+  }
+}
+
+function changed({ effect }: Action): string {
+  return effect === "pure" || effect === "read"
+    ? "This is a fault of the action."
+    : "This is a fault of the action; what it did is done.";
+}

@@ -1,0 +1,60 @@
+const secretWords = listed(
+  "apikey authorization cookie cookies credential credentials passphrase passwd password passwords pwd secret secrets token",
+);
+
+// In lower-case names the words run together: `accesstoken`, `clientsecret`.
+const secretEndings = listed("apikey authorization passphrase passwd password secret token");
+
+const secretKeys = listed("access account api auth encryption private signing").map((kind) => phraseOf([kind, "key"]));
+
+// `token_count`, `secretName`, `password_url` tell something about a secret; they are none.
+const describing = listed(
+  "at budget cost count endpoint expiration expires expiry file length limit name names path policy price size ttl type types uri url usage used",
+);
+
+/** Whether a field of this name holds a secret. `names` are meant beside the usual ones, in any spelling. */
+export function secretNames(names: readonly string[] = []): (name: string) => boolean {
+  const own = names.map((name) => phraseOf(wordsOf(name)));
+  // The same few names come by in every event.
+  const judged = new Map<string, boolean>();
+  return (name) => {
+    if (name.length > NAME_LIMIT) return holdsSecret(wordsOf(name.slice(0, NAME_LIMIT)), own);
+    const known = judged.get(name);
+    if (known !== undefined) return known;
+    if (judged.size === REMEMBERED_LIMIT) judged.clear();
+    const verdict = holdsSecret(wordsOf(name), own);
+    judged.set(name, verdict);
+    return verdict;
+  };
+}
+
+const NAME_LIMIT = 256;
+const REMEMBERED_LIMIT = 1000;
+
+function holdsSecret(words: readonly string[], own: readonly string[]): boolean {
+  const phrase = phraseOf(words);
+  if (own.some((wanted) => phrase.includes(wanted))) return true;
+  if (describing.includes(words.at(-1) ?? "")) return false;
+  return (
+    words.some((word) => secretWords.includes(word) || secretEndings.some((ending) => word.endsWith(ending))) ||
+    secretKeys.some((key) => phrase.includes(key))
+  );
+}
+
+function phraseOf(words: readonly string[]): string {
+  return ` ${words.join(" ")} `;
+}
+
+/** `dbPassword1`, `DB_PASSWORD`, `db-password` → `db`, `password`. */
+function wordsOf(name: string): readonly string[] {
+  return name
+    .replace(/([a-z0-9])([A-Z])/g, "$1 $2")
+    .replace(/([A-Z])([A-Z][a-z])/g, "$1 $2")
+    .toLowerCase()
+    .split(/[^\p{L}]+/u)
+    .filter((word) => word !== "");
+}
+
+function listed(text: string): readonly string[] {
+  return text.split(" ");
+}

@@ -1,0 +1,79 @@
+/** Stands where a secret was. */
+export const REDACTED = "[redacted]";
+
+// Shorter ones would be found everywhere in innocent text.
+const SHORTEST_SECRET = 6;
+
+// What looks like a secret; where there is a group, it alone is the secret. They are run on text from anywhere, so each
+// is linear: no part that may repeat is followed by one that can fail and starts again inside the repetition.
+const shapes: readonly RegExp[] = [
+  /-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----[\s\S]*?(?:-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----|$)/g,
+  /(?<![\w-])eyJ[\w-]{8,}\.eyJ[\w-]{8,}(?:\.[\w-]*)?/g,
+  /\bbearer\s{1,4}([a-z._~+/=-]*\d[\w.~+/=-]*|[\w.~+/=-]{20,})/gi,
+  /(?<![A-Za-z0-9])(?:sk-[\w-]{16,}|[rs]k_(?:live|test)_\w{10,}|gh[opusr]_\w{16,}|github_pat_\w{16,})/g,
+  /(?<![A-Za-z0-9])(?:xox[abeprs]-[\w-]{8,}|glpat-[\w-]{10,}|npm_\w{30,}|AIza[\w-]{30,}|(?:AKIA|ASIA)[A-Z0-9]{16}(?!\w))/g,
+  /:\/\/([^\s/?#:@"'<>]*:[^\s/?#"'<>]+)@/g,
+  /authorization\\?["']?\s{0,3}[=:]\s{0,3}([^\r\n"',;]+)/gi,
+  /(?:password|passwd|passphrase|secret|token|api[_-]?key|private[_-]?key|access[_-]?key)\\?["']?\s{0,3}[=:]\s{0,3}("(?:[^"\\]|\\.)+|\\"[^"\\]+|'[^']+|[^\s"'\\&,;)}\]]+)/gi,
+];
+
+/** Secrets as they are written in text: plain, inside a JSON string, inside a URL. */
+export function writtenForms(secrets: Iterable<string>): readonly string[] {
+  const forms = new Set<string>();
+  for (const secret of secrets) {
+    if (secret.length < SHORTEST_SECRET) continue;
+    forms.add(secret);
+    forms.add(JSON.stringify(secret).slice(1, -1));
+    forms.add(encodeURIComponent(secret.replace(/\p{Surrogate}/gu, "\uFFFD")));
+  }
+  return [...forms];
+}
+
+/** The text without what looks like a secret and without the `secrets` known by value, wherever they stand in it. */
+export function redactText(text: string, secrets: Iterable<string> = []): string {
+  return redactForms(text, writtenForms(secrets), Number.POSITIVE_INFINITY);
+}
+
+/** The first `limit` characters, redacted. No part of a secret is left over where the text is cut. */
+export function redactForms(text: string, forms: readonly string[], limit: number): string {
+  const seen = text.length <= limit ? text : text.slice(0, limit + lookahead(forms));
+  const spans = secretSpans(seen, forms);
+  if (spans.length === 0 && text.length <= limit) return text;
+  let redacted = "";
+  let at = 0;
+  for (const [start, end] of spans) {
+    if (start >= limit) break;
+    if (end <= at) continue;
+    if (start >= at) redacted += seen.slice(at, start) + REDACTED;
+    at = end;
+  }
+  if (at < limit) redacted += seen.slice(at, limit);
+  if (text.length <= limit) return redacted;
+  const whole = redacted.replace(/[\uD800-\uDBFF]$/, "");
+  return `${whole}… [cut: ${text.length} characters in all]`;
+}
+
+type Span = readonly [start: number, end: number];
+
+function secretSpans(text: string, forms: readonly string[]): readonly Span[] {
+  const spans: Span[] = [];
+  for (const shape of shapes) {
+    shape.lastIndex = 0;
+    // Not matchAll: it copies the expression each time, and this runs for every text of every event.
+    for (let match = shape.exec(text); match !== null; match = shape.exec(text)) {
+      const secret = match[1] ?? match[0];
+      const start = match.index + match[0].indexOf(secret);
+      spans.push([start, start + secret.length]);
+    }
+  }
+  for (const form of forms) {
+    for (let at = text.indexOf(form); at >= 0; at = text.indexOf(form, at + 1)) spans.push([at, at + form.length]);
+  }
+  return spans.sort(([a], [b]) => a - b);
+}
+
+const LONGEST_SHAPE = 4096;
+
+function lookahead(forms: readonly string[]): number {
+  return forms.reduce((longest, { length }) => Math.max(longest, length), LONGEST_SHAPE);
+}

@@ -1,0 +1,33 @@
+import type { Action } from "../core/action.ts";
+import { isGlob, matchesGlob } from "../core/glob.ts";
+
+/** Names and globs as configurations write them. A registered tool also goes by its bare name, without `tool__`. */
+export interface PatternSet {
+  /** The pattern that fits, names before globs, or undefined. */
+  matching(action: Action): string | undefined;
+  /** Whether the action is listed by name rather than caught by a glob. */
+  names(action: Action): boolean;
+  /** What was written as a name. */
+  readonly exact: ReadonlySet<string>;
+}
+
+export function patternSet(patterns: readonly string[]): PatternSet {
+  const exact = new Set(patterns.filter((pattern) => !isGlob(pattern)));
+  const globs = patterns.filter(isGlob);
+  const all = globs.includes("*");
+  const namedAs = (action: Action): string | undefined => spellings(action).find((spelling) => exact.has(spelling));
+  return {
+    exact,
+    names: (action) => exact.size > 0 && namedAs(action) !== undefined,
+    matching(action) {
+      const named = exact.size === 0 ? undefined : namedAs(action);
+      if (named !== undefined || globs.length === 0) return named;
+      if (all) return "*";
+      return globs.find((glob) => spellings(action).some((spelling) => matchesGlob(glob, spelling)));
+    },
+  };
+}
+
+function spellings(action: Action): readonly string[] {
+  return action.category === "tool" ? [action.name, action.entry] : [action.name];
+}

@@ -1,0 +1,55 @@
+import { fingerprint } from "../core/definition.ts";
+import { type ActorConfig, type CompiledActor, compileActor, DEFAULT_ACTOR } from "./actors.ts";
+import type { Budgets } from "./budget.ts";
+import type { Gate } from "./gates.ts";
+import { patternSet } from "./patterns.ts";
+import { type CompiledTagRule, compileTagRule, type TagRule } from "./tag-rules.ts";
+import type { CompiledToolPolicy, ToolPolicy } from "./tool-policy.ts";
+import type { ToolVisibilityPolicy } from "./visibility.ts";
+
+/** Who may do what. Everything is optional; nothing configured means that everything registered may be used. */
+export interface PolicyOptions {
+  readonly tools?: ToolPolicy;
+  readonly gates?: readonly Gate[];
+  readonly rules?: readonly TagRule[];
+  readonly visibility?: ToolVisibilityPolicy;
+  /** Absent: one actor, `default`, that may use everything that is nobody's specialist tool. */
+  readonly actors?: readonly ActorConfig[];
+  readonly budgets?: Budgets;
+}
+
+export interface Policy {
+  /** Changes when anything that is written down in the policy changes; recorded with every decision. */
+  readonly version: string;
+  readonly tools: CompiledToolPolicy;
+  readonly gates: readonly Gate[];
+  readonly rules: readonly CompiledTagRule[];
+  readonly visibility: ToolVisibilityPolicy | undefined;
+  readonly actors: ReadonlyMap<string, CompiledActor>;
+  readonly budgets: Budgets;
+}
+
+/** Throws `invalid_expression` for a rule that cannot be compiled. */
+export function compilePolicy(options: PolicyOptions = {}): Policy {
+  const { tools = {}, gates = [], rules = [], visibility, actors = [DEFAULT_ACTOR], budgets = {} } = options;
+  return {
+    version: fingerprint({
+      tools,
+      gates: gates.map(({ name, guards }) => ({ name, guards })),
+      rules,
+      actors,
+      budgets,
+      visibility: visibility !== undefined,
+    }).slice(0, 12),
+    tools: {
+      allowed: tools.allowed === undefined ? undefined : patternSet(tools.allowed),
+      denied: patternSet(tools.denied ?? []),
+      requireTags: tools.requireTags ?? [],
+    },
+    gates,
+    rules: rules.map(compileTagRule),
+    visibility,
+    actors: new Map(actors.map((actor) => [actor.name, compileActor(actor)])),
+    budgets,
+  };
+}

@@ -1,0 +1,73 @@
+import { QmError } from "../core/errors.ts";
+import { CALL_VARIABLES, type Condition, compileCondition } from "../core/expression.ts";
+import type { Facts } from "./facts.ts";
+import type { Objection } from "./verdict.ts";
+
+/** A condition in CEL over `tool`, `actor`, `ctx` and `args`, and what follows when it holds. */
+export interface TagRule {
+  readonly name?: string;
+  readonly rule: string;
+  readonly effect: "hide" | "deny" | "ask";
+  /** Told to the caller when the call is denied or needs a person. */
+  readonly reason?: string;
+}
+
+export interface CompiledTagRule {
+  readonly label: string;
+  readonly condition: Condition;
+  readonly effect: TagRule["effect"];
+  readonly reason: string;
+  readonly aboutArgs: boolean;
+}
+
+export function compileTagRule(rule: TagRule): CompiledTagRule {
+  const condition = compileCondition(rule.rule, CALL_VARIABLES);
+  const aboutArgs = condition.mentions.has("args");
+  if (aboutArgs && rule.effect === "hide") {
+    throw new QmError(
+      "invalid_expression",
+      `rule ${JSON.stringify(rule.name ?? rule.rule)} hides by args, but what is listed has none yet`,
+      {
+        hint: "Use effect deny or ask for a rule about arguments.",
+      },
+    );
+  }
+  return {
+    label: rule.name ?? rule.rule,
+    condition,
+    effect: rule.effect,
+    reason:
+      rule.reason ??
+      (rule.effect === "ask" ? "A person must approve this call." : "The policy does not allow this call."),
+    aboutArgs,
+  };
+}
+
+/** The strongest objection of all rules. A rule that cannot be evaluated counts as one that holds. */
+export function tagRuleObjection(
+  rules: readonly CompiledTagRule[],
+  facts: () => Facts,
+  withArgs: boolean,
+): Objection | undefined {
+  let strongest: Objection | undefined;
+  for (const rule of rules) {
+    if (rule.aboutArgs && !withArgs) continue;
+    if (strongest !== undefined && severity[strongest.effect] >= severity[rule.effect]) continue;
+    const problem = holds(rule.condition, facts());
+    if (problem === undefined) continue;
+    strongest = { layer: "tag-rules", effect: rule.effect, rule: rule.label + problem, reason: rule.reason };
+    if (rule.effect === "hide") break;
+  }
+  return strongest;
+}
+
+const severity = { ask: 0, deny: 1, hide: 2 } as const;
+
+/** Undefined when it does not hold; else a note for the operator, empty when it simply holds. */
+function holds(condition: Condition, facts: Facts): string | undefined {
+  try {
+    return condition.holds(facts) ? "" : undefined;
+  } catch (thrown) {
+    return ` (counted as true: ${thrown instanceof Error ? thrown.message : "it failed"})`;
+  }
+}

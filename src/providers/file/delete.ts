@@ -1,0 +1,78 @@
+import { readdir, rm, rmdir, unlink } from "node:fs/promises";
+import { z } from "zod";
+import { defineAction } from "../../catalog/define.ts";
+import type { Action } from "../../core/action.ts";
+import { QmError } from "../../core/errors.ts";
+import { quoted } from "../../core/names.ts";
+import { locateEntry } from "./confine.ts";
+import { type Folder, inFolder, openFolder } from "./folder.ts";
+import { errnoOf, explained } from "./fs-errors.ts";
+import { notFound } from "./nearby.ts";
+import { statsIn } from "./open-file.ts";
+import type { Root } from "./root.ts";
+import { isTemporaryName } from "./temporary.ts";
+
+const input = z.strictObject({
+  path: z.string().min(1).describe("File or empty folder, relative to the root."),
+});
+
+export function deleteAction(root: Root): Action {
+  return defineAction("file", {
+    entry: "delete",
+    description:
+      "Delete a file or an empty folder, for good. Of a link only the link goes. To take out part of a file, edit it instead.",
+    effect: "write",
+    tags: ["file", "write", "destructive"],
+    input,
+    run: ({ path }) => remove(root, path),
+  });
+}
+
+async function remove(root: Root, asked: string) {
+  const { folder: place, name, path } = await locateEntry(root, asked);
+  const missing = () => notFound({ ...place, path, missing: [...place.missing, name] });
+  if (place.missing.length > 0) throw await missing();
+  return inFolder(place, async (folder) => {
+    const stats = await statsIn(folder, name, path);
+    if (stats === undefined) throw await missing();
+    if (!stats.isDirectory() && !stats.isFile() && !stats.isSymbolicLink()) {
+      throw new QmError("path_refused", `${quoted(path)} is a device or a pipe`);
+    }
+    try {
+      if (stats.isDirectory()) await removeFolder(folder, name, path);
+      else await unlink(folder.at(name));
+    } catch (thrown) {
+      throw explained(thrown, path, "delete");
+    }
+    return { path, kind: stats.isDirectory() ? "folder" : stats.isFile() ? "file" : "link" };
+  });
+}
+
+async function removeFolder(above: Folder, name: string, shown: string): Promise<void> {
+  try {
+    await rmdir(above.at(name));
+  } catch (thrown) {
+    const errno = errnoOf(thrown);
+    if (errno !== "ENOTEMPTY" && errno !== "EEXIST") throw thrown;
+    await removeLeftovers(above, name, shown);
+    await rmdir(above.at(name));
+  }
+}
+
+/** A folder that holds nothing but the remains of killed writes looks empty to everybody, so it can be deleted. */
+async function removeLeftovers(above: Folder, name: string, shown: string): Promise<void> {
+  const folder = await openFolder(`${above.real}/${name}`, shown);
+  try {
+    const names = await readdir(folder.at());
+    const inside = names.filter((entry) => !isTemporaryName(entry)).length;
+    if (inside > 0) {
+      throw new QmError("conflict", `the folder ${quoted(shown)} is not empty: ${inside} entries`, {
+        details: { entries: inside },
+        hint: "Delete what is in it first.",
+      });
+    }
+    for (const entry of names) await rm(folder.at(entry), { force: true });
+  } finally {
+    await folder.close();
+  }
+}

@@ -1,0 +1,38 @@
+import { type ErrorCode, QmError } from "../../core/errors.ts";
+import { quoted } from "../../core/names.ts";
+
+/** The system's name of a failure (`ENOENT`), or undefined when something else was thrown. */
+export function errnoOf(thrown: unknown): string | undefined {
+  if (!(thrown instanceof Error) || !("code" in thrown) || typeof thrown.code !== "string") return undefined;
+  return /^E[A-Z0-9]+$/.test(thrown.code) ? thrown.code : undefined;
+}
+
+type Verb = "open" | "read" | "write" | "delete" | "look at";
+
+const said: Record<string, readonly [ErrorCode, (path: string, verb: Verb) => string]> = {
+  EACCES: ["action_failed", (path, verb) => `the system does not permit to ${verb} ${path}`],
+  EPERM: ["action_failed", (path, verb) => `the system does not permit to ${verb} ${path}`],
+  EROFS: ["action_failed", (path) => `${path} is on a read-only disk`],
+  ENOSPC: ["action_failed", (path) => `the disk is full: ${path} was not changed`],
+  EDQUOT: ["action_failed", (path) => `the disk quota is used up: ${path} was not changed`],
+  EFBIG: ["too_large", (path) => `the system does not permit a file this large: ${path} was not changed`],
+  EISDIR: ["conflict", (path) => `${path} is a folder`],
+  ENOTDIR: ["conflict", (path) => `a part of ${path} is not a folder`],
+  ENOENT: ["not_found", (path) => `${path} does not exist`],
+  ENOTEMPTY: ["conflict", (path) => `the folder ${path} is not empty`],
+  ELOOP: ["path_refused", (path) => `${path} is a link that leads outside the root or nowhere`],
+  ENAMETOOLONG: ["path_refused", (path) => `${path} is too long`],
+  EMFILE: ["overloaded", (path, verb) => `too many files are open to ${verb} ${path} now`],
+  ENFILE: ["overloaded", (path, verb) => `too many files are open to ${verb} ${path} now`],
+};
+
+/**
+ * What a failed system call means for `path`, relative to the root. The system's own message is never passed on: it
+ * holds absolute paths. What is not a system error (a refusal, an abort) comes back as it is.
+ */
+export function explained(thrown: unknown, path: string, verb: Verb): unknown {
+  const errno = errnoOf(thrown);
+  if (errno === undefined) return thrown;
+  const [code, text] = said[errno] ?? ["action_failed", () => `cannot ${verb} ${quoted(path)} (${errno})`];
+  return new QmError(code, text(quoted(path), verb), { cause: thrown });
+}

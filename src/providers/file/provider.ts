@@ -1,0 +1,34 @@
+import type { Provider } from "../../catalog/provider.ts";
+import { deleteAction } from "./delete.ts";
+import { editAction } from "./edit.ts";
+import { globAction } from "./glob.ts";
+import { grepAction } from "./grep.ts";
+import { listAction } from "./list.ts";
+import { readAction } from "./read.ts";
+import { type FileLimits, openRoot } from "./root.ts";
+import { writeAction } from "./write.ts";
+
+export interface FileProviderOptions extends Partial<FileLimits> {
+  /** The folder that everything is confined to, links included. */
+  readonly root: string;
+  /** Offer nothing that changes a file. */
+  readonly readOnly?: boolean;
+}
+
+/**
+ * Files of one folder as actions. No path leads out of the folder, whatever links are in it or are put there
+ * meanwhile; hard links cannot be told from files, so the folder should not hold any to files elsewhere.
+ */
+export function fileProvider({ root: path, readOnly = false, ...limits }: FileProviderOptions): Provider {
+  const root = openRoot(path, limits);
+  const reading = [globAction(root), grepAction(root), listAction(root), readAction(root)];
+  const writing = [deleteAction(root), editAction(root), writeAction(root)];
+  const actions = readOnly ? reading : [...reading, ...writing];
+  return {
+    category: "file",
+    capability: readOnly
+      ? "Look at the text files of one folder and find things in them."
+      : "Look at the text files of one folder, find things in them, and create, change or remove them.",
+    list: () => actions,
+  };
+}

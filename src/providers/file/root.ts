@@ -1,0 +1,60 @@
+import { resolve } from "node:path";
+import { QmError } from "../../core/errors.ts";
+
+/** The bounds of one root. All of them protect memory and time; none of them is a permission. */
+export interface FileLimits {
+  /** How much text one read answers with. */
+  readonly maxReadBytes: number;
+  /** The largest file that can be written or edited. */
+  readonly maxWriteBytes: number;
+  /** Up to this size a read also counts the file's lines and hashes it; beyond, it stops after its slice. */
+  readonly maxScanBytes: number;
+  /** How many entries one list, glob or grep looks at. */
+  readonly maxVisited: number;
+}
+
+const defaults: FileLimits = {
+  maxReadBytes: 256 * 1024,
+  maxWriteBytes: 10 * 1024 * 1024,
+  maxScanBytes: 64 * 1024 * 1024,
+  maxVisited: 100_000,
+};
+
+/** The one folder that everything here is confined to. */
+export interface Root {
+  /** Absolute, and never shown to a caller. */
+  readonly path: string;
+  readonly limits: FileLimits;
+  /** Work on one file takes turns, so that two edits asked for at once both take effect. */
+  readonly inTurn: <T>(file: string, work: () => Promise<T>) => Promise<T>;
+}
+
+/** Looks at nothing on disk: a root that does not exist yet fails the calls, not the start. */
+export function openRoot(path: string, limits: Partial<FileLimits> = {}): Root {
+  if (path.trim() === "" || path.includes("\0")) throw new QmError("invalid_config", "the file root is not a path");
+  const all = { ...defaults, ...withoutUndefined(limits) };
+  for (const [name, value] of Object.entries(all)) {
+    if (!Number.isSafeInteger(value) || value < 1) {
+      throw new QmError("invalid_config", `the file limit ${name} is not a positive whole number`);
+    }
+  }
+  return { path: resolve(path), limits: all, inTurn: turns() };
+}
+
+function withoutUndefined(limits: Partial<FileLimits>): Partial<FileLimits> {
+  return Object.fromEntries(Object.entries(limits).filter(([, value]) => value !== undefined));
+}
+
+function turns(): Root["inTurn"] {
+  const last = new Map<string, Promise<unknown>>();
+  return async (file, work) => {
+    const mine = (last.get(file) ?? Promise.resolve()).then(work);
+    const settled = mine.catch(() => undefined);
+    last.set(file, settled);
+    try {
+      return await mine;
+    } finally {
+      if (last.get(file) === settled) last.delete(file);
+    }
+  };
+}

@@ -1,0 +1,77 @@
+import type { FileHandle } from "node:fs/promises";
+import type { RE2JS } from "re2js";
+import { clip } from "../../core/json.ts";
+import { lineBlocks } from "./lines.ts";
+
+export interface Match {
+  readonly path: string;
+  /** Counted from 0, as a read counts. */
+  readonly line: number;
+  readonly text: string;
+  readonly before?: readonly string[];
+  readonly after?: readonly string[];
+}
+
+const TEXT_LIMIT = 400;
+
+/** Collects matches over many files, up to `limit`, each with `context` lines around it. */
+export class Search {
+  readonly matches: Match[] = [];
+  /** There is a match more than the limit. */
+  isTruncated = false;
+  cutLines = 0;
+  readonly #regex: RE2JS;
+  readonly #context: number;
+  readonly #limit: number;
+
+  constructor(regex: RE2JS, { context, limit }: { context: number; limit: number }) {
+    this.#regex = regex;
+    this.#context = context;
+    this.#limit = limit;
+  }
+
+  async file(path: string, handle: FileHandle, signal: AbortSignal): Promise<void> {
+    const before: string[] = [];
+    let waiting: string[][] = [];
+    let number = 0;
+    for await (const { lines, cut } of lineBlocks(handle, signal)) {
+      this.cutLines += cut;
+      for (const [index, line] of lines.entries()) {
+        if (waiting.length > 0) {
+          for (const after of waiting) after.push(clip(line, TEXT_LIMIT));
+          waiting = waiting.filter((after) => after.length < this.#context);
+        }
+        if (!this.isTruncated && this.#regex.test(line)) {
+          const after = this.#add(path, number + index, line, before);
+          if (after !== undefined && this.#context > 0) waiting.push(after);
+        }
+        if (this.isTruncated && waiting.length === 0) return;
+        if (this.#context > 0) before.push(clip(line, TEXT_LIMIT));
+        if (before.length > this.#context) before.shift();
+      }
+      number += lines.length;
+    }
+  }
+
+  /** The list to fill with the lines after the match, or undefined when there is no room for it. */
+  #add(path: string, line: number, text: string, before: readonly string[]): string[] | undefined {
+    if (this.matches.length === this.#limit) {
+      this.isTruncated = true;
+      return undefined;
+    }
+    const after: string[] = [];
+    const around = this.#context > 0 ? { before: [...before], after } : {};
+    this.matches.push({ path, line, text: this.#window(text), ...around });
+    return after;
+  }
+
+  /** The line, or of a long one the part with the match in it. */
+  #window(line: string): string {
+    if (line.length <= TEXT_LIMIT) return line;
+    const matcher = this.#regex.matcher(line);
+    const at = matcher.find() ? matcher.start() : 0;
+    if (at < TEXT_LIMIT / 2) return clip(line, TEXT_LIMIT);
+    const cut = line.slice(at - TEXT_LIMIT / 4);
+    return clip(`…${/^[\uDC00-\uDFFF]/.test(cut) ? cut.slice(1) : cut}`, TEXT_LIMIT);
+  }
+}

@@ -1,0 +1,106 @@
+import type { Dirent } from "node:fs";
+import { opendir } from "node:fs/promises";
+import { join } from "node:path";
+import { type Folder, openFolder } from "./folder.ts";
+import { isTemporaryName } from "./temporary.ts";
+
+export type Kind = "file" | "folder" | "link" | "other";
+
+export interface Entry {
+  /** Relative to where the walk began. */
+  readonly path: string;
+  readonly name: string;
+  readonly kind: Kind;
+  /** The folder that holds it, open until the walk goes on. */
+  readonly folder: Folder;
+}
+
+export interface WalkOptions {
+  readonly signal: AbortSignal;
+  /** How many entries to look at before giving up. */
+  readonly maxVisited: number;
+  /** Whether to look into a folder. */
+  enter(entry: Entry): boolean;
+}
+
+/** Folders that hold what nobody wrote by hand: looked into only when asked for by name. */
+export const passedOver: ReadonlySet<string> = new Set([".git", "node_modules"]);
+
+const DEPTH_LIMIT = 64;
+
+/**
+ * Goes through a folder in order of path, a folder before what is in it and sorted as if its name ended in `/`. Links
+ * are entries and never followed, so there are no cycles. Memory is bounded by `maxVisited`.
+ */
+export class Walk {
+  readonly #start: Folder;
+  readonly #options: WalkOptions;
+  #left: number;
+  #isIncomplete = false;
+
+  constructor(start: Folder, options: WalkOptions) {
+    this.#start = start;
+    this.#options = options;
+    this.#left = options.maxVisited;
+  }
+
+  /** Whether entries were left out: too many, too deep, or in a folder that could not be opened. */
+  get isIncomplete(): boolean {
+    return this.#isIncomplete;
+  }
+
+  entries(): AsyncGenerator<Entry> {
+    return this.#below(this.#start, "", 0);
+  }
+
+  async *#below(folder: Folder, prefix: string, depth: number): AsyncGenerator<Entry> {
+    for (const { name, kind } of await this.#namesIn(folder)) {
+      this.#options.signal.throwIfAborted();
+      const entry = { path: prefix + name, name, kind, folder };
+      yield entry;
+      if (kind !== "folder" || !this.#options.enter(entry)) continue;
+      const child =
+        depth < DEPTH_LIMIT ? await openFolder(join(folder.real, name), entry.path).catch(() => undefined) : undefined;
+      if (child === undefined) {
+        this.#isIncomplete = true;
+        continue;
+      }
+      try {
+        yield* this.#below(child, `${entry.path}/`, depth + 1);
+      } finally {
+        await child.close();
+      }
+    }
+  }
+
+  async #namesIn(folder: Folder): Promise<readonly { name: string; kind: Kind }[]> {
+    const found: { name: string; kind: Kind; key: string }[] = [];
+    try {
+      for await (const entry of await opendir(folder.at(), { bufferSize: 256 })) {
+        this.#options.signal.throwIfAborted();
+        if (isTemporaryName(entry.name)) continue;
+        if (this.#left-- <= 0) {
+          this.#isIncomplete = true;
+          break;
+        }
+        const kind = kindOf(entry);
+        found.push({ name: entry.name, kind, key: kind === "folder" ? `${entry.name}/` : entry.name });
+      }
+    } catch {
+      this.#options.signal.throwIfAborted();
+      this.#isIncomplete = true;
+    }
+    return found.sort((a, b) => (a.key < b.key ? -1 : a.key > b.key ? 1 : 0));
+  }
+}
+
+function kindOf(entry: Dirent): Kind {
+  if (entry.isFile()) return "file";
+  if (entry.isDirectory()) return "folder";
+  return entry.isSymbolicLink() ? "link" : "other";
+}
+
+/** A path below `base`, relative to the root. */
+export function joined(base: string, path: string): string {
+  return base === "." ? path : `${base}/${path}`;
+}

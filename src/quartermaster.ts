@@ -1,0 +1,204 @@
+import { randomUUID } from "node:crypto";
+import { type Catalog, createCatalog } from "./catalog/catalog.ts";
+import type { Provider } from "./catalog/provider.ts";
+import type { View } from "./catalog/view.ts";
+import type { Caller } from "./core/caller.ts";
+import { QmError } from "./core/errors.ts";
+import { type NewEvent, SYSTEM_SESSION } from "./core/events.ts";
+import { nearest } from "./core/nearest.ts";
+import { type Outcome, VALUE_LIMIT } from "./core/outcome.ts";
+import type { Runtime } from "./core/runtime.ts";
+import { type Door, invoke } from "./invoke/invoke.ts";
+import { createMeter } from "./invoke/meter.ts";
+import { createRecorder } from "./invoke/record.ts";
+import { createRunner, type RunLimits } from "./invoke/run.ts";
+import { type Ledger, openLedger } from "./ledger/ledger.ts";
+import { redactor } from "./ledger/redact.ts";
+import { type CompiledActor, checkActors } from "./policy/actors.ts";
+import { type Explanation, explain } from "./policy/explain.ts";
+import { compilePolicy, type Policy, type PolicyOptions } from "./policy/policy.ts";
+import { createRegistry, type Registry } from "./registry/registry.ts";
+import { openSqliteStore, type Store } from "./store/open.ts";
+import { autoSurface } from "./surface/auto.ts";
+import { flatSurface } from "./surface/flat.ts";
+import type { Counter, Surface } from "./surface/surface.ts";
+import { type ActionDescription, describeAction } from "./surface/universal/describe-action.ts";
+import { type ActionList, type ListQuery, listActions } from "./surface/universal/list-actions.ts";
+import { universalSurface } from "./surface/universal/universal.ts";
+import { createViews } from "./views.ts";
+
+export type SurfaceKind = "universal" | "flat" | "auto";
+
+export interface QuartermasterOptions {
+  /** One provider a category, beside the tools that are registered. */
+  readonly providers?: readonly Provider[];
+  readonly policy?: PolicyOptions;
+  /** Path of the SQLite file that keeps the ledger. Absent: kept in memory, gone with the process. */
+  readonly store?: string;
+  readonly limits?: Partial<RunLimits>;
+  /** How many characters of a result a model is shown. */
+  readonly valueLimit?: number;
+  /** Which surface `surface()` makes when it is not told. */
+  readonly surface?: { readonly kind: SurfaceKind; readonly tokenBudget?: number };
+  readonly redact?: {
+    /** Keys whose values are never written down, beside the built-in ones. */
+    readonly names?: readonly string[];
+    /** Values that are never written down, wherever they stand. */
+    readonly secrets?: () => Iterable<string>;
+  };
+  /** Told what a provider did wrong, and of writes to the ledger that failed. It is in the ledger too, where that works. */
+  readonly onProblem?: (problem: string) => void;
+  readonly runtime?: Runtime;
+}
+
+/** Who asks, as far as the host knows: the actor defaults to `default`, the session to `local`. */
+export type CallerOptions = Partial<Caller>;
+
+export interface InvokeOptions {
+  readonly caller?: CallerOptions;
+  readonly signal?: AbortSignal;
+  /** The surface the call comes through, for the ledger. */
+  readonly via?: string;
+}
+
+/** The counter: register actions, ask what a caller may use, and run it. */
+export interface Quartermaster {
+  readonly register: Registry["register"];
+  readonly unregister: Registry["unregister"];
+  /** Runs an action through the one door. Never rejects. */
+  invoke(name: string, args?: unknown, options?: InvokeOptions): Promise<Outcome>;
+  /** Throws `unknown_category`, with the valid ones. */
+  list(query?: ListQuery, caller?: CallerOptions): ActionList;
+  /** Throws `unknown_action`, with suggestions. */
+  describe(name: string, caller?: CallerOptions): ActionDescription;
+  /** Which layer of the policy says what about a name. For operators: it tells of hidden actions. */
+  explain(name: string, caller?: CallerOptions): Explanation;
+  view(caller?: CallerOptions): View;
+  /** The tools to show a caller's model. Rejects with `invalid_config` when its actor lists what does not exist. */
+  surface(caller?: CallerOptions, kind?: SurfaceKind): Promise<Surface>;
+  readonly catalog: Pick<Catalog, "provide" | "withdraw" | "settled">;
+  readonly ledger: Pick<Ledger, "read" | "verify" | "flushed" | "record">;
+  readonly policyVersion: string;
+  /** Puts another policy in force, for the next decision on. Throws and changes nothing when it is wrong. */
+  usePolicy(policy: PolicyOptions): void;
+  /** Aborts what runs, writes what is left, closes providers and store. */
+  close(): Promise<void>;
+}
+
+const DEFAULT_LIMITS: RunLimits = { timeoutMs: 60_000, concurrency: 32, queue: 256 };
+const DEFAULT_TOKEN_BUDGET = 8_000;
+
+const systemRuntime: Runtime = { now: () => new Date(), elapsed: () => performance.now(), newId: randomUUID };
+
+/** Wires everything together. Resolves when every provider has answered or failed. */
+export async function createQuartermaster(options: QuartermasterOptions = {}): Promise<Quartermaster> {
+  const { runtime = systemRuntime, onProblem = () => {} } = options;
+  let policy = compilePolicy(options.policy);
+  const store: Store = await openSqliteStore(options.store ?? ":memory:", { now: runtime.now });
+  const ledger = openLedger({
+    store: store.events,
+    redact: redactor(options.redact),
+    onError: (error) => onProblem(error.message),
+  });
+  const note = (event: SystemEvent): void =>
+    ledger.record({ ...event, at: runtime.now(), session: SYSTEM_SESSION } as NewEvent);
+
+  const registry = createRegistry(({ name, site = "", scope, routing, justification, bypassReason }) =>
+    note({
+      type: "action.registered",
+      data: {
+        action: name,
+        site,
+        scope,
+        routing,
+        ...(justification === undefined ? {} : { justification }),
+        ...(bypassReason === undefined ? {} : { bypassReason }),
+      },
+    }),
+  );
+  const catalog = createCatalog({
+    providers: [registry.provider, ...(options.providers ?? [])],
+    onChange: (change) => note({ type: "catalog.changed", data: change }),
+    onProblem(category, reason) {
+      note({ type: "provider.failed", data: { category, reason } });
+      onProblem(`${category}: ${reason}`);
+    },
+  });
+  const views = createViews(catalog);
+  const runner = createRunner({ ...DEFAULT_LIMITS, ...options.limits });
+
+  const door: Door = {
+    runtime,
+    get policy() {
+      return policy;
+    },
+    viewOf,
+    recorder: createRecorder(ledger, runtime, () => policy.version),
+    meter: createMeter(store.usage, () => policy.budgets),
+    runner,
+    valueLimit: options.valueLimit ?? VALUE_LIMIT,
+  };
+  const counter: Counter = {
+    viewOf,
+    invoke: ({ name, args, caller, via }, signal) =>
+      invoke(door, { id: runtime.newId(), name, args, caller, via }, signal),
+  };
+
+  function viewOf(caller: Caller): View {
+    requireActor(policy, caller.actor);
+    return views.of(policy, caller);
+  }
+
+  const quartermaster: Quartermaster = {
+    register: registry.register,
+    unregister: registry.unregister,
+    invoke: (name, args, { caller, signal, via = "library" } = {}) =>
+      counter.invoke({ name: String(name), args, caller: completed(caller), via }, signal),
+    list: (query = {}, caller) => listActions(viewOf(completed(caller)), query),
+    describe: (name, caller) => describeAction(viewOf(completed(caller)), name),
+    explain: (name, caller) => explain(policy, catalog.snapshot(), name, completed(caller)),
+    view: (caller) => viewOf(completed(caller)),
+    async surface(caller, kind = options.surface?.kind ?? "universal") {
+      const who = completed(caller);
+      checkActors([requireActor(policy, who.actor)], catalog.snapshot().actions);
+      if (kind === "auto") return autoSurface(counter, who, options.surface?.tokenBudget ?? DEFAULT_TOKEN_BUDGET);
+      return kind === "flat" ? flatSurface(counter, who) : universalSurface(counter, who);
+    },
+    catalog,
+    ledger,
+    get policyVersion() {
+      return policy.version;
+    },
+    usePolicy(next) {
+      const compiled = compilePolicy(next);
+      checkActors(compiled.actors.values(), catalog.snapshot().actions);
+      policy = compiled;
+    },
+    async close() {
+      runner.close();
+      await catalog.close();
+      await ledger.close().finally(() => store.close());
+    },
+  };
+
+  await catalog.settled();
+  return quartermaster;
+}
+
+/** The part of an event that the system itself supplies. */
+type SystemEvent = {
+  [Type in NewEvent["type"]]: Pick<Extract<NewEvent, { type: Type }>, "type" | "data">;
+}[NewEvent["type"]];
+
+function completed(caller: CallerOptions = {}): Caller {
+  return { ...caller, actor: caller.actor ?? "default", session: caller.session ?? "local" };
+}
+
+function requireActor(policy: Policy, actor: string): CompiledActor {
+  const known = policy.actors.get(actor);
+  if (known !== undefined) return known;
+  const near = nearest(actor, policy.actors.keys());
+  throw new QmError("unknown_actor", `no actor ${JSON.stringify(actor)} is configured`, {
+    hint: near === undefined ? `Known actors: ${[...policy.actors.keys()].join(", ")}.` : `Did you mean ${near}?`,
+  });
+}

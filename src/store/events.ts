@@ -1,0 +1,147 @@
+import type { NewEvent } from "../core/events.ts";
+import { canonicalJson, getOwn, isRecord, type Json } from "../core/json.ts";
+import { CHAIN_START, textHash } from "../ledger/chain.ts";
+import type { EventQuery, EventStore, StoredEvent } from "../ledger/event-store.ts";
+import { join, type Query, type Row, type Sql, sql } from "./sql.ts";
+
+const DEFAULT_LIMIT = 1000;
+
+/** The ledger's lines in SQL: one table of lines, one of the chains' ends. */
+export function eventStore(db: Sql): EventStore {
+  return {
+    async append(events) {
+      if (events.length === 0) return;
+      const lines = events.map(newLine);
+      await db.transaction((tx) => write(tx, lines));
+    },
+    async read({ limit = DEFAULT_LIMIT, ...query }) {
+      const newestFirst = query.after === undefined;
+      const rows = await db.all(sql`
+        select id, session, seq, type, at, actor, tenant, turn, call_id, action, data, prev, hash
+        from events ${conditions(query)}
+        order by id ${newestFirst ? sql`desc` : sql`asc`} limit ${limit}`);
+      return (newestFirst ? rows.toReversed() : rows).map(storedEvent);
+    },
+    async heads() {
+      const rows = await db.all(sql`select session, seq, hash from chains order by session`);
+      return rows.map((row) => ({ session: String(row.session), seq: Number(row.seq), hash: String(row.hash) }));
+    },
+  };
+}
+
+/** A line before it has its place; `data` is the text that is kept and hashed. */
+type NewLine = Omit<StoredEvent, "id" | "seq" | "prev" | "hash" | "data"> & { readonly data: string };
+
+function newLine({ session, type, at, actor, tenant, turn, data }: NewEvent): NewLine {
+  return {
+    session: keepable(session),
+    type,
+    at: at.toISOString(),
+    actor: keepable(actor),
+    tenant: keepable(tenant),
+    turn: keepable(turn),
+    callId: ownText(data, "callId"),
+    action: ownText(data, "action"),
+    data: canonicalJson(data),
+  };
+}
+
+async function write(tx: Sql, lines: readonly NewLine[]): Promise<void> {
+  const heads = await reserve(tx, lines);
+  for (const line of lines) {
+    const head = heads.get(line.session);
+    if (head === undefined) throw new TypeError(`no place was reserved for ${line.session}`);
+    const { session, type, at, actor, tenant, turn, callId, action, data } = line;
+    const prev = head.hash;
+    const seq = ++head.seq;
+    head.hash = textHash({ ...line, seq, prev }, data);
+    await tx.all(sql`
+      insert into events (session, seq, type, at, actor, tenant, turn, call_id, action, data, prev, hash)
+      values (${session}, ${seq}, ${type}, ${at}, ${actor}, ${tenant}, ${turn}, ${callId}, ${action}, ${data},
+        ${prev}, ${head.hash})`);
+  }
+  for (const [session, { hash }] of heads)
+    await tx.all(sql`update chains set hash = ${hash} where session = ${session}`);
+}
+
+/**
+ * Counts each session's chain on by as many lines as it gets, and answers where the chains ended before. Counting
+ * first makes every other writer of these sessions wait, on engines that let several write at once.
+ */
+async function reserve(tx: Sql, lines: readonly NewLine[]): Promise<Map<string, { seq: number; hash: string }>> {
+  const counts = new Map<string, number>();
+  for (const { session } of lines) counts.set(session, (counts.get(session) ?? 0) + 1);
+  // In one order everywhere, or two writers could wait for each other.
+  const sessions = [...counts].sort(([a], [b]) => (a < b ? -1 : 1));
+  const rows = await tx.all(sql`
+    insert into chains (session, seq, hash)
+    values ${join(
+      sessions.map(([session, count]) => sql`(${session}, ${count}, ${CHAIN_START})`),
+      ", ",
+    )}
+    on conflict (session) do update set seq = chains.seq + excluded.seq
+    returning session, seq, hash`);
+  return new Map(
+    rows.map((row) => {
+      const session = String(row.session);
+      return [session, { seq: Number(row.seq) - (counts.get(session) ?? 0), hash: String(row.hash) }];
+    }),
+  );
+}
+
+function conditions({ session, actor, tenant, type, callId, action, after }: EventQuery): Query {
+  const all: Query[] = [];
+  if (session !== undefined) all.push(sql`session = ${keepable(session)}`);
+  if (actor !== undefined) all.push(sql`actor = ${keepable(actor)}`);
+  if (tenant !== undefined) all.push(sql`tenant = ${keepable(tenant)}`);
+  if (type?.endsWith(".")) all.push(sql`substr(type, 1, ${type.length}) = ${keepable(type)}`);
+  else if (type !== undefined) all.push(sql`type = ${keepable(type)}`);
+  if (callId !== undefined) all.push(sql`call_id = ${keepable(callId)}`);
+  if (action !== undefined) all.push(sql`action = ${keepable(action)}`);
+  if (after !== undefined) all.push(sql`id > ${after}`);
+  return all.length === 0 ? sql`` : sql`where ${join(all, " and ")}`;
+}
+
+function storedEvent(row: Row): StoredEvent {
+  return {
+    id: Number(row.id),
+    session: String(row.session),
+    seq: Number(row.seq),
+    type: String(row.type),
+    at: String(row.at),
+    actor: textOrNull(row.actor),
+    tenant: textOrNull(row.tenant),
+    turn: textOrNull(row.turn),
+    callId: textOrNull(row.call_id),
+    action: textOrNull(row.action),
+    data: readData(String(row.data)),
+    prev: String(row.prev),
+    hash: String(row.hash),
+  };
+}
+
+/** Text that this store did not write, because somebody changed it, is handed on as it is: no hash will fit it. */
+function readData(text: string): Json {
+  try {
+    const data: Json = JSON.parse(text);
+    return canonicalJson(data) === text ? data : text;
+  } catch {
+    return text;
+  }
+}
+
+function textOrNull(value: Row[string] | undefined): string | null {
+  return value === null || value === undefined ? null : String(value);
+}
+
+function ownText(data: unknown, key: string): string | null {
+  const value = isRecord(data) ? getOwn(data, key) : undefined;
+  return typeof value === "string" ? keepable(value) : null;
+}
+
+/** Half a surrogate pair and NUL have no place in a text column; data has them escaped. */
+function keepable(text: string): string;
+function keepable(text: string | undefined): string | null;
+function keepable(text: string | undefined): string | null {
+  return text === undefined ? null : text.replace(/\p{Surrogate}|\0/gu, "\uFFFD");
+}

@@ -1,0 +1,77 @@
+import { QmError } from "../core/errors.ts";
+import { type Dialect, type Query, type Sql, type SqlDriver, sql } from "./sql.ts";
+
+/** One step forward. Once released it is never changed: a later step corrects it. */
+export interface Migration {
+  readonly name: string;
+  readonly statements: (dialect: Dialect) => readonly Query[];
+}
+
+/** All steps in order; the version of a store is how many of them it has taken. */
+export const migrations: readonly Migration[] = [
+  {
+    name: "the ledger and what was used",
+    statements: ({ identity }) => [
+      sql`
+        create table events (
+          id ${identity},
+          session text not null,
+          seq bigint not null,
+          type text not null,
+          at text not null,
+          actor text,
+          tenant text,
+          turn text,
+          call_id text,
+          action text,
+          data text not null,
+          prev text not null,
+          hash text not null,
+          unique (session, seq)
+        )`,
+      // The table only grows, and every way to ask for its newest lines must stay as fast as on the first day.
+      sql`create index events_by_session on events (session, id)`,
+      sql`create index events_by_type on events (type, id)`,
+      sql`create index events_by_actor on events (actor, id) where actor is not null`,
+      sql`create index events_by_tenant on events (tenant, id) where tenant is not null`,
+      sql`create index events_by_call on events (call_id, id) where call_id is not null`,
+      sql`create index events_by_action on events (action, id) where action is not null`,
+      sql`create table chains (session text primary key, seq bigint not null, hash text not null)`,
+      sql`
+        create table usage (
+          key text primary key,
+          calls bigint not null,
+          ms bigint not null,
+          bytes bigint not null,
+          updated_at text not null
+        )`,
+    ],
+  },
+];
+
+/**
+ * Brings a store to this code's version, in one transaction: another process that opens it at the same time waits and
+ * finds the work done. Throws `store_failed` when the store is newer than the code.
+ */
+export async function migrate(db: SqlDriver, steps: readonly Migration[] = migrations): Promise<void> {
+  await db.transaction(async (tx) => {
+    const version = await versionOf(tx);
+    if (version > steps.length) {
+      throw new QmError("store_failed", `the store has version ${version}, this program knows ${steps.length}`, {
+        hint: "A newer Quartermaster has written it. Upgrade this one, or give it a store of its own.",
+      });
+    }
+    for (const step of steps.slice(version)) {
+      for (const statement of step.statements(db.dialect)) await tx.all(statement);
+    }
+    if (version < steps.length) await tx.all(sql`update schema_version set version = ${steps.length}`);
+  });
+}
+
+async function versionOf(tx: Sql): Promise<number> {
+  await tx.all(sql`create table if not exists schema_version (version integer not null)`);
+  const [row] = await tx.all(sql`select version from schema_version`);
+  if (row !== undefined) return Number(row.version);
+  await tx.all(sql`insert into schema_version (version) values (0)`);
+  return 0;
+}

@@ -1,0 +1,60 @@
+import type { View } from "../catalog/view.ts";
+import type { JsonSchema } from "../core/action.ts";
+import type { Caller } from "../core/caller.ts";
+import type { Effect } from "../core/effect.ts";
+import { messageOf, QmError } from "../core/errors.ts";
+import { type Outcome, valueOf } from "../core/outcome.ts";
+
+/** What a surface stands in front of. */
+export interface Counter {
+  viewOf(caller: Caller): View;
+  /** The one door. `via` is written to the ledger. */
+  invoke(request: { name: string; args: unknown; caller: Caller; via: string }, signal?: AbortSignal): Promise<Outcome>;
+}
+
+/** The answer to a tool call, in both forms a model interface may want. */
+export interface Answer {
+  readonly ok: boolean;
+  /** Whole and structured. */
+  readonly data: unknown;
+  /** Bounded, for the model. */
+  readonly text: string;
+}
+
+/** One tool as a model is shown it. */
+export interface SurfaceTool {
+  /** Fits `^[a-zA-Z0-9_-]{1,64}$`, the narrowest of the providers' grammars. */
+  readonly name: string;
+  readonly description: string;
+  readonly inputSchema: JsonSchema;
+  /** The most that calling it can do; absent when that depends on the arguments. */
+  readonly effect?: Effect;
+}
+
+/**
+ * The tools one caller's model is shown, and the way back from a tool call. The list is sorted and byte-stable for the
+ * same view, so that a provider's prompt cache holds.
+ */
+export interface Surface {
+  readonly kind: "universal" | "flat";
+  readonly tools: readonly SurfaceTool[];
+  /** Answers any call, also one for a tool that is not in the list. Never rejects. */
+  call(tool: string, args: unknown, signal?: AbortSignal): Promise<Answer>;
+}
+
+export function outcomeAnswer(outcome: Outcome): Answer {
+  return outcome.status === "done"
+    ? { ok: true, data: outcome.data, text: outcome.value }
+    : { ok: false, data: { status: outcome.status, ...outcome.error }, text: outcome.value };
+}
+
+/** Runs work that answers JSON or throws, and makes an answer of either. */
+export function answering(work: () => unknown): Answer {
+  try {
+    const data = work();
+    return { ok: true, data, text: JSON.stringify(data) };
+  } catch (thrown) {
+    const error = thrown instanceof QmError ? thrown : new QmError("internal", messageOf(thrown));
+    return { ok: false, data: error.toProblem(), text: valueOf(error.toProblem()) };
+  }
+}

@@ -1,0 +1,122 @@
+import { z } from "zod";
+import { categoryRedirects } from "../../catalog/redirects.ts";
+import type { View } from "../../catalog/view.ts";
+import { type Action, type JsonSchema, summaryOf } from "../../core/action.ts";
+import { QmError } from "../../core/errors.ts";
+import { getOwn } from "../../core/json.ts";
+import { quoted } from "../../core/names.ts";
+import { toJsonSchema } from "../../core/standard-schema.ts";
+import type { SurfaceTool } from "../surface.ts";
+
+export interface ListQuery {
+  readonly category?: readonly string[];
+  readonly filter?: string;
+  readonly offset?: number;
+  readonly limit?: number;
+}
+
+/** An action in a list; with its description and schema where the list was narrowed to categories. */
+export interface ListedAction {
+  readonly qualified_name: string;
+  readonly short_description?: string;
+  readonly description?: string;
+  readonly input_schema?: JsonSchema;
+}
+
+export interface ActionList {
+  readonly items: readonly ListedAction[];
+  /** All that fit the query, on whatever page. */
+  readonly total: number;
+  /** Where the next page starts; absent on the last. */
+  readonly next_offset?: number;
+  readonly hint?: string;
+}
+
+const PAGE = 10;
+const PAGE_LIMIT = 50;
+
+export const listActionsTool: SurfaceTool = {
+  name: "list_actions",
+  description: "Browse available actions alphabetically. Give category to get descriptions and input schemas.",
+  inputSchema: toJsonSchema(
+    z.object({
+      category: z.array(z.string()).optional(),
+      filter: z.string().describe("Substring of name or description").optional(),
+      offset: z.int().min(0).default(0),
+      limit: z.int().min(1).describe("At most 50").default(PAGE),
+    }),
+  ),
+  effect: "read",
+};
+
+/** One page of what the caller may see. Throws `unknown_category` with the valid ones. */
+export function listActions(
+  view: View,
+  { category = [], filter = "", offset = 0, limit = PAGE }: ListQuery,
+): ActionList {
+  const pool = category.length === 0 ? view.actions() : inCategories(view, category);
+  const wanted = filter.trim().toLowerCase();
+  const found = wanted === "" ? pool : pool.filter((action) => haystack(action).includes(wanted));
+  const end = offset + Math.min(limit, PAGE_LIMIT);
+  const items = found.slice(offset, end).map((action) => listed(action, category.length > 0));
+  const hint = hintFor(view, found.length, offset, wanted);
+  return {
+    items,
+    total: found.length,
+    ...(end < found.length ? { next_offset: end } : {}),
+    ...(hint === undefined ? {} : { hint }),
+  };
+}
+
+function inCategories(view: View, asked: readonly string[]): readonly Action[] {
+  const valid = view.categories();
+  const unknown = asked.filter((name) => !valid.includes(name));
+  if (unknown.length > 0) throw unknownCategory(unknown, valid);
+  const wanted = new Set(asked);
+  return wanted.size === 1
+    ? view.inCategory([...wanted][0] ?? "")
+    : view.actions().filter((action) => wanted.has(action.category));
+}
+
+function unknownCategory(unknown: readonly string[], valid: readonly string[]): QmError {
+  const moved = unknown.flatMap((name) => {
+    const now = getOwn(categoryRedirects, name);
+    return now !== undefined && valid.includes(now) ? [[name, now] as const] : [];
+  });
+  const first = moved[0];
+  return new QmError("unknown_category", `Unknown category ${unknown.map(quoted).join(", ")}`, {
+    details: {
+      unknown: unknown.map((name) => name.slice(0, 80)),
+      valid,
+      ...(moved.length > 0 ? { renamed: Object.fromEntries(moved) } : {}),
+    },
+    hint:
+      first === undefined
+        ? "Use one of the valid categories, or leave category out."
+        : `Use ${first[1]} instead of ${first[0]}.`,
+  });
+}
+
+function listed(action: Action, inFull: boolean): ListedAction {
+  return inFull
+    ? { qualified_name: action.name, description: action.description, input_schema: action.inputSchema }
+    : { qualified_name: action.name, short_description: summaryOf(action) };
+}
+
+function hintFor(view: View, total: number, offset: number, filter: string): string | undefined {
+  if (total === 0 && filter !== "")
+    return `Nothing has ${quoted(filter)} in its name or description. Try a shorter filter, or browse a category: ${view.categories().join(", ")}.`;
+  if (total === 0) return "No action is available to you.";
+  return offset >= total ? `There are only ${total}; start again at offset 0.` : undefined;
+}
+
+const haystacks = new WeakMap<Action, string>();
+
+function haystack(action: Action): string {
+  let text = haystacks.get(action);
+  if (text === undefined) {
+    text = `${action.name}\n${summaryOf(action)}`.toLowerCase();
+    haystacks.set(action, text);
+  }
+  return text;
+}

@@ -1,0 +1,38 @@
+import type { Catalog } from "./catalog/catalog.ts";
+import { createView, type View } from "./catalog/view.ts";
+import type { Caller } from "./core/caller.ts";
+import { canonicalJson } from "./core/json.ts";
+import { isVisible } from "./policy/decide.ts";
+import type { Policy } from "./policy/policy.ts";
+
+const KEPT = 128;
+
+/**
+ * Views by caller, kept while nothing they depend on has changed: a view looks at every action once, and a model asks
+ * page after page. With a visibility policy of the host's nothing is kept, because a kill switch must act at once.
+ */
+export function createViews(catalog: Pick<Catalog, "snapshot">): { of(policy: Policy, caller: Caller): View } {
+  const kept = new Map<string, View>();
+  let basis: unknown[] = [];
+
+  return {
+    of(policy, caller) {
+      const snapshot = catalog.snapshot();
+      const make = (): View =>
+        createView(caller, snapshot, (action, target) => isVisible(policy, { action, target, caller }));
+      if (policy.visibility !== undefined) return make();
+      const current = [policy, snapshot, ...policy.gates.map((gate) => gate.shut())];
+      if (current.length !== basis.length || current.some((part, index) => part !== basis[index])) {
+        kept.clear();
+        basis = current;
+      }
+      const { turn: _turn, decision: _decision, ...lasting } = caller;
+      const key = canonicalJson(lasting);
+      const view = kept.get(key) ?? make();
+      kept.delete(key);
+      kept.set(key, view);
+      if (kept.size > KEPT) kept.delete(kept.keys().next().value ?? "");
+      return view;
+    },
+  };
+}
