@@ -177,7 +177,11 @@ export async function createQuartermaster(options: QuartermasterOptions = {}): P
     async close() {
       runner.close();
       await catalog.close();
-      await ledger.close().finally(() => store.close());
+      try {
+        await ledger.close();
+      } finally {
+        await store.close();
+      }
     },
   };
 

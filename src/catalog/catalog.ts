@@ -69,7 +69,10 @@ export function createCatalog({ providers, onChange = () => {}, onProblem = () =
     const fail = (thrown: unknown): void => onProblem(category, `could not list its actions: ${messageOf(thrown)}`);
     try {
       const listed = slot.provider.list();
-      if (!(listed instanceof Promise)) return take(listed);
+      if (!(listed instanceof Promise)) {
+        take(listed);
+        return;
+      }
       const arriving: Promise<void> = listed
         .then(take)
         .catch(fail)

@@ -74,7 +74,7 @@ function alike(a: string, b: string): boolean {
 
 function similarity(a: string, b: string): number {
   const longest = Math.max(a.length, b.length);
-  const bound = Math.floor(longest * 0.3);
+  const bound = Math.floor(longest * (1 - A_TYPO));
   const distance = editDistance(a, b, bound);
   return distance > bound ? 0 : 1 - distance / longest;
 }

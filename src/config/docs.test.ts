@@ -16,7 +16,7 @@ test("docs/config.md has no row of a key that is not there", () => {
   expect(rows).toEqual(configKeys().map(rowOf));
 });
 
-test("docs/config.schema.json is the schema (run vitest with -u to write it)", async () => {
+test("docs/config.schema.json is the schema (written by: vitest run src/config/docs -u)", async () => {
   const text = `${JSON.stringify(jsonSchemaOfConfig(), null, 2)}\n`;
 
   await expect(text).toMatchFileSnapshot("../../docs/config.schema.json");

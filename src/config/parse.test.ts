@@ -117,9 +117,10 @@ const bad: readonly (readonly [text: string, message: string])[] = [
   ["actors: { bob: { tools: [], attributes: { a: .nan } } }", "actors.bob.attributes.a: NaN is not allowed"],
   [
     "actors: { bob: { tools: [], attributes: { a-b: 1 } } }",
-    'actors.bob.attributes.a-b: "a-b" is not allowed; expected a name of letters',
+    'actors.bob.attributes.a-b: "a-b" is not allowed; expected letters, digits and _',
   ],
   ["actors: { bob: { tools: [], surface: { kind: falt } } }", "expected universal, flat, auto; did you mean flat?"],
+  ["actors: { bob: { tools: [], attributes: { scope: admin } } }", "actors.bob.attributes.scope: "],
   ["surface: { kind: deferred }", 'surface.kind: "deferred" is not allowed; expected universal, flat, auto'],
   ["surface: { token_budget: many }", 'surface.token_budget: "many" is not allowed; expected a whole number from 1 to'],
   [

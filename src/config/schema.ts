@@ -29,11 +29,15 @@ const actor = z.strictObject({
   scope: text("text").optional().describe("A word that rules compare, as `actor.scope`."),
   attributes: z
     .record(
-      z.string().regex(/^[A-Za-z_][A-Za-z0-9_]*$/, "expected a name of letters, digits and _"),
+      z
+        .string()
+        .regex(/^(?!(?:name|scope)$)[A-Za-z_][A-Za-z0-9_]*$/, "expected letters, digits and _, and not name or scope"),
       z.union([text("text"), z.number(), z.boolean()], "expected text, a number, true or false"),
     )
     .default({})
-    .describe("Further facts that rules compare: text, numbers, true or false."),
+    .describe(
+      "Further facts that rules compare, as `actor.<name>`: text, numbers, true or false. Not `name` or `scope`.",
+    ),
   surface: z
     .strictObject({
       kind: surfaceKind.optional().describe("In place of `surface.kind`."),
@@ -97,7 +101,7 @@ export const configSchema = z
     actors: z
       .record(z.string().regex(/^[A-Za-z][A-Za-z0-9_.-]{0,63}$/, "expected a name like `reviewer`"), actor)
       .default({})
-      
+      .transform((actors): Readonly<Record<string, ActorConfig>> => ({ default: defaultActor, ...actors }))
       .describe("Who may use what, by name. `default`, with every tool, is there unless it is defined anew."),
     surface: z
       .strictObject({
@@ -138,7 +142,7 @@ export const configSchema = z
 /** A whole and valid configuration: every default filled in, every reference unfilled. */
 export type Config = z.output<typeof configSchema>;
 
-export type ActorConfig = z.output<typeof actor>;
+type ActorConfig = z.output<typeof actor>;
 
 function whole(from: number, to = Number.MAX_SAFE_INTEGER) {
   const range = to === Number.MAX_SAFE_INTEGER ? `of at least ${from}` : `from ${from} to ${to}`;

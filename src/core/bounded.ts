@@ -1,4 +1,5 @@
 import { createContext, Script } from "node:vm";
+import { isRecord } from "./json.ts";
 
 const context = createContext({ work: undefined as unknown });
 const script = new Script("work()");
@@ -18,6 +19,7 @@ export function bounded<T>(ms: number, work: () => T, late: () => Error): T {
   }
 }
 
+/** The error comes out of the other context and is no `Error` of this one. */
 function isTimeout(thrown: unknown): boolean {
-  return thrown instanceof Error && "code" in thrown && thrown.code === "ERR_SCRIPT_EXECUTION_TIMEOUT";
+  return isRecord(thrown) && thrown.code === "ERR_SCRIPT_EXECUTION_TIMEOUT";
 }

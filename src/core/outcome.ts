@@ -31,7 +31,7 @@ export type OutcomeStatus = Outcome["status"];
 export const VALUE_LIMIT = 4096;
 
 /** A result as a model reads it: text as it is, anything else as JSON, cut with a note of what is missing. */
-export function valueOf(data: unknown, limit = VALUE_LIMIT): string {
+export function valueText(data: unknown, limit = VALUE_LIMIT): string {
   const text = typeof data === "string" ? data : (JSON.stringify(data) ?? "null");
   if (text.length <= limit) return text;
   const note = ` [cut: ${text.length} characters in all]`;

@@ -17,13 +17,13 @@ interface SelfDescribing {
   };
 }
 
-export function isStandardSchema(schema: InputSchema): schema is StandardSchemaV1 {
+export function isStandardSchema(schema: unknown): schema is StandardSchemaV1 {
   return (typeof schema === "object" || typeof schema === "function") && schema !== null && "~standard" in schema;
 }
 
 /** The JSON Schema a model is shown and arguments are checked against. */
-export function toJsonSchema(schema: InputSchema): JsonSchema {
-  if (!isStandardSchema(schema)) return schema;
+export function toJsonSchema(schema: StandardSchemaV1 | Record<string, unknown>): JsonSchema {
+  if (!isStandardSchema(schema)) return schema as JsonSchema;
   const self = (schema as unknown as SelfDescribing)["~standard"];
   try {
     const made =

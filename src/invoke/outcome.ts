@@ -1,6 +1,6 @@
 import { type ErrorCode, messageOf, type Problem, QmError } from "../core/errors.ts";
 import type { ActionName } from "../core/names.ts";
-import { type Outcome, valueOf } from "../core/outcome.ts";
+import { type Outcome, valueText } from "../core/outcome.ts";
 
 /** What is known of a call when it ends. */
 export interface Ending {
@@ -15,7 +15,7 @@ export interface Ending {
 const REFUSALS: ReadonlySet<ErrorCode> = new Set(["approval_required", "budget_exceeded", "denied", "unknown_actor"]);
 
 export function doneOutcome({ callId, durationMs, valueLimit }: Ending, action: ActionName, data: unknown): Outcome {
-  return { status: "done", callId, durationMs, action, data, value: valueOf(data, valueLimit) };
+  return { status: "done", callId, durationMs, action, data, value: valueText(data, valueLimit) };
 }
 
 export function failedOutcome({ callId, durationMs, valueLimit, action }: Ending, thrown: unknown): Outcome {
@@ -27,6 +27,6 @@ export function failedOutcome({ callId, durationMs, valueLimit, action }: Ending
     ...(action === undefined ? {} : { action }),
     reason: error.error,
     error,
-    value: valueOf(error, valueLimit),
+    value: valueText(error, valueLimit),
   };
 }

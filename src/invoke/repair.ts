@@ -42,7 +42,7 @@ function unwrap(schema: JsonSchema, given: unknown, repairs: string[]): unknown 
 
 function repair(schema: unknown, value: unknown, path: string, repairs: string[], depth: number): unknown {
   if (!isRecord(schema) || depth > DEPTH) return value;
-  const fitted = fit(wantedTypes(schema), schema, value, path, repairs);
+  const fitted = stepTowards(wantedTypes(schema), schema, value, path, repairs);
   if (Array.isArray(fitted) && isRecord(schema.items)) {
     return fitted.map((item, index) => repair(schema.items, item, `${path}/${index}`, repairs, depth + 1));
   }
@@ -73,7 +73,13 @@ function repairObject(
 }
 
 /** One step towards a wanted type, when the value has none of them. */
-function fit(wanted: readonly string[], schema: Schema, value: unknown, path: string, repairs: string[]): unknown {
+function stepTowards(
+  wanted: readonly string[],
+  schema: Schema,
+  value: unknown,
+  path: string,
+  repairs: string[],
+): unknown {
   if (wanted.length === 0 || wanted.some((type) => isOf(type, value))) return value;
   for (const type of wanted) {
     const made = conversions[type]?.(value, schema);

@@ -36,7 +36,10 @@ export function createRunner(limits: RunLimits): Runner {
   const limiterOf = ({ name, concurrency }: Action): Limiter | undefined => {
     if (concurrency === undefined) return undefined;
     let limiter = perAction.get(name);
-    if (limiter === undefined) perAction.set(name, (limiter = createLimiter(concurrency, limits.queue)));
+    if (limiter === undefined) {
+      limiter = createLimiter(concurrency, limits.queue);
+      perAction.set(name, limiter);
+    }
     return limiter;
   };
 

@@ -14,7 +14,7 @@ const shapes: readonly RegExp[] = [
   /(?<![A-Za-z0-9])(?:xox[abeprs]-[\w-]{8,}|glpat-[\w-]{10,}|npm_\w{30,}|AIza[\w-]{30,}|(?:AKIA|ASIA)[A-Z0-9]{16}(?!\w))/g,
   /:\/\/([^\s/?#:@"'<>]*:[^\s/?#"'<>]+)@/g,
   /authorization\\?["']?\s{0,3}[=:]\s{0,3}([^\r\n"',;]+)/gi,
-  /(?:password|passwd|passphrase|secret|token|api[_-]?key|private[_-]?key|access[_-]?key)\\?["']?\s{0,3}[=:]\s{0,3}("(?:[^"\\]|\\.)+|\\"[^"\\]+|'[^']+|[^\s"'\\&,;)}\]]+)/gi,
+  /(?:password|passwd|passphrase|secret|token|api[_-]?key|private[_-]?key|access[_-]?key)\\?["']?\s{0,3}[=:]\s{0,3}("(?:[^"\\]|\\.)+"?|\\"[^"\\]+|'[^']+'?|[^\s"'\\&,;)}\]]+)/gi,
 ];
 
 /** Secrets as they are written in text: plain, inside a JSON string, inside a URL. */

@@ -4,8 +4,8 @@ import { CALL_VARIABLES, compileCondition } from "../core/expression.ts";
 import { clip, isRecord } from "../core/json.ts";
 import { actionName } from "../core/names.ts";
 import { nearest } from "../core/nearest.ts";
-import { guardSchema } from "../core/schema-guard.ts";
-import { type InputSchema, isStandardSchema, toJsonSchema } from "../core/standard-schema.ts";
+import { guardSchema, type SchemaUse } from "../core/schema-guard.ts";
+import { isStandardSchema, toJsonSchema } from "../core/standard-schema.ts";
 import { placeholderProblem } from "./prose.ts";
 
 /** One thing wrong with a registration. */
@@ -15,157 +15,131 @@ export interface FieldProblem {
   readonly problem: string;
 }
 
+type Fields = Readonly<Record<string, unknown>>;
+
+/** What is wrong with a field's value, given the others, or undefined. */
+type Check = (value: unknown, tool: Fields) => string | undefined;
+
 /** `respond` ends an actor's turn; it is infrastructure and not a tool anyone may define. */
 const RESERVED = new Set(["respond"]);
 
-const KNOWN_FIELDS = [
-  "name",
-  "description",
-  "inputSchema",
-  "outputSchema",
-  "handler",
-  "scope",
-  "routing",
-  "bypassRouting",
-  "justification",
-  "requiresApproval",
-  "tags",
-  "peerExposed",
-  "effect",
-  "loading",
-  "examples",
-  "aliases",
-  "timeout",
-  "concurrency",
-  "idempotent",
-];
+// The types say the same, but registrations also come from JavaScript and from casts.
+const checks: Readonly<Record<string, Check>> = {
+  name: nameProblem,
+  description: (value) =>
+    typeof value === "string" && value.trim() !== "" ? undefined : "is empty: the model chooses by it",
+  inputSchema: (value) => schemaProblem(value, "arguments"),
+  outputSchema: optional((value) => schemaProblem(value, "result")),
+  handler: (value) => (typeof value === "function" ? undefined : "is not a function"),
+  effect: oneOf(effects),
+  scope: oneOf(["generalist", "specialist"]),
+  routing: optional(routingProblem),
+  bypassRouting: bypassProblem,
+  justification: justificationProblem,
+  peerExposed: optional(peerProblem),
+  requiresApproval: optional(approvalProblem),
+  loading: optional(oneOf(["always", "deferred"])),
+  tags: optional(stringsProblem),
+  aliases: optional(stringsProblem),
+  examples: optional(examplesProblem),
+  timeout: optional(wholeNumberProblem),
+  concurrency: optional(wholeNumberProblem),
+  idempotent: optional(flagProblem),
+};
 
-/** Everything wrong with it. The types say the same, but registrations also come from JavaScript and from casts. */
-export function registrationProblems(tool: Record<string, unknown>): readonly FieldProblem[] {
-  const problems: FieldProblem[] = [];
-  const refuse = (field: string, problem: string): void => {
-    problems.push({ field, value: shown(fieldOf(tool, field)), problem });
+/** Everything wrong with it, field by field. */
+export function registrationProblems(tool: Fields): readonly FieldProblem[] {
+  const fields = Object.keys(checks);
+  const unknown = Object.keys(tool).filter((field) => !fields.includes(field));
+  return [
+    ...unknown.map((field) => ({ field, problem: `is no field of a registration${didYouMean(field, fields)}` })),
+    ...fields.map((field) => ({ field, problem: checks[field]?.(tool[field], tool) })),
+  ].flatMap(({ field, problem }) => (problem === undefined ? [] : [{ field, value: shown(tool[field]), problem }]));
+}
+
+function nameProblem(value: unknown): string | undefined {
+  if (typeof value !== "string" || value.trim() === "") return "is empty";
+  if (RESERVED.has(value.toLowerCase())) return "is reserved: every actor has it without registration";
+  return thrownBy(() => actionName("tool", value));
+}
+
+function routingProblem(value: unknown, { scope }: Fields): string | undefined {
+  const problem = oneOf(["routed", "bypass"])(value, {});
+  if (problem !== undefined || value !== "bypass" || scope !== "generalist") return problem;
+  return "is refused: a generalist tool touches what is shared and always routes; make it a specialist or drop the bypass";
+}
+
+function bypassProblem(value: unknown, { routing }: Fields): string | undefined {
+  if (routing !== "bypass") return value === undefined ? undefined : 'is given, but routing is not "bypass"';
+  const problem = placeholderProblem(isRecord(value) ? value.reason : undefined);
+  return problem && `has a reason that ${problem}: say why this call must not be routed`;
+}
+
+function justificationProblem(value: unknown, { scope }: Fields): string | undefined {
+  const problem = scope === "specialist" || value !== undefined ? placeholderProblem(value) : undefined;
+  return problem && `${problem}: say why this work is private to one actor`;
+}
+
+function peerProblem(value: unknown, { scope }: Fields): string | undefined {
+  if (value === true && scope === "specialist") return "is refused: a specialist tool is private to its actor";
+  return flagProblem(value);
+}
+
+function schemaProblem(value: unknown, use: SchemaUse): string | undefined {
+  if (!isStandardSchema(value) && !isRecord(value)) {
+    return "is not a schema: give JSON Schema of an object, or a Standard Schema";
+  }
+  return thrownBy(() => guardSchema(toJsonSchema(value), use));
+}
+
+function approvalProblem(value: unknown): string | undefined {
+  if (typeof value === "boolean" || typeof value === "function") return undefined;
+  const condition = isRecord(value) ? value.autoApproveIf : undefined;
+  if (typeof condition !== "string") return 'is none of false, true, {autoApproveIf: "<CEL>"} or a function';
+  return thrownBy(() => compileCondition(condition, CALL_VARIABLES));
+}
+
+function stringsProblem(value: unknown): string | undefined {
+  const sound = (each: unknown) => typeof each === "string" && each.trim() !== "" && each.length <= 256;
+  return Array.isArray(value) && value.every(sound) ? undefined : "is not a list of non-empty strings";
+}
+
+function examplesProblem(value: unknown): string | undefined {
+  const sound = Array.isArray(value) && value.every((each) => isRecord(each) && isRecord(each.args));
+  return sound ? undefined : "is not a list of {args, description?}";
+}
+
+function wholeNumberProblem(value: unknown): string | undefined {
+  return Number.isSafeInteger(value) && Number(value) > 0 ? undefined : "is not a whole number above 0";
+}
+
+function flagProblem(value: unknown): string | undefined {
+  return typeof value === "boolean" ? undefined : "is neither true nor false";
+}
+
+function oneOf(allowed: readonly string[]): Check {
+  return (value) => {
+    if (typeof value === "string" && allowed.includes(value)) return undefined;
+    return `is none of ${allowed.join(", ")}${typeof value === "string" ? didYouMean(value, allowed) : ""}`;
   };
-
-  for (const field of Object.keys(tool)) {
-    if (!KNOWN_FIELDS.includes(field)) refuse(field, `is no field of a registration${didYouMean(field, KNOWN_FIELDS)}`);
-  }
-  checkName(tool, refuse);
-  if (typeof tool.description !== "string" || tool.description.trim() === "")
-    refuse("description", "is empty: the model chooses by it");
-  if (typeof tool.handler !== "function") refuse("handler", "is not a function");
-  oneOf(tool, "effect", effects, refuse);
-  oneOf(tool, "scope", ["generalist", "specialist"], refuse);
-  if (tool.routing !== undefined) oneOf(tool, "routing", ["routed", "bypass"], refuse);
-  if (tool.loading !== undefined) oneOf(tool, "loading", ["always", "deferred"], refuse);
-  checkOwnership(tool, refuse);
-  checkSchema(tool, "inputSchema", refuse);
-  if (tool.outputSchema !== undefined) checkSchema(tool, "outputSchema", refuse);
-  checkApproval(tool, refuse);
-  strings(tool, "tags", refuse);
-  strings(tool, "aliases", refuse);
-  if (tool.peerExposed !== undefined && typeof tool.peerExposed !== "boolean")
-    refuse("peerExposed", "is neither true nor false");
-  if (tool.idempotent !== undefined && typeof tool.idempotent !== "boolean")
-    refuse("idempotent", "is neither true nor false");
-  for (const field of ["timeout", "concurrency"]) {
-    const value = tool[field];
-    if (value !== undefined && !(Number.isSafeInteger(value) && Number(value) > 0))
-      refuse(field, "is not a whole number above 0");
-  }
-  if (
-    tool.examples !== undefined &&
-    !(Array.isArray(tool.examples) && tool.examples.every((each) => isRecord(each) && isRecord(each.args)))
-  ) {
-    refuse("examples", "is not a list of {args, description?}");
-  }
-  return problems;
 }
 
-type Refuse = (field: string, problem: string) => void;
+function optional(check: Check): Check {
+  return (value, tool) => (value === undefined ? undefined : check(value, tool));
+}
 
-function checkName(tool: Record<string, unknown>, refuse: Refuse): void {
-  if (typeof tool.name !== "string" || tool.name.trim() === "") return refuse("name", "is empty");
-  if (RESERVED.has(tool.name.toLowerCase()))
-    return refuse("name", "is reserved: every actor has it without registration");
+function thrownBy(work: () => unknown): string | undefined {
   try {
-    actionName("tool", tool.name);
+    work();
+    return undefined;
   } catch (thrown) {
-    refuse("name", messageOf(thrown));
-  }
-}
-
-/** The three legal pairs of scope and routing, and what each needs. */
-function checkOwnership(tool: Record<string, unknown>, refuse: Refuse): void {
-  const bypass = tool.routing === "bypass";
-  if (tool.scope === "generalist" && bypass) {
-    refuse(
-      "routing",
-      "a generalist tool touches what is shared and always routes; make it a specialist or drop the bypass",
-    );
-  }
-  if (tool.scope === "specialist") {
-    const problem = placeholderProblem(tool.justification);
-    if (problem !== undefined) refuse("justification", `${problem}: say why this work is private to one actor`);
-    if (tool.peerExposed === true) refuse("peerExposed", "a specialist tool is private and cannot be offered to peers");
-  }
-  if (bypass) {
-    const problem = placeholderProblem(fieldOf(tool, "bypassRouting.reason"));
-    if (problem !== undefined) refuse("bypassRouting.reason", `${problem}: say why this call must not be routed`);
-  } else if (tool.bypassRouting !== undefined) {
-    refuse("bypassRouting", 'is given, but routing is not "bypass"');
-  }
-}
-
-function checkSchema(tool: Record<string, unknown>, field: "inputSchema" | "outputSchema", refuse: Refuse): void {
-  const schema = tool[field];
-  if (!isRecord(schema) && !(typeof schema === "function" && isStandardSchema(schema as unknown as InputSchema))) {
-    return refuse(field, "is not a schema: give JSON Schema of an object, or a Standard Schema");
-  }
-  try {
-    guardSchema(toJsonSchema(schema as InputSchema), field === "inputSchema" ? "arguments" : "result");
-  } catch (thrown) {
-    refuse(field, messageOf(thrown));
-  }
-}
-
-function checkApproval(tool: Record<string, unknown>, refuse: Refuse): void {
-  const rule = tool.requiresApproval;
-  if (rule === undefined || typeof rule === "boolean" || typeof rule === "function") return;
-  if (!isRecord(rule) || typeof rule.autoApproveIf !== "string") {
-    return refuse("requiresApproval", 'is none of false, true, {autoApproveIf: "<CEL>"} or a function');
-  }
-  try {
-    compileCondition(rule.autoApproveIf, CALL_VARIABLES);
-  } catch (thrown) {
-    refuse("requiresApproval.autoApproveIf", messageOf(thrown));
-  }
-}
-
-function oneOf(tool: Record<string, unknown>, field: string, allowed: readonly string[], refuse: Refuse): void {
-  const value = tool[field];
-  if (typeof value === "string" && allowed.includes(value)) return;
-  refuse(field, `is none of ${allowed.join(", ")}${typeof value === "string" ? didYouMean(value, allowed) : ""}`);
-}
-
-function strings(tool: Record<string, unknown>, field: string, refuse: Refuse): void {
-  const value = tool[field];
-  if (value === undefined) return;
-  if (
-    !Array.isArray(value) ||
-    !value.every((each) => typeof each === "string" && each.trim() !== "" && each.length <= 256)
-  ) {
-    refuse(field, "is not a list of non-empty strings");
+    return messageOf(thrown);
   }
 }
 
 function didYouMean(text: string, allowed: readonly string[]): string {
   const near = nearest(text, allowed);
   return near === undefined ? "" : `; did you mean ${near}?`;
-}
-
-function fieldOf(tool: Record<string, unknown>, path: string): unknown {
-  return path.split(".").reduce<unknown>((part, key) => (isRecord(part) ? part[key] : undefined), tool);
 }
 
 function shown(value: unknown): string {

@@ -1,9 +1,10 @@
 import type { EventStore } from "../ledger/event-store.ts";
+import type { UsageStore } from "../policy/usage.ts";
 import { openSqlite, type SqliteOptions } from "./drivers/sqlite.ts";
 import { eventStore } from "./events.ts";
 import { migrate } from "./migrations.ts";
 import type { SqlDriver } from "./sql.ts";
-import { type UsageStore, usageStore } from "./usage.ts";
+import { usageStore } from "./usage.ts";
 
 /** Everything that is kept, over one database. */
 export interface Store {

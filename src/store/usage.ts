@@ -1,28 +1,9 @@
+import type { UsageStore } from "../policy/usage.ts";
 import { join, type Sql, sql } from "./sql.ts";
 
-/** What was used under one key: a caller's budget, an action's quota. */
-export interface Usage {
-  readonly calls: number;
-  readonly ms: number;
-  readonly bytes: number;
-}
+type Charge = Parameters<UsageStore["charge"]>[0][number];
 
-export interface Charge {
-  readonly key: string;
-  /** Calls that the key allows in all. Absent: any number; the call is only counted. */
-  readonly maxCalls?: number;
-}
-
-/** Counters shared by every process on the store. */
-export interface UsageStore {
-  /** Keys that were never charged are left out. */
-  read(keys: readonly string[]): Promise<Map<string, Usage>>;
-  /** Counts one call under every key, or under none and names the first key that allows no more. */
-  charge(entries: readonly Charge[]): Promise<{ readonly ok: true } | { readonly ok: false; readonly key: string }>;
-  /** Adds what a call took, once it is known. */
-  settle(keys: readonly string[], ms: number, bytes: number): Promise<void>;
-}
-
+/** The accounts of budgets in SQL. Accounts that were never charged are left out of what is read. */
 export function usageStore(db: Sql, now: () => Date): UsageStore {
   return {
     async read(keys) {

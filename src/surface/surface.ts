@@ -3,7 +3,7 @@ import type { JsonSchema } from "../core/action.ts";
 import type { Caller } from "../core/caller.ts";
 import type { Effect } from "../core/effect.ts";
 import { messageOf, QmError } from "../core/errors.ts";
-import { type Outcome, valueOf } from "../core/outcome.ts";
+import { type Outcome, valueText } from "../core/outcome.ts";
 
 /** What a surface stands in front of. */
 export interface Counter {
@@ -55,6 +55,6 @@ export function answering(work: () => unknown): Answer {
     return { ok: true, data, text: JSON.stringify(data) };
   } catch (thrown) {
     const error = thrown instanceof QmError ? thrown : new QmError("internal", messageOf(thrown));
-    return { ok: false, data: error.toProblem(), text: valueOf(error.toProblem()) };
+    return { ok: false, data: error.toProblem(), text: valueText(error.toProblem()) };
   }
 }

@@ -1,4 +1,4 @@
-import { spawn } from "node:child_process";
+import { execFileSync, spawn } from "node:child_process";
 import { mkdir, readdir, readFile, rename, rm, symlink } from "node:fs/promises";
 import { join } from "node:path";
 import { afterEach, expect, onTestFinished, test } from "vitest";
@@ -36,6 +36,16 @@ test.runIf(process.platform === "linux")("stays the folder it was when its path 
   await folder.close();
 
   expect(content).toBe("mine");
+});
+
+test("does not wait for the other end of a pipe that took the place of a file", async () => {
+  const { path } = await testRoot();
+  execFileSync("mkfifo", [join(path, "pipe")]);
+  const folder = await openFolder(path, ".");
+
+  await expect(openIn(folder, "pipe", "pipe")).rejects.toMatchObject({ code: "path_refused" });
+
+  await folder.close();
 });
 
 test("does not open an entry that is a link", async () => {

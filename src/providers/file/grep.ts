@@ -9,10 +9,9 @@ import { inFolder, inFolderOf } from "./folder.ts";
 import { entersFor } from "./glob.ts";
 import { compileGlob } from "./glob-pattern.ts";
 import { notFound } from "./nearby.ts";
-import { type OpenFile, openIn, statsIn, withFile } from "./open-file.ts";
+import { openIn, statsIn, withFile } from "./open-file.ts";
 import type { Root } from "./root.ts";
 import { Search } from "./search-file.ts";
-import { HEAD_BYTES, isText, notText } from "./text.ts";
 import { type Entry, joined, Walk } from "./walk.ts";
 
 const input = z.strictObject({
@@ -83,8 +82,7 @@ async function isFile(place: Place): Promise<boolean> {
 
 async function oneFile(place: Place, search: Search, signal: AbortSignal): Promise<Counts> {
   return withFile(place, async (file) => {
-    if (!(await hasText(file))) throw notText(place.path, file.stats.size);
-    await search.file(place.path, file.handle, signal);
+    await search.file(place.path, file, signal);
     return { searched: 1, skipped: 0, isIncomplete: false };
   });
 }
@@ -112,13 +110,12 @@ async function folderOfFiles(
   });
 }
 
-/** Whether it was searched. One file that cannot be read does not end the search. */
+/** Whether it was searched. One file that is binary or cannot be read does not end the search. */
 async function searchEntry(entry: Entry, path: string, search: Search, signal: AbortSignal): Promise<boolean> {
   const file = await openIn(entry.folder, entry.name, path).catch(() => undefined);
   if (file === undefined) return false;
   try {
-    if (!(await hasText(file))) return false;
-    await search.file(path, file.handle, signal);
+    await search.file(path, file, signal);
     return true;
   } catch {
     signal.throwIfAborted();
@@ -126,10 +123,4 @@ async function searchEntry(entry: Entry, path: string, search: Search, signal: A
   } finally {
     await file.handle.close();
   }
-}
-
-async function hasText({ handle }: OpenFile): Promise<boolean> {
-  const head = Buffer.allocUnsafe(HEAD_BYTES);
-  const { bytesRead } = await handle.read(head, 0, HEAD_BYTES, 0);
-  return isText(head.subarray(0, bytesRead), bytesRead < HEAD_BYTES);
 }

@@ -1,4 +1,5 @@
-import type { FileHandle } from "node:fs/promises";
+import type { OpenFile } from "./open-file.ts";
+import { HEAD_BYTES, isText, notText } from "./text.ts";
 
 const CHUNK_BYTES = 128 * 1024;
 const LINE_BYTES = 1024 * 1024;
@@ -11,15 +12,25 @@ export interface LineBlock {
   readonly cut: number;
 }
 
-/** The lines of a file, some at a time; memory is bounded by one chunk and the longest line that is kept whole. */
-export async function* lineBlocks(handle: FileHandle, signal: AbortSignal): AsyncGenerator<LineBlock> {
-  const chunk = Buffer.allocUnsafe(CHUNK_BYTES);
+/**
+ * The lines of a file, some at a time; memory is bounded by one chunk and the longest line that is kept whole. Throws
+ * `unsupported_content` when the file does not begin like text. What is added to it meanwhile is left out.
+ */
+export async function* lineBlocks(
+  { handle, stats }: OpenFile,
+  shown: string,
+  signal: AbortSignal,
+): AsyncGenerator<LineBlock> {
+  const chunk = Buffer.allocUnsafe(Math.min(CHUNK_BYTES, stats.size));
   let rest: Buffer = Buffer.alloc(0);
   let isCut = false;
-  for (let position = 0; ; ) {
+  for (let position = 0; position < stats.size; ) {
     signal.throwIfAborted();
-    const { bytesRead } = await handle.read(chunk, 0, CHUNK_BYTES, position);
+    const { bytesRead } = await handle.read(chunk, 0, chunk.length, position);
     if (bytesRead === 0) break;
+    if (position === 0 && !isText(chunk.subarray(0, Math.min(HEAD_BYTES, bytesRead)), bytesRead < HEAD_BYTES)) {
+      throw notText(shown, stats.size);
+    }
     position += bytesRead;
     const read = chunk.subarray(0, bytesRead);
     const end = read.lastIndexOf(NEWLINE);

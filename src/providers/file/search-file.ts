@@ -1,7 +1,7 @@
-import type { FileHandle } from "node:fs/promises";
 import type { RE2JS } from "re2js";
 import { clip } from "../../core/json.ts";
 import { lineBlocks } from "./lines.ts";
+import type { OpenFile } from "./open-file.ts";
 
 export interface Match {
   readonly path: string;
@@ -30,11 +30,11 @@ export class Search {
     this.#limit = limit;
   }
 
-  async file(path: string, handle: FileHandle, signal: AbortSignal): Promise<void> {
+  async file(path: string, file: OpenFile, signal: AbortSignal): Promise<void> {
     const before: string[] = [];
     let waiting: string[][] = [];
     let number = 0;
-    for await (const { lines, cut } of lineBlocks(handle, signal)) {
+    for await (const { lines, cut } of lineBlocks(file, path, signal)) {
       this.cutLines += cut;
       for (const [index, line] of lines.entries()) {
         if (waiting.length > 0) {

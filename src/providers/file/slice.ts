@@ -109,7 +109,7 @@ class Taken {
   #endLine(): void {
     this.#line++;
     this.#inLine = 0;
-    if (this.#isCut || this.#line <= this.#wanted.offset) return;
+    if (this.#hasMore || this.#line <= this.#wanted.offset) return;
     this.#wholeLines = this.#line;
     this.#wholeSize = this.#size;
   }

@@ -37,7 +37,9 @@ export function connectSqlite(path: string): SqliteConnection {
     run: (query) => prepared(query.parts.join("?")).all(...query.values.map(bound)),
     exec: (text) => db.exec(text),
     inTransaction: () => db.isTransaction,
-    close: () => db.close(),
+    close() {
+      if (db.isOpen) db.close();
+    },
   };
 }
 

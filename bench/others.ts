@@ -1,0 +1,97 @@
+import { tool as langchainTool } from "@langchain/core/tools";
+import { Client, InMemoryTransport } from "@modelcontextprotocol/client";
+import { McpServer } from "@modelcontextprotocol/server";
+import { generateText, type LanguageModel, tool as sdkTool } from "ai";
+import { z } from "zod";
+
+/** The tool that everybody runs. */
+export const input = z.object({ a: z.number(), b: z.number() });
+export const inputJson = {
+  type: "object",
+  properties: { a: { type: "number" }, b: { type: "number" } },
+  required: ["a", "b"],
+  additionalProperties: false,
+} as const;
+export const description = "Adds two numbers.";
+export const args = { a: 2, b: 3 };
+
+export async function add({ a, b }: z.output<typeof input>): Promise<{ sum: number }> {
+  return { sum: a + b };
+}
+
+/** One call of the tool through a library's own path. Rejects unless the tool ran. */
+export type Call = () => Promise<unknown>;
+
+export const langchainZod = (): Call => {
+  const made = langchainTool(add, { name: "add", description, schema: input });
+  return () => made.invoke(args);
+};
+
+export const langchainJson = (): Call => {
+  const made = langchainTool((given) => add(given as typeof args), { name: "add", description, schema: inputJson });
+  return () => made.invoke(args);
+};
+
+/** `step` is one step of `generateText` in which the model asks for so many calls; `bare` one answered with text. */
+export function aiSdk(calls: number): { readonly step: Call; readonly bare: Call } {
+  const tools = { add: sdkTool({ description, inputSchema: input, execute: add }) };
+  const asked = Array.from({ length: calls }, (_, index) => ({
+    type: "tool-call" as const,
+    toolCallId: String(index),
+    toolName: "add",
+    input: JSON.stringify(args),
+  }));
+  const calling = modelThatAnswers("tool-calls", asked);
+  const talking = modelThatAnswers("stop", [{ type: "text", text: "5" }]);
+  const prompt = "2 + 3?";
+  return {
+    async step() {
+      const { toolResults } = await generateText({ model: calling, tools, prompt });
+      if (toolResults.length !== calls) throw new Error("the AI SDK did not run the tool");
+    },
+    bare: () => generateText({ model: talking, tools, prompt }),
+  };
+}
+
+type Model = Extract<LanguageModel, { specificationVersion: "v3" }>;
+type Generated = Awaited<ReturnType<Model["doGenerate"]>>;
+
+// Not the package's own mock: that keeps every request it ever got.
+function modelThatAnswers(reason: Generated["finishReason"]["unified"], content: Generated["content"]): Model {
+  const answer: Generated = {
+    content,
+    finishReason: { unified: reason, raw: undefined },
+    usage: {
+      inputTokens: { total: 1, noCache: 1, cacheRead: 0, cacheWrite: 0 },
+      outputTokens: { total: 1, text: 1, reasoning: 0 },
+    },
+    warnings: [],
+  };
+  return {
+    specificationVersion: "v3",
+    provider: "bench",
+    modelId: "bench",
+    supportedUrls: {},
+    doGenerate: async () => answer,
+    doStream: () => Promise.reject(new Error("not streamed here")),
+  };
+}
+
+/** Client and server in this process, joined by a transport that hands objects over as they are. */
+export async function mcp(): Promise<{ readonly call: Call; close(): Promise<void> }> {
+  const server = new McpServer({ name: "bench", version: "1.0.0" });
+  server.registerTool("add", { description, inputSchema: input }, async (given) => ({
+    content: [{ type: "text", text: JSON.stringify(await add(given)) }],
+  }));
+  const client = new Client({ name: "bench", version: "1.0.0" });
+  const [here, there] = InMemoryTransport.createLinkedPair();
+  await server.connect(there);
+  await client.connect(here);
+  return {
+    async call() {
+      const { isError } = await client.callTool({ name: "add", arguments: args });
+      if (isError) throw new Error("the MCP server did not run the tool");
+    },
+    close: () => client.close(),
+  };
+}

@@ -1,0 +1,99 @@
+import { setTimeout as pause } from "node:timers/promises";
+import type { Command } from "commander";
+import type { EventQuery, StoredEvent } from "../../ledger/event-store.ts";
+import type { Workspace } from "../../workspace.ts";
+import { type Context, withWorkspace } from "../context.ts";
+import { eventColumns, eventRow } from "../event-text.ts";
+import { exitCodes } from "../exit-codes.ts";
+import { examples, wholeNumber } from "../options.ts";
+import { addVerify } from "./events-verify.ts";
+
+interface EventsOptions {
+  readonly type?: string;
+  readonly action?: string;
+  readonly call?: string;
+  readonly limit: number;
+  readonly follow?: boolean;
+}
+
+const POLL_MS = 200;
+
+export function addEvents(program: Command, context: Context): void {
+  const events = program
+    .command("events")
+    .summary("show the ledger; `events verify` checks it")
+    .description("Show what the ledger says: the newest events, in the order in which they were written.")
+    .option("--type <type>", "only this type, or those that begin like `call.`")
+    .option("--action <name>", "only what is about this action")
+    .option("--call <id>", "only the events of one call")
+    .option("--limit <n>", "the newest so many", wholeNumber(1), 50)
+    .option("--follow", "go on showing new ones until Ctrl-C; with --json one object a line")
+    .addHelpText(
+      "after",
+      examples("qm events --limit 10", "qm events --type call. --session local --follow", "qm events verify"),
+    )
+    .action((options: EventsOptions) =>
+      withWorkspace(context, "ledger", (workspace) =>
+        options.follow ? follow(context, workspace, options) : show(context, workspace, options),
+      ),
+    );
+  addVerify(events, context);
+}
+
+async function show(context: Context, workspace: Workspace, options: EventsOptions): Promise<void> {
+  const found = await workspace.quartermaster.ledger.read(queryOf(context, options));
+  if (context.out.isJson) context.out.json({ events: found });
+  else if (found.length > 0) print(context, found, true);
+  else await sayNothingFits(context, workspace);
+}
+
+/** Looks again and again: other processes write to the same store, and nothing announces it. */
+async function follow(context: Context, workspace: Workspace, options: EventsOptions): Promise<void> {
+  const { signal } = context.io;
+  const query = queryOf(context, options);
+  let found = await workspace.quartermaster.ledger.read(query);
+  print(context, found, true);
+  let after = found.at(-1)?.id ?? 0;
+  while (!signal.aborted) {
+    await pause(POLL_MS, undefined, { signal }).catch(() => {});
+    found = await workspace.quartermaster.ledger.read({ ...query, after, limit: 1000 });
+    print(context, found, false);
+    after = found.at(-1)?.id ?? after;
+  }
+  context.end(exitCodes.interrupted);
+}
+
+function queryOf({ globals }: Context, { type, action, call, limit }: EventsOptions): EventQuery {
+  const { session, actor, tenant } = globals;
+  return {
+    limit,
+    ...(session === undefined ? {} : { session }),
+    ...(actor === undefined ? {} : { actor }),
+    ...(tenant === undefined ? {} : { tenant }),
+    ...(type === undefined ? {} : { type }),
+    ...(action === undefined ? {} : { action }),
+    ...(call === undefined ? {} : { callId: call }),
+  };
+}
+
+function print({ out }: Context, events: readonly StoredEvent[], withHead: boolean): void {
+  if (out.isJson) for (const event of events) out.json(event);
+  else if (events.length > 0 || withHead) {
+    out.table(
+      eventColumns.map((column) => (withHead ? column : "")),
+      events.map((event) => eventRow(out, event)),
+    );
+  }
+}
+
+async function sayNothingFits({ out }: Context, { quartermaster, storePath }: Workspace): Promise<void> {
+  const [any] = await quartermaster.ledger.read({ limit: 1 });
+  if (any === undefined) {
+    out.line(`No event yet in ${storePath}.`);
+    out.line("Every call leaves some: `qm list` shows what can be called.");
+    return;
+  }
+  const { eventShapes } = await import("../../core/events.ts");
+  out.line("No event fits.");
+  out.line(`Leave out an option, or look at the types: ${Object.keys(eventShapes).join(", ")}.`);
+}

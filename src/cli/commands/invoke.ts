@@ -1,0 +1,75 @@
+import type { Command } from "commander";
+import type { Outcome } from "../../core/outcome.ts";
+import type { Workspace } from "../../workspace.ts";
+import { callArguments } from "../call-arguments.ts";
+import { type Context, callerOf, withWorkspace } from "../context.ts";
+import { exitCodeOfOutcome } from "../exit-codes.ts";
+import { collected, duration, examples } from "../options.ts";
+import { showProgress } from "../progress.ts";
+import { oneLine } from "../text.ts";
+
+interface InvokeOptions {
+  readonly arg?: readonly string[];
+  readonly timeout?: number;
+}
+
+export function addInvoke(program: Command, context: Context): void {
+  program
+    .command("invoke")
+    .summary("run an action")
+    .description("Run an action and print its whole result: text as it is, anything else as JSON.")
+    .argument("<action>", "its name, as in `qm list`")
+    .argument("[args]", "its arguments: a JSON object, - for stdin, or @file.json")
+    .option("--arg <key=value>", "one argument; key:=json for what is not text; may be repeated", collected)
+    .option("--timeout <time>", "cancel it after 500ms, 30s, 2m", duration)
+    .addHelpText(
+      "after",
+      examples(
+        `qm invoke file__read '{"path":"README.md"}'`,
+        "qm invoke file__read --arg path=README.md --arg limit=5",
+        "qm invoke file__write @note.json --timeout 5s",
+      ),
+    )
+    .action((action: string, args: string | undefined, options: InvokeOptions) =>
+      withWorkspace(context, "calls", (workspace) => invoke(context, workspace, action, args, options)),
+    );
+}
+
+async function invoke(
+  context: Context,
+  { quartermaster }: Workspace,
+  action: string,
+  given: string | undefined,
+  { arg = [], timeout }: InvokeOptions,
+): Promise<void> {
+  const { io, out, globals } = context;
+  const caller = callerOf(globals);
+  const args = await callArguments(given, arg, io, () => quartermaster.describe(action, caller).input_schema);
+  const deadline = timeout === undefined ? undefined : AbortSignal.timeout(timeout);
+  const signal = deadline === undefined ? io.signal : AbortSignal.any([io.signal, deadline]);
+  const wipe = showProgress(io.stderr, oneLine(action));
+  const outcome = await quartermaster.invoke(action, args, { caller, signal, via: "cli" });
+  wipe();
+
+  context.end(exitCodeOfOutcome(outcome, io.signal.aborted));
+  if (out.isJson) return out.json(withoutValue(outcome));
+  if (outcome.action !== undefined && outcome.action !== action)
+    out.note(`qm: ${oneLine(action)} was taken for ${outcome.action}`);
+  if (outcome.status === "done") return out.result(outcome.data);
+  out.problem({
+    ...outcome.error,
+    ...(outcome.action === undefined ? {} : { action: outcome.action }),
+    ...(outcome.error.code === "cancelled" ? cancelled(outcome.callId, deadline?.aborted === true) : {}),
+  });
+}
+
+/** `value` is the same again, cut to what a model is shown. */
+function withoutValue({ value: _value, ...outcome }: Outcome): object {
+  return outcome;
+}
+
+function cancelled(callId: string, byDeadline: boolean): { readonly hint: string } {
+  return {
+    hint: `${byDeadline ? "The time of --timeout was up. " : ""}What it had done by then is done. \`qm events --call ${callId}\` shows the call.`,
+  };
+}

@@ -1,0 +1,115 @@
+import { Command, CommanderError } from "commander";
+import { messageOf, QmError } from "../core/errors.ts";
+import { addComplete } from "./commands/complete.ts";
+import { addCompletion } from "./commands/completion.ts";
+import { addDescribe } from "./commands/describe.ts";
+import { addDoctor } from "./commands/doctor.ts";
+import { addEvents } from "./commands/events.ts";
+import { addExplain } from "./commands/explain.ts";
+import { addInit } from "./commands/init.ts";
+import { addInvoke } from "./commands/invoke.ts";
+import { addList } from "./commands/list.ts";
+import { addTour } from "./commands/tour.ts";
+import type { Context, Globals } from "./context.ts";
+import { type ExitCode, exitCodeOf, exitCodes } from "./exit-codes.ts";
+import type { Io } from "./io.ts";
+import { createOutput, type Output } from "./output.ts";
+import { packageFacts } from "./package-facts.ts";
+
+/** In the order of the help. Adding a command is one file and one line here. */
+const commands = [
+  addList,
+  addDescribe,
+  addInvoke,
+  addExplain,
+  addEvents,
+  addInit,
+  addDoctor,
+  addTour,
+  addCompletion,
+  addComplete,
+];
+
+/** The whole program but for the process: arguments in, exit code out. Never rejects. */
+export async function main(argv: readonly string[], io: Io): Promise<ExitCode> {
+  let code: ExitCode = exitCodes.done;
+  const program = createProgram(io);
+  const context: Context = {
+    io,
+    program,
+    get globals() {
+      return program.opts<Globals>();
+    },
+    get out() {
+      const { json = false, color } = program.opts<Globals>();
+      return createOutput(io, { json, color });
+    },
+    end(ended) {
+      code = ended;
+    },
+    run: main,
+  };
+  for (const add of commands) add(program, context);
+  try {
+    await program.parseAsync(argv.length === 0 ? ["--help"] : argv, { from: "user" });
+    return code;
+  } catch (thrown) {
+    return reported(thrown, errorOutput(argv, io), io);
+  }
+}
+
+function createProgram({ stdout, stderr }: Io): Command {
+  return new Command("qm")
+    .description("One counter where LLM agents draw every action they may take.")
+    .option("--config <path>", "use this configuration file, not the nearest quartermaster.yaml")
+    .option("--actor <name>", "who asks: an actor of the configuration (in events: whose events)")
+    .option("--session <id>", "the conversation it belongs to (in events: only this one)")
+    .option("--tenant <id>", "the tenant it is for (in events: only this one)")
+    .option("--user <id>", "the user it is for")
+    .option("--json", "answer with one JSON document on stdout, errors included")
+    .option("--no-color", "no colours, whatever the terminal can do")
+    .version(packageFacts().version, "-V, --version", "print the version")
+    .helpOption("-h, --help", "show this help")
+    .exitOverride()
+    .configureHelp({ showGlobalOptions: true })
+    .configureOutput({
+      writeOut: (text) => stdout.write(text),
+      writeErr: (text) => stderr.write(text),
+      // An error is told once, in our own form, by whoever catches it.
+      outputError: () => {},
+      getOutHelpWidth: () => stdout.columns ?? 80,
+      getErrHelpWidth: () => stderr.columns ?? 80,
+      getOutHasColors: () => false,
+      getErrHasColors: () => false,
+    })
+    .addHelpText(
+      "after",
+      "\nExit codes: 0 done, 1 failed, 2 wrong usage or configuration, 3 refused,\n            4 unknown action or category, 130 interrupted.\n\nNew here? Try `qm tour`.",
+    );
+}
+
+/** When the command line could not be read, its options are looked for by hand. */
+function errorOutput(argv: readonly string[], io: Io): Output {
+  const options = argv.slice(0, argv.includes("--") ? argv.indexOf("--") : argv.length);
+  return createOutput(io, { json: options.includes("--json"), color: !options.includes("--no-color") });
+}
+
+function reported(thrown: unknown, out: Output, io: Io): ExitCode {
+  if (thrown instanceof CommanderError) {
+    if (thrown.exitCode === 0) return exitCodes.done;
+    out.problem(usageError(thrown).toProblem());
+    return exitCodes.usage;
+  }
+  const error = thrown instanceof QmError ? thrown : new QmError("internal", messageOf(thrown), { cause: thrown });
+  if (io.signal.aborted && error.code === "cancelled") return exitCodes.interrupted;
+  out.problem(error.toProblem());
+  if (error.code === "internal" && io.env.QM_DEBUG && thrown instanceof Error) out.note(thrown.stack ?? "");
+  return exitCodeOf(error.code, io.signal.aborted);
+}
+
+function usageError({ message }: CommanderError): QmError {
+  const [what = "", ...suggestion] = message.replace(/^error: /, "").split("\n");
+  return new QmError("invalid_arguments", what, {
+    hint: [...suggestion.map((line) => line.replace(/^\((.*)\)$/, "$1")), "`qm --help` and `qm <command> --help` show what there is."].join(" "),
+  });
+}

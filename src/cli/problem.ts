@@ -1,0 +1,50 @@
+import type { Problem } from "../core/errors.ts";
+import { isRecord } from "../core/json.ts";
+import { plain, safeJson, shellQuoted } from "./text.ts";
+
+/** An error as a person at a terminal reads it: what is wrong, why, and what to type next. */
+export function problemLines(problem: Problem): readonly string[] {
+  const details = [
+    ...(typeof problem.reason === "string" ? [problem.reason] : []),
+    ...listed("Did you mean", problem.suggestions),
+    ...listed("Valid", problem.valid),
+    ...example(problem),
+    ...next(problem),
+  ];
+  return [`qm: ${plain(problem.error)}`, ...details.map((line) => `    ${plain(line).replaceAll("\n", "\n    ")}`)];
+}
+
+function listed(what: string, names: unknown): readonly string[] {
+  return Array.isArray(names) && names.length > 0 ? [`${what}: ${names.join(", ")}`] : [];
+}
+
+function example({ action, example: args }: Problem): readonly string[] {
+  if (!isRecord(args)) return [];
+  const call = shellQuoted(safeJson(args));
+  return [typeof action === "string" ? `For example: qm invoke ${shellQuoted(action)} ${call}` : `For example: ${call}`];
+}
+
+/** The hints of these speak to a model about its tools; at a terminal the same is a command. */
+function next({ code, hint, action }: Problem): readonly string[] {
+  const name = typeof action === "string" ? shellQuoted(action) : "<action>";
+  switch (code) {
+    case "unknown_action":
+      return ["`qm list` shows the names; `qm explain <action>` shows why one is hidden."];
+    case "unknown_category":
+      return ["`qm list` without a category shows everything."];
+    case "invalid_arguments":
+      return typeof action === "string" ? [`\`qm describe ${name}\` shows every argument.`] : given(hint);
+    case "denied":
+      return [`It was not run. \`qm explain ${name}\` shows which rule says so.`];
+    case "approval_required":
+      return [`It was not run. \`qm explain ${name}\` shows who must agree and why.`];
+    case "budget_exceeded":
+      return ["It was not run. Raise policy.budgets, or use another --session."];
+    default:
+      return given(hint);
+  }
+}
+
+function given(hint: string | undefined): readonly string[] {
+  return hint === undefined ? [] : [hint];
+}

@@ -1,0 +1,64 @@
+/**
+ * What could rewrite the line it is shown on, or hide in it: control characters, marks that turn the direction of
+ * writing, line separators, and characters without a shape. The joiners of emoji and of some scripts may stay.
+ */
+const UNSAFE =
+  /[\p{Cc}\u061C\u200B\u200E\u200F\u2028-\u202E\u2060-\u2069\uFEFF\u{E0000}-\u{E007F}]/gu;
+
+/** Text from outside on one line, with nothing left in it that a terminal would act on. */
+export function oneLine(text: string): string {
+  return plain(text.replace(/\s+/gu, " ").trim());
+}
+
+/** Text from outside with its lines and tabs, and with nothing else left in it that a terminal would act on. */
+export function plain(text: string): string {
+  return text.replace(UNSAFE, (character) =>
+    character === "\n" || character === "\t" ? character : `\\u{${character.codePointAt(0)?.toString(16)}}`,
+  );
+}
+
+/** JSON that means the same, with the unsafe characters that JSON itself lets through written as escapes. */
+export function safeJson(value: unknown, indent?: number): string {
+  const text = JSON.stringify(value, undefined, indent) ?? "null";
+  return text.replace(UNSAFE, (character) => (character === "\n" ? character : escaped(character)));
+}
+
+function escaped(character: string): string {
+  return [...Array(character.length).keys()]
+    .map((at) => `\\u${character.charCodeAt(at).toString(16).padStart(4, "0")}`)
+    .join("");
+}
+
+const WIDE =
+  /[\u1100-\u115F\u2E80-\u303E\u3041-\uA4CF\uAC00-\uD7A3\uF900-\uFAFF\uFE30-\uFE6F\uFF00-\uFF60\uFFE0-\uFFE6\u{1F300}-\u{1FAFF}\u{20000}-\u{3FFFD}]/u;
+const NO_WIDTH = /[\p{M}\u200C\u200D]/u;
+
+/** How many columns of a terminal a text takes, as well as that can be told without knowing its font. */
+export function widthOf(text: string): number {
+  let width = 0;
+  for (const character of text) width += NO_WIDTH.test(character) ? 0 : WIDE.test(character) ? 2 : 1;
+  return width;
+}
+
+/** As much of a text as fits, with an ellipsis where something is missing. */
+export function fitted(text: string, width: number): string {
+  if (widthOf(text) <= width) return text;
+  let used = 1;
+  let kept = "";
+  for (const character of text) {
+    used += widthOf(character);
+    if (used > width) break;
+    kept += character;
+  }
+  return width < 1 ? "" : `${kept.trimEnd()}…`;
+}
+
+/** A word as it is typed into a POSIX shell. */
+export function shellQuoted(word: string): string {
+  return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;
+}
+
+/** `1 event`, `2 events`. */
+export function counted(count: number, noun: string): string {
+  return `${count} ${noun}${count === 1 ? "" : "s"}`;
+}

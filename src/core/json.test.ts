@@ -1,0 +1,36 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { canonicalJson, clip, frozenCopy, getOwn } from "./json.ts";
+
+test("the same value has one text, in whatever order its keys were written", () => {
+  fc.assert(
+    fc.property(fc.jsonValue(), (value) => {
+      const text = canonicalJson(value);
+
+      expect(canonicalJson(JSON.parse(text))).toBe(text);
+      expect(JSON.parse(text)).toEqual(JSON.parse(JSON.stringify(value)));
+    }),
+  );
+  expect(canonicalJson({ b: 1, a: { d: 2, c: 3 } })).toBe('{"a":{"c":3,"d":2},"b":1}');
+});
+
+test("a frozen copy cannot be changed and leaves the original alone", () => {
+  const original = { a: { b: [1] } };
+
+  const copy = frozenCopy(original);
+
+  expect(() => copy.a.b.push(2)).toThrow(TypeError);
+  original.a.b.push(2);
+  expect(copy).toEqual({ a: { b: [1] } });
+});
+
+test("finds own keys only", () => {
+  expect(getOwn({ a: 1 }, "a")).toBe(1);
+  expect(getOwn<unknown>({}, "constructor")).toBeUndefined();
+});
+
+test("clips at whole characters", () => {
+  expect(clip("abc", 3)).toBe("abc");
+  expect(clip("abcd", 3)).toBe("ab…");
+  expect(clip("a😀bc", 3)).toBe("a…");
+});

@@ -1,0 +1,127 @@
+import { describe, expect, test } from "vitest";
+import { z } from "zod";
+import type { JsonSchema } from "./action.ts";
+import { guardSchema } from "./schema-guard.ts";
+import { toJsonSchema } from "./standard-schema.ts";
+import { validatorOf } from "./validator.ts";
+
+const check = (schema: JsonSchema, value: unknown) =>
+  validatorOf(schema, "arguments")(value, JSON.stringify(value).length).map(({ path, message }) => `${path} ${message}`);
+
+describe("validation", () => {
+  const schema: JsonSchema = {
+    type: "object",
+    properties: {
+      path: { type: "string", minLength: 1 },
+      mode: { enum: ["read", "write"] },
+      limit: { type: "integer", default: 10 },
+      when: { type: "string", format: "date" },
+    },
+    required: ["path"],
+    additionalProperties: false,
+  };
+
+  test("says everything that is wrong, with where", () => {
+    expect(check(schema, { mode: "append", extra: 1, when: "soon" })).toEqual([
+      " must have required property 'path'",
+      ' must NOT have additional properties: "extra"',
+      '/mode must be equal to one of the allowed values: "read", "write"',
+      '/when must match format "date"',
+    ]);
+  });
+
+  test("fills in defaults", () => {
+    const value = { path: "a" };
+
+    expect(check(schema, value)).toEqual([]);
+    expect(value).toEqual({ path: "a", limit: 10 });
+  });
+
+  test("checks a result without touching it, and a result need not be an object", () => {
+    const value = {};
+
+    expect(validatorOf({ type: "object", properties: { a: { default: 1 } } }, "result")(value, 2)).toEqual([]);
+    expect(value).toEqual({});
+    expect(validatorOf({ type: "number" }, "result")(1, 1)).toEqual([]);
+  });
+
+  test.each(["http://json-schema.org/draft-07/schema#", "https://json-schema.org/draft/2020-12/schema"])(
+    "reads %s",
+    ($schema) => {
+      expect(check({ ...schema, $schema }, { path: "a" })).toEqual([]);
+    },
+  );
+
+  test("takes a zod schema", () => {
+    const made = toJsonSchema(z.object({ a: z.string(), b: z.number().optional() }));
+
+    expect(check(made, { a: "x" })).toEqual([]);
+    expect(check(made, { a: 1 })).toEqual(["/a must be string"]);
+  });
+});
+
+const laughs = (levels: number): JsonSchema => ({
+  type: "object",
+  allOf: [{ $ref: "#/$defs/l0" }],
+  $defs: Object.fromEntries(
+    Array.from({ length: levels }, (_, index) => [
+      `l${index}`,
+      index === levels - 1
+        ? { properties: { x: { type: "number" } } }
+        : { allOf: Array.from({ length: 10 }, () => ({ $ref: `#/$defs/l${index + 1}` })) },
+    ]),
+  ),
+});
+
+describe("hostile schemas end in a clear error within bounds", () => {
+  const deep = (depth: number): JsonSchema => {
+    let schema: JsonSchema = { type: "string" };
+    for (let level = 0; level < depth; level++) schema = { type: "object", properties: { x: schema } };
+    return schema;
+  };
+  const wide = (count: number): JsonSchema => ({
+    type: "object",
+    properties: Object.fromEntries(Array.from({ length: count }, (_, index) => [`p${index}`, { type: "string" }])),
+  });
+  const cyclic: Record<string, unknown> = { type: "object" };
+  cyclic.properties = { self: cyclic };
+
+  test.each<[string, unknown, unknown, RegExp]>([
+    ["null", null, {}, /is null, not an object/],
+    ["a string", "object", {}, /is a string, not an object/],
+    ["a list", [], {}, /is an array, not an object/],
+    ["of a string", { type: "string" }, {}, /has type "string"/],
+    ["without a type", {}, {}, /has no type/],
+    ["cyclic", cyclic, {}, /not JSON/],
+    ["with a BigInt", { type: "object", maxProperties: 3n }, {}, /not JSON/],
+    ["very deep", deep(70), {}, /nested more than 64/],
+    ["deeper than the stack", deep(20_000), {}, /./],
+    ["very wide", wide(6_000), {}, /more than 5000 parts|bytes/],
+    ["very large", { type: "object", description: "x".repeat(200_000) }, {}, /bytes/],
+    ["pointing to the network", { type: "object", properties: { a: { $ref: "http://example.com/x" } } }, {}, /points outside/],
+    ["pointing to a file", { type: "object", $ref: "file:///etc/passwd" }, {}, /points outside/],
+    ["referring to nothing", { type: "object", $ref: "#/$defs/none" }, {}, /cannot be used/],
+    ["a loop of references", { type: "object", $ref: "#/$defs/a", $defs: { a: { $ref: "#/$defs/a" } } }, { a: 1 }, /cannot be|took longer/],
+    ["billion laughs", laughs(9), { x: "no" }, /took longer|cannot be/],
+    ["a wrong keyword", { type: "object", properties: { a: { type: "strin" } } }, { a: 1 }, /cannot be used/],
+    ["a pattern that is none", { type: "object", properties: { a: { pattern: "(" } } }, { a: "x" }, /cannot be used/],
+    ["a backtracking pattern with look-ahead", { type: "object", properties: { a: { pattern: "^(?=(a+)+$)(a+)+$" } } }, { a: `${"a".repeat(40)}b` }, /took longer/],
+    ["comparing every pair", { type: "object", properties: { a: { type: "array", uniqueItems: true } } }, { a: Array.from({ length: 30_000 }, (_, index) => ({ v: { w: index } })) }, /took longer/],
+  ])("%s", (_name, schema, value, message) => {
+    expect(() => check(schema as JsonSchema, value)).toThrow(message);
+  });
+
+  test("a backtracking pattern on the linear engine is simply checked", () => {
+    const schema: JsonSchema = { type: "object", properties: { a: { type: "string", pattern: "^(a+)+$" } } };
+
+    expect(check(schema, { a: `${"a".repeat(5000)}b` })).toEqual(['/a must match pattern "^(a+)+$"']);
+    expect(guardSchema(schema, "arguments").costly).toBe(false);
+  });
+
+  test("keys from prototypes are only keys", () => {
+    const schema = JSON.parse('{"type":"object","properties":{"__proto__":{"type":"number"},"constructor":{"type":"number"}}}');
+
+    expect(check(schema, JSON.parse('{"constructor":1}'))).toEqual([]);
+    expect(({} as Record<string, unknown>).polluted).toBeUndefined();
+  });
+});

@@ -1,0 +1,188 @@
+import { describe, expect, test } from "vitest";
+import { z } from "zod";
+import { defineAction } from "../catalog/define.ts";
+import type { CallContext } from "../core/action.ts";
+import type { QmError } from "../core/errors.ts";
+import { createLimiter } from "./limiter.ts";
+import { createRunner } from "./run.ts";
+
+const context = { caller: { actor: "a", session: "s" }, callId: "c" };
+const limits = { timeoutMs: 10_000, concurrency: 2, queue: 1 };
+
+const make = (run: (args: unknown, context: CallContext) => unknown, more: object = {}) =>
+  defineAction("t", { entry: "x", description: "x.", effect: "pure", input: z.object({}), run, ...more });
+
+const codeOf = async (work: Promise<unknown>) =>
+  work.then(
+    () => "done",
+    (thrown: QmError) => thrown.code,
+  );
+
+/** A handler that ends when it is told to, and says when it has begun. */
+function held() {
+  const begun: (() => void)[] = [];
+  const run = () => new Promise<void>((resolve) => begun.push(resolve));
+  const releaseAll = () => {
+    for (const release of begun) release();
+  };
+  return { run, begun, releaseAll };
+}
+
+describe("running", () => {
+  test("answers what a handler answers, at once or later", async () => {
+    const runner = createRunner(limits);
+
+    expect(
+      await runner.run(
+        make(() => 1),
+        {},
+        context,
+        undefined,
+      ),
+    ).toBe(1);
+    expect(
+      await runner.run(
+        make(async () => 2),
+        {},
+        context,
+        undefined,
+      ),
+    ).toBe(2);
+  });
+
+  test("tells what a handler threw, at once or later, whatever it was", async () => {
+    const runner = createRunner(limits);
+    const thrown = (value: unknown) =>
+      runner.run(
+        make(() => {
+          throw value;
+        }),
+        {},
+        context,
+        undefined,
+      );
+
+    await expect(thrown(new Error("no disk"))).rejects.toThrow("t__x failed: no disk");
+    await expect(
+      runner.run(
+        make(async () => Promise.reject(new Error("later"))),
+        {},
+        context,
+        undefined,
+      ),
+    ).rejects.toThrow("t__x failed: later");
+    for (const value of [undefined, null, 7, "text", {}, Object.create(null)])
+      expect(await codeOf(thrown(value))).toBe("action_failed");
+  });
+
+  test("a handler that takes too long is answered for, and its signal aborted", async () => {
+    const runner = createRunner(limits);
+    let aborted: unknown;
+    const slow = make(
+      (_args, { signal }) => new Promise(() => signal.addEventListener("abort", () => (aborted = signal.reason))),
+      { timeoutMs: 5 },
+    );
+
+    expect(await codeOf(runner.run(slow, {}, context, undefined))).toBe("timed_out");
+    expect((aborted as QmError).code).toBe("timed_out");
+  });
+
+  test("a caller can cancel before, while waiting, and while running", async () => {
+    const runner = createRunner({ ...limits, concurrency: 1 });
+    const { run, begun, releaseAll } = held();
+    const controllers = [new AbortController(), new AbortController()];
+    const already = AbortSignal.abort();
+
+    expect(await codeOf(runner.run(make(run), {}, context, already))).toBe("cancelled");
+    expect(begun).toHaveLength(0);
+    const running = codeOf(runner.run(make(run), {}, context, controllers[0]?.signal));
+    const waiting = codeOf(runner.run(make(run), {}, context, controllers[1]?.signal));
+    controllers[1]?.abort();
+    expect(await waiting).toBe("cancelled");
+    controllers[0]?.abort();
+    expect(await running).toBe("cancelled");
+    expect(begun).toHaveLength(1);
+    releaseAll();
+  });
+
+  test("so many run, so many wait, and the rest is told", async () => {
+    const runner = createRunner(limits);
+    const { run, begun, releaseAll } = held();
+    const calls = Array.from({ length: 4 }, () => codeOf(runner.run(make(run), {}, context, undefined)));
+
+    expect(await calls[3]).toBe("overloaded");
+    expect(begun).toHaveLength(2);
+    releaseAll();
+    await calls[0];
+    await new Promise(setImmediate);
+    releaseAll();
+
+    expect(await Promise.all(calls)).toEqual(["done", "done", "done", "overloaded"]);
+  });
+
+  test("an action's own limit holds it back and no other", async () => {
+    const runner = createRunner({ ...limits, concurrency: 10, queue: 10 });
+    const one = held();
+    const single = make(one.run, { concurrency: 1 });
+    const calls = [runner.run(single, {}, context, undefined), runner.run(single, {}, context, undefined)];
+
+    expect(
+      await runner.run(
+        make(() => "other", { entry: "y" }),
+        {},
+        context,
+        undefined,
+      ),
+    ).toBe("other");
+    expect(one.begun).toHaveLength(1);
+    one.releaseAll();
+    await calls[0];
+    await new Promise(setImmediate);
+    one.releaseAll();
+    await Promise.all(calls);
+    expect(one.begun).toHaveLength(2);
+  });
+
+  test("what hangs keeps its place, so that it cannot pile up", async () => {
+    const runner = createRunner({ timeoutMs: 5, concurrency: 1, queue: 0 });
+    const { run, releaseAll } = held();
+
+    expect(await codeOf(runner.run(make(run), {}, context, undefined))).toBe("timed_out");
+    expect(await codeOf(runner.run(make(run), {}, context, undefined))).toBe("overloaded");
+    releaseAll();
+    await new Promise(setImmediate);
+    expect(
+      await codeOf(
+        runner.run(
+          make(() => 1),
+          {},
+          context,
+          undefined,
+        ),
+      ),
+    ).toBe("done");
+  });
+
+  test("closing aborts everything", async () => {
+    const runner = createRunner(limits);
+    const call = codeOf(runner.run(make(held().run), {}, context, undefined));
+    await new Promise(setImmediate);
+
+    runner.close();
+
+    expect(await call).toBe("cancelled");
+  });
+});
+
+test("a place given back twice is given back once", async () => {
+  const limiter = createLimiter(1, 1);
+  const { signal } = new AbortController();
+  const leave = await limiter.enter(signal);
+  const second = limiter.enter(signal);
+
+  leave();
+  leave();
+  await second;
+
+  expect(limiter.enter(signal)).toBeInstanceOf(Promise);
+});

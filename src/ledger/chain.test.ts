@@ -1,0 +1,53 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { CHAIN_START, type ChainedLine, lineHash } from "./chain.ts";
+
+const line: ChainedLine = {
+  session: "s",
+  seq: 1,
+  type: "call.ended",
+  at: "2026-01-02T03:04:05.678Z",
+  actor: null,
+  tenant: null,
+  turn: null,
+  callId: "c",
+  action: null,
+  data: { b: 1, a: [true, null] },
+  prev: CHAIN_START,
+};
+
+test("is for ever the same for the same line", () => {
+  expect(lineHash(line)).toBe("ec4b5593af19f3c885919489e4e77b63bbaa1f2fae946e4f22fea77e49625d46");
+  expect(lineHash({ ...line, data: { a: [true, null], b: 1 } })).toBe(lineHash(line));
+});
+
+test("differs when any part differs", () => {
+  const text = fc.oneof(fc.string(), fc.constant(null));
+  const parts = fc.record({
+    session: fc.string(),
+    seq: fc.nat(),
+    type: fc.string(),
+    at: fc.string(),
+    actor: text,
+    tenant: text,
+    turn: text,
+    callId: text,
+    action: text,
+    data: fc.jsonValue(),
+    prev: fc.string(),
+  });
+  fc.assert(
+    fc.property(parts, fc.constantFrom(...Object.keys(line)), fc.jsonValue(), (some, part, other) => {
+      const changed = { ...some, [part]: other } as ChainedLine;
+      const same = JSON.stringify(some[part as keyof typeof some]) === JSON.stringify(other);
+      fc.pre(!same && part !== "data");
+      expect(lineHash(changed)).not.toBe(lineHash(some as ChainedLine));
+    }),
+  );
+});
+
+test("does not take what stands in one part for what stands in the next", () => {
+  expect(lineHash({ ...line, actor: "ab", tenant: "c" })).not.toBe(lineHash({ ...line, actor: "a", tenant: "bc" }));
+  expect(lineHash({ ...line, actor: "x", tenant: null })).not.toBe(lineHash({ ...line, actor: null, tenant: "x" }));
+  expect(lineHash({ ...line, data: "1" })).not.toBe(lineHash({ ...line, data: 1 }));
+});

@@ -1,0 +1,152 @@
+import { expect, onTestFinished, test, vi } from "vitest";
+import { QmError } from "../core/errors.ts";
+import type { NewEvent } from "../core/events.ts";
+import { openSqliteStore } from "../store/open.ts";
+import type { EventStore } from "./event-store.ts";
+import { openLedger } from "./ledger.ts";
+import { redactor } from "./redact.ts";
+
+const redact = redactor();
+
+test("has written everything recorded before, once it says so", async () => {
+  const { ledger } = await testLedger();
+
+  ledger.record(received("one"));
+  ledger.record(received("two"));
+  await ledger.flushed();
+
+  expect(await ledger.read({ session: "s" })).toMatchObject([
+    { seq: 1, data: { asked: "one" } },
+    { seq: 2, data: { asked: "two" } },
+  ]);
+  expect(await ledger.verify()).toEqual({ sessions: 1, events: 2, broken: [] });
+});
+
+test("takes an event over as it is when it is recorded, without secrets", async () => {
+  const { ledger } = await testLedger();
+  const args = { path: "/tmp/x", password: "hunter2" };
+  const event = received("x", args);
+
+  ledger.record(event);
+  args.path = "changed";
+  event.at.setFullYear(1999);
+  await ledger.flushed();
+
+  expect(await ledger.read({})).toMatchObject([
+    { at: "2026-01-02T03:04:05.678Z", data: { args: { path: "/tmp/x", password: "[redacted]" } } },
+  ]);
+});
+
+test("writes what comes together in one go, and what comes meanwhile in the next", async () => {
+  const { ledger, append } = await testLedger();
+
+  const first = Array.from({ length: 32 }, async (_, at) => {
+    ledger.record(received(`first ${at}`));
+    await ledger.flushed();
+    ledger.record(received(`second ${at}`));
+    await ledger.flushed();
+  });
+  await Promise.all(first);
+
+  expect(append.mock.calls.map(([events]) => events.length)).toEqual([32, 32]);
+});
+
+test("writes a flood in bounded batches, in order", async () => {
+  const { ledger, append } = await testLedger();
+
+  for (let at = 0; at < 1_200; at++) ledger.record(received(String(at)));
+  await ledger.flushed();
+
+  expect(append.mock.calls.map(([events]) => events.length)).toEqual([512, 512, 176]);
+  const asked = (await ledger.read({ limit: 2_000 })).map(({ data }) => Number((data as { asked: string }).asked));
+  expect(asked).toEqual(Array.from({ length: 1_200 }, (_, at) => at));
+});
+
+test("has nothing to wait for when nothing was recorded", async () => {
+  const { ledger, append } = await testLedger();
+
+  await ledger.flushed();
+
+  expect(append).not.toHaveBeenCalled();
+});
+
+test("tells a failure to exactly those who wait for it, and goes on", async () => {
+  const { ledger, append, onError } = await testLedger();
+  const cause = new QmError("store_failed", "the disk is full", { hint: "Free some space." });
+  append.mockRejectedValueOnce(cause);
+
+  ledger.record(received("lost"));
+  const failed = await Promise.allSettled([ledger.flushed(), ledger.flushed()]);
+  ledger.record(received("kept"));
+  await ledger.flushed();
+
+  const error = {
+    code: "ledger_failed",
+    message: expect.stringContaining("the disk is full"),
+    hint: "Free some space.",
+    cause,
+  };
+  expect(failed).toMatchObject([{ reason: error }, { reason: error }]);
+  expect(onError).toHaveBeenCalledOnce();
+  expect(await ledger.read({})).toMatchObject([{ seq: 1, data: { asked: "kept" } }]);
+});
+
+test("fails who waits for a batch and the one before it, when that one fails", async () => {
+  const { ledger, append } = await testLedger();
+  let fail = () => {};
+  append.mockImplementationOnce(() => new Promise((_, reject) => (fail = () => reject(new Error("late")))));
+
+  ledger.record(received("lost"));
+  await vi.waitFor(() => expect(append).toHaveBeenCalled());
+  ledger.record(received("kept"));
+  const waiting = ledger.flushed();
+  fail();
+
+  await expect(waiting).rejects.toMatchObject({ code: "ledger_failed" });
+  await ledger.flushed();
+  expect(await ledger.read({})).toMatchObject([{ data: { asked: "kept" } }]);
+});
+
+test("tells a loss that nobody waited for to whoever asks next, once", async () => {
+  const { ledger, append, onError } = await testLedger();
+  append.mockRejectedValueOnce(new Error("gone"));
+
+  ledger.record(received("lost"));
+  await vi.waitFor(() => expect(onError).toHaveBeenCalled());
+
+  await expect(ledger.flushed()).rejects.toMatchObject({ code: "ledger_failed" });
+  await expect(ledger.flushed()).resolves.toBeUndefined();
+});
+
+test("writes what is left when it is closed, and takes no more", async () => {
+  const { ledger } = await testLedger();
+
+  ledger.record(received("last"));
+  await ledger.close();
+
+  expect(await ledger.read({})).toHaveLength(1);
+  expect(() => ledger.record(received("late"))).toThrow("the ledger is closed: call.received was not recorded");
+});
+
+test("refuses an event without a time before it can spoil others", async () => {
+  const { ledger } = await testLedger();
+
+  expect(() => ledger.record({ ...received("x"), at: new Date(Number.NaN) })).toThrow("no valid time");
+
+  ledger.record(received("good"));
+  await expect(ledger.flushed()).resolves.toBeUndefined();
+});
+
+async function testLedger() {
+  const store = await openSqliteStore(":memory:", { now: () => new Date() });
+  onTestFinished(() => store.close());
+  const append = vi.fn<EventStore["append"]>(store.events.append);
+  const onError = vi.fn<(error: QmError) => void>();
+  const ledger = openLedger({ store: { ...store.events, append }, redact, onError });
+  return { ledger, append, onError };
+}
+
+function received(asked: string, args: unknown = {}): NewEvent {
+  const at = new Date("2026-01-02T03:04:05.678Z");
+  return { type: "call.received", at, session: "s", data: { callId: "c", asked, via: "test", args } };
+}

@@ -1,0 +1,196 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { redactor } from "./redact.ts";
+
+const redact = redactor();
+
+test("copies JSON as it is", () => {
+  const value = { text: "x", number: 1.5, yes: true, none: null, list: [1, [2, {}]], tokens: 7, max_tokens: 8 };
+
+  expect(redact(value)).toEqual(value);
+  expect(redact(value)).not.toBe(value);
+});
+
+test("takes out what secret fields hold, whole, but not whether they are set", () => {
+  expect(
+    redact({
+      password: "hunter2",
+      headers: { Authorization: "x", Cookie: ["a", "b"] },
+      apiKey: { id: 1 },
+      pin_token: 1234,
+      hasPassword: true,
+      secret: null,
+      token: "",
+    }),
+  ).toEqual({
+    password: "[redacted]",
+    headers: { Authorization: "[redacted]", Cookie: "[redacted]" },
+    apiKey: "[redacted]",
+    pin_token: "[redacted]",
+    hasPassword: true,
+    secret: null,
+    token: "",
+  });
+});
+
+test("takes out what looks like a secret, in values and in keys", () => {
+  const key = `ghp_${"a1".repeat(18)}`;
+
+  expect(redact([`use ${key} now`, { [key]: 1 }])).toEqual(["use [redacted] now", { "[redacted]": 1 }]);
+});
+
+test("takes out known secrets, also those that became known later, and numbers", () => {
+  const secrets: string[] = ["correct horse"];
+  const knowing = redactor({ secrets: () => secrets, names: ["ssn"] });
+
+  expect(knowing(["the correct horse!", "482913", 482913, { ssn: 5 }])).toEqual([
+    "the [redacted]!",
+    "482913",
+    482913,
+    { ssn: "[redacted]" },
+  ]);
+  secrets.push("482913");
+  expect(knowing(["482913", 482913, 482913n, { 482913: 1 }])).toEqual([
+    "[redacted]",
+    "[redacted]",
+    "[redacted]",
+    { "[redacted]": 1 },
+  ]);
+});
+
+test("lets nothing through when the known secrets cannot be asked for", () => {
+  const failing = redactor({
+    secrets() {
+      throw new Error("the vault is closed");
+    },
+  });
+
+  expect(failing({ anything: 1 })).toBe("[unreadable]");
+});
+
+test("says in JSON what JSON cannot say", () => {
+  const cycle: Record<string, unknown> = { name: "loop" };
+  cycle.self = cycle;
+  const shared = { x: 1 };
+
+  expect(redact(cycle)).toEqual({ name: "loop", self: "[cycle]" });
+  expect(redact([shared, shared])).toEqual([{ x: 1 }, { x: 1 }]);
+  expect(redact([undefined, () => 1, Symbol("s"), 10n, 10n ** 400n, Number.NaN, -0])).toEqual([
+    ...[null, "[function]", "[symbol]", "10", "[bigint]", "NaN", -0],
+  ]);
+  expect(redact({ left: undefined, when: new Date(0), never: new Date(Number.NaN) })).toEqual({
+    when: "1970-01-01T00:00:00.000Z",
+    never: null,
+  });
+  expect(
+    redact([
+      new Map<unknown, unknown>([
+        ["token", "x"],
+        [1, 2],
+        [{}, 3],
+      ]),
+      new Set([1]),
+      new Uint8Array(5),
+    ]),
+  ).toEqual([{ token: "[redacted]", "1": 2, "[object]": 3 }, [1], "[5 bytes]"]);
+  expect(redact([new URL("https://a:b@host.example/"), new TypeError("password=x")])).toEqual([
+    "https://[redacted]@host.example/",
+    { name: "TypeError", message: "password=[redacted]" },
+  ]);
+  expect(redact(undefined)).toBeNull();
+});
+
+test("survives objects that fight back", () => {
+  const throwing = {
+    fine: 1,
+    get bad() {
+      throw new Error("no");
+    },
+  };
+  const { proxy, revoke } = Proxy.revocable({}, {});
+  revoke();
+  const unlistable = new Proxy({}, { ownKeys: () => JSON.parse("not json") });
+  const jsonless = {
+    toJSON() {
+      throw new Error("no");
+    },
+  };
+
+  expect(redact([throwing, proxy, unlistable, jsonless])).toEqual([
+    { fine: 1, bad: "[unreadable]" },
+    "[unreadable]",
+    "[unreadable]",
+    "[unreadable]",
+  ]);
+  const prototype = redact(JSON.parse('{"__proto__": {"polluted": 1}}'));
+  expect(Object.keys(prototype as object)).toEqual(["__proto__"]);
+  expect(({} as { polluted?: number }).polluted).toBeUndefined();
+});
+
+test("bounds depth, texts and the whole", () => {
+  let deep: unknown = "bottom";
+  for (let level = 0; level < 100_000; level++) deep = [deep];
+
+  expect(JSON.stringify(redact(deep))).toContain("[too deep]");
+  expect(redact("x".repeat(10_000_000))).toBe(`${"x".repeat(8192)}… [cut: 10000000 characters in all]`);
+  const many = redact(Array.from({ length: 100_000 }, (_, at) => ({ at, text: "hello world" })));
+  expect(JSON.stringify(many).length).toBeLessThan(250_000);
+  expect(JSON.stringify(many)).toMatch(/\[cut: \d+ more\]"\]$/);
+  const wide = redact(Object.fromEntries(Array.from({ length: 100_000 }, (_, at) => [`k${at}`, at])));
+  expect(JSON.stringify(wide)).toMatch(/"…":"\[cut: \d+ more\]"\}$/);
+  expect(JSON.stringify(redact(new Array(4_000_000_000))).length).toBeLessThan(400_000);
+});
+
+test("never lets a known secret through, wherever it was put", () => {
+  const secret = fc
+    .string({ minLength: 6, unit: "binary" })
+    .filter((text) => !/[[\]]/.test(text) && !"redacted unreadable".includes(text));
+  const hidden = secret.chain((known) => {
+    const texts = fc.oneof(
+      fc.string(),
+      fc.constant(known),
+      fc.tuple(fc.string(), fc.string()).map((around) => around.join(known)),
+    );
+    const value = fc.anything({
+      key: texts,
+      values: [texts, fc.integer()],
+      withMap: true,
+      withSet: true,
+      withNullPrototype: true,
+    });
+    return fc.record({ known: fc.constant(known), value });
+  });
+  fc.assert(
+    fc.property(hidden, ({ known, value }) => {
+      const written = redactor({ secrets: () => [known] })(value);
+      for (const text of textsOf(written)) expect(text).not.toContain(known);
+    }),
+  );
+});
+
+test("takes anything, and what it gives is JSON", () => {
+  const anything = fc.anything({
+    ...{ withBigInt: true, withBoxedValues: true, withDate: true, withMap: true, withSet: true, withSparseArray: true },
+    ...{ withTypedArray: true, withNullPrototype: true, withObjectString: true, withUnicodeString: true },
+  });
+  fc.assert(
+    fc.property(anything, (value) => {
+      const written = redact(value);
+      expect(isJson(written)).toBe(true);
+      expect(redact(written)).toEqual(written);
+    }),
+  );
+});
+
+function textsOf(value: unknown): readonly string[] {
+  if (typeof value !== "object" || value === null) return [String(value)];
+  return Object.entries(value).flatMap(([key, part]) => [key, ...textsOf(part)]);
+}
+
+function isJson(value: unknown): boolean {
+  if (value === null || typeof value === "string" || typeof value === "boolean") return true;
+  if (typeof value !== "object") return Number.isFinite(value);
+  return (
+    (Array.isArray(value) || Object.getPrototypeOf(value) === Object.prototype) && Object.values(value).every(isJson)
+  );
+}

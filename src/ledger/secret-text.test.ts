@@ -1,0 +1,111 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { REDACTED, redactForms, redactText } from "./secret-text.ts";
+
+// Put together here, so that nobody's scanner takes this file for a leak.
+const a = (length: number) => "aB3x".repeat(length).slice(0, length);
+const pem = (kind: string, body: string) =>
+  `-----BEGIN ${kind}PRIVATE KEY-----\n${body}\n-----END ${kind}PRIVATE KEY-----`;
+
+test.each([
+  ["an RSA key", `x ${pem("RSA ", a(300))} y`, "x [redacted] y"],
+  ["a key without an end", `x -----BEGIN PRIVATE KEY-----\n${a(300)}`, "x [redacted]"],
+  ["a JWT", `x eyJ${a(20)}.eyJ${a(30)}.${a(43)} y`, "x [redacted] y"],
+  ["a bearer token", `Bearer ${a(12)} y`, "Bearer [redacted] y"],
+  ["a bearer token in lower case", `bearer ${"q".repeat(24)}`, "bearer [redacted]"],
+  ["a model provider's key", `x sk-proj-${a(30)} y`, "x [redacted] y"],
+  ["a payment key", `x sk_live_${a(24)} y`, "x [redacted] y"],
+  ["a GitHub token", `x ghp_${a(36)} y`, "x [redacted] y"],
+  ["a fine-grained GitHub token", `x github_pat_${a(22)}_${a(59)} y`, "x [redacted] y"],
+  ["a Slack token", `x xoxb-1234567890-${a(24)} y`, "x [redacted] y"],
+  ["an AWS key", "x AKIAABCDEFGHIJKLMNOP y", "x [redacted] y"],
+  ["a GitLab token", `x glpat-${a(20)} y`, "x [redacted] y"],
+  ["a URL with a password", "see https://me:pa@ss@host.example/path y", "see https://[redacted]@host.example/path y"],
+  ["a header", "curl -H 'Authorization: Basic dXNlcjpwYXNz' x", "curl -H 'Authorization: [redacted]' x"],
+  ["a query parameter", "GET /x?token=abc&y=1", "GET /x?token=[redacted]&y=1"],
+  ["an environment variable", "DB_PASSWORD=hunter2 run", "DB_PASSWORD=[redacted] run"],
+  ["JSON inside text", '{"password": "with \\"quotes\\" in it", "y": 1}', '{"password": [redacted], "y": 1}'],
+])("takes out %s", (_what, text, expected) => {
+  expect(redactText(text)).toBe(expected);
+});
+
+test.each([
+  ...["a task-management-service-for-everyone", "max_tokens: 5", "the bearer of good news", "bearer token"],
+  ...[
+    "http://host.example:8080/a@b",
+    "mail me@host.example",
+    "risk-assessment-of-the-project",
+    "eyJ",
+    "secretary: Ann",
+  ],
+])("leaves %j alone", (text) => {
+  expect(redactText(text)).toBe(text);
+});
+
+test("takes known secrets out wherever they stand, also as JSON or a URL writes them", () => {
+  const secret = 'p"ss w/rd';
+  const text = `${secret}, ${JSON.stringify(secret)}, ${encodeURIComponent(secret)}!${secret}${secret}`;
+
+  expect(redactText(text, [secret, "short"])).toBe(`${REDACTED}, "${REDACTED}", ${REDACTED}!${REDACTED}${REDACTED}`);
+});
+
+test("covers secrets that overlap", () => {
+  expect(redactText("xabcdefghiy", ["abcdef", "defghi"])).toBe("x[redacted]y");
+  expect(redactText("xabcdefghiy", ["abcdefghi", "cdefgh"])).toBe("x[redacted]y");
+});
+
+test("leaves no part of a secret where the text is cut", () => {
+  const secret = "0123456789";
+
+  for (let limit = 0; limit < 30; limit++) {
+    const cut = redactForms(`${"-".repeat(10)}${secret}${"-".repeat(40)}`, [secret], limit);
+
+    expect(cut).not.toMatch(/01|89/);
+    expect(cut).toContain("[cut: 60 characters in all]");
+  }
+  expect(redactForms("🦑🦑🦑", [], 3)).toBe("🦑… [cut: 6 characters in all]");
+});
+
+test("never lets a known secret through", () => {
+  const secret = fc
+    .string({ minLength: 6, unit: "binary" })
+    .filter((text) => !`x${REDACTED}x`.includes(text) && !/[[\]]/.test(text));
+  fc.assert(
+    fc.property(secret, fc.string(), fc.string(), fc.nat(60), (known, before, after, limit) => {
+      expect(redactText(before + known + after, [known])).not.toContain(known);
+      expect(redactForms(before + known + after, [known], limit)).not.toContain(known);
+    }),
+  );
+});
+
+test.each([
+  ...[
+    "-----BEGIN PRIVATE KEY",
+    "-----BEGIN PRIVATE KEY----- -----END ",
+    "eyJ-",
+    "eyJaaaaaaaa.",
+    "eyJaaaaaaaa.eyJ",
+    "bearer ",
+  ],
+  ...[
+    "sk-",
+    "xoxb-",
+    "://a:",
+    "://",
+    "a:b@",
+    "password=",
+    'password="',
+    'password="\\',
+    "authorization:",
+    "token ",
+    "   ",
+    "AKIA",
+  ],
+])("takes time in proportion to the text for many %j", (part) => {
+  const text = part.repeat(400_000 / part.length);
+  const started = performance.now();
+
+  redactText(text);
+
+  expect(performance.now() - started).toBeLessThan(2_000);
+});

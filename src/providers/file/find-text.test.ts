@@ -1,0 +1,32 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { closestLine, occurrences } from "./find-text.ts";
+
+test("finds every place, overlapping ones too", () => {
+  const word = (maxLength: number, minLength = 0) =>
+    fc.string({ unit: fc.constantFrom("a", "b"), minLength, maxLength });
+
+  fc.assert(
+    fc.property(word(30), word(5, 1), (text, needle) => {
+      const places = Array.from(text, (_, at) => at).filter((at) => text.startsWith(needle, at));
+      expect([...occurrences(text, needle)]).toEqual(places);
+    }),
+  );
+});
+
+test("takes linear time on what makes indexOf crawl", () => {
+  const started = performance.now();
+
+  const found = [...occurrences("a".repeat(5_000_000), `b${"a".repeat(100_000)}`)];
+
+  expect(found).toEqual([]);
+  expect(performance.now() - started).toBeLessThan(2000);
+});
+
+test("the closest line ignores spaces and case", () => {
+  expect(closestLine("first\n\treturn  FooBar();\nlast", "return fooBar();")).toEqual({
+    line: 1,
+    text: "\treturn  FooBar();",
+  });
+  expect(closestLine("", "anything")).toBeUndefined();
+});

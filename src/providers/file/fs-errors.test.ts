@@ -1,0 +1,26 @@
+import { expect, test } from "vitest";
+import { QmError } from "../../core/errors.ts";
+import { explained } from "./fs-errors.ts";
+
+test.each([
+  ["ENOSPC", "action_failed", 'the disk is full: "a/b.txt" was not changed'],
+  ["EACCES", "action_failed", 'the system does not permit to write "a/b.txt"'],
+  ["EISDIR", "conflict", '"a/b.txt" is a folder'],
+  ["EMFILE", "overloaded", 'too many files are open to write "a/b.txt" now'],
+  ["EIO", "action_failed", 'cannot write "a/b.txt" (EIO)'],
+])("%s is explained without the system's own text", (errno, code, message) => {
+  const thrown = Object.assign(new Error(`${errno}: failed, open '/srv/root/a/b.txt'`), { code: errno });
+
+  const error = explained(thrown, "a/b.txt", "write");
+
+  expect(error).toBeInstanceOf(QmError);
+  expect(error).toMatchObject({ code, message });
+});
+
+test("what is not a system error comes back as it is", () => {
+  const refusal = new QmError("path_refused", "no");
+  const abort = Object.assign(new Error("aborted"), { code: "ABORT_ERR" });
+
+  expect(explained(refusal, "a", "read")).toBe(refusal);
+  expect(explained(abort, "a", "read")).toBe(abort);
+});

@@ -1,0 +1,192 @@
+import { open, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import fc from "fast-check";
+import { afterEach, describe, expect, test } from "vitest";
+import { removeTestRoots, type TestRoot, testRoot } from "./testing.ts";
+
+afterEach(removeTestRoots);
+
+test("answers with the whole of a small file", async () => {
+  const { call } = await testRoot({ "a.txt": "one\ntwo\n" });
+
+  const answer = await call("read", { path: "a.txt" });
+
+  expect(answer).toEqual({
+    path: "a.txt",
+    content: "one\ntwo\n",
+    lines: 2,
+    offset: 0,
+    truncated: false,
+    bytes: 8,
+    sha256: "c3f9c8c283a2b1f2f1896f27a01cbe3cddc0c9d93f752e4639035a0f5b36f6e8",
+  });
+});
+
+test("answers with some lines, and says where to go on", async () => {
+  const { call } = await testRoot({ "a.txt": "0\n1\n2\n3\n4" });
+
+  expect(await call("read", { path: "a.txt", offset: 1, limit: 2 })).toMatchObject({
+    content: "1\n2\n",
+    lines: 5,
+    next_offset: 3,
+    truncated: true,
+  });
+  expect(await call("read", { path: "a.txt", offset: 3 })).toMatchObject({ content: "3\n4", truncated: false });
+  expect(await call("read", { path: "a.txt", offset: 9 })).toMatchObject({ content: "", lines: 5, truncated: false });
+});
+
+test.each([
+  ["", 0],
+  ["\n", 1],
+  ["a", 1],
+  ["a\r\nb", 2],
+])("counts the lines of %j as %i", async (content, lines) => {
+  const { call } = await testRoot({ "a.txt": content });
+
+  expect(await call("read", { path: "a.txt" })).toMatchObject({ content, lines });
+});
+
+test("leaves a byte order mark out of the content", async () => {
+  const { call } = await testRoot({ "a.txt": "\ufeffone\ntwo" });
+
+  const answer = await call("read", { path: "a.txt" });
+
+  expect(answer).toMatchObject({ content: "one\ntwo", bytes: 10 });
+  expect(answer).not.toHaveProperty("lossy");
+});
+
+test("says when bytes that are no text had to be replaced", async () => {
+  const { call } = await testRoot({ "a.txt": Buffer.concat([Buffer.alloc(9000, "a\n"), Buffer.from([0xff, 0xfe])]) });
+
+  expect(await call("read", { path: "a.txt", offset: 4499 })).toMatchObject({
+    content: "a\n\ufffd\ufffd",
+    lossy: true,
+  });
+});
+
+test.each([
+  ["NUL", Buffer.from("PNG\0\x01")],
+  ["bytes that are no UTF-8", Buffer.from([0x68, 0xe9, 0x0a])],
+  ["UTF-16", Buffer.from("text", "utf16le")],
+])("refuses a file with %s, and says its size", async (_what, content) => {
+  const { refusal } = await testRoot({ "a.bin": content });
+
+  const error = await refusal("read", { path: "a.bin" });
+
+  expect(error).toMatchObject({ code: "unsupported_content", details: { bytes: content.length } });
+  expect(error.hint).toBeDefined();
+});
+
+test("takes text whose 8192nd byte is inside a character", async () => {
+  const content = `${"a".repeat(8191)}é`;
+  const { call } = await testRoot({ "a.txt": content });
+
+  expect(await call("read", { path: "a.txt" })).toMatchObject({ content });
+});
+
+test("names what is nearby when there is no such file", async () => {
+  const files = Object.fromEntries(Array.from({ length: 20 }, (_, index) => [`src/other-${index}.ts`, ""]));
+  const { refusal } = await testRoot({ ...files, "src/config.ts": "", "src/.qm-tmp-00": "" });
+
+  const error = await refusal("read", { path: "src/confg.ts" });
+  const further = await refusal("read", { path: "sr/config.ts" });
+
+  expect(error.code).toBe("not_found");
+  expect(error.details.suggestions).toHaveLength(8);
+  expect(error.details.suggestions).toContain("src/config.ts");
+  expect((error.details.suggestions as string[])[0]).toBe("src/config.ts");
+  expect(further.details.suggestions).toEqual(["src"]);
+});
+
+test("says that a folder is one", async () => {
+  const { refusal } = await testRoot({ "src/a.ts": "" });
+
+  expect(await refusal("read", { path: "src" })).toMatchObject({
+    code: "conflict",
+    message: '"src" is a folder, not a file',
+  });
+  expect(await refusal("read", { path: "." })).toMatchObject({ code: "conflict" });
+  expect(await refusal("read", { path: "src/a.ts/x" })).toMatchObject({ code: "not_found" });
+});
+
+describe("slices", () => {
+  const text = fc.string({
+    unit: fc.constantFrom("a", "é", "€", "😀", "\n", "\r\n", "\n\n", "long ".repeat(9)),
+    maxLength: 40,
+  });
+
+  test.each([
+    [4, 1],
+    [7, 2],
+    [32, 3],
+    [1000, 5],
+  ])("of at most %i bytes and %i lines, joined, are the file", async (maxReadBytes, limit) => {
+    const scanning = await testRoot({}, { maxReadBytes });
+    const stopping = await testRoot({}, { maxReadBytes, maxScanBytes: 1 });
+
+    await fc.assert(
+      fc.asyncProperty(text, fc.constantFrom(scanning, stopping), async (content, root) => {
+        await writeFile(join(root.path, "a.txt"), content);
+        expect(await joinedSlices(root, "a.txt", limit)).toBe(content);
+      }),
+      { numRuns: 40 },
+    );
+  });
+
+  test("go through a line longer than a slice", async () => {
+    const content = `short\n${"0123456789".repeat(100)}\nend`;
+    const root = await testRoot({ "a.txt": content }, { maxReadBytes: 64 });
+
+    const answer = await root.call("read", { path: "a.txt", offset: 1 });
+
+    expect(answer).toMatchObject({ next_offset: 1, next_byte_offset: 64, truncated: true });
+    expect(await joinedSlices(root, "a.txt", 2000)).toBe(content);
+  });
+
+  test("of 200 MB are read in little memory", async () => {
+    const { call, path } = await testRoot();
+    await makeLarge(join(path, "large.txt"), 200 * 1024 * 1024);
+    const before = process.memoryUsage().rss;
+
+    const first = await call("read", { path: "large.txt", limit: 10 });
+    const last = await call("read", { path: "large.txt", offset: 5001 });
+    const inside = await call("read", { path: "large.txt", offset: 5000, byte_offset: 100_000_000 });
+
+    expect(first).toMatchObject({ content: "a line\n".repeat(10), next_offset: 10, truncated: true });
+    expect(first).not.toHaveProperty("lines");
+    expect(last).toMatchObject({ content: "the end\n", lines: 5002, truncated: false });
+    expect(inside).toMatchObject({ truncated: true, next_byte_offset: 100_000_000 + 256 * 1024 });
+    expect(process.memoryUsage().rss - before).toBeLessThan(60 * 1024 * 1024);
+  });
+
+  test("stop when the call is cancelled", async () => {
+    const { call, path } = await testRoot();
+    await makeLarge(join(path, "large.txt"), 2 ** 34);
+    const started = performance.now();
+
+    await expect(call("read", { path: "large.txt", offset: 1e9 }, AbortSignal.timeout(50))).rejects.toThrow(
+      /abort|timeout/i,
+    );
+
+    expect(performance.now() - started).toBeLessThan(2000);
+  });
+});
+
+async function joinedSlices(root: TestRoot, path: string, limit: number): Promise<string> {
+  let content = "";
+  let next = { offset: 0, byte_offset: 0 };
+  for (;;) {
+    const answer = await root.call("read", { path, limit, ...next });
+    content += answer.content;
+    if (answer.next_offset === undefined) return content;
+    next = { offset: Number(answer.next_offset), byte_offset: Number(answer.next_byte_offset ?? 0) };
+  }
+}
+
+/** 5000 lines, then one line that is a hole, then one line more. */
+async function makeLarge(path: string, size: number): Promise<void> {
+  const file = await open(path, "w");
+  await file.write("a line\n".repeat(5000), 0);
+  await file.write("\nthe end\n", size);
+  await file.close();
+}

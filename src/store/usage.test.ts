@@ -1,0 +1,64 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, onTestFinished, test } from "vitest";
+import { openSqliteStore } from "./open.ts";
+
+test("counts calls, and adds what they took", async () => {
+  const usage = await opened();
+
+  await usage.charge([{ key: "a" }, { key: "b", maxCalls: 5 }]);
+  await usage.charge([{ key: "a" }]);
+  await usage.settle(["a", "b"], 12.4, 100);
+  await usage.settle(["a", "never charged"], 3, 1);
+
+  expect(await usage.read(["a", "b", "never charged", "unknown"])).toEqual(
+    new Map([
+      ["a", { calls: 2, ms: 15, bytes: 101 }],
+      ["b", { calls: 1, ms: 12, bytes: 100 }],
+      ["never charged", { calls: 0, ms: 3, bytes: 1 }],
+    ]),
+  );
+  expect(await usage.read([])).toEqual(new Map());
+});
+
+test("charges every key or none, and names the one that is used up", async () => {
+  const usage = await opened();
+  await usage.charge([{ key: "b", maxCalls: 1 }]);
+
+  const answer = await usage.charge([{ key: "a" }, { key: "b", maxCalls: 1 }, { key: "c" }]);
+
+  expect(answer).toEqual({ ok: false, key: "b" });
+  expect(await usage.read(["a", "b", "c"])).toEqual(new Map([["b", { calls: 1, ms: 0, bytes: 0 }]]));
+});
+
+test("allows nothing where nothing is allowed", async () => {
+  const usage = await opened();
+
+  expect(await usage.charge([{ key: "a", maxCalls: 0 }])).toEqual({ ok: false, key: "a" });
+});
+
+test("lets through exactly as many as allowed, over all connections", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "qm-usage-"));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  const connections = await Promise.all(Array.from({ length: 4 }, () => opened(join(folder, "store.db"))));
+
+  const answers = await Promise.all(
+    Array.from({ length: 60 }, (_, at) => connections[at % 4]?.charge([{ key: "mine" }, { key: "all", maxCalls: 25 }])),
+  );
+
+  expect(answers.filter((answer) => answer?.ok)).toHaveLength(25);
+  const counted = { calls: 25, ms: 0, bytes: 0 };
+  expect(await connections[0]?.read(["all", "mine"])).toEqual(
+    new Map([
+      ["all", counted],
+      ["mine", counted],
+    ]),
+  );
+});
+
+async function opened(path = ":memory:") {
+  const store = await openSqliteStore(path, { now: () => new Date("2026-01-02T03:04:05Z") });
+  onTestFinished(() => store.close());
+  return store.usage;
+}

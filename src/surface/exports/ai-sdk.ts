@@ -1,0 +1,25 @@
+import { dynamicTool, type JSONSchema7, jsonSchema, type ToolSet } from "ai";
+import type { Answer, Surface } from "../surface.ts";
+import { exportedTools } from "./exported-tool.ts";
+
+/**
+ * The tools of a surface for `generateText` and `streamText`. A tool's output is the whole `Answer`, for the program;
+ * the model is sent its bounded text, as an error where the call did not end well. Pass the same tools to
+ * `convertToModelMessages`, or the whole answer goes to the model.
+ */
+export function toAiSdkTools(surface: Surface): ToolSet {
+  return Object.fromEntries(
+    exportedTools(surface).map(({ name, description, schema }) => [
+      name,
+      dynamicTool({
+        description,
+        inputSchema: jsonSchema(schema as JSONSchema7),
+        execute: (input, { abortSignal }) => surface.call(name, input),
+        toModelOutput({ output }) {
+          const { ok, text } = output as Answer;
+          return { type: ok ? "text" : "error-text", value: text };
+        },
+      }),
+    ]),
+  );
+}

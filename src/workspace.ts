@@ -1,0 +1,192 @@
+import { existsSync } from "node:fs";
+import { resolve } from "node:path";
+import type { Provider } from "./catalog/provider.ts";
+import { loadConfig } from "./config/load.ts";
+import type { LoadedConfig } from "./config/parse.ts";
+import { type Environment, resolveReference } from "./config/references.ts";
+import type { Config } from "./config/schema.ts";
+import { watchConfig } from "./config/watch.ts";
+import { messageOf, type QmError } from "./core/errors.ts";
+import { SYSTEM_SESSION } from "./core/events.ts";
+import { CALL_VARIABLES, compileCondition } from "./core/expression.ts";
+import { canonicalJson } from "./core/json.ts";
+import type { PolicyOptions } from "./policy/policy.ts";
+import { fileProvider } from "./providers/file/provider.ts";
+import { createQuartermaster, type Quartermaster } from "./quartermaster.ts";
+
+/**
+ * - `calls`: everything, written to the configured store
+ * - `looking`: the actions and the policy; what is recorded stays in memory, so that looking leaves nothing behind
+ * - `ledger`: the configured store alone, without providers; nothing is recorded, and a store that is not there is empty
+ */
+export type Purpose = "calls" | "looking" | "ledger";
+
+export interface WorkspaceOptions {
+  /** Where `quartermaster.yaml` is looked for, from here upwards. */
+  readonly cwd: string;
+  /** What `${env:NAME}` is filled from. */
+  readonly env: Environment;
+  /** This file and no other. Relative to `cwd`. */
+  readonly configPath?: string | undefined;
+  /** Told what is wrong but does not stop the work: a provider's faults, a change of the file that was not taken. */
+  readonly onProblem?: (problem: string) => void;
+  /** Whether a change of the file is taken over while this is open. Without a file there is nothing to watch. */
+  readonly watch?: boolean;
+  /** Absent: `calls`. */
+  readonly purpose?: Purpose;
+}
+
+/** A quartermaster as `quartermaster.yaml` describes it. */
+export interface Workspace {
+  readonly quartermaster: Quartermaster;
+  /** The configuration in force. */
+  readonly config: Config;
+  /** Absent: there is no file, everything is a default. */
+  readonly configPath: string | undefined;
+  /** The file of the ledger, whether it is there yet or not. */
+  readonly storePath: string;
+  close(): Promise<void>;
+}
+
+/** Throws `invalid_config` with every problem of the file, and `store_failed` when the store cannot be used. */
+export async function openWorkspace(options: WorkspaceOptions): Promise<Workspace> {
+  const { cwd, env, configPath, onProblem = () => {}, watch = false, purpose = "calls" } = options;
+  const reading = { env, compileExpression: (text: string) => compileCondition(text, CALL_VARIABLES) };
+  let loaded = await loadConfig(configPath, { cwd, ...reading });
+  let secrets = secretsOf(loaded.config, env);
+  const storePath = storePathOf(loaded, env);
+  const { limits, surface, ledger } = loaded.config;
+  const file = purpose === "ledger" ? undefined : fileProviderOf(loaded, env);
+  const policy = policyOf(loaded.config);
+
+  const quartermaster = await createQuartermaster({
+    providers: file === undefined ? [] : [file],
+    policy,
+    store: purpose === "looking" || (purpose === "ledger" && !existsSync(storePath)) ? ":memory:" : storePath,
+    limits: { timeoutMs: limits.timeout_ms, concurrency: limits.concurrency, queue: limits.queue },
+    valueLimit: limits.value_chars,
+    surface: { kind: surface.kind, tokenBudget: surface.token_budget },
+    redact: { names: ledger.redact, secrets: () => secrets },
+    onProblem,
+  });
+  if (purpose !== "ledger") {
+    for (const problem of actorProblems(quartermaster, policy)) onProblem(problem);
+    recordLoaded();
+  }
+  const { path } = loaded;
+  const stopWatching =
+    watch && path !== undefined
+      ? watchConfig(path, { ...reading, since: loaded.fingerprint, onChange: adopt, onRejected: reject })
+      : () => {};
+
+  return {
+    quartermaster,
+    get config() {
+      return loaded.config;
+    },
+    configPath: path,
+    storePath,
+    async close() {
+      stopWatching();
+      await quartermaster.close();
+    },
+  };
+
+  /** Puts a new configuration into force, all of it or nothing. */
+  async function adopt(next: LoadedConfig): Promise<void> {
+    const nextSecrets = secretsOf(next.config, env);
+    // No call can come between the two: nothing is waited for until the policy stands.
+    const replaced = replaceFiles(loaded, next);
+    try {
+      quartermaster.usePolicy(policyOf(next.config));
+    } catch (thrown) {
+      await replaceFiles(next, loaded);
+      throw thrown;
+    }
+    const later = fixedParts.filter((part) => canonicalJson(loaded.config[part]) !== canonicalJson(next.config[part]));
+    loaded = next;
+    secrets = nextSecrets;
+    recordLoaded();
+    if (later.length > 0) onProblem(`${next.path}: the change of ${later.join(", ")} needs a restart`);
+    await replaced;
+  }
+
+  async function replaceFiles(from: LoadedConfig, to: LoadedConfig): Promise<void> {
+    if (canonicalJson(from.config.providers.file) === canonicalJson(to.config.providers.file)) return;
+    const provider = fileProviderOf(to, env);
+    if (provider === undefined) await quartermaster.catalog.withdraw("file");
+    else quartermaster.catalog.provide(provider);
+  }
+
+  function reject(error: QmError): void {
+    const data = { path: path ?? "", reason: error.message };
+    quartermaster.ledger.record({ type: "config.rejected", at: new Date(), session: SYSTEM_SESSION, data });
+    onProblem(`the change was not taken: ${error.message}`);
+  }
+
+  function recordLoaded(): void {
+    const data = { path: loaded.path ?? "defaults", policyVersion: quartermaster.policyVersion };
+    quartermaster.ledger.record({ type: "config.loaded", at: new Date(), session: SYSTEM_SESSION, data });
+  }
+}
+
+/** What is read once, when the quartermaster is made. */
+const fixedParts = ["store", "limits", "ledger", "surface"] as const satisfies readonly (keyof Config)[];
+
+/** Where a configuration keeps its ledger. */
+export function storePathOf({ config, folder }: LoadedConfig, env: Environment): string {
+  return resolve(folder, resolveReference(config.store.path, env, "store.path"));
+}
+
+/** The folder that the file actions are confined to. */
+export function fileRootOf({ config, folder }: LoadedConfig, env: Environment): string {
+  return resolve(folder, resolveReference(config.providers.file.root, env, "providers.file.root"));
+}
+
+function fileProviderOf(loaded: LoadedConfig, env: Environment): Provider | undefined {
+  const { enabled, read_only } = loaded.config.providers.file;
+  return enabled ? fileProvider({ root: fileRootOf(loaded, env), readOnly: read_only }) : undefined;
+}
+
+function secretsOf({ secrets }: Config, env: Environment): readonly string[] {
+  return secrets.map((reference, index) => resolveReference(reference, env, `secrets[${index}]`));
+}
+
+/** The file's policy in the words of the library. */
+export function policyOf({ policy, actors }: Config): PolicyOptions {
+  const { allowed, denied, require_tags, rules, budgets } = policy;
+  return {
+    tools: given({ allowed, denied, requireTags: require_tags }),
+    rules: rules.map(given),
+    actors: Object.entries(actors).map(([name, { tools, scope, attributes }]) =>
+      given({ name, tools, scope, attributes }),
+    ),
+    budgets: given({
+      turn: budgets.turn && given(budgets.turn),
+      session: budgets.session && given(budgets.session),
+      tenant: budgets.tenant && given(budgets.tenant),
+    }),
+  };
+}
+
+/**
+ * What actors list and is not there. They only have less than they were meant to have, so it does not stop the work;
+ * putting the policy that is in force into force again is the way to ask.
+ */
+export function actorProblems(quartermaster: Quartermaster, policy: PolicyOptions): readonly string[] {
+  try {
+    quartermaster.usePolicy(policy);
+    return [];
+  } catch (thrown) {
+    return [messageOf(thrown)];
+  }
+}
+
+/** The same without what is undefined: an option that is there and undefined is not an absent one. */
+function given<T extends object>(options: T): Given<T> {
+  return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined)) as Given<T>;
+}
+
+type Given<T> = { [Key in keyof T as undefined extends T[Key] ? Key : never]?: Exclude<T[Key], undefined> } & {
+  [Key in keyof T as undefined extends T[Key] ? never : Key]: T[Key];
+};

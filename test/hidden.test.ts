@@ -1,0 +1,193 @@
+import { afterEach, describe, expect, test } from "vitest";
+import { z } from "zod";
+import {
+  createQuartermaster,
+  defineAction,
+  type PolicyOptions,
+  type Quartermaster,
+  type QuartermasterOptions,
+} from "../src/index.ts";
+import { toAnthropicTools } from "../src/surface/exports/anthropic.ts";
+import { toOpenAiChatTools, toOpenAiResponsesTools } from "../src/surface/exports/openai.ts";
+
+/** One action that must not be known to anybody here, and a world of others around it. */
+const SECRET = "vault__open_treasury";
+const WORDS = /treasury|vault/i;
+
+const names = ["doc__open", "doc__open_treaty", "doc__list", "doc__write", "mail.box__open", "vaultless__open"];
+
+const make = (name: string, more: object = {}) => {
+  const at = name.indexOf("__");
+  return defineAction(name.slice(0, at), {
+    entry: name.slice(at + 2),
+    description: name === SECRET ? "Opens the treasury." : `Does ${name}.`,
+    effect: "write",
+    tags: name === SECRET ? ["crown"] : ["common"],
+    aliases: name === SECRET ? ["open_sesame"] : [],
+    input: z.object({ path: z.string() }),
+    run: () => "ran",
+    ...more,
+  });
+};
+
+function providersOf(actions: readonly ReturnType<typeof make>[]): QuartermasterOptions["providers"] {
+  const categories = [...new Set(actions.map(({ category }) => category))];
+  return categories.map((category) => ({
+    category,
+    capability: "test",
+    list: () => actions.filter((action) => action.category === category),
+  }));
+}
+
+/** Each way to hide it. */
+const hidings: Record<string, PolicyOptions> = {
+  denied: { tools: { denied: [SECRET] } },
+  "denied by glob": { tools: { denied: ["vault__*"] } },
+  "not allowed": { tools: { allowed: names } },
+  "required tag": { tools: { requireTags: ["common"] } },
+  gate: { gates: [{ name: "g", guards: "vault__*", shut: () => "closed" }] },
+  "tag rule": { rules: [{ rule: "'crown' in tool.tags", effect: "hide" }] },
+  "failing tag rule": { rules: [{ rule: "'crown' in tool.tags && ctx.user.rank > 3", effect: "hide" }] },
+  visibility: { visibility: { visibleTools: (actions) => actions.filter(({ name }) => name !== SECRET) } },
+  "actor list": { actors: [{ name: "default", tools: names }] },
+};
+
+/** What a caller may write in the hope of finding it. */
+const guesses = [
+  SECRET,
+  "vault.open_treasury",
+  "open_treasury",
+  "openTreasury",
+  "vault__open_tresury",
+  "VAULT__OPEN_TREASURY",
+  "open_sesame",
+  "default_api.vault__open_treasury",
+  "treasury",
+];
+
+/** Every place where a caller is told something. A new surface gets a line here. */
+const places: Record<string, (qm: Quartermaster) => unknown> = {
+  "list, all pages": (qm) => Array.from({ length: 5 }, (_, page) => qm.list({ offset: page * 2, limit: 2 })),
+  "list by category": (qm) =>
+    ["vault", "doc", "treasury"].map((category) => attempt(() => qm.list({ category: [category] }))),
+  "list by filter": (qm) => ["treasury", "vault", "opens the", "open", "crown"].map((filter) => qm.list({ filter })),
+  describe: (qm) => guesses.map((name) => attempt(() => qm.describe(name))),
+  invoke: (qm) => Promise.all(guesses.map((name) => qm.invoke(name, { path: "x" }).then(withoutIds))),
+  "invoke with wrong arguments": (qm) => Promise.all(guesses.map((name) => qm.invoke(name, {}).then(withoutIds))),
+  "universal: list_actions": async (qm) => (await qm.surface()).call("list_actions", { limit: 50 }),
+  "universal: list_actions by category": async (qm) =>
+    (await qm.surface()).call("list_actions", { category: ["vault"] }),
+  "universal: describe_action": (qm) =>
+    each(guesses, async (action_name) => (await qm.surface()).call("describe_action", { action_name })),
+  "universal: invoke_action": (qm) =>
+    each(guesses, async (action_name) =>
+      (await qm.surface()).call("invoke_action", { action_name, args: { path: "x" } }),
+    ),
+  "universal: called as a tool": (qm) => each(guesses, async (name) => (await qm.surface()).call(name, { path: "x" })),
+  "flat: tools and wire names": async (qm) => (await qm.surface({}, "flat")).tools,
+  "flat: called": (qm) => each(guesses, async (name) => (await qm.surface({}, "flat")).call(name, { path: "x" })),
+  auto: async (qm) => (await qm.surface({}, "auto")).tools,
+  "export: OpenAI chat": async (qm) => toOpenAiChatTools(await qm.surface({}, "flat")),
+  "export: OpenAI responses": async (qm) => toOpenAiResponsesTools(await qm.surface({}, "flat")),
+  "export: Anthropic": async (qm) => toAnthropicTools(await qm.surface({}, "flat")),
+  view: (qm) => [
+    qm
+      .view()
+      .actions()
+      .map(({ name }) => name),
+    qm.view().categories(),
+    qm.view().get(SECRET) ?? null,
+  ],
+};
+
+const open: Quartermaster[] = [];
+afterEach(async () => {
+  await Promise.all(open.splice(0).map((qm) => qm.close()));
+});
+
+async function counter(withSecret: boolean, policy: PolicyOptions): Promise<Quartermaster> {
+  const actions = [...names, ...(withSecret ? [SECRET] : [])].map((name) => make(name));
+  const qm = await createQuartermaster({ providers: providersOf(actions) ?? [], policy });
+  open.push(qm);
+  return qm;
+}
+
+describe.each(Object.keys(hidings))("hidden by %s", (hiding) => {
+  test.each(Object.keys(places))("%s answers as if it did not exist", async (place) => {
+    const policy = hidings[hiding] ?? {};
+    const [withIt, without] = await Promise.all([counter(true, policy), counter(false, policy)]);
+
+    const told = JSON.stringify(await places[place]?.(withIt));
+    const toldWithout = JSON.stringify(await places[place]?.(without));
+
+    expect(told).toBe(toldWithout);
+    expect(guesses.reduce((text, guess) => text.replaceAll(guess, ""), told)).not.toContain(SECRET);
+  });
+});
+
+test("a specialist's tool is as hidden from every other actor", async () => {
+  const register = (qm: Quartermaster) =>
+    qm.register({
+      name: "open_treasury",
+      description: "Opens the treasury.",
+      inputSchema: { type: "object" },
+      handler: () => null,
+      scope: "specialist",
+      justification: "Only the treasurer may open it.",
+      effect: "write",
+    });
+  const actors = [
+    { name: "default", tools: ["*"] },
+    { name: "treasurer", tools: ["open_treasury"] },
+  ];
+  const [withIt, without] = await Promise.all([counter(false, { actors }), counter(false, { actors })]);
+  register(withIt);
+
+  for (const place of Object.keys(places)) {
+    expect(JSON.stringify(await places[place]?.(withIt)), place).toBe(JSON.stringify(await places[place]?.(without)));
+  }
+  expect(withIt.list({}, { actor: "treasurer" }).items.map(({ qualified_name }) => qualified_name)).toEqual([
+    "tool__open_treasury",
+  ]);
+});
+
+test("the places would tell, were it not hidden", async () => {
+  const qm = await counter(true, {});
+
+  for (const place of Object.keys(places)) {
+    const told = JSON.stringify(await places[place]?.(qm));
+    expect(
+      WORDS.test(guesses.reduce((text, guess) => text.replaceAll(guess, ""), told)) ||
+        told.includes(SECRET) ||
+        told.includes("ran"),
+      place,
+    ).toBe(true);
+  }
+});
+
+test("an allowlist leaves the discovery tools where they are", async () => {
+  const qm = await counter(false, { tools: { allowed: ["doc__list"], requireTags: ["common"] } });
+
+  expect((await qm.surface()).tools.map(({ name }) => name)).toEqual([
+    "describe_action",
+    "invoke_action",
+    "list_actions",
+  ]);
+});
+
+function attempt(work: () => unknown): unknown {
+  try {
+    return work();
+  } catch (thrown) {
+    return (thrown as { toProblem(): unknown }).toProblem();
+  }
+}
+
+async function each<T>(values: readonly string[], work: (value: string) => Promise<T>): Promise<T[]> {
+  return Promise.all(values.map(work));
+}
+
+function withoutIds(outcome: object): object {
+  const { callId: _id, durationMs: _ms, ...rest } = outcome as Record<string, unknown>;
+  return rest;
+}

@@ -1,0 +1,316 @@
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, describe, expect, test } from "vitest";
+import { z } from "zod";
+import { createQuartermaster, defineAction, defineResource, fileProvider, type Quartermaster } from "../src/index.ts";
+import { minimalExample } from "../src/invoke/example.ts";
+import { tokenCounter, toolTokens } from "../src/surface/tokens.ts";
+import { universalTools } from "../src/surface/universal/universal.ts";
+
+const root = mkdtempSync(join(tmpdir(), "qm-parity-"));
+writeFileSync(join(root, "hello"), "hello\n");
+afterAll(() => rmSync(root, { recursive: true }));
+
+async function world(): Promise<Quartermaster> {
+  const recall = defineAction("rag_operation", {
+    entry: "recall",
+    description: "Recall.",
+    effect: "read",
+    input: z.object({ sources: z.array(z.string()), query: z.string() }),
+    run: (args) => args,
+  });
+  const corpus = defineResource("rag_corpus", {
+    entry: "meetings",
+    description: "Meetings.",
+    target: recall.name,
+    transform: { set: { sources: ["$entry"] } },
+  });
+  const qm = await createQuartermaster({
+    providers: [
+      fileProvider({ root }),
+      { category: "rag_operation", capability: "recall", list: async () => [recall] },
+      { category: "rag_corpus", capability: "corpora", list: () => [corpus] },
+    ],
+  });
+  qm.register({
+    name: "tasks.list",
+    description: "List tasks.",
+    inputSchema: z.object({ limit: z.int().max(50).default(10) }),
+    handler: (args) => args,
+    scope: "generalist",
+    effect: "read",
+    tags: ["task"],
+  });
+  return qm;
+}
+
+describe("what is listed, what is described, what is exported and what runs are the same", async () => {
+  const qm = await world();
+  afterAll(() => qm.close());
+  const listed = qm.list({ limit: 50 }).items.map(({ qualified_name }) => qualified_name);
+  const flat = await qm.surface({}, "flat");
+  const { schemas, tools } = {
+    schemas: new Map(
+      qm
+        .view()
+        .actions()
+        .map((action) => [action.name as string, action.inputSchema]),
+    ),
+    tools: flat.tools,
+  };
+
+  test("nothing is left out", () => {
+    expect(listed).toEqual([
+      "file__delete",
+      "file__edit",
+      "file__glob",
+      "file__grep",
+      "file__list",
+      "file__read",
+      "file__write",
+      "rag_corpus__meetings",
+      "rag_operation__recall",
+      "tool__tasks.list",
+    ]);
+    expect(tools).toHaveLength(listed.length);
+  });
+
+  test.each(listed)("%s has one schema everywhere", (name) => {
+    const category = name.slice(0, name.indexOf("__"));
+    const inList = qm.list({ category: [category], limit: 50 }).items.find((item) => item.qualified_name === name);
+
+    expect(inList?.input_schema).toBe(schemas.get(name));
+    expect(qm.describe(name).input_schema).toBe(schemas.get(name));
+    expect(tools.some((tool) => tool.inputSchema === schemas.get(name))).toBe(true);
+    expect(inList?.description).toBe(qm.describe(name).description);
+  });
+
+  test.each(listed)("%s can be invoked: its handler is reached with arguments that fit", async (name) => {
+    const args = minimalExample(qm.view().get(name) ?? expect.fail());
+
+    const outcome = await qm.invoke(name, args);
+
+    // A handler may refuse a path that is not there; the door itself must not stand in the way.
+    if (outcome.status !== "done")
+      expect([
+        "not_found",
+        "conflict",
+        "path_refused",
+        "action_failed",
+        "unsupported_content",
+        "invalid_arguments",
+      ]).toContain(outcome.error.code);
+    const decided = await qm.ledger.read({ callId: outcome.callId, type: "call.decided" });
+    expect(decided[0]?.data).toMatchObject({ action: name, decision: "allow" });
+  });
+
+  test("every wire name leads back to its action", async () => {
+    for (const tool of tools) {
+      const answer = await flat.call(tool.name, { nonsense: Symbol("no JSON") });
+      expect(JSON.stringify(answer.data)).not.toContain("unknown_action");
+    }
+  });
+
+  test.each(listed)("the schema of %s cannot be changed by whoever got it", (name) => {
+    const described = qm.describe(name) as { input_schema: { properties: Record<string, unknown> } };
+
+    expect(() => Object.assign(described.input_schema, { type: "string" })).toThrow(TypeError);
+    expect(() => Object.assign(described.input_schema.properties, { extra: {} })).toThrow(TypeError);
+  });
+});
+
+test("a category is one provider: with it, everything about the category is there", async () => {
+  const qm = await world();
+  const clock = defineAction("clock", {
+    entry: "now",
+    description: "Tell the time.",
+    effect: "read",
+    input: z.object({}),
+    run: () => "noon",
+  });
+
+  qm.catalog.provide({ category: "clock", capability: "tell the time", list: () => [clock] });
+
+  expect(qm.view().categories()).toContain("clock");
+  expect(qm.list({ category: ["clock"] }).items).toHaveLength(1);
+  expect(qm.describe("clock__now").metadata.category).toBe("clock");
+  expect(await qm.invoke("clock__now")).toMatchObject({ data: "noon" });
+  await qm.catalog.withdraw("clock");
+  expect(qm.view().categories()).not.toContain("clock");
+  expect(await qm.invoke("clock__now")).toMatchObject({ error: { code: "unknown_action" } });
+  await qm.close();
+});
+
+describe("the universal surface", async () => {
+  const qm = await world();
+  afterAll(() => qm.close());
+  const surface = await qm.surface();
+  const call = async (tool: string, args: unknown) => (await surface.call(tool, args)).data as Record<string, unknown>;
+
+  test("its wrappers cost at most 400 tokens together", async () => {
+    const count = await tokenCounter();
+    const total = universalTools.reduce((sum, tool) => sum + toolTokens(tool, count), 0);
+
+    expect(total).toBeLessThanOrEqual(400);
+  });
+
+  test("its tool list is the same bytes whatever stands behind it", async () => {
+    const empty = await createQuartermaster();
+
+    expect(JSON.stringify((await empty.surface()).tools)).toBe(JSON.stringify(surface.tools));
+    await empty.close();
+  });
+
+  test("pages through everything, without gaps or repeats", async () => {
+    const seen: string[] = [];
+    let offset: number | undefined = 0;
+    while (offset !== undefined) {
+      const page = (await call("list_actions", { offset, limit: 3 })) as {
+        items: { qualified_name: string }[];
+        next_offset?: number;
+        total: number;
+      };
+      expect(page.total).toBe(10);
+      seen.push(...page.items.map((item) => item.qualified_name));
+      offset = page.next_offset;
+    }
+
+    expect(seen).toEqual(
+      qm
+        .view()
+        .actions()
+        .map(({ name }) => name),
+    );
+  });
+
+  test("a narrowed list carries description and schema, a wide one a summary", async () => {
+    const wide = await call("list_actions", {});
+    const narrow = await call("list_actions", { category: ["tool"] });
+
+    expect((wide.items as object[])[0]).toEqual({
+      qualified_name: "file__delete",
+      short_description: expect.any(String),
+    });
+    expect(narrow.items).toEqual([
+      {
+        qualified_name: "tool__tasks.list",
+        description: "List tasks.",
+        input_schema: expect.objectContaining({ type: "object" }),
+      },
+    ]);
+  });
+
+  test.each<[string, unknown, object]>([
+    ["several categories", { category: ["tool", "rag_corpus"] }, { total: 2 }],
+    ["a bare category", { category: "tool" }, { total: 1 }],
+    ["no category in a list", { category: [] }, { total: 10 }],
+    ["a filter", { filter: "MEET" }, { total: 1 }],
+    ["a filter that finds nothing", { filter: "zzz" }, { total: 0, items: [], hint: expect.stringContaining("zzz") }],
+    ["an offset past the end", { offset: 99 }, { total: 10, items: [], hint: expect.stringContaining("only 10") }],
+    ["more than a page may hold", { limit: 5000 }, { total: 10 }],
+    ["numbers as text", { offset: "2", limit: "1" }, { total: 10, next_offset: 3 }],
+    [
+      "an unknown category",
+      { category: ["nonsense"] },
+      { code: "unknown_category", valid: ["file", "rag_corpus", "rag_operation", "tool"] },
+    ],
+    [
+      "one of before",
+      { category: ["filesystem"] },
+      { code: "unknown_category", renamed: { filesystem: "file" }, hint: "Use file instead of filesystem." },
+    ],
+    [
+      "one of before that is not here either",
+      { category: ["mcp.server"] },
+      { code: "unknown_category", hint: expect.not.stringContaining("mcp") },
+    ],
+    ["a wrong argument", { offset: -1 }, { code: "invalid_arguments", input_schema: expect.anything() }],
+  ])("list_actions with %s", async (_name, args, expected) => {
+    expect(await call("list_actions", args)).toMatchObject(expected);
+  });
+
+  test("describe_action tells everything, and what is unknown in one shape", async () => {
+    expect(await call("describe_action", { action_name: "rag_corpus__meetings" })).toEqual({
+      qualified_name: "rag_corpus__meetings",
+      description: "Meetings.",
+      input_schema: expect.objectContaining({ required: ["query"] }),
+      examples: [],
+      metadata: {
+        target_tool_name: "rag_operation__recall",
+        category: "rag_corpus",
+        purity: "read",
+        tags: [],
+        idempotent: false,
+        approval: "never",
+        canonical_default: "runs rag_operation__recall",
+      },
+    });
+    expect(await call("describe_action", { action_name: "file__raed" })).toEqual({
+      code: "unknown_action",
+      error: 'Unknown action "file__raed"',
+      reason: expect.any(String),
+      suggestions: ["file__read"],
+      hint: expect.stringContaining("list_actions"),
+    });
+    expect(await call("describe_action", {})).toMatchObject({ code: "invalid_arguments" });
+  });
+
+  test("invoke_action answers the target's result, and an action called as a tool just works", async () => {
+    expect(await surface.call("invoke_action", { action_name: "tool__tasks.list", args: { limit: 3 } })).toEqual({
+      ok: true,
+      data: { limit: 3 },
+      text: '{"limit":3}',
+    });
+    expect(await surface.call("invoke_action", { action_name: "tool__tasks.list" })).toMatchObject({
+      ok: true,
+      data: { limit: 10 },
+    });
+    expect(await surface.call("file__read", { path: "hello" })).toMatchObject({ ok: true });
+    expect(await surface.call("invoke_action", { action_name: "tool__tasks.list", args: { limit: 99 } })).toMatchObject(
+      { ok: false, data: { code: "invalid_arguments", example: expect.anything() } },
+    );
+    expect(await surface.call("invoke_action", null)).toMatchObject({ ok: false, data: { code: "invalid_arguments" } });
+  });
+
+  test("a wrapper cannot be invoked through a wrapper", async () => {
+    expect(
+      await call("invoke_action", { action_name: "invoke_action", args: { action_name: "file__read" } }),
+    ).toMatchObject({ code: "unknown_action" });
+  });
+});
+
+describe("the auto surface", () => {
+  const many = async (count: number, tokenBudget: number) => {
+    const qm = await createQuartermaster({ surface: { kind: "auto", tokenBudget } });
+    for (let index = 0; index < count; index++) {
+      qm.register({
+        name: `t${index}`,
+        description: `Does the thing numbered ${index}.`,
+        inputSchema: { type: "object", properties: { value: { type: "string" } } },
+        handler: () => index,
+        scope: "generalist",
+        effect: "pure",
+      });
+    }
+    return qm;
+  };
+
+  test("is flat while everything fits the budget and universal from then on, over the same view", async () => {
+    const count = await tokenCounter();
+    const qm = await many(20, 10_000);
+    const cost = (await qm.surface({}, "flat")).tools.reduce((sum, tool) => sum + toolTokens(tool, count), 0);
+    await qm.close();
+
+    for (const [budget, kind] of [
+      [cost, "flat"],
+      [cost - 1, "universal"],
+    ] as const) {
+      const measured = await many(20, budget);
+      const surface = await measured.surface();
+      expect(surface.kind).toBe(kind);
+      expect(await surface.call("tool__t7", {})).toMatchObject({ ok: true, data: 7 });
+      await measured.close();
+    }
+  });
+});
