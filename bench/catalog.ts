@@ -19,7 +19,7 @@ export async function benchCatalog(
   const contenders = fixtures.flatMap(({ size, plain, ruled, actions }) => [
     ...operations(plain, actions).map((operation) => contender(operation, size, "", quick)),
     ...operations(ruled, actions)
-      .filter(({ name }) => name !== SPELLED_ANEW)
+      .filter(({ name }) => !name.endsWith(MISSPELT))
       .map((operation) => contender(operation, size, RULED, quick)),
   ]);
   try {
@@ -40,8 +40,8 @@ export async function benchCatalog(
 }
 
 const RULED = ", 5 rules";
-// Seconds at the largest size, and rules have no part in it.
-const SPELLED_ANEW = "provider lists anew: misspelt name";
+// Rules have next to no part in it, and it takes long.
+const MISSPELT = "misspelt name";
 
 interface Fixture {
   readonly size: number;
@@ -93,7 +93,7 @@ function operations(quartermaster: Quartermaster, actions: readonly Action[]): r
     { name: `category of ${SMALL_COUNT}`, every: false, run: () => void quartermaster.list({ category: [SMALL] }) },
     { name: `filter that ${RARE_COUNT} match`, every: true, run: () => void quartermaster.list({ filter: RARE }) },
     { name: "describe one", every: false, run: () => void quartermaster.describe(last) },
-    { name: "misspelt name", every: true, run: () => misspelt(quartermaster, actions) },
+    { name: MISSPELT, every: true, run: () => misspelt(quartermaster, actions) },
     { name: "new session: first page", every: true, cold: true, run: () => void quartermaster.list({}, newCaller()) },
     {
       name: `new session: category of ${SMALL_COUNT}`,
@@ -117,7 +117,7 @@ function operations(quartermaster: Quartermaster, actions: readonly Action[]): r
       },
     },
     {
-      name: SPELLED_ANEW,
+      name: `provider lists anew: ${MISSPELT}`,
       every: true,
       cold: true,
       run() {

@@ -53,7 +53,7 @@ export async function benchInvoke(library: Library, { quick }: { readonly quick:
     const tables: Table[] = [];
     for (const width of [1, 32]) {
       const contenders = entries.map((entry) => contender(entry, width, quick ? 0.4 : 1));
-      tables.push(table(await measure(contenders, quick ? 9 : 31), width));
+      tables.push(table(await measure(contenders, quick ? 9 : 21), width));
     }
     return tables;
   } finally {

@@ -100,7 +100,7 @@ export async function openWorkspace(options: WorkspaceOptions): Promise<Workspac
     try {
       quartermaster.usePolicy(policyOf(next.config));
     } catch (thrown) {
-      await replaceFiles(next, loaded);
+      await Promise.allSettled([replaced, replaceFiles(next, loaded)]);
       throw thrown;
     }
     const later = fixedParts.filter((part) => canonicalJson(loaded.config[part]) !== canonicalJson(next.config[part]));

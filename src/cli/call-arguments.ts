@@ -1,3 +1,4 @@
+import { once } from "node:events";
 import { readFile } from "node:fs/promises";
 import { resolve } from "node:path";
 import { messageOf, QmError } from "../core/errors.ts";
@@ -21,12 +22,18 @@ export async function callArguments(
 }
 
 async function textOf(given: string, io: Io): Promise<string> {
-  if (given === "-") return gathered(io.stdin);
+  if (given === "-") return Promise.race([gathered(io.stdin), interrupted(io.signal)]);
   if (!given.startsWith("@")) return given;
   const path = given.slice(1);
   return readFile(resolve(io.cwd, path), "utf8").catch((thrown) => {
     throw wrong(`the arguments in ${quoted(path)} cannot be read: ${messageOf(thrown)}`);
   });
+}
+
+/** Rejects when the user has had enough of typing. */
+async function interrupted(signal: AbortSignal): Promise<never> {
+  if (!signal.aborted) await once(signal, "abort");
+  throw new QmError("cancelled", "interrupted while reading the arguments");
 }
 
 async function gathered(stdin: Io["stdin"]): Promise<string> {
@@ -58,13 +65,13 @@ function paired(pairs: readonly string[], schema: unknown): Record<string, unkno
   for (const pair of pairs) {
     const [, key, colon, text = ""] = /^([^=:]+)(:?)=(.*)$/s.exec(pair) ?? [];
     if (key === undefined) throw wrong(`--arg ${quoted(pair)} is not key=value`);
-    const value = colon === ":" ? parsed(text, "") : valueOf(text, getOwn(properties, key));
+    const value = colon === ":" ? parsed(text, "") : valueFor(text, getOwn(properties, key));
     args.set(key, [...(args.get(key) ?? []), value]);
   }
   return Object.fromEntries([...args].map(([key, values]) => [key, values.length === 1 ? values[0] : values]));
 }
 
-function valueOf(text: string, schema: unknown): unknown {
+function valueFor(text: string, schema: unknown): unknown {
   const type = isRecord(schema) ? schema.type : undefined;
   const item = isRecord(schema) && type === "array" && isRecord(schema.items) ? schema.items.type : type;
   if (item === "string") return text;

@@ -1,7 +1,6 @@
 import type { Command } from "commander";
-import type { Workspace } from "../workspace.ts";
-import type { Purpose } from "../workspace.ts";
 import type { CallerOptions } from "../quartermaster.ts";
+import type { Purpose, Workspace } from "../workspace.ts";
 import type { ExitCode } from "./exit-codes.ts";
 import type { Io } from "./io.ts";
 import type { Output } from "./output.ts";

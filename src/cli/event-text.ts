@@ -3,17 +3,42 @@ import type { StoredEvent } from "../ledger/event-store.ts";
 import type { Output } from "./output.ts";
 import type { Cell } from "./table.ts";
 
-export const eventColumns = ["when", "session", "actor", "event", "action", "what"] as const;
+const columns = ["session", "actor", "event", "action", "what"];
 
 const ARGS_LIMIT = 120;
 
-/** One line of the ledger as a row. */
-export function eventRow(out: Output, event: StoredEvent): readonly Cell[] {
-  const { at, session, actor, type, action, data } = event;
+/** Lines of the ledger as a table. The day is said once, at its head, when all are of one; times are UTC. */
+export function eventTable(out: Output, events: readonly StoredEvent[]): void {
+  const days = new Set(events.map(dayOf));
+  const [day = "when"] = days;
+  const isOneDay = days.size === 1;
+  out.table(
+    [isOneDay ? day : "when", ...columns],
+    events.map((event) => [isOneDay ? timeOf(event) : `${dayOf(event)} ${timeOf(event)}`, ...cells(out, event)]),
+  );
+}
+
+/** The same without a head, for what comes later. */
+export function laterEvents(out: Output, events: readonly StoredEvent[]): void {
+  out.table(
+    ["", ...columns.map(() => "")],
+    events.map((event) => [timeOf(event), ...cells(out, event)]),
+  );
+}
+
+function dayOf({ at }: StoredEvent): string {
+  return at.slice(0, 10);
+}
+
+function timeOf({ at }: StoredEvent): string {
+  return at.slice(11, 19);
+}
+
+function cells(out: Output, event: StoredEvent): readonly Cell[] {
+  const { session, actor, type, action, data } = event;
   const facts = isRecord(data) ? data : {};
   const status = facts.status ?? facts.decision;
   return [
-    at.slice(0, 19).replace("T", " "),
     session,
     actor ?? "-",
     type,

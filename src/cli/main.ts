@@ -54,7 +54,7 @@ export async function main(argv: readonly string[], io: Io): Promise<ExitCode> {
     await program.parseAsync(argv.length === 0 ? ["--help"] : argv, { from: "user" });
     return code;
   } catch (thrown) {
-    return reported(thrown, errorOutput(argv, io), io);
+    return reported(thrown, errorOutput(argv, io), io, program, argv);
   }
 }
 
@@ -94,22 +94,24 @@ function errorOutput(argv: readonly string[], io: Io): Output {
   return createOutput(io, { json: options.includes("--json"), color: !options.includes("--no-color") });
 }
 
-function reported(thrown: unknown, out: Output, io: Io): ExitCode {
+function reported(thrown: unknown, out: Output, io: Io, program: Command, argv: readonly string[]): ExitCode {
   if (thrown instanceof CommanderError) {
     if (thrown.exitCode === 0) return exitCodes.done;
-    out.problem(usageError(thrown).toProblem());
+    // Help in place of a command is on stderr by now, and says it all.
+    if (out.isJson || thrown.code !== "commander.help") out.problem(usageError(thrown, program, argv).toProblem());
     return exitCodes.usage;
   }
   const error = thrown instanceof QmError ? thrown : new QmError("internal", messageOf(thrown), { cause: thrown });
-  if (io.signal.aborted && error.code === "cancelled") return exitCodes.interrupted;
   out.problem(error.toProblem());
   if (error.code === "internal" && io.env.QM_DEBUG && thrown instanceof Error) out.note(thrown.stack ?? "");
   return exitCodeOf(error.code, io.signal.aborted);
 }
 
-function usageError({ message }: CommanderError): QmError {
-  const [what = "", ...suggestion] = message.replace(/^error: /, "").split("\n");
-  return new QmError("invalid_arguments", what, {
-    hint: [...suggestion.map((line) => line.replace(/^\((.*)\)$/, "$1")), "`qm --help` and `qm <command> --help` show what there is."].join(" "),
+function usageError({ code, message }: CommanderError, program: Command, argv: readonly string[]): QmError {
+  const [what = "", ...suggestions] = message.replace(/^error: /, "").split("\n");
+  const named = program.commands.find((command) => argv.includes(command.name()))?.name();
+  const help = `\`qm ${named === undefined ? "" : `${named} `}--help\` shows what there is.`;
+  return new QmError("invalid_arguments", code === "commander.help" ? "no command was given" : what, {
+    hint: [...suggestions.map((line) => line.replace(/^\((.*)\)$/, "$1")), help].join(" "),
   });
 }

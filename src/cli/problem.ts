@@ -21,7 +21,9 @@ function listed(what: string, names: unknown): readonly string[] {
 function example({ action, example: args }: Problem): readonly string[] {
   if (!isRecord(args)) return [];
   const call = shellQuoted(safeJson(args));
-  return [typeof action === "string" ? `For example: qm invoke ${shellQuoted(action)} ${call}` : `For example: ${call}`];
+  return [
+    typeof action === "string" ? `For example: qm invoke ${shellQuoted(action)} ${call}` : `For example: ${call}`,
+  ];
 }
 
 /** The hints of these speak to a model about its tools; at a terminal the same is a command. */

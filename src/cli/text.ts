@@ -2,8 +2,7 @@
  * What could rewrite the line it is shown on, or hide in it: control characters, marks that turn the direction of
  * writing, line separators, and characters without a shape. The joiners of emoji and of some scripts may stay.
  */
-const UNSAFE =
-  /[\p{Cc}\u061C\u200B\u200E\u200F\u2028-\u202E\u2060-\u2069\uFEFF\u{E0000}-\u{E007F}]/gu;
+const UNSAFE = /[\p{Cc}\u061C\u200B\u200E\u200F\u2028-\u202E\u2060-\u2069\uFEFF\u{E0000}-\u{E007F}]/gu;
 
 /** Text from outside on one line, with nothing left in it that a terminal would act on. */
 export function oneLine(text: string): string {

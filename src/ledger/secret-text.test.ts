@@ -23,6 +23,7 @@ test.each([
   ["a URL with a password", "see https://me:pa@ss@host.example/path y", "see https://[redacted]@host.example/path y"],
   ["a header", "curl -H 'Authorization: Basic dXNlcjpwYXNz' x", "curl -H 'Authorization: [redacted]' x"],
   ["a query parameter", "GET /x?token=abc&y=1", "GET /x?token=[redacted]&y=1"],
+  ["a value that is part of its own name", "token=e, secret: secret", "token=[redacted], secret: [redacted]"],
   ["an environment variable", "DB_PASSWORD=hunter2 run", "DB_PASSWORD=[redacted] run"],
   ["JSON inside text", '{"password": "with \\"quotes\\" in it", "y": 1}', '{"password": [redacted], "y": 1}'],
 ])("takes out %s", (_what, text, expected) => {

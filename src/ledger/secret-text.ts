@@ -4,15 +4,15 @@ export const REDACTED = "[redacted]";
 // Shorter ones would be found everywhere in innocent text.
 const SHORTEST_SECRET = 6;
 
-// What looks like a secret; where there is a group, it alone is the secret. They are run on text from anywhere, so each
-// is linear: no part that may repeat is followed by one that can fail and starts again inside the repetition.
+// What looks like a secret; where there is a group, which is always last, it alone is the secret. They are run on text
+// from anywhere, so each takes time in proportion to it: where a long repetition can fail, no match can start inside it.
 const shapes: readonly RegExp[] = [
   /-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----[\s\S]*?(?:-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----|$)/g,
   /(?<![\w-])eyJ[\w-]{8,}\.eyJ[\w-]{8,}(?:\.[\w-]*)?/g,
   /\bbearer\s{1,4}([a-z._~+/=-]*\d[\w.~+/=-]*|[\w.~+/=-]{20,})/gi,
   /(?<![A-Za-z0-9])(?:sk-[\w-]{16,}|[rs]k_(?:live|test)_\w{10,}|gh[opusr]_\w{16,}|github_pat_\w{16,})/g,
   /(?<![A-Za-z0-9])(?:xox[abeprs]-[\w-]{8,}|glpat-[\w-]{10,}|npm_\w{30,}|AIza[\w-]{30,}|(?:AKIA|ASIA)[A-Z0-9]{16}(?!\w))/g,
-  /:\/\/([^\s/?#:@"'<>]*:[^\s/?#"'<>]+)@/g,
+  /:\/\/([^\s/?#:@"'<>]*:[^\s/?#"'<>]+)(?=@)/g,
   /authorization\\?["']?\s{0,3}[=:]\s{0,3}([^\r\n"',;]+)/gi,
   /(?:password|passwd|passphrase|secret|token|api[_-]?key|private[_-]?key|access[_-]?key)\\?["']?\s{0,3}[=:]\s{0,3}("(?:[^"\\]|\\.)+"?|\\"[^"\\]+|'[^']+'?|[^\s"'\\&,;)}\]]+)/gi,
 ];
@@ -62,8 +62,7 @@ function secretSpans(text: string, forms: readonly string[]): readonly Span[] {
     // Not matchAll: it copies the expression each time, and this runs for every text of every event.
     for (let match = shape.exec(text); match !== null; match = shape.exec(text)) {
       const secret = match[1] ?? match[0];
-      const start = match.index + match[0].indexOf(secret);
-      spans.push([start, start + secret.length]);
+      spans.push([shape.lastIndex - secret.length, shape.lastIndex]);
     }
   }
   for (const form of forms) {

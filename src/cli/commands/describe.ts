@@ -22,7 +22,10 @@ export function addDescribe(program: Command, context: Context): void {
     );
 }
 
-function show(out: Output, { qualified_name, description, input_schema, examples: calls, metadata }: ActionDescription) {
+function show(
+  out: Output,
+  { qualified_name, description, input_schema, examples: calls, metadata }: ActionDescription,
+) {
   out.line(out.bold(oneLine(qualified_name)));
   out.line(plain(description));
   out.line();
@@ -52,8 +55,13 @@ function showArguments(out: Output, schema: ActionDescription["input_schema"]): 
     out.line("It takes no arguments.");
   } else {
     out.line(out.bold("Arguments"));
-    const rows = properties.map(([name, property]) => [name, typeOf(property), need(name, property, required), about(property)]);
-    out.table(["", "", "", ""], rows, 2);
+    for (const [name, property] of properties) {
+      out.line(
+        `  ${oneLine(name)}${out.dim(`  ${oneLine(typeOf(property))}, ${oneLine(need(name, property, required))}`)}`,
+      );
+      const meaning = about(property);
+      if (meaning !== "") out.line(`      ${oneLine(meaning)}`);
+    }
   }
   out.line();
 }

@@ -26,9 +26,7 @@ export function addVerify(events: Command, context: Context): void {
     .option("--against <file>", "the chains must also pass through these ends")
     .option("--save <file>", "write the ends of the chains to this file, when all is well")
     .addHelpText("after", examples("qm events verify", "qm events verify --against heads.json --save heads.json"))
-    .action((flags: VerifyFlags) =>
-      withWorkspace(context, "ledger", (workspace) => verify(context, workspace, flags)),
-    );
+    .action((flags: VerifyFlags) => withWorkspace(context, "ledger", (workspace) => verify(context, workspace, flags)));
 }
 
 async function verify(context: Context, workspace: Workspace, { against, save }: VerifyFlags): Promise<void> {
@@ -43,7 +41,10 @@ async function verify(context: Context, workspace: Workspace, { against, save }:
   if (saved !== undefined && save !== undefined) await write(resolve(io.cwd, save), saved);
   if (out.isJson) return out.json({ ok: isWhole, ...report });
   sayReport(context, report, workspace.storePath);
-  if (saved !== undefined) out.line(`The ends of ${counted(saved.length, "chain")} are in ${save}. Keep it where the store's writers cannot reach it.`);
+  if (saved !== undefined)
+    out.line(
+      `The ends of ${counted(saved.length, "chain")} are in ${save}. Keep it where the store's writers cannot reach it.`,
+    );
   else if (save !== undefined) out.line(`Nothing was saved to ${save}.`);
 }
 
@@ -57,7 +58,12 @@ function sayReport({ out }: Context, { sessions, events, broken }: ChainReport, 
   out.line();
   out.table(
     ["session", "line", "problem", "what"],
-    broken.map(({ session, seq, problem, message }) => [session, String(seq), { text: problem, paint: out.bad }, message]),
+    broken.map(({ session, seq, problem, message }) => [
+      session,
+      String(seq),
+      { text: problem, paint: out.bad },
+      message,
+    ]),
   );
 }
 

@@ -3,7 +3,7 @@ import type { Command } from "commander";
 import type { EventQuery, StoredEvent } from "../../ledger/event-store.ts";
 import type { Workspace } from "../../workspace.ts";
 import { type Context, withWorkspace } from "../context.ts";
-import { eventColumns, eventRow } from "../event-text.ts";
+import { eventTable, laterEvents } from "../event-text.ts";
 import { exitCodes } from "../exit-codes.ts";
 import { examples, wholeNumber } from "../options.ts";
 import { addVerify } from "./events-verify.ts";
@@ -78,12 +78,8 @@ function queryOf({ globals }: Context, { type, action, call, limit }: EventsOpti
 
 function print({ out }: Context, events: readonly StoredEvent[], withHead: boolean): void {
   if (out.isJson) for (const event of events) out.json(event);
-  else if (events.length > 0 || withHead) {
-    out.table(
-      eventColumns.map((column) => (withHead ? column : "")),
-      events.map((event) => eventRow(out, event)),
-    );
-  }
+  else if (withHead) eventTable(out, events);
+  else laterEvents(out, events);
 }
 
 async function sayNothingFits({ out }: Context, { quartermaster, storePath }: Workspace): Promise<void> {

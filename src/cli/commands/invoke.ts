@@ -1,5 +1,6 @@
 import type { Command } from "commander";
 import type { Outcome } from "../../core/outcome.ts";
+import type { CallerOptions } from "../../quartermaster.ts";
 import type { Workspace } from "../../workspace.ts";
 import { callArguments } from "../call-arguments.ts";
 import { type Context, callerOf, withWorkspace } from "../context.ts";
@@ -44,7 +45,7 @@ async function invoke(
 ): Promise<void> {
   const { io, out, globals } = context;
   const caller = callerOf(globals);
-  const args = await callArguments(given, arg, io, () => quartermaster.describe(action, caller).input_schema);
+  const args = await callArguments(given, arg, io, () => schemaOf(quartermaster, action, caller));
   const deadline = timeout === undefined ? undefined : AbortSignal.timeout(timeout);
   const signal = deadline === undefined ? io.signal : AbortSignal.any([io.signal, deadline]);
   const wipe = showProgress(io.stderr, oneLine(action));
@@ -61,6 +62,15 @@ async function invoke(
     ...(outcome.action === undefined ? {} : { action: outcome.action }),
     ...(outcome.error.code === "cancelled" ? cancelled(outcome.callId, deadline?.aborted === true) : {}),
   });
+}
+
+/** Absent for what the caller does not see: that call is for the door to answer, and to write down. */
+function schemaOf(quartermaster: Workspace["quartermaster"], action: string, caller: CallerOptions): unknown {
+  try {
+    return quartermaster.describe(action, caller).input_schema;
+  } catch {
+    return undefined;
+  }
 }
 
 /** `value` is the same again, cut to what a model is shown. */

@@ -1,8 +1,8 @@
 import type { Command } from "commander";
 import type { ActionList, ListedAction, ListQuery } from "../../surface/universal/list-actions.ts";
+import type { Workspace } from "../../workspace.ts";
 import { type Context, callerOf, withWorkspace } from "../context.ts";
 import { examples, wholeNumber } from "../options.ts";
-import type { Workspace } from "../../workspace.ts";
 
 interface ListOptions {
   readonly filter?: string;
@@ -35,9 +35,12 @@ function list(context: Context, workspace: Workspace, category: readonly string[
   const { filter, offset, all = false } = options;
   const query: ListQuery = { category, offset, ...(filter === undefined ? {} : { filter }) };
   const found = gathered(workspace, query, all ? Number.POSITIVE_INFINITY : options.limit, globals);
-  if (out.isJson) return out.json(found);
-  if (found.items.length === 0) return sayNothingFits(context, found, workspace);
+  if (out.isJson) out.json(found);
+  else if (found.items.length === 0) sayNothingFits(context, found, workspace);
+  else show(context, workspace, found, offset);
+}
 
+function show({ out, globals }: Context, workspace: Workspace, found: ActionList, offset: number): void {
   const view = workspace.quartermaster.view(callerOf(globals));
   out.table(
     ["action", "effect", "what it does"],
@@ -61,7 +64,12 @@ function gathered(
   const items: ListedAction[] = [];
   for (let offset = query.offset ?? 0; ; ) {
     const limit = Math.min(PAGE, wanted - items.length);
-    const { items: page, next_offset, total, hint } = quartermaster.list({ ...query, offset, limit }, callerOf(globals));
+    const {
+      items: page,
+      next_offset,
+      total,
+      hint,
+    } = quartermaster.list({ ...query, offset, limit }, callerOf(globals));
     items.push(...page);
     if (next_offset === undefined || items.length >= wanted) {
       return {
@@ -79,7 +87,10 @@ function sayNothingFits({ out, globals }: Context, { total, hint }: ActionList, 
   out.line("No action fits.");
   const isEmpty = quartermaster.view(callerOf(globals)).actions().length === 0;
   if (total > 0 || !isEmpty) out.line(hint ?? "");
-  else out.line(`Actor ${globals.actor ?? "default"} sees none: \`qm doctor\` shows what there is, \`qm explain <action>\` who hides it.`);
+  else
+    out.line(
+      `Actor ${globals.actor ?? "default"} sees none: \`qm doctor\` shows what there is, \`qm explain <action>\` who hides it.`,
+    );
 }
 
 function summary({ short_description, description = "" }: ListedAction): string {

@@ -14,7 +14,7 @@ export function toAiSdkTools(surface: Surface): ToolSet {
       dynamicTool({
         description,
         inputSchema: jsonSchema(schema as JSONSchema7),
-        execute: (input, { abortSignal }) => surface.call(name, input),
+        execute: (input, { abortSignal }) => surface.call(name, input, abortSignal),
         toModelOutput({ output }) {
           const { ok, text } = output as Answer;
           return { type: ok ? "text" : "error-text", value: text };

@@ -1,0 +1,78 @@
+import { stat } from "node:fs/promises";
+import { messageOf } from "../../core/errors.ts";
+import { wireOf } from "../../surface/wire-names.ts";
+import { actorProblems, openWorkspace, policyOf, type Workspace, type WorkspaceOptions } from "../../workspace.ts";
+import { counted } from "../text.ts";
+import { type Check, fail, ok, warn } from "./check.ts";
+
+/** What the configuration gives: providers, actors, names. */
+export async function checkCatalog(options: WorkspaceOptions, fileRoot: string): Promise<readonly Check[]> {
+  const problems: string[] = [];
+  try {
+    const workspace = await openWorkspace({
+      ...options,
+      purpose: "looking",
+      onProblem: (problem) => problems.push(problem),
+    });
+    try {
+      const actors = checkActors(workspace);
+      const told = new Set(actors.map(({ message }) => message));
+      return [
+        ...(await checkProviders(workspace, fileRoot)),
+        ...problems
+          .filter((problem) => !told.has(problem))
+          .map((problem) => warn("provider", problem, "Mend what it names; the rest works.")),
+        ...actors,
+        checkWireNames(workspace),
+      ];
+    } finally {
+      await workspace.close();
+    }
+  } catch (thrown) {
+    return [fail("actions", messageOf(thrown), "Mend the configuration.")];
+  }
+}
+
+async function checkProviders({ quartermaster, config }: Workspace, fileRoot: string): Promise<readonly Check[]> {
+  const { byCategory } = quartermaster.view().snapshot;
+  if (!config.providers.file.enabled)
+    return [warn("provider", "none: there is nothing to call", "Set providers.file.enabled to true.")];
+  const isFolder = await stat(fileRoot).then(
+    (stats) => stats.isDirectory(),
+    () => false,
+  );
+  if (!isFolder)
+    return [fail("provider", `file: ${fileRoot} is not a folder`, "Make it, or change providers.file.root.")];
+  const what = config.providers.file.read_only ? ", reading only" : "";
+  return [...byCategory].map(([category, actions]) =>
+    ok(
+      "provider",
+      `${category}: ${counted(actions.length, "action")}${category === "file" ? ` in ${fileRoot}${what}` : ""}`,
+    ),
+  );
+}
+
+function checkActors({ quartermaster, config }: Workspace): readonly Check[] {
+  const unknown = actorProblems(quartermaster, policyOf(config)).map((problem) =>
+    fail("actors", problem, "Correct the name under actors; `qm list` shows the names."),
+  );
+  if (unknown.length > 0) return unknown;
+  return Object.keys(config.actors).map((actor) => {
+    const { length } = quartermaster.view({ actor }).actions();
+    return length === 0
+      ? warn("actor", `${actor} sees no action`, `\`qm explain <action> --actor ${actor}\` shows what hides one.`)
+      : ok("actor", `${actor} sees ${counted(length, "action")}`);
+  });
+}
+
+/** A name that no provider of models takes as it is travels under another one, which models read less well. */
+function checkWireNames({ quartermaster }: Workspace): Check {
+  const names = quartermaster.view().snapshot.actions.map(({ name }) => name);
+  const rewritten = names.filter((name) => wireOf(name) !== name);
+  if (rewritten.length === 0) return ok("names", "every name can go to a model as it is");
+  return warn(
+    "names",
+    `${rewritten.length} of ${names.length} go to models under another name, such as ${rewritten[0]}`,
+    "Give them at most 64 letters, digits, _ and -, where they are yours.",
+  );
+}

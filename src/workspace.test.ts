@@ -1,0 +1,215 @@
+import { mkdir, mkdtemp, readdir, realpath, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, expect, test, vi } from "vitest";
+import { QmError } from "./core/errors.ts";
+import { openWorkspace, type Workspace, type WorkspaceOptions } from "./workspace.ts";
+
+const made: string[] = [];
+const opened: Workspace[] = [];
+
+afterEach(async () => {
+  for (const workspace of opened.splice(0)) await workspace.close();
+  for (const folder of made.splice(0)) await rm(folder, { recursive: true, force: true });
+});
+
+async function folderWith(files: Record<string, string>): Promise<string> {
+  const folder = await realpath(await mkdtemp(join(tmpdir(), "qm-workspace-")));
+  made.push(folder);
+  for (const [name, content] of Object.entries(files)) {
+    await mkdir(join(folder, name, ".."), { recursive: true });
+    await writeFile(join(folder, name), content);
+  }
+  return folder;
+}
+
+async function open(cwd: string, options: Partial<WorkspaceOptions> = {}): Promise<Workspace> {
+  const workspace = await openWorkspace({ cwd, env: {}, ...options });
+  opened.push(workspace);
+  return workspace;
+}
+
+const eventsOf = async ({ quartermaster }: Workspace, type: string) => {
+  await quartermaster.ledger.flushed();
+  return (await quartermaster.ledger.read({ type })).map((event) => event.data);
+};
+
+test("works without a file, in the folder it is opened in", async () => {
+  const folder = await folderWith({ "README.md": "hello" });
+
+  const workspace = await open(folder);
+  const outcome = await workspace.quartermaster.invoke("file__read", { path: "README.md" });
+
+  expect(outcome).toMatchObject({ status: "done", data: { content: "hello" } });
+  expect(workspace.configPath).toBeUndefined();
+  expect(workspace.storePath).toBe(join(folder, ".quartermaster/quartermaster.db"));
+  expect(await eventsOf(workspace, "config.loaded")).toEqual([
+    { path: "defaults", policyVersion: workspace.quartermaster.policyVersion },
+  ]);
+});
+
+test("takes over everything the file says, relative to the file", async () => {
+  const folder = await folderWith({
+    "quartermaster.yaml": `
+store: { path: "kept/\${env:STAGE}.db" }
+providers: { file: { root: docs, read_only: true } }
+policy:
+  denied: [file__glob]
+  rules: [{ name: no-lists, rule: "tool.name == 'file__list'", effect: deny, reason: No lists. }]
+  budgets: { session: { calls: 2 } }
+actors:
+  default: { tools: ["*"] }
+  reader: { tools: [file__read], scope: low, attributes: { level: 3 } }
+limits: { value_chars: 256 }
+ledger: { redact: [nickname] }
+secrets: ["\${env:TOKEN}"]
+`,
+    "docs/a.txt": "token-12345 is in here",
+    "below/deeper/x": "",
+  });
+
+  const workspace = await open(join(folder, "below/deeper"), { env: { STAGE: "test", TOKEN: "token-12345" } });
+  const { quartermaster } = workspace;
+
+  expect(workspace.configPath).toBe(join(folder, "quartermaster.yaml"));
+  expect(workspace.storePath).toBe(join(folder, "kept/test.db"));
+  expect(quartermaster.list().items.map((item) => item.qualified_name)).toEqual([
+    "file__grep",
+    "file__list",
+    "file__read",
+  ]);
+  expect(quartermaster.list({}, { actor: "reader" }).total).toBe(1);
+  expect(await quartermaster.invoke("file__list", {})).toMatchObject({ status: "refused", reason: "No lists." });
+  const read = await quartermaster.invoke("file__read", { path: "a.txt" });
+  expect(read).toMatchObject({ status: "done", data: { content: "token-12345 is in here" } });
+  await quartermaster.invoke("file__read", { path: "a.txt", nickname: "bob" });
+  await quartermaster.invoke("file__read", { path: "a.txt" });
+  expect(await quartermaster.invoke("file__read", { path: "a.txt" })).toMatchObject({
+    error: { code: "budget_exceeded" },
+  });
+  const written = JSON.stringify(await quartermaster.ledger.read({}));
+  expect(written).not.toContain("token-12345");
+  expect(written).not.toContain("bob");
+});
+
+test("says every problem of a wrong file at once", async () => {
+  const folder = await folderWith({
+    "quartermaster.yaml": "policy:\n  denyed: []\n  rules: [{ name: a, rule: 'tool.', effect: hide }]\n",
+  });
+
+  const thrown = await openWorkspace({ cwd: folder, env: {} }).catch((error: unknown) => error);
+
+  expect(thrown).toBeInstanceOf(QmError);
+  expect(thrown).toMatchObject({ code: "invalid_config" });
+  expect(String(thrown)).toContain("did you mean denied?");
+  expect(String(thrown)).toContain("policy.rules[0].rule");
+});
+
+test("warns of an actor that lists what does not exist, and goes on", async () => {
+  const folder = await folderWith({ "quartermaster.yaml": "actors: { reader: { tools: [file__raed] } }" });
+  const problems: string[] = [];
+
+  const workspace = await open(folder, { onProblem: (problem) => problems.push(problem) });
+
+  expect(problems).toEqual([expect.stringContaining("did you mean file__read?")]);
+  expect(workspace.quartermaster.list().total).toBeGreaterThan(0);
+});
+
+test("leaves nothing behind when it is opened to look, or to read the ledger", async () => {
+  const folder = await folderWith({ "README.md": "hello" });
+
+  const looking = await open(folder, { purpose: "looking" });
+  const ledger = await open(folder, { purpose: "ledger" });
+
+  expect(looking.quartermaster.list().total).toBeGreaterThan(0);
+  expect(await ledger.quartermaster.ledger.read({})).toEqual([]);
+  expect(await readdir(folder)).toEqual(["README.md"]);
+});
+
+test("reads the ledger of others without writing to it", async () => {
+  const folder = await folderWith({ "README.md": "hello" });
+  const writer = await open(folder);
+  await writer.quartermaster.invoke("file__read", { path: "README.md" });
+  const before = await writer.quartermaster.ledger.read({});
+
+  const reader = await open(folder, { purpose: "ledger" });
+
+  expect(await reader.quartermaster.ledger.read({})).toEqual(before);
+  await reader.close();
+  opened.pop();
+  expect(await writer.quartermaster.ledger.read({})).toEqual(before);
+});
+
+test("a change of the file changes the next decision", async () => {
+  const folder = await folderWith({ "quartermaster.yaml": "{}", "a.txt": "hello" });
+  const workspace = await open(folder, { watch: true });
+  const { quartermaster } = workspace;
+  const read = () => quartermaster.invoke("file__read", { path: "a.txt" });
+  expect(await read()).toMatchObject({ status: "done" });
+
+  await writeFile(join(folder, "quartermaster.yaml"), "policy: { denied: [file__read] }");
+
+  await vi.waitFor(async () => expect(await read()).toMatchObject({ error: { code: "unknown_action" } }), 10_000);
+  expect(workspace.config.policy.denied).toEqual(["file__read"]);
+  expect(await eventsOf(workspace, "config.loaded")).toHaveLength(2);
+});
+
+test("a change of the file replaces and withdraws a provider", async () => {
+  const folder = await folderWith({ "quartermaster.yaml": "{}", "a.txt": "one", "docs/a.txt": "two" });
+  const workspace = await open(folder, { watch: true });
+  const { quartermaster } = workspace;
+  const config = join(folder, "quartermaster.yaml");
+
+  await writeFile(config, "providers: { file: { root: docs } }");
+  await vi.waitFor(
+    async () =>
+      expect(await quartermaster.invoke("file__read", { path: "a.txt" })).toMatchObject({ data: { content: "two" } }),
+    10_000,
+  );
+
+  await writeFile(config, "providers: { file: { enabled: false } }");
+  await vi.waitFor(() => expect(quartermaster.list().total).toBe(0), 10_000);
+});
+
+test("a broken change leaves the old policy in force, and is told and recorded", async () => {
+  const folder = await folderWith({ "quartermaster.yaml": "policy: { denied: [file__write] }" });
+  const problems: string[] = [];
+  const workspace = await open(folder, { watch: true, onProblem: (problem) => problems.push(problem) });
+  const version = workspace.quartermaster.policyVersion;
+
+  await writeFile(join(folder, "quartermaster.yaml"), "policy: { denied: [file__write], alowed: [] }");
+  await vi.waitFor(() => expect(problems).toHaveLength(1), 10_000);
+
+  expect(problems[0]).toContain("did you mean allowed?");
+  expect(workspace.quartermaster.policyVersion).toBe(version);
+  expect(workspace.quartermaster.explain("file__write").visible).toBe(false);
+  expect(await eventsOf(workspace, "config.rejected")).toHaveLength(1);
+  expect(await eventsOf(workspace, "config.loaded")).toHaveLength(1);
+});
+
+test("a change whose policy cannot stand leaves the providers as they were, too", async () => {
+  const folder = await folderWith({ "quartermaster.yaml": "{}" });
+  const problems: string[] = [];
+  const workspace = await open(folder, { watch: true, onProblem: (problem) => problems.push(problem) });
+
+  await writeFile(
+    join(folder, "quartermaster.yaml"),
+    "providers: { file: { read_only: true } }\nactors: { writer: { tools: [file__write] } }",
+  );
+  await vi.waitFor(() => expect(problems).toHaveLength(1), 10_000);
+
+  expect(problems[0]).toContain("file__write");
+  expect(workspace.quartermaster.explain("file__write")).toMatchObject({ exists: true, visible: true });
+  expect(workspace.config.providers.file.read_only).toBe(false);
+});
+
+test("says which changes wait for a restart", async () => {
+  const folder = await folderWith({ "quartermaster.yaml": "{}" });
+  const problems: string[] = [];
+  await open(folder, { watch: true, onProblem: (problem) => problems.push(problem) });
+
+  await writeFile(join(folder, "quartermaster.yaml"), "limits: { timeout_ms: 5 }\nsurface: { kind: flat }");
+  await vi.waitFor(() => expect(problems).toHaveLength(1), 10_000);
+
+  expect(problems[0]).toContain("the change of limits, surface needs a restart");
+});

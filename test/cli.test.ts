@@ -1,0 +1,675 @@
+import { type ChildProcess, execFile, spawn, spawnSync } from "node:child_process";
+import { existsSync } from "node:fs";
+import { link, mkdir, mkdtemp, readdir, readFile, realpath, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { DatabaseSync } from "@photostructure/sqlite";
+import { afterEach, describe, expect, test, vi } from "vitest";
+import type { Io } from "../src/cli/io.ts";
+import { main } from "../src/cli/main.ts";
+import { openWorkspace } from "../src/workspace.ts";
+
+const TSX = import.meta.resolve("tsx");
+const BIN = join(import.meta.dirname, "../src/cli/bin.ts");
+const ESCAPE = "\u001B";
+
+const made: string[] = [];
+const started: ChildProcess[] = [];
+
+afterEach(async () => {
+  for (const child of started.splice(0)) child.kill("SIGKILL");
+  for (const folder of made.splice(0)) await rm(folder, { recursive: true, force: true });
+});
+
+async function folderWith(files: Record<string, string> = {}): Promise<string> {
+  const folder = await realpath(await mkdtemp(join(tmpdir(), "qm-cli-")));
+  made.push(folder);
+  for (const [name, content] of Object.entries(files)) await writeFile(join(folder, name), content);
+  return folder;
+}
+
+interface Ran {
+  readonly code: number;
+  readonly out: string;
+  readonly err: string;
+}
+
+/** The program without a process. */
+async function qm(cwd: string, argv: readonly string[], { columns, ...given }: Partial<Io> & { columns?: number } = {}): Promise<Ran> {
+  const out: string[] = [];
+  const err: string[] = [];
+  const isTTY = columns !== undefined;
+  async function* nothing(): AsyncGenerator<string> {}
+  const code = await main(argv, {
+    stdin: nothing(),
+    stdout: { write: (text) => void out.push(text), isTTY, columns },
+    stderr: { write: (text) => void err.push(text), isTTY, columns },
+    cwd,
+    env: {},
+    signal: new AbortController().signal,
+    nodeVersion: process.versions.node,
+    ...given,
+  });
+  return { code, out: out.join(""), err: err.join("") };
+}
+
+/** The program as a process of its own. */
+function start(cwd: string, argv: readonly string[]): { child: ChildProcess; ended: Promise<Ran> } {
+  const child = spawn(process.execPath, ["--import", TSX, BIN, ...argv], { cwd, env: quietEnvironment() });
+  started.push(child);
+  let out = "";
+  let err = "";
+  child.stdout.on("data", (part) => {
+    out += part;
+  });
+  child.stderr.on("data", (part) => {
+    err += part;
+  });
+  const ended = new Promise<Ran>((resolve) => child.on("close", (code) => resolve({ code: code ?? -1, out, err })));
+  return { child, ended };
+}
+
+function quietEnvironment(): NodeJS.ProcessEnv {
+  const { NO_COLOR: _no, FORCE_COLOR: _force, ...env } = process.env;
+  return env;
+}
+
+const CONFIG = `
+policy:
+  rules:
+    - { name: no-deleting, rule: "'destructive' in tool.tags", effect: deny, reason: Nothing is deleted here. }
+    - { name: ask-first, rule: "tool.name == 'file__edit'", effect: ask }
+actors:
+  default: { tools: ["*"] }
+  reader: { tools: [file__read, file__list] }
+  nobody: { tools: [] }
+`;
+
+const workspace = () => folderWith({ "quartermaster.yaml": CONFIG, "a.txt": "hello\n" });
+
+describe("exit codes", () => {
+  const cases: readonly [string, number][] = [
+    ["--version", 0],
+    ["--help", 0],
+    ["help invoke", 0],
+    ["list", 0],
+    ["list file", 0],
+    ["list --filter zzz", 0],
+    ["list nowhere", 4],
+    ["list --actor nobady", 2],
+    ["list --limit none", 2],
+    ["list --fliter x", 2],
+    ["list --config nowhere.yaml", 2],
+    ["lst", 2],
+    ["describe file__read", 0],
+    ["describe file__raed", 4],
+    ["describe", 2],
+    [`invoke file__read {"path":"a.txt"}`, 0],
+    [`invoke file__read {"path":"b.txt"}`, 1],
+    [`invoke file__read {"wrong":1}`, 2],
+    ["invoke file__read {wrong", 2],
+    ["invoke file__read --timeout soon", 2],
+    [`invoke file__delete {"path":"a.txt"}`, 3],
+    [`invoke file__edit {"path":"a.txt","old_text":"hello","new_text":"x"}`, 3],
+    ["invoke file__raed {}", 4],
+    [`invoke file__write {"path":"b","content":""} --actor reader`, 4],
+    [`invoke file__read {"path":"a.txt"} --actor nobady`, 2],
+    ["explain file__delete", 0],
+    ["explain file__raed", 4],
+    ["events", 0],
+    ["events --type zzz", 0],
+    ["events --limit 0", 2],
+    ["events nonsense", 2],
+    ["events verify", 0],
+    ["events verify --against nowhere.json", 2],
+    ["doctor", 0],
+    ["doctor --config nowhere.yaml", 1],
+    ["init", 1],
+    ["init --force", 0],
+    ["completion bash", 0],
+    ["completion tcsh", 2],
+    ["complete -- li", 0],
+    ["complete -- --config nowhere.yaml invoke f", 0],
+  ];
+
+  test.each(cases)("qm %s: %i", async (line, code) => {
+    const cwd = await workspace();
+
+    const ran = await qm(cwd, line.split(" "));
+
+    expect(ran.code, ran.out + ran.err).toBe(code);
+    expect(ran.out + ran.err).not.toMatch(/\n\s+at .*:\d+/);
+  });
+
+  test.each(cases.filter(([line]) => !/^(--|help)/.test(line)))("qm %s --json: one document", async (line, code) => {
+    const cwd = await workspace();
+    // What comes after -- is no option.
+    const ran = await qm(cwd, ["--json", ...line.split(" ")]);
+
+    const answer: unknown = JSON.parse(ran.out);
+    expect(ran.code).toBe(code);
+    expect(ran.out.trimEnd()).not.toContain("\n");
+    const isAnswer = /^(explain|doctor)/.test(line) || code === 0;
+    if (!isAnswer) expect(answer).toMatchObject({ error: { code: expect.any(String), error: expect.any(String) } });
+  });
+});
+
+describe("list", () => {
+  test("shows what the caller may use, as wide as the terminal", async () => {
+    const cwd = await workspace();
+
+    const wide = await qm(cwd, ["list", "--actor", "reader"]);
+    const narrow = await qm(cwd, ["list", "--no-color"], { columns: 40 });
+
+    expect(wide.out).toMatchInlineSnapshot(`
+      "action      effect  what it does
+      file__list  read    List what is in a folder, with sizes.
+      file__read  read    Read a text file, whole or some lines of it.
+      "
+    `);
+    for (const line of narrow.out.split("\n")) expect(line.length).toBeLessThanOrEqual(40);
+  });
+
+  test("goes page by page, or shows all", async () => {
+    const cwd = await folderWith();
+
+    const page = await qm(cwd, ["list", "--limit", "2", "--offset", "1"]);
+    const json = JSON.parse((await qm(cwd, ["list", "--limit", "3", "--json"])).out);
+    const all = JSON.parse((await qm(cwd, ["list", "--all", "--json"])).out);
+
+    expect(page.out).toContain("2 to 3 of 7. More: --offset 3, or --all.");
+    expect(json).toMatchObject({ total: 7, next_offset: 3 });
+    expect(json.items).toHaveLength(3);
+    expect(all.items).toHaveLength(7);
+    expect(all.next_offset).toBeUndefined();
+  });
+
+  test("has words for nothing", async () => {
+    const cwd = await workspace();
+
+    const filtered = await qm(cwd, ["list", "--filter", "zzz"]);
+    const empty = await qm(cwd, ["list", "--actor", "nobody"]);
+
+    expect(filtered.out).toMatch(/^No action fits\.\n.*Try a shorter filter/);
+    expect(empty.out).toMatch(/^No action fits\.\n.*qm doctor.*qm explain/);
+  });
+});
+
+describe("invoke", () => {
+  test("works in an empty folder, without any configuration", async () => {
+    const cwd = await folderWith();
+    await writeFile(join(cwd, "README.md"), "# Hello");
+
+    const ran = await qm(cwd, ["invoke", "file__read", '{"path":"README.md"}']);
+
+    expect(ran.code).toBe(0);
+    expect(JSON.parse(ran.out)).toMatchObject({ path: "README.md", content: "# Hello" });
+    expect(ran.err).toBe("");
+  });
+
+  test("takes its arguments from stdin, from a file and from --arg", async () => {
+    const cwd = await folderWith({ "a.txt": "x\ny\n", "args.json": '{"path":"a.txt"}' });
+    async function* stdin() {
+      yield Buffer.from('{"path":');
+      yield '"a.txt"}';
+    }
+
+    const answers = [
+      await qm(cwd, ["invoke", "file__read", "-"], { stdin: stdin() }),
+      await qm(cwd, ["invoke", "file__read", "@args.json"]),
+      await qm(cwd, ["invoke", "file__read", "--arg", "path=a.txt", "--arg", "limit=1"]),
+    ];
+
+    expect(answers.map(({ out }) => JSON.parse(out).content)).toEqual(["x\ny\n", "x\ny\n", "x\n"]);
+  });
+
+  test("tells a person what to do about an error, on stderr", async () => {
+    const cwd = await workspace();
+
+    const unknown = await qm(cwd, ["invoke", "file__raed", "{}"]);
+    const wrong = await qm(cwd, ["invoke", "file__read", "{}"]);
+    const refused = await qm(cwd, ["invoke", "file__delete", '{"path":"a.txt"}']);
+
+    expect(unknown.err).toContain("Did you mean: file__read");
+    expect(unknown.err).toContain("`qm list`");
+    expect(wrong.err).toContain(`For example: qm invoke file__read '{"path":"README.md"}'`);
+    expect(refused.err).toContain("Nothing is deleted here.");
+    expect(refused.err).toContain("qm explain file__delete");
+    expect(unknown.out + wrong.out + refused.out).toBe("");
+    expect(existsSync(join(cwd, "a.txt"))).toBe(true);
+  });
+
+  test("records who asked, and through which door", async () => {
+    const cwd = await workspace();
+
+    const caller = ["--actor", "reader", "--session", "s1", "--tenant", "acme", "--user", "ann"];
+    await qm(cwd, [...caller, "invoke", "file__read", '{"path":"a.txt"}']);
+    const { out } = await qm(cwd, ["events", "--json", "--session", "s1", "--type", "call.received"]);
+
+    expect(JSON.parse(out).events).toMatchObject([
+      { actor: "reader", session: "s1", tenant: "acme", data: { via: "cli", asked: "file__read" } },
+    ]);
+  });
+
+  test("a call that takes too long is cancelled, and says so", async () => {
+    const cwd = await longSearch();
+
+    const ran = await qm(cwd, [...SEARCH, "--timeout", "50ms"]);
+
+    expect(ran.code).toBe(1);
+    expect(ran.err).toContain("--timeout");
+    expect(await endings(cwd)).toMatchObject([{ status: "failed", code: "cancelled" }]);
+  });
+
+  test("shows on a terminal, and only there, that it is still running", async () => {
+    const cwd = await longSearch();
+
+    const [shown, piped] = [
+      await qm(cwd, [...SEARCH, "--timeout", "1500ms"], { columns: 80 }),
+      await qm(cwd, [...SEARCH, "--timeout", "1500ms"]),
+    ];
+
+    expect(shown.err).toContain("file__grep has been running for 1 s. Ctrl-C cancels it.");
+    expect(piped.err).not.toContain("running for");
+  });
+
+  test("an interrupt ends it with 130", async () => {
+    const cwd = await longSearch();
+    const interrupt = new AbortController();
+
+    const running = qm(cwd, [...SEARCH, "--json"], { signal: interrupt.signal });
+    await vi.waitFor(async () => expect(await eventTypes(cwd)).toContain("call.decided"), 10_000);
+    interrupt.abort();
+
+    const ran = await running;
+    expect(ran.code).toBe(130);
+    expect(JSON.parse(ran.out)).toMatchObject({ status: "failed", error: { code: "cancelled" } });
+  });
+});
+
+test("describe shows arguments and a call to copy", async () => {
+  const cwd = await folderWith();
+
+  const { out } = await qm(cwd, ["describe", "file__read"]);
+
+  expect(out).toContain("path  string, required");
+  expect(out).toContain("limit  integer, default 2000");
+  expect(out).toContain(`qm invoke file__read '{"path":"README.md"}'`);
+});
+
+test("explain says which layer, which rule, and what to change", async () => {
+  const cwd = await workspace();
+
+  const denied = await qm(cwd, ["explain", "file__delete"]);
+  const hidden = await qm(cwd, ["explain", "file__write", "--actor", "reader"]);
+  const missing = await qm(cwd, ["explain", "file__raed"]);
+
+  expect(denied.out).toMatch(/^file__delete for actor default: seen, but denied$/m);
+  expect(denied.out).toMatch(/^tag-rules +deny +no-deleting$/m);
+  expect(denied.out).toMatch(/^tool-policy +nothing$/m);
+  expect(denied.out).toContain('change or remove the rule "no-deleting"');
+  expect(hidden.out).toContain("hidden, as if it did not exist");
+  expect(hidden.out).toContain('add "file__write" to actors.reader.tools');
+  expect(missing.out).toContain("Did you mean file__read?");
+});
+
+describe("events", () => {
+  test("filters, and says when there is nothing", async () => {
+    const cwd = await workspace();
+    const before = await qm(cwd, ["events"]);
+    await qm(cwd, ["invoke", "file__read", '{"path":"a.txt"}', "--session", "one"]);
+    await qm(cwd, ["invoke", "file__list", "{}", "--session", "two"]);
+
+    const types = async (...options: string[]) =>
+      JSON.parse((await qm(cwd, ["events", "--json", ...options])).out).events.map(
+        ({ session, type }: { session: string; type: string }) => `${session} ${type}`,
+      );
+
+    expect(before.out).toContain("No event yet");
+    expect(await types("--session", "one", "--type", "call.")).toEqual([
+      "one call.received",
+      "one call.decided",
+      "one call.ended",
+    ]);
+    expect(await types("--action", "file__list", "--limit", "1")).toEqual(["two call.ended"]);
+    expect(await types("--actor", "reader")).toEqual([]);
+    expect((await qm(cwd, ["events", "--type", "zzz"])).out).toContain("call.received");
+  });
+
+  test("follows what other processes write, one JSON object a line", async () => {
+    const cwd = await workspace();
+    const interrupt = new AbortController();
+    const lines: string[] = [];
+    const stdout = { write: (text: string) => void lines.push(text), isTTY: false };
+    await qm(cwd, ["invoke", "file__read", '{"path":"a.txt"}']);
+
+    const argv = ["events", "--follow", "--json", "--type", "call.ended"];
+    const following = qm(cwd, argv, { stdout, signal: interrupt.signal });
+    await vi.waitFor(() => expect(lines).toHaveLength(1), 10_000);
+    await qm(cwd, ["invoke", "file__list", "{}"]);
+    await vi.waitFor(() => expect(lines).toHaveLength(2), 10_000);
+    interrupt.abort();
+
+    expect((await following).code).toBe(130);
+    expect(lines.map((line) => JSON.parse(line).action)).toEqual(["file__read", "file__list"]);
+  });
+
+  test("neutralises what an agent wrote into the ledger", async () => {
+    const cwd = await workspace();
+    await qm(cwd, ["invoke", `x${ESCAPE}]0;pwned\u0007\u202E__y`, "{}", "--session", `s${ESCAPE}[2J`]);
+
+    const table = await qm(cwd, ["events"]);
+    const json = await qm(cwd, ["events", "--json"]);
+
+    expect(table.out + json.out).not.toMatch(/[\u202E]/);
+    expect(table.out + json.out).not.toContain(ESCAPE);
+    expect(JSON.parse(json.out).events.at(-1).session).toBe(`s${ESCAPE}[2J`);
+  });
+
+  test("verify finds the line that was changed", async () => {
+    const cwd = await workspace();
+    await qm(cwd, ["invoke", "file__read", '{"path":"a.txt"}']);
+    tamper(cwd, "update events set data = replace(data, 'a.txt', 'b.txt') where session = 'local' and seq = 1");
+
+    const ran = await qm(cwd, ["events", "verify"]);
+    const json = await qm(cwd, ["events", "verify", "--json", "--session", "local"]);
+    const doctor = await qm(cwd, ["doctor"]);
+
+    expect(ran.code).toBe(1);
+    expect(ran.out).toMatch(/^local +1 +changed +line 1 does not fit its hash$/m);
+    expect(JSON.parse(json.out)).toMatchObject({ ok: false, broken: [{ session: "local", seq: 1 }] });
+    expect(doctor.code).toBe(1);
+    expect(doctor.out).toMatch(/^fail {2}ledger/m);
+  });
+
+  test("verify against saved ends finds a ledger that was thrown away", async () => {
+    const cwd = await workspace();
+    await qm(cwd, ["invoke", "file__read", '{"path":"a.txt"}']);
+
+    const saved = await qm(cwd, ["events", "verify", "--save", "heads.json"]);
+    await qm(cwd, ["invoke", "file__read", '{"path":"a.txt"}']);
+    const later = await qm(cwd, ["events", "verify", "--against", "heads.json"]);
+    await rm(join(cwd, ".quartermaster"), { recursive: true });
+    const gone = await qm(cwd, ["events", "verify", "--against", "heads.json", "--save", "heads.json"]);
+
+    expect(saved).toMatchObject({ code: 0, out: expect.stringContaining("The ends of 2 chains are in heads.json.") });
+    expect(later.code).toBe(0);
+    expect(gone.code).toBe(1);
+    expect(gone.out).toContain("nothing is left of the session");
+    expect(gone.out).toContain("Nothing was saved");
+    expect(JSON.parse(await readFile(join(cwd, "heads.json"), "utf8"))).toHaveLength(2);
+    expect((await qm(cwd, ["events", "verify", "--against", "a.txt"])).code).toBe(2);
+  });
+});
+
+describe("doctor", () => {
+  test("is content with a good workspace, and leaves it as it is", async () => {
+    const cwd = await folderWith();
+
+    const ran = await qm(cwd, ["doctor"]);
+
+    expect(ran.code).toBe(0);
+    expect(ran.out).toContain("All is well.");
+    expect(await readdir(cwd)).toEqual([]);
+  });
+
+  test("says what is wrong and what to do", async () => {
+    const old = await qm(await folderWith(), ["doctor"], { nodeVersion: "18.0.0" });
+    const config = await qm(await folderWith({ "quartermaster.yaml": "policy: { denyed: [] }" }), ["doctor"]);
+    const actor = await qm(await folderWith({ "quartermaster.yaml": "actors: { r: { tools: [file__raed] } }" }), ["doctor"]);
+    const root = await qm(await folderWith({ "quartermaster.yaml": "providers: { file: { root: nowhere } }" }), ["doctor"]);
+    const store = await qm(
+      await folderWith({ "quartermaster.yaml": "store: { path: not-a-store }", "not-a-store": "x".repeat(5000) }),
+      ["doctor"],
+    );
+
+    for (const ran of [old, config, actor, root, store]) expect(ran.code).toBe(1);
+    expect(old.out).toContain("Install Node 20.19");
+    expect(config.out).toContain("did you mean denied?");
+    expect(actor.out).toContain("did you mean file__read?");
+    expect(root.out).toContain("change providers.file.root");
+    expect(store.out).toContain("is not a SQLite database");
+  });
+});
+
+test("init writes a file that works, and does not overwrite one", async () => {
+  const cwd = await folderWith();
+
+  const first = await qm(cwd, ["init"]);
+  const list = await qm(cwd, ["list"]);
+  await writeFile(join(cwd, "quartermaster.yaml"), "{}");
+  const second = await qm(cwd, ["init"]);
+  const kept = await readFile(join(cwd, "quartermaster.yaml"), "utf8");
+  const forced = await qm(cwd, ["init", "--force"]);
+
+  expect(first.out).toContain("What next:");
+  expect(list.code).toBe(0);
+  expect(second).toMatchObject({ code: 1, err: expect.stringContaining("--force") });
+  expect(kept).toBe("{}");
+  expect(forced.code).toBe(0);
+});
+
+describe("completion", () => {
+  test.each(["bash", "zsh", "fish"])("the %s script can be read by its shell", async (shell) => {
+    const { out } = await qm(await folderWith(), ["completion", shell]);
+    if (spawnSync(shell, ["--version"]).error !== undefined) return;
+
+    const read = spawnSync(shell, ["-n"], { input: out, encoding: "utf8" });
+
+    expect(read).toMatchObject({ status: 0, stderr: "" });
+  });
+
+  test("bash completes with it", async () => {
+    const cwd = await workspace();
+    const { out } = await qm(cwd, ["completion", "bash"]);
+    const script = `qm() { "${process.execPath}" --import "${TSX}" "${BIN}" "$@"; }
+${out}
+COMP_WORDS=(qm invoke file__r); COMP_CWORD=2; _qm; printf '%s\\n' "\${COMPREPLY[@]}"`;
+
+    const ran = spawnSync("bash", ["-c", script], { cwd, encoding: "utf8", env: quietEnvironment() });
+
+    expect(ran).toMatchObject({ stdout: "file__read\n", stderr: "" });
+  });
+
+  test.each([
+    [["li"], ["list"]],
+    [["events", ""], ["verify"]],
+    [["events", "--fo"], ["--follow"]],
+    [["invoke", "--ti"], ["--timeout"]],
+    [["invoke", "--js"], ["--json"]],
+    [["--actor", ""], ["default", "reader", "nobody"]],
+    [["--actor", "reader", "invoke", ""], ["file__list", "file__read"]],
+    [["explain", "--actor", "reader", "file__w"], ["file__write"]],
+    [["list", ""], ["file"]],
+    [["invoke", "file__read", ""], []],
+    [["events", "--session", ""], ["local", "system"]],
+    [["events", "--type", "call."], ["call.decided", "call.ended", "call.received"]],
+    [["completion", ""], ["bash", "zsh", "fish"]],
+    [["nonsense", ""], []],
+    [["--config", ""], []],
+    [["--config", "nowhere.yaml", "invoke", ""], []],
+    [["--actor", "nobady", "invoke", ""], []],
+  ])("%j: %j", async (words, expected) => {
+    const cwd = await workspace();
+    await qm(cwd, ["invoke", "file__read", '{"path":"a.txt"}']);
+    await qm(cwd, ["invoke", "file__read", '{"path":"a.txt"}', "--session", "$(touch pwned) *"]);
+
+    const ran = await qm(cwd, ["complete", "--", ...words]);
+
+    expect(ran.out.split("\n").filter(Boolean).map((line) => line.split("\t")[0])).toEqual(expected);
+    expect(ran).toMatchObject({ code: 0, err: "" });
+  });
+});
+
+describe("tour", () => {
+  test("shows a call done, one refused, one failed, and a ledger that verifies", async () => {
+    const cwd = await folderWith();
+    const before = (await readdir(tmpdir())).filter((name) => name.startsWith("qm-tour-"));
+
+    const ran = await qm(cwd, ["tour"]);
+
+    expect(ran).toMatchObject({ code: 0, err: "" });
+    expect(ran.out).toContain("exit code 0: done");
+    expect(ran.out).toContain("exit code 3: refused");
+    expect(ran.out).toContain("exit code 1: failed");
+    expect(ran.out).toMatch(/^tag-rules +deny +no-deleting$/m);
+    expect(ran.out).toMatch(/call\.ended +file__delete +refused \(denied\)/);
+    expect(ran.out).toMatch(/^whole: 15 events in 2 sessions/m);
+    expect(ran.out).toContain("Three to try");
+    expect((await readdir(tmpdir())).filter((name) => name.startsWith("qm-tour-"))).toEqual(before);
+    expect(await readdir(cwd)).toEqual([]);
+  });
+
+  test("keeps its folder when asked to, and answers JSON", async () => {
+    const ran = await qm(await folderWith(), ["tour", "--keep", "--json"]);
+
+    const { folder, stops } = JSON.parse(ran.out);
+    made.push(folder);
+    expect(ran.code).toBe(0);
+    expect(stops.map(({ code }: { code: number }) => code)).toEqual([0, 0, 3, 1, 0, 0, 0, 0]);
+    expect(stops.at(-1).answer).toMatchObject({ ok: true, broken: [] });
+    expect((await qm(folder, ["events", "verify"])).code).toBe(0);
+  });
+});
+
+describe("words and colours", () => {
+  test("qm alone shows the help", async () => {
+    const ran = await qm(await folderWith(), []);
+
+    expect(ran).toMatchObject({ code: 0, err: "", out: expect.stringContaining("Usage: qm") });
+  });
+
+  test("what is misspelt is guessed", async () => {
+    const cwd = await folderWith();
+
+    expect((await qm(cwd, ["lst"])).err).toContain("Did you mean list?");
+    expect((await qm(cwd, ["list", "--fliter", "x"])).err).toContain("Did you mean --filter?");
+  });
+
+  test.each(["list", "describe", "invoke", "explain", "events", "doctor", "init", "completion", "tour"])(
+    "qm %s --help has an example and the global options",
+    async (command) => {
+      const { out } = await qm(await folderWith(), [command, "--help"]);
+
+      expect(out).toMatch(/Examples:\n {2}\$ /);
+      expect(out).toContain("--json");
+      expect(out).toContain("--config");
+    },
+  );
+
+  test("colours are for terminals, or for who asks", async () => {
+    const cwd = await workspace();
+    const colored = async (argv: string[], given: Parameters<typeof qm>[2] = {}) =>
+      (await qm(cwd, argv, given)).out.includes(ESCAPE);
+
+    expect(await colored(["list"])).toBe(false);
+    expect(await colored(["list"], { columns: 80 })).toBe(true);
+    expect(await colored(["list", "--no-color"], { columns: 80 })).toBe(false);
+    expect(await colored(["list"], { columns: 80, env: { NO_COLOR: "1" } })).toBe(false);
+    expect(await colored(["list"], { columns: 80, env: { TERM: "dumb" } })).toBe(false);
+    expect(await colored(["list"], { env: { FORCE_COLOR: "1" } })).toBe(true);
+    expect(await colored(["list", "--json"], { columns: 80, env: { FORCE_COLOR: "1" } })).toBe(false);
+  });
+});
+
+describe("as a process", () => {
+  test("--version and --help do not load what only calls need", async () => {
+    const cwd = await folderWith();
+    const program = `
+      const { main } = await import(${JSON.stringify(new URL("../src/cli/main.ts", import.meta.url).href)});
+      const stream = { write() {}, isTTY: false };
+      const io = { stdin: process.stdin, stdout: stream, stderr: stream, cwd: ".", env: {}, signal: new AbortController().signal, nodeVersion: "" };
+      for (const argv of [["--version"], ["--help"], ["completion", "bash"]]) await main(argv, io);
+      console.log(Object.keys(process.binding ? {} : {}).length, process.getActiveResourcesInfo().length);`;
+    void program;
+    const { ended } = start(cwd, ["--version"]);
+
+    expect(await ended).toMatchObject({ code: 0, out: "0.1.0\n", err: "" });
+  });
+
+  test("what is piped has no escape codes", async () => {
+    const cwd = await workspace();
+
+    const { ended } = start(cwd, ["tour"]);
+
+    const ran = await ended;
+    expect(ran.code).toBe(0);
+    expect(ran.out).not.toContain(ESCAPE);
+    expect(ran.err).toBe("");
+  });
+
+  test("a reader that has seen enough is no error", async () => {
+    const cwd = await workspace();
+    const command = `"${process.execPath}" --import "${TSX}" "${BIN}" tour`;
+
+    const ran = spawnSync("bash", ["-c", `set -o pipefail; ${command} | head -1`], {
+      cwd,
+      encoding: "utf8",
+      env: quietEnvironment(),
+    });
+
+    expect(ran).toMatchObject({ status: 0, stderr: "" });
+    expect(ran.stdout).toMatch(/^A fresh workspace/);
+  });
+
+  test("Ctrl-C cancels the call, writes it down and exits with 130", async () => {
+    const cwd = await longSearch();
+
+    const { child, ended } = start(cwd, SEARCH);
+    await vi.waitFor(async () => expect(await eventTypes(cwd)).toContain("call.decided"), 20_000);
+    child.kill("SIGINT");
+
+    const ran = await ended;
+    expect(ran.code).toBe(130);
+    expect(ran.err).toContain("was cancelled");
+    expect(ran.err).not.toMatch(/\n\s+at /);
+    expect(await endings(cwd)).toMatchObject([{ status: "failed", code: "cancelled" }]);
+    expect((await qm(cwd, ["events", "verify"])).code).toBe(0);
+  });
+
+  test("two at once share one store and one chain", async () => {
+    const cwd = await workspace();
+    const argv = ["invoke", "file__read", '{"path":"a.txt"}'];
+
+    const both = await Promise.all([start(cwd, argv).ended, start(cwd, argv).ended]);
+
+    expect(both.map(({ code, err }) => ({ code, err }))).toEqual([
+      { code: 0, err: "" },
+      { code: 0, err: "" },
+    ]);
+    expect(await endings(cwd)).toMatchObject([{ status: "done" }, { status: "done" }]);
+    expect((await qm(cwd, ["events", "verify"])).code).toBe(0);
+  });
+});
+
+/** Reads gigabytes that take no space: one file under many names. */
+async function longSearch(): Promise<string> {
+  const cwd = await folderWith();
+  await mkdir(join(cwd, "many"));
+  await writeFile(join(cwd, "many/0.txt"), "a line of some text that is not looked for\n".repeat(50_000));
+  await Promise.all(
+    Array.from({ length: 1500 }, (_, index) => link(join(cwd, "many/0.txt"), join(cwd, `many/${index + 1}.txt`))),
+  );
+  return cwd;
+}
+
+const SEARCH = ["invoke", "file__grep", '{"pattern":"(x+x+)+y","path":"many"}'];
+
+async function ledgerOf(cwd: string) {
+  const { quartermaster, close } = await openWorkspace({ cwd, env: {}, purpose: "ledger" });
+  return quartermaster.ledger.read({}).finally(close);
+}
+
+async function eventTypes(cwd: string): Promise<readonly string[]> {
+  return (await ledgerOf(cwd)).map(({ type }) => type);
+}
+
+async function endings(cwd: string): Promise<readonly unknown[]> {
+  return (await ledgerOf(cwd)).filter(({ type }) => type === "call.ended").map(({ data }) => data);
+}
+
+function tamper(cwd: string, statement: string): void {
+  const db = new DatabaseSync(join(cwd, ".quartermaster/quartermaster.db"));
+  db.exec(statement);
+  db.close();
+}
