@@ -5,6 +5,7 @@ const verbs =
   "get list find create update delete send archive export import merge assign close open approve reject sync copy move tag";
 const nouns =
   "invoice customer order ticket contract payment shipment refund product price employee team project task budget report campaign lead account license device server network backup document folder image video message channel meeting calendar event booking vendor supplier warehouse stock asset vehicle route visit claim policy quote review survey comment note label rule";
+const looking = new Set(["get", "list", "find", "export"]);
 const tags = ["destructive", "billing", "internal", "beta", "pii"];
 
 /** A word that stands in so many descriptions, however many actions there are. */
@@ -16,14 +17,14 @@ export function manyActions({ defineAction }: Library, category: string, count: 
   const does = verbs.split(" ");
   const things = nouns.split(" ");
   return Array.from({ length: count }, (_, index) => {
-    const verb = does[index % does.length];
+    const verb = does[index % does.length] ?? "";
     const noun = things[Math.floor(index / does.length) % things.length];
     const area = Math.floor(index / (does.length * things.length));
     const rare = index % Math.ceil(count / RARE_COUNT) === 0 ? ` Named ${RARE} once.` : "";
     return defineAction(category, {
       entry: `${verb}_${noun}_area${area}`,
       description: `Will ${verb} a ${noun} of area ${area} for the one who asks.${rare} Gives the ${noun} back.`,
-      effect: index % 3 === 0 ? "read" : "write",
+      effect: looking.has(verb) ? "read" : "write",
       tags: index % 7 === 0 ? [tags[index % tags.length] ?? ""] : [],
       input: {
         type: "object",

@@ -1,19 +1,24 @@
 import type { Spread } from "./measure.ts";
 
-/** Rows of text under a heading, the first column to the left and the rest to the right. */
+/** A figure as it was measured; it becomes text only when it is printed. */
+export interface Figure extends Spread {
+  readonly unit: "times" | "us";
+}
+
 export interface Table {
   readonly title: string;
   readonly head: readonly string[];
-  readonly rows: readonly (readonly string[])[];
+  readonly rows: readonly (readonly (string | number | Figure)[])[];
   readonly notes?: readonly string[];
 }
 
+/** The first column to the left and the rest to the right. */
 export function printed({ title, head, rows, notes = [] }: Table): string {
-  const lines = [head, ...rows];
+  const lines = [head, ...rows.map((row) => row.map(cell))];
   const widths = head.map((_, column) => Math.max(...lines.map((line) => line[column]?.length ?? 0)));
   const aligned = lines.map((line) =>
     line
-      .map((cell, column) => (column === 0 ? cell.padEnd(widths[0] ?? 0) : cell.padStart(widths[column] ?? 0)))
+      .map((text, column) => (column === 0 ? text.padEnd(widths[0] ?? 0) : text.padStart(widths[column] ?? 0)))
       .join("  ")
       .trimEnd(),
   );
@@ -21,12 +26,15 @@ export function printed({ title, head, rows, notes = [] }: Table): string {
   return [title, "", aligned[0], rule, ...aligned.slice(1), ...notes.map((note) => `  ${note}`), ""].join("\n");
 }
 
-export function times(factor: Spread): string {
-  return `x${short(factor.median)} (${short(factor.min)}–${short(factor.max)})`;
-}
+export const times = (factor: Spread): Figure => ({ unit: "times", ...factor });
 
-export function micros(time: Spread): string {
-  return `${short(time.median)} us (${short(time.min)}–${short(time.max)})`;
+export const micros = (time: Spread): Figure => ({ unit: "us", ...time });
+
+function cell(value: string | number | Figure): string {
+  if (typeof value === "string") return value;
+  if (typeof value === "number") return short(value);
+  const median = value.unit === "us" ? `${short(value.median)} us` : `x${short(value.median)}`;
+  return `${median} (${short(value.min)}–${short(value.max)})`;
 }
 
 /** Three digits that count, without an exponent. */

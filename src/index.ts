@@ -21,7 +21,7 @@ export { type ActionName, actionName, parseActionName } from "./core/names.ts";
 export type { Outcome, OutcomeStatus } from "./core/outcome.ts";
 export type { Runtime } from "./core/runtime.ts";
 export type { EventQuery, StoredEvent } from "./ledger/event-store.ts";
-export type { ActorConfig } from "./policy/actors.ts";
+export type { ActorConfig, SurfaceChoice, SurfaceKind } from "./policy/actors.ts";
 export type { BudgetLimits, Budgets } from "./policy/budget.ts";
 export type { Explanation } from "./policy/explain.ts";
 export type { Gate } from "./policy/gates.ts";
@@ -36,7 +36,6 @@ export {
   type InvokeOptions,
   type Quartermaster,
   type QuartermasterOptions,
-  type SurfaceKind,
 } from "./quartermaster.ts";
 export type { ToolRegistration } from "./registry/tool.ts";
 export type { Answer, Surface, SurfaceTool } from "./surface/surface.ts";

@@ -14,7 +14,7 @@ import { createRecorder } from "./invoke/record.ts";
 import { createRunner, type RunLimits } from "./invoke/run.ts";
 import { type Ledger, openLedger } from "./ledger/ledger.ts";
 import { redactor } from "./ledger/redact.ts";
-import { type CompiledActor, checkActors } from "./policy/actors.ts";
+import { type CompiledActor, checkActors, type SurfaceChoice, type SurfaceKind } from "./policy/actors.ts";
 import { type Explanation, explain } from "./policy/explain.ts";
 import { compilePolicy, type Policy, type PolicyOptions } from "./policy/policy.ts";
 import { createRegistry, type Registry } from "./registry/registry.ts";
@@ -27,8 +27,6 @@ import { type ActionList, type ListQuery, listActions } from "./surface/universa
 import { universalSurface } from "./surface/universal/universal.ts";
 import { createViews } from "./views.ts";
 
-export type SurfaceKind = "universal" | "flat" | "auto";
-
 export interface QuartermasterOptions {
   /** One provider a category, beside the tools that are registered. */
   readonly providers?: readonly Provider[];
@@ -39,7 +37,7 @@ export interface QuartermasterOptions {
   /** How many characters of a result a model is shown. */
   readonly valueLimit?: number;
   /** Which surface `surface()` makes when it is not told. */
-  readonly surface?: { readonly kind: SurfaceKind; readonly tokenBudget?: number };
+  readonly surface?: SurfaceChoice;
   readonly redact?: {
     /** Keys whose values are never written down, beside the built-in ones. */
     readonly names?: readonly string[];
@@ -57,6 +55,8 @@ export type CallerOptions = Partial<Caller>;
 export interface InvokeOptions {
   readonly caller?: CallerOptions;
   readonly signal?: AbortSignal;
+  /** Answered `timed_out` after so many milliseconds, where that is less than the action's own time. */
+  readonly timeoutMs?: number;
   /** The surface the call comes through, for the ledger. */
   readonly via?: string;
 }
@@ -77,7 +77,7 @@ export interface Quartermaster {
   /** The tools to show a caller's model. Rejects with `invalid_config` when its actor lists what does not exist. */
   surface(caller?: CallerOptions, kind?: SurfaceKind): Promise<Surface>;
   readonly catalog: Pick<Catalog, "provide" | "withdraw" | "settled">;
-  readonly ledger: Pick<Ledger, "read" | "verify" | "flushed" | "record">;
+  readonly ledger: Pick<Ledger, "read" | "verify" | "heads" | "flushed" | "record">;
   readonly policyVersion: string;
   /** Puts another policy in force, for the next decision on. Throws and changes nothing when it is wrong. */
   usePolicy(policy: PolicyOptions): void;
@@ -86,7 +86,7 @@ export interface Quartermaster {
 }
 
 const DEFAULT_LIMITS: RunLimits = { timeoutMs: 60_000, concurrency: 32, queue: 256 };
-const DEFAULT_TOKEN_BUDGET = 8_000;
+const DEFAULT_SURFACE = { kind: "universal", tokenBudget: 8_000 } as const;
 
 const systemRuntime: Runtime = { now: () => new Date(), elapsed: () => performance.now(), newId: randomUUID };
 
@@ -116,9 +116,13 @@ export async function createQuartermaster(options: QuartermasterOptions = {}): P
       },
     }),
   );
+  let started = false;
   const catalog = createCatalog({
     providers: [registry.provider, ...(options.providers ?? [])],
-    onChange: (change) => note({ type: "catalog.changed", data: change }),
+    onChange(change) {
+      // What is there from the start is no change.
+      if (started) note({ type: "catalog.changed", data: change });
+    },
     onProblem(category, reason) {
       note({ type: "provider.failed", data: { category, reason } });
       onProblem(`${category}: ${reason}`);
@@ -140,8 +144,7 @@ export async function createQuartermaster(options: QuartermasterOptions = {}): P
   };
   const counter: Counter = {
     viewOf,
-    invoke: ({ name, args, caller, via }, signal) =>
-      invoke(door, { id: runtime.newId(), name, args, caller, via }, signal),
+    invoke: (request, signal) => invoke(door, { ...request, id: runtime.newId() }, signal),
   };
 
   function viewOf(caller: Caller): View {
@@ -152,17 +155,24 @@ export async function createQuartermaster(options: QuartermasterOptions = {}): P
   const quartermaster: Quartermaster = {
     register: registry.register,
     unregister: registry.unregister,
-    invoke: (name, args, { caller, signal, via = "library" } = {}) =>
-      counter.invoke({ name: String(name), args, caller: completed(caller), via }, signal),
+    invoke: (name, args, { caller, signal, timeoutMs, via = "library" } = {}) =>
+      counter.invoke({ name: String(name), args, caller: completed(caller), via, timeoutMs }, signal),
     list: (query = {}, caller) => listActions(viewOf(completed(caller)), query),
     describe: (name, caller) => describeAction(viewOf(completed(caller)), name),
     explain: (name, caller) => explain(policy, catalog.snapshot(), name, completed(caller)),
     view: (caller) => viewOf(completed(caller)),
-    async surface(caller, kind = options.surface?.kind ?? "universal") {
+    async surface(caller, kind) {
       const who = completed(caller);
-      checkActors([requireActor(policy, who.actor)], catalog.snapshot().actions);
-      if (kind === "auto") return autoSurface(counter, who, options.surface?.tokenBudget ?? DEFAULT_TOKEN_BUDGET);
-      return kind === "flat" ? flatSurface(counter, who) : universalSurface(counter, who);
+      const actor = requireActor(policy, who.actor);
+      checkActors([actor], catalog.snapshot().actions);
+      const wanted = {
+        ...DEFAULT_SURFACE,
+        ...options.surface,
+        ...actor.surface,
+        ...(kind === undefined ? {} : { kind }),
+      };
+      if (wanted.kind === "auto") return autoSurface(counter, who, wanted.tokenBudget);
+      return wanted.kind === "flat" ? flatSurface(counter, who) : universalSurface(counter, who);
     },
     catalog,
     ledger,
@@ -186,6 +196,7 @@ export async function createQuartermaster(options: QuartermasterOptions = {}): P
   };
 
   await catalog.settled();
+  started = true;
   return quartermaster;
 }
 

@@ -1,91 +1,27 @@
-import { type ChildProcess, execFile, spawn, spawnSync } from "node:child_process";
+import { spawnSync } from "node:child_process";
 import { existsSync } from "node:fs";
-import { link, mkdir, mkdtemp, readdir, readFile, realpath, rm, writeFile } from "node:fs/promises";
+import { mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync } from "@photostructure/sqlite";
 import { afterEach, describe, expect, test, vi } from "vitest";
-import type { Io } from "../src/cli/io.ts";
-import { main } from "../src/cli/main.ts";
-import { openWorkspace } from "../src/workspace.ts";
+import {
+  cleanUp,
+  endings,
+  eventTypes,
+  folderWith,
+  longCall,
+  longCallFolder,
+  plainEnvironment,
+  qm,
+  qmCommand,
+  start,
+  testWorkspace,
+} from "../src/cli/testing.ts";
 
-const TSX = import.meta.resolve("tsx");
-const BIN = join(import.meta.dirname, "../src/cli/bin.ts");
 const ESCAPE = "\u001B";
 
-const made: string[] = [];
-const started: ChildProcess[] = [];
-
-afterEach(async () => {
-  for (const child of started.splice(0)) child.kill("SIGKILL");
-  for (const folder of made.splice(0)) await rm(folder, { recursive: true, force: true });
-});
-
-async function folderWith(files: Record<string, string> = {}): Promise<string> {
-  const folder = await realpath(await mkdtemp(join(tmpdir(), "qm-cli-")));
-  made.push(folder);
-  for (const [name, content] of Object.entries(files)) await writeFile(join(folder, name), content);
-  return folder;
-}
-
-interface Ran {
-  readonly code: number;
-  readonly out: string;
-  readonly err: string;
-}
-
-/** The program without a process. */
-async function qm(cwd: string, argv: readonly string[], { columns, ...given }: Partial<Io> & { columns?: number } = {}): Promise<Ran> {
-  const out: string[] = [];
-  const err: string[] = [];
-  const isTTY = columns !== undefined;
-  async function* nothing(): AsyncGenerator<string> {}
-  const code = await main(argv, {
-    stdin: nothing(),
-    stdout: { write: (text) => void out.push(text), isTTY, columns },
-    stderr: { write: (text) => void err.push(text), isTTY, columns },
-    cwd,
-    env: {},
-    signal: new AbortController().signal,
-    nodeVersion: process.versions.node,
-    ...given,
-  });
-  return { code, out: out.join(""), err: err.join("") };
-}
-
-/** The program as a process of its own. */
-function start(cwd: string, argv: readonly string[]): { child: ChildProcess; ended: Promise<Ran> } {
-  const child = spawn(process.execPath, ["--import", TSX, BIN, ...argv], { cwd, env: quietEnvironment() });
-  started.push(child);
-  let out = "";
-  let err = "";
-  child.stdout.on("data", (part) => {
-    out += part;
-  });
-  child.stderr.on("data", (part) => {
-    err += part;
-  });
-  const ended = new Promise<Ran>((resolve) => child.on("close", (code) => resolve({ code: code ?? -1, out, err })));
-  return { child, ended };
-}
-
-function quietEnvironment(): NodeJS.ProcessEnv {
-  const { NO_COLOR: _no, FORCE_COLOR: _force, ...env } = process.env;
-  return env;
-}
-
-const CONFIG = `
-policy:
-  rules:
-    - { name: no-deleting, rule: "'destructive' in tool.tags", effect: deny, reason: Nothing is deleted here. }
-    - { name: ask-first, rule: "tool.name == 'file__edit'", effect: ask }
-actors:
-  default: { tools: ["*"] }
-  reader: { tools: [file__read, file__list] }
-  nobody: { tools: [] }
-`;
-
-const workspace = () => folderWith({ "quartermaster.yaml": CONFIG, "a.txt": "hello\n" });
+afterEach(cleanUp);
 
 describe("exit codes", () => {
   const cases: readonly [string, number][] = [
@@ -110,7 +46,7 @@ describe("exit codes", () => {
     ["invoke file__read {wrong", 2],
     ["invoke file__read --timeout soon", 2],
     [`invoke file__delete {"path":"a.txt"}`, 3],
-    [`invoke file__edit {"path":"a.txt","old_text":"hello","new_text":"x"}`, 3],
+    [`invoke file__edit {"path":"a.txt","old_string":"hello","new_string":"x"}`, 3],
     ["invoke file__raed {}", 4],
     [`invoke file__write {"path":"b","content":""} --actor reader`, 4],
     [`invoke file__read {"path":"a.txt"} --actor nobady`, 2],
@@ -133,7 +69,7 @@ describe("exit codes", () => {
   ];
 
   test.each(cases)("qm %s: %i", async (line, code) => {
-    const cwd = await workspace();
+    const cwd = await testWorkspace();
 
     const ran = await qm(cwd, line.split(" "));
 
@@ -142,7 +78,7 @@ describe("exit codes", () => {
   });
 
   test.each(cases.filter(([line]) => !/^(--|help)/.test(line)))("qm %s --json: one document", async (line, code) => {
-    const cwd = await workspace();
+    const cwd = await testWorkspace();
     // What comes after -- is no option.
     const ran = await qm(cwd, ["--json", ...line.split(" ")]);
 
@@ -156,7 +92,7 @@ describe("exit codes", () => {
 
 describe("list", () => {
   test("shows what the caller may use, as wide as the terminal", async () => {
-    const cwd = await workspace();
+    const cwd = await testWorkspace();
 
     const wide = await qm(cwd, ["list", "--actor", "reader"]);
     const narrow = await qm(cwd, ["list", "--no-color"], { columns: 40 });
@@ -185,7 +121,7 @@ describe("list", () => {
   });
 
   test("has words for nothing", async () => {
-    const cwd = await workspace();
+    const cwd = await testWorkspace();
 
     const filtered = await qm(cwd, ["list", "--filter", "zzz"]);
     const empty = await qm(cwd, ["list", "--actor", "nobody"]);
@@ -224,7 +160,7 @@ describe("invoke", () => {
   });
 
   test("tells a person what to do about an error, on stderr", async () => {
-    const cwd = await workspace();
+    const cwd = await testWorkspace();
 
     const unknown = await qm(cwd, ["invoke", "file__raed", "{}"]);
     const wrong = await qm(cwd, ["invoke", "file__read", "{}"]);
@@ -240,7 +176,7 @@ describe("invoke", () => {
   });
 
   test("records who asked, and through which door", async () => {
-    const cwd = await workspace();
+    const cwd = await testWorkspace();
 
     const caller = ["--actor", "reader", "--session", "s1", "--tenant", "acme", "--user", "ann"];
     await qm(cwd, [...caller, "invoke", "file__read", '{"path":"a.txt"}']);
@@ -251,22 +187,22 @@ describe("invoke", () => {
     ]);
   });
 
-  test("a call that takes too long is cancelled, and says so", async () => {
-    const cwd = await longSearch();
+  test("a call that takes too long is ended, and says so", async () => {
+    const cwd = await longCallFolder();
 
-    const ran = await qm(cwd, [...SEARCH, "--timeout", "50ms"]);
+    const ran = await qm(cwd, [...longCall, "--timeout", "50ms"]);
 
     expect(ran.code).toBe(1);
-    expect(ran.err).toContain("--timeout");
-    expect(await endings(cwd)).toMatchObject([{ status: "failed", code: "cancelled" }]);
+    expect(ran.err).toContain("did not end within 50 ms");
+    expect(await endings(cwd)).toMatchObject([{ status: "failed", code: "timed_out" }]);
   });
 
   test("shows on a terminal, and only there, that it is still running", async () => {
-    const cwd = await longSearch();
+    const cwd = await longCallFolder();
 
     const [shown, piped] = [
-      await qm(cwd, [...SEARCH, "--timeout", "1500ms"], { columns: 80 }),
-      await qm(cwd, [...SEARCH, "--timeout", "1500ms"]),
+      await qm(cwd, [...longCall, "--timeout", "1500ms"], { columns: 80 }),
+      await qm(cwd, [...longCall, "--timeout", "1500ms"]),
     ];
 
     expect(shown.err).toContain("file__grep has been running for 1 s. Ctrl-C cancels it.");
@@ -274,10 +210,10 @@ describe("invoke", () => {
   });
 
   test("an interrupt ends it with 130", async () => {
-    const cwd = await longSearch();
+    const cwd = await longCallFolder();
     const interrupt = new AbortController();
 
-    const running = qm(cwd, [...SEARCH, "--json"], { signal: interrupt.signal });
+    const running = qm(cwd, [...longCall, "--json"], { signal: interrupt.signal });
     await vi.waitFor(async () => expect(await eventTypes(cwd)).toContain("call.decided"), 10_000);
     interrupt.abort();
 
@@ -298,7 +234,7 @@ test("describe shows arguments and a call to copy", async () => {
 });
 
 test("explain says which layer, which rule, and what to change", async () => {
-  const cwd = await workspace();
+  const cwd = await testWorkspace();
 
   const denied = await qm(cwd, ["explain", "file__delete"]);
   const hidden = await qm(cwd, ["explain", "file__write", "--actor", "reader"]);
@@ -315,7 +251,7 @@ test("explain says which layer, which rule, and what to change", async () => {
 
 describe("events", () => {
   test("filters, and says when there is nothing", async () => {
-    const cwd = await workspace();
+    const cwd = await testWorkspace();
     const before = await qm(cwd, ["events"]);
     await qm(cwd, ["invoke", "file__read", '{"path":"a.txt"}', "--session", "one"]);
     await qm(cwd, ["invoke", "file__list", "{}", "--session", "two"]);
@@ -337,7 +273,7 @@ describe("events", () => {
   });
 
   test("follows what other processes write, one JSON object a line", async () => {
-    const cwd = await workspace();
+    const cwd = await testWorkspace();
     const interrupt = new AbortController();
     const lines: string[] = [];
     const stdout = { write: (text: string) => void lines.push(text), isTTY: false };
@@ -355,7 +291,7 @@ describe("events", () => {
   });
 
   test("neutralises what an agent wrote into the ledger", async () => {
-    const cwd = await workspace();
+    const cwd = await testWorkspace();
     await qm(cwd, ["invoke", `x${ESCAPE}]0;pwned\u0007\u202E__y`, "{}", "--session", `s${ESCAPE}[2J`]);
 
     const table = await qm(cwd, ["events"]);
@@ -367,7 +303,7 @@ describe("events", () => {
   });
 
   test("verify finds the line that was changed", async () => {
-    const cwd = await workspace();
+    const cwd = await testWorkspace();
     await qm(cwd, ["invoke", "file__read", '{"path":"a.txt"}']);
     tamper(cwd, "update events set data = replace(data, 'a.txt', 'b.txt') where session = 'local' and seq = 1");
 
@@ -383,7 +319,7 @@ describe("events", () => {
   });
 
   test("verify against saved ends finds a ledger that was thrown away", async () => {
-    const cwd = await workspace();
+    const cwd = await testWorkspace();
     await qm(cwd, ["invoke", "file__read", '{"path":"a.txt"}']);
 
     const saved = await qm(cwd, ["events", "verify", "--save", "heads.json"]);
@@ -404,20 +340,32 @@ describe("events", () => {
 
 describe("doctor", () => {
   test("is content with a good workspace, and leaves it as it is", async () => {
-    const cwd = await folderWith();
+    const cwd = await folderWith({ "quartermaster.yaml": "providers: { file: { root: docs } }" });
+    await mkdir(join(cwd, "docs"));
 
     const ran = await qm(cwd, ["doctor"]);
 
-    expect(ran.code).toBe(0);
     expect(ran.out).toContain("All is well.");
-    expect(await readdir(cwd)).toEqual([]);
+    expect(ran.code).toBe(0);
+    expect(await readdir(cwd)).toEqual(["docs", "quartermaster.yaml"]);
+  });
+
+  test("warns when an agent could write the policy and the ledger that bind it", async () => {
+    const ran = await qm(await folderWith(), ["doctor"]);
+
+    expect(ran.code).toBe(0);
+    expect(ran.out).toMatch(/^warn {2}reach +file actions can overwrite the configuration and the ledger$/m);
   });
 
   test("says what is wrong and what to do", async () => {
     const old = await qm(await folderWith(), ["doctor"], { nodeVersion: "18.0.0" });
     const config = await qm(await folderWith({ "quartermaster.yaml": "policy: { denyed: [] }" }), ["doctor"]);
-    const actor = await qm(await folderWith({ "quartermaster.yaml": "actors: { r: { tools: [file__raed] } }" }), ["doctor"]);
-    const root = await qm(await folderWith({ "quartermaster.yaml": "providers: { file: { root: nowhere } }" }), ["doctor"]);
+    const actor = await qm(await folderWith({ "quartermaster.yaml": "actors: { r: { tools: [file__raed] } }" }), [
+      "doctor",
+    ]);
+    const root = await qm(await folderWith({ "quartermaster.yaml": "providers: { file: { root: nowhere } }" }), [
+      "doctor",
+    ]);
     const store = await qm(
       await folderWith({ "quartermaster.yaml": "store: { path: not-a-store }", "not-a-store": "x".repeat(5000) }),
       ["doctor"],
@@ -449,58 +397,6 @@ test("init writes a file that works, and does not overwrite one", async () => {
   expect(forced.code).toBe(0);
 });
 
-describe("completion", () => {
-  test.each(["bash", "zsh", "fish"])("the %s script can be read by its shell", async (shell) => {
-    const { out } = await qm(await folderWith(), ["completion", shell]);
-    if (spawnSync(shell, ["--version"]).error !== undefined) return;
-
-    const read = spawnSync(shell, ["-n"], { input: out, encoding: "utf8" });
-
-    expect(read).toMatchObject({ status: 0, stderr: "" });
-  });
-
-  test("bash completes with it", async () => {
-    const cwd = await workspace();
-    const { out } = await qm(cwd, ["completion", "bash"]);
-    const script = `qm() { "${process.execPath}" --import "${TSX}" "${BIN}" "$@"; }
-${out}
-COMP_WORDS=(qm invoke file__r); COMP_CWORD=2; _qm; printf '%s\\n' "\${COMPREPLY[@]}"`;
-
-    const ran = spawnSync("bash", ["-c", script], { cwd, encoding: "utf8", env: quietEnvironment() });
-
-    expect(ran).toMatchObject({ stdout: "file__read\n", stderr: "" });
-  });
-
-  test.each([
-    [["li"], ["list"]],
-    [["events", ""], ["verify"]],
-    [["events", "--fo"], ["--follow"]],
-    [["invoke", "--ti"], ["--timeout"]],
-    [["invoke", "--js"], ["--json"]],
-    [["--actor", ""], ["default", "reader", "nobody"]],
-    [["--actor", "reader", "invoke", ""], ["file__list", "file__read"]],
-    [["explain", "--actor", "reader", "file__w"], ["file__write"]],
-    [["list", ""], ["file"]],
-    [["invoke", "file__read", ""], []],
-    [["events", "--session", ""], ["local", "system"]],
-    [["events", "--type", "call."], ["call.decided", "call.ended", "call.received"]],
-    [["completion", ""], ["bash", "zsh", "fish"]],
-    [["nonsense", ""], []],
-    [["--config", ""], []],
-    [["--config", "nowhere.yaml", "invoke", ""], []],
-    [["--actor", "nobady", "invoke", ""], []],
-  ])("%j: %j", async (words, expected) => {
-    const cwd = await workspace();
-    await qm(cwd, ["invoke", "file__read", '{"path":"a.txt"}']);
-    await qm(cwd, ["invoke", "file__read", '{"path":"a.txt"}', "--session", "$(touch pwned) *"]);
-
-    const ran = await qm(cwd, ["complete", "--", ...words]);
-
-    expect(ran.out.split("\n").filter(Boolean).map((line) => line.split("\t")[0])).toEqual(expected);
-    expect(ran).toMatchObject({ code: 0, err: "" });
-  });
-});
-
 describe("tour", () => {
   test("shows a call done, one refused, one failed, and a ledger that verifies", async () => {
     const cwd = await folderWith();
@@ -514,7 +410,7 @@ describe("tour", () => {
     expect(ran.out).toContain("exit code 1: failed");
     expect(ran.out).toMatch(/^tag-rules +deny +no-deleting$/m);
     expect(ran.out).toMatch(/call\.ended +file__delete +refused \(denied\)/);
-    expect(ran.out).toMatch(/^whole: 15 events in 2 sessions/m);
+    expect(ran.out).toMatch(/^whole: \d+ events in 2 sessions/m);
     expect(ran.out).toContain("Three to try");
     expect((await readdir(tmpdir())).filter((name) => name.startsWith("qm-tour-"))).toEqual(before);
     expect(await readdir(cwd)).toEqual([]);
@@ -524,11 +420,11 @@ describe("tour", () => {
     const ran = await qm(await folderWith(), ["tour", "--keep", "--json"]);
 
     const { folder, stops } = JSON.parse(ran.out);
-    made.push(folder);
     expect(ran.code).toBe(0);
     expect(stops.map(({ code }: { code: number }) => code)).toEqual([0, 0, 3, 1, 0, 0, 0, 0]);
     expect(stops.at(-1).answer).toMatchObject({ ok: true, broken: [] });
     expect((await qm(folder, ["events", "verify"])).code).toBe(0);
+    await rm(folder, { recursive: true });
   });
 });
 
@@ -558,7 +454,7 @@ describe("words and colours", () => {
   );
 
   test("colours are for terminals, or for who asks", async () => {
-    const cwd = await workspace();
+    const cwd = await testWorkspace();
     const colored = async (argv: string[], given: Parameters<typeof qm>[2] = {}) =>
       (await qm(cwd, argv, given)).out.includes(ESCAPE);
 
@@ -573,22 +469,8 @@ describe("words and colours", () => {
 });
 
 describe("as a process", () => {
-  test("--version and --help do not load what only calls need", async () => {
-    const cwd = await folderWith();
-    const program = `
-      const { main } = await import(${JSON.stringify(new URL("../src/cli/main.ts", import.meta.url).href)});
-      const stream = { write() {}, isTTY: false };
-      const io = { stdin: process.stdin, stdout: stream, stderr: stream, cwd: ".", env: {}, signal: new AbortController().signal, nodeVersion: "" };
-      for (const argv of [["--version"], ["--help"], ["completion", "bash"]]) await main(argv, io);
-      console.log(Object.keys(process.binding ? {} : {}).length, process.getActiveResourcesInfo().length);`;
-    void program;
-    const { ended } = start(cwd, ["--version"]);
-
-    expect(await ended).toMatchObject({ code: 0, out: "0.1.0\n", err: "" });
-  });
-
   test("what is piped has no escape codes", async () => {
-    const cwd = await workspace();
+    const cwd = await testWorkspace();
 
     const { ended } = start(cwd, ["tour"]);
 
@@ -599,13 +481,13 @@ describe("as a process", () => {
   });
 
   test("a reader that has seen enough is no error", async () => {
-    const cwd = await workspace();
-    const command = `"${process.execPath}" --import "${TSX}" "${BIN}" tour`;
+    const cwd = await testWorkspace();
+    const command = qmCommand.map((word) => `"${word}"`).join(" ");
 
-    const ran = spawnSync("bash", ["-c", `set -o pipefail; ${command} | head -1`], {
+    const ran = spawnSync("bash", ["-c", `set -o pipefail; ${command} tour | head -1`], {
       cwd,
       encoding: "utf8",
-      env: quietEnvironment(),
+      env: plainEnvironment(),
     });
 
     expect(ran).toMatchObject({ status: 0, stderr: "" });
@@ -613,9 +495,9 @@ describe("as a process", () => {
   });
 
   test("Ctrl-C cancels the call, writes it down and exits with 130", async () => {
-    const cwd = await longSearch();
+    const cwd = await longCallFolder();
 
-    const { child, ended } = start(cwd, SEARCH);
+    const { child, ended } = start(cwd, longCall);
     await vi.waitFor(async () => expect(await eventTypes(cwd)).toContain("call.decided"), 20_000);
     child.kill("SIGINT");
 
@@ -628,7 +510,7 @@ describe("as a process", () => {
   });
 
   test("two at once share one store and one chain", async () => {
-    const cwd = await workspace();
+    const cwd = await testWorkspace();
     const argv = ["invoke", "file__read", '{"path":"a.txt"}'];
 
     const both = await Promise.all([start(cwd, argv).ended, start(cwd, argv).ended]);
@@ -641,32 +523,6 @@ describe("as a process", () => {
     expect((await qm(cwd, ["events", "verify"])).code).toBe(0);
   });
 });
-
-/** Reads gigabytes that take no space: one file under many names. */
-async function longSearch(): Promise<string> {
-  const cwd = await folderWith();
-  await mkdir(join(cwd, "many"));
-  await writeFile(join(cwd, "many/0.txt"), "a line of some text that is not looked for\n".repeat(50_000));
-  await Promise.all(
-    Array.from({ length: 1500 }, (_, index) => link(join(cwd, "many/0.txt"), join(cwd, `many/${index + 1}.txt`))),
-  );
-  return cwd;
-}
-
-const SEARCH = ["invoke", "file__grep", '{"pattern":"(x+x+)+y","path":"many"}'];
-
-async function ledgerOf(cwd: string) {
-  const { quartermaster, close } = await openWorkspace({ cwd, env: {}, purpose: "ledger" });
-  return quartermaster.ledger.read({}).finally(close);
-}
-
-async function eventTypes(cwd: string): Promise<readonly string[]> {
-  return (await ledgerOf(cwd)).map(({ type }) => type);
-}
-
-async function endings(cwd: string): Promise<readonly unknown[]> {
-  return (await ledgerOf(cwd)).filter(({ type }) => type === "call.ended").map(({ data }) => data);
-}
 
 function tamper(cwd: string, statement: string): void {
   const db = new DatabaseSync(join(cwd, ".quartermaster/quartermaster.db"));

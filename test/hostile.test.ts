@@ -116,7 +116,7 @@ describe("200 hostile names", () => {
     "___",
     "%2e%2e",
     "'; drop table events; --",
-    "${env:HOME}",
+    ["$", "{env:HOME}"].join(""),
     "{{7*7}}",
     "<script>",
     "__proto__",
@@ -150,7 +150,7 @@ describe("200 hostile names", () => {
       if (outcome.status === "done") expect(outcome.action).toBe("tool__one");
       else expect(outcome.error.code).toBe("unknown_action");
       // Nothing that could rewrite a terminal or a log comes back.
-      expect(outcome.value).not.toMatch(/[\u0000-\u0008\u001b\u202e\u200b]/u);
+      expect(outcome.value).not.toMatch(/[\p{Cc}\p{Cf}]/u);
     }
     expect((await qm.ledger.verify()).broken).toEqual([]);
     await qm.close();

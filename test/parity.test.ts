@@ -113,7 +113,7 @@ describe("what is listed, what is described, what is exported and what runs are 
   });
 
   test.each(listed)("the schema of %s cannot be changed by whoever got it", (name) => {
-    const described = qm.describe(name) as { input_schema: { properties: Record<string, unknown> } };
+    const described = qm.describe(name) as unknown as { input_schema: { properties: Record<string, unknown> } };
 
     expect(() => Object.assign(described.input_schema, { type: "string" })).toThrow(TypeError);
     expect(() => Object.assign(described.input_schema.properties, { extra: {} })).toThrow(TypeError);

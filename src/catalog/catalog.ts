@@ -27,7 +27,7 @@ export interface Catalog {
   readonly providers: readonly Provider[];
   /** Resolves when every list asked for so far has arrived or failed. */
   settled(): Promise<void>;
-  /** Adds a provider, or takes one of the same category's place. */
+  /** Adds a provider, or puts it in the place of its category's, which is not closed: it may be put back. */
   provide(provider: Provider): void;
   /** Takes the category's provider and its actions away. */
   withdraw(category: string): Promise<void>;

@@ -1,4 +1,4 @@
-import type { Explanation } from "../policy/explain.ts";
+import type { Explanation } from "../index.ts";
 
 /** What an operator would do in the configuration to let the action through: one line for each layer in its way. */
 export function whatToChange(explanation: Explanation, configPath: string | undefined): readonly string[] {

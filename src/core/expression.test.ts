@@ -67,18 +67,23 @@ describe("conditions", () => {
   });
 
   test("knows which variables it is about", () => {
-    expect(compileCondition("args.n > 1 && actor.name == 'x'", CALL_VARIABLES).mentions).toEqual(new Set(["args", "actor"]));
+    expect(compileCondition("args.n > 1 && actor.name == 'x'", CALL_VARIABLES).mentions).toEqual(
+      new Set(["args", "actor"]),
+    );
   });
 
   test("any text compiles or is refused as invalid_expression", () => {
     fc.assert(
-      fc.property(fc.string({ unit: fc.constantFrom(..."tool.args()[]{}'\"&|!=<>+-?: 019,x"), maxLength: 60 }), (text) => {
-        try {
-          holds(text);
-        } catch (thrown) {
-          expect(thrown).toBeInstanceOf(QmError);
-        }
-      }),
+      fc.property(
+        fc.string({ unit: fc.constantFrom(..."tool.args()[]{}'\"&|!=<>+-?: 019,x"), maxLength: 60 }),
+        (text) => {
+          try {
+            holds(text);
+          } catch (thrown) {
+            expect(thrown).toBeInstanceOf(QmError);
+          }
+        },
+      ),
       { numRuns: 2000 },
     );
   });

@@ -22,6 +22,20 @@ export function canonicalJson(value: unknown): string {
   );
 }
 
+/**
+ * Whether a value has more parts, or lies deeper, than allowed. Walks without recursion and stops at the limit, so it is
+ * safe on cycles and on a few shared objects that would write out as billions.
+ */
+export function outgrows(value: unknown, limits: { readonly nodes: number; readonly depth: number }): boolean {
+  const open = [{ value, depth: 0 }];
+  for (let nodes = 1, next = open.pop(); next !== undefined; nodes++, next = open.pop()) {
+    if (nodes > limits.nodes || next.depth > limits.depth) return true;
+    if (typeof next.value !== "object" || next.value === null) continue;
+    for (const part of Object.values(next.value)) open.push({ value: part, depth: next.depth + 1 });
+  }
+  return false;
+}
+
 /** A deep copy that nobody can change. Throws on what JSON cannot hold (cycles, functions). */
 export function frozenCopy<T>(value: T): T {
   return freeze(structuredClone(value));

@@ -7,7 +7,9 @@ const word = fc.stringMatching(/^[a-z][a-z0-9]{0,6}$/);
 const category = fc
   .tuple(word, fc.array(fc.tuple(fc.constantFrom(".", "_", "-"), word), { maxLength: 3 }))
   .map(([first, rest]) => first + rest.map(([separator, part]) => separator + part).join(""));
-const entry = fc.string({ unit: fc.constantFrom(..."abcXYZ019_.:/@+~-éß日"), minLength: 1, maxLength: 40 }).filter(isEntry);
+const entry = fc
+  .string({ unit: fc.constantFrom(..."abcXYZ019_.:/@+~-éß日"), minLength: 1, maxLength: 40 })
+  .filter(isEntry);
 
 describe("names", () => {
   test("a name says its category and entry, whatever they hold", () => {

@@ -1,7 +1,7 @@
 import { RE2JS } from "re2js";
 import type { JsonSchema } from "./action.ts";
 import { messageOf, QmError } from "./errors.ts";
-import { isRecord } from "./json.ts";
+import { isRecord, outgrows } from "./json.ts";
 
 const BYTES = 128 * 1024;
 const NODES = 5_000;
@@ -28,7 +28,7 @@ export function guardSchema(raw: unknown, use: SchemaUse): GuardedSchema {
     const found = schema.type === undefined ? "has no type" : `has type ${JSON.stringify(schema.type)}`;
     throw unsafe(`the schema ${found}; the schema of an action's arguments needs type "object"`);
   }
-  return { schema: schema as JsonSchema, costly: inspect(schema) };
+  return { schema: schema as JsonSchema, costly: isCostly(schema) };
 }
 
 function describeKind(raw: unknown): string {
@@ -38,33 +38,24 @@ function describeKind(raw: unknown): string {
 function plainCopy(raw: unknown): unknown {
   let text: string | undefined;
   try {
+    if (outgrows(raw, { nodes: NODES, depth: DEPTH })) {
+      throw unsafe(`the schema has more than ${NODES} parts, or is nested more than ${DEPTH} deep`);
+    }
     text = JSON.stringify(raw);
   } catch (thrown) {
-    throw unsafe(`the schema is not JSON: ${messageOf(thrown)}`);
+    throw thrown instanceof QmError ? thrown : unsafe(`the schema is not JSON: ${messageOf(thrown)}`);
   }
   if (text === undefined) return undefined;
   if (text.length > BYTES) throw unsafe(`the schema has ${text.length} bytes; at most ${BYTES} are taken`);
   return JSON.parse(text);
 }
 
-/** Walks without recursion, because the depth is what is being checked. */
-function inspect(schema: unknown): boolean {
-  let costly = false;
-  let nodes = 0;
-  const open: { value: unknown; depth: number }[] = [{ value: schema, depth: 0 }];
-  for (let next = open.pop(); next !== undefined; next = open.pop()) {
-    const { value, depth } = next;
-    if (++nodes > NODES) throw unsafe(`the schema has more than ${NODES} parts`);
-    if (depth > DEPTH) throw unsafe(`the schema is nested more than ${DEPTH} deep`);
-    if (isRecord(value)) costly = costlyKeywords(value) || costly;
-    if (typeof value === "object" && value !== null) {
-      for (const part of Object.values(value)) open.push({ value: part, depth: depth + 1 });
-    }
-  }
-  return costly;
+function isCostly(schema: unknown): boolean {
+  if (typeof schema !== "object" || schema === null) return false;
+  return (isRecord(schema) && hasCostlyKeyword(schema)) || Object.values(schema).some(isCostly);
 }
 
-function costlyKeywords(part: Record<string, unknown>): boolean {
+function hasCostlyKeyword(part: Record<string, unknown>): boolean {
   for (const keyword of ["$ref", "$dynamicRef", "$recursiveRef"]) {
     const target = part[keyword];
     if (typeof target === "string" && !target.startsWith("#")) {

@@ -6,7 +6,9 @@ import { toJsonSchema } from "./standard-schema.ts";
 import { validatorOf } from "./validator.ts";
 
 const check = (schema: JsonSchema, value: unknown) =>
-  validatorOf(schema, "arguments")(value, JSON.stringify(value).length).map(({ path, message }) => `${path} ${message}`);
+  validatorOf(schema, "arguments")(value, JSON.stringify(value).length).map(
+    ({ path, message }) => `${path} ${message}`,
+  );
 
 describe("validation", () => {
   const schema: JsonSchema = {
@@ -92,21 +94,41 @@ describe("hostile schemas end in a clear error within bounds", () => {
     ["a list", [], {}, /is an array, not an object/],
     ["of a string", { type: "string" }, {}, /has type "string"/],
     ["without a type", {}, {}, /has no type/],
-    ["cyclic", cyclic, {}, /not JSON/],
+    ["cyclic", cyclic, {}, /nested more than 64/],
     ["with a BigInt", { type: "object", maxProperties: 3n }, {}, /not JSON/],
     ["very deep", deep(70), {}, /nested more than 64/],
     ["deeper than the stack", deep(20_000), {}, /./],
-    ["very wide", wide(6_000), {}, /more than 5000 parts|bytes/],
+    ["very wide", wide(6_000), {}, /more than 5000 parts/],
     ["very large", { type: "object", description: "x".repeat(200_000) }, {}, /bytes/],
-    ["pointing to the network", { type: "object", properties: { a: { $ref: "http://example.com/x" } } }, {}, /points outside/],
+    [
+      "pointing to the network",
+      { type: "object", properties: { a: { $ref: "http://example.com/x" } } },
+      {},
+      /points outside/,
+    ],
     ["pointing to a file", { type: "object", $ref: "file:///etc/passwd" }, {}, /points outside/],
     ["referring to nothing", { type: "object", $ref: "#/$defs/none" }, {}, /cannot be used/],
-    ["a loop of references", { type: "object", $ref: "#/$defs/a", $defs: { a: { $ref: "#/$defs/a" } } }, { a: 1 }, /cannot be|took longer/],
+    [
+      "a loop of references",
+      { type: "object", $ref: "#/$defs/a", $defs: { a: { $ref: "#/$defs/a" } } },
+      { a: 1 },
+      /cannot be|took longer/,
+    ],
     ["billion laughs", laughs(9), { x: "no" }, /took longer|cannot be/],
     ["a wrong keyword", { type: "object", properties: { a: { type: "strin" } } }, { a: 1 }, /cannot be used/],
     ["a pattern that is none", { type: "object", properties: { a: { pattern: "(" } } }, { a: "x" }, /cannot be used/],
-    ["a backtracking pattern with look-ahead", { type: "object", properties: { a: { pattern: "^(?=(a+)+$)(a+)+$" } } }, { a: `${"a".repeat(40)}b` }, /took longer/],
-    ["comparing every pair", { type: "object", properties: { a: { type: "array", uniqueItems: true } } }, { a: Array.from({ length: 30_000 }, (_, index) => ({ v: { w: index } })) }, /took longer/],
+    [
+      "a backtracking pattern with look-ahead",
+      { type: "object", properties: { a: { pattern: "^(?=(a+)+$)(a+)+$" } } },
+      { a: `${"a".repeat(40)}b` },
+      /took longer/,
+    ],
+    [
+      "comparing every pair",
+      { type: "object", properties: { a: { type: "array", uniqueItems: true } } },
+      { a: Array.from({ length: 30_000 }, (_, index) => ({ v: { w: index } })) },
+      /took longer/,
+    ],
   ])("%s", (_name, schema, value, message) => {
     expect(() => check(schema as JsonSchema, value)).toThrow(message);
   });
@@ -119,7 +141,9 @@ describe("hostile schemas end in a clear error within bounds", () => {
   });
 
   test("keys from prototypes are only keys", () => {
-    const schema = JSON.parse('{"type":"object","properties":{"__proto__":{"type":"number"},"constructor":{"type":"number"}}}');
+    const schema = JSON.parse(
+      '{"type":"object","properties":{"__proto__":{"type":"number"},"constructor":{"type":"number"}}}',
+    );
 
     expect(check(schema, JSON.parse('{"constructor":1}'))).toEqual([]);
     expect(({} as Record<string, unknown>).polluted).toBeUndefined();

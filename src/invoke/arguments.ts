@@ -1,7 +1,7 @@
 import { transformArgs } from "../catalog/resource.ts";
 import type { Action } from "../core/action.ts";
 import { facts, QmError } from "../core/errors.ts";
-import { isRecord, type JsonObject } from "../core/json.ts";
+import { isRecord, type JsonObject, outgrows } from "../core/json.ts";
 import { type Mismatch, validatorOf } from "../core/validator.ts";
 import { minimalExample } from "./example.ts";
 import { repairArgs } from "./repair.ts";
@@ -18,6 +18,7 @@ export interface Checkable extends Pick<Action, "inputSchema" | "examples"> {
 }
 
 const SIZE_LIMIT = 1024 * 1024;
+const DEPTH_LIMIT = 256;
 
 /**
  * Checks arguments against the action's schema, repairing them only when they do not fit as they are. Throws
@@ -62,8 +63,11 @@ function check({ inputSchema }: Pick<Action, "inputSchema">, { value, size }: Co
 function copied(given: unknown): Copied {
   let text: string | undefined;
   try {
+    if (outgrows(given, { nodes: SIZE_LIMIT / 2, depth: DEPTH_LIMIT }))
+      throw tooLarge(`are nested deeper than ${DEPTH_LIMIT} or endless`);
     text = JSON.stringify(given);
   } catch (thrown) {
+    if (thrown instanceof QmError) throw thrown;
     throw new QmError("invalid_arguments", "the arguments are not JSON", {
       cause: thrown,
       hint: "Give a JSON object without cycles.",
@@ -71,12 +75,12 @@ function copied(given: unknown): Copied {
   }
   if (text === undefined)
     throw new QmError("invalid_arguments", "the arguments are not JSON", { hint: "Give a JSON object." });
-  if (text.length > SIZE_LIMIT) {
-    throw new QmError("too_large", `the arguments have ${text.length} characters; at most ${SIZE_LIMIT} are taken`, {
-      hint: "Send less at a time.",
-    });
-  }
+  if (text.length > SIZE_LIMIT) throw tooLarge(`have ${text.length} characters; at most ${SIZE_LIMIT} are taken`);
   return { value: JSON.parse(text), size: text.length };
+}
+
+function tooLarge(what: string): QmError {
+  return new QmError("too_large", `the arguments ${what}`, { hint: "Send less at a time." });
 }
 
 function refusal(action: Checkable, mismatches: readonly Mismatch[]): QmError {

@@ -25,6 +25,8 @@ export interface Call {
   readonly caller: Caller;
   /** The surface it came through, for the ledger. */
   readonly via: string;
+  /** A shorter time than the action's own, where the caller will not wait as long. */
+  readonly timeoutMs?: number | undefined;
 }
 
 /** What a call passes through. */
@@ -94,7 +96,12 @@ async function attempt(door: Door, call: Call, progress: Progress, signal: Abort
   if (changesSomething(action.effect)) await door.recorder.flushed();
   const begun = door.runtime.elapsed();
   try {
-    const data = await door.runner.run(action, args, { caller: call.caller, callId: call.id }, signal);
+    const data = await door.runner.run(
+      action,
+      args,
+      { caller: call.caller, callId: call.id },
+      { signal, timeoutMs: call.timeoutMs },
+    );
     const result = checkedResult(action, data);
     progress.result = result.text;
     return { action, data: result.data };

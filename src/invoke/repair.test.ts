@@ -109,7 +109,7 @@ describe("arguments that cannot be mended", () => {
     const cycle: Record<string, unknown> = {};
     cycle.self = cycle;
 
-    expect(() => prepareArgs(action, cycle)).toThrow(/not JSON/);
+    expect(() => prepareArgs(action, cycle)).toThrow(/nested deeper than 256 or endless/);
   });
 
   test("prototype keys stay keys", () => {

@@ -37,7 +37,7 @@ describe("running", () => {
         make(() => 1),
         {},
         context,
-        undefined,
+        {},
       ),
     ).toBe(1);
     expect(
@@ -45,7 +45,7 @@ describe("running", () => {
         make(async () => 2),
         {},
         context,
-        undefined,
+        {},
       ),
     ).toBe(2);
   });
@@ -59,7 +59,7 @@ describe("running", () => {
         }),
         {},
         context,
-        undefined,
+        {},
       );
 
     await expect(thrown(new Error("no disk"))).rejects.toThrow("t__x failed: no disk");
@@ -68,7 +68,7 @@ describe("running", () => {
         make(async () => Promise.reject(new Error("later"))),
         {},
         context,
-        undefined,
+        {},
       ),
     ).rejects.toThrow("t__x failed: later");
     for (const value of [undefined, null, 7, "text", {}, Object.create(null)])
@@ -83,8 +83,16 @@ describe("running", () => {
       { timeoutMs: 5 },
     );
 
-    expect(await codeOf(runner.run(slow, {}, context, undefined))).toBe("timed_out");
+    expect(await codeOf(runner.run(slow, {}, context, {}))).toBe("timed_out");
     expect((aborted as QmError).code).toBe("timed_out");
+  });
+
+  test("a caller may wait less long than the action allows, not longer", async () => {
+    const runner = createRunner(limits);
+    const slow = make(() => new Promise(() => {}), { timeoutMs: 20 });
+
+    await expect(runner.run(slow, {}, context, { timeoutMs: 5 })).rejects.toThrow("within 5 ms");
+    await expect(runner.run(slow, {}, context, { timeoutMs: 5_000 })).rejects.toThrow("within 20 ms");
   });
 
   test("a caller can cancel before, while waiting, and while running", async () => {
@@ -93,10 +101,10 @@ describe("running", () => {
     const controllers = [new AbortController(), new AbortController()];
     const already = AbortSignal.abort();
 
-    expect(await codeOf(runner.run(make(run), {}, context, already))).toBe("cancelled");
+    expect(await codeOf(runner.run(make(run), {}, context, { signal: already }))).toBe("cancelled");
     expect(begun).toHaveLength(0);
-    const running = codeOf(runner.run(make(run), {}, context, controllers[0]?.signal));
-    const waiting = codeOf(runner.run(make(run), {}, context, controllers[1]?.signal));
+    const running = codeOf(runner.run(make(run), {}, context, { signal: controllers[0]?.signal }));
+    const waiting = codeOf(runner.run(make(run), {}, context, { signal: controllers[1]?.signal }));
     controllers[1]?.abort();
     expect(await waiting).toBe("cancelled");
     controllers[0]?.abort();
@@ -108,7 +116,7 @@ describe("running", () => {
   test("so many run, so many wait, and the rest is told", async () => {
     const runner = createRunner(limits);
     const { run, begun, releaseAll } = held();
-    const calls = Array.from({ length: 4 }, () => codeOf(runner.run(make(run), {}, context, undefined)));
+    const calls = Array.from({ length: 4 }, () => codeOf(runner.run(make(run), {}, context, {})));
 
     expect(await calls[3]).toBe("overloaded");
     expect(begun).toHaveLength(2);
@@ -124,14 +132,14 @@ describe("running", () => {
     const runner = createRunner({ ...limits, concurrency: 10, queue: 10 });
     const one = held();
     const single = make(one.run, { concurrency: 1 });
-    const calls = [runner.run(single, {}, context, undefined), runner.run(single, {}, context, undefined)];
+    const calls = [runner.run(single, {}, context, {}), runner.run(single, {}, context, {})];
 
     expect(
       await runner.run(
         make(() => "other", { entry: "y" }),
         {},
         context,
-        undefined,
+        {},
       ),
     ).toBe("other");
     expect(one.begun).toHaveLength(1);
@@ -147,8 +155,8 @@ describe("running", () => {
     const runner = createRunner({ timeoutMs: 5, concurrency: 1, queue: 0 });
     const { run, releaseAll } = held();
 
-    expect(await codeOf(runner.run(make(run), {}, context, undefined))).toBe("timed_out");
-    expect(await codeOf(runner.run(make(run), {}, context, undefined))).toBe("overloaded");
+    expect(await codeOf(runner.run(make(run), {}, context, {}))).toBe("timed_out");
+    expect(await codeOf(runner.run(make(run), {}, context, {}))).toBe("overloaded");
     releaseAll();
     await new Promise(setImmediate);
     expect(
@@ -157,7 +165,7 @@ describe("running", () => {
           make(() => 1),
           {},
           context,
-          undefined,
+          {},
         ),
       ),
     ).toBe("done");
@@ -165,7 +173,7 @@ describe("running", () => {
 
   test("closing aborts everything", async () => {
     const runner = createRunner(limits);
-    const call = codeOf(runner.run(make(held().run), {}, context, undefined));
+    const call = codeOf(runner.run(make(held().run), {}, context, {}));
     await new Promise(setImmediate);
 
     runner.close();

@@ -12,18 +12,19 @@ export interface RunLimits {
   readonly queue: number;
 }
 
+/** How long the caller is willing to wait. */
+export interface CallerWish {
+  readonly signal?: AbortSignal | undefined;
+  readonly timeoutMs?: number | undefined;
+}
+
 /** Runs handlers within limits. */
 export interface Runner {
   /**
    * Throws `timed_out`, `cancelled`, `overloaded`, or `action_failed` with what the handler threw. A handler that ignores
    * its signal is answered for, but keeps its place until it ends: what hangs must not pile up.
    */
-  run(
-    action: Action,
-    args: JsonObject,
-    context: Omit<CallContext, "signal">,
-    signal: AbortSignal | undefined,
-  ): Promise<unknown>;
+  run(action: Action, args: JsonObject, context: Omit<CallContext, "signal">, wish: CallerWish): Promise<unknown>;
   /** Aborts everything that runs. */
   close(): void;
 }
@@ -44,10 +45,10 @@ export function createRunner(limits: RunLimits): Runner {
   };
 
   return {
-    async run(action, args, context, outer) {
+    async run(action, args, context, { signal: outer, timeoutMs: wished }) {
       const controller = new AbortController();
       const { signal } = controller;
-      const timeoutMs = action.timeoutMs ?? limits.timeoutMs;
+      const timeoutMs = Math.min(action.timeoutMs ?? limits.timeoutMs, wished ?? Number.POSITIVE_INFINITY);
       const timer = setTimeout(() => controller.abort(timedOut(action, timeoutMs)), timeoutMs);
       const cancel = (): void => controller.abort(new QmError("cancelled", `${action.name} was cancelled`));
       outer?.addEventListener("abort", cancel, { once: true });

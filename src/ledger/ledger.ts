@@ -1,7 +1,7 @@
 import { messageOf, QmError } from "../core/errors.ts";
 import type { NewEvent } from "../core/events.ts";
 import type { Json } from "../core/json.ts";
-import type { EventQuery, EventStore, StoredEvent } from "./event-store.ts";
+import type { ChainHead, EventQuery, EventStore, StoredEvent } from "./event-store.ts";
 import { type ChainReport, type VerifyOptions, verifyChains } from "./verify.ts";
 
 /** Where everything that happens is written down. */
@@ -17,6 +17,8 @@ export interface Ledger {
    */
   flushed(): Promise<void>;
   read(query: EventQuery): Promise<readonly StoredEvent[]>;
+  /** The end of every session's chain: kept elsewhere, they show later whether anything was rewritten. */
+  heads(): Promise<readonly ChainHead[]>;
   verify(options?: VerifyOptions): Promise<ChainReport>;
   /** Writes what is left and takes no more. The store stays open. */
   close(): Promise<void>;
@@ -49,6 +51,7 @@ export function openLedger({ store, redact, onError }: LedgerOptions): Ledger {
     },
     flushed,
     read: (query) => store.read(query),
+    heads: () => store.heads(),
     verify: (options) => verifyChains(store, options),
     close() {
       closed = true;

@@ -5,6 +5,14 @@ import { nearest } from "../core/nearest.ts";
 import { type PatternSet, patternSet } from "./patterns.ts";
 import type { Objection } from "./verdict.ts";
 
+export type SurfaceKind = "universal" | "flat" | "auto";
+
+/** Which tools a model is shown, and for `auto` how many tokens of schemas it may be shown as they are. */
+export interface SurfaceChoice {
+  readonly kind?: SurfaceKind;
+  readonly tokenBudget?: number;
+}
+
 /** A named configuration that callers act under. */
 export interface ActorConfig {
   readonly name: string;
@@ -14,18 +22,21 @@ export interface ActorConfig {
   readonly scope?: string;
   /** Further facts for rules: `actor.<key>`. */
   readonly attributes?: JsonObject;
+  /** Where its model is shown something else than the installation's default. */
+  readonly surface?: SurfaceChoice;
 }
 
 export interface CompiledActor {
   readonly name: string;
   readonly tools: PatternSet;
   readonly facts: JsonObject;
+  readonly surface: SurfaceChoice;
 }
 
 export const DEFAULT_ACTOR: ActorConfig = { name: "default", tools: ["*"] };
 
-export function compileActor({ name, tools, scope, attributes }: ActorConfig): CompiledActor {
-  return { name, tools: patternSet(tools), facts: { ...attributes, name, scope: scope ?? "" } };
+export function compileActor({ name, tools, scope, attributes, surface = {} }: ActorConfig): CompiledActor {
+  return { name, tools: patternSet(tools), facts: { ...attributes, name, scope: scope ?? "" }, surface };
 }
 
 export function actorObjection(

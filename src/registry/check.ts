@@ -1,7 +1,7 @@
 import { effects } from "../core/effect.ts";
 import { messageOf } from "../core/errors.ts";
 import { CALL_VARIABLES, compileCondition } from "../core/expression.ts";
-import { clip, isRecord } from "../core/json.ts";
+import { clip, isRecord, outgrows } from "../core/json.ts";
 import { actionName } from "../core/names.ts";
 import { nearest } from "../core/nearest.ts";
 import { guardSchema, type SchemaUse } from "../core/schema-guard.ts";
@@ -146,6 +146,7 @@ function shown(value: unknown): string {
   if (value === undefined) return "nothing";
   if (typeof value === "function") return "a function";
   try {
+    if (outgrows(value, { nodes: 100, depth: 10 })) return "something large";
     return clip(JSON.stringify(value) ?? String(value), 80);
   } catch {
     return "something that cannot be shown";

@@ -4,12 +4,13 @@ import type { Caller } from "../core/caller.ts";
 import type { Effect } from "../core/effect.ts";
 import { messageOf, QmError } from "../core/errors.ts";
 import { type Outcome, valueText } from "../core/outcome.ts";
+import type { Call } from "../invoke/invoke.ts";
 
 /** What a surface stands in front of. */
 export interface Counter {
   viewOf(caller: Caller): View;
   /** The one door. `via` is written to the ledger. */
-  invoke(request: { name: string; args: unknown; caller: Caller; via: string }, signal?: AbortSignal): Promise<Outcome>;
+  invoke(request: Omit<Call, "id">, signal?: AbortSignal): Promise<Outcome>;
 }
 
 /** The answer to a tool call, in both forms a model interface may want. */

@@ -51,6 +51,6 @@ async function allChecks({ io, globals }: Context): Promise<readonly Check[]> {
     await checkWritable(places.storePath),
     ...(await checkDisk(places.storePath)),
     await checkLedger(options),
-    ...(await checkCatalog(options, places.fileRoot)),
+    ...(await checkCatalog(options, places)),
   ];
 }

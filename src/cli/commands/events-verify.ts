@@ -88,16 +88,9 @@ function isHead(head: unknown): head is ChainHead {
   );
 }
 
-/** The last line of every chain, out of the lines themselves. */
 async function headsOf({ quartermaster }: Workspace, session: string | undefined): Promise<readonly ChainHead[]> {
-  const heads = new Map<string, ChainHead>();
-  for (let after = 0; ; ) {
-    const page = await quartermaster.ledger.read({ after, limit: 1000, ...(session === undefined ? {} : { session }) });
-    for (const { session: name, seq, hash } of page) heads.set(name, { session: name, seq, hash });
-    const last = page.at(-1);
-    if (last === undefined) return [...heads.values()];
-    after = last.id;
-  }
+  const heads = await quartermaster.ledger.heads();
+  return session === undefined ? heads : heads.filter((head) => head.session === session);
 }
 
 async function write(path: string, heads: readonly ChainHead[]): Promise<void> {

@@ -1,5 +1,5 @@
 import type { Command } from "commander";
-import type { Explanation } from "../../policy/explain.ts";
+import type { Explanation } from "../../index.ts";
 import { type Context, callerOf, withWorkspace } from "../context.ts";
 import { exitCodes } from "../exit-codes.ts";
 import { whatToChange } from "../explain-change.ts";

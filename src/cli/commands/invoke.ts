@@ -46,10 +46,13 @@ async function invoke(
   const { io, out, globals } = context;
   const caller = callerOf(globals);
   const args = await callArguments(given, arg, io, () => schemaOf(quartermaster, action, caller));
-  const deadline = timeout === undefined ? undefined : AbortSignal.timeout(timeout);
-  const signal = deadline === undefined ? io.signal : AbortSignal.any([io.signal, deadline]);
   const wipe = showProgress(io.stderr, oneLine(action));
-  const outcome = await quartermaster.invoke(action, args, { caller, signal, via: "cli" });
+  const outcome = await quartermaster.invoke(action, args, {
+    caller,
+    signal: io.signal,
+    via: "cli",
+    ...(timeout === undefined ? {} : { timeoutMs: timeout }),
+  });
   wipe();
 
   context.end(exitCodeOfOutcome(outcome, io.signal.aborted));
@@ -60,7 +63,7 @@ async function invoke(
   out.problem({
     ...outcome.error,
     ...(outcome.action === undefined ? {} : { action: outcome.action }),
-    ...(outcome.error.code === "cancelled" ? cancelled(outcome.callId, deadline?.aborted === true) : {}),
+    ...(outcome.error.code === "cancelled" ? cancelled(outcome.callId) : {}),
   });
 }
 
@@ -78,8 +81,6 @@ function withoutValue({ value: _value, ...outcome }: Outcome): object {
   return outcome;
 }
 
-function cancelled(callId: string, byDeadline: boolean): { readonly hint: string } {
-  return {
-    hint: `${byDeadline ? "The time of --timeout was up. " : ""}What it had done by then is done. \`qm events --call ${callId}\` shows the call.`,
-  };
+function cancelled(callId: string): { readonly hint: string } {
+  return { hint: `What it had done by then is done. \`qm events --call ${callId}\` shows the call.` };
 }

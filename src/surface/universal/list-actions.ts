@@ -34,6 +34,7 @@ export interface ActionList {
 
 const PAGE = 10;
 const PAGE_LIMIT = 50;
+const PAGE_CHARACTERS = 16_000;
 
 export const listActionsTool: SurfaceTool = {
   name: "list_actions",
@@ -57,13 +58,16 @@ export function listActions(
   const pool = category.length === 0 ? view.actions() : inCategories(view, category);
   const wanted = filter.trim().toLowerCase();
   const found = wanted === "" ? pool : pool.filter((action) => haystack(action).includes(wanted));
-  const end = offset + Math.min(limit, PAGE_LIMIT);
-  const items = found.slice(offset, end).map((action) => listed(action, category.length > 0));
+  const wide = found
+    .slice(offset, offset + Math.min(limit, PAGE_LIMIT))
+    .map((action) => listed(action, category.length > 0));
+  const items = fittingPage(wide);
+  const end = offset + items.length;
   const hint = hintFor(view, found.length, offset, wanted);
   return {
     items,
     total: found.length,
-    ...(end < found.length ? { next_offset: end } : {}),
+    ...(items.length > 0 && end < found.length ? { next_offset: end } : {}),
     ...(hint === undefined ? {} : { hint }),
   };
 }
@@ -101,6 +105,16 @@ function listed(action: Action, inFull: boolean): ListedAction {
   return inFull
     ? { qualified_name: action.name, description: action.description, input_schema: action.inputSchema }
     : { qualified_name: action.name, short_description: summaryOf(action) };
+}
+
+/** A page ends early when its schemas grow too long for a model to read at once; the rest is on the next. */
+function fittingPage(items: readonly ListedAction[]): readonly ListedAction[] {
+  let length = 0;
+  const over = items.findIndex((item, index) => {
+    length += JSON.stringify(item).length;
+    return index > 0 && length > PAGE_CHARACTERS;
+  });
+  return over < 0 ? items : items.slice(0, over);
 }
 
 function hintFor(view: View, total: number, offset: number, filter: string): string | undefined {

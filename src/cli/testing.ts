@@ -1,0 +1,127 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { link, mkdir, mkdtemp, realpath, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { openWorkspace } from "../workspace.ts";
+import type { Io } from "./io.ts";
+import { main } from "./main.ts";
+
+/** For tests of the program: with or without a process, always on real folders. */
+
+const made: string[] = [];
+const started: ChildProcess[] = [];
+
+/** Ends what tests started and removes what they made. */
+export async function cleanUp(): Promise<void> {
+  for (const child of started.splice(0)) child.kill("SIGKILL");
+  for (const folder of made.splice(0)) await rm(folder, { recursive: true, force: true });
+}
+
+export async function folderWith(files: Record<string, string> = {}): Promise<string> {
+  const folder = await realpath(await mkdtemp(join(tmpdir(), "qm-cli-")));
+  made.push(folder);
+  for (const [name, content] of Object.entries(files)) await writeFile(join(folder, name), content);
+  return folder;
+}
+
+const CONFIG = `
+policy:
+  rules:
+    - { name: no-deleting, rule: "'destructive' in tool.tags", effect: deny, reason: Nothing is deleted here. }
+    - { name: ask-first, rule: "tool.name == 'file__edit'", effect: ask }
+actors:
+  default: { tools: ["*"] }
+  reader: { tools: [file__read, file__list] }
+  nobody: { tools: [] }
+`;
+
+/** A folder with a policy, three actors and `a.txt`. */
+export function testWorkspace(): Promise<string> {
+  return folderWith({ "quartermaster.yaml": CONFIG, "a.txt": "hello\n" });
+}
+
+export interface Ran {
+  readonly code: number;
+  readonly out: string;
+  readonly err: string;
+}
+
+/** The program without a process. With `columns` it believes to be on a terminal. */
+export async function qm(
+  cwd: string,
+  argv: readonly string[],
+  { columns, ...given }: Partial<Io> & { columns?: number } = {},
+): Promise<Ran> {
+  const out: string[] = [];
+  const err: string[] = [];
+  const isTTY = columns !== undefined;
+  async function* nothing(): AsyncGenerator<string> {}
+  const code = await main(argv, {
+    stdin: nothing(),
+    stdout: { write: (text) => void out.push(text), isTTY, columns },
+    stderr: { write: (text) => void err.push(text), isTTY, columns },
+    cwd,
+    env: {},
+    signal: new AbortController().signal,
+    nodeVersion: process.versions.node,
+    ...given,
+  });
+  return { code, out: out.join(""), err: err.join("") };
+}
+
+/** What to put before the arguments to have a process of its own. */
+export const qmCommand = [
+  process.execPath,
+  "--import",
+  import.meta.resolve("tsx"),
+  join(import.meta.dirname, "bin.ts"),
+] as const;
+
+/** The environment without what decides about colours. */
+export function plainEnvironment(): NodeJS.ProcessEnv {
+  const { NO_COLOR: _no, FORCE_COLOR: _force, ...env } = process.env;
+  return env;
+}
+
+export function start(cwd: string, argv: readonly string[]): { child: ChildProcess; ended: Promise<Ran> } {
+  const [node, ...options] = qmCommand;
+  const child = spawn(node, [...options, ...argv], { cwd, env: plainEnvironment() });
+  started.push(child);
+  let out = "";
+  let err = "";
+  child.stdout.on("data", (part) => {
+    out += part;
+  });
+  child.stderr.on("data", (part) => {
+    err += part;
+  });
+  const ended = new Promise<Ran>((resolve) => child.on("close", (code) => resolve({ code: code ?? -1, out, err })));
+  return { child, ended };
+}
+
+/** A call that runs until it is cancelled: gigabytes to read that take no space, one file under many names. */
+export const longCall = ["invoke", "file__grep", '{"pattern":"(x+x+)+y","path":"many"}'];
+
+/** A folder for `longCall`. */
+export async function longCallFolder(): Promise<string> {
+  const cwd = await folderWith();
+  const first = join(cwd, "many/0.txt");
+  await mkdir(join(cwd, "many"));
+  await writeFile(first, "a line of some text that is not looked for\n".repeat(50_000));
+  await Promise.all(Array.from({ length: 1500 }, (_, index) => link(first, join(cwd, `many/${index + 1}.txt`))));
+  return cwd;
+}
+
+async function ledgerOf(cwd: string) {
+  const { quartermaster, close } = await openWorkspace({ cwd, env: {}, purpose: "ledger" });
+  return quartermaster.ledger.read({}).finally(close);
+}
+
+export async function eventTypes(cwd: string): Promise<readonly string[]> {
+  return (await ledgerOf(cwd)).map(({ type }) => type);
+}
+
+/** The data of every `call.ended`. */
+export async function endings(cwd: string): Promise<readonly unknown[]> {
+  return (await ledgerOf(cwd)).filter(({ type }) => type === "call.ended").map(({ data }) => data);
+}

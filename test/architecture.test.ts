@@ -1,0 +1,135 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { dirname, join, relative, resolve, sep } from "node:path";
+import { describe, expect, test } from "vitest";
+
+/** Folder → the folders it may import. Read it top-down: nothing imports what is below it. */
+const mayImport: Readonly<Record<string, readonly string[]>> = {
+  core: [],
+  catalog: ["core"],
+  registry: ["core", "catalog"],
+  policy: ["core"],
+  ledger: ["core"],
+  config: ["core"],
+  providers: ["core", "catalog"],
+  invoke: ["core", "catalog", "policy"],
+  surface: ["core", "catalog", "invoke"],
+  store: ["core", "ledger", "policy"],
+  testing: ["core", "ledger", "policy", "store"],
+  // The composition root: quartermaster.ts, what only it needs, and the public API.
+  ".": ["core", "catalog", "registry", "policy", "ledger", "config", "providers", "invoke", "surface", "store"],
+  cli: [".", "core", "config", "ledger", "surface"],
+};
+
+/** What the core and everything pure may not touch: the clock, chance, the process and the network. */
+const IMPURE =
+  /\b(?:Date\.now|new Date\(\)|performance\.now|Math\.random|setTimeout|setInterval|setImmediate|process\.|fetch\()/;
+const IMPURE_MODULES = /^node:(?!vm$|crypto$|url$)/;
+
+const root = resolve(import.meta.dirname, "../src");
+const isTest = (path: string) => /\.test(-d)?\.ts$|(^|\/)testing\.ts$/.test(path);
+const files = readdirSync(root, { recursive: true, encoding: "utf8" })
+  .map((path) => path.split(sep).join("/"))
+  .filter((path) => path.endsWith(".ts") && !isTest(path));
+const textOf = (path: string) => readFileSync(join(root, path), "utf8");
+const folderOf = (path: string) => (path.includes("/") ? (path.split("/", 1)[0] ?? "") : ".");
+
+/** Every import of a file, relative ones as paths below src. */
+function importsOf(path: string): readonly string[] {
+  const found = textOf(path).matchAll(/(?:from|import)\s*\(?\s*"([^"]+)"/g);
+  return [...found].map(([, target = ""]) =>
+    target.startsWith(".")
+      ? relative(root, resolve(root, dirname(path), target))
+          .split(sep)
+          .join("/")
+      : target,
+  );
+}
+
+describe("the tree", () => {
+  test("has no folder that nobody has placed", () => {
+    expect([...new Set(files.map(folderOf))].sort()).toEqual(Object.keys(mayImport).sort());
+  });
+
+  test.each(files)("%s imports only what its folder may", (path) => {
+    const folder = folderOf(path);
+    const allowed = [folder, ...(mayImport[folder] ?? [])];
+    const relativeImports = importsOf(path).filter((target) => files.includes(target) || target.startsWith(".."));
+
+    expect(relativeImports.filter((target) => !allowed.includes(folderOf(target)))).toEqual([]);
+  });
+
+  test("has no cycle", () => {
+    const state = new Map<string, "open" | "done">();
+    const cycles: string[] = [];
+    const visit = (path: string, way: readonly string[]): void => {
+      if (state.get(path) === "done") return;
+      if (state.get(path) === "open") {
+        cycles.push([...way.slice(way.indexOf(path)), path].join(" → "));
+        return;
+      }
+      state.set(path, "open");
+      for (const target of runtimeImportsOf(path)) visit(target, [...way, path]);
+      state.set(path, "done");
+    };
+    for (const path of files) visit(path, []);
+
+    expect(cycles).toEqual([]);
+  });
+
+  test("is made of files one can read: nine in ten have at most 250 lines", () => {
+    const lengths = files.map((path) => textOf(path).split("\n").length).sort((a, b) => a - b);
+
+    expect(lengths[Math.floor(lengths.length * 0.9)]).toBeLessThanOrEqual(250);
+    expect(lengths.at(-1)).toBeLessThanOrEqual(400);
+  });
+});
+
+describe("the core, the policy and the catalog", () => {
+  const pure = files.filter((path) => ["core", "policy", "catalog", "registry"].includes(folderOf(path)));
+
+  test.each(pure)("%s has no clock, no chance, no process and no I/O", (path) => {
+    const code = textOf(path).replace(/\/\*[\s\S]*?\*\/|\/\/.*$/gm, "");
+
+    expect(code).not.toMatch(IMPURE);
+    expect(importsOf(path).filter((target) => IMPURE_MODULES.test(target))).toEqual([]);
+  });
+});
+
+describe("one door", () => {
+  test("an action's handler is called in one place", () => {
+    const callers = files.filter((path) => /\baction\.run\(/.test(textOf(path)));
+
+    expect(callers).toEqual(["invoke/run.ts"]);
+  });
+
+  test("only the composition root opens the door, and only the door and the views ask the policy", () => {
+    const importing = (target: string) => files.filter((path) => runtimeImportsOf(path).includes(target));
+
+    expect(importing("invoke/invoke.ts")).toEqual(["quartermaster.ts"]);
+    expect(importing("invoke/run.ts")).toEqual(["quartermaster.ts"]);
+    expect(importing("policy/decide.ts").sort()).toEqual(["invoke/invoke.ts", "policy/explain.ts", "views.ts"]);
+  });
+
+  test("the process is touched by the command's own entry only", () => {
+    const touching = files.filter((path) =>
+      /\bprocess\.(?!versions|platform)/.test(textOf(path).replace(/\/\*[\s\S]*?\*\/|\/\/.*$/gm, "")),
+    );
+
+    expect(touching).toEqual(["cli/bin.ts"]);
+  });
+});
+
+/** Without `import type`, which is gone at run time. */
+function runtimeImportsOf(path: string): readonly string[] {
+  const types = new Set(
+    [...textOf(path).matchAll(/import type [^;]*? from "([^"]+)"/g)].map(([, target = ""]) => target),
+  );
+  const typeOnly = new Set(
+    [...types].map((target) =>
+      relative(root, resolve(root, dirname(path), target))
+        .split(sep)
+        .join("/"),
+    ),
+  );
+  return importsOf(path).filter((target) => files.includes(target) && !typeOnly.has(target));
+}
