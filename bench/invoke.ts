@@ -4,7 +4,18 @@ import { join } from "node:path";
 import type { Effect, Quartermaster, TagRule } from "../src/index.ts";
 import type { Library } from "./built.ts";
 import { type Contender, measure, ratio, type Sample, spreadOf } from "./measure.ts";
-import { add, aiSdk, args, type Call, description, input, langchainJson, langchainZod, mcp } from "./others.ts";
+import {
+  add,
+  aiSdk,
+  args,
+  type Call,
+  description,
+  input,
+  langchainJson,
+  langchainZod,
+  mcp,
+  recordedByHand,
+} from "./others.ts";
 import { micros, type Table, times } from "./table.ts";
 
 const OURS = "quartermaster, SQLite file";
@@ -37,6 +48,7 @@ export async function benchInvoke(library: Library, { quick }: { readonly quick:
     { name: "… in memory, 20 tag rules", calls: 250, call: await ours("pure", undefined, twentyRules) },
     { name: "… effect write: recorded before it runs, too", calls: 250, call: await ours("write", "write.db") },
     { name: DIRECT, calls: 50_000, call: () => add(args) },
+    { name: "the handler and three rows by hand", calls: 1000, call: recordedByHand(join(folder, "by-hand.db")) },
     { name: "LangChain tool.invoke, zod", calls: 1000, call: langchainZod() },
     { name: "LangChain tool.invoke, JSON Schema", calls: 1000, call: langchainJson() },
     {

@@ -1,6 +1,7 @@
 import { tool as langchainTool } from "@langchain/core/tools";
 import { Client, InMemoryTransport } from "@modelcontextprotocol/client";
 import { McpServer } from "@modelcontextprotocol/server";
+import { DatabaseSync } from "@photostructure/sqlite";
 import { generateText, type LanguageModel, tool as sdkTool } from "ai";
 import { z } from "zod";
 
@@ -93,5 +94,23 @@ export async function mcp(): Promise<{ readonly call: Call; close(): Promise<voi
       if (isError) throw new Error("the MCP server did not run the tool");
     },
     close: () => client.close(),
+  };
+}
+
+/** The floor for anything that records: the handler, and three rows written to a file by hand, as bare as it gets. */
+export function recordedByHand(path: string): Call {
+  const db = new DatabaseSync(path);
+  db.exec("pragma journal_mode = wal; pragma synchronous = normal");
+  db.exec("create table events (id integer primary key, session text, seq integer, data text, unique (session, seq))");
+  const begin = db.prepare("begin immediate");
+  const insert = db.prepare("insert into events (session, seq, data) values (?, ?, ?)");
+  const commit = db.prepare("commit");
+  let seq = 0;
+  return async () => {
+    const { sum } = await add(args);
+    begin.run();
+    for (const step of ["received", "decided", "ended"])
+      insert.run("local", ++seq, JSON.stringify({ step, args, sum }));
+    commit.run();
   };
 }

@@ -92,9 +92,25 @@ const systemRuntime: Runtime = { now: () => new Date(), elapsed: () => performan
 
 /** Wires everything together. Resolves when every provider has answered or failed. */
 export async function createQuartermaster(options: QuartermasterOptions = {}): Promise<Quartermaster> {
-  const { runtime = systemRuntime, onProblem = () => {} } = options;
-  let policy = compilePolicy(options.policy);
-  const store: Store = await openSqliteStore(options.store ?? ":memory:", { now: runtime.now });
+  const { runtime = systemRuntime } = options;
+  const policy = compilePolicy(options.policy);
+  const store = await openSqliteStore(options.store ?? ":memory:", { now: runtime.now });
+  try {
+    return await wire(options, runtime, policy, store);
+  } catch (thrown) {
+    await store.close();
+    throw thrown;
+  }
+}
+
+async function wire(
+  options: QuartermasterOptions,
+  runtime: Runtime,
+  startingPolicy: Policy,
+  store: Store,
+): Promise<Quartermaster> {
+  const { onProblem = () => {} } = options;
+  let policy = startingPolicy;
   const ledger = openLedger({
     store: store.events,
     redact: redactor(options.redact),
@@ -142,9 +158,14 @@ export async function createQuartermaster(options: QuartermasterOptions = {}): P
     runner,
     valueLimit: options.valueLimit ?? VALUE_LIMIT,
   };
+  const underWay = new Set<Promise<Outcome>>();
   const counter: Counter = {
     viewOf,
-    invoke: (request, signal) => invoke(door, { ...request, id: runtime.newId() }, signal),
+    invoke(request, signal) {
+      const call = invoke(door, { ...request, id: runtime.newId() }, signal).finally(() => underWay.delete(call));
+      underWay.add(call);
+      return call;
+    },
   };
 
   function viewOf(caller: Caller): View {
@@ -156,7 +177,10 @@ export async function createQuartermaster(options: QuartermasterOptions = {}): P
     register: registry.register,
     unregister: registry.unregister,
     invoke: (name, args, { caller, signal, timeoutMs, via = "library" } = {}) =>
-      counter.invoke({ name: String(name), args, caller: completed(caller), via, timeoutMs }, signal),
+      counter.invoke(
+        { name: typeof name === "string" ? name : "", args, caller: completed(caller), via, timeoutMs },
+        signal,
+      ),
     list: (query = {}, caller) => listActions(viewOf(completed(caller)), query),
     describe: (name, caller) => describeAction(viewOf(completed(caller)), name),
     explain: (name, caller) => explain(policy, catalog.snapshot(), name, completed(caller)),
@@ -186,6 +210,7 @@ export async function createQuartermaster(options: QuartermasterOptions = {}): P
     },
     async close() {
       runner.close();
+      await Promise.all(underWay);
       await catalog.close();
       try {
         await ledger.close();

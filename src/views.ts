@@ -9,7 +9,8 @@ const KEPT = 128;
 
 /**
  * Views by caller, kept while nothing they depend on has changed: a view looks at every action once, and a model asks
- * page after page. With a visibility policy of the host's nothing is kept, because a kill switch must act at once.
+ * page after page. Where no rule speaks of `ctx`, all sessions of an actor share one. With a visibility policy of the
+ * host's nothing is kept, because a kill switch must act at once.
  */
 export function createViews(catalog: Pick<Catalog, "snapshot">): { of(policy: Policy, caller: Caller): View } {
   const kept = new Map<string, View>();
@@ -18,16 +19,16 @@ export function createViews(catalog: Pick<Catalog, "snapshot">): { of(policy: Po
   return {
     of(policy, caller) {
       const snapshot = catalog.snapshot();
-      const make = (): View =>
-        createView(caller, snapshot, (action, target) => isVisible(policy, { action, target, caller }));
+      const make = (): View => createView(snapshot, (action, target) => isVisible(policy, { action, target, caller }));
       if (policy.visibility !== undefined) return make();
       const current = [policy, snapshot, ...policy.gates.map((gate) => gate.shut())];
       if (current.length !== basis.length || current.some((part, index) => part !== basis[index])) {
         kept.clear();
         basis = current;
       }
-      const { turn: _turn, decision: _decision, ...lasting } = caller;
-      const key = canonicalJson(lasting);
+      const key = policy.rules.some(({ condition }) => condition.mentions.has("ctx"))
+        ? canonicalJson(caller)
+        : caller.actor;
       const view = kept.get(key) ?? make();
       kept.delete(key);
       kept.set(key, view);

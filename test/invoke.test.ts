@@ -396,3 +396,44 @@ test("an actor that lists what does not exist does not start", async () => {
 
   await expect(qm.surface({ actor: "triage" })).rejects.toThrow(/actor triage lists "task_get", which does not exist/);
 });
+
+test("closing ends what runs, writes it down, and leaves nothing open", async () => {
+  const folder = await mkdtemp(join(tmpdir(), "qm-close-"));
+  const store = join(folder, "qm.db");
+  const qm = await createQuartermaster({ store });
+  qm.register({ ...add, handler: () => new Promise(() => {}) });
+  const call = qm.invoke("tool__add", { a: 1 });
+  await new Promise(setImmediate);
+
+  await qm.close();
+
+  expect(await call).toMatchObject({ status: "failed", error: { code: "cancelled" } });
+  const again = await counter({ store });
+  expect(await types(again)).toEqual(["call.received", "call.decided", "call.ended"]);
+  await rm(folder, { recursive: true });
+});
+
+test("a quartermaster that cannot be made leaves no store open", async () => {
+  const twice = { category: "doc", capability: "test", list: () => [] };
+
+  await expect(createQuartermaster({ providers: [twice, twice] })).rejects.toThrow(
+    /two providers claim the category doc/,
+  );
+});
+
+test("a rule about the turn hides in that turn and in no other, in whatever order they come", async () => {
+  const rules = [{ rule: "ctx.turn == 'a'", effect: "hide" }] as const;
+  for (const order of [
+    ["a", "b"],
+    ["b", "a"],
+  ]) {
+    const qm = await counter({ policy: { rules } });
+    qm.register(add);
+    for (const turn of order) {
+      expect(qm.list({}, { turn }).total).toBe(turn === "a" ? 0 : 1);
+      expect(await qm.invoke("tool__add", { a: 1 }, { caller: { turn } })).toMatchObject(
+        turn === "a" ? { error: { code: "unknown_action" } } : { status: "done" },
+      );
+    }
+  }
+});

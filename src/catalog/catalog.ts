@@ -1,4 +1,4 @@
-import type { Action } from "../core/action.ts";
+import type { Action, JsonSchema } from "../core/action.ts";
 import { definitionOf } from "../core/definition.ts";
 import { messageOf, QmError } from "../core/errors.ts";
 import { isCategory } from "../core/names.ts";
@@ -144,11 +144,16 @@ export function createCatalog({ providers, onChange = () => {}, onProblem = () =
   };
 }
 
+const guarded = new WeakSet<JsonSchema>();
+
 function problemWith(category: string, action: Action, seen: ReadonlySet<string>): string | undefined {
   if (action.category !== category) return `${action.name} is left out: it is not of category ${category}`;
   if (seen.has(action.name)) return `${action.name} is left out: it was listed twice`;
+  // A frozen schema that was sound when it was last listed still is.
+  if (guarded.has(action.inputSchema)) return undefined;
   try {
     guardSchema(action.inputSchema, "arguments");
+    if (Object.isFrozen(action.inputSchema)) guarded.add(action.inputSchema);
     return undefined;
   } catch (thrown) {
     return `${action.name} is left out: ${messageOf(thrown)}`;

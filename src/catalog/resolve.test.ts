@@ -37,7 +37,7 @@ function viewOf(hidden: readonly string[] = []): View {
         ),
     })),
   });
-  return createView({ actor: "a", session: "s" }, catalog.snapshot(), (action) => !hidden.includes(action.name));
+  return createView(catalog.snapshot(), (action) => !hidden.includes(action.name));
 }
 
 const found = (asked: string, view = viewOf()) => {

@@ -1,4 +1,5 @@
 import type { Action } from "../core/action.ts";
+import { SEPARATOR } from "../core/names.ts";
 import { namespacePrefixes } from "./redirects.ts";
 
 /** Ways from what was written to what may have been meant. Knows every action; who asks must look through a view. */
@@ -18,8 +19,9 @@ export function spellingIndex(actions: readonly Action[]): SpellingIndex {
   const byWord = new Map<string, Action[]>();
   for (const action of actions) {
     for (const alias of action.aliases) put(byAlias, alias, action);
-    for (const key of new Set(readings(action).map(wordKey))) put(byWords, key, action);
-    for (const word of new Set(wordsOf(action.name))) put(byWord, word, action);
+    const [whole = [], ...parts] = readings(action);
+    for (const words of [whole, ...parts]) put(byWords, wordKey(words), action);
+    for (const word of whole) put(byWord, word, action);
   }
   return {
     aliased: (text) => byAlias.get(text) ?? [],
@@ -30,9 +32,10 @@ export function spellingIndex(actions: readonly Action[]): SpellingIndex {
 }
 
 /** The words a caller may use for an action: all of it, its entry alone, and the last part of a nested entry. */
-function readings(action: Action): readonly (readonly string[])[] {
-  const last = action.entry.slice(action.entry.lastIndexOf("__") + 1);
-  return [wordsOf(action.name), wordsOf(action.entry), wordsOf(last)];
+function readings({ category, entry }: Action): readonly (readonly string[])[] {
+  const own = wordsOf(entry);
+  const nested = entry.lastIndexOf(SEPARATOR);
+  return [[...wordsOf(category), ...own], own, ...(nested < 0 ? [] : [wordsOf(entry.slice(nested))])];
 }
 
 /** `mcp__GitHub.createIssue` → mcp, git, hub, create, issue: split where case, digits or punctuation change. */

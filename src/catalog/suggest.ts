@@ -10,6 +10,7 @@ const LIKE_ENOUGH = 0.4;
 /** From here on it is a slip of the pen and not another word. */
 const A_TYPO = 0.75;
 const WORDS_LOOKED_AT = 12;
+const LOOKED_AT = 200;
 
 /**
  * The visible actions whose names are most like `asked`, best first. Never one that could do more than the name that
@@ -20,28 +21,39 @@ export function suggestions(view: View, asked: string): readonly Action[] {
   const words = [...new Set(wordsOf(text))].slice(0, WORDS_LOOKED_AT);
   const found = candidates(view, words);
   const weigh = weights(found);
-  const scored: { action: Action; score: number }[] = [];
+  const scored: { action: Action; score: number; likeness: number }[] = [];
   for (const [action, own] of found) {
-    const score = Math.max(sharedWords(words, own, weigh), similarity(text, action.name));
-    if (score >= LIKE_ENOUGH && withinEffect(action, words, score)) scored.push({ action, score });
+    const likeness = similarity(text, action.name);
+    const score = Math.max(sharedWords(words, own, weigh), likeness >= A_TYPO ? likeness : 0);
+    if (score >= LIKE_ENOUGH && withinEffect(action, words, score)) scored.push({ action, score, likeness });
   }
   scored.sort(
     (a, b) =>
       b.score - a.score ||
+      b.likeness - a.likeness ||
       effectRank(a.action.effect) - effectRank(b.action.effect) ||
       (a.action.name < b.action.name ? -1 : 1),
   );
   return scored.slice(0, AT_MOST).map(({ action }) => action);
 }
 
-/** Visible actions that share a word with what was asked, give or take a typo, each with its own words. */
+/**
+ * The visible actions that share most words with what was asked, give or take a typo, each with its own words. Counting
+ * over the index is cheap; only those that can win are looked at closely.
+ */
 function candidates(view: View, words: readonly string[]): ReadonlyMap<Action, readonly string[]> {
   const { spellings } = view.snapshot;
-  const found = new Map<Action, readonly string[]>();
+  const shared = new Map<Action, number>();
   for (const known of spellings.words) {
     if (!words.some((word) => alike(word, known))) continue;
-    for (const action of spellings.holding(known)) {
-      if (!found.has(action) && view.sees(action)) found.set(action, [...new Set(wordsOf(action.name))]);
+    for (const action of spellings.holding(known)) shared.set(action, (shared.get(action) ?? 0) + 1);
+  }
+  const found = new Map<Action, readonly string[]>();
+  for (let count = Math.max(0, ...new Set(shared.values())); count > 0 && found.size < LOOKED_AT; count--) {
+    for (const action of view.snapshot.actions) {
+      if (shared.get(action) !== count || !view.sees(action)) continue;
+      found.set(action, [...new Set(wordsOf(action.name))]);
+      if (found.size === LOOKED_AT) break;
     }
   }
   return found;
@@ -74,7 +86,5 @@ function alike(a: string, b: string): boolean {
 
 function similarity(a: string, b: string): number {
   const longest = Math.max(a.length, b.length);
-  const bound = Math.floor(longest * (1 - A_TYPO));
-  const distance = editDistance(a, b, bound);
-  return distance > bound ? 0 : 1 - distance / longest;
+  return 1 - Math.min(longest, editDistance(a, b, longest)) / longest;
 }

@@ -1,10 +1,8 @@
 import type { Action } from "../core/action.ts";
-import type { Caller } from "../core/caller.ts";
 import type { Snapshot } from "./snapshot.ts";
 
 /** What one caller may see right now. Every surface, error text and suggestion reads only this. */
 export interface View {
-  readonly caller: Caller;
   readonly snapshot: Snapshot;
   get(name: string): Action | undefined;
   sees(action: Action): boolean;
@@ -16,11 +14,7 @@ export interface View {
 }
 
 /** `allows` is the policy's answer for one action and, for a resource, the operation it runs. */
-export function createView(
-  caller: Caller,
-  snapshot: Snapshot,
-  allows: (action: Action, target: Action | undefined) => boolean,
-): View {
+export function createView(snapshot: Snapshot, allows: (action: Action, target: Action | undefined) => boolean): View {
   const sees = (action: Action): boolean => allows(action, targetOf(snapshot, action));
   const groups = new Map<string, readonly Action[]>();
   let all: readonly Action[] | undefined;
@@ -34,7 +28,6 @@ export function createView(
   };
 
   return {
-    caller,
     snapshot,
     sees,
     get(name) {

@@ -1,4 +1,4 @@
-import { createHash } from "node:crypto";
+import { hash } from "node:crypto";
 import type { Action } from "./action.ts";
 import { canonicalJson } from "./json.ts";
 
@@ -18,7 +18,5 @@ export function definitionOf(action: Action): string {
 
 /** SHA-256 of a value's canonical JSON, in hex. */
 export function fingerprint(value: unknown): string {
-  return createHash("sha256")
-    .update(canonicalJson(value) ?? "undefined")
-    .digest("hex");
+  return hash("sha256", canonicalJson(value), "hex");
 }

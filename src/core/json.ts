@@ -17,9 +17,20 @@ export function getOwn<T>(record: { readonly [key: string]: T }, key: string): T
  * Equal values give equal text, so hashes of it can be compared.
  */
 export function canonicalJson(value: unknown): string {
-  return JSON.stringify(value, (_key, part: unknown) =>
-    isRecord(part) ? Object.fromEntries(Object.entries(part).sort(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0))) : part,
-  );
+  return textOf(value) ?? "null";
+}
+
+function textOf(value: unknown): string | undefined {
+  if (typeof value !== "object" || value === null) return JSON.stringify(value);
+  if (Array.isArray(value)) return `[${value.map((part) => textOf(part) ?? "null").join(",")}]`;
+  if ("toJSON" in value && typeof value.toJSON === "function") return textOf(value.toJSON());
+  const record = value as Record<string, unknown>;
+  const fields: string[] = [];
+  for (const key of Object.keys(record).sort()) {
+    const text = textOf(record[key]);
+    if (text !== undefined) fields.push(`${JSON.stringify(key)}:${text}`);
+  }
+  return `{${fields.join(",")}}`;
 }
 
 /**

@@ -30,30 +30,41 @@ function defaultDistance(text: string): number {
   return Math.min(3, Math.max(1, Math.floor(text.length / 3)));
 }
 
+// Reused: most comparisons end after a few rows, and making the rows would cost more than filling them.
+let current = new Uint16Array(LENGTH_LIMIT + 1);
+let last = new Uint16Array(LENGTH_LIMIT + 1);
+let beforeLast = new Uint16Array(LENGTH_LIMIT + 1);
+
 /**
  * Edits (insert, delete, replace, swap neighbours) that turn `a` into `b`, or `bound + 1` as soon as it is certain
- * that there are more than `bound`. Three rows of memory, whatever the lengths.
+ * that there are more than `bound`.
  */
 export function editDistance(a: string, b: string, bound: number): number {
   if (Math.abs(a.length - b.length) > bound || Math.max(a.length, b.length) > LENGTH_LIMIT) return bound + 1;
-  let beforeLast: number[] = [];
-  let last = Array.from({ length: b.length + 1 }, (_, column) => column);
+  for (let column = 0; column <= b.length; column++) last[column] = column;
+  let lastLeast = 0;
   for (let row = 1; row <= a.length; row++) {
-    const current = [row];
+    current[0] = row;
+    let least = row;
     for (let column = 1; column <= b.length; column++) {
-      const same = a[row - 1] === b[column - 1];
-      const replaced = at(last, column - 1) + (same ? 0 : 1);
-      const edited = Math.min(replaced, at(last, column) + 1, at(current, column - 1) + 1);
-      const swapped = row > 1 && column > 1 && a[row - 1] === b[column - 2] && a[row - 2] === b[column - 1];
-      current.push(swapped ? Math.min(edited, at(beforeLast, column - 2) + 1) : edited);
+      const edits = fewest(a, b, row, column);
+      current[column] = edits;
+      if (edits < least) least = edits;
     }
-    // A swap reaches back two rows, so only two rows beyond the bound are certain.
-    if (Math.min(...current, ...last) > bound) return bound + 1;
-    [beforeLast, last] = [last, current];
+    // A swap reaches back two rows, so only two hopeless rows end it.
+    if (Math.min(least, lastLeast) > bound) return bound + 1;
+    lastLeast = least;
+    [beforeLast, last, current] = [last, current, beforeLast];
   }
-  return Math.min(at(last, b.length), bound + 1);
+  return Math.min(last[b.length] ?? 0, bound + 1);
 }
 
-function at(row: readonly number[], column: number): number {
-  return row[column] ?? Number.POSITIVE_INFINITY;
+function fewest(a: string, b: string, row: number, column: number): number {
+  const same = a.charCodeAt(row - 1) === b.charCodeAt(column - 1);
+  let edits = (last[column - 1] ?? 0) + (same ? 0 : 1);
+  edits = Math.min(edits, (last[column] ?? 0) + 1, (current[column - 1] ?? 0) + 1);
+  if (row < 2 || column < 2 || same) return edits;
+  const swapped =
+    a.charCodeAt(row - 1) === b.charCodeAt(column - 2) && a.charCodeAt(row - 2) === b.charCodeAt(column - 1);
+  return swapped ? Math.min(edits, (beforeLast[column - 2] ?? 0) + 1) : edits;
 }

@@ -1,4 +1,4 @@
-import { createHash } from "node:crypto";
+import { hash } from "node:crypto";
 import type { Resolved } from "../catalog/resolve.ts";
 import type { Action } from "../core/action.ts";
 import type { Caller } from "../core/caller.ts";
@@ -100,6 +100,6 @@ function summary(outcome: Outcome, result: string) {
     ...common,
     bytes: Buffer.byteLength(result),
     result: result.length <= RECORDED_RESULT ? outcome.data : { cut: outcome.value },
-    resultHash: createHash("sha256").update(result).digest("hex"),
+    resultHash: hash("sha256", result, "hex"),
   };
 }

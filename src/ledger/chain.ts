@@ -1,4 +1,4 @@
-import { createHash } from "node:crypto";
+import { hash } from "node:crypto";
 import { canonicalJson } from "../core/json.ts";
 import type { StoredEvent } from "./event-store.ts";
 
@@ -20,5 +20,5 @@ export function lineHash(line: ChainedLine): string {
 export function textHash(line: Omit<ChainedLine, "data">, data: string): string {
   const { prev, session, seq, type, at, actor, tenant, turn, callId, action } = line;
   const text = JSON.stringify([prev, session, seq, type, at, actor, tenant, turn, callId, action, data]);
-  return createHash("sha256").update(text).digest("hex");
+  return hash("sha256", text, "hex");
 }

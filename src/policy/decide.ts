@@ -33,7 +33,7 @@ export type Decision =
  */
 export function decide(policy: Policy, question: Question): Decision {
   let strongest: Objection | undefined;
-  for (const layer of layers) {
+  for (const layer of policy.layers) {
     const objection = objectionOf(policy, layer, question) ?? targetObjection(policy, layer, question);
     if (objection === undefined) continue;
     if (objection.effect === "hide") return { kind: "deny", hidden: true, objection };

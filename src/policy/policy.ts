@@ -5,6 +5,7 @@ import type { Gate } from "./gates.ts";
 import { patternSet } from "./patterns.ts";
 import { type CompiledTagRule, compileTagRule, type TagRule } from "./tag-rules.ts";
 import type { CompiledToolPolicy, ToolPolicy } from "./tool-policy.ts";
+import { type Layer, layers } from "./verdict.ts";
 import type { ToolVisibilityPolicy } from "./visibility.ts";
 
 /** Who may do what. Everything is optional; nothing configured means that everything registered may be used. */
@@ -21,6 +22,8 @@ export interface PolicyOptions {
 export interface Policy {
   /** Changes when anything that is written down in the policy changes; recorded with every decision. */
   readonly version: string;
+  /** The layers that have something to say; a decision is asked for every action in a list. */
+  readonly layers: readonly Layer[];
   readonly tools: CompiledToolPolicy;
   readonly gates: readonly Gate[];
   readonly rules: readonly CompiledTagRule[];
@@ -41,6 +44,7 @@ export function compilePolicy(options: PolicyOptions = {}): Policy {
       budgets,
       visibility: visibility !== undefined,
     }).slice(0, 12),
+    layers: layers.filter((layer) => isConfigured(layer, options)),
     tools: {
       allowed: tools.allowed === undefined ? undefined : patternSet(tools.allowed),
       denied: patternSet(tools.denied ?? []),
@@ -52,4 +56,26 @@ export function compilePolicy(options: PolicyOptions = {}): Policy {
     actors: new Map(actors.map((actor) => [actor.name, compileActor(actor)])),
     budgets,
   };
+}
+
+function isConfigured(layer: Layer, { tools, gates, rules, visibility, budgets }: PolicyOptions): boolean {
+  switch (layer) {
+    case "tool-policy":
+      return tools?.allowed !== undefined || some(tools?.denied) || some(tools?.requireTags);
+    case "gates":
+      return some(gates);
+    case "tag-rules":
+      return some(rules);
+    case "visibility":
+      return visibility !== undefined;
+    case "budget":
+      return some(Object.keys(budgets ?? {}));
+    case "actor":
+    case "approval":
+      return true;
+  }
+}
+
+function some(list: readonly unknown[] | undefined): boolean {
+  return list !== undefined && list.length > 0;
 }

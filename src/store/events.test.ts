@@ -14,7 +14,7 @@ const queries: readonly EventQuery[] = [
 ];
 
 test.each(queries.map((query) => [JSON.stringify(query), query] as const))(
-  "reads %s without going over all lines, and without sorting",
+  "reads %s without sorting, and by its index where it has one",
   async (_text, query) => {
     const db = await openSqlite(":memory:");
     onTestFinished(() => db.close());
@@ -32,10 +32,10 @@ test.each(queries.map((query) => [JSON.stringify(query), query] as const))(
 
     const plan = await db.all(sql`explain query plan ${asked[0] ?? sql``}`);
     const steps = plan.map(({ detail }) => String(detail));
-    const coarse = Object.keys(query).length === 0 || query.type === "call.";
+    const straight = ["session", "callId", "after"].some((key) => key in query);
     // Newest first is the order of the table itself; the limit ends the way through it.
     expect(steps).toEqual([
-      expect.stringMatching(coarse ? /^SCAN events$/ : /^SEARCH events USING (INDEX|INTEGER PRIMARY KEY)/),
+      expect.stringMatching(straight ? /^SEARCH events USING (INDEX|INTEGER PRIMARY KEY)/ : /^SCAN events$/),
     ]);
   },
 );

@@ -19,7 +19,7 @@ export function eventStore(db: Sql): EventStore {
       const rows = await db.all(sql`
         select id, session, seq, type, at, actor, tenant, turn, call_id, action, data, prev, hash
         from events ${conditions(query)}
-        order by id ${newestFirst ? sql`desc` : sql`asc`} limit ${limit}`);
+        order by ${query.session === undefined ? sql`id` : sql`seq`} ${newestFirst ? sql`desc` : sql`asc`} limit ${limit}`);
       return (newestFirst ? rows.toReversed() : rows).map(storedEvent);
     },
     async heads() {

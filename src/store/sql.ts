@@ -23,7 +23,7 @@ export interface Sql {
 /** The words of table definitions in which engines differ. */
 export interface Dialect {
   readonly name: "sqlite" | "postgres";
-  /** The type of a primary key that the engine counts up and never hands out twice. */
+  /** The type of a primary key that the engine counts up. */
   readonly identity: Query;
 }
 

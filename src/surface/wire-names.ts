@@ -1,4 +1,4 @@
-import { createHash } from "node:crypto";
+import { hash } from "node:crypto";
 
 /** Both ways between names and what the narrowest provider grammar takes, for one set of names. */
 export interface WireNames {
@@ -30,9 +30,9 @@ export function wireNames(names: Iterable<string>): WireNames {
 
 export function wireOf(name: string, hashLength = 12): string {
   if (WIRE.test(name) && !REWRITTEN.test(name)) return name;
-  const hash = createHash("sha256").update(name).digest("hex").slice(0, hashLength);
+  const ending = hash("sha256", name, "hex").slice(0, hashLength);
   const plain = name.replace(/[^a-zA-Z0-9_-]/gu, "_").slice(0, 64 - hashLength - 1);
-  return `${plain}-${hash}`;
+  return `${plain}-${ending}`;
 }
 
 function repeated(values: readonly string[]): ReadonlySet<string> {

@@ -6,6 +6,7 @@ import { fileURLToPath } from "node:url";
 import { afterEach, expect, test } from "vitest";
 import { replaceFile } from "./atomic.ts";
 import { openFolder } from "./folder.ts";
+import { NOTHING_KEPT } from "./kept.ts";
 import { isTemporaryName } from "./temporary.ts";
 import { removeTestRoots, testRoot } from "./testing.ts";
 
@@ -17,7 +18,7 @@ const provider = fileURLToPath(new URL("./provider.ts", import.meta.url));
 test("leaves nothing beside a file that cannot be replaced", async () => {
   const { path } = await testRoot();
   await mkdir(join(path, "target"));
-  const folder = await openFolder(path, ".");
+  const folder = await openFolder(path, ".", NOTHING_KEPT);
 
   const replacement = { bytes: Buffer.from("new"), before: undefined, onlyIfUnchanged: false, shown: "target" };
   await expect(replaceFile(folder, "target", replacement, signal)).rejects.toMatchObject({ code: "conflict" });
@@ -30,7 +31,7 @@ test("does not overwrite what somebody else changed meanwhile", async () => {
   const { path } = await testRoot({ "a.txt": "old" });
   const before = await stat(join(path, "a.txt"));
   await utimes(join(path, "a.txt"), 1, 1);
-  const folder = await openFolder(path, ".");
+  const folder = await openFolder(path, ".", NOTHING_KEPT);
 
   const replacement = { bytes: Buffer.from("new"), before, onlyIfUnchanged: true, shown: "a.txt" };
   await expect(replaceFile(folder, "a.txt", replacement, signal)).rejects.toMatchObject({ code: "conflict" });

@@ -3,6 +3,7 @@ import { join, sep } from "node:path";
 import { QmError } from "../../core/errors.ts";
 import { quoted } from "../../core/names.ts";
 import { errnoOf, explained } from "./fs-errors.ts";
+import type { Kept } from "./kept.ts";
 import type { Root } from "./root.ts";
 import { isTemporaryName } from "./temporary.ts";
 
@@ -15,6 +16,8 @@ export interface Place {
   /** The parts below `real` that do not exist. */
   readonly missing: readonly string[];
   readonly isRoot: boolean;
+  /** What must not be reached from here either. */
+  readonly kept: Kept;
 }
 
 const PATH_LIMIT = 4096;
@@ -22,21 +25,29 @@ const NAME_BYTES = 255;
 const DEVICE = /^(?:con|prn|aux|nul|conin\$|conout\$|com[0-9¹²³]|lpt[0-9¹²³])$/i;
 
 /**
- * Follows `text` to its place. Throws `path_refused` for anything that is, or leads, outside the root. The place may
- * change before it is used: only what `openFolder` opens is certain to be where this says.
+ * Follows `text` to its place. Throws `path_refused` for anything that is, or leads, outside the root, and for what is
+ * kept. The place may change before it is used: only what `openFolder` opens is certain to be where this says.
  */
 export async function locate(root: Root, text: string): Promise<Place> {
   const realRoot = await realRootOf(root);
-  return follow(realRoot, pathParts([root.path, realRoot], text));
+  const place = await follow(realRoot, pathParts([root.path, realRoot], text), root.kept());
+  place.kept.requireFree(join(place.real, ...place.missing), place.path);
+  return place;
 }
 
-/** The folder of an entry and its name in it: for removing the entry itself, so a link in last place is not followed. */
+/**
+ * The folder of an entry and its name in it: for removing the entry itself, so a link in last place is not followed.
+ * Throws `path_refused` also for what leads to something kept.
+ */
 export async function locateEntry(root: Root, text: string): Promise<{ folder: Place; name: string; path: string }> {
   const realRoot = await realRootOf(root);
   const parts = pathParts([root.path, realRoot], text);
   const name = parts.at(-1);
   if (name === undefined) throw new QmError("path_refused", "the root itself cannot be deleted");
-  return { folder: await follow(realRoot, parts.slice(0, -1)), name, path: parts.join("/") };
+  const folder = await follow(realRoot, parts.slice(0, -1), root.kept());
+  const path = parts.join("/");
+  folder.kept.requireReplaceable(join(folder.real, ...folder.missing, name), path);
+  return { folder, name, path };
 }
 
 async function realRootOf(root: Root): Promise<string> {
@@ -90,7 +101,7 @@ function isWithin(root: string, path: string): boolean {
   return path === root || path.startsWith(root.endsWith(sep) ? root : root + sep);
 }
 
-async function follow(realRoot: string, parts: readonly string[]): Promise<Place> {
+async function follow(realRoot: string, parts: readonly string[], kept: Kept): Promise<Place> {
   const path = parts.length === 0 ? "." : parts.join("/");
   // One message for every way a link can fail: which one it was would tell what exists outside.
   const astray = () =>
@@ -104,7 +115,7 @@ async function follow(realRoot: string, parts: readonly string[]): Promise<Place
     if (!isWithin(realRoot, real)) throw astray();
     const next = parts[known];
     if (next !== undefined && (await isPresent(join(real, next), path))) throw astray();
-    return { path, real, missing: parts.slice(known), isRoot: known === parts.length && real === realRoot };
+    return { path, real, missing: parts.slice(known), isRoot: known === parts.length && real === realRoot, kept };
   }
   throw astray();
 }

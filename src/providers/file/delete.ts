@@ -1,4 +1,5 @@
 import { readdir, rm, rmdir, unlink } from "node:fs/promises";
+import { join } from "node:path";
 import { z } from "zod";
 import { defineAction } from "../../catalog/define.ts";
 import type { Action } from "../../core/action.ts";
@@ -61,7 +62,7 @@ async function removeFolder(above: Folder, name: string, shown: string): Promise
 
 /** A folder that holds nothing but the remains of killed writes looks empty to everybody, so it can be deleted. */
 async function removeLeftovers(above: Folder, name: string, shown: string): Promise<void> {
-  const folder = await openFolder(`${above.real}/${name}`, shown);
+  const folder = await openFolder(join(above.real, name), shown, above.kept);
   try {
     const names = await readdir(folder.at());
     const inside = names.filter((entry) => !isTemporaryName(entry)).length;

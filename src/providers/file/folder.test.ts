@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { afterEach, expect, onTestFinished, test } from "vitest";
 import { QmError } from "../../core/errors.ts";
 import { openFolder } from "./folder.ts";
+import { NOTHING_KEPT } from "./kept.ts";
 import { openIn } from "./open-file.ts";
 import { removeTestRoots, testRoot } from "./testing.ts";
 
@@ -13,7 +14,7 @@ test("is not opened when a link has taken its place", async () => {
   const { path, outside } = await testRoot();
   await symlink(outside, join(path, "folder"));
 
-  await expect(openFolder(join(path, "folder"), "folder")).rejects.toThrow(QmError);
+  await expect(openFolder(join(path, "folder"), "folder", NOTHING_KEPT)).rejects.toThrow(QmError);
 });
 
 test("is not opened when a link has taken the place of a folder above it", async () => {
@@ -21,12 +22,12 @@ test("is not opened when a link has taken the place of a folder above it", async
   await mkdir(join(outside, "inner"));
   await symlink(outside, join(path, "folder"));
 
-  await expect(openFolder(join(path, "folder", "inner"), "folder/inner")).rejects.toThrow(/was changed while/);
+  await expect(openFolder(join(path, "folder", "inner"), "folder/inner", NOTHING_KEPT)).rejects.toThrow(/was changed while/);
 });
 
 test.runIf(process.platform === "linux")("stays the folder it was when its path is swapped for a link", async () => {
   const { path, outside } = await testRoot({ "folder/secret.txt": "mine" });
-  const folder = await openFolder(join(path, "folder"), "folder");
+  const folder = await openFolder(join(path, "folder"), "folder", NOTHING_KEPT);
 
   await rename(join(path, "folder"), join(path, "moved"));
   await symlink(outside, join(path, "folder"));
@@ -41,7 +42,7 @@ test.runIf(process.platform === "linux")("stays the folder it was when its path 
 test("does not wait for the other end of a pipe that took the place of a file", async () => {
   const { path } = await testRoot();
   execFileSync("mkfifo", [join(path, "pipe")]);
-  const folder = await openFolder(path, ".");
+  const folder = await openFolder(path, ".", NOTHING_KEPT);
 
   await expect(openIn(folder, "pipe", "pipe")).rejects.toMatchObject({ code: "path_refused" });
 
@@ -51,7 +52,7 @@ test("does not wait for the other end of a pipe that took the place of a file", 
 test("does not open an entry that is a link", async () => {
   const { path, outside } = await testRoot();
   await symlink(join(outside, "secret.txt"), join(path, "link"));
-  const folder = await openFolder(path, ".");
+  const folder = await openFolder(path, ".", NOTHING_KEPT);
 
   await expect(openIn(folder, "link", "link")).rejects.toMatchObject({ code: "path_refused" });
 

@@ -3,7 +3,7 @@ import { QmError } from "../../core/errors.ts";
 import { quoted } from "../../core/names.ts";
 import { editDistance } from "../../core/nearest.ts";
 import type { Place } from "./confine.ts";
-import { inFolder } from "./folder.ts";
+import { type Folder, inFolder } from "./folder.ts";
 import { isTemporaryName } from "./temporary.ts";
 
 const SUGGESTIONS = 8;
@@ -30,10 +30,10 @@ async function nearby(place: Place): Promise<readonly string[]> {
     .map((name) => [...above, name].join("/"));
 }
 
-async function namesIn(folder: { at(): string }): Promise<string[]> {
+async function namesIn(folder: Folder): Promise<string[]> {
   const names: string[] = [];
   for await (const { name } of await opendir(folder.at())) {
-    if (!isTemporaryName(name)) names.push(name);
+    if (!isTemporaryName(name) && !folder.kept.hides(folder.real, name)) names.push(name);
     if (names.length === CONSIDERED) break;
   }
   return names;

@@ -43,6 +43,7 @@ export async function openIn(folder: Folder, name: string, shown: string): Promi
   try {
     const stats = await handle.stat();
     requireRegular(stats, shown);
+    folder.kept.requireFreeHandle(handle, shown);
     return { handle, stats };
   } catch (thrown) {
     await handle.close();

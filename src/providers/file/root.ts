@@ -1,5 +1,6 @@
-import { resolve } from "node:path";
+import { isAbsolute, resolve } from "node:path";
 import { QmError } from "../../core/errors.ts";
+import { Kept, NOTHING_KEPT } from "./kept.ts";
 
 /** The bounds of one root. All of them protect memory and time; none of them is a permission. */
 export interface FileLimits {
@@ -25,6 +26,8 @@ export interface Root {
   /** Absolute, and never shown to a caller. */
   readonly path: string;
   readonly limits: FileLimits;
+  /** The protected paths as they are on disk now. */
+  readonly kept: () => Kept;
   /** Work on one file takes turns, so that two edits asked for at once both take effect. */
   readonly inTurn: <T>(file: string, work: () => Promise<T>) => Promise<T>;
 }

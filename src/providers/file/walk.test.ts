@@ -2,13 +2,14 @@ import { mkdir, symlink } from "node:fs/promises";
 import { join } from "node:path";
 import { afterEach, expect, test } from "vitest";
 import { openFolder } from "./folder.ts";
+import { NOTHING_KEPT } from "./kept.ts";
 import { removeTestRoots, testRoot } from "./testing.ts";
 import { Walk } from "./walk.ts";
 
 afterEach(removeTestRoots);
 
 async function walked(path: string, options: { maxVisited?: number; signal?: AbortSignal } = {}) {
-  const folder = await openFolder(path, ".");
+  const folder = await openFolder(path, ".", NOTHING_KEPT);
   const walk = new Walk(folder, {
     signal: new AbortController().signal,
     maxVisited: 1000,

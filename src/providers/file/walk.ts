@@ -30,7 +30,7 @@ const DEPTH_LIMIT = 64;
 
 /**
  * Goes through a folder in order of path, a folder before what is in it and sorted as if its name ended in `/`. Links
- * are entries and never followed, so there are no cycles. Memory is bounded by `maxVisited`.
+ * are entries and never followed, so there are no cycles. What is kept is not there. Memory is bounded by `maxVisited`.
  */
 export class Walk {
   readonly #start: Folder;
@@ -60,7 +60,7 @@ export class Walk {
       yield entry;
       if (kind !== "folder" || !this.#options.enter(entry)) continue;
       const child =
-        depth < DEPTH_LIMIT ? await openFolder(join(folder.real, name), entry.path).catch(() => undefined) : undefined;
+        depth < DEPTH_LIMIT ? await openFolder(join(folder.real, name), entry.path, folder.kept).catch(() => undefined) : undefined;
       if (child === undefined) {
         this.#isIncomplete = true;
         continue;
@@ -78,7 +78,7 @@ export class Walk {
     try {
       for await (const entry of await opendir(folder.at(), { bufferSize: 256 })) {
         this.#options.signal.throwIfAborted();
-        if (isTemporaryName(entry.name)) continue;
+        if (isTemporaryName(entry.name) || folder.kept.hides(folder.real, entry.name)) continue;
         if (this.#left-- <= 0) {
           this.#isIncomplete = true;
           break;

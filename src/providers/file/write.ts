@@ -47,6 +47,7 @@ async function write(root: Root, args: z.output<typeof input>, signal: AbortSign
   return root.inTurn(join(real, ...missing), async () => {
     const place = await locate(root, args.path);
     if (place.isRoot) throw new QmError("conflict", "the root is a folder, not a file");
+    if (place.missing.length > 0) place.kept.requireReplaceable(join(place.real, ...place.missing), place.path);
     if (place.missing.length > 1 && !args.create_parents) throw await notFound(place);
 
     const created = await inMadeFolder(place, async (folder, name) => {
@@ -101,13 +102,13 @@ async function hashOf(folder: Folder, name: string, shown: string): Promise<stri
 async function inMadeFolder<T>(place: Place, work: (folder: Folder, name: string) => Promise<T>): Promise<T> {
   const folders = place.missing.slice(0, -1);
   const name = place.missing.at(-1) ?? basename(place.real);
-  let folder = await openFolder(place.missing.length === 0 ? dirname(place.real) : place.real, place.path);
+  let folder = await openFolder(place.missing.length === 0 ? dirname(place.real) : place.real, place.path, place.kept);
   const held = [folder];
   const made: string[] = [];
   try {
     for (const part of folders) {
       if (await makeFolder(folder.at(part), place.path)) made.unshift(folder.at(part));
-      folder = await openFolder(join(folder.real, part), place.path);
+      folder = await openFolder(join(folder.real, part), place.path, place.kept);
       held.push(folder);
     }
     return await work(folder, name);

@@ -9,6 +9,7 @@ export interface SqliteConnection {
   /** Settings that are written to the file or need a lock on it. May find it locked; can be tried again. */
   prepareFile(): void;
   run(query: Query): readonly Row[];
+  /** One statement that answers nothing. */
   exec(text: string): void;
   inTransaction(): boolean;
   close(): void;
@@ -35,7 +36,7 @@ export function connectSqlite(path: string): SqliteConnection {
   return {
     prepareFile: () => db.exec("pragma journal_mode = wal; pragma synchronous = normal; pragma foreign_keys = on"),
     run: (query) => prepared(query.parts.join("?")).all(...query.values.map(bound)),
-    exec: (text) => db.exec(text),
+    exec: (text) => void prepared(text).run(),
     inTransaction: () => db.isTransaction,
     close() {
       if (db.isOpen) db.close();

@@ -10,7 +10,7 @@ export interface SqliteOptions {
   readonly lockWaitMs?: number;
 }
 
-const dialect: Dialect = { name: "sqlite", identity: sql`integer primary key autoincrement` };
+const dialect: Dialect = { name: "sqlite", identity: sql`integer primary key` };
 
 const LONGEST_PAUSE_MS = 50;
 
@@ -65,7 +65,7 @@ export async function openSqlite(path: string, { lockWaitMs = 10_000 }: SqliteOp
     } catch (thrown) {
       await inner.end();
       // A full disk makes SQLite roll back on its own.
-      if (connection.inTransaction()) attempt(() => connection.exec(steps.rollback));
+      if (connection.inTransaction()) for (const step of steps.rollback) attempt(() => connection.exec(step));
       throw thrown;
     }
   }
@@ -92,9 +92,13 @@ export async function openSqlite(path: string, { lockWaitMs = 10_000 }: SqliteOp
   }
 }
 
-const outer = { begin: "begin immediate", commit: "commit", rollback: "rollback" };
+const outer = { begin: "begin immediate", commit: "commit", rollback: ["rollback"] };
 
 function nested(depth: number): typeof outer {
   const name = `level_${depth}`;
-  return { begin: `savepoint ${name}`, commit: `release ${name}`, rollback: `rollback to ${name}; release ${name}` };
+  return {
+    begin: `savepoint ${name}`,
+    commit: `release ${name}`,
+    rollback: [`rollback to ${name}`, `release ${name}`],
+  };
 }

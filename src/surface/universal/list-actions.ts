@@ -57,7 +57,7 @@ export function listActions(
 ): ActionList {
   const pool = category.length === 0 ? view.actions() : inCategories(view, category);
   const wanted = filter.trim().toLowerCase();
-  const found = wanted === "" ? pool : pool.filter((action) => haystack(action).includes(wanted));
+  const found = wanted === "" ? pool : filtered(pool, wanted);
   const wide = found
     .slice(offset, offset + Math.min(limit, PAGE_LIMIT))
     .map((action) => listed(action, category.length > 0));
@@ -73,9 +73,8 @@ export function listActions(
 }
 
 function inCategories(view: View, asked: readonly string[]): readonly Action[] {
-  const valid = view.categories();
-  const unknown = asked.filter((name) => !valid.includes(name));
-  if (unknown.length > 0) throw unknownCategory(unknown, valid);
+  const unknown = asked.filter((name) => view.inCategory(name).length === 0);
+  if (unknown.length > 0) throw unknownCategory(unknown, view.categories());
   const wanted = new Set(asked);
   return wanted.size === 1
     ? view.inCategory([...wanted][0] ?? "")
@@ -124,13 +123,14 @@ function hintFor(view: View, total: number, offset: number, filter: string): str
   return offset >= total ? `There are only ${total}; start again at offset 0.` : undefined;
 }
 
-const haystacks = new WeakMap<Action, string>();
+const haystacks = new WeakMap<readonly Action[], readonly string[]>();
 
-function haystack(action: Action): string {
-  let text = haystacks.get(action);
-  if (text === undefined) {
-    text = `${action.name}\n${summaryOf(action)}`.toLowerCase();
-    haystacks.set(action, text);
+/** A view hands out the same list each time, so the texts to look in are made once a list. */
+function filtered(pool: readonly Action[], wanted: string): readonly Action[] {
+  let texts = haystacks.get(pool);
+  if (texts === undefined) {
+    texts = pool.map((action) => `${action.name}\n${summaryOf(action)}`.toLowerCase());
+    haystacks.set(pool, texts);
   }
-  return text;
+  return pool.filter((_action, index) => texts[index]?.includes(wanted));
 }

@@ -1,0 +1,39 @@
+/** What a model is shown, and the way back from its tool calls, without any library for models. */
+import assert from "node:assert/strict";
+import { qm } from "./support/weather.ts";
+
+// #region readme
+
+const surface = await qm.surface({ actor: "default", session: "chat-1" });
+console.log(surface.tools.map(({ name }) => name)); // describe_action, invoke_action, list_actions
+
+const answer = await surface.call("invoke_action", { action_name: "tool__weather", args: { city: "Lisbon" } });
+console.log(answer.ok, answer.text); // true {"city":"Lisbon","degrees":21}
+
+// #endregion
+
+assert.deepEqual(
+  surface.tools.map(({ name }) => name),
+  ["describe_action", "invoke_action", "list_actions"],
+);
+assert.deepEqual(answer, {
+  ok: true,
+  data: { city: "Lisbon", degrees: 21 },
+  text: '{"city":"Lisbon","degrees":21}',
+});
+
+// With few actions, `auto` shows them as they are.
+const small = await qm.surface({}, "auto");
+assert.equal(small.kind, "flat");
+assert.deepEqual(
+  small.tools.map(({ name }) => name),
+  ["tool__weather"],
+);
+
+const events = await qm.ledger.read({ session: "chat-1" });
+assert.deepEqual(
+  events.map(({ type }) => type),
+  ["call.received", "call.decided", "call.ended"],
+);
+
+await qm.close();

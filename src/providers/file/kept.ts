@@ -1,0 +1,232 @@
+import { type BigIntStats, type Dirent, fstatSync, lstatSync, readdirSync, readlinkSync } from "node:fs";
+import { dirname, isAbsolute, join, parse, sep } from "node:path";
+import { QmError } from "../../core/errors.ts";
+import { quoted } from "../../core/names.ts";
+
+/**
+ * - `kept`: a protected path, something in one, or another name of one
+ * - `way`: a folder or link that leads to one; what else is in it is free, but it must stay what it is
+ */
+export type Standing = "free" | "way" | "kept";
+
+/** One path as the disk shows it, links not followed. */
+interface Spot {
+  readonly path: string;
+  /** Device and number, equal for every name of one file. Absent: there is nothing, or the disk has no numbers. */
+  readonly id: string | undefined;
+  readonly stats: BigIntStats | undefined;
+}
+
+interface Target {
+  /** The deepest part that exists. */
+  readonly anchor: Spot;
+  /** The parts below it that do not, folded. */
+  readonly missing: readonly string[];
+}
+
+const HOP_LIMIT = 40;
+const ALIAS_LIMIT = 10_000;
+
+/**
+ * What no action may reach, as it is on disk when this is made; made anew for every call. It asks the disk
+ * synchronously: that is some dozens of quick questions, and no other call comes between them.
+ */
+export class Kept {
+  readonly #targets: Target[] = [];
+  readonly #ways: Spot[] = [];
+  /** The last name of every target, folded. */
+  readonly #names = new Set<string>();
+  readonly #folders = new Map<string, Spot>();
+  #aliases: ReadonlySet<string> | "unknown" | undefined;
+
+  constructor(paths: readonly string[]) {
+    for (const path of paths) this.#add(path);
+  }
+
+  /** How an absolute path stands. Links on it are not followed: give a real path, with what is missing below it. */
+  standingOf(path: string): Standing {
+    if (this.#targets.length === 0) return "free";
+    const spot = spotAt(path);
+    if (this.#isOtherName(spot)) return "kept";
+    let isWay = this.#ways.some((way) => isSame(way, spot));
+    const below: string[] = [];
+    for (let at = spot; ; at = this.#folder(dirname(at.path))) {
+      for (const { anchor, missing } of this.#targets) {
+        if (!isSame(anchor, at)) continue;
+        if (startsWith(below, missing)) return "kept";
+        isWay ||= startsWith(missing, below);
+      }
+      if (dirname(at.path) === at.path) return isWay ? "way" : "free";
+      below.unshift(folded(parse(at.path).base));
+    }
+  }
+
+  /** Throws `path_refused` when the path is kept. */
+  requireFree(path: string, shown: string): void {
+    if (this.standingOf(path) === "kept") throw refused(shown);
+  }
+
+  /** Throws `path_refused` when the path is kept, or leads to what is: for removing it or putting a file there. */
+  requireReplaceable(path: string, shown: string): void {
+    this.requireFree(path, shown);
+    if (this.standingOf(path) === "way")
+      throw new QmError("path_refused", `${quoted(shown)} leads to what is kept by Quartermaster itself`, { hint: HINT });
+  }
+
+  /** Throws `path_refused` when what was opened is kept, whatever its name was. */
+  requireFreeHandle(handle: { readonly fd: number }, shown: string): void {
+    if (this.#targets.length === 0) return;
+    const spot = spotOf(shown, fstatSync(handle.fd, { bigint: true }));
+    const isTarget = ({ anchor, missing }: Target) =>
+      missing.length === 0 && anchor.id !== undefined && anchor.id === spot.id;
+    if (this.#targets.some(isTarget) || this.#isOtherName(spot)) throw refused(shown);
+  }
+
+  /** Whether an entry of a folder that is free must not be shown. Quick for names unlike any that is kept. */
+  hides(folder: string, name: string): boolean {
+    if (this.#targets.length === 0) return false;
+    const isSuspect = this.#names.has(folded(name)) || this.#otherNames() === "unknown" || this.#otherNames().size > 0;
+    return isSuspect && this.standingOf(join(folder, name)) === "kept";
+  }
+
+  /** Follows a path link by link: what it ends at is kept, and so is every link that stands for it. */
+  #add(path: string): void {
+    let at = this.#folder(parse(path).root);
+    let names = namesOf(path);
+    for (let hops = 0; names.length > 0; ) {
+      const [name = "", ...rest] = names;
+      const next = this.#folder(join(at.path, name));
+      if (rest.length > 0) this.#ways.push(next);
+      const leadsTo = next.stats?.isSymbolicLink() && hops++ < HOP_LIMIT ? linkAt(next.path) : undefined;
+      if (leadsTo === undefined) {
+        at = next;
+        names = rest;
+        continue;
+      }
+      if (rest.length === 0) this.#keep(next);
+      if (isAbsolute(leadsTo)) at = this.#folder(parse(leadsTo).root);
+      names = [...namesOf(leadsTo), ...rest];
+    }
+    this.#keep(at);
+  }
+
+  #keep(spot: Spot): void {
+    this.#names.add(folded(parse(spot.path).base));
+    const missing: string[] = [];
+    let anchor = spot;
+    while (anchor.stats === undefined && dirname(anchor.path) !== anchor.path) {
+      missing.unshift(folded(parse(anchor.path).base));
+      anchor = this.#folder(dirname(anchor.path));
+    }
+    this.#targets.push({ anchor, missing });
+  }
+
+  #folder(path: string): Spot {
+    const known = this.#folders.get(path) ?? spotAt(path);
+    this.#folders.set(path, known);
+    return known;
+  }
+
+  /** Whether it is a hard link to a file that is kept. */
+  #isOtherName({ id, stats }: Spot): boolean {
+    if (!stats?.isFile() || stats.nlink < 2n) return false;
+    const others = this.#otherNames();
+    return others === "unknown" || (id !== undefined && others.has(id));
+  }
+
+  /** The kept files that have more than one name. `unknown`, and every file with two names is refused, when too many. */
+  #otherNames(): ReadonlySet<string> | "unknown" {
+    this.#aliases ??= namedTwice(this.#targets.filter(({ missing }) => missing.length === 0).map(({ anchor }) => anchor));
+    return this.#aliases;
+  }
+}
+
+/** For a root without protected paths. */
+export const NOTHING_KEPT = new Kept([]);
+
+const HINT = "No action reaches it. Work on other files; whoever runs this can change it by hand.";
+
+function refused(shown: string): QmError {
+  return new QmError("path_refused", `${quoted(shown)} is kept by Quartermaster itself`, { hint: HINT });
+}
+
+function spotAt(path: string): Spot {
+  try {
+    return spotOf(path, lstatSync(path, { bigint: true, throwIfNoEntry: false }));
+  } catch {
+    // What cannot be looked at is compared by its path alone.
+    return spotOf(path, undefined);
+  }
+}
+
+function spotOf(path: string, stats: BigIntStats | undefined): Spot {
+  // Numbers as bigint: those of Windows are too long for a double, so that neighbours would look the same.
+  return { path, stats, id: stats === undefined || stats.ino === 0n ? undefined : `${stats.dev}:${stats.ino}` };
+}
+
+/** Without a number on both sides, two paths that any file system could take for one are one. */
+function isSame(a: Spot, b: Spot): boolean {
+  if (a.path === b.path) return true;
+  if (a.id !== undefined && b.id !== undefined) return a.id === b.id;
+  return foldedPath(a.path) === foldedPath(b.path);
+}
+
+function foldedPath(path: string): string {
+  return path.split(sep).map(folded).join(sep);
+}
+
+/**
+ * One spelling for all that some file system takes for one name: case and composition (macOS, Windows), characters
+ * without width (HFS+), dots and spaces at the end (Windows, and FAT wherever it is mounted).
+ */
+function folded(name: string): string {
+  const letters = /^[\x21-\x7e]*$/.test(name)
+    ? name
+    : name.normalize("NFKD").replace(/\p{Default_Ignorable_Code_Point}/gu, "").toUpperCase();
+  return letters.toLowerCase().replace(/[. ]+$/, "");
+}
+
+function startsWith(names: readonly string[], start: readonly string[]): boolean {
+  return start.length <= names.length && start.every((name, index) => name === names[index]);
+}
+
+function namesOf(path: string): string[] {
+  const { root } = parse(path);
+  return path
+    .slice(root.length)
+    .split(sep === "\\" ? /[\\/]/ : sep)
+    .filter((name) => name !== "" && name !== ".");
+}
+
+function linkAt(path: string): string | undefined {
+  try {
+    return readlinkSync(path);
+  } catch {
+    return undefined;
+  }
+}
+
+function namedTwice(spots: readonly Spot[]): ReadonlySet<string> | "unknown" {
+  const found = new Set<string>();
+  const waiting = [...spots];
+  for (let seen = 0, spot = waiting.pop(); spot !== undefined; spot = waiting.pop()) {
+    if (++seen > ALIAS_LIMIT) return "unknown";
+    if (spot.stats?.isFile() && spot.stats.nlink > 1n) {
+      if (spot.id === undefined) return "unknown";
+      found.add(spot.id);
+    }
+    if (!spot.stats?.isDirectory()) continue;
+    const entries = entriesOf(spot.path);
+    if (entries === undefined) return "unknown";
+    for (const { name } of entries) waiting.push(spotAt(join(spot.path, name)));
+  }
+  return found;
+}
+
+function entriesOf(folder: string): readonly Dirent[] | undefined {
+  try {
+    return readdirSync(folder, { withFileTypes: true });
+  } catch {
+    return undefined;
+  }
+}
