@@ -1,4 +1,3 @@
-import { randomUUID } from "node:crypto";
 import { type Catalog, createCatalog } from "./catalog/catalog.ts";
 import type { Provider } from "./catalog/provider.ts";
 import type { View } from "./catalog/view.ts";
@@ -25,6 +24,7 @@ import type { Counter, Surface } from "./surface/surface.ts";
 import { type ActionDescription, describeAction } from "./surface/universal/describe-action.ts";
 import { type ActionList, type ListQuery, listActions } from "./surface/universal/list-actions.ts";
 import { universalSurface } from "./surface/universal/universal.ts";
+import { systemRuntime } from "./system-runtime.ts";
 import { createViews } from "./views.ts";
 
 export interface QuartermasterOptions {
@@ -87,8 +87,6 @@ export interface Quartermaster {
 
 const DEFAULT_LIMITS: RunLimits = { timeoutMs: 60_000, concurrency: 32, queue: 256 };
 const DEFAULT_SURFACE = { kind: "universal", tokenBudget: 8_000 } as const;
-
-const systemRuntime: Runtime = { now: () => new Date(), elapsed: () => performance.now(), newId: randomUUID };
 
 /** Wires everything together. Resolves when every provider has answered or failed. */
 export async function createQuartermaster(options: QuartermasterOptions = {}): Promise<Quartermaster> {

@@ -1,7 +1,7 @@
-import { existsSync } from "node:fs";
-import { resolve } from "node:path";
+import { existsSync, realpathSync } from "node:fs";
+import { basename, dirname, join, resolve } from "node:path";
 import type { Provider } from "./catalog/provider.ts";
-import { loadConfig } from "./config/load.ts";
+import { CONFIG_FILE, loadConfig } from "./config/load.ts";
 import type { LoadedConfig } from "./config/parse.ts";
 import { type Environment, resolveReference } from "./config/references.ts";
 import type { Config } from "./config/schema.ts";
@@ -56,7 +56,7 @@ export async function openWorkspace(options: WorkspaceOptions): Promise<Workspac
   let secrets = secretsOf(loaded.config, env);
   const storePath = storePathOf(loaded, env);
   const { limits, surface, ledger } = loaded.config;
-  const file = purpose === "ledger" ? undefined : fileProviderOf(loaded, env);
+  let file = purpose === "ledger" ? undefined : fileProviderOf(loaded, env, protectedBy(loaded));
   const policy = policyOf(loaded.config);
 
   const quartermaster = await createQuartermaster({
@@ -95,27 +95,38 @@ export async function openWorkspace(options: WorkspaceOptions): Promise<Workspac
   /** Puts a new configuration into force, all of it or nothing. */
   async function adopt(next: LoadedConfig): Promise<void> {
     const nextSecrets = secretsOf(next.config, env);
+    const nextFile = hasSameFiles(loaded, next) ? file : fileProviderOf(next, env, protectedBy(next));
     // No call can come between the two: nothing is waited for until the policy stands.
-    const replaced = replaceFiles(loaded, next);
+    const replaced = replaceProvider(file, nextFile);
     try {
       quartermaster.usePolicy(policyOf(next.config));
     } catch (thrown) {
-      await Promise.allSettled([replaced, replaceFiles(next, loaded)]);
+      await Promise.allSettled([replaced, replaceProvider(nextFile, file)]);
       throw thrown;
     }
     const later = fixedParts.filter((part) => canonicalJson(loaded.config[part]) !== canonicalJson(next.config[part]));
     loaded = next;
     secrets = nextSecrets;
+    file = nextFile;
     recordLoaded();
     if (later.length > 0) onProblem(`${next.path}: the change of ${later.join(", ")} needs a restart`);
     await replaced;
   }
 
-  async function replaceFiles(from: LoadedConfig, to: LoadedConfig): Promise<void> {
-    if (canonicalJson(from.config.providers.file) === canonicalJson(to.config.providers.file)) return;
-    const provider = fileProviderOf(to, env);
-    if (provider === undefined) await quartermaster.catalog.withdraw("file");
-    else quartermaster.catalog.provide(provider);
+  async function replaceProvider(from: Provider | undefined, to: Provider | undefined): Promise<void> {
+    if (from === to) return;
+    if (to === undefined) await quartermaster.catalog.withdraw("file");
+    else quartermaster.catalog.provide(to);
+  }
+
+  function hasSameFiles(from: LoadedConfig, to: LoadedConfig): boolean {
+    const [before, after] = [from, to].map((each) => canonicalJson([each.config.providers.file, protectedBy(each)]));
+    return before === after;
+  }
+
+  /** The store in use stays protected when the file names another one for the next start. */
+  function protectedBy(from: LoadedConfig): readonly string[] {
+    return protectedPaths(cwd, from.path, [storePath, storePathOf(from, env)]);
   }
 
   function reject(error: QmError): void {
@@ -143,9 +154,37 @@ export function fileRootOf({ config, folder }: LoadedConfig, env: Environment): 
   return resolve(folder, resolveReference(config.providers.file.root, env, "providers.file.root"));
 }
 
-function fileProviderOf(loaded: LoadedConfig, env: Environment): Provider | undefined {
+function fileProviderOf(loaded: LoadedConfig, env: Environment, protect: readonly string[]): Provider | undefined {
   const { enabled, read_only } = loaded.config.providers.file;
-  return enabled ? fileProvider({ root: fileRootOf(loaded, env), readOnly: read_only }) : undefined;
+  return enabled ? fileProvider({ root: fileRootOf(loaded, env), readOnly: read_only, protect }) : undefined;
+}
+
+/** The policy and the ledger: whoever can write them is bound by neither. */
+function protectedPaths(cwd: string, configPath: string | undefined, stores: readonly string[]): readonly string[] {
+  const paths = [...configPlaces(resolve(cwd)), ...(configPath === undefined ? [] : [configPath])];
+  return [...new Set([...paths, ...stores.flatMap(storePlaces)])];
+}
+
+/** Everywhere a configuration is looked for: one made nearer than the one in force would be in force next time. */
+function configPlaces(folder: string): readonly string[] {
+  const above = dirname(folder);
+  return [join(folder, CONFIG_FILE), ...(above === folder ? [] : configPlaces(above))];
+}
+
+const STORE_FOLDER = ".quartermaster";
+
+/** The store's own folder, if it has one, and its files: SQLite keeps some beside the one it is given, links followed. */
+function storePlaces(path: string): readonly string[] {
+  const files = [path, realPathOf(path)].flatMap((file) => ["", "-wal", "-shm", "-journal"].map((end) => file + end));
+  return basename(dirname(path)) === STORE_FOLDER ? [dirname(path), ...files] : files;
+}
+
+function realPathOf(path: string): string {
+  try {
+    return realpathSync.native(path);
+  } catch {
+    return path;
+  }
 }
 
 function secretsOf({ secrets }: Config, env: Environment): readonly string[] {

@@ -340,21 +340,23 @@ describe("events", () => {
 
 describe("doctor", () => {
   test("is content with a good workspace, and leaves it as it is", async () => {
-    const cwd = await folderWith({ "quartermaster.yaml": "providers: { file: { root: docs } }" });
-    await mkdir(join(cwd, "docs"));
+    const cwd = await folderWith();
 
     const ran = await qm(cwd, ["doctor"]);
 
     expect(ran.out).toContain("All is well.");
     expect(ran.code).toBe(0);
-    expect(await readdir(cwd)).toEqual(["docs", "quartermaster.yaml"]);
+    expect(ran.out).toMatch(/^ok {4}reach +file actions reach neither the configuration nor the ledger$/m);
+    expect(await readdir(cwd)).toEqual([]);
   });
 
-  test("warns when an agent could write the policy and the ledger that bind it", async () => {
-    const ran = await qm(await folderWith(), ["doctor"]);
+  test("fails when the file actions would work in the folder of the ledger", async () => {
+    const cwd = await folderWith({ "quartermaster.yaml": "providers: { file: { root: .quartermaster } }" });
 
-    expect(ran.code).toBe(0);
-    expect(ran.out).toMatch(/^warn {2}reach +file actions can overwrite the configuration and the ledger$/m);
+    const ran = await qm(cwd, ["doctor"]);
+
+    expect(ran.code).toBe(1);
+    expect(ran.out).toMatch(/^fail {2}actions +the file root .* lies in what is kept by Quartermaster itself$/m);
   });
 
   test("says what is wrong and what to do", async () => {

@@ -1,6 +1,4 @@
 import { stat } from "node:fs/promises";
-import { isAbsolute, join, relative, sep } from "node:path";
-import { CONFIG_FILE } from "../../config/load.ts";
 import { messageOf } from "../../core/errors.ts";
 import { wireOf } from "../../surface/wire-names.ts";
 import { actorProblems, openWorkspace, policyOf, type Workspace, type WorkspaceOptions } from "../../workspace.ts";
@@ -22,7 +20,7 @@ export async function checkCatalog(options: WorkspaceOptions, { fileRoot }: Plac
       const told = new Set(actors.map(({ message }) => message));
       return [
         ...(await checkProviders(workspace, fileRoot)),
-        ...checkReach(workspace, fileRoot, options.cwd),
+        ...checkReach(workspace),
         ...problems
           .filter((problem) => !told.has(problem))
           .map((problem) => warn("provider", problem, "Mend what it names; the rest works.")),
@@ -56,21 +54,10 @@ async function checkProviders({ quartermaster, config }: Workspace, fileRoot: st
   );
 }
 
-/** Whoever can write the policy or the ledger is bound by neither. */
-function checkReach({ config, configPath, storePath }: Workspace, fileRoot: string, cwd: string): readonly Check[] {
-  const { enabled, read_only } = config.providers.file;
-  const reached = [
-    ...(isInside(fileRoot, configPath ?? join(cwd, CONFIG_FILE)) ? ["the configuration"] : []),
-    ...(isInside(fileRoot, storePath) ? ["the ledger"] : []),
-  ];
-  if (!enabled || read_only || reached.length === 0) return [];
-  const todo = "Set providers.file.root to a folder that holds neither, or deny the actions that write.";
-  return [warn("reach", `file actions can overwrite ${reached.join(" and ")}`, todo)];
-}
-
-function isInside(folder: string, path: string): boolean {
-  const way = relative(folder, path);
-  return way !== ".." && !way.startsWith(`..${sep}`) && !isAbsolute(way);
+/** Not a check of its own: a workspace whose files could reach either does not open. */
+function checkReach({ config }: Workspace): readonly Check[] {
+  if (!config.providers.file.enabled) return [];
+  return [ok("reach", "file actions reach neither the configuration nor the ledger")];
 }
 
 function checkActors({ quartermaster, config }: Workspace): readonly Check[] {

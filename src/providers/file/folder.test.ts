@@ -22,7 +22,9 @@ test("is not opened when a link has taken the place of a folder above it", async
   await mkdir(join(outside, "inner"));
   await symlink(outside, join(path, "folder"));
 
-  await expect(openFolder(join(path, "folder", "inner"), "folder/inner", NOTHING_KEPT)).rejects.toThrow(/was changed while/);
+  await expect(openFolder(join(path, "folder", "inner"), "folder/inner", NOTHING_KEPT)).rejects.toThrow(
+    /was changed while/,
+  );
 });
 
 test.runIf(process.platform === "linux")("stays the folder it was when its path is swapped for a link", async () => {

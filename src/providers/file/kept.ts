@@ -1,4 +1,4 @@
-import { type BigIntStats, type Dirent, fstatSync, lstatSync, readdirSync, readlinkSync } from "node:fs";
+import { type BigIntStats, fstatSync, lstatSync, readdirSync, readlinkSync } from "node:fs";
 import { dirname, isAbsolute, join, parse, sep } from "node:path";
 import { QmError } from "../../core/errors.ts";
 import { quoted } from "../../core/names.ts";
@@ -24,6 +24,13 @@ interface Target {
   readonly missing: readonly string[];
 }
 
+/** The kept files that have more than one name. */
+interface Aliased {
+  readonly ids: ReadonlySet<string>;
+  /** Otherwise there may be more, and every file with more than one name is taken for kept. */
+  readonly isWhole: boolean;
+}
+
 const HOP_LIMIT = 40;
 const ALIAS_LIMIT = 10_000;
 
@@ -37,7 +44,7 @@ export class Kept {
   /** The last name of every target, folded. */
   readonly #names = new Set<string>();
   readonly #folders = new Map<string, Spot>();
-  #aliases: ReadonlySet<string> | "unknown" | undefined;
+  #aliased: Aliased | undefined;
 
   constructor(paths: readonly string[]) {
     for (const path of paths) this.#add(path);
@@ -68,9 +75,12 @@ export class Kept {
 
   /** Throws `path_refused` when the path is kept, or leads to what is: for removing it or putting a file there. */
   requireReplaceable(path: string, shown: string): void {
-    this.requireFree(path, shown);
-    if (this.standingOf(path) === "way")
-      throw new QmError("path_refused", `${quoted(shown)} leads to what is kept by Quartermaster itself`, { hint: HINT });
+    const standing = this.standingOf(path);
+    if (standing === "kept") throw refused(shown);
+    if (standing === "way")
+      throw new QmError("path_refused", `${quoted(shown)} leads to what is kept by Quartermaster itself`, {
+        hint: HINT,
+      });
   }
 
   /** Throws `path_refused` when what was opened is kept, whatever its name was. */
@@ -85,7 +95,8 @@ export class Kept {
   /** Whether an entry of a folder that is free must not be shown. Quick for names unlike any that is kept. */
   hides(folder: string, name: string): boolean {
     if (this.#targets.length === 0) return false;
-    const isSuspect = this.#names.has(folded(name)) || this.#otherNames() === "unknown" || this.#otherNames().size > 0;
+    const { ids, isWhole } = this.#findAliased();
+    const isSuspect = !isWhole || ids.size > 0 || this.#names.has(folded(name));
     return isSuspect && this.standingOf(join(folder, name)) === "kept";
   }
 
@@ -130,14 +141,14 @@ export class Kept {
   /** Whether it is a hard link to a file that is kept. */
   #isOtherName({ id, stats }: Spot): boolean {
     if (!stats?.isFile() || stats.nlink < 2n) return false;
-    const others = this.#otherNames();
-    return others === "unknown" || (id !== undefined && others.has(id));
+    const { ids, isWhole } = this.#findAliased();
+    return !isWhole || id === undefined || ids.has(id);
   }
 
-  /** The kept files that have more than one name. `unknown`, and every file with two names is refused, when too many. */
-  #otherNames(): ReadonlySet<string> | "unknown" {
-    this.#aliases ??= namedTwice(this.#targets.filter(({ missing }) => missing.length === 0).map(({ anchor }) => anchor));
-    return this.#aliases;
+  #findAliased(): Aliased {
+    const existing = this.#targets.filter(({ missing }) => missing.length === 0);
+    this.#aliased ??= aliasedIn(existing.map(({ anchor }) => anchor));
+    return this.#aliased;
   }
 }
 
@@ -160,8 +171,11 @@ function spotAt(path: string): Spot {
 }
 
 function spotOf(path: string, stats: BigIntStats | undefined): Spot {
-  // Numbers as bigint: those of Windows are too long for a double, so that neighbours would look the same.
-  return { path, stats, id: stats === undefined || stats.ino === 0n ? undefined : `${stats.dev}:${stats.ino}` };
+  if (stats === undefined || stats.ino === 0n) return { path, stats, id: undefined };
+  // Numbers as bigint: those of Windows are too long for a double, so that neighbours would look the same. Its devices
+  // have 64 bits or the lower 32 of them, depending on how one asks (libuv #4698).
+  const device = process.platform === "win32" ? BigInt.asUintN(32, stats.dev) : stats.dev;
+  return { path, stats, id: `${device}:${stats.ino}` };
 }
 
 /** Without a number on both sides, two paths that any file system could take for one are one. */
@@ -182,7 +196,10 @@ function foldedPath(path: string): string {
 function folded(name: string): string {
   const letters = /^[\x21-\x7e]*$/.test(name)
     ? name
-    : name.normalize("NFKD").replace(/\p{Default_Ignorable_Code_Point}/gu, "").toUpperCase();
+    : name
+        .normalize("NFKD")
+        .replace(/\p{Default_Ignorable_Code_Point}/gu, "")
+        .toUpperCase();
   return letters.toLowerCase().replace(/[. ]+$/, "");
 }
 
@@ -206,26 +223,25 @@ function linkAt(path: string): string | undefined {
   }
 }
 
-function namedTwice(spots: readonly Spot[]): ReadonlySet<string> | "unknown" {
-  const found = new Set<string>();
+function aliasedIn(spots: readonly Spot[]): Aliased {
+  const ids = new Set<string>();
   const waiting = [...spots];
-  for (let seen = 0, spot = waiting.pop(); spot !== undefined; spot = waiting.pop()) {
-    if (++seen > ALIAS_LIMIT) return "unknown";
-    if (spot.stats?.isFile() && spot.stats.nlink > 1n) {
-      if (spot.id === undefined) return "unknown";
-      found.add(spot.id);
-    }
+  let left = ALIAS_LIMIT;
+  for (let spot = waiting.pop(); spot !== undefined; spot = waiting.pop()) {
+    if (spot.stats?.isFile() && spot.stats.nlink > 1n && spot.id !== undefined) ids.add(spot.id);
     if (!spot.stats?.isDirectory()) continue;
-    const entries = entriesOf(spot.path);
-    if (entries === undefined) return "unknown";
-    for (const { name } of entries) waiting.push(spotAt(join(spot.path, name)));
+    const { path } = spot;
+    const names = namesIn(path);
+    if (names === undefined || names.length > left) return { ids, isWhole: false };
+    left -= names.length;
+    waiting.push(...names.map((name) => spotAt(join(path, name))));
   }
-  return found;
+  return { ids, isWhole: true };
 }
 
-function entriesOf(folder: string): readonly Dirent[] | undefined {
+function namesIn(folder: string): readonly string[] | undefined {
   try {
-    return readdirSync(folder, { withFileTypes: true });
+    return readdirSync(folder);
   } catch {
     return undefined;
   }

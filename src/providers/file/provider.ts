@@ -13,14 +13,20 @@ export interface FileProviderOptions extends Partial<FileLimits> {
   readonly root: string;
   /** Offer nothing that changes a file. */
   readonly readOnly?: boolean;
+  /**
+   * Absolute paths of files and folders that no action reaches by any name, whether they exist yet or not. Looked up
+   * on every call, so a folder with many thousand files makes calls slower.
+   */
+  readonly protect?: readonly string[];
 }
 
 /**
  * Files of one folder as actions. No path leads out of the folder, whatever links are in it or are put there
- * meanwhile; hard links cannot be told from files, so the folder should not hold any to files elsewhere.
+ * meanwhile; hard links cannot be told from files, so the folder should not hold any to files elsewhere, other than
+ * protected ones, which are known by any name.
  */
-export function fileProvider({ root: path, readOnly = false, ...limits }: FileProviderOptions): Provider {
-  const root = openRoot(path, limits);
+export function fileProvider({ root: path, readOnly = false, protect, ...limits }: FileProviderOptions): Provider {
+  const root = openRoot(path, limits, protect);
   const reading = [globAction(root), grepAction(root), listAction(root), readAction(root)];
   const writing = [deleteAction(root), editAction(root), writeAction(root)];
   const actions = readOnly ? reading : [...reading, ...writing];

@@ -1,5 +1,7 @@
-import { isAbsolute, resolve } from "node:path";
+import { realpathSync } from "node:fs";
+import { basename, dirname, isAbsolute, join, resolve } from "node:path";
 import { QmError } from "../../core/errors.ts";
+import { quoted } from "../../core/names.ts";
 import { Kept, NOTHING_KEPT } from "./kept.ts";
 
 /** The bounds of one root. All of them protect memory and time; none of them is a permission. */
@@ -32,8 +34,11 @@ export interface Root {
   readonly inTurn: <T>(file: string, work: () => Promise<T>) => Promise<T>;
 }
 
-/** Looks at nothing on disk: a root that does not exist yet fails the calls, not the start. */
-export function openRoot(path: string, limits: Partial<FileLimits> = {}): Root {
+/**
+ * A root that does not exist yet fails the calls, not the start. `protect` are absolute paths that nothing may reach;
+ * throws `invalid_config` for a root that is one of them or lies in one.
+ */
+export function openRoot(path: string, limits: Partial<FileLimits> = {}, protect: readonly string[] = []): Root {
   if (path.trim() === "" || path.includes("\0")) throw new QmError("invalid_config", "the file root is not a path");
   const all = { ...defaults, ...withoutUndefined(limits) };
   for (const [name, value] of Object.entries(all)) {
@@ -41,7 +46,31 @@ export function openRoot(path: string, limits: Partial<FileLimits> = {}): Root {
       throw new QmError("invalid_config", `the file limit ${name} is not a positive whole number`);
     }
   }
-  return { path: resolve(path), limits: all, inTurn: turns() };
+  const kept = keeping(protect);
+  if (kept().standingOf(realPathOf(resolve(path))) === "kept") {
+    throw new QmError("invalid_config", `the file root ${resolve(path)} lies in what is kept by Quartermaster itself`, {
+      hint: "Choose a root that is, and lies in, none of the protected paths.",
+    });
+  }
+  return { path: resolve(path), limits: all, kept, inTurn: turns() };
+}
+
+function keeping(protect: readonly string[]): Root["kept"] {
+  for (const path of protect) {
+    if (!isAbsolute(path) || path.includes("\0"))
+      throw new QmError("invalid_config", `the protected path ${quoted(path)} is not an absolute path`);
+  }
+  const paths = [...new Set(protect.map((path) => resolve(path)))];
+  return paths.length === 0 ? () => NOTHING_KEPT : () => new Kept(paths);
+}
+
+/** The path with the links followed, as far as it exists. */
+function realPathOf(path: string): string {
+  try {
+    return realpathSync.native(path);
+  } catch {
+    return dirname(path) === path ? path : join(realPathOf(dirname(path)), basename(path));
+  }
 }
 
 function withoutUndefined(limits: Partial<FileLimits>): Partial<FileLimits> {

@@ -60,7 +60,9 @@ export class Walk {
       yield entry;
       if (kind !== "folder" || !this.#options.enter(entry)) continue;
       const child =
-        depth < DEPTH_LIMIT ? await openFolder(join(folder.real, name), entry.path, folder.kept).catch(() => undefined) : undefined;
+        depth < DEPTH_LIMIT
+          ? await openFolder(join(folder.real, name), entry.path, folder.kept).catch(() => undefined)
+          : undefined;
       if (child === undefined) {
         this.#isIncomplete = true;
         continue;

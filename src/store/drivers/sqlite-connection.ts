@@ -34,7 +34,11 @@ export function connectSqlite(path: string): SqliteConnection {
   }
 
   return {
-    prepareFile: () => db.exec("pragma journal_mode = wal; pragma synchronous = normal; pragma foreign_keys = on"),
+    // The same few pages take every new line: moving them to the file less often is most of what can be saved.
+    prepareFile: () =>
+      db.exec(
+        "pragma journal_mode = wal; pragma synchronous = normal; pragma wal_autocheckpoint = 4000; pragma foreign_keys = on",
+      ),
     run: (query) => prepared(query.parts.join("?")).all(...query.values.map(bound)),
     exec: (text) => void prepared(text).run(),
     inTransaction: () => db.isTransaction,

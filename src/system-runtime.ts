@@ -1,0 +1,18 @@
+import { randomUUID } from "node:crypto";
+import type { Runtime } from "./core/runtime.ts";
+
+/** The real clock and real chance. */
+export const systemRuntime: Runtime = {
+  now: () => new Date(),
+  elapsed: () => performance.now(),
+  newId: () => timeOrdered(randomUUID(), Date.now()),
+};
+
+/**
+ * A random UUID made one of version 7: it starts with the time, so that what is written together is kept together in an
+ * index. A purely random one would touch a page of its own with every line.
+ */
+export function timeOrdered(random: string, ms: number): string {
+  const time = ms.toString(16).padStart(12, "0");
+  return `${time.slice(0, 8)}-${time.slice(8)}-7${random.slice(15)}`;
+}
