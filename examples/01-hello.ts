@@ -17,10 +17,9 @@ qm.register({
   handler: ({ city, unit }) => ({ city, degrees: unit === "C" ? 21 : 70 }),
 });
 
-const outcome = await qm.invoke("tool__weather", { city: "Lisbon" });
-if (outcome.status === "done")
-  console.log(outcome.data); // { city: 'Lisbon', degrees: 21 }
-else console.log(outcome.status, outcome.error); // an answer too: invoke() never rejects
+const outcome = await qm.invoke("tool__weather", { city: "Lisbon" }); // never rejects
+if (outcome.status === "done") console.log(outcome.data);
+else console.log(outcome.status, outcome.error);
 
 console.log(qm.list().items); // [ { qualified_name: 'tool__weather', short_description: ... } ]
 console.log(qm.explain("tool__weather").decision); // allow

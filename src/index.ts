@@ -41,3 +41,4 @@ export type { ToolRegistration } from "./registry/tool.ts";
 export type { Answer, Surface, SurfaceTool } from "./surface/surface.ts";
 export type { ActionDescription } from "./surface/universal/describe-action.ts";
 export type { ActionList, ListedAction, ListQuery } from "./surface/universal/list-actions.ts";
+export { openWorkspace, type Workspace, type WorkspaceOptions } from "./workspace.ts";

@@ -13,7 +13,7 @@ import { createRecorder } from "./invoke/record.ts";
 import { createRunner, type RunLimits } from "./invoke/run.ts";
 import { type Ledger, openLedger } from "./ledger/ledger.ts";
 import { redactor } from "./ledger/redact.ts";
-import { type CompiledActor, checkActors, type SurfaceChoice, type SurfaceKind } from "./policy/actors.ts";
+import { type CompiledActor, checkActor, type SurfaceChoice, type SurfaceKind } from "./policy/actors.ts";
 import { type Explanation, explain } from "./policy/explain.ts";
 import { compilePolicy, type Policy, type PolicyOptions } from "./policy/policy.ts";
 import { createRegistry, type Registry } from "./registry/registry.ts";
@@ -168,6 +168,11 @@ async function wire(
 
   function viewOf(caller: Caller): View {
     requireActor(policy, caller.actor);
+    if (caller.session === SYSTEM_SESSION) {
+      throw new QmError("invalid_arguments", `the session ${SYSTEM_SESSION} is kept for what no caller asked for`, {
+        hint: "Use another session.",
+      });
+    }
     return views.of(policy, caller);
   }
 
@@ -186,7 +191,7 @@ async function wire(
     async surface(caller, kind) {
       const who = completed(caller);
       const actor = requireActor(policy, who.actor);
-      checkActors([actor], catalog.snapshot().actions);
+      checkActor(actor, policy.actors.values(), catalog.snapshot().actions);
       const wanted = {
         ...DEFAULT_SURFACE,
         ...options.surface,
@@ -203,7 +208,8 @@ async function wire(
     },
     usePolicy(next) {
       const compiled = compilePolicy(next);
-      checkActors(compiled.actors.values(), catalog.snapshot().actions);
+      const all = [...compiled.actors.values()];
+      for (const actor of all) checkActor(actor, all, catalog.snapshot().actions);
       policy = compiled;
     },
     async close() {

@@ -1,4 +1,4 @@
-import { mkdir, mkdtemp, readdir, realpath, rm, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, readdir, readFile, realpath, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, expect, test, vi } from "vitest";
@@ -212,4 +212,92 @@ test("says which changes wait for a restart", async () => {
   await vi.waitFor(() => expect(problems).toHaveLength(1), 10_000);
 
   expect(problems[0]).toContain("the change of limits, surface needs a restart");
+});
+
+const KEPT = {
+  status: "failed",
+  error: { code: "path_refused", error: expect.stringContaining("kept by Quartermaster itself") },
+};
+
+test("file actions reach neither the policy nor the ledger, and the policy goes on binding", async () => {
+  const policy = "policy: { denied: [file__delete] }";
+  const folder = await folderWith({ "quartermaster.yaml": policy, "a.txt": "hello" });
+  const { quartermaster } = await open(folder, { watch: true });
+  const { invoke } = quartermaster;
+  const store = ".quartermaster/quartermaster.db";
+
+  for (const path of ["quartermaster.yaml", `${folder}/quartermaster.yaml`, store, `${store}-wal`, `${store}-shm`]) {
+    expect(await invoke("file__write", { path, content: "{}" })).toMatchObject(KEPT);
+    expect(await invoke("file__edit", { path, old_string: "denied", new_string: "allowed" })).toMatchObject(KEPT);
+    expect(await invoke("file__read", { path })).toMatchObject(KEPT);
+    expect(await invoke("file__grep", { path, pattern: "." })).toMatchObject(KEPT);
+  }
+  expect(await invoke("file__list", { path: ".quartermaster" })).toMatchObject(KEPT);
+  expect(await invoke("file__list", {})).toMatchObject({ data: { entries: [{ path: "a.txt" }], total: 1 } });
+
+  expect(await readFile(join(folder, "quartermaster.yaml"), "utf8")).toBe(policy);
+  expect(await invoke("file__delete", { path: "a.txt" })).toMatchObject({ error: { code: "unknown_action" } });
+  expect(await quartermaster.ledger.verify()).toMatchObject({ broken: [] });
+  const later = await open(folder);
+  expect(later.quartermaster.explain("file__delete").visible).toBe(false);
+});
+
+test("no file action makes a policy where there is none, or a nearer one", async () => {
+  const none = await folderWith({ "a.txt": "" });
+  const above = await folderWith({ "quartermaster.yaml": "{}", "below/deeper/a.txt": "" });
+
+  const without = await open(none);
+  const within = await open(join(above, "below/deeper"));
+  const write = ({ quartermaster }: Workspace, path: string) =>
+    quartermaster.invoke("file__write", { path, content: "{}" });
+
+  expect(await write(without, "quartermaster.yaml")).toMatchObject(KEPT);
+  expect(await write(without, "Quartermaster.yaml")).toMatchObject(KEPT);
+  expect(await write(within, "below/quartermaster.yaml")).toMatchObject(KEPT);
+  expect(await write(within, "below/deeper/quartermaster.yaml")).toMatchObject(KEPT);
+  expect(await readdir(none)).toEqual([".quartermaster", "a.txt"]);
+  expect(await readdir(join(above, "below/deeper"))).toEqual(["a.txt"]);
+});
+
+test("a store among other files is kept with its companions, also where a link leads", async () => {
+  const folder = await folderWith({
+    "staging.yaml": "store: { path: data/link.db }",
+    "data/other.txt": "free",
+    "elsewhere/real.db": "",
+  });
+  await symlink("../elsewhere/real.db", join(folder, "data/link.db"));
+  const { quartermaster } = await open(folder, { configPath: "staging.yaml" });
+  const write = (path: string) => quartermaster.invoke("file__write", { path, content: "mine" });
+
+  for (const path of ["staging.yaml", "quartermaster.yaml"]) expect(await write(path)).toMatchObject(KEPT);
+  for (const file of ["data/link.db", "elsewhere/real.db"])
+    for (const end of ["", "-wal", "-shm", "-journal"]) expect(await write(file + end)).toMatchObject(KEPT);
+  expect(await write("data/other.txt")).toMatchObject({ status: "done" });
+  expect(await quartermaster.ledger.verify()).toMatchObject({ broken: [] });
+});
+
+test("a store that is named for the next start is kept from now on, like the one in use", async () => {
+  const folder = await folderWith({ "quartermaster.yaml": "store: { path: one.db }" });
+  const { quartermaster } = await open(folder, { watch: true });
+  const write = (path: string) => quartermaster.invoke("file__write", { path, content: "mine" });
+  expect(await write("two.db-wal")).toMatchObject({ status: "done" });
+
+  await writeFile(join(folder, "quartermaster.yaml"), "store: { path: two.db }");
+
+  await vi.waitFor(async () => expect(await write("two.db-wal")).toMatchObject(KEPT), 10_000);
+  expect(await write("one.db")).toMatchObject(KEPT);
+});
+
+test("a root in the folder of the store is refused, at the start and as a change of which nothing is taken", async () => {
+  const wrong = "providers: { file: { root: .quartermaster } }\npolicy: { denied: [file__read] }";
+  const folder = await folderWith({ "quartermaster.yaml": "{}", "a.txt": "hello" });
+  const problems: string[] = [];
+  const { quartermaster } = await open(folder, { watch: true, onProblem: (problem) => problems.push(problem) });
+
+  await writeFile(join(folder, "quartermaster.yaml"), wrong);
+  await vi.waitFor(() => expect(problems).toHaveLength(1), 10_000);
+
+  expect(problems[0]).toContain("lies in what is kept by Quartermaster itself");
+  expect(await quartermaster.invoke("file__read", { path: "a.txt" })).toMatchObject({ data: { content: "hello" } });
+  await expect(openWorkspace({ cwd: folder, env: {} })).rejects.toMatchObject({ code: "invalid_config" });
 });

@@ -2,7 +2,7 @@ import type { Action, ArgumentTransform, CallContext, Example, Handler, JsonSche
 import type { Effect } from "../core/effect.ts";
 import { frozenCopy, type JsonObject } from "../core/json.ts";
 import { type ActionName, actionName } from "../core/names.ts";
-import { type InputSchema, type OutputOf, toJsonSchema } from "../core/standard-schema.ts";
+import { checkedBy, type InputSchema, type OutputOf, toJsonSchema } from "../core/standard-schema.ts";
 
 interface Declaration<Schema extends InputSchema> {
   readonly entry: string;
@@ -39,7 +39,7 @@ export function defineAction<Schema extends InputSchema>(category: string, decla
     scope: "generalist",
     routing: "routed",
     peerExposed: false,
-    run: run as Handler,
+    run: checkedBy(input, run as Handler),
   } satisfies Action);
 }
 

@@ -43,7 +43,7 @@ actors:
   #  tools: [file__read, file__list, file__grep]
   #  scope: reviewer
 
-# What a model is shown: universal (four tools that find and call actions), flat (every action), auto.
+# What a model is shown: universal (a few constant tools that find and call actions), flat (every action), auto.
 surface:
   kind: universal
 

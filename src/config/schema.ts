@@ -16,12 +16,14 @@ const budget = z.strictObject({
 const rule = z.strictObject({
   name: text("a name").describe("What explanations and the ledger call the rule. Each rule has its own."),
   rule: text("a CEL expression").describe(
-    "A CEL expression over `actor`, `tool` and `ctx`; the rule applies where it is true, and where it fails.",
+    "A CEL expression over `actor`, `tool`, `ctx` and, except to hide, `args`; the rule applies where it is true, and where it fails.",
   ),
   effect: z
     .enum(["hide", "deny", "ask"])
-    .describe("`hide`: the action is not seen. `deny`: seen, never run. `ask`: a person must agree first."),
-  reason: text("text").optional().describe("What the caller is told. Absent: the rule's name."),
+    .describe(
+      "`hide`: the action is not seen. `deny`: seen, never run. `ask`: a person must agree first; refused until then.",
+    ),
+  reason: text("text").optional().describe("What the caller is told. Absent: that the policy does not allow it."),
 });
 
 const actor = z.strictObject({
@@ -108,7 +110,7 @@ export const configSchema = z
         kind: surfaceKind
           .default("universal")
           .describe(
-            "`universal`: four tools that find and call actions. `flat`: every action as a tool. `auto`: flat while the schemas fit the budget.",
+            "`universal`: a few constant tools that find and call actions. `flat`: every action as a tool. `auto`: flat while the schemas fit the budget.",
           ),
         token_budget: tokenBudget.default(8000).describe("How many tokens of schemas `auto` shows as they are."),
       })

@@ -52,7 +52,9 @@ function plainCopy(raw: unknown): unknown {
 
 function isCostly(schema: unknown): boolean {
   if (typeof schema !== "object" || schema === null) return false;
-  return (isRecord(schema) && hasCostlyKeyword(schema)) || Object.values(schema).some(isCostly);
+  // Every part is looked at, whatever was found before: looking is also what refuses references to the outside.
+  const parts = Object.values(schema).filter(isCostly);
+  return (isRecord(schema) && hasCostlyKeyword(schema)) || parts.length > 0;
 }
 
 function hasCostlyKeyword(part: Record<string, unknown>): boolean {

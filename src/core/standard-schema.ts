@@ -1,6 +1,6 @@
 import type { StandardSchemaV1 } from "@standard-schema/spec";
 import { z } from "zod";
-import type { JsonSchema } from "./action.ts";
+import type { Handler, JsonSchema } from "./action.ts";
 import { QmError } from "./errors.ts";
 import { isRecord, type JsonObject } from "./json.ts";
 
@@ -42,4 +42,21 @@ export function toJsonSchema(schema: StandardSchemaV1 | Record<string, unknown>)
   throw new QmError("unsafe_schema", `the ${self.vendor} schema cannot say itself as JSON Schema`, {
     hint: "Give JSON Schema, or a zod schema.",
   });
+}
+
+/** Puts a Standard Schema before a handler: it may refine and transform beyond what JSON Schema can say. */
+export function checkedBy(schema: InputSchema, run: Handler): Handler {
+  if (!isStandardSchema(schema)) return run;
+  return async (args, context) => {
+    const checked = await schema["~standard"].validate(args);
+    if (checked.issues === undefined) return run(checked.value as JsonObject, context);
+    throw new QmError("invalid_arguments", "the arguments do not fit", {
+      details: {
+        problems: checked.issues.slice(0, 8).map(({ message, path }) => ({
+          path: (path ?? []).map((part) => `/${String(typeof part === "object" ? part.key : part)}`).join(""),
+          message,
+        })),
+      },
+    });
+  };
 }

@@ -106,6 +106,12 @@ describe("hostile schemas end in a clear error within bounds", () => {
       {},
       /points outside/,
     ],
+    [
+      "pointing outside behind a costly part",
+      { type: "object", properties: { a: { $ref: "#/$defs/x" }, b: { $ref: "http://x" } }, $defs: { x: {} } },
+      {},
+      /points outside/,
+    ],
     ["pointing to a file", { type: "object", $ref: "file:///etc/passwd" }, {}, /points outside/],
     ["referring to nothing", { type: "object", $ref: "#/$defs/none" }, {}, /cannot be used/],
     [

@@ -106,7 +106,7 @@ async function attempt(door: Door, call: Call, progress: Progress, signal: Abort
     progress.result = result.text;
     return { action, data: result.data };
   } finally {
-    await door.meter.settle(call.caller, door.runtime.elapsed() - begun, progress.result.length);
+    await door.meter.settle(call.caller, door.runtime.elapsed() - begun, Buffer.byteLength(progress.result));
   }
 }
 

@@ -47,46 +47,51 @@ export function actorObjection(
   const actor = actors.get(actorName);
   if (actor === undefined) return hide(`no actor ${JSON.stringify(actorName)} is configured`);
   if (action.scope === "specialist") {
-    return actor.tools.names(action)
-      ? undefined
-      : hide("a specialist tool is seen only by the actor that lists it by name");
+    const owners = ownersOf(actors.values(), action);
+    if (!owners.includes(actor)) return hide("a specialist tool is seen only by the actor that lists it by name");
+    return owners.length === 1 ? undefined : hide(`it is listed by ${names(owners)}, and can belong to one actor only`);
   }
   return actor.tools.matching(action) === undefined ? hide(`not among the tools of actor ${actorName}`) : undefined;
 }
 
-/** Fails an actor's start when it names what does not exist, or claims another actor's specialist. */
-export function checkActors(actors: Iterable<CompiledActor>, actions: readonly Action[]): void {
-  const owners = new Map<string, string>();
+/** Fails an actor's start when it names what does not exist, or what is another actor's. `all` are those configured. */
+export function checkActor(actor: CompiledActor, all: Iterable<CompiledActor>, actions: readonly Action[]): void {
   const known = new Set(
     actions.flatMap((action) => (action.category === "tool" ? [action.name, action.entry] : [action.name])),
   );
-  const problems: string[] = [];
-  const all = [...actors];
-  for (const actor of all) {
-    for (const name of actor.tools.exact) {
-      if (known.has(name)) continue;
-      const near = nearest(name, known);
-      problems.push(
-        `actor ${actor.name} lists ${JSON.stringify(name)}, which does not exist${near === undefined ? "" : `; did you mean ${near}?`}`,
-      );
-    }
-  }
-  for (const action of actions) {
-    if (action.scope !== "specialist") continue;
-    for (const actor of all.filter((each) => each.tools.names(action))) {
-      const owner = owners.get(action.name);
-      if (owner !== undefined)
-        problems.push(
-          `specialist ${action.name} is listed by both ${owner} and ${actor.name}; it can belong to one actor only`,
-        );
-      owners.set(action.name, actor.name);
-    }
-  }
+  const unknown = [...actor.tools.exact].filter((name) => !known.has(name));
+  const rivals = [...all];
+  const shared = actions
+    .filter((action) => action.scope === "specialist" && actor.tools.names(action))
+    .map((action) => ({ action, owners: ownersOf(rivals, action) }))
+    .filter(({ owners }) => owners.length > 1);
+  const problems = [
+    ...unknown.map(
+      (name) => `actor ${actor.name} lists ${JSON.stringify(name)}, which does not exist${didYouMean(name, known)}`,
+    ),
+    ...shared.map(
+      ({ action, owners }) =>
+        `specialist ${action.name} is listed by ${names(owners)}; it can belong to one actor only`,
+    ),
+  ];
   if (problems.length > 0) {
     throw new QmError("invalid_config", problems.join("; "), {
       hint: "List existing names, or globs such as file__*. `qm list` shows the names.",
     });
   }
+}
+
+function ownersOf(actors: Iterable<CompiledActor>, action: Action): readonly CompiledActor[] {
+  return [...actors].filter((actor) => actor.tools.names(action));
+}
+
+function names(actors: readonly CompiledActor[]): string {
+  return actors.map(({ name }) => name).join(" and ");
+}
+
+function didYouMean(name: string, known: Iterable<string>): string {
+  const near = nearest(name, known);
+  return near === undefined ? "" : `; did you mean ${near}?`;
 }
 
 function hide(rule: string): Objection {

@@ -7,16 +7,20 @@ import type { Objection } from "./verdict.ts";
 
 const conditions = new WeakMap<object, Condition>();
 
-/** Whether the action's own rule wants a person's agreement for these arguments. Whatever goes wrong, it asks. */
+/**
+ * Whether the action's own rule wants a person's agreement for these arguments. Whatever goes wrong, it asks. Without
+ * arguments only a rule that does not depend on them can be told.
+ */
 export function approvalObjection(
   action: Action,
   caller: Caller,
-  args: JsonObject,
+  args: JsonObject | undefined,
   facts: () => Facts,
 ): Objection | undefined {
   const rule = action.requiresApproval;
   if (rule === false) return undefined;
   if (rule === true) return ask("requires approval", "user");
+  if (args === undefined) return undefined;
   try {
     if (typeof rule === "function") {
       const level = rule({ action: action.name, args, caller });

@@ -4,7 +4,7 @@ import { defineAction } from "../catalog/define.ts";
 import type { Action } from "../core/action.ts";
 import type { Caller } from "../core/caller.ts";
 import { createRegistry } from "../registry/registry.ts";
-import { checkActors } from "./actors.ts";
+import { checkActor } from "./actors.ts";
 import { decide, objections } from "./decide.ts";
 import { explain } from "./explain.ts";
 import { compilePolicy, type PolicyOptions } from "./policy.ts";
@@ -260,7 +260,14 @@ describe("each layer", () => {
       { args },
       "ask by approval: requires approval [user]",
     ],
-    ["approval is not asked of a list", {}, make("pay", { requiresApproval: true }), {}, {}, "allow"],
+    [
+      "approval that is always wanted is known beforehand",
+      {},
+      make("pay", { requiresApproval: true }),
+      {},
+      {},
+      "ask by approval: requires approval [user]",
+    ],
     [
       "auto-approved",
       {},
@@ -342,24 +349,37 @@ describe("a policy that is wrong is refused when it is made", () => {
 });
 
 describe("actors", () => {
-  const check = (tools: Record<string, string[]>) =>
-    checkActors(
-      compilePolicy({ actors: Object.entries(tools).map(([name, list]) => ({ name, tools: list })) }).actors.values(),
-      [read, remove, specialist],
-    );
+  const start = (tools: Record<string, string[]>, name = "a") => {
+    const { actors } = compilePolicy({
+      actors: Object.entries(tools).map(([actor, list]) => ({ name: actor, tools: list })),
+    });
+    checkActor(actors.get(name) ?? expect.fail(), actors.values(), [read, remove, specialist]);
+  };
 
   test("may list names, bare tool names and globs", () => {
-    expect(() => check({ a: ["file__read", "imap_search", "web__*"] })).not.toThrow();
+    expect(() => start({ a: ["file__read", "imap_search", "web__*"] })).not.toThrow();
   });
 
-  test("fail to start on a name there is none of", () => {
-    expect(() => check({ triage: ["file__raed", "nonsense"] })).toThrow(
-      'actor triage lists "file__raed", which does not exist; did you mean file__read?; actor triage lists "nonsense", which does not exist',
+  test("fail to start on a name there is none of, and no other actor with them", () => {
+    const tools = { a: ["file__raed", "nonsense"], b: ["file__read"] };
+
+    expect(() => start(tools)).toThrow(
+      'actor a lists "file__raed", which does not exist; did you mean file__read?; actor a lists "nonsense", which does not exist',
     );
+    expect(() => start(tools, "b")).not.toThrow();
   });
 
-  test("cannot share a specialist", () => {
-    expect(() => check({ a: ["imap_search"], b: ["tool__imap_search"] })).toThrow(/listed by both a and b/);
+  test("cannot share a specialist: neither starts, and neither sees it", () => {
+    const actors = [
+      { name: "a", tools: ["imap_search"] },
+      { name: "b", tools: ["tool__imap_search"] },
+    ];
+
+    expect(() => start({ a: ["imap_search"], b: ["tool__imap_search"] })).toThrow(
+      /is listed by a and b; it can belong/,
+    );
+    for (const { name } of actors)
+      expect(said({ actors }, specialist, { actor: name })).toMatch(/^hidden by actor: it is listed by a and b/);
   });
 });
 

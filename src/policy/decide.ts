@@ -88,6 +88,6 @@ function objectionOf(policy: Policy, layer: Layer, { action, caller, args, usage
     case "budget":
       return usage === undefined ? undefined : budgetObjection(accountsOf(policy.budgets, caller), usage);
     case "approval":
-      return args === undefined ? undefined : approvalObjection(action, caller, args, facts);
+      return approvalObjection(action, caller, args, facts);
   }
 }

@@ -4,7 +4,7 @@ import { QmError } from "../core/errors.ts";
 import { frozenCopy, isRecord, type JsonObject } from "../core/json.ts";
 import { type ActionName, actionName, quoted } from "../core/names.ts";
 import { guardSchema } from "../core/schema-guard.ts";
-import { type InputSchema, isStandardSchema, toJsonSchema } from "../core/standard-schema.ts";
+import { checkedBy, type InputSchema, toJsonSchema } from "../core/standard-schema.ts";
 import { type FieldProblem, registrationProblems } from "./check.ts";
 import { callSite } from "./site.ts";
 import type { ToolRegistration } from "./tool.ts";
@@ -112,24 +112,6 @@ function toAction(tool: ToolRegistration<InputSchema>, site: string): Action {
     ...(tool.timeout === undefined ? {} : { timeoutMs: tool.timeout }),
     ...(tool.concurrency === undefined ? {} : { concurrency: tool.concurrency }),
     site,
-    run: handlerOf(tool),
+    run: checkedBy(tool.inputSchema, tool.handler as Handler),
   } satisfies Action);
-}
-
-/** A Standard Schema may refine and transform beyond what JSON Schema can say, so it has the last word. */
-function handlerOf({ inputSchema, handler }: ToolRegistration<InputSchema>): Handler {
-  const run = handler as Handler;
-  if (!isStandardSchema(inputSchema)) return run;
-  return async (args, context) => {
-    const checked = await inputSchema["~standard"].validate(args);
-    if (checked.issues === undefined) return run(checked.value as JsonObject, context);
-    throw new QmError("invalid_arguments", "the arguments do not fit", {
-      details: {
-        problems: checked.issues.slice(0, 8).map(({ message, path }) => ({
-          path: (path ?? []).map((part) => `/${String(typeof part === "object" ? part.key : part)}`).join(""),
-          message,
-        })),
-      },
-    });
-  };
 }

@@ -55,17 +55,14 @@ export class Kept {
     if (this.#targets.length === 0) return "free";
     const spot = spotAt(path);
     if (this.#isOtherName(spot)) return "kept";
-    let isWay = this.#ways.some((way) => isSame(way, spot));
     const below: string[] = [];
     for (let at = spot; ; at = this.#folder(dirname(at.path))) {
-      for (const { anchor, missing } of this.#targets) {
-        if (!isSame(anchor, at)) continue;
-        if (startsWith(below, missing)) return "kept";
-        isWay ||= startsWith(missing, below);
-      }
-      if (dirname(at.path) === at.path) return isWay ? "way" : "free";
+      const isKept = ({ anchor, missing }: Target) => isSame(anchor, at) && startsWith(below, missing);
+      if (this.#targets.some(isKept)) return "kept";
+      if (dirname(at.path) === at.path) break;
       below.unshift(folded(parse(at.path).base));
     }
+    return this.#ways.some((way) => isSame(way, spot)) ? "way" : "free";
   }
 
   /** Throws `path_refused` when the path is kept. */
