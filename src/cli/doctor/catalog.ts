@@ -54,7 +54,7 @@ async function checkProviders({ quartermaster, config }: Workspace, fileRoot: st
   );
 }
 
-/** Not a check of its own: a workspace whose files could reach either does not open. */
+/** Said, not looked up: it holds for every workspace that opens. */
 function checkReach({ config }: Workspace): readonly Check[] {
   if (!config.providers.file.enabled) return [];
   return [ok("reach", "file actions reach neither the configuration nor the ledger")];

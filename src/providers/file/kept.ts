@@ -143,8 +143,7 @@ export class Kept {
   }
 
   #findAliased(): Aliased {
-    const existing = this.#targets.filter(({ missing }) => missing.length === 0);
-    this.#aliased ??= aliasedIn(existing.map(({ anchor }) => anchor));
+    this.#aliased ??= aliasedIn(this.#targets);
     return this.#aliased;
   }
 }
@@ -220,9 +219,9 @@ function linkAt(path: string): string | undefined {
   }
 }
 
-function aliasedIn(spots: readonly Spot[]): Aliased {
+function aliasedIn(targets: readonly Target[]): Aliased {
   const ids = new Set<string>();
-  const waiting = [...spots];
+  const waiting = targets.filter(({ missing }) => missing.length === 0).map(({ anchor }) => anchor);
   let left = ALIAS_LIMIT;
   for (let spot = waiting.pop(); spot !== undefined; spot = waiting.pop()) {
     if (spot.stats?.isFile() && spot.stats.nlink > 1n && spot.id !== undefined) ids.add(spot.id);
