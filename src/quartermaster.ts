@@ -13,7 +13,7 @@ import { createRecorder } from "./invoke/record.ts";
 import { createRunner, type RunLimits } from "./invoke/run.ts";
 import { type Ledger, openLedger } from "./ledger/ledger.ts";
 import { redactor } from "./ledger/redact.ts";
-import { type CompiledActor, checkActor, type SurfaceChoice, type SurfaceKind } from "./policy/actors.ts";
+import { actorProblems, type CompiledActor, type SurfaceChoice, type SurfaceKind } from "./policy/actors.ts";
 import { type Explanation, explain } from "./policy/explain.ts";
 import { compilePolicy, type Policy, type PolicyOptions } from "./policy/policy.ts";
 import { createRegistry, type Registry } from "./registry/registry.ts";
@@ -79,6 +79,8 @@ export interface Quartermaster {
   readonly catalog: Pick<Catalog, "provide" | "withdraw" | "settled">;
   readonly ledger: Pick<Ledger, "read" | "verify" | "heads" | "flushed" | "record">;
   readonly policyVersion: string;
+  /** What actors list and is not there, or is another's; such an actor does not start. */
+  actorProblems(): readonly string[];
   /** Puts another policy in force, for the next decision on. Throws and changes nothing when it is wrong. */
   usePolicy(policy: PolicyOptions): void;
   /** Aborts what runs, writes what is left, closes providers and store. */
@@ -176,6 +178,11 @@ async function wire(
     return views.of(policy, caller);
   }
 
+  function problemsOf({ actors }: Policy, starting: Iterable<CompiledActor> = actors.values()): readonly string[] {
+    const { actions } = catalog.snapshot();
+    return [...new Set([...starting].flatMap((actor) => actorProblems(actor, [...actors.values()], actions)))];
+  }
+
   const quartermaster: Quartermaster = {
     register: registry.register,
     unregister: registry.unregister,
@@ -191,7 +198,7 @@ async function wire(
     async surface(caller, kind) {
       const who = completed(caller);
       const actor = requireActor(policy, who.actor);
-      checkActor(actor, policy.actors.values(), catalog.snapshot().actions);
+      requireSound(problemsOf(policy, [actor]));
       const wanted = {
         ...DEFAULT_SURFACE,
         ...options.surface,
@@ -206,10 +213,10 @@ async function wire(
     get policyVersion() {
       return policy.version;
     },
+    actorProblems: () => problemsOf(policy),
     usePolicy(next) {
       const compiled = compilePolicy(next);
-      const all = [...compiled.actors.values()];
-      for (const actor of all) checkActor(actor, all, catalog.snapshot().actions);
+      requireSound(problemsOf(compiled));
       policy = compiled;
     },
     async close() {
@@ -236,6 +243,13 @@ type SystemEvent = {
 
 function completed(caller: CallerOptions = {}): Caller {
   return { ...caller, actor: caller.actor ?? "default", session: caller.session ?? "local" };
+}
+
+function requireSound(problems: readonly string[]): void {
+  if (problems.length === 0) return;
+  throw new QmError("invalid_config", problems.join("; "), {
+    hint: "List existing names, or globs such as file__*. `qm list` shows the names.",
+  });
 }
 
 function requireActor(policy: Policy, actor: string): CompiledActor {

@@ -301,3 +301,20 @@ test("a root in the folder of the store is refused, at the start and as a change
   expect(await quartermaster.invoke("file__read", { path: "a.txt" })).toMatchObject({ data: { content: "hello" } });
   await expect(openWorkspace({ cwd: folder, env: {} })).rejects.toMatchObject({ code: "invalid_config" });
 });
+
+test("shows an actor's model the surface that the actor has, and everybody else's the general one", async () => {
+  const folder = await folderWith({
+    "quartermaster.yaml": `
+surface: { kind: auto, token_budget: 1 }
+actors:
+  flat: { tools: ["*"], surface: { kind: flat } }
+  roomy: { tools: ["*"], surface: { token_budget: 100000 } }`,
+  });
+
+  const { quartermaster } = await open(folder);
+  const kindOf = async (actor: string) => (await quartermaster.surface({ actor })).kind;
+
+  expect(await kindOf("default")).toBe("universal");
+  expect(await kindOf("flat")).toBe("flat");
+  expect(await kindOf("roomy")).toBe("flat");
+});

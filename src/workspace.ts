@@ -6,7 +6,7 @@ import type { LoadedConfig } from "./config/parse.ts";
 import { type Environment, resolveReference } from "./config/references.ts";
 import type { Config } from "./config/schema.ts";
 import { watchConfig } from "./config/watch.ts";
-import { messageOf, type QmError } from "./core/errors.ts";
+import type { QmError } from "./core/errors.ts";
 import { SYSTEM_SESSION } from "./core/events.ts";
 import { CALL_VARIABLES, compileCondition } from "./core/expression.ts";
 import { canonicalJson } from "./core/json.ts";
@@ -70,7 +70,8 @@ export async function openWorkspace(options: WorkspaceOptions): Promise<Workspac
     onProblem,
   });
   if (purpose !== "ledger") {
-    for (const problem of actorProblems(quartermaster, policy)) onProblem(problem);
+    // They only have less than they were meant to have, so it does not stop the work.
+    for (const problem of quartermaster.actorProblems()) onProblem(problem);
     recordLoaded();
   }
   const { path } = loaded;
@@ -192,13 +193,19 @@ function secretsOf({ secrets }: Config, env: Environment): readonly string[] {
 }
 
 /** The file's policy in the words of the library. */
-export function policyOf({ policy, actors }: Config): PolicyOptions {
+function policyOf({ policy, actors }: Config): PolicyOptions {
   const { allowed, denied, require_tags, rules, budgets } = policy;
   return {
     tools: given({ allowed, denied, requireTags: require_tags }),
     rules: rules.map(given),
-    actors: Object.entries(actors).map(([name, { tools, scope, attributes }]) =>
-      given({ name, tools, scope, attributes }),
+    actors: Object.entries(actors).map(([name, { tools, scope, attributes, surface }]) =>
+      given({
+        name,
+        tools,
+        scope,
+        attributes,
+        surface: surface && given({ kind: surface.kind, tokenBudget: surface.token_budget }),
+      }),
     ),
     budgets: given({
       turn: budgets.turn && given(budgets.turn),
@@ -206,19 +213,6 @@ export function policyOf({ policy, actors }: Config): PolicyOptions {
       tenant: budgets.tenant && given(budgets.tenant),
     }),
   };
-}
-
-/**
- * What actors list and is not there. They only have less than they were meant to have, so it does not stop the work;
- * putting the policy that is in force into force again is the way to ask.
- */
-export function actorProblems(quartermaster: Quartermaster, policy: PolicyOptions): readonly string[] {
-  try {
-    quartermaster.usePolicy(policy);
-    return [];
-  } catch (thrown) {
-    return [messageOf(thrown)];
-  }
 }
 
 /** The same without what is undefined: an option that is there and undefined is not an absent one. */

@@ -1,5 +1,4 @@
 import type { Action } from "../core/action.ts";
-import { QmError } from "../core/errors.ts";
 import type { JsonObject } from "../core/json.ts";
 import { nearest } from "../core/nearest.ts";
 import { type PatternSet, patternSet } from "./patterns.ts";
@@ -54,18 +53,21 @@ export function actorObjection(
   return actor.tools.matching(action) === undefined ? hide(`not among the tools of actor ${actorName}`) : undefined;
 }
 
-/** Fails an actor's start when it names what does not exist, or what is another actor's. `all` are those configured. */
-export function checkActor(actor: CompiledActor, all: Iterable<CompiledActor>, actions: readonly Action[]): void {
+/** What keeps an actor from starting: it names what does not exist, or what is another's. `all` are those configured. */
+export function actorProblems(
+  actor: CompiledActor,
+  all: readonly CompiledActor[],
+  actions: readonly Action[],
+): readonly string[] {
   const known = new Set(
     actions.flatMap((action) => (action.category === "tool" ? [action.name, action.entry] : [action.name])),
   );
   const unknown = [...actor.tools.exact].filter((name) => !known.has(name));
-  const rivals = [...all];
   const shared = actions
     .filter((action) => action.scope === "specialist" && actor.tools.names(action))
-    .map((action) => ({ action, owners: ownersOf(rivals, action) }))
+    .map((action) => ({ action, owners: ownersOf(all, action) }))
     .filter(({ owners }) => owners.length > 1);
-  const problems = [
+  return [
     ...unknown.map(
       (name) => `actor ${actor.name} lists ${JSON.stringify(name)}, which does not exist${didYouMean(name, known)}`,
     ),
@@ -74,11 +76,6 @@ export function checkActor(actor: CompiledActor, all: Iterable<CompiledActor>, a
         `specialist ${action.name} is listed by ${names(owners)}; it can belong to one actor only`,
     ),
   ];
-  if (problems.length > 0) {
-    throw new QmError("invalid_config", problems.join("; "), {
-      hint: "List existing names, or globs such as file__*. `qm list` shows the names.",
-    });
-  }
 }
 
 function ownersOf(actors: Iterable<CompiledActor>, action: Action): readonly CompiledActor[] {

@@ -1,7 +1,7 @@
 import { stat } from "node:fs/promises";
 import { messageOf } from "../../core/errors.ts";
 import { wireOf } from "../../surface/wire-names.ts";
-import { actorProblems, openWorkspace, policyOf, type Workspace, type WorkspaceOptions } from "../../workspace.ts";
+import { openWorkspace, type Workspace, type WorkspaceOptions } from "../../workspace.ts";
 import { counted } from "../text.ts";
 import { type Check, fail, ok, warn } from "./check.ts";
 import type { Places } from "./config.ts";
@@ -61,9 +61,9 @@ function checkReach({ config }: Workspace): readonly Check[] {
 }
 
 function checkActors({ quartermaster, config }: Workspace): readonly Check[] {
-  const unknown = actorProblems(quartermaster, policyOf(config)).map((problem) =>
-    fail("actors", problem, "Correct the name under actors; `qm list` shows the names."),
-  );
+  const unknown = quartermaster
+    .actorProblems()
+    .map((problem) => fail("actors", problem, "Correct the name under actors; `qm list` shows the names."));
   if (unknown.length > 0) return unknown;
   return Object.keys(config.actors).map((actor) => {
     const { length } = quartermaster.view({ actor }).actions();
