@@ -2,7 +2,6 @@
 
 export { defineAction, defineResource } from "./catalog/define.ts";
 export type { Provider } from "./catalog/provider.ts";
-export type { View } from "./catalog/view.ts";
 export type {
   Action,
   ApprovalRule,
@@ -17,10 +16,13 @@ export { type Effect, effects } from "./core/effect.ts";
 export { type ErrorCode, errorCodes, type Problem, QmError } from "./core/errors.ts";
 export { type EventType, eventShapes, type NewEvent } from "./core/events.ts";
 export type { Json, JsonObject } from "./core/json.ts";
-export { type ActionName, actionName, parseActionName } from "./core/names.ts";
+export { type ActionName, actionName, categoryOf, entryOf, parseActionName } from "./core/names.ts";
 export type { Outcome, OutcomeStatus } from "./core/outcome.ts";
 export type { Runtime } from "./core/runtime.ts";
-export type { EventQuery, StoredEvent } from "./ledger/event-store.ts";
+export type { InputSchema } from "./core/standard-schema.ts";
+export type { RunLimits } from "./invoke/run.ts";
+export type { ChainHead, EventQuery, StoredEvent } from "./ledger/event-store.ts";
+export type { ChainReport, VerifyOptions } from "./ledger/verify.ts";
 export type { ActorConfig, SurfaceChoice, SurfaceKind } from "./policy/actors.ts";
 export type { BudgetLimits, Budgets } from "./policy/budget.ts";
 export type { Explanation } from "./policy/explain.ts";
@@ -33,6 +35,7 @@ export { type FileProviderOptions, fileProvider } from "./providers/file/provide
 export {
   type CallerOptions,
   createQuartermaster,
+  type InventoryItem,
   type InvokeOptions,
   type Quartermaster,
   type QuartermasterOptions,

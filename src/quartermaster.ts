@@ -1,15 +1,17 @@
 import { type Catalog, createCatalog } from "./catalog/catalog.ts";
 import type { Provider } from "./catalog/provider.ts";
 import type { View } from "./catalog/view.ts";
+import { type Action, summaryOf } from "./core/action.ts";
 import type { Caller } from "./core/caller.ts";
 import { QmError } from "./core/errors.ts";
 import { type NewEvent, SYSTEM_SESSION } from "./core/events.ts";
+import type { ActionName } from "./core/names.ts";
 import { nearest } from "./core/nearest.ts";
 import { type Outcome, VALUE_LIMIT } from "./core/outcome.ts";
 import type { Runtime } from "./core/runtime.ts";
 import { type Door, invoke } from "./invoke/invoke.ts";
 import { createMeter } from "./invoke/meter.ts";
-import { createRecorder } from "./invoke/record.ts";
+import { callerStamp, createRecorder } from "./invoke/record.ts";
 import { createRunner, type RunLimits } from "./invoke/run.ts";
 import { type Ledger, openLedger } from "./ledger/ledger.ts";
 import { redactor } from "./ledger/redact.ts";
@@ -61,6 +63,11 @@ export interface InvokeOptions {
   readonly via?: string;
 }
 
+/** One action as an operator is shown it. */
+export interface InventoryItem extends Pick<Action, "name" | "category" | "effect" | "tags" | "scope"> {
+  readonly summary: string;
+}
+
 /** The counter: register actions, ask what a caller may use, and run it. */
 export interface Quartermaster {
   readonly register: Registry["register"];
@@ -73,11 +80,20 @@ export interface Quartermaster {
   describe(name: string, caller?: CallerOptions): ActionDescription;
   /** Which layer of the policy says what about a name. For operators: it tells of hidden actions. */
   explain(name: string, caller?: CallerOptions): Explanation;
-  view(caller?: CallerOptions): View;
+  /** The names of everything a caller may use, sorted. */
+  names(caller?: CallerOptions): readonly ActionName[];
+  /** Every action there is, whoever may see it, sorted by name. For operators. */
+  inventory(): readonly InventoryItem[];
+  /** The categories with something in them for a caller, sorted. */
+  categories(caller?: CallerOptions): readonly string[];
   /** The tools to show a caller's model. Rejects with `invalid_config` when its actor lists what does not exist. */
   surface(caller?: CallerOptions, kind?: SurfaceKind): Promise<Surface>;
   readonly catalog: Pick<Catalog, "provide" | "withdraw" | "settled">;
-  readonly ledger: Pick<Ledger, "read" | "verify" | "heads" | "flushed" | "record">;
+  readonly ledger: Pick<Ledger, "read" | "verify" | "heads" | "flushed">;
+  /** Writes down that a configuration file was taken over, or with a reason that it was not. */
+  recordConfig(path: string, rejected?: string): void;
+  /** Calls back when what callers may see can have changed, until the returned function is called. */
+  onChange(listener: () => void): () => void;
   readonly policyVersion: string;
   /** What actors list and is not there, or is another's; such an actor does not start. */
   actorProblems(): readonly string[];
@@ -116,8 +132,13 @@ async function wire(
     redact: redactor(options.redact),
     onError: (error) => onProblem(error.message),
   });
-  const note = (event: SystemEvent): void =>
+  const note = (event: SystemEvent): void => {
     ledger.record({ ...event, at: runtime.now(), session: SYSTEM_SESSION } as NewEvent);
+  };
+  const listeners = new Set<() => void>();
+  const changed = (): void => {
+    for (const listener of listeners) listener();
+  };
 
   const registry = createRegistry(({ name, site = "", scope, routing, justification, bypassReason }) =>
     note({
@@ -137,7 +158,9 @@ async function wire(
     providers: [registry.provider, ...(options.providers ?? [])],
     onChange(change) {
       // What is there from the start is no change.
-      if (started) note({ type: "catalog.changed", data: change });
+      if (!started) return;
+      note({ type: "catalog.changed", data: change });
+      changed();
     },
     onProblem(category, reason) {
       note({ type: "provider.failed", data: { category, reason } });
@@ -153,10 +176,11 @@ async function wire(
       return policy;
     },
     viewOf,
-    recorder: createRecorder(ledger, runtime, () => policy.version),
+    record: createRecorder(ledger, runtime, () => policy.version),
     meter: createMeter(store.usage, () => policy.budgets),
     runner,
     valueLimit: options.valueLimit ?? VALUE_LIMIT,
+    onProblem,
   };
   const underWay = new Set<Promise<Outcome>>();
   const counter: Counter = {
@@ -165,6 +189,9 @@ async function wire(
       const call = invoke(door, { ...request, id: runtime.newId() }, signal).finally(() => underWay.delete(call));
       underWay.add(call);
       return call;
+    },
+    called(caller, data) {
+      ledger.record({ type: "surface.called", at: runtime.now(), ...callerStamp(caller), data });
     },
   };
 
@@ -186,15 +213,26 @@ async function wire(
   const quartermaster: Quartermaster = {
     register: registry.register,
     unregister: registry.unregister,
-    invoke: (name, args, { caller, signal, timeoutMs, via = "library" } = {}) =>
-      counter.invoke(
+    invoke: (name, args, options) => {
+      const { caller, signal, timeoutMs, via = "library" } = options ?? {};
+      return counter.invoke(
         { name: typeof name === "string" ? name : "", args, caller: completed(caller), via, timeoutMs },
         signal,
-      ),
+      );
+    },
     list: (query = {}, caller) => listActions(viewOf(completed(caller)), query),
     describe: (name, caller) => describeAction(viewOf(completed(caller)), name),
     explain: (name, caller) => explain(policy, catalog.snapshot(), name, completed(caller)),
-    view: (caller) => viewOf(completed(caller)),
+    names: (caller) =>
+      viewOf(completed(caller))
+        .actions()
+        .map(({ name }) => name),
+    inventory: () =>
+      catalog.snapshot().actions.map((action) => {
+        const { name, category, effect, tags, scope } = action;
+        return { name, category, effect, tags, scope, summary: summaryOf(action) };
+      }),
+    categories: (caller) => viewOf(completed(caller)).categories(),
     async surface(caller, kind) {
       const who = completed(caller);
       const actor = requireActor(policy, who.actor);
@@ -208,8 +246,16 @@ async function wire(
       if (wanted.kind === "auto") return autoSurface(counter, who, wanted.tokenBudget);
       return wanted.kind === "flat" ? flatSurface(counter, who) : universalSurface(counter, who);
     },
-    catalog,
-    ledger,
+    catalog: { provide: catalog.provide, withdraw: catalog.withdraw, settled: catalog.settled },
+    ledger: { read: ledger.read, verify: ledger.verify, heads: ledger.heads, flushed: ledger.flushed },
+    recordConfig(path, reason) {
+      if (reason !== undefined) note({ type: "config.rejected", data: { path, reason } });
+      else note({ type: "config.loaded", data: { path, policyVersion: policy.version } });
+    },
+    onChange(listener) {
+      listeners.add(listener);
+      return () => listeners.delete(listener);
+    },
     get policyVersion() {
       return policy.version;
     },
@@ -218,6 +264,7 @@ async function wire(
       const compiled = compilePolicy(next);
       requireSound(problemsOf(compiled));
       policy = compiled;
+      changed();
     },
     async close() {
       runner.close();
@@ -241,8 +288,8 @@ type SystemEvent = {
   [Type in NewEvent["type"]]: Pick<Extract<NewEvent, { type: Type }>, "type" | "data">;
 }[NewEvent["type"]];
 
-function completed(caller: CallerOptions = {}): Caller {
-  return { ...caller, actor: caller.actor ?? "default", session: caller.session ?? "local" };
+function completed(caller: CallerOptions | null | undefined): Caller {
+  return { ...caller, actor: caller?.actor ?? "default", session: caller?.session ?? "local" };
 }
 
 function requireSound(problems: readonly string[]): void {

@@ -7,7 +7,6 @@ import { type Environment, resolveReference } from "./config/references.ts";
 import type { Config } from "./config/schema.ts";
 import { watchConfig } from "./config/watch.ts";
 import type { QmError } from "./core/errors.ts";
-import { SYSTEM_SESSION } from "./core/events.ts";
 import { CALL_VARIABLES, compileCondition } from "./core/expression.ts";
 import { canonicalJson } from "./core/json.ts";
 import type { PolicyOptions } from "./policy/policy.ts";
@@ -131,14 +130,12 @@ export async function openWorkspace(options: WorkspaceOptions): Promise<Workspac
   }
 
   function reject(error: QmError): void {
-    const data = { path: path ?? "", reason: error.message };
-    quartermaster.ledger.record({ type: "config.rejected", at: new Date(), session: SYSTEM_SESSION, data });
+    quartermaster.recordConfig(path ?? "", error.message);
     onProblem(`the change was not taken: ${error.message}`);
   }
 
   function recordLoaded(): void {
-    const data = { path: loaded.path ?? "defaults", policyVersion: quartermaster.policyVersion };
-    quartermaster.ledger.record({ type: "config.loaded", at: new Date(), session: SYSTEM_SESSION, data });
+    quartermaster.recordConfig(loaded.path ?? "defaults");
   }
 }
 

@@ -122,7 +122,7 @@ describe("one door", () => {
 /** Without `import type`, which is gone at run time. */
 function runtimeImportsOf(path: string): readonly string[] {
   const types = new Set(
-    [...textOf(path).matchAll(/import type [^;]*? from "([^"]+)"/g)].map(([, target = ""]) => target),
+    [...textOf(path).matchAll(/(?:import|export) type [^;]*? from "([^"]+)"/g)].map(([, target = ""]) => target),
   );
   const typeOnly = new Set(
     [...types].map((target) =>

@@ -90,14 +90,7 @@ const places: Record<string, (qm: Quartermaster) => unknown> = {
   "export: OpenAI chat": async (qm) => toOpenAiChatTools(await qm.surface({}, "flat")),
   "export: OpenAI responses": async (qm) => toOpenAiResponsesTools(await qm.surface({}, "flat")),
   "export: Anthropic": async (qm) => toAnthropicTools(await qm.surface({}, "flat")),
-  view: (qm) => [
-    qm
-      .view()
-      .actions()
-      .map(({ name }) => name),
-    qm.view().categories(),
-    qm.view().get(SECRET) ?? null,
-  ],
+  "names and categories": (qm) => [qm.names(), qm.categories()],
 };
 
 const open: Quartermaster[] = [];

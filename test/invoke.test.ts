@@ -160,7 +160,7 @@ describe("a call that does not run", () => {
     [
       "a schema that turns out unusable",
       {},
-      { inputSchema: { type: "object", properties: { a: { type: "nonsense" } } } },
+      { inputSchema: { type: "object", properties: { a: { $ref: "#nowhere" } } } },
       { a: 1 },
       { status: "failed", error: { code: "unsafe_schema" } },
     ],

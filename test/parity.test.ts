@@ -50,15 +50,8 @@ describe("what is listed, what is described, what is exported and what runs are 
   afterAll(() => qm.close());
   const listed = qm.list({ limit: 50 }).items.map(({ qualified_name }) => qualified_name);
   const flat = await qm.surface({}, "flat");
-  const { schemas, tools } = {
-    schemas: new Map(
-      qm
-        .view()
-        .actions()
-        .map((action) => [action.name as string, action.inputSchema]),
-    ),
-    tools: flat.tools,
-  };
+  const { tools } = flat;
+  const schemas = new Map<string, unknown>(listed.map((name) => [name, qm.describe(name).input_schema]));
 
   test("nothing is left out", () => {
     expect(listed).toEqual([
@@ -81,13 +74,13 @@ describe("what is listed, what is described, what is exported and what runs are 
     const inList = qm.list({ category: [category], limit: 50 }).items.find((item) => item.qualified_name === name);
 
     expect(inList?.input_schema).toBe(schemas.get(name));
-    expect(qm.describe(name).input_schema).toBe(schemas.get(name));
     expect(tools.some((tool) => tool.inputSchema === schemas.get(name))).toBe(true);
     expect(inList?.description).toBe(qm.describe(name).description);
   });
 
   test.each(listed)("%s can be invoked: its handler is reached with arguments that fit", async (name) => {
-    const args = minimalExample(qm.view().get(name) ?? expect.fail());
+    const { input_schema, examples } = qm.describe(name);
+    const args = minimalExample({ inputSchema: input_schema, examples });
 
     const outcome = await qm.invoke(name, args);
 
@@ -132,12 +125,12 @@ test("a category is one provider: with it, everything about the category is ther
 
   qm.catalog.provide({ category: "clock", capability: "tell the time", list: () => [clock] });
 
-  expect(qm.view().categories()).toContain("clock");
+  expect(qm.categories()).toContain("clock");
   expect(qm.list({ category: ["clock"] }).items).toHaveLength(1);
   expect(qm.describe("clock__now").metadata.category).toBe("clock");
   expect(await qm.invoke("clock__now")).toMatchObject({ data: "noon" });
   await qm.catalog.withdraw("clock");
-  expect(qm.view().categories()).not.toContain("clock");
+  expect(qm.categories()).not.toContain("clock");
   expect(await qm.invoke("clock__now")).toMatchObject({ error: { code: "unknown_action" } });
   await qm.close();
 });
@@ -176,12 +169,7 @@ describe("the universal surface", async () => {
       offset = page.next_offset;
     }
 
-    expect(seen).toEqual(
-      qm
-        .view()
-        .actions()
-        .map(({ name }) => name),
-    );
+    expect(seen).toEqual(qm.names());
   });
 
   test("a narrowed list carries description and schema, a wide one a summary", async () => {

@@ -1,6 +1,7 @@
 import type { Action, JsonSchema } from "../core/action.ts";
 import { definitionOf } from "../core/definition.ts";
 import { messageOf, QmError } from "../core/errors.ts";
+import { frozenCopy, isRecord } from "../core/json.ts";
 import { isCategory } from "../core/names.ts";
 import { guardSchema } from "../core/schema-guard.ts";
 import type { Provider } from "./provider.ts";
@@ -46,6 +47,7 @@ export function createCatalog({ providers, onChange = () => {}, onProblem = () =
   const slots = new Map<string, Slot>();
   const underWay = new Set<Promise<void>>();
   let version = 0;
+  let closed = false;
   let current: Snapshot | undefined;
 
   function provide(provider: Provider): void {
@@ -61,12 +63,15 @@ export function createCatalog({ providers, onChange = () => {}, onProblem = () =
   }
 
   function ask(slot: Slot): void {
+    if (closed) return;
     const turn = ++slot.asked;
     const category = slot.provider.category;
     const take = (listed: readonly Action[]): void => {
-      if (turn === slot.asked && slots.get(category) === slot) put(slot, sound(category, listed));
+      if (turn === slot.asked && slots.get(category) === slot && !closed) put(slot, sound(category, listed));
     };
-    const fail = (thrown: unknown): void => onProblem(category, `could not list its actions: ${messageOf(thrown)}`);
+    const fail = (thrown: unknown): void => {
+      if (!closed) onProblem(category, `could not list its actions: ${messageOf(thrown)}`);
+    };
     try {
       const listed = slot.provider.list();
       if (!(listed instanceof Promise)) {
@@ -94,11 +99,14 @@ export function createCatalog({ providers, onChange = () => {}, onProblem = () =
   /** What of a provider's list can be used; the rest is reported and hides nothing else. */
   function sound(category: string, listed: readonly Action[]): readonly Action[] {
     const seen = new Set<string>();
-    return listed.filter((action) => {
+    return listed.flatMap((action) => {
       const problem = problemWith(category, action, seen);
-      if (problem !== undefined) onProblem(category, problem);
+      if (problem !== undefined) {
+        onProblem(category, problem);
+        return [];
+      }
       seen.add(action.name);
-      return problem === undefined;
+      return [fixed(action)];
     });
   }
 
@@ -138,26 +146,44 @@ export function createCatalog({ providers, onChange = () => {}, onProblem = () =
       await slot.provider.close?.();
     },
     async close() {
+      closed = true;
       for (const slot of slots.values()) slot.unwatch();
       await Promise.all([...slots.values()].map((slot) => slot.provider.close?.()));
     },
   };
 }
 
+// A frozen schema that was sound when it was last listed still is.
 const guarded = new WeakSet<JsonSchema>();
 
 function problemWith(category: string, action: Action, seen: ReadonlySet<string>): string | undefined {
+  if (!isRecord(action) || typeof action.name !== "string") return "something is left out: it is no action";
   if (action.category !== category) return `${action.name} is left out: it is not of category ${category}`;
   if (seen.has(action.name)) return `${action.name} is left out: it was listed twice`;
-  // A frozen schema that was sound when it was last listed still is.
-  if (guarded.has(action.inputSchema)) return undefined;
   try {
-    guardSchema(action.inputSchema, "arguments");
-    if (Object.isFrozen(action.inputSchema)) guarded.add(action.inputSchema);
+    if (!guarded.has(action.inputSchema)) guardSchema(action.inputSchema, "arguments");
+    if (action.outputSchema !== undefined && !guarded.has(action.outputSchema))
+      guardSchema(action.outputSchema, "result");
     return undefined;
   } catch (thrown) {
     return `${action.name} is left out: ${messageOf(thrown)}`;
   }
+}
+
+/** The action as it may be handed out: with schemas that nobody can change. */
+function fixed(action: Action): Action {
+  const { inputSchema, outputSchema } = action;
+  const schemas = outputSchema === undefined ? [inputSchema] : [inputSchema, outputSchema];
+  const whole = schemas.every(Object.isFrozen)
+    ? action
+    : Object.freeze({
+        ...action,
+        inputSchema: frozenCopy(inputSchema),
+        ...(outputSchema === undefined ? {} : { outputSchema: frozenCopy(outputSchema) }),
+      });
+  guarded.add(whole.inputSchema);
+  if (whole.outputSchema !== undefined) guarded.add(whole.outputSchema);
+  return whole;
 }
 
 function difference(category: string, before: readonly Action[], after: readonly Action[]): CategoryChange {

@@ -2,7 +2,7 @@ import type { Action } from "../core/action.ts";
 import { effectRank } from "../core/effect.ts";
 import { QmError } from "../core/errors.ts";
 import { getOwn } from "../core/json.ts";
-import { parseActionName, quoted, SEPARATOR } from "../core/names.ts";
+import { NAME_LIMIT, parseActionName, quoted, SEPARATOR } from "../core/names.ts";
 import { categoryRedirects } from "./redirects.ts";
 import { withoutNamespace, wordsOf } from "./spelling.ts";
 import { suggestions } from "./suggest.ts";
@@ -30,8 +30,8 @@ export function resolve(view: View, asked: string): Resolved {
 }
 
 /** The structured answer to a name that leads nowhere. */
-export function unknownAction(view: View, asked: string): QmError {
-  const found = suggestions(view, asked);
+function unknownAction(view: View, asked: string): QmError {
+  const found = asked.length > NAME_LIMIT ? [] : suggestions(view, asked);
   return new QmError("unknown_action", `Unknown action ${quoted(asked)}`, {
     details: {
       reason:
@@ -57,6 +57,7 @@ function aliasesOf(view: View, asked: string): readonly Action[] {
 }
 
 function respellings(view: View, asked: string): readonly Action[] {
+  if (asked.length > NAME_LIMIT) return [];
   const words = wordsOf(withoutNamespace(asked));
   if (words.length === 0) return [];
   return view.snapshot.spellings.sameWords(words).filter((action) => view.sees(action) && keepsEffect(action, words));

@@ -1,11 +1,5 @@
 import type { JsonObject } from "./json.ts";
 
-/** A person's answer to one exact call. Present only while that call is resumed. */
-export interface ApprovalDecision {
-  readonly approvalId: string;
-  readonly approvedBy: string;
-}
-
 /** Who asks. Every decision, view and record is made for one of these. */
 export interface Caller {
   /** The named configuration the caller acts under: which actions, which surface. */
@@ -19,5 +13,4 @@ export interface Caller {
   /** The human behind several users, where known. */
   readonly person?: string;
   readonly tenant?: string;
-  readonly decision?: ApprovalDecision;
 }

@@ -32,6 +32,7 @@ export const errorCodes = {
   unknown_action: { http: 404, retryable: false },
   unknown_actor: { http: 404, retryable: false },
   unknown_category: { http: 404, retryable: false },
+  unrecorded: { http: 500, retryable: false },
   unsafe_schema: { http: 422, retryable: false },
   unsupported_content: { http: 415, retryable: false },
 } as const satisfies Record<string, ErrorTraits>;
@@ -71,8 +72,8 @@ export class QmError extends Error {
     return {
       code: this.code,
       error: this.message,
-      ...this.details,
       ...(this.hint === undefined ? {} : { hint: this.hint }),
+      ...this.details,
     };
   }
 }

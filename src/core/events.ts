@@ -18,7 +18,6 @@ export const eventShapes = {
     ...call,
     action: z.string(),
     definition: z.string(),
-    argsHash: z.string(),
     effect: z.enum(effects),
     scope: z.string(),
     routing: z.string(),
@@ -44,6 +43,13 @@ export const eventShapes = {
   "config.rejected": z.object({ path: z.string(), reason: z.string() }),
   "name.repaired": z.object({ ...call, asked: z.string(), action: z.string(), how: z.enum(["alias", "respelled"]) }),
   "provider.failed": z.object({ category: z.string(), reason: z.string() }),
+  "surface.called": z.object({
+    surface: z.string(),
+    tool: z.string(),
+    args: z.unknown(),
+    ok: z.boolean(),
+    code: z.string().optional(),
+  }),
 } as const;
 
 export type EventType = keyof typeof eventShapes;
@@ -57,6 +63,8 @@ export type NewEvent = {
     readonly actor?: string;
     readonly tenant?: string;
     readonly turn?: string;
+    readonly user?: string;
+    readonly person?: string;
     readonly data: z.input<(typeof eventShapes)[Type]>;
   };
 }[EventType];

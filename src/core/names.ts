@@ -7,7 +7,7 @@ export type ActionName = Brand<string, "ActionName">;
 
 export const SEPARATOR = "__";
 
-const NAME_LIMIT = 256;
+export const NAME_LIMIT = 256;
 
 // A category never holds or ends with what could be read as the separator, so the first `__` always ends it and
 // every name has exactly one reading; an entry may hold `__` itself (`mcp` + `github__create_issue`).

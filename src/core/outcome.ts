@@ -37,3 +37,11 @@ export function valueText(data: unknown, limit = VALUE_LIMIT): string {
   const note = ` [cut: ${text.length} characters in all]`;
   return clip(text, limit - note.length) + note;
 }
+
+/** A problem as a model reads it. What is too long loses its schema before it loses its end. */
+export function problemText(problem: Problem, limit = VALUE_LIMIT): string {
+  const text = JSON.stringify(problem);
+  if (text.length <= limit) return text;
+  const { input_schema: _schema, ...rest } = problem;
+  return valueText(rest, limit);
+}

@@ -35,10 +35,21 @@ const validators = {
 export function validatorOf(schema: JsonSchema, use: SchemaUse): Validator {
   let validator = validators[use].get(schema);
   if (validator === undefined) {
-    validator = compile(schema, use);
+    validator = compiledOrRefusing(schema, use);
     validators[use].set(schema, validator);
   }
   return validator;
+}
+
+/** A schema that cannot be used is found out once, not with every call. */
+function compiledOrRefusing(schema: JsonSchema, use: SchemaUse): Validator {
+  try {
+    return compile(schema, use);
+  } catch (thrown) {
+    return () => {
+      throw thrown;
+    };
+  }
 }
 
 function compile(raw: JsonSchema, use: SchemaUse): Validator {

@@ -21,17 +21,39 @@ const SIZE_LIMIT = 1024 * 1024;
 const DEPTH_LIMIT = 256;
 
 /**
- * Checks arguments against the action's schema, repairing them only when they do not fit as they are. Throws
- * `invalid_arguments` with what is wrong, the schema and a minimal example, so that the next try can be right.
+ * Checks arguments against the action's schema, repairing them where they do not fit as they are, or fit only because
+ * the schema does not mind what it does not know. Throws `invalid_arguments` with what is wrong, the schema and a minimal
+ * example, so that the next try can be right.
  */
 export function prepareArgs(action: Checkable, given: unknown): Prepared {
   const asGiven = check(action, copied(given ?? {}));
-  if (asGiven.ok) return { args: asGiven.args, repairs: [] };
+  const strange = asGiven.ok ? strangers(action, asGiven.args) : 0;
+  if (asGiven.ok && strange === 0) return { args: asGiven.args, repairs: [] };
   const { args, repairs } = repairArgs(action.inputSchema, given);
-  if (repairs.length === 0) throw refusal(action, asGiven.mismatches);
-  const repaired = check(action, copied(args));
+  const repaired = repairs.length === 0 ? asGiven : check(action, copied(args));
+  if (asGiven.ok) {
+    const better = repairs.length > 0 && repaired.ok && strangers(action, repaired.args) < strange;
+    return better ? { args: repaired.args, repairs } : { args: asGiven.args, repairs: [] };
+  }
   if (repaired.ok) return { args: repaired.args, repairs };
   throw refusal(action, repaired.mismatches);
+}
+
+/** How many fields the schema has no name for, where it names any. */
+function strangers({ inputSchema }: Checkable, args: JsonObject): number {
+  const { properties } = inputSchema;
+  return isRecord(properties) ? Object.keys(args).filter((key) => !Object.hasOwn(properties, key)).length : 0;
+}
+
+/** An error about arguments that came out of the handler, with what every such error carries. */
+export function withSchema(action: Action, thrown: unknown): unknown {
+  if (!(thrown instanceof QmError) || thrown.code !== "invalid_arguments" || "input_schema" in thrown.details)
+    return thrown;
+  return new QmError("invalid_arguments", thrown.message, {
+    cause: thrown,
+    hint: thrown.hint ?? FIT_HINT,
+    details: { ...thrown.details, ...shape(action) },
+  });
 }
 
 /** The arguments a resource's operation gets, checked once more against that operation's own schema. */
@@ -86,11 +108,14 @@ function tooLarge(what: string): QmError {
 function refusal(action: Checkable, mismatches: readonly Mismatch[]): QmError {
   const told = mismatches.map(({ path, message }) => `${path || "the arguments"} ${message}`).join("; ");
   return new QmError("invalid_arguments", `the arguments of ${action.name} do not fit: ${told}`, {
-    details: facts({
-      problems: mismatches.map((mismatch): JsonObject => ({ ...mismatch })),
-      input_schema: action.inputSchema,
-      example: minimalExample(action),
-    }),
-    hint: "Call it again with arguments that fit input_schema; example shows the shortest ones that do.",
+    details: { problems: mismatches.map((mismatch): JsonObject => ({ ...mismatch })), ...shape(action) },
+    hint: FIT_HINT,
   });
+}
+
+const FIT_HINT = "Call it again with arguments that fit input_schema; example shows the shortest ones that do.";
+
+/** The schema comes last: it is the one part that can be too long to show. */
+function shape(action: Checkable): JsonObject {
+  return facts({ example: minimalExample(action), input_schema: action.inputSchema });
 }

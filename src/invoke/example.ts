@@ -1,5 +1,6 @@
 import type { Action, JsonSchema } from "../core/action.ts";
 import { isRecord, type Json, type JsonObject } from "../core/json.ts";
+import { pointedAt } from "../core/schema-guard.ts";
 import { validatorOf } from "../core/validator.ts";
 
 const DEPTH = 6;
@@ -22,7 +23,7 @@ function fits(schema: JsonSchema, made: unknown): boolean {
 
 function sample(schema: unknown, root: JsonSchema, depth: number): Json {
   if (!isRecord(schema) || depth === 0) return null;
-  if (typeof schema.$ref === "string") return sample(lookUp(root, schema.$ref), root, depth - 1);
+  if (typeof schema.$ref === "string") return sample(pointedAt(root, schema.$ref), root, depth - 1);
   if (schema.const !== undefined) return schema.const as Json;
   if (schema.default !== undefined) return schema.default as Json;
   for (const choices of [schema.enum, schema.examples])
@@ -78,15 +79,4 @@ function text({ format, minLength }: Record<string, unknown>): string {
 
 function amount(value: unknown): number {
   return typeof value === "number" && value > 0 ? value : 0;
-}
-
-function lookUp(root: JsonSchema, reference: string): unknown {
-  return reference
-    .replace(/^#\/?/, "")
-    .split("/")
-    .filter((part) => part !== "")
-    .reduce<unknown>(
-      (part, key) => (isRecord(part) ? part[key.replace(/~1/g, "/").replace(/~0/g, "~")] : undefined),
-      root,
-    );
 }

@@ -3,16 +3,16 @@ import { targetOf, type View } from "../catalog/view.ts";
 import type { Action } from "../core/action.ts";
 import type { Caller } from "../core/caller.ts";
 import { changesSomething } from "../core/effect.ts";
-import { QmError } from "../core/errors.ts";
+import { messageOf, QmError } from "../core/errors.ts";
 import type { Outcome } from "../core/outcome.ts";
 import type { Runtime } from "../core/runtime.ts";
 import { decide } from "../policy/decide.ts";
 import type { Policy } from "../policy/policy.ts";
 import type { Objection } from "../policy/verdict.ts";
-import { prepareArgs, targetArgs } from "./arguments.ts";
+import { prepareArgs, targetArgs, withSchema } from "./arguments.ts";
 import type { Meter } from "./meter.ts";
 import { doneOutcome, failedOutcome } from "./outcome.ts";
-import type { Recorder } from "./record.ts";
+import type { CallRecord, Recorder } from "./record.ts";
 import { checkedResult } from "./result.ts";
 import type { Runner } from "./run.ts";
 
@@ -34,10 +34,12 @@ export interface Door {
   readonly runtime: Runtime;
   readonly policy: Policy;
   viewOf(caller: Caller): View;
-  readonly recorder: Recorder;
+  readonly record: Recorder;
   readonly meter: Meter;
   readonly runner: Runner;
   readonly valueLimit: number;
+  /** Told what went wrong beside a call without changing its outcome. */
+  readonly onProblem: (problem: string) => void;
 }
 
 /**
@@ -46,68 +48,94 @@ export interface Door {
  */
 export async function invoke(door: Door, call: Call, signal?: AbortSignal): Promise<Outcome> {
   const started = door.runtime.elapsed();
-  const progress: Progress = { action: undefined, result: "" };
+  const progress: Progress = { action: undefined, began: false, result: "" };
   const ending = () => ({
     callId: call.id,
     durationMs: Math.max(0, door.runtime.elapsed() - started),
     valueLimit: door.valueLimit,
     action: progress.action?.name,
   });
+  let record: CallRecord;
+  try {
+    record = door.record(call);
+  } catch (thrown) {
+    return failedOutcome(ending(), thrown);
+  }
   let outcome: Outcome;
   try {
-    const { action, data } = await attempt(door, call, progress, signal);
+    const { action, data } = await attempt(door, call, record, progress, signal);
     outcome = doneOutcome(ending(), action.name, data);
   } catch (thrown) {
     outcome = failedOutcome(ending(), thrown);
   }
   try {
-    await door.recorder.ended(call, outcome, progress.result);
+    await record.ended(outcome, progress.result);
     return outcome;
   } catch (thrown) {
-    return failedOutcome(ending(), thrown);
+    return failedOutcome(ending(), progress.began ? unrecorded(thrown) : thrown);
   }
 }
 
-/** How far a call got, for the record of one that did not end well. */
+/** How far a call got, for the answer of one that did not end well. */
 interface Progress {
   action: Action | undefined;
+  began: boolean;
   result: string;
 }
 
-async function attempt(door: Door, call: Call, progress: Progress, signal: AbortSignal | undefined) {
-  door.recorder.received(call);
+async function attempt(
+  door: Door,
+  call: Call,
+  record: CallRecord,
+  progress: Progress,
+  signal: AbortSignal | undefined,
+): Promise<{ readonly action: Action; readonly data: unknown }> {
   const view = door.viewOf(call.caller);
   const { action, how } = resolve(view, call.name);
   progress.action = action;
-  door.recorder.resolved(call, action, how);
+  record.resolved(action, how);
 
   const { args: given, repairs } = prepareArgs(action, call.args);
-  door.recorder.repaired(call, action, repairs);
+  record.repaired(action, repairs);
   const target = targetOf(view.snapshot, action);
   const args = targetArgs(action, target, given);
 
   const usage = await door.meter.read(call.caller);
   const decision = decide(door.policy, { action, target, caller: call.caller, args, usage });
-  door.recorder.decided(call, action, args, decision);
+  record.decided(action, decision);
   if (decision.kind !== "allow") throw refusal(decision.kind, decision.objection);
 
   const overdrawn = await door.meter.charge(call.caller);
   if (overdrawn !== undefined) throw refusal("deny", overdrawn);
-  if (changesSomething(action.effect)) await door.recorder.flushed();
-  const begun = door.runtime.elapsed();
+  if (changesSomething(action.effect)) await record.flushed();
+  const started = door.runtime.elapsed();
+  const context = { caller: call.caller, callId: call.id, begin: () => (progress.began = true) };
   try {
-    const data = await door.runner.run(
-      action,
-      args,
-      { caller: call.caller, callId: call.id },
-      { signal, timeoutMs: call.timeoutMs },
-    );
+    const data = await door.runner.run(action, args, context, { signal, timeoutMs: call.timeoutMs });
     const result = checkedResult(action, data);
     progress.result = result.text;
     return { action, data: result.data };
+  } catch (thrown) {
+    throw withSchema(action, thrown);
   } finally {
-    await door.meter.settle(call.caller, door.runtime.elapsed() - begun, Buffer.byteLength(progress.result));
+    await settle(door, call, door.runtime.elapsed() - started, Buffer.byteLength(progress.result));
   }
+}
+
+/** What was used is counted as well as can be; that it could not be counted does not undo what was done. */
+async function settle(door: Door, { caller, id }: Call, ms: number, bytes: number): Promise<void> {
+  try {
+    await door.meter.settle(caller, ms, bytes);
+  } catch (thrown) {
+    door.onProblem(`call ${id}: what it used could not be counted: ${messageOf(thrown)}`);
+  }
+}
+
+function unrecorded(thrown: unknown): QmError {
+  return new QmError("unrecorded", `it ran, but its end could not be written: ${messageOf(thrown)}`, {
+    cause: thrown,
+    hint: "Only the record is missing. Do not repeat the call; look at what it did.",
+  });
 }
 
 function refusal(kind: "ask" | "deny", { layer, reason }: Objection): QmError {

@@ -1,6 +1,6 @@
 import { type ErrorCode, messageOf, type Problem, QmError } from "../core/errors.ts";
 import type { ActionName } from "../core/names.ts";
-import { type Outcome, valueText } from "../core/outcome.ts";
+import { type Outcome, problemText, valueText } from "../core/outcome.ts";
 
 /** What is known of a call when it ends. */
 export interface Ending {
@@ -27,6 +27,6 @@ export function failedOutcome({ callId, durationMs, valueLimit, action }: Ending
     ...(action === undefined ? {} : { action }),
     reason: error.error,
     error,
-    value: valueText(error, valueLimit),
+    value: problemText(error, valueLimit),
   };
 }

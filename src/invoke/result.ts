@@ -1,7 +1,7 @@
-import type { Action } from "../core/action.ts";
+import type { Action, JsonSchema } from "../core/action.ts";
 import { facts, messageOf, QmError } from "../core/errors.ts";
 import type { JsonObject } from "../core/json.ts";
-import { validatorOf } from "../core/validator.ts";
+import { type Mismatch, validatorOf } from "../core/validator.ts";
 
 /** A result that is JSON and, where the action declares a form, has it. */
 export interface CheckedResult {
@@ -13,12 +13,24 @@ export interface CheckedResult {
 export function checkedResult(action: Action, data: unknown): CheckedResult {
   const text = jsonOf(action, data);
   if (action.outputSchema === undefined) return { data: data ?? null, text };
-  const mismatches = validatorOf(action.outputSchema, "result")(data ?? null, text.length);
+  const mismatches = mismatchesOf(action, action.outputSchema, text);
   if (mismatches.length === 0) return { data: data ?? null, text };
   throw new QmError("invalid_output", `${action.name} ran, but its result is not of the form it declares`, {
     details: facts({ problems: mismatches.map((mismatch): JsonObject => ({ ...mismatch })) }),
     hint: changed(action),
   });
+}
+
+/** The JSON is checked, because that is what leaves: a Date is a text by then. */
+function mismatchesOf(action: Action, schema: JsonSchema, text: string): readonly Mismatch[] {
+  try {
+    return validatorOf(schema, "result")(JSON.parse(text), text.length);
+  } catch (thrown) {
+    throw new QmError("invalid_output", `${action.name} ran, but its result cannot be checked: ${messageOf(thrown)}`, {
+      cause: thrown,
+      hint: changed(action),
+    });
+  }
 }
 
 function jsonOf(action: Action, data: unknown): string {

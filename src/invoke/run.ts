@@ -1,7 +1,7 @@
 import type { Action, CallContext } from "../core/action.ts";
 import { messageOf, QmError } from "../core/errors.ts";
 import type { JsonObject } from "../core/json.ts";
-import { createLimiter, type Limiter } from "./limiter.ts";
+import { createPlaces } from "./places.ts";
 
 export interface RunLimits {
   /** For actions that state none of their own. */
@@ -18,50 +18,51 @@ export interface CallerWish {
   readonly timeoutMs?: number | undefined;
 }
 
+/** What a handler is told of its call, and who wants to know that it was entered. */
+export interface RunContext extends Omit<CallContext, "signal"> {
+  begin?(): void;
+}
+
 /** Runs handlers within limits. */
 export interface Runner {
   /**
    * Throws `timed_out`, `cancelled`, `overloaded`, or `action_failed` with what the handler threw. A handler that ignores
-   * its signal is answered for, but keeps its place until it ends: what hangs must not pile up.
+   * its signal is answered for, but keeps its place until it ends: what hangs must not pile up. A call made inside
+   * another one runs in that one's place, so that callers cannot wait for each other.
    */
-  run(action: Action, args: JsonObject, context: Omit<CallContext, "signal">, wish: CallerWish): Promise<unknown>;
-  /** Aborts everything that runs. */
+  run(action: Action, args: JsonObject, context: RunContext, wish: CallerWish): Promise<unknown>;
+  /** Aborts everything that runs, and whatever is still to come. */
   close(): void;
 }
 
-export function createRunner(limits: RunLimits): Runner {
-  const all = createLimiter(limits.concurrency, limits.queue);
-  const perAction = new Map<string, Limiter>();
-  const running = new Set<AbortController>();
+/** A timer cannot hold more; asked to, it fires at once. */
+const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
-  const limiterOf = ({ name, concurrency }: Action): Limiter | undefined => {
-    if (concurrency === undefined) return undefined;
-    let limiter = perAction.get(name);
-    if (limiter === undefined) {
-      limiter = createLimiter(concurrency, limits.queue);
-      perAction.set(name, limiter);
-    }
-    return limiter;
-  };
+export function createRunner(limits: RunLimits): Runner {
+  const places = createPlaces(limits);
+  const running = new Set<AbortController>();
+  let closed = false;
 
   return {
-    async run(action, args, context, { signal: outer, timeoutMs: wished }) {
+    async run(action, args, { begin, ...context }, { signal: outer, timeoutMs: wished }) {
       const controller = new AbortController();
       const { signal } = controller;
-      const timeoutMs = Math.min(action.timeoutMs ?? limits.timeoutMs, wished ?? Number.POSITIVE_INFINITY);
-      const timer = setTimeout(() => controller.abort(timedOut(action, timeoutMs)), timeoutMs);
+      const timeoutMs = Math.min(action.timeoutMs ?? limits.timeoutMs, wished ?? LONGEST_TIMER_MS, LONGEST_TIMER_MS);
+      let begun = false;
+      const timer = setTimeout(() => controller.abort(timedOut(action, timeoutMs, begun)), timeoutMs);
       const cancel = (): void => controller.abort(new QmError("cancelled", `${action.name} was cancelled`));
       outer?.addEventListener("abort", cancel, { once: true });
-      if (outer?.aborted) cancel();
+      if (outer?.aborted || closed) cancel();
       running.add(controller);
-      let leaveAction: (() => void) | undefined;
       let leave: (() => void) | undefined;
       let work: Promise<unknown> | undefined;
       try {
         signal.throwIfAborted();
-        leaveAction = await limiterOf(action)?.enter(signal);
-        leave = await all.enter(signal);
-        work = start(action, args, { ...context, signal });
+        const place = await places.enter(action, signal);
+        leave = place.leave;
+        begun = true;
+        begin?.();
+        work = place.inside(() => start(action, args, { ...context, signal }));
         return await untilAborted(work, signal);
       } catch (thrown) {
         throw asError(action, thrown);
@@ -69,15 +70,12 @@ export function createRunner(limits: RunLimits): Runner {
         clearTimeout(timer);
         outer?.removeEventListener("abort", cancel);
         running.delete(controller);
-        const release = (): void => {
-          leave?.();
-          leaveAction?.();
-        };
-        if (work === undefined) release();
-        else void work.then(release, release);
+        if (work === undefined) leave?.();
+        else void work.then(leave, leave);
       }
     },
     close() {
+      closed = true;
       for (const controller of running) controller.abort(new QmError("cancelled", "the system is closing"));
     },
   };
@@ -102,10 +100,9 @@ function asError(action: Action, thrown: unknown): QmError {
   return new QmError("action_failed", `${action.name} failed: ${messageOf(thrown)}`, { cause: thrown });
 }
 
-function timedOut(action: Action, ms: number): QmError {
-  return new QmError("timed_out", `${action.name} did not end within ${ms} ms`, {
-    hint: action.idempotent
-      ? "Try again, or ask for less."
-      : "It may still have had an effect: look before trying again.",
+function timedOut(action: Action, ms: number, begun: boolean): QmError {
+  const again = action.idempotent || !begun;
+  return new QmError("timed_out", `${action.name} did not ${begun ? "end" : "get a place to run"} within ${ms} ms`, {
+    hint: again ? "Try again, or ask for less." : "It may still have had an effect: look before trying again.",
   });
 }

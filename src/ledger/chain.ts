@@ -18,7 +18,7 @@ export function lineHash(line: ChainedLine): string {
 
 /** `lineHash` for who has the canonical text of the data at hand. */
 export function textHash(line: Omit<ChainedLine, "data">, data: string): string {
-  const { prev, session, seq, type, at, actor, tenant, turn, callId, action } = line;
-  const text = JSON.stringify([prev, session, seq, type, at, actor, tenant, turn, callId, action, data]);
+  const { prev, session, seq, type, at, actor, tenant, turn, user, person, callId, action } = line;
+  const text = JSON.stringify([prev, session, seq, type, at, actor, tenant, turn, user, person, callId, action, data]);
   return hash("sha256", text, "hex");
 }

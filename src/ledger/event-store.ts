@@ -14,6 +14,8 @@ export interface StoredEvent {
   readonly actor: string | null;
   readonly tenant: string | null;
   readonly turn: string | null;
+  readonly user: string | null;
+  readonly person: string | null;
   /** Taken from the data, so that the events of a call or an action can be found. */
   readonly callId: string | null;
   readonly action: string | null;
@@ -28,6 +30,7 @@ export interface EventQuery {
   readonly session?: string;
   readonly actor?: string;
   readonly tenant?: string;
+  readonly user?: string;
   /** Exact type, or a prefix ending in `.` (`call.`). */
   readonly type?: string;
   readonly callId?: string;

@@ -107,14 +107,17 @@ test("fails who waits for a batch and the one before it, when that one fails", a
   expect(await ledger.read({})).toMatchObject([{ data: { asked: "kept" } }]);
 });
 
-test("tells a loss that nobody waited for to whoever asks next, once", async () => {
+test("tells a loss to whoever recorded it, however late they ask, and to nobody else", async () => {
   const { ledger, append, onError } = await testLedger();
   append.mockRejectedValueOnce(new Error("gone"));
 
-  ledger.record(received("lost"));
+  const lost = ledger.record(received("lost"));
   await vi.waitFor(() => expect(onError).toHaveBeenCalled());
+  const kept = ledger.record(received("kept"));
 
-  await expect(ledger.flushed()).rejects.toMatchObject({ code: "ledger_failed" });
+  await expect(ledger.flushed(kept)).resolves.toBeUndefined();
+  await expect(ledger.flushed(lost)).rejects.toMatchObject({ code: "ledger_failed" });
+  await expect(ledger.flushed(lost)).rejects.toMatchObject({ code: "ledger_failed" });
   await expect(ledger.flushed()).resolves.toBeUndefined();
 });
 

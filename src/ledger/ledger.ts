@@ -8,14 +8,16 @@ import { type ChainReport, type VerifyOptions, verifyChains } from "./verify.ts"
 export interface Ledger {
   /**
    * Takes an event over as it is now, without its secrets; what is changed in it afterwards changes nothing. It is
-   * written soon, together with all that is recorded meanwhile. Throws when the ledger is closed or the time invalid.
+   * written soon, together with all that is recorded meanwhile. Answers its number among all that were recorded here.
+   * Throws when the ledger is closed or the time invalid.
    */
-  record(event: NewEvent): void;
+  record(event: NewEvent): number;
   /**
    * Resolves when everything recorded before this call outlives the process. Rejects with `ledger_failed` when some of
-   * it could not be written; a loss that nobody waited for is told to whoever asks next.
+   * it could not be written, counting from the event numbered `from`: who gives its first event is told of its own
+   * losses and of nobody else's. Without it, of what is still to be written.
    */
-  flushed(): Promise<void>;
+  flushed(from?: number): Promise<void>;
   read(query: EventQuery): Promise<readonly StoredEvent[]>;
   /** The end of every session's chain: kept elsewhere, they show later whether anything was rewritten. */
   heads(): Promise<readonly ChainHead[]>;
@@ -32,13 +34,14 @@ export interface LedgerOptions {
 }
 
 const BATCH_LIMIT = 512;
+const LOSSES_KEPT = 1000;
 
 export function openLedger({ store, redact, onError }: LedgerOptions): Ledger {
   const queue: NewEvent[] = [];
+  const lost: Loss[] = [];
   let recorded = 0;
   let settled = 0;
   let waiting: Waiter[] = [];
-  let untold: QmError | undefined;
   let writing = false;
   let closed = false;
 
@@ -46,8 +49,8 @@ export function openLedger({ store, redact, onError }: LedgerOptions): Ledger {
     record(event) {
       if (closed) throw new QmError("ledger_failed", `the ledger is closed: ${event.type} was not recorded`);
       queue.push(taken(event, redact));
-      recorded++;
       if (!writing) writeSoon();
+      return ++recorded;
     },
     flushed,
     read: (query) => store.read(query),
@@ -59,14 +62,12 @@ export function openLedger({ store, redact, onError }: LedgerOptions): Ledger {
     },
   };
 
-  function flushed(): Promise<void> {
-    if (untold !== undefined) {
-      const error = untold;
-      untold = undefined;
-      return Promise.reject(error);
-    }
-    if (recorded === settled) return Promise.resolve();
-    return new Promise((resolve, reject) => waiting.push({ upTo: recorded, resolve, reject }));
+  function flushed(from = settled + 1): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const waiter: Waiter = { from, upTo: recorded, resolve, reject };
+      if (recorded === settled) answer(waiter);
+      else waiting.push(waiter);
+    });
   }
 
   // After the callbacks that are due now: whatever they record goes out in the same transaction.
@@ -79,34 +80,44 @@ export function openLedger({ store, redact, onError }: LedgerOptions): Ledger {
     const batch = queue.splice(0, BATCH_LIMIT);
     try {
       await store.append(batch);
-      settled += batch.length;
-      const done = waiting.filter(({ upTo }) => upTo <= settled);
-      waiting = waiting.filter(({ upTo }) => upTo > settled);
-      for (const { resolve } of done) resolve();
     } catch (thrown) {
-      settled += batch.length;
-      fail(batch.length, thrown);
-    } finally {
-      if (queue.length > 0) writeSoon();
-      else writing = false;
+      lose(batch.length, thrown);
     }
+    settled += batch.length;
+    const due = waiting.filter(({ upTo }) => upTo <= settled);
+    waiting = waiting.filter(({ upTo }) => upTo > settled);
+    for (const waiter of due) answer(waiter);
+    if (queue.length > 0) writeSoon();
+    else writing = false;
   }
 
-  // Batches go out in order, so everybody who waits now waits for the one that failed.
-  function fail(count: number, thrown: unknown): void {
+  function lose(count: number, thrown: unknown): void {
     const error = new QmError("ledger_failed", `${count} events could not be written: ${messageOf(thrown)}`, {
       cause: thrown,
       ...(thrown instanceof QmError && thrown.hint !== undefined ? { hint: thrown.hint } : {}),
     });
-    if (waiting.length === 0) untold = error;
-    for (const { reject } of waiting) reject(error);
-    waiting = [];
+    lost.push({ from: settled + 1, to: settled + count, error });
+    if (lost.length > LOSSES_KEPT) lost.shift();
     onError?.(error);
+  }
+
+  function answer({ from, upTo, resolve, reject }: Waiter): void {
+    const loss = lost.find((each) => each.from <= upTo && each.to >= from);
+    if (loss === undefined) resolve();
+    else reject(loss.error);
   }
 }
 
+/** Numbers of events that were not written. */
+interface Loss {
+  readonly from: number;
+  readonly to: number;
+  readonly error: QmError;
+}
+
 interface Waiter {
-  /** Waits for the first so many events of this ledger. */
+  /** Waits for the events with these numbers. */
+  readonly from: number;
   readonly upTo: number;
   readonly resolve: () => void;
   readonly reject: (error: QmError) => void;

@@ -29,9 +29,10 @@ export function accountsOf(budgets: Budgets, { session, turn, tenant }: Caller):
   const accounts: Account[] = [];
   if (budgets.turn)
     accounts.push({ key: `turn:${JSON.stringify([session, turn ?? ""])}`, scope: "turn", limits: budgets.turn });
-  if (budgets.session) accounts.push({ key: `session:${session}`, scope: "session", limits: budgets.session });
+  if (budgets.session)
+    accounts.push({ key: `session:${JSON.stringify(session)}`, scope: "session", limits: budgets.session });
   if (budgets.tenant && tenant !== undefined)
-    accounts.push({ key: `tenant:${tenant}`, scope: "tenant", limits: budgets.tenant });
+    accounts.push({ key: `tenant:${JSON.stringify(tenant)}`, scope: "tenant", limits: budgets.tenant });
   return accounts;
 }
 

@@ -225,7 +225,7 @@ describe("each layer", () => {
       { budgets: { session: { calls: 2 } } },
       read,
       {},
-      { args, usage: new Map([["session:s1", { calls: 2, ms: 0, bytes: 0 }]]) },
+      { args, usage: new Map([['session:"s1"', { calls: 2, ms: 0, bytes: 0 }]]) },
       "deny by budget: session.calls: 2",
     ],
     [
@@ -233,7 +233,7 @@ describe("each layer", () => {
       { budgets: { tenant: { ms: 5 } } },
       read,
       {},
-      { args, usage: new Map([["tenant:acme", { calls: 0, ms: 6, bytes: 0 }]]) },
+      { args, usage: new Map([['tenant:"acme"', { calls: 0, ms: 6, bytes: 0 }]]) },
       "deny by budget: tenant.ms: 5",
     ],
     [
@@ -249,7 +249,7 @@ describe("each layer", () => {
       { budgets: { session: { calls: 3 } } },
       read,
       {},
-      { args, usage: new Map([["session:s1", { calls: 2, ms: 0, bytes: 0 }]]) },
+      { args, usage: new Map([['session:"s1"', { calls: 2, ms: 0, bytes: 0 }]]) },
       "allow",
     ],
     [
@@ -310,7 +310,7 @@ describe("each layer", () => {
       { rules: [{ name: "r", rule: "true", effect: "ask" }], budgets: { session: { calls: 1 } } },
       read,
       {},
-      { args, usage: new Map([["session:s1", { calls: 1, ms: 0, bytes: 0 }]]) },
+      { args, usage: new Map([['session:"s1"', { calls: 1, ms: 0, bytes: 0 }]]) },
       "deny by budget: session.calls: 1",
     ],
   ])("%s", (_name, options, action, who, more, expected) => {

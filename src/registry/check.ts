@@ -6,7 +6,7 @@ import { actionName } from "../core/names.ts";
 import { nearest } from "../core/nearest.ts";
 import { guardSchema, type SchemaUse } from "../core/schema-guard.ts";
 import { isStandardSchema, toJsonSchema } from "../core/standard-schema.ts";
-import { placeholderProblem } from "./prose.ts";
+import { isPlaceholder, placeholderProblem } from "./prose.ts";
 
 /** One thing wrong with a registration. */
 export interface FieldProblem {
@@ -26,8 +26,7 @@ const RESERVED = new Set(["respond"]);
 // The types say the same, but registrations also come from JavaScript and from casts.
 const checks: Readonly<Record<string, Check>> = {
   name: nameProblem,
-  description: (value) =>
-    typeof value === "string" && value.trim() !== "" ? undefined : "is empty: the model chooses by it",
+  description: descriptionProblem,
   inputSchema: (value) => schemaProblem(value, "arguments"),
   outputSchema: optional((value) => schemaProblem(value, "result")),
   handler: (value) => (typeof value === "function" ? undefined : "is not a function"),
@@ -61,6 +60,11 @@ function nameProblem(value: unknown): string | undefined {
   if (typeof value !== "string" || value.trim() === "") return "is empty";
   if (RESERVED.has(value.toLowerCase())) return "is reserved: every actor has it without registration";
   return thrownBy(() => actionName("tool", value));
+}
+
+function descriptionProblem(value: unknown): string | undefined {
+  if (typeof value !== "string" || value.trim() === "") return "is empty: the model chooses by it";
+  return isPlaceholder(value) ? "is a placeholder: the model chooses by it" : undefined;
 }
 
 function routingProblem(value: unknown, { scope }: Fields): string | undefined {

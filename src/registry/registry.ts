@@ -36,9 +36,9 @@ export function createRegistry(onRegistered: (action: Action) => void = () => {}
     const all = [...problems, ...(isRecord(tool) ? clashes(tool, spellings) : [])];
     if (all.length > 0) throw refusal(tool, all, site);
     const action = toAction(tool as unknown as ToolRegistration<InputSchema>, site);
+    onRegistered(action);
     tools.set(action.entry, action);
     for (const spelling of [action.entry, ...action.aliases]) spellings.set(spelling, action);
-    onRegistered(action);
     changed();
     return action.name;
   }

@@ -17,9 +17,10 @@ export function eventStore(db: Sql): EventStore {
     async read({ limit = DEFAULT_LIMIT, ...query }) {
       const newestFirst = query.after === undefined;
       const rows = await db.all(sql`
-        select id, session, seq, type, at, actor, tenant, turn, call_id, action, data, prev, hash
+        select id, session, seq, type, at, actor, tenant, turn, user_id, person, call_id, action, data, prev, hash
         from events ${conditions(query)}
-        order by ${query.session === undefined ? sql`id` : sql`seq`} ${newestFirst ? sql`desc` : sql`asc`} limit ${limit}`);
+        order by ${newestFirst && query.session !== undefined ? sql`seq` : sql`id`} ${newestFirst ? sql`desc` : sql`asc`}
+        limit ${limit}`);
       return (newestFirst ? rows.toReversed() : rows).map(storedEvent);
     },
     async heads() {
@@ -32,7 +33,7 @@ export function eventStore(db: Sql): EventStore {
 /** A line before it has its place; `data` is the text that is kept and hashed. */
 type NewLine = Omit<StoredEvent, "id" | "seq" | "prev" | "hash" | "data"> & { readonly data: string };
 
-function newLine({ session, type, at, actor, tenant, turn, data }: NewEvent): NewLine {
+function newLine({ session, type, at, actor, tenant, turn, user, person, data }: NewEvent): NewLine {
   return {
     session: keepable(session),
     type,
@@ -40,6 +41,8 @@ function newLine({ session, type, at, actor, tenant, turn, data }: NewEvent): Ne
     actor: keepable(actor),
     tenant: keepable(tenant),
     turn: keepable(turn),
+    user: keepable(user),
+    person: keepable(person),
     callId: ownText(data, "callId"),
     action: ownText(data, "action"),
     data: canonicalJson(data),
@@ -51,13 +54,15 @@ async function write(tx: Sql, lines: readonly NewLine[]): Promise<void> {
   for (const line of lines) {
     const head = heads.get(line.session);
     if (head === undefined) throw new TypeError(`no place was reserved for ${line.session}`);
-    const { session, type, at, actor, tenant, turn, callId, action, data } = line;
+    const { session, type, at, actor, tenant, turn, user, person, callId, action, data } = line;
     const prev = head.hash;
     const seq = ++head.seq;
     head.hash = textHash({ ...line, seq, prev }, data);
     await tx.all(sql`
-      insert into events (session, seq, type, at, actor, tenant, turn, call_id, action, data, prev, hash)
-      values (${session}, ${seq}, ${type}, ${at}, ${actor}, ${tenant}, ${turn}, ${callId}, ${action}, ${data},
+      insert into events
+        (session, seq, type, at, actor, tenant, turn, user_id, person, call_id, action, data, prev, hash)
+      values (${session}, ${seq}, ${type}, ${at}, ${actor}, ${tenant}, ${turn}, ${user}, ${person}, ${callId},
+        ${action}, ${data},
         ${prev}, ${head.hash})`);
   }
   for (const [session, { hash }] of heads)
@@ -89,11 +94,12 @@ async function reserve(tx: Sql, lines: readonly NewLine[]): Promise<Map<string, 
   );
 }
 
-function conditions({ session, actor, tenant, type, callId, action, after }: EventQuery): Query {
+function conditions({ session, actor, tenant, user, type, callId, action, after }: EventQuery): Query {
   const all: Query[] = [];
   if (session !== undefined) all.push(sql`session = ${keepable(session)}`);
   if (actor !== undefined) all.push(sql`actor = ${keepable(actor)}`);
   if (tenant !== undefined) all.push(sql`tenant = ${keepable(tenant)}`);
+  if (user !== undefined) all.push(sql`user_id = ${keepable(user)}`);
   if (type?.endsWith(".")) all.push(sql`substr(type, 1, ${type.length}) = ${keepable(type)}`);
   else if (type !== undefined) all.push(sql`type = ${keepable(type)}`);
   if (callId !== undefined) all.push(sql`call_id = ${keepable(callId)}`);
@@ -112,6 +118,8 @@ function storedEvent(row: Row): StoredEvent {
     actor: textOrNull(row.actor),
     tenant: textOrNull(row.tenant),
     turn: textOrNull(row.turn),
+    user: textOrNull(row.user_id),
+    person: textOrNull(row.person),
     callId: textOrNull(row.call_id),
     action: textOrNull(row.action),
     data: readData(String(row.data)),

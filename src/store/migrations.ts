@@ -22,6 +22,8 @@ export const migrations: readonly Migration[] = [
           actor text,
           tenant text,
           turn text,
+          user_id text,
+          person text,
           call_id text,
           action text,
           data text not null,

@@ -3,7 +3,7 @@ import type { JsonSchema } from "../core/action.ts";
 import type { Caller } from "../core/caller.ts";
 import type { Effect } from "../core/effect.ts";
 import { messageOf, QmError } from "../core/errors.ts";
-import { type Outcome, valueText } from "../core/outcome.ts";
+import { type Outcome, problemText, valueText } from "../core/outcome.ts";
 import type { Call } from "../invoke/invoke.ts";
 
 /** What a surface stands in front of. */
@@ -11,6 +11,16 @@ export interface Counter {
   viewOf(caller: Caller): View;
   /** The one door. `via` is written to the ledger. */
   invoke(request: Omit<Call, "id">, signal?: AbortSignal): Promise<Outcome>;
+  /** Writes down a tool call that does not lead to the door: looking around, or one that cannot be understood. */
+  called(caller: Caller, call: SurfaceCall): void;
+}
+
+export interface SurfaceCall {
+  readonly surface: string;
+  readonly tool: string;
+  readonly args: unknown;
+  readonly ok: boolean;
+  readonly code?: string;
 }
 
 /** The answer to a tool call, in both forms a model interface may want. */
@@ -49,13 +59,16 @@ export function outcomeAnswer(outcome: Outcome): Answer {
     : { ok: false, data: { status: outcome.status, ...outcome.error }, text: outcome.value };
 }
 
+/** Far more than a model should read, and far less than a hostile description can hold. */
+const TEXT_LIMIT = 64 * 1024;
+
 /** Runs work that answers JSON or throws, and makes an answer of either. */
 export function answering(work: () => unknown): Answer {
   try {
     const data = work();
-    return { ok: true, data, text: JSON.stringify(data) };
+    return { ok: true, data, text: valueText(data, TEXT_LIMIT) };
   } catch (thrown) {
     const error = thrown instanceof QmError ? thrown : new QmError("internal", messageOf(thrown));
-    return { ok: false, data: error.toProblem(), text: valueText(error.toProblem()) };
+    return { ok: false, data: error.toProblem(), text: problemText(error.toProblem()) };
   }
 }

@@ -229,7 +229,9 @@ export const eventStoreCases: readonly StoreCase[] = [
     async run(db) {
       const events = await migrated(db);
 
-      await events.append([{ ...received("a", 1), actor: "main", tenant: "acme", turn: "t1" }]);
+      await events.append([
+        { ...received("a", 1), actor: "main", tenant: "acme", turn: "t1", user: "u1", person: "p1" },
+      ]);
 
       const [line] = await events.read({});
       const { id: _id, hash: _hash, ...rest } = line ?? assert.fail("no line");
@@ -241,6 +243,8 @@ export const eventStoreCases: readonly StoreCase[] = [
         actor: "main",
         tenant: "acme",
         turn: "t1",
+        user: "u1",
+        person: "p1",
         callId: "call-1",
         action: "file__read",
         data: { action: "file__read", asked: "file.read", callId: "call-1", how: "respelled" },

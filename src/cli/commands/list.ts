@@ -41,10 +41,10 @@ function list(context: Context, workspace: Workspace, category: readonly string[
 }
 
 function show({ out, globals }: Context, workspace: Workspace, found: ActionList, offset: number): void {
-  const view = workspace.quartermaster.view(callerOf(globals));
+  const effectOf = (name: string) => workspace.quartermaster.describe(name, callerOf(globals)).metadata.purity;
   out.table(
     ["action", "effect", "what it does"],
-    found.items.map((item) => [item.qualified_name, view.get(item.qualified_name)?.effect ?? "", summary(item)]),
+    found.items.map((item) => [item.qualified_name, effectOf(item.qualified_name), summary(item)]),
   );
   const end = offset + found.items.length;
   if (end - offset < found.total) {
@@ -85,7 +85,7 @@ function gathered(
 
 function sayNothingFits({ out, globals }: Context, { total, hint }: ActionList, { quartermaster }: Workspace): void {
   out.line("No action fits.");
-  const isEmpty = quartermaster.view(callerOf(globals)).actions().length === 0;
+  const isEmpty = quartermaster.names(callerOf(globals)).length === 0;
   if (total > 0 || !isEmpty) out.line(hint ?? "");
   else
     out.line(

@@ -1,5 +1,4 @@
 import type { Command } from "commander";
-import { summaryOf } from "../../core/action.ts";
 import type { Workspace } from "../../workspace.ts";
 import { type Context, callerOf, withWorkspace } from "../context.ts";
 import { shells } from "./scripts.ts";
@@ -40,10 +39,7 @@ async function operandsOf(context: Context, { command, operands, values }: Typed
   switch (command.name()) {
     case "list":
       return looking(context, values, (workspace) =>
-        workspace.quartermaster
-          .view(callerOf(globalsOf(values)))
-          .categories()
-          .map((name) => [name, "category"]),
+        workspace.quartermaster.categories(callerOf(globalsOf(values))).map((name) => [name, "category"]),
       );
     case "describe":
     case "invoke":
@@ -76,15 +72,13 @@ async function optionValues(context: Context, { values }: Typed, option: string)
   }
 }
 
-function visibleActions({ quartermaster }: Workspace, values: Typed["values"]): readonly Candidate[] {
-  return quartermaster
-    .view(callerOf(globalsOf(values)))
-    .actions()
-    .map((action) => [action.name, summaryOf(action)]);
+function visibleActions(workspace: Workspace, values: Typed["values"]): readonly Candidate[] {
+  const visible = new Set<string>(workspace.quartermaster.names(callerOf(globalsOf(values))));
+  return allActions(workspace).filter(([name]) => visible.has(name));
 }
 
 function allActions({ quartermaster }: Workspace): readonly Candidate[] {
-  return quartermaster.view().snapshot.actions.map((action) => [action.name, summaryOf(action)]);
+  return quartermaster.inventory().map(({ name, summary }) => [name, summary]);
 }
 
 const RECENT = 1000;

@@ -36,7 +36,6 @@ export async function checkCatalog(options: WorkspaceOptions, { fileRoot }: Plac
 }
 
 async function checkProviders({ quartermaster, config }: Workspace, fileRoot: string): Promise<readonly Check[]> {
-  const { byCategory } = quartermaster.view().snapshot;
   if (!config.providers.file.enabled)
     return [warn("provider", "none: there is nothing to call", "Set providers.file.enabled to true.")];
   const isFolder = await stat(fileRoot).then(
@@ -46,11 +45,10 @@ async function checkProviders({ quartermaster, config }: Workspace, fileRoot: st
   if (!isFolder)
     return [fail("provider", `file: ${fileRoot} is not a folder`, "Make it, or change providers.file.root.")];
   const what = config.providers.file.read_only ? ", reading only" : "";
-  return [...byCategory].map(([category, actions]) =>
-    ok(
-      "provider",
-      `${category}: ${counted(actions.length, "action")}${category === "file" ? ` in ${fileRoot}${what}` : ""}`,
-    ),
+  const counts = new Map<string, number>();
+  for (const { category } of quartermaster.inventory()) counts.set(category, (counts.get(category) ?? 0) + 1);
+  return [...counts].map(([category, count]) =>
+    ok("provider", `${category}: ${counted(count, "action")}${category === "file" ? ` in ${fileRoot}${what}` : ""}`),
   );
 }
 
@@ -66,7 +64,7 @@ function checkActors({ quartermaster, config }: Workspace): readonly Check[] {
     .map((problem) => fail("actors", problem, "Correct the name under actors; `qm list` shows the names."));
   if (unknown.length > 0) return unknown;
   return Object.keys(config.actors).map((actor) => {
-    const { length } = quartermaster.view({ actor }).actions();
+    const { length } = quartermaster.names({ actor });
     return length === 0
       ? warn("actor", `${actor} sees no action`, `\`qm explain <action> --actor ${actor}\` shows what hides one.`)
       : ok("actor", `${actor} sees ${counted(length, "action")}`);
@@ -75,7 +73,7 @@ function checkActors({ quartermaster, config }: Workspace): readonly Check[] {
 
 /** A name that no provider of models takes as it is travels under another one, which models read less well. */
 function checkWireNames({ quartermaster }: Workspace): Check {
-  const names = quartermaster.view().snapshot.actions.map(({ name }) => name);
+  const names = quartermaster.inventory().map(({ name }) => name);
   const rewritten = names.filter((name) => wireOf(name) !== name);
   if (rewritten.length === 0) return ok("names", "every name can go to a model as it is");
   return warn(

@@ -3,6 +3,7 @@ import { resolve } from "../../catalog/resolve.ts";
 import type { View } from "../../catalog/view.ts";
 import type { Action, Example, JsonSchema } from "../../core/action.ts";
 import type { Effect } from "../../core/effect.ts";
+import { frozenCopy } from "../../core/json.ts";
 import { toJsonSchema } from "../../core/standard-schema.ts";
 import type { SurfaceTool } from "../surface.ts";
 
@@ -25,12 +26,12 @@ export interface ActionDescription {
   };
 }
 
-export const describeActionTool: SurfaceTool = {
+export const describeActionTool: SurfaceTool = frozenCopy({
   name: "describe_action",
   description: "Full description, input schema and examples of one action.",
   inputSchema: toJsonSchema(z.object({ action_name: z.string() })),
   effect: "read",
-};
+});
 
 /** Everything a caller may know of one action. Throws `unknown_action` with suggestions. */
 export function describeAction(view: View, asked: string): ActionDescription {

@@ -3,7 +3,7 @@ import { categoryRedirects } from "../../catalog/redirects.ts";
 import type { View } from "../../catalog/view.ts";
 import { type Action, type JsonSchema, summaryOf } from "../../core/action.ts";
 import { QmError } from "../../core/errors.ts";
-import { getOwn } from "../../core/json.ts";
+import { frozenCopy, getOwn } from "../../core/json.ts";
 import { quoted } from "../../core/names.ts";
 import { toJsonSchema } from "../../core/standard-schema.ts";
 import type { SurfaceTool } from "../surface.ts";
@@ -36,25 +36,24 @@ const PAGE = 10;
 const PAGE_LIMIT = 50;
 const PAGE_CHARACTERS = 16_000;
 
-export const listActionsTool: SurfaceTool = {
+export const listActionsTool: SurfaceTool = frozenCopy({
   name: "list_actions",
   description: "Browse available actions alphabetically. Give category to get descriptions and input schemas.",
   inputSchema: toJsonSchema(
     z.object({
       category: z.array(z.string()).optional(),
-      filter: z.string().describe("Substring of name or description").optional(),
+      filter: z.string().describe("Substring of name or summary").optional(),
       offset: z.int().min(0).default(0),
       limit: z.int().min(1).describe("At most 50").default(PAGE),
     }),
   ),
   effect: "read",
-};
+});
 
 /** One page of what the caller may see. Throws `unknown_category` with the valid ones. */
-export function listActions(
-  view: View,
-  { category = [], filter = "", offset = 0, limit = PAGE }: ListQuery,
-): ActionList {
+export function listActions(view: View, { category = [], filter = "", ...page }: ListQuery): ActionList {
+  const offset = Math.max(0, Math.trunc(page.offset ?? 0));
+  const limit = Math.max(1, Math.trunc(page.limit ?? PAGE));
   const pool = category.length === 0 ? view.actions() : inCategories(view, category);
   const wanted = filter.trim().toLowerCase();
   const found = wanted === "" ? pool : filtered(pool, wanted);
@@ -118,7 +117,7 @@ function fittingPage(items: readonly ListedAction[]): readonly ListedAction[] {
 
 function hintFor(view: View, total: number, offset: number, filter: string): string | undefined {
   if (total === 0 && filter !== "")
-    return `Nothing has ${quoted(filter)} in its name or description. Try a shorter filter, or browse a category: ${view.categories().join(", ")}.`;
+    return `Nothing has ${quoted(filter)} in its name or summary. Try a shorter filter, or browse a category: ${view.categories().join(", ")}.`;
   if (total === 0) return "No action is available to you.";
   return offset >= total ? `There are only ${total}; start again at offset 0.` : undefined;
 }

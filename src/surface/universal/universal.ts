@@ -1,24 +1,38 @@
 import { z } from "zod";
 import type { Caller } from "../../core/caller.ts";
+import type { Problem } from "../../core/errors.ts";
+import { frozenCopy, type JsonObject } from "../../core/json.ts";
 import { toJsonSchema } from "../../core/standard-schema.ts";
 import { prepareArgs } from "../../invoke/arguments.ts";
 import { type Answer, answering, type Counter, outcomeAnswer, type Surface, type SurfaceTool } from "../surface.ts";
 import { describeAction, describeActionTool } from "./describe-action.ts";
 import { listActions, listActionsTool } from "./list-actions.ts";
 
-const invokeActionTool: SurfaceTool = {
+const invokeActionTool: SurfaceTool = frozenCopy({
   name: "invoke_action",
   description: "Run an action by its qualified name, with args that fit its input schema.",
   inputSchema: toJsonSchema(z.object({ action_name: z.string(), args: z.record(z.string(), z.unknown()).optional() })),
-};
+});
 
 /** The wrappers, sorted: the same few tools whatever stands behind them. */
-export const universalTools: readonly SurfaceTool[] = [describeActionTool, invokeActionTool, listActionsTool];
+export const universalTools: readonly SurfaceTool[] = Object.freeze([
+  describeActionTool,
+  invokeActionTool,
+  listActionsTool,
+]);
 
 /** A constant handful of tools in front of everything the caller may use. */
 export function universalSurface(counter: Counter, caller: Caller): Surface {
   const run = (name: string, args: unknown, signal?: AbortSignal): Promise<Answer> =>
     counter.invoke({ name, args, caller, via: "universal" }, signal).then(outcomeAnswer);
+
+  /** Answers without passing the door, and writes down that it was asked. */
+  const look = (tool: SurfaceTool, args: unknown, work: (prepared: JsonObject) => unknown): Answer => {
+    const answer = answering(() => work(prepareArgs({ ...tool, examples: [] }, args).args));
+    const code = answer.ok ? undefined : (answer.data as Problem).code;
+    counter.called(caller, { surface: "universal", tool: tool.name, args, ok: answer.ok, ...(code && { code }) });
+    return answer;
+  };
 
   return {
     kind: "universal",
@@ -26,15 +40,15 @@ export function universalSurface(counter: Counter, caller: Caller): Surface {
     async call(tool, args, signal) {
       switch (tool) {
         case "list_actions":
-          return answering(() => listActions(counter.viewOf(caller), prepare(listActionsTool, args)));
+          return look(listActionsTool, args, (query) => listActions(counter.viewOf(caller), query));
         case "describe_action":
-          return answering(() =>
-            describeAction(counter.viewOf(caller), String(prepare(describeActionTool, args).action_name)),
+          return look(describeActionTool, args, ({ action_name }) =>
+            describeAction(counter.viewOf(caller), String(action_name)),
           );
         case "invoke_action": {
-          const prepared = answering(() => prepare(invokeActionTool, args));
-          if (!prepared.ok) return prepared;
-          const { action_name, args: inner } = prepared.data as { action_name: string; args?: unknown };
+          const understood = answering(() => prepareArgs({ ...invokeActionTool, examples: [] }, args).args);
+          if (!understood.ok) return look(invokeActionTool, args, () => undefined);
+          const { action_name, args: inner } = understood.data as { action_name: string; args?: unknown };
           return run(action_name, inner, signal);
         }
         default:
@@ -43,8 +57,4 @@ export function universalSurface(counter: Counter, caller: Caller): Surface {
       }
     },
   };
-}
-
-function prepare(tool: SurfaceTool, args: unknown) {
-  return prepareArgs({ name: tool.name, inputSchema: tool.inputSchema, examples: [] }, args).args;
 }
