@@ -437,3 +437,301 @@ test("a rule about the turn hides in that turn and in no other, in whatever orde
     }
   }
 });
+
+describe("what went wrong beside a call does not change what it did", () => {
+  /** A quartermaster whose store can be made to fail. */
+  async function frail() {
+    const folder = await mkdtemp(join(tmpdir(), "qm-frail-"));
+    const store = join(folder, "qm.db");
+    const problems: string[] = [];
+    const qm = await counter({
+      store,
+      onProblem: (problem) => problems.push(problem),
+      policy: { budgets: { session: { ms: 1_000_000 } } },
+    });
+    const breakTable = async (table: string) => {
+      const { DatabaseSync } = await import("@photostructure/sqlite");
+      const db = new DatabaseSync(store);
+      db.exec(`alter table ${table} rename to ${table}_gone`);
+      db.close();
+    };
+    return { qm, problems, breakTable };
+  }
+
+  test("an end that cannot be written is told as such, not as a failure to try again", async () => {
+    const { qm, breakTable } = await frail();
+    const ran = vi.fn();
+    qm.register({
+      ...add,
+      effect: "write",
+      handler: async () => {
+        ran();
+        await breakTable("events");
+      },
+    });
+
+    const outcome = await qm.invoke("tool__add", { a: 1 });
+
+    expect(ran).toHaveBeenCalledOnce();
+    expect(outcome).toMatchObject({
+      status: "failed",
+      error: { code: "unrecorded", hint: expect.stringContaining("Do not repeat") },
+    });
+  });
+
+  test("a budget that cannot be counted is told to the host, and the result stands", async () => {
+    const { qm, problems, breakTable } = await frail();
+    qm.register({
+      ...add,
+      handler: async () => {
+        await breakTable("usage");
+        return 7;
+      },
+    });
+
+    expect(await qm.invoke("tool__add", { a: 1 })).toMatchObject({ status: "done", data: 7 });
+    expect(problems).toEqual([expect.stringContaining("what it used could not be counted")]);
+  });
+
+  test("what changes something waits until the ledger has its decision", async () => {
+    const { qm, breakTable } = await frail();
+    const handler = vi.fn();
+    qm.register({ ...add, effect: "write", handler });
+    await qm.ledger.flushed();
+    await breakTable("events");
+
+    expect(await qm.invoke("tool__add", { a: 1 })).toMatchObject({
+      status: "failed",
+      error: { code: "ledger_failed" },
+    });
+    expect(handler).not.toHaveBeenCalled();
+  });
+});
+
+describe("arguments", () => {
+  test("wrapped twice are unwrapped, even where the schema would take them as they are", async () => {
+    const qm = await counter();
+    qm.register({
+      ...add,
+      inputSchema: { type: "object", properties: { path: { type: "string" } } },
+      handler: (args) => args,
+    });
+
+    expect(await qm.invoke("tool__add", { args: { path: "src" } })).toMatchObject({ data: { path: "src" } });
+    expect(await qm.invoke("tool__add", { Path: "src" })).toMatchObject({ data: { path: "src" } });
+    expect(await qm.invoke("tool__add", { unknown: 1 })).toMatchObject({ data: { unknown: 1 } });
+  });
+
+  test("that only the tool's own schema refuses come with its shape, too", async () => {
+    const qm = await counter();
+    qm.register({
+      ...add,
+      inputSchema: z.object({ a: z.number() }).refine(({ a }) => a !== 3, "not three"),
+      handler: () => 1,
+    });
+
+    expect(await qm.invoke("tool__add", { a: 3 })).toMatchObject({
+      error: {
+        code: "invalid_arguments",
+        problems: [{ message: "not three" }],
+        example: { a: 1 },
+        input_schema: { type: "object" },
+      },
+    });
+  });
+
+  test("of a very large schema are still answered with an example and a hint", async () => {
+    const qm = await counter();
+    const properties = Object.fromEntries(
+      Array.from({ length: 60 }, (_, index) => [
+        `field_number_${index}`,
+        { type: "string", description: "x".repeat(100) },
+      ]),
+    );
+    qm.register({
+      ...add,
+      inputSchema: { type: "object", properties, required: ["field_number_0"] } as never,
+      handler: () => 1,
+    });
+
+    const { value } = await qm.invoke("tool__add", {});
+
+    expect(JSON.parse(value)).toMatchObject({
+      code: "invalid_arguments",
+      example: { field_number_0: "text" },
+      hint: expect.any(String),
+    });
+  });
+});
+
+describe("places to run in", () => {
+  test("a call inside a call takes no place of its own, so none waits for another", async () => {
+    const qm = await counter({ limits: { concurrency: 2, timeoutMs: 5_000 } });
+    qm.register({ ...add, name: "child", handler: () => 1, concurrency: 1 });
+    qm.register({ ...add, name: "parent", handler: async () => (await qm.invoke("tool__child", { a: 1 })).status });
+
+    const outcomes = await Promise.all(Array.from({ length: 6 }, () => qm.invoke("tool__parent", { a: 1 })));
+
+    expect(outcomes.map((outcome) => outcome.status === "done" && outcome.data)).toEqual(Array(6).fill("done"));
+  });
+
+  test("resources of one operation share its places, and a new limit counts at once", async () => {
+    let running = 0;
+    let most = 0;
+    const run = async () => {
+      most = Math.max(most, ++running);
+      await new Promise(setImmediate);
+      running--;
+    };
+    const operation = (concurrency: number) =>
+      defineAction("op", {
+        entry: "go",
+        description: "Go.",
+        effect: "read",
+        input: z.object({ of: z.string() }),
+        run,
+        concurrency,
+      });
+    const resources = ["a", "b", "c"].map((entry) =>
+      defineResource("res", {
+        entry,
+        description: "Res.",
+        target: actionName("op", "go"),
+        transform: { set: { of: "$entry" } },
+      }),
+    );
+    const qm = await counter({
+      providers: [
+        { category: "op", capability: "go", list: () => [operation(1)] },
+        { category: "res", capability: "res", list: () => resources },
+      ],
+    });
+    const callAll = () =>
+      Promise.all(
+        ["res__a", "res__b", "res__c", "op__go"].map((name) => qm.invoke(name, name === "op__go" ? { of: "x" } : {})),
+      );
+
+    await callAll();
+    expect(most).toBe(1);
+    qm.catalog.provide({ category: "op", capability: "go", list: () => [operation(3)] });
+    await callAll();
+    expect(most).toBe(3);
+  });
+
+  test("closing stops what has not begun", async () => {
+    const qm = await createQuartermaster();
+    const handler = vi.fn();
+    qm.register({ ...add, handler });
+
+    const call = qm.invoke("tool__add", { a: 1 });
+    await qm.close();
+
+    expect(await call).toMatchObject({ status: "failed", error: { code: "cancelled" } });
+    expect(handler).not.toHaveBeenCalled();
+  });
+
+  test("a timeout longer than a timer can hold is no timeout of a millisecond", async () => {
+    const qm = await counter({ limits: { timeoutMs: Number.POSITIVE_INFINITY } });
+    qm.register({
+      ...add,
+      timeout: 3_000_000_000,
+      handler: () => new Promise((resolve) => setTimeout(resolve, 20, 1)),
+    });
+
+    expect(await qm.invoke("tool__add", { a: 1 })).toMatchObject({ status: "done" });
+  });
+});
+
+describe("views", () => {
+  test("with a visibility policy are every caller's own", async () => {
+    const flags = new Set(["acme"]);
+    const qm = await counter({
+      policy: { visibility: { visibleTools: (actions, { tenant = "" }) => (flags.has(tenant) ? actions : []) } },
+    });
+    qm.register(add);
+
+    expect(qm.names({ tenant: "acme" })).toHaveLength(1);
+    expect(qm.names({ tenant: "other" })).toHaveLength(0);
+    flags.clear();
+    expect(qm.names({ tenant: "acme" })).toHaveLength(0);
+  });
+
+  test("follow a gate as it opens and shuts", async () => {
+    let shut: string | undefined = "no sandbox";
+    const qm = await counter({ policy: { gates: [{ name: "sandbox", guards: "tool__*", shut: () => shut }] } });
+    qm.register(add);
+
+    expect(qm.names()).toHaveLength(0);
+    shut = undefined;
+    expect(qm.names()).toHaveLength(1);
+    shut = "broken";
+    expect(qm.names()).toHaveLength(0);
+  });
+
+  test("say when they can have changed", async () => {
+    const qm = await counter();
+    const changed = vi.fn();
+    const stop = qm.onChange(changed);
+
+    qm.register(add);
+    qm.usePolicy({ tools: { denied: ["add"] } });
+    stop();
+    qm.unregister("add");
+
+    expect(changed).toHaveBeenCalledTimes(2);
+  });
+});
+
+test("the ledger says who asked, cuts what is long, and has a line for looking around", async () => {
+  const qm = await counter();
+  qm.register({ ...add, handler: () => "x".repeat(50_000) });
+  const caller = { user: { id: "u1", tier: "gold" }, person: "p1", session: "s" };
+  const surface = await qm.surface(caller);
+
+  await qm.invoke("tool__add", { a: 1 }, { caller });
+  await surface.call("list_actions", { filter: "x" });
+  await surface.call("invoke_action", "{broken");
+  await qm.ledger.flushed();
+
+  const events = await qm.ledger.read({ session: "s" });
+  for (const event of events) expect(event).toMatchObject({ user: "u1", person: "p1" });
+  expect(await qm.ledger.read({ user: "u1" })).toHaveLength(events.length);
+  const ended = events.find(({ type }) => type === "call.ended");
+  expect(ended?.data).toMatchObject({
+    bytes: 50_002,
+    result: { cut: expect.any(String) },
+    resultHash: expect.any(String),
+  });
+  expect(JSON.stringify(ended).length).toBeLessThan(10_000);
+  expect(events.filter(({ type }) => type === "surface.called").map(({ data }) => data)).toMatchObject([
+    { tool: "list_actions", ok: true },
+    { tool: "invoke_action", ok: false, code: "invalid_arguments" },
+  ]);
+});
+
+test("a time budget ends when the time is used up", async () => {
+  const qm = await counter({ policy: { budgets: { session: { ms: 5 } } } });
+  qm.register({ ...add, handler: () => new Promise((resolve) => setTimeout(resolve, 30, 1)) });
+
+  expect(await qm.invoke("tool__add", { a: 1 })).toMatchObject({ status: "done" });
+  expect(await qm.invoke("tool__add", { a: 1 })).toMatchObject({
+    status: "refused",
+    error: { code: "budget_exceeded" },
+  });
+});
+
+test("a narrowed page ends before it is too long to read, and goes on where it ended", async () => {
+  const qm = await counter();
+  for (let index = 0; index < 20; index++) {
+    qm.register({ ...add, name: `t${index}`, description: `${"Long. ".repeat(300)}`, handler: () => index });
+  }
+
+  const seen: string[] = [];
+  for (let offset: number | undefined = 0; offset !== undefined; ) {
+    const page = qm.list({ category: ["tool"], offset, limit: 50 });
+    expect(JSON.stringify(page).length).toBeLessThan(20_000);
+    seen.push(...page.items.map(({ qualified_name }) => qualified_name));
+    offset = page.next_offset;
+  }
+  expect(seen).toEqual(qm.names());
+});

@@ -4,13 +4,15 @@ import type { Explanation } from "../index.ts";
 export function whatToChange(explanation: Explanation, configPath: string | undefined): readonly string[] {
   const objecting = explanation.layers.filter(({ says }) => says !== "nothing");
   if (objecting.length === 0) return ["Nothing stands in its way."];
-  const changes = objecting.map(({ layer, rule = "" }) => `  ${changeOf(layer, rule, explanation)}`);
+  const changes = objecting.map(
+    ({ layer, rule = "", about = explanation.action }) => `  ${changeOf(layer, rule, about, explanation.actor)}`,
+  );
   return [`To change that, in ${configPath ?? "quartermaster.yaml (`qm init` writes one)"}:`, ...changes];
 }
 
 type Layer = Explanation["layers"][number]["layer"];
 
-function changeOf(layer: Layer, rule: string, { action, actor }: Explanation): string {
+function changeOf(layer: Layer, rule: string, action: string, actor: string): string {
   switch (layer) {
     case "tool-policy":
       return toolPolicyChange(rule, action);

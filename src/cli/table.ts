@@ -22,7 +22,7 @@ export function tableLines(head: readonly string[], rows: readonly (readonly Cel
   const cells = rows.map((row) => row.map((cell) => ({ paint: paintOf(cell), text: oneLine(textOf(cell)) })));
   const titles = head.some((title) => title !== "") ? [head.map((text) => ({ paint: paintHead, text }))] : [];
   const natural = head.map((_, column) =>
-    Math.max(0, ...[...titles, ...cells].map((row) => widthOf(row[column]?.text ?? ""))),
+    [...titles, ...cells].reduce((widest, row) => Math.max(widest, widthOf(row[column]?.text ?? "")), 0),
   );
   const widths = width === undefined ? natural : narrowed(natural, width - indent);
   return [...titles, ...cells].map((row) => {

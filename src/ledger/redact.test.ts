@@ -33,6 +33,30 @@ test("takes out what secret fields hold, whole, but not whether they are set", (
   });
 });
 
+test("takes out secrets in lists, in pairs of name and value, and behind an option", () => {
+  expect(
+    redact({
+      api_keys: ["k1", "k2"],
+      access_tokens: ["t1"],
+      env: [
+        { name: "DB_PASSWORD", value: "p1" },
+        { key: "API_TOKEN", value: "p2" },
+        { name: "HOME", value: "/root" },
+      ],
+      argv: ["login", "--password", "p3", "--verbose", "yes", "--token-count", "5"],
+    }),
+  ).toEqual({
+    api_keys: "[redacted]",
+    access_tokens: "[redacted]",
+    env: [
+      { name: "DB_PASSWORD", value: "[redacted]" },
+      { key: "API_TOKEN", value: "[redacted]" },
+      { name: "HOME", value: "/root" },
+    ],
+    argv: ["login", "--password", "[redacted]", "--verbose", "yes", "--token-count", "5"],
+  });
+});
+
 test("takes out what looks like a secret, in values and in keys", () => {
   const key = `ghp_${"a1".repeat(18)}`;
 

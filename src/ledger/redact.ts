@@ -102,19 +102,33 @@ function copier(isSecretName: (name: string) => boolean, forms: readonly string[
     if (value instanceof Map) return fields([...value.keys()], (key) => value.get(key), depth);
     if (value instanceof Error) return fields(["name", "message"], (key) => Reflect.get(value, key), depth);
     if ("toJSON" in value && typeof value.toJSON === "function") return copy(value.toJSON(), depth);
-    return fields(Object.keys(value), (key) => Reflect.get(value, key), depth);
+    return fields(Object.keys(value), (key) => (namesSecret(value, key) ? REDACTED : Reflect.get(value, key)), depth);
+  }
+
+  /** `{ name: "API_KEY", value: "..." }`, as environments and headers are listed. */
+  function namesSecret(value: object, key: string): boolean {
+    if (key !== "value") return false;
+    const name = Reflect.get(value, "name") ?? Reflect.get(value, "key");
+    return typeof name === "string" && isSecretName(name);
   }
 
   function items(values: Iterable<unknown>, size: number, depth: number): Json {
     const copies: Json[] = [];
+    let before: unknown;
     for (const value of values) {
       if (left <= 0) {
         copies.push(`[cut: ${size - copies.length} more]`);
         break;
       }
-      copies.push(copy(value, depth));
+      copies.push(typeof value === "string" && isSecretOption(before) ? REDACTED : copy(value, depth));
+      before = value;
     }
     return copies;
+  }
+
+  /** In a list of arguments, what follows `--password` is one. */
+  function isSecretOption(value: unknown): boolean {
+    return typeof value === "string" && value.startsWith("-") && !value.includes("=") && isSecretName(value);
   }
 
   function fields<Key>(keys: readonly Key[], read: (key: Key) => unknown, depth: number): Json {

@@ -5,7 +5,13 @@ const secretWords = listed(
 // In lower-case names the words run together: `accesstoken`, `clientsecret`.
 const secretEndings = listed("apikey authorization passphrase passwd password secret token");
 
-const secretKeys = listed("access account api auth encryption private signing").map((kind) => phraseOf([kind, "key"]));
+const secretKeys = listed("access account api auth encryption private signing").flatMap((kind) => [
+  phraseOf([kind, "key"]),
+  phraseOf([kind, "keys"]),
+]);
+
+// `tokens` alone is what models count; these are not.
+const secretTokens = listed("access api auth bearer id refresh session").map((kind) => phraseOf([kind, "tokens"]));
 
 // `token_count`, `secretName`, `password_url` tell something about a secret; they are none.
 const describing = listed(
@@ -37,7 +43,7 @@ function holdsSecret(words: readonly string[], own: readonly string[]): boolean 
   if (describing.includes(words.at(-1) ?? "")) return false;
   return (
     words.some((word) => secretWords.includes(word) || secretEndings.some((ending) => word.endsWith(ending))) ||
-    secretKeys.some((key) => phrase.includes(key))
+    [...secretKeys, ...secretTokens].some((words) => phrase.includes(words))
   );
 }
 

@@ -65,7 +65,8 @@ const ALLOW: Decision = Object.freeze({ kind: "allow" });
 function targetObjection(policy: Policy, layer: Layer, question: Question): Objection | undefined {
   if (question.target === undefined) return undefined;
   const objection = objectionOf(policy, layer, { ...question, action: question.target });
-  return objection && { ...objection, rule: `${question.target.name}, which it runs: ${objection.rule}` };
+  const { name } = question.target;
+  return objection && { ...objection, about: name, rule: `${name}, which it runs: ${objection.rule}` };
 }
 
 function objectionOf(policy: Policy, layer: Layer, { action, caller, args, usage }: Question): Objection | undefined {

@@ -19,6 +19,8 @@ export interface Explanation {
     readonly layer: Layer;
     readonly says: "nothing" | "hide" | "deny" | "ask";
     readonly rule?: string;
+    /** The operation it is about, where it is not the action itself but what that runs. */
+    readonly about?: string;
   }[];
   /** For a name that does not exist: the nearest that does. */
   readonly nearest?: string;
@@ -47,7 +49,7 @@ export function explain(policy: Policy, known: Actions, name: string, caller: Ca
       ...(near === undefined ? {} : { nearest: near }),
     };
   }
-  const target = action.canonical === undefined ? undefined : known.get(action.canonical.target);
+  const target = action.canonical && known.get(action.canonical.target);
   const question = { action, target, caller };
   const decision = decide(policy, question);
   return {
@@ -60,7 +62,14 @@ export function explain(policy: Policy, known: Actions, name: string, caller: Ca
       ? {}
       : { because: { layer: decision.objection.layer, rule: decision.objection.rule } }),
     layers: objections(policy, question).map(({ layer, objection }) =>
-      objection === undefined ? { layer, says: "nothing" } : { layer, says: objection.effect, rule: objection.rule },
+      objection === undefined
+        ? { layer, says: "nothing" }
+        : {
+            layer,
+            says: objection.effect,
+            rule: objection.rule,
+            ...(objection.about === undefined ? {} : { about: objection.about }),
+          },
     ),
   };
 }

@@ -1,3 +1,5 @@
+import type { ActionName } from "../core/names.ts";
+
 /** The layers in the order in which they are asked. */
 export const layers = ["tool-policy", "gates", "tag-rules", "visibility", "actor", "budget", "approval"] as const;
 
@@ -12,6 +14,8 @@ export interface Objection {
   readonly effect: "hide" | "deny" | "ask";
   /** Which rule of the layer, by name or text, for operators and the ledger. */
   readonly rule: string;
+  /** The operation that the objection is about, where it is not the action itself but what that runs. */
+  readonly about?: ActionName;
   /** For the caller. Says nothing about rules. */
   readonly reason: string;
 }

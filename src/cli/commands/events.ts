@@ -1,3 +1,4 @@
+import { existsSync } from "node:fs";
 import { setTimeout as pause } from "node:timers/promises";
 import type { Command } from "commander";
 import type { EventQuery, StoredEvent } from "../../ledger/event-store.ts";
@@ -33,9 +34,9 @@ export function addEvents(program: Command, context: Context): void {
       examples("qm events --limit 10", "qm events --type call. --session local --follow", "qm events verify"),
     )
     .action((options: EventsOptions) =>
-      withWorkspace(context, "ledger", (workspace) =>
-        options.follow ? follow(context, workspace, options) : show(context, workspace, options),
-      ),
+      options.follow
+        ? followed(context, options)
+        : withWorkspace(context, "ledger", (workspace) => show(context, workspace, options)),
     );
   addVerify(events, context);
 }
@@ -45,6 +46,21 @@ async function show(context: Context, workspace: Workspace, options: EventsOptio
   if (context.out.isJson) context.out.json({ events: found });
   else if (found.length > 0) print(context, found, true);
   else await sayNothingFits(context, workspace);
+}
+
+/** Waits for the first call to make the store, where there is none yet. */
+async function followed(context: Context, options: EventsOptions): Promise<void> {
+  const { signal } = context.io;
+  let found = false;
+  while (!found && !signal.aborted) {
+    found = await withWorkspace(context, "ledger", async (workspace) => {
+      if (!existsSync(workspace.storePath)) return false;
+      await follow(context, workspace, options);
+      return true;
+    });
+    if (!found) await pause(POLL_MS, undefined, { signal }).catch(() => {});
+  }
+  context.end(exitCodes.interrupted);
 }
 
 /** Looks again and again: other processes write to the same store, and nothing announces it. */
@@ -60,16 +76,16 @@ async function follow(context: Context, workspace: Workspace, options: EventsOpt
     print(context, found, false);
     after = found.at(-1)?.id ?? after;
   }
-  context.end(exitCodes.interrupted);
 }
 
 function queryOf({ globals }: Context, { type, action, call, limit }: EventsOptions): EventQuery {
-  const { session, actor, tenant } = globals;
+  const { session, actor, tenant, user } = globals;
   return {
     limit,
     ...(session === undefined ? {} : { session }),
     ...(actor === undefined ? {} : { actor }),
     ...(tenant === undefined ? {} : { tenant }),
+    ...(user === undefined ? {} : { user }),
     ...(type === undefined ? {} : { type }),
     ...(action === undefined ? {} : { action }),
     ...(call === undefined ? {} : { callId: call }),
