@@ -11,13 +11,16 @@ import { type Outcome, VALUE_LIMIT } from "./core/outcome.ts";
 import type { Runtime } from "./core/runtime.ts";
 import { type Door, invoke } from "./invoke/invoke.ts";
 import { createMeter } from "./invoke/meter.ts";
+import { failedOutcome } from "./invoke/outcome.ts";
 import { callerStamp, createRecorder } from "./invoke/record.ts";
 import { createRunner, type RunLimits } from "./invoke/run.ts";
 import { type Ledger, openLedger } from "./ledger/ledger.ts";
 import { redactor } from "./ledger/redact.ts";
+import { callerShape, invokeShape, listShape, policyShape, quartermasterShape, requireShape } from "./options.ts";
 import { actorProblems, type CompiledActor, type SurfaceChoice, type SurfaceKind } from "./policy/actors.ts";
 import { type Explanation, explain } from "./policy/explain.ts";
 import { compilePolicy, type Policy, type PolicyOptions } from "./policy/policy.ts";
+import { policyWarnings } from "./policy/warnings.ts";
 import { createRegistry, type Registry } from "./registry/registry.ts";
 import { openSqliteStore, type Store } from "./store/open.ts";
 import { autoSurface } from "./surface/auto.ts";
@@ -97,6 +100,8 @@ export interface Quartermaster {
   readonly policyVersion: string;
   /** What actors list and is not there, or is another's; such an actor does not start. */
   actorProblems(): readonly string[];
+  /** What is written in the policy and has no effect, because no action is called that. */
+  policyWarnings(): readonly string[];
   /** Puts another policy in force, for the next decision on. Throws and changes nothing when it is wrong. */
   usePolicy(policy: PolicyOptions): void;
   /** Aborts what runs, writes what is left, closes providers and store. */
@@ -104,10 +109,12 @@ export interface Quartermaster {
 }
 
 const DEFAULT_LIMITS: RunLimits = { timeoutMs: 60_000, concurrency: 32, queue: 256 };
+const START_LIMIT_MS = 10_000;
 const DEFAULT_SURFACE = { kind: "universal", tokenBudget: 8_000 } as const;
 
 /** Wires everything together. Resolves when every provider has answered or failed. */
 export async function createQuartermaster(options: QuartermasterOptions = {}): Promise<Quartermaster> {
+  requireShape(quartermasterShape, "options", options);
   const { runtime = systemRuntime } = options;
   const policy = compilePolicy(options.policy);
   const store = await openSqliteStore(options.store ?? ":memory:", { now: runtime.now });
@@ -213,14 +220,21 @@ async function wire(
   const quartermaster: Quartermaster = {
     register: registry.register,
     unregister: registry.unregister,
-    invoke: (name, args, options) => {
+    async invoke(name, args, options) {
+      try {
+        if (options !== undefined) requireShape(invokeShape, "options", options);
+      } catch (thrown) {
+        const unknown = { callId: runtime.newId(), durationMs: 0, valueLimit: door.valueLimit, action: undefined };
+        return failedOutcome(unknown, thrown);
+      }
       const { caller, signal, timeoutMs, via = "library" } = options ?? {};
-      return counter.invoke(
-        { name: typeof name === "string" ? name : "", args, caller: completed(caller), via, timeoutMs },
-        signal,
-      );
+      const request = { name: typeof name === "string" ? name : "", args, caller: filledIn(caller), via, timeoutMs };
+      return counter.invoke(request, signal);
     },
-    list: (query = {}, caller) => listActions(viewOf(completed(caller)), query),
+    list(query = {}, caller) {
+      requireShape(listShape, "query", query);
+      return listActions(viewOf(completed(caller)), query);
+    },
     describe: (name, caller) => describeAction(viewOf(completed(caller)), name),
     explain: (name, caller) => explain(policy, catalog.snapshot(), name, completed(caller)),
     names: (caller) =>
@@ -234,6 +248,7 @@ async function wire(
       }),
     categories: (caller) => viewOf(completed(caller)).categories(),
     async surface(caller, kind) {
+      requireShape(quartermasterShape.shape.surface, "surface", kind === undefined ? undefined : { kind });
       const who = completed(caller);
       const actor = requireActor(policy, who.actor);
       requireSound(problemsOf(policy, [actor]));
@@ -260,7 +275,9 @@ async function wire(
       return policy.version;
     },
     actorProblems: () => problemsOf(policy),
+    policyWarnings: () => policyWarnings(policy, catalog.snapshot().actions),
     usePolicy(next) {
+      requireShape(policyShape, "policy", next);
       const compiled = compilePolicy(next);
       requireSound(problemsOf(compiled));
       policy = compiled;
@@ -278,9 +295,16 @@ async function wire(
     },
   };
 
-  await catalog.settled();
+  await settledSoon(catalog, onProblem);
   started = true;
   return quartermaster;
+}
+
+/** A provider that never answers must not keep everything else from starting; its actions come when they come. */
+async function settledSoon(catalog: Catalog, onProblem: (problem: string) => void): Promise<void> {
+  const late = AbortSignal.timeout(START_LIMIT_MS);
+  await Promise.race([catalog.settled(), new Promise((resolve) => late.addEventListener("abort", resolve))]);
+  if (late.aborted) onProblem(`not every provider has listed its actions within ${START_LIMIT_MS / 1000} seconds`);
 }
 
 /** The part of an event that the system itself supplies. */
@@ -288,8 +312,13 @@ type SystemEvent = {
   [Type in NewEvent["type"]]: Pick<Extract<NewEvent, { type: Type }>, "type" | "data">;
 }[NewEvent["type"]];
 
-function completed(caller: CallerOptions | null | undefined): Caller {
-  return { ...caller, actor: caller?.actor ?? "default", session: caller?.session ?? "local" };
+function completed(caller: CallerOptions | undefined): Caller {
+  if (caller !== undefined) requireShape(callerShape, "caller", caller);
+  return filledIn(caller);
+}
+
+function filledIn(caller: CallerOptions = {}): Caller {
+  return { ...caller, actor: caller.actor ?? "default", session: caller.session ?? "local" };
 }
 
 function requireSound(problems: readonly string[]): void {

@@ -2,7 +2,7 @@ import type { Catalog } from "./catalog/catalog.ts";
 import { createView, type View } from "./catalog/view.ts";
 import type { Caller } from "./core/caller.ts";
 import { canonicalJson } from "./core/json.ts";
-import { isVisible } from "./policy/decide.ts";
+import { standingOf } from "./policy/decide.ts";
 import type { Policy } from "./policy/policy.ts";
 
 const KEPT = 128;
@@ -19,7 +19,7 @@ export function createViews(catalog: Pick<Catalog, "snapshot">): { of(policy: Po
   return {
     of(policy, caller) {
       const snapshot = catalog.snapshot();
-      const make = (): View => createView(snapshot, (action, target) => isVisible(policy, { action, target, caller }));
+      const make = (): View => createView(snapshot, (action, target) => standingOf(policy, { action, target, caller }));
       if (policy.visibility !== undefined) return make();
       const current = [policy, snapshot, ...policy.gates.map((gate) => gate.shut())];
       if (current.length !== basis.length || current.some((part, index) => part !== basis[index])) {

@@ -318,3 +318,15 @@ actors:
   expect(await kindOf("flat")).toBe("flat");
   expect(await kindOf("roomy")).toBe("flat");
 });
+
+test("says when there is a file that only looks like the configuration, or a policy that names nothing", async () => {
+  const onProblem = vi.fn();
+
+  await open(await folderWith({ "quartermaster.yml": "policy: { denied: [file__read] }" }), { onProblem });
+  await open(await folderWith({ "quartermaster.yaml": "policy: { denied: [file__remove] }" }), { onProblem });
+
+  expect(onProblem.mock.calls).toEqual([
+    ["quartermaster.yml is not read: call it quartermaster.yaml"],
+    [expect.stringMatching(/^policy.denied lists "file__remove", which no action fits/)],
+  ]);
+});

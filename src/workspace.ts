@@ -3,7 +3,7 @@ import { basename, dirname, join, resolve } from "node:path";
 import type { Provider } from "./catalog/provider.ts";
 import { CONFIG_FILE, loadConfig } from "./config/load.ts";
 import type { LoadedConfig } from "./config/parse.ts";
-import { type Environment, resolveReference } from "./config/references.ts";
+import { type Environment, resolveReference, variablesIn } from "./config/references.ts";
 import type { Config } from "./config/schema.ts";
 import { watchConfig } from "./config/watch.ts";
 import type { QmError } from "./core/errors.ts";
@@ -70,10 +70,12 @@ export async function openWorkspace(options: WorkspaceOptions): Promise<Workspac
   });
   if (purpose !== "ledger") {
     // They only have less than they were meant to have, so it does not stop the work.
-    for (const problem of quartermaster.actorProblems()) onProblem(problem);
+    for (const problem of [...quartermaster.actorProblems(), ...quartermaster.policyWarnings()]) onProblem(problem);
     recordLoaded();
   }
   const { path } = loaded;
+  const ignored = path === undefined ? MISTAKEN_FILES.find((name) => existsSync(join(cwd, name))) : undefined;
+  if (ignored !== undefined) onProblem(`${ignored} is not read: call it ${CONFIG_FILE}`);
   const stopWatching =
     watch && path !== undefined
       ? watchConfig(path, { ...reading, since: loaded.fingerprint, onChange: adopt, onRejected: reject })
@@ -139,6 +141,8 @@ export async function openWorkspace(options: WorkspaceOptions): Promise<Workspac
   }
 }
 
+const MISTAKEN_FILES = ["quartermaster.yml", "quartermaster.json", ".quartermaster.yaml"];
+
 /** What is read once, when the quartermaster is made. */
 const fixedParts = ["store", "limits", "ledger", "surface"] as const satisfies readonly (keyof Config)[];
 
@@ -186,7 +190,9 @@ function realPathOf(path: string): string {
 }
 
 function secretsOf({ secrets }: Config, env: Environment): readonly string[] {
-  return secrets.map((reference, index) => resolveReference(reference, env, `secrets[${index}]`));
+  // What is not set cannot leak.
+  const isSet = (reference: string) => variablesIn(reference).every((variable) => env[variable]);
+  return secrets.filter(isSet).map((reference, index) => resolveReference(reference, env, `secrets[${index}]`));
 }
 
 /** The file's policy in the words of the library. */

@@ -631,7 +631,7 @@ describe("places to run in", () => {
   });
 
   test("a timeout longer than a timer can hold is no timeout of a millisecond", async () => {
-    const qm = await counter({ limits: { timeoutMs: Number.POSITIVE_INFINITY } });
+    const qm = await counter({ limits: { timeoutMs: 9_000_000_000 } });
     qm.register({
       ...add,
       timeout: 3_000_000_000,
@@ -734,4 +734,91 @@ test("a narrowed page ends before it is too long to read, and goes on where it e
     offset = page.next_offset;
   }
   expect(seen).toEqual(qm.names());
+});
+
+describe("options that are not understood are refused, and mean nothing else", () => {
+  test.each<[string, unknown, RegExp]>([
+    ["a misspelt option", { polcy: {} }, /options\.polcy: is no option; did you mean policy\?/],
+    ["the file's form of a policy", { policy: { denied: ["x"] } }, /options\.policy\.denied: is no option/],
+    ["a misspelt denied", { policy: { tools: { denyed: [] } } }, /tools\.denyed: is no option; did you mean denied\?/],
+    ["a misspelt budget", { policy: { budgets: { sesion: { calls: 1 } } } }, /did you mean session\?/],
+    ["a misspelt limit", { policy: { budgets: { session: { call: 5 } } } }, /did you mean calls\?/],
+    ["an effect there is none of", { policy: { rules: [{ rule: "true", effect: "block" }] } }, /rules\.0\.effect/],
+    ["actors as a mapping", { policy: { actors: { default: { tools: [] } } } }, /actors: .*array/],
+    ["a provider that is none", { providers: [{}] }, /providers\.0\.category/],
+    ["a surface there is none of", { surface: { kind: "flatt" } }, /surface\.kind/],
+    ["a number as text", { limits: { timeoutMs: "5" } }, /limits\.timeoutMs/],
+    ["something else than options", "x", /options: .*object/],
+  ])("%s", async (_name, options, message) => {
+    await expect(createQuartermaster(options as QuartermasterOptions)).rejects.toMatchObject({
+      code: "invalid_config",
+      message: expect.stringMatching(message),
+    });
+  });
+
+  test.each<[string, unknown]>([
+    ["a caller that is a name", { caller: "bob" }],
+    ["a caller in the wrong place", { actor: "bob" }],
+    ["a caller in the wrong case", { caller: { Actor: "bob" } }],
+    ["an actor that is none", { caller: { actor: null } }],
+    ["a session that is a number", { caller: { session: 5 } }],
+    ["a signal that is none", { signal: "x" }],
+    ["no caller at all", { caller: null }],
+    ["no options at all", null],
+  ])("%s does not run as anybody", async (_name, options) => {
+    const qm = await counter();
+    const handler = vi.fn();
+    qm.register({ ...add, handler });
+
+    expect(await qm.invoke("tool__add", { a: 1 }, options as never)).toMatchObject({
+      status: "failed",
+      error: { code: "invalid_config" },
+    });
+    expect(handler).not.toHaveBeenCalled();
+  });
+
+  test("nor is a list made, nor a surface", async () => {
+    const qm = await counter();
+
+    expect(() => qm.list({}, "bob" as never)).toThrow(/caller: /);
+    expect(() => qm.list({ category: "file" } as never)).toThrow(/query\.category/);
+    await expect(qm.surface({}, "flatt" as never)).rejects.toThrow(/surface\.kind/);
+    expect(() => qm.usePolicy({ tool: {} } as never)).toThrow(/did you mean tools\?/);
+  });
+});
+
+test("a policy that names what is not there is told so", async () => {
+  const qm = await counter({
+    policy: {
+      tools: { denied: ["tool__ad", "file__*"], allowed: ["*", "ad"] },
+      actors: [{ name: "default", tools: ["tol__*", "*"] }],
+    },
+  });
+  qm.register(add);
+
+  expect(qm.policyWarnings()).toEqual([
+    'policy.denied lists "tool__ad", which no action fits; did you mean tool__add?',
+    'policy.denied lists "file__*", which no action fits',
+    'policy.allowed lists "ad", which no action fits; did you mean add?',
+    'actor default lists "tol__*", which no action fits',
+  ]);
+});
+
+test("a rule that always asks is told by describe", async () => {
+  const qm = await counter({ policy: { rules: [{ rule: "true", effect: "ask" }] } });
+  qm.register(add);
+
+  expect(qm.describe("tool__add").metadata.approval).toBe("always");
+});
+
+test.each([
+  ["a function", () => add],
+  ["a symbol", Symbol("x")],
+  ["a Map", new Map()],
+  ["an Error", new Error("x")],
+])("a result that is %s is no result", async (_name, result) => {
+  const qm = await counter();
+  qm.register({ ...add, handler: () => result });
+
+  expect(await qm.invoke("tool__add", { a: 1 })).toMatchObject({ status: "failed", error: { code: "invalid_output" } });
 });

@@ -2,7 +2,7 @@ import type { Action, JsonSchema } from "../core/action.ts";
 import { definitionOf } from "../core/definition.ts";
 import { messageOf, QmError } from "../core/errors.ts";
 import { frozenCopy, isRecord } from "../core/json.ts";
-import { isCategory } from "../core/names.ts";
+import { categoryName } from "../core/names.ts";
 import { guardSchema } from "../core/schema-guard.ts";
 import type { Provider } from "./provider.ts";
 import { type Snapshot, takeSnapshot } from "./snapshot.ts";
@@ -52,8 +52,7 @@ export function createCatalog({ providers, onChange = () => {}, onProblem = () =
 
   function provide(provider: Provider): void {
     const { category } = provider;
-    if (!isCategory(category))
-      throw new QmError("invalid_name", `provider category ${JSON.stringify(category)} is not a category name`);
+    categoryName(category);
     const before = slots.get(category);
     before?.unwatch();
     const unwatch = provider.watch?.(() => ask(slot)) ?? (() => {});

@@ -37,7 +37,7 @@ function viewOf(hidden: readonly string[] = []): View {
         ),
     })),
   });
-  return createView(catalog.snapshot(), (action) => !hidden.includes(action.name));
+  return createView(catalog.snapshot(), ({ name }) => ({ visible: !hidden.includes(name), asks: false }));
 }
 
 const found = (asked: string, view = viewOf()) => {

@@ -6,6 +6,8 @@ export interface View {
   readonly snapshot: Snapshot;
   get(name: string): Action | undefined;
   sees(action: Action): boolean;
+  /** Whether a person must agree to every call of it, whatever the arguments. */
+  asks(action: Action): boolean;
   /** All of them, sorted by name. The first call looks at every action there is; later ones do not. */
   actions(): readonly Action[];
   /** The categories with something visible in them, sorted. */
@@ -13,9 +15,19 @@ export interface View {
   inCategory(category: string): readonly Action[];
 }
 
-/** `allows` is the policy's answer for one action and, for a resource, the operation it runs. */
-export function createView(snapshot: Snapshot, allows: (action: Action, target: Action | undefined) => boolean): View {
-  const sees = (action: Action): boolean => allows(action, targetOf(snapshot, action));
+/** What the policy says of an action, before anything is called. */
+export interface Standing {
+  readonly visible: boolean;
+  readonly asks: boolean;
+}
+
+/** `standingOf` is the policy's answer for one action and, for a resource, the operation it runs. */
+export function createView(
+  snapshot: Snapshot,
+  standingOf: (action: Action, target: Action | undefined) => Standing,
+): View {
+  const standing = (action: Action): Standing => standingOf(action, targetOf(snapshot, action));
+  const sees = (action: Action): boolean => standing(action).visible;
   const groups = new Map<string, readonly Action[]>();
   let all: readonly Action[] | undefined;
   const inCategory = (category: string): readonly Action[] => {
@@ -30,6 +42,7 @@ export function createView(snapshot: Snapshot, allows: (action: Action, target: 
   return {
     snapshot,
     sees,
+    asks: (action) => standing(action).asks,
     get(name) {
       const action = snapshot.get(name);
       return action !== undefined && sees(action) ? action : undefined;

@@ -15,20 +15,24 @@ const CATEGORY = /^[a-z][a-z0-9]*(?:[._-][a-z0-9]+)*$/;
 const ENTRY = /^[\p{L}\p{N}\p{M}_.:/@+~-]+$/u;
 
 export function isCategory(text: string): boolean {
-  return text.length <= 64 && CATEGORY.test(text);
+  return typeof text === "string" && text.length <= 64 && CATEGORY.test(text);
 }
 
 export function isEntry(text: string): boolean {
   return text.length <= NAME_LIMIT && ENTRY.test(text) && text.normalize("NFC") === text;
 }
 
+/** The text as it is, or `invalid_name` saying what a category looks like. */
+export function categoryName(text: string): string {
+  if (isCategory(text)) return text;
+  throw new QmError("invalid_name", `${quoted(String(text))} is not a category name`, {
+    hint: "A category is lower-case letters and digits, in parts joined by single '.', '_' or '-'.",
+  });
+}
+
 /** Builds a name from its parts. Throws `invalid_name` saying which part is wrong and what is allowed. */
 export function actionName(category: string, entry: string): ActionName {
-  if (!isCategory(category)) {
-    throw new QmError("invalid_name", `${quoted(category)} is not a category name`, {
-      hint: "A category is lower-case letters and digits, in parts joined by single '.', '_' or '-'.",
-    });
-  }
+  categoryName(category);
   if (!isEntry(entry) || category.length + SEPARATOR.length + entry.length > NAME_LIMIT) {
     throw new QmError("invalid_name", `${quoted(entry)} is not an entry name in category ${category}`, {
       hint: `An entry is letters, digits and _ . : / @ + ~ -, without spaces; the whole name has at most ${NAME_LIMIT} characters.`,

@@ -35,12 +35,23 @@ function mismatchesOf(action: Action, schema: JsonSchema, text: string): readonl
 
 function jsonOf(action: Action, data: unknown): string {
   try {
+    if (hasNoJson(data)) throw new TypeError(`it is a ${kindOf(data)}`);
     return JSON.stringify(data) ?? "null";
   } catch (thrown) {
     throw new QmError("invalid_output", `${action.name} ran, but its result is not JSON: ${messageOf(thrown)}`, {
       hint: changed(action),
     });
   }
+}
+
+/** What JSON would turn into nothing or into `{}` without a word. */
+function hasNoJson(data: unknown): boolean {
+  if (typeof data === "function" || typeof data === "symbol") return true;
+  return data instanceof Map || data instanceof Set || data instanceof Error || data instanceof WeakMap;
+}
+
+function kindOf(data: unknown): string {
+  return typeof data === "object" ? (data?.constructor.name ?? "object") : typeof data;
 }
 
 function changed({ effect }: Action): string {

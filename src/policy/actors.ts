@@ -1,7 +1,7 @@
 import type { Action } from "../core/action.ts";
 import type { JsonObject } from "../core/json.ts";
 import { nearest } from "../core/nearest.ts";
-import { type PatternSet, patternSet } from "./patterns.ts";
+import { type PatternSet, patternSet, spellings } from "./patterns.ts";
 import type { Objection } from "./verdict.ts";
 
 export type SurfaceKind = "universal" | "flat" | "auto";
@@ -59,9 +59,7 @@ export function actorProblems(
   all: readonly CompiledActor[],
   actions: readonly Action[],
 ): readonly string[] {
-  const known = new Set(
-    actions.flatMap((action) => (action.category === "tool" ? [action.name, action.entry] : [action.name])),
-  );
+  const known = new Set(actions.flatMap(spellings));
   const unknown = [...actor.tools.exact].filter((name) => !known.has(name));
   const shared = actions
     .filter((action) => action.scope === "specialist" && actor.tools.names(action))

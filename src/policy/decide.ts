@@ -43,10 +43,10 @@ export function decide(policy: Policy, question: Question): Decision {
   return { kind: strongest.effect === "ask" ? "ask" : "deny", hidden: false, objection: strongest };
 }
 
-/** Whether the caller may know that the action exists. */
-export function isVisible(policy: Policy, question: Question): boolean {
+/** What can be told before anything is called: whether the caller may know of the action, and whether it always asks. */
+export function standingOf(policy: Policy, question: Question): { readonly visible: boolean; readonly asks: boolean } {
   const decision = decide(policy, question);
-  return decision.kind === "allow" || !decision.hidden;
+  return { visible: decision.kind === "allow" || !decision.hidden, asks: decision.kind === "ask" };
 }
 
 /** What each layer says, for operators: `explain` prints it. */

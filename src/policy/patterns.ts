@@ -9,6 +9,7 @@ export interface PatternSet {
   names(action: Action): boolean;
   /** What was written as a name. */
   readonly exact: ReadonlySet<string>;
+  readonly globs: readonly string[];
 }
 
 export function patternSet(patterns: readonly string[]): PatternSet {
@@ -18,6 +19,7 @@ export function patternSet(patterns: readonly string[]): PatternSet {
   const namedAs = (action: Action): string | undefined => spellings(action).find((spelling) => exact.has(spelling));
   return {
     exact,
+    globs,
     names: (action) => exact.size > 0 && namedAs(action) !== undefined,
     matching(action) {
       const named = exact.size === 0 ? undefined : namedAs(action);
@@ -28,6 +30,7 @@ export function patternSet(patterns: readonly string[]): PatternSet {
   };
 }
 
-function spellings(action: Action): readonly string[] {
+/** What an action is called in configurations. */
+export function spellings(action: Pick<Action, "name" | "category" | "entry">): readonly string[] {
   return action.category === "tool" ? [action.name, action.entry] : [action.name];
 }

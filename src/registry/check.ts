@@ -1,5 +1,5 @@
 import { effects } from "../core/effect.ts";
-import { messageOf } from "../core/errors.ts";
+import { messageOf, QmError } from "../core/errors.ts";
 import { CALL_VARIABLES, compileCondition } from "../core/expression.ts";
 import { clip, isRecord, outgrows } from "../core/json.ts";
 import { actionName } from "../core/names.ts";
@@ -137,7 +137,8 @@ function thrownBy(work: () => unknown): string | undefined {
     work();
     return undefined;
   } catch (thrown) {
-    return messageOf(thrown);
+    const hint = thrown instanceof QmError && thrown.hint !== undefined ? ` (${thrown.hint})` : "";
+    return messageOf(thrown) + hint;
   }
 }
 

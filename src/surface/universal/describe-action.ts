@@ -50,7 +50,7 @@ export function describeAction(view: View, asked: string): ActionDescription {
       purity: effect,
       tags,
       idempotent,
-      approval: approvalOf(action),
+      approval: view.asks(action) ? "always" : approvalOf(action),
       ...(canonical === undefined ? {} : { canonical_default: `runs ${canonical.target}` }),
     },
   };

@@ -1,0 +1,112 @@
+import { z } from "zod";
+import { QmError } from "./core/errors.ts";
+import { nearest } from "./core/nearest.ts";
+
+// The types say the same to whoever compiles. A misspelt `denied` or a caller that is not understood must not mean
+// "everything, as anybody" to whoever does not.
+
+const texts = z.array(z.string());
+const whole = z.int().min(1);
+const callback = z.custom<unknown>((value) => typeof value === "function", "expected a function");
+const limit = z.strictObject({ calls: whole.optional(), ms: whole.optional(), bytes: whole.optional() });
+const surface = z.strictObject({
+  kind: z.enum(["universal", "flat", "auto"]).optional(),
+  tokenBudget: whole.optional(),
+});
+
+export const policyShape = z.strictObject({
+  tools: z
+    .strictObject({ allowed: texts.optional(), denied: texts.optional(), requireTags: texts.optional() })
+    .optional(),
+  gates: z.array(z.looseObject({ name: z.string(), guards: z.string(), shut: callback })).optional(),
+  rules: z
+    .array(
+      z.strictObject({
+        name: z.string().optional(),
+        rule: z.string(),
+        effect: z.enum(["hide", "deny", "ask"]),
+        reason: z.string().optional(),
+      }),
+    )
+    .optional(),
+  visibility: z.looseObject({ visibleTools: callback }).optional(),
+  actors: z
+    .array(
+      z.strictObject({
+        name: z.string().min(1),
+        tools: texts,
+        scope: z.string().optional(),
+        attributes: z.record(z.string(), z.unknown()).optional(),
+        surface: surface.optional(),
+      }),
+    )
+    .optional(),
+  budgets: z.strictObject({ turn: limit.optional(), session: limit.optional(), tenant: limit.optional() }).optional(),
+});
+
+export const quartermasterShape = z.strictObject({
+  providers: z.array(z.looseObject({ category: z.string(), list: callback })).optional(),
+  policy: policyShape.optional(),
+  store: z.string().min(1).optional(),
+  limits: z
+    .strictObject({
+      timeoutMs: z.number().min(1).optional(),
+      concurrency: whole.optional(),
+      queue: z.int().min(0).optional(),
+    })
+    .optional(),
+  valueLimit: z.int().min(256).optional(),
+  surface: surface.optional(),
+  redact: z.strictObject({ names: texts.optional(), secrets: callback.optional() }).optional(),
+  onProblem: callback.optional(),
+  runtime: z.looseObject({ now: callback, elapsed: callback, newId: callback }).optional(),
+});
+
+export const callerShape = z.strictObject({
+  actor: z.string().optional(),
+  session: z.string().optional(),
+  turn: z.string().optional(),
+  user: z.looseObject({ id: z.string() }).optional(),
+  person: z.string().optional(),
+  tenant: z.string().optional(),
+});
+
+export const invokeShape = z.strictObject({
+  caller: callerShape.optional(),
+  signal: z.custom<unknown>((value) => value instanceof AbortSignal, "expected an AbortSignal").optional(),
+  timeoutMs: z.number().min(1).optional(),
+  via: z.string().optional(),
+});
+
+export const listShape = z.strictObject({
+  category: texts.optional(),
+  filter: z.string().optional(),
+  offset: z.number().optional(),
+  limit: z.number().optional(),
+});
+
+/** Throws `invalid_config` with everything that is wrong, each with its place and the nearest known key. */
+export function requireShape(shape: z.ZodType, what: string, value: unknown): void {
+  const checked = shape.safeParse(value);
+  if (checked.success) return;
+  const problems = checked.error.issues.slice(0, 8).flatMap((issue) => {
+    const place = [what, ...issue.path.map(String)].join(".");
+    if (issue.code !== "unrecognized_keys") return [`${place}: ${issue.message}`];
+    const known = keysAt(shape, issue.path);
+    return issue.keys.map((key) => `${place}.${key}: is no option${didYouMean(key, known)}`);
+  });
+  throw new QmError("invalid_config", problems.join("; "));
+}
+
+function keysAt(shape: z.ZodType, path: readonly PropertyKey[]): readonly string[] {
+  const [key, ...rest] = path;
+  const inner = shape instanceof z.ZodOptional ? shape.unwrap() : shape;
+  if (inner instanceof z.ZodArray) return keysAt(inner.element as z.ZodType, rest);
+  if (!(inner instanceof z.ZodObject)) return [];
+  return key === undefined ? Object.keys(inner.shape) : keysAt(inner.shape[String(key)] as z.ZodType, rest);
+}
+
+function didYouMean(key: string, known: readonly string[]): string {
+  const near = nearest(key, known);
+  return near === undefined ? `; known here: ${known.join(", ")}` : `; did you mean ${near}?`;
+}
