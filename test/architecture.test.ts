@@ -97,7 +97,8 @@ describe("the core, the policy and the catalog", () => {
 
 describe("one door", () => {
   test("an action's handler is called in one place", () => {
-    const callers = files.filter((path) => /\baction\.run\(/.test(textOf(path)));
+    const calling = /\b(?:action|target|tool)\.run\(|\{[^}]*\brun\b[^}]*\} = (?:action|target)\b/;
+    const callers = files.filter((path) => calling.test(textOf(path)));
 
     expect(callers).toEqual(["invoke/run.ts"]);
   });

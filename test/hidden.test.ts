@@ -1,13 +1,17 @@
 import { afterEach, describe, expect, test } from "vitest";
 import { z } from "zod";
 import {
+  actionName,
   createQuartermaster,
   defineAction,
+  defineResource,
   type PolicyOptions,
   type Quartermaster,
   type QuartermasterOptions,
 } from "../src/index.ts";
+import { toAiSdkTools } from "../src/surface/exports/ai-sdk.ts";
 import { toAnthropicTools } from "../src/surface/exports/anthropic.ts";
+import { toLangChainTools } from "../src/surface/exports/langchain.ts";
 import { toOpenAiChatTools, toOpenAiResponsesTools } from "../src/surface/exports/openai.ts";
 
 /** One action that must not be known to anybody here, and a world of others around it. */
@@ -90,6 +94,10 @@ const places: Record<string, (qm: Quartermaster) => unknown> = {
   "export: OpenAI chat": async (qm) => toOpenAiChatTools(await qm.surface({}, "flat")),
   "export: OpenAI responses": async (qm) => toOpenAiResponsesTools(await qm.surface({}, "flat")),
   "export: Anthropic": async (qm) => toAnthropicTools(await qm.surface({}, "flat")),
+  "export: AI SDK": async (qm) =>
+    Object.entries(toAiSdkTools(await qm.surface({}, "flat"))).map(([name, tool]) => [name, tool.description]),
+  "export: LangChain": async (qm) =>
+    toLangChainTools(await qm.surface({}, "flat")).map(({ name, description }) => [name, description]),
   "names and categories": (qm) => [qm.names(), qm.categories()],
 };
 
@@ -142,6 +150,23 @@ test("a specialist's tool is as hidden from every other actor", async () => {
   expect(withIt.list({}, { actor: "treasurer" }).items.map(({ qualified_name }) => qualified_name)).toEqual([
     "tool__open_treasury",
   ]);
+});
+
+test("what runs a hidden operation is as hidden", async () => {
+  const policy = { tools: { denied: [SECRET] } };
+  const key = defineResource("key", {
+    entry: "to_the_treasury",
+    description: "The key to the treasury.",
+    target: actionName("vault", "open_treasury"),
+    transform: { set: { path: "$entry" } },
+  });
+  const [withIt, without] = await Promise.all([counter(true, policy), counter(false, policy)]);
+  withIt.catalog.provide({ category: "key", capability: "test", list: () => [key] });
+
+  for (const place of Object.keys(places)) {
+    expect(JSON.stringify(await places[place]?.(withIt)), place).toBe(JSON.stringify(await places[place]?.(without)));
+  }
+  expect(await withIt.invoke("key__to_the_treasury", {})).toMatchObject({ error: { code: "unknown_action" } });
 });
 
 test("the places would tell, were it not hidden", async () => {

@@ -358,6 +358,32 @@ describe("a resource", () => {
     });
   });
 
+  test("cannot give its operation what that does not take", async () => {
+    const run = vi.fn();
+    const strict = defineAction("op", {
+      entry: "go",
+      description: "Go.",
+      effect: "read",
+      input: z.object({ of: z.string() }),
+      run,
+    });
+    const wrong = defineResource("res", {
+      entry: "a",
+      description: "Res.",
+      target: strict.name,
+      transform: { set: { of: 5 } },
+    });
+    const qm = await counter({
+      providers: [
+        { category: "op", capability: "go", list: () => [strict] },
+        { category: "res", capability: "res", list: () => [wrong] },
+      ],
+    });
+
+    expect(await qm.invoke("res__a", {})).toMatchObject({ status: "failed", error: { code: "invalid_arguments" } });
+    expect(run).not.toHaveBeenCalled();
+  });
+
   test("is hidden and refused where its operation is", async () => {
     const qm = await counter({ providers, policy: { tools: { denied: ["rag_operation__*"] } } });
 

@@ -89,6 +89,52 @@ describe("the catalog", () => {
     expect(catalog.snapshot().actions).toEqual([other]);
   });
 
+  test("a provider that was replaced has nothing more to say", async () => {
+    let answer: (actions: readonly Action[]) => void = () => {};
+    const slow = provider("doc", () => new Promise<readonly Action[]>((resolve) => (answer = resolve)));
+    const catalog = createCatalog({ providers: [slow] });
+
+    catalog.provide(provider("doc", () => [other]));
+    answer([read]);
+    await catalog.settled();
+
+    expect(catalog.snapshot().actions).toEqual([other]);
+  });
+
+  test("a list that comes after closing changes nothing and troubles nobody", async () => {
+    let answer: (actions: readonly Action[]) => void = () => {};
+    const onChange = vi.fn(() => {
+      throw new Error("the ledger is closed");
+    });
+    const late = provider("doc", () => new Promise<readonly Action[]>((resolve) => (answer = resolve)));
+    const catalog = createCatalog({ providers: [late], onChange, onProblem: onChange });
+
+    await catalog.close();
+    answer([read]);
+    await catalog.settled();
+
+    expect(onChange).not.toHaveBeenCalled();
+  });
+
+  test("a schema handed out cannot be changed, whoever made the action", () => {
+    const loose: Action = { ...read, inputSchema: { type: "object", properties: { a: { type: "string" } } } };
+    const catalog = createCatalog({ providers: [provider("doc", () => [loose])] });
+
+    const schema = catalog.snapshot().get("doc__read")?.inputSchema as { properties: { a: { type: string } } };
+
+    expect(() => {
+      schema.properties.a.type = "number";
+    }).toThrow(TypeError);
+  });
+
+  test("what is no action at all is left out like the rest", () => {
+    const onProblem = vi.fn();
+    const catalog = createCatalog({ providers: [provider("doc", () => [null as never, read])], onProblem });
+
+    expect(catalog.snapshot().actions).toEqual([read]);
+    expect(onProblem).toHaveBeenCalledWith("doc", "something is left out: it is no action");
+  });
+
   test("a provider that fails hides nothing of the others and keeps what it had", async () => {
     let fail = false;
     const { provider: moody, notify } = live(() => {

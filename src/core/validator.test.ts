@@ -173,6 +173,20 @@ describe("hostile schemas end in a clear error within bounds", () => {
     expect(guardSchema(schema, "arguments").costly).toBe(false);
   });
 
+  test("a large value is checked under the interrupt, however harmless the schema looks", () => {
+    const choices = Array.from({ length: 1_200 }, (_, index) => ({ a: { b: { c: index } } }));
+    const schema: JsonSchema = { type: "object", properties: { list: { type: "array", items: { enum: choices } } } };
+
+    expect(guardSchema(schema, "arguments").costly).toBe(false);
+    expect(() => check(schema, { list: Array.from({ length: 20_000 }, () => ({ a: { b: { c: -1 } } })) })).toThrow(
+      /took longer/,
+    );
+  });
+
+  test("comparing every pair counts as costly", () => {
+    expect(guardSchema({ type: "object", properties: { a: { uniqueItems: true } } }, "arguments").costly).toBe(true);
+  });
+
   test("a backtracking pattern on the linear engine is simply checked", () => {
     const schema: JsonSchema = { type: "object", properties: { a: { type: "string", pattern: "^(a+)+$" } } };
 

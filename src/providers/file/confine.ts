@@ -30,7 +30,7 @@ const DEVICE = /^(?:con|prn|aux|nul|conin\$|conout\$|com[0-9¹²³]|lpt[0-9¹²�
  */
 export async function locate(root: Root, text: string): Promise<Place> {
   const realRoot = await realRootOf(root);
-  const place = await follow(realRoot, pathParts([root.path, realRoot], text), root.kept());
+  const place = await follow(realRoot, pathParts([root.path, realRoot], text), root.kept(realRoot));
   place.kept.requireFree(join(place.real, ...place.missing), place.path);
   return place;
 }
@@ -44,7 +44,7 @@ export async function locateEntry(root: Root, text: string): Promise<{ folder: P
   const parts = pathParts([root.path, realRoot], text);
   const name = parts.at(-1);
   if (name === undefined) throw new QmError("path_refused", "the root itself cannot be deleted");
-  const folder = await follow(realRoot, parts.slice(0, -1), root.kept());
+  const folder = await follow(realRoot, parts.slice(0, -1), root.kept(realRoot));
   const path = parts.join("/");
   folder.kept.requireReplaceable(join(folder.real, ...folder.missing, name), path);
   return { folder, name, path };
@@ -103,6 +103,7 @@ function isWithin(root: string, path: string): boolean {
 
 async function follow(realRoot: string, parts: readonly string[], kept: Kept): Promise<Place> {
   const path = parts.length === 0 ? "." : parts.join("/");
+  kept.requireFreeNames(parts, path);
   // One message for every way a link can fail: which one it was would tell what exists outside.
   const astray = () =>
     new QmError("path_refused", `${quoted(path)} goes through a link that leads outside the root or nowhere`, {

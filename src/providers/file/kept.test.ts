@@ -310,6 +310,78 @@ test.each([["relative.txt"], [""], ["/a\0b"]])("%j is no path to protect", (path
   expect(() => fileProvider({ root: "/srv/files", protect: [path] })).toThrow(/is not an absolute path/);
 });
 
+describe("a protected name", () => {
+  async function namedRoot(): Promise<TestRoot> {
+    const { path } = await testRoot({
+      "quartermaster.yaml": "KEPT",
+      "sub/quartermaster.yaml": "KEPT",
+      "sub/deep/Quartermaster.YAML": "KEPT",
+      "sub/free.txt": "free",
+      "folder/quartermaster.yaml/inside.txt": "KEPT",
+    });
+    const at = (name: string) => join(path, name);
+    await symlink("sub/quartermaster.yaml", at("to-file"));
+    await symlink("folder/quartermaster.yaml", at("to-folder"));
+    await mkdir(at("linked"));
+    await symlink("../sub/free.txt", at("linked/quartermaster.yaml"));
+    return testRoot({}, { root: path, protectNames: ["quartermaster.yaml"] }).then((root) => ({ ...root, path }));
+  }
+
+  test.each([
+    ...everyWay("quartermaster.yaml"),
+    ...everyWay("sub/quartermaster.yaml"),
+    ...everyWay("sub/deep/Quartermaster.YAML"),
+    ...everyWay("folder/quartermaster.yaml/inside.txt"),
+    ...everyWay("linked/quartermaster.yaml"),
+    ...everyWay("to-folder/inside.txt"),
+    ...everyWay("to-file").filter(([entry]) => entry !== "delete"),
+    list("folder/quartermaster.yaml"),
+    glob("to-folder"),
+    remove("folder/quartermaster.yaml"),
+    write("new/quartermaster.yaml"),
+    write("new/QUARTERMASTER.yaml"),
+    write("sub/quarterma\u017Fter.yaml"),
+    write("sub/quartermaster.yaml."),
+    write("sub/quartermaster\u200C.yaml"),
+    write("new/quartermaster.yaml/inside.txt"),
+  ])("is refused at every depth: %s %j", async (entry, args) => {
+    const root = await namedRoot();
+    const before = await treeOf(root.path);
+
+    expect((await root.refusal(entry, args)).toProblem()).toMatchObject({
+      code: "path_refused",
+      error: expect.stringMatching(/is kept by Quartermaster itself$/),
+    });
+    expect(await treeOf(root.path)).toEqual(before);
+  });
+
+  test("is not listed, found, searched or suggested; what is beside it is", async () => {
+    const { call, refusal } = await namedRoot();
+
+    const listed = (await call("list", { depth: 5 })) as { entries: { path: string }[] };
+    const shown = ["folder", "linked", "sub", "sub/deep", "sub/free.txt", "to-file", "to-folder"];
+    expect(listed.entries.map(({ path }) => path).sort()).toEqual(shown);
+    expect(await call("glob", { pattern: "**" })).toMatchObject({ paths: ["sub/free.txt", "to-file", "to-folder"] });
+    expect(await call("grep", { pattern: "KEPT|free" })).toMatchObject({ matches: [{ path: "sub/free.txt" }] });
+    expect((await refusal("read", { path: "sub/quartermaster.yml" })).details).toEqual({
+      suggestions: ["sub/free.txt", "sub/deep"],
+    });
+    expect(await call("write", { path: "sub/quartermaster.yml", content: "" })).toMatchObject({ created: true });
+  });
+
+  test("counts below the root only", async () => {
+    const { path } = await testRoot({ "src/a.txt": "free", "src/src/b.txt": "KEPT" });
+    const { call, refusal } = await testRoot({}, { root: join(path, "src"), protectNames: ["src"] });
+
+    expect(await call("read", { path: "a.txt" })).toMatchObject({ content: "free" });
+    expect((await refusal("read", { path: "src/b.txt" })).code).toBe("path_refused");
+  });
+
+  test.each([[""], ["."], ["a/b"], ["a\\b"], ["a\0"]])("cannot be %j", (name) => {
+    expect(() => fileProvider({ root: "/srv/files", protectNames: [name] })).toThrow(/is not the name of a file/);
+  });
+});
+
 test("a link that leads to itself is kept, and ends", async () => {
   const { path } = await testRoot({ "a.txt": "free" });
   await symlink("loop", join(path, "loop"));

@@ -1,5 +1,5 @@
 import { type BigIntStats, fstatSync, lstatSync, readdirSync, readlinkSync } from "node:fs";
-import { dirname, isAbsolute, join, parse, sep } from "node:path";
+import { dirname, isAbsolute, join, parse, relative, sep } from "node:path";
 import { QmError } from "../../core/errors.ts";
 import { quoted } from "../../core/names.ts";
 
@@ -31,6 +31,13 @@ interface Aliased {
   readonly isWhole: boolean;
 }
 
+/** Names that are kept wherever they stand below a root. */
+interface KeptNames {
+  readonly names: readonly string[];
+  /** The real path of the root. */
+  readonly root: string;
+}
+
 const HOP_LIMIT = 40;
 const ALIAS_LIMIT = 10_000;
 
@@ -44,14 +51,19 @@ export class Kept {
   /** The last name of every target, folded. */
   readonly #names = new Set<string>();
   readonly #folders = new Map<string, Spot>();
+  readonly #everywhere: ReadonlySet<string>;
+  readonly #root: string;
   #aliased: Aliased | undefined;
 
-  constructor(paths: readonly string[]) {
+  constructor(paths: readonly string[], { names, root }: KeptNames = { names: [], root: "" }) {
+    this.#everywhere = new Set(names.map(folded));
+    this.#root = root;
     for (const path of paths) this.#add(path);
   }
 
   /** How an absolute path stands. Links on it are not followed: give a real path, with what is missing below it. */
   standingOf(path: string): Standing {
+    if (this.#isNamed(relative(this.#root, path).split(sep))) return "kept";
     if (this.#targets.length === 0) return "free";
     const spot = spotAt(path);
     if (this.#isOtherName(spot)) return "kept";
@@ -68,6 +80,11 @@ export class Kept {
   /** Throws `path_refused` when the path is kept. */
   requireFree(path: string, shown: string): void {
     if (this.standingOf(path) === "kept") throw refused(shown);
+  }
+
+  /** Throws `path_refused` when one of these names is kept wherever it stands: a link may lead from it to another. */
+  requireFreeNames(names: readonly string[], shown: string): void {
+    if (this.#isNamed(names)) throw refused(shown);
   }
 
   /** Throws `path_refused` when the path is kept, or leads to what is: for removing it or putting a file there. */
@@ -91,10 +108,15 @@ export class Kept {
 
   /** Whether an entry of a folder that is free must not be shown. Quick for names unlike any that is kept. */
   hides(folder: string, name: string): boolean {
+    if (this.#isNamed([name])) return true;
     if (this.#targets.length === 0) return false;
     const { ids, isWhole } = this.#findAliased();
     const isSuspect = !isWhole || ids.size > 0 || this.#names.has(folded(name));
     return isSuspect && this.standingOf(join(folder, name)) === "kept";
+  }
+
+  #isNamed(names: readonly string[]): boolean {
+    return this.#everywhere.size > 0 && names.some((name) => this.#everywhere.has(folded(name)));
   }
 
   /** Follows a path link by link: what it ends at is kept, and so is every link that stands for it. */
@@ -189,7 +211,7 @@ function foldedPath(path: string): string {
  * One spelling for all that some file system takes for one name: case and composition (macOS, Windows), characters
  * without width (HFS+), dots and spaces at the end (Windows, and FAT wherever it is mounted).
  */
-function folded(name: string): string {
+export function folded(name: string): string {
   const letters = /^[\x21-\x7e]*$/.test(name)
     ? name
     : name

@@ -18,6 +18,11 @@ export interface FileProviderOptions extends Partial<FileLimits> {
    * on every call, so a folder with many thousand files makes calls slower.
    */
   readonly protect?: readonly string[];
+  /**
+   * Names of files and folders that no action reaches at any depth below the root, such as `quartermaster.yaml`. A
+   * name counts in any spelling that some file system takes for the same. A hard link by another name is not known.
+   */
+  readonly protectNames?: readonly string[];
 }
 
 /**
@@ -25,8 +30,9 @@ export interface FileProviderOptions extends Partial<FileLimits> {
  * meanwhile; hard links cannot be told from files, so the folder should not hold any to files elsewhere, other than
  * protected ones, which are known by any name.
  */
-export function fileProvider({ root: path, readOnly = false, protect, ...limits }: FileProviderOptions): Provider {
-  const root = openRoot(path, limits, protect);
+export function fileProvider(options: FileProviderOptions): Provider {
+  const { root: path, readOnly = false, protect = [], protectNames = [], ...limits } = options;
+  const root = openRoot(path, limits, { paths: protect, names: protectNames });
   const reading = [globAction(root), grepAction(root), listAction(root), readAction(root)];
   const writing = [deleteAction(root), editAction(root), writeAction(root)];
   const actions = readOnly ? reading : [...reading, ...writing];

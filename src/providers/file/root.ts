@@ -2,7 +2,7 @@ import { realpathSync } from "node:fs";
 import { basename, dirname, isAbsolute, join, resolve } from "node:path";
 import { QmError } from "../../core/errors.ts";
 import { quoted } from "../../core/names.ts";
-import { Kept, NOTHING_KEPT } from "./kept.ts";
+import { folded, Kept, NOTHING_KEPT } from "./kept.ts";
 
 /** The bounds of one root. All of them protect memory and time; none of them is a permission. */
 export interface FileLimits {
@@ -28,17 +28,24 @@ export interface Root {
   /** Absolute, and never shown to a caller. */
   readonly path: string;
   readonly limits: FileLimits;
-  /** The protected paths as they are on disk now. */
-  readonly kept: () => Kept;
+  /** What is protected, as it is on disk now. `real` is the root's own real path. */
+  readonly kept: (real: string) => Kept;
   /** Work on one file takes turns, so that two edits asked for at once both take effect. */
   readonly inTurn: <T>(file: string, work: () => Promise<T>) => Promise<T>;
 }
 
+export interface Protected {
+  /** Absolute paths that nothing may reach. */
+  readonly paths?: readonly string[];
+  /** Names that nothing may reach at any depth below the root. */
+  readonly names?: readonly string[];
+}
+
 /**
- * A root that does not exist yet fails the calls, not the start. `protect` are absolute paths that nothing may reach;
- * throws `invalid_config` for a root that is one of them or lies in one.
+ * A root that does not exist yet fails the calls, not the start. Throws `invalid_config` for a root that is a protected
+ * path or lies in one.
  */
-export function openRoot(path: string, limits: Partial<FileLimits> = {}, protect: readonly string[] = []): Root {
+export function openRoot(path: string, limits: Partial<FileLimits> = {}, protect: Protected = {}): Root {
   if (path.trim() === "" || path.includes("\0")) throw new QmError("invalid_config", "the file root is not a path");
   const all = { ...defaults, ...withoutUndefined(limits) };
   for (const [name, value] of Object.entries(all)) {
@@ -47,7 +54,8 @@ export function openRoot(path: string, limits: Partial<FileLimits> = {}, protect
     }
   }
   const kept = keeping(protect);
-  if (kept().standingOf(realPathOf(resolve(path))) === "kept") {
+  const real = realPathOf(resolve(path));
+  if (kept(real).standingOf(real) === "kept") {
     throw new QmError("invalid_config", `the file root ${resolve(path)} lies in what is kept by Quartermaster itself`, {
       hint: "Choose a root that is, and lies in, none of the protected paths.",
     });
@@ -55,13 +63,17 @@ export function openRoot(path: string, limits: Partial<FileLimits> = {}, protect
   return { path: resolve(path), limits: all, kept, inTurn: turns() };
 }
 
-function keeping(protect: readonly string[]): Root["kept"] {
+function keeping({ paths: protect = [], names = [] }: Protected): Root["kept"] {
+  for (const name of names) {
+    if (/[/\\\0]/.test(name) || folded(name) === "")
+      throw new QmError("invalid_config", `the protected name ${quoted(name)} is not the name of a file`);
+  }
   for (const path of protect) {
     if (!isAbsolute(path) || path.includes("\0"))
       throw new QmError("invalid_config", `the protected path ${quoted(path)} is not an absolute path`);
   }
   const paths = [...new Set(protect.map((path) => resolve(path)))];
-  return paths.length === 0 ? () => NOTHING_KEPT : () => new Kept(paths);
+  return paths.length + names.length === 0 ? () => NOTHING_KEPT : (root) => new Kept(paths, { names, root });
 }
 
 /** The path with the links followed, as far as it exists. */
