@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { QmError } from "./core/errors.ts";
-import { nearest } from "./core/nearest.ts";
+import { didYouMean } from "./core/nearest.ts";
 
 // The types say the same to whoever compiles. A misspelt `denied` or a caller that is not understood must not mean
 // "everything, as anybody" to whoever does not.
@@ -93,7 +93,9 @@ export function requireShape(shape: z.ZodType, what: string, value: unknown): vo
     const place = [what, ...issue.path.map(String)].join(".");
     if (issue.code !== "unrecognized_keys") return [`${place}: ${issue.message}`];
     const known = keysAt(shape, issue.path);
-    return issue.keys.map((key) => `${place}.${key}: is no option${didYouMean(key, known)}`);
+    return issue.keys.map(
+      (key) => `${place}.${key}: is no option${didYouMean(key, known) || `; known here: ${known.join(", ")}`}`,
+    );
   });
   throw new QmError("invalid_config", problems.join("; "));
 }
@@ -104,9 +106,4 @@ function keysAt(shape: z.ZodType, path: readonly PropertyKey[]): readonly string
   if (inner instanceof z.ZodArray) return keysAt(inner.element as z.ZodType, rest);
   if (!(inner instanceof z.ZodObject)) return [];
   return key === undefined ? Object.keys(inner.shape) : keysAt(inner.shape[String(key)] as z.ZodType, rest);
-}
-
-function didYouMean(key: string, known: readonly string[]): string {
-  const near = nearest(key, known);
-  return near === undefined ? `; known here: ${known.join(", ")}` : `; did you mean ${near}?`;
 }

@@ -26,6 +26,12 @@ export function nearest(
   return best;
 }
 
+/** The nearest candidate as the end of an error message, or nothing when none is near. */
+export function didYouMean(text: string, candidates: Iterable<string>): string {
+  const near = nearest(text, candidates);
+  return near === undefined ? "" : `; did you mean ${near}?`;
+}
+
 function defaultDistance(text: string): number {
   return Math.min(3, Math.max(1, Math.floor(text.length / 3)));
 }

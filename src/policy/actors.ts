@@ -1,6 +1,6 @@
 import type { Action } from "../core/action.ts";
 import type { JsonObject } from "../core/json.ts";
-import { nearest } from "../core/nearest.ts";
+import { didYouMean } from "../core/nearest.ts";
 import { type PatternSet, patternSet, spellings } from "./patterns.ts";
 import type { Objection } from "./verdict.ts";
 
@@ -82,11 +82,6 @@ function ownersOf(actors: Iterable<CompiledActor>, action: Action): readonly Com
 
 function names(actors: readonly CompiledActor[]): string {
   return actors.map(({ name }) => name).join(" and ");
-}
-
-function didYouMean(name: string, known: Iterable<string>): string {
-  const near = nearest(name, known);
-  return near === undefined ? "" : `; did you mean ${near}?`;
 }
 
 function hide(rule: string): Objection {

@@ -1,6 +1,6 @@
 import type { Action } from "../core/action.ts";
 import { matchesGlob } from "../core/glob.ts";
-import { nearest } from "../core/nearest.ts";
+import { didYouMean } from "../core/nearest.ts";
 import { type PatternSet, spellings } from "./patterns.ts";
 import type { Policy } from "./policy.ts";
 
@@ -21,9 +21,4 @@ export function policyWarnings({ tools, actors }: Policy, actions: readonly Acti
     ...(tools.allowed === undefined ? [] : idle("policy.allowed", all(tools.allowed))),
     ...[...actors.values()].flatMap(({ name, tools: { globs } }) => idle(`actor ${name}`, globs)),
   ];
-}
-
-function didYouMean(pattern: string, known: Iterable<string>): string {
-  const near = nearest(pattern, known);
-  return near === undefined ? "" : `; did you mean ${near}?`;
 }

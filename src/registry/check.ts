@@ -3,7 +3,7 @@ import { messageOf, QmError } from "../core/errors.ts";
 import { CALL_VARIABLES, compileCondition } from "../core/expression.ts";
 import { clip, isRecord, outgrows } from "../core/json.ts";
 import { actionName } from "../core/names.ts";
-import { nearest } from "../core/nearest.ts";
+import { didYouMean } from "../core/nearest.ts";
 import { guardSchema, type SchemaUse } from "../core/schema-guard.ts";
 import { isStandardSchema, toJsonSchema } from "../core/standard-schema.ts";
 import { isPlaceholder, placeholderProblem } from "./prose.ts";
@@ -140,11 +140,6 @@ function thrownBy(work: () => unknown): string | undefined {
     const hint = thrown instanceof QmError && thrown.hint !== undefined ? ` (${thrown.hint})` : "";
     return messageOf(thrown) + hint;
   }
-}
-
-function didYouMean(text: string, allowed: readonly string[]): string {
-  const near = nearest(text, allowed);
-  return near === undefined ? "" : `; did you mean ${near}?`;
 }
 
 function shown(value: unknown): string {
