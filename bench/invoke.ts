@@ -38,6 +38,7 @@ export async function benchInvoke(library: Library, { quick }: { readonly quick:
     };
   };
   const linked = await mcp();
+  const byHand = recordedByHand(join(folder, "by-hand.db"));
   const one = aiSdk(1);
   const eight = aiSdk(8);
 
@@ -48,7 +49,7 @@ export async function benchInvoke(library: Library, { quick }: { readonly quick:
     { name: "… in memory, 20 tag rules", calls: 250, call: await ours("pure", undefined, twentyRules) },
     { name: "… effect write: recorded before it runs, too", calls: 250, call: await ours("write", "write.db") },
     { name: DIRECT, calls: 50_000, call: () => add(args) },
-    { name: "the handler and three rows by hand", calls: 1000, call: recordedByHand(join(folder, "by-hand.db")) },
+    { name: "the handler and three rows by hand", calls: 1000, call: byHand.call },
     { name: "LangChain tool.invoke, zod", calls: 1000, call: langchainZod() },
     { name: "LangChain tool.invoke, JSON Schema", calls: 1000, call: langchainJson() },
     {
@@ -70,6 +71,7 @@ export async function benchInvoke(library: Library, { quick }: { readonly quick:
     return tables;
   } finally {
     await linked.close();
+    byHand.close();
     for (const quartermaster of opened) await quartermaster.close();
     await rm(folder, { recursive: true, force: true });
   }

@@ -98,7 +98,7 @@ export async function mcp(): Promise<{ readonly call: Call; close(): Promise<voi
 }
 
 /** The floor for anything that records: the handler, and three rows written to a file by hand, as bare as it gets. */
-export function recordedByHand(path: string): Call {
+export function recordedByHand(path: string): { readonly call: Call; readonly close: () => void } {
   const db = new DatabaseSync(path);
   db.exec("pragma journal_mode = wal; pragma synchronous = normal");
   db.exec("create table events (id integer primary key, session text, seq integer, data text, unique (session, seq))");
@@ -106,11 +106,12 @@ export function recordedByHand(path: string): Call {
   const insert = db.prepare("insert into events (session, seq, data) values (?, ?, ?)");
   const commit = db.prepare("commit");
   let seq = 0;
-  return async () => {
+  const call = async (): Promise<void> => {
     const { sum } = await add(args);
     begin.run();
     for (const step of ["received", "decided", "ended"])
       insert.run("local", ++seq, JSON.stringify({ step, args, sum }));
     commit.run();
   };
+  return { call, close: () => db.close() };
 }

@@ -28,6 +28,8 @@ describe("exit codes", () => {
     ["--version", 0],
     ["--help", 0],
     ["help invoke", 0],
+    ["help events verify", 0],
+    ["help nope", 2],
     ["list", 0],
     ["list file", 0],
     ["list --filter zzz", 0],
@@ -57,6 +59,7 @@ describe("exit codes", () => {
     ["events --limit 0", 2],
     ["events nonsense", 2],
     ["events verify", 0],
+    ["events verify --session nosuch", 1],
     ["events verify --against nowhere.json", 2],
     ["doctor", 0],
     ["doctor --config nowhere.yaml", 1],
@@ -77,17 +80,20 @@ describe("exit codes", () => {
     expect(ran.out + ran.err).not.toMatch(/\n\s+at .*:\d+/);
   });
 
-  test.each(cases.filter(([line]) => !/^(--|help)/.test(line)))("qm %s --json: one document", async (line, code) => {
-    const cwd = await testWorkspace();
-    // What comes after -- is no option.
-    const ran = await qm(cwd, ["--json", ...line.split(" ")]);
+  test.each(cases.filter(([line, code]) => code !== 0 || !/^(--|help)/.test(line)))(
+    "qm %s --json: one document",
+    async (line, code) => {
+      const cwd = await testWorkspace();
+      // What comes after -- is no option.
+      const ran = await qm(cwd, ["--json", ...line.split(" ")]);
 
-    const answer: unknown = JSON.parse(ran.out);
-    expect(ran.code).toBe(code);
-    expect(ran.out.trimEnd()).not.toContain("\n");
-    const isAnswer = /^(explain|doctor)/.test(line) || code === 0;
-    if (!isAnswer) expect(answer).toMatchObject({ error: { code: expect.any(String), error: expect.any(String) } });
-  });
+      const answer: unknown = JSON.parse(ran.out);
+      expect(ran.code).toBe(code);
+      expect(ran.out.trimEnd()).not.toContain("\n");
+      const isAnswer = /^(explain|doctor)/.test(line) || code === 0;
+      if (!isAnswer) expect(answer).toMatchObject({ error: { code: expect.any(String), error: expect.any(String) } });
+    },
+  );
 });
 
 describe("list", () => {
@@ -170,9 +176,21 @@ describe("invoke", () => {
     expect(unknown.err).toContain("`qm list`");
     expect(wrong.err).toContain(`For example: qm invoke file__read '{"path":"README.md"}'`);
     expect(refused.err).toContain("Nothing is deleted here.");
-    expect(refused.err).toContain("qm explain file__delete");
+    expect(refused.err).toMatch(/^ {4}It was not run\. `qm events --call [\w-]{36}` shows which rule says so\.$/m);
     expect(unknown.out + wrong.out + refused.out).toBe("");
     expect(existsSync(join(cwd, "a.txt"))).toBe(true);
+  });
+
+  test("points to the rule that refused it, also to one about arguments", async () => {
+    const rule = `{ name: no-secrets, rule: "args.path == 'secret.txt'", effect: deny }`;
+    const cwd = await folderWith({ "quartermaster.yaml": `policy: { rules: [${rule}] }` });
+
+    const refused = await qm(cwd, ["invoke", "file__read", '{"path":"secret.txt"}']);
+    const [, command = ""] = /`qm ([^`]*)`/.exec(refused.err) ?? [];
+
+    expect((await qm(cwd, command.split(" "))).out).toMatch(/call\.decided +file__read +deny, tag-rules, no-secrets$/m);
+    const explained = await qm(cwd, ["explain", "file__read"]);
+    expect(explained.out).toContain("Nothing stands in its way before it is called; rules about arguments");
   });
 
   test("records who asked, and through which door", async () => {
@@ -272,6 +290,32 @@ describe("events", () => {
     expect((await qm(cwd, ["events", "--type", "zzz"])).out).toContain("call.received");
   });
 
+  test("shows calls where there is room, and finds one by the beginning of its id", async () => {
+    const cwd = await testWorkspace();
+    const first = "01234567-0001-7000-8000-000000000001";
+    const second = "01234567-0002-7000-8000-000000000002";
+    for (const [session, id] of Object.entries({ one: first, two: second })) {
+      await qm(cwd, ["invoke", "file__read", '{"path":"a.txt"}', "--session", session]);
+      tamper(cwd, `update events set call_id = '${id}' where session = '${session}'`);
+    }
+    const events = (...options: string[]) => qm(cwd, ["events", "--no-color", ...options], { columns: 100 });
+
+    const wide = await events();
+    const narrow = await qm(cwd, ["events", "--no-color"], { columns: 99 });
+    const found = await events("--call", second.slice(0, 13));
+    const several = await events("--call", first.slice(0, 8));
+    const short = await events("--call", first.slice(0, 7));
+
+    expect(wide.out).toMatch(/^\S+ +session +call +actor +event/);
+    expect(wide.out).toContain(first.slice(0, 13));
+    expect(narrow.out).not.toContain(first.slice(0, 13));
+    for (const line of wide.out.split("\n")) expect(line.length).toBeLessThanOrEqual(100);
+    expect(found.out.match(/call\.ended/g)).toHaveLength(1);
+    expect(found.out).not.toContain(first.slice(0, 13));
+    expect(several).toMatchObject({ code: 2, err: expect.stringContaining(second) });
+    expect(short.out).toContain("No event fits.");
+  });
+
   test("follows what other processes write, one JSON object a line", async () => {
     const cwd = await testWorkspace();
     const interrupt = new AbortController();
@@ -316,6 +360,20 @@ describe("events", () => {
     expect(JSON.parse(json.out)).toMatchObject({ ok: false, broken: [{ session: "local", seq: 1 }] });
     expect(doctor.code).toBe(1);
     expect(doctor.out).toMatch(/^fail {2}ledger/m);
+  });
+
+  test("verify says when there is nothing to check", async () => {
+    const cwd = await testWorkspace();
+    const store = join(cwd, ".quartermaster/quartermaster.db");
+
+    const absent = await qm(cwd, ["events", "verify"]);
+    await qm(cwd, ["invoke", "file__read", '{"path":"a.txt"}']);
+    const named = await qm(cwd, ["events", "verify", "--session", "nosuch", "--save", "heads.json"]);
+
+    expect(absent).toEqual({ code: 0, out: `No event yet in ${store}.\n`, err: "" });
+    expect(named).toMatchObject({ code: 1, out: "" });
+    expect(named.err).toContain(`There is nothing to check: the session "nosuch" has no event in ${store}.`);
+    expect(existsSync(join(cwd, "heads.json"))).toBe(false);
   });
 
   test("verify against saved ends finds a ledger that was thrown away", async () => {
@@ -442,6 +500,8 @@ describe("words and colours", () => {
 
     expect((await qm(cwd, ["lst"])).err).toContain("Did you mean list?");
     expect((await qm(cwd, ["list", "--fliter", "x"])).err).toContain("Did you mean --filter?");
+    const help = await qm(cwd, ["help", "lst"]);
+    expect(help).toMatchObject({ out: "", err: expect.stringMatching(/^qm: unknown command "lst"\n.*mean list\?/) });
   });
 
   test.each(["list", "describe", "invoke", "explain", "events", "doctor", "init", "completion", "tour"])(
@@ -495,6 +555,24 @@ describe("as a process", () => {
     expect(ran).toMatchObject({ status: 0, stderr: "" });
     expect(ran.stdout).toMatch(/^A fresh workspace/);
   });
+
+  test.runIf(existsSync("/dev/full")).each(["list", "list --json", "invoke file__list", "events", "help", "tour"])(
+    "qm %s > /dev/full: one line, and nothing is left behind",
+    async (line) => {
+      const cwd = await testWorkspace();
+      const command = [...qmCommand.map((word) => `"${word}"`), line].join(" ");
+
+      const ran = spawnSync("bash", ["-c", `${command} > /dev/full`], {
+        cwd,
+        encoding: "utf8",
+        env: { ...plainEnvironment(), TMPDIR: cwd },
+      });
+
+      expect(ran.stderr).toMatch(/^qm: the output could not be written: ENOSPC.*\n$/);
+      expect(ran.status).toBe(1);
+      expect((await readdir(cwd)).filter((name) => name.startsWith("qm-tour-"))).toEqual([]);
+    },
+  );
 
   test("Ctrl-C cancels the call, writes it down and exits with 130", async () => {
     const cwd = await longCallFolder();

@@ -169,6 +169,27 @@ describe("docs/architecture.md", () => {
   });
 });
 
+describe("the rule no-dotfiles of docs/guides/write-policy.md", () => {
+  const [text = ""] = blocksOf("docs/guides/write-policy.md", "yaml");
+  const { config } = parseConfig(Buffer.from(text), "write-policy.md");
+  const rule = config.policy.rules.find(({ name }) => name === "no-dotfiles")?.rule ?? "";
+  const { holds } = compileCondition(rule, CALL_VARIABLES);
+
+  test.each<[Record<string, string>, boolean]>([
+    [{}, false],
+    [{ path: "." }, false],
+    [{ path: "./src/a.b.ts" }, false],
+    [{ path: "src/" }, false],
+    [{ path: ".env" }, true],
+    [{ path: "./.env" }, true],
+    [{ path: "d/.env" }, true],
+    [{ path: "d/..env" }, true],
+    [{ path: ".git/config" }, true],
+  ])("%j: %s", (args, expected) => {
+    expect(holds({ tool: { category: "file" }, actor: {}, ctx: {}, args })).toBe(expected);
+  });
+});
+
 test("docs/guides/write-policy.md has every layer, in the order in which they are asked, and every variable", () => {
   const names = rowsOf("docs/guides/write-policy.md").map(([name = ""]) => name.slice(1, -1));
 

@@ -594,11 +594,44 @@ describe("places to run in", () => {
   test("a call inside a call takes no place of its own, so none waits for another", async () => {
     const qm = await counter({ limits: { concurrency: 2, timeoutMs: 5_000 } });
     qm.register({ ...add, name: "child", handler: () => 1, concurrency: 1 });
-    qm.register({ ...add, name: "parent", handler: async () => (await qm.invoke("tool__child", { a: 1 })).status });
+    qm.register({
+      ...add,
+      name: "parent",
+      handler: async (_args, { invoke }) => (await invoke("tool__child", { a: 1 })).status,
+    });
 
     const outcomes = await Promise.all(Array.from({ length: 6 }, () => qm.invoke("tool__parent", { a: 1 })));
 
     expect(outcomes.map((outcome) => outcome.status === "done" && outcome.data)).toEqual(Array(6).fill("done"));
+    const received = await qm.ledger.read({ type: "call.received" });
+    const parents = received.flatMap(({ data }) => (data as { parent?: string }).parent ?? []);
+    expect(parents.toSorted()).toEqual(outcomes.map(({ callId }) => callId).toSorted());
+  });
+
+  test("a call inside a call is the same caller's, and is decided, counted and cancelled like any other", async () => {
+    const qm = await counter({ policy: { tools: { denied: ["hidden"] }, budgets: { session: { calls: 2 } } } });
+    qm.register({ ...add, name: "hidden", handler: () => 1 });
+    qm.register({ ...add, name: "slow", timeout: 20, handler: () => new Promise(() => {}) });
+    qm.register({
+      ...add,
+      name: "parent",
+      handler: async (_args, { invoke }) => [
+        await invoke("tool__hidden"),
+        await invoke("tool__slow", { a: 1 }),
+        await invoke("tool__slow", { a: 1 }),
+      ],
+    });
+
+    const outcome = await qm.invoke("tool__parent", { a: 1 }, { caller: { session: "s" } });
+
+    expect(outcome).toMatchObject({
+      data: [
+        { error: { code: "unknown_action" } },
+        { error: { code: "timed_out" } },
+        { error: { code: "budget_exceeded" } },
+      ],
+    });
+    expect((await qm.ledger.read({ session: "s", type: "call.received" })).length).toBe(4);
   });
 
   test("resources of one operation share its places, and a new limit counts at once", async () => {

@@ -1,9 +1,10 @@
 #!/usr/bin/env node
 /** The process around the program, and the only file that knows there is one. */
+import { exitCodes } from "./exit-codes.ts";
 import { main } from "./main.ts";
 
 const interrupt = new AbortController();
-let isPipeClosed = false;
+let outputError: NodeJS.ErrnoException | undefined;
 
 process.on("SIGINT", stop);
 process.on("SIGTERM", stop);
@@ -19,8 +20,9 @@ const code = await main(process.argv.slice(2), {
   signal: interrupt.signal,
   nodeVersion: process.versions.node,
 });
-// Not before everything is out; and not later, whatever a handler that ignores its signal still does.
-process.stdout.write("", () => process.exit(isPipeClosed ? 0 : code));
+// Not before everything is out, or is known not to get out; and not later, whatever a handler that ignores its signal
+// still does.
+process.stdout.write("", () => setImmediate(exit));
 
 /** The first time, what runs is cancelled and written down; the second time there is no waiting. */
 function stop(): void {
@@ -28,9 +30,17 @@ function stop(): void {
   interrupt.abort();
 }
 
-/** `qm events | head -1`: the reader has seen enough, which is no error of ours. */
+/** What runs is ended as by Ctrl-C, so that it tidies up. Of several errors the first one is the cause. */
 function onOutputError(error: NodeJS.ErrnoException): void {
-  if (error.code !== "EPIPE") throw error;
-  isPipeClosed = true;
+  outputError ??= error;
   interrupt.abort();
+}
+
+function exit(): void {
+  if (outputError === undefined) process.exit(code);
+  // `qm events | head -1`: the reader has seen enough, which is no error of ours.
+  if (outputError.code === "EPIPE") process.exit(exitCodes.done);
+  process.stderr.write(`qm: the output could not be written: ${outputError.message}\n`, () =>
+    process.exit(exitCodes.failed),
+  );
 }

@@ -3,9 +3,11 @@ import type { StoredEvent } from "../ledger/event-store.ts";
 import type { Output } from "./output.ts";
 import type { Cell } from "./table.ts";
 
-const columns = ["session", "actor", "event", "action", "what"];
-
 const ARGS_LIMIT = 120;
+
+/** Of a call's id: the part that is the time in milliseconds, enough for `--call`. */
+const ID_LENGTH = 13;
+const WIDE = 100;
 
 /** Lines of the ledger as a table. The day is said once, at its head, when all are of one; times are UTC. */
 export function eventTable(out: Output, events: readonly StoredEvent[]): void {
@@ -13,7 +15,7 @@ export function eventTable(out: Output, events: readonly StoredEvent[]): void {
   const [day = "when"] = days;
   const isOneDay = days.size === 1;
   out.table(
-    [isOneDay ? day : "when", ...columns],
+    [isOneDay ? day : "when", ...columnsOf(out)],
     events.map((event) => [isOneDay ? timeOf(event) : `${dayOf(event)} ${timeOf(event)}`, ...cells(out, event)]),
   );
 }
@@ -21,7 +23,7 @@ export function eventTable(out: Output, events: readonly StoredEvent[]): void {
 /** The same without a head, for what comes later. */
 export function laterEvents(out: Output, events: readonly StoredEvent[]): void {
   out.table(
-    ["", ...columns.map(() => "")],
+    ["", ...columnsOf(out).map(() => "")],
     events.map((event) => [timeOf(event), ...cells(out, event)]),
   );
 }
@@ -34,12 +36,21 @@ function timeOf({ at }: StoredEvent): string {
   return at.slice(11, 19);
 }
 
+function columnsOf(out: Output): readonly string[] {
+  return ["session", ...(isWide(out) ? ["call"] : []), "actor", "event", "action", "what"];
+}
+
+function isWide({ width }: Output): boolean {
+  return width === undefined || width >= WIDE;
+}
+
 function cells(out: Output, event: StoredEvent): readonly Cell[] {
-  const { session, actor, type, action, data } = event;
+  const { session, callId, actor, type, action, data } = event;
   const facts = isRecord(data) ? data : {};
   const status = facts.status ?? facts.decision;
   return [
     session,
+    ...(isWide(out) ? [callId?.slice(0, ID_LENGTH) ?? "-"] : []),
     actor ?? "-",
     type,
     action ?? textOf(facts.asked) ?? "-",

@@ -38,6 +38,13 @@ test("has one line for each layer that stands in the way", () => {
     undefined,
   );
 
-  expect(lines).toHaveLength(3);
+  expect(lines).toHaveLength(4);
   expect(lines[0]).toContain("qm init");
+  expect(lines[3]).toBe("When it is called, rules about arguments, budgets and approval conditions are judged too.");
+});
+
+test("does not promise that a call will be let through", () => {
+  expect(whatToChange(explained({ layer: "tag-rules", says: "nothing" }), undefined)).toEqual([
+    "Nothing stands in its way before it is called; rules about arguments, budgets and approval conditions are judged then.",
+  ]);
 });

@@ -3,12 +3,19 @@ import type { Explanation } from "../index.ts";
 /** What an operator would do in the configuration to let the action through: one line for each layer in its way. */
 export function whatToChange(explanation: Explanation, configPath: string | undefined): readonly string[] {
   const objecting = explanation.layers.filter(({ says }) => says !== "nothing");
-  if (objecting.length === 0) return ["Nothing stands in its way."];
+  if (objecting.length === 0)
+    return [`Nothing stands in its way before it is called; ${JUDGED_LATER} are judged then.`];
   const changes = objecting.map(
     ({ layer, rule = "", about = explanation.action }) => `  ${changeOf(layer, rule, about, explanation.actor)}`,
   );
-  return [`To change that, in ${configPath ?? "quartermaster.yaml (`qm init` writes one)"}:`, ...changes];
+  return [
+    `To change that, in ${configPath ?? "quartermaster.yaml (`qm init` writes one)"}:`,
+    ...changes,
+    `When it is called, ${JUDGED_LATER} are judged too.`,
+  ];
 }
+
+const JUDGED_LATER = "rules about arguments, budgets and approval conditions";
 
 type Layer = Explanation["layers"][number]["layer"];
 

@@ -6,6 +6,7 @@ import { addDescribe } from "./commands/describe.ts";
 import { addDoctor } from "./commands/doctor.ts";
 import { addEvents } from "./commands/events.ts";
 import { addExplain } from "./commands/explain.ts";
+import { addHelp } from "./commands/help.ts";
 import { addInit } from "./commands/init.ts";
 import { addInvoke } from "./commands/invoke.ts";
 import { addList } from "./commands/list.ts";
@@ -27,6 +28,7 @@ const commands = [
   addDoctor,
   addTour,
   addCompletion,
+  addHelp,
   addComplete,
 ];
 

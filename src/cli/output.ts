@@ -16,6 +16,8 @@ type Paint = (text: string) => string;
 /** What a command says. Data goes to stdout, everything about it to stderr. */
 export interface Output {
   readonly isJson: boolean;
+  /** The width of the terminal. Absent: stdout is not one, lines may be of any length. */
+  readonly width: number | undefined;
   /** A line for a person, on stdout. Whoever makes it neutralises the data in it. */
   line(text?: string): void;
   /** The whole answer, or one object of a stream, as one line. */
@@ -44,6 +46,7 @@ export function createOutput({ stdout, stderr, env }: Pick<Io, "stdout" | "stder
 
   const output: Output = {
     isJson: options.json,
+    width,
     line,
     json: (value) => line(safeJson(value)),
     result(data) {

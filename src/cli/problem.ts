@@ -27,8 +27,10 @@ function example({ action, example: args }: Problem): readonly string[] {
 }
 
 /** The hints of these speak to a model about its tools; at a terminal the same is a command. */
-function next({ code, hint, action }: Problem): readonly string[] {
+function next({ code, hint, action, call_id }: Problem): readonly string[] {
   const name = typeof action === "string" ? shellQuoted(action) : "<action>";
+  // The ledger knows also of rules about arguments, which an explanation cannot judge.
+  const why = typeof call_id === "string" ? `qm events --call ${shellQuoted(call_id)}` : `qm explain ${name}`;
   switch (code) {
     case "unknown_action":
       return ["`qm list` shows the names; `qm explain <action>` shows why one is hidden."];
@@ -37,9 +39,9 @@ function next({ code, hint, action }: Problem): readonly string[] {
     case "invalid_arguments":
       return typeof action === "string" ? [`\`qm describe ${name}\` shows every argument.`] : given(hint);
     case "denied":
-      return [`It was not run. \`qm explain ${name}\` shows which rule says so.`];
+      return [`It was not run. \`${why}\` shows which rule says so.`];
     case "approval_required":
-      return [`It was not run. \`qm explain ${name}\` shows who must agree and why.`];
+      return [`It was not run: a person must agree first. \`${why}\` shows which rule says so.`];
     case "budget_exceeded":
       return ["It was not run. Raise policy.budgets, or use another --session."];
     default:

@@ -7,7 +7,8 @@ export function initialConfig(): string {
 const INITIAL = `# yaml-language-server: $schema=./node_modules/quartermaster/docs/config.schema.json
 #
 # Quartermaster: which actions there are, who may use them, and what is written down.
-# Everything here is a default; delete what you do not change. Every key: docs/config.md
+# Everything here is a default; delete what you do not change. Every key:
+# node_modules/quartermaster/docs/config.md
 
 # Where the ledger is kept. Paths are relative to this file.
 store:

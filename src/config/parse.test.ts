@@ -109,7 +109,7 @@ const bad: readonly (readonly [text: string, message: string])[] = [
   ["policy: { budgets: { session: { bytes: 1e30 } } }", "policy.budgets.session.bytes: 1e+30 is not allowed"],
   ["actors: { bob: {} }", "actors.bob.tools: missing; expected a list"],
   ["actors: { bob: }", "actors.bob: empty; expected a mapping"],
-  ["actors: { 'b b': { tools: [] } }", 'actors."b b": "b b" is not allowed; expected a name like'],
+  ["actors: { 'b b': { tools: [] } }", 'actors."b b": "b b" is not allowed; expected a letter, then letters, digits'],
   [
     "actors: { bob: { tools: [], attributes: { a: [1] } } }",
     "actors.bob.attributes.a: a list is not allowed; expected text, a number, true or false",
@@ -213,9 +213,16 @@ describe("a reference", () => {
 
   test("to a missing variable is a problem where the environment is known, and only there", () => {
     expect(parse(text).references).toHaveLength(2);
-    expect(errorOf(text, { env: { DATA: "/data" } }).message).toBe(
-      "/app/quartermaster.yaml:2:11 secrets[0]: the environment variable TOKEN is not set, or is empty",
+    expect(errorOf(text, { env: { TOKEN: "s3cret" } }).message).toBe(
+      "/app/quartermaster.yaml:1:16 store.path: the environment variable DATA is not set, or is empty",
     );
+  });
+
+  test("to a secret that is not set is none: what is not there cannot leak", () => {
+    const { config, references } = parse(text, { env: { DATA: "/data", TOKEN: "" } });
+
+    expect(config.secrets).toEqual([`\${env:TOKEN}`]);
+    expect(references).toHaveLength(2);
   });
 });
 

@@ -9,7 +9,10 @@ import { type Config, configSchema } from "./schema.ts";
 import { readYaml, type YamlReading } from "./yaml.ts";
 
 export interface ConfigOptions {
-  /** With it, a reference to a variable that is unset or empty is a problem now. Absent: only at the point of use. */
+  /**
+   * With it, a reference to a variable that is unset or empty is a problem now, except in `secrets`. Absent: only at the
+   * point of use.
+   */
   readonly env?: Environment;
   /** Compiles a rule's expression, or throws `invalid_expression`. Absent: expressions are taken as they are. */
   readonly compileExpression?: (text: string) => unknown;
@@ -108,7 +111,7 @@ function missingVariables(
   env: Environment,
 ): readonly ConfigProblem[] {
   return references
-    .filter(({ variable }) => !getOwn(env, variable))
+    .filter(({ at, variable }) => !getOwn(env, variable) && at[0] !== "secrets") // what is not there cannot leak
     .slice(0, PROBLEM_LIMIT)
     .map(({ at, variable }) => ({ key: keyText(at), message: missing(variable), ...yaml.valueAt(at) }));
 }

@@ -39,7 +39,7 @@ export function invalidConfig(path: string, problems: readonly ConfigProblem[]):
     .map(({ line, column, key, message }) => `${path}:${line}:${column} ${key === "" ? "" : `${key}: `}${message}`);
   const ending = sorted.length > SHOWN_LIMIT ? ["and more"] : [];
   return new QmError("invalid_config", [...lines, ...ending].join("\n"), {
-    hint: "docs/config.md has every key with its type, default and meaning.",
+    hint: "node_modules/quartermaster/docs/config.md has every key with its type, default and meaning.",
     details: { path, problems: sorted.map((problem) => ({ ...problem })) },
   });
 }

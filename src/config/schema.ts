@@ -49,6 +49,8 @@ const actor = z.strictObject({
     .describe("What this actor's model is shown, where it differs from `surface`."),
 });
 
+const ACTOR_NAME = "expected a letter, then letters, digits, `_`, `.` or `-`, at most 64 in all, as in `reviewer`";
+
 /** The actor of callers that name none, unless the file defines it anew. */
 const defaultActor: ActorConfig = { tools: ["*"], attributes: {} };
 
@@ -101,7 +103,7 @@ export const configSchema = z
       .prefault({})
       .describe("What is allowed, for everyone."),
     actors: z
-      .record(z.string().regex(/^[A-Za-z][A-Za-z0-9_.-]{0,63}$/, "expected a name like `reviewer`"), actor)
+      .record(z.string().regex(/^[A-Za-z][A-Za-z0-9_.-]{0,63}$/, ACTOR_NAME), actor)
       .default({})
       .transform((actors): Readonly<Record<string, ActorConfig>> => ({ default: defaultActor, ...actors }))
       .describe("Who may use what, by name. `default`, with every tool, is there unless it is defined anew."),

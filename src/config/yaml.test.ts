@@ -37,6 +37,8 @@ test.each([
   ["a key twice, quoted", `a: 1\n"a": 1\n`, "a: the key is here twice", 2],
   ["a bomb", bomb, "a: anchors and aliases are not supported", 1],
   ["an alias without an anchor", "a: *nope\n", "a: anchors and aliases are not supported", 1],
+  ["a star", "a: [*]\n", 'a * or & at the beginning of a value must be quoted: ["*"]', 1],
+  ["a name that begins with a star", "a: [*__x]\n", 'or quote it: ["*"]', 1],
   ["an alias as a key", "a: &x b\n? *x\n: 1\n", "a key must be plain text", 2],
   ["a tab", "a:\n\tb: 1\n", "a tab is used to indent; use spaces", 2],
   ["two documents", "a: 1\n---\nb: 2\n", "more than one document", 2],

@@ -127,11 +127,17 @@ function firstTwo(
   return [first, documents.next().value as Document.Parsed | undefined];
 }
 
+const QUOTED_STAR = '["*"]';
+
 type Report = (node: Node | null | undefined, path: KeyPath, message: string) => void;
 
 function plain(node: unknown, path: KeyPath, report: Report): unknown {
   if (isAlias(node) || (isNode(node) && "anchor" in node && node.anchor)) {
-    return void report(node, path, "anchors and aliases are not supported; write the value out");
+    return void report(
+      node,
+      path,
+      `anchors and aliases are not supported; write the value out, or quote it: ${QUOTED_STAR}`,
+    );
   }
   if (isScalar(node)) return node.value;
   if (!isMap(node) && !isSeq(node)) return null;
@@ -180,6 +186,8 @@ function explained({ code, message }: YAMLError): string {
       return "a tab is used to indent; use spaces";
     case "TAG_RESOLVE_FAILED":
       return "tags like !name are not supported; write a plain value";
+    case "BAD_ALIAS":
+      return `a * or & at the beginning of a value must be quoted: ${QUOTED_STAR}`;
     case "NON_STRING_KEY":
       return "a key must be plain text";
     case "BAD_DIRECTIVE":

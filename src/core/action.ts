@@ -2,6 +2,7 @@ import type { Caller } from "./caller.ts";
 import type { Effect } from "./effect.ts";
 import { clip, type Json, type JsonObject } from "./json.ts";
 import type { ActionName } from "./names.ts";
+import type { Outcome } from "./outcome.ts";
 
 /** What a handler gets beside its arguments. */
 export interface CallContext {
@@ -9,6 +10,11 @@ export interface CallContext {
   readonly callId: string;
   /** Aborted when the caller cancels, the action's timeout passes, or the system closes. */
   readonly signal: AbortSignal;
+  /**
+   * Calls another action for the same caller, through the same door. It runs in this call's place, is recorded with this
+   * call as its parent, and is cancelled with it. Never rejects.
+   */
+  invoke(name: string, args?: unknown): Promise<Outcome>;
 }
 
 /** Runs with arguments that fit the input schema. May throw; the thrown message is shown to the caller. */

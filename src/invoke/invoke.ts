@@ -12,9 +12,10 @@ import type { Objection } from "../policy/verdict.ts";
 import { prepareArgs, targetArgs, withSchema } from "./arguments.ts";
 import type { Meter } from "./meter.ts";
 import { doneOutcome, failedOutcome } from "./outcome.ts";
+import { type Held, placeOf } from "./places.ts";
 import type { CallRecord, Recorder } from "./record.ts";
 import { checkedResult } from "./result.ts";
-import type { Runner } from "./run.ts";
+import type { RunContext, Runner } from "./run.ts";
 
 /** One request to run an action, from whatever surface. */
 export interface Call {
@@ -27,6 +28,8 @@ export interface Call {
   readonly via: string;
   /** A shorter time than the action's own, where the caller will not wait as long. */
   readonly timeoutMs?: number | undefined;
+  /** The call that this one was made in, and the actions whose places it and those around it hold. */
+  readonly inside?: { readonly callId: string; readonly held: Held };
 }
 
 /** What a call passes through. */
@@ -109,8 +112,8 @@ async function attempt(
   if (overdrawn !== undefined) throw refusal("deny", overdrawn);
   if (changesSomething(action.effect)) await record.flushed();
   const started = door.runtime.elapsed();
-  const context = { caller: call.caller, callId: call.id, begin: () => (progress.began = true) };
   try {
+    const context = runContext(door, call, action, progress);
     const data = await door.runner.run(action, args, context, { signal, timeoutMs: call.timeoutMs });
     const result = checkedResult(action, data);
     progress.result = result.text;
@@ -120,6 +123,20 @@ async function attempt(
   } finally {
     await settle(door, call, door.runtime.elapsed() - started, Buffer.byteLength(progress.result));
   }
+}
+
+function runContext(door: Door, { id, caller, via, inside }: Call, action: Action, progress: Progress): RunContext {
+  const held = new Set([...(inside?.held ?? []), placeOf(action)]);
+  return {
+    caller,
+    callId: id,
+    held: inside?.held,
+    begin() {
+      progress.began = true;
+    },
+    inside: (signal) => (name, args) =>
+      invoke(door, { id: door.runtime.newId(), name, args, caller, via, inside: { callId: id, held } }, signal),
+  };
 }
 
 /** What was used is counted as well as can be; that it could not be counted does not undo what was done. */

@@ -1,24 +1,26 @@
-import { AsyncLocalStorage } from "node:async_hooks";
 import type { Action } from "../core/action.ts";
 import { createLimiter, type Limiter } from "./limiter.ts";
 
-/** Where a call runs. */
-interface Place {
-  /** Runs work so that calls made in it know where they are. */
-  inside<T>(work: () => T): T;
-  leave(): void;
-}
+/** The actions whose places the calls around this one hold. Absent: nothing is around it. */
+export type Held = ReadonlySet<string>;
 
 /** Places to run in: so many in all, and so many for each action that says so. */
 export interface Places {
-  enter(action: Action, signal: AbortSignal): Promise<Place>;
+  /**
+   * Resolves with the function that gives the places back. A call inside another takes none but its own action's, and
+   * not that either where a call around it has one: it would wait for itself.
+   */
+  enter(action: Action, held: Held | undefined, signal: AbortSignal): Promise<() => void>;
+}
+
+/** Whose places a call takes: a resource runs its operation, so it is that operation's. */
+export function placeOf({ canonical, name }: Action): string {
+  return canonical?.target ?? name;
 }
 
 export function createPlaces({ concurrency, queue }: { readonly concurrency: number; readonly queue: number }): Places {
   const all = createLimiter(concurrency, queue);
   const perAction = new Map<string, { readonly limit: number; readonly limiter: Limiter }>();
-  // What the call that is running now already holds: one that waits inside it for the same would wait for ever.
-  const held = new AsyncLocalStorage<ReadonlySet<string>>();
 
   const limiterOf = (key: string, limit: number | undefined): Limiter | undefined => {
     if (limit === undefined) return undefined;
@@ -31,19 +33,14 @@ export function createPlaces({ concurrency, queue }: { readonly concurrency: num
   };
 
   return {
-    async enter(action, signal) {
-      const outer = held.getStore();
-      // A resource runs its operation, so it is that operation's places that it takes.
-      const key = action.canonical?.target ?? action.name;
-      const leaveAction = outer?.has(key) ? undefined : await limiterOf(key, action.concurrency)?.enter(signal);
+    async enter(action, held, signal) {
+      const key = placeOf(action);
+      const leaveAction = held?.has(key) ? undefined : await limiterOf(key, action.concurrency)?.enter(signal);
       try {
-        const leaveAll = outer === undefined ? await all.enter(signal) : undefined;
-        return {
-          inside: (work) => held.run(new Set([...(outer ?? []), key]), work),
-          leave() {
-            leaveAll?.();
-            leaveAction?.();
-          },
+        const leaveAll = held === undefined ? await all.enter(signal) : undefined;
+        return () => {
+          leaveAll?.();
+          leaveAction?.();
         };
       } catch (thrown) {
         leaveAction?.();

@@ -35,10 +35,11 @@ export type Recorder = (call: Call) => CallRecord;
 const RECORDED_RESULT = 16 * 1024;
 
 export function createRecorder(sink: EventSink, runtime: Runtime, policyVersion: () => string): Recorder {
-  return ({ id: callId, name, args, caller, via }) => {
+  return ({ id: callId, name, args, caller, via, inside }) => {
     const asked = clip(name, 256);
     const stamp = () => ({ at: runtime.now(), ...callerStamp(caller) });
-    const first = sink.record({ type: "call.received", ...stamp(), data: { callId, asked, via, args } });
+    const parent = inside === undefined ? {} : { parent: inside.callId };
+    const first = sink.record({ type: "call.received", ...stamp(), data: { callId, asked, via, args, ...parent } });
 
     return {
       resolved(action, how) {

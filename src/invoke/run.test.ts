@@ -6,7 +6,11 @@ import type { QmError } from "../core/errors.ts";
 import { createLimiter } from "./limiter.ts";
 import { createRunner } from "./run.ts";
 
-const context = { caller: { actor: "a", session: "s" }, callId: "c" };
+const context = {
+  caller: { actor: "a", session: "s" },
+  callId: "c",
+  inside: () => () => expect.fail("nothing is called inside"),
+};
 const limits = { timeoutMs: 10_000, concurrency: 2, queue: 1 };
 
 const make = (run: (args: unknown, context: CallContext) => unknown, more: object = {}) =>

@@ -1,7 +1,7 @@
 import type { Action, CallContext } from "../core/action.ts";
 import { messageOf, QmError } from "../core/errors.ts";
 import type { JsonObject } from "../core/json.ts";
-import { createPlaces } from "./places.ts";
+import { createPlaces, type Held } from "./places.ts";
 
 export interface RunLimits {
   /** For actions that state none of their own. */
@@ -19,16 +19,19 @@ export interface CallerWish {
 }
 
 /** What a handler is told of its call, and who wants to know that it was entered. */
-export interface RunContext extends Omit<CallContext, "signal"> {
+export interface RunContext extends Pick<CallContext, "caller" | "callId"> {
+  /** The actions whose places the calls around this one hold. */
+  readonly held?: Held | undefined;
   begin?(): void;
+  /** How the handler calls others, until the signal aborts. */
+  inside(signal: AbortSignal): CallContext["invoke"];
 }
 
 /** Runs handlers within limits. */
 export interface Runner {
   /**
    * Throws `timed_out`, `cancelled`, `overloaded`, or `action_failed` with what the handler threw. A handler that ignores
-   * its signal is answered for, but keeps its place until it ends: what hangs must not pile up. A call made inside
-   * another one runs in that one's place, so that callers cannot wait for each other.
+   * its signal is answered for, but keeps its place until it ends: what hangs must not pile up.
    */
   run(action: Action, args: JsonObject, context: RunContext, wish: CallerWish): Promise<unknown>;
   /** Aborts everything that runs, and whatever is still to come. */
@@ -44,7 +47,7 @@ export function createRunner(limits: RunLimits): Runner {
   let closed = false;
 
   return {
-    async run(action, args, { begin, ...context }, { signal: outer, timeoutMs: wished }) {
+    async run(action, args, { held, begin, inside, ...context }, { signal: outer, timeoutMs: wished }) {
       const controller = new AbortController();
       const { signal } = controller;
       const timeoutMs = Math.min(action.timeoutMs ?? limits.timeoutMs, wished ?? LONGEST_TIMER_MS, LONGEST_TIMER_MS);
@@ -58,11 +61,10 @@ export function createRunner(limits: RunLimits): Runner {
       let work: Promise<unknown> | undefined;
       try {
         signal.throwIfAborted();
-        const place = await places.enter(action, signal);
-        leave = place.leave;
+        leave = await places.enter(action, held, signal);
         begun = true;
         begin?.();
-        work = place.inside(() => start(action, args, { ...context, signal }));
+        work = start(action, args, { ...context, signal, invoke: inside(signal) });
         return await untilAborted(work, signal);
       } catch (thrown) {
         throw asError(action, thrown);

@@ -3,6 +3,7 @@ import { resolve } from "node:path";
 import type { Command } from "commander";
 import { messageOf, QmError } from "../../core/errors.ts";
 import { isRecord } from "../../core/json.ts";
+import { quoted } from "../../core/names.ts";
 import type { ChainHead } from "../../ledger/event-store.ts";
 import type { ChainReport } from "../../ledger/verify.ts";
 import type { Workspace } from "../../workspace.ts";
@@ -35,6 +36,7 @@ async function verify(context: Context, workspace: Workspace, { against, save }:
   const expected = against === undefined ? [] : await savedHeads(resolve(io.cwd, against));
   const report = await workspace.quartermaster.ledger.verify({ ...only, against: expected });
   const isWhole = report.broken.length === 0;
+  if (isWhole && report.events === 0 && globals.session !== undefined) throw nothingIn(globals.session, workspace);
   if (!isWhole) context.end(exitCodes.failed);
 
   const saved = isWhole && save !== undefined ? await headsOf(workspace, globals.session) : undefined;
@@ -48,7 +50,17 @@ async function verify(context: Context, workspace: Workspace, { against, save }:
   else if (save !== undefined) out.line(`Nothing was saved to ${save}.`);
 }
 
+/** Who names a session expects it to be there: a misspelt one must not pass for a whole one. */
+function nothingIn(session: string, { storePath }: Workspace): QmError {
+  return new QmError(
+    "not_found",
+    `There is nothing to check: the session ${quoted(session)} has no event in ${storePath}.`,
+    { hint: "`qm events` shows the sessions there are." },
+  );
+}
+
 function sayReport({ out }: Context, { sessions, events, broken }: ChainReport, storePath: string): void {
+  if (events === 0 && broken.length === 0) return out.line(`No event yet in ${storePath}.`);
   const amount = `${counted(events, "event")} in ${counted(sessions, "session")}`;
   if (broken.length === 0) {
     out.line(`${out.good("whole")}: ${amount}, every line is the one that was written.`);

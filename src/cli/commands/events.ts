@@ -1,6 +1,7 @@
 import { existsSync } from "node:fs";
 import { setTimeout as pause } from "node:timers/promises";
 import type { Command } from "commander";
+import { QmError } from "../../core/errors.ts";
 import type { EventQuery, StoredEvent } from "../../ledger/event-store.ts";
 import type { Workspace } from "../../workspace.ts";
 import { type Context, withWorkspace } from "../context.ts";
@@ -26,7 +27,7 @@ export function addEvents(program: Command, context: Context): void {
     .description("Show what the ledger says: the newest events, in the order in which they were written.")
     .option("--type <type>", "only this type, or those that begin like `call.`")
     .option("--action <name>", "only what is about this action")
-    .option("--call <id>", "only the events of one call")
+    .option("--call <id>", "only the events of one call: its id, or the first 8 characters or more of a recent one")
     .option("--limit <n>", "the newest so many", wholeNumber(1), 50)
     .option("--follow", "go on showing new ones until Ctrl-C; with --json one object a line")
     .addHelpText(
@@ -42,7 +43,7 @@ export function addEvents(program: Command, context: Context): void {
 }
 
 async function show(context: Context, workspace: Workspace, options: EventsOptions): Promise<void> {
-  const found = await workspace.quartermaster.ledger.read(queryOf(context, options));
+  const found = await workspace.quartermaster.ledger.read(await queryOf(context, workspace, options));
   if (context.out.isJson) context.out.json({ events: found });
   else if (found.length > 0) print(context, found, true);
   else await sayNothingFits(context, workspace);
@@ -66,7 +67,7 @@ async function followed(context: Context, options: EventsOptions): Promise<void>
 /** Looks again and again: other processes write to the same store, and nothing announces it. */
 async function follow(context: Context, workspace: Workspace, options: EventsOptions): Promise<void> {
   const { signal } = context.io;
-  const query = queryOf(context, options);
+  const query = await queryOf(context, workspace, options);
   let found = await workspace.quartermaster.ledger.read(query);
   print(context, found, true);
   let after = found.at(-1)?.id ?? 0;
@@ -78,8 +79,10 @@ async function follow(context: Context, workspace: Workspace, options: EventsOpt
   }
 }
 
-function queryOf({ globals }: Context, { type, action, call, limit }: EventsOptions): EventQuery {
+async function queryOf({ globals }: Context, workspace: Workspace, options: EventsOptions): Promise<EventQuery> {
   const { session, actor, tenant, user } = globals;
+  const { type, action, limit } = options;
+  const call = options.call === undefined ? undefined : await callIdOf(options.call, workspace);
   return {
     limit,
     ...(session === undefined ? {} : { session }),
@@ -90,6 +93,22 @@ function queryOf({ globals }: Context, { type, action, call, limit }: EventsOpti
     ...(action === undefined ? {} : { action }),
     ...(call === undefined ? {} : { callId: call }),
   };
+}
+
+const ID_LENGTH = 36;
+const SHORTEST = 8;
+const RECENT = 10_000;
+
+/** The one recent call whose id begins like that; without one, the text as it is. Throws when there are several. */
+async function callIdOf(text: string, { quartermaster }: Workspace): Promise<string> {
+  if (text.length < SHORTEST || text.length >= ID_LENGTH) return text;
+  const recent = await quartermaster.ledger.read({ type: "call.", limit: RECENT });
+  const found = [...new Set(recent.flatMap(({ callId }) => (callId?.startsWith(text) ? [callId] : [])))];
+  if (found.length < 2) return found[0] ?? text;
+  throw new QmError("invalid_arguments", `the ids of ${found.length} calls begin like that`, {
+    details: { suggestions: found.slice(-5) },
+    hint: "Give more of the id.",
+  });
 }
 
 function print({ out }: Context, events: readonly StoredEvent[], withHead: boolean): void {

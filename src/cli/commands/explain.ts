@@ -44,7 +44,6 @@ function show(out: Output, explanation: Explanation, configPath: string | undefi
   );
   out.line();
   for (const change of whatToChange(explanation, configPath)) out.line(plain(change));
-  out.line(out.dim("Rules about arguments, budgets and approval conditions are judged when it is called."));
 }
 
 function verdict(out: Output, { visible, decision }: Explanation): string {

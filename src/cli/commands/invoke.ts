@@ -22,7 +22,7 @@ export function addInvoke(program: Command, context: Context): void {
     .argument("<action>", "its name, as in `qm list`")
     .argument("[args]", "its arguments: a JSON object, - for stdin, or @file.json")
     .option("--arg <key=value>", "one argument; key:=json for what is not text; may be repeated", collected)
-    .option("--timeout <time>", "cancel it after 500ms, 30s, 2m", duration)
+    .option("--timeout <time>", "cancel it after 500ms, 30s, 2m; a bare number is seconds", duration)
     .addHelpText(
       "after",
       examples(
@@ -63,6 +63,7 @@ async function invoke(
   out.problem({
     ...outcome.error,
     ...(outcome.action === undefined ? {} : { action: outcome.action }),
+    call_id: outcome.callId,
     ...(outcome.error.code === "cancelled" ? cancelled(outcome.callId) : {}),
   });
 }

@@ -48,9 +48,17 @@ async function operandsOf(context: Context, { command, operands, values }: Typed
       return operands.length > 0 ? [] : looking(context, values, allActions);
     case "completion":
       return operands.length > 0 ? [] : shells.map((shell) => [shell, "shell"]);
+    case "help":
+      return helpedCommands(context.program, operands);
     default:
       return [];
   }
+}
+
+function helpedCommands(program: Command, names: readonly string[]): readonly Candidate[] {
+  let command: Command | undefined = program;
+  for (const name of names) command = command?.commands.find((each) => each.name() === name);
+  return command === undefined ? [] : visibleCommands(command);
 }
 
 async function optionValues(context: Context, { values }: Typed, option: string): Promise<readonly Candidate[]> {

@@ -57,6 +57,12 @@ test.each([
     ["completion", ""],
     ["bash", "zsh", "fish"],
   ],
+  [
+    ["help", "e"],
+    ["explain", "events"],
+  ],
+  [["help", "events", ""], ["verify"]],
+  [["help", "nope", ""], []],
   [["nonsense", ""], []],
   [["--config", ""], []],
   [["--config", "nowhere.yaml", "invoke", ""], []],

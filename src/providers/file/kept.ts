@@ -63,7 +63,7 @@ export class Kept {
 
   /** How an absolute path stands. Links on it are not followed: give a real path, with what is missing below it. */
   standingOf(path: string): Standing {
-    if (this.#isNamed(relative(this.#root, path).split(sep))) return "kept";
+    if (this.#everywhere.size > 0 && this.#isNamed(relative(this.#root, path).split(sep))) return "kept";
     if (this.#targets.length === 0) return "free";
     const spot = spotAt(path);
     if (this.#isOtherName(spot)) return "kept";

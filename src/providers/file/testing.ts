@@ -40,7 +40,8 @@ export async function testRoot(
     const filled = structuredClone(args);
     const mismatches = validatorOf(action.inputSchema, "arguments")(filled, JSON.stringify(filled).length);
     if (mismatches.length > 0) throw new QmError("invalid_arguments", JSON.stringify(mismatches));
-    const context = { caller: { actor: "test", session: "test" }, callId: "call", signal };
+    const invoke = () => Promise.reject(new Error("file actions call no others"));
+    const context = { caller: { actor: "test", session: "test" }, callId: "call", signal, invoke };
     return (await action.run(filled, context)) as Record<string, unknown>;
   }
 

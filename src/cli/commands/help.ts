@@ -1,0 +1,34 @@
+import type { Command } from "commander";
+import { QmError } from "../../core/errors.ts";
+import { quoted } from "../../core/names.ts";
+import { nearest } from "../../core/nearest.ts";
+
+export function addHelp(program: Command): void {
+  program
+    .command("help")
+    .summary("show the help of a command")
+    .description("Show the help of a command, or of the program.")
+    .argument("[command...]", "the command, as in `qm help events verify`")
+    .action((names: readonly string[]) => named(program, names).help());
+}
+
+function named(program: Command, names: readonly string[]): Command {
+  let command = program;
+  for (const name of names) {
+    const below = command.commands.find((each) => each.name() === name);
+    if (below === undefined) throw unknown(name, command);
+    command = below;
+  }
+  return command;
+}
+
+function unknown(name: string, above: Command): QmError {
+  const near = nearest(
+    name,
+    above.commands.map((each) => each.name()),
+  );
+  const guess = near === undefined ? "" : `Did you mean ${near}? `;
+  return new QmError("invalid_arguments", `unknown command ${quoted(name)}`, {
+    hint: `${guess}\`qm --help\` shows what there is.`,
+  });
+}
