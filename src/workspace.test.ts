@@ -330,3 +330,11 @@ test("says when there is a file that only looks like the configuration, or a pol
     [expect.stringMatching(/^policy.denied lists "file__remove", which no action fits/)],
   ]);
 });
+
+test("no folder below gets a configuration of an agent's making", async () => {
+  const { quartermaster } = await open(await folderWith({ "quartermaster.yaml": "{}", "sub/a.txt": "a" }));
+
+  const outcome = await quartermaster.invoke("file__write", { path: "sub/quartermaster.yaml", content: "{}" });
+
+  expect(outcome).toMatchObject({ status: "failed", error: { code: "path_refused" } });
+});

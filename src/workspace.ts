@@ -158,7 +158,9 @@ export function fileRootOf({ config, folder }: LoadedConfig, env: Environment): 
 
 function fileProviderOf(loaded: LoadedConfig, env: Environment, protect: readonly string[]): Provider | undefined {
   const { enabled, read_only } = loaded.config.providers.file;
-  return enabled ? fileProvider({ root: fileRootOf(loaded, env), readOnly: read_only, protect }) : undefined;
+  if (!enabled) return undefined;
+  // In whatever folder: it would bind whoever starts there.
+  return fileProvider({ root: fileRootOf(loaded, env), readOnly: read_only, protect, protectNames: [CONFIG_FILE] });
 }
 
 /** The policy and the ledger: whoever can write them is bound by neither. */

@@ -60,10 +60,10 @@ function nothingIn(session: string, { storePath }: Workspace): QmError {
 }
 
 function sayReport({ out }: Context, { sessions, events, broken }: ChainReport, storePath: string): void {
-  if (events === 0 && broken.length === 0) return out.line(`No event yet in ${storePath}.`);
   const amount = `${counted(events, "event")} in ${counted(sessions, "session")}`;
   if (broken.length === 0) {
-    out.line(`${out.good("whole")}: ${amount}, every line is the one that was written.`);
+    const whole = `${out.good("whole")}: ${amount}, every line is the one that was written.`;
+    out.line(events === 0 ? `No event yet in ${storePath}.` : whole);
     return;
   }
   out.line(`${out.bad("broken")}: ${amount}, in ${storePath}`);

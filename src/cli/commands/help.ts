@@ -1,7 +1,7 @@
 import type { Command } from "commander";
 import { QmError } from "../../core/errors.ts";
 import { quoted } from "../../core/names.ts";
-import { nearest } from "../../core/nearest.ts";
+import { didYouMean } from "../../core/nearest.ts";
 
 export function addHelp(program: Command): void {
   program
@@ -23,12 +23,12 @@ function named(program: Command, names: readonly string[]): Command {
 }
 
 function unknown(name: string, above: Command): QmError {
-  const near = nearest(
+  const known = above.createHelp().visibleCommands(above);
+  const near = didYouMean(
     name,
-    above.commands.map((each) => each.name()),
+    known.map((each) => each.name()),
   );
-  const guess = near === undefined ? "" : `Did you mean ${near}? `;
-  return new QmError("invalid_arguments", `unknown command ${quoted(name)}`, {
-    hint: `${guess}\`qm --help\` shows what there is.`,
+  return new QmError("invalid_arguments", `unknown command ${quoted(name)}${near}`, {
+    hint: "`qm --help` shows what there is.",
   });
 }

@@ -24,6 +24,12 @@ export async function checkConfig({
       places: { storePath: storePathOf(loaded, env), fileRoot: fileRootOf(loaded, env) },
     };
   } catch (thrown) {
-    return { check: fail("config", messageOf(thrown), "Correct the file; node_modules/quartermaster/docs/config.md has every key.") };
+    return {
+      check: fail(
+        "config",
+        messageOf(thrown),
+        "Correct the file; node_modules/quartermaster/docs/config.md has every key.",
+      ),
+    };
   }
 }
