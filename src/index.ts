@@ -23,6 +23,7 @@ export type { InputSchema } from "./core/standard-schema.ts";
 export type { RunLimits } from "./invoke/run.ts";
 export type { ChainHead, EventQuery, StoredEvent } from "./ledger/event-store.ts";
 export type { ChainReport, VerifyOptions } from "./ledger/verify.ts";
+export type { CallerOptions, InvokeOptions, QuartermasterOptions } from "./options.ts";
 export type { ActorConfig, SurfaceChoice, SurfaceKind } from "./policy/actors.ts";
 export type { BudgetLimits, Budgets } from "./policy/budget.ts";
 export type { Explanation } from "./policy/explain.ts";
@@ -32,14 +33,7 @@ export type { TagRule } from "./policy/tag-rules.ts";
 export type { ToolPolicy } from "./policy/tool-policy.ts";
 export type { ToolVisibilityPolicy } from "./policy/visibility.ts";
 export { type FileProviderOptions, fileProvider } from "./providers/file/provider.ts";
-export {
-  type CallerOptions,
-  createQuartermaster,
-  type InventoryItem,
-  type InvokeOptions,
-  type Quartermaster,
-  type QuartermasterOptions,
-} from "./quartermaster.ts";
+export { createQuartermaster, type InventoryItem, type Quartermaster } from "./quartermaster.ts";
 export type { ToolRegistration } from "./registry/tool.ts";
 export type { Answer, Surface, SurfaceTool } from "./surface/surface.ts";
 export type { ActionDescription } from "./surface/universal/describe-action.ts";

@@ -1,6 +1,46 @@
 import { z } from "zod";
+import type { Provider } from "./catalog/provider.ts";
+import type { Caller } from "./core/caller.ts";
 import { QmError } from "./core/errors.ts";
 import { didYouMean } from "./core/nearest.ts";
+import type { Runtime } from "./core/runtime.ts";
+import type { RunLimits } from "./invoke/run.ts";
+import type { SurfaceChoice } from "./policy/actors.ts";
+import type { PolicyOptions } from "./policy/policy.ts";
+
+export interface QuartermasterOptions {
+  /** One provider a category, beside the tools that are registered. */
+  readonly providers?: readonly Provider[];
+  readonly policy?: PolicyOptions;
+  /** Path of the SQLite file that keeps the ledger. Absent: kept in memory, gone with the process. */
+  readonly store?: string;
+  readonly limits?: Partial<RunLimits>;
+  /** How many characters of a result a model is shown. */
+  readonly valueLimit?: number;
+  /** Which surface `surface()` makes when it is not told. */
+  readonly surface?: SurfaceChoice;
+  readonly redact?: {
+    /** Keys whose values are never written down, beside the built-in ones. */
+    readonly names?: readonly string[];
+    /** Values that are never written down, wherever they stand. */
+    readonly secrets?: () => Iterable<string>;
+  };
+  /** Told what a provider did wrong, and of writes to the ledger that failed. It is in the ledger too, where that works. */
+  readonly onProblem?: (problem: string) => void;
+  readonly runtime?: Runtime;
+}
+
+/** Who asks, as far as the host knows: the actor defaults to `default`, the session to `local`. */
+export type CallerOptions = Partial<Caller>;
+
+export interface InvokeOptions {
+  readonly caller?: CallerOptions;
+  readonly signal?: AbortSignal;
+  /** Answered `timed_out` after so many milliseconds, where that is less than the action's own time. */
+  readonly timeoutMs?: number;
+  /** The surface the call comes through, for the ledger. */
+  readonly via?: string;
+}
 
 // The types say the same to whoever compiles. A misspelt `denied` or a caller that is not understood must not mean
 // "everything, as anybody" to whoever does not.

@@ -1,5 +1,4 @@
 import { type Catalog, createCatalog } from "./catalog/catalog.ts";
-import type { Provider } from "./catalog/provider.ts";
 import type { View } from "./catalog/view.ts";
 import { type Action, summaryOf } from "./core/action.ts";
 import type { Caller } from "./core/caller.ts";
@@ -16,8 +15,18 @@ import { callerStamp, createRecorder } from "./invoke/record.ts";
 import { createRunner, type RunLimits } from "./invoke/run.ts";
 import { type Ledger, openLedger } from "./ledger/ledger.ts";
 import { redactor } from "./ledger/redact.ts";
-import { callerShape, invokeShape, listShape, policyShape, quartermasterShape, requireShape } from "./options.ts";
-import { actorProblems, type CompiledActor, type SurfaceChoice, type SurfaceKind } from "./policy/actors.ts";
+import {
+  type CallerOptions,
+  callerShape,
+  type InvokeOptions,
+  invokeShape,
+  listShape,
+  policyShape,
+  type QuartermasterOptions,
+  quartermasterShape,
+  requireShape,
+} from "./options.ts";
+import { actorProblems, type CompiledActor, type SurfaceKind } from "./policy/actors.ts";
 import { type Explanation, explain } from "./policy/explain.ts";
 import { compilePolicy, type Policy, type PolicyOptions } from "./policy/policy.ts";
 import { policyWarnings } from "./policy/warnings.ts";
@@ -31,40 +40,6 @@ import { type ActionList, type ListQuery, listActions } from "./surface/universa
 import { universalSurface } from "./surface/universal/universal.ts";
 import { systemRuntime } from "./system-runtime.ts";
 import { createViews } from "./views.ts";
-
-export interface QuartermasterOptions {
-  /** One provider a category, beside the tools that are registered. */
-  readonly providers?: readonly Provider[];
-  readonly policy?: PolicyOptions;
-  /** Path of the SQLite file that keeps the ledger. Absent: kept in memory, gone with the process. */
-  readonly store?: string;
-  readonly limits?: Partial<RunLimits>;
-  /** How many characters of a result a model is shown. */
-  readonly valueLimit?: number;
-  /** Which surface `surface()` makes when it is not told. */
-  readonly surface?: SurfaceChoice;
-  readonly redact?: {
-    /** Keys whose values are never written down, beside the built-in ones. */
-    readonly names?: readonly string[];
-    /** Values that are never written down, wherever they stand. */
-    readonly secrets?: () => Iterable<string>;
-  };
-  /** Told what a provider did wrong, and of writes to the ledger that failed. It is in the ledger too, where that works. */
-  readonly onProblem?: (problem: string) => void;
-  readonly runtime?: Runtime;
-}
-
-/** Who asks, as far as the host knows: the actor defaults to `default`, the session to `local`. */
-export type CallerOptions = Partial<Caller>;
-
-export interface InvokeOptions {
-  readonly caller?: CallerOptions;
-  readonly signal?: AbortSignal;
-  /** Answered `timed_out` after so many milliseconds, where that is less than the action's own time. */
-  readonly timeoutMs?: number;
-  /** The surface the call comes through, for the ledger. */
-  readonly via?: string;
-}
 
 /** One action as an operator is shown it. */
 export interface InventoryItem extends Pick<Action, "name" | "category" | "effect" | "tags" | "scope"> {

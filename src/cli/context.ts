@@ -1,5 +1,5 @@
 import type { Command } from "commander";
-import type { CallerOptions } from "../quartermaster.ts";
+import type { CallerOptions } from "../options.ts";
 import type { Purpose, Workspace } from "../workspace.ts";
 import type { ExitCode } from "./exit-codes.ts";
 import type { Io } from "./io.ts";

@@ -1,6 +1,6 @@
 import type { Command } from "commander";
 import type { Outcome } from "../../core/outcome.ts";
-import type { CallerOptions } from "../../quartermaster.ts";
+import type { CallerOptions } from "../../options.ts";
 import type { Workspace } from "../../workspace.ts";
 import { callArguments } from "../call-arguments.ts";
 import { type Context, callerOf, withWorkspace } from "../context.ts";
