@@ -364,7 +364,7 @@ describe("a resource", () => {
       entry: "go",
       description: "Go.",
       effect: "read",
-      input: z.object({ of: z.string() }),
+      input: { type: "object", properties: { of: { type: "string" } } },
       run,
     });
     const wrong = defineResource("res", {

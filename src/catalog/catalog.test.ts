@@ -92,13 +92,15 @@ describe("the catalog", () => {
   test("a provider that was replaced has nothing more to say", async () => {
     let answer: (actions: readonly Action[]) => void = () => {};
     const slow = provider("doc", () => new Promise<readonly Action[]>((resolve) => (answer = resolve)));
-    const catalog = createCatalog({ providers: [slow] });
+    const onChange = vi.fn();
+    const catalog = createCatalog({ providers: [slow], onChange });
 
     catalog.provide(provider("doc", () => [other]));
     answer([read]);
     await catalog.settled();
 
     expect(catalog.snapshot().actions).toEqual([other]);
+    expect(onChange).toHaveBeenCalledOnce();
   });
 
   test("a list that comes after closing changes nothing and troubles nobody", async () => {
