@@ -87,7 +87,7 @@ const DEFAULT_LIMITS: RunLimits = { timeoutMs: 60_000, concurrency: 32, queue: 2
 const START_LIMIT_MS = 10_000;
 const DEFAULT_SURFACE = { kind: "universal", tokenBudget: 8_000 } as const;
 
-/** Wires everything together. Resolves when every provider has answered or failed. */
+/** Wires everything together. Resolves when every provider has answered or failed, or after ten seconds without them. */
 export async function createQuartermaster(options: QuartermasterOptions = {}): Promise<Quartermaster> {
   requireShape(quartermasterShape, "options", options);
   const { runtime = systemRuntime } = options;

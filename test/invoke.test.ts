@@ -881,3 +881,19 @@ test.each([
 
   expect(await qm.invoke("tool__add", { a: 1 })).toMatchObject({ status: "failed", error: { code: "invalid_output" } });
 });
+
+test("a surface answers after closing, too, and says that it cannot", async () => {
+  const qm = await createQuartermaster();
+  qm.register(add);
+  const surface = await qm.surface();
+  await qm.close();
+
+  for (const [tool, args] of [
+    ["list_actions", {}],
+    ["describe_action", { action_name: "tool__add" }],
+    ["invoke_action", "{broken"],
+    ["tool__add", { a: 1 }],
+  ] as const) {
+    expect(await surface.call(tool, args)).toMatchObject({ ok: false, data: { code: "ledger_failed" } });
+  }
+});

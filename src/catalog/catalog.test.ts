@@ -118,8 +118,11 @@ describe("the catalog", () => {
     expect(onChange).not.toHaveBeenCalled();
   });
 
-  test("a schema handed out cannot be changed, whoever made the action", () => {
-    const loose: Action = { ...read, inputSchema: { type: "object", properties: { a: { type: "string" } } } };
+  test.each([
+    ["not at all", <T>(schema: T) => schema],
+    ["only outside", Object.freeze],
+  ])("a schema that its provider froze %s cannot be changed once it is handed out", (_how, freeze) => {
+    const loose: Action = { ...read, inputSchema: freeze({ type: "object", properties: { a: { type: "string" } } }) };
     const catalog = createCatalog({ providers: [provider("doc", () => [loose])] });
 
     const schema = catalog.snapshot().get("doc__read")?.inputSchema as { properties: { a: { type: string } } };

@@ -1,7 +1,7 @@
 import type { Action, JsonSchema } from "../core/action.ts";
 import { definitionOf } from "../core/definition.ts";
 import { messageOf, QmError } from "../core/errors.ts";
-import { frozenCopy, isRecord } from "../core/json.ts";
+import { frozenCopy, isFrozenThrough, isRecord } from "../core/json.ts";
 import { categoryName } from "../core/names.ts";
 import { guardSchema } from "../core/schema-guard.ts";
 import type { Provider } from "./provider.ts";
@@ -25,7 +25,6 @@ export interface CatalogOptions {
 /** Every action there is, whoever may see it: views are cut from it. */
 export interface Catalog {
   snapshot(): Snapshot;
-  readonly providers: readonly Provider[];
   /** Resolves when every list asked for so far has arrived or failed. */
   settled(): Promise<void>;
   /** Adds a provider, or puts it in the place of its category's, which is not closed: it may be put back. */
@@ -116,9 +115,6 @@ export function createCatalog({ providers, onChange = () => {}, onProblem = () =
   }
 
   return {
-    get providers() {
-      return [...slots.values()].map((slot) => slot.provider);
-    },
     snapshot() {
       if (current === undefined) {
         const { snapshot, unlinked } = takeSnapshot(
@@ -172,17 +168,16 @@ function problemWith(category: string, action: Action, seen: ReadonlySet<string>
 /** The action as it may be handed out: with schemas that nobody can change. */
 function fixed(action: Action): Action {
   const { inputSchema, outputSchema } = action;
-  const schemas = outputSchema === undefined ? [inputSchema] : [inputSchema, outputSchema];
-  const whole = schemas.every(Object.isFrozen)
-    ? action
-    : Object.freeze({
-        ...action,
-        inputSchema: frozenCopy(inputSchema),
-        ...(outputSchema === undefined ? {} : { outputSchema: frozenCopy(outputSchema) }),
-      });
-  guarded.add(whole.inputSchema);
-  if (whole.outputSchema !== undefined) guarded.add(whole.outputSchema);
-  return whole;
+  const [input, output] = [unchangeable(inputSchema), outputSchema && unchangeable(outputSchema)];
+  if (input === inputSchema && output === outputSchema) return action;
+  return Object.freeze({ ...action, inputSchema: input, ...(output === undefined ? {} : { outputSchema: output }) });
+}
+
+function unchangeable(schema: JsonSchema): JsonSchema {
+  if (guarded.has(schema)) return schema;
+  const frozen = isFrozenThrough(schema) ? schema : frozenCopy(schema);
+  guarded.add(frozen);
+  return frozen;
 }
 
 function difference(category: string, before: readonly Action[], after: readonly Action[]): CategoryChange {

@@ -52,6 +52,12 @@ export function frozenCopy<T>(value: T): T {
   return freeze(structuredClone(value));
 }
 
+/** Whether nothing in it, at whatever depth, can be changed. */
+export function isFrozenThrough(value: unknown): boolean {
+  if (typeof value !== "object" || value === null) return true;
+  return Object.isFrozen(value) && Object.values(value).every(isFrozenThrough);
+}
+
 function freeze<T>(value: T): T {
   if (typeof value === "object" && value !== null && !Object.isFrozen(value)) {
     Object.freeze(value);

@@ -25,15 +25,16 @@ export interface GuardedSchema {
  * too large, too deep, not JSON, pointing outside itself, or, for arguments, not the schema of an object.
  */
 export function guardSchema(raw: unknown, use: SchemaUse): GuardedSchema {
-  const schema = plainCopy(raw);
-  if (!isRecord(schema)) throw unsafe(`the schema is ${describeKind(raw)}, not an object`);
+  const text = textOf(raw);
+  const schema: unknown = text === undefined ? undefined : JSON.parse(text);
+  if (text === undefined || !isRecord(schema)) throw unsafe(`the schema is ${describeKind(raw)}, not an object`);
   if (use === "arguments" && schema.type !== "object") {
     const found = schema.type === undefined ? "has no type" : `has type ${JSON.stringify(schema.type)}`;
     throw unsafe(`the schema ${found}; the schema of an action's arguments needs type "object"`);
   }
   // Compiling patterns is the one part of this that can take long, whatever the engine.
   const inspect = () => isCostly(schema as JsonSchema);
-  const patterned = JSON.stringify(schema).includes('"pattern');
+  const patterned = text.includes('"pattern');
   const late = () => unsafe(`the schema took longer than ${INSPECT_MS} ms to look through and was stopped`);
   return { schema: schema as JsonSchema, costly: patterned ? bounded(INSPECT_MS, inspect, late) : inspect() };
 }
@@ -42,7 +43,8 @@ function describeKind(raw: unknown): string {
   return raw === null ? "null" : Array.isArray(raw) ? "an array" : `a ${typeof raw}`;
 }
 
-function plainCopy(raw: unknown): unknown {
+/** Its JSON, or undefined for what has none. */
+function textOf(raw: unknown): string | undefined {
   let text: string | undefined;
   try {
     if (outgrows(raw, { nodes: NODES, depth: DEPTH })) {
@@ -52,9 +54,10 @@ function plainCopy(raw: unknown): unknown {
   } catch (thrown) {
     throw thrown instanceof QmError ? thrown : unsafe(`the schema is not JSON: ${messageOf(thrown)}`);
   }
-  if (text === undefined) return undefined;
-  if (text.length > BYTES) throw unsafe(`the schema has ${text.length} bytes; at most ${BYTES} are taken`);
-  return JSON.parse(text);
+  if (text !== undefined && text.length > BYTES) {
+    throw unsafe(`the schema has ${text.length} bytes; at most ${BYTES} are taken`);
+  }
+  return text;
 }
 
 /** Looks at every part, whatever was found before: looking is also what refuses a schema that could not be used. */

@@ -29,11 +29,6 @@ export function writtenForms(secrets: Iterable<string>): readonly string[] {
   return [...forms];
 }
 
-/** The text without what looks like a secret and without the `secrets` known by value, wherever they stand in it. */
-export function redactText(text: string, secrets: Iterable<string> = []): string {
-  return redactForms(text, writtenForms(secrets), Number.POSITIVE_INFINITY);
-}
-
 /** The first `limit` characters, redacted. No part of a secret is left over where the text is cut. */
 export function redactForms(text: string, forms: readonly string[], limit: number): string {
   const seen = text.length <= limit ? text : text.slice(0, limit + lookahead(forms));

@@ -26,13 +26,19 @@ export function universalSurface(counter: Counter, caller: Caller): Surface {
   const run = (name: string, args: unknown, signal?: AbortSignal): Promise<Answer> =>
     counter.invoke({ name, args, caller, via: "universal" }, signal).then(outcomeAnswer);
 
-  /** Answers without passing the door, and writes down that it was asked. */
-  const look = (tool: SurfaceTool, args: unknown, work: (prepared: JsonObject) => unknown): Answer => {
-    const answer = answering(() => work(prepareArgs({ ...tool, examples: [] }, args).args));
-    const code = answer.ok ? undefined : (answer.data as Problem).code;
-    counter.called(caller, { surface: "universal", tool: tool.name, args, ok: answer.ok, ...(code && { code }) });
-    return answer;
+  /** Writes down what is answered without passing the door. What cannot be written is not answered either. */
+  const noted = ({ name }: SurfaceTool, args: unknown, answer: Answer): Answer => {
+    const code = answer.ok ? {} : { code: (answer.data as Problem).code };
+    const note = { surface: "universal", tool: name, args, ok: answer.ok, ...code };
+    const written = answering(() => counter.called(caller, note));
+    return written.ok ? answer : written;
   };
+  const look = (tool: SurfaceTool, args: unknown, work: (prepared: JsonObject) => unknown): Answer =>
+    noted(
+      tool,
+      args,
+      answering(() => work(prepare(tool, args))),
+    );
 
   return {
     kind: "universal",
@@ -46,8 +52,8 @@ export function universalSurface(counter: Counter, caller: Caller): Surface {
             describeAction(counter.viewOf(caller), String(action_name)),
           );
         case "invoke_action": {
-          const understood = answering(() => prepareArgs({ ...invokeActionTool, examples: [] }, args).args);
-          if (!understood.ok) return look(invokeActionTool, args, () => undefined);
+          const understood = answering(() => prepare(invokeActionTool, args));
+          if (!understood.ok) return noted(invokeActionTool, args, understood);
           const { action_name, args: inner } = understood.data as { action_name: string; args?: unknown };
           return run(action_name, inner, signal);
         }
@@ -57,4 +63,8 @@ export function universalSurface(counter: Counter, caller: Caller): Surface {
       }
     },
   };
+}
+
+function prepare(tool: SurfaceTool, args: unknown): JsonObject {
+  return prepareArgs({ ...tool, examples: [] }, args).args;
 }
