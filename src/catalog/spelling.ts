@@ -19,9 +19,8 @@ export function spellingIndex(actions: readonly Action[]): SpellingIndex {
   const byWord = new Map<string, Action[]>();
   for (const action of actions) {
     for (const alias of action.aliases) put(byAlias, alias, action);
-    const [whole = [], ...parts] = readings(action);
-    for (const words of [whole, ...parts]) put(byWords, wordKey(words), action);
-    for (const word of whole) put(byWord, word, action);
+    for (const words of readings(action)) put(byWords, wordKey(words), action);
+    for (const word of wordsOf(action.name)) put(byWord, word, action);
   }
   return {
     aliased: (text) => byAlias.get(text) ?? [],

@@ -67,7 +67,7 @@ function createProgram({ stdout, stderr }: Io): Command {
     .option("--actor <name>", "who asks: an actor of the configuration (in events: whose events)")
     .option("--session <id>", "the conversation it belongs to (in events: only this one)")
     .option("--tenant <id>", "the tenant it is for (in events: only this one)")
-    .option("--user <id>", "the user it is for")
+    .option("--user <id>", "the user it is for (in events: only this one)")
     .option("--json", "answer with one JSON document on stdout, errors included")
     .option("--no-color", "no colours, whatever the terminal can do")
     .version(packageFacts().version, "-V, --version", "print the version")
