@@ -20,11 +20,12 @@ export { type ActionName, actionName, categoryOf, entryOf, parseActionName } fro
 export type { Outcome, OutcomeStatus } from "./core/outcome.ts";
 export type { Runtime } from "./core/runtime.ts";
 export type { InputSchema } from "./core/standard-schema.ts";
+export type { ActivationScope, Selection, SurfaceChoice, SurfaceKind } from "./core/surface-choice.ts";
 export type { RunLimits } from "./invoke/run.ts";
 export type { ChainHead, EventQuery, StoredEvent } from "./ledger/event-store.ts";
 export type { ChainReport, VerifyOptions } from "./ledger/verify.ts";
 export type { CallerOptions, InvokeOptions, QuartermasterOptions } from "./options.ts";
-export type { ActorConfig, SurfaceChoice, SurfaceKind } from "./policy/actors.ts";
+export type { ActorConfig } from "./policy/actors.ts";
 export type { BudgetLimits, Budgets } from "./policy/budget.ts";
 export type { Explanation } from "./policy/explain.ts";
 export type { Gate } from "./policy/gates.ts";

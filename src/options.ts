@@ -4,8 +4,8 @@ import type { Caller } from "./core/caller.ts";
 import { QmError } from "./core/errors.ts";
 import { didYouMean } from "./core/nearest.ts";
 import type { Runtime } from "./core/runtime.ts";
+import { activationScopes, type SurfaceChoice, selections, surfaceKinds } from "./core/surface-choice.ts";
 import type { RunLimits } from "./invoke/run.ts";
-import type { SurfaceChoice } from "./policy/actors.ts";
 import type { PolicyOptions } from "./policy/policy.ts";
 
 export interface QuartermasterOptions {
@@ -50,8 +50,14 @@ const whole = z.int().min(1);
 const callback = z.custom<unknown>((value) => typeof value === "function", "expected a function");
 const limit = z.strictObject({ calls: whole.optional(), ms: whole.optional(), bytes: whole.optional() });
 const surface = z.strictObject({
-  kind: z.enum(["universal", "flat", "auto"]).optional(),
+  kind: z.enum(surfaceKinds).optional(),
   tokenBudget: whole.optional(),
+  selection: z.enum(selections).optional(),
+  hotListSize: z.int().min(0).max(64).optional(),
+  hotListSeed: texts.optional(),
+  defaultLoading: z.enum(["always", "deferred"]).optional(),
+  alwaysLoaded: texts.optional(),
+  activationScope: z.enum(activationScopes).optional(),
 });
 
 export const policyShape = z.strictObject({

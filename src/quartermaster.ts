@@ -8,6 +8,7 @@ import type { ActionName } from "./core/names.ts";
 import { nearest } from "./core/nearest.ts";
 import { type Outcome, VALUE_LIMIT } from "./core/outcome.ts";
 import type { Runtime } from "./core/runtime.ts";
+import type { SurfaceKind } from "./core/surface-choice.ts";
 import { type Door, invoke } from "./invoke/invoke.ts";
 import { createMeter } from "./invoke/meter.ts";
 import { failedOutcome } from "./invoke/outcome.ts";
@@ -26,7 +27,7 @@ import {
   quartermasterShape,
   requireShape,
 } from "./options.ts";
-import { actorProblems, type CompiledActor, type SurfaceKind } from "./policy/actors.ts";
+import { actorProblems, type CompiledActor } from "./policy/actors.ts";
 import { type Explanation, explain } from "./policy/explain.ts";
 import { compilePolicy, type Policy, type PolicyOptions } from "./policy/policy.ts";
 import { policyWarnings } from "./policy/warnings.ts";

@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { z } from "zod";
 import { defineAction } from "../src/catalog/define.ts";
 import type { JsonObject } from "../src/core/json.ts";
-import type { SurfaceKind } from "../src/policy/actors.ts";
+import type { SurfaceKind } from "../src/core/surface-choice.ts";
 import { createQuartermaster, type Quartermaster } from "../src/quartermaster.ts";
 import { toAiSdkTools } from "../src/surface/exports/ai-sdk.ts";
 import { answerAnthropic, toAnthropicTools } from "../src/surface/exports/anthropic.ts";

@@ -1,4 +1,13 @@
-import type { Action, ArgumentTransform, CallContext, Example, Handler, JsonSchema, Loading } from "../core/action.ts";
+import type {
+  Action,
+  ArgumentTransform,
+  CallContext,
+  Example,
+  Handler,
+  JsonSchema,
+  Loading,
+  Readiness,
+} from "../core/action.ts";
 import type { Effect } from "../core/effect.ts";
 import { frozenCopy, type JsonObject } from "../core/json.ts";
 import { type ActionName, actionName } from "../core/names.ts";
@@ -14,6 +23,8 @@ interface Declaration<Schema extends InputSchema> {
   readonly aliases?: readonly string[];
   readonly examples?: readonly Example[];
   readonly loading?: Loading;
+  readonly world?: string;
+  readonly readiness?: () => Readiness;
   readonly idempotent?: boolean;
   readonly timeoutMs?: number;
   readonly concurrency?: number;
@@ -52,6 +63,8 @@ export interface ResourceDeclaration {
   readonly tags?: readonly string[];
   readonly aliases?: readonly string[];
   readonly loading?: Loading;
+  readonly world?: string;
+  readonly readiness?: () => Readiness;
 }
 
 /**

@@ -47,6 +47,9 @@ export type Scope = "generalist" | "specialist";
 export type Routing = "routed" | "bypass";
 export type Loading = "always" | "deferred";
 
+/** Why an action that may be used cannot be used at this moment without somebody doing something first. */
+export type Readiness = "ready" | "needs_login" | "not_started" | "unavailable";
+
 /**
  * Where the arguments of a resource go when it is invoked: pure data, applied by `transformArgs`. `set` fields are
  * filled in and may not be given by the caller; in their values the string `"$entry"` stands for the resource's entry.
@@ -76,6 +79,10 @@ export interface Action {
   readonly requiresApproval: ApprovalRule;
   readonly peerExposed: boolean;
   readonly loading?: Loading;
+  /** The named set of extra skills it came with. */
+  readonly world?: string;
+  /** Asked anew each time it is shown; absent: always ready. Must answer at once. */
+  readonly readiness?: () => Readiness;
   /** Whether running it twice with the same arguments is the same as running it once. */
   readonly idempotent: boolean;
   readonly timeoutMs?: number;

@@ -2,9 +2,11 @@ import { z } from "zod";
 import { effects } from "./effect.ts";
 
 const call = { callId: z.string() };
+const searched = { requested: z.string(), effective: z.string(), actions: z.array(z.string()) };
 
 /** Every event, once: `<noun>.<past participle>`, an object, one shape for ever. `docs/events.md` is held to this. */
 export const eventShapes = {
+  "action.activated": z.object({ ...call, action: z.string(), scope: z.enum(["run", "session"]) }),
   "action.registered": z.object({
     action: z.string(),
     site: z.string(),
@@ -13,6 +15,8 @@ export const eventShapes = {
     justification: z.string().optional(),
     bypassReason: z.string().optional(),
   }),
+  "actions.fetched": z.object({ requested: z.array(z.string()), returned: z.array(z.string()) }),
+  "activation.denied": z.object({ ...call, asked: z.string(), reason: z.string() }),
   "arguments.repaired": z.object({ ...call, action: z.string(), repairs: z.array(z.string()) }),
   "call.decided": z.object({
     ...call,
@@ -47,8 +51,27 @@ export const eventShapes = {
   "catalog.changed": z.object({ category: z.string(), added: z.number(), removed: z.number(), changed: z.number() }),
   "config.loaded": z.object({ path: z.string(), policyVersion: z.string() }),
   "config.rejected": z.object({ path: z.string(), reason: z.string() }),
+  "directory.rendered": z.object({ groups: z.array(z.string()), actions: z.number() }),
+  "embeddings.built": z.object({
+    model: z.string(),
+    catalog: z.string(),
+    embedded: z.array(z.string()),
+    embeddedCount: z.number(),
+    reused: z.number(),
+    durationMs: z.number(),
+  }),
+  "embeddings.failed": z.object({ model: z.string(), reason: z.string() }),
+  "hints.rendered": z.object({ query: z.string(), ...searched }),
   "name.repaired": z.object({ ...call, asked: z.string(), action: z.string(), how: z.enum(["alias", "respelled"]) }),
+  "policy.filtered": z.object({ removed: z.array(z.string()), removedCount: z.number(), left: z.number() }),
   "provider.failed": z.object({ category: z.string(), reason: z.string() }),
+  "search.answered": z.object({
+    query: z.string(),
+    ...searched,
+    unmatched: z.array(z.string()),
+    note: z.string().optional(),
+  }),
+  "search.prepared": z.object({ actions: z.number(), semantic: z.string() }),
   "surface.called": z.object({
     surface: z.string(),
     tool: z.string(),

@@ -56,6 +56,11 @@ export function entryOf(name: ActionName): string {
   return name.slice(name.indexOf(SEPARATOR) + SEPARATOR.length);
 }
 
+/** What comes before the last part: `file` of `file__read`, `mcp__github` of `mcp__github__create_issue`. */
+export function namespaceOf(name: ActionName): string {
+  return name.slice(0, name.lastIndexOf(SEPARATOR));
+}
+
 /** A name from outside as it may be shown: bounded, and with nothing in it that could rewrite a terminal or a log. */
 export function quoted(text: string): string {
   return JSON.stringify(clip(text, 80)).replace(/[\p{Cc}\p{Cf}\u2028\u2029]/gu, (character) => {

@@ -1,16 +1,9 @@
 import type { Action } from "../core/action.ts";
 import type { JsonObject } from "../core/json.ts";
 import { didYouMean } from "../core/nearest.ts";
+import type { SurfaceChoice } from "../core/surface-choice.ts";
 import { type PatternSet, patternSet, spellings } from "./patterns.ts";
 import type { Objection } from "./verdict.ts";
-
-export type SurfaceKind = "universal" | "flat" | "auto";
-
-/** Which tools a model is shown, and for `auto` how many tokens of schemas it may be shown as they are. */
-export interface SurfaceChoice {
-  readonly kind?: SurfaceKind;
-  readonly tokenBudget?: number;
-}
 
 /** A named configuration that callers act under. */
 export interface ActorConfig {

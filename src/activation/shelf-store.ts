@@ -1,0 +1,7 @@
+/** Where the names that were put aside for a run or a session outlive the process. A shelf only ever grows. */
+export interface ShelfStore {
+  /** The names on a shelf, in the order in which they were first put there. */
+  read(shelf: string): Promise<readonly string[]>;
+  /** Puts names behind those that are there; one that is there already keeps its place. */
+  put(shelf: string, names: readonly string[]): Promise<void>;
+}

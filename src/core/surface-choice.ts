@@ -1,0 +1,36 @@
+import type { Loading } from "./action.ts";
+
+export const surfaceKinds = ["universal", "deferred", "flat", "auto"] as const;
+
+/** Which set of tools a model is shown. */
+export type SurfaceKind = (typeof surfaceKinds)[number];
+
+export const selections = ["none", "enum", "promote"] as const;
+
+/**
+ * How a model is spared writing names by heart: `enum` lists the names it was shown where one is asked for, `promote`
+ * makes them tools of their own. For the universal surface.
+ */
+export type Selection = (typeof selections)[number];
+
+export const activationScopes = ["run", "session"] as const;
+
+/** How long an activated action stays a tool of its own: for one model loop, or for the conversation. */
+export type ActivationScope = (typeof activationScopes)[number];
+
+/** What a model is shown. Everything is optional; what an actor leaves out is as the installation says. */
+export interface SurfaceChoice {
+  readonly kind?: SurfaceKind;
+  /** For `auto`: how many tokens of schemas may be shown as they are. */
+  readonly tokenBudget?: number;
+  readonly selection?: Selection;
+  /** For `universal`: so many of the actions most used are shown as tools of their own. */
+  readonly hotListSize?: number;
+  /** For `universal`: what the hot list holds until something else is used more. */
+  readonly hotListSeed?: readonly string[];
+  /** For `deferred`: whether an action that does not say is shown from the start. */
+  readonly defaultLoading?: Loading;
+  /** For `deferred`: names or globs of actions that are shown from the start, whatever they say. */
+  readonly alwaysLoaded?: readonly string[];
+  readonly activationScope?: ActivationScope;
+}
