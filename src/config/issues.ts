@@ -63,7 +63,8 @@ function valueAt(root: unknown, path: KeyPath): unknown {
 
 function said(value: unknown, path: KeyPath): string {
   // What stands there may be the secret itself.
-  if (path[0] === "secrets" && typeof value === "string") return "this text is not allowed";
+  const isSecret = path[0] === "secrets" || path.at(-1) === "api_key";
+  if (isSecret && typeof value === "string") return "this text is not allowed";
   return value === null ? "empty" : `${shown(value)} is not allowed`;
 }
 

@@ -61,7 +61,8 @@ function keyAndBelow(schema: unknown, path: string, required: boolean): readonly
 }
 
 function typeText(schema: unknown): string {
-  const { type, enum: values, items, additionalProperties, minimum, maximum } = recordOf(schema);
+  const { type, enum: values, items, additionalProperties, minimum, maximum, anyOf } = recordOf(schema);
+  if (Array.isArray(anyOf)) return anyOf.map(typeText).join(", ");
   if (Array.isArray(values)) return values.join(", ");
   if (Array.isArray(type)) return type.map((each) => typeText({ type: each })).join(", ");
   switch (type) {

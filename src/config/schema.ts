@@ -1,11 +1,9 @@
 import { z } from "zod";
-import { looksReferring, referenceProblem } from "./references.ts";
+import { searchSchema } from "./search-schema.ts";
+import { actorSurfaceSchema, surfaceSchema } from "./surface-schema.ts";
+import { pattern, REFERENCE, referring, secret, text, whole } from "./values.ts";
 
 const DAY_MS = 86_400_000;
-const REFERENCE = `\`\${env:NAME}\``;
-
-const surfaceKind = z.enum(["universal", "flat", "auto"]);
-const tokenBudget = whole(1, 10_000_000);
 
 const budget = z.strictObject({
   calls: whole(1).optional().describe("How many calls may be made. Absent: no limit."),
@@ -40,13 +38,7 @@ const actor = z.strictObject({
     .describe(
       "Further facts that rules compare, as `actor.<name>`: text, numbers, true or false. Not `name` or `scope`.",
     ),
-  surface: z
-    .strictObject({
-      kind: surfaceKind.optional().describe("In place of `surface.kind`."),
-      token_budget: tokenBudget.optional().describe("In place of `surface.token_budget`."),
-    })
-    .optional()
-    .describe("What this actor's model is shown, where it differs from `surface`."),
+  surface: actorSurfaceSchema,
 });
 
 const ACTOR_NAME = "expected a letter, then letters, digits, `_`, `.` or `-`, at most 64 in all, as in `reviewer`";
@@ -107,17 +99,8 @@ export const configSchema = z
       .default({})
       .transform((actors): Readonly<Record<string, ActorConfig>> => ({ default: defaultActor, ...actors }))
       .describe("Who may use what, by name. `default`, with every tool, is there unless it is defined anew."),
-    surface: z
-      .strictObject({
-        kind: surfaceKind
-          .default("universal")
-          .describe(
-            "`universal`: a few constant tools that find and call actions. `flat`: every action as a tool. `auto`: flat while the schemas fit the budget.",
-          ),
-        token_budget: tokenBudget.default(8000).describe("How many tokens of schemas `auto` shows as they are."),
-      })
-      .prefault({})
-      .describe("The tools a model is shown."),
+    surface: surfaceSchema,
+    search: searchSchema,
     limits: z
       .strictObject({
         timeout_ms: whole(1, DAY_MS).default(60_000).describe("How long a call may run, unless its action says."),
@@ -137,9 +120,18 @@ export const configSchema = z
       .prefault({})
       .describe("What is recorded of every call."),
     secrets: z
-      .array(z.string().regex(/^\$\{env:[A-Za-z_][A-Za-z0-9_]*\}$/, `expected ${REFERENCE}, not the secret itself`))
+      .array(secret())
       .default([])
       .describe(`Values to keep out of the ledger, each as ${REFERENCE}: a secret has no place in the file.`),
+  })
+  .superRefine(({ search, surface, actors }, context) => {
+    if (search.enabled) return;
+    const problem = "nothing could be found there while search.enabled is false";
+    if (surface.kind === "deferred") context.addIssue({ code: "custom", path: ["surface", "kind"], message: problem });
+    for (const [name, actor] of Object.entries(actors)) {
+      const path = ["actors", name, "surface", "kind"];
+      if (actor.surface?.kind === "deferred") context.addIssue({ code: "custom", path, message: problem });
+    }
   })
   .meta({ title: "Quartermaster configuration" });
 
@@ -147,32 +139,3 @@ export const configSchema = z
 export type Config = z.output<typeof configSchema>;
 
 type ActorConfig = z.output<typeof actor>;
-
-function whole(from: number, to = Number.MAX_SAFE_INTEGER) {
-  const range = to === Number.MAX_SAFE_INTEGER ? `of at least ${from}` : `from ${from} to ${to}`;
-  const expected = `expected a whole number ${range}`;
-  return z.int(expected).min(from, expected).max(to, expected);
-}
-
-/** Text that nothing is filled into: a reference in it would silently stay one, so it is refused. */
-function text(what: string) {
-  return z
-    .string(`expected ${what}`)
-    .min(1, `expected ${what}`)
-    .refine((value) => !looksReferring(value), "a reference cannot be used here");
-}
-
-/** Text that is passed to `resolveReference` where it is used. */
-function referring(what: string) {
-  return z
-    .string(`expected ${what}`)
-    .min(1, `expected ${what}`)
-    .superRefine((value, context) => {
-      const problem = referenceProblem(value);
-      if (problem !== undefined) context.addIssue(problem);
-    });
-}
-
-function pattern() {
-  return text("the name of an action, or a glob like file__*").regex(/^\S+$/, "expected a name without spaces");
-}

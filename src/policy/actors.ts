@@ -1,8 +1,8 @@
 import type { Action } from "../core/action.ts";
 import type { JsonObject } from "../core/json.ts";
 import { didYouMean } from "../core/nearest.ts";
+import { type PatternSet, patternSet, spellings } from "../core/patterns.ts";
 import type { SurfaceChoice } from "../core/surface-choice.ts";
-import { type PatternSet, patternSet, spellings } from "./patterns.ts";
 import type { Objection } from "./verdict.ts";
 
 /** A named configuration that callers act under. */

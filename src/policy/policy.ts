@@ -1,8 +1,8 @@
 import { fingerprint } from "../core/definition.ts";
+import { patternSet } from "../core/patterns.ts";
 import { type ActorConfig, type CompiledActor, compileActor, DEFAULT_ACTOR } from "./actors.ts";
 import type { Budgets } from "./budget.ts";
 import type { Gate } from "./gates.ts";
-import { patternSet } from "./patterns.ts";
 import { type CompiledTagRule, compileTagRule, type TagRule } from "./tag-rules.ts";
 import type { CompiledToolPolicy, ToolPolicy } from "./tool-policy.ts";
 import { type Layer, layers } from "./verdict.ts";

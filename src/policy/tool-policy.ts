@@ -1,5 +1,5 @@
 import type { Action } from "../core/action.ts";
-import type { PatternSet } from "./patterns.ts";
+import type { PatternSet } from "../core/patterns.ts";
 import type { Objection } from "./verdict.ts";
 
 /** The coarse, static layer: what this installation offers at all. */

@@ -1,7 +1,7 @@
 import type { Action } from "../core/action.ts";
 import { matchesGlob } from "../core/glob.ts";
 import { didYouMean } from "../core/nearest.ts";
-import { type PatternSet, spellings } from "./patterns.ts";
+import { type PatternSet, spellings } from "../core/patterns.ts";
 import type { Policy } from "./policy.ts";
 
 /**

@@ -1,5 +1,5 @@
-import type { Action } from "../core/action.ts";
-import { isGlob, matchesGlob } from "../core/glob.ts";
+import type { Action } from "./action.ts";
+import { isGlob, matchesGlob } from "./glob.ts";
 
 /** Names and globs as configurations write them. A registered tool also goes by its bare name, without `tool__`. */
 export interface PatternSet {
