@@ -5,7 +5,7 @@ import { qm } from "./support/weather.ts";
 // #region readme
 
 const surface = await qm.surface({ actor: "default", session: "chat-1" });
-console.log(surface.tools.map(({ name }) => name)); // describe_action, invoke_action, list_actions
+console.log(surface.tools.map(({ name }) => name)); // describe_action, invoke_action, list_actions, search_actions
 
 const answer = await surface.call("invoke_action", { action_name: "tool__weather", args: { city: "Lisbon" } });
 console.log(answer.ok, answer.text); // true {"city":"Lisbon","degrees":21}
@@ -14,7 +14,7 @@ console.log(answer.ok, answer.text); // true {"city":"Lisbon","degrees":21}
 
 assert.deepEqual(
   surface.tools.map(({ name }) => name),
-  ["describe_action", "invoke_action", "list_actions"],
+  ["describe_action", "invoke_action", "list_actions", "search_actions"],
 );
 assert.deepEqual(answer, {
   ok: true,

@@ -10,6 +10,7 @@ export type {
   Example,
   Handler,
   JsonSchema,
+  Readiness,
 } from "./core/action.ts";
 export type { Caller } from "./core/caller.ts";
 export { type Effect, effects } from "./core/effect.ts";
@@ -21,10 +22,11 @@ export type { Outcome, OutcomeStatus } from "./core/outcome.ts";
 export type { Runtime } from "./core/runtime.ts";
 export type { InputSchema } from "./core/standard-schema.ts";
 export type { ActivationScope, Selection, SurfaceChoice, SurfaceKind } from "./core/surface-choice.ts";
+export type { Embeddings } from "./discovery.ts";
 export type { RunLimits } from "./invoke/run.ts";
 export type { ChainHead, EventQuery, StoredEvent } from "./ledger/event-store.ts";
 export type { ChainReport, VerifyOptions } from "./ledger/verify.ts";
-export type { CallerOptions, InvokeOptions, QuartermasterOptions } from "./options.ts";
+export type { CallerOptions, InvokeOptions, QuartermasterOptions, SearchSettings } from "./options.ts";
 export type { ActorConfig } from "./policy/actors.ts";
 export type { BudgetLimits, Budgets } from "./policy/budget.ts";
 export type { Explanation } from "./policy/explain.ts";
@@ -34,9 +36,14 @@ export type { TagRule } from "./policy/tag-rules.ts";
 export type { ToolPolicy } from "./policy/tool-policy.ts";
 export type { ToolVisibilityPolicy } from "./policy/visibility.ts";
 export { type FileProviderOptions, fileProvider } from "./providers/file/provider.ts";
-export { createQuartermaster, type InventoryItem, type Quartermaster } from "./quartermaster.ts";
+export { createQuartermaster, type InventoryItem, type Quartermaster, type SearchQuery } from "./quartermaster.ts";
 export type { ToolRegistration } from "./registry/tool.ts";
+export type { Directory, DirectoryGroup, DirectoryOptions } from "./search/directory.ts";
+export type { EmbedderChoice } from "./search/embedders/create.ts";
+export type { Embedder } from "./search/embedders/embedder.ts";
+export { type SearchType, searchTypes } from "./search/search-type.ts";
 export type { Answer, Surface, SurfaceTool } from "./surface/surface.ts";
 export type { ActionDescription } from "./surface/universal/describe-action.ts";
 export type { ActionList, ListedAction, ListQuery } from "./surface/universal/list-actions.ts";
+export type { FoundAction, FoundActions } from "./surface/universal/search-actions.ts";
 export { openWorkspace, type Workspace, type WorkspaceOptions } from "./workspace.ts";

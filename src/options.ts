@@ -7,6 +7,10 @@ import type { Runtime } from "./core/runtime.ts";
 import { activationScopes, type SurfaceChoice, selections, surfaceKinds } from "./core/surface-choice.ts";
 import type { RunLimits } from "./invoke/run.ts";
 import type { PolicyOptions } from "./policy/policy.ts";
+import type { DirectoryOptions } from "./search/directory.ts";
+import type { EmbedderChoice } from "./search/embedders/create.ts";
+import type { Embedder } from "./search/embedders/embedder.ts";
+import { type SearchType, searchTypes } from "./search/search-type.ts";
 
 export interface QuartermasterOptions {
   /** One provider a category, beside the tools that are registered. */
@@ -19,6 +23,7 @@ export interface QuartermasterOptions {
   readonly valueLimit?: number;
   /** Which surface `surface()` makes when it is not told. */
   readonly surface?: SurfaceChoice;
+  readonly search?: SearchSettings;
   readonly redact?: {
     /** Keys whose values are never written down, beside the built-in ones. */
     readonly names?: readonly string[];
@@ -28,6 +33,37 @@ export interface QuartermasterOptions {
   /** Told what a provider did wrong, and of writes to the ledger that failed. It is in the ledger too, where that works. */
   readonly onProblem?: (problem: string) => void;
   readonly runtime?: Runtime;
+}
+
+/** How actions are found. Everything is optional; nothing given means search by words. */
+export interface SearchSettings {
+  /** `false`: no surface has a tool that searches, and `search()` rejects with `search_off`. */
+  readonly enabled?: boolean;
+  /** No search answers more, whatever is asked for. 20 when absent. */
+  readonly maxResults?: number;
+  /** Among equals the actions of these namespaces come first, in this order. */
+  readonly preferredNamespaces?: readonly string[];
+  /** Who turns texts into vectors, for search by meaning. `null`: nobody. Absent: nobody, and `list_actions` says so. */
+  readonly embedder?: EmbedderChoice | Embedder | null;
+  /** How long a search waits for the vector of its query before it goes on by words alone. 1,500 when absent. */
+  readonly embedderTimeoutMs?: number;
+  readonly index?: {
+    /** Path of a SQLite file for the vectors alone. Absent: they are in the store. */
+    readonly path?: string;
+    /** `false`: every build embeds everything anew. */
+    readonly incremental?: boolean;
+    /** Whether the first build embeds everything anew. */
+    readonly rebuild?: boolean;
+    /** `false`: vectors that are there are used, and none are made until `embeddings.build()` is called. */
+    readonly background?: boolean;
+  };
+  readonly hints?: {
+    readonly enabled?: boolean;
+    readonly topK?: number;
+    readonly type?: SearchType;
+    readonly includeAlwaysLoaded?: boolean;
+  };
+  readonly directory?: { readonly enabled?: boolean } & Partial<DirectoryOptions>;
 }
 
 /** Who asks, as far as the host knows: the actor defaults to `default`, the session to `local`. */
@@ -58,6 +94,51 @@ const surface = z.strictObject({
   defaultLoading: z.enum(["always", "deferred"]).optional(),
   alwaysLoaded: texts.optional(),
   activationScope: z.enum(activationScopes).optional(),
+});
+
+const search = z.strictObject({
+  enabled: z.boolean().optional(),
+  maxResults: whole.max(50).optional(),
+  preferredNamespaces: texts.optional(),
+  embedder: z.looseObject({}).nullable().optional(),
+  embedderTimeoutMs: whole.optional(),
+  index: z
+    .strictObject({
+      path: z.string().min(1).optional(),
+      incremental: z.boolean().optional(),
+      rebuild: z.boolean().optional(),
+      background: z.boolean().optional(),
+    })
+    .optional(),
+  hints: z
+    .strictObject({
+      enabled: z.boolean().optional(),
+      topK: whole.max(20).optional(),
+      type: z.enum(searchTypes).optional(),
+      includeAlwaysLoaded: z.boolean().optional(),
+    })
+    .optional(),
+  directory: z
+    .strictObject({
+      enabled: z.boolean().optional(),
+      maxGroups: whole.max(100).optional(),
+      maxActionsPerGroup: z.int().min(0).max(50).optional(),
+      showCounts: z.boolean().optional(),
+      defaultGroups: z.boolean().optional(),
+      groups: z
+        .array(
+          z.strictObject({
+            name: z.string().min(1),
+            title: z.string().optional(),
+            trigger: z.string().optional(),
+            namespaces: texts.optional(),
+            tags: texts.optional(),
+            actions: texts.optional(),
+          }),
+        )
+        .optional(),
+    })
+    .optional(),
 });
 
 export const policyShape = z.strictObject({
@@ -103,6 +184,7 @@ export const quartermasterShape = z.strictObject({
     .optional(),
   valueLimit: z.int().min(256).optional(),
   surface: surface.optional(),
+  search: search.optional(),
   redact: z.strictObject({ names: texts.optional(), secrets: callback.optional() }).optional(),
   onProblem: callback.optional(),
   runtime: z.looseObject({ now: callback, elapsed: callback, newId: callback }).optional(),
@@ -129,6 +211,14 @@ export const listShape = z.strictObject({
   filter: z.string().optional(),
   offset: z.number().optional(),
   limit: z.number().optional(),
+});
+
+export const searchShape = z.strictObject({
+  query: z.string(),
+  type: z.enum(searchTypes).optional(),
+  category: texts.optional(),
+  limit: z.number().optional(),
+  detail: z.enum(["compact", "full"]).optional(),
 });
 
 /** Throws `invalid_config` with everything that is wrong, each with its place and the nearest known key. */

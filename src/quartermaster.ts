@@ -1,3 +1,6 @@
+import { createShelves } from "./activation/shelves.ts";
+import { createUseTracker } from "./activation/use-tracker.ts";
+import { completed, filledIn, requireActor } from "./callers.ts";
 import { type Catalog, createCatalog } from "./catalog/catalog.ts";
 import type { View } from "./catalog/view.ts";
 import { type Action, summaryOf } from "./core/action.ts";
@@ -5,11 +8,12 @@ import type { Caller } from "./core/caller.ts";
 import { QmError } from "./core/errors.ts";
 import { type NewEvent, SYSTEM_SESSION } from "./core/events.ts";
 import type { ActionName } from "./core/names.ts";
-import { nearest } from "./core/nearest.ts";
 import { type Outcome, VALUE_LIMIT } from "./core/outcome.ts";
 import type { Runtime } from "./core/runtime.ts";
-import type { SurfaceKind } from "./core/surface-choice.ts";
-import { type Door, invoke } from "./invoke/invoke.ts";
+import type { SurfaceChoice, SurfaceKind } from "./core/surface-choice.ts";
+import { createCounter } from "./counter.ts";
+import { type Embeddings, openDiscovery } from "./discovery.ts";
+import type { Door } from "./invoke/invoke.ts";
 import { createMeter } from "./invoke/meter.ts";
 import { failedOutcome } from "./invoke/outcome.ts";
 import { callerStamp, createRecorder } from "./invoke/record.ts";
@@ -18,7 +22,6 @@ import { type Ledger, openLedger } from "./ledger/ledger.ts";
 import { redactor } from "./ledger/redact.ts";
 import {
   type CallerOptions,
-  callerShape,
   type InvokeOptions,
   invokeShape,
   listShape,
@@ -26,25 +29,40 @@ import {
   type QuartermasterOptions,
   quartermasterShape,
   requireShape,
+  searchShape,
 } from "./options.ts";
 import { actorProblems, type CompiledActor } from "./policy/actors.ts";
 import { type Explanation, explain } from "./policy/explain.ts";
+import { filteredOut } from "./policy/filtered.ts";
 import { compilePolicy, type Policy, type PolicyOptions } from "./policy/policy.ts";
 import { policyWarnings } from "./policy/warnings.ts";
+import { createPromptAids } from "./prompt-aids.ts";
 import { createRegistry, type Registry } from "./registry/registry.ts";
+import type { Directory } from "./search/directory.ts";
+import type { SearchType } from "./search/search-type.ts";
 import { openSqliteStore, type Store } from "./store/open.ts";
-import { autoSurface } from "./surface/auto.ts";
-import { flatSurface } from "./surface/flat.ts";
-import type { Counter, Surface } from "./surface/surface.ts";
+import { openSurface } from "./surface/open.ts";
+import type { Surface } from "./surface/surface.ts";
 import { type ActionDescription, describeAction } from "./surface/universal/describe-action.ts";
 import { type ActionList, type ListQuery, listActions } from "./surface/universal/list-actions.ts";
-import { universalSurface } from "./surface/universal/universal.ts";
+import {
+  type ActionSearch,
+  categoryFilter,
+  type FoundActions,
+  searchAnswer,
+} from "./surface/universal/search-actions.ts";
 import { systemRuntime } from "./system-runtime.ts";
+import type { UnstampedEvent } from "./unstamped-event.ts";
 import { createViews } from "./views.ts";
 
 /** One action as an operator is shown it. */
 export interface InventoryItem extends Pick<Action, "name" | "category" | "effect" | "tags" | "scope"> {
   readonly summary: string;
+}
+
+export interface SearchQuery extends ActionSearch {
+  /** Absent: by words, and by meaning too where an embedder is configured. */
+  readonly type?: SearchType;
 }
 
 /** The counter: register actions, ask what a caller may use, and run it. */
@@ -57,6 +75,16 @@ export interface Quartermaster {
   list(query?: ListQuery, caller?: CallerOptions): ActionList;
   /** Throws `unknown_action`, with suggestions. */
   describe(name: string, caller?: CallerOptions): ActionDescription;
+  /** Finds actions by what they do, best first. Rejects with `search_off` or `unknown_category`. */
+  search(query: SearchQuery, caller?: CallerOptions, signal?: AbortSignal): Promise<FoundActions>;
+  /** A block for a prompt: the actions that may fit what is asked now. Empty when none does. */
+  hints(query: string, caller?: CallerOptions): Promise<string>;
+  /** A block for a prompt: what a caller may use, in groups. */
+  directory(caller?: CallerOptions): Directory;
+  /** The blocks that are switched on in the options, for behind the constant part of a prompt. Empty when none is. */
+  promptAids(query: string, caller?: CallerOptions): Promise<string>;
+  /** The vectors behind search by meaning. */
+  readonly embeddings: Embeddings;
   /** Which layer of the policy says what about a name. For operators: it tells of hidden actions. */
   explain(name: string, caller?: CallerOptions): Explanation;
   /** The names of everything a caller may use, sorted. */
@@ -86,7 +114,6 @@ export interface Quartermaster {
 
 const DEFAULT_LIMITS: RunLimits = { timeoutMs: 60_000, concurrency: 32, queue: 256 };
 const START_LIMIT_MS = 10_000;
-const DEFAULT_SURFACE = { kind: "universal", tokenBudget: 8_000 } as const;
 
 /** Wires everything together. Resolves when every provider has answered or failed, or after ten seconds without them. */
 export async function createQuartermaster(options: QuartermasterOptions = {}): Promise<Quartermaster> {
@@ -115,8 +142,11 @@ async function wire(
     redact: redactor(options.redact),
     onError: (error) => onProblem(error.message),
   });
-  const note = (event: SystemEvent): void => {
+  const note = (event: UnstampedEvent): void => {
     ledger.record({ ...event, at: runtime.now(), session: SYSTEM_SESSION } as NewEvent);
+  };
+  const noteFor = (caller: Caller, event: UnstampedEvent): void => {
+    ledger.record({ ...event, at: runtime.now(), ...callerStamp(caller) } as NewEvent);
   };
   const listeners = new Set<() => void>();
   const changed = (): void => {
@@ -143,6 +173,7 @@ async function wire(
       // What is there from the start is no change.
       if (!started) return;
       note({ type: "catalog.changed", data: change });
+      discovery.follow();
       changed();
     },
     onProblem(category, reason) {
@@ -151,6 +182,15 @@ async function wire(
     },
   });
   const views = createViews(catalog);
+  const discovery = await openDiscovery({
+    settings: options.search ?? {},
+    runtime,
+    store,
+    actions: () => catalog.snapshot().actions,
+    note,
+  });
+  const shelves = createShelves(store.shelves, onProblem);
+  const uses = createUseTracker({ store: store.actionUse, now: runtime.now, onProblem });
   const runner = createRunner({ ...DEFAULT_LIMITS, ...options.limits });
 
   const door: Door = {
@@ -165,18 +205,7 @@ async function wire(
     valueLimit: options.valueLimit ?? VALUE_LIMIT,
     onProblem,
   };
-  const underWay = new Set<Promise<Outcome>>();
-  const counter: Counter = {
-    viewOf,
-    invoke(request, signal) {
-      const call = invoke(door, { ...request, id: runtime.newId() }, signal).finally(() => underWay.delete(call));
-      underWay.add(call);
-      return call;
-    },
-    called(caller, data) {
-      ledger.record({ type: "surface.called", at: runtime.now(), ...callerStamp(caller), data });
-    },
-  };
+  const counter = createCounter(door, discovery, noteFor);
 
   function viewOf(caller: Caller): View {
     requireActor(policy, caller.actor);
@@ -186,6 +215,30 @@ async function wire(
       });
     }
     return views.of(policy, caller);
+  }
+
+  const aids = createPromptAids({
+    settings: options.search ?? {},
+    viewOf,
+    find: discovery.find,
+    surfaceOf: (caller) => surfaceOf(requireActor(policy, caller.actor)),
+    record: noteFor,
+  });
+
+  function surfaceOf(actor: CompiledActor): SurfaceChoice {
+    return { ...options.surface, ...actor.surface };
+  }
+
+  function noteFiltered(): void {
+    const { actions } = catalog.snapshot();
+    const removed = filteredOut(policy, actions).map(({ name }) => name);
+    if (removed.length === 0) return;
+    const data = {
+      removed: removed.slice(0, 100),
+      removedCount: removed.length,
+      left: actions.length - removed.length,
+    };
+    note({ type: "policy.filtered", data });
   }
 
   function problemsOf({ actors }: Policy, starting: Iterable<CompiledActor> = actors.values()): readonly string[] {
@@ -209,8 +262,20 @@ async function wire(
     },
     list(query = {}, caller) {
       requireShape(listShape, "query", query);
-      return listActions(viewOf(completed(caller)), query);
+      return listActions(viewOf(completed(caller)), query, discovery.hint());
     },
+    async search(query, caller, signal) {
+      requireShape(searchShape, "query", query);
+      const { category, detail, ...request } = query;
+      const who = completed(caller);
+      const view = viewOf(who);
+      const found = await counter.search(who, { ...request, ...categoryFilter(view, category) }, signal);
+      return searchAnswer(view, found, detail).data;
+    },
+    hints: (query, caller) => aids.hints(query, completed(caller)),
+    directory: (caller) => aids.directory(completed(caller)),
+    promptAids: (query, caller) => aids.blocks(query, completed(caller)),
+    embeddings: discovery.embeddings,
     describe: (name, caller) => describeAction(viewOf(completed(caller)), name),
     explain: (name, caller) => explain(policy, catalog.snapshot(), name, completed(caller)),
     names: (caller) =>
@@ -228,14 +293,8 @@ async function wire(
       const who = completed(caller);
       const actor = requireActor(policy, who.actor);
       requireSound(problemsOf(policy, [actor]));
-      const wanted = {
-        ...DEFAULT_SURFACE,
-        ...options.surface,
-        ...actor.surface,
-        ...(kind === undefined ? {} : { kind }),
-      };
-      if (wanted.kind === "auto") return autoSurface(counter, who, wanted.tokenBudget);
-      return wanted.kind === "flat" ? flatSurface(counter, who) : universalSurface(counter, who);
+      const choice = { ...surfaceOf(actor), ...(kind === undefined ? {} : { kind }) };
+      return openSurface({ counter, shelves, uses, now: runtime.now }, who, choice, caller?.session !== undefined);
     },
     catalog: { provide: catalog.provide, withdraw: catalog.withdraw, settled: catalog.settled },
     ledger: { read: ledger.read, verify: ledger.verify, heads: ledger.heads, flushed: ledger.flushed },
@@ -257,12 +316,15 @@ async function wire(
       const compiled = compilePolicy(next);
       requireSound(problemsOf(compiled));
       policy = compiled;
+      noteFiltered();
       changed();
     },
     async close() {
       runner.close();
-      await Promise.all(underWay);
+      await counter.idle();
       await catalog.close();
+      await discovery.close();
+      await uses.close();
       try {
         await ledger.close();
       } finally {
@@ -273,6 +335,8 @@ async function wire(
 
   await settledSoon(catalog, onProblem);
   started = true;
+  noteFiltered();
+  discovery.follow();
   return quartermaster;
 }
 
@@ -283,32 +347,9 @@ async function settledSoon(catalog: Catalog, onProblem: (problem: string) => voi
   if (late.aborted) onProblem(`not every provider has listed its actions within ${START_LIMIT_MS / 1000} seconds`);
 }
 
-/** The part of an event that the system itself supplies. */
-type SystemEvent = {
-  [Type in NewEvent["type"]]: Pick<Extract<NewEvent, { type: Type }>, "type" | "data">;
-}[NewEvent["type"]];
-
-function completed(caller: CallerOptions | undefined): Caller {
-  if (caller !== undefined) requireShape(callerShape, "caller", caller);
-  return filledIn(caller);
-}
-
-function filledIn(caller: CallerOptions = {}): Caller {
-  return { ...caller, actor: caller.actor ?? "default", session: caller.session ?? "local" };
-}
-
 function requireSound(problems: readonly string[]): void {
   if (problems.length === 0) return;
   throw new QmError("invalid_config", problems.join("; "), {
     hint: "List existing names, or globs such as file__*. `qm list` shows the names.",
-  });
-}
-
-function requireActor(policy: Policy, actor: string): CompiledActor {
-  const known = policy.actors.get(actor);
-  if (known !== undefined) return known;
-  const near = nearest(actor, policy.actors.keys());
-  throw new QmError("unknown_actor", `no actor ${JSON.stringify(actor)} is configured`, {
-    hint: near === undefined ? `Known actors: ${[...policy.actors.keys()].join(", ")}.` : `Did you mean ${near}?`,
   });
 }

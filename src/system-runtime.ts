@@ -1,11 +1,27 @@
 import { randomUUID } from "node:crypto";
+import { hostname } from "node:os";
 import type { Runtime } from "./core/runtime.ts";
+import type { ProcessFacts } from "./search/semantic/build-lock.ts";
 
 /** The real clock and real chance. */
 export const systemRuntime: Runtime = {
   now: () => new Date(),
   elapsed: () => performance.now(),
   newId: () => timeOrdered(randomUUID(), Date.now()),
+};
+
+/** This process, and whether another on this machine is still there. */
+export const systemProcess: ProcessFacts = {
+  pid: process.pid,
+  host: hostname(),
+  isAlive(pid) {
+    try {
+      return process.kill(pid, 0);
+    } catch (thrown) {
+      // One that is not ours to signal is there.
+      return (thrown as NodeJS.ErrnoException).code === "EPERM";
+    }
+  },
 };
 
 /**

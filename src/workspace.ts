@@ -9,9 +9,9 @@ import { watchConfig } from "./config/watch.ts";
 import type { QmError } from "./core/errors.ts";
 import { CALL_VARIABLES, compileCondition } from "./core/expression.ts";
 import { canonicalJson } from "./core/json.ts";
-import type { PolicyOptions } from "./policy/policy.ts";
 import { fileProvider } from "./providers/file/provider.ts";
 import { createQuartermaster, type Quartermaster } from "./quartermaster.ts";
+import { policyOf, searchOf, surfaceOf } from "./workspace-options.ts";
 
 /**
  * - `calls`: everything, written to the configured store
@@ -54,7 +54,7 @@ export async function openWorkspace(options: WorkspaceOptions): Promise<Workspac
   let loaded = await loadConfig(configPath, { cwd, ...reading });
   let secrets = secretsOf(loaded.config, env);
   const storePath = storePathOf(loaded, env);
-  const { limits, surface, ledger } = loaded.config;
+  const { limits, ledger } = loaded.config;
   let file = purpose === "ledger" ? undefined : fileProviderOf(loaded, env, protectedBy(loaded));
   const policy = policyOf(loaded.config);
 
@@ -64,7 +64,12 @@ export async function openWorkspace(options: WorkspaceOptions): Promise<Workspac
     store: purpose === "looking" || (purpose === "ledger" && !existsSync(storePath)) ? ":memory:" : storePath,
     limits: { timeoutMs: limits.timeout_ms, concurrency: limits.concurrency, queue: limits.queue },
     valueLimit: limits.value_chars,
-    surface: { kind: surface.kind, tokenBudget: surface.token_budget },
+    surface: surfaceOf(loaded.config.surface),
+    search: searchOf(loaded, env, {
+      background: purpose === "calls",
+      // Whoever only looks has a store in memory, and vectors are where calls leave them.
+      path: purpose === "looking" && existsSync(storePath) ? storePath : undefined,
+    }),
     redact: { names: ledger.redact, secrets: () => secrets },
     onProblem,
   });
@@ -144,7 +149,7 @@ export async function openWorkspace(options: WorkspaceOptions): Promise<Workspac
 const MISTAKEN_FILES = ["quartermaster.yml", "quartermaster.json", ".quartermaster.yaml"];
 
 /** What is read once, when the quartermaster is made. */
-const fixedParts = ["store", "limits", "ledger", "surface"] as const satisfies readonly (keyof Config)[];
+const fixedParts = ["store", "limits", "ledger", "surface", "search"] as const satisfies readonly (keyof Config)[];
 
 /** Where a configuration keeps its ledger. */
 export function storePathOf({ config, folder }: LoadedConfig, env: Environment): string {
@@ -191,40 +196,11 @@ function realPathOf(path: string): string {
   }
 }
 
-function secretsOf({ secrets }: Config, env: Environment): readonly string[] {
+function secretsOf({ secrets, search }: Config, env: Environment): readonly string[] {
+  const key = search.embedder.api_key;
   // What is not set cannot leak.
   const isSet = (reference: string) => variablesIn(reference).every((variable) => env[variable]);
-  return secrets.filter(isSet).map((reference, index) => resolveReference(reference, env, `secrets[${index}]`));
+  return [...secrets, ...(key === undefined ? [] : [key])]
+    .filter(isSet)
+    .map((reference) => resolveReference(reference, env, "secrets"));
 }
-
-/** The file's policy in the words of the library. */
-function policyOf({ policy, actors }: Config): PolicyOptions {
-  const { allowed, denied, require_tags, rules, budgets } = policy;
-  return {
-    tools: given({ allowed, denied, requireTags: require_tags }),
-    rules: rules.map(given),
-    actors: Object.entries(actors).map(([name, { tools, scope, attributes, surface }]) =>
-      given({
-        name,
-        tools,
-        scope,
-        attributes,
-        surface: surface && given({ kind: surface.kind, tokenBudget: surface.token_budget }),
-      }),
-    ),
-    budgets: given({
-      turn: budgets.turn && given(budgets.turn),
-      session: budgets.session && given(budgets.session),
-      tenant: budgets.tenant && given(budgets.tenant),
-    }),
-  };
-}
-
-/** The same without what is undefined: an option that is there and undefined is not an absent one. */
-function given<T extends object>(options: T): Given<T> {
-  return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined)) as Given<T>;
-}
-
-type Given<T> = { [Key in keyof T as undefined extends T[Key] ? Key : never]?: Exclude<T[Key], undefined> } & {
-  [Key in keyof T as undefined extends T[Key] ? never : Key]: T[Key];
-};

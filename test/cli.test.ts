@@ -481,7 +481,7 @@ describe("tour", () => {
 
     const { folder, stops } = JSON.parse(ran.out);
     expect(ran.code).toBe(0);
-    expect(stops.map(({ code }: { code: number }) => code)).toEqual([0, 0, 3, 1, 0, 0, 0, 0]);
+    expect(stops.map(({ code }: { code: number }) => code)).toEqual([0, 0, 0, 3, 1, 0, 0, 0, 0]);
     expect(stops.at(-1).answer).toMatchObject({ ok: true, broken: [] });
     expect((await qm(folder, ["events", "verify"])).code).toBe(0);
     await rm(folder, { recursive: true });

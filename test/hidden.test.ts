@@ -8,6 +8,7 @@ import {
   type PolicyOptions,
   type Quartermaster,
   type QuartermasterOptions,
+  searchTypes,
 } from "../src/index.ts";
 import { toAiSdkTools } from "../src/surface/exports/ai-sdk.ts";
 import { toAnthropicTools } from "../src/surface/exports/anthropic.ts";
@@ -69,13 +70,26 @@ const guesses = [
   "treasury",
 ];
 
+/** What a caller may search for in the hope of finding it, and what must come out the same without it. */
+const queries = [
+  ...guesses,
+  "open the treasury",
+  "crown",
+  "tresury",
+  "open",
+  "opn a treaty",
+  "vau.*",
+  "select:vault__open_treasury,doc__open",
+  "path",
+];
+
 /** Every place where a caller is told something. A new surface gets a line here. */
 const places: Record<string, (qm: Quartermaster) => unknown> = {
   "list, all pages": (qm) => Array.from({ length: 5 }, (_, page) => qm.list({ offset: page * 2, limit: 2 })),
   "list by category": (qm) =>
-    ["vault", "doc", "treasury"].map((category) => attempt(() => qm.list({ category: [category] }))),
+    each(["vault", "doc", "treasury"], (category) => attempt(() => qm.list({ category: [category] }))),
   "list by filter": (qm) => ["treasury", "vault", "opens the", "open", "crown"].map((filter) => qm.list({ filter })),
-  describe: (qm) => guesses.map((name) => attempt(() => qm.describe(name))),
+  describe: (qm) => each(guesses, (name) => attempt(() => qm.describe(name))),
   invoke: (qm) => Promise.all(guesses.map((name) => qm.invoke(name, { path: "x" }).then(withoutIds))),
   "invoke with wrong arguments": (qm) => Promise.all(guesses.map((name) => qm.invoke(name, {}).then(withoutIds))),
   "universal: list_actions": async (qm) => (await qm.surface()).call("list_actions", { limit: 50 }),
@@ -98,6 +112,34 @@ const places: Record<string, (qm: Quartermaster) => unknown> = {
     Object.entries(toAiSdkTools(await qm.surface({}, "flat"))).map(([name, tool]) => [name, tool.description]),
   "export: LangChain": async (qm) =>
     toLangChainTools(await qm.surface({}, "flat")).map(({ name, description }) => [name, description]),
+  search: (qm) => each(queries, (query) => attempt(() => qm.search({ query, limit: 20 }))),
+  "search in full": (qm) => each(queries, (query) => qm.search({ query, limit: 20, detail: "full" })),
+  "search by type": (qm) =>
+    each(queries, (query) => each(searchTypes, (type) => qm.search({ query, type, limit: 20 }))),
+  "search by category": (qm) =>
+    each(["vault", "doc", "mail.box"], (category) =>
+      attempt(() => qm.search({ query: "open the treasury", category: [category] })),
+    ),
+  "universal: search_actions": async (qm) => {
+    const surface = await qm.surface();
+    return each(queries, (query) => surface.call("search_actions", { query }));
+  },
+  hints: (qm) => each(queries, (query) => qm.hints(query)),
+  directory: (qm) => qm.directory(),
+  "deferred: tool_search": async (qm) => {
+    const surface = await qm.surface({}, "deferred");
+    return each(queries, (query) => surface.call("tool_search", { query, include_always_loaded: true }));
+  },
+  "deferred: tool_get": async (qm) => {
+    const surface = await qm.surface({}, "deferred");
+    const alone = await each(guesses, (name) => surface.call("tool_get", { names: [name] }));
+    return [alone, await surface.call("tool_get", { names: ["doc__open", SECRET, "doc__list"] })];
+  },
+  "deferred: activation": async (qm) => {
+    const surface = await qm.surface({}, "deferred");
+    const answers = await each([...guesses, "doc__open"], (name) => surface.call(name, { path: "x" }));
+    return [answers, surface.tools];
+  },
   "names and categories": (qm) => [qm.names(), qm.categories()],
 };
 
@@ -106,9 +148,13 @@ afterEach(async () => {
   await Promise.all(open.splice(0).map((qm) => qm.close()));
 });
 
-async function counter(withSecret: boolean, policy: PolicyOptions): Promise<Quartermaster> {
+async function counter(
+  withSecret: boolean,
+  policy: PolicyOptions,
+  surface: QuartermasterOptions["surface"] = {},
+): Promise<Quartermaster> {
   const actions = [...names, ...(withSecret ? [SECRET] : [])].map((name) => make(name));
-  const qm = await createQuartermaster({ providers: providersOf(actions) ?? [], policy });
+  const qm = await createQuartermaster({ providers: providersOf(actions) ?? [], policy, surface });
   open.push(qm);
   return qm;
 }
@@ -123,6 +169,44 @@ describe.each(Object.keys(hidings))("hidden by %s", (hiding) => {
 
     expect(told).toBe(toldWithout);
     expect(guesses.reduce((text, guess) => text.replaceAll(guess, ""), told)).not.toContain(SECRET);
+  });
+});
+
+/** What a universal surface shows beside its constant tools. */
+const shortcuts: Record<string, NonNullable<QuartermasterOptions["surface"]>> = {
+  enum: { selection: "enum" },
+  promotion: { selection: "promote" },
+  "hot list": { hotListSize: 3, hotListSeed: [SECRET, "doc__open", "doc__list"] },
+  "always loaded": { kind: "deferred", alwaysLoaded: ["vault__*", "doc__*"] },
+  "loaded by default": { kind: "deferred", defaultLoading: "always" },
+};
+
+async function shownAfterUse(qm: Quartermaster): Promise<string> {
+  const surface = await qm.surface({ session: "s" });
+  for (const query of queries)
+    await surface.call(surface.kind === "deferred" ? "tool_search" : "search_actions", { query });
+  await surface.call("list_actions", { limit: 50 });
+  for (const name of [SECRET, SECRET, SECRET, "doc__list"]) await surface.call(name, { path: "x" });
+  return JSON.stringify([surface.tools, (await qm.surface({ session: "s" })).tools]);
+}
+
+describe.each(Object.keys(shortcuts))("tools shown by %s", (shortcut) => {
+  test.each(Object.keys(hidings))("are the same without what is hidden by %s", async (hiding) => {
+    const policy = hidings[hiding] ?? {};
+    const [withIt, without] = await Promise.all([
+      counter(true, policy, shortcuts[shortcut]),
+      counter(false, policy, shortcuts[shortcut]),
+    ]);
+
+    const shown = await shownAfterUse(withIt);
+
+    expect(shown).toBe(await shownAfterUse(without));
+    expect(shown).not.toContain("treasury");
+    expect(shown).toContain("doc__open");
+  });
+
+  test("would show it, were it not hidden", async () => {
+    expect(await shownAfterUse(await counter(true, {}, shortcuts[shortcut]))).toContain(SECRET);
   });
 });
 
@@ -190,19 +274,22 @@ test("an allowlist leaves the discovery tools where they are", async () => {
     "describe_action",
     "invoke_action",
     "list_actions",
+    "search_actions",
   ]);
 });
 
-function attempt(work: () => unknown): unknown {
+async function attempt(work: () => unknown): Promise<unknown> {
   try {
-    return work();
+    return await work();
   } catch (thrown) {
     return (thrown as { toProblem(): unknown }).toProblem();
   }
 }
 
-async function each<T>(values: readonly string[], work: (value: string) => Promise<T>): Promise<T[]> {
-  return Promise.all(values.map(work));
+async function each<V, T>(values: readonly V[], work: (value: V) => Promise<T>): Promise<T[]> {
+  const answers: T[] = [];
+  for (const value of values) answers.push(await work(value));
+  return answers;
 }
 
 function withoutIds(outcome: object): object {

@@ -3,13 +3,17 @@ import { messageOf, QmError } from "../core/errors.ts";
 import { addComplete } from "./commands/complete.ts";
 import { addCompletion } from "./commands/completion.ts";
 import { addDescribe } from "./commands/describe.ts";
+import { addDirectory } from "./commands/directory.ts";
 import { addDoctor } from "./commands/doctor.ts";
+import { addEmbeddings } from "./commands/embeddings.ts";
 import { addEvents } from "./commands/events.ts";
 import { addExplain } from "./commands/explain.ts";
 import { addHelp } from "./commands/help.ts";
+import { addHints } from "./commands/hints.ts";
 import { addInit } from "./commands/init.ts";
 import { addInvoke } from "./commands/invoke.ts";
 import { addList } from "./commands/list.ts";
+import { addSearch } from "./commands/search.ts";
 import { addTour } from "./commands/tour.ts";
 import type { Context, Globals } from "./context.ts";
 import { type ExitCode, exitCodeOf, exitCodes } from "./exit-codes.ts";
@@ -20,10 +24,14 @@ import { packageFacts } from "./package-facts.ts";
 /** In the order of the help. Adding a command is one file and one line here. */
 const commands = [
   addList,
+  addSearch,
   addDescribe,
   addInvoke,
   addExplain,
   addEvents,
+  addEmbeddings,
+  addDirectory,
+  addHints,
   addInit,
   addDoctor,
   addTour,

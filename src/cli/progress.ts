@@ -17,3 +17,18 @@ export function showProgress(stderr: TextOut, what: string): () => void {
     if (isShown) stderr.write("\r\u001B[K");
   };
 }
+
+/** A line that says how many of how many are done, on a terminal only. */
+export function showCount(stderr: TextOut, what: string) {
+  let isShown = false;
+  return {
+    at({ done, total }: { readonly done: number; readonly total: number }): void {
+      if (!stderr.isTTY) return;
+      isShown = true;
+      stderr.write(`\r\u001B[K${done} of ${total} ${what}. Ctrl-C stops it.`);
+    },
+    end(): void {
+      if (isShown) stderr.write("\r\u001B[K");
+    },
+  };
+}

@@ -29,26 +29,27 @@ export interface Stop {
 
 export const stops: readonly Stop[] = [
   { title: "1. What is there to draw?", argv: ["list"], code: exitCodes.done },
+  { title: "2. Which one reads a file?", argv: ["search", "read a text file", "--limit", "3"], code: exitCodes.done },
   {
-    title: "2. A call that is done",
+    title: "3. A call that is done",
     argv: ["invoke", "file__read", '{"path":"hello.txt"}'],
     code: exitCodes.done,
     meaning: "done",
   },
   {
-    title: "3. A call that the policy refuses",
+    title: "4. A call that the policy refuses",
     argv: ["invoke", "file__delete", '{"path":"hello.txt"}'],
     code: exitCodes.refused,
     meaning: "refused, so the file is still there",
   },
   {
-    title: "4. A call that fails",
+    title: "5. A call that fails",
     argv: ["invoke", "file__read", '{"path":"helo.txt"}'],
     code: exitCodes.failed,
     meaning: "failed, with what to do about it",
   },
-  { title: "5. Why was it refused?", argv: ["explain", "file__delete"], code: exitCodes.done },
-  { title: "6. Others see less", argv: ["list", "--actor", "reader"], code: exitCodes.done },
-  { title: "7. All of it is in the ledger", argv: ["events", "--type", "call."], code: exitCodes.done },
-  { title: "8. And nobody has touched it since", argv: ["events", "verify"], code: exitCodes.done },
+  { title: "6. Why was it refused?", argv: ["explain", "file__delete"], code: exitCodes.done },
+  { title: "7. Others see less", argv: ["list", "--actor", "reader"], code: exitCodes.done },
+  { title: "8. All of it is in the ledger", argv: ["events", "--type", "call."], code: exitCodes.done },
+  { title: "9. And nobody has touched it since", argv: ["events", "verify"], code: exitCodes.done },
 ];

@@ -33,7 +33,7 @@ export const searchSchema = z
           .nullable()
           .optional()
           .describe(
-            "Who turns texts into vectors, for search by meaning: an endpoint like OpenAI's with a small, usual or large model, or `local-mini` in this process. `null`: nobody. Absent: nobody, and `list_actions` says so.",
+            "Who turns texts into vectors, for search by meaning: an endpoint like OpenAI's with a small, usual or large model, or `local-mini`, which runs here. `null`: nobody. Absent: nobody, and `list_actions` says so.",
           ),
         base_url: referring("a URL")
           .optional()

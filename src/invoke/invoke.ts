@@ -1,3 +1,4 @@
+import type { Activation } from "../activation/activation.ts";
 import { resolve } from "../catalog/resolve.ts";
 import { targetOf, type View } from "../catalog/view.ts";
 import type { Action } from "../core/action.ts";
@@ -30,6 +31,8 @@ export interface Call {
   readonly timeoutMs?: number | undefined;
   /** The call that this one was made in, and the actions whose places it and those around it hold. */
   readonly inside?: { readonly callId: string; readonly held: Held };
+  /** What becomes a tool of its own by being called. Absent: nothing does. */
+  readonly activation?: Activation | undefined;
 }
 
 /** What a call passes through. */
@@ -107,6 +110,7 @@ async function attempt(
   const decision = decide(door.policy, { action, target, caller: call.caller, args, usage });
   record.decided(action, decision);
   if (decision.kind !== "allow") throw refusal(decision.kind, decision.objection);
+  await activated(call, action, record);
 
   const overdrawn = await door.meter.charge(call.caller);
   if (overdrawn !== undefined) throw refusal("deny", overdrawn);
@@ -125,7 +129,13 @@ async function attempt(
   }
 }
 
-function runContext(door: Door, { id, caller, via, inside }: Call, action: Action, progress: Progress): RunContext {
+async function activated({ activation }: Call, action: Action, record: CallRecord): Promise<void> {
+  if (!activation?.awaits(action)) return;
+  if (await activation.activate(action)) record.activated(action, activation.scope);
+}
+
+function runContext(door: Door, call: Call, action: Action, progress: Progress): RunContext {
+  const { id, caller, via, inside, activation } = call;
   const held = new Set([...(inside?.held ?? []), placeOf(action)]);
   return {
     caller,
@@ -134,8 +144,10 @@ function runContext(door: Door, { id, caller, via, inside }: Call, action: Actio
     begin() {
       progress.began = true;
     },
-    inside: (signal) => (name, args) =>
-      invoke(door, { id: door.runtime.newId(), name, args, caller, via, inside: { callId: id, held } }, signal),
+    inside: (signal) => (name, args) => {
+      const inner = { id: door.runtime.newId(), name, args, caller, via, activation, inside: { callId: id, held } };
+      return invoke(door, inner, signal);
+    },
   };
 }
 

@@ -7,6 +7,7 @@ import type { NewEvent } from "../core/events.ts";
 import { clip } from "../core/json.ts";
 import type { Outcome } from "../core/outcome.ts";
 import type { Runtime } from "../core/runtime.ts";
+import type { ActivationScope } from "../core/surface-choice.ts";
 import type { Decision } from "../policy/decide.ts";
 import type { Call } from "./invoke.ts";
 
@@ -23,6 +24,7 @@ export interface CallRecord {
   resolved(action: Action, how: Resolved["how"]): void;
   repaired(action: Action, repairs: readonly string[]): void;
   decided(action: Action, decision: Decision): void;
+  activated(action: Action, scope: ActivationScope): void;
   /** Resolves when every step so far is in the ledger for good. */
   flushed(): Promise<void>;
   /** Writes the end and resolves when the whole call is in the ledger. `result` is the JSON of what it answered. */
@@ -35,11 +37,14 @@ export type Recorder = (call: Call) => CallRecord;
 const RECORDED_RESULT = 16 * 1024;
 
 export function createRecorder(sink: EventSink, runtime: Runtime, policyVersion: () => string): Recorder {
-  return ({ id: callId, name, args, caller, via, inside }) => {
+  return ({ id: callId, name, args, caller, via, inside, activation }) => {
     const asked = clip(name, 256);
     const stamp = () => ({ at: runtime.now(), ...callerStamp(caller) });
     const parent = inside === undefined ? {} : { parent: inside.callId };
     const first = sink.record({ type: "call.received", ...stamp(), data: { callId, asked, via, args, ...parent } });
+    const notActivated = (reason: string): void => {
+      sink.record({ type: "activation.denied", ...stamp(), data: { callId, asked, reason } });
+    };
 
     return {
       resolved(action, how) {
@@ -68,9 +73,15 @@ export function createRecorder(sink: EventSink, runtime: Runtime, policyVersion:
             ...(objection === undefined ? {} : { layer: objection.layer, rule: objection.rule }),
           },
         });
+        // A call that waits for a person is neither: should it be allowed, that call activates.
+        if (decision.kind === "deny" && activation?.awaits(action)) notActivated(decision.objection.layer);
+      },
+      activated({ name: action }, scope) {
+        sink.record({ type: "action.activated", ...stamp(), data: { callId, action, scope } });
       },
       flushed: () => sink.flushed(first),
       async ended(outcome, result) {
+        if (activation !== undefined && ledNowhere(outcome)) notActivated("visibility_policy");
         sink.record({ type: "call.ended", ...stamp(), data: { callId, ...summary(outcome, result) } });
         await sink.flushed(first);
       },
@@ -88,6 +99,11 @@ export function callerStamp({ actor, session, turn, tenant, user, person }: Call
     ...(user === undefined ? {} : { user: user.id }),
     ...(person === undefined ? {} : { person }),
   };
+}
+
+/** Whether the name is no action's in the caller's view; of an action that was found, some later step speaks. */
+function ledNowhere(outcome: Outcome): boolean {
+  return outcome.status !== "done" && outcome.action === undefined && outcome.error.code === "unknown_action";
 }
 
 function summary(outcome: Outcome, result: string) {

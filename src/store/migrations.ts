@@ -45,6 +45,57 @@ export const migrations: readonly Migration[] = [
         )`,
     ],
   },
+  {
+    name: "what was issued and what is used",
+    statements: () => [
+      sql`
+        create table shelves (
+          shelf text not null,
+          position bigint not null,
+          name text not null,
+          put_at text not null,
+          primary key (shelf, name),
+          unique (shelf, position)
+        )`,
+      sql`
+        create table action_use (
+          owner text not null,
+          action text not null,
+          weight double precision not null,
+          at text not null,
+          primary key (owner, action)
+        )`,
+    ],
+  },
+  {
+    name: "the search index",
+    statements: ({ bytes }) => [
+      // What is asked for without the vector stands before it: a long row is read only as far as need be.
+      sql`
+        create table vectors (
+          model text not null,
+          hash text not null,
+          used_at text not null,
+          vector ${bytes} not null,
+          primary key (model, hash)
+        )`,
+      sql`
+        create table vector_sets (
+          catalog text not null,
+          model text not null,
+          used_at text not null,
+          primary key (catalog, model)
+        )`,
+      sql`
+        create table locks (
+          name text primary key,
+          holder text not null,
+          pid bigint not null,
+          host text not null,
+          lease_until text not null
+        )`,
+    ],
+  },
 ];
 
 /**

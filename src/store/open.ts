@@ -1,15 +1,27 @@
+import type { ActionUseStore } from "../activation/action-use.ts";
+import type { ShelfStore } from "../activation/shelf-store.ts";
 import type { EventStore } from "../ledger/event-store.ts";
 import type { UsageStore } from "../policy/usage.ts";
+import type { LockStore } from "../search/semantic/build-lock.ts";
+import type { VectorStore } from "../search/semantic/vector-store.ts";
+import { actionUseStore } from "./action-use.ts";
 import { openSqlite, type SqliteOptions } from "./drivers/sqlite.ts";
 import { eventStore } from "./events.ts";
+import { lockStore } from "./locks.ts";
 import { migrate } from "./migrations.ts";
+import { shelfStore } from "./shelves.ts";
 import type { SqlDriver } from "./sql.ts";
 import { usageStore } from "./usage.ts";
+import { vectorStore } from "./vectors.ts";
 
 /** Everything that is kept, over one database. */
 export interface Store {
   readonly events: EventStore;
   readonly usage: UsageStore;
+  readonly shelves: ShelfStore;
+  readonly actionUse: ActionUseStore;
+  readonly vectors: VectorStore;
+  readonly locks: LockStore;
   /** Waits for what was asked for before. */
   close(): Promise<void>;
 }
@@ -31,5 +43,13 @@ export async function openStore(db: SqlDriver, now: () => Date): Promise<Store> 
     await db.close();
     throw thrown;
   }
-  return { events: eventStore(db), usage: usageStore(db, now), close: db.close };
+  return {
+    events: eventStore(db),
+    usage: usageStore(db, now),
+    shelves: shelfStore(db, now),
+    actionUse: actionUseStore(db),
+    vectors: vectorStore(db, now),
+    locks: lockStore(db),
+    close: db.close,
+  };
 }

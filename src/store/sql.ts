@@ -25,6 +25,8 @@ export interface Dialect {
   readonly name: "sqlite" | "postgres";
   /** The type of a primary key that the engine counts up. */
   readonly identity: Query;
+  /** The type of a column of bytes. */
+  readonly bytes: Query;
 }
 
 export interface SqlDriver extends Sql {

@@ -2,7 +2,9 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, onTestFinished, test } from "vitest";
+import { actionUseStoreCases, shelfStoreCases } from "../testing/activation-cases.ts";
 import { eventStoreCases, sqlCases } from "../testing/store-cases.ts";
+import { lockStoreCases, vectorStoreCases } from "../testing/vector-cases.ts";
 import { openSqlite } from "./drivers/sqlite.ts";
 import type { SqlDriver } from "./sql.ts";
 
@@ -17,7 +19,7 @@ const drivers: Record<string, () => Promise<SqlDriver>> = {
 
 for (const [driver, open] of Object.entries(drivers)) {
   describe(driver, () => {
-    for (const { name, run } of [...sqlCases, ...eventStoreCases]) {
+    for (const { name, run } of [...sqlCases, ...eventStoreCases, ...shelfStoreCases, ...actionUseStoreCases, ...vectorStoreCases, ...lockStoreCases]) {
       test(name, async () => {
         const db = await open();
         await run(db).finally(() => db.close());

@@ -4,15 +4,24 @@ import type { Caller } from "../core/caller.ts";
 import type { Effect } from "../core/effect.ts";
 import { messageOf, QmError } from "../core/errors.ts";
 import { type Outcome, problemText, valueText } from "../core/outcome.ts";
+import type { SurfaceKind } from "../core/surface-choice.ts";
 import type { Call } from "../invoke/invoke.ts";
+import type { Found, SearchRequest } from "../search/search.ts";
 
 /** What a surface stands in front of. */
 export interface Counter {
   viewOf(caller: Caller): View;
   /** The one door. `via` is written to the ledger. */
   invoke(request: Omit<Call, "id">, signal?: AbortSignal): Promise<Outcome>;
+  readonly canSearch: boolean;
+  /** What there is to say about search where actions are listed; undefined when there is nothing. */
+  searchHint(): string | undefined;
+  /** Finds actions for a caller. Rejects with `search_off` where search is switched off. */
+  search(caller: Caller, request: SearchRequest, signal?: AbortSignal): Promise<Found>;
   /** Writes down a tool call that does not lead to the door: looking around, or one that cannot be understood. */
   called(caller: Caller, call: SurfaceCall): void;
+  /** Writes down of which actions a model was given the schemas. */
+  fetched(caller: Caller, names: { readonly requested: readonly string[]; readonly returned: readonly string[] }): void;
 }
 
 export interface SurfaceCall {
@@ -47,7 +56,7 @@ export interface SurfaceTool {
  * same view, so that a provider's prompt cache holds.
  */
 export interface Surface {
-  readonly kind: "universal" | "flat";
+  readonly kind: Exclude<SurfaceKind, "auto">;
   readonly tools: readonly SurfaceTool[];
   /** Answers any call, also one for a tool that is not in the list. Never rejects. */
   call(tool: string, args: unknown, signal?: AbortSignal): Promise<Answer>;

@@ -59,7 +59,7 @@ test.each([
   ],
   [
     ["help", "e"],
-    ["explain", "events"],
+    ["explain", "events", "embeddings"],
   ],
   [["help", "events", ""], ["verify"]],
   [["help", "nope", ""], []],

@@ -10,7 +10,7 @@ export interface SqliteOptions {
   readonly lockWaitMs?: number;
 }
 
-const dialect: Dialect = { name: "sqlite", identity: sql`integer primary key` };
+const dialect: Dialect = { name: "sqlite", identity: sql`integer primary key`, bytes: sql`blob` };
 
 const LONGEST_PAUSE_MS = 50;
 

@@ -50,8 +50,12 @@ export const listActionsTool: SurfaceTool = frozenCopy({
   effect: "read",
 });
 
-/** One page of what the caller may see. Throws `unknown_category` with the valid ones. */
-export function listActions(view: View, { category = [], filter = "", ...page }: ListQuery): ActionList {
+/** One page of what the caller may see; the first also says what there is to say about search. Throws `unknown_category` with the valid ones. */
+export function listActions(
+  view: View,
+  { category = [], filter = "", ...page }: ListQuery,
+  searchHint?: string,
+): ActionList {
   const offset = Math.max(0, Math.trunc(page.offset ?? 0));
   const limit = Math.max(1, Math.trunc(page.limit ?? PAGE));
   const pool = category.length === 0 ? view.actions() : inCategories(view, category);
@@ -62,7 +66,7 @@ export function listActions(view: View, { category = [], filter = "", ...page }:
     .map((action) => listed(action, category.length > 0));
   const items = fittingPage(wide);
   const end = offset + items.length;
-  const hint = hintFor(view, found.length, offset, wanted);
+  const hint = hintFor(view, found.length, offset, wanted) ?? (offset === 0 ? searchHint : undefined);
   return {
     items,
     total: found.length,
@@ -72,12 +76,17 @@ export function listActions(view: View, { category = [], filter = "", ...page }:
 }
 
 function inCategories(view: View, asked: readonly string[]): readonly Action[] {
-  const unknown = asked.filter((name) => view.inCategory(name).length === 0);
-  if (unknown.length > 0) throw unknownCategory(unknown, view.categories());
+  requireCategories(view, asked);
   const wanted = new Set(asked);
   return wanted.size === 1
     ? view.inCategory([...wanted][0] ?? "")
     : view.actions().filter((action) => wanted.has(action.category));
+}
+
+/** Throws `unknown_category` for those with nothing in them for the caller. */
+export function requireCategories(view: View, asked: readonly string[]): void {
+  const unknown = asked.filter((name) => view.inCategory(name).length === 0);
+  if (unknown.length > 0) throw unknownCategory(unknown, view.categories());
 }
 
 function unknownCategory(unknown: readonly string[], valid: readonly string[]): QmError {
@@ -106,7 +115,7 @@ function listed(action: Action, inFull: boolean): ListedAction {
 }
 
 /** A page ends early when its schemas grow too long for a model to read at once; the rest is on the next. */
-function fittingPage(items: readonly ListedAction[]): readonly ListedAction[] {
+export function fittingPage<Item>(items: readonly Item[]): readonly Item[] {
   let length = 0;
   const over = items.findIndex((item, index) => {
     length += JSON.stringify(item).length;

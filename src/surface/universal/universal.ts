@@ -1,12 +1,14 @@
 import { z } from "zod";
 import type { Caller } from "../../core/caller.ts";
-import type { Problem } from "../../core/errors.ts";
-import { frozenCopy, type JsonObject } from "../../core/json.ts";
+import { frozenCopy } from "../../core/json.ts";
 import { toJsonSchema } from "../../core/standard-schema.ts";
-import { prepareArgs } from "../../invoke/arguments.ts";
+import { lookingAround, preparedFor } from "../look.ts";
+import { nameBehind, viewOrNone } from "../native-tools.ts";
 import { type Answer, answering, type Counter, outcomeAnswer, type Surface, type SurfaceTool } from "../surface.ts";
 import { describeAction, describeActionTool } from "./describe-action.ts";
 import { listActions, listActionsTool } from "./list-actions.ts";
+import { type ActionSearch, categoryFilter, searchActionsTool, searchAnswer } from "./search-actions.ts";
+import type { Shortcuts } from "./shortcuts.ts";
 
 const invokeActionTool: SurfaceTool = frozenCopy({
   name: "invoke_action",
@@ -19,52 +21,63 @@ export const universalTools: readonly SurfaceTool[] = Object.freeze([
   describeActionTool,
   invokeActionTool,
   listActionsTool,
+  searchActionsTool,
 ]);
 
-/** A constant handful of tools in front of everything the caller may use. */
-export function universalSurface(counter: Counter, caller: Caller): Surface {
-  const run = (name: string, args: unknown, signal?: AbortSignal): Promise<Answer> =>
-    counter.invoke({ name, args, caller, via: "universal" }, signal).then(outcomeAnswer);
+const toolsWithoutSearch = Object.freeze(universalTools.filter((tool) => tool !== searchActionsTool));
 
-  /** Writes down what is answered without passing the door. What cannot be written is not answered either. */
-  const noted = ({ name }: SurfaceTool, args: unknown, answer: Answer): Answer => {
-    const code = answer.ok ? {} : { code: (answer.data as Problem).code };
-    const note = { surface: "universal", tool: name, args, ok: answer.ok, ...code };
-    const written = answering(() => counter.called(caller, note));
-    return written.ok ? answer : written;
+/** A handful of tools in front of everything the caller may use: constant, but for the shortcuts that were chosen. */
+export function universalSurface(counter: Counter, caller: Caller, shortcuts?: Shortcuts): Surface {
+  const run = async (name: string, args: unknown, signal?: AbortSignal): Promise<Answer> => {
+    const outcome = await counter.invoke({ name, args, caller, via: "universal" }, signal);
+    if (outcome.status === "done") shortcuts?.used(outcome.action);
+    return outcomeAnswer(outcome);
   };
-  const look = (tool: SurfaceTool, args: unknown, work: (prepared: JsonObject) => unknown): Answer =>
-    noted(
-      tool,
-      args,
-      answering(() => work(prepare(tool, args))),
-    );
+  const { noted, ...looking } = lookingAround(counter, caller, "universal");
+  const look: typeof looking.look = async (...asked) => {
+    const answer = await looking.look(...asked);
+    await shortcuts?.told(answer);
+    return answer;
+  };
+  const wrappers = counter.canSearch ? universalTools : toolsWithoutSearch;
+  // Without shortcuts nothing here depends on the view.
+  const present = () => (shortcuts === undefined ? undefined : viewOrNone(counter, caller));
 
   return {
     kind: "universal",
-    tools: universalTools,
+    get tools() {
+      const view = present();
+      return view === undefined ? wrappers : (shortcuts?.tools(view, wrappers) ?? wrappers);
+    },
     async call(tool, args, signal) {
       switch (tool) {
         case "list_actions":
-          return look(listActionsTool, args, (query) => listActions(counter.viewOf(caller), query));
+          return look(listActionsTool, args, (query) => ({
+            data: listActions(counter.viewOf(caller), query, counter.searchHint()),
+          }));
         case "describe_action":
-          return look(describeActionTool, args, ({ action_name }) =>
-            describeAction(counter.viewOf(caller), String(action_name)),
-          );
+          return look(describeActionTool, args, ({ action_name }) => ({
+            data: describeAction(counter.viewOf(caller), String(action_name)),
+          }));
+        case "search_actions":
+          return look(searchActionsTool, args, async (prepared) => {
+            const { category, detail, ...request } = prepared as unknown as ActionSearch;
+            const view = counter.viewOf(caller);
+            const found = await counter.search(caller, { ...request, ...categoryFilter(view, category) }, signal);
+            return searchAnswer(view, found, detail);
+          });
         case "invoke_action": {
-          const understood = answering(() => prepare(invokeActionTool, args));
+          const understood = answering(() => preparedFor(invokeActionTool, args));
           if (!understood.ok) return noted(invokeActionTool, args, understood);
           const { action_name, args: inner } = understood.data as { action_name: string; args?: unknown };
           return run(action_name, inner, signal);
         }
-        default:
+        default: {
           // A model that names an action as if it were a tool means that action.
-          return run(tool, args, signal);
+          const view = present();
+          return run(view === undefined ? tool : nameBehind(view, tool), args, signal);
+        }
       }
     },
   };
-}
-
-function prepare(tool: SurfaceTool, args: unknown): JsonObject {
-  return prepareArgs({ ...tool, examples: [] }, args).args;
 }

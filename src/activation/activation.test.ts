@@ -1,0 +1,105 @@
+import { expect, test } from "vitest";
+import type { Action, Loading } from "../core/action.ts";
+import type { Caller } from "../core/caller.ts";
+import type { ActivationScope } from "../core/surface-choice.ts";
+import { ACTIVATED_LIMIT, loadingBy, openActivation, requireSession } from "./activation.ts";
+import { createShelves } from "./shelves.ts";
+
+const action = (name: string, loading?: Loading): Action => {
+  const [category = "", entry = ""] = name.split(/__(.*)/);
+  return { name, category, entry, ...(loading === undefined ? {} : { loading }) } as Action;
+};
+
+test.each([
+  ["file__read", undefined, {}, "deferred"],
+  ["file__read", undefined, { defaultLoading: "always" }, "always"],
+  ["file__read", "always", {}, "always"],
+  ["file__read", "deferred", { defaultLoading: "always" }, "deferred"],
+  ["file__read", "deferred", { alwaysLoaded: ["file__*"] }, "always"],
+  ["file__read", undefined, { alwaysLoaded: ["file__read"] }, "always"],
+  ["file__read", undefined, { alwaysLoaded: ["read", "file"] }, "deferred"],
+  ["tool__tasks.list", undefined, { alwaysLoaded: ["tasks.*"] }, "always"],
+  ["tool__echo", undefined, { alwaysLoaded: ["echo"] }, "always"],
+  ["other__tasks.list", undefined, { alwaysLoaded: ["tasks.*"] }, "deferred"],
+] as const)("the loading of %s, which says %s, under %j is %s", (name, own, choice, loading) => {
+  expect(loadingBy(choice)(action(name, own))).toBe(loading);
+});
+
+test("awaits what is deferred until it is activated, and activates it once", async () => {
+  const activation = await openActivation(shelves(), { actor: "a", session: "s", turn: "t" }, {});
+  const read = action("file__read");
+
+  expect(activation.awaits(read)).toBe(true);
+  expect(await Promise.all([activation.activate(read), activation.activate(read)])).toEqual([true, false]);
+
+  expect(activation.awaits(read)).toBe(false);
+  expect(activation.names()).toEqual(["file__read"]);
+  expect(activation.awaits(action("file__write", "always"))).toBe(false);
+});
+
+test("activates so many and no more", async () => {
+  const activation = await openActivation(shelves(), { actor: "a", session: "s" }, {});
+  for (let at = 0; at <= ACTIVATED_LIMIT; at++) await activation.activate(action(`x__${at}`));
+
+  expect(activation.names()).toHaveLength(ACTIVATED_LIMIT);
+  expect(await activation.activate(action("x__more"))).toBe(false);
+});
+
+const base: Caller = { actor: "a", session: "s", tenant: "t", turn: "1" };
+
+/** Pairs of callers, and whether they share what is activated. */
+test.each<[ActivationScope, Caller, Caller, boolean]>([
+  ["session", base, { ...base, turn: "2" }, true],
+  ["session", base, { ...base, session: "other" }, false],
+  ["session", base, { ...base, actor: "other" }, false],
+  ["session", base, { ...base, tenant: "other" }, false],
+  ["session", { actor: "a", session: "s" }, { actor: "a", session: "s", tenant: "null" }, false],
+  ["session", { actor: "a", session: "b/c" }, { actor: "a/b", session: "c" }, false],
+  ["session", { actor: 'a","b', session: "c" }, { actor: "a", session: 'b","c' }, false],
+  ["run", base, { ...base }, true],
+  ["run", base, { ...base, turn: "2" }, false],
+  ["run", base, { ...base, session: "other" }, false],
+  ["run", { actor: "a", session: "s" }, { actor: "a", session: "s" }, false],
+])("in scope %s, %j and %j share it: %s", async (activationScope, one, other, shared) => {
+  const all = shelves();
+  const activation = await openActivation(all, one, { activationScope });
+
+  await activation.activate(action("file__read"));
+
+  const names = (await openActivation(all, other, { activationScope })).names();
+  expect(names).toEqual(shared ? ["file__read"] : []);
+});
+
+test("a turn's activations are not its session's", async () => {
+  const all = shelves();
+  await (await openActivation(all, base, { activationScope: "run" })).activate(action("file__read"));
+
+  expect((await openActivation(all, base, { activationScope: "session" })).names()).toEqual([]);
+});
+
+test("session scope needs a session, and says what to do", () => {
+  expect(() => requireSession("session", false)).toThrow(
+    expect.objectContaining({
+      code: "invalid_arguments",
+      message: "activation_scope session needs caller.session",
+      hint: "Give caller.session, or use activation_scope run.",
+    }),
+  );
+  for (const [scope, given] of [["session", true] as const, ["run", false] as const, [undefined, false] as const]) {
+    expect(() => requireSession(scope, given)).not.toThrow();
+  }
+});
+
+function shelves() {
+  const kept = new Map<string, readonly string[]>();
+  const store = {
+    read: async (shelf: string) => kept.get(shelf) ?? [],
+    async put(shelf: string, names: readonly string[]) {
+      kept.set(shelf, [...(kept.get(shelf) ?? []), ...names]);
+      return names;
+    },
+  };
+  return createShelves(store, (problem) => {
+    throw new Error(problem);
+  });
+}

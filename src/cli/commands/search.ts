@@ -1,0 +1,75 @@
+import { type Command, Option } from "commander";
+import { type SearchType, searchTypes } from "../../search/search-type.ts";
+import type { FoundAction, FoundActions } from "../../surface/universal/search-actions.ts";
+import { type Context, callerOf, withWorkspace } from "../context.ts";
+import { examples, wholeNumber } from "../options.ts";
+
+interface SearchFlags {
+  readonly category?: readonly string[];
+  readonly type?: SearchType;
+  readonly limit: number;
+  readonly full?: boolean;
+}
+
+export function addSearch(program: Command, context: Context): void {
+  program
+    .command("search")
+    .summary("find actions by what they do")
+    .description(
+      "Find the actions a caller may use by what they do, best first. An action's own name comes first, and `select:a,b` names those wanted. Without --type it is by words, and by meaning too where an embedder is configured.",
+    )
+    .argument("<query...>", "what it should do, in a few words")
+    .option("--category <name...>", "only these categories")
+    .addOption(new Option("--type <type>", "how to search").choices([...searchTypes]))
+    .option("--limit <n>", "show at most so many", wholeNumber(1), 8)
+    .option("--full", "with descriptions and input schemas")
+    .addHelpText(
+      "after",
+      examples(
+        "qm search read a file",
+        "qm search --type regex '^file__.*te$'",
+        "qm search 'select:file__read' --full --json",
+      ),
+    )
+    .action((words: readonly string[], flags: SearchFlags) =>
+      withWorkspace(context, "looking", async ({ quartermaster }) => {
+        const { category, type, limit, full = false } = flags;
+        const found = await quartermaster.search(
+          {
+            query: words.join(" "),
+            limit,
+            detail: full ? "full" : "compact",
+            ...(category === undefined ? {} : { category }),
+            ...(type === undefined ? {} : { type }),
+          },
+          callerOf(context.globals),
+          context.io.signal,
+        );
+        if (context.out.isJson) context.out.json(found);
+        else show(context, found);
+      }),
+    );
+}
+
+function show({ out }: Context, { items, unmatched = [], hint }: FoundActions): void {
+  if (items.length === 0) out.line("No action fits.");
+  else out.table(["action", "score", "what it does"], items.map(row));
+  if (items.some(({ input_schema }) => input_schema !== undefined)) {
+    for (const { qualified_name, input_schema } of items) {
+      out.line();
+      out.line(`${qualified_name} takes`);
+      out.line(JSON.stringify(input_schema, null, 2));
+    }
+  }
+  const notes = [
+    ...(unmatched.length === 0 ? [] : [`Nothing available has: ${unmatched.join(", ")}`]),
+    ...(hint === undefined ? [] : [hint]),
+  ];
+  if (notes.length > 0) out.line();
+  for (const note of notes) out.line(out.dim(note));
+}
+
+function row({ qualified_name, signature = "", score, short_description, description = "", state }: FoundAction) {
+  const waits = state === undefined ? "" : `(${state.replaceAll("_", " ")}) `;
+  return [`${qualified_name}${signature}`, score.toFixed(2), `${waits}${short_description ?? description}`];
+}

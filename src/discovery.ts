@@ -1,0 +1,146 @@
+import type { Action } from "./core/action.ts";
+import { QmError } from "./core/errors.ts";
+import type { Runtime } from "./core/runtime.ts";
+import type { SearchSettings } from "./options.ts";
+import { createEmbedder } from "./search/embedders/create.ts";
+import type { ChosenEmbedder, Embedder } from "./search/embedders/embedder.ts";
+import { createSearch, type Search } from "./search/search.ts";
+import {
+  type BuildOptions,
+  type BuildReport,
+  createSemanticIndex,
+  type SemanticIndex,
+  type SemanticStatus,
+} from "./search/semantic/semantic-index.ts";
+import { openSqliteStore, type Store } from "./store/open.ts";
+import { systemProcess } from "./system-runtime.ts";
+import type { UnstampedEvent } from "./unstamped-event.ts";
+
+/** Vectors of the catalog's actions, for search by meaning. */
+export interface Embeddings {
+  status(): SemanticStatus;
+  /** Resolves when the store was looked through for vectors of the present catalog. */
+  settled(): Promise<void>;
+  /** Makes the vectors that are missing, now. Rejects with `embedder_failed`, or `search_off` where nobody makes any. */
+  build(options?: BuildOptions): Promise<BuildReport>;
+  /** Removes every vector from the index, of whatever catalog and model. */
+  clear(): Promise<{ readonly rows: number }>;
+}
+
+/** Everything that finds actions, wired together. */
+export interface Discovery {
+  readonly isOn: boolean;
+  /** Rejects with `search_off` where search is switched off. */
+  readonly find: Search;
+  /** What `list_actions` says where search by meaning was not given up on purpose and is not there. */
+  hint(): string | undefined;
+  readonly embeddings: Embeddings;
+  /** The catalog is another one now. */
+  follow(): void;
+  close(): Promise<void>;
+}
+
+export interface DiscoveryParts {
+  readonly settings: SearchSettings;
+  readonly runtime: Runtime;
+  /** Where vectors are kept, unless they have a file of their own. */
+  readonly store: Pick<Store, "vectors" | "locks">;
+  readonly actions: () => readonly Action[];
+  readonly note: (event: UnstampedEvent) => void;
+}
+
+const NAMES_NOTED = 100;
+
+export async function openDiscovery({
+  settings,
+  runtime,
+  actions,
+  note,
+  ...parts
+}: DiscoveryParts): Promise<Discovery> {
+  const { enabled = true, maxResults = 20, preferredNamespaces = [], index = {} } = settings;
+  const ownStore = index.path === undefined ? undefined : await openSqliteStore(index.path, { now: runtime.now });
+  const store = ownStore ?? parts.store;
+  const chosen = enabled ? chosenEmbedder(settings.embedder) : undefined;
+  const semantic = chosen !== undefined && "embedder" in chosen ? semanticIndex(chosen.embedder) : undefined;
+  const search = createSearch({
+    maxResults,
+    preferredNamespaces,
+    semantic,
+    onPrepared: (count) => note({ type: "search.prepared", data: { actions: count, semantic: status().state } }),
+  });
+
+  function semanticIndex(embedder: Embedder): SemanticIndex {
+    return createSemanticIndex({
+      embedder,
+      store: store.vectors,
+      locks: store.locks,
+      runtime,
+      self: systemProcess,
+      queryLimitMs: settings.embedderTimeoutMs ?? 1_500,
+      incremental: index.incremental ?? true,
+      rebuild: index.rebuild ?? false,
+      background: index.background ?? true,
+      onBuilt({ model, catalog, embedded, reused, durationMs }) {
+        const names = embedded.slice(0, NAMES_NOTED);
+        const data = { model, catalog, embedded: names, embeddedCount: embedded.length, reused, durationMs };
+        note({ type: "embeddings.built", data });
+      },
+      onFailed: (reason) => note({ type: "embeddings.failed", data: { model: embedder.fingerprint, reason } }),
+    });
+  }
+
+  function status(): SemanticStatus {
+    if (semantic !== undefined) return semantic.status();
+    const nothing = { done: 0, total: 0 };
+    if (!enabled)
+      return { state: "off", ...nothing, reason: "search is switched off", hint: "Set search.enabled: true." };
+    if (chosen !== undefined && "unavailable" in chosen) {
+      return { state: "failed", ...nothing, reason: chosen.unavailable, hint: chosen.hint };
+    }
+    return {
+      state: "off",
+      ...nothing,
+      reason: "no embedder is configured",
+      hint: "Set search.embedder.class; docs/guides/search-by-meaning.md says how.",
+    };
+  }
+
+  return {
+    isOn: enabled,
+    async find(...asked) {
+      if (!enabled) throw searchOff();
+      return search(...asked);
+    },
+    hint() {
+      if (!enabled || settings.embedder === null || status().state === "ready") return undefined;
+      return "Search goes by words only; an operator can see why with `qm embeddings status`.";
+    },
+    embeddings: {
+      status,
+      settled: async () => semantic?.settled(),
+      async build(options) {
+        if (semantic !== undefined) return semantic.build(actions(), options);
+        const { reason = "", hint = "" } = status();
+        throw new QmError("search_off", `no vectors can be made: ${reason}`, { hint });
+      },
+      clear: () => semantic?.clear() ?? store.vectors.clear(),
+    },
+    follow: () => semantic?.follow(actions()),
+    async close() {
+      await semantic?.close();
+      await ownStore?.close();
+    },
+  };
+}
+
+function chosenEmbedder(choice: SearchSettings["embedder"]): ChosenEmbedder | undefined {
+  if (choice === undefined || choice === null) return undefined;
+  return "embed" in choice ? { embedder: choice } : createEmbedder(choice);
+}
+
+function searchOff(): QmError {
+  return new QmError("search_off", "search is switched off here", {
+    hint: "Browse with list_actions. An operator can set search.enabled: true.",
+  });
+}

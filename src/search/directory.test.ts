@@ -1,0 +1,83 @@
+import { expect, test } from "vitest";
+import { defineAction } from "../catalog/define.ts";
+import { type DirectoryOptions, renderDirectory } from "./directory.ts";
+
+const action = (name: string, more: { tags?: string[]; world?: string } = {}) => {
+  const at = name.indexOf("__");
+  return defineAction(name.slice(0, at), {
+    entry: name.slice(at + 2),
+    description: "Does it.",
+    effect: "read",
+    input: { type: "object" },
+    run: () => null,
+    ...more,
+  });
+};
+
+const options = (more: Partial<DirectoryOptions> = {}): DirectoryOptions => ({
+  maxGroups: 20,
+  maxActionsPerGroup: 6,
+  showCounts: true,
+  defaultGroups: true,
+  groups: [],
+  ...more,
+});
+
+const actions = [
+  action("file__list"),
+  action("file__read"),
+  action("mcp__github__create_issue", { tags: ["code", "write"] }),
+  action("mcp__github__list_issues", { tags: ["code"] }),
+  action("skill__brew", { world: "kitchen" }),
+  action("tool__remember"),
+];
+
+test("worlds come first, then namespaces with the tags they share", () => {
+  expect(renderDirectory(actions, options())).toEqual({
+    text: `## Directory of actions
+- world kitchen — 1 action
+  skill__brew
+- file — 2 actions
+  file__list, file__read
+- mcp__github — code — 2 actions
+  mcp__github__create_issue, mcp__github__list_issues
+- tool — 1 action
+  tool__remember`,
+    groups: ["world kitchen", "file", "mcp__github", "tool"],
+    actions: 6,
+  });
+});
+
+test("what is cut is counted, names and groups alike", () => {
+  const { text, groups, actions: held } = renderDirectory(actions, options({ maxGroups: 2, maxActionsPerGroup: 1 }));
+
+  expect(text).toContain("- file — 2 actions\n  file__list, +1\n- and 2 more groups, 3 actions; search finds them");
+  expect(groups).toEqual(["world kitchen", "file"]);
+  expect(held).toBe(3);
+});
+
+test("counts can be left out, but not where something is cut", () => {
+  const { text } = renderDirectory(actions.slice(0, 2), options({ showCounts: false }));
+  const cut = renderDirectory(actions.slice(0, 2), options({ showCounts: false, maxActionsPerGroup: 0 }));
+
+  expect(text).toBe("## Directory of actions\n- file\n  file__list, file__read");
+  expect(cut.text).toBe("## Directory of actions\n- file — 2 actions");
+});
+
+test("a group takes by namespace, tag, name or glob, and the first that takes an action keeps it", () => {
+  const groups = [
+    { name: "issues", title: "GitHub", trigger: "about code", actions: ["mcp__github__*", "remember"] },
+    { name: "code", tags: ["code"] },
+    { name: "files", namespaces: ["file"] },
+    { name: "empty", namespaces: ["nothing"] },
+  ];
+  const found = renderDirectory(actions, options({ groups }));
+
+  expect(found.groups).toEqual(["issues", "files", "world kitchen"]);
+  expect(found.text).toContain("- issues — GitHub — about code — 3 actions");
+  expect(renderDirectory(actions, options({ groups, defaultGroups: false })).groups).toEqual(["issues", "files"]);
+});
+
+test("nothing to use is no directory", () => {
+  expect(renderDirectory([], options())).toEqual({ text: "", groups: [], actions: 0 });
+});

@@ -1,0 +1,115 @@
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, onTestFinished, test, vi } from "vitest";
+import { wordVector } from "../semantic/testing.ts";
+import { createEmbedder } from "./create.ts";
+import type { Embedder } from "./embedder.ts";
+import type { Modules } from "./local-mini.ts";
+
+const never = new AbortController().signal;
+
+test("says how to install the package where it is missing", () => {
+  expect(createEmbedder({ class: "local-mini", modelPath: modelFolder() })).toEqual({
+    unavailable: "the package @huggingface/transformers is not installed",
+    hint: "Run: npm i @huggingface/transformers",
+  });
+});
+
+test("says what to put where when there is no model", () => {
+  const { modules } = scripted();
+
+  expect(createEmbedder({ class: "local-mini" }, modules)).toMatchObject({
+    unavailable: "no model is given",
+    hint: expect.stringContaining("all-MiniLM-L6-v2"),
+  });
+  expect(createEmbedder({ class: "local-mini", modelPath: "/nowhere" }, modules)).toMatchObject({
+    unavailable: "there is no model in /nowhere",
+  });
+});
+
+test("loads the model once, from its folder alone, and makes unit vectors", async () => {
+  const { modules, env, pipeline, extractor } = scripted();
+  const folder = modelFolder();
+  const embedder = chosen(folder, modules);
+  const texts = Array.from({ length: 20 }, (_, at) => `word${at}`);
+  expect(modules.load).not.toHaveBeenCalled();
+
+  const documents = await embedder.embed(texts, "document", never);
+  const [query] = await embedder.embed(["red"], "query", never);
+  await embedder.close?.();
+
+  expect(env).toEqual({ allowRemoteModels: false, localModelPath: join(folder, "..") });
+  expect(pipeline.mock.calls).toEqual([["feature-extraction", "all-MiniLM-L6-v2", { dtype: "q8", device: "cpu" }]]);
+  expect(extractor.mock.calls.map(([batch, options]) => [batch.length, options])).toEqual(
+    [16, 4, 1].map((size) => [size, { pooling: "mean", normalize: true }]),
+  );
+  expect(documents.map((vector) => [...vector])).toEqual(texts.map((text) => wordVector(text)));
+  expect([...(query ?? [])]).toEqual(wordVector("red"));
+  expect(extractor.dispose).toHaveBeenCalledOnce();
+});
+
+test("is another model when another is put into the folder", () => {
+  const { modules } = scripted();
+  const folder = modelFolder();
+  const before = chosen(folder, modules).fingerprint;
+
+  writeFileSync(join(folder, "config.json"), '{"hidden_size":768}');
+
+  expect(before).toMatch(/^local-mini:all-MiniLM-L6-v2:[0-9a-f]{8}$/);
+  expect(chosen(folder, modules).fingerprint).not.toBe(before);
+});
+
+test("says when the model cannot be loaded, and tries again the next time", async () => {
+  const { modules, pipeline } = scripted();
+  const embedder = chosen(modelFolder(), modules);
+  pipeline.mockRejectedValueOnce(new Error("no onnx/model_quantized.onnx"));
+
+  await expect(embedder.embed(["red"], "document", never)).rejects.toMatchObject({
+    code: "embedder_failed",
+    message: "the model all-MiniLM-L6-v2 cannot be loaded: no onnx/model_quantized.onnx",
+    hint: expect.stringContaining("ONNX"),
+  });
+  expect(await embedder.embed(["red"], "document", never)).toHaveLength(1);
+});
+
+test("refuses what is no vector, and stops when it is told to", async () => {
+  const { modules, extractor } = scripted();
+  const embedder = chosen(modelFolder(), modules);
+  extractor.mockResolvedValueOnce({ tolist: () => [[Number.NaN]] });
+
+  await expect(embedder.embed(["red"], "document", never)).rejects.toMatchObject({ code: "embedder_failed" });
+  await expect(embedder.embed(["red"], "document", AbortSignal.abort(new Error("stop")))).rejects.toThrow("stop");
+  await createdButUnused(modules).close?.();
+});
+
+/** A module with the interface of transformers.js. */
+function scripted() {
+  const env = { allowRemoteModels: true, localModelPath: "" };
+  const extract = vi.fn(async (texts: readonly string[], _options: unknown) => ({
+    tolist: (): unknown => texts.map((text) => wordVector(text)),
+  }));
+  const extractor = Object.assign(extract, { dispose: vi.fn(async () => {}) });
+  const pipeline = vi.fn(async (_task: string, _model: string, _options: unknown) => extractor);
+  const modules = { has: () => true, load: vi.fn(async (_name: string) => ({ env, pipeline })) } satisfies Modules;
+  return { modules, env, pipeline, extractor };
+}
+
+function modelFolder(): string {
+  const parent = mkdtempSync(join(tmpdir(), "qm-model-"));
+  onTestFinished(() => rmSync(parent, { recursive: true }));
+  const folder = join(parent, "all-MiniLM-L6-v2");
+  mkdirSync(folder);
+  writeFileSync(join(folder, "config.json"), '{"hidden_size":384}');
+  return folder;
+}
+
+function chosen(modelPath: string, modules: Modules): Embedder {
+  const embedder = createEmbedder({ class: "local-mini", modelPath }, modules);
+  if (!("embedder" in embedder)) throw new Error("no embedder");
+  return embedder.embedder;
+}
+
+function createdButUnused(modules: Modules): Embedder {
+  return chosen(modelFolder(), modules);
+}

@@ -1,0 +1,119 @@
+import { existsSync, readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { basename, dirname, join, resolve } from "node:path";
+import { fingerprint } from "../../core/definition.ts";
+import { messageOf, QmError } from "../../core/errors.ts";
+import { isRecord } from "../../core/json.ts";
+import type { ChosenEmbedder, Embedder } from "./embedder.ts";
+import { unitVectors } from "./unit-vectors.ts";
+
+/** A small model in this process, run by a package that the user has installed. */
+export interface LocalMiniChoice {
+  readonly class: "local-mini";
+  /** The folder with the model's files, as they are in the repository of `all-MiniLM-L6-v2`. Nothing is downloaded. */
+  readonly modelPath?: string;
+}
+
+/** Packages that may be there or not. */
+export interface Modules {
+  has(name: string): boolean;
+  load(name: string): Promise<unknown>;
+}
+
+const PACKAGE = "@huggingface/transformers";
+const MODEL = "all-MiniLM-L6-v2";
+const BATCH_TEXTS = 16;
+
+export function localMini({ modelPath }: LocalMiniChoice, modules: Modules = installed): ChosenEmbedder {
+  if (!modules.has(PACKAGE)) {
+    return { unavailable: `the package ${PACKAGE} is not installed`, hint: `Run: npm i ${PACKAGE}` };
+  }
+  const config = modelPath === undefined ? undefined : join(modelPath, "config.json");
+  if (modelPath === undefined || config === undefined || !existsSync(config)) {
+    return {
+      unavailable: modelPath === undefined ? "no model is given" : `there is no model in ${modelPath}`,
+      hint: `Put the files of ${MODEL} (config.json, tokenizer.json, onnx/) into a folder, and give its path.`,
+    };
+  }
+  return { embedder: embedderOf(modelPath, config, modules) };
+}
+
+function embedderOf(modelPath: string, config: string, modules: Modules): Embedder {
+  const model = basename(resolve(modelPath));
+  let extractor: Promise<Extractor> | undefined;
+
+  // Loading takes seconds: once, when it is needed, and again only after it has failed.
+  function loaded(): Promise<Extractor> {
+    extractor ??= loadExtractor(modelPath, modules).catch((thrown) => {
+      extractor = undefined;
+      throw failure(`the model ${model} cannot be loaded: ${messageOf(thrown)}`, thrown);
+    });
+    return extractor;
+  }
+
+  return {
+    // Another model put into the same folder is another model.
+    fingerprint: `local-mini:${model}:${fingerprint(readFileSync(config, "utf8")).slice(0, 8)}`,
+    floor: 0.2,
+    async embed(texts, _purpose, signal) {
+      const vectors: Float32Array[] = [];
+      for (let from = 0; from < texts.length; from += BATCH_TEXTS) {
+        signal.throwIfAborted();
+        const batch = texts.slice(from, from + BATCH_TEXTS);
+        const read = unitVectors(await extracted(await loaded(), batch), batch.length);
+        if ("problem" in read) throw failure(`the model ${model} answered with ${read.problem}`);
+        vectors.push(...read.vectors);
+      }
+      return vectors;
+    },
+    async close() {
+      await (await extractor?.catch(() => undefined))?.dispose?.();
+    },
+  };
+}
+
+/** Of transformers.js, what is used. */
+interface Transformers {
+  readonly env: { allowRemoteModels: boolean; localModelPath: string };
+  pipeline(task: "feature-extraction", model: string, options: { dtype: "q8"; device: "cpu" }): Promise<Extractor>;
+}
+
+interface Extractor {
+  (texts: readonly string[], options: { pooling: "mean"; normalize: boolean }): Promise<{ tolist(): unknown }>;
+  dispose?(): Promise<unknown>;
+}
+
+async function loadExtractor(modelPath: string, modules: Modules): Promise<Extractor> {
+  const { env, pipeline } = (await modules.load(PACKAGE)) as Transformers;
+  env.allowRemoteModels = false;
+  env.localModelPath = dirname(resolve(modelPath));
+  return pipeline("feature-extraction", basename(resolve(modelPath)), { dtype: "q8", device: "cpu" });
+}
+
+async function extracted(extractor: Extractor, texts: readonly string[]): Promise<readonly unknown[]> {
+  const vectors = (await extractor(texts, { pooling: "mean", normalize: true })).tolist();
+  return Array.isArray(vectors) ? vectors : [];
+}
+
+function failure(message: string, cause?: unknown): QmError {
+  return new QmError("embedder_failed", message, {
+    hint: `See that the folder holds the files of an ONNX model such as ${MODEL}, and that ${PACKAGE} works.`,
+    cause,
+  });
+}
+
+const require = createRequire(import.meta.url);
+
+const installed: Modules = {
+  has(name) {
+    try {
+      require.resolve(name);
+      return true;
+    } catch (thrown) {
+      // There, but made for `import` alone.
+      return isRecord(thrown) && thrown.code === "ERR_PACKAGE_PATH_NOT_EXPORTED";
+    }
+  },
+  // Not a literal, so that neither the compiler nor a bundler looks for a package that need not be there.
+  load: (name) => import(/* @vite-ignore */ /* webpackIgnore: true */ name),
+};

@@ -1,0 +1,75 @@
+import { editDistance } from "../../core/nearest.ts";
+import type { Postings } from "./postings.ts";
+
+/** Finds terms that are nearly the one that was asked for. Knows every term; who asks must look through a scope. */
+export interface Spellings {
+  /** Those within a slip of the pen or two, each with how many. */
+  near(term: string): readonly { readonly term: number; readonly edits: number }[];
+  beginningWith(prefix: string): readonly number[];
+}
+
+const ONE_SLIP_FROM = 4;
+const TWO_SLIPS_FROM = 8;
+
+export function spellingsOf({ vocabulary, terms }: Postings): Spellings {
+  const texts = vocabulary.terms;
+  const byText = Uint32Array.from({ length: terms }, (_, term) => term).sort((a, b) =>
+    (texts[a] ?? "") < (texts[b] ?? "") ? -1 : 1,
+  );
+  const lengths = new Map<number, { terms: Uint32Array; letters: Uint32Array }>();
+  const ofLength = new Map<number, number[]>();
+  for (let term = 0; term < terms; term++) {
+    const length = texts[term]?.length ?? 0;
+    const group = ofLength.get(length);
+    if (group === undefined) ofLength.set(length, [term]);
+    else group.push(term);
+  }
+  for (const [length, group] of ofLength) {
+    const letters = Uint32Array.from(group, (term) => lettersOf(texts[term] ?? ""));
+    lengths.set(length, { terms: Uint32Array.from(group), letters });
+  }
+
+  return {
+    near(term) {
+      const slips = term.length < ONE_SLIP_FROM ? 0 : term.length < TWO_SLIPS_FROM ? 1 : 2;
+      const letters = lettersOf(term);
+      const found: { term: number; edits: number }[] = [];
+      for (let length = term.length - slips; slips > 0 && length <= term.length + slips; length++) {
+        const group = lengths.get(length);
+        if (group === undefined) continue;
+        for (let at = 0; at < group.terms.length; at++) {
+          // Each slip changes at most two of the letters that occur; that rules out nearly all.
+          if (bits((group.letters[at] ?? 0) ^ letters) > 2 * slips) continue;
+          const other = group.terms[at] ?? 0;
+          const edits = editDistance(term, texts[other] ?? "", slips);
+          if (edits <= slips) found.push({ term: other, edits });
+        }
+      }
+      return found;
+    },
+    beginningWith(prefix) {
+      let low = 0;
+      let high = terms;
+      while (low < high) {
+        const middle = (low + high) >>> 1;
+        if ((texts[byText[middle] ?? 0] ?? "") < prefix) low = middle + 1;
+        else high = middle;
+      }
+      let end = low;
+      while (end < terms && texts[byText[end] ?? 0]?.startsWith(prefix)) end++;
+      return [...byText.subarray(low, end)];
+    },
+  };
+}
+
+function lettersOf(text: string): number {
+  let letters = 0;
+  for (let at = 0; at < text.length; at++) letters |= 1 << (text.charCodeAt(at) & 31);
+  return letters;
+}
+
+function bits(number: number): number {
+  let left = number - ((number >>> 1) & 0x55555555);
+  left = (left & 0x33333333) + ((left >>> 2) & 0x33333333);
+  return (((left + (left >>> 4)) & 0x0f0f0f0f) * 0x01010101) >>> 24;
+}

@@ -1,0 +1,131 @@
+import type { Action } from "../core/action.ts";
+import { clip } from "../core/json.ts";
+import { exactSearch } from "./exact.ts";
+import { fuse } from "./fusion.ts";
+import { type Hit, hitOrder } from "./hit.ts";
+import { type LexicalIndex, lexicalIndex } from "./lexical/index.ts";
+import { regexSearch } from "./regex.ts";
+import type { SearchType } from "./search-type.ts";
+import type { Searchable } from "./searchable.ts";
+import type { SemanticIndex } from "./semantic/semantic-index.ts";
+
+export interface SearchRequest {
+  readonly query: string;
+  /** Absent: by words, and by meaning too where an embedder is configured. */
+  readonly type?: SearchType;
+  readonly limit?: number;
+  /** Only these are wanted; what it refuses still counts as there. */
+  readonly accepts?: (action: Action) => boolean;
+}
+
+/** What a search found, and what it has to say about how it was found. */
+export interface Found {
+  /** Best first. Empty when nothing fits. */
+  readonly hits: readonly Hit[];
+  readonly requested: SearchType;
+  /** What was really done; `note` says why it is not what was asked for. */
+  readonly effective: SearchType;
+  /** The words of the query that nothing visible has. */
+  readonly unmatched: readonly string[];
+  readonly note?: string;
+  /** Where nothing that is wanted fits: what fits and is not wanted. */
+  readonly elsewhere?: readonly Hit[];
+}
+
+export interface SearchOptions {
+  /** No answer has more hits, whatever is asked for. */
+  readonly maxResults: number;
+  /** Namespaces whose actions come first among equals, the most preferred first. */
+  readonly preferredNamespaces: readonly string[];
+  /** Absent: search by words alone, because that was chosen. */
+  readonly semantic?: SemanticIndex | undefined;
+  /** Told when the index of words was made for a catalog. */
+  readonly onPrepared: (actions: number) => void;
+}
+
+/** Finds actions in a view. The one search behind every surface, hint and command. */
+export type Search = (view: Searchable, request: SearchRequest, signal?: AbortSignal) => Promise<Found>;
+
+const DEFAULT_LIMIT = 8;
+/** A list to be fused needs more than will be shown: what is middling in both may be best in all. */
+const FUSED_FROM = 50;
+const UNMATCHED_SHOWN = 10;
+const WORD_SHOWN = 40;
+
+export function createSearch({ maxResults, preferredNamespaces, semantic, onPrepared }: SearchOptions): Search {
+  const order = hitOrder(preferredNamespaces);
+  let kept: { readonly snapshot: unknown; readonly index: LexicalIndex } | undefined;
+
+  /** Made when the first search over a catalog is asked for, from what is left of the one before. */
+  function indexOf({ snapshot }: Searchable): LexicalIndex {
+    if (kept?.snapshot !== snapshot) {
+      kept = { snapshot, index: lexicalIndex(snapshot.actions, kept?.index) };
+      onPrepared(snapshot.actions.length);
+    }
+    return kept.index;
+  }
+
+  async function attempt(view: Searchable, request: Required<Omit<SearchRequest, "accepts">>, rest: Rest) {
+    const { query, type, limit } = request;
+    const how = { limit, order, ...(rest.accepts === undefined ? {} : { accepts: rest.accepts }) };
+    const byWords = (many = limit) => indexOf(view).search(query, view, { ...how, limit: many });
+    switch (type) {
+      case "exact":
+        return answer("exact", exactSearch(query, view, how));
+      case "regex": {
+        const hits = regexSearch(query, view, how);
+        if (hits !== undefined) return answer("regex", hits);
+        return {
+          ...answer("fts", byWords()),
+          note: "The pattern cannot be read (RE2 syntax), so its words were searched.",
+        };
+      }
+      case "fts":
+        return answer("fts", byWords());
+      case "semantic":
+      case "hybrid": {
+        const signal = rest.signal === undefined ? {} : { signal: rest.signal };
+        const meant = (await semantic?.search(query, view, { ...how, ...signal, limit: Math.max(limit, FUSED_FROM) })) ?? {
+          unavailable: "no embedder is configured.",
+        };
+        if ("unavailable" in meant) {
+          return { ...answer("fts", byWords()), note: `Searched by words only: ${meant.unavailable}` };
+        }
+        if (type === "semantic") return answer("semantic", meant.hits.slice(0, limit));
+        const worded = byWords(Math.max(limit, FUSED_FROM));
+        return { ...answer("hybrid", fuse([worded.hits, meant.hits], { limit, order })), unmatched: worded.unmatched };
+      }
+    }
+  }
+
+  return async (view, { query: asked, type, limit: wanted, accepts }, signal) => {
+    const query = asked.trim();
+    const requested = type ?? (semantic === undefined ? "fts" : "hybrid");
+    const limit = Math.max(1, Math.min(Math.trunc(wanted ?? DEFAULT_LIMIT), maxResults));
+    if (query === "") return { hits: [], requested, effective: requested, unmatched: [] };
+    const found = await attempt(view, { query, type: requested, limit }, { accepts, signal });
+    const shown = { ...found, requested, unmatched: brief(found.unmatched) };
+    if (found.hits.length > 0 || accepts === undefined) return shown;
+    const { hits: elsewhere } = await attempt(view, { query, type: requested, limit }, { accepts: undefined, signal });
+    return elsewhere.length === 0 ? shown : { ...shown, elsewhere };
+  };
+}
+
+interface Rest {
+  readonly accepts: SearchRequest["accepts"] | undefined;
+  readonly signal: AbortSignal | undefined;
+}
+
+interface Attempt extends Omit<Found, "requested" | "elsewhere"> {}
+
+function answer(
+  effective: SearchType,
+  found: readonly Hit[] | { readonly hits: readonly Hit[]; readonly unmatched: readonly string[] },
+): Attempt {
+  return "hits" in found ? { ...found, effective } : { hits: found, unmatched: [], effective };
+}
+
+/** Words from outside, as they may be shown. */
+function brief(words: readonly string[]): readonly string[] {
+  return words.slice(0, UNMATCHED_SHOWN).map((word) => clip(word, WORD_SHOWN));
+}

@@ -1,0 +1,100 @@
+import { setTimeout as pause } from "node:timers/promises";
+import type { Runtime } from "../../core/runtime.ts";
+
+/** Who holds a lock, and until when unless the lease is renewed. */
+export interface LockHolder {
+  readonly id: string;
+  readonly pid: number;
+  readonly host: string;
+  readonly leaseUntil: Date;
+}
+
+/** Locks between processes. */
+export interface LockStore {
+  /** Whether it is `holder`'s now: nobody had it, or `isOver` said of who had it that he has it no longer. */
+  take(name: string, holder: LockHolder, isOver: (other: LockHolder) => boolean): Promise<boolean>;
+  /** Whether it still was the holder's. */
+  renew(name: string, holder: LockHolder): Promise<boolean>;
+  release(name: string, id: string): Promise<void>;
+}
+
+/** This process, as others can know it, and how to find out whether another on this machine is still there. */
+export interface ProcessFacts {
+  readonly pid: number;
+  readonly host: string;
+  isAlive(pid: number): boolean;
+}
+
+export interface LockOptions<T> {
+  readonly locks: LockStore;
+  readonly name: string;
+  readonly runtime: Runtime;
+  readonly self: ProcessFacts;
+  readonly signal: AbortSignal;
+  /** Asked while another has the lock: whether he has done the work already. */
+  readonly done: () => Promise<T | undefined>;
+}
+
+const LEASE_MS = 15_000;
+const POLL_MS = 200;
+
+/**
+ * Does the work while this process alone has the lock, or answers what another made of it meanwhile. A holder that has
+ * died, or does not renew its lease, loses the lock; its signal aborts then, and it waits like everybody else.
+ */
+export async function underLock<T>(options: LockOptions<T>, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
+  const { locks, name, runtime, self, signal, done } = options;
+  const id = runtime.newId();
+  const holder = (): LockHolder => {
+    return { id, pid: self.pid, host: self.host, leaseUntil: new Date(runtime.now().getTime() + LEASE_MS) };
+  };
+  const isOver = ({ pid, host, leaseUntil }: LockHolder): boolean =>
+    leaseUntil <= runtime.now() || (host === self.host && !self.isAlive(pid));
+
+  for (;;) {
+    signal.throwIfAborted();
+    if (await locks.take(name, holder(), isOver)) {
+      const lease = keepLease(() => locks.renew(name, holder()), signal);
+      try {
+        return await work(lease.signal);
+      } catch (thrown) {
+        if (!lease.isLost()) throw thrown;
+      } finally {
+        lease.end();
+        // A lock that cannot be given back is over when its lease is.
+        await locks.release(name, id).catch(() => {});
+      }
+    }
+    const made = await done();
+    if (made !== undefined) return made;
+    await pause(POLL_MS, undefined, { signal }).catch(() => {});
+  }
+}
+
+function keepLease(renew: () => Promise<boolean>, outer: AbortSignal) {
+  const controller = new AbortController();
+  let lost = false;
+  const cancel = (): void => controller.abort(outer.reason);
+  const timer = setInterval(() => {
+    renew().then(
+      (kept) => {
+        if (kept) return;
+        lost = true;
+        controller.abort(new Error("the lock was taken over"));
+      },
+      // Not renewed is not lost: somebody has to want it first.
+      () => {},
+    );
+  }, LEASE_MS / 3);
+  timer.unref();
+  outer.addEventListener("abort", cancel, { once: true });
+  if (outer.aborted) cancel();
+  return {
+    signal: controller.signal,
+    isLost: () => lost,
+    end() {
+      clearInterval(timer);
+      outer.removeEventListener("abort", cancel);
+    },
+  };
+}

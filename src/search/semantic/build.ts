@@ -1,0 +1,131 @@
+import { QmError } from "../../core/errors.ts";
+import type { Runtime } from "../../core/runtime.ts";
+import type { Embedder } from "../embedders/embedder.ts";
+import { unitVectors } from "../embedders/unit-vectors.ts";
+import { within } from "../embedders/within.ts";
+import { type Contents, textOf } from "./action-text.ts";
+import { type LockStore, type ProcessFacts, underLock } from "./build-lock.ts";
+import { readVectorSet, type VectorSet } from "./vector-set.ts";
+import { USE_NOTED_EVERY_MS, type VectorSetKey, type VectorStore } from "./vector-store.ts";
+
+/** What a build needs. */
+export interface Building {
+  readonly embedder: Embedder;
+  readonly store: VectorStore;
+  readonly locks: LockStore;
+  readonly runtime: Runtime;
+  readonly self: ProcessFacts;
+}
+
+export interface BuildRun {
+  /** Whether everything is embedded, also what is there. */
+  readonly anew: boolean;
+  readonly signal: AbortSignal;
+  /** How many of the catalog's vectors are there. */
+  readonly onProgress: (progress: { readonly done: number; readonly total: number }) => void;
+  /** Asked before each batch. `true` ends the build there; what was embedded is kept. */
+  readonly isOutdated: () => boolean;
+}
+
+export interface Built {
+  readonly set: VectorSet;
+  /** The names whose vectors were made now. */
+  readonly embedded: readonly string[];
+}
+
+const BATCH = 32;
+/** Longer than any embedder tries on its own. */
+const BATCH_LIMIT_MS = 600_000;
+const UNUSED_FOR_MS = 30 * 24 * 60 * 60 * 1000;
+
+/** The catalog's vectors if they are all there. Writes nothing, but for the note once a day that they are in use. */
+export async function findVectors(
+  { embedder, store, runtime }: Building,
+  contents: Contents,
+): Promise<VectorSet | undefined> {
+  const key = { catalog: contents.fingerprint, model: embedder.fingerprint };
+  const used = await store.lastUse(key);
+  if (used === undefined) return undefined;
+  const set = await readVectorSet(store, key.model, contents);
+  if (set !== undefined && runtime.now().getTime() - used.getTime() > USE_NOTED_EVERY_MS)
+    await noteUse(store, key, set);
+  return set;
+}
+
+/** So that what is used is not pruned. */
+export async function noteUse(store: VectorStore, key: VectorSetKey, { contents }: VectorSet): Promise<void> {
+  // The rows first: a set must not seem younger than what it is made of.
+  await store.touch(key.model, contents.samples.keys());
+  await store.complete(key);
+}
+
+/**
+ * Makes the vectors that a catalog lacks. One process at a time does so for a model; another that wants the same finds
+ * them made. Each batch is kept as it comes, so that after a crash the rest is made, not all of it.
+ */
+export async function buildVectors(building: Building, contents: Contents, run: BuildRun): Promise<Built | "outdated"> {
+  const { embedder, locks, runtime, self } = building;
+  const done = async (): Promise<Built | "outdated" | undefined> => {
+    if (run.isOutdated()) return "outdated";
+    const set = run.anew ? undefined : await findVectors(building, contents);
+    return set && { set, embedded: [] };
+  };
+  const lock = { locks, name: `embeddings ${embedder.fingerprint}`, runtime, self, signal: run.signal, done };
+  return underLock(lock, (signal) => completeSet(building, contents, { ...run, signal }));
+}
+
+async function completeSet(building: Building, contents: Contents, run: BuildRun): Promise<Built | "outdated"> {
+  const { embedder, store, runtime } = building;
+  const model = embedder.fingerprint;
+  const made = await embedMissing(building, contents, run);
+  if (made === undefined) return "outdated";
+  const set = await readVectorSet(store, model, contents);
+  if (set !== undefined) {
+    await store.complete({ catalog: contents.fingerprint, model });
+    await store.prune(new Date(runtime.now().getTime() - UNUSED_FOR_MS));
+    return { set, embedded: [...contents.hashes].filter(([, hash]) => made.has(hash)).map(([name]) => name) };
+  }
+  // Vectors of several lengths: what the model makes today does not go with what it made before.
+  if (!run.anew) return completeSet(building, contents, { ...run, anew: true });
+  throw new QmError("embedder_failed", "the vectors that were made are not there, or not of one length", {
+    hint: "Another process may have cleared them meanwhile: build again.",
+  });
+}
+
+/** The hashes of what was embedded; undefined when the build was outdated before the end. */
+async function embedMissing({ embedder, store }: Building, contents: Contents, run: BuildRun) {
+  const model = embedder.fingerprint;
+  // In this order: what is known now is not pruned by another before the end.
+  await store.touch(model, contents.samples.keys());
+  const known = await store.known(model, contents.samples.keys());
+  const missing = [...contents.samples].filter(([hash]) => run.anew || !known.has(hash));
+  const total = contents.samples.size;
+  const made = new Set<string>();
+  const progress = (): void => run.onProgress({ done: total - missing.length + made.size, total });
+  progress();
+  for (let from = 0; from < missing.length; from += BATCH) {
+    run.signal.throwIfAborted();
+    if (run.isOutdated()) return undefined;
+    const batch = missing.slice(from, from + BATCH);
+    const vectors = await embedded(
+      embedder,
+      batch.map(([, action]) => textOf(action)),
+      run.signal,
+    );
+    await store.write(model, new Map(batch.map(([hash], at) => [hash, vectors[at] ?? new Float32Array()])));
+    for (const [hash] of batch) made.add(hash);
+    progress();
+  }
+  return made;
+}
+
+/** Also an embedder that does not listen to its signal can be given up. */
+async function embedded(embedder: Embedder, texts: readonly string[], signal: AbortSignal) {
+  const late = () =>
+    new QmError("embedder_failed", `the embedder did not answer within ${BATCH_LIMIT_MS / 60_000} min`);
+  const limits = { ms: BATCH_LIMIT_MS, late, signal };
+  const vectors = await within(limits, (inner) => embedder.embed(texts, "document", inner));
+  const read = unitVectors(vectors, texts.length);
+  if ("vectors" in read) return read.vectors;
+  throw new QmError("embedder_failed", `the embedder answered with ${read.problem}`);
+}

@@ -1,0 +1,72 @@
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { latest } from "./latest.ts";
+
+beforeEach(() => void vi.useFakeTimers());
+afterEach(() => void vi.useRealTimers());
+
+test("does the last of what is asked for in a row, once it has settled", async () => {
+  const done: string[] = [];
+  const background = latest(100, async (wanted: string) => done.push(wanted));
+
+  background.want("a");
+  await vi.advanceTimersByTimeAsync(99);
+  background.want("b");
+  await vi.advanceTimersByTimeAsync(99);
+  expect(done).toEqual([]);
+  await vi.advanceTimersByTimeAsync(1);
+
+  expect(done).toEqual(["b"]);
+});
+
+test("tells what is under way that it is outdated, and begins only when that has ended", async () => {
+  const steps: string[] = [];
+  const background = latest(100, async (wanted: string, isOutdated) => {
+    steps.push(`${wanted} in`);
+    for (let round = 0; round < 10 && !isOutdated(); round++) await new Promise((done) => setTimeout(done, 1_000));
+    steps.push(`${wanted} ${isOutdated() ? "outdated" : "done"}`);
+  });
+
+  for (const wanted of ["a", "b", "c"]) {
+    background.want(wanted);
+    await vi.advanceTimersByTimeAsync(wanted === "b" ? 50 : 1_500);
+  }
+  await vi.advanceTimersByTimeAsync(20_000);
+
+  expect(steps).toEqual(["a in", "a outdated", "c in", "c done"]);
+});
+
+test("tries again what failed, less and less often, until something else is wanted", async () => {
+  const begun: number[] = [];
+  const start = Date.now();
+  const background = latest(0, async (wanted: string) => {
+    if (wanted === "fine") return;
+    begun.push((Date.now() - start) / 1_000);
+    throw new Error("failed");
+  });
+
+  background.want("broken");
+  await vi.advanceTimersByTimeAsync(1_200_000);
+  expect(begun).toEqual([0, 30, 90, 210, 450, 750, 1050]);
+  background.want("fine");
+  await vi.advanceTimersByTimeAsync(1_200_000);
+
+  expect(begun).toHaveLength(7);
+});
+
+test("forgets what was wanted, and waits for what is under way", async () => {
+  const done: string[] = [];
+  const background = latest(0, async (wanted: string, isOutdated) => {
+    await new Promise((resolve) => setTimeout(resolve, 1_000));
+    done.push(`${wanted} ${isOutdated()}`);
+    throw new Error("also when it fails");
+  });
+
+  background.want("a");
+  await vi.advanceTimersByTimeAsync(1);
+  background.want("b");
+  const forgotten = background.forget();
+  await vi.advanceTimersByTimeAsync(100_000);
+  await forgotten;
+
+  expect(done).toEqual(["a true"]);
+});

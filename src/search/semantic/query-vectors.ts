@@ -1,0 +1,77 @@
+import { messageOf, QmError } from "../../core/errors.ts";
+import { clip } from "../../core/json.ts";
+import type { Runtime } from "../../core/runtime.ts";
+import type { Embedder } from "../embedders/embedder.ts";
+import { unitVectors } from "../embedders/unit-vectors.ts";
+import { within } from "../embedders/within.ts";
+
+/** The vector of a query, or in a sentence why there is none. Never rejects, and never waits longer than the limit. */
+export type QueryVectors = (
+  query: string,
+  signal?: AbortSignal,
+) => Promise<{ readonly vector: Float32Array } | { readonly unavailable: string }>;
+
+export interface QueryVectorsOptions {
+  readonly embedder: Pick<Embedder, "embed">;
+  readonly runtime: Pick<Runtime, "elapsed">;
+  readonly limitMs: number;
+}
+
+const QUERY_LIMIT = 2_000;
+const KEPT = 256;
+const FIRST_REST_MS = 30_000;
+const LONGEST_REST_MS = 300_000;
+
+/**
+ * Remembers the last ones. After a failure the embedder is left alone for half a minute, then for twice as long each
+ * time: one search pays for a dead endpoint, not all of them.
+ */
+export function queryVectors({ embedder, runtime, limitMs }: QueryVectorsOptions): QueryVectors {
+  const kept = new Map<string, Float32Array>();
+  let rest: { until: number; ms: number; why: string } | undefined;
+
+  async function embedded(text: string, signal: AbortSignal | undefined): Promise<Float32Array> {
+    const late = () => new QmError("embedder_failed", `the embedder did not answer within ${limitMs} ms`);
+    const limits = { ms: limitMs, late, ...(signal === undefined ? {} : { signal }) };
+    const read = unitVectors(await within(limits, (inner) => embedder.embed([text], "query", inner)), 1);
+    const [vector] = "vectors" in read ? read.vectors : [];
+    if (vector !== undefined) return vector;
+    throw new QmError("embedder_failed", `the embedder answered with ${"problem" in read ? read.problem : "nothing"}`);
+  }
+
+  return async (query, signal) => {
+    const text = clip(query, QUERY_LIMIT);
+    const known = kept.get(text);
+    if (known !== undefined) {
+      kept.delete(text);
+      kept.set(text, known);
+      return { vector: known };
+    }
+    const now = runtime.elapsed();
+    if (rest !== undefined && now < rest.until) {
+      return { unavailable: `${rest.why} (it is asked again in ${Math.ceil((rest.until - now) / 1000)} s).` };
+    }
+    // One finds out for all whether it is back.
+    const before = rest;
+    if (before !== undefined) before.until = now + before.ms;
+    try {
+      const vector = await embedded(text, signal);
+      rest = undefined;
+      kept.set(text, vector);
+      if (kept.size > KEPT) kept.delete(kept.keys().next().value ?? "");
+      return { vector };
+    } catch (thrown) {
+      if (signal?.aborted) {
+        if (before !== undefined) before.until = now;
+        return { unavailable: "the search was cancelled." };
+      }
+      const why = messageOf(thrown);
+      // Those that asked at the same time fail together; that is one failure.
+      if (rest === before) {
+        const ms = before === undefined ? FIRST_REST_MS : Math.min(before.ms * 2, LONGEST_REST_MS);
+        rest = { until: runtime.elapsed() + ms, ms, why };
+      }
+      return { unavailable: `${why}.` };
+    }
+  };
+}

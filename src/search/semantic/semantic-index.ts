@@ -1,0 +1,273 @@
+import type { Action } from "../../core/action.ts";
+import { messageOf, QmError } from "../../core/errors.ts";
+import { within } from "../embedders/within.ts";
+import type { Hit, HitOrder } from "../hit.ts";
+import type { Searchable } from "../searchable.ts";
+import { type Contents, contentsOf } from "./action-text.ts";
+import { type Building, buildVectors, findVectors, noteUse } from "./build.ts";
+import { latest } from "./latest.ts";
+import { queryVectors } from "./query-vectors.ts";
+import type { VectorSet } from "./vector-set.ts";
+import { USE_NOTED_EVERY_MS } from "./vector-store.ts";
+
+export interface SemanticStatus {
+  /**
+   * `waiting`: there is no catalog yet, or another process has its turn. While `building` or `failed`, what was
+   * complete before goes on answering.
+   */
+  readonly state: "off" | "waiting" | "building" | "ready" | "failed";
+  readonly model?: string;
+  /** Vectors of the newest catalog that are there, of how many. */
+  readonly done: number;
+  readonly total: number;
+  /** How many actions the vectors that answer now are for. Absent: nothing answers yet. */
+  readonly rows?: number;
+  readonly reason?: string;
+  readonly hint?: string;
+}
+
+export interface BuildOptions {
+  /** Whether everything is embedded anew. */
+  readonly force?: boolean;
+  readonly onProgress?: (progress: { readonly done: number; readonly total: number }) => void;
+  readonly signal?: AbortSignal;
+}
+
+export interface BuildReport {
+  /** The names whose vectors were made now. */
+  readonly embedded: readonly string[];
+  readonly reused: number;
+  readonly durationMs: number;
+  /** Fingerprints of what was built. */
+  readonly catalog: string;
+  readonly model: string;
+}
+
+export interface SemanticSearchOptions {
+  readonly limit: number;
+  readonly order: HitOrder;
+  readonly accepts?: (action: Action) => boolean;
+  readonly signal?: AbortSignal;
+}
+
+/** Search by meaning over one catalog. It answers from a complete set of vectors or not at all. */
+export interface SemanticIndex {
+  status(): SemanticStatus;
+  /** The catalog has changed: its vectors are made in the background, once it has settled. The last one wins. */
+  follow(actions: readonly Action[]): void;
+  /** Resolves when it is known whether the vectors of what is followed are there: then `status` can tell. */
+  settled(): Promise<void>;
+  /** Brings the index to these actions now. Rejects with `embedder_failed`, `cancelled` or `store_failed`. */
+  build(actions: readonly Action[], options?: BuildOptions): Promise<BuildReport>;
+  /** Forgets every vector, of every catalog and model in the store. They are made again when the next build is. */
+  clear(): Promise<{ readonly rows: number }>;
+  /** Ranks what the view sees, or says in a sentence why it cannot, within the limit. Never rejects. */
+  search(
+    query: string,
+    view: Searchable,
+    options: SemanticSearchOptions,
+  ): Promise<{ readonly hits: readonly Hit[] } | { readonly unavailable: string }>;
+  /** Ends what is under way; vectors that are there stay. */
+  close(): Promise<void>;
+}
+
+export interface SemanticIndexOptions extends Building {
+  /** How long a search waits for the vector of its query. */
+  readonly queryLimitMs?: number;
+  /** `false`: every build embeds everything anew. */
+  readonly incremental?: boolean;
+  /** Whether the first build embeds everything anew. */
+  readonly rebuild?: boolean;
+  /** `false`: a catalog that is followed gets the vectors that are there; only `build` makes any. */
+  readonly background?: boolean;
+  /** How long a catalog must have been the same before its vectors are made in the background. */
+  readonly settleMs?: number;
+  /** Called when vectors were made, and all of the catalog's are there. */
+  readonly onBuilt?: (report: BuildReport) => void;
+  /** Not called again while a build that is tried again fails for the same reason. */
+  readonly onFailed?: (reason: string) => void;
+}
+
+const DEFAULT_FLOOR = 0.25;
+const MISSING = { state: "waiting", reason: "vectors are missing", hint: "Run: qm embeddings build" } as const;
+const CLEARED = { state: "waiting", reason: "the vectors were cleared", hint: "Run: qm embeddings build" } as const;
+
+type Trouble = Pick<SemanticStatus, "state" | "reason" | "hint"> & Partial<Pick<SemanticStatus, "done" | "total">>;
+type Run = BuildOptions & { readonly isOutdated?: () => boolean };
+
+export function createSemanticIndex(options: SemanticIndexOptions): SemanticIndex {
+  const { embedder, store, runtime, incremental = true, background = true } = options;
+  const { queryLimitMs = 1_500, settleMs = 250, onBuilt = () => {}, onFailed = () => {} } = options;
+  const model = embedder.fingerprint;
+  const vectorFor = queryVectors({ embedder, runtime, limitMs: queryLimitMs });
+  const closing = new AbortController();
+  const running = new Map<number, Pick<SemanticStatus, "state" | "done" | "total">>();
+  const underWay = new Set<Promise<unknown>>();
+  const follower = latest(settleMs, followed);
+  let answering: { readonly set: VectorSet; readonly turn: number } | undefined;
+  let useNotedAt = 0;
+  let trouble: Trouble | undefined;
+  let looked: () => void = () => {};
+  const firstLook = new Promise<void>((resolve) => {
+    looked = resolve;
+  });
+  let settled = Promise.resolve();
+  let firstAnew = options.rebuild ?? false;
+  let turns = 0;
+
+  /** What was begun earlier does not take the place of what was begun later. */
+  function answerFrom(set: VectorSet, turn: number): void {
+    if (answering !== undefined && turn < answering.turn) return;
+    answering = { set, turn };
+    useNotedAt = runtime.now().getTime();
+    trouble = undefined;
+  }
+
+  function fail(thrown: unknown): QmError {
+    const error =
+      thrown instanceof QmError ? thrown : new QmError("embedder_failed", messageOf(thrown), { cause: thrown });
+    const { message: reason, hint } = error;
+    if (trouble?.reason !== reason) onFailed(reason);
+    trouble = { state: "failed", reason, ...(hint === undefined ? {} : { hint }) };
+    return error;
+  }
+
+  async function followed(actions: readonly Action[], isOutdated: () => boolean): Promise<void> {
+    const contents = contentsOf(actions);
+    try {
+      if (answering?.set.contents.fingerprint === contents.fingerprint) trouble = undefined;
+      else if (background) await tracked(run(contents, { isOutdated }));
+      else if (!(await look(contents, ++turns))) {
+        const { size: done } = await store.known(model, contents.samples.keys());
+        trouble = { ...MISSING, done, total: contents.samples.size };
+      }
+    } finally {
+      looked();
+    }
+  }
+
+  /** Takes over the catalog's vectors if they are all there. */
+  async function look(contents: Contents, turn: number): Promise<boolean> {
+    try {
+      const set = await findVectors(options, contents);
+      if (set !== undefined) answerFrom(set, turn);
+      return set !== undefined;
+    } catch (thrown) {
+      throw fail(thrown);
+    }
+  }
+
+  async function run(contents: Contents, { force = false, onProgress, signal: wish, isOutdated = () => false }: Run) {
+    const signal = wish === undefined ? closing.signal : AbortSignal.any([closing.signal, wish]);
+    const turn = ++turns;
+    const started = runtime.elapsed();
+    const anew = force || !incremental || firstAnew;
+    const tell = (step: { readonly done: number; readonly total: number }): void => {
+      running.set(turn, { state: "building", ...step });
+      onProgress?.(step);
+    };
+    const report = (embedded: readonly string[]): BuildReport => ({
+      embedded,
+      reused: contents.hashes.size - embedded.length,
+      durationMs: Math.round(runtime.elapsed() - started),
+      catalog: contents.fingerprint,
+      model,
+    });
+    running.set(turn, { state: "waiting", done: 0, total: contents.samples.size });
+    try {
+      signal.throwIfAborted();
+      if (!anew && (await look(contents, turn))) return report([]);
+      looked();
+      const built = await buildVectors(options, contents, { anew, signal, isOutdated, onProgress: tell });
+      if (built === "outdated") return undefined;
+      firstAnew = false;
+      answerFrom(built.set, turn);
+      const made = report(built.embedded);
+      if (made.embedded.length > 0) onBuilt(made);
+      return made;
+    } catch (thrown) {
+      if (!signal.aborted) throw fail(thrown);
+      throw new QmError("cancelled", "the build was cancelled", { hint: "What was embedded so far is kept." });
+    } finally {
+      running.delete(turn);
+    }
+  }
+
+  async function tracked<T>(work: Promise<T>): Promise<T> {
+    underWay.add(work);
+    return work.finally(() => underWay.delete(work));
+  }
+
+  function status(): SemanticStatus {
+    const answered = answering?.set.contents;
+    const size = answered?.samples.size ?? 0;
+    return {
+      state: answered === undefined ? "waiting" : "ready",
+      done: size,
+      total: size,
+      ...trouble,
+      ...[...running.values()].at(-1),
+      model,
+      ...(answered === undefined ? {} : { rows: answered.hashes.size }),
+    };
+  }
+
+  /** A set that is searched for months is not built again, and must not be pruned either. */
+  function searched(set: VectorSet): void {
+    const now = runtime.now().getTime();
+    if (now - useNotedAt < USE_NOTED_EVERY_MS) return;
+    useNotedAt = now;
+    void tracked(noteUse(store, { catalog: set.contents.fingerprint, model }, set)).catch(() => {});
+  }
+
+  return {
+    status,
+    follow(actions) {
+      if (closing.signal.aborted) return;
+      settled = firstLook;
+      follower.want(actions);
+    },
+    settled: () => settled,
+    async build(actions, wishes = {}) {
+      const report = await tracked(run(contentsOf(actions), wishes));
+      if (report === undefined) throw new TypeError("nobody said that it was outdated");
+      return report;
+    },
+    async clear() {
+      void follower.forget();
+      const cleared = await store.clear();
+      answering = undefined;
+      trouble = CLEARED;
+      return cleared;
+    },
+    async search(query, view, { signal, ...wishes }) {
+      if (query.trim() === "") return { hits: [] };
+      // A program that has just started and asks at once finds what is there.
+      if (answering === undefined)
+        await within({ ms: queryLimitMs, late: () => new Error() }, () => settled).catch(() => {});
+      if (answering === undefined) return { unavailable: whyNot(status()) };
+      if (answering.set.dimensions === 0) return { hits: [] };
+      const asked = await vectorFor(query, signal);
+      if ("unavailable" in asked) return asked;
+      if (answering === undefined) return { unavailable: whyNot(status()) };
+      const { set } = answering;
+      if (set.dimensions !== asked.vector.length) {
+        return { unavailable: "the model makes vectors of another length than those of the index." };
+      }
+      searched(set);
+      return { hits: set.rank(asked.vector, view, { ...wishes, floor: embedder.floor ?? DEFAULT_FLOOR }) };
+    },
+    async close() {
+      closing.abort();
+      looked();
+      await follower.forget();
+      await Promise.allSettled(underWay);
+      await embedder.close?.();
+    },
+  };
+}
+
+function whyNot({ state, done, total, reason }: SemanticStatus): string {
+  if (state === "building") return `the index is being built (${done} of ${total}).`;
+  return `${reason ?? "the index is not built yet"}.`;
+}

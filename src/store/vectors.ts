@@ -1,0 +1,88 @@
+import { USE_NOTED_EVERY_MS, type VectorStore } from "../search/semantic/vector-store.ts";
+import { join, type Query, type Sql, sql } from "./sql.ts";
+
+// Engines bound the values of one statement, and a statement must not keep others waiting for long.
+const PORTION = 500;
+
+/** Vectors in SQL: one table of rows, by model and hash of the text, and one of the sets that were complete. */
+export function vectorStore(db: Sql, now: () => Date): VectorStore {
+  return {
+    async lastUse({ catalog, model }) {
+      const [row] = await db.all(sql`select used_at from vector_sets where catalog = ${catalog} and model = ${model}`);
+      return row === undefined ? undefined : new Date(String(row.used_at));
+    },
+    async complete({ catalog, model }) {
+      await db.all(sql`
+        insert into vector_sets (catalog, model, used_at) values (${catalog}, ${model}, ${now().toISOString()})
+        on conflict (catalog, model) do update set used_at = excluded.used_at`);
+    },
+    async known(model, hashes) {
+      const found = new Set<string>();
+      for (const list of portions(hashes)) {
+        const rows = await db.all(sql`select hash from vectors where model = ${model} and hash in (${list})`);
+        for (const row of rows) found.add(String(row.hash));
+      }
+      return found;
+    },
+    async touch(model, hashes) {
+      const at = now();
+      const dayAgo = new Date(at.getTime() - USE_NOTED_EVERY_MS);
+      for (const list of portions(hashes)) {
+        await db.all(sql`
+          update vectors set used_at = ${at.toISOString()}
+          where model = ${model} and hash in (${list}) and used_at < ${dayAgo.toISOString()}`);
+      }
+    },
+    async write(model, rows) {
+      if (rows.size === 0) return;
+      const at = now().toISOString();
+      const values = [...rows].map(([hash, vector]) => sql`(${model}, ${hash}, ${at}, ${bytesOf(vector)})`);
+      await db.all(sql`
+        insert into vectors (model, hash, used_at, vector) values ${join(values, ", ")}
+        on conflict (model, hash) do update set used_at = excluded.used_at, vector = excluded.vector`);
+    },
+    async read(model, hashes, take) {
+      for (const list of portions(hashes)) {
+        const rows = await db.all(sql`select hash, vector from vectors where model = ${model} and hash in (${list})`);
+        for (const { hash, vector } of rows) if (vector instanceof Uint8Array) take(String(hash), vectorOf(vector));
+      }
+    },
+    async prune(before) {
+      const limit = before.toISOString();
+      // The sets first: none may stay behind whose rows are gone.
+      await db.all(sql`delete from vector_sets where used_at < ${limit}`);
+      await db.all(sql`delete from vectors where used_at < ${limit}`);
+    },
+    clear: () =>
+      db.transaction(async (tx) => {
+        const [row] = await tx.all(sql`select count(*) as counted from vectors`);
+        await tx.all(sql`delete from vector_sets`);
+        await tx.all(sql`delete from vectors`);
+        return { rows: Number(row?.counted) };
+      }),
+  };
+}
+
+function* portions(hashes: Iterable<string>): Generator<Query> {
+  const all = [...hashes];
+  for (let from = 0; from < all.length; from += PORTION) {
+    yield join(
+      all.slice(from, from + PORTION).map((hash) => sql`${hash}`),
+      ", ",
+    );
+  }
+}
+
+/** Little-endian on every machine, because a store can move from one to another. */
+function bytesOf(vector: Float32Array): Uint8Array {
+  const bytes = new DataView(new ArrayBuffer(vector.length * 4));
+  vector.forEach((number, at) => {
+    bytes.setFloat32(at * 4, number, true);
+  });
+  return new Uint8Array(bytes.buffer);
+}
+
+function vectorOf(bytes: Uint8Array): Float32Array {
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  return Float32Array.from({ length: Math.floor(bytes.byteLength / 4) }, (_, at) => view.getFloat32(at * 4, true));
+}

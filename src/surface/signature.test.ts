@@ -1,0 +1,38 @@
+import { expect, test } from "vitest";
+import { signatureOf } from "./signature.ts";
+
+const signature = (inputSchema: Parameters<typeof signatureOf>[0]["inputSchema"], atMost?: number) =>
+  signatureOf({ inputSchema }, atMost);
+
+test("required parameters come first, the others are marked", () => {
+  const properties = { limit: { type: "integer" }, path: { type: "string" } };
+
+  expect(signature({ type: "object", properties, required: ["path"] })).toBe("(path: string, limit?: integer)");
+  expect(signature({ type: "object" })).toBe("()");
+});
+
+test.each([
+  [{ enum: ["a", "b"] }, '"a"|"b"'],
+  [{ enum: [1, 2, 3, 4, 5] }, "1|2|3|4|…"],
+  [{ const: "x" }, '"x"'],
+  [{ type: ["string", "null"] }, "string|null"],
+  [{ type: "array", items: { type: "string" } }, "string[]"],
+  [{ type: "array", items: { type: ["string", "number"] } }, "(string|number)[]"],
+  [{ type: "array" }, "any[]"],
+  [{ anyOf: [{ type: "string" }, { type: "array", items: { type: "string" } }] }, "string|string[]"],
+  [{ $ref: "#/$defs/x" }, "any"],
+  [true, "any"],
+])("%j is %s", (schema, type) => {
+  expect(signature({ properties: { x: schema } })).toBe(`(x?: ${type})`);
+});
+
+test("stays a line, whatever the schema holds", () => {
+  const many = Object.fromEntries(Array.from({ length: 50 }, (_, i) => [`p${i}`, { type: "string" }]));
+  const deep = { type: "array", items: { type: "array", items: { type: "array", items: { type: "array" } } } };
+  const long = { ["n".repeat(500)]: { enum: ["v".repeat(500)] }, constructor: { type: "string" } };
+
+  expect(signature({ properties: many }, 2)).toBe("(p0?: string, p1?: string, +48)");
+  expect(signature({ properties: { deep } })).toBe("(deep?: array[][])");
+  expect(signature({ properties: long }).length).toBeLessThan(100);
+  expect(signature({ properties: 5, required: "path" })).toBe("()");
+});

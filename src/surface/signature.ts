@@ -1,0 +1,53 @@
+import type { Action, JsonSchema } from "../core/action.ts";
+import { clip, getOwn, type Json } from "../core/json.ts";
+
+const UNION_LIMIT = 4;
+const WORD_LIMIT = 24;
+
+/**
+ * The parameters of an action on one line, required ones first: `(path: string, limit?: integer)`. After `atMost` of
+ * them the rest is counted, so that a schema of any size stays a line.
+ */
+export function signatureOf({ inputSchema }: Pick<Action, "inputSchema">, atMost = 8): string {
+  const properties = Object.entries(objectOf(getOwn(inputSchema, "properties")));
+  const listed = getOwn(inputSchema, "required");
+  const required = new Set(Array.isArray(listed) ? listed : []);
+  const ordered = [
+    ...properties.filter(([name]) => required.has(name)),
+    ...properties.filter(([name]) => !required.has(name)),
+  ];
+  const shown = ordered
+    .slice(0, atMost)
+    .map(([name, schema]) => `${clip(name, WORD_LIMIT)}${required.has(name) ? "" : "?"}: ${typeOf(schema)}`);
+  const rest = ordered.length - shown.length;
+  return `(${[...shown, ...(rest > 0 ? [`+${rest}`] : [])].join(", ")})`;
+}
+
+function typeOf(schema: Json, depth = 0): string {
+  const { type, enum: values, const: only, items, anyOf, oneOf } = objectOf(schema);
+  if (only !== undefined) return literal(only);
+  if (Array.isArray(values)) return union(values.map(literal));
+  const either = anyOf ?? oneOf;
+  if (Array.isArray(either) && depth < 2) return union(either.map((each) => typeOf(each, depth + 1)));
+  if (type === "array" && depth < 2) return `${items === undefined ? "any" : bracketed(typeOf(items, depth + 1))}[]`;
+  if (Array.isArray(type)) return union(type.map((each) => clip(String(each), WORD_LIMIT)));
+  return typeof type === "string" ? clip(type, WORD_LIMIT) : "any";
+}
+
+function union(members: readonly string[]): string {
+  const different = [...new Set(members)];
+  const shown = different.slice(0, UNION_LIMIT).join("|");
+  return different.length > UNION_LIMIT ? `${shown}|…` : shown || "any";
+}
+
+function bracketed(type: string): string {
+  return type.includes("|") ? `(${type})` : type;
+}
+
+function literal(value: Json): string {
+  return clip(JSON.stringify(value), WORD_LIMIT);
+}
+
+function objectOf(value: Json | undefined): JsonSchema {
+  return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as JsonSchema) : {};
+}

@@ -1,0 +1,114 @@
+import { z } from "zod";
+import type { View } from "../../catalog/view.ts";
+import type { JsonSchema, Readiness } from "../../core/action.ts";
+import { frozenCopy } from "../../core/json.ts";
+import { toJsonSchema } from "../../core/standard-schema.ts";
+import type { Found } from "../../search/search.ts";
+import { compactHits, stateOf } from "../compact.ts";
+import type { SurfaceTool } from "../surface.ts";
+import { fittingPage, requireCategories } from "./list-actions.ts";
+
+export interface ActionSearch {
+  readonly query: string;
+  readonly category?: readonly string[];
+  readonly limit?: number;
+  readonly detail?: "compact" | "full";
+}
+
+/** An action that was found; with its description and schema where they were asked for. */
+export interface FoundAction {
+  readonly qualified_name: string;
+  readonly score: number;
+  readonly short_description?: string;
+  readonly signature?: string;
+  readonly description?: string;
+  readonly input_schema?: JsonSchema;
+  /** Why it cannot be used right away; absent when it can. */
+  readonly state?: Exclude<Readiness, "ready">;
+}
+
+export interface FoundActions {
+  readonly items: readonly FoundAction[];
+  /** How it was searched. */
+  readonly search_type: string;
+  /** The words that nothing available has. */
+  readonly unmatched?: readonly string[];
+  readonly hint?: string;
+}
+
+export const searchActionsTool: SurfaceTool = frozenCopy({
+  name: "search_actions",
+  description: "Find actions by what they do, best first.",
+  inputSchema: toJsonSchema(
+    z.object({
+      query: z.string(),
+      category: z.array(z.string()).optional(),
+      limit: z.int().min(1).describe("At most 20").default(8),
+      detail: z.enum(["compact", "full"]).describe("full: with input schemas").default("compact"),
+    }),
+  ),
+  effect: "read",
+});
+
+/** What the categories of a search let through. Throws `unknown_category` with the valid ones. */
+export function categoryFilter(view: View, category: readonly string[] = []) {
+  if (category.length === 0) return {};
+  requireCategories(view, category);
+  const wanted = new Set(category);
+  return { accepts: (action: { readonly category: string }) => wanted.has(action.category) };
+}
+
+/** The answer to a search, whole and as the model reads it. */
+export function searchAnswer(
+  view: View,
+  found: Found,
+  detail: ActionSearch["detail"] = "compact",
+): { readonly data: FoundActions; readonly text: string } {
+  const { hits, effective, unmatched } = found;
+  const hint = hintFor(view, found);
+  const rest = {
+    search_type: effective,
+    ...(unmatched.length === 0 ? {} : { unmatched }),
+    ...(hint === undefined ? {} : { hint }),
+  };
+  if (detail === "full") {
+    const all = hits.map(({ action, score }) => ({
+      qualified_name: action.name,
+      score: Math.round(score * 100) / 100,
+      description: action.description,
+      input_schema: action.inputSchema,
+      ...stateOf(action),
+    }));
+    const items = fittingPage(all);
+    const left = all.length - items.length;
+    const data = { items, ...rest, ...(left === 0 ? {} : { hint: `${left} more fit; ask for less at a time.` }) };
+    return { data, text: JSON.stringify(data) };
+  }
+  const after = [...(unmatched.length === 0 ? [] : [`Nothing available has: ${unmatched.join(", ")}`]), hint ?? []];
+  const { items, text } = compactHits(hits, after.flat());
+  return {
+    data: {
+      items: items.map(({ name, summary, signature, score, state }) => ({
+        qualified_name: name,
+        score,
+        short_description: summary,
+        signature,
+        ...(state === undefined ? {} : { state }),
+      })),
+      ...rest,
+    },
+    text,
+  };
+}
+
+function hintFor(view: View, { hits, elsewhere = [], note }: Found): string | undefined {
+  if (hits.length > 0) return note;
+  const categories = [...new Set(elsewhere.map(({ action }) => action.category))].sort();
+  const next =
+    categories.length > 0
+      ? `Nothing fits in the categories you asked for; there are fits in ${categories.join(", ")}.`
+      : view.actions().length === 0
+        ? "No action is available to you."
+        : "Nothing fits. Say it in other words, or browse with list_actions.";
+  return note === undefined ? next : `${next} ${note}`;
+}

@@ -1,0 +1,115 @@
+import { resolve } from "node:path";
+import type { LoadedConfig } from "./config/parse.ts";
+import { type Environment, resolveReference } from "./config/references.ts";
+import type { Config } from "./config/schema.ts";
+import type { SurfaceChoice } from "./core/surface-choice.ts";
+import type { SearchSettings } from "./options.ts";
+import type { PolicyOptions } from "./policy/policy.ts";
+
+/** The file's policy in the words of the library. */
+export function policyOf({ policy, actors }: Config): PolicyOptions {
+  const { allowed, denied, require_tags, rules, budgets } = policy;
+  return {
+    tools: given({ allowed, denied, requireTags: require_tags }),
+    rules: rules.map(given),
+    actors: Object.entries(actors).map(([name, { tools, scope, attributes, surface }]) =>
+      given({
+        name,
+        tools,
+        scope,
+        attributes,
+        surface: surface && surfaceOf(surface),
+      }),
+    ),
+    budgets: given({
+      turn: budgets.turn && given(budgets.turn),
+      session: budgets.session && given(budgets.session),
+      tenant: budgets.tenant && given(budgets.tenant),
+    }),
+  };
+}
+
+export function surfaceOf(surface: Loose<Config["surface"]>): SurfaceChoice {
+  return given({
+    kind: surface.kind,
+    tokenBudget: surface.token_budget,
+    selection: surface.selection,
+    hotListSize: surface.hot_list_n,
+    hotListSeed: surface.hot_list_seed,
+    defaultLoading: surface.default_loading_mode,
+    alwaysLoaded: surface.always_loaded_patterns,
+    activationScope: surface.activation_scope,
+  });
+}
+
+/** How actions are found. `index` is where vectors are looked for where the file names no place, and whether any are made. */
+export function searchOf(
+  { config, folder }: LoadedConfig,
+  env: Environment,
+  index: { readonly background: boolean; readonly path: string | undefined },
+): SearchSettings {
+  const { search } = config;
+  const filled = (text: string | undefined, key: string) =>
+    text === undefined ? undefined : resolveReference(text, env, `search.${key}`);
+  const located = (text: string | undefined, key: string) => {
+    const path = filled(text, key);
+    return path === undefined ? undefined : resolve(folder, path);
+  };
+  return given({
+    enabled: search.enabled,
+    maxResults: search.max_results,
+    preferredNamespaces: search.preferred_namespaces,
+    embedder: embedderOf(search.embedder, filled, located),
+    embedderTimeoutMs: search.embedder.timeout_ms,
+    index: given({
+      path: located(search.index.path, "index.path") ?? index.path,
+      incremental: search.index.incremental,
+      rebuild: search.index.rebuild,
+      background: index.background,
+    }),
+    hints: given({
+      enabled: search.hints.enabled,
+      topK: search.hints.top_k,
+      type: search.hints.search_type,
+      includeAlwaysLoaded: search.hints.include_always_loaded,
+    }),
+    directory: {
+      enabled: search.directory.enabled,
+      maxGroups: search.directory.max_groups,
+      maxActionsPerGroup: search.directory.max_actions_per_group,
+      showCounts: search.directory.show_counts,
+      defaultGroups: search.directory.default_groups,
+      groups: search.directory.groups.map(given),
+    },
+  });
+}
+
+type Filling = (text: string | undefined, key: string) => string | undefined;
+
+function embedderOf(
+  { class: kind, base_url, model, api_key, dimensions, model_path }: Config["search"]["embedder"],
+  filled: Filling,
+  located: Filling,
+): SearchSettings["embedder"] {
+  if (kind === undefined || kind === null) return kind;
+  if (kind === "local-mini") return given({ class: kind, modelPath: located(model_path, "embedder.model_path") });
+  return given({
+    class: kind,
+    baseUrl: filled(base_url, "embedder.base_url"),
+    apiKey: filled(api_key, "embedder.api_key"),
+    model,
+    dimensions,
+  });
+}
+
+/** The same without what is undefined: an option that is there and undefined is not an absent one. */
+function given<T extends object>(options: T): Given<T> {
+  return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined)) as Given<T>;
+}
+
+type Given<T> = { [Key in keyof T as undefined extends T[Key] ? Key : never]?: Exclude<T[Key], undefined> } & {
+  [Key in keyof T as undefined extends T[Key] ? never : Key]: T[Key];
+};
+
+/** What may be left out may also be there and undefined. */
+type Loose<T> = { readonly [Key in keyof T]?: T[Key] | undefined };
