@@ -91,12 +91,12 @@ function worlds(actions: readonly Action[]): readonly Filled[] {
 
 function namespaces(actions: readonly Action[]): readonly Filled[] {
   const plain = grouped(actions, ({ world, name }) => (world === undefined ? namespaceOf(name) : undefined));
-  return plain.map(([name, held]) => ({ name, ...tagsOf(held), held }));
+  return plain.map(([name, held]) => ({ name, ...tagsOf(name, held), held }));
 }
 
 /** The tags that all of a group share say what it is about, where its name does not. */
-function tagsOf(held: readonly Action[]): { readonly trigger?: string } {
-  const shared = (held[0]?.tags ?? []).filter((tag) => held.every(({ tags }) => tags.includes(tag)));
+function tagsOf(name: string, held: readonly Action[]): { readonly trigger?: string } {
+  const shared = (held[0]?.tags ?? []).filter((tag) => tag !== name && held.every(({ tags }) => tags.includes(tag)));
   return shared.length === 0 ? {} : { trigger: shared.slice(0, 3).join(", ") };
 }
 

@@ -69,7 +69,7 @@ function show({ out }: Context, { items, unmatched = [], hint }: FoundActions): 
   for (const note of notes) out.line(out.dim(note));
 }
 
-function row({ qualified_name, signature = "", score, short_description, description = "", state }: FoundAction) {
+function row({ qualified_name, score, short_description, description = "", state }: FoundAction) {
   const waits = state === undefined ? "" : `(${state.replaceAll("_", " ")}) `;
-  return [`${qualified_name}${signature}`, score.toFixed(2), `${waits}${short_description ?? description}`];
+  return [qualified_name, score.toFixed(2), `${waits}${short_description ?? description}`];
 }

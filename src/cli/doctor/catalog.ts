@@ -26,6 +26,7 @@ export async function checkCatalog(options: WorkspaceOptions, { fileRoot }: Plac
           .map((problem) => warn("provider", problem, "Mend what it names; the rest works.")),
         ...actors,
         checkWireNames(workspace),
+        await checkSearch(workspace),
       ];
     } finally {
       await workspace.close();
@@ -81,4 +82,14 @@ function checkWireNames({ quartermaster }: Workspace): Check {
     `${rewritten.length} of ${names.length} go to models under another name, such as ${rewritten[0]}`,
     "Give them at most 64 letters, digits, _ and -, where they are yours.",
   );
+}
+
+async function checkSearch({ quartermaster, config }: Workspace): Promise<Check> {
+  if (!config.search.enabled) return ok("search", "switched off");
+  const { class: kind } = config.search.embedder;
+  if (kind === undefined || kind === null) return ok("search", "by words");
+  await quartermaster.embeddings.settled();
+  const { state, reason = "not all vectors are there", hint } = quartermaster.embeddings.status();
+  if (state === "ready") return ok("search", `by words and by meaning (${kind})`);
+  return warn("search", `by words only: ${reason}`, hint ?? "Run `qm embeddings build`.");
 }

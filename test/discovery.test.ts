@@ -1,0 +1,389 @@
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { countTokens } from "gpt-tokenizer/encoding/o200k_base";
+import { afterEach, describe, expect, onTestFinished, test } from "vitest";
+import { z } from "zod";
+import { cleanUp, qm as command, folderWith } from "../src/cli/testing.ts";
+import {
+  type Action,
+  createQuartermaster,
+  defineAction,
+  openWorkspace,
+  type Quartermaster,
+  type QuartermasterOptions,
+} from "../src/index.ts";
+import { answerJson, embeddingEndpoint, wordEmbedder, wordVector } from "../src/search/semantic/testing.ts";
+
+const open: Quartermaster[] = [];
+
+afterEach(async () => {
+  await Promise.all(open.splice(0).map((qm) => qm.close()));
+  await cleanUp();
+});
+
+const make = (name: string, description: string, more: object = {}): Action => {
+  const at = name.indexOf("__");
+  return defineAction(name.slice(0, at), {
+    entry: name.slice(at + 2),
+    description,
+    effect: "read",
+    input: z.object({ to: z.string(), subject: z.string().optional() }),
+    run: () => "ran",
+    ...more,
+  });
+};
+
+const letters = [
+  make("mail__send", "Send an email to somebody."),
+  make("mail__list", "List the emails in a mailbox."),
+  make("calendar__create_event", "Create an event in a calendar and invite people."),
+  make("crm__update_deal", "Update a deal.", { readiness: () => "needs_login" }),
+];
+
+async function counter(options: QuartermasterOptions = {}, actions: readonly Action[] = letters) {
+  const providers = [...new Set(actions.map(({ category }) => category))].map((category) => ({
+    category,
+    capability: "test",
+    list: () => actions.filter((action) => action.category === category),
+  }));
+  const qm = await createQuartermaster({ providers, ...options });
+  open.push(qm);
+  return qm;
+}
+
+async function eventsOf(qm: Quartermaster, ...types: readonly string[]) {
+  await qm.ledger.flushed(0);
+  return (await qm.ledger.read({}))
+    .filter(({ type }) => types.includes(type))
+    .map(({ type, data }) => ({ type, data }));
+}
+
+describe("search_actions", () => {
+  test("answers lines for the model and the whole for programs", async () => {
+    const surface = await (await counter()).surface();
+
+    const answer = await surface.call("search_actions", { query: "send email", limit: 1 });
+
+    expect(answer).toEqual({
+      ok: true,
+      data: {
+        items: [
+          {
+            qualified_name: "mail__send",
+            score: expect.any(Number),
+            short_description: "Send an email to somebody.",
+            signature: "(to: string, subject?: string)",
+          },
+        ],
+        search_type: "fts",
+      },
+      text: expect.stringMatching(
+        /^mail__send\(to: string, subject\?: string\) \[(?:1|0\.\d+)\] Send an email to somebody\.$/,
+      ),
+    });
+  });
+
+  test("gives descriptions and schemas with detail full", async () => {
+    const surface = await (await counter()).surface();
+
+    const { data } = await surface.call("search_actions", { query: "send email", limit: 1, detail: "full" });
+
+    expect(data).toMatchObject({
+      items: [{ description: "Send an email to somebody.", input_schema: { required: ["to"] } }],
+    });
+  });
+
+  test("says that nothing fits, and which words nothing has", async () => {
+    const surface = await (await counter()).surface();
+
+    const { ok, text, data } = await surface.call("search_actions", { query: "frobnicate the zyxwvut" });
+
+    expect(ok).toBe(true);
+    expect(data).toMatchObject({ items: [], unmatched: ["frobnicate", "zyxwvut"] });
+    expect(text).toBe(
+      "Nothing available has: frobnicate, zyxwvut\nNothing fits. Say it in other words, or browse with list_actions.",
+    );
+  });
+
+  test("says when only another category fits, and refuses one that is not there", async () => {
+    const surface = await (await counter()).surface();
+
+    const elsewhere = await surface.call("search_actions", { query: "create calendar event", category: ["mail"] });
+    const nowhere = await surface.call("search_actions", { query: "create", category: ["calender"] });
+
+    expect(elsewhere.text).toContain("Nothing fits in the categories you asked for; there are fits in calendar.");
+    expect(nowhere).toMatchObject({
+      ok: false,
+      data: { code: "unknown_category", valid: ["calendar", "crm", "mail"] },
+    });
+  });
+
+  test("says what has to be done before an action can be used", async () => {
+    const qm = await counter();
+
+    expect((await qm.search({ query: "update deal" })).items[0]).toMatchObject({ state: "needs_login" });
+    expect((await (await qm.surface()).call("search_actions", { query: "update deal" })).text).toContain("needs login");
+  });
+
+  test("an answer over many long-winded actions has at most 250 tokens", async () => {
+    const many = Array.from({ length: 200 }, (_, i) =>
+      make(
+        `mcp__enterprise_github_server_${i}__create_or_update_repository_file`,
+        `Create or update a single file in a GitHub repository, number ${i}. ${"If updating, you must provide the SHA. ".repeat(20)}`,
+        { input: z.object(Object.fromEntries(Array.from({ length: 12 }, (_, p) => [`parameter_${p}`, z.string()]))) },
+      ),
+    );
+    const surface = await (await counter({}, many)).surface();
+
+    const { text, data } = await surface.call("search_actions", {
+      query: "update a file in a repository, please, frobnicate",
+    });
+
+    expect((data as { items: unknown[] }).items.length).toBeGreaterThan(3);
+    expect(countTokens(text)).toBeLessThanOrEqual(250);
+  });
+
+  test.each([
+    ["a question that is no text", { query: { a: 1 } }, "invalid_arguments"],
+    ["no question", {}, "invalid_arguments"],
+  ])("answers %s with what is wrong", async (_what, args, code) => {
+    const answer = await (await counter()).surface().then((surface) => surface.call("search_actions", args));
+
+    expect(answer).toMatchObject({ ok: false, data: { code } });
+  });
+});
+
+describe("search that is switched off", () => {
+  test("has no tool, and says so to whoever asks anyway", async () => {
+    const qm = await counter({ search: { enabled: false } });
+    const surface = await qm.surface();
+
+    expect(surface.tools.map(({ name }) => name)).not.toContain("search_actions");
+    expect(await surface.call("search_actions", { query: "send" })).toMatchObject({
+      ok: false,
+      data: { code: "search_off", hint: expect.stringContaining("list_actions") },
+    });
+    await expect(qm.search({ query: "send" })).rejects.toMatchObject({ code: "search_off" });
+    await expect(qm.surface({}, "deferred")).rejects.toMatchObject({ code: "search_off" });
+    expect(qm.embeddings.status()).toMatchObject({ state: "off", reason: "search is switched off" });
+  });
+});
+
+describe("search by meaning", () => {
+  test("is hinted at in list_actions while it is not there, unless it was given up", async () => {
+    const embedder = wordEmbedder();
+    const unset = await counter();
+    const givenUp = await counter({ search: { embedder: null } });
+    const ready = await counter({ search: { embedder } });
+    await ready.embeddings.build();
+
+    expect(unset.list().hint).toContain("qm embeddings status");
+    expect(unset.list({ offset: 1 })).not.toHaveProperty("hint");
+    expect(givenUp.list()).not.toHaveProperty("hint");
+    expect(ready.list()).not.toHaveProperty("hint");
+  });
+
+  test("is built when the catalog changes, one row for one action, and is in the ledger", async () => {
+    const embedder = wordEmbedder();
+    const qm = await counter({ search: { embedder } });
+    const { embedded } = await qm.embeddings.build();
+    expect(embedded).toHaveLength(letters.length);
+
+    qm.register({
+      name: "ring",
+      description: "Ring a bell.",
+      inputSchema: { type: "object" },
+      effect: "external",
+      scope: "generalist",
+      handler: () => null,
+    });
+    await expect.poll(() => embedder.texts.length, { timeout: 10_000 }).toBe(letters.length + 1);
+    await expect.poll(() => qm.embeddings.status().state, { timeout: 10_000 }).toBe("ready");
+
+    const built = await eventsOf(qm, "embeddings.built");
+    expect(built.at(-1)?.data).toMatchObject({ embedded: ["tool__ring"], embeddedCount: 1, reused: letters.length });
+    expect((await qm.search({ query: "ring the bell" })).search_type).toBe("hybrid");
+  });
+
+  test("says no where nobody makes vectors", async () => {
+    const qm = await counter();
+
+    await expect(qm.embeddings.build()).rejects.toMatchObject({ code: "search_off", hint: expect.any(String) });
+    expect(await qm.embeddings.clear()).toEqual({ rows: 0 });
+  });
+});
+
+describe("the ledger", () => {
+  test("has every step with the names in it", async () => {
+    const qm = await counter({ policy: { tools: { denied: ["mail__list"] } }, surface: { kind: "deferred" } });
+    const surface = await qm.surface({ session: "s" });
+    await surface.call("tool_search", { query: "send an email", search_type: "semantic" });
+    await surface.call("tool_get", { names: ["mail__send", "mail__list"] });
+    await surface.call("mail__send", { to: "Ann" });
+    await surface.call("mail__list", { to: "Ann" });
+    await qm.hints("send an email", { session: "s" });
+    qm.directory({ session: "s" });
+
+    const events = await eventsOf(
+      qm,
+      ...["policy.filtered", "search.prepared", "search.answered", "actions.fetched", "action.activated"],
+      ...["activation.denied", "hints.rendered", "directory.rendered"],
+    );
+
+    expect(events).toEqual([
+      { type: "policy.filtered", data: { removed: ["mail__list"], removedCount: 1, left: 3 } },
+      { type: "search.prepared", data: { actions: 4, semantic: "off" } },
+      {
+        type: "search.answered",
+        data: {
+          query: "send an email",
+          requested: "semantic",
+          effective: "fts",
+          actions: expect.arrayContaining(["mail__send"]),
+          unmatched: [],
+          note: "Searched by words only: no embedder is configured.",
+        },
+      },
+      { type: "actions.fetched", data: { requested: ["mail__send", "mail__list"], returned: ["mail__send"] } },
+      { type: "action.activated", data: { callId: expect.any(String), action: "mail__send", scope: "run" } },
+      {
+        type: "activation.denied",
+        data: { callId: expect.any(String), asked: "mail__list", reason: "visibility_policy" },
+      },
+      {
+        type: "hints.rendered",
+        data: {
+          query: "send an email",
+          requested: "fts",
+          effective: "fts",
+          actions: expect.arrayContaining(["mail__send"]),
+        },
+      },
+      { type: "directory.rendered", data: { groups: ["calendar", "crm", "mail"], actions: 3 } },
+    ]);
+  });
+});
+
+describe("prompt aids", () => {
+  test("are made of what is switched on, anew for each question", async () => {
+    const off = await counter();
+    const on = await counter({
+      search: { hints: { enabled: true, topK: 1 }, directory: { enabled: true, maxActionsPerGroup: 0 } },
+    });
+
+    expect(await off.promptAids("send an email")).toBe("");
+    const first = await on.promptAids("send an email");
+    const second = await on.promptAids("create an event");
+
+    expect(first).toMatch(/^## Directory of actions\n- calendar — 1 action\n- crm — 1 action\n- mail — 2 actions\n\n/);
+    expect(first).toContain('## Actions that may fit "send an email"\n- mail__send: Send an email to somebody.');
+    expect(second).toContain("- calendar__create_event:");
+    expect(second).not.toContain("mail__send");
+  });
+
+  test("leave out of the hints what a deferred surface shows anyway", async () => {
+    const surface = { kind: "deferred", alwaysLoaded: ["mail__send"] } as const;
+    const without = await counter({ surface });
+    const included = await counter({ surface, search: { hints: { includeAlwaysLoaded: true } } });
+
+    expect(await without.hints("send an email")).not.toContain("mail__send");
+    expect(await included.hints("send an email")).toContain("mail__send");
+  });
+
+  test("hints for nothing that fits are no block", async () => {
+    expect(await (await counter()).hints("frobnicate")).toBe("");
+  });
+});
+
+describe("with an endpoint in quartermaster.yaml", () => {
+  const KEY = "sk-the-key-that-nobody-may-see";
+  const yaml = (url: string) => `search:
+  embedder:
+    class: standard
+    base_url: ${url}
+    api_key: \${env:EMBEDDINGS_KEY}
+`;
+
+  /** An endpoint for which wiping is deleting. */
+  async function endpoint() {
+    const made = await embeddingEndpoint((response, { body }) => {
+      const data = body.input.map((text, index) => ({
+        index,
+        embedding: wordVector(text.replace(/\bobliterate\b/g, "delete a file or an empty folder for good")),
+      }));
+      answerJson(response, 200, { data });
+    });
+    onTestFinished(made.close);
+    return made;
+  }
+
+  test("the commands build, tell and search, and nobody sees the key", async () => {
+    const { url, requests, texts } = await endpoint();
+    const cwd = await folderWith({ "quartermaster.yaml": yaml(url) });
+    const env = { EMBEDDINGS_KEY: KEY };
+
+    const before = await command(cwd, ["embeddings", "status"], { env });
+    const built = await command(cwd, ["embeddings", "build", "--json"], { env });
+    const again = await command(cwd, ["embeddings", "build", "--json"], { env });
+    const status = await command(cwd, ["embeddings", "status", "--json"], { env });
+    const sent = texts().length;
+    const found = await command(cwd, ["search", "obliterate", "--json"], { env });
+    const doctor = await command(cwd, ["doctor"], { env });
+    const cleared = await command(cwd, ["embeddings", "clear"], { env });
+
+    expect(before.out).toContain("Search by meaning: ");
+    expect(JSON.parse(built.out)).toMatchObject({ embedded: { length: 7 }, reused: 0 });
+    expect(JSON.parse(again.out)).toMatchObject({ embedded: { length: 0 }, reused: 7 });
+    expect(sent).toBe(7);
+    expect(JSON.parse(status.out)).toMatchObject({ state: "ready", done: 7, total: 7 });
+    expect(JSON.parse(found.out)).toMatchObject({ search_type: "hybrid", unmatched: ["obliterate"] });
+    expect(JSON.parse(found.out).items[0]).toMatchObject({ qualified_name: "file__delete" });
+    expect(texts()).toHaveLength(8);
+    expect(doctor.out).toContain("by words and by meaning (standard)");
+    expect(cleared.out).toBe("7 vectors removed.\n");
+    expect(requests.every(({ authorization }) => authorization === `Bearer ${KEY}`)).toBe(true);
+    const shown = [before, built, again, status, found, doctor, cleared].map(({ out, err }) => out + err).join("");
+    expect(shown).not.toContain(KEY);
+    expect(await readFile(join(cwd, ".quartermaster/quartermaster.db"), "latin1")).not.toContain(KEY);
+  });
+
+  test("an endpoint that echoes the key does not bring it into the ledger or an answer", async () => {
+    const made = await embeddingEndpoint((response, { authorization }) =>
+      answerJson(response, 401, { error: { message: `wrong key: ${authorization}` } }),
+    );
+    onTestFinished(made.close);
+    const cwd = await folderWith({ "quartermaster.yaml": yaml(made.url) });
+    const problems: string[] = [];
+    const { quartermaster, close } = await openWorkspace({
+      cwd,
+      env: { EMBEDDINGS_KEY: KEY },
+      onProblem: (problem) => problems.push(problem),
+    });
+
+    await expect(quartermaster.embeddings.build()).rejects.toMatchObject({ code: "embedder_failed" });
+    const found = await quartermaster.search({ query: "read a file" });
+    const status = quartermaster.embeddings.status();
+    const failed = await eventsOf(quartermaster, "embeddings.failed");
+    await close();
+
+    expect(found).toMatchObject({ search_type: "fts", hint: expect.stringContaining("Searched by words only") });
+    expect(status).toMatchObject({ state: "failed" });
+    expect(failed).not.toEqual([]);
+    expect(JSON.stringify([found, status, failed, problems])).not.toContain(KEY);
+  });
+
+  test("vectors go where the file says", async () => {
+    const { url } = await endpoint();
+    const cwd = await folderWith({ "quartermaster.yaml": `${yaml(url)}  index: { path: vectors.db }\n` });
+    const env = { EMBEDDINGS_KEY: KEY };
+
+    await command(cwd, ["embeddings", "build"], { env });
+    const found = await command(cwd, ["search", "obliterate", "--json"], { env });
+
+    expect(JSON.parse(found.out)).toMatchObject({ search_type: "hybrid" });
+    expect((await readFile(join(cwd, "vectors.db"))).length).toBeGreaterThan(0);
+    await command(cwd, ["embeddings", "clear"], { env });
+    const after = await command(cwd, ["embeddings", "status", "--json"], { env });
+    expect(JSON.parse(after.out).state).not.toBe("ready");
+  });
+});
