@@ -192,6 +192,23 @@ describe("the way of a model through a deferred catalog", () => {
     for (const names of exported()) expect(names.slice(0, 4)).toEqual(namesOf(surface));
   });
 
+  test("with promote, what tool_get gave is shown before it is called: some libraries take no other calls", async () => {
+    const qm = await counter({ surface: { kind: "deferred", selection: "promote" } });
+    const surface = await qm.surface();
+    await surface.call("tool_search", { query: "send list" });
+    expect(namesOf(surface).slice(3)).toEqual([]);
+
+    await surface.call("mail__list", {});
+    await surface.call("tool_get", { names: ["mail__send", "clock__now"] });
+    expect(namesOf(surface).slice(2)).toEqual(["clock__now", "mail__list", "mail__send"]);
+    expect(Object.keys(toAiSdkTools(surface))).toContain("mail__send");
+    expect(await eventsOf(qm, "action.activated")).toMatchObject([{ action: "mail__list" }]);
+
+    await surface.call("mail__send", {});
+    expect(namesOf(surface).slice(2)).toEqual(["clock__now", "mail__list", "mail__send"]);
+    expect(await eventsOf(qm, "action.activated")).toMatchObject([{ action: "mail__list" }, { action: "mail__send" }]);
+  });
+
   test.each(["tool_search", "tool_get", "parallel", "final_response"])(
     "a tool named %s can be called",
     async (name) => {

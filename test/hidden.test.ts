@@ -140,6 +140,8 @@ const places: Record<string, (qm: Quartermaster) => unknown> = {
     const answers = await each([...guesses, "doc__open"], (name) => surface.call(name, { path: "x" }));
     return [answers, surface.tools];
   },
+  "deferred: called": (qm) =>
+    each(guesses, async (name) => (await qm.surface({}, "deferred")).call(name, { path: "x" })),
   "names and categories": (qm) => [qm.names(), qm.categories()],
 };
 
@@ -177,6 +179,7 @@ const shortcuts: Record<string, NonNullable<QuartermasterOptions["surface"]>> = 
   enum: { selection: "enum" },
   promotion: { selection: "promote" },
   "hot list": { hotListSize: 3, hotListSeed: [SECRET, "doc__open", "doc__list"] },
+  "deferred promotion": { kind: "deferred", selection: "promote" },
   "always loaded": { kind: "deferred", alwaysLoaded: ["vault__*", "doc__*"] },
   "loaded by default": { kind: "deferred", defaultLoading: "always" },
 };
@@ -186,6 +189,7 @@ async function shownAfterUse(qm: Quartermaster): Promise<string> {
   for (const query of queries)
     await surface.call(surface.kind === "deferred" ? "tool_search" : "search_actions", { query });
   await surface.call("list_actions", { limit: 50 });
+  await surface.call("tool_get", { names: [SECRET, "doc__open"] });
   for (const name of [SECRET, SECRET, SECRET, "doc__list"]) await surface.call(name, { path: "x" });
   return JSON.stringify([surface.tools, (await qm.surface({ session: "s" })).tools]);
 }

@@ -45,6 +45,25 @@ test("activates so many and no more", async () => {
   expect(await activation.activate(action("x__more"))).toBe(false);
 });
 
+test("what is offered is shown and not activated, where that was chosen", async () => {
+  const all = shelves();
+  const caller = { actor: "a", session: "s", turn: "t" };
+  const plain = await openActivation(all, caller, {});
+  await plain.activate(action("x__before"));
+  await plain.offer(["x__ignored"]);
+  expect(plain.names()).toEqual(["x__before"]);
+
+  const promoting = await openActivation(all, caller, { selection: "promote" });
+  await promoting.offer(["x__seen"]);
+  expect(promoting.names()).toEqual(["x__before", "x__seen"]);
+  expect(promoting.awaits(action("x__seen"))).toBe(true);
+  expect(await promoting.activate(action("x__seen"))).toBe(true);
+
+  expect(promoting.awaits(action("x__seen"))).toBe(false);
+  expect(promoting.names()).toEqual(["x__before", "x__seen"]);
+  expect((await openActivation(all, caller, { selection: "promote" })).names()).toEqual(["x__before", "x__seen"]);
+});
+
 const base: Caller = { actor: "a", session: "s", tenant: "t", turn: "1" };
 
 /** Pairs of callers, and whether they share what is activated. */

@@ -16,7 +16,9 @@ export interface Activation {
    * activated it: of all that activate the same action at the same time, in whatever process, one is answered true.
    */
   activate(action: Action): Promise<boolean>;
-  /** The names of what was activated, in that order. Those that cannot be seen any more are among them. */
+  /** Shows what a model has looked at without activating it, where `promote` was chosen. Never rejects. */
+  offer(names: readonly string[]): Promise<void>;
+  /** What is shown: the names that were activated or offered, in that order, also those not to be seen any more. */
   names(): readonly string[];
 }
 
@@ -30,17 +32,29 @@ export const ACTIVATED_LIMIT = 100;
 export async function openActivation(
   shelves: Shelves,
   caller: Caller,
-  { activationScope: scope = "run", ...choice }: SurfaceChoice,
+  { activationScope: scope = "run", selection, ...choice }: SurfaceChoice,
 ): Promise<Activation> {
   const loadingOf = loadingBy(choice);
-  const key = shelfKey(caller, scope);
-  const shelf: Shelf = key === undefined ? shelfOfItsOwn(ACTIVATED_LIMIT) : await shelves.open(key, ACTIVATED_LIMIT);
+  const open = (what: string): Promise<Shelf> | Shelf => {
+    const key = shelfKey(what, caller, scope);
+    return key === undefined ? shelfOfItsOwn(ACTIVATED_LIMIT) : shelves.open(key, ACTIVATED_LIMIT);
+  };
+  const activated = await open("activated");
+  const shown = selection === "promote" ? await open("shown") : activated;
+  await shown.put(activated.names());
+
   return {
     scope,
     loadingOf,
-    awaits: (action) => loadingOf(action) === "deferred" && !shelf.has(action.name),
-    activate: async ({ name }) => (await shelf.put([name])).length > 0,
-    names: shelf.names,
+    awaits: (action) => loadingOf(action) === "deferred" && !activated.has(action.name),
+    async activate({ name }) {
+      const [added] = await Promise.all([activated.put([name]), shown.put([name])]);
+      return added.length > 0;
+    },
+    async offer(names) {
+      if (shown !== activated) await shown.put(names);
+    },
+    names: shown.names,
   };
 }
 
@@ -62,8 +76,8 @@ export function loadingBy({
 }
 
 /** JSON, so that no way of writing one session's parts reads as another's. */
-function shelfKey({ tenant, actor, session, turn }: Caller, scope: ActivationScope): string | undefined {
-  const parts = ["activated", tenant ?? null, actor, session];
+function shelfKey(what: string, { tenant, actor, session, turn }: Caller, scope: ActivationScope): string | undefined {
+  const parts = [what, tenant ?? null, actor, session];
   if (scope === "session") return JSON.stringify(parts);
   return turn === undefined ? undefined : JSON.stringify([...parts, turn]);
 }

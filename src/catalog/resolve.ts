@@ -42,8 +42,8 @@ function unknownAction(view: View, asked: string): QmError {
     },
     hint:
       found.length > 0
-        ? "Use one of the suggestions, or find the name with list_actions."
-        : "Find the name with list_actions(category=[...]).",
+        ? "Use one of the suggestions, search for the name, or browse with list_actions."
+        : "Search for the name, or browse with list_actions(category=[...]).",
   });
 }
 

@@ -21,7 +21,7 @@ export const surfaceSchema = z
     selection: selection
       .default("none")
       .describe(
-        "For `universal`. `enum`: the names that were shown are listed where a name is asked for. `promote`: they become tools of their own.",
+        "`enum`, for `universal`: the names that were shown are listed where a name is asked for. `promote`: they become tools of their own; on `deferred`, those that `tool_get` gave.",
       ),
     hot_list_n: hotListN
       .default(0)

@@ -8,8 +8,9 @@ export type SurfaceKind = (typeof surfaceKinds)[number];
 export const selections = ["none", "enum", "promote"] as const;
 
 /**
- * How a model is spared writing names by heart: `enum` lists the names it was shown where one is asked for, `promote`
- * makes them tools of their own. For the universal surface.
+ * How a model is spared writing names by heart. On the universal surface, `enum` lists the names it was shown where one
+ * is asked for, and `promote` makes them tools of their own; on the deferred one, `promote` shows what `tool_get` gave
+ * before it is called, for libraries that let a model call nothing else.
  */
 export type Selection = (typeof selections)[number];
 

@@ -19,7 +19,14 @@ const drivers: Record<string, () => Promise<SqlDriver>> = {
 
 for (const [driver, open] of Object.entries(drivers)) {
   describe(driver, () => {
-    for (const { name, run } of [...sqlCases, ...eventStoreCases, ...shelfStoreCases, ...actionUseStoreCases, ...vectorStoreCases, ...lockStoreCases]) {
+    for (const { name, run } of [
+      ...sqlCases,
+      ...eventStoreCases,
+      ...shelfStoreCases,
+      ...actionUseStoreCases,
+      ...vectorStoreCases,
+      ...lockStoreCases,
+    ]) {
       test(name, async () => {
         const db = await open();
         await run(db).finally(() => db.close());

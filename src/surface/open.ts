@@ -29,12 +29,12 @@ export async function openSurface(
 ): Promise<Surface> {
   const { counter, shelves } = parts;
   const { kind = "universal", tokenBudget = TOKEN_BUDGET } = choice;
+  const view = counter.viewOf(caller);
   if (kind === "deferred") {
     if (!counter.canSearch) throw nothingToFindWith();
     requireSession(choice.activationScope, sessionGiven);
     return deferredSurface(counter, caller, await openActivation(shelves, caller, choice));
   }
-  const view = counter.viewOf(caller);
   if (kind === "flat" || (kind === "auto" && (await fitsBudget(view, tokenBudget))))
     return flatSurface(counter, caller);
   return universalSurface(counter, caller, await openShortcuts({ ...parts, sessionGiven }, view, caller, choice));

@@ -34,10 +34,12 @@ export function deferredSurface(counter: Counter, caller: Caller, activation: Ac
             return foundTools(search.query, found, loadingOf);
           });
         case "tool_get":
-          return look(toolGetTool, args, (prepared) => {
+          return look(toolGetTool, args, async (prepared) => {
             const request = prepared as unknown as ToolRequest;
             const data = toolGet(counter.viewOf(caller), request, loadingOf);
-            counter.fetched(caller, { requested: request.names, returned: data.tools.map(({ name }) => name) });
+            const returned = data.tools.map(({ name }) => name);
+            counter.fetched(caller, { requested: request.names, returned });
+            await activation.offer(returned);
             return { data };
           });
         default: {
