@@ -192,6 +192,36 @@ describe("the way of a model through a deferred catalog", () => {
     for (const names of exported()) expect(names.slice(0, 4)).toEqual(namesOf(surface));
   });
 
+  test("the Anthropic API can be sent everything and told what was found", async () => {
+    const surface = await (await counter()).surface();
+    const asked = (name: string, input: object) => [{ type: "tool_use", id: "1", name, input } as { type: string }];
+
+    const before = toAnthropicTools(surface, { deferLoading: true });
+    const [found] = await answerAnthropic(surface, asked("tool_search", { query: "send" }), { deferLoading: true });
+    const [got] = await answerAnthropic(surface, asked("tool_get", { names: ["mail__draft.new"] }), {
+      deferLoading: true,
+    });
+    const [ran] = await answerAnthropic(surface, asked("mail__send", {}), { deferLoading: true });
+    const [plain] = await answerAnthropic(surface, asked("tool_search", { query: "send" }));
+
+    expect(before.map(({ name, defer_loading = false }) => [name, defer_loading])).toEqual([
+      ["tool_get", false],
+      ["tool_search", false],
+      ["clock__now", false],
+      [expect.stringMatching(/^mail__draft_new-[0-9a-f]{12}$/), true],
+      ["mail__list", true],
+      ["mail__send", true],
+    ]);
+    expect(found?.content).toEqual([
+      { type: "text", text: expect.stringContaining("mail__send") },
+      { type: "tool_reference", tool_name: "mail__send" },
+    ]);
+    expect(got?.content).toMatchObject([{ type: "text" }, { type: "tool_reference", tool_name: before[3]?.name }]);
+    expect(ran?.content).toBe("did mail__send");
+    expect(toAnthropicTools(surface, { deferLoading: true })).toEqual(before);
+    expect(plain?.content).toEqual(expect.any(String));
+  });
+
   test("with promote, what tool_get gave is shown before it is called: some libraries take no other calls", async () => {
     const qm = await counter({ surface: { kind: "deferred", selection: "promote" } });
     const surface = await qm.surface();

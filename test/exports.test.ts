@@ -60,7 +60,7 @@ const interfaces: Readonly<Record<string, Interface>> = {
     schemas: (surface) => toAnthropicTools(surface).map((tool) => tool.input_schema),
     call(surface, name, signal) {
       const block = { type: "tool_use", id: "c1", name, input: {} };
-      return answerAnthropic(surface, [block], signal);
+      return answerAnthropic(surface, [block], signal === undefined ? {} : { signal });
     },
   },
   LangChain: {

@@ -11,7 +11,7 @@ import {
   searchTypes,
 } from "../src/index.ts";
 import { toAiSdkTools } from "../src/surface/exports/ai-sdk.ts";
-import { toAnthropicTools } from "../src/surface/exports/anthropic.ts";
+import { answerAnthropic, toAnthropicTools } from "../src/surface/exports/anthropic.ts";
 import { toLangChainTools } from "../src/surface/exports/langchain.ts";
 import { toOpenAiChatTools, toOpenAiResponsesTools } from "../src/surface/exports/openai.ts";
 
@@ -108,6 +108,12 @@ const places: Record<string, (qm: Quartermaster) => unknown> = {
   "export: OpenAI chat": async (qm) => toOpenAiChatTools(await qm.surface({}, "flat")),
   "export: OpenAI responses": async (qm) => toOpenAiResponsesTools(await qm.surface({}, "flat")),
   "export: Anthropic": async (qm) => toAnthropicTools(await qm.surface({}, "flat")),
+  "export: Anthropic, deferring": async (qm) => {
+    const surface = await qm.surface({}, "deferred");
+    const blocks = queries.map((query) => ({ type: "tool_use", id: query, name: "tool_search", input: { query } }));
+    const answers = await each(blocks, (block) => answerAnthropic(surface, [block], { deferLoading: true }));
+    return [toAnthropicTools(surface, { deferLoading: true }), answers];
+  },
   "export: AI SDK": async (qm) =>
     Object.entries(toAiSdkTools(await qm.surface({}, "flat"))).map(([name, tool]) => [name, tool.description]),
   "export: LangChain": async (qm) =>

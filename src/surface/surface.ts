@@ -58,6 +58,8 @@ export interface SurfaceTool {
 export interface Surface {
   readonly kind: Exclude<SurfaceKind, "auto">;
   readonly tools: readonly SurfaceTool[];
+  /** On the deferred surface: what can be found and was not loaded from the start, sorted, for providers that defer. */
+  readonly deferred?: readonly SurfaceTool[];
   /** Answers any call, also one for a tool that is not in the list. Never rejects. */
   call(tool: string, args: unknown, signal?: AbortSignal): Promise<Answer>;
 }

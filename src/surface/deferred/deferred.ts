@@ -25,6 +25,14 @@ export function deferredSurface(counter: Counter, caller: Caller, activation: Ac
       const view = viewOrNone(counter, caller);
       return view === undefined ? discoveryTools : tools(view);
     },
+    get deferred() {
+      const view = viewOrNone(counter, caller);
+      if (view === undefined) return [];
+      return nativeTools(
+        view,
+        view.actions().filter((action) => loadingOf(action) === "deferred"),
+      );
+    },
     async call(tool, args, signal) {
       switch (tool) {
         case "tool_search":

@@ -1,10 +1,14 @@
-import type { Surface } from "../surface.ts";
-import { type ExportedSchema, exportedTools } from "./exported-tool.ts";
+import type { FoundTools } from "../deferred/tool-search.ts";
+import type { Surface, SurfaceTool } from "../surface.ts";
+import { wireOf } from "../wire-names.ts";
+import { type ExportedSchema, type ExportedTool, exportedTools } from "./exported-tool.ts";
 
 export interface AnthropicTool {
   name: string;
   description: string;
   input_schema: ExportedSchema;
+  /** Known to the API and kept out of the prompt until a search refers to it. */
+  defer_loading?: true;
 }
 
 /** A block of an assistant message's `content`. */
@@ -15,13 +19,34 @@ export interface AnthropicBlock {
 export interface AnthropicToolResult {
   type: "tool_result";
   tool_use_id: string;
-  content: string;
+  content: string | AnthropicFound[];
   is_error: boolean;
 }
 
+/** What a search answers where the API defers tools: the text, and a reference to each tool, which loads it. */
+export type AnthropicFound = { type: "text"; text: string } | { type: "tool_reference"; tool_name: string };
+
+export interface AnthropicDeferring {
+  /**
+   * On a deferred surface: every action is sent, marked `defer_loading`. The API keeps them out of the prompt until
+   * `tool_search` or `tool_get` refers to them, and the list of tools stays the same. For models that search tools.
+   */
+  readonly deferLoading?: boolean;
+}
+
 /** The tools of a surface for the Messages API. */
-export function toAnthropicTools(surface: Surface): AnthropicTool[] {
-  return exportedTools(surface).map(({ name, description, schema }) => ({ name, description, input_schema: schema }));
+export function toAnthropicTools(surface: Surface, { deferLoading = false }: AnthropicDeferring = {}): AnthropicTool[] {
+  const { tools, deferred = [] } = deferLoading ? surface : { tools: surface.tools };
+  const later = new Set(deferred.map(({ name }) => name));
+  const shown = tools.filter(({ name }) => !later.has(name));
+  return [
+    ...exportedTools({ tools: shown }).map(anthropicTool),
+    ...exportedTools({ tools: deferred }).map((tool) => ({ ...anthropicTool(tool), defer_loading: true as const })),
+  ];
+}
+
+function anthropicTool({ name, description, schema }: ExportedTool): AnthropicTool {
+  return { name, description, input_schema: schema };
 }
 
 /**
@@ -32,9 +57,9 @@ export function toAnthropicTools(surface: Surface): AnthropicTool[] {
 export async function answerAnthropic(
   surface: Surface,
   blocks: readonly AnthropicBlock[],
-  signal?: AbortSignal,
+  options: AnthropicDeferring & { readonly signal?: AbortSignal } = {},
 ): Promise<AnthropicToolResult[]> {
-  return Promise.all(blocks.filter(isToolUse).map((block) => result(surface, block, signal)));
+  return Promise.all(blocks.filter(isToolUse).map((block) => result(surface, block, options)));
 }
 
 interface ToolUse extends AnthropicBlock {
@@ -50,8 +75,21 @@ function isToolUse(block: AnthropicBlock): block is ToolUse {
 async function result(
   surface: Surface,
   { id, name, input }: ToolUse,
-  signal: AbortSignal | undefined,
+  { signal, deferLoading = false }: AnthropicDeferring & { readonly signal?: AbortSignal },
 ): Promise<AnthropicToolResult> {
-  const { ok, text } = await surface.call(name, input, signal);
-  return { type: "tool_result", tool_use_id: id, content: text, is_error: !ok };
+  const { ok, text, data } = await surface.call(name, input, signal);
+  const found = ok && deferLoading && surface.deferred !== undefined ? references(surface.deferred, name, data) : [];
+  const content = found.length === 0 ? text : [{ type: "text" as const, text }, ...found];
+  return { type: "tool_result", tool_use_id: id, content, is_error: !ok };
+}
+
+/** The API refuses a reference to what it was not sent, so only those that were are made. */
+function references(deferred: readonly SurfaceTool[], tool: string, data: unknown): AnthropicFound[] {
+  if (tool !== "tool_search" && tool !== "tool_get") return [];
+  const { tools } = data as Pick<FoundTools, "tools">;
+  const sent = new Set(deferred.map(({ name }) => name));
+  return tools
+    .map(({ name }) => wireOf(name))
+    .filter((name) => sent.has(name))
+    .map((tool_name) => ({ type: "tool_reference", tool_name }));
 }

@@ -17,8 +17,8 @@ export interface ExportedSchema {
 }
 
 /** The tools of a surface, in its order. Two calls give the same bytes while the surface stays the same. */
-export function exportedTools(surface: Surface): ExportedTool[] {
-  return surface.tools.map(exported);
+export function exportedTools({ tools }: Pick<Surface, "tools">): ExportedTool[] {
+  return tools.map(exported);
 }
 
 /** OpenAI and Anthropic answer a whole request with 400 when one tool has one of these at the root of its schema. */
