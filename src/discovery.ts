@@ -113,7 +113,7 @@ export async function openDiscovery({
       return search(...asked);
     },
     hint() {
-      if (!enabled || settings.embedder === null || status().state === "ready") return undefined;
+      if (!enabled || settings.embedder === null || status().rows !== undefined) return undefined;
       return "Search goes by words only; an operator can see why with `qm embeddings status`.";
     },
     embeddings: {

@@ -10,7 +10,13 @@ const hit = (at: number, score: number): Hit => ({ action: actions[at] as Hit["a
 const names = (hits: readonly Hit[]) => hits.map(({ action }) => action.name.slice("tool__thing_".length));
 
 test("puts what both lists have before what one has", () => {
-  const fused = fuse([[hit(0, 0.8), hit(1, 0.7)], [hit(2, 0.6), hit(1, 0.5)]], { limit: 10, order });
+  const fused = fuse(
+    [
+      [hit(0, 0.8), hit(1, 0.7)],
+      [hit(2, 0.6), hit(1, 0.5)],
+    ],
+    { limit: 10, order },
+  );
 
   expect(names(fused)[0]).toBe("1");
 });
@@ -32,7 +38,13 @@ test("does not let a list that found nothing good speak as loud as one that did"
 });
 
 test("an exact name stays first, whatever the other list says", () => {
-  const fused = fuse([[hit(0, 1), hit(1, 0.9)], [hit(1, 1), hit(2, 1)]], { limit: 2, order });
+  const fused = fuse(
+    [
+      [hit(0, 1), hit(1, 0.9)],
+      [hit(1, 1), hit(2, 1)],
+    ],
+    { limit: 2, order },
+  );
 
   expect(fused).toEqual([hit(0, 1), { action: actions[1], score: expect.any(Number) }]);
   expect(fused[1]?.score).toBeLessThan(1);
@@ -44,7 +56,7 @@ test("one list alone keeps its scores", () => {
   for (const lists of [[list], [list, []], [[], list]]) {
     const fused = fuse(lists, { limit: 10, order });
     expect(fused.map(({ action }) => action)).toEqual(list.map(({ action }) => action));
-    fused.forEach(({ score }, at) => expect(score).toBeCloseTo(list[at]?.score ?? -1, 12));
+    for (const [at, { score }] of fused.entries()) expect(score).toBeCloseTo(list[at]?.score ?? -1, 12);
   }
   expect(fuse([], { limit: 10, order })).toEqual([]);
 });

@@ -84,5 +84,7 @@ function bytesOf(vector: Float32Array): Uint8Array {
 
 function vectorOf(bytes: Uint8Array): Float32Array {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  return Float32Array.from({ length: Math.floor(bytes.byteLength / 4) }, (_, at) => view.getFloat32(at * 4, true));
+  const vector = new Float32Array(Math.floor(bytes.byteLength / 4));
+  for (let at = 0; at < vector.length; at++) vector[at] = view.getFloat32(at * 4, true);
+  return vector;
 }

@@ -22,6 +22,7 @@ export const vectorStoreCases: readonly StoreCase[] = [
       assert.deepEqual([...read.keys()].sort(), ["a", "c"]);
       assert.deepEqual(read.get("a"), odd);
       assert.deepEqual([...(await vectors.known("m", ["b", "unknown"]))], ["b"]);
+      assert.equal((await vectors.known("n", ["a", "b"])).size, 0);
     },
   },
   {
@@ -129,9 +130,7 @@ export const lockStoreCases: readonly StoreCase[] = [
     async run(db) {
       const { locks } = await migrated(db);
 
-      const taken = await Promise.all(
-        Array.from({ length: 10 }, (_, at) => locks.take("l", holder(`h${at}`), isHeld)),
-      );
+      const taken = await Promise.all(Array.from({ length: 10 }, (_, at) => locks.take("l", holder(`h${at}`), isHeld)));
 
       assert.equal(taken.filter(Boolean).length, 1);
       assert.equal(await locks.take("other", holder("h99"), isHeld), true);

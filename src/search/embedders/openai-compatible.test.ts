@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { type AddressInfo, createServer } from "node:net";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { answerJson, answerVectors, embeddingEndpoint, wordVector } from "../semantic/testing.ts";
+import { answerJson, answerVectors, DIMENSIONS, embeddingEndpoint, wordVector } from "../semantic/testing.ts";
 import { createEmbedder } from "./create.ts";
 import type { Embedder } from "./embedder.ts";
 import type { EndpointChoice } from "./openai-compatible.ts";
@@ -185,7 +185,7 @@ describe("an answer that is none", () => {
     });
 
     await expect(embedderAt(endpoint.url, { dimensions: 8 }).embed(["red"], "document", never)).rejects.toMatchObject({
-      message: expect.stringContaining("of 64 numbers, not of 8"),
+      message: expect.stringContaining(`of ${DIMENSIONS} numbers, not of 8`),
       hint: expect.stringContaining("dimensions"),
     });
   });
@@ -224,11 +224,11 @@ test("says that nobody is there, and where", async () => {
   });
 });
 
-test("gives up when it is told to", async () => {
+test.each(["query", "document"] as const)("gives up a %s when it is told to", async (purpose) => {
   const endpoint = await endpointWith(() => {});
   const caller = new AbortController();
 
-  const embedding = embedderAt(endpoint.url, {}).embed(["red"], "document", caller.signal);
+  const embedding = embedderAt(endpoint.url, {}).embed(["red"], purpose, caller.signal);
   await expect.poll(() => endpoint.requests.length).toBe(1);
   caller.abort(new Error("enough"));
 
@@ -239,6 +239,7 @@ describe("the key", () => {
   test.each([
     [401, { error: { message: `Incorrect API key provided: ${KEY}.` } }],
     [401, { error: { message: "Incorrect API key provided: sk-proj-****MzQ1." } }],
+    [401, { error: { message: "Your key that ends with MzQ1 is not valid." } }],
     [403, { error: KEY }],
     [400, { error: { message: `What is "Bearer ${KEY}"?` } }],
     [400, { error: { message: `cut: ${KEY.slice(3, 20)}` } }],

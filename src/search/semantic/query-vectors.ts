@@ -66,11 +66,9 @@ export function queryVectors({ embedder, runtime, limitMs }: QueryVectorsOptions
         return { unavailable: "the search was cancelled." };
       }
       const why = messageOf(thrown);
-      // Those that asked at the same time fail together; that is one failure.
-      if (rest === before) {
-        const ms = before === undefined ? FIRST_REST_MS : Math.min(before.ms * 2, LONGEST_REST_MS);
-        rest = { until: runtime.elapsed() + ms, ms, why };
-      }
+      // By how it stood when this was asked for: those that fail together are one failure.
+      const ms = before === undefined ? FIRST_REST_MS : Math.min(before.ms * 2, LONGEST_REST_MS);
+      rest = { until: runtime.elapsed() + ms, ms, why };
       return { unavailable: `${why}.` };
     }
   };

@@ -92,7 +92,8 @@ const DEFAULT_FLOOR = 0.25;
 const MISSING = { state: "waiting", reason: "vectors are missing", hint: "Run: qm embeddings build" } as const;
 const CLEARED = { state: "waiting", reason: "the vectors were cleared", hint: "Run: qm embeddings build" } as const;
 
-type Trouble = Pick<SemanticStatus, "state" | "reason" | "hint"> & Partial<Pick<SemanticStatus, "done" | "total">>;
+type Progress = Pick<SemanticStatus, "state" | "done" | "total">;
+type Trouble = Pick<SemanticStatus, "state" | "reason" | "hint"> & Partial<Progress>;
 type Run = BuildOptions & { readonly isOutdated?: () => boolean };
 
 export function createSemanticIndex(options: SemanticIndexOptions): SemanticIndex {
@@ -101,7 +102,7 @@ export function createSemanticIndex(options: SemanticIndexOptions): SemanticInde
   const model = embedder.fingerprint;
   const vectorFor = queryVectors({ embedder, runtime, limitMs: queryLimitMs });
   const closing = new AbortController();
-  const running = new Map<number, Pick<SemanticStatus, "state" | "done" | "total">>();
+  const running = new Map<number, Progress>();
   const underWay = new Set<Promise<unknown>>();
   const follower = latest(settleMs, followed);
   let answering: { readonly set: VectorSet; readonly turn: number } | undefined;
@@ -123,12 +124,12 @@ export function createSemanticIndex(options: SemanticIndexOptions): SemanticInde
     trouble = undefined;
   }
 
-  function fail(thrown: unknown): QmError {
+  function fail(thrown: unknown, progress?: Progress): QmError {
     const error =
       thrown instanceof QmError ? thrown : new QmError("embedder_failed", messageOf(thrown), { cause: thrown });
     const { message: reason, hint } = error;
     if (trouble?.reason !== reason) onFailed(reason);
-    trouble = { state: "failed", reason, ...(hint === undefined ? {} : { hint }) };
+    trouble = { ...progress, state: "failed", reason, ...(hint === undefined ? {} : { hint }) };
     return error;
   }
 
@@ -186,7 +187,7 @@ export function createSemanticIndex(options: SemanticIndexOptions): SemanticInde
       if (made.embedded.length > 0) onBuilt(made);
       return made;
     } catch (thrown) {
-      if (!signal.aborted) throw fail(thrown);
+      if (!signal.aborted) throw fail(thrown, running.get(turn));
       throw new QmError("cancelled", "the build was cancelled", { hint: "What was embedded so far is kept." });
     } finally {
       running.delete(turn);

@@ -7,7 +7,8 @@ import type { Action, JsonSchema } from "../../core/action.ts";
 import type { Embedder } from "../embedders/embedder.ts";
 import type { Searchable } from "../searchable.ts";
 
-export const DIMENSIONS = 64;
+/** So many that hardly two words of a test share a place. */
+export const DIMENSIONS = 4096;
 
 /** A vector in which texts with the same words are near each other: each word adds one in a place of its own. */
 export function wordVector(text: string, dimensions = DIMENSIONS): number[] {

@@ -33,19 +33,17 @@ export async function readVectorSet(
   const missing = new Set(rowOf.keys());
   let matrix = new Float32Array(0);
   let dimensions = 0;
-  let equal = true;
   await store.read(model, rowOf.keys(), (hash, vector) => {
     if (dimensions === 0) {
       dimensions = vector.length;
       matrix = new Float32Array(rowOf.size * dimensions);
     }
-    equal &&= vector.length === dimensions;
     const row = rowOf.get(hash);
-    if (row === undefined || !equal) return;
+    if (row === undefined || vector.length !== dimensions) return;
     matrix.set(vector, row * dimensions);
     missing.delete(hash);
   });
-  if (missing.size > 0 || !equal) return undefined;
+  if (missing.size > 0) return undefined;
   const rows = new Map([...contents.hashes].map(([name, hash]) => [name, rowOf.get(hash) ?? 0]));
   return { contents, dimensions, rank: ranking(matrix, dimensions, rows) };
 }
@@ -93,7 +91,10 @@ function ranking(
 function dot(matrix: Float32Array, from: number, vector: Float32Array): number {
   const length = vector.length;
   const whole = length - (length % 4);
-  let [a, b, c, d] = [0, 0, 0, 0];
+  let a = 0;
+  let b = 0;
+  let c = 0;
+  let d = 0;
   let at = 0;
   for (; at < whole; at += 4) {
     a += (matrix[from + at] as number) * (vector[at] as number);
