@@ -123,6 +123,8 @@ describe("search_actions", () => {
 
     expect((await qm.search({ query: "update deal" })).items[0]).toMatchObject({ state: "needs_login" });
     expect((await (await qm.surface()).call("search_actions", { query: "update deal" })).text).toContain("needs login");
+    expect(qm.describe("crm__update_deal").metadata.state).toBe("needs_login");
+    expect(qm.describe("mail__send").metadata).not.toHaveProperty("state");
   });
 
   test("an answer over many long-winded actions has at most 250 tokens", async () => {

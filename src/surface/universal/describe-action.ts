@@ -1,10 +1,11 @@
 import { z } from "zod";
 import { resolve } from "../../catalog/resolve.ts";
 import type { View } from "../../catalog/view.ts";
-import type { Action, Example, JsonSchema } from "../../core/action.ts";
+import type { Action, Example, JsonSchema, Readiness } from "../../core/action.ts";
 import type { Effect } from "../../core/effect.ts";
 import { frozenCopy } from "../../core/json.ts";
 import { toJsonSchema } from "../../core/standard-schema.ts";
+import { stateOf } from "../compact.ts";
 import type { SurfaceTool } from "../surface.ts";
 
 export interface ActionDescription {
@@ -21,6 +22,8 @@ export interface ActionDescription {
     readonly tags: readonly string[];
     readonly idempotent: boolean;
     readonly approval: "never" | "always" | "conditional";
+    /** Why it cannot be used right away; absent when it can. */
+    readonly state?: Exclude<Readiness, "ready">;
     /** For a resource: what invoking it does. */
     readonly canonical_default?: string;
   };
@@ -51,6 +54,7 @@ export function describeAction(view: View, asked: string): ActionDescription {
       tags,
       idempotent,
       approval: view.asks(action) ? "always" : approvalOf(action),
+      ...stateOf(action),
       ...(canonical === undefined ? {} : { canonical_default: `runs ${canonical.target}` }),
     },
   };
