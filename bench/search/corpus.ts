@@ -1,9 +1,9 @@
-import type { Action } from "../../src/index.ts";
-import { type Json, type JsonObject } from "../../src/core/json.ts";
+import type { Json } from "../../src/core/json.ts";
 import type { ActionName } from "../../src/core/names.ts";
+import type { Action } from "../../src/index.ts";
 import type { Tool } from "./data.ts";
 
-/** One tool as an action of ours, and under the same id for everybody else. */
+/** One tool as an action, and the id that relevance is judged by. */
 export interface Entry {
   readonly id: string;
   readonly action: Action;
@@ -21,15 +21,13 @@ export function entriesOf(tools: readonly Tool[]): readonly Entry[] {
 }
 
 function actionOf({ name, server, title, description = "", category, inputSchema }: Tool, taken: Set<string>): Action {
-  const entry = server === undefined ? slug(name) : `${slug(server)}__${slug(name)}`;
-  const base = server === undefined ? `tool__${entry}` : `mcp__${entry}`;
+  const base = server === undefined ? `tool__${slug(name)}` : `mcp__${slug(server)}__${slug(name)}`;
   let unique = base;
-  // Twins of one name stay apart; the number must not become a word that only one of them has.
   for (let copy = 2; taken.has(unique); copy++) unique = `${base}~${copy}`;
   taken.add(unique);
   return {
     name: unique as ActionName,
-    category: server === undefined ? "tool" : "mcp",
+    category: unique.slice(0, unique.indexOf("__")),
     entry: unique.slice(unique.indexOf("__") + 2),
     description: title === undefined || title === name ? description : `${title}. ${description}`,
     inputSchema: schemaOf(inputSchema),
@@ -47,11 +45,52 @@ function actionOf({ name, server, title, description = "", category, inputSchema
 }
 
 function slug(text: string): string {
-  const parts = text.normalize("NFC").replaceAll(/[^\p{L}\p{N}\p{M}_.:/@+~-]+/gu, "-");
-  return parts.replaceAll(/_{2,}/g, "_").replaceAll(/^[-_]+|[-_]+$/g, "") || "x";
+  const allowed = text.normalize("NFC").replaceAll(/[^\p{L}\p{N}\p{M}_.:/@+~-]+/gu, "-");
+  return allowed.replaceAll(/_{2,}/g, "_").replaceAll(/^[-_]+|[-_]+$/g, "") || "x";
 }
 
 /** Real schemas come in every state; search only reads them, so all they need is to be an object. */
-function schemaOf(raw: unknown): JsonObject {
-  return typeof raw === "object" && raw !== null && !Array.isArray(raw) ? (raw as { [key: string]: Json }) : { type: "object" };
+function schemaOf(raw: unknown): Action["inputSchema"] {
+  return isObject(raw) ? (raw as { [key: string]: Json }) : { type: "object" };
+}
+
+/** What the others are given: the same texts, names also taken apart, as they do not do that themselves. */
+export interface Texts {
+  readonly name: string;
+  readonly server: string;
+  readonly description: string;
+  readonly parameters: string;
+}
+
+export function textsOf({ name, description, tags, inputSchema }: Action): Texts {
+  const cut = name.lastIndexOf("__");
+  const parameters: string[] = [];
+  const walk = (part: unknown, depth: number): void => {
+    if (depth > 8 || !isObject(part)) return;
+    if (typeof part.description === "string") parameters.push(part.description);
+    if (Array.isArray(part.enum)) parameters.push(...part.enum.filter((value) => typeof value === "string"));
+    if (isObject(part.properties)) {
+      for (const [key, value] of Object.entries(part.properties)) {
+        parameters.push(spread(key));
+        walk(value, depth + 1);
+      }
+    }
+    walk(part.items, depth + 1);
+  };
+  walk(inputSchema, 0);
+  return {
+    name: spread(name.slice(cut + 2)),
+    server: [spread(name.slice(0, cut)), ...tags].join(" "),
+    description,
+    parameters: parameters.join(" "),
+  };
+}
+
+function spread(name: string): string {
+  const parts = name.replaceAll(/(\p{Ll})(\p{Lu})/gu, "$1 $2");
+  return parts === name ? name : `${name} ${parts}`;
+}
+
+function isObject(value: unknown): value is { [key: string]: unknown } {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

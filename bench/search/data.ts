@@ -19,6 +19,7 @@ export interface Query {
   readonly query: string;
   readonly relevant: readonly string[];
   readonly split: string;
+  /** `test` only when none of its tools has a query in another split. */
   readonly split_ht: string;
 }
 
@@ -28,7 +29,7 @@ export interface TestSet {
   readonly queries: readonly Query[];
 }
 
-/** What a model sent to a tool search for a task of a set. */
+/** What a model that knew only the task sent to a tool search. */
 export interface AgentTask {
   readonly set: string;
   readonly id: string;
@@ -37,8 +38,8 @@ export interface AgentTask {
 
 export interface Data {
   readonly sets: readonly TestSet[];
-  /** Tools without queries, each with an id of its own. */
-  readonly others: readonly Tool[];
+  /** The tools of all sets and of catalogs that come without queries, with ids as `unionId` makes them. */
+  readonly union: readonly Tool[];
   readonly agent: readonly AgentTask[];
 }
 
@@ -50,28 +51,33 @@ export const dataFolder =
 export function readData(): Data | undefined {
   const folder = join(dataFolder, "sets");
   if (!existsSync(folder)) return undefined;
-  const sets = readdirSync(folder).sort().map((name) => ({
+  const sets = filesIn(folder).map((name) => ({
     name,
     tools: lines<Tool>(join(folder, name, "tools.jsonl.gz")),
     queries: lines<Query>(join(folder, name, "queries.jsonl.gz")),
   }));
-  const catalogs = join(dataFolder, "catalog");
-  const others = !existsSync(catalogs)
-    ? []
-    : readdirSync(catalogs).sort().flatMap((file) => lines<Tool>(join(catalogs, file)).map((tool) => prefixed(basename(file, ".jsonl.gz"), tool)));
+  const catalogs = filesIn(join(dataFolder, "catalog")).map((file) => ({
+    name: basename(file, ".jsonl.gz"),
+    tools: lines<Tool>(join(dataFolder, "catalog", file)),
+  }));
+  const union = [...sets, ...catalogs].flatMap(({ name, tools }) =>
+    tools.map((tool) => ({ ...tool, id: unionId(name, tool.id) })),
+  );
   const agent = join(dataFolder, "agent", "queries.jsonl");
-  return { sets, others, agent: existsSync(agent) ? lines<AgentTask>(agent) : [] };
-}
-
-/** With an id that says which set it is of, as every id does in the union. */
-export function prefixed(set: string, tool: Tool): Tool {
-  return { ...tool, id: unionId(set, tool.id) };
+  return { sets, union, agent: existsSync(agent) ? lines<AgentTask>(agent) : [] };
 }
 
 export const unionId = (set: string, id: string): string => `${set}::${id}`;
 
+function filesIn(folder: string): readonly string[] {
+  return existsSync(folder) ? readdirSync(folder).sort() : [];
+}
+
 function lines<T>(path: string): readonly T[] {
   const bytes = readFileSync(path);
   const text = path.endsWith(".gz") ? gunzipSync(bytes).toString() : bytes.toString();
-  return text.split("\n").filter(Boolean).map((line) => JSON.parse(line) as T);
+  return text
+    .split("\n")
+    .filter(Boolean)
+    .map((line) => JSON.parse(line) as T);
 }

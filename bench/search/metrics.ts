@@ -22,7 +22,8 @@ export function judged(ranked: readonly string[], relevant: readonly string[]): 
 }
 
 export function mean(all: readonly Metrics[]): Metrics {
-  const average = (pick: (each: Metrics) => number): number => all.reduce((sum, each) => sum + pick(each), 0) / all.length;
+  const average = (pick: (each: Metrics) => number): number =>
+    all.reduce((sum, each) => sum + pick(each), 0) / all.length;
   return {
     recall1: average((each) => each.recall1),
     recall5: average((each) => each.recall5),

@@ -10,14 +10,16 @@ export interface PatternOptions {
 }
 
 export const PATTERN_LIMIT = 256;
-/** How much of one action, and of all together, a pattern is held against. */
+/** How much of one action's texts a pattern is held against. */
 const TEXT_LIMIT = 2_000;
-const TOTAL_LIMIT = 20_000_000;
+/** What one search may take, at a step for each character and each instruction of the pattern: about a second. */
+const STEPS = 50_000_000;
 
 /**
  * The visible actions whose name, aliases, description or tags hold the pattern, whatever the case. The engine is
- * linear in the text, so no pattern can hold the program up. Undefined when it is not a pattern of that engine (RE2: no
- * look-around, no back-references), or longer than `PATTERN_LIMIT`.
+ * linear in the text, and how much text it gets depends on the pattern, so none can hold the program up: where that is
+ * not enough for all, names go first. Undefined when it is not a pattern of that engine (RE2: no look-around, no
+ * back-references), or longer than `PATTERN_LIMIT`.
  */
 export function regexSearch(
   pattern: string,
@@ -26,17 +28,25 @@ export function regexSearch(
 ): readonly Hit[] | undefined {
   const compiled = compile(pattern);
   if (compiled === undefined) return undefined;
-  const hits: Hit[] = [];
-  let left = TOTAL_LIMIT;
-  for (const action of view.actions()) {
-    if (left <= 0) break;
-    if (!accepts(action)) continue;
-    const elsewhere = [...action.aliases, ...action.tags, action.description].join("\n").slice(0, TEXT_LIMIT);
-    left -= action.name.length + elsewhere.length;
-    const score = scoreOf(compiled, action.name, elsewhere);
-    if (score > 0) hits.push({ action, score });
-  }
-  return hits.sort(order).slice(0, limit);
+  let left = STEPS / compiled.programSize();
+  const held = (text: string, score: (pattern: RE2JS, text: string) => number): number => {
+    left -= text.length;
+    return left < 0 ? 0 : score(compiled, text);
+  };
+  const wanted = view.actions().filter(accepts);
+  const byName = wanted.map((action) => ({ action, score: held(action.name, scoreOfName) }));
+  const hits = byName.map(({ action, score }) => ({
+    action,
+    score: score > 0 ? score : held(otherTexts(action), scoreElsewhere),
+  }));
+  return hits
+    .filter(({ score }) => score > 0)
+    .sort(order)
+    .slice(0, limit);
+}
+
+function otherTexts({ aliases, tags, description }: Action): string {
+  return [...aliases, ...tags, description].join("\n").slice(0, TEXT_LIMIT);
 }
 
 function compile(pattern: string): RE2JS | undefined {
@@ -49,10 +59,13 @@ function compile(pattern: string): RE2JS | undefined {
 }
 
 /** The more of the name it is, the better. */
-function scoreOf(pattern: RE2JS, name: string, elsewhere: string): number {
+function scoreOfName(pattern: RE2JS, name: string): number {
   const matcher = pattern.matcher(name);
   if (matcher.matches()) return 0.95;
   if (matcher.lookingAt()) return 0.9;
-  if (pattern.matcher(name).find()) return 0.85;
-  return pattern.matcher(elsewhere).find() ? 0.75 : 0;
+  return pattern.matcher(name).find() ? 0.85 : 0;
+}
+
+function scoreElsewhere(pattern: RE2JS, text: string): number {
+  return pattern.matcher(text).find() ? 0.75 : 0;
 }

@@ -85,7 +85,11 @@ export function createSearch({ maxResults, preferredNamespaces, semantic, onPrep
       case "semantic":
       case "hybrid": {
         const signal = rest.signal === undefined ? {} : { signal: rest.signal };
-        const meant = (await semantic?.search(query, view, { ...how, ...signal, limit: Math.max(limit, FUSED_FROM) })) ?? {
+        const meant = (await semantic?.search(query, view, {
+          ...how,
+          ...signal,
+          limit: Math.max(limit, FUSED_FROM),
+        })) ?? {
           unavailable: "no embedder is configured.",
         };
         if ("unavailable" in meant) {

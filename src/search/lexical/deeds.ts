@@ -1,22 +1,27 @@
-import { stemOf } from "./words.ts";
+import { stemOf, wordsIn } from "./words.ts";
 
-// What names and requests say is to be done with a thing. Verbs that say neither of these are left out.
-const verbs = {
-  look: "get list show read fetch retrieve view find search query lookup describe check count browse inspect display tell give see check explore enumerate know what which how who where when many much is are does any status detail info info lookup track monitor",
-  create: "create add new insert make generate build register provision open book schedule write draft compose upload import start begin",
-  change: "update edit modify change set rename adjust patch configure assign move alter replace enable disable increase decrease turn resize",
-  remove: "delete remove erase destroy drop clear cancel revoke uninstall purge terminate unassign detach stop end",
-};
-const deeds = new Map<string, number>();
-Object.values(verbs).forEach((words, index) => {
-  for (const word of words.split(" ")) if (!deeds.has(stemOf(word))) deeds.set(stemOf(word), index + 1);
-});
+// What names and requests say is to be done with a thing; a question asks to look. Verbs of any other kind are left out.
+const kinds = [
+  `get list show read fetch retrieve view find search query lookup describe check count browse inspect display tell give
+  see explore enumerate know status detail info track monitor what which how who where when many much is are does any`,
+  `create add new insert make generate build register provision open book schedule write draft compose upload import
+  start begin`,
+  `update edit modify change set rename adjust patch configure assign move alter replace enable disable increase
+  decrease turn resize`,
+  "delete remove erase destroy drop clear cancel revoke uninstall purge terminate unassign detach stop end",
+];
 
-/** A number for what kind of deed the first telling word is; 0 when none is. */
-export function deedOf(stems: Iterable<string>): number {
-  for (const stem of stems) {
-    const deed = deeds.get(stem);
-    if (deed !== undefined) return deed;
+const deeds: ReadonlyMap<string, number> = new Map(
+  kinds.flatMap((verbs, index) => verbs.split(/\s+/).map((verb) => [stemOf(verb), 1 << index] as const)),
+);
+
+const LOOKED_AT = 1_000;
+
+/** All that a text says is to be done, a bit each; 0 when it does not say. */
+export function deedsIn(text: string): number {
+  let found = 0;
+  for (const { terms } of wordsIn(text.slice(0, LOOKED_AT))) {
+    for (const term of terms) found |= deeds.get(term) ?? 0;
   }
-  return 0;
+  return found;
 }

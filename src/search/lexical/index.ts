@@ -1,10 +1,10 @@
 import type { Action } from "../../core/action.ts";
 import type { Hit, HitOrder } from "../hit.ts";
 import type { Searchable } from "../searchable.ts";
-import { deedOf } from "./deeds.ts";
-import { wordsIn } from "./words.ts";
+import { deedsIn } from "./deeds.ts";
+import { Lookup } from "./lookup.ts";
 import { type Postings, postingsOf } from "./postings.ts";
-import { wantedBy } from "./query.ts";
+import { type Wanted, wantedBy } from "./query.ts";
 import { type Scores, type Scratch, scored, scratchFor } from "./rank.ts";
 import { type Scope, scopeOf } from "./scope.ts";
 import { type Spellings, spellingsOf } from "./spellings.ts";
@@ -26,7 +26,10 @@ export interface LexicalFound {
 
 /** Finds actions by the words of their names, descriptions, labels and parameters. */
 export interface LexicalIndex {
-  /** Ranks what the view lets through, and answers as if there were nothing else. Takes any text. */
+  /**
+   * Ranks what the view lets through, and answers as if there were nothing else. Takes any text; `select:` before names
+   * with commas between asks for just these.
+   */
   search(query: string, view: Searchable, options: LexicalOptions): LexicalFound;
 }
 
@@ -34,6 +37,8 @@ export interface LexicalIndex {
 export function lexicalIndex(actions: readonly Action[], previous?: LexicalIndex): LexicalIndex {
   return new WordIndex(postingsOf(actions, previous instanceof WordIndex ? previous.postings : undefined));
 }
+
+const SELECT = "select:";
 
 class WordIndex implements LexicalIndex {
   readonly postings: Postings;
@@ -47,44 +52,59 @@ class WordIndex implements LexicalIndex {
     this.#scratch = scratchFor(postings.actions.length);
   }
 
-  search(query: string, view: Searchable, { limit, order, accepts = () => true }: LexicalOptions): LexicalFound {
+  search(query: string, view: Searchable, options: LexicalOptions): LexicalFound {
     const asked = query.trim();
-    if (asked.startsWith(SELECT)) return this.#selected(asked.slice(SELECT.length), view, { limit, order, accepts });
-    const wanted = wantedBy(asked, this.postings, this.#scopeOf(view), () => this.#spell());
-    const named = this.#called(asked, view).filter(accepts);
-    const found = scored(wanted, this.postings, this.#scopeOf(view), this.#scratch, deedOf(wordsIn(asked.slice(0, 300)).flatMap((w) => w.terms)));
-    const hits = [...named.map((action) => ({ action, score: 1 })), ...this.#best(found, limit, accepts, named)].sort(order).slice(0, limit);
-    const matched = new Set(wanted.filter((each) => each.found.length > 0).map(({ written }) => written));
-    const unmatched = named.length > 0 ? [] : wanted.map(({ written }) => written).filter((word) => !matched.has(word));
-    return { hits, unmatched: [...new Set(unmatched)] };
+    if (asked.toLowerCase().startsWith(SELECT)) return this.#selected(asked.slice(SELECT.length), view, options);
+    const { limit, order, accepts } = options;
+    const scope = this.#scopeOf(view);
+    const called = this.#called(asked, view);
+    const wanted = wantedBy(asked, new Lookup(this.postings, scope, () => this.#spell()));
+    const found = this.#accepted(scored(wanted, deedsIn(asked), this.postings, scope, this.#scratch), called, accepts);
+    const named = called.filter((action) => accepts?.(action) ?? true).map((action) => ({ action, score: 1 }));
+    const hits = [...named, ...this.#best(found, limit)].sort(order).slice(0, limit);
+    return { hits, unmatched: called.length > 0 ? [] : unmatchedOf(wanted) };
   }
-  
-  #selected(list: string, view: Searchable, { limit, order, accepts = () => true }: LexicalOptions): LexicalFound {
+
+  #selected(list: string, view: Searchable, { limit, order, accepts }: LexicalOptions): LexicalFound {
     const hits = new Map<Action, Hit>();
     const unmatched: string[] = [];
     for (const name of list.split(",").map((each) => each.trim())) {
+      if (name === "") continue;
       const called = this.#called(name, view);
-      if (called.length === 0 && name !== "") unmatched.push(name);
-      const own = called.filter(accepts).map((action) => ({ action, score: 1 }));
-      for (const hit of own.sort(order)) hits.set(hit.action, hit);
+      if (called.length === 0) unmatched.push(name);
+      const wanted = called.filter((action) => accepts?.(action) ?? true).map((action) => ({ action, score: 1 }));
+      for (const hit of wanted.sort(order)) if (!hits.has(hit.action)) hits.set(hit.action, hit);
     }
     return { hits: [...hits.values()].slice(0, limit), unmatched };
   }
 
+  /** The visible actions with this name or alias, whatever the case. */
   #called(name: string, view: Searchable): readonly Action[] {
     this.#byName ??= namesOf(this.postings.actions);
-    const scope = this.#scopeOf(view);
-    return (this.#byName.get(name.toLowerCase()) ?? []).filter((a) => view.sees(a) || scope === undefined);
+    return (this.#byName.get(name.toLowerCase()) ?? []).filter((action) => view.sees(action));
   }
 
-  #best({ places, scores }: Scores, limit: number, accepts: (action: Action) => boolean, named: readonly Action[]): readonly Hit[] {
-    const actions = this.postings.actions;
-    const least = leastOfBest(scores, limit + named.length);
+  #accepted(scores: Scores, called: readonly Action[], accepts: LexicalOptions["accepts"]): Scores {
+    if (accepts === undefined && called.length === 0) return scores;
+    const wanted = (place: number): boolean => {
+      const action = this.postings.actions[place];
+      return action !== undefined && !called.includes(action) && (accepts?.(action) ?? true);
+    };
+    const kept = scores.places.map(wanted);
+    return {
+      places: scores.places.filter((_, at) => kept[at]),
+      scores: scores.scores.filter((_, at) => kept[at]),
+    };
+  }
+
+  /** At least the best `limit`; more when the last of them has equals. */
+  #best({ places, scores }: Scores, limit: number): readonly Hit[] {
+    const least = leastOfBest(scores, limit);
     const hits: Hit[] = [];
     for (let at = 0; at < places.length; at++) {
       const score = scores[at] ?? 0;
-      const action = score < least || score === 0 ? undefined : actions[places[at] ?? 0];
-      if (action !== undefined && !named.includes(action) && accepts(action)) hits.push({ action, score });
+      const action = score < least ? undefined : this.postings.actions[places[at] ?? 0];
+      if (action !== undefined) hits.push({ action, score });
     }
     return hits;
   }
@@ -104,7 +124,11 @@ class WordIndex implements LexicalIndex {
   }
 }
 
-const SELECT = "select:";
+/** A word of several parts is unmatched only when all of them are. */
+function unmatchedOf(wanted: readonly Wanted[]): readonly string[] {
+  const matched = new Set(wanted.filter(({ found }) => found.length > 0).map(({ written }) => written));
+  return [...new Set(wanted.map(({ written }) => written))].filter((word) => !matched.has(word));
+}
 
 function namesOf(actions: readonly Action[]): ReadonlyMap<string, readonly Action[]> {
   const named = new Map<string, Action[]>();

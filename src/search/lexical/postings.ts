@@ -1,8 +1,7 @@
 import type { Action } from "../../core/action.ts";
-import { eachText, fields } from "./fields.ts";
-import { deedOf } from "./deeds.ts";
+import { deedsIn } from "./deeds.ts";
+import { eachText, fields, ownName } from "./fields.ts";
 import { wordsIn } from "./words.ts";
-import { SEPARATOR } from "../../core/names.ts";
 
 /** Every term ever met, numbered. Only grows, so that what was analysed with it stays readable. */
 interface Vocabulary {
@@ -13,7 +12,6 @@ interface Vocabulary {
 /** Which actions hold which terms, where and how often. An action is its place in `actions`. */
 export interface Postings {
   readonly actions: readonly Action[];
-  readonly deeds: Uint8Array;
   readonly vocabulary: Vocabulary;
   /** How many terms these postings know; the vocabulary may have grown since. */
   readonly terms: number;
@@ -27,15 +25,15 @@ export interface Postings {
   readonly frequencies: Uint32Array;
   /** How many words each field of each action has, at most `LENGTH_LIMIT`. */
   readonly lengths: Uint16Array;
-  /** The same by action instead of by term, as it was analysed: entries of term × 256 + place. */
+  /** What each action's name says it does: see `deedsIn`. */
+  readonly deeds: Uint8Array;
+  /** The entries by action instead of by term, as it was analysed: entries of term × 256 + place. */
   readonly analysed: Uint32Array;
   readonly analysedStarts: Uint32Array;
 }
 
 export const LENGTH_LIMIT = 1023;
 const OFTEN = 31;
-/** The vocabulary is shared with an earlier index until so much of it stands for what is gone. */
-const DEAD_SHARE = 4;
 
 export const fieldOf = (place: number): number => place & 7;
 export const countOf = (place: number): number => place >> 3;
@@ -43,10 +41,9 @@ const packed = (field: number, count: number): number => field | (Math.min(count
 
 /** Takes over from `previous` what it knows of the same action objects. */
 export function postingsOf(actions: readonly Action[], previous?: Postings): Postings {
-  const known = previous !== undefined && previous.vocabulary.terms.length <= DEAD_SHARE * previous.terms ? previous : undefined;
+  const known = previous !== undefined && isMostlyAlive(previous) ? previous : undefined;
   const vocabulary = known?.vocabulary ?? { numbers: new Map(), terms: [] };
-  const places = new Map<Action, number>();
-  known?.actions.forEach((action, place) => places.set(action, place));
+  const places = new Map(known?.actions.map((action, place) => [action, place] as const));
   const lengths = new Uint16Array(actions.length * fields.length);
   const analysedStarts = new Uint32Array(actions.length + 1);
   const analysed = new Numbers();
@@ -61,9 +58,23 @@ export function postingsOf(actions: readonly Action[], previous?: Postings): Pos
     }
     analysedStarts[place + 1] = analysed.length;
   });
-  const deeds = Uint8Array.from(actions, ({ name }) => deedOf(wordsIn(name.slice(name.lastIndexOf(SEPARATOR) + 2)).flatMap((w) => w.terms)));
   const entries = analysed.taken();
-  return { deeds, actions, vocabulary, lengths, analysed: entries, analysedStarts, ...inverted(entries, analysedStarts, vocabulary.terms.length) };
+  return {
+    actions,
+    vocabulary,
+    lengths,
+    deeds: Uint8Array.from(actions, (action) => deedsIn(ownName(action))),
+    analysed: entries,
+    analysedStarts,
+    ...inverted(entries, analysedStarts, vocabulary.terms.length),
+  };
+}
+
+/** A vocabulary of which most stands for what is gone is not carried on. */
+function isMostlyAlive({ frequencies, terms }: Postings): boolean {
+  let alive = 0;
+  for (const frequency of frequencies) if (frequency > 0) alive++;
+  return alive * 2 >= terms;
 }
 
 const counts = new Map<number, number>();
@@ -77,20 +88,20 @@ function analyse(action: Action, { numbers, terms }: Vocabulary, into: Numbers, 
       numbers.set(term, number);
       terms.push(term);
     }
-    const key = number * 8 + field;
+    const key = number * fields.length + field;
     counts.set(key, (counts.get(key) ?? 0) + 1);
   };
-  eachText(action, (field, text) => {
-    let last = "";
-    for (const { terms: parts, whole, plain } of wordsIn(text)) {
-      if (field !== 5) { for (const part of parts) { if (last) count(last + " " + part, field); last = part; } }
-      if (field !== 5) count("=" + plain, field);
+  eachText(action, (name, text) => {
+    const field = fields.indexOf(name);
+    for (const { terms: parts, whole } of wordsIn(text)) {
       for (const part of parts) count(part, field);
       if (whole !== undefined) count(whole, field);
       lengths[field] = Math.min(LENGTH_LIMIT, (lengths[field] ?? 0) + parts.length);
     }
   });
-  for (const [key, often] of counts) into.push(Math.floor(key / 8) * 256 + packed(key % 8, often));
+  for (const [key, often] of counts) {
+    into.push(Math.floor(key / fields.length) * 256 + packed(key % fields.length, often));
+  }
 }
 
 /** By term instead of by action. Actions are gone through in order, so that each term's are in order too. */

@@ -1,8 +1,8 @@
-import { fields, FIELD } from "./fields.ts";
+import { fields } from "./fields.ts";
 import { countOf, fieldOf, LENGTH_LIMIT, type Postings } from "./postings.ts";
 import type { Wanted } from "./query.ts";
 import type { Scope } from "./scope.ts";
-import { weights } from "./weights.ts";
+import { COVERAGE, DEED, ENOUGH, LEAST_COVERED, NAMING, SATURATION } from "./weights.ts";
 
 /** Room to add up in, one place an action; zero wherever nobody is adding up. */
 export interface Scratch {
@@ -21,46 +21,58 @@ export function scratchFor(actions: number): Scratch {
   };
 }
 
-/** Actions and, at the same place of the other list, their scores. */
+/** Actions by their places in the index and, in the other list, their scores. */
 export interface Scores {
   readonly places: readonly number[];
   readonly scores: Float64Array;
 }
 
-/** Every action in scope that holds something of what is wanted and holds enough of it, with a score below 1. */
-export function scored(wanted: readonly Wanted[], postings: Postings, scope: Scope, scratch: Scratch, deed = 0): Scores {
-  const { sums, covered, named } = scratch;
-  const { lengths } = postings;
-  const touched: number[] = [];
-  for (const each of wanted) if (each.found.length > 0) addUp(each, postings, scope, scratch, touched);
-  const most = wanted.reduce((sum, { weight }) => sum + weight, 0);
-  const enough = Math.min(most, weights.cap * Math.log(2 * scope.count + 2));
-  let bestCover = 0;
-  const scores = new Float64Array(touched.length);
-  for (let at = 0; at < touched.length; at++) {
-    const place = touched[at] ?? 0;
-    const sum = (sums[place] ?? 0) / most;
-    const cover = (covered[place] ?? 0) / most;
-    const naming = Math.min(1, (named[place] ?? 0) / (lengths[place * fields.length + FIELD.name] ?? 1));
-    scores[at] = (sum * (1 - weights.coverage + weights.coverage * cover) * (1 + weights.naming * naming)) / (1 + weights.naming);
-    const own = postings.deeds[place] ?? 0;
-    if (deed > 0 && own > 0) scores[at] = (scores[at] ?? 0) * (deed === own ? 1 + weights.verb : 1 - weights.other);
-    bestCover = Math.max(bestCover, Math.min(1, (covered[place] ?? 0) / enough) * (1 + weights.gateNamed * naming));
-    sums[place] = 0;
-    covered[place] = 0;
-    named[place] = 0;
+const BELOW_ONE = 0.99;
+const NAME = fields.indexOf("name");
+
+/** Every action in scope that has something of what is wanted, or none when even the best has next to nothing. */
+export function scored(
+  wanted: readonly Wanted[],
+  deeds: number,
+  postings: Postings,
+  scope: Scope,
+  scratch: Scratch,
+): Scores {
+  const places: number[] = [];
+  for (const each of wanted) addUp(each, postings, scope, scratch, places);
+  const asked = wanted.reduce((sum, { weight }) => sum + weight, 0);
+  const shares = wanted.reduce((sum, { share }) => sum + share, 0);
+  const scores = new Float64Array(places.length);
+  let mostCovered = 0;
+  for (let at = 0; at < places.length; at++) {
+    const place = places[at] ?? 0;
+    const covered = scratch.covered[place] ?? 0;
+    const naming = Math.min(1, (scratch.named[place] ?? 0) / (postings.lengths[place * fields.length + NAME] ?? 1));
+    const does = postings.deeds[place] ?? 0;
+    const score =
+      ((scratch.sums[place] ?? 0) / asked) *
+      (1 - COVERAGE + (COVERAGE * covered) / shares) *
+      ((1 + NAMING * naming) / (1 + NAMING)) *
+      (deeds === 0 || does === 0 ? 1 : (deeds & does) === 0 ? 1 - DEED : 1 + DEED);
+    scores[at] = Math.min(BELOW_ONE, score);
+    mostCovered = Math.max(mostCovered, (covered / Math.min(shares, ENOUGH)) * (1 + naming));
+    scratch.sums[place] = 0;
+    scratch.covered[place] = 0;
+    scratch.named[place] = 0;
   }
-  if (bestCover < weights.gate) return { places: [], scores: new Float64Array(0) };
-  return { places: touched, scores };
+  const fits = mostCovered >= LEAST_COVERED || wanted.some(({ suffices }) => suffices);
+  return fits ? { places, scores } : NOTHING;
 }
 
+const NOTHING: Scores = { places: [], scores: new Float64Array(0) };
+
 /** Adds what each action has of one wanted thing: the best of what it has, however many other words for it there are. */
-function addUp({ weight, found }: Wanted, postings: Postings, scope: Scope, scratch: Scratch, touched: number[]): void {
-  const { starts, holders, places, lengths } = postings;
+function addUp({ share, found }: Wanted, postings: Postings, scope: Scope, scratch: Scratch, places: number[]): void {
+  const { starts, holders, places: fieldsAndCounts, lengths } = postings;
   const { visible, norms } = scope;
   const { sums, covered, named, best } = scratch;
   const holding: number[] = [];
-  for (const { term, likeness, weight: own } of found) {
+  for (const { term, likeness, weight: most } of found) {
     const end = starts[term + 1] ?? 0;
     for (let at = starts[term] ?? 0; at < end; ) {
       const holder = holders[at] ?? 0;
@@ -68,25 +80,24 @@ function addUp({ weight, found }: Wanted, postings: Postings, scope: Scope, scra
       let inName = 0;
       // The fields of one action that hold the term stand in a row.
       for (; at < end && holders[at] === holder; at++) {
-        const place = places[at] ?? 0;
+        const place = fieldsAndCounts[at] ?? 0;
         const field = fieldOf(place);
-        if (field === FIELD.name) inName = likeness;
+        if (field === NAME) inName = likeness;
         const length = lengths[holder * fields.length + field] ?? 0;
         often += countOf(place) * (norms[field * (LENGTH_LIMIT + 1) + length] ?? 0);
       }
       if (visible !== undefined && visible[holder] === 0) continue;
-      if (best[holder] === 0) {
+      const before = best[holder] ?? 0;
+      if (before === 0) {
         holding.push(holder);
-        if (covered[holder] === 0) touched.push(holder);
-        covered[holder] = (covered[holder] ?? 0) + weight * likeness;
+        if (sums[holder] === 0) places.push(holder);
+        covered[holder] = (covered[holder] ?? 0) + share * likeness;
       }
       named[holder] = (named[holder] ?? 0) + inName;
-      const value = (own * often) / (weights.k1 + often);
-      const before = best[holder] ?? 0;
-      if (value > before) {
-        sums[holder] = (sums[holder] ?? 0) + value - before;
-        best[holder] = value;
-      }
+      const value = (most * often) / (SATURATION + often);
+      if (value <= before) continue;
+      sums[holder] = (sums[holder] ?? 0) + value - before;
+      best[holder] = value;
     }
   }
   for (const holder of holding) best[holder] = 0;

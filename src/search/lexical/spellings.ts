@@ -1,10 +1,16 @@
 import { editDistance } from "../../core/nearest.ts";
 import type { Postings } from "./postings.ts";
 
+/** A term, and how many slips of the pen it is away. */
+export interface Near {
+  readonly term: number;
+  readonly edits: number;
+}
+
 /** Finds terms that are nearly the one that was asked for. Knows every term; who asks must look through a scope. */
 export interface Spellings {
   /** Those within a slip of the pen or two, each with how many. */
-  near(term: string): readonly { readonly term: number; readonly edits: number }[];
+  near(term: string): readonly Near[];
   beginningWith(prefix: string): readonly number[];
 }
 
@@ -16,26 +22,15 @@ export function spellingsOf({ vocabulary, terms }: Postings): Spellings {
   const byText = Uint32Array.from({ length: terms }, (_, term) => term).sort((a, b) =>
     (texts[a] ?? "") < (texts[b] ?? "") ? -1 : 1,
   );
-  const lengths = new Map<number, { terms: Uint32Array; letters: Uint32Array }>();
-  const ofLength = new Map<number, number[]>();
-  for (let term = 0; term < terms; term++) {
-    const length = texts[term]?.length ?? 0;
-    const group = ofLength.get(length);
-    if (group === undefined) ofLength.set(length, [term]);
-    else group.push(term);
-  }
-  for (const [length, group] of ofLength) {
-    const letters = Uint32Array.from(group, (term) => lettersOf(texts[term] ?? ""));
-    lengths.set(length, { terms: Uint32Array.from(group), letters });
-  }
+  const byLength = grouped(texts, terms);
 
   return {
     near(term) {
       const slips = term.length < ONE_SLIP_FROM ? 0 : term.length < TWO_SLIPS_FROM ? 1 : 2;
       const letters = lettersOf(term);
-      const found: { term: number; edits: number }[] = [];
+      const found: Near[] = [];
       for (let length = term.length - slips; slips > 0 && length <= term.length + slips; length++) {
-        const group = lengths.get(length);
+        const group = byLength.get(length);
         if (group === undefined) continue;
         for (let at = 0; at < group.terms.length; at++) {
           // Each slip changes at most two of the letters that occur; that rules out nearly all.
@@ -62,10 +57,31 @@ export function spellingsOf({ vocabulary, terms }: Postings): Spellings {
   };
 }
 
+interface Group {
+  readonly terms: Uint32Array;
+  /** Per term the letters that occur in it, a bit each. */
+  readonly letters: Uint32Array;
+}
+
+function grouped(texts: readonly string[], terms: number): ReadonlyMap<number, Group> {
+  const groups = new Map<number, number[]>();
+  for (let term = 0; term < terms; term++) {
+    const length = texts[term]?.length ?? 0;
+    const group = groups.get(length);
+    if (group === undefined) groups.set(length, [term]);
+    else group.push(term);
+  }
+  const packed = [...groups].map(([length, group]) => {
+    const letters = Uint32Array.from(group, (term) => lettersOf(texts[term] ?? ""));
+    return [length, { terms: Uint32Array.from(group), letters }] as const;
+  });
+  return new Map(packed);
+}
+
 function lettersOf(text: string): number {
   let letters = 0;
   for (let at = 0; at < text.length; at++) letters |= 1 << (text.charCodeAt(at) & 31);
-  return letters;
+  return letters >>> 0;
 }
 
 function bits(number: number): number {

@@ -20,8 +20,9 @@ sell trade
 start launch begin run activate enable
 run execute invoke perform
 stop end halt terminate cancel abort
-enable activate
-disable deactivate
+on enable activate
+off disable deactivate
+turn switch toggle
 close shut
 cancel revoke
 check verify validate inspect test
@@ -91,7 +92,6 @@ repo repository
 doc document file
 folder directory
 database db
-virtual-machine vm
 kubernetes k8s
 ticket issue
 bug error defect
@@ -107,7 +107,6 @@ event meeting appointment
 meeting conference
 reminder alarm alert
 notify notification alert
-date day
 location place address where
 map direction route navigation
 distance far
@@ -147,7 +146,6 @@ transcribe transcription
 area surface
 size dimension
 fast quick speed
-begin start
 finish complete done
 `;
 
@@ -208,7 +206,6 @@ company: startup business competitor corporation
 marketing: seo campaign advertisement brand audience
 website: seo domain web page
 research: paper study academic scholar journal
-weather: outside
 light: lamp bulb brightness
 cover: blind curtain garage shutter
 climate: thermostat heating cooling
@@ -224,24 +221,23 @@ container: docker kubernetes
 vulnerability: security exploit cve
 `;
 
-/** What a word may also be found by: stems, each with how much of a match it is. */
-export const relatives: ReadonlyMap<string, ReadonlyMap<string, "same" | "kind">> = read();
+/** The stems that a word may also be found by, by its own. */
+export const relatives: ReadonlyMap<string, ReadonlySet<string>> = read();
 
-function read(): ReadonlyMap<string, ReadonlyMap<string, "same" | "kind">> {
-  const found = new Map<string, Map<string, "same" | "kind">>();
-  const relate = (word: string, other: string, how: "same" | "kind"): void => {
+function read(): ReadonlyMap<string, ReadonlySet<string>> {
+  const found = new Map<string, Set<string>>();
+  const relate = (word: string, other: string): void => {
     const [from, to] = [stemOf(word), stemOf(other)];
-    const known = found.get(from) ?? new Map<string, "same" | "kind">();
-    if (from !== to && !known.has(to)) known.set(to, how);
-    found.set(from, known);
+    const known = found.get(from) ?? new Set<string>();
+    if (from !== to) found.set(from, known.add(to));
   };
   for (const line of same.trim().split("\n")) {
     const words = line.split(" ");
-    for (const word of words) for (const other of words) relate(word, other, "same");
+    for (const word of words) for (const other of words) relate(word, other);
   }
   for (const line of kinds.trim().split("\n")) {
     const [kind = "", things = ""] = line.split(": ");
-    for (const thing of things.split(" ")) relate(thing, kind, "kind");
+    for (const thing of things.split(" ")) relate(thing, kind);
   }
   return found;
 }

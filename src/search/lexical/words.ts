@@ -12,11 +12,15 @@ export interface Word {
 }
 
 const LONGEST = 64;
+const LONGEST_UNSPACED = 4_000;
 
 /** The words of a text, whatever its language, with case, accents and endings taken off what they are found by. */
 export function wordsIn(text: string): readonly Word[] {
   const words: Word[] = [];
-  for (const [written] of text.matchAll(WORD)) words.push(...analysed(written));
+  for (const written of text.match(WORD) ?? []) {
+    // Most are plain words met before; a loop costs less than handing over a list of one.
+    for (const word of analysed(written)) words.push(word);
+  }
   return words;
 }
 
@@ -28,59 +32,55 @@ const known = new Map<string, readonly Word[]>();
 const KNOWN_AT_MOST = 50_000;
 
 function analysed(written: string): readonly Word[] {
-  const before = known.get(written);
-  if (before !== undefined) return before;
-  const words = written.length > LONGEST ? analyse(written.slice(0, LONGEST)) : analyse(written);
-  if (known.size >= KNOWN_AT_MOST) known.clear();
-  known.set(written, words);
-  return words;
-}
-
-function analyse(written: string): readonly Word[] {
-  const words: Word[] = [];
-  for (const piece of withoutEnding(written).split(/['’]/)) {
-    for (const [run] of folded(piece).matchAll(SAME_SCRIPT)) {
-      // What the letters look like decides; the user is told the word as it came.
-      const own = run.length === written.length ? written : run;
-      if (UNSPACED.test(run)) words.push({ written: own, plain: run, terms: pairs(run) });
-      else words.push(...spaced(own, run));
-    }
+  if (written.length > LONGEST) return analyse(written.slice(0, LONGEST_UNSPACED));
+  let words = known.get(written);
+  if (words === undefined) {
+    words = analyse(written);
+    if (known.size >= KNOWN_AT_MOST) known.clear();
+    known.set(written, words);
   }
   return words;
 }
 
-function withoutEnding(written: string): string {
-  return written.replace(/['’](?:s|t|d|m|re|ve|ll)$/iu, "");
+function analyse(written: string): readonly Word[] {
+  const runs = written
+    .replace(ENDING, "")
+    .split(/['’]/)
+    .flatMap((piece) => folded(piece).match(SAME_SCRIPT) ?? []);
+  return runs.map((run) => {
+    const own = runs.length === 1 ? written : run;
+    return UNSPACED.test(run) ? { written: own, plain: run, terms: pairs(run) } : spaced(own, run.slice(0, LONGEST));
+  });
 }
 
+const ENDING = /['’](?:s|t|d|m|re|ve|ll)$/iu;
+
 // Scripts that put no spaces between words.
-const UNSPACED =
-  /[\p{sc=Han}\p{sc=Hira}\p{sc=Kana}\p{sc=Hang}\p{sc=Thai}\p{sc=Laoo}\p{sc=Khmr}\p{sc=Mymr}\u30fc\u3005]/u;
-const SAME_SCRIPT = new RegExp(`${UNSPACED.source.slice(0, -1)}]+|[^${UNSPACED.source.slice(1, -1)}]+`, "gu");
+const unspaced = String.raw`\p{sc=Han}\p{sc=Hira}\p{sc=Kana}\p{sc=Hang}\p{sc=Thai}\p{sc=Laoo}\p{sc=Khmr}\p{sc=Mymr}ー々`;
+const UNSPACED = new RegExp(`[${unspaced}]`, "u");
+const SAME_SCRIPT = new RegExp(`[${unspaced}]+|[^${unspaced}]+`, "gu");
 
 function pairs(run: string): readonly string[] {
-  const characters = [...run.toLowerCase()];
+  const characters = [...run];
   if (characters.length === 1) return characters;
   return characters.slice(1).map((character, index) => `${characters[index]}${character}`);
 }
 
-function spaced(written: string, run: string): readonly Word[] {
-  const parts = run
-    .replace(/(\p{Ll})(\p{Lu})|(\p{Lu})(?=\p{Lu}\p{Ll})/gu, (_, low, high, initial) =>
-      initial === undefined ? `${low} ${high}` : `${initial} `,
-    )
-    .toLowerCase()
-    .split(" ")
-    .flatMap(withoutDigits);
+function spaced(written: string, run: string): Word {
   const plain = run.toLowerCase();
+  const parts = run.replace(HUMP, "$& ").toLowerCase().split(" ").flatMap(withoutDigits);
   const whole = stemOf(plain);
-  if (parts.length === 1) return [{ written, plain, terms: [whole] }];
-  return [{ written, plain, terms: parts.map(stemOf), whole }];
+  if (parts.length === 1) return { written, plain, terms: [whole] };
+  return { written, plain, terms: parts.map(stemOf), whole };
 }
+
+/** The last letter before a capital that begins a word: create|Issue, HTTP|Server. */
+const HUMP = /\p{Ll}(?=\p{Lu})|\p{Lu}(?=\p{Lu}\p{Ll})/gu;
 
 /** `area51` → area, 51. Short ones such as `s3`, `k8s` and `v2` are words of their own. */
 function withoutDigits(part: string): readonly string[] {
-  return /^\p{L}{3,}\p{N}+$/u.test(part) ? (part.match(/\p{L}+|\p{N}+/gu) ?? [part]) : [part];
+  const [, letters, digits] = /^(\p{L}{3,})(\p{N}+)$/u.exec(part) ?? [];
+  return letters === undefined || digits === undefined ? [part] : [letters, digits];
 }
 
 /** What a word has in common with its other forms. `word` is in lower case. */
@@ -90,13 +90,13 @@ export function stemOf(word: string): string {
 
 /** Compatibility forms and accents taken off: ｆ → f, é → e. Marks that make another letter, as in が, stay. */
 function folded(text: string): string {
-  if (/^[\0-\x7f]*$/.test(text)) return text;
+  if (/^[\w']*$/.test(text)) return text;
   return text
     .normalize("NFKD")
     .replace(/[\u0300-\u036f]/g, "")
     .normalize("NFC")
-    .replace(/[ßøłđæœıØŁĐÆŒ]/g, (letter) => PLAIN.get(letter) ?? letter);
+    .replace(/[ßøłđæœıØŁĐÆŒ]/g, (letter) => PLAIN.get(letter.toLowerCase()) ?? letter);
 }
 
+/** Letters that are not an accent on another one, and are written without as these. */
 const PLAIN = new Map(Object.entries({ ß: "ss", ø: "o", ł: "l", đ: "d", æ: "ae", œ: "oe", ı: "i" }));
-for (const [letter, plain] of [...PLAIN]) PLAIN.set(letter.toUpperCase(), plain);

@@ -1,0 +1,28 @@
+import { describe, expect, test } from "vitest";
+import { exactSearch } from "./exact.ts";
+import { hitOrder } from "./hit.ts";
+import { action, viewOf } from "./lexical/testing.ts";
+
+const read = action("file__read", { description: "Reads a text.", tags: ["Disk"], aliases: ["cat"] });
+const write = action("file__write", { description: "Writes a text.", tags: ["disk"] });
+const view = viewOf([read, write]);
+const options = { limit: 10, order: hitOrder() };
+
+describe("an exact search", () => {
+  test.each([
+    ["the name", "FILE__READ", [read]],
+    ["an alias", "Cat", [read]],
+    ["the whole description", " reads a text. ", [read]],
+    ["a tag", "disk", [read, write]],
+    ["nothing less than that", "file", []],
+    ["nothing", "", []],
+  ])("takes %s", (_, query, expected) => {
+    expect(exactSearch(query, view, options)).toEqual(expected.map((each) => ({ action: each, score: 1 })));
+  });
+
+  test("sees only what the view does and what is wanted, at most so many", () => {
+    expect(exactSearch("disk", viewOf([read, write], [read]), options).length).toBe(1);
+    expect(exactSearch("disk", view, { ...options, accepts: (each) => each === write }).length).toBe(1);
+    expect(exactSearch("disk", view, { ...options, limit: 1 })).toEqual([{ action: read, score: 1 }]);
+  });
+});

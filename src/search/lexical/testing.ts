@@ -1,0 +1,55 @@
+import { defineAction } from "../../catalog/define.ts";
+import type { Action, Example } from "../../core/action.ts";
+import type { JsonObject } from "../../core/json.ts";
+import { hitOrder } from "../hit.ts";
+import type { Searchable } from "../searchable.ts";
+import { type LexicalFound, type LexicalIndex, type LexicalOptions, lexicalIndex } from "./index.ts";
+
+export interface Told {
+  readonly description?: string;
+  readonly effect?: Action["effect"];
+  readonly tags?: readonly string[];
+  readonly aliases?: readonly string[];
+  readonly properties?: JsonObject;
+  readonly examples?: readonly Example[];
+}
+
+/** An action with this whole name. */
+export function action(name: string, told: Told | string = {}): Action {
+  const {
+    properties = {},
+    description = "",
+    effect = "read",
+    ...rest
+  } = typeof told === "string" ? { description: told } : told;
+  const cut = name.indexOf("__");
+  return defineAction(name.slice(0, cut), {
+    entry: name.slice(cut + 2),
+    description,
+    effect,
+    input: { type: "object", properties },
+    ...rest,
+    run: () => null,
+  });
+}
+
+export function viewOf(actions: readonly Action[], hidden: readonly Action[] = []): Searchable {
+  const seen = actions.filter((each) => !hidden.includes(each));
+  return { snapshot: { actions }, sees: (each) => !hidden.includes(each), actions: () => seen };
+}
+
+type Some = Partial<LexicalOptions> & { readonly hidden?: readonly Action[]; readonly index?: LexicalIndex };
+
+export function find(
+  actions: readonly Action[],
+  query: string,
+  { hidden = [], index, ...some }: Some = {},
+): LexicalFound {
+  const options = { limit: 10, order: hitOrder(), ...some };
+  return (index ?? lexicalIndex(actions)).search(query, viewOf(actions, hidden), options);
+}
+
+/** The names that are found, best first. */
+export function names(actions: readonly Action[], query: string, some?: Some): readonly string[] {
+  return find(actions, query, some).hits.map((hit) => hit.action.name);
+}
