@@ -23,7 +23,7 @@ export function createCounter(
     canSearch: discovery.isOn,
     searchHint: discovery.hint,
     async search(caller, request, signal) {
-      const found = await discovery.find(door.viewOf(caller), request, signal);
+      const found = await discovery.find(() => door.viewOf(caller), request, signal);
       noteFor(caller, { type: "search.answered", data: searched(request, found) });
       return found;
     },

@@ -4,7 +4,9 @@ import type { Runtime } from "./core/runtime.ts";
 import type { SearchSettings } from "./options.ts";
 import { createEmbedder } from "./search/embedders/create.ts";
 import type { ChosenEmbedder, Embedder } from "./search/embedders/embedder.ts";
-import { createSearch, type Search } from "./search/search.ts";
+import type { Hit } from "./search/hit.ts";
+import { createSearch, type Found, type SearchRequest } from "./search/search.ts";
+import type { Searchable } from "./search/searchable.ts";
 import {
   type BuildOptions,
   type BuildReport,
@@ -30,8 +32,11 @@ export interface Embeddings {
 /** Everything that finds actions, wired together. */
 export interface Discovery {
   readonly isOn: boolean;
-  /** Rejects with `search_off` where search is switched off. */
-  readonly find: Search;
+  /**
+   * Searches what the view lets through, and leaves out of what was found what the view does not let through any more
+   * when the search is over. Rejects with `search_off` where search is switched off.
+   */
+  find(viewNow: () => Searchable, request: SearchRequest, signal?: AbortSignal): Promise<Found>;
   /** What `list_actions` says where search by meaning was not given up on purpose and is not there. */
   hint(): string | undefined;
   readonly embeddings: Embeddings;
@@ -59,14 +64,16 @@ export async function openDiscovery({
   ...parts
 }: DiscoveryParts): Promise<Discovery> {
   const { enabled = true, maxResults = 20, preferredNamespaces = [], index = {} } = settings;
-  const ownStore = index.path === undefined ? undefined : await openSqliteStore(index.path, { now: runtime.now });
-  const store = ownStore ?? parts.store;
   const chosen = enabled ? chosenEmbedder(settings.embedder) : undefined;
+  const ownStore = await ownStoreOf(chosen, index.path, runtime);
+  const store = ownStore ?? parts.store;
   const semantic = chosen !== undefined && "embedder" in chosen ? semanticIndex(chosen.embedder) : undefined;
   const search = createSearch({
     maxResults,
     preferredNamespaces,
     semantic,
+    withoutMeaning:
+      chosen === undefined || "off" in chosen ? "no embedder is configured." : "the embedder cannot be used.",
     onPrepared: (count) => note({ type: "search.prepared", data: { actions: count, semantic: status().state } }),
   });
 
@@ -108,12 +115,15 @@ export async function openDiscovery({
 
   return {
     isOn: enabled,
-    async find(...asked) {
+    async find(viewNow, request, signal) {
       if (!enabled) throw searchOff();
-      return search(...asked);
+      const view = viewNow();
+      const found = await search(view, request, signal);
+      return stillSeen(found, view, viewNow());
     },
     hint() {
-      if (!enabled || settings.embedder === null || status().rows !== undefined) return undefined;
+      const givenUp = settings.embedder === null || (chosen !== undefined && "off" in chosen);
+      if (!enabled || givenUp || status().rows !== undefined) return undefined;
       return "Search goes by words only; an operator can see why with `qm embeddings status`.";
     },
     embeddings: {
@@ -124,13 +134,39 @@ export async function openDiscovery({
         const { reason = "", hint = "" } = status();
         throw new QmError("search_off", `no vectors can be made: ${reason}`, { hint });
       },
-      clear: () => semantic?.clear() ?? store.vectors.clear(),
+      async clear() {
+        const { rows } = await (semantic ?? store.vectors).clear();
+        note({ type: "embeddings.cleared", data: { rows } });
+        return { rows };
+      },
     },
     follow: () => semantic?.follow(actions()),
     async close() {
-      await semantic?.close();
-      await ownStore?.close();
+      try {
+        await semantic?.close();
+      } finally {
+        await ownStore?.close();
+      }
     },
+  };
+}
+
+/** Only who has an embedder looks for vectors; nobody else opens or makes a file for them. */
+async function ownStoreOf(chosen: ChosenEmbedder | undefined, path: string | undefined, { now }: Runtime) {
+  if (path === undefined || chosen === undefined || !("embedder" in chosen)) return undefined;
+  return openSqliteStore(path, { now });
+}
+
+/** A search may wait for an embedder, and what was revoked meanwhile must not be in its answer. */
+function stillSeen(found: Found, before: Searchable, now: Searchable): Found {
+  if (now === before) return found;
+  const there = new Set(now.snapshot.actions);
+  const seen = ({ action }: Hit): boolean => there.has(action) && now.sees(action);
+  const { hits, elsewhere, ...rest } = found;
+  return {
+    ...rest,
+    hits: hits.filter(seen),
+    ...(elsewhere === undefined ? {} : { elsewhere: elsewhere.filter(seen) }),
   };
 }
 

@@ -4,13 +4,13 @@ import type { Caller } from "./core/caller.ts";
 import { QmError } from "./core/errors.ts";
 import { didYouMean } from "./core/nearest.ts";
 import type { Runtime } from "./core/runtime.ts";
+import { type SearchType, searchTypes } from "./core/search-type.ts";
 import { activationScopes, type SurfaceChoice, selections, surfaceKinds } from "./core/surface-choice.ts";
 import type { RunLimits } from "./invoke/run.ts";
 import type { PolicyOptions } from "./policy/policy.ts";
 import type { DirectoryOptions } from "./search/directory.ts";
 import type { EmbedderChoice } from "./search/embedders/create.ts";
 import type { Embedder } from "./search/embedders/embedder.ts";
-import { type SearchType, searchTypes } from "./search/search-type.ts";
 
 export interface QuartermasterOptions {
   /** One provider a category, beside the tools that are registered. */
@@ -96,11 +96,23 @@ const surface = z.strictObject({
   activationScope: z.enum(activationScopes).optional(),
 });
 
+const embedder = z.looseObject({ fingerprint: z.string().min(1), embed: callback });
+const endpoint = z.strictObject({
+  class: z.enum(["light", "standard", "strong"]),
+  baseUrl: z.string().min(1).optional(),
+  model: z.string().min(1).optional(),
+  apiKey: z.string().min(1).optional(),
+  dimensions: whole.optional(),
+});
+const localMini = z.strictObject({ class: z.literal("local-mini"), modelPath: z.string().min(1).optional() });
 const search = z.strictObject({
   enabled: z.boolean().optional(),
   maxResults: whole.max(50).optional(),
   preferredNamespaces: texts.optional(),
-  embedder: z.looseObject({}).nullable().optional(),
+  embedder: z
+    .union([embedder, endpoint, localMini, z.strictObject({ class: z.literal("null") })])
+    .nullable()
+    .optional(),
   embedderTimeoutMs: whole.optional(),
   index: z
     .strictObject({
@@ -212,6 +224,8 @@ export const listShape = z.strictObject({
   offset: z.number().optional(),
   limit: z.number().optional(),
 });
+
+export const queryShape = z.string();
 
 export const searchShape = z.strictObject({
   query: z.string(),

@@ -2,10 +2,10 @@ import { loadingBy } from "./activation/activation.ts";
 import type { View } from "./catalog/view.ts";
 import type { Caller } from "./core/caller.ts";
 import type { SurfaceChoice } from "./core/surface-choice.ts";
+import type { Discovery } from "./discovery.ts";
 import type { SearchSettings } from "./options.ts";
 import { type Directory, type DirectoryOptions, renderDirectory } from "./search/directory.ts";
 import { renderHints } from "./search/hints.ts";
-import type { Search } from "./search/search.ts";
 import type { UnstampedEvent } from "./unstamped-event.ts";
 
 /** Blocks of a prompt that help a model find what it needs. */
@@ -19,7 +19,7 @@ export interface PromptAids {
 interface PromptAidParts {
   readonly settings: SearchSettings;
   viewOf(caller: Caller): View;
-  readonly find: Search;
+  readonly discovery: Pick<Discovery, "find" | "isOn">;
   surfaceOf(caller: Caller): SurfaceChoice;
   record(caller: Caller, event: UnstampedEvent): void;
 }
@@ -33,7 +33,7 @@ const DIRECTORY: DirectoryOptions = {
 };
 const TOP_K = 5;
 
-export function createPromptAids({ settings, viewOf, find, surfaceOf, record }: PromptAidParts): PromptAids {
+export function createPromptAids({ settings, viewOf, discovery, surfaceOf, record }: PromptAidParts): PromptAids {
   const { enabled: hintsOn = false, topK = TOP_K, type, includeAlwaysLoaded = false } = settings.hints ?? {};
   const { enabled: directoryOn = false, ...directory } = settings.directory ?? {};
 
@@ -41,7 +41,7 @@ export function createPromptAids({ settings, viewOf, find, surfaceOf, record }: 
     async hints(query, caller) {
       const surface = surfaceOf(caller);
       const loadingOf = loadingBy(surface);
-      const found = await find(viewOf(caller), {
+      const found = await discovery.find(() => viewOf(caller), {
         query,
         limit: topK,
         ...(type === undefined ? {} : { type }),
@@ -60,7 +60,8 @@ export function createPromptAids({ settings, viewOf, find, surfaceOf, record }: 
       return rendered;
     },
     async blocks(query, caller) {
-      const all = [directoryOn ? aids.directory(caller).text : "", hintsOn ? await aids.hints(query, caller) : ""];
+      const hinting = hintsOn && discovery.isOn;
+      const all = [directoryOn ? aids.directory(caller).text : "", hinting ? await aids.hints(query, caller) : ""];
       return all.filter((block) => block !== "").join("\n\n");
     },
   };

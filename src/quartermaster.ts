@@ -28,6 +28,7 @@ import {
   policyShape,
   type QuartermasterOptions,
   quartermasterShape,
+  queryShape,
   requireShape,
   searchShape,
 } from "./options.ts";
@@ -39,18 +40,12 @@ import { policyWarnings } from "./policy/warnings.ts";
 import { createPromptAids } from "./prompt-aids.ts";
 import { createRegistry, type Registry } from "./registry/registry.ts";
 import type { Directory } from "./search/directory.ts";
-import type { SearchType } from "./search/search-type.ts";
 import { openSqliteStore, type Store } from "./store/open.ts";
 import { openSurface } from "./surface/open.ts";
 import type { Surface } from "./surface/surface.ts";
 import { type ActionDescription, describeAction } from "./surface/universal/describe-action.ts";
 import { type ActionList, type ListQuery, listActions } from "./surface/universal/list-actions.ts";
-import {
-  type ActionSearch,
-  categoryFilter,
-  type FoundActions,
-  searchAnswer,
-} from "./surface/universal/search-actions.ts";
+import { type ActionSearch, type FoundActions, searchAnswer, searchOf } from "./surface/universal/search-actions.ts";
 import { systemRuntime } from "./system-runtime.ts";
 import type { UnstampedEvent } from "./unstamped-event.ts";
 import { createViews } from "./views.ts";
@@ -58,11 +53,6 @@ import { createViews } from "./views.ts";
 /** One action as an operator is shown it. */
 export interface InventoryItem extends Pick<Action, "name" | "category" | "effect" | "tags" | "scope"> {
   readonly summary: string;
-}
-
-export interface SearchQuery extends ActionSearch {
-  /** Absent: by words, and by meaning too where an embedder is configured. */
-  readonly type?: SearchType;
 }
 
 /** The counter: register actions, ask what a caller may use, and run it. */
@@ -76,7 +66,7 @@ export interface Quartermaster {
   /** Throws `unknown_action`, with suggestions. */
   describe(name: string, caller?: CallerOptions): ActionDescription;
   /** Finds actions by what they do, best first. Rejects with `search_off` or `unknown_category`. */
-  search(query: SearchQuery, caller?: CallerOptions, signal?: AbortSignal): Promise<FoundActions>;
+  search(query: ActionSearch, caller?: CallerOptions, signal?: AbortSignal): Promise<FoundActions>;
   /** A block for a prompt: the actions that may fit what is asked now. Empty when none does. */
   hints(query: string, caller?: CallerOptions): Promise<string>;
   /** A block for a prompt: what a caller may use, in groups. */
@@ -220,7 +210,7 @@ async function wire(
   const aids = createPromptAids({
     settings: options.search ?? {},
     viewOf,
-    find: discovery.find,
+    discovery,
     surfaceOf: (caller) => surfaceOf(requireActor(policy, caller.actor)),
     record: noteFor,
   });
@@ -266,15 +256,20 @@ async function wire(
     },
     async search(query, caller, signal) {
       requireShape(searchShape, "query", query);
-      const { category, detail, ...request } = query;
       const who = completed(caller);
       const view = viewOf(who);
-      const found = await counter.search(who, { ...request, ...categoryFilter(view, category) }, signal);
-      return searchAnswer(view, found, detail).data;
+      const found = await counter.search(who, searchOf(view, query), signal);
+      return searchAnswer(view, found, query.detail).data;
     },
-    hints: (query, caller) => aids.hints(query, completed(caller)),
+    async hints(query, caller) {
+      requireShape(queryShape, "query", query);
+      return aids.hints(query, completed(caller));
+    },
     directory: (caller) => aids.directory(completed(caller)),
-    promptAids: (query, caller) => aids.blocks(query, completed(caller)),
+    async promptAids(query, caller) {
+      requireShape(queryShape, "query", query);
+      return aids.blocks(query, completed(caller));
+    },
     embeddings: discovery.embeddings,
     describe: (name, caller) => describeAction(viewOf(completed(caller)), name),
     explain: (name, caller) => explain(policy, catalog.snapshot(), name, completed(caller)),
@@ -322,14 +317,7 @@ async function wire(
     async close() {
       runner.close();
       await counter.idle();
-      await catalog.close();
-      await discovery.close();
-      await uses.close();
-      try {
-        await ledger.close();
-      } finally {
-        await store.close();
-      }
+      await inTurn([catalog.close, discovery.close, uses.close, ledger.close, store.close]);
     },
   };
 
@@ -338,6 +326,19 @@ async function wire(
   noteFiltered();
   discovery.follow();
   return quartermaster;
+}
+
+/** Each is closed, whatever the ones before it did; then the first fault is thrown. */
+async function inTurn(closing: readonly (() => Promise<void>)[]): Promise<void> {
+  const faults: unknown[] = [];
+  for (const close of closing) {
+    try {
+      await close();
+    } catch (thrown) {
+      faults.push(thrown);
+    }
+  }
+  if (faults.length > 0) throw faults[0];
 }
 
 /** A provider that never answers must not keep everything else from starting; its actions come when they come. */

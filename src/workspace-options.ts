@@ -42,27 +42,29 @@ export function surfaceOf(surface: Loose<Config["surface"]>): SurfaceChoice {
   });
 }
 
-/** How actions are found. `index` is where vectors are looked for where the file names no place, and whether any are made. */
+/** Where a configuration keeps vectors apart from the store. */
+export function indexPathOf({ config, folder }: LoadedConfig, env: Environment): string | undefined {
+  const { path } = config.search.index;
+  return path === undefined ? undefined : resolve(folder, resolveReference(path, env, "search.index.path"));
+}
+
+/** How actions are found, and of vectors where they are and whether any are made unasked. */
 export function searchOf(
   { config, folder }: LoadedConfig,
   env: Environment,
-  index: { readonly background: boolean; readonly path: string | undefined },
+  index: { readonly path: string | undefined; readonly background: boolean },
 ): SearchSettings {
   const { search } = config;
   const filled = (text: string | undefined, key: string) =>
     text === undefined ? undefined : resolveReference(text, env, `search.${key}`);
-  const located = (text: string | undefined, key: string) => {
-    const path = filled(text, key);
-    return path === undefined ? undefined : resolve(folder, path);
-  };
   return given({
     enabled: search.enabled,
     maxResults: search.max_results,
     preferredNamespaces: search.preferred_namespaces,
-    embedder: embedderOf(search.embedder, filled, located),
+    embedder: embedderOf(search.embedder, folder, filled),
     embedderTimeoutMs: search.embedder.timeout_ms,
     index: given({
-      path: located(search.index.path, "index.path") ?? index.path,
+      path: index.path,
       incremental: search.index.incremental,
       rebuild: search.index.rebuild,
       background: index.background,
@@ -84,15 +86,16 @@ export function searchOf(
   });
 }
 
-type Filling = (text: string | undefined, key: string) => string | undefined;
-
 function embedderOf(
   { class: kind, base_url, model, api_key, dimensions, model_path }: Config["search"]["embedder"],
-  filled: Filling,
-  located: Filling,
+  folder: string,
+  filled: (text: string | undefined, key: string) => string | undefined,
 ): SearchSettings["embedder"] {
   if (kind === undefined || kind === null) return kind;
-  if (kind === "local-mini") return given({ class: kind, modelPath: located(model_path, "embedder.model_path") });
+  if (kind === "local-mini") {
+    const path = filled(model_path, "embedder.model_path");
+    return given({ class: kind, modelPath: path === undefined ? undefined : resolve(folder, path) });
+  }
   return given({
     class: kind,
     baseUrl: filled(base_url, "embedder.base_url"),

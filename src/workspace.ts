@@ -11,7 +11,7 @@ import { CALL_VARIABLES, compileCondition } from "./core/expression.ts";
 import { canonicalJson } from "./core/json.ts";
 import { fileProvider } from "./providers/file/provider.ts";
 import { createQuartermaster, type Quartermaster } from "./quartermaster.ts";
-import { policyOf, searchOf, surfaceOf } from "./workspace-options.ts";
+import { indexPathOf, policyOf, searchOf, surfaceOf } from "./workspace-options.ts";
 
 /**
  * - `calls`: everything, written to the configured store
@@ -65,11 +65,10 @@ export async function openWorkspace(options: WorkspaceOptions): Promise<Workspac
     limits: { timeoutMs: limits.timeout_ms, concurrency: limits.concurrency, queue: limits.queue },
     valueLimit: limits.value_chars,
     surface: surfaceOf(loaded.config.surface),
-    search: searchOf(loaded, env, {
-      background: purpose === "calls",
-      // Whoever only looks has a store in memory, and vectors are where calls leave them.
-      path: purpose === "looking" && existsSync(storePath) ? storePath : undefined,
-    }),
+    search:
+      purpose === "ledger"
+        ? { enabled: false }
+        : searchOf(loaded, env, { path: vectorsPath(), background: purpose === "calls" }),
     redact: { names: ledger.redact, secrets: () => secrets },
     onProblem,
   });
@@ -133,7 +132,20 @@ export async function openWorkspace(options: WorkspaceOptions): Promise<Workspac
 
   /** The store in use stays protected when the file names another one for the next start. */
   function protectedBy(from: LoadedConfig): readonly string[] {
-    return protectedPaths(cwd, from.path, [storePath, storePathOf(from, env)]);
+    const stores = [storePath, storePathOf(from, env), indexPathOf(loaded, env), indexPathOf(from, env)];
+    return protectedPaths(
+      cwd,
+      from.path,
+      [...new Set(stores)].filter((each) => each !== undefined),
+    );
+  }
+
+  /** Whoever only looks has a store in memory; vectors are where calls left them, and are made nowhere. */
+  function vectorsPath(): string | undefined {
+    const path = indexPathOf(loaded, env);
+    if (purpose !== "looking") return path;
+    const left = path ?? storePath;
+    return existsSync(left) ? left : undefined;
   }
 
   function reject(error: QmError): void {

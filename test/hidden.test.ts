@@ -5,11 +5,13 @@ import {
   createQuartermaster,
   defineAction,
   defineResource,
+  type Embedder,
   type PolicyOptions,
   type Quartermaster,
   type QuartermasterOptions,
   searchTypes,
 } from "../src/index.ts";
+import { wordEmbedder } from "../src/search/semantic/testing.ts";
 import { toAiSdkTools } from "../src/surface/exports/ai-sdk.ts";
 import { answerAnthropic, toAnthropicTools } from "../src/surface/exports/anthropic.ts";
 import { toLangChainTools } from "../src/surface/exports/langchain.ts";
@@ -159,10 +161,10 @@ afterEach(async () => {
 async function counter(
   withSecret: boolean,
   policy: PolicyOptions,
-  surface: QuartermasterOptions["surface"] = {},
+  { surface = {}, search = {} }: Pick<QuartermasterOptions, "surface" | "search"> = {},
 ): Promise<Quartermaster> {
   const actions = [...names, ...(withSecret ? [SECRET] : [])].map((name) => make(name));
-  const qm = await createQuartermaster({ providers: providersOf(actions) ?? [], policy, surface });
+  const qm = await createQuartermaster({ providers: providersOf(actions) ?? [], policy, surface, search });
   open.push(qm);
   return qm;
 }
@@ -177,6 +179,37 @@ describe.each(Object.keys(hidings))("hidden by %s", (hiding) => {
 
     expect(told).toBe(toldWithout);
     expect(guesses.reduce((text, guess) => text.replaceAll(guess, ""), told)).not.toContain(SECRET);
+  });
+});
+
+/** How far search by meaning may be. */
+const embedders: Record<string, () => { embedder: Embedder; after?: (qm: Quartermaster) => Promise<unknown> }> = {
+  built: () => ({ embedder: wordEmbedder(), after: (qm) => qm.embeddings.build() }),
+  "being built": () => ({ embedder: wordEmbedder("slow", () => new Promise(() => {})) }),
+  "failing, with the texts in its message": () => ({
+    embedder: wordEmbedder("failing", (_signal, texts) => {
+      throw new Error(`cannot embed:\n${texts.join("\n")}`);
+    }),
+    after: (qm) => qm.embeddings.build().catch(() => {}),
+  }),
+};
+
+const searching = Object.keys(places).filter((place) => /search|hints|list|deferring/.test(place));
+
+describe.each(Object.keys(embedders))("with vectors %s", (state) => {
+  async function told(withSecret: boolean, place: string): Promise<string> {
+    const { embedder, after } = embedders[state]?.() ?? { embedder: wordEmbedder() };
+    const search = { embedder, embedderTimeoutMs: 20 };
+    const qm = await counter(withSecret, { tools: { denied: [SECRET] } }, { search });
+    await after?.(qm);
+    return JSON.stringify(await places[place]?.(qm));
+  }
+
+  test.each(searching)("%s answers as if what is hidden did not exist", async (place) => {
+    const [withIt, without] = await Promise.all([told(true, place), told(false, place)]);
+
+    expect(withIt).toBe(without);
+    expect(withIt).not.toContain("Opens the treasury");
   });
 });
 
@@ -204,8 +237,8 @@ describe.each(Object.keys(shortcuts))("tools shown by %s", (shortcut) => {
   test.each(Object.keys(hidings))("are the same without what is hidden by %s", async (hiding) => {
     const policy = hidings[hiding] ?? {};
     const [withIt, without] = await Promise.all([
-      counter(true, policy, shortcuts[shortcut]),
-      counter(false, policy, shortcuts[shortcut]),
+      counter(true, policy, { surface: shortcuts[shortcut] ?? {} }),
+      counter(false, policy, { surface: shortcuts[shortcut] ?? {} }),
     ]);
 
     const shown = await shownAfterUse(withIt);
@@ -216,7 +249,7 @@ describe.each(Object.keys(shortcuts))("tools shown by %s", (shortcut) => {
   });
 
   test("would show it, were it not hidden", async () => {
-    expect(await shownAfterUse(await counter(true, {}, shortcuts[shortcut]))).toContain(SECRET);
+    expect(await shownAfterUse(await counter(true, {}, { surface: shortcuts[shortcut] ?? {} }))).toContain(SECRET);
   });
 });
 

@@ -1,14 +1,16 @@
 import { expect, test } from "vitest";
 import type { Action, Loading } from "../core/action.ts";
 import type { Caller } from "../core/caller.ts";
-import type { ActivationScope } from "../core/surface-choice.ts";
-import { ACTIVATED_LIMIT, loadingBy, openActivation, requireSession } from "./activation.ts";
-import { createShelves } from "./shelves.ts";
+import type { ActivationScope, SurfaceChoice } from "../core/surface-choice.ts";
+import { ACTIVATED_LIMIT, loadingBy, openActivation } from "./activation.ts";
+import { createShelves, type Shelves } from "./shelves.ts";
 
 const action = (name: string, loading?: Loading): Action => {
   const [category = "", entry = ""] = name.split(/__(.*)/);
   return { name, category, entry, ...(loading === undefined ? {} : { loading }) } as Action;
 };
+
+const open = (all: Shelves, caller: Caller, choice: SurfaceChoice) => openActivation(all, caller, choice, true);
 
 test.each([
   ["file__read", undefined, {}, "deferred"],
@@ -26,7 +28,7 @@ test.each([
 });
 
 test("awaits what is deferred until it is activated, and activates it once", async () => {
-  const activation = await openActivation(shelves(), { actor: "a", session: "s", turn: "t" }, {});
+  const activation = await open(shelves(), { actor: "a", session: "s", turn: "t" }, {});
   const read = action("file__read");
 
   expect(activation.awaits(read)).toBe(true);
@@ -38,7 +40,7 @@ test("awaits what is deferred until it is activated, and activates it once", asy
 });
 
 test("activates so many and no more", async () => {
-  const activation = await openActivation(shelves(), { actor: "a", session: "s" }, {});
+  const activation = await open(shelves(), { actor: "a", session: "s" }, {});
   for (let at = 0; at <= ACTIVATED_LIMIT; at++) await activation.activate(action(`x__${at}`));
 
   expect(activation.names()).toHaveLength(ACTIVATED_LIMIT);
@@ -48,12 +50,12 @@ test("activates so many and no more", async () => {
 test("what is offered is shown and not activated, where that was chosen", async () => {
   const all = shelves();
   const caller = { actor: "a", session: "s", turn: "t" };
-  const plain = await openActivation(all, caller, {});
+  const plain = await open(all, caller, {});
   await plain.activate(action("x__before"));
   await plain.offer(["x__ignored"]);
   expect(plain.names()).toEqual(["x__before"]);
 
-  const promoting = await openActivation(all, caller, { selection: "promote" });
+  const promoting = await open(all, caller, { selection: "promote" });
   await promoting.offer(["x__seen"]);
   expect(promoting.names()).toEqual(["x__before", "x__seen"]);
   expect(promoting.awaits(action("x__seen"))).toBe(true);
@@ -61,7 +63,7 @@ test("what is offered is shown and not activated, where that was chosen", async 
 
   expect(promoting.awaits(action("x__seen"))).toBe(false);
   expect(promoting.names()).toEqual(["x__before", "x__seen"]);
-  expect((await openActivation(all, caller, { selection: "promote" })).names()).toEqual(["x__before", "x__seen"]);
+  expect((await open(all, caller, { selection: "promote" })).names()).toEqual(["x__before", "x__seen"]);
 });
 
 const base: Caller = { actor: "a", session: "s", tenant: "t", turn: "1" };
@@ -81,32 +83,34 @@ test.each<[ActivationScope, Caller, Caller, boolean]>([
   ["run", { actor: "a", session: "s" }, { actor: "a", session: "s" }, false],
 ])("in scope %s, %j and %j share it: %s", async (activationScope, one, other, shared) => {
   const all = shelves();
-  const activation = await openActivation(all, one, { activationScope });
+  const activation = await open(all, one, { activationScope });
 
   await activation.activate(action("file__read"));
 
-  const names = (await openActivation(all, other, { activationScope })).names();
+  const names = (await open(all, other, { activationScope })).names();
   expect(names).toEqual(shared ? ["file__read"] : []);
 });
 
 test("a turn's activations are not its session's", async () => {
   const all = shelves();
-  await (await openActivation(all, base, { activationScope: "run" })).activate(action("file__read"));
+  await (await open(all, base, { activationScope: "run" })).activate(action("file__read"));
 
-  expect((await openActivation(all, base, { activationScope: "session" })).names()).toEqual([]);
+  expect((await open(all, base, { activationScope: "session" })).names()).toEqual([]);
 });
 
-test("session scope needs a session, and says what to do", () => {
-  expect(() => requireSession("session", false)).toThrow(
-    expect.objectContaining({
-      code: "invalid_arguments",
-      message: "activation_scope session needs caller.session",
-      hint: "Give caller.session, or use activation_scope run.",
-    }),
-  );
-  for (const [scope, given] of [["session", true] as const, ["run", false] as const, [undefined, false] as const]) {
-    expect(() => requireSession(scope, given)).not.toThrow();
-  }
+test("scope session needs a session of the caller's own, and strangers without one share nothing", async () => {
+  const all = shelves();
+  const caller = { actor: "a", session: "local", turn: "1" };
+
+  await expect(openActivation(all, caller, { activationScope: "session" }, false)).rejects.toMatchObject({
+    code: "invalid_arguments",
+    message: "activation_scope session needs caller.session",
+    hint: "Give caller.session, or use activation_scope run.",
+  });
+  const [ann, bob] = [await openActivation(all, caller, {}, false), await openActivation(all, caller, {}, false)];
+  await ann.activate(action("file__read"));
+  expect(ann.names()).toEqual(["file__read"]);
+  expect(bob.names()).toEqual([]);
 });
 
 function shelves() {

@@ -33,11 +33,14 @@ export async function openActivation(
   shelves: Shelves,
   caller: Caller,
   { activationScope: scope = "run", selection, ...choice }: SurfaceChoice,
+  sessionGiven: boolean,
 ): Promise<Activation> {
+  requireSession(scope, sessionGiven);
   const loadingOf = loadingBy(choice);
   const open = (what: string): Promise<Shelf> | Shelf => {
     const key = shelfKey(what, caller, scope);
-    return key === undefined ? shelfOfItsOwn(ACTIVATED_LIMIT) : shelves.open(key, ACTIVATED_LIMIT);
+    // Strangers share the session that is filled in; what they activate is not for each other.
+    return key === undefined || !sessionGiven ? shelfOfItsOwn(ACTIVATED_LIMIT) : shelves.open(key, ACTIVATED_LIMIT);
   };
   const activated = await open("activated");
   const shown = selection === "promote" ? await open("shown") : activated;
@@ -59,7 +62,7 @@ export async function openActivation(
 }
 
 /** Throws where activations are to outlive the turn and there is no session of the caller's own to keep them in. */
-export function requireSession(scope: ActivationScope | undefined, sessionGiven: boolean): void {
+function requireSession(scope: ActivationScope | undefined, sessionGiven: boolean): void {
   if (scope !== "session" || sessionGiven) return;
   throw new QmError("invalid_arguments", "activation_scope session needs caller.session", {
     hint: "Give caller.session, or use activation_scope run.",

@@ -1,20 +1,6 @@
-/**
- * What could rewrite the line it is shown on, or hide in it: control characters, marks that turn the direction of
- * writing, line separators, and characters without a shape. The joiners of emoji and of some scripts may stay.
- */
-const UNSAFE = /[\p{Cc}\u061C\u200B\u200E\u200F\u2028-\u202E\u2060-\u2069\uFEFF\u{E0000}-\u{E007F}]/gu;
+import { UNSAFE } from "../core/plain-text.ts";
 
-/** Text from outside on one line, with nothing left in it that a terminal would act on. */
-export function oneLine(text: string): string {
-  return plain(text.replace(/\s+/gu, " ").trim());
-}
-
-/** Text from outside with its lines and tabs, and with nothing else left in it that a terminal would act on. */
-export function plain(text: string): string {
-  return text.replace(UNSAFE, (character) =>
-    character === "\n" || character === "\t" ? character : `\\u{${character.codePointAt(0)?.toString(16)}}`,
-  );
-}
+export { oneLine, plain } from "../core/plain-text.ts";
 
 /** JSON that means the same, with the unsafe characters that JSON itself lets through written as escapes. */
 export function safeJson(value: unknown, indent?: number): string {

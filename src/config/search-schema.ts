@@ -1,7 +1,8 @@
 import { z } from "zod";
+import { searchTypes } from "../core/search-type.ts";
 import { pattern, REFERENCE, referring, secret, text, whole } from "./values.ts";
 
-const searchType = z.enum(["fts", "regex", "exact", "semantic", "hybrid"]);
+const searchType = z.enum(searchTypes);
 
 const group = z.strictObject({
   name: text("a name").describe("What the group is called."),
@@ -11,6 +12,13 @@ const group = z.strictObject({
   tags: z.array(text("a tag")).default([]).describe("those with one of these tags,"),
   actions: z.array(pattern()).default([]).describe("and these: names, or globs."),
 });
+
+/** What is said to somebody who is not there is most often a mistake. */
+function idleKeys(kind: string | null | undefined) {
+  const ofEndpoints = ["base_url", "model", "api_key", "dimensions"] as const;
+  if (kind === undefined || kind === null) return [...ofEndpoints, "model_path"] as const;
+  return kind === "local-mini" ? ofEndpoints : (["model_path"] as const);
+}
 
 /** How actions are found. */
 export const searchSchema = z
@@ -51,6 +59,13 @@ export const searchSchema = z
         timeout_ms: whole(1, 60_000)
           .default(1500)
           .describe("How long a search waits for the vector of its query before it goes on by words alone."),
+      })
+      .superRefine((embedder, context) => {
+        const useless = idleKeys(embedder.class).filter((key) => embedder[key] !== undefined);
+        for (const key of useless) {
+          const where = embedder.class == null ? "without a class" : `with the class ${embedder.class}`;
+          context.addIssue({ code: "custom", path: [key], message: `has no effect ${where}` });
+        }
       })
       .prefault({})
       .describe("Search by meaning, beside search by words."),

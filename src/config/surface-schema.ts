@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { activationScopes, selections, surfaceKinds } from "../core/surface-choice.ts";
-import { pattern, whole } from "./values.ts";
+import { pattern, text, whole } from "./values.ts";
 
 const kind = z.enum(surfaceKinds);
 const tokenBudget = whole(1, 10_000_000);
@@ -8,6 +8,7 @@ const selection = z.enum(selections);
 const hotListN = whole(0, 64);
 const loading = z.enum(["always", "deferred"]);
 const scope = z.enum(activationScopes);
+const name = text("the name of an action").regex(/^[^\s*?]+$/, "expected a name, not a glob");
 
 /** What models are shown. */
 export const surfaceSchema = z
@@ -27,7 +28,7 @@ export const surfaceSchema = z
       .default(0)
       .describe("For `universal`: so many of the actions most used are tools of their own. 0: none."),
     hot_list_seed: z
-      .array(pattern())
+      .array(name)
       .default([])
       .describe("For `universal`: the names that fill the hot list until others are used more."),
     default_loading_mode: loading
@@ -51,7 +52,7 @@ export const actorSurfaceSchema = z
     token_budget: tokenBudget.optional().describe("In place of `surface.token_budget`."),
     selection: selection.optional().describe("In place of `surface.selection`."),
     hot_list_n: hotListN.optional().describe("In place of `surface.hot_list_n`."),
-    hot_list_seed: z.array(pattern()).optional().describe("In place of `surface.hot_list_seed`."),
+    hot_list_seed: z.array(name).optional().describe("In place of `surface.hot_list_seed`."),
     default_loading_mode: loading.optional().describe("In place of `surface.default_loading_mode`."),
     always_loaded_patterns: z.array(pattern()).optional().describe("In place of `surface.always_loaded_patterns`."),
     activation_scope: scope.optional().describe("In place of `surface.activation_scope`."),

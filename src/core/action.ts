@@ -47,8 +47,10 @@ export type Scope = "generalist" | "specialist";
 export type Routing = "routed" | "bypass";
 export type Loading = "always" | "deferred";
 
+export const readinesses = ["ready", "needs_login", "not_started", "unavailable"] as const;
+
 /** Why an action that may be used cannot be used at this moment without somebody doing something first. */
-export type Readiness = "ready" | "needs_login" | "not_started" | "unavailable";
+export type Readiness = (typeof readinesses)[number];
 
 /**
  * Where the arguments of a resource go when it is invoked: pure data, applied by `transformArgs`. `set` fields are

@@ -60,6 +60,7 @@ export const eventShapes = {
     reused: z.number(),
     durationMs: z.number(),
   }),
+  "embeddings.cleared": z.object({ rows: z.number() }),
   "embeddings.failed": z.object({ model: z.string(), reason: z.string() }),
   "hints.rendered": z.object({ query: z.string(), ...searched }),
   "name.repaired": z.object({ ...call, asked: z.string(), action: z.string(), how: z.enum(["alias", "respelled"]) }),

@@ -110,10 +110,10 @@ async function attempt(
   const decision = decide(door.policy, { action, target, caller: call.caller, args, usage });
   record.decided(action, decision);
   if (decision.kind !== "allow") throw refusal(decision.kind, decision.objection);
-  await activated(call, action, record);
 
   const overdrawn = await door.meter.charge(call.caller);
   if (overdrawn !== undefined) throw refusal("deny", overdrawn);
+  await activated(call, action, record);
   if (changesSomething(action.effect)) await record.flushed();
   const started = door.runtime.elapsed();
   try {

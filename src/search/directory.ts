@@ -1,6 +1,7 @@
 import type { Action } from "../core/action.ts";
 import { namespaceOf } from "../core/names.ts";
 import { patternSet } from "../core/patterns.ts";
+import { oneLine } from "../core/plain-text.ts";
 
 /** A group of the directory that an installation defines; an action goes to the first group that takes it. */
 export interface DirectoryGroup {
@@ -63,7 +64,8 @@ function rendered(
   const names = held.slice(0, maxActionsPerGroup).map((action) => action.name);
   const cut = held.length - names.length;
   const head = [name, title, trigger, showCounts || cut > 0 ? count(held.length) : undefined]
-    .filter(Boolean)
+    .filter((part) => part !== undefined && part !== "")
+    .map((part) => oneLine(String(part)))
     .join(" — ");
   const examples = cut > 0 ? `${names.join(", ")}, +${cut}` : names.join(", ");
   return [`- ${head}`, ...(names.length === 0 ? [] : [`  ${examples}`])];

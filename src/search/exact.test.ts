@@ -1,4 +1,4 @@
-import { describe, expect, test } from "vitest";
+import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { exactSearch } from "./exact.ts";
 import { hitOrder } from "./hit.ts";
 import { action, viewOf } from "./lexical/testing.ts";
@@ -24,5 +24,27 @@ describe("an exact search", () => {
     expect(exactSearch("disk", viewOf([read, write], [read]), options).length).toBe(1);
     expect(exactSearch("disk", view, { ...options, accepts: (each) => each === write }).length).toBe(1);
     expect(exactSearch("disk", view, { ...options, limit: 1 })).toEqual([{ action: read, score: 1 }]);
+  });
+
+  test("takes what is longer in lower case", () => {
+    const istanbul = action("map__city", "İİİ");
+
+    for (const query of ["İİİ", "İİİ".toLowerCase()]) {
+      expect(exactSearch(query, viewOf([istanbul]), options)).toEqual([{ action: istanbul, score: 1 }]);
+    }
+  });
+
+  test("does not lower the case of what cannot be it", () => {
+    const many = Array.from({ length: 50 }, (_, at) =>
+      action(`thing__number_${at}`, `Handles thing ${at} quite well.`),
+    );
+    const view = viewOf([...many, read]);
+    const lowerCase = vi.spyOn(String.prototype, "toLowerCase");
+    onTestFinished(() => lowerCase.mockRestore());
+
+    const hits = exactSearch("CAT", view, options);
+
+    const calls = lowerCase.mock.calls.length;
+    expect([hits.length, calls]).toEqual([1, 2]); // the query and the alias
   });
 });

@@ -13,10 +13,15 @@ export function exactSearch(
   const hits: Hit[] = [];
   for (const action of view.actions()) {
     const { name, aliases, tags, description } = action;
-    const is = (text: string): boolean => text.toLowerCase() === asked;
+    const is = (text: string): boolean => couldBe(text, asked) && text.toLowerCase() === asked;
     if ((is(name) || aliases.some(is) || tags.some(is) || is(description.trim())) && accepts(action)) {
       hits.push({ action, score: 1 });
     }
   }
   return hits.sort(order).slice(0, limit);
+}
+
+/** By its length, without the cost of another case: a character in lower case is as long as before, or twice (İ). */
+function couldBe({ length }: string, { length: lowered }: string): boolean {
+  return length <= lowered && lowered <= 2 * length;
 }

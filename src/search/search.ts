@@ -1,12 +1,13 @@
 import type { Action } from "../core/action.ts";
 import { clip } from "../core/json.ts";
+import type { SearchType } from "../core/search-type.ts";
 import { exactSearch } from "./exact.ts";
 import { fuse } from "./fusion.ts";
 import { type Hit, hitOrder } from "./hit.ts";
 import { type LexicalIndex, lexicalIndex } from "./lexical/index.ts";
 import { regexSearch } from "./regex.ts";
-import type { SearchType } from "./search-type.ts";
 import type { Searchable } from "./searchable.ts";
+import { isSelection } from "./selection.ts";
 import type { SemanticIndex } from "./semantic/semantic-index.ts";
 
 export interface SearchRequest {
@@ -39,6 +40,8 @@ export interface SearchOptions {
   readonly preferredNamespaces: readonly string[];
   /** Absent: search by words alone, because that was chosen. */
   readonly semantic?: SemanticIndex | undefined;
+  /** What to say where search by meaning is asked for and there is none. */
+  readonly withoutMeaning?: string;
   /** Told when the index of words was made for a catalog. */
   readonly onPrepared: (actions: number) => void;
 }
@@ -52,7 +55,13 @@ const FUSED_FROM = 50;
 const UNMATCHED_SHOWN = 10;
 const WORD_SHOWN = 40;
 
-export function createSearch({ maxResults, preferredNamespaces, semantic, onPrepared }: SearchOptions): Search {
+export function createSearch({
+  maxResults,
+  preferredNamespaces,
+  semantic,
+  withoutMeaning = "no embedder is configured.",
+  onPrepared,
+}: SearchOptions): Search {
   const order = hitOrder(preferredNamespaces);
   let kept: { readonly snapshot: unknown; readonly index: LexicalIndex } | undefined;
 
@@ -73,12 +82,12 @@ export function createSearch({ maxResults, preferredNamespaces, semantic, onPrep
       case "exact":
         return answer("exact", exactSearch(query, view, how));
       case "regex": {
-        const hits = regexSearch(query, view, how);
-        if (hits !== undefined) return answer("regex", hits);
-        return {
-          ...answer("fts", byWords()),
-          note: "The pattern cannot be read (RE2 syntax), so its words were searched.",
-        };
+        const found = regexSearch(query, view, how);
+        if ("unreadable" in found) {
+          return { ...answer("fts", byWords()), note: `The pattern ${found.unreadable}, so its words were searched.` };
+        }
+        const cut = { note: "Not everything was looked at: the pattern asks for too much work." };
+        return { ...answer("regex", found.hits), ...(found.complete ? {} : cut) };
       }
       case "fts":
         return answer("fts", byWords());
@@ -90,7 +99,7 @@ export function createSearch({ maxResults, preferredNamespaces, semantic, onPrep
           ...signal,
           limit: Math.max(limit, FUSED_FROM),
         })) ?? {
-          unavailable: "no embedder is configured.",
+          unavailable: withoutMeaning,
         };
         if ("unavailable" in meant) {
           return { ...answer("fts", byWords()), note: `Searched by words only: ${meant.unavailable}` };
@@ -105,12 +114,14 @@ export function createSearch({ maxResults, preferredNamespaces, semantic, onPrep
   return async (view, { query: asked, type, limit: wanted, accepts }, signal) => {
     const query = asked.trim();
     const requested = type ?? (semantic === undefined ? "fts" : "hybrid");
+    // Names are found by name: no meaning may be mixed in, and no endpoint need hear of them.
+    const chosen = isSelection(query) ? "fts" : requested;
     const limit = Math.max(1, Math.min(Math.trunc(wanted ?? DEFAULT_LIMIT), maxResults));
     if (query === "") return { hits: [], requested, effective: requested, unmatched: [] };
-    const found = await attempt(view, { query, type: requested, limit }, { accepts, signal });
+    const found = await attempt(view, { query, type: chosen, limit }, { accepts, signal });
     const shown = { ...found, requested, unmatched: brief(found.unmatched) };
     if (found.hits.length > 0 || accepts === undefined) return shown;
-    const { hits: elsewhere } = await attempt(view, { query, type: requested, limit }, { accepts: undefined, signal });
+    const { hits: elsewhere } = await attempt(view, { query, type: chosen, limit }, { accepts: undefined, signal });
     return elsewhere.length === 0 ? shown : { ...shown, elsewhere };
   };
 }

@@ -1,5 +1,6 @@
-import { type Action, type Readiness, summaryOf } from "../core/action.ts";
+import { type Action, type Readiness, readinesses, summaryOf } from "../core/action.ts";
 import { clip } from "../core/json.ts";
+import { oneLine } from "../core/plain-text.ts";
 import type { Hit } from "../search/hit.ts";
 import { signatureOf } from "./signature.ts";
 
@@ -8,6 +9,8 @@ const TOKENS_A_HIT = 250 / 8;
 const HITS = 8;
 /** The estimate is up to 15 % below what o200k counts, over 25,000 real tools taken eight at a time. */
 const SAFE = 0.86;
+/** Characters of what is said beside the hits. */
+const SAID = 240;
 
 /** From roomy to bare: how much of a summary and how many parameters each line keeps. */
 const levels = [
@@ -39,27 +42,31 @@ export function compactHits(
   after: readonly string[] = [],
 ): { readonly items: readonly Candidate[]; readonly text: string } {
   const budget = Math.max(hits.length, HITS) * TOKENS_A_HIT * SAFE;
+  const states = hits.map(({ action }) => stateOf(action));
+  const said = after.map((each) => clip(oneLine(each), SAID));
   let items: readonly Candidate[] = [];
   let text = "";
   for (const level of levels) {
-    items = hits.map((hit) => candidate(hit, level));
-    text = [...items.map(line), ...after].join("\n");
+    items = hits.map((hit, at) => ({ ...candidate(hit, level), ...states[at] }));
+    text = [...items.map(line), ...said].join("\n");
     if (roughTokens(text) <= budget) return { items, text };
   }
   while (items.length > 1 && roughTokens(text) > budget) {
     items = items.slice(0, -1);
-    text = [...items.map(line), `+${hits.length - items.length} more`, ...after].join("\n");
+    text = [...items.map(line), `+${hits.length - items.length} more`, ...said].join("\n");
   }
   return { items, text };
 }
 
+/** What keeps an action from being used right away. A provider that cannot say so is not ready. */
 export function stateOf(action: Action): Pick<Candidate, "state"> {
-  let state: Readiness;
+  let said: unknown;
   try {
-    state = action.readiness?.() ?? "ready";
+    said = action.readiness === undefined ? "ready" : action.readiness();
   } catch {
-    state = "unavailable";
+    said = undefined;
   }
+  const state = readinesses.find((each) => each === said) ?? "unavailable";
   return state === "ready" ? {} : { state };
 }
 
@@ -69,7 +76,6 @@ function candidate({ action, score }: Hit, level: (typeof levels)[number]): Cand
     summary: level.summary === 0 ? "" : clip(oneLine(summaryOf(action)), level.summary),
     signature: signatureOf(action, level.parameters),
     score: Math.round(score * 100) / 100,
-    ...stateOf(action),
   };
 }
 
@@ -78,21 +84,25 @@ function line({ name, signature, summary, score, state }: Candidate): string {
   return `${name}${signature} [${facts}]${summary === "" ? "" : ` ${summary}`}`;
 }
 
-/** A description comes from outside: it must not look like a line of the answer's own. */
-function oneLine(text: string): string {
-  return text.replace(/\s+/gu, " ");
-}
+const PIECES = /\p{Lu}?[a-z]+|\p{Lu}+|\d{1,3}|\s+|[!-/:-@[-`{-~]+|./gsu;
 
-const PIECES = /\p{Lu}?[a-z]+|\p{Lu}+|\d{1,3}|\s+|[^\p{L}\p{N}\s]+|./gsu;
-
-/** About how many o200k tokens a text has, without the table that counting them takes (70 MB). */
+/** About how many o200k tokens a text has, rather too many, without the table that counting them takes (70 MB). */
 export function roughTokens(text: string): number {
   let tokens = 0;
-  for (const [piece] of text.matchAll(PIECES)) {
-    if (piece === " ") continue;
-    if (/^[A-Za-z]/.test(piece)) tokens += piece.length <= 8 ? 1 : Math.ceil(piece.length / 6);
-    else if (/^[!-/:-@[-`{-~]/.test(piece)) tokens += Math.ceil(piece.length / 2);
-    else tokens += 1;
-  }
+  for (const [piece] of text.matchAll(PIECES)) tokens += piece === " " ? 0 : pieceTokens(piece);
   return tokens;
 }
+
+function pieceTokens(piece: string): number {
+  if (/^[A-Za-z]/.test(piece)) {
+    if (piece.length > 4 && !/[aeiouy]/i.test(piece)) return Math.ceil(piece.length / 2);
+    return piece.length <= 8 ? 1 : Math.ceil(piece.length / 6);
+  }
+  if (/^[\d\s]/.test(piece)) return 1;
+  if (piece.charCodeAt(0) < 128) return Math.ceil(piece.length / 2);
+  // Letters of common scripts have tokens of their own; what is beyond is spelt out in bytes.
+  return COMMON.test(piece) ? 1 : Buffer.byteLength(piece);
+}
+
+const COMMON =
+  /[\p{sc=Latn}\p{sc=Cyrl}\p{sc=Grek}\p{sc=Arab}\p{sc=Hebr}\p{sc=Deva}\p{sc=Han}\p{sc=Hira}\p{sc=Kana}\p{sc=Hang}\p{sc=Thai}\p{P}\p{M}ー]/u;

@@ -1,4 +1,4 @@
-import { openActivation, requireSession } from "../activation/activation.ts";
+import { openActivation } from "../activation/activation.ts";
 import type { Shelves } from "../activation/shelves.ts";
 import type { UseTracker } from "../activation/use-tracker.ts";
 import type { Caller } from "../core/caller.ts";
@@ -32,8 +32,7 @@ export async function openSurface(
   const view = counter.viewOf(caller);
   if (kind === "deferred") {
     if (!counter.canSearch) throw nothingToFindWith();
-    requireSession(choice.activationScope, sessionGiven);
-    return deferredSurface(counter, caller, await openActivation(shelves, caller, choice));
+    return deferredSurface(counter, caller, await openActivation(shelves, caller, choice, sessionGiven));
   }
   if (kind === "flat" || (kind === "auto" && (await fitsBudget(view, tokenBudget))))
     return flatSurface(counter, caller);

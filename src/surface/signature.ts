@@ -1,5 +1,6 @@
 import type { Action, JsonSchema } from "../core/action.ts";
 import { clip, getOwn, type Json } from "../core/json.ts";
+import { oneLine } from "../core/plain-text.ts";
 
 const UNION_LIMIT = 4;
 const WORD_LIMIT = 24;
@@ -18,7 +19,7 @@ export function signatureOf({ inputSchema }: Pick<Action, "inputSchema">, atMost
   ];
   const shown = ordered
     .slice(0, atMost)
-    .map(([name, schema]) => `${clip(name, WORD_LIMIT)}${required.has(name) ? "" : "?"}: ${typeOf(schema)}`);
+    .map(([name, schema]) => `${word(name)}${required.has(name) ? "" : "?"}: ${typeOf(schema)}`);
   const rest = ordered.length - shown.length;
   return `(${[...shown, ...(rest > 0 ? [`+${rest}`] : [])].join(", ")})`;
 }
@@ -30,8 +31,8 @@ function typeOf(schema: Json, depth = 0): string {
   const either = anyOf ?? oneOf;
   if (Array.isArray(either) && depth < 2) return union(either.map((each) => typeOf(each, depth + 1)));
   if (type === "array" && depth < 2) return `${items === undefined ? "any" : bracketed(typeOf(items, depth + 1))}[]`;
-  if (Array.isArray(type)) return union(type.map((each) => clip(String(each), WORD_LIMIT)));
-  return typeof type === "string" ? clip(type, WORD_LIMIT) : "any";
+  if (Array.isArray(type)) return union(type.map((each) => word(String(each))));
+  return typeof type === "string" ? word(type) : "any";
 }
 
 function union(members: readonly string[]): string {
@@ -44,8 +45,13 @@ function bracketed(type: string): string {
   return type.includes("|") ? `(${type})` : type;
 }
 
+/** A schema comes from outside: what it holds must not look like a line of the answer's own. */
+function word(text: string): string {
+  return clip(oneLine(text), WORD_LIMIT);
+}
+
 function literal(value: Json): string {
-  return clip(JSON.stringify(value), WORD_LIMIT);
+  return word(JSON.stringify(value));
 }
 
 function objectOf(value: Json | undefined): JsonSchema {

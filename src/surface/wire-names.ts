@@ -3,6 +3,7 @@ import { hash } from "node:crypto";
 /** Both ways between names and what the narrowest provider grammar takes, for one set of names. */
 export interface WireNames {
   toWire(name: string): string;
+  /** Undefined for one that was made of none of the names; whether there is an action of the name, the view knows. */
   fromWire(wire: string): string | undefined;
 }
 
@@ -15,24 +16,25 @@ const REWRITTEN = /-[0-9a-f]{12}(?:[0-9a-f]{12})?$/;
  * but itself and stays the same whatever else is added. Should two still meet, both get the longer hash.
  */
 export function wireNames(names: Iterable<string>): WireNames {
-  const wires = new Map<string, string>();
-  const back = new Map<string, string>();
-  const all = [...new Set(names)];
-  const met = repeated(all.map((name) => wireOf(name, 12)));
-  for (const name of all) {
-    const short = wireOf(name, 12);
-    const wire = met.has(short) ? wireOf(name, 24) : short;
-    wires.set(name, wire);
-    back.set(wire, name);
-  }
-  return { toWire: (name) => wires.get(name) ?? wireOf(name, 12), fromWire: (wire) => back.get(wire) };
+  const odd = [...new Set(names)].filter((name) => !fits(name));
+  const met = repeated(odd.map((name) => wireOf(name, 12)));
+  const wires = new Map(odd.map((name) => [name, met.has(wireOf(name, 12)) ? wireOf(name, 24) : wireOf(name, 12)]));
+  const back = new Map([...wires].map(([name, wire]) => [wire, name]));
+  return {
+    toWire: (name) => wires.get(name) ?? wireOf(name, 12),
+    fromWire: (wire) => (fits(wire) ? wire : back.get(wire)),
+  };
 }
 
 export function wireOf(name: string, hashLength = 12): string {
-  if (WIRE.test(name) && !REWRITTEN.test(name)) return name;
+  if (fits(name)) return name;
   const ending = hash("sha256", name, "hex").slice(0, hashLength);
   const plain = name.replace(/[^a-zA-Z0-9_-]/gu, "_").slice(0, 64 - hashLength - 1);
   return `${plain}-${ending}`;
+}
+
+function fits(name: string): boolean {
+  return WIRE.test(name) && !REWRITTEN.test(name);
 }
 
 function repeated(values: readonly string[]): ReadonlySet<string> {

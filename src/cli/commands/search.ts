@@ -1,8 +1,9 @@
 import { type Command, Option } from "commander";
-import { type SearchType, searchTypes } from "../../search/search-type.ts";
+import { type SearchType, searchTypes } from "../../core/search-type.ts";
 import type { FoundAction, FoundActions } from "../../surface/universal/search-actions.ts";
 import { type Context, callerOf, withWorkspace } from "../context.ts";
 import { examples, wholeNumber } from "../options.ts";
+import { plain, safeJson } from "../text.ts";
 
 interface SearchFlags {
   readonly category?: readonly string[];
@@ -58,7 +59,7 @@ function show({ out }: Context, { items, unmatched = [], hint }: FoundActions): 
     for (const { qualified_name, input_schema } of items) {
       out.line();
       out.line(`${qualified_name} takes`);
-      out.line(JSON.stringify(input_schema, null, 2));
+      out.line(safeJson(input_schema, 2));
     }
   }
   const notes = [
@@ -66,7 +67,7 @@ function show({ out }: Context, { items, unmatched = [], hint }: FoundActions): 
     ...(hint === undefined ? [] : [hint]),
   ];
   if (notes.length > 0) out.line();
-  for (const note of notes) out.line(out.dim(note));
+  for (const note of notes) out.line(out.dim(plain(note)));
 }
 
 function row({ qualified_name, score, short_description, description = "", state }: FoundAction) {

@@ -2,9 +2,9 @@ import { z } from "zod";
 import type { Activation } from "../../activation/activation.ts";
 import type { Action, Loading } from "../../core/action.ts";
 import { frozenCopy } from "../../core/json.ts";
+import { type SearchType, searchTypes } from "../../core/search-type.ts";
 import { toJsonSchema } from "../../core/standard-schema.ts";
 import type { Found, SearchRequest } from "../../search/search.ts";
-import { type SearchType, searchTypes } from "../../search/search-type.ts";
 import { type Candidate, compactHits } from "../compact.ts";
 import type { SurfaceTool } from "../surface.ts";
 
@@ -33,6 +33,7 @@ export interface FoundTools {
 
 const LIMIT = 8;
 const HIGHEST_LIMIT = 20;
+const NAMED = 3;
 
 export const toolSearchTool: SurfaceTool = frozenCopy({
   name: "tool_search",
@@ -89,7 +90,10 @@ export function foundTools(
 
 function hintFor({ hits, elsewhere = [], note }: Found): string | undefined {
   if (hits.length > 0) return note;
-  const shown = elsewhere.map(({ action }) => action.name).join(", ");
+  const shown = elsewhere
+    .slice(0, NAMED)
+    .map(({ action }) => action.name)
+    .join(", ");
   const next =
     shown === "" ? "Nothing fits. Say it in other words." : `Nothing more fits; you have ${shown} from the start.`;
   return note === undefined ? next : `${next} ${note}`;

@@ -2,14 +2,17 @@ import { z } from "zod";
 import type { View } from "../../catalog/view.ts";
 import type { JsonSchema, Readiness } from "../../core/action.ts";
 import { frozenCopy } from "../../core/json.ts";
+import type { SearchType } from "../../core/search-type.ts";
 import { toJsonSchema } from "../../core/standard-schema.ts";
-import type { Found } from "../../search/search.ts";
+import type { Found, SearchRequest } from "../../search/search.ts";
 import { compactHits, stateOf } from "../compact.ts";
 import type { SurfaceTool } from "../surface.ts";
 import { fittingPage, requireCategories } from "./list-actions.ts";
 
 export interface ActionSearch {
   readonly query: string;
+  /** Absent: by words, and by meaning too where an embedder is configured. */
+  readonly type?: SearchType;
   readonly category?: readonly string[];
   readonly limit?: number;
   readonly detail?: "compact" | "full";
@@ -36,6 +39,9 @@ export interface FoundActions {
   readonly hint?: string;
 }
 
+const NAMED = 3;
+const HIGHEST_LIMIT = 20;
+
 export const searchActionsTool: SurfaceTool = frozenCopy({
   name: "search_actions",
   description: "Find actions by what they do, best first.",
@@ -43,27 +49,31 @@ export const searchActionsTool: SurfaceTool = frozenCopy({
     z.object({
       query: z.string(),
       category: z.array(z.string()).optional(),
-      limit: z.int().min(1).describe("At most 20").default(8),
+      limit: z.int().min(1).describe(`At most ${HIGHEST_LIMIT}`).default(8),
       detail: z.enum(["compact", "full"]).describe("full: with input schemas").default("compact"),
     }),
   ),
   effect: "read",
 });
 
-/** What the categories of a search let through. Throws `unknown_category` with the valid ones. */
-export function categoryFilter(view: View, category: readonly string[] = []) {
-  if (category.length === 0) return {};
+/** The search that is asked for. Throws `unknown_category` with the valid ones. */
+export function searchOf(view: View, { query, type, category = [], limit }: ActionSearch): SearchRequest {
   requireCategories(view, category);
   const wanted = new Set(category);
-  return { accepts: (action: { readonly category: string }) => wanted.has(action.category) };
+  return {
+    query,
+    ...(type === undefined ? {} : { type }),
+    ...(limit === undefined ? {} : { limit: Math.min(limit, HIGHEST_LIMIT) }),
+    ...(wanted.size === 0 ? {} : { accepts: (action) => wanted.has(action.category) }),
+  };
 }
 
-/** The answer to a search, whole and as the model reads it. */
+/** The answer to a search, and for a compact one the lines that a model reads in its place. */
 export function searchAnswer(
   view: View,
   found: Found,
   detail: ActionSearch["detail"] = "compact",
-): { readonly data: FoundActions; readonly text: string } {
+): { readonly data: FoundActions; readonly text?: string } {
   const { hits, effective, unmatched } = found;
   const hint = hintFor(view, found);
   const rest = {
@@ -81,8 +91,11 @@ export function searchAnswer(
     }));
     const items = fittingPage(all);
     const left = all.length - items.length;
-    const data = { items, ...rest, ...(left === 0 ? {} : { hint: `${left} more fit; ask for less at a time.` }) };
-    return { data, text: JSON.stringify(data) };
+    const more =
+      left === 0
+        ? hint
+        : [`${left} more fit; ask for less at a time.`, ...(hint === undefined ? [] : [hint])].join(" ");
+    return { data: { items, ...rest, ...(more === undefined ? {} : { hint: more }) } };
   }
   const after = [...(unmatched.length === 0 ? [] : [`Nothing available has: ${unmatched.join(", ")}`]), hint ?? []];
   const { items, text } = compactHits(hits, after.flat());
@@ -106,9 +119,15 @@ function hintFor(view: View, { hits, elsewhere = [], note }: Found): string | un
   const categories = [...new Set(elsewhere.map(({ action }) => action.category))].sort();
   const next =
     categories.length > 0
-      ? `Nothing fits in the categories you asked for; there are fits in ${categories.join(", ")}.`
+      ? `Nothing fits in the categories you asked for; there are fits in ${named(categories)}.`
       : view.actions().length === 0
         ? "No action is available to you."
         : "Nothing fits. Say it in other words, or browse with list_actions.";
   return note === undefined ? next : `${next} ${note}`;
+}
+
+/** Some of them by name and the rest as a number: a hint is a line. */
+function named(categories: readonly string[]): string {
+  const rest = categories.length - NAMED;
+  return rest > 0 ? `${categories.slice(0, NAMED).join(", ")} and ${rest} more` : categories.join(", ");
 }

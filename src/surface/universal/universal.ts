@@ -7,7 +7,7 @@ import { nameBehind, viewOrNone } from "../native-tools.ts";
 import { type Answer, answering, type Counter, outcomeAnswer, type Surface, type SurfaceTool } from "../surface.ts";
 import { describeAction, describeActionTool } from "./describe-action.ts";
 import { listActions, listActionsTool } from "./list-actions.ts";
-import { type ActionSearch, categoryFilter, searchActionsTool, searchAnswer } from "./search-actions.ts";
+import { type ActionSearch, searchActionsTool, searchAnswer, searchOf } from "./search-actions.ts";
 import type { Shortcuts } from "./shortcuts.ts";
 
 const invokeActionTool: SurfaceTool = frozenCopy({
@@ -61,10 +61,10 @@ export function universalSurface(counter: Counter, caller: Caller, shortcuts?: S
           }));
         case "search_actions":
           return look(searchActionsTool, args, async (prepared) => {
-            const { category, detail, ...request } = prepared as unknown as ActionSearch;
+            const asked = prepared as unknown as ActionSearch;
             const view = counter.viewOf(caller);
-            const found = await counter.search(caller, { ...request, ...categoryFilter(view, category) }, signal);
-            return searchAnswer(view, found, detail);
+            const found = await counter.search(caller, searchOf(view, asked), signal);
+            return searchAnswer(view, found, asked.detail);
           });
         case "invoke_action": {
           const understood = answering(() => preparedFor(invokeActionTool, args));
