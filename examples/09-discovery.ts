@@ -40,6 +40,17 @@ assert.equal(items[0]?.signature, '(city: string, unit?: "C"|"F")');
 assert.deepEqual(nothing.items, []);
 assert.deepEqual(nothing.unmatched, ["book", "flight"]);
 
+// #region search
+
+const page = await qm.search(
+  { query: "weather", type: "fts", category: ["tool"], limit: 3, detail: "full" },
+  { actor: "default", session: "chat-1" },
+);
+
+// #endregion
+
+assert.equal(page.items[0]?.qualified_name, "tool__weather");
+
 // #region aids
 
 const aids = await qm.promptAids("rename the title in the readme", { session: "chat-1" });
@@ -47,7 +58,10 @@ const aids = await qm.promptAids("rename the title in the readme", { session: "c
 // #endregion
 
 assert.match(aids, /^## Directory of actions\n- tool — 2 actions\n {2}tool__rename_heading, tool__weather\n/);
-assert.match(aids, /\n## Actions that may fit "rename the title in the readme"\n- tool__rename_heading: Rename a heading/);
+assert.match(
+  aids,
+  /\n## Actions that may fit "rename the title in the readme"\n- tool__rename_heading: Rename a heading/,
+);
 
 // #region deferred
 

@@ -1,5 +1,5 @@
 import type { Action } from "./core/action.ts";
-import { QmError } from "./core/errors.ts";
+import { messageOf, QmError } from "./core/errors.ts";
 import type { Runtime } from "./core/runtime.ts";
 import type { SearchSettings } from "./options.ts";
 import { createEmbedder } from "./search/embedders/create.ts";
@@ -64,8 +64,8 @@ export async function openDiscovery({
   ...parts
 }: DiscoveryParts): Promise<Discovery> {
   const { enabled = true, maxResults = 20, preferredNamespaces = [], index = {} } = settings;
-  const chosen = enabled ? chosenEmbedder(settings.embedder) : undefined;
-  const ownStore = await ownStoreOf(chosen, index.path, runtime);
+  const wanted = enabled ? chosenEmbedder(settings.embedder) : undefined;
+  const { ownStore, chosen } = await withOwnStore(wanted, index.path, runtime);
   const store = ownStore ?? parts.store;
   const semantic = chosen !== undefined && "embedder" in chosen ? semanticIndex(chosen.embedder) : undefined;
   const search = createSearch({
@@ -151,10 +151,24 @@ export async function openDiscovery({
   };
 }
 
-/** Only who has an embedder looks for vectors; nobody else opens or makes a file for them. */
-async function ownStoreOf(chosen: ChosenEmbedder | undefined, path: string | undefined, { now }: Runtime) {
-  if (path === undefined || chosen === undefined || !("embedder" in chosen)) return undefined;
-  return openSqliteStore(path, { now });
+/** Only who has an embedder looks for vectors; nobody else opens or makes a file for them. Without it, words are left. */
+async function withOwnStore(
+  chosen: ChosenEmbedder | undefined,
+  path: string | undefined,
+  { now }: Runtime,
+): Promise<{ readonly chosen: ChosenEmbedder | undefined; readonly ownStore?: Store }> {
+  if (path === undefined || chosen === undefined || !("embedder" in chosen)) return { chosen };
+  try {
+    return { chosen, ownStore: await openSqliteStore(path, { now }) };
+  } catch (thrown) {
+    await chosen.embedder.close?.();
+    return {
+      chosen: {
+        unavailable: `search.index.path: ${messageOf(thrown)}`,
+        hint: "Mend search.index.path, or leave it out.",
+      },
+    };
+  }
 }
 
 /** A search may wait for an embedder, and what was revoked meanwhile must not be in its answer. */

@@ -60,7 +60,7 @@ export interface SearchSettings {
   readonly hints?: {
     readonly enabled?: boolean;
     readonly topK?: number;
-    readonly type?: SearchType;
+    readonly searchType?: SearchType;
     readonly includeAlwaysLoaded?: boolean;
   };
   readonly directory?: { readonly enabled?: boolean } & Partial<DirectoryOptions>;
@@ -89,10 +89,10 @@ const surface = z.strictObject({
   kind: z.enum(surfaceKinds).optional(),
   tokenBudget: whole.optional(),
   selection: z.enum(selections).optional(),
-  hotListSize: z.int().min(0).max(64).optional(),
+  hotListN: z.int().min(0).max(64).optional(),
   hotListSeed: texts.optional(),
-  defaultLoading: z.enum(["always", "deferred"]).optional(),
-  alwaysLoaded: texts.optional(),
+  defaultLoadingMode: z.enum(["always", "deferred"]).optional(),
+  alwaysLoadedPatterns: texts.optional(),
   activationScope: z.enum(activationScopes).optional(),
 });
 
@@ -126,7 +126,7 @@ const search = z.strictObject({
     .strictObject({
       enabled: z.boolean().optional(),
       topK: whole.max(20).optional(),
-      type: z.enum(searchTypes).optional(),
+      searchType: z.enum(searchTypes).optional(),
       includeAlwaysLoaded: z.boolean().optional(),
     })
     .optional(),

@@ -34,7 +34,12 @@ const DIRECTORY: DirectoryOptions = {
 const TOP_K = 5;
 
 export function createPromptAids({ settings, viewOf, discovery, surfaceOf, record }: PromptAidParts): PromptAids {
-  const { enabled: hintsOn = false, topK = TOP_K, type, includeAlwaysLoaded = false } = settings.hints ?? {};
+  const {
+    enabled: hintsOn = false,
+    topK = TOP_K,
+    searchType: type,
+    includeAlwaysLoaded = false,
+  } = settings.hints ?? {};
   const { enabled: directoryOn = false, ...directory } = settings.directory ?? {};
 
   const aids: PromptAids = {

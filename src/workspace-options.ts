@@ -34,10 +34,10 @@ export function surfaceOf(surface: Loose<Config["surface"]>): SurfaceChoice {
     kind: surface.kind,
     tokenBudget: surface.token_budget,
     selection: surface.selection,
-    hotListSize: surface.hot_list_n,
+    hotListN: surface.hot_list_n,
     hotListSeed: surface.hot_list_seed,
-    defaultLoading: surface.default_loading_mode,
-    alwaysLoaded: surface.always_loaded_patterns,
+    defaultLoadingMode: surface.default_loading_mode,
+    alwaysLoadedPatterns: surface.always_loaded_patterns,
     activationScope: surface.activation_scope,
   });
 }
@@ -72,7 +72,7 @@ export function searchOf(
     hints: given({
       enabled: search.hints.enabled,
       topK: search.hints.top_k,
-      type: search.hints.search_type,
+      searchType: search.hints.search_type,
       includeAlwaysLoaded: search.hints.include_always_loaded,
     }),
     directory: {

@@ -277,7 +277,7 @@ describe("what is loaded from the start", () => {
   });
 
   test("everything that does not say otherwise, whoever provides it", async () => {
-    const shown = await withEcho({ defaultLoading: "always" });
+    const shown = await withEcho({ defaultLoadingMode: "always" });
 
     expect(shown).toEqual([
       "clock__now",
@@ -291,7 +291,7 @@ describe("what is loaded from the start", () => {
   });
 
   test("what a name or a glob catches, whatever it says", async () => {
-    expect(await withEcho({ alwaysLoaded: ["tasks.*", "page__*", "echo", "mail__send", "no__such"] })).toEqual([
+    expect(await withEcho({ alwaysLoadedPatterns: ["tasks.*", "page__*", "echo", "mail__send", "no__such"] })).toEqual([
       "clock__now",
       "mail__send",
       "page__home",
@@ -469,8 +469,8 @@ describe("how long it lasts", () => {
     const folder = await mkdtemp(join(tmpdir(), "qm-deferred-"));
     onTestFinished(() => rm(folder, { recursive: true }));
     const path = join(folder, "store.db");
-    return (activationScope: "run" | "session", alwaysLoaded: string[] = []) =>
-      counter({ store: path, surface: { kind: "deferred", activationScope, alwaysLoaded } });
+    return (activationScope: "run" | "session", alwaysLoadedPatterns: string[] = []) =>
+      counter({ store: path, surface: { kind: "deferred", activationScope, alwaysLoadedPatterns } });
   };
 
   test("a session's activations survive a restart, in their order", async () => {

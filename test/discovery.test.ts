@@ -412,7 +412,7 @@ describe("prompt aids", () => {
   });
 
   test("leave out of the hints what a deferred surface shows anyway", async () => {
-    const surface = { kind: "deferred", alwaysLoaded: ["mail__send"] } as const;
+    const surface = { kind: "deferred", alwaysLoadedPatterns: ["mail__send"] } as const;
     const without = await counter({ surface });
     const included = await counter({ surface, search: { hints: { includeAlwaysLoaded: true } } });
 

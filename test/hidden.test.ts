@@ -217,10 +217,10 @@ describe.each(Object.keys(embedders))("with vectors %s", (state) => {
 const shortcuts: Record<string, NonNullable<QuartermasterOptions["surface"]>> = {
   enum: { selection: "enum" },
   promotion: { selection: "promote" },
-  "hot list": { hotListSize: 3, hotListSeed: [SECRET, "doc__open", "doc__list"] },
+  "hot list": { hotListN: 3, hotListSeed: [SECRET, "doc__open", "doc__list"] },
   "deferred promotion": { kind: "deferred", selection: "promote" },
-  "always loaded": { kind: "deferred", alwaysLoaded: ["vault__*", "doc__*"] },
-  "loaded by default": { kind: "deferred", defaultLoading: "always" },
+  "always loaded": { kind: "deferred", alwaysLoadedPatterns: ["vault__*", "doc__*"] },
+  "loaded by default": { kind: "deferred", defaultLoadingMode: "always" },
 };
 
 async function shownAfterUse(qm: Quartermaster): Promise<string> {

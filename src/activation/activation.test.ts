@@ -14,15 +14,15 @@ const open = (all: Shelves, caller: Caller, choice: SurfaceChoice) => openActiva
 
 test.each([
   ["file__read", undefined, {}, "deferred"],
-  ["file__read", undefined, { defaultLoading: "always" }, "always"],
+  ["file__read", undefined, { defaultLoadingMode: "always" }, "always"],
   ["file__read", "always", {}, "always"],
-  ["file__read", "deferred", { defaultLoading: "always" }, "deferred"],
-  ["file__read", "deferred", { alwaysLoaded: ["file__*"] }, "always"],
-  ["file__read", undefined, { alwaysLoaded: ["file__read"] }, "always"],
-  ["file__read", undefined, { alwaysLoaded: ["read", "file"] }, "deferred"],
-  ["tool__tasks.list", undefined, { alwaysLoaded: ["tasks.*"] }, "always"],
-  ["tool__echo", undefined, { alwaysLoaded: ["echo"] }, "always"],
-  ["other__tasks.list", undefined, { alwaysLoaded: ["tasks.*"] }, "deferred"],
+  ["file__read", "deferred", { defaultLoadingMode: "always" }, "deferred"],
+  ["file__read", "deferred", { alwaysLoadedPatterns: ["file__*"] }, "always"],
+  ["file__read", undefined, { alwaysLoadedPatterns: ["file__read"] }, "always"],
+  ["file__read", undefined, { alwaysLoadedPatterns: ["read", "file"] }, "deferred"],
+  ["tool__tasks.list", undefined, { alwaysLoadedPatterns: ["tasks.*"] }, "always"],
+  ["tool__echo", undefined, { alwaysLoadedPatterns: ["echo"] }, "always"],
+  ["other__tasks.list", undefined, { alwaysLoadedPatterns: ["tasks.*"] }, "deferred"],
 ] as const)("the loading of %s, which says %s, under %j is %s", (name, own, choice, loading) => {
   expect(loadingBy(choice)(action(name, own))).toBe(loading);
 });

@@ -71,11 +71,11 @@ function requireSession(scope: ActivationScope | undefined, sessionGiven: boolea
 
 /** Whoever provides it: a pattern of the configuration, then what the action says, then the configuration's default. */
 export function loadingBy({
-  defaultLoading = "deferred",
-  alwaysLoaded = [],
-}: Pick<SurfaceChoice, "defaultLoading" | "alwaysLoaded">): (action: Action) => Loading {
-  const always = patternSet(alwaysLoaded);
-  return (action) => (always.matching(action) === undefined ? (action.loading ?? defaultLoading) : "always");
+  defaultLoadingMode = "deferred",
+  alwaysLoadedPatterns = [],
+}: Pick<SurfaceChoice, "defaultLoadingMode" | "alwaysLoadedPatterns">): (action: Action) => Loading {
+  const always = patternSet(alwaysLoadedPatterns);
+  return (action) => (always.matching(action) === undefined ? (action.loading ?? defaultLoadingMode) : "always");
 }
 
 /** JSON, so that no way of writing one session's parts reads as another's. */

@@ -44,13 +44,26 @@ actors:
   #  tools: [file__read, file__list, file__grep]
   #  scope: reviewer
 
-# What a model is shown: universal (a few constant tools that find and call actions), flat (every action), auto.
+# What a model is shown: universal (a few constant tools that find and call actions), deferred (actions become tools when
+# they are called), flat (every action), auto (flat while that fits token_budget).
 surface:
   kind: universal
+
+# How actions are found: by words, and with an embedder by meaning too.
+search:
+  enabled: true
+  #embedder:
+  #  class: standard
+  #  base_url: https://api.openai.com/v1
+  #  api_key: \${env:OPENAI_API_KEY}
 
 limits:
   timeout_ms: 60000
   concurrency: 32
+
+# Keys whose values are never written down, beside the built-in ones.
+ledger:
+  redact: []
 
 # Values to keep out of the ledger, by the name of their variable.
 #secrets: ["\${env:GITHUB_TOKEN}"]

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { searchTypes } from "../core/search-type.ts";
+import { variablesIn } from "./references.ts";
 import { pattern, REFERENCE, referring, secret, text, whole } from "./values.ts";
 
 const searchType = z.enum(searchTypes);
@@ -44,6 +45,11 @@ export const searchSchema = z
             "Who turns texts into vectors, for search by meaning: an endpoint like OpenAI's with a small, usual or large model, or `local-mini`, which runs here. `null`: nobody. Absent: nobody, and `list_actions` says so.",
           ),
         base_url: referring("a URL")
+          .refine(
+            (url) => variablesIn(url).length > 0 || /^https?:\/\/[^/]/.test(url),
+            "expected a URL with http or https",
+          )
+          .refine((url) => !/\/embeddings\/?$/.test(url), "expected it up to and without /embeddings")
           .optional()
           .describe(
             `Where the endpoint is, up to and without \`/embeddings\`. Absent: OpenAI's own. May hold ${REFERENCE}.`,
@@ -79,8 +85,8 @@ export const searchSchema = z
         incremental: z
           .boolean()
           .default(true)
-          .describe("Whether only what changed is embedded. `false`: all of it, each time."),
-        rebuild: z.boolean().default(false).describe("Whether everything is embedded anew at each start."),
+          .describe("Whether only what changed is embedded. `false`: all of it, at each change of the catalog."),
+        rebuild: z.boolean().default(false).describe("Whether everything is embedded anew at each start; what is there answers until then."),
       })
       .prefault({})
       .describe("Where vectors are kept, and when they are made."),

@@ -26,12 +26,12 @@ export interface SurfaceChoice {
   readonly tokenBudget?: number;
   readonly selection?: Selection;
   /** For `universal`: so many of the actions most used are shown as tools of their own. */
-  readonly hotListSize?: number;
+  readonly hotListN?: number;
   /** For `universal`: what the hot list holds until something else is used more. */
   readonly hotListSeed?: readonly string[];
   /** For `deferred`: whether an action that does not say is shown from the start. */
-  readonly defaultLoading?: Loading;
+  readonly defaultLoadingMode?: Loading;
   /** For `deferred`: names or globs of actions that are shown from the start, whatever they say. */
-  readonly alwaysLoaded?: readonly string[];
+  readonly alwaysLoadedPatterns?: readonly string[];
   readonly activationScope?: ActivationScope;
 }

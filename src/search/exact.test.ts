@@ -10,27 +10,28 @@ const options = { limit: 10, order: hitOrder() };
 
 describe("an exact search", () => {
   test.each([
-    ["the name", "FILE__READ", [read]],
-    ["an alias", "Cat", [read]],
-    ["the whole description", " reads a text. ", [read]],
-    ["a tag", "disk", [read, write]],
-    ["nothing less than that", "file", []],
-    ["nothing", "", []],
-  ])("takes %s", (_, query, expected) => {
-    expect(exactSearch(query, view, options)).toEqual(expected.map((each) => ({ action: each, score: 1 })));
+    ["the name", "FILE__READ", [read], 1],
+    ["the name without its category", "read", [read], 1],
+    ["an alias", "Cat", [read], 1],
+    ["the whole description", " reads a text. ", [read], 0.9],
+    ["a tag", "disk", [read, write], 0.9],
+    ["nothing less than that", "file", [], 0],
+    ["nothing", "", [], 0],
+  ])("takes %s", (_, query, expected, score) => {
+    expect(exactSearch(query, view, options)).toEqual(expected.map((each) => ({ action: each, score })));
   });
 
   test("sees only what the view does and what is wanted, at most so many", () => {
     expect(exactSearch("disk", viewOf([read, write], [read]), options).length).toBe(1);
     expect(exactSearch("disk", view, { ...options, accepts: (each) => each === write }).length).toBe(1);
-    expect(exactSearch("disk", view, { ...options, limit: 1 })).toEqual([{ action: read, score: 1 }]);
+    expect(exactSearch("disk", view, { ...options, limit: 1 })).toEqual([{ action: read, score: 0.9 }]);
   });
 
   test("takes what is longer in lower case", () => {
     const istanbul = action("map__city", "İİİ");
 
     for (const query of ["İİİ", "İİİ".toLowerCase()]) {
-      expect(exactSearch(query, viewOf([istanbul]), options)).toEqual([{ action: istanbul, score: 1 }]);
+      expect(exactSearch(query, viewOf([istanbul]), options)).toEqual([{ action: istanbul, score: 0.9 }]);
     }
   });
 

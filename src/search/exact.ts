@@ -2,7 +2,10 @@ import type { Hit } from "./hit.ts";
 import type { PatternOptions } from "./regex.ts";
 import type { Searchable } from "./searchable.ts";
 
-/** The visible actions of which the query is the whole name, an alias, the whole description or a tag, whatever the case. */
+/** For what is called so is meant more than what is only labelled so. */
+const BESIDE = 0.9;
+
+/** The visible actions of which the query is the name, an alias, the whole description or a tag, whatever the case. */
 export function exactSearch(
   query: string,
   view: Searchable,
@@ -12,11 +15,10 @@ export function exactSearch(
   if (asked === "") return [];
   const hits: Hit[] = [];
   for (const action of view.actions()) {
-    const { name, aliases, tags, description } = action;
+    const { name, entry, aliases, tags, description } = action;
     const is = (text: string): boolean => couldBe(text, asked) && text.toLowerCase() === asked;
-    if ((is(name) || aliases.some(is) || tags.some(is) || is(description.trim())) && accepts(action)) {
-      hits.push({ action, score: 1 });
-    }
+    const score = is(name) || is(entry) || aliases.some(is) ? 1 : tags.some(is) || is(description.trim()) ? BESIDE : 0;
+    if (score > 0 && accepts(action)) hits.push({ action, score });
   }
   return hits.sort(order).slice(0, limit);
 }

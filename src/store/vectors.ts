@@ -18,7 +18,7 @@ export function vectorStore(db: Sql, now: () => Date): VectorStore {
     },
     async known(model, hashes) {
       const found = new Set<string>();
-      for (const list of portions(hashes)) {
+      for (const list of portions(bound(hashes), PORTION)) {
         const rows = await db.all(sql`select hash from vectors where model = ${model} and hash in (${list})`);
         for (const row of rows) found.add(String(row.hash));
       }
@@ -27,22 +27,23 @@ export function vectorStore(db: Sql, now: () => Date): VectorStore {
     async touch(model, hashes) {
       const at = now();
       const dayAgo = new Date(at.getTime() - USE_NOTED_EVERY_MS);
-      for (const list of portions(hashes)) {
+      for (const list of portions(bound(hashes), PORTION)) {
         await db.all(sql`
           update vectors set used_at = ${at.toISOString()}
           where model = ${model} and hash in (${list}) and used_at < ${dayAgo.toISOString()}`);
       }
     },
     async write(model, rows) {
-      if (rows.size === 0) return;
       const at = now().toISOString();
       const values = [...rows].map(([hash, vector]) => sql`(${model}, ${hash}, ${at}, ${bytesOf(vector)})`);
-      await db.all(sql`
-        insert into vectors (model, hash, used_at, vector) values ${join(values, ", ")}
-        on conflict (model, hash) do update set used_at = excluded.used_at, vector = excluded.vector`);
+      for (const list of portions(values, PORTION / 4)) {
+        await db.all(sql`
+          insert into vectors (model, hash, used_at, vector) values ${list}
+          on conflict (model, hash) do update set used_at = excluded.used_at, vector = excluded.vector`);
+      }
     },
     async read(model, hashes, take) {
-      for (const list of portions(hashes)) {
+      for (const list of portions(bound(hashes), PORTION)) {
         const rows = await db.all(sql`select hash, vector from vectors where model = ${model} and hash in (${list})`);
         for (const { hash, vector } of rows) if (vector instanceof Uint8Array) take(String(hash), vectorOf(vector));
       }
@@ -63,14 +64,12 @@ export function vectorStore(db: Sql, now: () => Date): VectorStore {
   };
 }
 
-function* portions(hashes: Iterable<string>): Generator<Query> {
-  const all = [...hashes];
-  for (let from = 0; from < all.length; from += PORTION) {
-    yield join(
-      all.slice(from, from + PORTION).map((hash) => sql`${hash}`),
-      ", ",
-    );
-  }
+function bound(hashes: Iterable<string>): readonly Query[] {
+  return Array.from(hashes, (hash) => sql`${hash}`);
+}
+
+function* portions(all: readonly Query[], size: number): Generator<Query> {
+  for (let from = 0; from < all.length; from += size) yield join(all.slice(from, from + size), ", ");
 }
 
 /** Little-endian on every machine, because a store can move from one to another. */

@@ -20,6 +20,10 @@ test.each([
   [{ type: "array", items: { type: ["string", "number"] } }, "(string|number)[]"],
   [{ type: "array" }, "any[]"],
   [{ anyOf: [{ type: "string" }, { type: "array", items: { type: "string" } }] }, "string|string[]"],
+  [{ type: "object", properties: { start: {}, end: {} } }, "{start, end}"],
+  [{ type: "object", properties: { a: {}, b: {}, c: {}, d: {}, e: {}, f: {} } }, "{a, b, c, d, +2}"],
+  [{ type: "object" }, "object"],
+  [{ type: "array", items: { type: "object", properties: { id: {} } } }, "{id}[]"],
   [{ $ref: "#/$defs/x" }, "any"],
   [true, "any"],
 ])("%j is %s", (schema, type) => {

@@ -31,8 +31,17 @@ function typeOf(schema: Json, depth = 0): string {
   const either = anyOf ?? oneOf;
   if (Array.isArray(either) && depth < 2) return union(either.map((each) => typeOf(each, depth + 1)));
   if (type === "array" && depth < 2) return `${items === undefined ? "any" : bracketed(typeOf(items, depth + 1))}[]`;
+  if (type === "object" && depth < 2) return shapeOf(objectOf(schema));
   if (Array.isArray(type)) return union(type.map((each) => word(String(each))));
   return typeof type === "string" ? word(type) : "any";
+}
+
+/** The keys of an object inside: `{start, end}`, and how many more. */
+function shapeOf(schema: JsonSchema): string {
+  const names = Object.keys(objectOf(getOwn(schema, "properties"))).map(word);
+  if (names.length === 0) return "object";
+  const rest = names.length - UNION_LIMIT;
+  return `{${[...names.slice(0, UNION_LIMIT), ...(rest > 0 ? [`+${rest}`] : [])].join(", ")}}`;
 }
 
 function union(members: readonly string[]): string {

@@ -54,15 +54,17 @@ export const vectorStoreCases: readonly StoreCase[] = [
   {
     name: "takes more vectors than fit into one statement",
     async run(db) {
-      const { vectors } = await migrated(db);
-      const names = Array.from({ length: 1_234 }, (_, at) => `h${at}`);
+      const { vectors, clock } = await migrated(db);
+      const names = Array.from({ length: 40_000 }, (_, at) => `h${at}`);
 
-      for (let from = 0; from < names.length; from += 100) {
-        await vectors.write("m", new Map(names.slice(from, from + 100).map((name) => [name, new Float32Array([1])])));
-      }
+      await vectors.write("m", new Map(names.map((name) => [name, new Float32Array([1])])));
+      clock.hours = 25;
+      await vectors.touch("m", names);
 
-      assert.equal((await vectors.known("m", names)).size, 1_234);
-      assert.equal((await readAll(vectors, "m", names)).size, 1_234);
+      assert.equal((await vectors.known("m", names)).size, names.length);
+      assert.equal((await readAll(vectors, "m", names)).size, names.length);
+      await vectors.prune(new Date(start.getTime() + 24 * HOUR));
+      assert.deepEqual(await vectors.clear(), { rows: names.length });
     },
   },
   {

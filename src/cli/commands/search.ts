@@ -1,9 +1,10 @@
 import { type Command, Option } from "commander";
+import { summaryOf } from "../../core/action.ts";
 import { type SearchType, searchTypes } from "../../core/search-type.ts";
 import type { FoundAction, FoundActions } from "../../surface/universal/search-actions.ts";
 import { type Context, callerOf, withWorkspace } from "../context.ts";
 import { examples, wholeNumber } from "../options.ts";
-import { plain, safeJson } from "../text.ts";
+import { oneLine, plain, safeJson } from "../text.ts";
 
 interface SearchFlags {
   readonly category?: readonly string[];
@@ -20,7 +21,7 @@ export function addSearch(program: Command, context: Context): void {
       "Find the actions a caller may use by what they do, best first. An action's own name comes first, and `select:a,b` names those wanted. Without --type it is by words, and by meaning too where an embedder is configured.",
     )
     .argument("<query...>", "what it should do, in a few words")
-    .option("--category <name...>", "only these categories")
+    .option("--category <name>", "only this category; may be given again", gathered)
     .addOption(new Option("--type <type>", "how to search").choices([...searchTypes]))
     .option("--limit <n>", "show at most so many", wholeNumber(1), 8)
     .option("--full", "with descriptions and input schemas")
@@ -39,23 +40,27 @@ export function addSearch(program: Command, context: Context): void {
           {
             query: words.join(" "),
             limit,
-            detail: full ? "full" : "compact",
+            // What is cut to fit a model's budget is for models; the table has its own width.
+            detail: full || !context.out.isJson ? "full" : "compact",
             ...(category === undefined ? {} : { category }),
             ...(type === undefined ? {} : { type }),
           },
           callerOf(context.globals),
           context.io.signal,
         );
-        if (context.out.isJson) context.out.json(found);
-        else show(context, found);
+        if (context.out.isJson) return context.out.json(found);
+        show(context, found, full);
+        const { state, reason } = quartermaster.embeddings.status();
+        if (state !== "off" && found.search_type === "fts" && type === undefined && found.hint === undefined)
+          context.out.note(`qm: searched by words only: ${oneLine(reason ?? "vectors are missing")}`);
       }),
     );
 }
 
-function show({ out }: Context, { items, unmatched = [], hint }: FoundActions): void {
+function show({ out }: Context, { items, unmatched = [], hint }: FoundActions, full: boolean): void {
   if (items.length === 0) out.line("No action fits.");
   else out.table(["action", "score", "what it does"], items.map(row));
-  if (items.some(({ input_schema }) => input_schema !== undefined)) {
+  if (full) {
     for (const { qualified_name, input_schema } of items) {
       out.line();
       out.line(`${qualified_name} takes`);
@@ -70,7 +75,11 @@ function show({ out }: Context, { items, unmatched = [], hint }: FoundActions): 
   for (const note of notes) out.line(out.dim(plain(note)));
 }
 
-function row({ qualified_name, score, short_description, description = "", state }: FoundAction) {
+function row({ qualified_name, score, description = "", state }: FoundAction) {
   const waits = state === undefined ? "" : `(${state.replaceAll("_", " ")}) `;
-  return [qualified_name, score.toFixed(2), `${waits}${short_description ?? description}`];
+  return [qualified_name, score.toFixed(2), `${waits}${summaryOf({ description })}`];
+}
+
+function gathered(name: string, before: readonly string[] = []): readonly string[] {
+  return [...before, name];
 }

@@ -25,7 +25,7 @@ export function editAction(root: Root): Action {
   return defineAction("file", {
     entry: "edit",
     description:
-      "Replace a piece of text in a file. Give enough of the surrounding lines that the piece occurs once. To make a new file or replace all of one, write it instead.",
+      "Change part of a file: replace one piece of text by another. Give enough of the surrounding lines that the piece occurs once. To make a new file or replace all of one, write it instead.",
     effect: "write",
     tags: ["file", "write"],
     input,

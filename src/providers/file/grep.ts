@@ -27,7 +27,7 @@ export function grepAction(root: Root): Action {
   return defineAction("file", {
     entry: "grep",
     description:
-      "Search the content of text files for a pattern. Answers with the lines, counted from 0 as when reading. .git and node_modules are passed over unless glob names them. To find files by name, glob instead.",
+      "Find text inside files: search their content for a pattern. Answers with the lines, counted from 0 as when reading. .git and node_modules are passed over unless glob names them. To find files by name, glob instead.",
     effect: "read",
     idempotent: true,
     tags: ["file", "read"],

@@ -1,3 +1,5 @@
+import { messageOf, QmError } from "../../core/errors.ts";
+
 /** Turns texts into vectors in which nearness is likeness of meaning. */
 export interface Embedder {
   /** The same fingerprint means the same vectors for the same texts, wherever they are made. */
@@ -17,3 +19,8 @@ export type ChosenEmbedder =
   | { readonly embedder: Embedder }
   | { readonly unavailable: string; readonly hint: string }
   | { readonly off: true };
+
+/** Whatever an embedder threw. */
+export function embedderError(thrown: unknown): QmError {
+  return thrown instanceof QmError ? thrown : new QmError("embedder_failed", messageOf(thrown), { cause: thrown });
+}

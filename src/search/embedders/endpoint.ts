@@ -16,6 +16,7 @@ export type Posted =
 
 const REQUEST_LIMIT_MS = 60_000;
 const ANSWER_LIMIT = 64 * 2 ** 20;
+const FAILURE_LIMIT = 64 * 2 ** 10;
 const PIECE = 6;
 
 /** Sends one request. What is told of a failure never holds the key, not even when the server says it back. */
@@ -50,8 +51,8 @@ async function attempt(endpoint: Endpoint, body: unknown, signal: AbortSignal): 
     redirect: "error",
     signal,
   });
-  const text = await readText(endpoint, response);
-  if (response.ok) return { answer: parsed(endpoint, text) };
+  if (response.ok) return { answer: parsed(endpoint, await readAnswer(endpoint, response)) };
+  const text = await readStart(response);
   const { status } = response;
   const again = status === 429 || status >= 500;
   const seconds = Number(response.headers.get("retry-after") ?? Number.NaN);
@@ -62,7 +63,7 @@ async function attempt(endpoint: Endpoint, body: unknown, signal: AbortSignal): 
   };
 }
 
-async function readText(endpoint: Endpoint, response: Response): Promise<string> {
+async function readAnswer(endpoint: Endpoint, response: Response): Promise<string> {
   const chunks: Uint8Array[] = [];
   let size = 0;
   for await (const chunk of response.body ?? []) {
@@ -71,6 +72,18 @@ async function readText(endpoint: Endpoint, response: Response): Promise<string>
     chunks.push(chunk);
   }
   return Buffer.concat(chunks).toString("utf8");
+}
+
+/** Of what a server says about a failure, as much as anybody would want to read. */
+async function readStart(response: Response): Promise<string> {
+  const chunks: Uint8Array[] = [];
+  let size = 0;
+  for await (const chunk of response.body ?? []) {
+    chunks.push(chunk);
+    size += chunk.length;
+    if (size >= FAILURE_LIMIT) break;
+  }
+  return Buffer.concat(chunks).subarray(0, FAILURE_LIMIT).toString("utf8");
 }
 
 function parsed(endpoint: Endpoint, text: string): unknown {
@@ -94,7 +107,8 @@ function hintFor(status: number): string {
 /** The server's own words, where they help. About a key it says too much: OpenAI's shows the ends of a wrong one. */
 function said(text: string, status: number, apiKey: string | undefined): string {
   const words = status === 401 || status === 403 ? undefined : wordsIn(text);
-  return words === undefined || tells(text, apiKey) ? "" : `: ${quoted(words)}`;
+  // Also as it was sent: a key elsewhere in the answer is a reason to trust none of it.
+  return words === undefined || tells(words, apiKey) || tells(text, apiKey) ? "" : `: ${quoted(words)}`;
 }
 
 function wordsIn(text: string): string | undefined {

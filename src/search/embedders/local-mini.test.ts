@@ -29,7 +29,7 @@ test("says what to put where when there is no model", () => {
 });
 
 test("loads the model once, from its folder alone, and makes unit vectors", async () => {
-  const { modules, env, pipeline, extractor } = scripted();
+  const { modules, pipeline, extractor } = scripted();
   const folder = modelFolder();
   const embedder = chosen(folder, modules);
   const texts = Array.from({ length: 20 }, (_, at) => `word${at}`);
@@ -39,8 +39,9 @@ test("loads the model once, from its folder alone, and makes unit vectors", asyn
   const [query] = await embedder.embed(["red"], "query", never);
   await embedder.close?.();
 
-  expect(env).toEqual({ allowRemoteModels: false, localModelPath: join(folder, "..") });
-  expect(pipeline.mock.calls).toEqual([["feature-extraction", "all-MiniLM-L6-v2", { dtype: "q8", device: "cpu" }]]);
+  expect(pipeline.mock.calls).toEqual([
+    ["feature-extraction", folder, { dtype: "q8", device: "cpu", local_files_only: true }],
+  ]);
   expect(extractor.mock.calls.map(([batch, options]) => [batch.length, options])).toEqual(
     [16, 4, 1].map((size) => [size, { pooling: "mean", normalize: true }]),
   );
@@ -58,6 +59,41 @@ test("is another model when another is put into the folder", () => {
 
   expect(before).toMatch(/^local-mini:all-MiniLM-L6-v2:[0-9a-f]{8}$/);
   expect(chosen(folder, modules).fingerprint).not.toBe(before);
+});
+
+test("is another model when its weights are others, in size or at either end, and the same wherever they are", () => {
+  const { modules } = scripted();
+  const KIB = 1024;
+  const withWeights = (size: number, at?: number, file = "model_quantized.onnx") => {
+    const folder = modelFolder();
+    const weights = Buffer.alloc(size, 1);
+    if (at !== undefined) weights[at] = 2;
+    mkdirSync(join(folder, "onnx"));
+    writeFileSync(join(folder, "onnx", file), weights);
+    return chosen(folder, modules).fingerprint;
+  };
+
+  const kinds = [
+    chosen(modelFolder(), modules).fingerprint,
+    withWeights(300 * KIB),
+    withWeights(300 * KIB + 1),
+    withWeights(300 * KIB, 64 * KIB - 1),
+    withWeights(300 * KIB, 300 * KIB - 64 * KIB),
+    withWeights(300 * KIB, undefined, "model.onnx"),
+    withWeights(10),
+  ];
+
+  expect(new Set(kinds).size).toBe(kinds.length);
+  expect(withWeights(300 * KIB)).toBe(kinds[1]);
+  expect(withWeights(10)).toBe(kinds[6]);
+});
+
+test("leaves the settings of the package alone", async () => {
+  const { modules, env } = scripted();
+
+  await chosen(modelFolder(), modules).embed(["red"], "query", never);
+
+  expect(env).toEqual({ allowRemoteModels: true, localModelPath: "/models/" });
 });
 
 test("says when the model cannot be loaded, and tries again the next time", async () => {
@@ -85,7 +121,7 @@ test("refuses what is no vector, and stops when it is told to", async () => {
 
 /** A module with the interface of transformers.js. */
 function scripted() {
-  const env = { allowRemoteModels: true, localModelPath: "" };
+  const env = { allowRemoteModels: true, localModelPath: "/models/" };
   const extract = vi.fn(async (texts: readonly string[], _options: unknown) => ({
     tolist: (): unknown => texts.map((text) => wordVector(text)),
   }));

@@ -1,6 +1,7 @@
-import { existsSync, readFileSync } from "node:fs";
+import { hash } from "node:crypto";
+import { closeSync, existsSync, fstatSync, openSync, readdirSync, readFileSync, readSync } from "node:fs";
 import { createRequire } from "node:module";
-import { basename, dirname, join, resolve } from "node:path";
+import { basename, join, resolve } from "node:path";
 import { fingerprint } from "../../core/definition.ts";
 import { messageOf, QmError } from "../../core/errors.ts";
 import { isRecord } from "../../core/json.ts";
@@ -23,6 +24,7 @@ export interface Modules {
 const PACKAGE = "@huggingface/transformers";
 const MODEL = "all-MiniLM-L6-v2";
 const BATCH_TEXTS = 16;
+const END_BYTES = 64 * 1024;
 
 export function localMini({ modelPath }: LocalMiniChoice, modules: Modules = installed): ChosenEmbedder {
   if (!modules.has(PACKAGE)) {
@@ -53,7 +55,7 @@ function embedderOf(modelPath: string, config: string, modules: Modules): Embedd
 
   return {
     // Another model put into the same folder is another model.
-    fingerprint: `local-mini:${model}:${fingerprint(readFileSync(config, "utf8")).slice(0, 8)}`,
+    fingerprint: `local-mini:${model}:${fingerprint([readFileSync(config, "utf8"), weightsIn(modelPath)]).slice(0, 8)}`,
     floor: 0.2,
     async embed(texts, _purpose, signal) {
       const vectors: Float32Array[] = [];
@@ -72,10 +74,36 @@ function embedderOf(modelPath: string, config: string, modules: Modules): Embedd
   };
 }
 
-/** Of transformers.js, what is used. */
+/** What tells one model's weights from another's, without reading all of them: they can be large. */
+function weightsIn(modelPath: string): readonly (readonly [name: string, size: number, ends: string])[] {
+  const folder = join(modelPath, "onnx");
+  const files = existsSync(folder) ? readdirSync(folder) : [];
+  return files
+    .filter((file) => file.includes(".onnx"))
+    .sort()
+    .map((file) => [file, ...sizeAndEnds(join(folder, file))] as const);
+}
+
+function sizeAndEnds(path: string): readonly [number, string] {
+  const file = openSync(path, "r");
+  try {
+    const { size } = fstatSync(file);
+    const ends = Buffer.alloc(2 * END_BYTES);
+    readSync(file, ends, 0, END_BYTES, 0);
+    readSync(file, ends, END_BYTES, END_BYTES, Math.max(0, size - END_BYTES));
+    return [size, hash("sha256", ends, "hex")];
+  } finally {
+    closeSync(file);
+  }
+}
+
+/** Of transformers.js, what is used. Its settings are the host's: what is wanted here is said in the call. */
 interface Transformers {
-  readonly env: { allowRemoteModels: boolean; localModelPath: string };
-  pipeline(task: "feature-extraction", model: string, options: { dtype: "q8"; device: "cpu" }): Promise<Extractor>;
+  pipeline(
+    task: "feature-extraction",
+    model: string,
+    options: { dtype: "q8"; device: "cpu"; local_files_only: true },
+  ): Promise<Extractor>;
 }
 
 interface Extractor {
@@ -84,10 +112,9 @@ interface Extractor {
 }
 
 async function loadExtractor(modelPath: string, modules: Modules): Promise<Extractor> {
-  const { env, pipeline } = (await modules.load(PACKAGE)) as Transformers;
-  env.allowRemoteModels = false;
-  env.localModelPath = dirname(resolve(modelPath));
-  return pipeline("feature-extraction", basename(resolve(modelPath)), { dtype: "q8", device: "cpu" });
+  const { pipeline } = (await modules.load(PACKAGE)) as Transformers;
+  // A whole path cannot be the name of a model elsewhere, so it is taken as it is.
+  return pipeline("feature-extraction", resolve(modelPath), { dtype: "q8", device: "cpu", local_files_only: true });
 }
 
 async function extracted(extractor: Extractor, texts: readonly string[]): Promise<readonly unknown[]> {

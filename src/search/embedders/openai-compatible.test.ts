@@ -1,10 +1,21 @@
 import { once } from "node:events";
 import { type AddressInfo, createServer } from "node:net";
-import { describe, expect, onTestFinished, test } from "vitest";
+import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { answerJson, answerVectors, DIMENSIONS, embeddingEndpoint, wordVector } from "../semantic/testing.ts";
 import { createEmbedder } from "./create.ts";
 import type { Embedder } from "./embedder.ts";
 import type { EndpointChoice } from "./openai-compatible.ts";
+
+/** The pauses that were asked for, and whether they are made. */
+const pauses = vi.hoisted(() => ({ asked: [] as number[], skip: false }));
+vi.mock("node:timers/promises", async (original) => {
+  const real = await original<typeof import("node:timers/promises")>();
+  const setTimeout: typeof real.setTimeout = (ms, ...rest) => {
+    pauses.asked.push(ms ?? 0);
+    return real.setTimeout(pauses.skip ? 0 : ms, ...rest);
+  };
+  return { ...real, setTimeout };
+});
 
 const never = new AbortController().signal;
 const KEY = "sk-proj-Zm9vYmFyYmF6cXV4MDEyMzQ1";
@@ -55,7 +66,21 @@ test.each([
   await embedder.embed(["red"], "document", never);
 
   expect(endpoint.requests[0]?.body).toEqual({ ...asked, input: ["red"] });
-  expect(embedder.fingerprint).toBe(fingerprint);
+  expect(embedder.fingerprint).toMatch(new RegExp(`^${fingerprint}:[0-9a-f]{8}$`));
+});
+
+test("has another fingerprint at another place, whatever the query says", () => {
+  const at = (baseUrl: string, apiKey = KEY) => embedderAt(baseUrl, { model: "m", apiKey }).fingerprint;
+  const first = at("https://one.example/v1");
+
+  expect([at("https://one.example/v1/"), at("https://one.example/v1?key=secret", "another")]).toEqual([first, first]);
+  const others = [
+    "https://two.example/v1",
+    "http://one.example/v1",
+    "https://one.example:8443/v1",
+    "https://one.example",
+  ];
+  expect(new Set([first, ...others.map((each) => at(each))]).size).toBe(5);
 });
 
 test("sends many texts in batches, by count and by size", async () => {
@@ -82,6 +107,21 @@ describe("a server that has no time", () => {
 
     expect(vectors).toHaveLength(1);
     expect(endpoint.requests).toHaveLength(4);
+  });
+
+  test("is not waited for longer than a minute at a time, whatever it says", async () => {
+    const endpoint = await endpointWith((response, request, nth) => {
+      if (nth < 3) answerJson(response, 429, {}, { "retry-after": nth === 1 ? "86400" : "30" });
+      else answerVectors(response, request);
+    });
+    pauses.skip = true;
+    onTestFinished(() => {
+      pauses.skip = false;
+    });
+
+    await embedderAt(endpoint.url, {}).embed(["red"], "document", never);
+
+    expect(pauses.asked.slice(-2)).toEqual([60_000, 30_000]);
   });
 
   test("is given up after a few times", async () => {
@@ -244,6 +284,7 @@ describe("the key", () => {
     [400, { error: { message: `What is "Bearer ${KEY}"?` } }],
     [400, { error: { message: `cut: ${KEY.slice(3, 20)}` } }],
     [422, { message: KEY, headers: { authorization: KEY } }],
+    [422, { message: "Something else.", headers: { authorization: KEY } }],
   ])("is in no message when the server answers %i with it", async (status, answer) => {
     const endpoint = await endpointWith((response) => answerJson(response, status, answer));
 
@@ -251,7 +292,25 @@ describe("the key", () => {
       .embed(["red"], "document", never)
       .catch((thrown: Error) => thrown);
 
-    expect(error).toMatchObject({ code: "embedder_failed", message: expect.stringContaining(`answered ${status}`) });
+    expect(error).toMatchObject({
+      code: "embedder_failed",
+      message: expect.stringMatching(new RegExp(`answered ${status}$`)),
+    });
+    expect(told(error)).not.toMatch(/sk-proj|Zm9v|MzQ1/);
+  });
+
+  test("is in no message when the server spells it in escapes", async () => {
+    const escaped = [...KEY].map((each) => `\\u${each.charCodeAt(0).toString(16).padStart(4, "0")}`).join("");
+    const endpoint = await endpointWith((response) => {
+      response.writeHead(400, { "content-type": "application/json" });
+      response.end(`{"error":{"message":"What is ${escaped}?"}}`);
+    });
+
+    const error = await embedderAt(endpoint.url, { apiKey: KEY })
+      .embed(["red"], "query", never)
+      .catch((thrown: Error) => thrown);
+
+    expect(told(error)).toContain("answered 400");
     expect(told(error)).not.toMatch(/sk-proj|Zm9v|MzQ1/);
   });
 
@@ -289,6 +348,34 @@ test("hands on what the server says, made harmless", async () => {
     message: expect.stringContaining('answered 404: "The model `x`\\u001b[2J does not exist"'),
     hint: expect.stringContaining("model's name"),
   });
+});
+
+test("reads no more of what a server says about a failure than anybody would", async () => {
+  const message = (length: number) => ({ error: { message: "No.", padding: "x".repeat(length) } });
+  let endless = 0;
+  const answers: Parameters<typeof embeddingEndpoint>[0][] = [
+    (response) => answerJson(response, 400, message(60_000)),
+    (response) => answerJson(response, 400, message(70_000)),
+    (response) => {
+      response.writeHead(400);
+      const more = () => {
+        while (response.writable && response.write(" ".repeat(1_000))) endless += 1_000;
+      };
+      response.on("drain", more);
+      more();
+    },
+  ];
+  const messages: string[] = [];
+
+  for (const answer of answers) {
+    const endpoint = await endpointWith(answer);
+    await embedderAt(endpoint.url, { apiKey: KEY })
+      .embed(["red"], "query", never)
+      .catch((thrown: Error) => messages.push(thrown.message.replace(/.*embeddings /, "")));
+  }
+
+  expect(messages).toEqual(['answered 400: "No."', "answered 400", "answered 400"]);
+  expect(endless).toBeLessThan(32 * 2 ** 20);
 });
 
 test.each(["nonsense", "ftp://example.com/v1", ""])("has no endpoint at %j", (baseUrl) => {

@@ -1,4 +1,5 @@
 import { setTimeout as pause } from "node:timers/promises";
+import { fingerprint } from "../../core/definition.ts";
 import { getOwn, isRecord } from "../../core/json.ts";
 import { quoted } from "../../core/names.ts";
 import type { ChosenEmbedder, Embedder } from "./embedder.ts";
@@ -73,7 +74,7 @@ function embedderAt(endpoint: Endpoint, { model, dimensions }: Model): Embedder 
   }
 
   return {
-    fingerprint: ["openai-compatible", model, ...Object.values(wanted)].join(":"),
+    fingerprint: ["openai-compatible", model, ...Object.values(wanted), placeOf(endpoint)].join(":"),
     async embed(texts, purpose, signal) {
       const vectors: Float32Array[] = [];
       for (const batch of batches(texts)) {
@@ -82,6 +83,11 @@ function embedderAt(endpoint: Endpoint, { model, dimensions }: Model): Embedder 
       return vectors;
     },
   };
+}
+
+/** Servers call different models by the same name. Of the query nothing is told: it may hold a key. */
+function placeOf({ url }: Endpoint): string {
+  return fingerprint(url.origin + url.pathname).slice(0, 8);
 }
 
 /** A password in an address would be shown wherever the address is. */

@@ -324,3 +324,43 @@ describe("accepting", () => {
     expect(names(many, "contact", { limit: 1, accepts: (each) => each === last })).toEqual([last?.name]);
   });
 });
+
+describe("saying no", () => {
+  const files = ["read", "write", "list", "edit"].map((entry) => action(`file__${entry}`, `Can ${entry} the file.`));
+
+  test("a common word beside a word that nobody has is not enough", () => {
+    expect(find(files, "rename a file")).toEqual({ hits: [], unmatched: ["rename"] });
+    expect(names(files, "file")).toHaveLength(4);
+  });
+
+  test("words that carry a sentence find names, not descriptions", () => {
+    const who = action("shell__who", "Shows the users.");
+
+    expect(names([...files, who], "the")).toEqual([]);
+    expect(names([...files, who], "who")).toEqual([who.name]);
+  });
+
+  test("an empty answer names every word that nobody has, also where another stood in for it", () => {
+    const flight = action("travel__book_flight", "Books a flight.");
+
+    expect(find([flight, ...files], "turn on the flights").unmatched).toEqual(["turn", "on"]);
+    expect(find([flight, ...files], "zzz qqq lights www").unmatched).toEqual(["zzz", "qqq", "lights", "www"]);
+  });
+
+  test("one word that nobody has costs something, and not nearly everything", () => {
+    const [alone] = find(files, "read").hits;
+    const [beside] = find(files, "zzzqq read").hits;
+
+    expect(alone?.action.name).toBe("file__read");
+    expect(beside?.action.name).toBe("file__read");
+    expect(beside?.score).toBeLessThan(alone?.score ?? 0);
+    expect(beside?.score).toBeGreaterThan(0.1);
+  });
+});
+
+describe("a name without where it comes from", () => {
+  test("is that action's, first and in full", () => {
+    expect(find(all, "send_email").hits[0]).toEqual({ action: email, score: 1 });
+    expect(find(all, "select:write_report,createissue").hits.map((hit) => hit.action)).toEqual([report, issue]);
+  });
+});

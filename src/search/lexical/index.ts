@@ -1,7 +1,9 @@
 import type { Action } from "../../core/action.ts";
 import type { Hit, HitOrder } from "../hit.ts";
 import type { Searchable } from "../searchable.ts";
+import { isSelection, SELECT } from "../selection.ts";
 import { deedsIn } from "./deeds.ts";
+import { ownName } from "./fields.ts";
 import { Lookup } from "./lookup.ts";
 import { type Postings, postingsOf } from "./postings.ts";
 import { type Wanted, wantedBy } from "./query.ts";
@@ -38,8 +40,6 @@ export function lexicalIndex(actions: readonly Action[], previous?: LexicalIndex
   return new WordIndex(postingsOf(actions, previous instanceof WordIndex ? previous.postings : undefined));
 }
 
-const SELECT = "select:";
-
 class WordIndex implements LexicalIndex {
   readonly postings: Postings;
   readonly #scopes = new WeakMap<Searchable, Scope>();
@@ -54,7 +54,7 @@ class WordIndex implements LexicalIndex {
 
   search(query: string, view: Searchable, options: LexicalOptions): LexicalFound {
     const asked = query.trim();
-    if (asked.toLowerCase().startsWith(SELECT)) return this.#selected(asked.slice(SELECT.length), view, options);
+    if (isSelection(asked)) return this.#selected(asked.slice(SELECT.length), view, options);
     const { limit, order, accepts } = options;
     const scope = this.#scopeOf(view);
     const called = this.#called(asked, view);
@@ -62,7 +62,7 @@ class WordIndex implements LexicalIndex {
     const found = this.#accepted(scored(wanted, deedsIn(asked), this.postings, scope, this.#scratch), called, accepts);
     const named = called.filter((action) => accepts?.(action) ?? true).map((action) => ({ action, score: 1 }));
     const hits = [...named, ...this.#best(found, limit)].sort(order).slice(0, limit);
-    return { hits, unmatched: called.length > 0 ? [] : unmatchedOf(wanted) };
+    return { hits, unmatched: called.length > 0 ? [] : unmatchedOf(wanted, hits.length > 0) };
   }
 
   #selected(list: string, view: Searchable, { limit, order, accepts }: LexicalOptions): LexicalFound {
@@ -78,7 +78,7 @@ class WordIndex implements LexicalIndex {
     return { hits: [...hits.values()].slice(0, limit), unmatched };
   }
 
-  /** The visible actions with this name or alias, whatever the case. */
+  /** The visible actions with this name, with or without where it comes from, or alias, whatever the case. */
   #called(name: string, view: Searchable): readonly Action[] {
     this.#byName ??= namesOf(this.postings.actions);
     return (this.#byName.get(name.toLowerCase()) ?? []).filter((action) => view.sees(action));
@@ -124,16 +124,21 @@ class WordIndex implements LexicalIndex {
   }
 }
 
-/** A word of several parts is unmatched only when all of them are. */
-function unmatchedOf(wanted: readonly Wanted[]): readonly string[] {
-  const matched = new Set(wanted.filter(({ found }) => found.length > 0).map(({ written }) => written));
+/**
+ * A word of several parts is unmatched only when all of them are. What stood in for a word counts as it, but not where
+ * that led to nothing either: then it would look as if somebody had the word.
+ */
+function unmatchedOf(wanted: readonly Wanted[], standInsCount: boolean): readonly string[] {
+  const isMatched = ({ found }: Wanted): boolean => (found[0]?.likeness ?? 0) >= (standInsCount ? 0.01 : 1);
+  const matched = new Set(wanted.filter(isMatched).map(({ written }) => written));
   return [...new Set(wanted.map(({ written }) => written))].filter((word) => !matched.has(word));
 }
 
 function namesOf(actions: readonly Action[]): ReadonlyMap<string, readonly Action[]> {
   const named = new Map<string, Action[]>();
   for (const action of actions) {
-    for (const name of new Set([action.name, ...action.aliases].map((each) => each.toLowerCase()))) {
+    const { name: whole, entry, aliases } = action;
+    for (const name of new Set([whole, entry, ownName(action), ...aliases].map((each) => each.toLowerCase()))) {
       const held = named.get(name);
       if (held === undefined) named.set(name, [action]);
       else held.push(action);

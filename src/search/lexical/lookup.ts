@@ -1,6 +1,7 @@
 import type { Postings } from "./postings.ts";
 import type { Scope } from "./scope.ts";
 import type { Near, Spellings } from "./spellings.ts";
+import { COMMON } from "./weights.ts";
 import { stemOf } from "./words.ts";
 
 const NEAR_LIMIT = 3;
@@ -31,6 +32,11 @@ export class Lookup {
   rarity(terms: readonly number[]): number {
     const holders = terms.reduce((most, term) => Math.max(most, this.holders(term)), 0);
     return Math.log(1 + (this.#scope.count - holders + 0.5) / (holders + 0.5));
+  }
+
+  /** Whether nearly everybody in scope holds one of the terms. */
+  isCommon(terms: readonly number[]): boolean {
+    return terms.some((term) => this.holders(term) > COMMON * this.#scope.count);
   }
 
   /** `timezone` as time, zone. */

@@ -14,6 +14,10 @@ export interface Wanted {
   readonly share: number;
   /** Terms that somebody in scope holds, the truest first. */
   readonly found: readonly Found[];
+  /** Whether nearly everybody has it, so that having it tells nothing. */
+  readonly isCommon?: boolean;
+  /** Whether it counts in names alone. */
+  readonly onlyNames?: true;
   /** Whether having it is reason enough to be shown. */
   readonly suffices?: true;
 }
@@ -33,15 +37,19 @@ const WANTED_LIMIT = 64;
 export function wantedBy(query: string, lookup: Lookup): readonly Wanted[] {
   const all = wordsIn(query.slice(0, QUERY_LIMIT));
   const content = all.filter(({ plain }) => !stopWords.has(plain));
-  const words = content.length > 0 ? content : all;
+  // Where nothing else was asked, such a word may still be a name: `who`. In a description it says nothing.
+  const onlyNames = content.length === 0;
+  const words = onlyNames ? all : content;
   const wanted = new Map<string, Wanted>();
   for (const [index, word] of words.entries()) {
     for (const [term, share] of termsOf(word, lookup)) {
       if (wanted.size >= WANTED_LIMIT) return [...wanted.values()];
-      if (!wanted.has(term)) wanted.set(term, asked(term, share, word, [words[index - 1], words[index + 1]], lookup));
+      if (wanted.has(term)) continue;
+      const each = asked(term, share, word, [words[index - 1], words[index + 1]], lookup);
+      wanted.set(term, onlyNames ? { ...each, onlyNames: true } : each);
     }
   }
-  return [...wanted.values(), ...answering(query, lookup)];
+  return [...wanted.values(), ...(onlyNames ? [] : answering(query, lookup))];
 }
 
 const QUESTION = /^\P{L}*(?:what|which|how|who|where|when|is|are|do|does|did|has|have|show|tell|give)\b/iu;
@@ -78,6 +86,7 @@ function asked(term: string, share: number, word: Word, neighbours: Neighbours, 
   const rarity = lookup.rarity(own === undefined ? [...found.keys()] : [own]);
   return {
     written: word.written,
+    isCommon: lookup.isCommon(own === undefined ? [...found.keys()] : [own]),
     weight: usual * rarity,
     share: usual * (1 - RARE + (RARE * rarity) / lookup.rarity([])),
     found: [...found]

@@ -2,7 +2,16 @@ import { fields } from "./fields.ts";
 import { countOf, fieldOf, LENGTH_LIMIT, type Postings } from "./postings.ts";
 import type { Wanted } from "./query.ts";
 import type { Scope } from "./scope.ts";
-import { COVERAGE, DEED, ENOUGH, LEAST_COVERED, NAMING, SATURATION } from "./weights.ts";
+import {
+  COVERAGE,
+  DEED,
+  ENOUGH,
+  LEAST_COVERED,
+  LEAST_COVERED_BY_COMMON,
+  NAMING,
+  SATURATION,
+  UNKNOWN,
+} from "./weights.ts";
 
 /** Room to add up in, one place an action; zero wherever nobody is adding up. */
 export interface Scratch {
@@ -40,7 +49,7 @@ export function scored(
 ): Scores {
   const places: number[] = [];
   for (const each of wanted) addUp(each, postings, scope, scratch, places);
-  const asked = wanted.reduce((sum, { weight }) => sum + weight, 0);
+  const asked = wanted.reduce((sum, { weight, found }) => sum + weight * (found.length === 0 ? UNKNOWN : 1), 0);
   const shares = wanted.reduce((sum, { share }) => sum + share, 0);
   const scores = new Float64Array(places.length);
   let mostCovered = 0;
@@ -60,14 +69,22 @@ export function scored(
     scratch.covered[place] = 0;
     scratch.named[place] = 0;
   }
-  const fits = mostCovered >= LEAST_COVERED || wanted.some(({ suffices }) => suffices);
+  const tells = wanted.some(({ found, isCommon }) => found.length > 0 && !isCommon);
+  const fits =
+    mostCovered >= (tells ? LEAST_COVERED : LEAST_COVERED_BY_COMMON) || wanted.some(({ suffices }) => suffices);
   return fits ? { places, scores } : NOTHING;
 }
 
 const NOTHING: Scores = { places: [], scores: new Float64Array(0) };
 
 /** Adds what each action has of one wanted thing: the best of what it has, however many other words for it there are. */
-function addUp({ share, found }: Wanted, postings: Postings, scope: Scope, scratch: Scratch, places: number[]): void {
+function addUp(
+  { share, found, onlyNames }: Wanted,
+  postings: Postings,
+  scope: Scope,
+  scratch: Scratch,
+  places: number[],
+): void {
   const { starts, holders, places: fieldsAndCounts, lengths } = postings;
   const { visible, norms } = scope;
   const { sums, covered, named, best } = scratch;
@@ -86,7 +103,7 @@ function addUp({ share, found }: Wanted, postings: Postings, scope: Scope, scrat
         const length = lengths[holder * fields.length + field] ?? 0;
         often += countOf(place) * (norms[field * (LENGTH_LIMIT + 1) + length] ?? 0);
       }
-      if (visible !== undefined && visible[holder] === 0) continue;
+      if ((visible !== undefined && visible[holder] === 0) || (onlyNames && inName === 0)) continue;
       const before = best[holder] ?? 0;
       if (before === 0) {
         holding.push(holder);

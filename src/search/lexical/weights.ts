@@ -55,3 +55,9 @@ export const DEED = 0.1;
 export const LEAST_COVERED = 0.3;
 /** Of a long query, having as much as so many words are is having all: most of a sentence is not about the tool. */
 export const ENOUGH = 3;
+/** … or so much, where it has only words that nearly everybody has: `rename a file`, where all are about files. */
+export const LEAST_COVERED_BY_COMMON = 0.5;
+/** So many of all are nearly everybody. */
+export const COMMON = 0.8;
+/** How much a word that nobody has weighs in what could be reached: it may be a name, a value, or beside the point. */
+export const UNKNOWN = 0.5;

@@ -65,6 +65,18 @@ test("takes over at once from a process of this host that has died, and from no 
   expect(await answer).toBe("after its lease");
 });
 
+test("does not believe in a lease that nobody would take", async () => {
+  const locks = await openLocks();
+  const lease = (ahead: number) => ({ pid: 2, host: "there", leaseUntil: new Date(clock + ahead) });
+  await locks.take("ahead", { id: "wrong clock", ...lease(30_001) }, () => false);
+  await locks.take("near", { id: "another clock", ...lease(30_000) }, () => false);
+  const waiting = vi.fn(async () => "too early");
+
+  expect(await locked(locks, async () => "taken over", { name: "ahead" })).toBe("taken over");
+  expect(await locked(locks, waiting, { name: "near", done: async () => "waited" })).toBe("waited");
+  expect(waiting).not.toHaveBeenCalled();
+});
+
 test("renews its lease while it works", async () => {
   vi.useFakeTimers({ toFake: ["setInterval", "clearInterval"] });
   const locks = await openLocks();
@@ -99,7 +111,7 @@ test("stops working when the lock was taken over, and waits for what the other m
   const working = locked(locks, work, { done: async () => made });
   await settled();
 
-  const other = { id: "other", pid: 2, host: "there", leaseUntil: new Date(clock + 60_000) };
+  const other = { id: "other", pid: 2, host: "there", leaseUntil: new Date(clock + 15_000) };
   expect(await locks.take("l", other, () => true)).toBe(true);
   await vi.advanceTimersByTimeAsync(5_000);
   await expect.poll(() => stopped.mock.calls.length).toBe(1);

@@ -1,3 +1,4 @@
+import type { Action } from "../../core/action.ts";
 import { QmError } from "../../core/errors.ts";
 import type { Runtime } from "../../core/runtime.ts";
 import type { Embedder } from "../embedders/embedder.ts";
@@ -18,7 +19,9 @@ export interface Building {
 }
 
 export interface BuildRun {
-  /** Whether everything is embedded, also what is there. */
+  /** Whether a build is made even where all vectors are there. */
+  readonly force: boolean;
+  /** Whether a build embeds everything, also what is there. */
   readonly anew: boolean;
   readonly signal: AbortSignal;
   /** How many of the catalog's vectors are there. */
@@ -67,11 +70,12 @@ export async function buildVectors(building: Building, contents: Contents, run: 
   const { embedder, locks, runtime, self } = building;
   const done = async (): Promise<Built | "outdated" | undefined> => {
     if (run.isOutdated()) return "outdated";
-    const set = run.anew ? undefined : await findVectors(building, contents);
+    const set = run.force ? undefined : await findVectors(building, contents);
     return set && { set, embedded: [] };
   };
   const lock = { locks, name: `embeddings ${embedder.fingerprint}`, runtime, self, signal: run.signal, done };
-  return underLock(lock, (signal) => completeSet(building, contents, { ...run, signal }));
+  // Another may have made them just before the lock was free.
+  return underLock(lock, async (signal) => (await done()) ?? completeSet(building, contents, { ...run, signal }));
 }
 
 async function completeSet(building: Building, contents: Contents, run: BuildRun): Promise<Built | "outdated"> {
@@ -107,25 +111,26 @@ async function embedMissing({ embedder, store }: Building, contents: Contents, r
     run.signal.throwIfAborted();
     if (run.isOutdated()) return undefined;
     const batch = missing.slice(from, from + BATCH);
-    const vectors = await embedded(
-      embedder,
-      batch.map(([, action]) => textOf(action)),
-      run.signal,
-    );
-    await store.write(model, new Map(batch.map(([hash], at) => [hash, vectors[at] ?? new Float32Array()])));
-    for (const [hash] of batch) made.add(hash);
+    const rows = await embedded(embedder, batch, run.signal);
+    await store.write(model, rows);
+    for (const hash of rows.keys()) made.add(hash);
     progress();
   }
   return made;
 }
 
-/** Also an embedder that does not listen to its signal can be given up. */
-async function embedded(embedder: Embedder, texts: readonly string[], signal: AbortSignal) {
+/** By hash. Also an embedder that does not listen to its signal can be given up. */
+async function embedded(embedder: Embedder, batch: readonly (readonly [string, Action])[], signal: AbortSignal) {
+  const texts = batch.map(([, action]) => textOf(action));
   const late = () =>
     new QmError("embedder_failed", `the embedder did not answer within ${BATCH_LIMIT_MS / 60_000} min`);
   const limits = { ms: BATCH_LIMIT_MS, late, signal };
-  const vectors = await within(limits, (inner) => embedder.embed(texts, "document", inner));
-  const read = unitVectors(vectors, texts.length);
-  if ("vectors" in read) return read.vectors;
-  throw new QmError("embedder_failed", `the embedder answered with ${read.problem}`);
+  const read = unitVectors(await within(limits, (inner) => embedder.embed(texts, "document", inner)), texts.length);
+  if ("problem" in read) throw new QmError("embedder_failed", `the embedder answered with ${read.problem}`);
+  const rows = new Map<string, Float32Array>();
+  for (const [at, vector] of read.vectors.entries()) {
+    const [hash] = batch[at] ?? [];
+    if (hash !== undefined) rows.set(hash, vector);
+  }
+  return rows;
 }

@@ -18,6 +18,42 @@ test("does the last of what is asked for in a row, once it has settled", async (
   expect(done).toEqual(["b"]);
 });
 
+test("begins with what never settles, too, and lets it get somewhere", async () => {
+  const steps: string[] = [];
+  const start = Date.now();
+  const background = latest(250, async (wanted: number, isOutdated) => {
+    steps.push(`${wanted} at ${Date.now() - start}`);
+    for (let round = 0; round < 4 && !isOutdated(); round++) await new Promise((done) => setTimeout(done, 1_000));
+    steps.push(`${wanted} ${isOutdated() ? "outdated" : "done"}`);
+  });
+
+  for (let at = 0; at < 75; at++) {
+    background.want(at);
+    await vi.advanceTimersByTimeAsync(200);
+  }
+
+  expect(steps).toEqual(["24 at 5000", "24 done", "49 at 10000", "49 done", "74 at 15000"]);
+});
+
+test("does not try again what failed when something else is wanted already", async () => {
+  const begun: string[] = [];
+  const start = Date.now();
+  const background = latest(100, async (wanted: string) => {
+    begun.push(`${wanted} at ${Date.now() - start}`);
+    await new Promise((done) => setTimeout(done, 150));
+    if (wanted === "broken") throw new Error("failed");
+  });
+
+  background.want("broken");
+  await vi.advanceTimersByTimeAsync(200);
+  background.want("fine");
+  await vi.advanceTimersByTimeAsync(60); // the first has failed meanwhile
+  background.want("finer");
+  await vi.advanceTimersByTimeAsync(200_000);
+
+  expect(begun).toEqual(["broken at 100", "finer at 360"]);
+});
+
 test("tells what is under way that it is outdated, and begins only when that has ended", async () => {
   const steps: string[] = [];
   const background = latest(100, async (wanted: string, isOutdated) => {

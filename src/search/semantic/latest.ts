@@ -1,11 +1,16 @@
 /** Does in the background what was asked for last. */
 export interface Latest<T> {
-  /** Begun once nothing else has been asked for for a while, and tried again when it fails. */
+  /**
+   * Begun once nothing else has been asked for for a while, or when the first that was asked for since has waited long
+   * enough. Tried again when it fails.
+   */
   want(wanted: T): void;
   /** Nothing is wanted any more; what is under way is told that it is outdated. Resolves when it has ended. */
   forget(): Promise<void>;
 }
 
+/** What never settles is begun all the same. */
+const LONGEST_SETTLE_MS = 5_000;
 const FIRST_RETRY_MS = 30_000;
 const LONGEST_RETRY_MS = 300_000;
 
@@ -15,29 +20,45 @@ export function latest<T>(
   work: (wanted: T, isOutdated: () => boolean) => Promise<unknown>,
 ): Latest<T> {
   let newest = 0;
+  let begun = 0;
   let timer: NodeJS.Timeout | undefined;
+  let overdue: NodeJS.Timeout | undefined;
+  let beginNewest = (): void => {};
   let last: Promise<unknown> = Promise.resolve();
 
+  function stopTimers(): void {
+    clearTimeout(timer);
+    clearTimeout(overdue);
+    overdue = undefined;
+  }
+
   function begin(wanted: T, turn: number, retryMs: number): void {
-    const isOutdated = (): boolean => turn !== newest;
+    begun = turn;
+    // Not as soon as something else is wanted: what changes all the time would never get anywhere.
+    const isOutdated = (): boolean => turn !== begun;
     const again = (): void => begin(wanted, turn, Math.min(retryMs * 2, LONGEST_RETRY_MS));
     last = last
       .then(() => (isOutdated() ? undefined : work(wanted, isOutdated)))
       .catch(() => {
         // A program that has nothing else to do need not wait for that.
-        if (!isOutdated()) timer = setTimeout(again, retryMs).unref();
+        if (turn === newest) timer = setTimeout(again, retryMs).unref();
       });
   }
 
   return {
     want(wanted) {
       const turn = ++newest;
+      beginNewest = () => {
+        stopTimers();
+        begin(wanted, turn, FIRST_RETRY_MS);
+      };
       clearTimeout(timer);
-      timer = setTimeout(() => begin(wanted, turn, FIRST_RETRY_MS), settleMs);
+      timer = setTimeout(() => beginNewest(), settleMs);
+      overdue ??= setTimeout(() => beginNewest(), Math.max(settleMs, LONGEST_SETTLE_MS));
     },
     async forget() {
-      newest++;
-      clearTimeout(timer);
+      begun = ++newest;
+      stopTimers();
       await last;
     },
   };

@@ -1,11 +1,14 @@
-import { messageOf, QmError } from "../../core/errors.ts";
+import { QmError } from "../../core/errors.ts";
 import { clip } from "../../core/json.ts";
 import type { Runtime } from "../../core/runtime.ts";
-import type { Embedder } from "../embedders/embedder.ts";
+import { type Embedder, embedderError } from "../embedders/embedder.ts";
 import { unitVectors } from "../embedders/unit-vectors.ts";
 import { within } from "../embedders/within.ts";
 
-/** The vector of a query, or in a sentence why there is none. Never rejects, and never waits longer than the limit. */
+/**
+ * The vector of a query, or in a sentence why there is none, which tells nothing that comes from the embedder: any caller
+ * may read it. Never rejects, and never waits longer than the limit.
+ */
 export type QueryVectors = (
   query: string,
   signal?: AbortSignal,
@@ -15,7 +18,13 @@ export interface QueryVectorsOptions {
   readonly embedder: Pick<Embedder, "embed">;
   readonly runtime: Pick<Runtime, "elapsed">;
   readonly limitMs: number;
+  /** Told what went wrong; `undefined` when the embedder answers again. */
+  readonly onTrouble: (error: QmError | undefined) => void;
 }
+
+const LATE = "the embedder did not answer in time.";
+const FAILED = "the embedder failed.";
+const RESTING = "the embedder failed a moment ago and is left alone for a while.";
 
 const QUERY_LIMIT = 2_000;
 const KEPT = 256;
@@ -26,13 +35,13 @@ const LONGEST_REST_MS = 300_000;
  * Remembers the last ones. After a failure the embedder is left alone for half a minute, then for twice as long each
  * time: one search pays for a dead endpoint, not all of them.
  */
-export function queryVectors({ embedder, runtime, limitMs }: QueryVectorsOptions): QueryVectors {
+export function queryVectors({ embedder, runtime, limitMs, onTrouble }: QueryVectorsOptions): QueryVectors {
   const kept = new Map<string, Float32Array>();
-  let rest: { until: number; ms: number; why: string } | undefined;
+  let rest: { until: number; ms: number } | undefined;
+  const tooLate = new QmError("embedder_failed", `the embedder did not answer within ${limitMs} ms`);
 
   async function embedded(text: string, signal: AbortSignal | undefined): Promise<Float32Array> {
-    const late = () => new QmError("embedder_failed", `the embedder did not answer within ${limitMs} ms`);
-    const limits = { ms: limitMs, late, ...(signal === undefined ? {} : { signal }) };
+    const limits = { ms: limitMs, late: () => tooLate, ...(signal === undefined ? {} : { signal }) };
     const read = unitVectors(await within(limits, (inner) => embedder.embed([text], "query", inner)), 1);
     const [vector] = "vectors" in read ? read.vectors : [];
     if (vector !== undefined) return vector;
@@ -48,15 +57,14 @@ export function queryVectors({ embedder, runtime, limitMs }: QueryVectorsOptions
       return { vector: known };
     }
     const now = runtime.elapsed();
-    if (rest !== undefined && now < rest.until) {
-      return { unavailable: `${rest.why} (it is asked again in ${Math.ceil((rest.until - now) / 1000)} s).` };
-    }
+    if (rest !== undefined && now < rest.until) return { unavailable: RESTING };
     // One finds out for all whether it is back.
     const before = rest;
     if (before !== undefined) before.until = now + before.ms;
     try {
       const vector = await embedded(text, signal);
       rest = undefined;
+      onTrouble(undefined);
       kept.set(text, vector);
       if (kept.size > KEPT) kept.delete(kept.keys().next().value ?? "");
       return { vector };
@@ -65,11 +73,11 @@ export function queryVectors({ embedder, runtime, limitMs }: QueryVectorsOptions
         if (before !== undefined) before.until = now;
         return { unavailable: "the search was cancelled." };
       }
-      const why = messageOf(thrown);
       // By how it stood when this was asked for: those that fail together are one failure.
       const ms = before === undefined ? FIRST_REST_MS : Math.min(before.ms * 2, LONGEST_REST_MS);
-      rest = { until: runtime.elapsed() + ms, ms, why };
-      return { unavailable: `${why}.` };
+      rest = { until: runtime.elapsed() + ms, ms };
+      onTrouble(embedderError(thrown));
+      return { unavailable: thrown === tooLate ? LATE : FAILED };
     }
   };
 }

@@ -1,10 +1,11 @@
 import type { Action } from "../../core/action.ts";
-import { messageOf, QmError } from "../../core/errors.ts";
+import { QmError } from "../../core/errors.ts";
+import { embedderError } from "../embedders/embedder.ts";
 import { within } from "../embedders/within.ts";
 import type { Hit, HitOrder } from "../hit.ts";
 import type { Searchable } from "../searchable.ts";
 import { type Contents, contentsOf } from "./action-text.ts";
-import { type Building, buildVectors, findVectors, noteUse } from "./build.ts";
+import { type Building, type BuildRun, type Built, buildVectors, findVectors, noteUse } from "./build.ts";
 import { latest } from "./latest.ts";
 import { queryVectors } from "./query-vectors.ts";
 import type { VectorSet } from "./vector-set.ts";
@@ -55,13 +56,16 @@ export interface SemanticIndex {
   status(): SemanticStatus;
   /** The catalog has changed: its vectors are made in the background, once it has settled. The last one wins. */
   follow(actions: readonly Action[]): void;
-  /** Resolves when it is known whether the vectors of what is followed are there: then `status` can tell. */
+  /** Resolves when it is known whether the vectors of what was followed last are there: then `status` can tell. */
   settled(): Promise<void>;
   /** Brings the index to these actions now. Rejects with `embedder_failed`, `cancelled` or `store_failed`. */
   build(actions: readonly Action[], options?: BuildOptions): Promise<BuildReport>;
   /** Forgets every vector, of every catalog and model in the store. They are made again when the next build is. */
   clear(): Promise<{ readonly rows: number }>;
-  /** Ranks what the view sees, or says in a sentence why it cannot, within the limit. Never rejects. */
+  /**
+   * Ranks what the view sees, or says why it cannot, within the limit. Never rejects. The sentence is one of a few that
+   * tell nothing but the kind of trouble, because any caller may read it; `status` has the rest.
+   */
   search(
     query: string,
     view: Searchable,
@@ -74,9 +78,9 @@ export interface SemanticIndex {
 export interface SemanticIndexOptions extends Building {
   /** How long a search waits for the vector of its query. */
   readonly queryLimitMs?: number;
-  /** `false`: every build embeds everything anew. */
+  /** `false`: a catalog whose vectors are not all there is embedded anew, all of it. */
   readonly incremental?: boolean;
-  /** Whether the first build embeds everything anew. */
+  /** Whether the first build embeds everything anew. Until it is done, what is there answers. */
   readonly rebuild?: boolean;
   /** `false`: a catalog that is followed gets the vectors that are there; only `build` makes any. */
   readonly background?: boolean;
@@ -84,7 +88,7 @@ export interface SemanticIndexOptions extends Building {
   readonly settleMs?: number;
   /** Called when vectors were made, and all of the catalog's are there. */
   readonly onBuilt?: (report: BuildReport) => void;
-  /** Not called again while a build that is tried again fails for the same reason. */
+  /** Not called again while what is tried again, a build or the vector of a query, fails for the same reason. */
   readonly onFailed?: (reason: string) => void;
 }
 
@@ -100,7 +104,7 @@ export function createSemanticIndex(options: SemanticIndexOptions): SemanticInde
   const { embedder, store, runtime, incremental = true, background = true } = options;
   const { queryLimitMs = 1_500, settleMs = 250, onBuilt = () => {}, onFailed = () => {} } = options;
   const model = embedder.fingerprint;
-  const vectorFor = queryVectors({ embedder, runtime, limitMs: queryLimitMs });
+  const vectorFor = queryVectors({ embedder, runtime, limitMs: queryLimitMs, onTrouble: queryTrouble });
   const closing = new AbortController();
   const running = new Map<number, Progress>();
   const underWay = new Set<Promise<unknown>>();
@@ -108,42 +112,53 @@ export function createSemanticIndex(options: SemanticIndexOptions): SemanticInde
   let answering: { readonly set: VectorSet; readonly turn: number } | undefined;
   let useNotedAt = 0;
   let trouble: Trouble | undefined;
-  let looked: () => void = () => {};
-  const firstLook = new Promise<void>((resolve) => {
-    looked = resolve;
-  });
-  let settled = Promise.resolve();
-  let firstAnew = options.rebuild ?? false;
+  let queryFailed: Pick<SemanticStatus, "reason" | "hint"> | undefined;
+  let wanted: readonly Action[] | undefined;
+  let settling: Settlement | undefined;
+  let rebuildDue = options.rebuild ?? false;
+  let rebuilding: Promise<unknown> | undefined;
   let turns = 0;
 
-  /** What was begun earlier does not take the place of what was begun later. */
+  /** What was begun earlier does not take the place of another catalog's that was begun later. */
   function answerFrom(set: VectorSet, turn: number): void {
-    if (answering !== undefined && turn < answering.turn) return;
-    answering = { set, turn };
+    const { set: present, turn: newest } = answering ?? { turn: 0 };
+    if (turn < newest && set.contents.fingerprint !== present?.contents.fingerprint) return;
+    answering = { set, turn: Math.max(turn, newest) };
     useNotedAt = runtime.now().getTime();
     trouble = undefined;
   }
 
   function fail(thrown: unknown, progress?: Progress): QmError {
-    const error =
-      thrown instanceof QmError ? thrown : new QmError("embedder_failed", messageOf(thrown), { cause: thrown });
-    const { message: reason, hint } = error;
-    if (trouble?.reason !== reason) onFailed(reason);
-    trouble = { ...progress, state: "failed", reason, ...(hint === undefined ? {} : { hint }) };
+    const error = embedderError(thrown);
+    if (trouble?.reason !== error.message) onFailed(error.message);
+    trouble = { ...progress, state: "failed", ...reasonOf(error) };
     return error;
+  }
+
+  function queryTrouble(error: QmError | undefined): void {
+    if (error !== undefined && queryFailed?.reason !== error.message) onFailed(error.message);
+    queryFailed = error && reasonOf(error);
+  }
+
+  /** Whoever waits wants to know about what was followed last. */
+  function lookedFor(actions: readonly Action[] | undefined): void {
+    if (actions !== wanted) return;
+    settling?.resolve();
+    settling = undefined;
   }
 
   async function followed(actions: readonly Action[], isOutdated: () => boolean): Promise<void> {
     const contents = contentsOf(actions);
+    const isAnswering = answering?.set.contents.fingerprint === contents.fingerprint;
     try {
-      if (answering?.set.contents.fingerprint === contents.fingerprint) trouble = undefined;
-      else if (background) await tracked(run(contents, { isOutdated }));
+      if (isAnswering && !(background && rebuildDue)) trouble = undefined;
+      else if (background) await tracked(run(actions, contents, { isOutdated }));
       else if (!(await look(contents, ++turns))) {
         const { size: done } = await store.known(model, contents.samples.keys());
         trouble = { ...MISSING, done, total: contents.samples.size };
       }
     } finally {
-      looked();
+      lookedFor(actions);
     }
   }
 
@@ -158,11 +173,11 @@ export function createSemanticIndex(options: SemanticIndexOptions): SemanticInde
     }
   }
 
-  async function run(contents: Contents, { force = false, onProgress, signal: wish, isOutdated = () => false }: Run) {
+  async function run(actions: readonly Action[], contents: Contents, wishes: Run): Promise<BuildReport | undefined> {
+    const { force = false, onProgress, signal: wish, isOutdated = () => false } = wishes;
     const signal = wish === undefined ? closing.signal : AbortSignal.any([closing.signal, wish]);
     const turn = ++turns;
     const started = runtime.elapsed();
-    const anew = force || !incremental || firstAnew;
     const tell = (step: { readonly done: number; readonly total: number }): void => {
       running.set(turn, { state: "building", ...step });
       onProgress?.(step);
@@ -177,11 +192,17 @@ export function createSemanticIndex(options: SemanticIndexOptions): SemanticInde
     running.set(turn, { state: "waiting", done: 0, total: contents.samples.size });
     try {
       signal.throwIfAborted();
-      if (!anew && (await look(contents, turn))) return report([]);
-      looked();
-      const built = await buildVectors(options, contents, { anew, signal, isOutdated, onProgress: tell });
+      let isThere = await look(contents, turn);
+      lookedFor(actions);
+      while (rebuilding !== undefined && !force) {
+        await ended(rebuilding, signal);
+        isThere = await look(contents, turn);
+      }
+      const all = force || rebuildDue;
+      if (isThere && !all) return report([]);
+      const how = { force: all, anew: all || !incremental, signal, isOutdated, onProgress: tell };
+      const built = await (all ? rebuild(contents, how) : buildVectors(options, contents, how));
       if (built === "outdated") return undefined;
-      firstAnew = false;
       answerFrom(built.set, turn);
       const made = report(built.embedded);
       if (made.embedded.length > 0) onBuilt(made);
@@ -194,6 +215,24 @@ export function createSemanticIndex(options: SemanticIndexOptions): SemanticInde
     }
   }
 
+  /** The one that was wanted at the start, or on demand. It is due again when it does not get to its end. */
+  async function rebuild(contents: Contents, how: BuildRun): Promise<Built | "outdated"> {
+    const wasDue = rebuildDue;
+    rebuildDue = false;
+    const building = buildVectors(options, contents, how);
+    const mine = building.catch(() => {});
+    rebuilding = mine;
+    let isDone = false;
+    try {
+      const built = await building;
+      isDone = built !== "outdated";
+      return built;
+    } finally {
+      rebuildDue ||= wasDue && !isDone;
+      if (rebuilding === mine) rebuilding = undefined;
+    }
+  }
+
   async function tracked<T>(work: Promise<T>): Promise<T> {
     underWay.add(work);
     return work.finally(() => underWay.delete(work));
@@ -202,15 +241,22 @@ export function createSemanticIndex(options: SemanticIndexOptions): SemanticInde
   function status(): SemanticStatus {
     const answered = answering?.set.contents;
     const size = answered?.samples.size ?? 0;
+    const runs = [...running.values()];
+    const run = runs.findLast(({ state }) => state === "building") ?? runs.at(-1);
     return {
       state: answered === undefined ? "waiting" : "ready",
       done: size,
       total: size,
-      ...trouble,
-      ...[...running.values()].at(-1),
+      ...(run ?? trouble ?? queryFailed),
       model,
       ...(answered === undefined ? {} : { rows: answered.hashes.size }),
     };
+  }
+
+  /** No counts and no reasons: they tell of actions that the caller may not see. */
+  function whyNot(): string {
+    if (running.size > 0 || trouble === undefined) return "the index is not ready yet.";
+    return trouble.state === "failed" ? "the index could not be built." : "vectors are missing.";
   }
 
   /** A set that is searched for months is not built again, and must not be pruned either. */
@@ -225,17 +271,19 @@ export function createSemanticIndex(options: SemanticIndexOptions): SemanticInde
     status,
     follow(actions) {
       if (closing.signal.aborted) return;
-      settled = firstLook;
+      wanted = actions;
+      settling ??= settlement();
       follower.want(actions);
     },
-    settled: () => settled,
+    settled: async () => settling?.promise,
     async build(actions, wishes = {}) {
-      const report = await tracked(run(contentsOf(actions), wishes));
+      const report = await tracked(run(actions, contentsOf(actions), wishes));
       if (report === undefined) throw new TypeError("nobody said that it was outdated");
       return report;
     },
     async clear() {
       void follower.forget();
+      lookedFor(wanted);
       const cleared = await store.clear();
       answering = undefined;
       trouble = CLEARED;
@@ -245,22 +293,22 @@ export function createSemanticIndex(options: SemanticIndexOptions): SemanticInde
       if (query.trim() === "") return { hits: [] };
       // A program that has just started and asks at once finds what is there.
       if (answering === undefined)
-        await within({ ms: queryLimitMs, late: () => new Error() }, () => settled).catch(() => {});
-      if (answering === undefined) return { unavailable: whyNot(status()) };
+        await within({ ms: queryLimitMs, late: () => new Error() }, async () => settling?.promise).catch(() => {});
+      if (answering === undefined) return { unavailable: whyNot() };
       if (answering.set.dimensions === 0) return { hits: [] };
       const asked = await vectorFor(query, signal);
       if ("unavailable" in asked) return asked;
-      if (answering === undefined) return { unavailable: whyNot(status()) };
+      if (answering === undefined) return { unavailable: whyNot() };
       const { set } = answering;
       if (set.dimensions !== asked.vector.length) {
-        return { unavailable: "the model makes vectors of another length than those of the index." };
+        return { unavailable: "the index is of another model." };
       }
       searched(set);
       return { hits: set.rank(asked.vector, view, { ...wishes, floor: embedder.floor ?? DEFAULT_FLOOR }) };
     },
     async close() {
       closing.abort();
-      looked();
+      lookedFor(wanted);
       await follower.forget();
       await Promise.allSettled(underWay);
       await embedder.close?.();
@@ -268,7 +316,29 @@ export function createSemanticIndex(options: SemanticIndexOptions): SemanticInde
   };
 }
 
-function whyNot({ state, done, total, reason }: SemanticStatus): string {
-  if (state === "building") return `the index is being built (${done} of ${total}).`;
-  return `${reason ?? "the index is not built yet"}.`;
+function reasonOf({ message: reason, hint }: QmError): Pick<SemanticStatus, "reason" | "hint"> {
+  return { reason, ...(hint === undefined ? {} : { hint }) };
+}
+
+/** Until the work is over, whatever comes of it, or until there is a signal to stop. */
+async function ended(work: Promise<unknown>, signal: AbortSignal): Promise<void> {
+  signal.throwIfAborted();
+  const { promise: stopped, resolve: stop } = settlement();
+  signal.addEventListener("abort", stop);
+  await Promise.race([work, stopped]);
+  signal.removeEventListener("abort", stop);
+  signal.throwIfAborted();
+}
+
+interface Settlement {
+  readonly promise: Promise<void>;
+  readonly resolve: () => void;
+}
+
+function settlement(): Settlement {
+  let resolve = (): void => {};
+  const promise = new Promise<void>((settle) => {
+    resolve = settle;
+  });
+  return { promise, resolve };
 }

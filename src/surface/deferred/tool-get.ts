@@ -4,7 +4,8 @@ import type { View } from "../../catalog/view.ts";
 import type { Example, JsonSchema, Loading } from "../../core/action.ts";
 import type { Effect } from "../../core/effect.ts";
 import { QmError } from "../../core/errors.ts";
-import { frozenCopy } from "../../core/json.ts";
+import { clip, frozenCopy } from "../../core/json.ts";
+import { NAME_LIMIT } from "../../core/names.ts";
 import { toJsonSchema } from "../../core/standard-schema.ts";
 import { type Candidate, stateOf } from "../compact.ts";
 import { nameBehind } from "../native-tools.ts";
@@ -35,6 +36,8 @@ export interface ToolRecords {
   /** How many names were asked for, and how many tools they led to. */
   readonly requested: number;
   readonly returned: number;
+  /** The names that lead to nothing you may use. */
+  readonly missing?: readonly string[];
 }
 
 export const toolGetTool: SurfaceTool = frozenCopy({
@@ -51,18 +54,25 @@ export const toolGetTool: SurfaceTool = frozenCopy({
 });
 
 /**
- * What the names lead to, each action once; those that lead nowhere are passed over. Throws the `unknown_action` of
+ * What the names lead to, each action once; those that lead nowhere are only named. Throws the `unknown_action` of
  * `describe_action` when all do. Activates nothing: looking at a tool is not using it.
  */
 export function toolGet(view: View, request: ToolRequest, loadingOf: Activation["loadingOf"]): ToolRecords {
   const names = request.names.map((name) => nameBehind(view, name)).filter((name) => name.trim() !== "");
   const tools = new Map<string, ToolRecord>();
+  const missing: string[] = [];
   for (const name of names) {
     const record = recordOf(view, name, request, loadingOf);
-    if (record !== undefined) tools.set(record.name, record);
+    if (record === undefined) missing.push(clip(name, NAME_LIMIT));
+    else tools.set(record.name, record);
   }
   if (tools.size === 0) describeAction(view, names[0] ?? "");
-  return { tools: [...tools.values()], requested: request.names.length, returned: tools.size };
+  return {
+    tools: [...tools.values()],
+    requested: request.names.length,
+    returned: tools.size,
+    ...(missing.length === 0 ? {} : { missing }),
+  };
 }
 
 function recordOf(

@@ -57,7 +57,7 @@ async function inFolder(): Promise<string> {
 }
 
 describe("without shortcuts", () => {
-  test.each([{}, { selection: "none" }, { hotListSize: 0, hotListSeed: ["doc__read"] }] as const)(
+  test.each([{}, { selection: "none" }, { hotListN: 0, hotListSeed: ["doc__read"] }] as const)(
     "the tools are the same frozen few: %j",
     async (choice) => {
       const surface = await (await counter(choice)).surface(caller);
@@ -192,7 +192,7 @@ describe("the hot list", () => {
     namesOf(await qm.surface(who)).slice(wrapperNames.length);
 
   test("shows what was used most, sorted, with real schemas, and the seed until then", async () => {
-    const qm = await counter({ hotListSize: 2, hotListSeed: ["doc__write", "doc__read"] });
+    const qm = await counter({ hotListN: 2, hotListSeed: ["doc__write", "doc__read"] });
     expect(await hot(qm)).toEqual(["doc__read", "doc__write"]);
 
     await use(qm, ["doc__list"]);
@@ -206,7 +206,7 @@ describe("the hot list", () => {
   });
 
   test("stays as it is for the life of a surface, but for what may not be seen", async () => {
-    const qm = await counter({ hotListSize: 1, hotListSeed: ["doc__read"] });
+    const qm = await counter({ hotListN: 1, hotListSeed: ["doc__read"] });
     const surface = await qm.surface(caller);
     await use(qm, ["doc__list", "doc__list"]);
     await surface.call("doc__list", {});
@@ -219,7 +219,7 @@ describe("the hot list", () => {
   });
 
   test("counts only what was done, by the name of what ran", async () => {
-    const qm = await counter({ hotListSize: 1 });
+    const qm = await counter({ hotListN: 1 });
     const surface = await qm.surface(caller);
     for (let time = 0; time < 3; time++) await surface.call("doc__read", { path: "missing" });
     await surface.call("doc.write", {});
@@ -229,7 +229,7 @@ describe("the hot list", () => {
 
   test("forgets by half every week", async () => {
     const { runtime, pass } = clock();
-    const qm = await counter({ hotListSize: 1 }, { runtime });
+    const qm = await counter({ hotListN: 1 }, { runtime });
     await use(qm, ["doc__read", "doc__read", "doc__read"]);
     pass(7);
     await use(qm, ["doc__list"]);
@@ -243,11 +243,11 @@ describe("the hot list", () => {
   test("is an actor's within a tenant, and survives a restart", async () => {
     const store = await inFolder();
     const policy = { actors: ["default", "other"].map((name) => ({ name, tools: ["*"] })) };
-    const first = await counter({ hotListSize: 1 }, { store, policy });
+    const first = await counter({ hotListN: 1 }, { store, policy });
     await use(first, ["doc__read"], { session: "s1", tenant: "acme" });
     await first.close();
 
-    const second = await counter({ hotListSize: 1 }, { store, policy });
+    const second = await counter({ hotListN: 1 }, { store, policy });
 
     expect(await hot(second, { session: "s2", tenant: "acme" })).toEqual(["doc__read"]);
     expect(await hot(second, { session: "s1" })).toEqual([]);
@@ -255,7 +255,7 @@ describe("the hot list", () => {
   });
 
   test("shows nothing twice beside promoted actions", async () => {
-    const qm = await counter({ hotListSize: 1, hotListSeed: ["doc__write"], selection: "promote" });
+    const qm = await counter({ hotListN: 1, hotListSeed: ["doc__write"], selection: "promote" });
     const surface = await qm.surface(caller);
     await surface.call("list_actions", { filter: "te" });
 

@@ -34,7 +34,7 @@ export async function openShortcuts(
   { shelves, uses, now, sessionGiven }: ShortcutParts,
   view: View,
   caller: Caller,
-  { selection = "none", hotListSize: size = 0, hotListSeed: seed = [] }: SurfaceChoice,
+  { selection = "none", hotListN: size = 0, hotListSeed: seed = [] }: SurfaceChoice,
 ): Promise<Shortcuts | undefined> {
   if (selection === "none" && size === 0) return undefined;
   const lasting = selection !== "none" && sessionGiven;
