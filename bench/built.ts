@@ -5,11 +5,19 @@ import { fileURLToPath, pathToFileURL } from "node:url";
 
 export type Library = typeof import("../src/index.ts");
 
-/**
- * The library as it is published. tsx would give every function that is made on the way of a call its name back, a
- * price that no user pays and that the other libraries, which arrive compiled, would not pay here.
- */
+/** The library as it is published. */
 export async function builtLibrary(): Promise<{ readonly library: Library; remove(): void }> {
+  const { modules, remove } = await builtModules<[Library]>("index.js");
+  return { library: modules[0], remove };
+}
+
+/**
+ * Some files of the library as they are published. tsx would give every function that is made on the way of a call its
+ * name back, a price that no user pays and that the other libraries, which arrive compiled, would not pay here.
+ */
+export async function builtModules<Modules extends readonly unknown[]>(
+  ...names: { readonly [Index in keyof Modules]: string }
+): Promise<{ readonly modules: Modules; remove(): void }> {
   const root = fileURLToPath(new URL("..", import.meta.url));
   const cache = join(root, "node_modules", ".cache");
   mkdirSync(cache, { recursive: true });
@@ -19,10 +27,11 @@ export async function builtLibrary(): Promise<{ readonly library: Library; remov
   const compiler = join(root, "node_modules", "typescript", "bin", "tsc");
   const args = [compiler, "-p", join(root, "tsconfig.build.json"), "--outDir", folder, "--declaration", "false"];
   const { stdout } = spawnSync(process.execPath, args, { encoding: "utf8" });
-  const entry = join(folder, "index.js");
-  if (!existsSync(entry)) {
+  const files = names.map((name) => join(folder, name));
+  if (!files.every((file) => existsSync(file))) {
     remove();
-    throw new Error(`tsc wrote no index.js: ${stdout}`);
+    throw new Error(`tsc did not write ${names.join(", ")}: ${stdout}`);
   }
-  return { library: (await import(pathToFileURL(entry).href)) as Library, remove };
+  const modules = await Promise.all(files.map((file) => import(pathToFileURL(file).href)));
+  return { modules: modules as unknown as Modules, remove };
 }

@@ -1,7 +1,7 @@
 import type { Table } from "../table.ts";
 import { entriesOf } from "./corpus.ts";
 import type { Data } from "./data.ts";
-import type { Ranker } from "./rankers.ts";
+import type { Ranker } from "./ranker.ts";
 import { sample } from "./sample.ts";
 
 /** Sets about one thing each: what others ask for is not there. */

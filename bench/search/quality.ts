@@ -4,7 +4,7 @@ import type { Data, Query, TestSet } from "./data.ts";
 import { unionId } from "./data.ts";
 import { judged, type Metrics, mean } from "./metrics.ts";
 import { offTopic } from "./off-topic.ts";
-import type { Ranker, Ranking } from "./rankers.ts";
+import type { Ranker, Ranking } from "./ranker.ts";
 import { sample } from "./sample.ts";
 
 const DEPTH = 10;

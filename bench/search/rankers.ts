@@ -1,22 +1,10 @@
-import type { Action } from "../../src/index.ts";
-import type { Searchable } from "../../src/search/searchable.ts";
 import type { Lexical } from "./compiled.ts";
 import type { Entry } from "./corpus.ts";
+import { hybrid } from "./hybrid.ts";
 import { fts5 } from "./peers/fts5.ts";
 import { mastra } from "./peers/mastra.ts";
 import { minisearch } from "./peers/minisearch.ts";
-
-/** One way of finding tools. */
-export interface Ranker {
-  readonly name: string;
-  build(entries: readonly Entry[]): Promise<Ranking> | Ranking;
-}
-
-export interface Ranking {
-  /** Ids, best first. */
-  rank(query: string, limit: number): Promise<readonly string[]> | readonly string[];
-  close?(): void;
-}
+import { type Ranker, type Ranking, viewOf } from "./ranker.ts";
 
 export const OURS = "quartermaster, words";
 
@@ -24,6 +12,7 @@ export const OURS = "quartermaster, words";
 export async function rankers(lexical: Lexical, say: (line: string) => void): Promise<readonly Ranker[]> {
   return [
     { name: OURS, build: (entries) => byWords(lexical, entries) },
+    ...hybrid(lexical, say),
     { name: "SQLite FTS5, porter", build: fts5 },
     { name: "MiniSearch, defaults", build: (entries) => minisearch(entries, {}) },
     {
@@ -43,10 +32,4 @@ function byWords({ lexicalIndex, hitOrder }: Lexical, entries: readonly Entry[])
   return {
     rank: (query, limit) => index.search(query, view, { limit, order }).hits.map(({ action }) => ids.get(action) ?? ""),
   };
-}
-
-/** A view that sees all but the hidden ones. */
-export function viewOf(actions: readonly Action[], hidden: ReadonlySet<Action> = new Set()): Searchable {
-  const seen = hidden.size === 0 ? actions : actions.filter((action) => !hidden.has(action));
-  return { snapshot: { actions }, sees: (action) => !hidden.has(action), actions: () => seen };
 }

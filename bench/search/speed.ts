@@ -6,7 +6,7 @@ import type { Lexical } from "./compiled.ts";
 import { type Entry, entriesOf, textsOf } from "./corpus.ts";
 import type { Data, Tool } from "./data.ts";
 import { miniFields } from "./peers/minisearch.ts";
-import { viewOf } from "./rankers.ts";
+import { viewOf } from "./ranker.ts";
 import { chance, sample } from "./sample.ts";
 import { manyTools, someQueries } from "./synthetic.ts";
 

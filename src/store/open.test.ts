@@ -36,3 +36,10 @@ test("closes a database that it cannot use", async () => {
 
   await expect(db.all(sql`select 1`)).rejects.toThrow("the store is closed");
 });
+
+test.skipIf(process.platform !== "linux")(
+  "says no where no folder can be made, and does not try for ever",
+  async () => {
+    await expect(openSqliteStore("/proc/nope/store.db", { now })).rejects.toMatchObject({ code: "store_failed" });
+  },
+);

@@ -1,6 +1,6 @@
 import { DatabaseSync } from "@photostructure/sqlite";
 import { type Entry, textsOf } from "../corpus.ts";
-import type { Ranking } from "../rankers.ts";
+import type { Ranking } from "../ranker.ts";
 
 /** SQLite's full-text search as tool routers use it: stemmed, any of the words, the name counting most. */
 export function fts5(entries: readonly Entry[]): Ranking {

@@ -3,7 +3,7 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { type Entry, textsOf } from "../corpus.ts";
-import type { Ranker, Ranking } from "../rankers.ts";
+import type { Ranker, Ranking } from "../ranker.ts";
 
 const folder = fileURLToPath(new URL("../../peers/", import.meta.url));
 const entry = join(folder, "node_modules", "@mastra", "core", "dist", "processors", "index.js");

@@ -1,6 +1,6 @@
 import MiniSearch, { type SearchOptions } from "minisearch";
 import { type Entry, textsOf } from "../corpus.ts";
-import type { Ranking } from "../rankers.ts";
+import type { Ranking } from "../ranker.ts";
 
 export const miniFields = ["name", "server", "description", "parameters"];
 

@@ -1,0 +1,21 @@
+import type { Action } from "../../src/index.ts";
+import type { Searchable } from "../../src/search/searchable.ts";
+import type { Entry } from "./corpus.ts";
+
+/** One way of finding tools. */
+export interface Ranker {
+  readonly name: string;
+  build(entries: readonly Entry[]): Promise<Ranking> | Ranking;
+}
+
+export interface Ranking {
+  /** Ids, best first. */
+  rank(query: string, limit: number): Promise<readonly string[]> | readonly string[];
+  close?(): void;
+}
+
+/** A view that sees all but the hidden ones. */
+export function viewOf(actions: readonly Action[], hidden: ReadonlySet<Action> = new Set()): Searchable {
+  const seen = hidden.size === 0 ? actions : actions.filter((action) => !hidden.has(action));
+  return { snapshot: { actions }, sees: (action) => !hidden.has(action), actions: () => seen };
+}
