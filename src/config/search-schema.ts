@@ -86,7 +86,10 @@ export const searchSchema = z
           .boolean()
           .default(true)
           .describe("Whether only what changed is embedded. `false`: all of it, at each change of the catalog."),
-        rebuild: z.boolean().default(false).describe("Whether everything is embedded anew at each start; what is there answers until then."),
+        rebuild: z
+          .boolean()
+          .default(false)
+          .describe("Whether everything is embedded anew at each start; what is there answers until then."),
       })
       .prefault({})
       .describe("Where vectors are kept, and when they are made."),
