@@ -77,7 +77,7 @@ describe("several processes on one store", () => {
     expect(await heldLocks(path)).toEqual([{ pid: killed.child.pid, host: hostname() }]);
     const next = await building(path, endpoint.url, "m", "thing", 200, "handles thing150 well").answer();
 
-    expect(next.before).toBe("the index is not built yet.");
+    expect(next.before).toBe("the index is not ready yet.");
     expect(next.report).toMatchObject({ reused: 64 });
     expect(next.report.embedded).toHaveLength(136);
     expect(next.after[0]).toBe("tool__thing_150");
