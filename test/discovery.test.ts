@@ -209,6 +209,22 @@ describe("what comes from outside", () => {
   });
 });
 
+describe("what was shown to one", () => {
+  test("is no choice for another: not for another actor, tenant or session", async () => {
+    const actors = ["one", "two"].map((name) => ({ name, tools: ["*"] }));
+    const qm = await counter({ policy: { actors }, surface: { selection: "enum" } });
+    const caller = { actor: "one", tenant: "t", session: "s" };
+    const shown = async (more: object) => {
+      const { tools } = await qm.surface({ ...caller, ...more });
+      return JSON.stringify(tools.find(({ name }) => name === "invoke_action")).includes("mail__send");
+    };
+    await (await qm.surface(caller)).call("search_actions", { query: "send an email" });
+
+    expect(await shown({})).toBe(true);
+    for (const other of [{ actor: "two" }, { tenant: "u" }, { session: "r" }]) expect(await shown(other)).toBe(false);
+  });
+});
+
 describe("what is revoked while a search waits", () => {
   test("is not in its answer", async () => {
     let release = (): void => {};
@@ -333,6 +349,35 @@ describe("search by meaning", () => {
     const built = await eventsOf(qm, "embeddings.built");
     expect(built.at(-1)?.data).toMatchObject({ embedded: ["tool__ring"], embeddedCount: 1, reused: letters.length });
     expect((await qm.search({ query: "ring the bell" })).search_type).toBe("hybrid");
+  });
+
+  test("is in the ledger with the first hundred names and the number of all", async () => {
+    const many = Array.from({ length: 130 }, (_, i) => make(`mail__send_${i}`, `Send letter ${i}.`));
+    const qm = await counter({ search: { embedder: wordEmbedder() } }, many);
+    await qm.embeddings.build();
+
+    const [built] = await eventsOf(qm, "embeddings.built");
+
+    expect(built?.data).toMatchObject({ embedded: { length: 100 }, embeddedCount: 130 });
+  });
+
+  test("hears of it when a caller gives up", async () => {
+    const given: AbortSignal[] = [];
+    const embedder = wordEmbedder("waiting", (signal, [first]) => {
+      if (first !== "send an email") return undefined;
+      given.push(signal);
+      return new Promise(() => {});
+    });
+    const qm = await counter({ search: { embedder, embedderTimeoutMs: 60_000 } });
+    await qm.embeddings.build();
+    const controller = new AbortController();
+
+    const search = qm.search({ query: "send an email" }, {}, controller.signal);
+    await expect.poll(() => given.length).toBe(1);
+    controller.abort();
+
+    expect((await search).search_type).toBe("fts");
+    expect(given[0]?.aborted).toBe(true);
   });
 
   test("says no where nobody makes vectors", async () => {
