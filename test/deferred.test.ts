@@ -327,6 +327,17 @@ describe("calls inside calls and calls at the same time", () => {
     expect(await eventsOf(qm, "action.activated")).toHaveLength(3);
   });
 
+  test("a call that comes too late for the last of a budget activates nothing", async () => {
+    const qm = await counter({ policy: { budgets: { session: { calls: 1 } } } });
+    const surface = await qm.surface({ session: "s", turn: "t" });
+    const before = namesOf(surface).length;
+
+    const answers = await Promise.all(["mail__send", "mail__list"].map((name) => surface.call(name, {})));
+
+    expect(answers.filter(({ ok }) => ok)).toHaveLength(1);
+    expect(namesOf(surface)).toHaveLength(before + 1);
+  });
+
   test("many calls of one action at the same time activate it once", async () => {
     const qm = await counter();
     const surface = await qm.surface();
@@ -612,6 +623,7 @@ describe("tool_get", () => {
     const { data } = await surface.call("tool_get", { names });
 
     expect(data).toMatchObject({ tools: [{ name: "mail__send" }, { name: "clock__now" }], requested: 6, returned: 2 });
+    expect(data).toMatchObject({ missing: ["mail__list", "no__such"] });
     expect(await eventsOf(qm, "actions.fetched")).toEqual([
       { requested: names, returned: ["mail__send", "clock__now"] },
     ]);

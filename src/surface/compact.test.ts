@@ -102,3 +102,10 @@ test("the estimate is near what is counted", () => {
   expect(roughTokens(text)).toBeGreaterThanOrEqual(countTokens(text) * 0.87);
   expect(roughTokens(text)).toBeLessThanOrEqual(countTokens(text) * 1.4);
 });
+
+test("what is said beside the hits is a line each, and not a long one", () => {
+  const { text } = compactHits([hit(action("create_event"))], [`one\ntwo() [1] ${"x".repeat(5000)}`]);
+
+  expect(text.split("\n")).toHaveLength(2);
+  expect(text.length).toBeLessThan(600);
+});
