@@ -1,5 +1,6 @@
 import type { Action } from "./core/action.ts";
 import { messageOf, QmError } from "./core/errors.ts";
+import { NAMES_NOTED } from "./core/events.ts";
 import type { Runtime } from "./core/runtime.ts";
 import type { SearchSettings } from "./options.ts";
 import { createEmbedder } from "./search/embedders/create.ts";
@@ -54,8 +55,6 @@ export interface DiscoveryParts {
   readonly note: (event: UnstampedEvent) => void;
 }
 
-const NAMES_NOTED = 100;
-
 export async function openDiscovery({
   settings,
   runtime,
@@ -72,8 +71,7 @@ export async function openDiscovery({
     maxResults,
     preferredNamespaces,
     semantic,
-    withoutMeaning:
-      chosen === undefined || "off" in chosen ? "no embedder is configured." : "the embedder cannot be used.",
+    ...(chosen !== undefined && "unavailable" in chosen ? { withoutMeaning: "the embedder cannot be used." } : {}),
     onPrepared: (count) => note({ type: "search.prepared", data: { actions: count, semantic: status().state } }),
   });
 
@@ -174,8 +172,8 @@ async function withOwnStore(
 /** A search may wait for an embedder, and what was revoked meanwhile must not be in its answer. */
 function stillSeen(found: Found, before: Searchable, now: Searchable): Found {
   if (now === before) return found;
-  const there = new Set(now.snapshot.actions);
-  const seen = ({ action }: Hit): boolean => there.has(action) && now.sees(action);
+  const there = now.snapshot === before.snapshot ? undefined : new Set(now.snapshot.actions);
+  const seen = ({ action }: Hit): boolean => there?.has(action) !== false && now.sees(action);
   const { hits, elsewhere, ...rest } = found;
   return {
     ...rest,

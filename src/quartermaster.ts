@@ -6,7 +6,7 @@ import type { View } from "./catalog/view.ts";
 import { type Action, summaryOf } from "./core/action.ts";
 import type { Caller } from "./core/caller.ts";
 import { QmError } from "./core/errors.ts";
-import { type NewEvent, SYSTEM_SESSION } from "./core/events.ts";
+import { NAMES_NOTED, type NewEvent, SYSTEM_SESSION } from "./core/events.ts";
 import type { ActionName } from "./core/names.ts";
 import { type Outcome, VALUE_LIMIT } from "./core/outcome.ts";
 import type { Runtime } from "./core/runtime.ts";
@@ -224,7 +224,7 @@ async function wire(
     const removed = filteredOut(policy, actions).map(({ name }) => name);
     if (removed.length === 0) return;
     const data = {
-      removed: removed.slice(0, 100),
+      removed: removed.slice(0, NAMES_NOTED),
       removedCount: removed.length,
       left: actions.length - removed.length,
     };

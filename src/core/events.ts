@@ -99,5 +99,8 @@ export type NewEvent = {
   };
 }[EventType];
 
+/** An event that could name the whole catalog names so many actions, and says how many there are. */
+export const NAMES_NOTED = 100;
+
 /** The session of what no caller asked for: registrations, configuration, the catalog. */
 export const SYSTEM_SESSION = "system";

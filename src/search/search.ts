@@ -40,7 +40,7 @@ export interface SearchOptions {
   readonly preferredNamespaces: readonly string[];
   /** Absent: search by words alone, because that was chosen. */
   readonly semantic?: SemanticIndex | undefined;
-  /** What to say where search by meaning is asked for and there is none. */
+  /** What to say where search by meaning is asked for and there is none. Absent: that nobody was chosen for it. */
   readonly withoutMeaning?: string;
   /** Told when the index of words was made for a catalog. */
   readonly onPrepared: (actions: number) => void;
@@ -131,7 +131,7 @@ interface Rest {
   readonly signal: AbortSignal | undefined;
 }
 
-interface Attempt extends Omit<Found, "requested" | "elsewhere"> {}
+type Attempt = Omit<Found, "requested" | "elsewhere">;
 
 function answer(
   effective: SearchType,

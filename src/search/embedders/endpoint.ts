@@ -52,7 +52,8 @@ async function attempt(endpoint: Endpoint, body: unknown, signal: AbortSignal): 
     signal,
   });
   if (response.ok) return { answer: parsed(endpoint, await readAnswer(endpoint, response)) };
-  const text = await readStart(response);
+  // As much as anybody would want to read.
+  const { text } = await readUpTo(FAILURE_LIMIT, response);
   const { status } = response;
   const again = status === 429 || status >= 500;
   const seconds = Number(response.headers.get("retry-after") ?? Number.NaN);
@@ -64,26 +65,23 @@ async function attempt(endpoint: Endpoint, body: unknown, signal: AbortSignal): 
 }
 
 async function readAnswer(endpoint: Endpoint, response: Response): Promise<string> {
-  const chunks: Uint8Array[] = [];
-  let size = 0;
-  for await (const chunk of response.body ?? []) {
-    size += chunk.length;
-    if (size > ANSWER_LIMIT) throw failure(endpoint, `answered with more than ${ANSWER_LIMIT / 2 ** 20} MiB`, FOREIGN);
-    chunks.push(chunk);
-  }
-  return Buffer.concat(chunks).toString("utf8");
+  const { text, isCut } = await readUpTo(ANSWER_LIMIT, response);
+  if (isCut) throw failure(endpoint, `answered with more than ${ANSWER_LIMIT / 2 ** 20} MiB`, FOREIGN);
+  return text;
 }
 
-/** Of what a server says about a failure, as much as anybody would want to read. */
-async function readStart(response: Response): Promise<string> {
+async function readUpTo(
+  limit: number,
+  response: Response,
+): Promise<{ readonly text: string; readonly isCut: boolean }> {
   const chunks: Uint8Array[] = [];
   let size = 0;
   for await (const chunk of response.body ?? []) {
     chunks.push(chunk);
     size += chunk.length;
-    if (size >= FAILURE_LIMIT) break;
+    if (size > limit) break;
   }
-  return Buffer.concat(chunks).subarray(0, FAILURE_LIMIT).toString("utf8");
+  return { text: Buffer.concat(chunks).subarray(0, limit).toString("utf8"), isCut: size > limit };
 }
 
 function parsed(endpoint: Endpoint, text: string): unknown {

@@ -4,11 +4,17 @@ import { createServer, type IncomingMessage, type ServerResponse } from "node:ht
 import type { AddressInfo } from "node:net";
 import { defineAction } from "../../catalog/define.ts";
 import type { Action, JsonSchema } from "../../core/action.ts";
+import { openSqlite } from "../../store/drivers/sqlite.ts";
+import { openStore, type Store } from "../../store/open.ts";
+import { sql } from "../../store/sql.ts";
 import type { Embedder } from "../embedders/embedder.ts";
+import { hitOrder } from "../hit.ts";
 import type { Searchable } from "../searchable.ts";
+import { createSemanticIndex, type SemanticIndex, type SemanticIndexOptions } from "./semantic-index.ts";
 
 /** So many that hardly two words of a test share a place. */
 export const DIMENSIONS = 4096;
+const DAY = 24 * 60 * 60 * 1000;
 
 /** A vector in which texts with the same words are near each other: each word adds one in a place of its own. */
 export function wordVector(text: string, dimensions = DIMENSIONS): number[] {
@@ -103,4 +109,42 @@ async function readText(request: IncomingMessage): Promise<string> {
   let text = "";
   for await (const chunk of request.setEncoding("utf8")) text += chunk;
   return text;
+}
+
+/** Enough for more than one batch. */
+export const actions = testActions(40);
+
+/** A store in memory, and indexes over it on a clock that stands still. `atEnd` is told what to close. */
+export async function openedIndex(atEnd: (close: () => Promise<void>) => void) {
+  const clock = { days: 0 };
+  const now = () => new Date(Date.UTC(2026, 0, 1) + clock.days * DAY);
+  const db = await openSqlite(":memory:");
+  const store: Store = await openStore(db, now);
+  atEnd(() => store.close());
+  let ids = 0;
+  const runtime = { now, elapsed: () => performance.now(), newId: () => `id-${ids++}` };
+  const self = { pid: 1, host: "here", isAlive: () => true };
+  const indexWith = (embedder: Embedder, options: Partial<SemanticIndexOptions> = {}): SemanticIndex => {
+    const parts = { embedder, store: store.vectors, locks: store.locks, runtime, self };
+    const index = createSemanticIndex({ ...parts, settleMs: 1, queryLimitMs: 60_000, ...options });
+    atEnd(() => index.close());
+    return index;
+  };
+  const changes = async () => Number((await db.all(sql`select total_changes() as n`))[0]?.n);
+  return { store, clock, indexWith, changes };
+}
+
+/** Something to wait for, and what ends the wait. */
+export function held() {
+  let go = (): void => {};
+  const gate = new Promise<void>((resolve) => {
+    go = resolve;
+  });
+  return { gate, go };
+}
+
+export async function found(index: SemanticIndex, query: string, among: readonly Action[] = actions) {
+  const answer = await index.search(query, viewOf(among), { limit: 3, order: hitOrder() });
+  if ("unavailable" in answer) throw new Error(answer.unavailable);
+  return answer.hits.map(({ action }) => action.name);
 }

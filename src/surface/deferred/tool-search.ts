@@ -6,6 +6,7 @@ import { type SearchType, searchTypes } from "../../core/search-type.ts";
 import { toJsonSchema } from "../../core/standard-schema.ts";
 import type { Found, SearchRequest } from "../../search/search.ts";
 import { type Candidate, compactHits } from "../compact.ts";
+import { cutLimit, hintOf, howFound, limitShape, saidBeside } from "../found.ts";
 import type { SurfaceTool } from "../surface.ts";
 
 export interface ToolSearch {
@@ -31,8 +32,6 @@ export interface FoundTools {
   readonly hint?: string;
 }
 
-const LIMIT = 8;
-const HIGHEST_LIMIT = 20;
 const NAMED = 3;
 
 export const toolSearchTool: SurfaceTool = frozenCopy({
@@ -42,7 +41,7 @@ export const toolSearchTool: SurfaceTool = frozenCopy({
     z.object({
       query: z.string(),
       search_type: z.enum(searchTypes).optional(),
-      limit: z.int().min(1).describe("At most 20").default(LIMIT),
+      limit: limitShape,
       include_always_loaded: z.boolean().describe("Also tools you are shown from the start").default(false),
     }),
   ),
@@ -53,12 +52,12 @@ type LoadingOf = Activation["loadingOf"];
 
 /** The search that a model asks for. */
 export function searchFor(
-  { query, search_type, limit = LIMIT, include_always_loaded = false }: ToolSearch,
+  { query, search_type, limit, include_always_loaded = false }: ToolSearch,
   loadingOf: LoadingOf,
 ): SearchRequest {
   return {
     query,
-    limit: Math.min(limit, HIGHEST_LIMIT),
+    ...(limit === undefined ? {} : { limit: cutLimit(limit) }),
     ...(search_type === undefined ? {} : { type: search_type }),
     ...(include_always_loaded ? {} : { accepts: (action: Action) => loadingOf(action) === "deferred" }),
   };
@@ -70,31 +69,20 @@ export function foundTools(
   found: Found,
   loadingOf: LoadingOf,
 ): { readonly data: FoundTools; readonly text: string } {
-  const { hits, effective, unmatched } = found;
-  const hint = hintFor(found);
-  const missing = unmatched.length === 0 ? [] : [`No tool has: ${unmatched.join(", ")}`];
-  const { items, text } = compactHits(hits, [...missing, ...(hint === undefined ? [] : [hint])]);
+  const { hits } = found;
+  const hint = hintOf(found, () => nextStep(found));
+  const { items, text } = compactHits(hits, saidBeside("No tool", found, hint));
   const tools = items.map(({ summary, ...rest }, index): FoundTool => {
     const hit = hits[index];
     return { ...rest, description: summary, loading: hit === undefined ? "deferred" : loadingOf(hit.action) };
   });
-  const data = {
-    tools,
-    query,
-    search_type: effective,
-    ...(unmatched.length === 0 ? {} : { unmatched }),
-    ...(hint === undefined ? {} : { hint }),
-  };
-  return { data, text };
+  return { data: { tools, query, ...howFound(found, hint) }, text };
 }
 
-function hintFor({ hits, elsewhere = [], note }: Found): string | undefined {
-  if (hits.length > 0) return note;
+function nextStep({ elsewhere = [] }: Found): string {
   const shown = elsewhere
     .slice(0, NAMED)
     .map(({ action }) => action.name)
     .join(", ");
-  const next =
-    shown === "" ? "Nothing fits. Say it in other words." : `Nothing more fits; you have ${shown} from the start.`;
-  return note === undefined ? next : `${next} ${note}`;
+  return shown === "" ? "Nothing fits. Say it in other words." : `Nothing more fits; you have ${shown} from the start.`;
 }

@@ -6,6 +6,7 @@ import type { SearchType } from "../../core/search-type.ts";
 import { toJsonSchema } from "../../core/standard-schema.ts";
 import type { Found, SearchRequest } from "../../search/search.ts";
 import { compactHits, stateOf } from "../compact.ts";
+import { cutLimit, hintOf, howFound, limitShape, saidBeside } from "../found.ts";
 import type { SurfaceTool } from "../surface.ts";
 import { fittingPage, requireCategories } from "./list-actions.ts";
 
@@ -40,7 +41,6 @@ export interface FoundActions {
 }
 
 const NAMED = 3;
-const HIGHEST_LIMIT = 20;
 
 export const searchActionsTool: SurfaceTool = frozenCopy({
   name: "search_actions",
@@ -49,7 +49,7 @@ export const searchActionsTool: SurfaceTool = frozenCopy({
     z.object({
       query: z.string(),
       category: z.array(z.string()).optional(),
-      limit: z.int().min(1).describe(`At most ${HIGHEST_LIMIT}`).default(8),
+      limit: limitShape,
       detail: z.enum(["compact", "full"]).describe("full: with input schemas").default("compact"),
     }),
   ),
@@ -63,7 +63,7 @@ export function searchOf(view: View, { query, type, category = [], limit }: Acti
   return {
     query,
     ...(type === undefined ? {} : { type }),
-    ...(limit === undefined ? {} : { limit: Math.min(limit, HIGHEST_LIMIT) }),
+    ...(limit === undefined ? {} : { limit: cutLimit(limit) }),
     ...(wanted.size === 0 ? {} : { accepts: (action) => wanted.has(action.category) }),
   };
 }
@@ -74,13 +74,8 @@ export function searchAnswer(
   found: Found,
   detail: ActionSearch["detail"] = "compact",
 ): { readonly data: FoundActions; readonly text?: string } {
-  const { hits, effective, unmatched } = found;
-  const hint = hintFor(view, found);
-  const rest = {
-    search_type: effective,
-    ...(unmatched.length === 0 ? {} : { unmatched }),
-    ...(hint === undefined ? {} : { hint }),
-  };
+  const { hits } = found;
+  const hint = hintOf(found, () => nextStep(view, found));
   if (detail === "full") {
     const all = hits.map(({ action, score }) => ({
       qualified_name: action.name,
@@ -91,14 +86,10 @@ export function searchAnswer(
     }));
     const items = fittingPage(all);
     const left = all.length - items.length;
-    const more =
-      left === 0
-        ? hint
-        : [`${left} more fit; ask for less at a time.`, ...(hint === undefined ? [] : [hint])].join(" ");
-    return { data: { items, ...rest, ...(more === undefined ? {} : { hint: more }) } };
+    const more = left === 0 ? hint : `${left} more fit; ask for less at a time.${hint === undefined ? "" : ` ${hint}`}`;
+    return { data: { items, ...howFound(found, more) } };
   }
-  const after = [...(unmatched.length === 0 ? [] : [`Nothing available has: ${unmatched.join(", ")}`]), hint ?? []];
-  const { items, text } = compactHits(hits, after.flat());
+  const { items, text } = compactHits(hits, saidBeside("Nothing available", found, hint));
   return {
     data: {
       items: items.map(({ name, summary, signature, score, state }) => ({
@@ -108,22 +99,19 @@ export function searchAnswer(
         signature,
         ...(state === undefined ? {} : { state }),
       })),
-      ...rest,
+      ...howFound(found, hint),
     },
     text,
   };
 }
 
-function hintFor(view: View, { hits, elsewhere = [], note }: Found): string | undefined {
-  if (hits.length > 0) return note;
+function nextStep(view: View, { elsewhere = [] }: Found): string {
   const categories = [...new Set(elsewhere.map(({ action }) => action.category))].sort();
-  const next =
-    categories.length > 0
-      ? `Nothing fits in the categories you asked for; there are fits in ${named(categories)}.`
-      : view.actions().length === 0
-        ? "No action is available to you."
-        : "Nothing fits. Say it in other words, or browse with list_actions.";
-  return note === undefined ? next : `${next} ${note}`;
+  if (categories.length > 0)
+    return `Nothing fits in the categories you asked for; there are fits in ${named(categories)}.`;
+  return view.actions().length === 0
+    ? "No action is available to you."
+    : "Nothing fits. Say it in other words, or browse with list_actions.";
 }
 
 /** Some of them by name and the rest as a number: a hint is a line. */
