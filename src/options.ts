@@ -1,6 +1,7 @@
 import { z } from "zod";
 import type { Provider } from "./catalog/provider.ts";
 import type { Caller } from "./core/caller.ts";
+import type { Dialogue } from "./core/dialogue.ts";
 import { QmError } from "./core/errors.ts";
 import { didYouMean } from "./core/nearest.ts";
 import type { Runtime } from "./core/runtime.ts";
@@ -76,6 +77,13 @@ export interface InvokeOptions {
   readonly timeoutMs?: number;
   /** The surface the call comes through, for the ledger. */
   readonly via?: string;
+  /** What whoever made the call can be told and asked while it runs. Absent: nothing. */
+  readonly dialogue?: Dialogue;
+  /**
+   * The person who was shown this exact call and agreed to it; it is in the ledger. Only a host that has asked a person
+   * may say so: a call that needs agreement runs with it, and is refused without.
+   */
+  readonly agreedBy?: string;
 }
 
 // The types say the same to whoever compiles. A misspelt `denied` or a caller that is not understood must not mean
@@ -216,6 +224,10 @@ export const invokeShape = z.strictObject({
   signal: z.custom<unknown>((value) => value instanceof AbortSignal, "expected an AbortSignal").optional(),
   timeoutMs: z.number().min(1).optional(),
   via: z.string().optional(),
+  dialogue: z
+    .looseObject({ capabilities: z.looseObject({}), progress: callback, log: callback, ask: callback })
+    .optional(),
+  agreedBy: z.string().min(1).optional(),
 });
 
 export const listShape = z.strictObject({

@@ -246,8 +246,8 @@ async function wire(
         const unknown = { callId: runtime.newId(), durationMs: 0, valueLimit: door.valueLimit, action: undefined };
         return failedOutcome(unknown, thrown);
       }
-      const { caller, signal, timeoutMs, via = "library" } = options ?? {};
-      const request = { name: typeof name === "string" ? name : "", args, caller: filledIn(caller), via, timeoutMs };
+      const { caller, signal, via = "library", ...wishes } = options ?? {};
+      const request = { name: typeof name === "string" ? name : "", args, caller: filledIn(caller), via, ...wishes };
       return counter.invoke(request, signal);
     },
     list(query = {}, caller) {

@@ -15,7 +15,14 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   providers: ["core", "catalog"],
   invoke: ["core", "catalog", "policy", "activation"],
   surface: ["core", "catalog", "search", "activation", "invoke"],
-  store: ["core", "ledger", "policy", "search", "activation"],
+  // What both faces of MCP, and whoever configures them, speak of.
+  mcp: ["core"],
+  "mcp/manifest": ["core", "mcp"],
+  "mcp/hub": ["core", "mcp", "mcp/manifest"],
+  "mcp/registry": ["core", "mcp"],
+  "mcp/clients": ["core", "mcp"],
+  "mcp/provider": ["core", "catalog", "mcp", "mcp/manifest", "mcp/hub", "mcp/registry"],
+  store: ["core", "ledger", "policy", "search", "activation", "mcp/manifest", "mcp/hub", "mcp/registry"],
   testing: ["core", "ledger", "policy", "search", "activation", "store"],
   // The composition root: quartermaster.ts, what only it needs, and the public API.
   ".": [
@@ -31,8 +38,15 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
     "invoke",
     "surface",
     "store",
+    "mcp",
+    "mcp/manifest",
+    "mcp/hub",
+    "mcp/registry",
+    "mcp/provider",
   ],
-  cli: [".", "core", "config", "ledger", "search", "surface"],
+  // A door, as the command line is one: it knows the quartermaster and what it shows, and nothing of servers.
+  "mcp/gateway": [".", "core", "surface"],
+  cli: [".", "core", "config", "ledger", "search", "surface", "mcp", "mcp/clients", "mcp/gateway", "mcp/manifest"],
 };
 
 /** What the core and everything pure may not touch: the clock, chance, the process and the network. */
@@ -46,7 +60,11 @@ const files = readdirSync(root, { recursive: true, encoding: "utf8" })
   .map((path) => path.split(sep).join("/"))
   .filter((path) => path.endsWith(".ts") && !isTest(path));
 const textOf = (path: string) => readFileSync(join(root, path), "utf8");
-const folderOf = (path: string) => (path.includes("/") ? (path.split("/", 1)[0] ?? "") : ".");
+/** The two faces of MCP are as far apart as folders get, so each folder below `mcp` counts as one. */
+const folderOf = (path: string) => {
+  const parts = path.split("/").slice(0, -1);
+  return parts.slice(0, parts[0] === "mcp" ? 2 : 1).join("/") || ".";
+};
 
 /** Every import of a file, relative ones as paths below src. */
 function importsOf(path: string): readonly string[] {

@@ -29,6 +29,7 @@ interface Declaration<Schema extends InputSchema> {
   readonly timeoutMs?: number;
   readonly concurrency?: number;
   readonly requiresApproval?: Action["requiresApproval"];
+  readonly preview?: NonNullable<Action["preview"]>;
   run(args: OutputOf<Schema>, context: CallContext): unknown;
 }
 

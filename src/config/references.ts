@@ -2,15 +2,17 @@ import { QmError } from "../core/errors.ts";
 import { getOwn } from "../core/json.ts";
 import { quoted } from "../core/names.ts";
 
-/** The variables a reference is filled from: `process.env`, or a test's own. */
+/**
+ * What references are filled from: variables by their names, as in `process.env`, and stored secrets as `secret:NAME`.
+ */
 export type Environment = { readonly [variable: string]: string | undefined };
 
 /**
- * Fills every `${env:NAME}` in a configured text. The configuration keeps the text unfilled, so that showing it shows
+ * Fills every `${env:NAME}` and `${secret:NAME}` in a configured text. The configuration keeps the text unfilled, so that showing it shows
  * no secret: call this at the point of use and keep the answer out of anything printed.
  *
  * `$${` stands for a plain `${`. What a variable holds is not looked at again. Throws `invalid_config`, naming `key`
- * and the variable, when one is unset or empty, and when the text holds anything else in `${...}`.
+ * and what is missing, when one is unset or empty, and when the text holds anything else in `${...}`.
  */
 export function resolveReference(text: string, env: Environment, key: string): string {
   const parts = partsOf(text);
@@ -43,14 +45,19 @@ export function looksReferring(text: string): boolean {
 }
 
 export function missing(variable: string): string {
-  return `the environment variable ${variable} is not set, or is empty`;
+  if (!variable.startsWith(SECRET)) return `the environment variable ${variable} is not set, or is empty`;
+  const name = variable.slice(SECRET.length);
+  return `the secret ${name} is not there; \`qm secrets set ${name}\` stores it`;
 }
+
+/** What a stored secret is called among the variables; no variable of a process can be called that. */
+export const SECRET = "secret:";
 
 type Part = string | { readonly variable: string };
 
 // An escape, a closed `${...}`, or a `${` that nothing closes.
 const TOKEN = /\$\$\{|\$\{([^}]*)\}|\$\{/g;
-const BODY = /^env:([A-Za-z_][A-Za-z0-9_]*)$/;
+const BODY = /^(?:env:|(?=secret:))((?:secret:)?[A-Za-z_][A-Za-z0-9_]*)$/;
 
 function partsOf(text: string): { readonly parts: readonly Part[] } | { readonly problem: string } {
   const parts: Part[] = [];
@@ -73,8 +80,9 @@ function partsOf(text: string): { readonly parts: readonly Part[] } | { readonly
 
 function refused(body: string): string {
   const scheme = /^([^:]*):/.exec(body)?.[1];
-  const known = `the one kind is \${env:NAME}; write "$\${" for the text itself`;
+  const known = `there are \${env:NAME} and \${secret:NAME}; write "$\${" for the text itself`;
   if (scheme === undefined) return `${quoted(`\${${body}}`)} is not a reference; ${known}`;
-  if (scheme !== "env") return `unknown kind of reference ${quoted(scheme)}; ${known}`;
-  return `${quoted(body.slice("env:".length))} is not the name of an environment variable; use letters, digits and _`;
+  if (scheme !== "env" && scheme !== "secret") return `unknown kind of reference ${quoted(scheme)}; ${known}`;
+  const what = scheme === "env" ? "an environment variable" : "a secret";
+  return `${quoted(body.slice(scheme.length + 1))} is not the name of ${what}; use letters, digits and _`;
 }

@@ -1,5 +1,7 @@
 import { z } from "zod";
+import { gatewaySchema } from "./gateway-schema.ts";
 import { searchSchema } from "./search-schema.ts";
+import { mcpSchema, serversSchema } from "./servers-schema.ts";
 import { actorSurfaceSchema, surfaceSchema } from "./surface-schema.ts";
 import { pattern, REFERENCE, referring, secret, text, whole } from "./values.ts";
 
@@ -74,6 +76,9 @@ export const configSchema = z
       })
       .prefault({})
       .describe("The built-in categories of actions."),
+    servers: serversSchema,
+    mcp: mcpSchema,
+    gateway: gatewaySchema,
     policy: z
       .strictObject({
         allowed: z

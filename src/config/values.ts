@@ -2,7 +2,7 @@ import { z } from "zod";
 import { looksReferring, referenceProblem } from "./references.ts";
 
 /** How documentation writes a reference. */
-export const REFERENCE = `\`\${env:NAME}\``;
+export const REFERENCE = `\`\${env:NAME}\` or \`\${secret:NAME}\``;
 
 export function whole(from: number, to = Number.MAX_SAFE_INTEGER) {
   const range = to === Number.MAX_SAFE_INTEGER ? `of at least ${from}` : `from ${from} to ${to}`;
@@ -31,7 +31,9 @@ export function referring(what: string) {
 
 /** Text that is a reference and nothing else: a secret has no place in the file. */
 export function secret() {
-  return z.string().regex(/^\$\{env:[A-Za-z_][A-Za-z0-9_]*\}$/, `expected ${REFERENCE}, not the secret itself`);
+  return z
+    .string()
+    .regex(/^\$\{(?:env|secret):[A-Za-z_][A-Za-z0-9_]*\}$/, `expected ${REFERENCE}, not the secret itself`);
 }
 
 export function pattern() {

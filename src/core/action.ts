@@ -1,4 +1,5 @@
 import type { Caller } from "./caller.ts";
+import type { Dialogue } from "./dialogue.ts";
 import type { Effect } from "./effect.ts";
 import { clip, type Json, type JsonObject } from "./json.ts";
 import type { ActionName } from "./names.ts";
@@ -10,6 +11,10 @@ export interface CallContext {
   readonly callId: string;
   /** Aborted when the caller cancels, the action's timeout passes, or the system closes. */
   readonly signal: AbortSignal;
+  /** Absent: whoever made the call hears nothing until the outcome, and cannot be asked. Shared by calls made inside. */
+  readonly dialogue?: Dialogue;
+  /** Whether the caller may know of an action now. The policy answers, so what it hides is not told from what is not there. */
+  sees(name: string): boolean;
   /**
    * Calls another action for the same caller, through the same door. It runs in this call's place, is recorded with this
    * call as its parent, and is cancelled with it. Never rejects.
@@ -17,7 +22,10 @@ export interface CallContext {
   invoke(name: string, args?: unknown): Promise<Outcome>;
 }
 
-/** Runs with arguments that fit the input schema. May throw; the thrown message is shown to the caller. */
+/**
+ * Runs with arguments that fit the input schema. May throw; the thrown message is shown to the caller. What is more than
+ * data is answered `WithContent`.
+ */
 export type Handler = (args: JsonObject, context: CallContext) => unknown;
 
 export type JsonSchema = { readonly [keyword: string]: Json };
@@ -47,7 +55,7 @@ export type Scope = "generalist" | "specialist";
 export type Routing = "routed" | "bypass";
 export type Loading = "always" | "deferred";
 
-export const readinesses = ["ready", "needs_login", "not_started", "unavailable"] as const;
+export const readinesses = ["ready", "needs_login", "not_started", "quarantined", "unavailable"] as const;
 
 /** Why an action that may be used cannot be used at this moment without somebody doing something first. */
 export type Readiness = (typeof readinesses)[number];
@@ -94,6 +102,11 @@ export interface Action {
   readonly canonical?: { readonly target: ActionName; readonly transform: ArgumentTransform };
   /** Where it was registered, as `file:line`, when it came from code. */
   readonly site?: string;
+  /**
+   * What exactly running it would do, for the person who is asked to agree: a command, a host. Has no effect. Absent: the
+   * arguments say it all.
+   */
+  readonly preview?: (args: JsonObject, signal: AbortSignal) => Promise<string>;
   readonly run: Handler;
 }
 

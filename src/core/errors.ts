@@ -1,3 +1,4 @@
+import type { Content } from "./content.ts";
 import { clip, type Json, type JsonObject } from "./json.ts";
 
 interface ErrorTraits {
@@ -24,10 +25,14 @@ export const errorCodes = {
   invalid_output: { http: 502, retryable: false },
   invalid_registration: { http: 400, retryable: false },
   ledger_failed: { http: 503, retryable: true },
+  needs_login: { http: 401, retryable: false },
   not_found: { http: 404, retryable: false },
   overloaded: { http: 503, retryable: true },
   path_refused: { http: 403, retryable: false },
+  quarantined: { http: 403, retryable: false },
+  registry_failed: { http: 502, retryable: true },
   search_off: { http: 409, retryable: false },
+  server_failed: { http: 502, retryable: true },
   store_failed: { http: 503, retryable: true },
   timed_out: { http: 504, retryable: true },
   too_large: { http: 413, retryable: false },
@@ -50,6 +55,8 @@ interface ErrorOptions {
   /** Facts beside the message: suggestions, a schema, a path. Shown to the caller as they are. */
   readonly details?: JsonObject;
   readonly cause?: unknown;
+  /** What the failing side itself answered, for an interface that can show it. */
+  readonly content?: Content | undefined;
 }
 
 /** The one error class. Its message may be shown to a caller: it holds no secret and no foreign stack. */
@@ -58,12 +65,14 @@ export class QmError extends Error {
   readonly code: ErrorCode;
   readonly hint: string | undefined;
   readonly details: JsonObject;
+  readonly content: Content | undefined;
 
-  constructor(code: ErrorCode, message: string, { hint, details, cause }: ErrorOptions = {}) {
+  constructor(code: ErrorCode, message: string, { hint, details, cause, content }: ErrorOptions = {}) {
     super(message, { cause });
     this.code = code;
     this.hint = hint;
     this.details = details ?? {};
+    this.content = content;
   }
 
   get retryable(): boolean {

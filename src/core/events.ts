@@ -2,6 +2,7 @@ import { z } from "zod";
 import { effects } from "./effect.ts";
 
 const call = { callId: z.string() };
+const tool = { server: z.string(), tool: z.string(), hash: z.string() };
 const searched = { requested: z.string(), effective: z.string(), actions: z.array(z.string()) };
 
 /** Every event, once: `<noun>.<past participle>`, an object, one shape for ever. `docs/events.md` is held to this. */
@@ -28,6 +29,7 @@ export const eventShapes = {
     decision: z.enum(["allow", "ask", "deny"]),
     layer: z.string().optional(),
     rule: z.string().optional(),
+    agreedBy: z.string().optional(),
     policyVersion: z.string(),
   }),
   "call.ended": z.object({
@@ -49,8 +51,17 @@ export const eventShapes = {
     parent: z.string().optional(),
   }),
   "catalog.changed": z.object({ category: z.string(), added: z.number(), removed: z.number(), changed: z.number() }),
+  "client.connected": z.object({
+    profile: z.string(),
+    client: z.string(),
+    protocol: z.string(),
+    transport: z.string(),
+  }),
   "config.loaded": z.object({ path: z.string(), policyVersion: z.string() }),
   "config.rejected": z.object({ path: z.string(), reason: z.string() }),
+  "definition.accepted": z.object({ ...tool, by: z.string() }),
+  "definition.rejected": z.object({ ...tool, by: z.string() }),
+  "definition.withheld": z.object({ ...tool, reasons: z.array(z.string()) }),
   "directory.rendered": z.object({ groups: z.array(z.string()), actions: z.number() }),
   "embeddings.built": z.object({
     model: z.string(),
@@ -73,6 +84,24 @@ export const eventShapes = {
     note: z.string().optional(),
   }),
   "search.prepared": z.object({ actions: z.number(), semantic: z.string() }),
+  "server.added": z.object({ server: z.string(), launch: z.string(), source: z.string().optional(), by: z.string() }),
+  "server.failed": z.object({ server: z.string(), reason: z.string() }),
+  "server.learned": z.object({
+    server: z.string(),
+    tools: z.number(),
+    added: z.number(),
+    removed: z.number(),
+    changed: z.number(),
+  }),
+  "server.removed": z.object({ server: z.string(), by: z.string() }),
+  "server.started": z.object({
+    server: z.string(),
+    launch: z.string(),
+    pid: z.number().optional(),
+    protocol: z.string(),
+    durationMs: z.number(),
+  }),
+  "server.stopped": z.object({ server: z.string(), reason: z.enum(["asked", "idle", "closing", "ended"]) }),
   "surface.called": z.object({
     surface: z.string(),
     tool: z.string(),

@@ -1,3 +1,4 @@
+import type { Content } from "./content.ts";
 import type { Problem } from "./errors.ts";
 import { clip } from "./json.ts";
 import type { ActionName } from "./names.ts";
@@ -7,6 +8,8 @@ interface Ended {
   /** Bounded text for the model and for logs. Nothing inside the system reads it back. */
   readonly value: string;
   readonly durationMs: number;
+  /** The same result for an interface that can show more than text. Absent: it is what `data` or `error` says. */
+  readonly content?: Content;
 }
 
 /**

@@ -3,8 +3,10 @@ import { resolve } from "../catalog/resolve.ts";
 import { targetOf, type View } from "../catalog/view.ts";
 import type { Action } from "../core/action.ts";
 import type { Caller } from "../core/caller.ts";
+import type { Dialogue } from "../core/dialogue.ts";
 import { changesSomething } from "../core/effect.ts";
-import { messageOf, QmError } from "../core/errors.ts";
+import { facts, messageOf, QmError } from "../core/errors.ts";
+import type { JsonObject } from "../core/json.ts";
 import type { Outcome } from "../core/outcome.ts";
 import type { Runtime } from "../core/runtime.ts";
 import { decide } from "../policy/decide.ts";
@@ -15,7 +17,7 @@ import type { Meter } from "./meter.ts";
 import { doneOutcome, failedOutcome } from "./outcome.ts";
 import { type Held, placeOf } from "./places.ts";
 import type { CallRecord, Recorder } from "./record.ts";
-import { checkedResult } from "./result.ts";
+import { type CheckedResult, checkedResult } from "./result.ts";
 import type { RunContext, Runner } from "./run.ts";
 
 /** One request to run an action, from whatever surface. */
@@ -31,6 +33,10 @@ export interface Call {
   readonly timeoutMs?: number | undefined;
   /** The call that this one was made in, and the actions whose places it and those around it hold. */
   readonly inside?: { readonly callId: string; readonly held: Held };
+  /** What whoever made it can be told and asked while it runs. */
+  readonly dialogue?: Dialogue | undefined;
+  /** The person who was shown this exact call and agreed to it. Without one, a call that must be agreed to is refused. */
+  readonly agreedBy?: string | undefined;
   /** What becomes a tool of its own by being called. Absent: nothing does. */
   readonly activation?: Activation | undefined;
 }
@@ -54,7 +60,7 @@ export interface Door {
  */
 export async function invoke(door: Door, call: Call, signal?: AbortSignal): Promise<Outcome> {
   const started = door.runtime.elapsed();
-  const progress: Progress = { action: undefined, began: false, result: "" };
+  const progress: Progress = { action: undefined, began: false, result: undefined };
   const ending = () => ({
     callId: call.id,
     durationMs: Math.max(0, door.runtime.elapsed() - started),
@@ -69,8 +75,8 @@ export async function invoke(door: Door, call: Call, signal?: AbortSignal): Prom
   }
   let outcome: Outcome;
   try {
-    const { action, data } = await attempt(door, call, record, progress, signal);
-    outcome = doneOutcome(ending(), action.name, data);
+    const { action, result } = await attempt(door, call, record, progress, signal);
+    outcome = doneOutcome(ending(), action.name, result);
   } catch (thrown) {
     outcome = failedOutcome(ending(), thrown);
   }
@@ -86,7 +92,7 @@ export async function invoke(door: Door, call: Call, signal?: AbortSignal): Prom
 interface Progress {
   action: Action | undefined;
   began: boolean;
-  result: string;
+  result: CheckedResult | undefined;
 }
 
 async function attempt(
@@ -95,7 +101,7 @@ async function attempt(
   record: CallRecord,
   progress: Progress,
   signal: AbortSignal | undefined,
-): Promise<{ readonly action: Action; readonly data: unknown }> {
+): Promise<{ readonly action: Action; readonly result: CheckedResult }> {
   const view = door.viewOf(call.caller);
   const { action, how } = resolve(view, call.name);
   progress.action = action;
@@ -108,8 +114,11 @@ async function attempt(
 
   const usage = await door.meter.read(call.caller);
   const decision = decide(door.policy, { action, target, caller: call.caller, args, usage });
-  record.decided(action, decision);
-  if (decision.kind !== "allow") throw refusal(decision.kind, decision.objection);
+  const agreedBy = decision.kind === "ask" ? call.agreedBy : undefined;
+  record.decided(action, decision, agreedBy);
+  if (decision.kind === "deny") throw refusal("deny", decision.objection);
+  if (decision.kind === "ask" && agreedBy === undefined)
+    throw refusal("ask", decision.objection, await previewed(action, args, signal));
 
   const overdrawn = await door.meter.charge(call.caller);
   if (overdrawn !== undefined) throw refusal("deny", overdrawn);
@@ -119,13 +128,12 @@ async function attempt(
   try {
     const context = runContext(door, call, action, progress);
     const data = await door.runner.run(action, args, context, { signal, timeoutMs: call.timeoutMs });
-    const result = checkedResult(action, data);
-    progress.result = result.text;
-    return { action, data: result.data };
+    progress.result = checkedResult(action, data);
+    return { action, result: progress.result };
   } catch (thrown) {
     throw withSchema(action, thrown);
   } finally {
-    await settle(door, call, door.runtime.elapsed() - started, Buffer.byteLength(progress.result));
+    await settle(door, call, door.runtime.elapsed() - started, progress.result?.bytes ?? 0);
   }
 }
 
@@ -135,17 +143,20 @@ async function activated({ activation }: Call, action: Action, record: CallRecor
 }
 
 function runContext(door: Door, call: Call, action: Action, progress: Progress): RunContext {
-  const { id, caller, via, inside, activation } = call;
+  const { id, caller, via, inside, activation, dialogue } = call;
   const held = new Set([...(inside?.held ?? []), placeOf(action)]);
   return {
     caller,
     callId: id,
+    ...(dialogue === undefined ? {} : { dialogue }),
+    sees: (name) => door.viewOf(caller).get(name) !== undefined,
     held: inside?.held,
     begin() {
       progress.began = true;
     },
     inside: (signal) => (name, args) => {
-      const inner = { id: door.runtime.newId(), name, args, caller, via, activation, inside: { callId: id, held } };
+      const place = { callId: id, held };
+      const inner = { id: door.runtime.newId(), name, args, caller, via, activation, dialogue, inside: place };
       return invoke(door, inner, signal);
     },
   };
@@ -167,10 +178,24 @@ function unrecorded(thrown: unknown): QmError {
   });
 }
 
-function refusal(kind: "ask" | "deny", { layer, reason }: Objection): QmError {
+const PREVIEW_MS = 10_000;
+
+/** What would be run, if that can be told soon: the person who reads the refusal is the one who would agree. */
+async function previewed(action: Action, args: JsonObject, signal?: AbortSignal): Promise<string | undefined> {
+  if (action.preview === undefined) return undefined;
+  const limit = AbortSignal.timeout(PREVIEW_MS);
+  try {
+    return await action.preview(args, signal === undefined ? limit : AbortSignal.any([signal, limit]));
+  } catch (thrown) {
+    return `cannot be told: ${messageOf(thrown)}`;
+  }
+}
+
+function refusal(kind: "ask" | "deny", { layer, reason }: Objection, preview?: string): QmError {
   if (kind === "ask") {
     return new QmError("approval_required", reason, {
       hint: "It was not run. Tell the user what you wanted to do and why.",
+      details: facts({ would_run: preview }),
     });
   }
   return layer === "budget"

@@ -10,6 +10,7 @@ import type { Runtime } from "../core/runtime.ts";
 import type { ActivationScope } from "../core/surface-choice.ts";
 import type { Decision } from "../policy/decide.ts";
 import type { Call } from "./invoke.ts";
+import type { CheckedResult } from "./result.ts";
 
 /** What a call's record needs of a ledger. Secrets are taken out there, before anything is written. */
 export interface EventSink {
@@ -23,12 +24,13 @@ export interface EventSink {
 export interface CallRecord {
   resolved(action: Action, how: Resolved["how"]): void;
   repaired(action: Action, repairs: readonly string[]): void;
-  decided(action: Action, decision: Decision): void;
+  /** `agreedBy`: the person whose word lets a call run that asks for one. */
+  decided(action: Action, decision: Decision, agreedBy: string | undefined): void;
   activated(action: Action, scope: ActivationScope): void;
   /** Resolves when every step so far is in the ledger for good. */
   flushed(): Promise<void>;
-  /** Writes the end and resolves when the whole call is in the ledger. `result` is the JSON of what it answered. */
-  ended(outcome: Outcome, result: string): Promise<void>;
+  /** Writes the end and resolves when the whole call is in the ledger. Without `result` it answered nothing. */
+  ended(outcome: Outcome, result: CheckedResult | undefined): Promise<void>;
 }
 
 /** Begins the record of a call: it is received. */
@@ -56,7 +58,7 @@ export function createRecorder(sink: EventSink, runtime: Runtime, policyVersion:
         const data = { callId, action: action.name, repairs: [...repairs] };
         sink.record({ type: "arguments.repaired", ...stamp(), data });
       },
-      decided(action, decision) {
+      decided(action, decision, agreedBy) {
         const objection = decision.kind === "allow" ? undefined : decision.objection;
         sink.record({
           type: "call.decided",
@@ -71,6 +73,7 @@ export function createRecorder(sink: EventSink, runtime: Runtime, policyVersion:
             decision: decision.kind,
             policyVersion: policyVersion(),
             ...(objection === undefined ? {} : { layer: objection.layer, rule: objection.rule }),
+            ...(agreedBy === undefined ? {} : { agreedBy }),
           },
         });
         // A call that waits for a person is neither: should it be allowed, that call activates.
@@ -106,16 +109,17 @@ function ledNowhere(outcome: Outcome): boolean {
   return outcome.status !== "done" && outcome.action === undefined && outcome.error.code === "unknown_action";
 }
 
-function summary(outcome: Outcome, result: string) {
+function summary(outcome: Outcome, result: CheckedResult | undefined) {
   const { status, action } = outcome;
   const common = {
     status,
     ...(action === undefined ? {} : { action }),
     durationMs: Math.round(outcome.durationMs * 1000) / 1000,
-    bytes: Buffer.byteLength(result),
+    bytes: result?.bytes ?? 0,
   };
   if (outcome.status !== "done") return { ...common, code: outcome.error.code, reason: outcome.reason, result: null };
-  if (result.length <= RECORDED_RESULT) return { ...common, result: outcome.data };
+  const text = result?.text ?? "";
+  if (text.length <= RECORDED_RESULT) return { ...common, result: outcome.data };
   // Only of what is not written down whole: the hash of something short would give it away to whoever tries all values.
-  return { ...common, result: { cut: outcome.value }, resultHash: hash("sha256", result, "hex") };
+  return { ...common, result: { cut: outcome.value }, resultHash: hash("sha256", text, "hex") };
 }

@@ -1,4 +1,5 @@
 import type { Action, JsonSchema } from "../core/action.ts";
+import { type Content, mediaSize, WithContent } from "../core/content.ts";
 import { facts, messageOf, QmError } from "../core/errors.ts";
 import type { JsonObject } from "../core/json.ts";
 import { type Mismatch, validatorOf } from "../core/validator.ts";
@@ -8,13 +9,19 @@ export interface CheckedResult {
   readonly data: unknown;
   /** Its JSON. */
   readonly text: string;
+  readonly content?: Content;
+  /** Of the data and of what only the content has. */
+  readonly bytes: number;
 }
 
-export function checkedResult(action: Action, data: unknown): CheckedResult {
+export function checkedResult(action: Action, answered: unknown): CheckedResult {
+  const { data, content } = answered instanceof WithContent ? answered : { data: answered };
   const text = jsonOf(action, data);
-  if (action.outputSchema === undefined) return { data: data ?? null, text };
+  const bytes = Buffer.byteLength(text) + (content === undefined ? 0 : mediaSize(content.blocks));
+  const checked = { data: data ?? null, text, bytes, ...(content === undefined ? {} : { content }) };
+  if (action.outputSchema === undefined) return checked;
   const mismatches = mismatchesOf(action, action.outputSchema, text);
-  if (mismatches.length === 0) return { data: data ?? null, text };
+  if (mismatches.length === 0) return checked;
   throw new QmError("invalid_output", `${action.name} ran, but its result is not of the form it declares`, {
     details: facts({ problems: mismatches.map((mismatch): JsonObject => ({ ...mismatch })) }),
     hint: changed(action),

@@ -9,6 +9,7 @@ import { createRunner } from "./run.ts";
 const context = {
   caller: { actor: "a", session: "s" },
   callId: "c",
+  sees: () => false,
   inside: () => () => expect.fail("nothing is called inside"),
 };
 const limits = { timeoutMs: 10_000, concurrency: 2, queue: 1 };

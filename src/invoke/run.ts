@@ -19,7 +19,7 @@ export interface CallerWish {
 }
 
 /** What a handler is told of its call, and who wants to know that it was entered. */
-export interface RunContext extends Pick<CallContext, "caller" | "callId"> {
+export interface RunContext extends Pick<CallContext, "caller" | "callId" | "dialogue" | "sees"> {
   /** The actions whose places the calls around this one hold. */
   readonly held?: Held | undefined;
   begin?(): void;

@@ -96,6 +96,50 @@ export const migrations: readonly Migration[] = [
         )`,
     ],
   },
+  {
+    name: "MCP servers",
+    statements: () => [
+      sql`
+        create table manifests (
+          server text primary key,
+          fingerprint text not null,
+          learned_at text not null,
+          offer text not null
+        )`,
+      sql`
+        create table pins (
+          server text not null,
+          tool text not null,
+          hash text not null,
+          state text not null,
+          reasons text not null,
+          seen_at text not null,
+          accepted_by text,
+          definition text not null,
+          primary key (server, tool, hash)
+        )`,
+      sql`
+        create table processes (
+          host text not null,
+          pid bigint not null,
+          started_at text not null,
+          server text not null,
+          owner_pid bigint not null,
+          primary key (host, pid, started_at)
+        )`,
+      sql`
+        create table registry_servers (
+          registry text not null,
+          name text not null,
+          version text not null,
+          status text not null,
+          updated_at text not null,
+          entry text not null,
+          primary key (registry, name)
+        )`,
+      sql`create table registry_marks (registry text primary key, updated_since text not null)`,
+    ],
+  },
 ];
 
 /**

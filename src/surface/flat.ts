@@ -10,8 +10,10 @@ export function flatSurface(counter: Counter, caller: Caller): Surface {
   return {
     kind: "flat",
     tools: flatTools(view),
-    call: (tool, args, signal) =>
-      counter.invoke({ name: names.fromWire(tool) ?? tool, args, caller, via: "flat" }, signal).then(outcomeAnswer),
+    call: (tool, args, signal, dialogue) =>
+      counter
+        .invoke({ name: names.fromWire(tool) ?? tool, args, caller, via: "flat", dialogue }, signal)
+        .then(outcomeAnswer),
   };
 }
 

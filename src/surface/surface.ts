@@ -1,6 +1,8 @@
 import type { View } from "../catalog/view.ts";
 import type { JsonSchema } from "../core/action.ts";
 import type { Caller } from "../core/caller.ts";
+import type { Content } from "../core/content.ts";
+import type { Dialogue } from "../core/dialogue.ts";
 import type { Effect } from "../core/effect.ts";
 import { messageOf, QmError } from "../core/errors.ts";
 import { type Outcome, problemText, valueText } from "../core/outcome.ts";
@@ -39,6 +41,8 @@ export interface Answer {
   readonly data: unknown;
   /** Bounded, for the model. */
   readonly text: string;
+  /** For an interface that can show more than text. Absent: `text` is all there is to show. */
+  readonly content?: Content;
 }
 
 /** One tool as a model is shown it. */
@@ -61,13 +65,15 @@ export interface Surface {
   /** On the deferred surface: what can be found and was not loaded from the start, sorted, for providers that defer. */
   readonly deferred?: readonly SurfaceTool[];
   /** Answers any call, also one for a tool that is not in the list. Never rejects. */
-  call(tool: string, args: unknown, signal?: AbortSignal): Promise<Answer>;
+  call(tool: string, args: unknown, signal?: AbortSignal, dialogue?: Dialogue): Promise<Answer>;
 }
 
 export function outcomeAnswer(outcome: Outcome): Answer {
+  const { content } = outcome;
+  const shown = { text: outcome.value, ...(content === undefined ? {} : { content }) };
   return outcome.status === "done"
-    ? { ok: true, data: outcome.data, text: outcome.value }
-    : { ok: false, data: { status: outcome.status, ...outcome.error }, text: outcome.value };
+    ? { ok: true, data: outcome.data, ...shown }
+    : { ok: false, data: { status: outcome.status, ...outcome.error }, ...shown };
 }
 
 /** Far more than a model should read, and far less than a hostile description can hold. */

@@ -33,7 +33,7 @@ export function deferredSurface(counter: Counter, caller: Caller, activation: Ac
         view.actions().filter((action) => loadingOf(action) === "deferred"),
       );
     },
-    async call(tool, args, signal) {
+    async call(tool, args, signal, dialogue) {
       switch (tool) {
         case "tool_search":
           return look(toolSearchTool, args, async (prepared) => {
@@ -53,7 +53,8 @@ export function deferredSurface(counter: Counter, caller: Caller, activation: Ac
         default: {
           const view = viewOrNone(counter, caller);
           const name = view === undefined ? tool : nameBehind(view, tool);
-          return counter.invoke({ name, args, caller, via: "deferred", activation }, signal).then(outcomeAnswer);
+          const outcome = await counter.invoke({ name, args, caller, via: "deferred", activation, dialogue }, signal);
+          return outcomeAnswer(outcome);
         }
       }
     },

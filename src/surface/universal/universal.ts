@@ -1,5 +1,6 @@
 import { z } from "zod";
 import type { Caller } from "../../core/caller.ts";
+import type { Dialogue } from "../../core/dialogue.ts";
 import { frozenCopy } from "../../core/json.ts";
 import { toJsonSchema } from "../../core/standard-schema.ts";
 import { lookingAround, preparedFor } from "../look.ts";
@@ -28,8 +29,8 @@ const toolsWithoutSearch = Object.freeze(universalTools.filter((tool) => tool !=
 
 /** A handful of tools in front of everything the caller may use: constant, but for the shortcuts that were chosen. */
 export function universalSurface(counter: Counter, caller: Caller, shortcuts?: Shortcuts): Surface {
-  const run = async (name: string, args: unknown, signal?: AbortSignal): Promise<Answer> => {
-    const outcome = await counter.invoke({ name, args, caller, via: "universal" }, signal);
+  const run = async (name: string, args: unknown, signal?: AbortSignal, dialogue?: Dialogue): Promise<Answer> => {
+    const outcome = await counter.invoke({ name, args, caller, via: "universal", dialogue }, signal);
     if (outcome.status === "done") shortcuts?.used(outcome.action);
     return outcomeAnswer(outcome);
   };
@@ -49,7 +50,7 @@ export function universalSurface(counter: Counter, caller: Caller, shortcuts?: S
       const view = present();
       return view === undefined ? wrappers : (shortcuts?.tools(view, wrappers) ?? wrappers);
     },
-    async call(tool, args, signal) {
+    async call(tool, args, signal, dialogue) {
       switch (tool) {
         case "list_actions":
           return look(listActionsTool, args, (query) => ({
@@ -70,12 +71,12 @@ export function universalSurface(counter: Counter, caller: Caller, shortcuts?: S
           const understood = answering(() => preparedFor(invokeActionTool, args));
           if (!understood.ok) return noted(invokeActionTool, args, understood);
           const { action_name, args: inner } = understood.data as { action_name: string; args?: unknown };
-          return run(action_name, inner, signal);
+          return run(action_name, inner, signal, dialogue);
         }
         default: {
           // A model that names an action as if it were a tool means that action.
           const view = present();
-          return run(view === undefined ? tool : nameBehind(view, tool), args, signal);
+          return run(view === undefined ? tool : nameBehind(view, tool), args, signal, dialogue);
         }
       }
     },

@@ -1,0 +1,34 @@
+import type { JsonObject } from "./json.ts";
+
+/** How far a call has come. `total` is absent where nobody knows it. */
+export interface ProgressUpdate {
+  readonly progress: number;
+  readonly total?: number;
+  readonly message?: string;
+}
+
+/** A line that what runs wants the caller's side to see. It is shown to people, never taken for an instruction. */
+export interface LogLine {
+  readonly level: string;
+  readonly logger?: string;
+  readonly data: unknown;
+}
+
+/** A question in the words of MCP: `elicitation/create`, `sampling/createMessage` or `roots/list`. */
+export interface AskedQuestion {
+  readonly method: string;
+  readonly params: JsonObject;
+}
+
+/**
+ * What whoever made a call can be told and asked while it runs. A caller without one hears nothing until the outcome,
+ * and cannot be asked.
+ */
+export interface Dialogue {
+  /** What can be asked, as MCP client capabilities: `{ elicitation: { form: {} } }`. */
+  readonly capabilities: JsonObject;
+  progress(update: ProgressUpdate): void;
+  log(line: LogLine): void;
+  /** Asks several things at once and answers under the same keys. Rejects when the caller cannot be asked. */
+  ask(questions: Readonly<Record<string, AskedQuestion>>): Promise<Readonly<Record<string, JsonObject>>>;
+}

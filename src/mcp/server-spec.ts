@@ -1,0 +1,73 @@
+import { hash } from "node:crypto";
+import type { Effect } from "../core/effect.ts";
+import { canonicalJson } from "../core/json.ts";
+
+/** A program that is started and spoken to over its standard streams. Every text may hold references. */
+export interface StdioLaunch {
+  readonly kind: "stdio";
+  readonly command: string;
+  readonly args: readonly string[];
+  readonly env: Readonly<Record<string, string>>;
+  /** Absolute. Absent: the folder of the configuration. */
+  readonly cwd?: string;
+}
+
+export interface OAuthSettings {
+  readonly clientId?: string;
+  readonly clientSecret?: string;
+  readonly clientMetadataUrl?: string;
+  readonly scopes?: readonly string[];
+  readonly callbackPort?: number;
+}
+
+/** A server elsewhere, over Streamable HTTP. Every text may hold references. */
+export interface HttpLaunch {
+  readonly kind: "http";
+  readonly url: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly oauth?: OAuthSettings;
+}
+
+export type Launch = StdioLaunch | HttpLaunch;
+
+export type Era = "legacy" | "modern";
+
+/** What is different for some of a server's tools. */
+export interface ToolOverride {
+  /** A tool's name, or a glob. */
+  readonly match: string;
+  readonly enabled: boolean;
+  readonly effect?: Effect;
+  readonly tags: readonly string[];
+  readonly approval?: boolean;
+  readonly loading?: "always" | "deferred";
+}
+
+/** One MCP server as it is configured: references are filled when it is reached, and not before. */
+export interface ServerSpec {
+  readonly name: string;
+  readonly launch: Launch;
+  readonly description?: string;
+  readonly version?: string;
+  readonly source?: string;
+  readonly protocol: "auto" | Era;
+  readonly startTimeoutMs: number;
+  readonly callTimeoutMs?: number;
+  /** 0: it is never stopped for want of calls. */
+  readonly idleTimeoutMs: number;
+  readonly trustAnnotations: boolean;
+  readonly pin: boolean;
+  readonly tools: readonly ToolOverride[];
+}
+
+/**
+ * What a manifest is kept under: everything that decides which tools there are, and no value of a secret. Of variables
+ * and headers only the names count.
+ */
+export function fingerprintOf({ launch, version }: Pick<ServerSpec, "launch" | "version">): string {
+  const identity =
+    launch.kind === "stdio"
+      ? [launch.command, launch.args, Object.keys(launch.env).sort(), launch.cwd ?? null]
+      : [launch.url, Object.keys(launch.headers).sort()];
+  return hash("sha256", canonicalJson([launch.kind, identity, version ?? null]), "hex");
+}
