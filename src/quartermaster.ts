@@ -89,6 +89,8 @@ export interface Quartermaster {
   readonly ledger: Pick<Ledger, "read" | "verify" | "heads" | "flushed">;
   /** Writes down that a configuration file was taken over, or with a reason that it was not. */
   recordConfig(path: string, rejected?: string): void;
+  /** Writes down what happened beside calls: to a server, to a client. For hosts; it is nobody's call. */
+  note(event: UnstampedEvent, caller?: CallerOptions): void;
   /** Calls back when what callers may see can have changed, until the returned function is called. */
   onChange(listener: () => void): () => void;
   readonly policyVersion: string;
@@ -296,6 +298,10 @@ async function wire(
     recordConfig(path, reason) {
       if (reason !== undefined) note({ type: "config.rejected", data: { path, reason } });
       else note({ type: "config.loaded", data: { path, policyVersion: policy.version } });
+    },
+    note(event, caller) {
+      if (caller === undefined) note(event);
+      else noteFor(completed(caller), event);
     },
     onChange(listener) {
       listeners.add(listener);

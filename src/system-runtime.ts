@@ -11,9 +11,10 @@ export const systemRuntime: Runtime = {
 };
 
 /** This process, and whether another on this machine is still there. */
-export const systemProcess: ProcessFacts = {
+export const systemProcess: ProcessFacts & Pick<typeof process, "kill"> = {
   pid: process.pid,
   host: hostname(),
+  kill: (pid, signal) => process.kill(pid, signal),
   isAlive(pid) {
     try {
       return process.kill(pid, 0);

@@ -3,15 +3,20 @@ import { basename, dirname, join, resolve } from "node:path";
 import type { Provider } from "./catalog/provider.ts";
 import { CONFIG_FILE, loadConfig } from "./config/load.ts";
 import type { LoadedConfig } from "./config/parse.ts";
-import { type Environment, resolveReference, variablesIn } from "./config/references.ts";
+import { type Environment, resolveReference, SECRET, variablesIn } from "./config/references.ts";
 import type { Config } from "./config/schema.ts";
 import { watchConfig } from "./config/watch.ts";
-import type { QmError } from "./core/errors.ts";
+import { QmError } from "./core/errors.ts";
 import { CALL_VARIABLES, compileCondition } from "./core/expression.ts";
 import { canonicalJson } from "./core/json.ts";
+import type { SecretStore } from "./mcp/secret-store.ts";
+import type { Servers, ServersEvent } from "./mcp/servers/servers.ts";
 import { fileProvider } from "./providers/file/provider.ts";
 import { createQuartermaster, type Quartermaster } from "./quartermaster.ts";
+import { serverSpecsOf } from "./server-specs.ts";
+import { systemRuntime } from "./system-runtime.ts";
 import { indexPathOf, policyOf, searchOf, surfaceOf } from "./workspace-options.ts";
+import { logFolderOf, openWorkspaceServers, secretsPathOf, withSecrets } from "./workspace-servers.ts";
 
 /**
  * - `calls`: everything, written to the configured store
@@ -44,6 +49,14 @@ export interface Workspace {
   readonly configPath: string | undefined;
   /** The file of the ledger, whether it is there yet or not. */
   readonly storePath: string;
+  /** The MCP servers. Throws `conflict` where the workspace was opened for its ledger alone. */
+  readonly servers: Servers;
+  /** What the configuration refers to as `${secret:NAME}`. */
+  readonly secrets: SecretStore;
+  /** Fills the references of a configured text, stored secrets included. Throws `invalid_config`. */
+  readonly fill: (text: string, key: string) => string;
+  /** Where the error output of servers is kept, one file each. */
+  readonly logFolder: string;
   close(): Promise<void>;
 }
 
@@ -52,14 +65,31 @@ export async function openWorkspace(options: WorkspaceOptions): Promise<Workspac
   const { cwd, env, configPath, onProblem = () => {}, watch = false, purpose = "calls" } = options;
   const reading = { env, compileExpression: (text: string) => compileCondition(text, CALL_VARIABLES) };
   let loaded = await loadConfig(configPath, { cwd, ...reading });
-  let secrets = secretsOf(loaded.config, env);
   const storePath = storePathOf(loaded, env);
+  let filling = withSecrets(env, storePath);
+  let secrets = secretsOf(loaded.config, filling);
   const { limits, ledger } = loaded.config;
   let file = purpose === "ledger" ? undefined : fileProviderOf(loaded, env, protectedBy(loaded));
   const policy = policyOf(loaded.config);
 
+  // The servers are there before the quartermaster that writes down what happens to them.
+  let note = (_event: ServersEvent): void => {};
+  const connected = await openWorkspaceServers({
+    loaded,
+    cwd,
+    env,
+    runtime: systemRuntime,
+    storePath,
+    purpose,
+    note: (event) => note(event),
+    onProblem,
+  });
+
   const quartermaster = await createQuartermaster({
-    providers: file === undefined ? [] : [file],
+    providers: [
+      ...(file === undefined ? [] : [file]),
+      ...(connected.servers === undefined ? [] : [connected.servers.provider]),
+    ],
     policy,
     store: purpose === "looking" || (purpose === "ledger" && !existsSync(storePath)) ? ":memory:" : storePath,
     limits: { timeoutMs: limits.timeout_ms, concurrency: limits.concurrency, queue: limits.queue },
@@ -68,10 +98,11 @@ export async function openWorkspace(options: WorkspaceOptions): Promise<Workspac
     search:
       purpose === "ledger"
         ? { enabled: false }
-        : searchOf(loaded, env, { path: vectorsPath(), background: purpose === "calls" }),
+        : searchOf(loaded, filling, { path: vectorsPath(), background: purpose === "calls" }),
     redact: { names: ledger.redact, secrets: () => secrets },
     onProblem,
   });
+  note = quartermaster.note;
   if (purpose !== "ledger") {
     // They only have less than they were meant to have, so it does not stop the work.
     for (const problem of [...quartermaster.actorProblems(), ...quartermaster.policyWarnings()]) onProblem(problem);
@@ -92,15 +123,26 @@ export async function openWorkspace(options: WorkspaceOptions): Promise<Workspac
     },
     configPath: path,
     storePath,
+    get servers() {
+      if (connected.servers !== undefined) return connected.servers;
+      throw new QmError("conflict", "the workspace was opened for its ledger alone");
+    },
+    secrets: connected.secrets,
+    fill: (text, key) => resolveReference(text, withSecrets(env, storePath), key),
+    logFolder: logFolderOf(storePath),
     async close() {
       stopWatching();
+      // What the servers do last is written down, too.
+      await connected.servers?.close();
       await quartermaster.close();
+      await connected.close();
     },
   };
 
   /** Puts a new configuration into force, all of it or nothing. */
   async function adopt(next: LoadedConfig): Promise<void> {
-    const nextSecrets = secretsOf(next.config, env);
+    const nextFilling = withSecrets(env, storePath);
+    const nextSecrets = secretsOf(next.config, nextFilling);
     const nextFile = hasSameFiles(loaded, next) ? file : fileProviderOf(next, env, protectedBy(next));
     // No call can come between the two: nothing is waited for until the policy stands.
     const replaced = replaceProvider(file, nextFile);
@@ -112,11 +154,13 @@ export async function openWorkspace(options: WorkspaceOptions): Promise<Workspac
     }
     const later = fixedParts.filter((part) => canonicalJson(loaded.config[part]) !== canonicalJson(next.config[part]));
     loaded = next;
+    filling = nextFilling;
     secrets = nextSecrets;
     file = nextFile;
     recordLoaded();
     if (later.length > 0) onProblem(`${next.path}: the change of ${later.join(", ")} needs a restart`);
     await replaced;
+    await connected.servers?.configure(serverSpecsOf(next.config, next.folder));
   }
 
   async function replaceProvider(from: Provider | undefined, to: Provider | undefined): Promise<void> {
@@ -132,7 +176,13 @@ export async function openWorkspace(options: WorkspaceOptions): Promise<Workspac
 
   /** The store in use stays protected when the file names another one for the next start. */
   function protectedBy(from: LoadedConfig): readonly string[] {
-    const stores = [storePath, storePathOf(from, env), indexPathOf(loaded, env), indexPathOf(from, env)];
+    const stores = [
+      storePath,
+      storePathOf(from, env),
+      indexPathOf(loaded, env),
+      indexPathOf(from, env),
+      secretsPathOf(storePath),
+    ];
     return protectedPaths(
       cwd,
       from.path,
@@ -161,7 +211,15 @@ export async function openWorkspace(options: WorkspaceOptions): Promise<Workspac
 const MISTAKEN_FILES = ["quartermaster.yml", "quartermaster.json", ".quartermaster.yaml"];
 
 /** What is read once, when the quartermaster is made. */
-const fixedParts = ["store", "limits", "ledger", "surface", "search"] as const satisfies readonly (keyof Config)[];
+const fixedParts = [
+  "store",
+  "limits",
+  "ledger",
+  "surface",
+  "search",
+  "mcp",
+  "gateway",
+] as const satisfies readonly (keyof Config)[];
 
 /** Where a configuration keeps its ledger. */
 export function storePathOf({ config, folder }: LoadedConfig, env: Environment): string {
@@ -208,11 +266,24 @@ function realPathOf(path: string): string {
   }
 }
 
-function secretsOf({ secrets, search }: Config, env: Environment): readonly string[] {
+/** Everything that may not be written down: what is called a secret, and whatever servers and clients prove themselves by. */
+function secretsOf({ secrets, search, servers, gateway }: Config, env: Environment): readonly string[] {
   const key = search.embedder.api_key;
+  const texts = [
+    ...secrets,
+    ...(key === undefined ? [] : [key]),
+    ...Object.values(servers).flatMap(({ args, env, headers, url = "", oauth }) => [
+      ...args,
+      ...Object.values(env),
+      ...Object.values(headers),
+      url,
+      oauth?.client_secret ?? "",
+    ]),
+    ...Object.values(gateway.profiles).map(({ token = "" }) => token),
+  ];
+  // Each variable alone, not the text around it: that is what may turn up somewhere else.
+  const variables = new Set(texts.flatMap(variablesIn));
+  const stored = Object.keys(env).filter((name) => name.startsWith(SECRET));
   // What is not set cannot leak.
-  const isSet = (reference: string) => variablesIn(reference).every((variable) => env[variable]);
-  return [...secrets, ...(key === undefined ? [] : [key])]
-    .filter(isSet)
-    .map((reference) => resolveReference(reference, env, "secrets"));
+  return [...variables, ...stored].flatMap((name) => env[name] || []);
 }

@@ -11,7 +11,9 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   ledger: ["core"],
   search: ["core"],
   activation: ["core"],
-  config: ["core"],
+  // Writing files so that nothing is lost.
+  files: [],
+  config: ["core", "files"],
   providers: ["core", "catalog"],
   invoke: ["core", "catalog", "policy", "activation"],
   surface: ["core", "catalog", "search", "activation", "invoke"],
@@ -20,8 +22,9 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   "mcp/manifest": ["core", "mcp"],
   "mcp/hub": ["core", "mcp", "mcp/manifest"],
   "mcp/registry": ["core", "mcp"],
-  "mcp/clients": ["core", "mcp"],
+  "mcp/clients": ["core", "files", "mcp"],
   "mcp/provider": ["core", "catalog", "mcp", "mcp/manifest", "mcp/hub", "mcp/registry"],
+  "mcp/servers": ["core", "catalog", "mcp", "mcp/manifest", "mcp/hub", "mcp/registry", "mcp/provider"],
   store: ["core", "ledger", "policy", "search", "activation", "mcp/manifest", "mcp/hub", "mcp/registry"],
   testing: ["core", "ledger", "policy", "search", "activation", "store"],
   // The composition root: quartermaster.ts, what only it needs, and the public API.
@@ -33,6 +36,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
     "ledger",
     "search",
     "activation",
+    "files",
     "config",
     "providers",
     "invoke",
@@ -42,11 +46,25 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
     "mcp/manifest",
     "mcp/hub",
     "mcp/registry",
-    "mcp/provider",
+    "mcp/servers",
   ],
-  // A door, as the command line is one: it knows the quartermaster and what it shows, and nothing of servers.
-  "mcp/gateway": [".", "core", "surface"],
-  cli: [".", "core", "config", "ledger", "search", "surface", "mcp", "mcp/clients", "mcp/gateway", "mcp/manifest"],
+  // A door, as the command line is one: it knows the quartermaster and what it shows.
+  "mcp/gateway": [".", "core", "config", "surface", "mcp/provider", "mcp/servers"],
+  cli: [
+    ".",
+    "core",
+    "config",
+    "ledger",
+    "search",
+    "surface",
+    "mcp",
+    "mcp/clients",
+    "mcp/gateway",
+    "mcp/manifest",
+    "mcp/registry",
+    "mcp/provider",
+    "mcp/servers",
+  ],
 };
 
 /** What the core and everything pure may not touch: the clock, chance, the process and the network. */

@@ -4,11 +4,11 @@ import { dirname, join, resolve } from "node:path";
 import { describe, expect, test } from "vitest";
 import { exitCodes } from "../src/cli/exit-codes.ts";
 import { main } from "../src/cli/main.ts";
-import { packageFacts } from "../src/cli/package-facts.ts";
 import { parseConfig } from "../src/config/parse.ts";
 import { errorCodes } from "../src/core/errors.ts";
 import { eventShapes } from "../src/core/events.ts";
 import { CALL_VARIABLES, compileCondition } from "../src/core/expression.ts";
+import { packageFacts } from "../src/package-facts.ts";
 import { layers } from "../src/policy/verdict.ts";
 
 const root = resolve(import.meta.dirname, "..");
@@ -288,6 +288,8 @@ async function qm(argv: readonly string[]): Promise<{ out: string; code: number 
     env: {},
     signal: new AbortController().signal,
     nodeVersion: process.versions.node,
+    platform: process.platform,
+    execPath: process.execPath,
   });
   return { out: parts.join(""), code };
 }

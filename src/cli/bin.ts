@@ -19,6 +19,8 @@ const code = await main(process.argv.slice(2), {
   env: process.env,
   signal: interrupt.signal,
   nodeVersion: process.versions.node,
+  platform: process.platform,
+  execPath: process.execPath,
 });
 // Not before everything is out, or is known not to get out; and not later, whatever a handler that ignores its signal
 // still does.

@@ -17,7 +17,8 @@ async function* typed(...parts: string[]): AsyncGenerator<string> {
 
 function io(stdin: Io["stdin"] = typed(), signal = new AbortController().signal): Io {
   const stream = { write: () => {}, isTTY: false };
-  return { stdin, stdout: stream, stderr: stream, cwd: import.meta.dirname, env: {}, signal, nodeVersion: "20.19.0" };
+  const node = { nodeVersion: "20.19.0", platform: "linux", execPath: "/usr/bin/node" };
+  return { stdin, stdout: stream, stderr: stream, cwd: import.meta.dirname, env: {}, signal, ...node };
 }
 
 const read = (given: string | undefined, pairs: readonly string[] = [], from = io()) =>

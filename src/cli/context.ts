@@ -35,6 +35,7 @@ export async function withWorkspace<T>(
   { io, globals, out }: Context,
   purpose: Purpose,
   work: (workspace: Workspace) => Promise<T> | T,
+  { watch = false }: { readonly watch?: boolean } = {},
 ): Promise<T> {
   // Most of the program hangs on this module, and help, completion and --version need none of it.
   const { openWorkspace } = await import("../workspace.ts");
@@ -43,6 +44,7 @@ export async function withWorkspace<T>(
     env: io.env,
     configPath: globals.config,
     purpose,
+    watch,
     onProblem: (problem) => out.note(`qm: warning: ${oneLine(problem)}`),
   });
   try {
@@ -50,6 +52,11 @@ export async function withWorkspace<T>(
   } finally {
     await workspace.close();
   }
+}
+
+/** The person at the keyboard, as far as the system knows. */
+export function personOf({ env }: Pick<Io, "env">): string {
+  return env.USER || env.USERNAME || "somebody at the command line";
 }
 
 /** Who asks, as the command line says. */

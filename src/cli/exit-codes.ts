@@ -14,6 +14,14 @@ export const exitCodes = {
   refused: 3,
   /** No such action or category, as far as this caller may see. */
   unknown: 4,
+  /** Of `qm preflight`: everything is there, and a person must agree to some of the calls. */
+  needsApproval: 10,
+  /** Of `qm preflight`: a server wants somebody to log in. */
+  needsLogin: 11,
+  /** Of `qm preflight`: a definition is withheld until a person has reviewed it. */
+  quarantined: 12,
+  /** Of `qm preflight`: a server cannot be started or reached. */
+  unavailable: 13,
   /** Ended by Ctrl-C; a call that was running is in the ledger as cancelled. */
   interrupted: 130,
 } as const;
@@ -25,6 +33,7 @@ const codes: { readonly [Code in ErrorCode]?: ExitCode } = {
   approval_required: exitCodes.refused,
   budget_exceeded: exitCodes.refused,
   denied: exitCodes.refused,
+  quarantined: exitCodes.refused,
   invalid_arguments: exitCodes.usage,
   invalid_config: exitCodes.usage,
   invalid_expression: exitCodes.usage,

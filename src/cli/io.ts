@@ -19,4 +19,8 @@ export interface Io {
   readonly signal: AbortSignal;
   /** As in `20.19.0`. */
   readonly nodeVersion: string;
+  /** As `process.platform` says. */
+  readonly platform: string;
+  /** The file of the Node that runs this. */
+  readonly execPath: string;
 }

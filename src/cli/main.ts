@@ -1,7 +1,9 @@
 import { Command, CommanderError } from "commander";
 import { messageOf, QmError } from "../core/errors.ts";
+import { packageFacts } from "../package-facts.ts";
 import { addComplete } from "./commands/complete.ts";
 import { addCompletion } from "./commands/completion.ts";
+import { addConnect } from "./commands/connect.ts";
 import { addDescribe } from "./commands/describe.ts";
 import { addDirectory } from "./commands/directory.ts";
 import { addDoctor } from "./commands/doctor.ts";
@@ -10,16 +12,21 @@ import { addEvents } from "./commands/events.ts";
 import { addExplain } from "./commands/explain.ts";
 import { addHelp } from "./commands/help.ts";
 import { addHints } from "./commands/hints.ts";
+import { addImport } from "./commands/import.ts";
 import { addInit } from "./commands/init.ts";
 import { addInvoke } from "./commands/invoke.ts";
 import { addList } from "./commands/list.ts";
+import { addMcp } from "./commands/mcp.ts";
+import { addPreflight } from "./commands/preflight.ts";
 import { addSearch } from "./commands/search.ts";
+import { addSecrets } from "./commands/secrets.ts";
+import { addServe } from "./commands/serve.ts";
+import { addServers } from "./commands/servers.ts";
 import { addTour } from "./commands/tour.ts";
 import type { Context, Globals } from "./context.ts";
 import { type ExitCode, exitCodeOf, exitCodes } from "./exit-codes.ts";
 import type { Io } from "./io.ts";
 import { createOutput, type Output } from "./output.ts";
-import { packageFacts } from "./package-facts.ts";
 
 /** In the order of the help. Adding a command is one file and one line here. */
 const commands = [
@@ -29,9 +36,16 @@ const commands = [
   addInvoke,
   addExplain,
   addEvents,
+  addServers,
+  addSecrets,
+  addPreflight,
+  addMcp,
+  addServe,
   addEmbeddings,
   addDirectory,
   addHints,
+  addImport,
+  addConnect,
   addInit,
   addDoctor,
   addTour,

@@ -64,6 +64,8 @@ export async function qm(
     env: {},
     signal: new AbortController().signal,
     nodeVersion: process.versions.node,
+    platform: process.platform,
+    execPath: process.execPath,
     ...given,
   });
   return { code, out: out.join(""), err: err.join("") };

@@ -23,6 +23,9 @@ describe("a configuration", () => {
     expect(parse("").config).toEqual({
       store: { path: ".quartermaster/quartermaster.db" },
       providers: { file: { enabled: true, root: ".", read_only: false } },
+      servers: {},
+      mcp: { registry: "https://registry.modelcontextprotocol.io", starting_at_once: 4, install: true },
+      gateway: { host: "127.0.0.1", port: 7420, allowed_hosts: [], allowed_origins: [], profiles: {} },
       policy: { denied: [], require_tags: [], rules: [], budgets: {} },
       actors: { default: { tools: ["*"], attributes: {} } },
       surface: {
@@ -91,7 +94,7 @@ const bad: readonly (readonly [text: string, message: string])[] = [
   ["polcy: {}", ":1:1 polcy: unknown key; did you mean policy?"],
   ["limits: { timeoutMs: 5 }", ":1:11 limits.timeoutMs: unknown key; did you mean timeout_ms?"],
   ["actors: { toString: { tols: [] } }", "actors.toString.tols: unknown key; did you mean tools?"],
-  ["zzzzzz: 1", "zzzzzz: unknown key; known here: store, providers, policy, actors"],
+  ["zzzzzz: 1", "zzzzzz: unknown key; known here: store, providers, servers, mcp, gateway, policy, actors"],
   ["providers: { web: {} }", "providers.web: unknown key; known here: file"],
   ["actors: { bob: { tools: [], scop: x } }", "actors.bob.scop: unknown key; did you mean scope?"],
   [
@@ -161,7 +164,7 @@ const bad: readonly (readonly [text: string, message: string])[] = [
   ["search: { embedder: { class: tiny } }", "expected light, standard, strong, local-mini"],
   [
     "search: { embedder: { api_key: hunter2 } }",
-    `search.embedder.api_key: this text is not allowed; expected \`\${env:NAME}\`, not the secret itself`,
+    `search.embedder.api_key: this text is not allowed; expected \`\${env:NAME}\` or \`\${secret:NAME}\`, not the secret itself`,
   ],
   ["surface: { token_budget: many }", 'surface.token_budget: "many" is not allowed; expected a whole number from 1 to'],
   [
@@ -180,7 +183,10 @@ const bad: readonly (readonly [text: string, message: string])[] = [
     `policy: { denied: ["\${env:X}"] }`,
     `policy.denied[0]: "\${env:X}" is not allowed; a reference cannot be used here`,
   ],
-  ["secrets: [hunter2]", `secrets[0]: this text is not allowed; expected \`\${env:NAME}\`, not the secret itself`],
+  [
+    "secrets: [hunter2]",
+    `secrets[0]: this text is not allowed; expected \`\${env:NAME}\` or \`\${secret:NAME}\`, not the secret itself`,
+  ],
   ["store: {}\nstore: {}", ":2:1 store: the key is here twice"],
   ["store: &a { path: x }", "store: anchors and aliases are not supported"],
   ["actors: { __proto__: { tools: [] } }", "actors.__proto__: a key may not have this name"],

@@ -4,14 +4,15 @@ import { messageOf } from "../core/errors.ts";
 import { frozenCopy, getOwn, isRecord } from "../core/json.ts";
 import { allowedText, problemsOf } from "./issues.ts";
 import { type ConfigProblem, invalidConfig, type KeyPath, keyText, PROBLEM_LIMIT } from "./problems.ts";
-import { type Environment, missing, variablesIn } from "./references.ts";
+import { type Environment, missing, SECRET, variablesIn } from "./references.ts";
 import { type Config, configSchema } from "./schema.ts";
 import { readYaml, type YamlReading } from "./yaml.ts";
 
 export interface ConfigOptions {
   /**
-   * With it, a reference to a variable that is unset or empty is a problem now, except in `secrets`. Absent: only at the
-   * point of use.
+   * With it, a reference to a variable that is unset or empty is a problem now, except in `secrets`, and in `servers` and
+   * `gateway`, where it keeps one server or client from working and nothing else. Stored secrets are looked for where they
+   * are used. Absent: only at the point of use.
    */
   readonly env?: Environment;
   /** Compiles a rule's expression, or throws `invalid_expression`. Absent: expressions are taken as they are. */
@@ -93,6 +94,9 @@ function ruleProblems(yaml: YamlReading, compile: ConfigOptions["compileExpressi
   return problems;
 }
 
+/** What is not there cannot leak; and one server without its key is no reason to go without the policy. */
+const NEEDED_LATER: ReadonlySet<unknown> = new Set(["secrets", "servers", "gateway"]);
+
 interface FoundReference {
   readonly at: KeyPath;
   readonly variable: string;
@@ -111,7 +115,7 @@ function missingVariables(
   env: Environment,
 ): readonly ConfigProblem[] {
   return references
-    .filter(({ at, variable }) => !getOwn(env, variable) && at[0] !== "secrets") // what is not there cannot leak
+    .filter(({ at, variable }) => !getOwn(env, variable) && !NEEDED_LATER.has(at[0]) && !variable.startsWith(SECRET))
     .slice(0, PROBLEM_LIMIT)
     .map(({ at, variable }) => ({ key: keyText(at), message: missing(variable), ...yaml.valueAt(at) }));
 }

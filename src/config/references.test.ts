@@ -24,7 +24,7 @@ describe("resolveReference", () => {
     [`\${env:EMPTY}`, "the environment variable EMPTY is not set, or is empty"],
     [`\${env:toString}`, "the environment variable toString is not set"],
     [`\${env:__proto__}`, "the environment variable __proto__ is not set"],
-    [`\${file:/etc/passwd}`, `unknown kind of reference "file"; the one kind is \${env:NAME}`],
+    [`\${file:/etc/passwd}`, `unknown kind of reference "file"; there are \${env:NAME} and \${secret:NAME}`],
     [`\${ENV:HOME}`, 'unknown kind of reference "ENV"'],
     [`\${HOME}`, `"\${HOME}" is not a reference`],
     [`\${}`, `"\${}" is not a reference`],

@@ -34,7 +34,8 @@ const oauth = z.strictObject({
   callback_port: whole(1, 65_535).optional().describe("Where the browser comes back to. Absent: any free port."),
 });
 
-const server = z
+/** One server in the file. */
+export const serverSchema = z
   .strictObject({
     command: referring("a command").optional().describe(`A local server: the program to start. May hold ${REFERENCE}.`),
     args: z
@@ -106,7 +107,7 @@ const server = z
 
 /** The MCP servers whose tools are actions, by name. */
 export const serversSchema = z
-  .record(serverName, server)
+  .record(serverName, serverSchema)
   .default({})
   .describe("MCP servers, by name. Their tools are actions: `mcp__<name>__<tool>`.");
 
@@ -125,7 +126,7 @@ export const mcpSchema = z
   .prefault({})
   .describe("MCP servers in general.");
 
-export type ServerConfig = z.output<typeof server>;
+export type ServerConfig = z.output<typeof serverSchema>;
 
 function refersWell(value: string, context: z.RefinementCtx): void {
   const checked = referring("text").safeParse(value === "" ? " " : value);

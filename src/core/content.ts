@@ -6,6 +6,8 @@ export type ContentBlock = JsonObject & { readonly type: string };
 /** A result as an interface shows it, beside the same result as data. */
 export interface Content {
   readonly blocks: readonly ContentBlock[];
+  /** Whether `data` is what the tool itself gave as its structured result, beside the blocks. */
+  readonly structured?: boolean;
   readonly meta?: JsonObject;
 }
 

@@ -15,3 +15,8 @@ export function plain(text: string): string {
     character === "\n" || character === "\t" ? character : `\\u{${character.codePointAt(0)?.toString(16)}}`,
   );
 }
+
+/** `1 event`, `2 events`. */
+export function counted(count: number, noun: string): string {
+  return `${count} ${noun}${count === 1 ? "" : "s"}`;
+}

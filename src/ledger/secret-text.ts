@@ -50,7 +50,8 @@ export function redactForms(text: string, forms: readonly string[], limit: numbe
 
 type Span = readonly [start: number, end: number];
 
-function secretSpans(text: string, forms: readonly string[]): readonly Span[] {
+/** Where in a text there are secrets: those given, and what looks like one. In order; they may overlap. */
+export function secretSpans(text: string, forms: readonly string[]): readonly Span[] {
   const spans: Span[] = [];
   for (const shape of shapes) {
     shape.lastIndex = 0;

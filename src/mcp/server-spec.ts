@@ -71,3 +71,14 @@ export function fingerprintOf({ launch, version }: Pick<ServerSpec, "launch" | "
       : [launch.url, Object.keys(launch.headers).sort()];
   return hash("sha256", canonicalJson([launch.kind, identity, version ?? null]), "hex");
 }
+
+const SECRET = /(?<!\$)\$\{secret:([A-Za-z_][A-Za-z0-9_]*)\}/g;
+
+/** The stored secrets that reaching a server takes. */
+export function secretsIn(launch: Launch): readonly string[] {
+  const texts =
+    launch.kind === "stdio"
+      ? [launch.command, ...launch.args, ...Object.values(launch.env)]
+      : [launch.url, ...Object.values(launch.headers), launch.oauth?.clientId ?? "", launch.oauth?.clientSecret ?? ""];
+  return [...new Set(texts.flatMap((text) => [...text.matchAll(SECRET)].map(([, name = ""]) => name)))];
+}

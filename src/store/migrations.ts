@@ -102,21 +102,21 @@ export const migrations: readonly Migration[] = [
       sql`
         create table manifests (
           server text primary key,
+          revision bigint not null,
           fingerprint text not null,
           learned_at text not null,
           offer text not null
         )`,
+      sql`create table manifest_revisions (name text primary key, last bigint not null)`,
       sql`
         create table pins (
           server text not null,
-          tool text not null,
           hash text not null,
           state text not null,
-          reasons text not null,
           seen_at text not null,
-          accepted_by text,
+          grounds text not null,
           definition text not null,
-          primary key (server, tool, hash)
+          primary key (server, hash)
         )`,
       sql`
         create table processes (
@@ -133,11 +133,20 @@ export const migrations: readonly Migration[] = [
           name text not null,
           version text not null,
           status text not null,
-          updated_at text not null,
+          title text not null,
+          description text not null,
+          seen_at text not null,
           entry text not null,
           primary key (registry, name)
         )`,
-      sql`create table registry_marks (registry text primary key, updated_since text not null)`,
+      sql`
+        create table registry_marks (
+          registry text primary key,
+          synced_at text,
+          full_at text,
+          updated_since text,
+          cursor text
+        )`,
     ],
   },
 ];

@@ -1,6 +1,9 @@
 import type { ActionUseStore } from "../activation/action-use.ts";
 import type { ShelfStore } from "../activation/shelf-store.ts";
 import type { EventStore } from "../ledger/event-store.ts";
+import type { ProcessStore } from "../mcp/hub/process-store.ts";
+import type { ManifestStore } from "../mcp/manifest/manifest-store.ts";
+import type { RegistryStore } from "../mcp/registry/registry-store.ts";
 import type { UsageStore } from "../policy/usage.ts";
 import type { LockStore } from "../search/semantic/build-lock.ts";
 import type { VectorStore } from "../search/semantic/vector-store.ts";
@@ -8,7 +11,10 @@ import { actionUseStore } from "./action-use.ts";
 import { openSqlite, type SqliteOptions } from "./drivers/sqlite.ts";
 import { eventStore } from "./events.ts";
 import { lockStore } from "./locks.ts";
+import { manifestStore } from "./manifests.ts";
 import { migrate } from "./migrations.ts";
+import { processStore } from "./processes.ts";
+import { registryStore } from "./registry.ts";
 import { shelfStore } from "./shelves.ts";
 import type { SqlDriver } from "./sql.ts";
 import { usageStore } from "./usage.ts";
@@ -22,6 +28,9 @@ export interface Store {
   readonly actionUse: ActionUseStore;
   readonly vectors: VectorStore;
   readonly locks: LockStore;
+  readonly registry: RegistryStore;
+  readonly manifests: ManifestStore;
+  readonly processes: ProcessStore;
   /** Waits for what was asked for before. */
   close(): Promise<void>;
 }
@@ -50,6 +59,9 @@ export async function openStore(db: SqlDriver, now: () => Date): Promise<Store> 
     actionUse: actionUseStore(db),
     vectors: vectorStore(db, now),
     locks: lockStore(db),
+    registry: registryStore(db),
+    manifests: manifestStore(db),
+    processes: processStore(db),
     close: db.close,
   };
 }

@@ -3,6 +3,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, onTestFinished, test } from "vitest";
 import { actionUseStoreCases, shelfStoreCases } from "../testing/activation-cases.ts";
+import { manifestStoreCases, processStoreCases } from "../testing/manifest-cases.ts";
+import { registryStoreCases } from "../testing/registry-cases.ts";
 import { eventStoreCases, sqlCases } from "../testing/store-cases.ts";
 import { lockStoreCases, vectorStoreCases } from "../testing/vector-cases.ts";
 import { openSqlite } from "./drivers/sqlite.ts";
@@ -26,6 +28,9 @@ for (const [driver, open] of Object.entries(drivers)) {
       ...actionUseStoreCases,
       ...vectorStoreCases,
       ...lockStoreCases,
+      ...registryStoreCases,
+      ...manifestStoreCases,
+      ...processStoreCases,
     ]) {
       test(name, async () => {
         const db = await open();

@@ -1,7 +1,7 @@
 import { access, constants, stat, statfs } from "node:fs/promises";
 import { dirname } from "node:path";
 import { messageOf } from "../../core/errors.ts";
-import { packageFacts } from "../package-facts.ts";
+import { packageFacts } from "../../package-facts.ts";
 import { type Check, fail, ok, warn } from "./check.ts";
 
 export function checkNode(version: string): Check {

@@ -59,6 +59,8 @@ export interface Hub {
   logout(server: string): Promise<void>;
   /** Calls back when the state of a server has changed. */
   onChange(listener: (server: string) => void): () => void;
+  /** Calls back when a server says that a resource has changed that was subscribed to. */
+  onResourceUpdated(listener: (server: string, uri: string) => void): () => void;
   /** Stops everything. */
   close(): Promise<void>;
 }

@@ -2,47 +2,63 @@ import type { Offer, OfferedTool } from "./offer.ts";
 
 /** What a server offered, as it is kept: search and description read this, and no process is started for them. */
 export interface Manifest {
-  readonly server: string;
   /** `fingerprintOf` the spec it was learned from. */
   readonly fingerprint: string;
   readonly offer: Offer;
   readonly learnedAt: Date;
 }
 
-/** - `accepted`: it may be used. - `withheld`: a person must look at it first. */
-export type PinState = "accepted" | "withheld";
+/**
+ * - `accepted`: it may be used; a tool has one at most
+ * - `withheld`: a person must look at it first
+ * - `rejected`: a person has looked at it, and it may not be used
+ */
+export type PinState = "accepted" | "withheld" | "rejected";
 
 /** One tool's definition that was seen, and what became of it. */
 export interface Pin {
-  readonly server: string;
-  readonly tool: string;
-  /** Of the definition, as `definitionHash` makes it. */
+  /** Of the definition, as `definitionHash` makes it: the tool's name is in it. */
   readonly hash: string;
   readonly definition: OfferedTool;
   readonly state: PinState;
-  /** Why it is withheld: `changed`, `new`, or the signs of poisoning that were found. */
+  /** Why it was withheld: `changed`, `new`, `duplicate`, or the kinds of the serious signs that were found. */
   readonly reasons: readonly string[];
   readonly seenAt: Date;
-  /** Who accepted it; absent where it was accepted by being there first. */
+  /** Who decided; absent where nobody had to. */
   readonly by?: string;
+}
+
+/** Everything that is kept of one server. */
+export interface ServerRecord {
+  /** Another one after each change, by whichever process; never used twice. */
+  readonly revision: number;
+  readonly manifest: Manifest;
+  readonly pins: readonly Pin[];
+}
+
+/** What is to be different. `put` replaces the pins with the same hash, `drop` names pins by their hash. */
+export interface RecordChange {
+  readonly manifest?: Manifest;
+  readonly put: readonly Pin[];
+  readonly drop: readonly string[];
 }
 
 /** Where manifests and pins outlive the process. Several processes may share it. */
 export interface ManifestStore {
-  manifests(): Promise<readonly Manifest[]>;
-  putManifest(manifest: Manifest): Promise<void>;
-  /** All of a server, accepted ones and withheld ones. A tool may have one of each. */
-  pins(): Promise<readonly Pin[]>;
+  all(): Promise<ReadonlyMap<string, ServerRecord>>;
+  read(server: string): Promise<ServerRecord | undefined>;
+  /** The revision of each server's record: cheap, to find out what others have changed. */
+  revisions(): Promise<ReadonlyMap<string, number>>;
   /**
-   * Adds what was seen in one step: two processes that see a server for the first time must not both be first. A pin that
-   * is there (same server, tool, hash) stays as it is, so that nobody undoes a person's decision. Answers all of the
-   * server's pins as they are then.
+   * Reads a server's record, asks `decide` what is to be different, and writes that, all in one transaction: of two
+   * processes that see a server for the first time only one is first, and nobody undoes a decision unread. `decide` must
+   * answer at once; undefined means that nothing is to change, and nothing is written then. Answers the record as it is
+   * afterwards. A new record begins with a manifest.
    */
-  addPins(server: string, seen: readonly Pin[]): Promise<readonly Pin[]>;
-  /** Makes the withheld definition with that hash the accepted one; whatever was accepted before is removed. */
-  acceptPin(server: string, tool: string, hash: string, by: string): Promise<boolean>;
-  /** Removes a withheld definition without accepting it. */
-  dropPin(server: string, tool: string, hash: string): Promise<boolean>;
-  /** Forgets everything of a server. */
-  forget(server: string): Promise<void>;
+  change(
+    server: string,
+    decide: (record: ServerRecord | undefined) => RecordChange | undefined,
+  ): Promise<ServerRecord | undefined>;
+  /** Forgets everything of a server; answers whether there was something. */
+  forget(server: string): Promise<boolean>;
 }

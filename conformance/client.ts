@@ -1,0 +1,150 @@
+import { hostname } from "node:os";
+import type { Dialogue } from "../src/core/dialogue.ts";
+import { QmError } from "../src/core/errors.ts";
+import { isRecord, type Json, type JsonObject } from "../src/core/json.ts";
+import { createHub } from "../src/mcp/hub/create-hub.ts";
+import type { Offer, OfferedTool } from "../src/mcp/manifest/offer.ts";
+import type { SecretStore } from "../src/mcp/secret-store.ts";
+import type { OAuthSettings, ServerSpec } from "../src/mcp/server-spec.ts";
+
+/**
+ * The hub as the client under test: `node --import tsx conformance/client.ts <url>`. It does what the hub's users do,
+ * reach the server and use everything it offers; a person who logs in is played by following redirects.
+ */
+const url = process.argv.at(-1) ?? "";
+const context = JSON.parse(process.env.MCP_CONFORMANCE_CONTEXT ?? "{}") as Record<string, unknown>;
+/** Logins that one run may need: the first, and one for what was not granted at first. */
+const LOGINS = 3;
+
+const hub = createHub({
+  runtime: { now: () => new Date(), elapsed: () => performance.now(), newId: () => crypto.randomUUID() },
+  fill: (text) => text,
+  environment: process.env,
+  secrets: inMemory(),
+  processes: { add: async () => undefined, remove: async () => undefined, all: async () => [] },
+  processFacts: {
+    pid: process.pid,
+    host: hostname(),
+    isAlive: () => true,
+    kill: (pid, signal) => process.kill(pid, signal),
+  },
+  learned: async () => undefined,
+  note: () => undefined,
+  startingAtOnce: 1,
+  clientInfo: { name: "quartermaster", version: "0.0.0" },
+});
+
+const spec: ServerSpec = {
+  name: "subject",
+  launch: { kind: "http", url, headers: {}, oauth: settings() },
+  protocol: "auto",
+  // All scenarios run at once: what is slow then is the machine.
+  startTimeoutMs: 300_000,
+  idleTimeoutMs: 0,
+  trustAnnotations: true,
+  pin: false,
+  tools: [],
+};
+
+const dialogue: Dialogue = {
+  capabilities: { elicitation: { form: {}, url: {} }, sampling: {}, roots: {} },
+  progress: () => undefined,
+  log: () => undefined,
+  ask: async (questions) =>
+    Object.fromEntries(Object.entries(questions).map(([key, { method }]) => [key, answerTo(method)])),
+};
+
+try {
+  await hub.configure([spec]);
+  const offer = await loggedIn(() => hub.connect("subject"));
+  await useEverything(offer);
+} catch (thrown) {
+  console.error(thrown instanceof QmError ? JSON.stringify(thrown.toProblem()) : thrown);
+  process.exitCode = 1;
+} finally {
+  await hub.close();
+}
+
+/** Repeats what ends with `needs_login` after somebody has logged in. */
+async function loggedIn<T>(work: () => Promise<T>): Promise<T> {
+  for (let logins = 0; ; logins++) {
+    try {
+      return await work();
+    } catch (thrown) {
+      if (!(thrown instanceof QmError) || thrown.code !== "needs_login" || logins === LOGINS) throw thrown;
+      await hub.login("subject", async (page) => {
+        const response = await fetch(page);
+        await response.body?.cancel();
+      });
+    }
+  }
+}
+
+async function useEverything({ tools, resources, prompts }: Offer): Promise<void> {
+  for (const { name, args } of toolCalls(tools)) await request("tools/call", { name, arguments: args });
+  for (const { uri } of resources) await request("resources/read", { uri: String(uri) });
+  for (const { name, arguments: wanted } of prompts)
+    await request("prompts/get", { name: String(name), arguments: promptArguments(wanted) });
+}
+
+async function request(method: string, params: JsonObject): Promise<void> {
+  await loggedIn(() => hub.request("subject", { method, params }, { session: "conformance", dialogue }));
+}
+
+/** The calls that the scenario wants; without any, one of each tool. */
+function toolCalls(tools: readonly OfferedTool[]): readonly { name: string; args: JsonObject }[] {
+  const wanted = Array.isArray(context.toolCalls) ? context.toolCalls.filter(isRecord) : [];
+  const named = wanted.map((call) => ({ name: String(call.name), args: (call.arguments ?? {}) as JsonObject }));
+  if (named.length > 0) return named;
+  // One scenario wants back the schema of a tool as it was read.
+  const schema = tools.find(({ name }) => name === "json_schema_2020_12_tool")?.inputSchema ?? {};
+  return tools.map(({ name, inputSchema }) => ({
+    name,
+    args: name === "json_schema_echo" ? { schema } : exampleOf(inputSchema),
+  }));
+}
+
+function exampleOf(schema: JsonObject): JsonObject {
+  const properties = isRecord(schema.properties) ? schema.properties : {};
+  return Object.fromEntries(Object.entries(properties).map(([name, property]) => [name, exampleValue(property)]));
+}
+
+function exampleValue(property: unknown): Json {
+  const type = isRecord(property) ? property.type : undefined;
+  if (type === "number" || type === "integer") return 5;
+  if (type === "boolean") return true;
+  if (type === "array") return [];
+  if (type === "object") return {};
+  return "example";
+}
+
+function promptArguments(wanted: unknown): JsonObject {
+  const names = Array.isArray(wanted) ? wanted.filter(isRecord).map(({ name }) => String(name)) : [];
+  return Object.fromEntries(names.map((name) => [name, "example"]));
+}
+
+function answerTo(method: string): JsonObject {
+  if (method === "roots/list") return { roots: [] };
+  if (method === "sampling/createMessage")
+    return { role: "assistant", model: "none", content: { type: "text", text: "example" } };
+  return { action: "accept", content: {} };
+}
+
+function settings(): OAuthSettings {
+  const { client_id, client_secret } = context;
+  return {
+    clientMetadataUrl: "https://conformance-test.local/client-metadata.json",
+    ...(typeof client_id === "string" ? { clientId: client_id } : {}),
+    ...(typeof client_secret === "string" ? { clientSecret: client_secret } : {}),
+  };
+}
+
+function inMemory(): SecretStore {
+  const kept = new Map<string, string>();
+  return {
+    get: async (name) => kept.get(name),
+    set: async (name, value) => void kept.set(name, value),
+    delete: async (name) => kept.delete(name),
+    names: async () => [...kept.keys()],
+  };
+}

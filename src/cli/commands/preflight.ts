@@ -1,0 +1,107 @@
+import type { Command } from "commander";
+import { isGlob, matchesGlob } from "../../core/glob.ts";
+import { parseActionName } from "../../core/names.ts";
+import type { Workspace } from "../../workspace.ts";
+import { type Context, callerOf, withWorkspace } from "../context.ts";
+import { type ExitCode, exitCodes } from "../exit-codes.ts";
+import { examples } from "../options.ts";
+import { showProgress } from "../progress.ts";
+import { plain } from "../text.ts";
+
+/** From best to worst; the worst decides how the command ends. */
+const verdicts = {
+  ready: exitCodes.done,
+  needs_approval: exitCodes.needsApproval,
+  needs_login: exitCodes.needsLogin,
+  quarantined: exitCodes.quarantined,
+  unavailable: exitCodes.unavailable,
+  denied: exitCodes.refused,
+  missing: exitCodes.unknown,
+} as const satisfies Record<string, ExitCode>;
+
+type Verdict = keyof typeof verdicts;
+
+interface Checked {
+  readonly action: string;
+  readonly verdict: Verdict;
+  readonly note?: string;
+}
+
+export function addPreflight(program: Command, context: Context): void {
+  program
+    .command("preflight")
+    .summary("are the actions I need ready?")
+    .description(
+      "Check that actions are there, may be used and can be reached, before an unattended run. Servers that are needed are started once.",
+    )
+    .argument("<names...>", "names of actions, or globs")
+    .option("--no-start", "start nothing: go by what is known")
+    .addHelpText(
+      "after",
+      `${examples("qm preflight mcp__github__create_issue 'file__*'", "qm preflight --actor ci mcp__jira__* && run-agent")}\n\nExit codes: 0 all ready, 3 denied, 4 not there or hidden, 10 a person must agree to calls, 11 needs a login,\n            12 withheld until reviewed, 13 its server cannot be reached. The worst one counts.`,
+    )
+    .action((names: readonly string[], { start }: { readonly start: boolean }) =>
+      withWorkspace(context, start ? "calls" : "looking", (workspace) => preflight(context, workspace, names, start)),
+    );
+}
+
+async function preflight(
+  context: Context,
+  workspace: Workspace,
+  names: readonly string[],
+  start: boolean,
+): Promise<void> {
+  const { io, out, globals } = context;
+  const caller = callerOf(globals);
+  if (start) {
+    const wipe = showProgress(io.stderr, "checking servers");
+    await startNeeded(workspace, names, io.signal).finally(wipe);
+  }
+  const visible = workspace.quartermaster.names(caller);
+  const checked = names.flatMap((name): readonly Checked[] => {
+    const wanted = isGlob(name)
+      ? visible.filter((each) => matchesGlob(name, each))
+      : visible.filter((each) => each === name);
+    return wanted.length === 0
+      ? [{ action: name, verdict: "missing" }]
+      : wanted.map((each) => verdictOf(workspace, each, caller));
+  });
+  const order = Object.keys(verdicts);
+  const worst = checked.reduce(
+    (worst, { verdict }) => (order.indexOf(verdict) > order.indexOf(worst) ? verdict : worst),
+    "ready" as Verdict,
+  );
+  context.end(verdicts[worst]);
+  if (out.isJson) return out.json({ verdict: worst, actions: checked });
+  out.table(
+    ["ACTION", "VERDICT", "NOTE"],
+    checked.map(({ action, verdict, note = "" }) => [plain(action), verdict, plain(note)]),
+  );
+}
+
+/** The servers that are named: an action that is not known yet may be one of theirs. */
+async function startNeeded({ servers }: Workspace, names: readonly string[], signal: AbortSignal): Promise<void> {
+  const specs = servers.list().map(({ spec }) => spec);
+  const needed = specs.filter(({ name }) => names.some((wanted) => reaches(wanted, name)));
+  // What cannot be reached shows in the verdicts.
+  await Promise.allSettled(needed.map(({ name }) => servers.hub.connect(name, signal)));
+}
+
+function reaches(wanted: string, server: string): boolean {
+  if (!isGlob(wanted)) return wanted.startsWith(`mcp__${server}__`);
+  const fixed = wanted.slice(0, wanted.search(/[*?]/));
+  return fixed.startsWith(`mcp__${server}__`) || `mcp__${server}__`.startsWith(fixed);
+}
+
+function verdictOf({ quartermaster }: Workspace, name: string, caller: ReturnType<typeof callerOf>): Checked {
+  const { metadata } = quartermaster.describe(name, caller);
+  const action = parseActionName(name) ?? name;
+  if (metadata.state === "needs_login") return { action, verdict: "needs_login" };
+  if (metadata.state === "quarantined") return { action, verdict: "quarantined" };
+  if (metadata.state === "unavailable") return { action, verdict: "unavailable" };
+  const { decision } = quartermaster.explain(name, caller);
+  if (decision === "deny") return { action, verdict: "denied" };
+  if (metadata.approval === "never") return { action, verdict: "ready" };
+  const note = metadata.approval === "always" ? {} : { note: "depends on the arguments" };
+  return { action, verdict: "needs_approval", ...note };
+}

@@ -1,0 +1,90 @@
+import { mkdtemp, readdir, readFile, realpath, rm, symlink, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { addServers, removeServer } from "./edit.ts";
+import { loadConfig } from "./load.ts";
+
+let folder: string;
+let path: string;
+let ids = 0;
+const options = { now: () => new Date("2026-01-02T03:04:05.678Z"), newId: () => `id${++ids}` };
+const memory = { command: "npx", args: ["-y", "memory@1.2.3"], env: { KEY: `\${secret:KEY}` } };
+
+beforeEach(async () => {
+  folder = await realpath(await mkdtemp(join(tmpdir(), "qm-edit-")));
+  path = join(folder, "quartermaster.yaml");
+});
+
+afterEach(() => rm(folder, { recursive: true, force: true }));
+
+test("makes the file where there is none", async () => {
+  expect(await addServers(path, { memory }, options)).toEqual({ path });
+
+  const { config } = await loadConfig(path, { cwd: folder });
+  expect(config.servers.memory).toMatchObject(memory);
+});
+
+test("leaves comments, order and everything else as it is, and keeps the file as it was", async () => {
+  const before = `# mine\npolicy:\n  denied: [file__delete] # never\n\nservers:\n  # the first\n  one:\n    command: one\n`;
+  await writeFile(path, before);
+
+  const { backup = "" } = await addServers(path, { memory }, options);
+
+  const after = await readFile(path, "utf8");
+  expect(after.startsWith(before)).toBe(true);
+  expect(after.slice(before.length)).toContain("  memory:\n    command: npx\n");
+  expect(await readFile(backup, "utf8")).toBe(before);
+  await removeServer(path, "memory", options);
+  expect(await readFile(path, "utf8")).toBe(before);
+});
+
+test.each([
+  "servers: {}\n",
+  "servers: {one: {command: one}}",
+  "{}\n",
+  "policy: {}",
+  "",
+  "# nothing yet\n",
+  "servers:\n    one:\n        command: one # the first\n        args: [\n          a\n        ]\n# behind\npolicy: {}\n",
+])("adds to %j", async (before) => {
+  await writeFile(path, before);
+
+  await addServers(path, { memory }, options);
+
+  expect((await loadConfig(path, { cwd: folder })).config.servers.memory).toMatchObject(memory);
+  await removeServer(path, "memory", options);
+  expect((await loadConfig(path, { cwd: folder })).config.servers.memory).toBeUndefined();
+});
+
+test("a name that is taken, a server that is not there and an entry that is wrong change nothing", async () => {
+  const before = "servers:\n  memory: { command: other }\n";
+  await writeFile(path, before);
+
+  await expect(addServers(path, { memory }, options)).rejects.toMatchObject({ code: "conflict" });
+  await expect(addServers(path, { "Not A Name": memory }, options)).rejects.toMatchObject({ code: "invalid_config" });
+  await expect(addServers(path, { both: { ...memory, url: "https://example.com" } }, options)).rejects.toMatchObject({
+    code: "invalid_config",
+  });
+  await expect(removeServer(path, "nobody", options)).rejects.toMatchObject({ code: "not_found" });
+  expect(await readFile(path, "utf8")).toBe(before);
+  expect(await readdir(folder)).toEqual(["quartermaster.yaml"]);
+});
+
+test("a file that is broken is not mended by writing to it", async () => {
+  await writeFile(path, "servers: [1, 2]\n");
+
+  await expect(addServers(path, { memory }, options)).rejects.toMatchObject({ code: "invalid_config" });
+  expect(await readFile(path, "utf8")).toBe("servers: [1, 2]\n");
+});
+
+test("a link stays a link", async () => {
+  const real = join(folder, "real.yaml");
+  await writeFile(real, "{}\n");
+  await symlink(real, path);
+
+  await addServers(path, { memory }, options);
+
+  expect(await readFile(real, "utf8")).toContain("memory:");
+  expect(await realpath(path)).toBe(real);
+});

@@ -1,0 +1,124 @@
+import type { Node } from "jsonc-parser";
+import { quoted } from "../../core/names.ts";
+import type { Raw } from "./client.ts";
+import { jsonTree, unreadable } from "./document.ts";
+import type { TextEdit } from "./text-edit.ts";
+
+/**
+ * Puts an entry under `keys` of a JSON text with comments, in the place of one of that name, or before all others: there
+ * it disturbs no comment and no comma. Everything else stays as it is, byte for byte.
+ */
+export function jsonEntryEdits(text: string, keys: readonly string[], name: string, entry: Raw): readonly TextEdit[] {
+  const style = styleOf(text);
+  const root = jsonTree(text);
+  if (root === undefined) {
+    const start = text === "" || text.endsWith("\n") ? "" : style.eol;
+    const made = valueText(nested([...keys, name], entry), "", style);
+    return [{ offset: text.length, length: 0, content: `${start}${made}${style.eol}` }];
+  }
+  let object = objectOf(root, "the file");
+  for (const [at, key] of keys.entries()) {
+    const property = propertiesOf(object, key).at(-1);
+    if (property === undefined)
+      return [inserted(text, object, key, nested([...keys.slice(at + 1), name], entry), style)];
+    object = objectOf(property.children?.[1], key);
+  }
+  const there = propertiesOf(object, name).at(-1);
+  const value = there?.children?.[1];
+  if (there === undefined || value === undefined) return [inserted(text, object, name, entry, style)];
+  const content = valueText(entry, indentAt(text, there.offset), style);
+  return [{ offset: value.offset, length: value.length, content }];
+}
+
+/** Takes the entry out again, with the comma and the space that belonged to it. */
+export function jsonRemovalEdits(text: string, keys: readonly string[], name: string): readonly TextEdit[] {
+  const root = jsonTree(text);
+  let object: Node | undefined = root;
+  for (const key of keys) object = object && propertiesOf(object, key).at(-1)?.children?.[1];
+  const all = object?.children ?? [];
+  const ours = object === undefined ? [] : propertiesOf(object, name);
+  const [only] = all;
+  if (object !== undefined && only !== undefined && all.length === 1 && ours.length === 1) {
+    const inside = [object.offset + 1, object.offset + object.length - 1] as const;
+    const around = text.slice(inside[0], only.offset) + text.slice(only.offset + only.length, inside[1]);
+    if (/^[\s,]*$/.test(around)) return [{ offset: inside[0], length: inside[1] - inside[0], content: "" }];
+  }
+  // Of several by one name clients take one; which, is not for us to know.
+  return ours.map((property) => {
+    const at = all.indexOf(property);
+    const [start, end] = [property.offset, property.offset + property.length];
+    const comma = /^(?:\s|\/\/[^\n]*(?:\n|$)|\/\*[\s\S]*?\*\/)*,/.exec(text.slice(end))?.[0].length;
+    if (comma !== undefined) {
+      const rest = text.slice(end, end + comma - 1);
+      const space = /^\s*/.exec(text.slice(end + comma))?.[0].length ?? 0;
+      // A comment between the entry and its comma stays.
+      return { offset: start, length: end - start + comma + space, content: rest.trim() };
+    }
+    const before = all[at - 1];
+    if (before === undefined) return { offset: start, length: end - start, content: "" };
+    const from = before.offset + before.length;
+    const between = text.slice(from, start);
+    return { offset: from, length: end - from, content: withoutComma(between) };
+  });
+}
+
+/** What stands between two entries, without the comma and, where there is nothing but space, without that. */
+function withoutComma(between: string): string {
+  const at = /^(?:\s|\/\/[^\n]*(?:\n|$)|\/\*[\s\S]*?\*\/)*/.exec(between)?.[0].length ?? 0;
+  const left = between.slice(0, at) + between.slice(at + 1);
+  return left.trim() === "" ? "" : left.trimEnd() + (left.includes("\n") ? "\n" : "");
+}
+
+interface Style {
+  readonly eol: string;
+  readonly unit: string;
+}
+
+function styleOf(text: string): Style {
+  return {
+    eol: /\r?\n/.exec(text)?.[0] ?? "\n",
+    unit: /\n([ \t]+)"/.exec(text)?.[1] ?? "  ",
+  };
+}
+
+function inserted(text: string, object: Node, key: string, value: unknown, style: Style): TextEdit {
+  const first = object.children?.[0];
+  const property = (indent: string | undefined) => `${JSON.stringify(key)}: ${valueText(value, indent, style)}`;
+  if (first !== undefined) {
+    const indent = indentAt(text, first.offset);
+    const space = indent === undefined ? " " : style.eol + indent;
+    return { offset: first.offset, length: 0, content: `${property(indent)},${space}` };
+  }
+  const outer = /^[ \t]*/.exec(text.slice(text.lastIndexOf("\n", object.offset) + 1))?.[0] ?? "";
+  const indent = outer + style.unit;
+  const isOpen = text.slice(object.offset, object.offset + object.length).includes("\n");
+  return {
+    offset: object.offset + 1,
+    length: 0,
+    content: `${style.eol}${indent}${property(indent)}${isOpen ? "" : style.eol + outer}`,
+  };
+}
+
+/** The space before something that stands first on its line. Undefined: it does not. */
+function indentAt(text: string, offset: number): string | undefined {
+  const before = text.slice(text.lastIndexOf("\n", offset - 1) + 1, offset);
+  return offset > before.length && /^[ \t]*$/.test(before) ? before : undefined;
+}
+
+function valueText(value: unknown, indent: string | undefined, { eol, unit }: Style): string {
+  if (indent === undefined) return JSON.stringify(value);
+  return JSON.stringify(value, undefined, unit).replaceAll("\n", eol + indent);
+}
+
+function nested(keys: readonly string[], value: unknown): unknown {
+  return keys.reduceRight((inner, key) => ({ [key]: inner }), value);
+}
+
+function propertiesOf(object: Node, key: string): readonly Node[] {
+  return (object.children ?? []).filter(({ children }) => children?.[0]?.value === key);
+}
+
+function objectOf(node: Node | undefined, what: string): Node {
+  if (node?.type === "object") return node;
+  throw unreadable(`${what === "the file" ? what : quoted(what)} is not an object`);
+}

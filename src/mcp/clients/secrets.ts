@@ -1,0 +1,139 @@
+import type { ServerEntry } from "./entry.ts";
+import { secretName } from "./names.ts";
+
+/** What is known about secrets, from whoever keeps them out of the ledger. */
+export interface SecretJudge {
+  /** Whether what is called that is a secret. */
+  readonly isSecretName: (name: string) => boolean;
+  /** Where in a text there is something with the shape of a secret. */
+  readonly spansIn: (text: string) => readonly (readonly [start: number, end: number])[];
+}
+
+export interface TakenSecret {
+  readonly name: string;
+  /** Never shown. */
+  readonly value: string;
+  /** What it was the value of, as in `env.GITHUB_TOKEN`. */
+  readonly where: string;
+}
+
+export interface WithoutSecrets {
+  readonly entry: ServerEntry;
+  readonly secrets: readonly TakenSecret[];
+}
+
+/** What ends in these holds a key more often than not; a needless secret does no harm. */
+const ENDS_SECRET = /(?:^|[_\s-])(?:keys?|pat|dsn)$/i;
+/** Nobody's secret, whatever it is called. */
+const HARMLESS = /^(?:|true|false|yes|no|on|off|none|null|\d{1,4})$/i;
+/** Long and made of letters and digits alone: made by a machine, to be believed. */
+const RANDOM = /^(?=[^\d]*\d)(?=[^A-Za-z]*[A-Za-z])[\w+=-]{32,}$/;
+const REFERENCE = /(?<!\$)\$\{/;
+const REFERENCES = /(?<!\$)\$\{[^}]*\}/g;
+
+/**
+ * An entry without the secrets that are written out in it: a reference stands in the place of each. `nameFor` says what
+ * to call one, given what it should be called.
+ */
+export async function withoutSecrets(
+  server: string,
+  entry: ServerEntry,
+  judge: SecretJudge,
+  nameFor: (name: string, value: string) => Promise<string>,
+): Promise<WithoutSecrets> {
+  const secrets: TakenSecret[] = [];
+  const isSecretName = (name: string) => judge.isSecretName(name) || ENDS_SECRET.test(name);
+
+  async function taken(text: string, what: string, where: string): Promise<string> {
+    const value = text.replaceAll("$${", "${");
+    const known = secrets.find((secret) => secret.value === value && secret.where === where);
+    const name = known?.name ?? (await nameFor(secretName(server, what), value));
+    if (known === undefined) secrets.push({ name, value, where });
+    return `\${secret:${name}}`;
+  }
+
+  /** A value that has a name. */
+  async function value(text: string, name: string, where: string): Promise<string> {
+    if (!REFERENCE.test(text) && !HARMLESS.test(text)) {
+      const [, scheme = "", rest = text] = /^((?:Bearer|Basic|Token)\s+)(\S.*)$/is.exec(text) ?? [];
+      if (isSecretName(name) || RANDOM.test(text)) return scheme + (await taken(rest, name, where));
+    }
+    return shapes(text, name, where);
+  }
+
+  /** A text in which only what has the shape of a secret is one. */
+  async function shapes(text: string, what: string, where: string): Promise<string> {
+    let done = "";
+    let end = 0;
+    // A reference has the shape of a secret itself: `secret:` and then a word.
+    const references = [...text.matchAll(REFERENCES)].map(
+      ({ 0: found, index }) => [index, index + found.length] as const,
+    );
+    for (const [start, stop] of judge.spansIn(text)) {
+      const isReference = references.some(([from, to]) => start < to && stop > from);
+      if (start < end || isReference || HARMLESS.test(text.slice(start, stop))) continue;
+      const span = text.slice(start, stop);
+      done += text.slice(end, start) + (await taken(span, what, where));
+      end = stop;
+    }
+    return done + text.slice(end);
+  }
+
+  async function argument(args: readonly string[], at: number): Promise<string> {
+    const [text = "", before = ""] = [args[at], args[at - 1]];
+    const where = `args[${at}]`;
+    const [, option, assigned] = /^(-{0,2}[A-Za-z_][\w.-]*=)(.*)$/s.exec(text) ?? [];
+    if (option !== undefined && assigned !== undefined)
+      return option + (await value(assigned, option.slice(0, -1), where));
+    const flag = /^--?([A-Za-z][\w-]*)$/.exec(before)?.[1];
+    if (flag !== undefined && !text.startsWith("-")) return value(text, flag, where);
+    if (/^https?:\/\//i.test(text)) return address(text, where);
+    return RANDOM.test(text) ? taken(text, "argument", where) : shapes(text, "argument", where);
+  }
+
+  async function address(url: string, where: string): Promise<string> {
+    const [, place = "", query = "", rest = ""] = /^([^?#]*)(\?[^#]*)?(#.*)?$/s.exec(url) ?? [];
+    const folders = await inTurn(place.split("/"), (part) => (RANDOM.test(part) ? taken(part, "url", where) : part));
+    const pairs = await inTurn(query.split("&"), async (pair) => {
+      const [, name = "", text] = /^([^=]*=)(.*)$/s.exec(pair) ?? [];
+      return text === undefined ? pair : name + (await value(text, name.replace(/^\?|=$/g, ""), where));
+    });
+    return shapes(folders.join("/") + pairs.join("&") + rest, "url", where);
+  }
+
+  const { args, env, url, headers, oauth } = entry;
+  const clean: ServerEntry = {
+    ...entry,
+    ...(args === undefined ? {} : { args: await inTurn(args, (_, at) => argument(args, at)) }),
+    ...(env === undefined ? {} : { env: await mapped(env, (name, text) => value(text, name, `env.${name}`)) }),
+    ...(url === undefined ? {} : { url: await address(url, "url") }),
+    ...(headers === undefined
+      ? {}
+      : { headers: await mapped(headers, (name, text) => value(text, name, `headers.${name}`)) }),
+    ...(oauth?.client_secret === undefined || REFERENCE.test(oauth.client_secret)
+      ? {}
+      : {
+          oauth: { ...oauth, client_secret: await taken(oauth.client_secret, "client_secret", "oauth.client_secret") },
+        }),
+  };
+  return { entry: clean, secrets };
+}
+
+async function mapped(
+  record: Readonly<Record<string, string>>,
+  map: (name: string, text: string) => Promise<string>,
+): Promise<Readonly<Record<string, string>>> {
+  return Object.fromEntries(
+    await inTurn(Object.entries(record), async ([name, text]) => [name, await map(name, text)] as const),
+  );
+}
+
+/** One after the other: what a secret is called depends on those before it. */
+async function inTurn<From, To>(
+  all: readonly From[],
+  map: (each: From, at: number) => Promise<To> | To,
+): Promise<readonly To[]> {
+  const mapped: To[] = [];
+  for (const [at, each] of all.entries()) mapped.push(await map(each, at));
+  return mapped;
+}

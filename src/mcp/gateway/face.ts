@@ -1,0 +1,224 @@
+import {
+  CLIENT_INFO_META_KEY,
+  createMcpHandler,
+  type McpHttpHandler,
+  PROTOCOL_VERSION_META_KEY,
+  type Server,
+  type ServerContext,
+} from "@modelcontextprotocol/server";
+import type { Caller } from "../../core/caller.ts";
+import { messageOf } from "../../core/errors.ts";
+import { isRecord } from "../../core/json.ts";
+import { oneLine } from "../../core/plain-text.ts";
+import { createDesk, type Desk } from "./desk.ts";
+import type { Era, GatewayLimits, GatewayOptions, GatewayProfile } from "./gateway.ts";
+import type { HeldCalls } from "./held-calls.ts";
+import { createListWatch, type ListWatch } from "./list-watch.ts";
+import { createMcpServer } from "./mcp-server.ts";
+import type { Follower, Subscriptions } from "./subscriptions.ts";
+import { createSurfaceKeeper } from "./surface-keeper.ts";
+
+export interface FaceParts {
+  readonly options: GatewayOptions;
+  readonly limits: GatewayLimits;
+  readonly held: HeldCalls;
+  readonly subscriptions: Subscriptions;
+}
+
+export type Change = "tools" | "resources" | "prompts";
+
+/** A client with a connection of its own: a session of the legacy era, or a pipe. */
+export interface Connection {
+  readonly server: Server;
+  readonly desk: Desk;
+  readonly follower: Follower;
+  /** The client has gone. */
+  close(): void;
+}
+
+export interface ConnectionFacts {
+  readonly era: Era;
+  readonly session: string;
+  readonly principal: string;
+  readonly transport: "stdio" | "http";
+}
+
+/** What the clients of one profile meet. */
+export interface Face {
+  readonly profile: GatewayProfile;
+  /** Requests of the modern era, each standing alone. */
+  serveModern(request: Request, body: unknown, principal: string): Promise<Response>;
+  connect(facts: ConnectionFacts): Connection;
+  changed(what: Change): void;
+  close(): Promise<void>;
+}
+
+const CLIENTS_NOTED = 1000;
+
+export function createFace({ options, limits, held, subscriptions }: FaceParts, profile: GatewayProfile): Face {
+  const { quartermaster, upstream, runtime, onProblem } = options;
+  const keeper = createSurfaceKeeper(quartermaster, runtime, profile);
+  const connections = new Map<Connection, ListWatch>();
+  const principals = new WeakMap<Request, string>();
+  const noted = new Set<string>();
+  const problem = (thrown: unknown) => onProblem(`${profile.name}: ${messageOf(thrown)}`);
+
+  const deskFor = (caller: Caller, era: Era): Desk =>
+    createDesk({ quartermaster, upstream, keeper, subscriptions, profile, era, caller });
+  const common = { options, runtime, limits, held, profile };
+
+  const modernWatch = createListWatch(
+    () => deskFor(sessionless(profile), "modern").tools(),
+    () => modern.notify.toolsChanged(),
+    problem,
+  );
+  const modern: McpHttpHandler = createMcpHandler(
+    ({ requestInfo }) =>
+      createMcpServer({
+        ...common,
+        era: "modern",
+        principal: (requestInfo && principals.get(requestInfo)) ?? "",
+        deskOf(ctx) {
+          const caller = callerOf(profile, ctx);
+          noteClient(caller, "http", ctx);
+          return deskFor(caller, "modern");
+        },
+        watch: { listed: modernWatch.listed, called: () => {} },
+      }),
+    { legacy: "reject", maxRequestBodySize: limits.bodyBytes, onerror: problem },
+  );
+
+  /** A client without a connection comes with every request; it is written down once. */
+  function noteClient(caller: Caller, transport: string, { mcpReq: { envelope } }: ServerContext): void {
+    const said = envelope as Readonly<Record<string, unknown>> | undefined;
+    const client = clientText(said?.[CLIENT_INFO_META_KEY]);
+    if (noted.has(client) || noted.size >= CLIENTS_NOTED) return;
+    noted.add(client);
+    note(caller, client, String(said?.[PROTOCOL_VERSION_META_KEY] ?? ""), transport);
+  }
+
+  function note(caller: Caller, client: string, protocol: string, transport: string): void {
+    options.note?.(caller, {
+      type: "client.connected",
+      data: { profile: profile.name, client, protocol: oneLine(protocol.slice(0, 40)), transport },
+    });
+  }
+
+  function connect({ era, session, principal, transport }: ConnectionFacts): Connection {
+    const caller: Caller = { actor: profile.actor, session };
+    const desk = deskFor(caller, era);
+    const watch = createListWatch(desk.tools, () => void server.sendToolListChanged().catch(() => {}), problem);
+    let surfaceTools: unknown;
+    const lookIfOther = async () => {
+      const { tools } = await keeper.of(caller);
+      if (tools !== surfaceTools) watch.look();
+      surfaceTools = tools;
+    };
+    const follower: Follower = {
+      audience: {},
+      tell: (uri) => void server.sendResourceUpdated({ uri }).catch(() => {}),
+    };
+    let known = false;
+    const server = createMcpServer({
+      ...common,
+      era,
+      principal,
+      deskOf(ctx) {
+        if (!known && era === "modern") noteClient(caller, transport, ctx);
+        known = true;
+        return desk;
+      },
+      watch: {
+        listed: watch.listed,
+        called() {
+          if (era === "legacy") lookIfOther().catch(problem);
+        },
+      },
+      follower: () => follower,
+    });
+    server.oninitialized = () =>
+      note(caller, clientText(server.getClientVersion()), server.getNegotiatedProtocolVersion() ?? "", transport);
+    const connection: Connection = {
+      server,
+      desk,
+      follower,
+      close() {
+        if (!connections.delete(connection)) return;
+        watch.close();
+        desk.unfollow(follower).catch(problem);
+      },
+    };
+    connections.set(connection, watch);
+    return connection;
+  }
+
+  /** Follows what a listening client named, for as long as it listens. */
+  function follow(request: Request, body: unknown): void {
+    const uris = listenedUris(body);
+    if (uris.length === 0) return;
+    const desk = deskFor(sessionless(profile), "modern");
+    const follower: Follower = { audience: modern, tell: (uri) => modern.notify.resourceUpdated(uri) };
+    request.signal.addEventListener("abort", () => void desk.unfollow(follower).catch(problem), { once: true });
+    // What it may not follow it does not hear of; the rest of what it listens to is none the worse.
+    for (const uri of uris) desk.subscribe(uri, follower, { signal: request.signal }).catch(() => {});
+  }
+
+  return {
+    profile,
+    async serveModern(request, body, principal) {
+      principals.set(request, principal);
+      const response = await modern.fetch(request, { parsedBody: body });
+      if (response.ok) follow(request, body);
+      return response;
+    },
+    connect,
+    changed(what) {
+      if (what === "tools") {
+        keeper.changed();
+        modernWatch.look();
+        for (const watch of connections.values()) watch.look();
+        return;
+      }
+      const [send, notify] =
+        what === "resources"
+          ? (["sendResourceListChanged", "resourcesChanged"] as const)
+          : (["sendPromptListChanged", "promptsChanged"] as const);
+      if (!profile[what]) return;
+      modern.notify[notify]();
+      for (const { server } of connections.keys()) void server[send]().catch(() => {});
+    },
+    async close() {
+      modernWatch.close();
+      await modern.close();
+      await Promise.all([...connections.keys()].map(({ server }) => server.close().catch(() => {})));
+    },
+  };
+}
+
+/** What a listening client wants to hear of; checked further by whoever answers it. */
+export function listenedUris(body: unknown): readonly string[] {
+  if (!isRecord(body) || body.method !== "subscriptions/listen" || !isRecord(body.params)) return [];
+  const { notifications } = body.params;
+  const uris = isRecord(notifications) ? notifications.resourceSubscriptions : undefined;
+  return Array.isArray(uris) ? uris.filter((uri) => typeof uri === "string").slice(0, URIS_LIMIT) : [];
+}
+
+const URIS_LIMIT = 100;
+
+function sessionless({ name, actor }: GatewayProfile): Caller {
+  return { actor, session: `mcp:${name}` };
+}
+
+/** Requests that stand alone belong together where they say so: by the trace they are part of, else by the profile. */
+function callerOf(profile: GatewayProfile, { mcpReq: { _meta } }: ServerContext): Caller {
+  const whole = sessionless(profile);
+  const trace = /^[0-9a-f]{2}-([0-9a-f]{32})-/.exec(String(_meta?.traceparent ?? ""))?.[1];
+  return trace === undefined ? whole : { ...whole, session: `${whole.session}:${trace}` };
+}
+
+/** It says itself who it is, so nothing may depend on it. */
+function clientText(info: unknown): string {
+  const { name, version } = isRecord(info) ? info : {};
+  const text = [name, version].filter((part) => typeof part === "string").join(" ");
+  return oneLine(text.slice(0, 120)) || "unknown";
+}

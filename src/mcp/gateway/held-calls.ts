@@ -1,0 +1,211 @@
+import { ProtocolError, ProtocolErrorCode, type Result, type ServerContext } from "@modelcontextprotocol/server";
+import type { Dialogue } from "../../core/dialogue.ts";
+import { QmError } from "../../core/errors.ts";
+import type { JsonObject } from "../../core/json.ts";
+import type { Runtime } from "../../core/runtime.ts";
+import type { GatewayLimits } from "./gateway.ts";
+import { type Answers, answersIt, askable, type Questions, requireAskable } from "./questions.ts";
+import { type Binding, createRequestStates } from "./request-state.ts";
+import { type Telling, tellingOf } from "./telling.ts";
+
+/** One request of the modern era that may be answered with a question. */
+export interface HeldRequest extends Binding {
+  readonly ctx: ServerContext;
+  readonly capabilities: unknown;
+  /** Begins the call. Not called where the request goes on with one that was begun. */
+  start(dialogue: Dialogue, signal: AbortSignal): Promise<Result>;
+}
+
+export interface HeldCalls {
+  /** Begins a call, or goes on with the one that the request's state names, until it ends or asks something. */
+  serve(request: HeldRequest): Promise<Result>;
+  /** Cancels every call that waits for an answer. */
+  close(): void;
+}
+
+/** A call that is under way, with a request that waits for it or with a question that waits for an answer. */
+interface HeldCall {
+  readonly id: string;
+  readonly principal: string;
+  readonly controller: AbortController;
+  readonly ended: Promise<() => Result>;
+  /** Where it stands: every question has a number of its own, so that each is answered once. */
+  round: number;
+  asked: Asked | undefined;
+  telling: Telling | undefined;
+  /** Answers that came before they were asked for: a client may know what it will be asked. */
+  early: Readonly<Record<string, unknown>> | undefined;
+  /** Called when there is a question for the request that waits. */
+  wake: (() => void) | undefined;
+  expiry: NodeJS.Timeout | undefined;
+}
+
+interface Asked {
+  readonly questions: Questions;
+  readonly answers: Record<string, JsonObject>;
+  readonly answered: (answers: Answers) => void;
+  readonly refused: (reason: unknown) => void;
+}
+
+/**
+ * In the modern era a client cannot be asked while its request runs: the request is answered with the question, and a
+ * new one brings the answer. The call stays open in between, so that whoever asked need not begin again; for a while,
+ * and not for more calls than the limits say.
+ */
+export function createHeldCalls(runtime: Runtime, limits: GatewayLimits): HeldCalls {
+  const states = createRequestStates();
+  const waiting = new Map<string, HeldCall>();
+
+  function begin({ principal, capabilities, start, ctx }: HeldRequest): HeldCall {
+    const controller = new AbortController();
+    let turn: Promise<unknown> = Promise.resolve();
+    const can = askable(capabilities);
+    const dialogue: Dialogue = {
+      capabilities: can,
+      progress: (update) => call.telling?.progress(update),
+      log: (line) => call.telling?.log(line),
+      async ask(questions) {
+        requireAskable(questions, can);
+        // One after the other: two that ask at the same time may use the same keys.
+        const mine = turn.then(() => put(call, questions));
+        turn = mine.catch(() => {});
+        return mine;
+      },
+    };
+    const call: HeldCall = {
+      id: runtime.newId(),
+      principal,
+      controller,
+      ended: Promise.resolve()
+        .then(() => start(dialogue, controller.signal))
+        .then(
+          (result) => () => result,
+          (thrown: unknown) => () => {
+            throw thrown;
+          },
+        ),
+      round: 0,
+      asked: undefined,
+      telling: undefined,
+      early: ctx.mcpReq.inputResponses,
+      wake: undefined,
+      expiry: undefined,
+    };
+    return call;
+  }
+
+  function put(call: HeldCall, questions: Questions): Promise<Answers> {
+    return new Promise((answered, refused) => {
+      if (call.controller.signal.aborted) return refused(call.controller.signal.reason);
+      call.asked = { questions, answers: {}, answered, refused };
+      call.controller.signal.addEventListener("abort", () => refused(call.controller.signal.reason), { once: true });
+      answer(call, call.early ?? {});
+      call.early = undefined;
+      if (call.asked !== undefined) call.wake?.();
+    });
+  }
+
+  /** The call that the state names, which nobody else goes on with now. */
+  function take(request: HeldRequest, state: string): HeldCall {
+    const round = states.read(state, request, runtime.now().getTime());
+    const call = round === undefined ? undefined : waiting.get(round.call);
+    if (call === undefined || call.round !== round?.round) throw invalidState();
+    clearTimeout(call.expiry);
+    waiting.delete(call.id);
+    return call;
+  }
+
+  /** Hands over the answers once all are there. What is missing, or is no answer, stays asked. */
+  function answer(call: HeldCall, responses: Readonly<Record<string, unknown>>): void {
+    const { asked } = call;
+    if (asked === undefined) return;
+    for (const [key, question] of Object.entries(asked.questions)) {
+      const response = Object.hasOwn(responses, key) ? responses[key] : undefined;
+      if (answersIt(question, response)) asked.answers[key] = response;
+    }
+    if (Object.keys(asked.questions).some((key) => !Object.hasOwn(asked.answers, key))) return;
+    call.asked = undefined;
+    asked.answered(asked.answers);
+  }
+
+  /** Waits with a request for the call's end or its next question. */
+  async function attend(call: HeldCall, request: HeldRequest): Promise<Result> {
+    const { ctx } = request;
+    const cancel = () => call.controller.abort(cancelled("the client cancelled the call"));
+    ctx.mcpReq.signal.addEventListener("abort", cancel, { once: true });
+    if (ctx.mcpReq.signal.aborted) cancel();
+    call.telling = tellingOf(ctx);
+    try {
+      for (;;) {
+        const end = await Promise.race([call.ended, awake(call)]);
+        if (end !== undefined) return end();
+        const question = hold(call, request);
+        if (question !== undefined) return question;
+      }
+    } finally {
+      call.telling = undefined;
+      call.wake = undefined;
+      ctx.mcpReq.signal.removeEventListener("abort", cancel);
+    }
+  }
+
+  function awake(call: HeldCall): Promise<undefined> {
+    return new Promise((resolve) => {
+      call.wake = () => resolve(undefined);
+      if (call.asked !== undefined) resolve(undefined);
+    });
+  }
+
+  /** The question as an answer to the request; undefined where no more calls may wait. */
+  function hold(call: HeldCall, request: HeldRequest): Result | undefined {
+    const { asked } = call;
+    if (asked === undefined) return undefined;
+    const mine = [...waiting.values()].filter(({ principal }) => principal === call.principal).length;
+    if (waiting.size >= limits.heldCalls || mine >= limits.heldCallsEach) {
+      call.asked = undefined;
+      asked.refused(new QmError("overloaded", "too many calls wait for an answer", { hint: "Answer some of them." }));
+      return undefined;
+    }
+    call.round++;
+    call.expiry = setTimeout(() => abandon(call), limits.questionMs);
+    call.expiry.unref();
+    waiting.set(call.id, call);
+    const expires = runtime.now().getTime() + limits.questionMs;
+    const open = Object.entries(asked.questions).filter(([key]) => !Object.hasOwn(asked.answers, key));
+    return {
+      resultType: "input_required",
+      inputRequests: Object.fromEntries(open),
+      requestState: states.sign({ call: call.id, round: call.round, expires }, request),
+    };
+  }
+
+  function abandon(call: HeldCall): void {
+    clearTimeout(call.expiry);
+    waiting.delete(call.id);
+    call.controller.abort(cancelled("nobody answered the question it asked"));
+  }
+
+  return {
+    async serve(request) {
+      const state: unknown = request.ctx.mcpReq.requestState();
+      if (state === undefined) return attend(begin(request), request);
+      const call = take(request, String(state));
+      answer(call, request.ctx.mcpReq.inputResponses ?? {});
+      return attend(call, request);
+    },
+    close() {
+      for (const call of waiting.values()) abandon(call);
+    },
+  };
+}
+
+function invalidState(): ProtocolError {
+  return new ProtocolError(ProtocolErrorCode.InvalidParams, "Invalid or expired requestState", {
+    reason: "invalid_request_state",
+    hint: "Send the request again without requestState and inputResponses.",
+  });
+}
+
+function cancelled(why: string): QmError {
+  return new QmError("cancelled", why);
+}

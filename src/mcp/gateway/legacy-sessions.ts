@@ -1,0 +1,152 @@
+import {
+  isInitializeRequest,
+  isJSONRPCErrorResponse,
+  isJSONRPCResultResponse,
+  type JSONRPCMessage,
+  WebStandardStreamableHTTPServerTransport,
+} from "@modelcontextprotocol/server";
+import { isRecord } from "../../core/json.ts";
+import type { Runtime } from "../../core/runtime.ts";
+import type { Connection, Face } from "./face.ts";
+import type { GatewayLimits } from "./gateway.ts";
+import { withLegacyCode } from "./legacy-codes.ts";
+import { rpcError } from "./rpc-error.ts";
+
+/** Clients of the legacy era over HTTP: each has a session, which ends when it says so or is not heard of any more. */
+export interface LegacySessions {
+  serve(face: Face, request: Request, body: unknown, principal: string): Promise<Response>;
+  close(): Promise<void>;
+}
+
+interface Session {
+  readonly id: string;
+  readonly transport: SessionTransport;
+  readonly connection: Connection;
+  /** Whoever opened it: nobody else may use it, whatever they know. */
+  readonly principal: string;
+  readonly profile: string;
+  lastSeen: number;
+  /** Streams on which it hears what nobody asked for. */
+  streams: number;
+}
+
+const SWEEP_MS = 30_000;
+
+export function createLegacySessions(runtime: Runtime, limits: GatewayLimits): LegacySessions {
+  const sessions = new Map<string, Session>();
+  const sweeper = setInterval(sweep, Math.min(SWEEP_MS, limits.sessionIdleMs));
+  sweeper.unref();
+
+  const isIdle = ({ streams, transport }: Session) => streams === 0 && transport.open.size === 0;
+
+  function sweep(): void {
+    const before = runtime.elapsed() - limits.sessionIdleMs;
+    for (const session of sessions.values()) if (isIdle(session) && session.lastSeen < before) end(session);
+  }
+
+  function end(session: Session): void {
+    sessions.delete(session.id);
+    session.transport.close().catch(() => {});
+  }
+
+  /** Whether there is room for one more; the one that was idle for longest makes it, if it has to. */
+  function hasRoom(): boolean {
+    if (sessions.size < limits.sessions) return true;
+    const idle = [...sessions.values()].filter(isIdle).sort((a, b) => a.lastSeen - b.lastSeen)[0];
+    if (idle !== undefined) end(idle);
+    return idle !== undefined;
+  }
+
+  async function open(face: Face, principal: string): Promise<Session> {
+    const id = runtime.newId();
+    const transport = new SessionTransport({ sessionIdGenerator: () => id, maxRequestBodySize: limits.bodyBytes });
+    const connection = face.connect({ era: "legacy", session: id, principal, transport: "http" });
+    const session: Session = {
+      id,
+      transport,
+      connection,
+      principal,
+      profile: face.profile.name,
+      lastSeen: runtime.elapsed(),
+      streams: 0,
+    };
+    await connection.server.connect(transport);
+    connection.server.onclose = () => {
+      sessions.delete(id);
+      connection.close();
+    };
+    return session;
+  }
+
+  async function begin(face: Face, request: Request, body: unknown, principal: string): Promise<Response> {
+    if (!hasRoom()) return rpcError(503, -32000, "Too many sessions are open; close one, or try again later");
+    const session = await open(face, principal);
+    sessions.set(session.id, session);
+    const response = await session.transport.handleRequest(request, { parsedBody: body });
+    if (!response.ok) end(session);
+    return response;
+  }
+
+  return {
+    async serve(face, request, body, principal) {
+      const id = request.headers.get("mcp-session-id");
+      if (id === null) {
+        if (isInitializeRequest(body)) return begin(face, request, body, principal);
+        return rpcError(400, -32000, "Bad Request: no session; initialize first, then send Mcp-Session-Id");
+      }
+      const session = sessions.get(id);
+      if (session === undefined || session.principal !== principal || session.profile !== face.profile.name) {
+        return rpcError(404, -32001, "Session not found");
+      }
+      session.lastSeen = runtime.elapsed();
+      if (repeatsAnId(body, session.transport.open)) {
+        return rpcError(400, -32600, "Invalid Request: a request with this id is still being answered");
+      }
+      const response = await session.transport.handleRequest(request, { parsedBody: body });
+      if (request.method === "GET" && response.ok) {
+        session.streams++;
+        request.signal.addEventListener("abort", () => session.streams--, { once: true });
+      }
+      return response;
+    },
+    async close() {
+      clearInterval(sweeper);
+      await Promise.all([...sessions.values()].map(({ transport }) => transport.close()));
+    },
+  };
+}
+
+/** Two requests with one id would be answered on each other's streams. */
+function repeatsAnId(body: unknown, open: ReadonlySet<unknown>): boolean {
+  const ids = [body].flat().flatMap((message) => (isRecord(message) && "method" in message ? (message.id ?? []) : []));
+  return new Set(ids).size < ids.length || ids.some((id) => open.has(id));
+}
+
+/** Knows which requests are not answered yet, and ends the stream of one that was cancelled: no answer would. */
+class SessionTransport extends WebStandardStreamableHTTPServerTransport {
+  readonly open = new Set<unknown>();
+
+  override async handleRequest(
+    ...[request, options]: Parameters<WebStandardStreamableHTTPServerTransport["handleRequest"]>
+  ) {
+    const messages = [options?.parsedBody].flat().filter(isRecord);
+    for (const { id, method } of messages) if (typeof method === "string" && id !== undefined) this.open.add(id);
+    const response = await super.handleRequest(request, options);
+    if (!response.ok) for (const { id } of messages) this.open.delete(id);
+    for (const { method, params } of messages) {
+      if (method === "notifications/cancelled" && isRecord(params)) this.#forget(params.requestId);
+    }
+    return response;
+  }
+
+  override async send(message: JSONRPCMessage, options?: { relatedRequestId?: string | number }): Promise<void> {
+    if (isJSONRPCResultResponse(message) || isJSONRPCErrorResponse(message)) this.open.delete(message.id);
+    await super.send(withLegacyCode(message), options);
+  }
+
+  #forget(id: unknown): void {
+    if (typeof id !== "string" && typeof id !== "number") return;
+    this.open.delete(id);
+    this.closeSSEStream(id);
+  }
+}

@@ -1,0 +1,88 @@
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { messageOf, QmError } from "../../core/errors.ts";
+import { corsHeaders, preflight } from "./cors.ts";
+import type { GatewayLimits, GatewayProfile, Listening, ListenOptions, Remote } from "./gateway.ts";
+import { bearerToken, principalOf, refusedPlace, unauthorized } from "./guards.ts";
+import { parsedBody, tooLarge } from "./http.ts";
+import { bodyText, webRequest, writeResponse } from "./node-exchange.ts";
+import { rpcError } from "./rpc-error.ts";
+
+export interface ListenParts {
+  readonly limits: GatewayLimits;
+  readonly onProblem: (problem: string) => void;
+  fetch(request: Request, profile: GatewayProfile, remote: Remote): Promise<Response>;
+}
+
+const KEEP_ALIVE_MS = 65_000;
+const CLOSING_MS = 2_000;
+
+/** The gateway on a socket: who may call is checked here, in this order, before anything of a request is read. */
+export async function listen(parts: ListenParts, options: ListenOptions): Promise<Listening> {
+  const allowed = { hosts: options.allowedHosts, origins: options.allowedOrigins };
+  const server = createServer({ keepAliveTimeout: KEEP_ALIVE_MS }, (incoming, outgoing) => {
+    exchange(incoming, outgoing).catch((thrown: unknown) => {
+      if (outgoing.destroyed) return;
+      parts.onProblem(`a request could not be answered: ${messageOf(thrown)}`);
+      if (outgoing.headersSent) outgoing.destroy();
+      else outgoing.writeHead(500).end();
+    });
+  });
+
+  async function exchange(incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {
+    const { origin } = incoming.headers;
+    const refused = refusedPlace(incoming.headers, allowed);
+    const response = refused ?? (await answer(incoming, outgoing));
+    if (outgoing.destroyed) return;
+    const cors = refused === undefined && origin !== undefined ? corsHeaders(origin) : {};
+    // A body that nobody read would be taken for the next request.
+    const unread = incoming.readableEnded || incoming.method !== "POST" ? {} : { connection: "close" };
+    await writeResponse(outgoing, response, { ...cors, ...unread });
+  }
+
+  async function answer(incoming: IncomingMessage, outgoing: ServerResponse): Promise<Response> {
+    const [path] = (incoming.url ?? "").split("?");
+    if (path === "/health") return Response.json({ status: "ok" });
+    if (path !== "/mcp") return rpcError(404, -32000, "Not Found: the endpoint is /mcp");
+    if (incoming.method === "OPTIONS") return preflight(incoming.headers["access-control-request-headers"]);
+    const token = bearerToken(incoming.headers.authorization);
+    const profile = token === undefined ? undefined : options.authorize(token);
+    if (token === undefined || profile === undefined) return unauthorized(token !== undefined);
+    if (!["GET", "POST", "DELETE"].includes(incoming.method ?? "")) {
+      return rpcError(405, -32000, "Method not allowed.", { Allow: "GET, POST, DELETE" });
+    }
+    const request = webRequest(incoming, outgoing, url);
+    const principal = principalOf(token);
+    if (incoming.method !== "POST") return parts.fetch(request, profile, { principal });
+    const text = await bodyText(incoming, parts.limits.bodyBytes);
+    if (text === undefined) return tooLarge(parts.limits.bodyBytes);
+    const read = parsedBody(text);
+    return read instanceof Response ? read : parts.fetch(request, profile, { principal, body: read.body });
+  }
+
+  await new Promise<void>((resolve, reject) => {
+    server.once("error", (error) => reject(cannotListen(options, error)));
+    server.listen(options.port, options.host, resolve);
+  });
+  server.on("error", (error) => parts.onProblem(messageOf(error)));
+  const { port, address, family } = server.address() as AddressInfo;
+  const url = `http://${family === "IPv6" ? `[${address}]` : address}:${port}/mcp`;
+
+  return {
+    url,
+    async close() {
+      const closed = new Promise<void>((resolve) => server.close(() => resolve()));
+      server.closeIdleConnections();
+      const late = setTimeout(() => server.closeAllConnections(), CLOSING_MS);
+      await closed;
+      clearTimeout(late);
+    },
+  };
+}
+
+function cannotListen({ host, port }: ListenOptions, error: Error): QmError {
+  return new QmError("invalid_config", `cannot listen on ${host}:${port}: ${messageOf(error)}`, {
+    hint: "Choose another port, or 0 for any free one.",
+    cause: error,
+  });
+}

@@ -1,0 +1,88 @@
+import { type CallToolResult, isSpecType, ProtocolError, ProtocolErrorCode } from "@modelcontextprotocol/server";
+import { type ContentBlock, contentText, mediaSize } from "../../core/content.ts";
+import type { Problem } from "../../core/errors.ts";
+import { isRecord, type JsonObject } from "../../core/json.ts";
+import { type Outcome, VALUE_LIMIT } from "../../core/outcome.ts";
+import type { Answer } from "../../surface/surface.ts";
+import type { Era } from "./gateway.ts";
+
+/** So much of pictures and sound goes to a client with one answer, in characters. */
+const MEDIA_LIMIT = 1024 * 1024;
+/** A server's text that is not a valid block is shown so far. */
+const ODD_BLOCK_LIMIT = 4096;
+
+/** The answer of a surface: bounded text, small media, and the data where it is small enough to be said twice. */
+export function answerResult({ ok, data, text, content }: Answer, era: Era): CallToolResult {
+  return result({
+    content: [{ type: "text", text }, ...shownMedia(content?.blocks ?? [])],
+    ...structured(data, era),
+    ...(ok ? {} : { isError: true }),
+  });
+}
+
+/** The outcome of a server's tool, as the server gave it. Throws the server's own protocol error, and for an unknown tool. */
+export function passedResult(outcome: Outcome, { outputSchema }: JsonObject): CallToolResult {
+  const { content, value } = outcome;
+  const meta = content?.meta === undefined ? {} : { _meta: content.meta };
+  const shown = content === undefined ? [{ type: "text", text: value }] : content.blocks.map(valid);
+  if (outcome.status === "done") {
+    // A text is a result of its own only where the tool declares one; elsewhere it is what the blocks say.
+    const own = typeof outcome.data !== "string" || outputSchema !== undefined;
+    return result({ content: shown, ...(own ? { structuredContent: outcome.data } : {}), ...meta });
+  }
+  if (content !== undefined) return result({ content: shown, isError: true, ...meta });
+  throwProtocolError(outcome.error);
+  if (outcome.error.code === "unknown_action") throw invalidParams(outcome.error);
+  return result({ content: shown, structuredContent: problemOf(outcome), isError: true });
+}
+
+/** The result of reading, prompting or completing as the server gave it, or the error that says why there is none. */
+export function rawResult(outcome: Outcome): JsonObject {
+  if (outcome.status === "done" && isRecord(outcome.data)) return outcome.data as JsonObject;
+  if (outcome.status === "done") {
+    throw new ProtocolError(ProtocolErrorCode.InternalError, `${outcome.action} did not answer with a result`);
+  }
+  throwProtocolError(outcome.error);
+  if (INVALID.has(outcome.error.code)) throw invalidParams(outcome.error);
+  throw new ProtocolError(ProtocolErrorCode.InternalError, outcome.error.error, problemOf(outcome));
+}
+
+const INVALID: ReadonlySet<string> = new Set(["unknown_action", "not_found", "invalid_arguments", "invalid_name"]);
+
+export function invalidParams({ error, hint, ...rest }: Problem): ProtocolError {
+  const message = hint === undefined ? error : `${error}. ${hint}`;
+  return new ProtocolError(ProtocolErrorCode.InvalidParams, message, { error, hint, ...rest });
+}
+
+/** A JSON-RPC error of the server behind us is the caller's to see, code and data unchanged. */
+function throwProtocolError({ error, mcp_code: code, mcp_data: data }: Problem): void {
+  if (typeof code === "number" && Number.isSafeInteger(code)) throw new ProtocolError(code, error, data);
+}
+
+function problemOf(outcome: Extract<Outcome, { readonly error: Problem }>): JsonObject {
+  return { status: outcome.status, ...outcome.error };
+}
+
+/** In the legacy era it must be an object. What does not fit the text is not sent whole beside it. */
+function structured(data: unknown, era: Era): { readonly structuredContent?: unknown } {
+  const fits = era === "modern" ? data !== undefined && typeof data !== "string" : isRecord(data);
+  if (!fits) return {};
+  return (JSON.stringify(data)?.length ?? 0) <= VALUE_LIMIT ? { structuredContent: data } : {};
+}
+
+/** The text names every block already; what cannot be said in text comes along while it is small enough. */
+function shownMedia(blocks: readonly ContentBlock[]): readonly ContentBlock[] {
+  const media = blocks.filter((block) => block.type !== "text" && isSpecType.ContentBlock(block));
+  const size = mediaSize(media);
+  if (size <= MEDIA_LIMIT) return media;
+  const light = media.filter((block) => mediaSize([block]) === 0);
+  return [...light, { type: "text", text: `[left out: ${size} characters of pictures, sound or files]` }];
+}
+
+function valid(block: ContentBlock): ContentBlock {
+  return isSpecType.ContentBlock(block) ? block : { type: "text", text: contentText([block], ODD_BLOCK_LIMIT) };
+}
+
+function result(fields: object): CallToolResult {
+  return fields as CallToolResult;
+}

@@ -1,0 +1,359 @@
+import type { Client, Notification, Progress, Request } from "@modelcontextprotocol/client";
+import { messageOf, QmError } from "../../core/errors.ts";
+import { isRecord, type JsonObject } from "../../core/json.ts";
+import type { Offer } from "../manifest/offer.ts";
+import type { Era, ServerSpec } from "../server-spec.ts";
+import { introduce } from "./era.ts";
+import { SessionGone, Unreachable } from "./failures.ts";
+import type { RequestOptions, ServerRequest } from "./hub.ts";
+import { type ListingLimits, listAll } from "./listing.ts";
+import { type ChangeStream, openChangeStream } from "./listen.ts";
+import { type ParamHeader, paramHeadersOf, paramHeaderValues } from "./param-headers.ts";
+import { answerQuestion, type Call, callOf, RefusedQuestion, refusalOf, withAnswers } from "./questions.ts";
+import { anyResult } from "./schema-validator.ts";
+import { FOREVER_MS, loadSdk, withMeta } from "./sdk-client.ts";
+import { type Wire, type WirePorts, wiresTo } from "./wire.ts";
+import { SENT, type Sent, WireTap } from "./wire-tap.ts";
+
+export interface ConnectionPorts extends WirePorts {
+  readonly clientInfo: { readonly name: string; readonly version: string };
+  readonly listingLimits: ListingLimits;
+}
+
+export interface ConnectionOptions {
+  readonly remembered: Era | undefined;
+  /** Awaited after every listing; until then no request goes out. */
+  readonly learned: (offer: Offer) => Promise<void>;
+  readonly signal: AbortSignal;
+}
+
+/** How long changes are gathered before the lists are read again. */
+const GATHER_MS = 50;
+/** A request that a server may answer with a question (protocol 2026-07-28). */
+const ASKING = ["tools/call", "prompts/get", "resources/read"];
+
+/** Starts or reaches a server, gets to know it, and reads what it offers. Throws a `QmError`, and leaves nothing behind. */
+export async function openConnection(
+  spec: ServerSpec,
+  ports: ConnectionPorts,
+  { remembered, learned, signal }: ConnectionOptions,
+): Promise<Connection> {
+  const sdk = await loadSdk();
+  signal.throwIfAborted();
+  const openWire = wiresTo(sdk, spec, ports);
+  let wire: Wire | undefined;
+  let tapped: WireTap | undefined;
+  try {
+    const open = () => {
+      wire = openWire();
+      tapped = new WireTap(wire.transport);
+      return tapped;
+    };
+    const { client, tap } = await introduce(sdk, { spec, remembered, clientInfo: ports.clientInfo, open, signal });
+    const connection = new Connection(spec, client, tap, wire as unknown as Wire, ports.listingLimits, learned);
+    await connection.begin(signal);
+    return connection;
+  } catch (thrown) {
+    const said = (await wire?.lastWords(tapped?.ended === true)) ?? "";
+    const failure = signal.aborted ? asError(signal.reason) : ((await wire?.failure(thrown)) ?? asError(thrown));
+    await wire?.end().catch(() => undefined);
+    throw said === "" || failure.code !== "server_failed" ? failure : withWords(failure, said);
+  }
+}
+
+/** A server that has been reached and knows us. */
+export class Connection {
+  readonly era: Era;
+  readonly protocolVersion: string;
+  /** Resolves when it is over, whoever ended it. */
+  readonly ended: Promise<void>;
+  /** What was left out of the offer, and why. */
+  problems: readonly string[] = [];
+  offer: Offer;
+  /** Told after each further listing. */
+  onOffer: () => void = () => undefined;
+  onResourceUpdated: (uri: string) => void = () => undefined;
+  readonly #spec: ServerSpec;
+  readonly #client: Client;
+  readonly #tap: WireTap;
+  readonly #wire: Wire;
+  readonly #limits: ListingLimits;
+  readonly #learned: (offer: Offer) => Promise<void>;
+  readonly #calls = new Set<Call>();
+  readonly #over = new AbortController();
+  #paramHeaders: ReadonlyMap<string, readonly ParamHeader[]> = new Map();
+  #upToDate: Promise<void> = Promise.resolve();
+  #gathering = false;
+  #changes: ChangeStream | undefined;
+
+  constructor(
+    spec: ServerSpec,
+    client: Client,
+    tap: WireTap,
+    wire: Wire,
+    limits: ListingLimits,
+    learned: (offer: Offer) => Promise<void>,
+  ) {
+    this.#spec = spec;
+    this.#client = client;
+    this.#tap = tap;
+    this.#wire = wire;
+    this.#limits = limits;
+    this.#learned = learned;
+    this.era = client.getProtocolEra() ?? "legacy";
+    this.protocolVersion = client.getNegotiatedProtocolVersion() ?? "";
+    const instructions = client.getInstructions();
+    this.offer = {
+      protocolVersion: this.protocolVersion,
+      era: this.era,
+      serverInfo: (client.getServerVersion() ?? {}) as JsonObject,
+      capabilities: (client.getServerCapabilities() ?? {}) as JsonObject,
+      ...(instructions === undefined ? {} : { instructions }),
+      tools: [],
+      resources: [],
+      resourceTemplates: [],
+      prompts: [],
+    };
+    this.ended = new Promise((resolve) => {
+      client.onclose = () => {
+        this.#over.abort();
+        resolve();
+      };
+      if (tap.ended) client.onclose();
+    });
+    client.fallbackRequestHandler = (request) => this.#answer(request);
+    client.fallbackNotificationHandler = async (notification) => this.#hear(notification);
+  }
+
+  get pid(): number | undefined {
+    return this.#wire.pid;
+  }
+
+  get noise(): number {
+    return this.#wire.noise;
+  }
+
+  async begin(signal: AbortSignal): Promise<void> {
+    await this.#list(signal);
+    if (this.era === "modern")
+      this.#changes = openChangeStream(this.#client, this.offer.capabilities, this.#over.signal, () => this.#changed());
+  }
+
+  /** Resolves when everything that the server has announced until now has been listed and learned. */
+  settled(): Promise<void> {
+    return this.#upToDate;
+  }
+
+  async request(
+    { method, params }: ServerRequest,
+    { signal, session, dialogue, timeoutMs }: RequestOptions,
+  ): Promise<JsonObject> {
+    const call: Call = { session, dialogue };
+    const stop = new AbortController();
+    const onAbort = () => stop.abort(cancelled(this.#spec.name, signal));
+    if (signal?.aborted) onAbort();
+    signal?.addEventListener("abort", onAbort, { once: true });
+    const timer =
+      timeoutMs === undefined || timeoutMs > FOREVER_MS
+        ? undefined
+        : setTimeout(() => stop.abort(timedOut(this.#spec.name, timeoutMs)), timeoutMs);
+    try {
+      await unlessStopped(this.#upToDate, stop.signal);
+      this.#calls.add(call);
+      if (this.#changes !== undefined && /^resources\/(?:un)?subscribe$/.test(method)) {
+        // Of this era, resources are watched on the stream of changes.
+        this.#changes.watch(String(params.uri), method === "resources/subscribe");
+        return {};
+      }
+      const send = (sent: JsonObject) => this.#send(method, sent, call, stop.signal);
+      return ASKING.includes(method)
+        ? await unlessStopped(withAnswers(send, params, { dialogue, server: this.#spec.name }), stop.signal)
+        : await send(params);
+    } finally {
+      clearTimeout(timer);
+      signal?.removeEventListener("abort", onAbort);
+      this.#calls.delete(call);
+    }
+  }
+
+  /** Ends the process, or the connection. */
+  async close(): Promise<void> {
+    await this.#wire.end().catch(() => undefined);
+  }
+
+  /** How it ended, once it has. */
+  lastWords(): Promise<string> {
+    return this.#wire.lastWords(true);
+  }
+
+  async #send(method: string, params: JsonObject, call: Call | undefined, signal: AbortSignal): Promise<JsonObject> {
+    let lose: (reason: QmError) => void = () => undefined;
+    const lost = new Promise<never>((_, reject) => {
+      lose = reject;
+    });
+    const sent: Sent = { method, call, lost: () => lose(this.#brokeOff()) };
+    // The reason goes to the server, so it says no more than that.
+    const cancel = new AbortController();
+    const onAbort = () => cancel.abort("cancelled");
+    if (signal.aborted) onAbort();
+    signal.addEventListener("abort", onAbort, { once: true });
+    const dialogue = call?.dialogue;
+    const request = {
+      method,
+      params: withMeta(params, this.era, dialogue?.capabilities ?? {}),
+      [SENT]: sent,
+    };
+    try {
+      const answered = this.#client.request(request, anyResult, {
+        signal: cancel.signal,
+        timeout: FOREVER_MS,
+        allowInputRequired: true,
+        ...(dialogue === undefined ? {} : { onprogress: (at: Progress) => dialogue.progress(progressOf(at)) }),
+        headers: this.#headersOf(method, params),
+      });
+      const result = (await Promise.race([answered, lost])) as JsonObject;
+      if (result.resultType === "input_required") return result;
+      const { resultType, ...rest } = sent.result as JsonObject;
+      return rest;
+    } catch (thrown) {
+      if (signal.aborted) throw asError(signal.reason);
+      if (this.#over.signal.aborted) throw await this.#failed();
+      const failure = await this.#wire.failure(thrown);
+      const isUseless = failure.cause instanceof SessionGone || failure.cause instanceof Unreachable;
+      if (isUseless && this.#calls.size <= 1) await this.close();
+      throw failure;
+    } finally {
+      onAbort();
+      signal.removeEventListener("abort", onAbort);
+      this.#tap.forget(sent);
+    }
+  }
+
+  #headersOf(method: string, params: JsonObject): Record<string, string> {
+    const declared = method === "tools/call" ? this.#paramHeaders.get(String(params.name)) : undefined;
+    return declared === undefined ? {} : paramHeaderValues(declared, params.arguments);
+  }
+
+  async #list(signal: AbortSignal): Promise<void> {
+    const { lists, problems } = await listAll({
+      server: this.#spec.name,
+      capabilities: this.offer.capabilities,
+      ask: (method, params) => this.#send(method, params, undefined, signal),
+      paramHeaders: this.#mirrors,
+      limits: this.#limits,
+      before: this.offer,
+    });
+    this.offer = { ...this.offer, ...lists };
+    this.problems = problems;
+    this.#paramHeaders = new Map(this.#mirrors ? lists.tools.map((tool) => [tool.name, headersIn(tool.inputSchema)]) : []);
+    await this.#learned(this.offer);
+  }
+
+  get #mirrors(): boolean {
+    return this.era === "modern" && this.#spec.launch.kind === "http";
+  }
+
+  /** Changes that come together are listed once; requests that come after them wait for that. */
+  #changed(): void {
+    if (this.#gathering) return;
+    this.#gathering = true;
+    this.#upToDate = this.#upToDate.then(async () => {
+      await new Promise((resolve) => setTimeout(resolve, GATHER_MS));
+      this.#gathering = false;
+      if (this.#over.signal.aborted) return;
+      try {
+        await this.#list(AbortSignal.any([this.#over.signal, AbortSignal.timeout(this.#spec.startTimeoutMs)]));
+        this.onOffer();
+      } catch (thrown) {
+        // What it offers now is not known, so nothing may be asked of it: the next call begins anew.
+        this.problems = [`its lists could not be read again: ${messageOf(thrown)}`];
+        await this.close();
+      }
+    });
+  }
+
+  async #answer({ method, params }: Request): Promise<JsonObject> {
+    const call = callOf(this.#calls, this.#tap.owner);
+    try {
+      return await answerQuestion(call, { method, params: (params ?? {}) as JsonObject });
+    } catch (thrown) {
+      const { code, message } = refusalOf(thrown);
+      throw new RefusedQuestion(code, message);
+    }
+  }
+
+  #hear({ method, params }: Notification): void {
+    if (/^notifications\/(?:tools|resources|prompts)\/list_changed$/.test(method)) this.#changed();
+    if (!isRecord(params)) return;
+    if (method === "notifications/resources/updated" && typeof params.uri === "string")
+      this.onResourceUpdated(params.uri);
+    if (method !== "notifications/message") return;
+    const { level, logger, data } = params;
+    callOf(this.#calls, this.#tap.owner)?.dialogue?.log({
+      level: typeof level === "string" ? level : "info",
+      ...(typeof logger === "string" ? { logger } : {}),
+      data,
+    });
+  }
+
+  #brokeOff(): QmError {
+    return new QmError("server_failed", `server ${this.#spec.name} broke off while it worked on this`, {
+      hint: "It may have had an effect. Look before you call it again.",
+    });
+  }
+
+  async #failed(): Promise<QmError> {
+    const words = await this.lastWords();
+    const ended = new QmError("server_failed", `server ${this.#spec.name} ended while it worked on this`, {
+      hint: "It may have had an effect. Look before you call it again; it is started again then.",
+    });
+    return words === "" ? ended : withWords(ended, words);
+  }
+}
+
+function headersIn(inputSchema: JsonObject): readonly ParamHeader[] {
+  const scan = paramHeadersOf(inputSchema);
+  return scan.ok ? scan.headers : [];
+}
+
+function progressOf({ progress, total, message }: Progress) {
+  return {
+    progress,
+    ...(total === undefined ? {} : { total }),
+    ...(message === undefined ? {} : { message }),
+  };
+}
+
+function withWords(failure: QmError, words: string): QmError {
+  return new QmError(failure.code, `${failure.message} (${words})`, {
+    ...(failure.hint === undefined ? {} : { hint: failure.hint }),
+    details: failure.details,
+    cause: failure.cause,
+  });
+}
+
+function cancelled(server: string, signal: AbortSignal | undefined): QmError {
+  return signal?.reason instanceof QmError
+    ? signal.reason
+    : new QmError("cancelled", `the call to server ${server} was cancelled`);
+}
+
+function timedOut(server: string, ms: number): QmError {
+  return new QmError("timed_out", `server ${server} gave no result within ${ms} ms`, {
+    hint: "It may have had an effect. Raise `call_timeout_ms` of the server if it needs longer.",
+  });
+}
+
+function asError(thrown: unknown): QmError {
+  return thrown instanceof QmError ? thrown : new QmError("server_failed", messageOf(thrown), { cause: thrown });
+}
+
+/** A wait that ends when the call does. */
+function unlessStopped<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const onAbort = () => reject(asError(signal.reason));
+    if (signal.aborted) return onAbort();
+    signal.addEventListener("abort", onAbort, { once: true });
+    work.then(resolve, reject).finally(() => signal.removeEventListener("abort", onAbort));
+  });
+}

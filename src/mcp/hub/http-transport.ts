@@ -1,0 +1,105 @@
+import type { AuthProvider, FetchLike, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
+import { QmError } from "../../core/errors.ts";
+import type { Sdk } from "./sdk-client.ts";
+
+interface HttpTransportOptions {
+  readonly url: URL;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly auth: AuthProvider;
+  /** The longest message that is read. */
+  readonly messageBytes: number;
+}
+
+/** How often a stream that was cut is taken up again before its request counts as lost. */
+const RECONNECTING = {
+  initialReconnectionDelay: 1000,
+  maxReconnectionDelay: 60_000,
+  reconnectionDelayGrowFactor: 2,
+  maxRetries: 4,
+};
+
+/** Streamable HTTP, with a bound on what one message may hold. Redirects to another origin are not followed. */
+export function openHttpTransport(
+  sdk: Sdk,
+  { url, headers, auth, messageBytes }: HttpTransportOptions,
+): StreamableHTTPClientTransport {
+  return new sdk.StreamableHTTPClientTransport(url, {
+    requestInit: { headers: { ...headers } },
+    // A header that the configuration gives stands for the whole of logging in.
+    ...(hasAuthorization(headers) ? {} : { authProvider: auth }),
+    fetch: boundedFetch(messageBytes),
+    reconnectionOptions: RECONNECTING,
+    maxStepUpRetries: 0,
+  });
+}
+
+/** The URL of a server, filled; anything but http and https is refused. */
+export function serverUrl(server: string, text: string): URL {
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  if (url === undefined || !/^https?:$/.test(url.protocol))
+    throw new QmError("invalid_config", `servers.${server}.url is no http or https URL`, {
+      hint: "Write the address of the server's MCP endpoint, as in https://example.com/mcp.",
+    });
+  return url;
+}
+
+function hasAuthorization(headers: Readonly<Record<string, string>>): boolean {
+  return Object.keys(headers).some((name) => name.toLowerCase() === "authorization");
+}
+
+/** Counts what a message has, and begins anew with each event of a stream. */
+function boundedFetch(limit: number): FetchLike {
+  return async (url, init) => {
+    const response = await fetch(url, init);
+    if (response.body === null) return response;
+    const perEvent = response.headers.get("content-type")?.startsWith("text/event-stream") === true;
+    const body = response.body.pipeThrough(perEvent ? boundedEvents(limit) : boundedBody(limit));
+    return new BoundedResponse(body, response);
+  };
+}
+
+/** A response is copied to give it another body, and a copy forgets where it came from. */
+class BoundedResponse extends Response {
+  override readonly url: string;
+  override readonly redirected: boolean;
+
+  constructor(body: ReadableStream, { status, statusText, headers, url, redirected }: Response) {
+    super(body, { status, statusText, headers });
+    this.url = url;
+    this.redirected = redirected;
+  }
+}
+
+function boundedBody(limit: number): TransformStream<Uint8Array, Uint8Array> {
+  let bytes = 0;
+  return new TransformStream({
+    transform(chunk, controller) {
+      bytes += chunk.length;
+      if (bytes > limit) controller.error(tooLong(limit));
+      else controller.enqueue(chunk);
+    },
+  });
+}
+
+const NEWLINE = 10;
+const RETURN = 13;
+
+function boundedEvents(limit: number): TransformStream<Uint8Array, Uint8Array> {
+  let bytes = 0;
+  let last = 0;
+  return new TransformStream({
+    transform(chunk, controller) {
+      for (const byte of chunk) {
+        if (byte === RETURN) continue;
+        bytes = byte === NEWLINE && last === NEWLINE ? 0 : bytes + 1;
+        last = byte;
+        if (bytes > limit) return controller.error(tooLong(limit));
+      }
+      controller.enqueue(chunk);
+    },
+  });
+}
+
+function tooLong(limit: number): QmError {
+  return new QmError("too_large", `a message has more than ${limit} bytes`);
+}

@@ -1,0 +1,88 @@
+import type { JSONRPCMessage } from "@modelcontextprotocol/client";
+import { isRecord } from "../../core/json.ts";
+import type { DroppedLine } from "./line-reader.ts";
+
+export interface ReadLine {
+  readonly messages: readonly JSONRPCMessage[];
+  /** Whether there was something on the line that is no message. */
+  readonly noise: boolean;
+}
+
+/** How a message begins. Servers do not agree on what comes first in it. */
+const OPENING = /\{\s{0,16}"(?:jsonrpc|id|method|params|result|error)"\s{0,16}:/;
+/** So many openings are tried from either end of a line: each costs reading it once more. */
+const TRIED = 4;
+
+/**
+ * The messages on a line: one, those of a batch, or the one that follows something printed without a line end, such as
+ * a banner. Never throws.
+ */
+export function readMessages(line: Buffer): ReadLine {
+  const text = line.toString("utf8");
+  // Most noise is no JSON at all, and finding that out by an exception takes ten times as long.
+  const whole = /^\s*[[{]/.test(text) ? parsed(text) : undefined;
+  if (whole !== undefined) {
+    const parts = Array.isArray(whole.value) ? whole.value : [whole.value];
+    const messages = parts.filter(isMessage);
+    return { messages, noise: messages.length < parts.length || parts.length === 0 };
+  }
+  for (const opening of openingsIn(text)) {
+    const message = parsed(text.slice(opening))?.value;
+    if (isMessage(message)) return { messages: [message], noise: true };
+  }
+  return { messages: [], noise: true };
+}
+
+/** Whether a long line with this beginning may hold a message. */
+export function mayHoldMessage(head: Buffer): boolean {
+  return OPENING.test(head.toString("latin1"));
+}
+
+const ID = `(\\d{1,15}|"[^"\\\\]{0,200}")`;
+const VERSION = `"jsonrpc"\\s*:\\s*"2\\.0"`;
+const ID_FIRST = new RegExp(
+  `^\\s*\\{\\s*(?:${VERSION}\\s*,\\s*)?"id"\\s*:\\s*${ID}\\s*,\\s*(?:${VERSION}\\s*,\\s*)?"result"`,
+);
+const RESULT_FIRST = new RegExp(`^\\s*\\{\\s*(?:${VERSION}\\s*,\\s*)?"result"`);
+const ID_LAST = new RegExp(`,\\s*"id"\\s*:\\s*${ID}\\s*(?:,\\s*${VERSION}\\s*)?\\}\\s*$`);
+
+/**
+ * What to tell whoever waits for a result that was too long: its id stands at one of its ends. Undefined where the line
+ * was no result, or does not show which.
+ */
+export function refusalOf({ head, tail, bytes }: DroppedLine): JSONRPCMessage | undefined {
+  const start = head.toString("latin1");
+  const found = ID_FIRST.exec(start) ?? (RESULT_FIRST.test(start) ? ID_LAST.exec(tail.toString("latin1")) : null);
+  if (found?.[1] === undefined) return undefined;
+  const message = `The answer was dropped: its ${bytes} bytes are more than may be read.`;
+  return { jsonrpc: "2.0", id: JSON.parse(found[1]) as string | number, error: { code: INTERNAL_ERROR, message } };
+}
+
+const INTERNAL_ERROR = -32603;
+
+function parsed(text: string): { readonly value: unknown } | undefined {
+  try {
+    return { value: JSON.parse(text) };
+  } catch {
+    return undefined;
+  }
+}
+
+function isMessage(value: unknown): value is JSONRPCMessage {
+  if (!isRecord(value) || value.jsonrpc !== "2.0") return false;
+  return typeof value.method === "string" || Object.hasOwn(value, "result") || Object.hasOwn(value, "error");
+}
+
+/** Where a message may begin: the first few places and the last few. */
+function openingsIn(text: string): readonly number[] {
+  const first: number[] = [];
+  const last: number[] = [];
+  for (const { index } of text.matchAll(new RegExp(OPENING, "g"))) {
+    if (first.length < TRIED) first.push(index);
+    else {
+      last.push(index);
+      if (last.length > TRIED) last.shift();
+    }
+  }
+  return [...last.reverse(), ...first];
+}

@@ -1,0 +1,69 @@
+import type { Client, ClientOptions } from "@modelcontextprotocol/client";
+import { isRecord, type JsonObject } from "../../core/json.ts";
+import { passAll } from "./schema-validator.ts";
+
+export type Sdk = typeof import("@modelcontextprotocol/client");
+
+/** The SDK is a few megabytes of code: it is read when the first server is reached, and not before. */
+export function loadSdk(): Promise<Sdk> {
+  return import("@modelcontextprotocol/client");
+}
+
+/** The most that a timer can hold: how long a request may take is decided by its signal. */
+export const FOREVER_MS = 2 ** 31 - 1;
+
+export const MODERN_VERSION = "2026-07-28";
+
+/**
+ * - `legacy`: `initialize`, newest version first
+ * - `oldest`: `initialize` as clients sent it until 2025-06-18, for servers that refuse what they do not know
+ * - `modern`: `server/discover`, and nothing else
+ * - `auto`: `server/discover`, then `initialize`
+ */
+export type Handshake = "legacy" | "oldest" | "modern" | "auto";
+
+const OLDER_VERSIONS = ["2025-06-18", "2025-03-26", "2024-11-05", "2024-10-07"];
+
+/** A client that has not been connected yet: questions are routed by us, results are not looked into. */
+export function newClient(
+  sdk: Sdk,
+  clientInfo: { readonly name: string; readonly version: string },
+  handshake: Handshake,
+): Client {
+  const options: ClientOptions = {
+    capabilities: {
+      elicitation: handshake === "oldest" ? {} : { form: {}, url: {} },
+      sampling: {},
+      roots: {},
+    },
+    jsonSchemaValidator: passAll,
+    inputRequired: { autoFulfill: false },
+    ...(handshake === "oldest" ? { supportedProtocolVersions: OLDER_VERSIONS } : {}),
+    versionNegotiation: {
+      mode: handshake === "modern" ? { pin: MODERN_VERSION } : handshake === "auto" ? "auto" : "legacy",
+      probe: { timeoutMs: FOREVER_MS },
+    },
+  };
+  return new sdk.Client({ ...clientInfo }, options);
+}
+
+const CAPABILITIES_KEY = "io.modelcontextprotocol/clientCapabilities";
+/** Said by the connection, never by a caller: a token or a version of theirs would mean something else here. */
+const OURS = [
+  "progressToken",
+  "io.modelcontextprotocol/protocolVersion",
+  "io.modelcontextprotocol/clientInfo",
+  CAPABILITIES_KEY,
+];
+const LOG_LEVEL_KEY = "io.modelcontextprotocol/logLevel";
+
+/** The parameters of a request with a `_meta` that is true of this connection: what the caller can do, and nothing else. */
+export function withMeta(params: JsonObject, era: "legacy" | "modern", capabilities: JsonObject): JsonObject {
+  const { _meta, ...rest } = params;
+  const theirs = Object.entries(isRecord(_meta) ? (_meta as JsonObject) : {}).filter(
+    ([key]) => !OURS.includes(key) && !(era === "legacy" && key === LOG_LEVEL_KEY),
+  );
+  const ours = era === "modern" ? [[CAPABILITIES_KEY, capabilities] as const] : [];
+  const meta = [...theirs, ...ours];
+  return meta.length === 0 ? rest : { ...rest, _meta: Object.fromEntries(meta) };
+}

@@ -1,0 +1,244 @@
+import { chmod, mkdtemp, realpath, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { describe, expect, onTestFinished, test } from "vitest";
+import type { QmError } from "../../core/errors.ts";
+import { fixture, isRunning, launchOf, opened, until } from "./testing/testing.ts";
+
+const QUICK = { closeMs: 200, termMs: 200 };
+
+async function temporaryFolder(): Promise<string> {
+  const folder = await realpath(await mkdtemp(join(tmpdir(), "qm-stdio-")));
+  onTestFinished(() => rm(folder, { recursive: true, force: true }));
+  return folder;
+}
+
+describe("a server over stdio", () => {
+  test("is started with few of our variables, with its own, in its folder, and without a shell", async () => {
+    const cwd = await temporaryFolder();
+    const args = ["$HOME; echo *", "a b", ""];
+    const { transport, ask, closed } = opened(
+      { ...launchOf("plain.mjs", ...args), env: { OWN: "yes" }, cwd },
+      { environment: { PATH: process.env.PATH, GITHUB_TOKEN: "secret", OTEL_SERVICE_NAME: "us" } },
+    );
+    await transport.start();
+
+    expect(await ask("test/environment")).toEqual({ variables: { PATH: process.env.PATH, OWN: "yes" }, cwd, args });
+    await transport.close();
+    expect(await transport.ended).toEqual({ code: 0, signal: null });
+    expect([closed(), transport.noise]).toEqual([1, 0]);
+  });
+
+  test("may be noisy", async () => {
+    const lines: string[] = [];
+    const { transport, ask } = opened(launchOf("noisy.mjs"), { log: (line) => lines.push(line) });
+    await transport.start();
+
+    expect(await ask("initialize")).toMatchObject({ serverInfo: { name: "fixture" } });
+    expect(await ask("tools/call", { arguments: { a: "ä€𝄞" } })).toEqual({
+      content: [{ type: "text", text: '{"a":"ä€𝄞"}' }],
+    });
+    expect(transport.noise).toBe(5);
+    expect(transport.noiseSamples).toContain('{"level":"info","msg":"listening"}');
+    await until(() => lines.length > 0);
+    expect([lines, transport.stderrTail()]).toEqual([["about to answer"], "about to answer"]);
+  });
+
+  test("may print a banner without a line end", async () => {
+    const { transport, ask } = opened(launchOf("banner.mjs"));
+    await transport.start();
+
+    expect(await ask("initialize")).toMatchObject({ serverInfo: { name: "fixture" } });
+    expect(await ask("ping")).toEqual({});
+    expect([transport.noise, transport.noiseSamples[0]?.slice(0, 22)]).toEqual([1, "* ready {on stdio} * {"]);
+  });
+
+  test("may start slowly: what was sent before is not lost", async () => {
+    const { transport, ask } = opened(launchOf("slow-start.mjs", "500"));
+    await transport.start();
+
+    expect(await ask("ping")).toEqual({});
+  });
+
+  test("may answer with 30 MB on one line", async () => {
+    const { transport, ask } = opened(launchOf("huge.mjs"));
+    await transport.start();
+    const { content } = await ask("tools/call", { arguments: { bytes: 30_000_000 } });
+
+    expect((content as { text: string }[])[0]?.text).toBe("ä".repeat(15_000_000));
+  });
+
+  test("that answers with more than may be read is told off, and lives", async () => {
+    const { transport, ask, problems } = opened(launchOf("huge.mjs"), { limits: { lineBytes: 1_000_000 } });
+    await transport.start();
+
+    expect(await ask("tools/call", { arguments: { bytes: 2_000_000 } })).toMatchObject({ error: { code: -32603 } });
+    expect(problems.map((problem) => (problem as QmError).code)).toEqual(["too_large"]);
+    expect(await ask("ping")).toEqual({});
+  });
+
+  test.each(["x", "{", '{"id":'])("may write %s without end, and takes no memory for it", async (garbage) => {
+    const { transport } = opened(launchOf("garbage.mjs", garbage), { limits: { lineBytes: 4 * 1024 * 1024 } });
+    await transport.start();
+
+    await until(() => transport.noise === 1);
+    await transport.close();
+    expect([transport.noise, transport.noiseSamples]).toEqual([1, [expect.stringContaining(garbage)]]);
+  });
+});
+
+describe("a server that ends by itself", () => {
+  test("has said why on stderr", async () => {
+    const { transport, closed } = opened(launchOf("crasher.mjs", "4"));
+    await transport.start();
+
+    expect(await transport.ended).toEqual({ code: 4, signal: null });
+    expect(transport.stderrTail()).toBe("loading\nfatal: no database at localhost");
+    expect(closed()).toBe(1);
+    await expect(transport.send({ jsonrpc: "2.0", method: "ping" })).rejects.toMatchObject({ code: "server_failed" });
+  });
+
+  test("in the middle of a call is noticed, with everything it wrote before", async () => {
+    const { transport, ask, closed } = opened(launchOf("crash-on-call.mjs"));
+    await transport.start();
+    await ask("ping");
+    await transport.send({ jsonrpc: "2.0", id: "x", method: "tools/call", params: {} });
+
+    expect(await transport.ended).toEqual({ code: 7, signal: null });
+    expect([closed(), transport.stderrTail()]).toEqual([1, "panic: out of luck"]);
+  });
+
+  test("takes what it has started along, even if that holds its stdout and ignores signals", async () => {
+    const { transport, ask } = opened(launchOf("family.mjs"), { limits: QUICK });
+    await transport.start();
+    const { pid } = (await ask("test/grandchild")) as { pid: number };
+    expect(await isRunning(pid)).toBe(true);
+    await transport.send({ jsonrpc: "2.0", id: "x", method: "test/leave" });
+
+    expect(await transport.ended).toEqual({ code: 5, signal: null });
+    expect(await isRunning(pid)).toBe(false);
+  });
+
+  test("that was killed says by what", async () => {
+    const { transport, ask } = opened(launchOf("plain.mjs"));
+    await transport.start();
+    await ask("ping");
+    process.kill(transport.pid ?? 0, "SIGKILL");
+
+    expect(await transport.ended).toEqual({ code: null, signal: "SIGKILL" });
+  });
+
+  test("or only closes its stdout, is of no use and is ended", async () => {
+    const { transport, closed } = opened(launchOf("closes-stdout.mjs"), { limits: QUICK });
+    await transport.start();
+
+    expect(await transport.ended).toEqual({ code: null, signal: "SIGTERM" });
+    expect(closed()).toBe(1);
+  });
+});
+
+describe("closing", () => {
+  test("ends a server that ignores the end of its stdin, and SIGTERM, with all it has started", async () => {
+    const { transport, ask, closed } = opened(launchOf("family.mjs", "stubborn"), { limits: QUICK });
+    await transport.start();
+    const server = transport.pid ?? 0;
+    const { pid } = (await ask("test/grandchild")) as { pid: number };
+    await Promise.all([transport.close(), transport.close()]);
+
+    expect(await transport.ended).toEqual({ code: null, signal: "SIGKILL" });
+    expect([await isRunning(server), await isRunning(pid), closed()]).toEqual([false, false, 1]);
+  });
+
+  test("ends a server that neither answers nor reads, and settles what was sent to it", async () => {
+    const { transport } = opened(launchOf("deaf.mjs"), { limits: { ...QUICK, unreadBytes: 1_000_000 } });
+    await transport.start();
+    const params = { text: "x".repeat(2_000_000) };
+    const sent = transport.send({ jsonrpc: "2.0", id: 1, method: "ping", params }).catch((thrown) => thrown);
+    await expect(transport.send({ jsonrpc: "2.0", id: 2, method: "ping" })).rejects.toMatchObject({
+      code: "server_failed",
+      message: "server fixture does not read what it is sent",
+    });
+    await transport.close();
+
+    expect(await sent).toMatchObject({ code: "server_failed" });
+    expect(await transport.ended).toEqual({ code: null, signal: "SIGTERM" });
+  });
+
+  test("shows what a server waits for, though it has not ended the line", async () => {
+    const { transport } = opened(launchOf("hanger.mjs"));
+    await transport.start();
+    await until(() => transport.stderrTail() === "waiting for a licence…");
+  });
+
+  test("is no matter before the start", async () => {
+    const { transport, closed } = opened(launchOf("plain.mjs"));
+    await transport.close();
+
+    expect(await transport.ended).toEqual({ code: null, signal: null });
+    expect([closed(), transport.pid]).toEqual([1, undefined]);
+    await expect(transport.start()).rejects.toMatchObject({ code: "internal" });
+  });
+
+  test("waits for the record of the process, whose keeper may fail", async () => {
+    const seen: string[] = [];
+    const { transport } = opened(launchOf("plain.mjs"), {
+      async onStarted(pid) {
+        await new Promise((resolve) => setTimeout(resolve, 50));
+        seen.push(`started ${pid}`);
+        throw new Error("full");
+      },
+      async onEnded(pid) {
+        await new Promise((resolve) => setTimeout(resolve, 50));
+        seen.push(`ended ${pid}`);
+        throw new Error("full");
+      },
+    });
+    await transport.start();
+    await transport.close();
+
+    expect(seen).toEqual([`started ${transport.pid}`, `ended ${transport.pid}`]);
+  });
+});
+
+describe("a server that cannot be started", () => {
+  const SECRET = "sk-not-to-be-shown";
+  const failing = async (launch: Partial<ReturnType<typeof launchOf>> & { cwd?: string }) => {
+    const { transport } = opened({ ...launchOf("plain.mjs", SECRET), env: { API_KEY: SECRET }, ...launch });
+    const thrown: QmError = await transport.start().catch((thrown) => thrown);
+    expect(await transport.ended).toEqual({ code: null, signal: null });
+    expect(JSON.stringify([thrown.message, thrown.hint, thrown.details, thrown.cause ?? null])).not.toContain(SECRET);
+    return [thrown.code, thrown.message, thrown.hint];
+  };
+
+  test("for want of its program", async () => {
+    expect(await failing({ command: "no-such-program" })).toEqual([
+      "server_failed",
+      "server fixture could not be started: there is no program `no-such-program`",
+      expect.stringContaining("Is no-such-program installed, and on the PATH"),
+    ]);
+  });
+
+  test("for want of its folder", async () => {
+    const cwd = join(await temporaryFolder(), "gone");
+
+    expect(await failing({ cwd })).toEqual([
+      "server_failed",
+      `server fixture could not be started: its folder ${cwd} is not there`,
+      "Make the folder, or correct `cwd`.",
+    ]);
+  });
+
+  test("for want of leave", async () => {
+    const command = join(await temporaryFolder(), "server");
+    await writeFile(command, "");
+    await chmod(command, 0o600);
+
+    expect((await failing({ command }))[1]).toBe(`server fixture could not be started: \`${command}\` may not be run`);
+  });
+
+  test("for what the system does not take", async () => {
+    const [code, message] = await failing({ args: [fixture("plain.mjs"), `${SECRET}\0`] });
+
+    expect([code, message]).toEqual(["server_failed", "server fixture could not be started: ERR_INVALID_ARG_VALUE"]);
+  });
+});

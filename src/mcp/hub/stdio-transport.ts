@@ -1,0 +1,218 @@
+import { once } from "node:events";
+import type { JSONRPCMessage, Transport } from "@modelcontextprotocol/client";
+import { QmError } from "../../core/errors.ts";
+import type { Variables } from "./environment.ts";
+import { hidingValues } from "./hide-values.ts";
+import { messageReader } from "./message-reader.ts";
+import { endGroup, type Kill, type Patience, processGroup } from "./process-group.ts";
+import { type FilledLaunch, type ServerProcess, startFailure, startProcess } from "./start-process.ts";
+import { stderrTail } from "./stderr-tail.ts";
+import type { Watchdog } from "./watchdog.ts";
+import { within } from "./within.ts";
+
+export interface ProcessEnd {
+  readonly code: number | null;
+  readonly signal: string | null;
+}
+
+/** A server that runs as a process here, and is spoken to over its standard streams. */
+export interface StdioTransport extends Transport {
+  readonly pid: number | undefined;
+  /** Lines on its stdout that were no messages. */
+  readonly noise: number;
+  /** The first few of them. */
+  readonly noiseSamples: readonly string[];
+  /** The end of what it wrote to stderr. The values of its variables are not in it. */
+  stderrTail(): string;
+  /** Resolves when its whole group of processes is gone. Both null: it never ran, or could not be made to end. */
+  readonly ended: Promise<ProcessEnd>;
+  /** Closes its stdin, waits, sends SIGTERM to the group, waits, sends SIGKILL. Resolves with `ended`. */
+  close(): Promise<void>;
+}
+
+export interface StdioLimits extends Patience {
+  /** A longer line on stdout is dropped. */
+  readonly lineBytes: number;
+  /** More than this, sent and not read by the server, is refused. */
+  readonly unreadBytes: number;
+  /** How long a server may take to go once its stdin is closed. */
+  readonly closeMs: number;
+}
+
+export interface StdioPorts {
+  readonly server: string;
+  /** Our own variables; few of them are passed on. */
+  readonly environment: Variables;
+  readonly kill: Kill;
+  readonly watchdog: Watchdog;
+  /** For a record of what runs. What they throw is not looked at; `ended` waits for `onEnded`. */
+  readonly onStarted?: ((pid: number) => unknown) | undefined;
+  readonly onEnded?: ((pid: number) => unknown) | undefined;
+  /** Gets each line of stderr. */
+  readonly log?: ((line: string) => void) | undefined;
+  readonly limits?: Partial<StdioLimits> | undefined;
+  readonly platform?: NodeJS.Platform | undefined;
+}
+
+const MEBIBYTE = 1024 * 1024;
+const LIMITS: StdioLimits = {
+  lineBytes: 64 * MEBIBYTE,
+  unreadBytes: 64 * MEBIBYTE,
+  closeMs: 2_000,
+  termMs: 2_000,
+  killMs: 2_000,
+};
+/** How long what a process wrote last may take to arrive when it is gone. */
+const DRAIN_MS = 1_000;
+
+/** Nothing runs before `start`. What it throws is a `QmError`. */
+export function openStdioTransport(launch: FilledLaunch, ports: StdioPorts): StdioTransport {
+  const { server, watchdog, platform = process.platform } = ports;
+  const limits: StdioLimits = { ...LIMITS, ...ports.limits };
+  let child: ServerProcess | undefined;
+  let isOpen = false;
+  let started = false;
+  let closing: Promise<void> | undefined;
+  let settle: (end: ProcessEnd) => void = () => {};
+  const ended = new Promise<ProcessEnd>((resolve) => {
+    settle = resolve;
+  });
+
+  const stdout = messageReader({
+    limit: limits.lineBytes,
+    onMessage(message) {
+      try {
+        transport.onmessage?.(message);
+      } catch (thrown) {
+        transport.onerror?.(thrown as Error);
+      }
+    },
+    onProblem: (problem) => transport.onerror?.(problem),
+  });
+  const stderr = stderrTail({ hide: hidingValues(launch.env), onLine: ports.log });
+
+  const transport: StdioTransport = {
+    async start() {
+      if (started) throw new QmError("internal", `server ${server} was started twice on one transport`);
+      started = true;
+      const hold = watchdog.hold();
+      try {
+        child = startProcess(launch, ports.environment, platform);
+        if (child.pid === undefined) throw (await once(child, "error"))[0];
+      } catch (thrown) {
+        child = undefined;
+        hold.release();
+        settle({ code: null, signal: null });
+        throw startFailure(server, launch, thrown);
+      }
+      hold.watch(child.pid);
+      isOpen = true;
+      void follow(child, child.pid).finally(hold.release);
+    },
+
+    async send(message: JSONRPCMessage) {
+      const stdin = child?.stdin;
+      if (!isOpen || !stdin?.writable) throw notRunning(server);
+      if (stdin.writableLength > limits.unreadBytes) throw doesNotRead(server);
+      const line = `${JSON.stringify(message)}\n`;
+      await new Promise<void>((resolve, reject) => {
+        // Called when the pipe has taken it: whoever waits for that sends no faster than the server reads.
+        stdin.write(line, (error) => (error ? reject(notRunning(server, error)) : resolve()));
+      });
+    },
+
+    close() {
+      closing ??= shutDown();
+      return closing;
+    },
+
+    get pid() {
+      return child?.pid;
+    },
+    get noise() {
+      return stdout.noise;
+    },
+    noiseSamples: stdout.samples,
+    stderrTail: () => stderr.text(),
+    ended,
+  };
+
+  /** From its start to its end. */
+  async function follow(running: ServerProcess, pid: number): Promise<void> {
+    const exited = new Promise<ProcessEnd>((resolve) => {
+      running.once("exit", (code, signal) => resolve({ code, signal }));
+    });
+    const drained = new Promise((resolve) => running.once("close", resolve));
+    const recorded = quietly(() => ports.onStarted?.(pid));
+    running.on("error", (error) => transport.onerror?.(error));
+    // A server that went away, or reads no more: whoever sends is told so by `send`.
+    running.stdin.on("error", () => {});
+    running.stdout.on("data", stdout.push).on("error", () => {});
+    running.stderr.on("data", stderr.push).on("error", () => {});
+    running.stdout.once("close", () => {
+      // Without its stdout it is of no use, whether it runs or not.
+      void within(exited, DRAIN_MS).then((isGone) => {
+        if (isGone) return;
+        announce();
+        void transport.close();
+      });
+    });
+
+    const end = await exited;
+    // What it started ends with it. It may hold the pipes, so that they would never be drained.
+    const isGone = endGroup(processGroup(pid, ports.kill, platform), limits);
+    await within(drained, DRAIN_MS);
+    stdout.end();
+    stderr.end();
+    announce();
+    await isGone;
+    for (const stream of [running.stdin, running.stdout, running.stderr]) stream.destroy();
+    await recorded;
+    await quietly(() => ports.onEnded?.(pid));
+    settle(end);
+  }
+
+  async function shutDown(): Promise<void> {
+    const pid = child?.pid;
+    if (child === undefined || pid === undefined) {
+      started = true;
+      settle({ code: null, signal: null });
+      announce();
+      return;
+    }
+    child.stdin.end();
+    if (await within(ended, limits.closeMs)) return;
+    await endGroup(processGroup(pid, ports.kill, platform), limits);
+    if (await within(ended, limits.killMs + DRAIN_MS)) return;
+    settle({ code: null, signal: null });
+    announce();
+  }
+
+  let announced = false;
+  function announce(): void {
+    isOpen = false;
+    if (announced) return;
+    announced = true;
+    transport.onclose?.();
+  }
+
+  return transport;
+}
+
+async function quietly(hook: () => unknown): Promise<void> {
+  try {
+    await hook();
+  } catch {
+    // A record that cannot be kept stops no server.
+  }
+}
+
+function notRunning(server: string, cause?: Error): QmError {
+  return new QmError("server_failed", `server ${server} does not run any more, or reads nothing any more`, { cause });
+}
+
+function doesNotRead(server: string): QmError {
+  return new QmError("server_failed", `server ${server} does not read what it is sent`, {
+    hint: "It may hang. Stop it; the next call starts it again.",
+  });
+}

@@ -1,0 +1,316 @@
+import { randomInt } from "node:crypto";
+import { messageOf, QmError } from "../../core/errors.ts";
+import type { JsonObject } from "../../core/json.ts";
+import type { Runtime } from "../../core/runtime.ts";
+import type { Offer } from "../manifest/offer.ts";
+import type { Era, ServerSpec } from "../server-spec.ts";
+import { type Connection, type ConnectionPorts, openConnection } from "./connection.ts";
+import { SessionGone } from "./failures.ts";
+import type { ConnectionState, ConnectionStatus, RequestOptions, ServerRequest } from "./hub.ts";
+import type { Places } from "./places.ts";
+
+export type StopReason = "asked" | "idle" | "closing" | "ended";
+
+/** What is written in the ledger of a server's life. */
+export type ServerEvent =
+  | {
+      readonly type: "server.started";
+      readonly data: { server: string; launch: string; pid?: number; protocol: string; durationMs: number };
+    }
+  | { readonly type: "server.stopped"; readonly data: { server: string; reason: StopReason } }
+  | { readonly type: "server.failed"; readonly data: { server: string; reason: string } };
+
+export interface SupervisorPorts extends ConnectionPorts {
+  readonly runtime: Runtime;
+  /** How many may be starting at once. */
+  readonly places: Places;
+  readonly learned: (spec: ServerSpec, offer: Offer) => Promise<void>;
+  readonly remembered: (server: string) => Era | undefined;
+  readonly note: (event: ServerEvent) => void;
+  readonly changed: (server: string) => void;
+  readonly resourceUpdated: (server: string, uri: string) => void;
+  readonly backoff: { readonly firstMs: number; readonly longestMs: number };
+}
+
+/** So often in a row it may end without having answered anything before it is left alone for a while. */
+const USELESS_STARTS = 3;
+
+/** Keeps one server: starts it when it is needed, once for all who need it, and stops it when nobody does. */
+export class Supervisor {
+  readonly spec: ServerSpec;
+  readonly #ports: SupervisorPorts;
+  #state: ConnectionState = "idle";
+  #connection: Connection | undefined;
+  #starting: Promise<Connection> | undefined;
+  #stopping = new AbortController();
+  #calls = 0;
+  #failures = 0;
+  #uselessStarts = 0;
+  #problem: string | undefined;
+  #retryAt: Date | undefined;
+  #era: Era | undefined;
+  #idle: NodeJS.Timeout | undefined;
+  /** Resources that somebody watches: again after every start, and as long as that is so it is not idle. */
+  readonly #watched = new Set<string>();
+
+  constructor(spec: ServerSpec, ports: SupervisorPorts) {
+    this.spec = spec;
+    this.#ports = ports;
+  }
+
+  status(): ConnectionStatus {
+    const connection = this.#connection;
+    const problem = this.#problem ?? connection?.problems.join("\n");
+    return {
+      server: this.spec.name,
+      state: this.#state,
+      ...(connection === undefined
+        ? {}
+        : {
+            ...(connection.pid === undefined ? {} : { pid: connection.pid }),
+            era: connection.era,
+            protocolVersion: connection.protocolVersion,
+          }),
+      calls: this.#calls,
+      ...(problem === undefined || problem === "" ? {} : { problem }),
+      ...(this.#retryAt === undefined ? {} : { retryAt: this.#retryAt }),
+      noise: connection?.noise ?? 0,
+    };
+  }
+
+  /** A person asks: it is tried now, whatever has failed before. */
+  async connect(signal: AbortSignal | undefined): Promise<Offer> {
+    const connection = await this.#reached(signal, true);
+    await cancellable(connection.settled(), signal);
+    this.#rest();
+    return connection.offer;
+  }
+
+  async request(request: ServerRequest, options: RequestOptions): Promise<JsonObject> {
+    this.#calls++;
+    clearTimeout(this.#idle);
+    try {
+      return await this.#attempt(request, options, true);
+    } finally {
+      this.#calls--;
+      this.#rest();
+    }
+  }
+
+  /** Ends it. Whoever waits for it, or for an answer of it, is told. */
+  async stop(reason: StopReason): Promise<void> {
+    const stopping = this.#stopping;
+    this.#stopping = new AbortController();
+    stopping.abort(
+      new QmError("server_failed", `server ${this.spec.name} was stopped`, { hint: "The next call starts it again." }),
+    );
+    await this.#starting?.catch(() => undefined);
+    await this.#end(reason);
+    this.#problem = undefined;
+    this.#retryAt = undefined;
+    this.#failures = 0;
+    this.#become("idle");
+  }
+
+  /** Whatever was in the way of logging in is not any more. */
+  loggedIn(): void {
+    if (this.#state !== "needs_login") return;
+    this.#problem = undefined;
+    this.#become("idle");
+  }
+
+  async #attempt(request: ServerRequest, options: RequestOptions, again: boolean): Promise<JsonObject> {
+    const connection = await this.#reached(options.signal, false);
+    try {
+      const result = await connection.request(request, options);
+      this.#uselessStarts = 0;
+      if (request.method === "resources/subscribe") this.#watched.add(String(request.params.uri));
+      if (request.method === "resources/unsubscribe") this.#watched.delete(String(request.params.uri));
+      return result;
+    } catch (thrown) {
+      if (!(thrown instanceof QmError)) throw thrown;
+      // The server refused it unread, so that sending it once more does nothing twice.
+      if (again && thrown.cause instanceof SessionGone) {
+        await this.#end("ended");
+        return this.#attempt(request, options, false);
+      }
+      if (thrown.code === "needs_login") {
+        await this.#end("ended");
+        this.#problem = thrown.message;
+        this.#become("needs_login");
+      } else if (thrown.code !== "server_failed") this.#uselessStarts = 0;
+      throw thrown;
+    }
+  }
+
+  #reached(signal: AbortSignal | undefined, asked: boolean): Promise<Connection> {
+    if (this.#connection !== undefined) return Promise.resolve(this.#connection);
+    const waitMs = (this.#retryAt?.getTime() ?? 0) - this.#ports.runtime.now().getTime();
+    if (this.#starting === undefined && !asked && waitMs > 0) return Promise.reject(this.#waiting(waitMs));
+    this.#starting ??= this.#start().finally(() => {
+      this.#starting = undefined;
+    });
+    // A start goes on without whoever gave up waiting for it: others may wait too.
+    this.#starting.catch(() => undefined);
+    return cancellable(this.#starting, signal);
+  }
+
+  async #start(): Promise<Connection> {
+    const { spec } = this;
+    const { runtime, places, learned, remembered, note } = this.#ports;
+    const stopped = this.#stopping.signal;
+    this.#become("starting");
+    try {
+      return await places.take(stopped, async () => {
+        const began = runtime.elapsed();
+        const late = new AbortController();
+        const timer = setTimeout(() => late.abort(tooSlow(spec)), spec.startTimeoutMs);
+        try {
+          const connection = await openConnection(spec, this.#ports, {
+            remembered: this.#era ?? remembered(spec.name),
+            learned: (offer) => learned(spec, offer),
+            signal: AbortSignal.any([stopped, late.signal]),
+          });
+          this.#ready(connection);
+          note({
+            type: "server.started",
+            data: {
+              server: spec.name,
+              launch: launchText(spec),
+              ...(connection.pid === undefined ? {} : { pid: connection.pid }),
+              protocol: connection.protocolVersion,
+              durationMs: runtime.elapsed() - began,
+            },
+          });
+          return connection;
+        } finally {
+          clearTimeout(timer);
+        }
+      });
+    } catch (thrown) {
+      const failure = thrown instanceof QmError ? thrown : new QmError("server_failed", messageOf(thrown));
+      if (stopped.aborted) this.#become("idle");
+      else this.#failed(failure);
+      throw failure;
+    }
+  }
+
+  #ready(connection: Connection): void {
+    this.#connection = connection;
+    this.#era = connection.era;
+    this.#failures = 0;
+    this.#uselessStarts++;
+    this.#problem = undefined;
+    this.#retryAt = undefined;
+    connection.onOffer = () => this.#ports.changed(this.spec.name);
+    connection.onResourceUpdated = (uri) => this.#ports.resourceUpdated(this.spec.name, uri);
+    for (const uri of this.#watched)
+      void connection
+        .request({ method: "resources/subscribe", params: { uri } }, { session: "" })
+        .catch(() => this.#watched.delete(uri));
+    void connection.ended.then(() => this.#endedByItself(connection));
+    this.#become("ready");
+    this.#rest();
+  }
+
+  async #endedByItself(connection: Connection): Promise<void> {
+    if (this.#connection !== connection) return;
+    this.#connection = undefined;
+    clearTimeout(this.#idle);
+    const words = await connection.lastWords();
+    const why = [...connection.problems, words].filter((part) => part !== "").join("; ");
+    const problem = `server ${this.spec.name} ended by itself${why === "" ? "" : ` (${why})`}`;
+    this.#ports.note({ type: "server.stopped", data: { server: this.spec.name, reason: "ended" } });
+    // Somebody may have started it anew while its last words were read.
+    if (this.#connection !== undefined || this.#starting !== undefined) return;
+    if (this.#uselessStarts >= USELESS_STARTS) this.#failed(new QmError("server_failed", problem));
+    else {
+      this.#problem = problem;
+      this.#become("idle");
+    }
+  }
+
+  #failed(failure: QmError): void {
+    const { note, runtime } = this.#ports;
+    this.#problem = failure.message;
+    note({ type: "server.failed", data: { server: this.spec.name, reason: failure.message } });
+    if (failure.code === "needs_login") {
+      this.#become("needs_login");
+      return;
+    }
+    // What is wrong in the configuration does not mend by waiting, nor get worse by trying.
+    if (failure.code !== "invalid_config") {
+      this.#retryAt = new Date(runtime.now().getTime() + this.#waitMs());
+      this.#failures++;
+    }
+    this.#become("failed");
+  }
+
+  /** Twice as long each time, and a different part of it each time, so that not everybody comes back at once. */
+  #waitMs(): number {
+    const { firstMs, longestMs } = this.#ports.backoff;
+    const whole = Math.min(longestMs, firstMs * 2 ** Math.min(this.#failures, 20));
+    return whole / 2 + randomInt(Math.max(1, Math.ceil(whole / 2)));
+  }
+
+  #waiting(waitMs: number): QmError {
+    const seconds = Math.ceil(waitMs / 1000);
+    return new QmError(
+      "server_failed",
+      `server ${this.spec.name} is not tried again for ${seconds} s, until ${this.#retryAt?.toISOString()}: ${this.#problem}`,
+      { hint: `Mend what is wrong, and try at once with \`qm servers refresh ${this.spec.name}\`, or wait.` },
+    );
+  }
+
+  async #end(reason: StopReason): Promise<void> {
+    const connection = this.#connection;
+    if (connection === undefined) return;
+    this.#connection = undefined;
+    clearTimeout(this.#idle);
+    await connection.close();
+    this.#ports.note({ type: "server.stopped", data: { server: this.spec.name, reason } });
+  }
+
+  /** Begins to count the time without a call. */
+  #rest(): void {
+    clearTimeout(this.#idle);
+    if (this.#calls > 0 || this.#watched.size > 0 || this.#connection === undefined) return;
+    if (this.spec.idleTimeoutMs === 0) return;
+    this.#idle = setTimeout(() => {
+      void this.#end("idle").then(() => {
+        if (this.#starting === undefined && this.#connection === undefined) this.#become("idle");
+      });
+    }, this.spec.idleTimeoutMs);
+    this.#idle.unref();
+  }
+
+  #become(state: ConnectionState): void {
+    this.#state = state;
+    this.#ports.changed(this.spec.name);
+  }
+}
+
+/** How a server is reached, as it is configured: with its references, and so without what they stand for. */
+export function launchText({ launch }: Pick<ServerSpec, "launch">): string {
+  if (launch.kind === "stdio") return [launch.command, ...launch.args].join(" ");
+  return launch.url.replace(/\/\/[^/@]*@/, "//").replace(/[?#].*$/, "");
+}
+
+function tooSlow({ name, startTimeoutMs }: ServerSpec): QmError {
+  return new QmError("server_failed", `server ${name} did not answer within ${startTimeoutMs} ms of its start`, {
+    hint: "The first start of a package may take long. Raise `start_timeout_ms` of the server if it needs longer.",
+  });
+}
+
+function cancellable<T>(work: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
+  if (signal === undefined) return work;
+  return new Promise((resolve, reject) => {
+    const onAbort = () => {
+      const { reason } = signal;
+      reject(reason instanceof QmError ? reason : new QmError("cancelled", "the caller gave up waiting for the server"));
+    };
+    if (signal.aborted) return onAbort();
+    signal.addEventListener("abort", onAbort, { once: true });
+    work.then(resolve, reject).finally(() => signal.removeEventListener("abort", onAbort));
+  });
+}

@@ -1,0 +1,121 @@
+import { once } from "node:events";
+import { describe, expect, test } from "vitest";
+import { processRecord } from "./process-record.ts";
+import type { ProcessStore, StartedProcess } from "./process-store.ts";
+import { startTimeOf } from "./start-time.ts";
+import { sweepProcesses } from "./sweep.ts";
+import { isRunning, launchOf, opened, sleeper, until } from "./testing/testing.ts";
+
+const HOST = "here";
+const DEAD = 1_999_999_999;
+const PATIENCE = { termMs: 200, killMs: 5_000 };
+
+function memory(...records: StartedProcess[]): ProcessStore & { readonly records: StartedProcess[] } {
+  return {
+    records,
+    async add(started) {
+      records.push(started);
+    },
+    async remove({ pid, host, startedAt }) {
+      const at = records.findIndex((one) => one.pid === pid && one.host === host && one.startedAt === startedAt);
+      if (at !== -1) records.splice(at, 1);
+    },
+    all: async () => [...records],
+  };
+}
+
+async function sleeping() {
+  const child = sleeper("mute");
+  await once(child.stderr, "data");
+  const pid = child.pid ?? 0;
+  const record = { server: "s", pid, startedAt: (await startTimeOf(pid)) ?? "", ownerPid: DEAD, host: HOST };
+  return { pid, record };
+}
+
+const sweep = (store: ProcessStore, kill: (pid: number, signal: NodeJS.Signals | 0) => unknown = process.kill) =>
+  sweepProcesses(store, { host: HOST, isAlive: (pid) => pid !== DEAD, startTimeOf, kill }, { patience: PATIENCE });
+
+describe("sweeping", () => {
+  test("ends what a dead process has left, though it ignores SIGTERM", async () => {
+    const { pid, record } = await sleeping();
+    const store = memory(record);
+
+    expect(await sweep(store)).toEqual([record]);
+    await until(async () => !(await isRunning(pid)));
+    expect(store.records).toEqual([]);
+  });
+
+  test("leaves alone what has an owner, or is on another machine", async () => {
+    const { pid, record } = await sleeping();
+    const store = memory({ ...record, ownerPid: process.pid }, { ...record, host: "there" });
+
+    expect(await sweep(store)).toEqual([]);
+    expect([await isRunning(pid), store.records.length]).toEqual([true, 2]);
+  });
+
+  test("never signals a process that only has the same number, and forgets the record", async () => {
+    const { pid, record } = await sleeping();
+    const other = { ...record, startedAt: "another time" };
+    const ownedOther = { ...record, startedAt: "yet another time", ownerPid: process.pid };
+    const store = memory(other, ownedOther);
+    const signalled: number[] = [];
+
+    expect(await sweep(store, (...[asked]) => signalled.push(asked))).toEqual([]);
+    expect([signalled, await isRunning(pid), store.records]).toEqual([[], true, []]);
+  });
+
+  test("keeps the record of what cannot be ended", async () => {
+    const { record } = await sleeping();
+    const store = memory(record);
+    const forbidden = () => {
+      throw Object.assign(new Error(), { code: "EPERM" });
+    };
+    await sweepProcesses(
+      store,
+      { host: HOST, isAlive: () => false, startTimeOf, kill: forbidden },
+      { patience: { termMs: 0, killMs: 0 } },
+    );
+
+    expect(store.records).toEqual([record]);
+  });
+});
+
+describe("the record of a server's process", () => {
+  test("is there while it runs", async () => {
+    const store = memory();
+    const record = processRecord({ store, server: "s", self: { pid: 7, host: HOST }, startTimeOf });
+    const { transport } = opened(launchOf("plain.mjs"), record);
+    await transport.start();
+    await until(() => store.records.length === 1);
+    const pid = transport.pid ?? 0;
+    expect(store.records).toEqual([{ server: "s", pid, startedAt: await startTimeOf(pid), ownerPid: 7, host: HOST }]);
+    await transport.close();
+
+    expect(store.records).toEqual([]);
+  });
+
+  test("is not made where nobody could tell the process from another", async () => {
+    const store = memory();
+    const record = processRecord({
+      store,
+      server: "s",
+      self: { pid: 7, host: HOST },
+      startTimeOf: async () => undefined,
+    });
+    await record.onStarted(1);
+    await record.onEnded(1);
+
+    expect(store.records).toEqual([]);
+  });
+});
+
+describe("the time a process was started", () => {
+  test.each(["linux", "darwin"] as const)("is its own and stays: as on %s", async (platform) => {
+    const time = await startTimeOf(process.pid, platform);
+
+    expect(time).toMatch(/\d/);
+    expect(await startTimeOf(process.pid, platform)).toBe(time);
+    expect(await startTimeOf(1, platform)).not.toBe(time);
+    expect(await startTimeOf(DEAD, platform)).toBeUndefined();
+  });
+});

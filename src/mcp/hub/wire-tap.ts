@@ -1,0 +1,148 @@
+import { AsyncLocalStorage } from "node:async_hooks";
+import type { JSONRPCMessage, MessageExtraInfo, Transport, TransportSendOptions } from "@modelcontextprotocol/client";
+import { isRecord } from "../../core/json.ts";
+import type { Call } from "./questions.ts";
+
+/** A request on its way, hung on the request object under `SENT`: symbols survive the SDK's copying and are never sent. */
+export interface Sent {
+  readonly method: string;
+  readonly call: Call | undefined;
+  /** As it came. The SDK is handed a stand-in that its strict schemas accept. */
+  result?: unknown;
+  /** The stream that would have brought the answer has ended without it. */
+  readonly lost: () => void;
+}
+
+export const SENT = Symbol("sent");
+
+/** What the SDK's schemas demand of a result; whoever asked reads `Sent.result` instead. */
+const STAND_INS: Readonly<Record<string, object>> = {
+  "tools/call": { content: [] },
+  "tools/list": { tools: [], ttlMs: 0, cacheScope: "private" },
+  "resources/list": { resources: [], ttlMs: 0, cacheScope: "private" },
+  "resources/templates/list": { resourceTemplates: [], ttlMs: 0, cacheScope: "private" },
+  "resources/read": { contents: [], ttlMs: 0, cacheScope: "private" },
+  "prompts/list": { prompts: [], ttlMs: 0, cacheScope: "private" },
+  "prompts/get": { messages: [] },
+  "completion/complete": { completion: { values: [] } },
+};
+
+/**
+ * A transport around the real one, so that results come through untouched, a question of a server is known by the
+ * stream that brought it, and a connection outlives a client that was refused: the next era is tried on the same one.
+ */
+export class WireTap implements Transport {
+  onclose: (() => void) | undefined;
+  onerror: ((error: Error) => void) | undefined;
+  onmessage: ((message: JSONRPCMessage, extra?: MessageExtraInfo) => void) | undefined;
+  /** Whether the other side has answered anything at all: a process that never did has crashed, not refused. */
+  answered = false;
+  ended = false;
+  readonly #inner: Transport;
+  readonly #owners = new AsyncLocalStorage<Sent | undefined>();
+  readonly #sent = new Map<number, Sent>();
+  #discovering: string | number | undefined;
+  #started: Promise<void> | undefined;
+  #held = true;
+
+  constructor(inner: Transport) {
+    this.#inner = inner;
+    inner.onmessage = (message: JSONRPCMessage, extra?: MessageExtraInfo) => this.#receive(message, extra);
+    inner.onerror = (error) => this.onerror?.(error);
+    inner.onclose = () => {
+      this.ended = true;
+      this.onclose?.();
+    };
+  }
+
+  get sessionId(): string | undefined {
+    return this.#inner.sessionId;
+  }
+
+  get hasPerRequestStream(): boolean {
+    return this.#inner.hasPerRequestStream === true;
+  }
+
+  /** The request on whose own stream the message came that is being handled; nothing where all share one channel. */
+  get owner(): Sent | undefined {
+    return this.#owners.getStore();
+  }
+
+  setProtocolVersion(version: string): void {
+    this.#inner.setProtocolVersion?.(version);
+  }
+
+  setSupportedProtocolVersions(versions: string[]): void {
+    this.#inner.setSupportedProtocolVersions?.(versions);
+  }
+
+  start(): Promise<void> {
+    this.#started ??= this.#inner.start();
+    return this.#started;
+  }
+
+  async send(message: JSONRPCMessage, options?: TransportSendOptions): Promise<void> {
+    const sent = (message as { readonly [SENT]?: Sent })[SENT];
+    const id = "method" in message && "id" in message ? message.id : undefined;
+    if (sent !== undefined && id !== undefined) this.#sent.set(Number(id), sent);
+    if ("method" in message && message.method === "server/discover") this.#discovering = id;
+    if (!this.hasPerRequestStream) return this.#inner.send(message, options);
+    const onRequestStreamEnd = () => {
+      options?.onRequestStreamEnd?.();
+      if (sent !== undefined && this.#sent.get(Number(id)) === sent) this.#lose(Number(id), sent);
+    };
+    await this.#owners.run(sent, () => this.#inner.send(message, { ...options, onRequestStreamEnd }));
+  }
+
+  /** Nobody waits for the answer any more. */
+  forget(sent: Sent): void {
+    for (const [id, other] of this.#sent) if (other === sent) this.#sent.delete(id);
+  }
+
+  /** Lets the next client have the connection, free of what the last one hung on it. */
+  handOver(): void {
+    this.onmessage = undefined;
+    this.onerror = undefined;
+    this.onclose = undefined;
+  }
+
+  /** From now on `close` closes. */
+  settle(): void {
+    this.#held = false;
+  }
+
+  async close(): Promise<void> {
+    if (this.#held) this.onclose?.();
+    else await this.end();
+  }
+
+  async end(): Promise<void> {
+    await this.#inner.close();
+  }
+
+  #lose(id: number, sent: Sent): void {
+    this.#sent.delete(id);
+    sent.lost();
+  }
+
+  #receive(message: JSONRPCMessage, extra?: MessageExtraInfo): void {
+    if ("method" in message || message.id === undefined) return this.onmessage?.(message, extra);
+    this.answered = true;
+    if (!("result" in message)) return this.onmessage?.(message, extra);
+    if (message.id === this.#discovering) {
+      const result = { resultType: "complete", ttlMs: 0, cacheScope: "private", ...message.result };
+      return this.onmessage?.({ ...message, result }, extra);
+    }
+    const sent = this.#sent.get(Number(message.id));
+    if (sent === undefined) return this.onmessage?.(message, extra);
+    this.#sent.delete(Number(message.id));
+    sent.result = message.result;
+    this.onmessage?.({ ...message, result: standIn(sent.method, message.result) }, extra);
+  }
+}
+
+/** Results of another kind than `complete` go through as they are: what they mean is the SDK's to say. */
+function standIn(method: string, result: unknown): { [key: string]: unknown } {
+  if (isRecord(result) && result.resultType !== undefined && result.resultType !== "complete") return result;
+  return { resultType: "complete", ...STAND_INS[method] };
+}

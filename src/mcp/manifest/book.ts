@@ -1,0 +1,247 @@
+import type { NewEvent } from "../../core/events.ts";
+import { fingerprintOf, type ServerSpec } from "../server-spec.ts";
+import { boundedOffer } from "./bounds.ts";
+import { type Decision, decided, meant } from "./decide.ts";
+import { judge } from "./judge.ts";
+import { type KnownTool, type ServerTools, serverTools, type WithheldTool } from "./known-tools.ts";
+import type { ManifestStore, ServerRecord } from "./manifest-store.ts";
+import type { Offer, OfferedTool } from "./offer.ts";
+import { differenceOf, type Reviewed, review, seenTools } from "./review.ts";
+import { scan } from "./scan/scan.ts";
+import type { Sign } from "./scan/sign.ts";
+
+type EventOf<Type> = Pick<Extract<NewEvent, { type: Type }>, "type" | "data">;
+
+export type BookEvent =
+  | EventOf<"definition.accepted">
+  | EventOf<"definition.rejected">
+  | EventOf<"definition.withheld">
+  | EventOf<"server.learned">;
+
+export interface BookOptions {
+  readonly store: ManifestStore;
+  readonly now: () => Date;
+  readonly note: (event: BookEvent) => void;
+  /** Told what of an offer could not be taken. */
+  readonly onProblem: (problem: string) => void;
+}
+
+/** What an offer was, beside the one before it: names of tools. */
+export interface Learned {
+  readonly added: readonly string[];
+  readonly removed: readonly string[];
+  readonly changed: readonly string[];
+  /** Every tool of which a definition waits for a person now, whenever that began. */
+  readonly withheld: readonly string[];
+  /** What of the offer could not be taken. */
+  readonly problems: readonly string[];
+}
+
+/**
+ * What is known of every configured server, and what of it may be used. Reading answers at once, from memory; what is
+ * decided is in the store before it is answered. Tools that stay the same stay the same objects.
+ */
+export interface ServerBook {
+  /** The servers there are from now on. What was learned of them under the same fingerprint counts again. */
+  use(specs: readonly ServerSpec[]): void;
+  /**
+   * Takes in what a server offers now, as this process sees it. What is not accepted is withheld. Nothing is written
+   * where nothing is new. The server need not be in use.
+   */
+  learned(spec: ServerSpec, offer: Offer): Promise<Learned>;
+  /** This process is not connected any more: what others learn of the server later counts here, too. */
+  disconnected(server: string): void;
+  /** Undefined: nothing is known of the server as it is configured now. */
+  offer(server: string): Offer | undefined;
+  /** The tools that may be shown. Empty where nothing is known. */
+  tools(server: string): readonly KnownTool[];
+  tool(server: string, name: string): KnownTool | undefined;
+  /** Definitions that wait for a person. */
+  withheld(server: string): readonly WithheldTool[];
+  /** Definitions that are offered still, and that a person has rejected. */
+  rejected(server: string): readonly WithheldTool[];
+  /**
+   * Makes a definition that is withheld the accepted one, or with `*` all of them; answers the tools' names. `hash` says
+   * which definition was looked at: another one is not accepted. Throws `not_found`, `conflict`.
+   */
+  accept(server: string, tool: string, by: string, hash?: string): Promise<readonly string[]>;
+  /** Notes that a definition may not be used. It can be accepted later, by name. */
+  reject(server: string, tool: string, by: string, hash?: string): Promise<readonly string[]>;
+  /** Forgets everything of a server: the next offer is its first. */
+  forget(server: string): Promise<void>;
+  /** Reads what other processes have changed. Cheap where nothing has. */
+  refresh(): Promise<void>;
+  /** Calls back with the name of a server of which something is different now. */
+  onChange(listener: (server: string) => void): () => void;
+}
+
+const NO_PINS: ServerRecord["pins"] = [];
+
+/** Opens the book over what is in the store. No server is in use yet. */
+export async function openBook({ store, now, note, onProblem }: BookOptions): Promise<ServerBook> {
+  const records = new Map(await store.all());
+  const specs = new Map<string, ServerSpec>();
+  // What this process was told itself. It counts before what others were told, as long as this one is connected.
+  const told = new Map<string, { readonly fingerprint: string; readonly offer: Offer }>();
+  const known = new Map<string, ServerTools>();
+  const listeners = new Set<(server: string) => void>();
+
+  function offered(server: string): Offer | undefined {
+    const spec = specs.get(server);
+    if (spec === undefined) return undefined;
+    const fingerprint = fingerprintOf(spec);
+    const latest = [told.get(server), records.get(server)?.manifest];
+    return latest.find((manifest) => manifest?.fingerprint === fingerprint)?.offer;
+  }
+
+  function toolsOf(server: string): ServerTools | undefined {
+    const offer = offered(server);
+    if (offer === undefined) return undefined;
+    const pins = records.get(server)?.pins ?? NO_PINS;
+    const pinning = specs.get(server)?.pin !== false;
+    const before = known.get(server);
+    const { from } = before ?? {};
+    if (before !== undefined && from?.offer === offer && from.pins === pins && from.pinning === pinning) return before;
+    const made = serverTools({ offer, pins, pinning }, scanner(server, offer), before);
+    known.set(server, made);
+    return made;
+  }
+
+  /** Reads definitions of one server with the names of all the others in mind. */
+  function scanner(server: string, { tools }: Offer): (tool: OfferedTool) => readonly Sign[] {
+    const own = new Set(tools.map(({ name }) => name));
+    const others = new Set([...specs.keys()].flatMap((name) => (name === server ? [] : namesOf(offered(name)))));
+    const around = { isOwn: (name: string) => own.has(name), isOthers: (name: string) => others.has(name) };
+    return (tool) => scan(tool, around);
+  }
+
+  function changed(server: string): void {
+    for (const listener of [...listeners]) listener(server);
+  }
+
+  /** Newer than what is known, or not at all: answers of the store may overtake each other. */
+  function take(server: string, record: ServerRecord | undefined): void {
+    const { revision = 0 } = records.get(server) ?? {};
+    if (record !== undefined && record.revision > revision) records.set(server, record);
+  }
+
+  function drop(server: string): void {
+    for (const map of [records, told, known]) map.delete(server);
+    changed(server);
+  }
+
+  async function decide(decision: Decision): Promise<readonly string[]> {
+    const { server, state, by } = decision;
+    const tools = meant(decision, toolsOf(server) ?? { withheld: [], rejected: [] });
+    if (tools.length === 0) return [];
+    take(server, await store.change(server, (record) => decided(record, decision, tools)));
+    for (const { tool, hash } of tools) note({ type: `definition.${state}`, data: { server, tool, hash, by } });
+    changed(server);
+    return tools.map(({ tool }) => tool);
+  }
+
+  return {
+    use(next) {
+      specs.clear();
+      for (const spec of next) specs.set(spec.name, spec);
+      for (const server of known.keys()) if (offered(server) === undefined) known.delete(server);
+    },
+    async learned(spec, raw) {
+      const { name: server, pin: pinning } = spec;
+      const { offer, problems } = boundedOffer(raw);
+      for (const problem of problems) onProblem(`MCP server ${server}: ${problem}`);
+      const fingerprint = fingerprintOf(spec);
+      const tools = seenTools(offer.tools);
+      const sighting = { fingerprint, offer, tools, pinning, at: now(), grave: gravely(scanner(server, offer)) };
+
+      let before = records.get(server);
+      let record = before;
+      let change = judge(before, sighting);
+      if (change !== undefined) {
+        // The store may know more than this process does: it is judged again there, by what is there then.
+        record = await store.change(server, (kept) => {
+          before = kept;
+          change = judge(kept, sighting);
+          return change;
+        });
+        take(server, record);
+      }
+      if (record === undefined) throw new TypeError(`nothing was kept of ${server}`);
+
+      const shown = offered(server);
+      told.set(server, { fingerprint, offer: record.manifest.offer });
+      const difference = differenceOf(seenTools(before?.manifest.offer.tools ?? []), tools);
+      if (change?.manifest !== undefined) {
+        const { added, removed, changed } = difference;
+        const counts = { added: added.length, removed: removed.length, changed: changed.length };
+        note({ type: "server.learned", data: { server, tools: tools.length, ...counts } });
+      }
+      for (const { state, definition, hash, reasons } of pinning ? (change?.put ?? []) : []) {
+        if (state !== "withheld") continue;
+        note({ type: "definition.withheld", data: { server, tool: definition.name, hash, reasons: [...reasons] } });
+      }
+      if (change !== undefined || offered(server) !== shown) changed(server);
+      const waiting = pinning ? review(tools, record.pins).filter(isWaiting) : [];
+      return { ...difference, withheld: waiting.map(({ name }) => name), problems };
+    },
+    disconnected(server) {
+      const shown = offered(server);
+      told.delete(server);
+      if (offered(server) !== shown) changed(server);
+    },
+    offer: offered,
+    tools: (server) => toolsOf(server)?.tools ?? [],
+    tool: (server, name) => toolsOf(server)?.byName.get(name),
+    withheld: (server) => toolsOf(server)?.withheld ?? [],
+    rejected: (server) => toolsOf(server)?.rejected ?? [],
+    accept: (server, tool, by, hash) => decide({ server, tool, by, hash, state: "accepted", at: now() }),
+    reject: (server, tool, by, hash) => decide({ server, tool, by, hash, state: "rejected", at: now() }),
+    async forget(server) {
+      await store.forget(server);
+      drop(server);
+    },
+    async refresh() {
+      const had = new Map(records);
+      const revisions = await store.revisions();
+      for (const [server, revision] of revisions) {
+        if (records.get(server)?.revision === revision) continue;
+        take(server, await store.read(server));
+        changed(server);
+      }
+      // Only what was there before: a server may have been learned since the store was asked.
+      for (const [server, record] of had) if (!revisions.has(server) && records.get(server) === record) drop(server);
+    },
+    onChange(listener) {
+      listeners.add(listener);
+      return () => listeners.delete(listener);
+    },
+  };
+}
+
+/** The kinds of serious signs in a definition, found once for each. */
+function gravely(scan: (tool: OfferedTool) => readonly Sign[]): (tool: OfferedTool) => readonly string[] {
+  const found = new Map<OfferedTool, readonly string[]>();
+  return (tool) => {
+    const kinds = found.get(tool) ?? [
+      ...new Set(
+        scan(tool)
+          .filter(isSerious)
+          .map(({ kind }) => kind),
+      ),
+    ];
+    found.set(tool, kinds);
+    return kinds;
+  };
+}
+
+function isSerious({ severity }: Sign): boolean {
+  return severity === "serious";
+}
+
+function isWaiting({ pending }: Reviewed): boolean {
+  return pending.some(({ state }) => state === "withheld");
+}
+
+function namesOf(offer: Offer | undefined): readonly string[] {
+  return offer?.tools.map(({ name }) => name) ?? [];
+}

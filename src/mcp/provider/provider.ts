@@ -1,0 +1,39 @@
+import type { Provider } from "../../catalog/provider.ts";
+import type { Hub } from "../hub/hub.ts";
+import type { ServerBook } from "../manifest/book.ts";
+import type { ServerDesk } from "./desk.ts";
+import { createServerCatalog } from "./server-catalog.ts";
+import { MCP, type Reach } from "./tool-actions.ts";
+import { callToolAction } from "./verbs/call-tool.ts";
+import { dropServerAction } from "./verbs/drop-server.ts";
+import { installActions } from "./verbs/install.ts";
+import { listServersAction, listToolsAction } from "./verbs/list-servers.ts";
+import { searchRegistryAction } from "./verbs/search-registry.ts";
+
+export interface McpProviderOptions extends Reach {
+  readonly hub: Hub;
+  readonly book: ServerBook;
+  readonly desk: ServerDesk;
+  /** Whether servers can be found, installed and removed through actions. */
+  readonly install: boolean;
+}
+
+/** The category `mcp`: the tools of every server, and the verbs that manage servers. */
+export function mcpProvider(options: McpProviderOptions): Provider {
+  const { desk, install, book } = options;
+  const servers = createServerCatalog(options, desk.specs);
+  const verbs = [
+    listServersAction(servers),
+    listToolsAction(servers),
+    callToolAction(),
+    ...(install ? [searchRegistryAction(desk), ...installActions(desk), dropServerAction(desk, servers)] : []),
+  ];
+  return {
+    category: MCP,
+    capability: install
+      ? "Use the tools of MCP servers, and find, install or remove servers."
+      : "Use the tools of MCP servers.",
+    list: () => [...verbs, ...servers.names().flatMap(servers.actions)],
+    watch: book.onChange,
+  };
+}

@@ -1,0 +1,48 @@
+import { type ContentBlock, contentText, WithContent } from "../../core/content.ts";
+import { QmError } from "../../core/errors.ts";
+import { isRecord, type JsonObject } from "../../core/json.ts";
+
+const SAID_LIMIT = 600;
+
+/**
+ * A tool's result as a handler answers it: its structured result as data where it has one, else its text. Throws
+ * `action_failed` with what the tool said when it says that it failed.
+ */
+export function toolResult(tool: string, result: JsonObject): unknown {
+  const blocks = blocksOf(result.content);
+  const meta = isRecord(result._meta) ? { meta: result._meta as JsonObject } : {};
+  const { structuredContent } = result;
+  if (result.isError === true) {
+    const said = contentText(blocks, SAID_LIMIT) || "it did not say why";
+    throw new QmError("action_failed", `${tool} failed: ${said}`, { content: { blocks, ...meta } });
+  }
+  if (structuredContent !== undefined) return new WithContent(structuredContent, { blocks, structured: true, ...meta });
+  const texts = blocks.map(plainText);
+  if (texts.some((text) => text === undefined) || "meta" in meta)
+    return new WithContent(texts.every((text) => text !== undefined) ? texts.join("\n") : blocks, { blocks, ...meta });
+  return blocks.length === 1 ? texts[0] : new WithContent(texts.join("\n"), { blocks });
+}
+
+/** What was read of a resource: whole as data, its texts for a model. */
+export function resourceResult(result: JsonObject): unknown {
+  const contents = Array.isArray(result.contents) ? result.contents.filter(isRecord) : [];
+  const blocks = contents.map((resource): ContentBlock => ({ type: "resource", resource: resource as JsonObject }));
+  return new WithContent(result, { blocks });
+}
+
+/** A filled-in prompt: whole as data, its messages for a model. */
+export function promptResult(result: JsonObject): unknown {
+  const messages = Array.isArray(result.messages) ? result.messages.filter(isRecord) : [];
+  return new WithContent(result, { blocks: messages.flatMap(({ content }) => blocksOf([content])) });
+}
+
+function blocksOf(content: unknown): readonly ContentBlock[] {
+  if (!Array.isArray(content)) return [];
+  return content.filter((block): block is ContentBlock => isRecord(block) && typeof block.type === "string");
+}
+
+/** The text of a block that is text and nothing else. */
+function plainText(block: ContentBlock): string | undefined {
+  const isPlain = block.type === "text" && Object.keys(block).length === 2;
+  return isPlain && typeof block.text === "string" ? block.text : undefined;
+}

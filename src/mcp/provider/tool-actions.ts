@@ -1,0 +1,120 @@
+import type { Action, CallContext, Readiness } from "../../core/action.ts";
+import { facts, QmError } from "../../core/errors.ts";
+import type { JsonObject } from "../../core/json.ts";
+import { actionName } from "../../core/names.ts";
+import type { ConnectionState, Hub } from "../hub/hub.ts";
+import type { ServerBook } from "../manifest/book.ts";
+import { effectOf } from "../manifest/effect.ts";
+import type { KnownTool } from "../manifest/known-tools.ts";
+import type { ServerSpec } from "../server-spec.ts";
+import { toolEntry } from "./entry-names.ts";
+import { toolResult } from "./results.ts";
+
+export const MCP = "mcp";
+
+/** What the actions of servers reach their servers by. */
+export interface Reach {
+  readonly hub: Pick<Hub, "connect" | "request" | "status">;
+  readonly book: Pick<ServerBook, "tool" | "refresh">;
+  /** For servers that state none of their own. */
+  readonly callTimeoutMs: number;
+}
+
+/** A server's tool as an action. Undefined where the configuration takes it away. */
+export function toolAction(reach: Reach, spec: ServerSpec, known: KnownTool): Action | undefined {
+  const { definition } = known;
+  const { effect, tags, idempotent, approval, loading, enabled } = effectOf(definition, spec);
+  if (!enabled) return undefined;
+  const { name: tool, title, description, inputSchema, outputSchema } = definition;
+  const entry = toolEntry(spec.name, tool);
+  const marks = known.signs.length > 0 ? ["suspect"] : [];
+  return Object.freeze({
+    name: actionName(MCP, entry),
+    category: MCP,
+    entry,
+    description: description || title || `${tool} of ${spec.name}. Its server says nothing about it.`,
+    inputSchema,
+    ...(outputSchema === undefined ? {} : { outputSchema }),
+    effect,
+    tags: [...new Set([...tags, ...marks])],
+    aliases: [entry, `${spec.name}.${tool}`, `${spec.name}/${tool}`],
+    examples: [],
+    scope: "generalist",
+    routing: "routed",
+    requiresApproval: approval,
+    peerExposed: false,
+    ...(loading === undefined ? {} : { loading }),
+    readiness: () =>
+      reach.book.tool(spec.name, tool)?.state === "withheld" ? "quarantined" : readinessOf(reach, spec.name),
+    idempotent,
+    timeoutMs: timeoutOf(reach, spec),
+    run: (args, context) => callTool(reach, spec, tool, args, context),
+  } satisfies Action);
+}
+
+async function callTool(
+  reach: Reach,
+  spec: ServerSpec,
+  tool: string,
+  args: JsonObject,
+  context: CallContext,
+): Promise<unknown> {
+  // What the server offers now is compared with what was accepted before anything is sent.
+  await reach.hub.connect(spec.name, context.signal);
+  await requireUsable(reach, spec.name, tool);
+  const params = { name: tool, arguments: args };
+  return toolResult(tool, await requested(reach, spec, { method: "tools/call", params }, context));
+}
+
+/** Sends a request for a call of an action. */
+export function requested(
+  { hub, callTimeoutMs }: Reach,
+  { name, callTimeoutMs: own }: ServerSpec,
+  request: { readonly method: string; readonly params: JsonObject },
+  { signal, caller, dialogue }: CallContext,
+): Promise<JsonObject> {
+  return hub.request(name, request, { signal, session: caller.session, dialogue, timeoutMs: own ?? callTimeoutMs });
+}
+
+/** Long enough for the server to start first: its own time for the call begins when it has. */
+export function timeoutOf({ callTimeoutMs }: Reach, { startTimeoutMs, callTimeoutMs: own }: ServerSpec): number {
+  return startTimeoutMs + (own ?? callTimeoutMs);
+}
+
+const readinesses: Readonly<Record<ConnectionState, Readiness>> = {
+  idle: "not_started",
+  starting: "not_started",
+  ready: "ready",
+  needs_login: "needs_login",
+  failed: "unavailable",
+};
+
+export function readinessOf({ hub }: Reach, server: string): Readiness {
+  try {
+    return readinesses[hub.status(server).state];
+  } catch {
+    // It was taken away since the action was listed.
+    return "unavailable";
+  }
+}
+
+async function requireUsable({ book }: Reach, server: string, tool: string): Promise<void> {
+  if (book.tool(server, tool)?.state === "usable") return;
+  // A person may have accepted it meanwhile, in another process.
+  await book.refresh();
+  const state = book.tool(server, tool)?.state;
+  if (state === "usable") return;
+  if (state === "withheld") {
+    throw new QmError(
+      "quarantined",
+      `${server} has changed what ${tool} is; it is withheld until a person accepts it`,
+      {
+        hint: `It was not run. A person can look at the change with \`qm servers review ${server}\`.`,
+        details: facts({ server, tool }),
+      },
+    );
+  }
+  throw new QmError("not_found", `${server} does not offer ${tool} any more`, {
+    hint: "Look for another action.",
+  });
+}

@@ -1,0 +1,153 @@
+import { z } from "zod";
+import { defineAction } from "../../../catalog/define.ts";
+import type { Action, CallContext } from "../../../core/action.ts";
+import { facts, QmError } from "../../../core/errors.ts";
+import type { JsonObject } from "../../../core/json.ts";
+import { counted, oneLine } from "../../../core/plain-text.ts";
+import type { InstallPlan } from "../../registry/install-plan.ts";
+import type { PlanRequest } from "../../registry/planner.ts";
+import type { ServerDesk } from "../desk.ts";
+import { MCP } from "../tool-actions.ts";
+import { askerOf } from "./asker.ts";
+
+const name = z.string().optional().describe("What to call it here. Absent: made from its own name.");
+const expect = z.string().optional().describe("The hash of the plan a person agreed to; anything else is refused.");
+const references = `Secrets only as \${secret:NAME} or \${env:NAME}.`;
+const env = z.record(z.string(), z.string()).default({}).describe(`Its variables. ${references}`);
+const args = z.array(z.string()).default([]).describe("Its arguments, as they are; no shell reads them.");
+
+const registrySchema = z.strictObject({
+  server_id: z.string().min(1).describe("As the registry has it: `io.github.owner/name`."),
+  version: z.string().optional(),
+  name,
+  choose: z.string().optional().describe("Which of its packages or addresses, when it has several: npm, oci, remote."),
+  inputs: z.record(z.string(), z.string()).default({}).describe(`Values of what it asks for. ${references}`),
+  expect,
+});
+
+const packageSchema = z.strictObject({
+  kind: z.enum(["npm", "pypi", "docker", "github"]),
+  identifier: z.string().min(1).describe("The package, the image with its tag, or the URL of the repository."),
+  version: z.string().optional().describe("Absent: the newest, which is then pinned."),
+  name,
+  args,
+  env,
+  expect,
+});
+
+const localSchema = z.strictObject({
+  name: z.string().min(1),
+  command: z.string().optional().describe("The program to start."),
+  args,
+  env,
+  cwd: z.string().optional(),
+  url: z.string().optional().describe("In place of a command: the address of a server that runs elsewhere."),
+  headers: z.record(z.string(), z.string()).default({}).describe(`Sent with every request to \`url\`. ${references}`),
+  expect,
+});
+
+/** The three ways to install a server. Each asks a person, always, and shows what exactly would be run. */
+export function installActions(desk: ServerDesk): readonly Action[] {
+  return [
+    installing(desk, {
+      entry: "install_registry",
+      description: "Install an MCP server from the registry, by its id. A person must agree.",
+      input: registrySchema,
+      examples: [{ args: { server_id: "io.github.owner/name" } }],
+      request: ({ server_id, version, name, choose, inputs }) => ({
+        from: "registry",
+        id: server_id,
+        version,
+        name,
+        choose,
+        inputs,
+      }),
+    }),
+    installing(desk, {
+      entry: "install_package",
+      description:
+        "Install an MCP server that is a package: from npm, PyPI, a Docker image or a GitHub repository. A person must agree.",
+      input: packageSchema,
+      examples: [{ args: { kind: "npm", identifier: "@modelcontextprotocol/server-memory" } }],
+      request: ({ kind, identifier, version, name, args, env }) => ({
+        from: "package",
+        kind,
+        identifier,
+        version,
+        name,
+        args,
+        env,
+      }),
+    }),
+    installing(desk, {
+      entry: "install_local",
+      description:
+        "Register a command on this machine, or the URL of a running server, as an MCP server. A person must agree.",
+      input: localSchema,
+      examples: [{ args: { name: "notes", command: "node", args: ["notes-server.mjs"] } }],
+      request: ({ expect: _expect, ...asked }) => ({ from: "local", ...asked }),
+    }),
+  ];
+}
+
+interface Installing<Schema extends z.ZodType<{ readonly expect?: string | undefined }>> {
+  readonly entry: string;
+  readonly description: string;
+  readonly input: Schema;
+  readonly examples: readonly { readonly args: JsonObject }[];
+  request(args: z.output<Schema>): PlanRequest;
+}
+
+function installing<Schema extends z.ZodType<{ readonly expect?: string | undefined }>>(
+  desk: ServerDesk,
+  { entry, description, input, examples, request }: Installing<Schema>,
+): Action {
+  return defineAction(MCP, {
+    entry,
+    description,
+    effect: "stateful",
+    tags: ["install"],
+    requiresApproval: true,
+    timeoutMs: 10 * 60_000,
+    input,
+    examples,
+    preview: async (args, signal) => planText(await desk.plan(request(input.parse(args)), signal)),
+    async run(given, context: CallContext) {
+      const args = given as z.output<Schema>;
+      const plan = await desk.plan(request(args), context.signal);
+      requireSame(plan, args.expect);
+      requireComplete(plan);
+      return desk.install(plan, askerOf(context.caller), context.signal);
+    },
+  });
+}
+
+/** A plan as a person reads it who is to agree to it: nothing is cut. */
+export function planText({ name, command, hosts, missing, warnings, hash }: InstallPlan): string {
+  return [
+    `install the MCP server ${name}`,
+    `runs: ${command}`,
+    ...(hosts.length === 0 ? [] : [`reaches: ${hosts.join(", ")}`]),
+    ...missing.map(
+      ({ key, description }) => `needs: ${key}${description === undefined ? "" : `: ${oneLine(description)}`}`,
+    ),
+    ...warnings.map((warning) => `careful: ${warning}`),
+    `plan: ${hash}`,
+  ].join("\n");
+}
+
+function requireSame({ hash, command }: InstallPlan, expected: string | undefined): void {
+  if (expected === undefined || expected === hash) return;
+  throw new QmError("conflict", "what would be installed is not what was agreed to any more", {
+    hint: "Nothing was installed. Look at it again.",
+    details: facts({ would_run: command, plan: hash }),
+  });
+}
+
+function requireComplete({ missing, name }: InstallPlan): void {
+  if (missing.length === 0) return;
+  throw new QmError("invalid_arguments", `${name} needs ${counted(missing.length, "value")} that nobody gave`, {
+    hint: "Nothing was installed. Give what is not secret as arguments. A person stores secrets with `qm secrets set`.",
+    details: facts({ missing: missing.map((each): JsonObject => facts({ ...each })) }),
+  });
+}

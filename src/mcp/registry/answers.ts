@@ -1,0 +1,193 @@
+import { QmError } from "../../core/errors.ts";
+import { getOwn, isRecord } from "../../core/json.ts";
+import { quoted } from "../../core/names.ts";
+import { didYouMean } from "../../core/nearest.ts";
+import { oneLine } from "../../core/plain-text.ts";
+import type { MissingInput } from "./install-plan.ts";
+import { filledText, givenText, hasReference, literalText, type ReferringText, wordsOf } from "./referring-text.ts";
+import { looksSecretName, requireReference, secretNameFor } from "./secret-rules.ts";
+import type { Input } from "./server-json.ts";
+
+/**
+ * What somebody answers to a server's inputs, by their keys. Several values of one that may be repeated are a list, or a
+ * text that is a JSON list; a list of objects gives each repetition its own variables.
+ */
+export type Inputs = Readonly<Record<string, unknown>>;
+
+/** An input as it stands in a server.json, with the variables of its value. */
+export type AskedInput = Input & { readonly variables?: Readonly<Record<string, Input>> | undefined };
+
+export interface AskedFor {
+  readonly key: string;
+  readonly where: MissingInput["where"];
+  /** Other spellings of the key. */
+  readonly also?: readonly string[];
+}
+
+export interface AnswersOptions {
+  readonly inputs: Inputs;
+  /** What the server will be called here. */
+  readonly server: string;
+  /** The names of the secrets that are stored. */
+  readonly secrets: ReadonlySet<string>;
+}
+
+/** Brings together what a server asks for and what was answered. */
+export interface Answers {
+  /** The value of an input; undefined: it is not needed and has none. What is needed and missing is noted. */
+  value(input: AskedInput, asked: AskedFor): ReferringText | undefined;
+  /** The same for what may be repeated. */
+  values(input: AskedInput, asked: AskedFor): readonly ReferringText[];
+  /** What was given under the key, as text. */
+  given(asked: Omit<AskedFor, "where">): string | undefined;
+  /** Every value that was found so far, by key. */
+  readonly found: ReadonlyMap<string, ReferringText>;
+  readonly missing: readonly MissingInput[];
+  readonly warnings: readonly string[];
+  /** Throws `invalid_arguments` when something was given that nothing asked for. */
+  requireAllUsed(): void;
+}
+
+const TEXT_LIMIT = 16_384;
+
+export function createAnswers({ inputs, server, secrets }: AnswersOptions): Answers {
+  const missing = new Map<string, MissingInput>();
+  const found = new Map<string, ReferringText>();
+  const warnings: string[] = [];
+  const known = new Set<string>();
+
+  function value(input: AskedInput, asked: AskedFor, scope = inputs, isPart = false): ReferringText | undefined {
+    const text = input.value === undefined ? open(input, asked, scope, isPart) : fixed(input, asked, scope);
+    if (text !== undefined) for (const key of [asked.key, ...(asked.also ?? [])]) found.set(key, text);
+    return text;
+  }
+
+  /** Nobody may change it, but for the variables in it. */
+  function fixed(input: AskedInput, asked: AskedFor, scope: Inputs): ReferringText {
+    return filledText(input.value ?? "", (name) => {
+      const variable = getOwn(input.variables ?? {}, name);
+      if (variable === undefined) return undefined;
+      const isSecret = variable.isSecret || isSecretInput(input, asked);
+      const key = { key: name, where: "variable", also: [`${asked.key}.${name}`] } as const;
+      return value({ ...variable, isSecret }, key, scope, true) ?? [];
+    });
+  }
+
+  function open(input: AskedInput, asked: AskedFor, scope: Inputs, isPart: boolean): ReferringText | undefined {
+    const isSecret = isSecretInput(input, asked);
+    const given = lookUp(asked, scope);
+    if (given !== undefined) return checked(textOf(given, asked.key), input, asked.key, isSecret);
+    if (input.default !== undefined) return literalText(input.default);
+    if (!input.isRequired && !(isPart && isSecret)) return undefined;
+    const name = isSecret ? secretNameFor(asked.key, server) : undefined;
+    if (name !== undefined && secrets.has(name)) warnings.push(`it is given the stored secret ${name}`);
+    else missing.set(`${asked.where} ${asked.key}`, missingOf(input, asked, name));
+    return name === undefined ? literalText(`<${asked.key}>`) : [{ reference: `secret:${name}` }];
+  }
+
+  function lookUp({ key, also = [] }: Omit<AskedFor, "where">, scope: Inputs): unknown {
+    for (const one of [...also, key]) {
+      known.add(one);
+      const given = getOwn(scope, one);
+      if (given !== undefined) return given;
+    }
+    return undefined;
+  }
+
+  function values(input: AskedInput, asked: AskedFor): readonly ReferringText[] {
+    const items = listIn(lookUp(asked, inputs));
+    if (items === undefined) {
+      const one = value(input, asked);
+      return one === undefined ? [] : [one];
+    }
+    return items.flatMap((item) => {
+      const scope = isRecord(item) ? { ...inputs, ...item } : { ...inputs, [asked.key]: item };
+      const one = value(input, { key: asked.key, where: asked.where }, scope);
+      return one === undefined ? [] : [one];
+    });
+  }
+
+  return {
+    found,
+    warnings,
+    value: (input, asked) => value(input, asked),
+    values,
+    given(asked) {
+      const given = lookUp(asked, inputs);
+      return given === undefined ? undefined : textOf(given, asked.key);
+    },
+    get missing() {
+      return [...missing.values()];
+    },
+    requireAllUsed() {
+      const foreign = Object.keys(inputs).find((key) => !known.has(key));
+      if (foreign === undefined) return;
+      const asks = [...known].filter((key) => !key.includes("."));
+      throw new QmError("invalid_arguments", `it takes no input ${quoted(foreign)}${didYouMean(foreign, asks)}`, {
+        hint: asks.length === 0 ? "It takes no inputs at all." : `It takes: ${asks.map(oneLine).join(", ")}.`,
+      });
+    },
+  };
+}
+
+function isSecretInput({ isSecret }: Input, { key, where }: AskedFor): boolean {
+  return isSecret || ((where === "env" || where === "header") && looksSecretName(key));
+}
+
+function checked(given: string, input: Input, key: string, isSecret: boolean): ReferringText {
+  const text = givenText(given, key);
+  requireReference(text, key, isSecret);
+  if (hasReference(text)) return text;
+  const words = wordsOf(text);
+  if (input.choices !== undefined && input.choices.length > 0 && !input.choices.includes(words)) {
+    throw new QmError("invalid_arguments", `${quoted(key)} cannot be ${quoted(words)}`, {
+      hint: `It is one of: ${input.choices.map(oneLine).join(", ")}.`,
+    });
+  }
+  const fits = FORMATS.get(input.format ?? "");
+  if (fits === undefined || fits.test(words)) return text;
+  throw new QmError("invalid_arguments", `${quoted(key)} is ${quoted(words)}, which is no ${input.format}`, {
+    hint: input.format === "boolean" ? "Give true or false." : "Give digits.",
+  });
+}
+
+const FORMATS: ReadonlyMap<string, RegExp> = new Map([
+  ["number", /^-?\d+(?:\.\d+)?$/],
+  ["boolean", /^(?:true|false)$/],
+]);
+
+function missingOf(input: Input, { key, where }: AskedFor, secretName: string | undefined): MissingInput {
+  const { description, choices, format, placeholder } = input;
+  return {
+    key,
+    where,
+    secret: secretName !== undefined,
+    ...(description === undefined ? {} : { description: oneLine(description) }),
+    ...(choices === undefined || choices.length === 0 ? {} : { choices }),
+    ...(format === undefined ? {} : { format }),
+    ...(placeholder === undefined ? {} : { placeholder }),
+    ...(secretName === undefined ? {} : { store: `qm secrets set ${secretName}` }),
+  };
+}
+
+function textOf(given: unknown, key: string): string {
+  const isText = typeof given === "string" || typeof given === "number" || typeof given === "boolean";
+  const text = isText ? String(given) : undefined;
+  if (text !== undefined && text.length <= TEXT_LIMIT && !text.includes("\0")) return text;
+  throw new QmError("invalid_arguments", `${quoted(key)} was given something other than a text of usual length`, {
+    hint: "Give text. Only what may be repeated takes a list.",
+  });
+}
+
+/** The items of a list, also of one that is written as JSON. */
+function listIn(given: unknown): readonly unknown[] | undefined {
+  if (Array.isArray(given)) return given;
+  if (isRecord(given)) return [given];
+  if (typeof given !== "string" || !/^\s*\[[\s\S]*\]\s*$/.test(given) || given.length > TEXT_LIMIT) return undefined;
+  try {
+    const list: unknown = JSON.parse(given);
+    return Array.isArray(list) ? list : undefined;
+  } catch {
+    return undefined;
+  }
+}

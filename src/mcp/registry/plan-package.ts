@@ -1,0 +1,219 @@
+import { QmError } from "../../core/errors.ts";
+import { quoted } from "../../core/names.ts";
+import type { StdioLaunch } from "../server-spec.ts";
+import { commitOf, type LsRemote, manifestAt, parseRepository, type RepositoryPlace } from "./github.ts";
+import { givenArguments, givenPairs } from "./given-launch.ts";
+import type { Fetch } from "./http.ts";
+import { imageWarnings, parseImage } from "./image-name.ts";
+import { type InstallPlan, type PlanDraft, sealed } from "./install-plan.ts";
+import { chosenName, localName } from "./local-name.ts";
+import { npmVersion, type PinnedPackage, pypiVersion } from "./package-versions.ts";
+import { launchWarnings, lookalikeWarnings } from "./warnings.ts";
+
+export interface PackageRequest {
+  readonly kind: "npm" | "pypi" | "docker" | "github";
+  readonly identifier: string;
+  readonly version?: string | undefined;
+  readonly name?: string | undefined;
+  readonly args?: readonly string[] | undefined;
+  readonly env?: Readonly<Record<string, string>> | undefined;
+}
+
+export interface PackageDeps {
+  readonly fetch: Fetch;
+  /** Where npm packages are looked up. Default: https://registry.npmjs.org. */
+  readonly npmUrl?: string | undefined;
+  /** Default: https://pypi.org. */
+  readonly pypiUrl?: string | undefined;
+  /** Default: https://raw.githubusercontent.com. */
+  readonly githubFilesUrl?: string | undefined;
+  readonly lsRemote: LsRemote;
+}
+
+const NPM = "https://registry.npmjs.org";
+const PYPI = "https://pypi.org";
+const GITHUB_FILES = "https://raw.githubusercontent.com";
+
+type Given = PackageRequest & {
+  readonly args: readonly string[];
+  readonly env: Readonly<Record<string, string>>;
+};
+type Drafted = Pick<PlanDraft, "source" | "hosts" | "warnings"> & {
+  readonly command: string;
+  readonly args: readonly string[];
+  readonly version: string;
+  readonly description?: string;
+  readonly of: string;
+};
+
+/** What installing a package would mean, with its version pinned: the newest one is looked up and written down. */
+export async function planFromPackage(
+  request: PackageRequest,
+  deps: PackageDeps,
+  signal?: AbortSignal,
+): Promise<InstallPlan> {
+  const args = givenArguments(request.args ?? []);
+  const env = givenPairs(request.env ?? {}, "env");
+  const given = { ...request, args, env };
+  const { command, of, ...drafted } = await draftOf(given, deps, signal);
+  const launch: StdioLaunch = { kind: "stdio", command, args: drafted.args, env };
+  return sealed({
+    name: request.name === undefined ? localName(of) : chosenName(request.name),
+    launch,
+    version: drafted.version,
+    source: drafted.source,
+    ...(drafted.description === undefined ? {} : { description: drafted.description }),
+    hosts: drafted.hosts,
+    missing: [],
+    warnings: [...drafted.warnings, ...lookalikeWarnings(of), ...launchWarnings(launch)],
+  });
+}
+
+function draftOf(given: Given, deps: PackageDeps, signal: AbortSignal | undefined): Promise<Drafted> | Drafted {
+  switch (given.kind) {
+    case "npm":
+      return npmDraft(given, deps, signal);
+    case "pypi":
+      return pypiDraft(given, deps, signal);
+    case "docker":
+      return dockerDraft(given);
+    case "github":
+      return githubDraft(given, deps, signal);
+  }
+}
+
+async function npmDraft(given: Given, deps: PackageDeps, signal: AbortSignal | undefined): Promise<Drafted> {
+  const [identifier, version] = versioned(given, "@");
+  const pinned = await npmVersion(identifier, version, { fetch: deps.fetch, url: deps.npmUrl ?? NPM }, signal);
+  const spec = `${pinned.name}@${pinned.version}`;
+  const { run, warnings } = programOf(pinned, spec);
+  return {
+    ...factsOf(pinned),
+    command: "npx",
+    args: ["-y", ...run, ...given.args],
+    source: `npm:${spec}`,
+    hosts: [new URL(deps.npmUrl ?? NPM).host],
+    warnings: [...pinned.warnings, ...warnings],
+  };
+}
+
+async function pypiDraft(given: Given, deps: PackageDeps, signal: AbortSignal | undefined): Promise<Drafted> {
+  const [identifier, version] = versioned(given, "==");
+  const pinned = await pypiVersion(identifier, version, { fetch: deps.fetch, url: deps.pypiUrl ?? PYPI }, signal);
+  const spec = `${pinned.name}==${pinned.version}`;
+  const host = new URL(deps.pypiUrl ?? PYPI).host;
+  return {
+    ...factsOf(pinned),
+    command: "uvx",
+    args: [spec, ...given.args],
+    source: `pypi:${spec}`,
+    hosts: host === "pypi.org" ? [host, "files.pythonhosted.org"] : [host],
+    warnings: pinned.warnings,
+  };
+}
+
+function dockerDraft({ identifier, version, args, env }: Given): Drafted {
+  const asked = parseImage(identifier);
+  const isNamed = asked.tag !== undefined || asked.digest !== undefined;
+  const image =
+    isNamed || version === undefined
+      ? asked
+      : parseImage(`${identifier}${version.startsWith("sha256:") ? "@" : ":"}${version}`);
+  if (image.digest === undefined && (image.tag === undefined || image.tag === "latest")) {
+    throw new QmError("invalid_arguments", `${quoted(image.image)} is whatever image is newest`, {
+      hint: "Give the tag of a version, as in name:1.2.3, or better its digest, as in name@sha256:...",
+    });
+  }
+  const forwarded = Object.keys(env).flatMap((name) => ["-e", name]);
+  return {
+    command: "docker",
+    args: ["run", "-i", "--rm", ...forwarded, image.image, ...args],
+    version: image.digest ?? image.tag ?? "",
+    of: image.image.replace(/@.*$/, "").replace(/:[^/]*$/, ""),
+    source: `docker:${image.image}`,
+    hosts: [image.host],
+    warnings: imageWarnings(image),
+  };
+}
+
+async function githubDraft(given: Given, deps: PackageDeps, signal: AbortSignal | undefined): Promise<Drafted> {
+  const place = parseRepository(given.identifier, given.version);
+  const commit = await commitOf(place, deps.lsRemote, signal);
+  const files = { fetch: deps.fetch, url: deps.githubFilesUrl ?? GITHUB_FILES };
+  const manifest = await manifestAt(place, commit, files, signal);
+  if (manifest === undefined) throw noManifest(place);
+  // The packages of this one repository are published, and only as such do they work.
+  if (`${place.owner}/${place.repository}`.toLowerCase() === "modelcontextprotocol/servers") {
+    const published = { ...given, identifier: manifest.name ?? "", version: undefined };
+    if (place.folder === undefined) throw noManifest(place);
+    return manifest.kind === "npm" ? npmDraft(published, deps, signal) : pypiDraft(published, deps, signal);
+  }
+  const { owner, repository, folder } = place;
+  const at = {
+    version: commit,
+    source: `github:${owner}/${repository}@${commit}${folder === undefined ? "" : `/${folder}`}`,
+    of: folder ?? repository,
+  };
+  if (manifest.kind === "pypi") {
+    const below = folder === undefined ? "" : `#subdirectory=${folder}`;
+    const from = `git+https://github.com/${owner}/${repository}@${commit}${below}`;
+    const program = manifest.programs.find((name) => name === manifest.name) ?? manifest.programs[0] ?? manifest.name;
+    const warnings = ["it is built on this machine from its source; the packages it needs are not pinned"];
+    return {
+      ...at,
+      command: "uvx",
+      args: ["--from", from, program, ...given.args],
+      hosts: ["github.com", "pypi.org"],
+      warnings,
+    };
+  }
+  if (folder !== undefined) {
+    throw new QmError("invalid_arguments", "npm cannot install a folder of a repository", {
+      hint: `Install the package${manifest.name === undefined ? "" : ` npm:${manifest.name}`} if it is published, or clone the repository and add its command.`,
+    });
+  }
+  if (!manifest.hasProgram) {
+    throw new QmError("invalid_arguments", `${owner}/${repository} has no program that npx could start`, {
+      hint: "Clone and build it as its README says, and add its command.",
+    });
+  }
+  const scripts = manifest.scripts.length === 0 ? "" : `, with scripts of its own (${manifest.scripts.join(", ")})`;
+  const warnings = [`it is built on this machine from its source${scripts}; the packages it needs are not pinned`];
+  const spec = `github:${owner}/${repository}#${commit}`;
+  return {
+    ...at,
+    command: "npx",
+    args: ["-y", spec, ...given.args],
+    hosts: ["github.com", "registry.npmjs.org"],
+    warnings,
+  };
+}
+
+/** `name@1.2.3` has its version in it; the `@` of a scope is no version's. */
+function versioned({ identifier, version }: Given, separator: string): readonly [string, string | undefined] {
+  const at = identifier.lastIndexOf(separator);
+  if (version !== undefined || at <= 0) return [identifier, version];
+  return [identifier.slice(0, at), identifier.slice(at + separator.length)];
+}
+
+function factsOf({ name, version, description }: PinnedPackage) {
+  return { of: name, version, ...(description === undefined ? {} : { description }) };
+}
+
+/** npx starts the program that is called like the package, or the only one; of several others one must be named. */
+function programOf({ name, programs }: PinnedPackage, spec: string) {
+  const own = name.split("/").at(-1) ?? name;
+  if (programs.length === 0)
+    return { run: [spec], warnings: [`${name} says nothing of a program: it may be no server`] };
+  if (programs.length === 1 || programs.includes(own)) return { run: [spec], warnings: [] };
+  const program = programs.find((one) => one.includes("mcp")) ?? programs[0] ?? own;
+  const warnings = [`${name} has several programs (${programs.join(", ")}); ${program} is started`];
+  return { run: [`--package=${spec}`, "--", program], warnings };
+}
+
+function noManifest({ owner, repository, folder }: RepositoryPlace): QmError {
+  const where = folder === undefined ? `${owner}/${repository}` : `${folder} in ${owner}/${repository}`;
+  return new QmError("invalid_arguments", `${where} has no package.json and no pyproject.toml of a server`, {
+    hint: "Name the folder the server is in, as in https://github.com/owner/name/tree/main/src/folder, or add its command.",
+  });
+}

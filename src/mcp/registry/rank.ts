@@ -1,0 +1,99 @@
+import type { ServerLine } from "./registry-store.ts";
+
+export interface RankedServer {
+  readonly server: ServerLine;
+  /** 0 to 1, and comparable within one search only. */
+  readonly score: number;
+}
+
+/** A server as searching sees it: its words, made once. */
+export interface ServerWords {
+  readonly server: ServerLine;
+  readonly name: string;
+  readonly fields: readonly { readonly weight: number; readonly words: ReadonlySet<string> }[];
+}
+
+const WORD_LIMIT = 24;
+const PREFIX_FROM = 3;
+
+export function wordsOfServer(server: ServerLine): ServerWords {
+  const [space = "", own = server.name] = server.name.split("/", 2);
+  return {
+    server,
+    name: server.name.toLowerCase(),
+    fields: [
+      { weight: 3, words: new Set(wordsOf(own)) },
+      { weight: 3, words: new Set(wordsOf(server.title)) },
+      { weight: 1.5, words: new Set(wordsOf(server.description)) },
+      { weight: 1, words: new Set(wordsOf(space)) },
+    ],
+  };
+}
+
+/**
+ * The servers that have something to do with the text, the best first: rare words count for more than frequent ones,
+ * words of the name and the title for more than those of the description, whole words for more than beginnings. An
+ * empty text finds all, by name.
+ */
+export function rankServers(servers: readonly ServerWords[], text: string): readonly RankedServer[] {
+  const asked = [...new Set(wordsOf(text))].slice(0, WORD_LIMIT);
+  if (asked.length === 0) {
+    const all = servers.map(({ server }) => ({ server, score: 0 }));
+    return text.trim() === "" ? all.sort(byName) : [];
+  }
+  const points = asked.map((word) => servers.map((server) => pointsFor(word, server)));
+  const worth = points.map((found) => Math.log(1 + servers.length / (1 + found.filter((one) => one > 0).length)));
+  const most = worth.reduce((sum, one) => sum + one, 0) * FULL || 1;
+  const wanted = text.trim().toLowerCase();
+  const ranked = servers.flatMap((words, at) => {
+    const sum = points.reduce((total, found, word) => total + (found[at] ?? 0) * (worth[word] ?? 0), 0);
+    if (sum === 0) return [];
+    const met = points.filter((found) => (found[at] ?? 0) > 0).length / asked.length;
+    const score = words.name === wanted ? 1 : Math.min(0.999, (sum / most) * met);
+    return [{ server: words.server, score: Math.round(score * 1000) / 1000 }];
+  });
+  return ranked.sort((a, b) => b.score - a.score || byName(a, b));
+}
+
+/** What a word in every field would be worth. */
+const FULL = 4.5;
+
+function pointsFor(word: string, { fields, name }: ServerWords): number {
+  let points = 0;
+  for (const { weight, words } of fields) {
+    if (words.has(word)) points += weight;
+    else if (word.length >= PREFIX_FROM && hasNear(words, word)) points += weight * 0.5;
+  }
+  // Names run words together, and some scripts have no spaces.
+  return points === 0 && name.includes(word) && word.length >= PREFIX_FROM ? 0.5 : points;
+}
+
+function hasNear(words: ReadonlySet<string>, asked: string): boolean {
+  for (const word of words) {
+    if (word.startsWith(asked) || (word.length >= 4 && asked.startsWith(word))) return true;
+    if (word.length > asked.length && !ASCII.test(asked) && word.includes(asked)) return true;
+  }
+  return false;
+}
+
+const ASCII = /^[ -~]*$/;
+
+function byName(a: RankedServer, b: RankedServer): number {
+  return a.server.name < b.server.name ? -1 : a.server.name > b.server.name ? 1 : 0;
+}
+
+/** `dbPassword2`, `db-password` → `db`, `password`; plurals as their singular. */
+function wordsOf(text: string): readonly string[] {
+  return text
+    .normalize("NFKC")
+    .replace(/([a-z])([A-Z])/g, "$1 $2")
+    .toLowerCase()
+    .split(/[^\p{L}\p{M}\p{N}]+/u)
+    .filter((word) => word !== "" && !IDLE.has(word))
+    .map((word) => (/[^s]s$/.test(word) && word.length > 3 && ASCII.test(word) ? word.slice(0, -1) : word));
+}
+
+/** Every server is one, and nearly every question has these. */
+const IDLE = new Set(
+  "a an and are as at by can for from i in is it mcp me my of on or server servers that the to which with".split(" "),
+);

@@ -1,0 +1,216 @@
+import { messageOf, QmError } from "../../core/errors.ts";
+import { clip } from "../../core/json.ts";
+import { quoted } from "../../core/names.ts";
+import { nearest } from "../../core/nearest.ts";
+import { checkedUrl, type Fetch } from "./http.ts";
+import { type RankedServer, rankServers, type ServerWords, wordsOfServer } from "./rank.ts";
+import { registryApi } from "./registry-api.ts";
+import { parseEntry, type RegistryEntry } from "./registry-entry.ts";
+import type { RegistryMark, RegistryStore } from "./registry-store.ts";
+import { sharedWork } from "./shared-work.ts";
+import { syncCopy } from "./sync.ts";
+
+export interface RegistryOptions {
+  readonly url: string;
+  readonly fetch: Fetch;
+  readonly store: RegistryStore;
+  readonly now: () => Date;
+  /** How long one answer may take. */
+  readonly timeoutMs?: number;
+  /** How long bringing the copy up to date may take; what came by then is kept. */
+  readonly syncTimeoutMs?: number;
+}
+
+export interface SearchOptions {
+  readonly limit: number;
+  readonly offset?: number;
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** One server that was found. Its texts are the publisher's, on one line each. */
+export interface FoundServer {
+  readonly name: string;
+  readonly version: string;
+  readonly title?: string;
+  readonly description: string;
+  readonly score: number;
+}
+
+/** Plain JSON, so that an action can answer with it as it is. */
+export interface SearchAnswer {
+  readonly servers: readonly FoundServer[];
+  /** How many there are without the limit. */
+  readonly total: number;
+  /** When the copy that answers was last complete. Absent: it never was. */
+  readonly syncedAt?: string;
+  /** Why the answer may be out of date or incomplete, for whoever reads it. Absent: it is neither. */
+  readonly note?: string;
+}
+
+export interface GetOptions {
+  /** Absent, or `latest`: the latest. */
+  readonly version?: string | undefined;
+  readonly signal?: AbortSignal | undefined;
+}
+
+export interface FoundEntry extends RegistryEntry {
+  /** The registry's URL. */
+  readonly registry: string;
+  /** Set where the registry could not be reached and the copy answers. */
+  readonly note?: string;
+}
+
+/** An MCP registry, with a copy of it that can be searched. */
+export interface Registry {
+  readonly url: string;
+  /**
+   * Searches names, titles and descriptions of what is active. The copy is brought up to date first when it is older than
+   * an hour; when that fails, it answers as it is and says how old it is. Without any copy: `registry_failed`.
+   */
+  search(text: string, options: SearchOptions): Promise<SearchAnswer>;
+  /** One version of one server, from the registry itself. Throws `not_found`, also for what was deleted. */
+  get(name: string, options?: GetOptions): Promise<FoundEntry>;
+}
+
+const FRESH_MS = 60 * 60 * 1000;
+const RETRY_MS = 60 * 1000;
+const TIMEOUT_MS = 15_000;
+const SYNC_TIMEOUT_MS = 60_000;
+
+export function createRegistry(options: RegistryOptions): Registry {
+  const { fetch, store, now } = options;
+  const base = checkedUrl(options.url, "mcp.registry");
+  const registry = base.href.replace(/\/+$/, "");
+  const api = registryApi(base, fetch, options.timeoutMs ?? TIMEOUT_MS);
+  const sync = sharedWork((signal) => {
+    const limit = options.syncTimeoutMs ?? SYNC_TIMEOUT_MS;
+    return within(limit, signal, (inner) => syncCopy({ registry, api, store, now }, inner));
+  });
+  let failure: { readonly at: number; readonly thrown: unknown } | undefined;
+  let index: { readonly of: string; readonly servers: readonly ServerWords[] } | undefined;
+
+  return {
+    url: registry,
+    async search(text, { limit, offset = 0, signal }) {
+      const problem = await freshen(signal);
+      const mark = await store.mark(registry);
+      const servers = await wordsNow(mark);
+      if (problem !== undefined && servers.length === 0) throw problem;
+      const ranked = rankServers(servers, clip(text, 1000));
+      const note = noteOn(mark, problem, now());
+      return {
+        servers: ranked.slice(offset, offset + limit).map(found),
+        total: ranked.length,
+        ...(mark?.syncedAt === undefined ? {} : { syncedAt: mark.syncedAt.toISOString() }),
+        ...(note === undefined ? {} : { note }),
+      };
+    },
+    async get(name, { version = "latest", signal } = {}) {
+      const live = await api.version(name, version, signal).catch((thrown: unknown) => {
+        if (signal?.aborted || !(thrown instanceof QmError)) throw thrown;
+        return thrown;
+      });
+      if (live instanceof QmError) return fromCopy(name, version, live);
+      if (live === undefined) throw await notFound(name, version);
+      if (live.status === "deleted") throw deleted(live);
+      return { ...live, registry };
+    },
+  };
+
+  /** What kept the copy from being brought up to date, if something did. */
+  async function freshen(signal: AbortSignal | undefined): Promise<unknown> {
+    const mark = await store.mark(registry);
+    const age = mark?.syncedAt === undefined ? Number.POSITIVE_INFINITY : now().getTime() - mark.syncedAt.getTime();
+    if (age >= 0 && age < FRESH_MS) return undefined;
+    // With a copy at hand nobody waits again and again for a registry that is down.
+    if (failure !== undefined && now().getTime() - failure.at < RETRY_MS && mark?.syncedAt !== undefined)
+      return failure.thrown;
+    try {
+      await sync(signal);
+      failure = undefined;
+      return undefined;
+    } catch (thrown) {
+      signal?.throwIfAborted();
+      failure = { at: now().getTime(), thrown };
+      return thrown;
+    }
+  }
+
+  async function wordsNow(mark: RegistryMark | undefined): Promise<readonly ServerWords[]> {
+    const of = JSON.stringify([mark?.syncedAt, mark?.cursor]);
+    if (index?.of === of) return index.servers;
+    const lines = await store.lines(registry);
+    const servers = lines.filter(({ status }) => status === "active").map(wordsOfServer);
+    index = { of, servers };
+    return servers;
+  }
+
+  async function fromCopy(name: string, version: string, problem: QmError): Promise<FoundEntry> {
+    const kept = await store.find(registry, name);
+    const parsed = kept === undefined ? undefined : parseEntry(kept.entry);
+    const fits = version === "latest" || kept?.version === version;
+    if (!parsed?.ok || !fits) throw problem;
+    const note = noteOn(await store.mark(registry), problem, now());
+    return { ...parsed.entry, registry, ...(note === undefined ? {} : { note }) };
+  }
+
+  async function notFound(name: string, version: string): Promise<QmError> {
+    const lines = await store.lines(registry);
+    const known = lines.find((line) => line.name === name);
+    if (known !== undefined && version !== "latest") {
+      return new QmError("not_found", `the registry has no version ${quoted(version)} of ${name}`, {
+        hint: `Its latest version is ${quoted(known.version)}: leave the version out to take that.`,
+      });
+    }
+    const names = lines.filter(({ status }) => status === "active").map((line) => line.name);
+    const near = nearest(name, names) ?? names.find((one) => one.toLowerCase().endsWith(`/${name.toLowerCase()}`));
+    return new QmError("not_found", `the registry has no server ${quoted(name)}`, {
+      hint: near === undefined ? "Search the registry for it, or give its package." : `Did you mean ${near}?`,
+      ...(near === undefined ? {} : { details: { suggestions: [near] } }),
+    });
+  }
+}
+
+function deleted({ server, statusMessage }: RegistryEntry): QmError {
+  const why = statusMessage === undefined ? "" : `: ${quoted(statusMessage)}`;
+  return new QmError("not_found", `${quoted(server.name)} was deleted from the registry${why}`, {
+    hint: "Take another server; what is deleted there is often broken or unsafe.",
+  });
+}
+
+function found({ server, score }: RankedServer): FoundServer {
+  const { name, version, title, description } = server;
+  return { name, version, ...(title === "" ? {} : { title }), description, score };
+}
+
+function noteOn(mark: RegistryMark | undefined, problem: unknown, now: Date): string | undefined {
+  if (problem === undefined) return undefined;
+  const why = problem instanceof QmError ? problem.message : messageOf(problem);
+  const copy =
+    mark?.syncedAt === undefined
+      ? "an incomplete copy"
+      : `a copy that is ${age(now.getTime() - mark.syncedAt.getTime())} old`;
+  return `This is from ${copy}: ${why}.`;
+}
+
+function age(ms: number): string {
+  const minutes = Math.max(0, Math.round(ms / 60_000));
+  if (minutes < 120) return `${minutes} min`;
+  return minutes < 48 * 60 ? `${Math.round(minutes / 60)} h` : `${Math.round(minutes / 60 / 24)} days`;
+}
+
+async function within<T>(ms: number, outer: AbortSignal, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
+  const late = new QmError("registry_failed", `the registry's list had not come after ${ms / 1000} s`, {
+    hint: "What came by then is kept: search again, and it goes on from there.",
+  });
+  const inner = new AbortController();
+  const timer = setTimeout(() => inner.abort(late), ms);
+  const stop = (): void => inner.abort(outer.reason);
+  outer.addEventListener("abort", stop, { once: true });
+  try {
+    return await work(inner.signal);
+  } finally {
+    clearTimeout(timer);
+    outer.removeEventListener("abort", stop);
+  }
+}

@@ -1,0 +1,120 @@
+import { existsSync } from "node:fs";
+import { delimiter, dirname, join, resolve } from "node:path";
+import { addServers, removeServer } from "./config/edit.ts";
+import { CONFIG_FILE } from "./config/load.ts";
+import type { LoadedConfig } from "./config/parse.ts";
+import { type Environment, resolveReference, SECRET } from "./config/references.ts";
+import type { Runtime } from "./core/runtime.ts";
+import type { ProcessStore } from "./mcp/hub/process-store.ts";
+import { unpackBundle } from "./mcp/registry/bundle/bundle.ts";
+import { gitLsRemote } from "./mcp/registry/github.ts";
+import { createPlanner } from "./mcp/registry/planner.ts";
+import { createRegistry } from "./mcp/registry/registry.ts";
+import type { SecretStore } from "./mcp/secret-store.ts";
+import type { ServerWriter } from "./mcp/servers/desk.ts";
+import { openServers, type Servers, type ServersEvent } from "./mcp/servers/servers.ts";
+import { packageFacts } from "./package-facts.ts";
+import { readSecrets, secretsFile } from "./secrets-file.ts";
+import { serverSpecsOf, specOfEntry } from "./server-specs.ts";
+import { openSqliteStore } from "./store/open.ts";
+import { systemProcess } from "./system-runtime.ts";
+import type { Purpose } from "./workspace.ts";
+
+export interface WorkspaceServersOptions {
+  readonly loaded: LoadedConfig;
+  readonly cwd: string;
+  readonly env: Environment;
+  readonly runtime: Runtime;
+  readonly storePath: string;
+  readonly purpose: Purpose;
+  readonly note: (event: ServersEvent) => void;
+  readonly onProblem: (problem: string) => void;
+}
+
+/** Beside the store: what only its owner may read. */
+export function secretsPathOf(storePath: string): string {
+  return join(dirname(storePath), "secrets.json");
+}
+
+export function logFolderOf(storePath: string): string {
+  return join(dirname(storePath), "logs");
+}
+
+/** The variables of the process, and with them the stored secrets of this moment. */
+export function withSecrets(env: Environment, storePath: string): Environment {
+  const secrets = readSecrets(secretsPathOf(storePath));
+  const stored = Object.entries(secrets).map(([name, value]) => [`${SECRET}${name}`, value]);
+  return stored.length === 0 ? env : { ...env, ...Object.fromEntries(stored) };
+}
+
+export interface WorkspaceServers {
+  /** Undefined where only the ledger is wanted. */
+  readonly servers: Servers | undefined;
+  readonly secrets: SecretStore;
+  close(): Promise<void>;
+}
+
+/** The servers of a configuration file. */
+export async function openWorkspaceServers(options: WorkspaceServersOptions): Promise<WorkspaceServers> {
+  const { loaded, cwd, env, runtime, storePath, purpose, note, onProblem } = options;
+  const { mcp, limits } = loaded.config;
+  const secrets = secretsFile(secretsPathOf(storePath), runtime);
+  if (purpose === "ledger") return { servers: undefined, secrets, close: async () => {} };
+  // Who only looks reads what was learned before, and leaves nothing behind.
+  const isThere = purpose === "calls" || existsSync(storePath);
+  const store = await openSqliteStore(isThere ? storePath : ":memory:", { now: runtime.now });
+  const registry = createRegistry({ url: mcp.registry, fetch, store: store.registry, now: runtime.now });
+  const servers = await openServers(serverSpecsOf(loaded.config, loaded.folder), {
+    runtime,
+    manifests: store.manifests,
+    processes: purpose === "looking" ? noProcesses : store.processes,
+    processFacts: systemProcess,
+    secrets,
+    registry,
+    plans: createPlanner({
+      registry,
+      fetch,
+      npmUrl: env.npm_config_registry,
+      lsRemote: gitLsRemote(env),
+      bundleFolder: join(dirname(storePath), "bundles"),
+      hasCommand: (command) => isOnPath(command, env),
+      platform: process.platform,
+      home: env.HOME ?? env.USERPROFILE,
+      secretNames: secrets.names,
+    }),
+    unpack: (file, signal) => unpackBundle(file, { fetch, registry: registry.url }, signal),
+    writer: writerOf(loaded, cwd, runtime),
+    install: mcp.install,
+    callTimeoutMs: limits.timeout_ms,
+    startingAtOnce: mcp.starting_at_once,
+    environment: env,
+    fill: (text, key) => resolveReference(text, text.includes(SECRET) ? withSecrets(env, storePath) : env, key),
+    clientInfo: packageFacts(),
+    logFolder: logFolderOf(storePath),
+    note,
+    onProblem,
+  });
+  return {
+    servers,
+    secrets,
+    close: store.close,
+  };
+}
+
+/** Who only looks does not tidy up after others, either. */
+const noProcesses: ProcessStore = { add: async () => {}, remove: async () => {}, all: async () => [] };
+
+/** Whether a program can be started by its name alone. */
+function isOnPath(command: string, { PATH = "" }: Environment): boolean {
+  const endings = process.platform === "win32" ? [".exe", ".cmd", ".bat", ""] : [""];
+  return PATH.split(delimiter).some((folder) => endings.some((ending) => existsSync(join(folder, command + ending))));
+}
+
+function writerOf({ path, folder }: LoadedConfig, cwd: string, runtime: Runtime): ServerWriter {
+  const file = path ?? resolve(cwd, CONFIG_FILE);
+  return {
+    add: async (name, entry) => void (await addServers(file, { [name]: entry }, runtime)),
+    remove: async (name) => void (await removeServer(file, name, runtime)),
+    specOf: (name, entry) => specOfEntry(name, entry, folder),
+  };
+}
