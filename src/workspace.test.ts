@@ -52,6 +52,7 @@ test("takes over everything the file says, relative to the file", async () => {
   const folder = await folderWith({
     "quartermaster.yaml": `
 store: { path: "kept/\${env:STAGE}.db" }
+mcp: { install: false }
 providers: { file: { root: docs, read_only: true } }
 policy:
   denied: [file__glob]
@@ -155,19 +156,23 @@ test("a change of the file changes the next decision", async () => {
 });
 
 test("a change of the file replaces and withdraws a provider", async () => {
-  const folder = await folderWith({ "quartermaster.yaml": "{}", "a.txt": "one", "docs/a.txt": "two" });
+  const folder = await folderWith({
+    "quartermaster.yaml": "mcp: { install: false }",
+    "a.txt": "one",
+    "docs/a.txt": "two",
+  });
   const workspace = await open(folder, { watch: true });
   const { quartermaster } = workspace;
   const config = join(folder, "quartermaster.yaml");
 
-  await writeFile(config, "providers: { file: { root: docs } }");
+  await writeFile(config, "mcp: { install: false }\nproviders: { file: { root: docs } }");
   await vi.waitFor(
     async () =>
       expect(await quartermaster.invoke("file__read", { path: "a.txt" })).toMatchObject({ data: { content: "two" } }),
     10_000,
   );
 
-  await writeFile(config, "providers: { file: { enabled: false } }");
+  await writeFile(config, "mcp: { install: false }\nproviders: { file: { enabled: false } }");
   await vi.waitFor(() => expect(quartermaster.list().total).toBe(0), 10_000);
 });
 

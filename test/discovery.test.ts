@@ -505,7 +505,8 @@ describe("prompt aids", () => {
 
 describe("with an endpoint in quartermaster.yaml", () => {
   const KEY = "sk-the-key-that-nobody-may-see";
-  const yaml = (url: string) => `search:
+  const yaml = (url: string) => `mcp: { install: false }
+search:
   embedder:
     class: standard
     base_url: ${url}

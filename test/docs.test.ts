@@ -147,21 +147,26 @@ describe("docs/cli.md", async () => {
 });
 
 describe("docs/architecture.md", () => {
-  const rows = rowsOf("docs/architecture.md").filter(([folder = ""]) => /^`src(?:\/\w+)?`$/.test(folder));
+  const rows = rowsOf("docs/architecture.md").filter(([folder = ""]) => /^`src(?:\/[\w/]+)?`$/.test(folder));
   const folders = new Map(rows.map(([folder = "", , imports = ""]) => [folder.slice(5, -1), imports]));
   const source = filesBelow("src", ".ts").filter((path) => !/\.test(?:-d)?\.ts$|\/testing\.ts$/.test(path));
 
+  /** Below `src`: the first part of the way, of `mcp` the first two, and `.` for `src` itself. */
+  function folderOf(path: string): string {
+    const parts = path.split("/").slice(1, -1);
+    return parts.slice(0, parts[0] === "mcp" ? 2 : 1).join("/") || ".";
+  }
+
   test("has every folder", () => {
-    const there = new Set(source.map((path) => path.split("/")[1] ?? "").filter((name) => !name.endsWith(".ts")));
+    const there = new Set(source.map(folderOf).filter((name) => name !== "."));
 
     expect([...folders.keys()].sort()).toEqual([...there].sort());
   });
 
   test.each(source)("tells what %s imports", (path) => {
-    const [, folder = ""] = path.split("/");
+    const folder = folderOf(path);
     const imported = [...textOf(path).matchAll(/from "(\.[^"]+)"|import\("(\.[^"]+)"\)/g)]
-      .map(([, fixed, later]) => join(dirname(path), fixed ?? later ?? "").split("/")[1] ?? "")
-      .map((name) => (name.endsWith(".ts") ? "." : name))
+      .map(([, fixed, later]) => folderOf(join(dirname(path), fixed ?? later ?? "")))
       .filter((name) => name !== folder);
 
     const allowed = folders.get(folder);

@@ -73,6 +73,21 @@ function whatOf(type: string, facts: Record<string, unknown>): string {
       return `${facts.status}${facts.code === undefined ? "" : ` (${facts.code})`}, ${facts.durationMs} ms`;
     case "catalog.changed":
       return `${facts.category}: ${facts.added} added, ${facts.removed} removed, ${facts.changed} changed`;
+    case "client.connected":
+      return `${facts.client} over ${facts.transport}, profile ${facts.profile}`;
+    case "definition.accepted":
+    case "definition.rejected":
+      return `${facts.server}: ${facts.tool}, by ${facts.by}`;
+    case "definition.withheld":
+      return `${facts.server}: ${facts.tool}, ${String(facts.reasons)}`;
+    case "server.failed":
+    case "server.stopped":
+      return clip(`${facts.server}: ${facts.reason}`, ARGS_LIMIT);
+    case "server.learned":
+      return `${facts.server}: ${facts.added} added, ${facts.removed} removed, ${facts.changed} changed`;
+    case "server.started":
+    case "server.added":
+      return clip(`${facts.server}: ${facts.launch}`, ARGS_LIMIT);
     case "config.loaded":
       return `${facts.path}, policy ${facts.policyVersion}`;
     default:

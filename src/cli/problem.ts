@@ -8,6 +8,7 @@ export function problemLines(problem: Problem): readonly string[] {
     ...(typeof problem.reason === "string" ? [problem.reason] : []),
     ...listed("Did you mean", problem.suggestions),
     ...listed("Valid", problem.valid),
+    ...(typeof problem.would_run === "string" ? [`What it would do: ${problem.would_run}`] : []),
     ...example(problem),
     ...next(problem),
   ];
@@ -31,6 +32,8 @@ function next({ code, hint, action, call_id }: Problem): readonly string[] {
   const name = typeof action === "string" ? shellQuoted(action) : "<action>";
   // The ledger knows also of rules about arguments, which an explanation cannot judge.
   const why = typeof call_id === "string" ? `qm events --call ${shellQuoted(call_id)}` : `qm explain ${name}`;
+  // What refuses something else than a call has a hint of its own.
+  const isCall = typeof action === "string" || typeof call_id === "string";
   switch (code) {
     case "unknown_action":
       return ["`qm list` shows the names; `qm explain <action>` shows why one is hidden."];
@@ -39,8 +42,10 @@ function next({ code, hint, action, call_id }: Problem): readonly string[] {
     case "invalid_arguments":
       return typeof action === "string" ? [`\`qm describe ${name}\` shows every argument.`] : given(hint);
     case "denied":
+      if (!isCall) return given(hint);
       return [`It was not run. \`${why}\` shows which rule says so.`];
     case "approval_required":
+      if (!isCall) return given(hint);
       return [`It was not run: a person must agree first. \`${why}\` shows which rule says so.`];
     case "budget_exceeded":
       return ["It was not run. Raise policy.budgets, or use another --session."];

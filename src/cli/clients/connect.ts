@@ -147,6 +147,8 @@ async function carryOut(
   if (!options.http && !isBuilt()) out.note(`qm: warning: ${ownBin} is not there yet: npm run build makes it`);
 }
 
+/** Also what an earlier connection wrote: whose token it is makes no difference. */
 function hiddenText(text: string, token: string | undefined): string {
-  return token === undefined ? text : text.replaceAll(JSON.stringify(token).slice(1, -1), "<token>");
+  const known = token === undefined ? text : text.replaceAll(JSON.stringify(token).slice(1, -1), "<token>");
+  return known.replace(/(Bearer )(?!\$\{|\{|<token>)[^"']+/g, "$1<token>");
 }

@@ -1,7 +1,10 @@
 import { existsSync } from "node:fs";
-import { resolveReference, variablesIn } from "../../config/references.ts";
+import { SECRET, variablesIn } from "../../config/references.ts";
 import { QmError } from "../../core/errors.ts";
+import { getOwn } from "../../core/json.ts";
 import type { Client, Raw } from "../../mcp/clients/client.ts";
+import { profileOf } from "../../mcp/gateway/profiles.ts";
+import { tokenIn, tokenPathOf } from "../../mcp/gateway/token-file.ts";
 import type { Workspace } from "../../workspace.ts";
 import type { ConnectOptions } from "../commands/connect.ts";
 import type { Context } from "../context.ts";
@@ -27,13 +30,9 @@ export async function gatewayEntry(
     throw new QmError("invalid_config", "there is no quartermaster.yaml that the client could be given", {
       hint: "`qm init` writes one; or name one with --config.",
     });
-  const profiles = [...new Set(["default", ...Object.keys(config.gateway.profiles)])];
-  if (profile !== undefined && !profiles.includes(profile))
-    throw new QmError("invalid_arguments", `there is no profile ${JSON.stringify(profile)}`, {
-      details: { valid: profiles },
-    });
+  if (profile !== undefined) profileOf(config, profile);
   if (options.http === true && client.gateway.http !== undefined) {
-    const { headers, token } = await headersFor(io.env, workspace, client, options);
+    const { headers, token } = await headersFor(workspace, client, options);
     const entry = client.gateway.http(gatewayUrl(config.gateway), headers);
     return { entry, ...(token === undefined ? {} : { token }) };
   }
@@ -58,34 +57,41 @@ export function isBuilt(): boolean {
   return existsSync(ownBin);
 }
 
-async function headersFor(
-  env: Context["io"]["env"],
-  { config, secrets }: Workspace,
-  client: Client,
-  { profile = "default", project = false }: ConnectOptions,
-): Promise<{ readonly headers: Readonly<Record<string, string>>; readonly token?: string }> {
-  const { port, profiles } = config.gateway;
-  if (port === 0)
+interface Headers {
+  readonly headers: Readonly<Record<string, string>>;
+  readonly token?: string;
+}
+
+/** What a client proves itself by: the name of a variable where it has variables and the token is in one. */
+async function headersFor(workspace: Workspace, client: Client, options: ConnectOptions): Promise<Headers> {
+  const { config } = workspace;
+  const { profile = "default", project = false } = options;
+  const key = `gateway.profiles.${profile}.token`;
+  if (config.gateway.port === 0)
     throw new QmError("invalid_config", "gateway.port is 0, so the address is another one each time", {
       hint: "Give gateway.port a number, or connect without --http.",
     });
-  const reference = profiles[profile]?.token;
-  if (reference === undefined)
+  const reference = getOwn(config.gateway.profiles, profile)?.token;
+  if (reference === undefined && profile !== "default")
     throw new QmError("invalid_config", `the profile ${profile} has no token`, {
-      hint: `Write one into the configuration, as gateway.profiles.${profile}.token: \${env:QM_TOKEN}.`,
+      hint: `Write one into the configuration, as ${key}: \${env:QM_TOKEN}.`,
     });
-  const [variable = ""] = variablesIn(reference);
-  const isSecret = variable.startsWith("secret:");
-  if (!isSecret && client.gateway.variable !== undefined)
+  const [variable] = reference === undefined ? [] : variablesIn(reference);
+  if (variable !== undefined && !variable.startsWith(SECRET) && client.gateway.variable !== undefined)
     return { headers: { Authorization: `Bearer ${client.gateway.variable(variable)}` } };
   if (project)
     throw new QmError("denied", "the token would be written out in a file of the project, where others see it", {
-      hint: isSecret
-        ? `Let gateway.profiles.${profile}.token be \${env:NAME}, or leave --http out.`
-        : `${client.title} has no variables in its file: leave --http or --project out.`,
+      hint:
+        client.gateway.variable === undefined
+          ? `${client.title} has no variables in its file: leave --http or --project out.`
+          : `Let ${key} be \${env:NAME}, or leave --http out.`,
     });
-  const stored = isSecret ? await secrets.get(variable.slice("secret:".length)) : undefined;
-  const filling = stored === undefined ? env : { ...env, [variable]: stored };
-  const token = resolveReference(reference, filling, `gateway.profiles.${profile}.token`);
+  const token = reference === undefined ? await madeToken(workspace, options) : workspace.fill(reference, key);
   return { headers: { Authorization: `Bearer ${token}` }, token };
+}
+
+/** The token that `qm serve` makes at its first start. Whoever only looks does not make it. */
+async function madeToken({ storePath }: Workspace, { dryRun = false, print = false }: ConnectOptions): Promise<string> {
+  const path = tokenPathOf(storePath);
+  return (dryRun || print) && !existsSync(path) ? "<token>" : tokenIn(path);
 }

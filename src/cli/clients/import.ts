@@ -56,7 +56,7 @@ function planned(
   { project = false, only }: ImportOptions,
 ): Promise<ImportPlan> {
   return planImport(found, {
-    configured: config.servers as Readonly<Record<string, ServerEntry>>,
+    configured: config.servers,
     own: ownAddresses(config.gateway),
     judge,
     storedSecret: (name) => secrets.get(name),

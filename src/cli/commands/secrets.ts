@@ -9,6 +9,7 @@ const NAME = /^[A-Za-z_][A-Za-z0-9_]*$/;
 export function addSecrets(program: Command, context: Context): void {
   const secrets = program
     .command("secrets")
+    .helpCommand(false)
     .summary("keep keys of servers out of the configuration")
     .description(`Store values that the configuration refers to as \${secret:NAME}. They are never shown again.`)
     .addHelpText(

@@ -15,6 +15,7 @@ const subcommands = [addList, addAdd, addRemove, addStartStop, addLogs, addRevie
 export function addServers(program: Command, context: Context): void {
   const servers = program
     .command("servers")
+    .helpCommand(false)
     .summary("the MCP servers whose tools are actions")
     .description("List, add, remove, start, stop and review MCP servers.")
     .addHelpText(

@@ -43,7 +43,7 @@ test.each([
     ["file__list", "file__read"],
   ],
   [["explain", "--actor", "reader", "file__w"], ["file__write"]],
-  [["list", ""], ["file"]],
+  [["list", ""], ["file", "mcp"]],
   [["invoke", "file__read", ""], []],
   [
     ["events", "--session", ""],

@@ -5,7 +5,7 @@ import { quoted } from "../../core/names.ts";
 import { backupsOf } from "./backups.ts";
 import type { Client, ClientFile, Raw, Scope } from "./client.ts";
 import { decoded, encoded, parsed, valueAt } from "./document.ts";
-import { type EditedText, type EntryPlace, withEntry, withoutEntry } from "./edit.ts";
+import { type EntryPlace, isSameAround, withEntry, withoutEntry } from "./edit.ts";
 import { readEntry } from "./entry.ts";
 import { isOurselves, type OwnAddresses } from "./ourselves.ts";
 import { readBytes } from "./read.ts";
@@ -169,8 +169,7 @@ function leadsTo(from: string, to: string, place: EntryPlace, entry: unknown): b
   if (!isRecord(entry)) return false;
   try {
     if (entryIn(from, place) !== undefined) return false;
-    const made: EditedText = withEntry(from, place, entry);
-    return made.text === to;
+    return isSameAround(withEntry(from, place, entry).text, to, place);
   } catch {
     return false;
   }

@@ -35,6 +35,13 @@ export function withoutEntry(text: string, { format, keys, name }: EntryPlace): 
   return checked(text, make(text, keys, name), { format, keys, name }, undefined);
 }
 
+/** Whether two texts differ in nothing but what our entry says, and how that is laid out. */
+export function isSameAround(one: string, another: string, { format, keys, name }: EntryPlace): boolean {
+  const make = format === "toml" ? tomlEntryEdits : jsonEntryEdits;
+  const around = (text: string) => edited(text, make(text, keys, name, {}));
+  return around(one) === around(another);
+}
+
 /** An edit is only as good as what can be read afterwards: our entry as it is meant, and everything else as before. */
 function checked(text: string, edits: readonly TextEdit[], place: EntryPlace, entry: Raw | undefined): EditedText {
   const after = edited(text, edits);

@@ -1,4 +1,4 @@
-import type { Node } from "jsonc-parser";
+import { createScanner, type Node } from "jsonc-parser";
 import { quoted } from "../../core/names.ts";
 import type { Raw } from "./client.ts";
 import { jsonTree, unreadable } from "./document.ts";
@@ -45,28 +45,35 @@ export function jsonRemovalEdits(text: string, keys: readonly string[], name: st
   }
   // Of several by one name clients take one; which, is not for us to know.
   return ours.map((property) => {
-    const at = all.indexOf(property);
     const [start, end] = [property.offset, property.offset + property.length];
-    const comma = /^(?:\s|\/\/[^\n]*(?:\n|$)|\/\*[\s\S]*?\*\/)*,/.exec(text.slice(end))?.[0].length;
+    const comma = commaAfter(text, end);
     if (comma !== undefined) {
-      const rest = text.slice(end, end + comma - 1);
-      const space = /^\s*/.exec(text.slice(end + comma))?.[0].length ?? 0;
       // A comment between the entry and its comma stays.
-      return { offset: start, length: end - start + comma + space, content: rest.trim() };
+      const comments = text.slice(end, comma).trim() === "" ? "" : text.slice(end, comma);
+      const space = comments === "" ? (/^\s*/.exec(text.slice(comma + 1))?.[0].length ?? 0) : 0;
+      return { offset: start, length: comma + 1 + space - start, content: comments };
     }
-    const before = all[at - 1];
-    if (before === undefined) return { offset: start, length: end - start, content: "" };
-    const from = before.offset + before.length;
-    const between = text.slice(from, start);
-    return { offset: from, length: end - from, content: withoutComma(between) };
+    const before = all[all.indexOf(property) - 1];
+    const from = before === undefined ? start : before.offset + before.length;
+    return { offset: from, length: end - from, content: withoutComma(text, from, start, end) };
   });
 }
 
+/** Where the comma is that follows, comments or not. */
+function commaAfter(text: string, offset: number): number | undefined {
+  const scanner = createScanner(text, true);
+  scanner.setPosition(offset);
+  scanner.scan();
+  return text[scanner.getTokenOffset()] === "," ? scanner.getTokenOffset() : undefined;
+}
+
 /** What stands between two entries, without the comma and, where there is nothing but space, without that. */
-function withoutComma(between: string): string {
-  const at = /^(?:\s|\/\/[^\n]*(?:\n|$)|\/\*[\s\S]*?\*\/)*/.exec(between)?.[0].length ?? 0;
-  const left = between.slice(0, at) + between.slice(at + 1);
-  return left.trim() === "" ? "" : left.trimEnd() + (left.includes("\n") ? "\n" : "");
+function withoutComma(text: string, from: number, start: number, end: number): string {
+  const comma = commaAfter(text, from);
+  const left = comma === undefined ? "" : text.slice(from, comma) + text.slice(comma + 1, start);
+  if (left.trim() === "") return "";
+  // A comment to the end of the line needs that end.
+  return left.trimEnd() + (left.includes("//") && !/^[ \t]*\r?\n/.test(text.slice(end)) ? "\n" : "");
 }
 
 interface Style {

@@ -2,7 +2,7 @@ import type { ServerEntry } from "./entry.ts";
 
 const OUR_NAMES = /^(?:qm|quartermaster)$/;
 const OUR_PACKAGE = /^quartermaster(?:@[\w.^~*-]+)?$/;
-const OUR_BIN = /(?:^|[\\/])quartermaster[\\/](?:dist|src)[\\/]cli[\\/]bin\.[jt]s$/;
+const OUR_BIN = /(?:^|[\\/])dist[\\/]cli[\\/]bin\.js$/;
 
 /** How this installation can be reached. */
 export interface OwnAddresses {
@@ -22,10 +22,11 @@ export function isOurselves({ command, args = [], url }: ServerEntry, own: OwnAd
   const words = [command ?? "", ...args];
   // Not only the command: `cmd /c`, `npx`, `env` and bridges for remote servers have the rest as arguments.
   return words.some((word, at) => {
-    if (urls.includes(plainUrl(word)) || word === own.bin || OUR_BIN.test(word)) return true;
+    if (urls.includes(plainUrl(word)) || word === own.bin) return true;
     const program = (word.split(/[\\/]/).at(-1) ?? "").replace(/\.(?:cmd|exe|ps1)$/i, "");
     const isPackage = OUR_PACKAGE.test(word) && at > 0;
-    return isPackage || (OUR_NAMES.test(program) && words.slice(at + 1).includes("mcp"));
+    const isProgram = OUR_NAMES.test(program) || OUR_BIN.test(word);
+    return isPackage || (isProgram && words.slice(at + 1).includes("mcp"));
   });
 }
 

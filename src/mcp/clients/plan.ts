@@ -6,10 +6,21 @@ import { fittedName, namesLike } from "./names.ts";
 import { isOurselves, type OwnAddresses } from "./ourselves.ts";
 import type { FoundList, ImportedServer } from "./read.ts";
 import { type SecretJudge, type TakenSecret, withoutSecrets } from "./secrets.ts";
+import { escaped } from "./variables.ts";
+
+/** How a server is reached, in the words of a configuration. */
+export interface LaunchWords {
+  readonly command?: string | undefined;
+  readonly args?: readonly string[];
+  readonly env?: Readonly<Record<string, string>>;
+  readonly cwd?: string | undefined;
+  readonly url?: string | undefined;
+  readonly headers?: Readonly<Record<string, string>>;
+}
 
 export interface PlanOptions {
   /** The servers that are configured already, by name. */
-  readonly configured: Readonly<Record<string, ServerEntry>>;
+  readonly configured: Readonly<Record<string, LaunchWords>>;
   readonly own: OwnAddresses;
   readonly judge: SecretJudge;
   /** What is stored under a name by now. */
@@ -119,7 +130,7 @@ async function planServer(
 function placed(entry: ServerEntry, { scope }: Source, { projectFolder }: PlanOptions): ServerEntry {
   if (scope !== "project" || projectFolder === undefined || entry.command === undefined || entry.cwd !== undefined)
     return entry;
-  return { ...entry, cwd: projectFolder.replaceAll("${", "$${") };
+  return { ...entry, cwd: escaped(projectFolder) };
 }
 
 function cleaned(name: string, entry: ServerEntry, { byName }: Planned, options: PlanOptions) {
@@ -139,7 +150,7 @@ function cleaned(name: string, entry: ServerEntry, { byName }: Planned, options:
 }
 
 /** What makes two servers the same: how they are reached, not how they are called or described. */
-function launchText({ command, args = [], env = {}, cwd, url, headers = {} }: ServerEntry): string {
+function launchText({ command, args = [], env = {}, cwd, url, headers = {} }: LaunchWords): string {
   return canonicalJson(url === undefined ? [command, args, env, cwd ?? null] : [url, headers]);
 }
 

@@ -82,12 +82,17 @@ export type VariableForm = keyof typeof forms;
 export function translated(value: string, key: string, filling: Filling): string {
   let text = "";
   for (const piece of piecesOf(value, key, filling)) {
-    if ("text" in piece) text += piece.text.replaceAll("${", "$${");
+    if ("text" in piece) text += escaped(piece.text);
     // `$${` would be read as an escape, so there is no way to write this.
     else if (text.endsWith("$")) filling.unfit(`${key} has a $ right before a variable, which cannot be written here`);
     else text += `\${${piece.reference}}`;
   }
   return text;
+}
+
+/** A text of which nothing is to be read as a reference. */
+export function escaped(text: string): string {
+  return text.replaceAll("${", () => "$${");
 }
 
 function piecesOf(value: string, key: string, filling: Filling): readonly Piece[] {

@@ -13,7 +13,7 @@ import { oneLine } from "../../core/plain-text.ts";
 import { createDesk, type Desk } from "./desk.ts";
 import type { Era, GatewayLimits, GatewayOptions, GatewayProfile } from "./gateway.ts";
 import type { HeldCalls } from "./held-calls.ts";
-import { createListWatch, type ListWatch } from "./list-watch.ts";
+import { createListWatch, type ListName, type ListWatch } from "./list-watch.ts";
 import { createMcpServer } from "./mcp-server.ts";
 import type { Follower, Subscriptions } from "./subscriptions.ts";
 import { createSurfaceKeeper } from "./surface-keeper.ts";
@@ -55,6 +55,20 @@ export interface Face {
 
 const CLIENTS_NOTED = 1000;
 
+/** How a client of either era is told that a list has changed. */
+const NOTIFIED = {
+  tools: "toolsChanged",
+  resources: "resourcesChanged",
+  templates: "resourcesChanged",
+  prompts: "promptsChanged",
+} as const;
+const SENT = {
+  tools: "sendToolListChanged",
+  resources: "sendResourceListChanged",
+  templates: "sendResourceListChanged",
+  prompts: "sendPromptListChanged",
+} as const;
+
 export function createFace({ options, limits, held, subscriptions }: FaceParts, profile: GatewayProfile): Face {
   const { quartermaster, upstream, runtime, onProblem } = options;
   const keeper = createSurfaceKeeper(quartermaster, runtime, profile);
@@ -67,11 +81,11 @@ export function createFace({ options, limits, held, subscriptions }: FaceParts, 
     createDesk({ quartermaster, upstream, keeper, subscriptions, profile, era, caller });
   const common = { options, runtime, limits, held, profile };
 
-  const modernWatch = createListWatch(
-    () => deskFor(sessionless(profile), "modern").tools(),
-    () => modern.notify.toolsChanged(),
-    problem,
-  );
+  const modernWatch = createListWatch({
+    current: (what) => deskFor(sessionless(profile), "modern")[what](),
+    changed: (what) => modern.notify[NOTIFIED[what]](),
+    onProblem: problem,
+  });
   const modern: McpHttpHandler = createMcpHandler(
     ({ requestInfo }) =>
       createMcpServer({
@@ -83,7 +97,7 @@ export function createFace({ options, limits, held, subscriptions }: FaceParts, 
           noteClient(caller, "http", ctx);
           return deskFor(caller, "modern");
         },
-        watch: { listed: modernWatch.listed, called: () => {} },
+        watch: modernWatch,
       }),
     { legacy: "reject", maxRequestBodySize: limits.bodyBytes, onerror: problem },
   );
@@ -107,11 +121,15 @@ export function createFace({ options, limits, held, subscriptions }: FaceParts, 
   function connect({ era, session, principal, transport }: ConnectionFacts): Connection {
     const caller: Caller = { actor: profile.actor, session };
     const desk = deskFor(caller, era);
-    const watch = createListWatch(desk.tools, () => void server.sendToolListChanged().catch(() => {}), problem);
+    const watch = createListWatch({
+      current: (what) => desk[what](),
+      changed: (what) => void server[SENT[what]]().catch(() => {}),
+      onProblem: problem,
+    });
     let surfaceTools: unknown;
     const lookIfOther = async () => {
       const { tools } = await keeper.of(caller);
-      if (tools !== surfaceTools) watch.look();
+      if (tools !== surfaceTools) watch.look("tools");
       surfaceTools = tools;
     };
     const follower: Follower = {
@@ -128,11 +146,10 @@ export function createFace({ options, limits, held, subscriptions }: FaceParts, 
         known = true;
         return desk;
       },
-      watch: {
-        listed: watch.listed,
-        called() {
-          if (era === "legacy") lookIfOther().catch(problem);
-        },
+      watch,
+      called() {
+        // In the modern era a list does not change because of calls.
+        if (era === "legacy") lookIfOther().catch(problem);
       },
       follower: () => follower,
     });
@@ -173,19 +190,9 @@ export function createFace({ options, limits, held, subscriptions }: FaceParts, 
     },
     connect,
     changed(what) {
-      if (what === "tools") {
-        keeper.changed();
-        modernWatch.look();
-        for (const watch of connections.values()) watch.look();
-        return;
-      }
-      const [send, notify] =
-        what === "resources"
-          ? (["sendResourceListChanged", "resourcesChanged"] as const)
-          : (["sendPromptListChanged", "promptsChanged"] as const);
-      if (!profile[what]) return;
-      modern.notify[notify]();
-      for (const { server } of connections.keys()) void server[send]().catch(() => {});
+      if (what === "tools") keeper.changed();
+      const lists: readonly ListName[] = what === "resources" ? ["resources", "templates"] : [what];
+      for (const watch of [modernWatch, ...connections.values()]) for (const list of lists) watch.look(list);
     },
     async close() {
       modernWatch.close();

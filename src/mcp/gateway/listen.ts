@@ -20,6 +20,7 @@ const CLOSING_MS = 2_000;
 /** The gateway on a socket: who may call is checked here, in this order, before anything of a request is read. */
 export async function listen(parts: ListenParts, options: ListenOptions): Promise<Listening> {
   const allowed = { hosts: options.allowedHosts, origins: options.allowedOrigins };
+  let closing = false;
   const server = createServer({ keepAliveTimeout: KEEP_ALIVE_MS }, (incoming, outgoing) => {
     exchange(incoming, outgoing).catch((thrown: unknown) => {
       if (outgoing.destroyed) return;
@@ -38,6 +39,8 @@ export async function listen(parts: ListenParts, options: ListenOptions): Promis
     // A body that nobody read would be taken for the next request.
     const unread = incoming.readableEnded || incoming.method !== "POST" ? {} : { connection: "close" };
     await writeResponse(outgoing, response, { ...cors, ...unread });
+    // What was kept open for the next request would keep us open, too.
+    if (closing) setImmediate(() => server.closeIdleConnections());
   }
 
   async function answer(incoming: IncomingMessage, outgoing: ServerResponse): Promise<Response> {
@@ -71,6 +74,7 @@ export async function listen(parts: ListenParts, options: ListenOptions): Promis
   return {
     url,
     async close() {
+      closing = true;
       const closed = new Promise<void>((resolve) => server.close(() => resolve()));
       server.closeIdleConnections();
       const late = setTimeout(() => server.closeAllConnections(), CLOSING_MS);

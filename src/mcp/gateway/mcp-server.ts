@@ -13,6 +13,7 @@ import type { Runtime } from "../../core/runtime.ts";
 import type { Desk, Talk } from "./desk.ts";
 import type { Era, GatewayLimits, GatewayOptions, GatewayProfile } from "./gateway.ts";
 import type { HeldCalls } from "./held-calls.ts";
+import type { ListWatch } from "./list-watch.ts";
 import { pushedDialogue } from "./pushed-dialogue.ts";
 import type { Follower } from "./subscriptions.ts";
 
@@ -26,8 +27,10 @@ export interface McpServerParts {
   /** Who asks; nobody else goes on with what they began. */
   readonly principal: string;
   deskOf(ctx: ServerContext): Desk;
-  /** Told what list the client was given, and that a call of its was answered. */
-  readonly watch?: { listed(tools: readonly JsonObject[]): void; called(): void };
+  /** Told what lists the client was given. */
+  readonly watch: Pick<ListWatch, "listed">;
+  /** Told that a call was answered, which may have changed what the client is shown. */
+  called?(): void;
   /** Who is told when a resource that the client subscribed to has changed. Absent: it cannot subscribe this way. */
   readonly follower?: (server: Server) => Follower;
 }
@@ -65,7 +68,7 @@ export function createMcpServer(parts: McpServerParts): Server {
   server.setRequestHandler("tools/list", async ({ params }, ctx) => {
     onePage(params);
     const tools = await deskOf(ctx).tools();
-    parts.watch?.listed(tools);
+    parts.watch.listed("tools", tools);
     return { tools } as never;
   });
   server.setRequestHandler("tools/call", async ({ params }, ctx) => {
@@ -75,18 +78,22 @@ export function createMcpServer(parts: McpServerParts): Server {
       const answered = await desk.callTool(name, args ?? {}, talk);
       return server.projectCallToolResult(answered, await desk.outputSchemaOf(name)) as Result;
     });
-    parts.watch?.called();
+    parts.called?.();
     return result as never;
   });
 
   if (resources) {
     server.setRequestHandler("resources/list", ({ params }, ctx) => {
       onePage(params);
-      return { resources: deskOf(ctx).resources() } as never;
+      const items = deskOf(ctx).resources();
+      parts.watch.listed("resources", items);
+      return { resources: items } as never;
     });
     server.setRequestHandler("resources/templates/list", ({ params }, ctx) => {
       onePage(params);
-      return { resourceTemplates: deskOf(ctx).templates() } as never;
+      const items = deskOf(ctx).templates();
+      parts.watch.listed("templates", items);
+      return { resourceTemplates: items } as never;
     });
     server.setRequestHandler("resources/read", async ({ params: { uri } }, ctx) => {
       return (await asking("resources/read", { uri }, ctx, (talk) => deskOf(ctx).readResource(uri, talk))) as never;
@@ -106,7 +113,9 @@ export function createMcpServer(parts: McpServerParts): Server {
   if (prompts) {
     server.setRequestHandler("prompts/list", ({ params }, ctx) => {
       onePage(params);
-      return { prompts: deskOf(ctx).prompts() } as never;
+      const items = deskOf(ctx).prompts();
+      parts.watch.listed("prompts", items);
+      return { prompts: items } as never;
     });
     server.setRequestHandler("prompts/get", async ({ params: { name, arguments: args } }, ctx) => {
       const asked = { name, arguments: args ?? {} };

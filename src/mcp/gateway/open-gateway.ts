@@ -1,4 +1,3 @@
-import { dirname, join } from "node:path";
 import { packageFacts } from "../../package-facts.ts";
 import { systemRuntime } from "../../system-runtime.ts";
 import type { Workspace } from "../../workspace.ts";
@@ -7,7 +6,7 @@ import type { Gateway, GatewayProfile, Listening } from "./gateway.ts";
 import { authorizeBy } from "./guards.ts";
 import { profileOf, profilesByToken } from "./profiles.ts";
 import { serverUpstream } from "./server-upstream.ts";
-import { tokenIn } from "./token-file.ts";
+import { tokenIn, tokenPathOf } from "./token-file.ts";
 
 /** The gateway in front of a workspace, as its configuration describes it. */
 export interface WorkspaceGateway extends Pick<Gateway, "serveStdio" | "close"> {
@@ -42,7 +41,7 @@ export function openGateway(workspace: Workspace, onProblem: (problem: string) =
     close: gateway.close,
     profile: (name) => profileOf(workspace.config, name),
     async listen(where) {
-      const tokenPath = join(dirname(storePath), "token");
+      const tokenPath = tokenPathOf(storePath);
       const tokens = profilesByToken(workspace.config, { fill, defaultToken: await tokenIn(tokenPath), onProblem });
       const listening = await gateway.listen({
         host: where.host ?? host,

@@ -1,7 +1,13 @@
-import { type CallToolResult, isSpecType, ProtocolError, ProtocolErrorCode } from "@modelcontextprotocol/server";
+import {
+  type CallToolResult,
+  isSpecType,
+  ProtocolError,
+  ProtocolErrorCode,
+  SERVER_INFO_META_KEY,
+} from "@modelcontextprotocol/server";
 import { type ContentBlock, contentText, mediaSize } from "../../core/content.ts";
 import type { Problem } from "../../core/errors.ts";
-import { isRecord, type JsonObject } from "../../core/json.ts";
+import { isRecord, type Json, type JsonObject } from "../../core/json.ts";
 import { type Outcome, VALUE_LIMIT } from "../../core/outcome.ts";
 import type { Answer } from "../../surface/surface.ts";
 import type { Era } from "./gateway.ts";
@@ -23,7 +29,7 @@ export function answerResult({ ok, data, text, content }: Answer, era: Era): Cal
 /** The outcome of a server's tool, as the server gave it. Throws the server's own protocol error, and for an unknown tool. */
 export function passedResult(outcome: Outcome, { outputSchema }: JsonObject): CallToolResult {
   const { content, value } = outcome;
-  const meta = content?.meta === undefined ? {} : { _meta: content.meta };
+  const meta = metaOf(content?.meta);
   const shown = content === undefined ? [{ type: "text", text: value }] : content.blocks.map(valid);
   if (outcome.status === "done") {
     // A text is a result of its own only where the tool declares one; elsewhere it is what the blocks say.
@@ -38,13 +44,24 @@ export function passedResult(outcome: Outcome, { outputSchema }: JsonObject): Ca
 
 /** The result of reading, prompting or completing as the server gave it, or the error that says why there is none. */
 export function rawResult(outcome: Outcome): JsonObject {
-  if (outcome.status === "done" && isRecord(outcome.data)) return outcome.data as JsonObject;
   if (outcome.status === "done") {
-    throw new ProtocolError(ProtocolErrorCode.InternalError, `${outcome.action} did not answer with a result`);
+    if (!isRecord(outcome.data)) {
+      throw new ProtocolError(ProtocolErrorCode.InternalError, `${outcome.action} did not answer with a result`);
+    }
+    // These three speak of the connection to the server, and are said anew for ours.
+    const { resultType: _type, cacheScope: _scope, _meta, ...rest } = outcome.data as JsonObject;
+    return { ...rest, ...metaOf(_meta) };
   }
   throwProtocolError(outcome.error);
   if (INVALID.has(outcome.error.code)) throw invalidParams(outcome.error);
   throw new ProtocolError(ProtocolErrorCode.InternalError, outcome.error.error, problemOf(outcome));
+}
+
+/** What a server says of its result, but for who it is: the client speaks with us. */
+function metaOf(meta: Json | undefined): { readonly _meta?: JsonObject } {
+  if (!isRecord(meta)) return {};
+  const { [SERVER_INFO_META_KEY]: _info, ...rest } = meta as JsonObject;
+  return Object.keys(rest).length === 0 ? {} : { _meta: rest };
 }
 
 const INVALID: ReadonlySet<string> = new Set(["unknown_action", "not_found", "invalid_arguments", "invalid_name"]);

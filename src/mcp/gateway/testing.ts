@@ -1,4 +1,12 @@
-import { Client, InMemoryTransport, isInputRequiredResult, ProtocolError } from "@modelcontextprotocol/client";
+import {
+  Client,
+  type ClientOptions,
+  InMemoryTransport,
+  isInputRequiredResult,
+  ProtocolError,
+  type RequestOptions,
+  StreamableHTTPClientTransport,
+} from "@modelcontextprotocol/client";
 import {
   CLIENT_CAPABILITIES_META_KEY,
   LOG_LEVEL_META_KEY,
@@ -6,13 +14,23 @@ import {
   type Result,
 } from "@modelcontextprotocol/server";
 import { serveStdio } from "@modelcontextprotocol/server/stdio";
+import { onTestFinished } from "vitest";
 import type { Provider } from "../../catalog/provider.ts";
 import type { Action, CallContext } from "../../core/action.ts";
+import type { Caller } from "../../core/caller.ts";
 import { type ContentBlock, contentText, WithContent } from "../../core/content.ts";
+import type { AskedQuestion } from "../../core/dialogue.ts";
 import { facts, QmError } from "../../core/errors.ts";
 import type { Json, JsonObject } from "../../core/json.ts";
 import { actionName } from "../../core/names.ts";
-import type { Era, Upstream } from "./gateway.ts";
+import type { SurfaceChoice } from "../../core/surface-choice.ts";
+import type { PolicyOptions } from "../../policy/policy.ts";
+import { createQuartermaster, type Quartermaster } from "../../quartermaster.ts";
+import { systemRuntime } from "../../system-runtime.ts";
+import type { UnstampedEvent } from "../../unstamped-event.ts";
+import { createGateway } from "./create-gateway.ts";
+import type { Era, Gateway, GatewayOptions, GatewayProfile, Upstream } from "./gateway.ts";
+import { authorizeBy } from "./guards.ts";
 
 /** One real server behind the gateway, reached as plainly as can be: what stands in for the hub in tests. */
 export interface TestUpstream {
@@ -57,7 +75,9 @@ export async function connectUpstream(server: string, factory: McpServerFactory,
       return answers?.it as never;
     });
   }
-  client.setNotificationHandler("notifications/message", ({ params: { level, data } }) => dialogue()?.log({ level, data }));
+  client.setNotificationHandler("notifications/message", ({ params: { level, data } }) =>
+    dialogue()?.log({ level, data }),
+  );
   client.setNotificationHandler("notifications/resources/updated", ({ params: { uri } }) => {
     for (const follower of followers) follower(server, uri);
   });
@@ -189,4 +209,177 @@ export async function connectUpstream(server: string, factory: McpServerFactory,
       await served.close();
     },
   };
+}
+
+export const MODERN = "2026-07-28";
+
+/** A gateway on a real socket, in front of a real quartermaster with a few tools. */
+export interface Gate {
+  readonly qm: Quartermaster;
+  readonly gateway: Gateway;
+  readonly url: string;
+  readonly problems: readonly string[];
+  readonly noted: readonly { readonly caller: Caller; readonly event: UnstampedEvent }[];
+  /** Calls of `hang` that were stopped, by what they were given as `name`. */
+  readonly stopped: readonly string[];
+  /** Calls of `hang` that have begun. */
+  readonly hanging: readonly string[];
+  client(era: Era, token?: string, options?: ClientOptions): Promise<Client>;
+  post(body: unknown, headers?: Readonly<Record<string, string>>): Promise<Response>;
+}
+
+export interface GateOptions extends Partial<Pick<GatewayOptions, "limits">> {
+  readonly behind?: TestUpstream;
+  readonly policy?: PolicyOptions;
+  readonly surface?: SurfaceChoice;
+  /** Profiles by token. Absent: `t` is the token of a profile with nothing special. */
+  readonly profiles?: Readonly<Record<string, Partial<GatewayProfile>>>;
+  readonly allowedHosts?: readonly string[];
+  readonly allowedOrigins?: readonly string[];
+}
+
+export async function openGate(options: GateOptions = {}): Promise<Gate> {
+  const { behind, policy, surface, profiles = { t: {} }, allowedHosts = [], allowedOrigins = [] } = options;
+  const problems: string[] = [];
+  const noted: { caller: Caller; event: UnstampedEvent }[] = [];
+  const stopped: string[] = [];
+  const hanging: string[] = [];
+  const closing: (() => Promise<unknown>)[] = [];
+  const qm = await createQuartermaster({
+    providers: behind === undefined ? [] : [behind.provider],
+    ...(policy === undefined ? {} : { policy }),
+    ...(surface === undefined ? {} : { surface }),
+  });
+  registerTools(qm, stopped, hanging);
+  const gateway = createGateway({
+    quartermaster: qm,
+    ...(behind === undefined ? {} : { upstream: behind.upstream }),
+    runtime: systemRuntime,
+    info: { name: "gate", version: "1" },
+    onProblem: (problem) => problems.push(problem),
+    note: (caller, event) => noted.push({ caller, event }),
+    ...(options.limits === undefined ? {} : { limits: options.limits }),
+  });
+  const tokens = Object.entries(profiles).map(([token, profile]) => [token, profileWith(profile)] as const);
+  const authorize = authorizeBy(tokens);
+  const { url } = await gateway.listen({ host: "127.0.0.1", port: 0, allowedHosts, allowedOrigins, authorize });
+  onTestFinished(async () => {
+    for (const close of closing) await close().catch(() => {});
+    await gateway.close();
+    await qm.close();
+    await behind?.close();
+  });
+  const headersOf = (token: string) => ({ authorization: `Bearer ${token}` });
+
+  return {
+    qm,
+    gateway,
+    url,
+    problems,
+    noted,
+    stopped,
+    hanging,
+    async client(era, token = "t", clientOptions = {}) {
+      const client = clientOf(era, clientOptions);
+      closing.push(() => client.close());
+      const requestInit = { headers: headersOf(token) };
+      await client.connect(new StreamableHTTPClientTransport(new URL(url), { requestInit }));
+      return client;
+    },
+    post: (body, headers = {}) =>
+      fetch(url, {
+        method: "POST",
+        headers: {
+          ...headersOf("t"),
+          "content-type": "application/json",
+          accept: "application/json, text/event-stream",
+          ...headers,
+        },
+        body: typeof body === "string" ? body : JSON.stringify(body),
+      }),
+  };
+}
+
+export function profileWith(profile: Partial<GatewayProfile> = {}): GatewayProfile {
+  return { name: "plain", actor: "default", passThrough: [], resources: true, prompts: true, ...profile };
+}
+
+export function clientOf(era: Era, options: ClientOptions = {}): Client {
+  const mode = era === "legacy" ? "legacy" : { pin: MODERN };
+  return new Client({ name: "tester", version: "1" }, { versionNegotiation: { mode }, ...options });
+}
+
+/** What a text block of a result says. */
+export function saidBy(result: unknown): string {
+  const { content } = result as { readonly content: readonly { readonly text?: string }[] };
+  return content.map(({ text }) => text ?? "").join("");
+}
+
+/** Calls an action through the universal surface. */
+export function invoke(client: Client, action: string, args: object = {}, options: RequestOptions = {}) {
+  return client.callTool({ name: "invoke_action", arguments: { action_name: action, args } }, options);
+}
+
+function registerTools(qm: Quartermaster, stopped: string[], hanging: string[]): void {
+  const given = { type: "object", properties: { name: { type: "string" } } } as const;
+  const common = { scope: "generalist", effect: "read" } as const;
+  qm.register({
+    ...common,
+    name: "echo",
+    description: "Says what it is told.",
+    inputSchema: { type: "object", properties: { text: { type: "string" } } },
+    handler: ({ text }) => ({ said: text ?? "nothing" }),
+  });
+  qm.register({
+    ...common,
+    name: "fill",
+    description: "Says so many letters.",
+    inputSchema: { type: "object", properties: { size: { type: "integer" } } },
+    handler: ({ size }) => ({ letters: "x".repeat(Number(size)) }),
+  });
+  qm.register({
+    ...common,
+    name: "draw",
+    description: "Draws a picture of so many characters.",
+    inputSchema: { type: "object", properties: { size: { type: "integer" } } },
+    handler: ({ size }) => {
+      const picture = { type: "image", mimeType: "image/png", data: "A".repeat(Number(size)) };
+      return new WithContent("a picture", { blocks: [{ type: "text", text: "Here:" }, picture] });
+    },
+  });
+  qm.register({
+    ...common,
+    name: "hang",
+    description: "Tells how far it is, and waits until it is stopped.",
+    inputSchema: given,
+    handler: ({ name = "" }, { signal, dialogue }) => {
+      dialogue?.progress({ progress: 1, total: 2, message: "waiting" });
+      dialogue?.log({ level: "warning", data: "it may take a while" });
+      hanging.push(String(name));
+      return new Promise((_resolve, reject) => {
+        signal.addEventListener("abort", () => {
+          stopped.push(String(name));
+          reject(new Error("stopped"));
+        });
+      });
+    },
+  });
+  qm.register({
+    ...common,
+    name: "greet",
+    description: "Asks for a name, then for a colour, and greets.",
+    inputSchema: given,
+    effect: "read",
+    handler: async (_args, { dialogue }) => {
+      if (dialogue === undefined) throw new Error("nobody is there");
+      const { who } = await dialogue.ask({ who: form("Your name?", "name") });
+      const { how } = await dialogue.ask({ how: form("Your colour?", "colour") });
+      return { who: who ?? null, how: how ?? null };
+    },
+  });
+}
+
+function form(message: string, field: string): AskedQuestion {
+  const requestedSchema = { type: "object", properties: { [field]: { type: "string" } }, required: [field] };
+  return { method: "elicitation/create", params: { mode: "form", message, requestedSchema } };
 }

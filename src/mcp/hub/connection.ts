@@ -1,65 +1,25 @@
-import type { Client, Notification, Progress, Request } from "@modelcontextprotocol/client";
+import type { Client, Notification, Request } from "@modelcontextprotocol/client";
+import type { Dialogue } from "../../core/dialogue.ts";
 import { messageOf, QmError } from "../../core/errors.ts";
 import { isRecord, type JsonObject } from "../../core/json.ts";
 import type { Offer } from "../manifest/offer.ts";
 import type { Era, ServerSpec } from "../server-spec.ts";
-import { introduce } from "./era.ts";
-import { SessionGone, Unreachable } from "./failures.ts";
+import { abortError, unlessAborted } from "./aborted.ts";
+import { SessionGone, Unreachable, withWords } from "./failures.ts";
 import type { RequestOptions, ServerRequest } from "./hub.ts";
-import { type ListingLimits, listAll } from "./listing.ts";
 import { type ChangeStream, openChangeStream } from "./listen.ts";
+import { type ListingLimits, listAll } from "./listing.ts";
 import { type ParamHeader, paramHeadersOf, paramHeaderValues } from "./param-headers.ts";
 import { answerQuestion, type Call, callOf, RefusedQuestion, refusalOf, withAnswers } from "./questions.ts";
 import { anyResult } from "./schema-validator.ts";
-import { FOREVER_MS, loadSdk, withMeta } from "./sdk-client.ts";
-import { type Wire, type WirePorts, wiresTo } from "./wire.ts";
-import { SENT, type Sent, WireTap } from "./wire-tap.ts";
-
-export interface ConnectionPorts extends WirePorts {
-  readonly clientInfo: { readonly name: string; readonly version: string };
-  readonly listingLimits: ListingLimits;
-}
-
-export interface ConnectionOptions {
-  readonly remembered: Era | undefined;
-  /** Awaited after every listing; until then no request goes out. */
-  readonly learned: (offer: Offer) => Promise<void>;
-  readonly signal: AbortSignal;
-}
+import { FOREVER_MS, withMeta } from "./sdk-client.ts";
+import type { Wire } from "./wire.ts";
+import { SENT, type Sent, type WireTap } from "./wire-tap.ts";
 
 /** How long changes are gathered before the lists are read again. */
 const GATHER_MS = 50;
 /** A request that a server may answer with a question (protocol 2026-07-28). */
 const ASKING = ["tools/call", "prompts/get", "resources/read"];
-
-/** Starts or reaches a server, gets to know it, and reads what it offers. Throws a `QmError`, and leaves nothing behind. */
-export async function openConnection(
-  spec: ServerSpec,
-  ports: ConnectionPorts,
-  { remembered, learned, signal }: ConnectionOptions,
-): Promise<Connection> {
-  const sdk = await loadSdk();
-  signal.throwIfAborted();
-  const openWire = wiresTo(sdk, spec, ports);
-  let wire: Wire | undefined;
-  let tapped: WireTap | undefined;
-  try {
-    const open = () => {
-      wire = openWire();
-      tapped = new WireTap(wire.transport);
-      return tapped;
-    };
-    const { client, tap } = await introduce(sdk, { spec, remembered, clientInfo: ports.clientInfo, open, signal });
-    const connection = new Connection(spec, client, tap, wire as unknown as Wire, ports.listingLimits, learned);
-    await connection.begin(signal);
-    return connection;
-  } catch (thrown) {
-    const said = (await wire?.lastWords(tapped?.ended === true)) ?? "";
-    const failure = signal.aborted ? asError(signal.reason) : ((await wire?.failure(thrown)) ?? asError(thrown));
-    await wire?.end().catch(() => undefined);
-    throw said === "" || failure.code !== "server_failed" ? failure : withWords(failure, said);
-  }
-}
 
 /** A server that has been reached and knows us. */
 export class Connection {
@@ -84,6 +44,7 @@ export class Connection {
   #paramHeaders: ReadonlyMap<string, readonly ParamHeader[]> = new Map();
   #upToDate: Promise<void> = Promise.resolve();
   #gathering = false;
+  #requests = 0;
   #changes: ChangeStream | undefined;
 
   constructor(
@@ -150,7 +111,7 @@ export class Connection {
   ): Promise<JsonObject> {
     const call: Call = { session, dialogue };
     const stop = new AbortController();
-    const onAbort = () => stop.abort(cancelled(this.#spec.name, signal));
+    const onAbort = () => stop.abort(signal && abortError(signal));
     if (signal?.aborted) onAbort();
     signal?.addEventListener("abort", onAbort, { once: true });
     const timer =
@@ -158,7 +119,8 @@ export class Connection {
         ? undefined
         : setTimeout(() => stop.abort(timedOut(this.#spec.name, timeoutMs)), timeoutMs);
     try {
-      await unlessStopped(this.#upToDate, stop.signal);
+      await unlessAborted(this.#upToDate, stop.signal);
+      if (this.#over.signal.aborted) throw this.#endedUnasked();
       this.#calls.add(call);
       if (this.#changes !== undefined && /^resources\/(?:un)?subscribe$/.test(method)) {
         // Of this era, resources are watched on the stream of changes.
@@ -167,7 +129,7 @@ export class Connection {
       }
       const send = (sent: JsonObject) => this.#send(method, sent, call, stop.signal);
       return ASKING.includes(method)
-        ? await unlessStopped(withAnswers(send, params, { dialogue, server: this.#spec.name }), stop.signal)
+        ? await unlessAborted(withAnswers(send, params, { dialogue, server: this.#spec.name }), stop.signal)
         : await send(params);
     } finally {
       clearTimeout(timer);
@@ -191,16 +153,26 @@ export class Connection {
     const lost = new Promise<never>((_, reject) => {
       lose = reject;
     });
-    const sent: Sent = { method, call, lost: () => lose(this.#brokeOff()) };
+    const dialogue = call?.dialogue;
+    const sent: Sent = {
+      method,
+      call,
+      progressToken: `progress-${++this.#requests}`,
+      onProgress: dialogue && ((params) => tellProgress(dialogue, params)),
+      lost: () => lose(this.#brokeOff()),
+    };
     // The reason goes to the server, so it says no more than that.
     const cancel = new AbortController();
     const onAbort = () => cancel.abort("cancelled");
     if (signal.aborted) onAbort();
     signal.addEventListener("abort", onAbort, { once: true });
-    const dialogue = call?.dialogue;
     const request = {
       method,
-      params: withMeta(params, this.era, dialogue?.capabilities ?? {}),
+      params: withMeta(params, {
+        era: this.era,
+        capabilities: dialogue?.capabilities ?? {},
+        progressToken: dialogue && sent.progressToken,
+      }),
       [SENT]: sent,
     };
     try {
@@ -208,7 +180,6 @@ export class Connection {
         signal: cancel.signal,
         timeout: FOREVER_MS,
         allowInputRequired: true,
-        ...(dialogue === undefined ? {} : { onprogress: (at: Progress) => dialogue.progress(progressOf(at)) }),
         headers: this.#headersOf(method, params),
       });
       const result = (await Promise.race([answered, lost])) as JsonObject;
@@ -216,7 +187,7 @@ export class Connection {
       const { resultType, ...rest } = sent.result as JsonObject;
       return rest;
     } catch (thrown) {
-      if (signal.aborted) throw asError(signal.reason);
+      if (signal.aborted) throw abortError(signal);
       if (this.#over.signal.aborted) throw await this.#failed();
       const failure = await this.#wire.failure(thrown);
       const isUseless = failure.cause instanceof SessionGone || failure.cause instanceof Unreachable;
@@ -245,7 +216,9 @@ export class Connection {
     });
     this.offer = { ...this.offer, ...lists };
     this.problems = problems;
-    this.#paramHeaders = new Map(this.#mirrors ? lists.tools.map((tool) => [tool.name, headersIn(tool.inputSchema)]) : []);
+    this.#paramHeaders = new Map(
+      this.#mirrors ? lists.tools.map((tool) => [tool.name, headersIn(tool.inputSchema)]) : [],
+    );
     await this.#learned(this.offer);
   }
 
@@ -296,6 +269,13 @@ export class Connection {
     });
   }
 
+  #endedUnasked(): QmError {
+    return new QmError("server_failed", `server ${this.#spec.name} has ended`, {
+      hint: "Call it again: it is started again then.",
+      cause: new SessionGone(),
+    });
+  }
+
   #brokeOff(): QmError {
     return new QmError("server_failed", `server ${this.#spec.name} broke off while it worked on this`, {
       hint: "It may have had an effect. Look before you call it again.",
@@ -316,44 +296,17 @@ function headersIn(inputSchema: JsonObject): readonly ParamHeader[] {
   return scan.ok ? scan.headers : [];
 }
 
-function progressOf({ progress, total, message }: Progress) {
-  return {
+function tellProgress(dialogue: Dialogue, { progress, total, message }: Record<string, unknown>): void {
+  if (typeof progress !== "number") return;
+  dialogue.progress({
     progress,
-    ...(total === undefined ? {} : { total }),
-    ...(message === undefined ? {} : { message }),
-  };
-}
-
-function withWords(failure: QmError, words: string): QmError {
-  return new QmError(failure.code, `${failure.message} (${words})`, {
-    ...(failure.hint === undefined ? {} : { hint: failure.hint }),
-    details: failure.details,
-    cause: failure.cause,
+    ...(typeof total === "number" ? { total } : {}),
+    ...(typeof message === "string" ? { message } : {}),
   });
-}
-
-function cancelled(server: string, signal: AbortSignal | undefined): QmError {
-  return signal?.reason instanceof QmError
-    ? signal.reason
-    : new QmError("cancelled", `the call to server ${server} was cancelled`);
 }
 
 function timedOut(server: string, ms: number): QmError {
   return new QmError("timed_out", `server ${server} gave no result within ${ms} ms`, {
     hint: "It may have had an effect. Raise `call_timeout_ms` of the server if it needs longer.",
-  });
-}
-
-function asError(thrown: unknown): QmError {
-  return thrown instanceof QmError ? thrown : new QmError("server_failed", messageOf(thrown), { cause: thrown });
-}
-
-/** A wait that ends when the call does. */
-function unlessStopped<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const onAbort = () => reject(asError(signal.reason));
-    if (signal.aborted) return onAbort();
-    signal.addEventListener("abort", onAbort, { once: true });
-    work.then(resolve, reject).finally(() => signal.removeEventListener("abort", onAbort));
   });
 }

@@ -4,19 +4,19 @@ import type { Runtime } from "../../core/runtime.ts";
 import type { Offer } from "../manifest/offer.ts";
 import type { SecretStore } from "../secret-store.ts";
 import type { Era, ServerSpec } from "../server-spec.ts";
-import { openConnection } from "./connection.ts";
 import type { Variables } from "./environment.ts";
 import type { Hub } from "./hub.ts";
 import { type ListingLimits, listingLimits } from "./listing.ts";
 import { logIn } from "./login.ts";
 import { oauthRecords } from "./oauth-records.ts";
+import { openConnection } from "./open-connection.ts";
 import { places } from "./places.ts";
 import type { Kill } from "./process-group.ts";
 import type { ProcessStore } from "./process-store.ts";
 import { loadSdk } from "./sdk-client.ts";
 import { startTimeOf } from "./start-time.ts";
 import type { StdioLimits } from "./stdio-transport.ts";
-import { type ServerEvent, Supervisor, type SupervisorPorts } from "./supervisor.ts";
+import { inTime, type ServerEvent, Supervisor, type SupervisorPorts } from "./supervisor.ts";
 import { sweepProcesses } from "./sweep.ts";
 import { createWatchdog } from "./watchdog.ts";
 import { oauthParty } from "./wire.ts";
@@ -104,7 +104,6 @@ export function createHub(options: HubOptions): Hub {
 
   function supervisorOf(server: string): Supervisor {
     const supervisor = supervisors.get(server);
-    if (closing.signal.aborted) throw closed();
     if (supervisor === undefined)
       throw new QmError("not_found", `there is no server ${JSON.stringify(server)}`, {
         hint: "List them with `qm servers list`.",
@@ -121,13 +120,14 @@ export function createHub(options: HubOptions): Hub {
       const wanted = new Map(specs.map((spec) => [spec.name, spec]));
       const leaving = [...supervisors.values()].filter(({ spec }) => !isSame(spec, wanted.get(spec.name)));
       for (const { spec } of leaving) supervisors.delete(spec.name);
+      const gone = new Map(leaving.map((supervisor) => [supervisor.spec.name, supervisor.retire("asked")]));
       for (const spec of specs)
-        if (!supervisors.has(spec.name)) supervisors.set(spec.name, new Supervisor(spec, ports));
-      await Promise.all(leaving.map((supervisor) => supervisor.stop("asked")));
+        if (!supervisors.has(spec.name)) supervisors.set(spec.name, new Supervisor(spec, ports, gone.get(spec.name)));
+      await Promise.all(gone.values());
     },
     status: (server) => supervisorOf(server).status(),
     connect: async (server, signal) => supervisorOf(server).connect(signal),
-    request: async (server, request, requestOptions) => supervisorOf(server).request(request, requestOptions),
+    request: async (server, request, call) => supervisorOf(server).request(request, call),
     probe: (spec, signal) => probed(spec, ports, AbortSignal.any([closing.signal, ...(signal ? [signal] : [])])),
     stop: async (server) => supervisorOf(server).stop("asked"),
     async login(server, show, signal) {
@@ -154,21 +154,18 @@ export function createHub(options: HubOptions): Hub {
     },
     async close() {
       closing.abort(closed());
-      await Promise.all([...supervisors.values()].map((supervisor) => supervisor.stop("closing")));
+      await Promise.all([...supervisors.values()].map((supervisor) => supervisor.retire("closing")));
       await watchdog.close();
     },
   };
 }
 
 /** In a place of its own, beside whatever is configured: nothing is learned, and nothing is noted. */
-async function probed(spec: ServerSpec, ports: SupervisorPorts, signal: AbortSignal): Promise<Offer> {
-  const late = AbortSignal.timeout(spec.startTimeoutMs);
-  return ports.places.take(signal, async () => {
-    const connection = await openConnection(spec, ports, {
-      remembered: undefined,
-      learned: async () => undefined,
-      signal: AbortSignal.any([signal, late]),
-    });
+async function probed(spec: ServerSpec, ports: SupervisorPorts, stopped: AbortSignal): Promise<Offer> {
+  return ports.places.take(stopped, async () => {
+    const connection = await inTime(spec, stopped, (signal) =>
+      openConnection(spec, ports, { remembered: undefined, learned: async () => undefined, signal }),
+    );
     await connection.close();
     return connection.offer;
   });

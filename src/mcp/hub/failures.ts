@@ -46,9 +46,13 @@ function httpFailure(
   const { status, text } = thrown.data;
   if (thrown.code === sdk.SdkErrorCode.ClientHttpAuthentication) return needsLogin(server, "refuses the login it has");
   if (status === 401)
-    return new QmError("server_failed", `server ${server} refuses the credentials that are configured for it (HTTP 401)`, {
-      hint: `Correct \`servers.${server}.headers\`.`,
-    });
+    return new QmError(
+      "server_failed",
+      `server ${server} refuses the credentials that are configured for it (HTTP 401)`,
+      {
+        hint: `Correct \`servers.${server}.headers\`.`,
+      },
+    );
   if (status === 404 && session)
     return new QmError("server_failed", `server ${server} has forgotten this session`, {
       hint: "Call it again: a new session is begun then.",
@@ -70,29 +74,36 @@ function sdkFailure(
   if (thrown.code === SdkErrorCode.MethodNotSupportedByProtocolVersion)
     return new QmError("action_failed", `${server}: ${said(thrown.message)}`, { details: { mcp_code: -32601 } });
   if (thrown.code === SdkErrorCode.InvalidResult || thrown.code === SdkErrorCode.UnsupportedResultType)
-    return new QmError("invalid_output", `server ${server} answered with something that is no result: ${said(thrown.message)}`);
+    return new QmError(
+      "invalid_output",
+      `server ${server} answered with something that is no result: ${said(thrown.message)}`,
+    );
   return unreachable(server, thrown, said);
 }
 
 function unreachable(server: string, thrown: unknown, said: (text: string) => string): QmError {
   const code = systemCode(thrown);
-  return new QmError(
-    "server_failed",
-    code === undefined
-      ? `server ${server} failed: ${said(messageOf(thrown))}`
-      : `server ${server} cannot be reached (${code})`,
-    {
-      hint: "Look at its state with `qm servers list`, and try again.",
-      cause: code === undefined ? undefined : new Unreachable(code),
-    },
-  );
+  const hint = "Look at its state with `qm servers list`, and try again.";
+  if (code === undefined)
+    return new QmError("server_failed", `server ${server} failed: ${said(messageOf(thrown))}`, { hint });
+  return new QmError("server_failed", `server ${server} cannot be reached (${code})`, {
+    hint: NEVER_ARRIVED.includes(code) ? hint : "It may have had an effect. Look before you call it again.",
+    cause: new Unreachable(code),
+  });
 }
+
+/** Whatever else happens on the way may happen after the server has read the request. */
+const NEVER_ARRIVED = ["ECONNREFUSED", "ENOTFOUND", "EAI_AGAIN", "ENETUNREACH", "EHOSTUNREACH"];
+
+/** Of the system, of the HTTP client and of TLS; the SDK has codes of its own, which say less. */
+const SYSTEM_CODE =
+  /^(?:E[A-Z]+|EAI_[A-Z]+|UND_ERR_\w+|CERT_\w+|ERR_TLS_\w+|DEPTH_ZERO_\w+|SELF_SIGNED_\w+|UNABLE_TO_\w+)$/;
 
 /** The system's name for what went wrong, from wherever it is wrapped: `ECONNREFUSED`. */
 function systemCode(thrown: unknown): string | undefined {
   let cause = thrown;
   for (let depth = 0; depth < 8 && isRecord(cause); depth++) {
-    if (typeof cause.code === "string" && /^(?:E[A-Z]+|UND_ERR_\w+|CERT_\w+)$/.test(cause.code)) return cause.code;
+    if (typeof cause.code === "string" && SYSTEM_CODE.test(cause.code)) return cause.code;
     cause = cause.cause ?? (isRecord(cause.data) ? cause.data.cause : undefined);
   }
   return undefined;
@@ -104,4 +115,13 @@ function jsonOf(data: unknown): Json | undefined {
   } catch {
     return undefined;
   }
+}
+
+/** The same failure with what the server itself had to say. */
+export function withWords(failure: QmError, words: string): QmError {
+  return new QmError(failure.code, `${failure.message} (${words})`, {
+    ...(failure.hint === undefined ? {} : { hint: failure.hint }),
+    details: failure.details,
+    cause: failure.cause,
+  });
 }

@@ -48,7 +48,7 @@ function hasAuthorization(headers: Readonly<Record<string, string>>): boolean {
 }
 
 /** Counts what a message has, and begins anew with each event of a stream. */
-function boundedFetch(limit: number): FetchLike {
+export function boundedFetch(limit: number): FetchLike {
   return async (url, init) => {
     const response = await fetch(url, init);
     if (response.body === null) return response;

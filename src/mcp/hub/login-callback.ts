@@ -38,7 +38,10 @@ export async function listenForCallback({ state, port, path, before }: CallbackO
     response.end(accepted ? "Done. You can close this window.\n" : "This is not what was expected here.\n");
   });
   const taken = await listening(server, port ?? Number(last?.port ?? 0), port === undefined);
-  const url = new URL(path ?? last?.pathname ?? `/callback/${randomBytes(16).toString("base64url")}`, "http://127.0.0.1");
+  const url = new URL(
+    path ?? last?.pathname ?? `/callback/${randomBytes(16).toString("base64url")}`,
+    "http://127.0.0.1",
+  );
   url.port = String(taken);
   return {
     url,

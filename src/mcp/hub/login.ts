@@ -5,6 +5,7 @@ import { clip } from "../../core/json.ts";
 import { oneLine } from "../../core/plain-text.ts";
 import { listenForCallback } from "./login-callback.ts";
 import { clientFor, type OAuthParty } from "./oauth.ts";
+import { oauthFetch } from "./oauth-fetch.ts";
 import type { Challenge, OAuthDiscoveryState } from "./oauth-records.ts";
 
 interface LoginOptions extends OAuthParty {
@@ -43,13 +44,17 @@ export async function logIn(options: LoginOptions): Promise<void> {
         : { resourceMetadataUrl: new URL(challenge.resourceMetadataUrl) }),
       ...(scope === undefined ? {} : { scope }),
       forceReauthorization: true,
+      fetchFn: oauthFetch(url, signal),
     });
     const shown = authorizationUrl();
     if (shown === undefined || !/^https?:$/.test(shown.protocol))
       throw new QmError("needs_login", `server ${server} names no http or https page to log in at`);
     await options.show(shown);
     const answer = await callback.answer(signal);
-    await new sdk.StreamableHTTPClientTransport(url, { authProvider: provider }).finishAuth(answer);
+    await new sdk.StreamableHTTPClientTransport(url, {
+      authProvider: provider,
+      fetch: oauthFetch(url, signal),
+    }).finishAuth(answer);
     await records.change(server, url, (now) => ({
       ...now,
       challenge: undefined,

@@ -1,8 +1,15 @@
-import type { AuthProvider, FetchLike } from "@modelcontextprotocol/client";
+import type { AuthProvider } from "@modelcontextprotocol/client";
 import { QmError } from "../../core/errors.ts";
 import type { OAuthSettings } from "../server-spec.ts";
 import { needsLogin } from "./failures.ts";
-import type { Challenge, OAuthRecord, OAuthRecords, StoredOAuthClientInformation, StoredOAuthTokens } from "./oauth-records.ts";
+import { oauthFetch } from "./oauth-fetch.ts";
+import type {
+  Challenge,
+  OAuthRecord,
+  OAuthRecords,
+  StoredOAuthClientInformation,
+  StoredOAuthTokens,
+} from "./oauth-records.ts";
 import type { Sdk } from "./sdk-client.ts";
 
 /** One server that may want a login, with its settings filled. */
@@ -35,10 +42,10 @@ export function storedLogin(party: OAuthParty): StoredLogin {
       used = (await records.read(server, url)).tokens?.access_token;
       return used;
     },
-    async onUnauthorized({ response, fetchFn }) {
+    async onUnauthorized({ response }) {
       const { scope, resourceMetadataUrl } = sdk.extractWWWAuthenticateParams(response);
       const challenge = { scope, resourceMetadataUrl: resourceMetadataUrl?.href };
-      refreshing ??= renewed(party, used, challenge, fetchFn).finally(() => {
+      refreshing ??= renewed(party, used, challenge).finally(() => {
         refreshing = undefined;
       });
       await refreshing;
@@ -48,9 +55,13 @@ export function storedLogin(party: OAuthParty): StoredLogin {
       const had = new Set(`${tokens?.scope ?? ""} ${asked ?? ""}`.split(/\s+/));
       const wanted = (requiredScope ?? "").split(/\s+/).filter((scope) => scope !== "");
       if (wanted.every((scope) => had.has(scope)))
-        return new QmError("server_failed", `server ${server} refuses this for want of a scope that was asked for already`, {
-          hint: "Logging in again would not help: whoever logged in is not granted it.",
-        });
+        return new QmError(
+          "server_failed",
+          `server ${server} refuses this for want of a scope that was asked for already`,
+          {
+            hint: "Logging in again would not help: whoever logged in is not granted it.",
+          },
+        );
       const challenge = { scope: requiredScope, resourceMetadataUrl: resourceMetadataUrl?.href, stepUp: true };
       await records.change(server, url, (record) => ({ ...record, challenge }));
       return needsLogin(server, "wants somebody to log in and allow more than before");
@@ -58,16 +69,11 @@ export function storedLogin(party: OAuthParty): StoredLogin {
   };
 }
 
-async function renewed(
-  party: OAuthParty,
-  used: string | undefined,
-  challenge: Challenge,
-  fetchFn: FetchLike,
-): Promise<void> {
+async function renewed(party: OAuthParty, used: string | undefined, challenge: Challenge): Promise<void> {
   const { server, url, records } = party;
   const record = await records.read(server, url);
   if (record.tokens !== undefined && record.tokens.access_token !== used) return;
-  const fresh = await refreshed(party, record, challenge, fetchFn);
+  const fresh = await refreshed(party, record, challenge);
   if (fresh !== undefined) {
     // Whoever came first has the newer token.
     const keep = ({ tokens }: OAuthRecord) => tokens?.access_token !== used;
@@ -84,10 +90,10 @@ async function refreshed(
   { sdk, url, settings }: OAuthParty,
   record: OAuthRecord,
   { resourceMetadataUrl }: Challenge,
-  fetchFn: FetchLike,
 ): Promise<StoredOAuthTokens | undefined> {
   const { tokens } = record;
   if (tokens?.refresh_token === undefined) return undefined;
+  const fetchFn = oauthFetch(url);
   const info = await sdk.discoverOAuthServerInfo(url, {
     ...(resourceMetadataUrl === undefined ? {} : { resourceMetadataUrl: new URL(resourceMetadataUrl) }),
     fetchFn,
@@ -108,9 +114,13 @@ async function refreshed(
   } catch (thrown) {
     if (thrown instanceof sdk.OAuthError && thrown.code !== sdk.OAuthErrorCode.ServerError) return undefined;
     // The body of a token endpoint's answer is not for anybody to read.
-    throw new QmError("server_failed", "the login could not be renewed: the authorization server did not answer as it should", {
-      hint: "Try again later.",
-    });
+    throw new QmError(
+      "server_failed",
+      "the login could not be renewed: the authorization server did not answer as it should",
+      {
+        hint: "Try again later.",
+      },
+    );
   }
 }
 

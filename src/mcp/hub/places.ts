@@ -1,4 +1,4 @@
-import { QmError } from "../../core/errors.ts";
+import { abortError } from "./aborted.ts";
 
 /** So many at once; whoever comes later waits for a place, in order. */
 export interface Places {
@@ -23,7 +23,7 @@ export function places(count: number): Places {
       };
       const leave = () => {
         waiting.delete(enter);
-        reject(signal.reason instanceof QmError ? signal.reason : new QmError("cancelled", "the wait was given up"));
+        reject(abortError(signal));
       };
       if (signal.aborted) return leave();
       signal.addEventListener("abort", leave, { once: true });

@@ -74,12 +74,18 @@ export async function withAnswers(
     if (round === ROUNDS)
       throw new QmError("action_failed", `${server} asked for something ${ROUNDS} times and still gave no result`);
     const { inputRequests, requestState } = unanswered(result);
-    const questions = Object.entries(inputRequests).map(([key, request]) => [key, questionIn(server, request)] as const);
+    const questions = Object.entries(inputRequests).map(
+      ([key, request]) => [key, questionIn(server, request)] as const,
+    );
     const refused = questions.find(([, question]) => !canAnswer(dialogue, question));
     if (refused !== undefined)
-      throw new QmError("action_failed", `${server} asked for ${refused[1].method}, and the caller cannot answer that`, {
-        hint: "Call it from a client that can be asked, or without what makes the server ask.",
-      });
+      throw new QmError(
+        "action_failed",
+        `${server} asked for ${refused[1].method}, and the caller cannot answer that`,
+        {
+          hint: "Call it from a client that can be asked, or without what makes the server ask.",
+        },
+      );
     if (questions.length === 0) await new Promise((resolve) => setTimeout(resolve, QUIET_ROUND_MS * (round + 1)));
     const answers = questions.length === 0 ? {} : await asked(dialogue, Object.fromEntries(questions));
     result = await send({
@@ -126,7 +132,8 @@ async function asked(
   return Object.fromEntries(
     Object.keys(questions).map((key) => {
       const answer = Object.hasOwn(answers, key) ? answers[key] : undefined;
-      if (answer === undefined) throw new QmError("action_failed", `the question ${JSON.stringify(key)} was not answered`);
+      if (answer === undefined)
+        throw new QmError("action_failed", `the question ${JSON.stringify(key)} was not answered`);
       return [key, withDefaults(questions[key]?.params, answer)];
     }),
   );
@@ -147,5 +154,8 @@ function withDefaults(params: JsonObject | undefined, answer: JsonObject): JsonO
 /** What to tell a server whose question failed: nothing of our own inside. */
 export function refusalOf(thrown: unknown): { readonly code: number; readonly message: string } {
   if (thrown instanceof RefusedQuestion) return { code: thrown.code, message: thrown.message };
-  return { code: -32603, message: thrown instanceof QmError ? messageOf(thrown) : "the question could not be answered" };
+  return {
+    code: -32603,
+    message: thrown instanceof QmError ? messageOf(thrown) : "the question could not be answered",
+  };
 }

@@ -57,13 +57,23 @@ const OURS = [
 ];
 const LOG_LEVEL_KEY = "io.modelcontextprotocol/logLevel";
 
-/** The parameters of a request with a `_meta` that is true of this connection: what the caller can do, and nothing else. */
-export function withMeta(params: JsonObject, era: "legacy" | "modern", capabilities: JsonObject): JsonObject {
+interface OurMeta {
+  readonly era: "legacy" | "modern";
+  /** What the caller can be asked. */
+  readonly capabilities: JsonObject;
+  readonly progressToken: string | undefined;
+}
+
+/** The parameters of a request with a `_meta` that is true of this connection, and with whatever else the caller says. */
+export function withMeta(params: JsonObject, { era, capabilities, progressToken }: OurMeta): JsonObject {
   const { _meta, ...rest } = params;
   const theirs = Object.entries(isRecord(_meta) ? (_meta as JsonObject) : {}).filter(
     ([key]) => !OURS.includes(key) && !(era === "legacy" && key === LOG_LEVEL_KEY),
   );
-  const ours = era === "modern" ? [[CAPABILITIES_KEY, capabilities] as const] : [];
-  const meta = [...theirs, ...ours];
-  return meta.length === 0 ? rest : { ...rest, _meta: Object.fromEntries(meta) };
+  const meta: JsonObject = {
+    ...Object.fromEntries(theirs),
+    ...(era === "modern" ? { [CAPABILITIES_KEY]: capabilities } : {}),
+    ...(progressToken === undefined ? {} : { progressToken }),
+  };
+  return Object.keys(meta).length === 0 ? rest : { ...rest, _meta: meta };
 }

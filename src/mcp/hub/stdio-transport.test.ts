@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
 import type { QmError } from "../../core/errors.ts";
 import { fixture, isRunning, launchOf, opened, until } from "./testing/testing.ts";
+import { createWatchdog } from "./watchdog.ts";
 
 const QUICK = { closeMs: 200, termMs: 200 };
 
@@ -89,13 +90,23 @@ describe("a server over stdio", () => {
 
 describe("a server that ends by itself", () => {
   test("has said why on stderr", async () => {
-    const { transport, closed } = opened(launchOf("crasher.mjs", "4"));
+    const lines: string[] = [];
+    const { transport, closed } = opened(launchOf("crasher.mjs", "4"), { log: (line) => lines.push(line) });
     await transport.start();
 
     expect(await transport.ended).toEqual({ code: 4, signal: null });
     expect(transport.stderrTail()).toBe("loading\nfatal: no database at localhost");
+    expect(lines).toEqual(["loading", "fatal: no database at localhost"]);
     expect(closed()).toBe(1);
     await expect(transport.send({ jsonrpc: "2.0", method: "ping" })).rejects.toMatchObject({ code: "server_failed" });
+  });
+
+  test("may leave out its last line end", async () => {
+    const { transport, messages, closed } = opened(launchOf("last-words.mjs"));
+    await transport.start();
+    await transport.ended;
+
+    expect([messages, closed()]).toEqual([[{ jsonrpc: "2.0", method: "notifications/bye" }], 1]);
   });
 
   test("in the middle of a call is noticed, with everything it wrote before", async () => {
@@ -181,22 +192,41 @@ describe("closing", () => {
 
   test("waits for the record of the process, whose keeper may fail", async () => {
     const seen: string[] = [];
+    let goOn = () => {};
+    const held = new Promise<void>((resolve) => {
+      goOn = resolve;
+    });
     const { transport } = opened(launchOf("plain.mjs"), {
       async onStarted(pid) {
-        await new Promise((resolve) => setTimeout(resolve, 50));
+        await held;
         seen.push(`started ${pid}`);
         throw new Error("full");
       },
-      async onEnded(pid) {
-        await new Promise((resolve) => setTimeout(resolve, 50));
+      onEnded(pid) {
         seen.push(`ended ${pid}`);
         throw new Error("full");
       },
     });
     await transport.start();
-    await transport.close();
+    const closed = transport.close();
+    await until(async () => !(await isRunning(transport.pid ?? 0)));
+    goOn();
+    await closed;
 
     expect(seen).toEqual([`started ${transport.pid}`, `ended ${transport.pid}`]);
+  });
+
+  test("leaves no watchdog, and neither does a failed start", async () => {
+    const watchdog = createWatchdog(process.env, process.platform);
+    const { transport } = opened(launchOf("plain.mjs"), { watchdog });
+    await transport.start();
+    expect(watchdog.pid).toBeGreaterThan(0);
+    await transport.close();
+    expect(watchdog.pid).toBeUndefined();
+    const failing = opened({ ...launchOf("plain.mjs"), command: "no-such-program" }, { watchdog });
+    await expect(failing.transport.start()).rejects.toMatchObject({ code: "server_failed" });
+
+    expect(watchdog.pid).toBeUndefined();
   });
 });
 

@@ -7,7 +7,7 @@ import { messageReader } from "./message-reader.ts";
 import { endGroup, type Kill, type Patience, processGroup } from "./process-group.ts";
 import { type FilledLaunch, type ServerProcess, startFailure, startProcess } from "./start-process.ts";
 import { stderrTail } from "./stderr-tail.ts";
-import type { Watchdog } from "./watchdog.ts";
+import type { Hold, Watchdog } from "./watchdog.ts";
 import { within } from "./within.ts";
 
 export interface ProcessEnd {
@@ -107,7 +107,7 @@ export function openStdioTransport(launch: FilledLaunch, ports: StdioPorts): Std
       }
       hold.watch(child.pid);
       isOpen = true;
-      void follow(child, child.pid).finally(hold.release);
+      void follow(child, child.pid, hold);
     },
 
     async send(message: JSONRPCMessage) {
@@ -138,7 +138,7 @@ export function openStdioTransport(launch: FilledLaunch, ports: StdioPorts): Std
   };
 
   /** From its start to its end. */
-  async function follow(running: ServerProcess, pid: number): Promise<void> {
+  async function follow(running: ServerProcess, pid: number, hold: Hold): Promise<void> {
     const exited = new Promise<ProcessEnd>((resolve) => {
       running.once("exit", (code, signal) => resolve({ code, signal }));
     });
@@ -166,6 +166,7 @@ export function openStdioTransport(launch: FilledLaunch, ports: StdioPorts): Std
     stderr.end();
     announce();
     await isGone;
+    hold.release();
     for (const stream of [running.stdin, running.stdout, running.stderr]) stream.destroy();
     await recorded;
     await quietly(() => ports.onEnded?.(pid));

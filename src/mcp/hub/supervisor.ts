@@ -1,12 +1,14 @@
 import { randomInt } from "node:crypto";
-import { messageOf, QmError } from "../../core/errors.ts";
+import { QmError } from "../../core/errors.ts";
 import type { JsonObject } from "../../core/json.ts";
 import type { Runtime } from "../../core/runtime.ts";
 import type { Offer } from "../manifest/offer.ts";
 import type { Era, ServerSpec } from "../server-spec.ts";
-import { type Connection, type ConnectionPorts, openConnection } from "./connection.ts";
+import { asError, unlessAborted } from "./aborted.ts";
+import type { Connection } from "./connection.ts";
 import { SessionGone } from "./failures.ts";
 import type { ConnectionState, ConnectionStatus, RequestOptions, ServerRequest } from "./hub.ts";
+import { type ConnectionPorts, openConnection } from "./open-connection.ts";
 import type { Places } from "./places.ts";
 
 export type StopReason = "asked" | "idle" | "closing" | "ended";
@@ -39,6 +41,8 @@ const USELESS_STARTS = 3;
 export class Supervisor {
   readonly spec: ServerSpec;
   readonly #ports: SupervisorPorts;
+  readonly #after: Promise<unknown>;
+  #isRetired = false;
   #state: ConnectionState = "idle";
   #connection: Connection | undefined;
   #starting: Promise<Connection> | undefined;
@@ -53,9 +57,11 @@ export class Supervisor {
   /** Resources that somebody watches: again after every start, and as long as that is so it is not idle. */
   readonly #watched = new Set<string>();
 
-  constructor(spec: ServerSpec, ports: SupervisorPorts) {
+  /** `after`: what must have ended before it may be started, as the same server with other settings. */
+  constructor(spec: ServerSpec, ports: SupervisorPorts, after: Promise<unknown> = Promise.resolve()) {
     this.spec = spec;
     this.#ports = ports;
+    this.#after = after;
   }
 
   status(): ConnectionStatus {
@@ -81,7 +87,7 @@ export class Supervisor {
   /** A person asks: it is tried now, whatever has failed before. */
   async connect(signal: AbortSignal | undefined): Promise<Offer> {
     const connection = await this.#reached(signal, true);
-    await cancellable(connection.settled(), signal);
+    await unlessAborted(connection.settled(), signal);
     this.#rest();
     return connection.offer;
   }
@@ -101,15 +107,19 @@ export class Supervisor {
   async stop(reason: StopReason): Promise<void> {
     const stopping = this.#stopping;
     this.#stopping = new AbortController();
-    stopping.abort(
-      new QmError("server_failed", `server ${this.spec.name} was stopped`, { hint: "The next call starts it again." }),
-    );
+    stopping.abort(stoppedError(this.spec));
     await this.#starting?.catch(() => undefined);
     await this.#end(reason);
     this.#problem = undefined;
     this.#retryAt = undefined;
     this.#failures = 0;
     this.#become("idle");
+  }
+
+  /** Ends it for good. */
+  async retire(reason: StopReason): Promise<void> {
+    this.#isRetired = true;
+    await this.stop(reason);
   }
 
   /** Whatever was in the way of logging in is not any more. */
@@ -144,6 +154,7 @@ export class Supervisor {
   }
 
   #reached(signal: AbortSignal | undefined, asked: boolean): Promise<Connection> {
+    if (this.#isRetired) return Promise.reject(stoppedError(this.spec));
     if (this.#connection !== undefined) return Promise.resolve(this.#connection);
     const waitMs = (this.#retryAt?.getTime() ?? 0) - this.#ports.runtime.now().getTime();
     if (this.#starting === undefined && !asked && waitMs > 0) return Promise.reject(this.#waiting(waitMs));
@@ -152,7 +163,7 @@ export class Supervisor {
     });
     // A start goes on without whoever gave up waiting for it: others may wait too.
     this.#starting.catch(() => undefined);
-    return cancellable(this.#starting, signal);
+    return unlessAborted(this.#starting, signal);
   }
 
   async #start(): Promise<Connection> {
@@ -161,34 +172,31 @@ export class Supervisor {
     const stopped = this.#stopping.signal;
     this.#become("starting");
     try {
+      await this.#after;
       return await places.take(stopped, async () => {
         const began = runtime.elapsed();
-        const late = new AbortController();
-        const timer = setTimeout(() => late.abort(tooSlow(spec)), spec.startTimeoutMs);
-        try {
-          const connection = await openConnection(spec, this.#ports, {
+        const connection = await inTime(spec, stopped, (signal) =>
+          openConnection(spec, this.#ports, {
             remembered: this.#era ?? remembered(spec.name),
             learned: (offer) => learned(spec, offer),
-            signal: AbortSignal.any([stopped, late.signal]),
-          });
-          this.#ready(connection);
-          note({
-            type: "server.started",
-            data: {
-              server: spec.name,
-              launch: launchText(spec),
-              ...(connection.pid === undefined ? {} : { pid: connection.pid }),
-              protocol: connection.protocolVersion,
-              durationMs: runtime.elapsed() - began,
-            },
-          });
-          return connection;
-        } finally {
-          clearTimeout(timer);
-        }
+            signal,
+          }),
+        );
+        this.#ready(connection);
+        note({
+          type: "server.started",
+          data: {
+            server: spec.name,
+            launch: launchText(spec),
+            ...(connection.pid === undefined ? {} : { pid: connection.pid }),
+            protocol: connection.protocolVersion,
+            durationMs: runtime.elapsed() - began,
+          },
+        });
+        return connection;
       });
     } catch (thrown) {
-      const failure = thrown instanceof QmError ? thrown : new QmError("server_failed", messageOf(thrown));
+      const failure = asError(thrown);
       if (stopped.aborted) this.#become("idle");
       else this.#failed(failure);
       throw failure;
@@ -296,21 +304,29 @@ export function launchText({ launch }: Pick<ServerSpec, "launch">): string {
   return launch.url.replace(/\/\/[^/@]*@/, "//").replace(/[?#].*$/, "");
 }
 
-function tooSlow({ name, startTimeoutMs }: ServerSpec): QmError {
-  return new QmError("server_failed", `server ${name} did not answer within ${startTimeoutMs} ms of its start`, {
-    hint: "The first start of a package may take long. Raise `start_timeout_ms` of the server if it needs longer.",
+function stoppedError({ name }: ServerSpec): QmError {
+  return new QmError("server_failed", `server ${name} was stopped`, {
+    hint: "If it is still configured, the next call starts it again.",
   });
 }
 
-function cancellable<T>(work: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
-  if (signal === undefined) return work;
-  return new Promise((resolve, reject) => {
-    const onAbort = () => {
-      const { reason } = signal;
-      reject(reason instanceof QmError ? reason : new QmError("cancelled", "the caller gave up waiting for the server"));
-    };
-    if (signal.aborted) return onAbort();
-    signal.addEventListener("abort", onAbort, { once: true });
-    work.then(resolve, reject).finally(() => signal.removeEventListener("abort", onAbort));
+/** Runs a start under a signal that is aborted with `stopped`, and when the server takes longer than it may. */
+export async function inTime<T>(
+  spec: ServerSpec,
+  stopped: AbortSignal,
+  start: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
+  const late = new AbortController();
+  const timer = setTimeout(() => late.abort(tooSlow(spec)), spec.startTimeoutMs);
+  try {
+    return await start(AbortSignal.any([stopped, late.signal]));
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+function tooSlow({ name, startTimeoutMs }: ServerSpec): QmError {
+  return new QmError("server_failed", `server ${name} did not answer within ${startTimeoutMs} ms of its start`, {
+    hint: "The first start of a package may take long. Raise `start_timeout_ms` of the server if it needs longer.",
   });
 }

@@ -1,5 +1,8 @@
+import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { describe, expect, test } from "vitest";
+import { readFile } from "node:fs/promises";
+import type { Readable, Writable } from "node:stream";
+import { describe, expect, onTestFinished, test } from "vitest";
 import { processRecord } from "./process-record.ts";
 import type { ProcessStore, StartedProcess } from "./process-store.ts";
 import { startTimeOf } from "./start-time.ts";
@@ -117,5 +120,21 @@ describe("the time a process was started", () => {
     expect(await startTimeOf(process.pid, platform)).toBe(time);
     expect(await startTimeOf(1, platform)).not.toBe(time);
     expect(await startTimeOf(DEAD, platform)).toBeUndefined();
+  });
+
+  test.skipIf(process.platform !== "linux")("is none once it has ended, though nobody has taken note", async () => {
+    // The shell would take note; what takes its place does not.
+    const parent = spawn("/bin/sh", ["-c", "cat <&3 & echo $!; exec sleep 60"], {
+      stdio: ["ignore", "pipe", "ignore", "pipe"],
+    });
+    onTestFinished(() => void parent.kill("SIGKILL"));
+    const [, stdout, , input] = parent.stdio as unknown as [null, Readable, null, Writable];
+    const pid = Number((await once(stdout, "data")).toString());
+    await until(async () => (await readFile(`/proc/${parent.pid}/comm`, "utf8")).trim() === "sleep");
+    expect(await startTimeOf(pid)).toMatch(/\d/);
+    input.end();
+
+    await until(async () => (await startTimeOf(pid)) === undefined);
+    expect(process.kill(pid, 0)).toBe(true);
   });
 });

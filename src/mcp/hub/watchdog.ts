@@ -21,12 +21,10 @@ export interface Hold {
 
 /**
  * Reads `+group` and `-group`. The end of its input is the end of whoever held the other side: then the groups that
- * are left get SIGTERM, some two seconds, and SIGKILL. Signals that are meant for all are not meant for it. What whoever
- * started us left open for us, and so for it, it closes.
+ * are left get SIGTERM, some two seconds, and SIGKILL. Signals that are meant for all are not meant for it.
  */
 const SCRIPT = `
 trap '' HUP INT QUIT TERM
-exec 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-
 groups=' '
 while read -r line; do
   group=\${line#?}

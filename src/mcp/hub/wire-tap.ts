@@ -1,5 +1,11 @@
 import { AsyncLocalStorage } from "node:async_hooks";
-import type { JSONRPCMessage, MessageExtraInfo, Transport, TransportSendOptions } from "@modelcontextprotocol/client";
+import type {
+  JSONRPCMessage,
+  JSONRPCResponse,
+  MessageExtraInfo,
+  Transport,
+  TransportSendOptions,
+} from "@modelcontextprotocol/client";
 import { isRecord } from "../../core/json.ts";
 import type { Call } from "./questions.ts";
 
@@ -9,6 +15,9 @@ export interface Sent {
   readonly call: Call | undefined;
   /** As it came. The SDK is handed a stand-in that its strict schemas accept. */
   result?: unknown;
+  /** Under which the server says how far it is. */
+  readonly progressToken: string;
+  readonly onProgress: ((params: Record<string, unknown>) => void) | undefined;
   /** The stream that would have brought the answer has ended without it. */
   readonly lost: () => void;
 }
@@ -126,18 +135,26 @@ export class WireTap implements Transport {
   }
 
   #receive(message: JSONRPCMessage, extra?: MessageExtraInfo): void {
-    if ("method" in message || message.id === undefined) return this.onmessage?.(message, extra);
+    if ("method" in message && message.method === "notifications/progress") this.#tellProgress(message.params);
+    else this.onmessage?.("method" in message ? message : this.#prepared(message), extra);
+  }
+
+  /** At once: the SDK tells it a moment later, and then the answer that came with it has been there first. */
+  #tellProgress(params: Record<string, unknown> | undefined): void {
+    for (const { progressToken, onProgress } of this.#sent.values())
+      if (progressToken === params?.progressToken) onProgress?.(params);
+  }
+
+  #prepared(answer: JSONRPCResponse): JSONRPCResponse {
     this.answered = true;
-    if (!("result" in message)) return this.onmessage?.(message, extra);
-    if (message.id === this.#discovering) {
-      const result = { resultType: "complete", ttlMs: 0, cacheScope: "private", ...message.result };
-      return this.onmessage?.({ ...message, result }, extra);
-    }
-    const sent = this.#sent.get(Number(message.id));
-    if (sent === undefined) return this.onmessage?.(message, extra);
-    this.#sent.delete(Number(message.id));
-    sent.result = message.result;
-    this.onmessage?.({ ...message, result: standIn(sent.method, message.result) }, extra);
+    if (!("result" in answer)) return answer;
+    if (answer.id === this.#discovering)
+      return { ...answer, result: { resultType: "complete", ttlMs: 0, cacheScope: "private", ...answer.result } };
+    const sent = this.#sent.get(Number(answer.id));
+    if (sent === undefined) return answer;
+    this.#sent.delete(Number(answer.id));
+    sent.result = answer.result;
+    return { ...answer, result: standIn(sent.method, answer.result) };
   }
 }
 

@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import type { Transport } from "@modelcontextprotocol/client";
-import { messageOf, QmError } from "../../core/errors.ts";
+import { messageOf, type QmError } from "../../core/errors.ts";
 import type { HttpLaunch, OAuthSettings, ServerSpec, StdioLaunch } from "../server-spec.ts";
 import type { Variables } from "./environment.ts";
 import { failureOf, needsLogin } from "./failures.ts";
@@ -143,11 +143,7 @@ function httpWires(sdk: Sdk, server: string, launch: HttpLaunch, ports: WirePort
   };
 }
 
-function filledLaunch(
-  server: string,
-  { command, args, env, cwd }: StdioLaunch,
-  fill: WirePorts["fill"],
-): FilledLaunch {
+function filledLaunch(server: string, { command, args, env, cwd }: StdioLaunch, fill: WirePorts["fill"]): FilledLaunch {
   const key = `servers.${server}`;
   return {
     command: fill(command, `${key}.command`),

@@ -1,3 +1,4 @@
+import { setImmediate as breath } from "node:timers/promises";
 import type { NewEvent } from "../../core/events.ts";
 import { fingerprintOf, type ServerSpec } from "../server-spec.ts";
 import { boundedOffer } from "./bounds.ts";
@@ -7,6 +8,7 @@ import { type KnownTool, type ServerTools, serverTools, type WithheldTool } from
 import type { ManifestStore, ServerRecord } from "./manifest-store.ts";
 import type { Offer, OfferedTool } from "./offer.ts";
 import { differenceOf, type Reviewed, review, seenTools } from "./review.ts";
+import { surroundings } from "./scan/other-tools.ts";
 import { scan } from "./scan/scan.ts";
 import type { Sign } from "./scan/sign.ts";
 
@@ -84,6 +86,7 @@ export async function openBook({ store, now, note, onProblem }: BookOptions): Pr
   // What this process was told itself. It counts before what others were told, as long as this one is connected.
   const told = new Map<string, { readonly fingerprint: string; readonly offer: Offer }>();
   const known = new Map<string, ServerTools>();
+  const signsOf = new WeakMap<OfferedTool, readonly Sign[]>();
   const listeners = new Set<(server: string) => void>();
 
   function offered(server: string): Offer | undefined {
@@ -109,10 +112,13 @@ export async function openBook({ store, now, note, onProblem }: BookOptions): Pr
 
   /** Reads definitions of one server with the names of all the others in mind. */
   function scanner(server: string, { tools }: Offer): (tool: OfferedTool) => readonly Sign[] {
-    const own = new Set(tools.map(({ name }) => name));
-    const others = new Set([...specs.keys()].flatMap((name) => (name === server ? [] : namesOf(offered(name)))));
-    const around = { isOwn: (name: string) => own.has(name), isOthers: (name: string) => others.has(name) };
-    return (tool) => scan(tool, around);
+    const others = [...specs.keys()].flatMap((name) => (name === server ? [] : (offered(name)?.tools ?? [])));
+    const around = surroundings(tools.map(nameOf), others.map(nameOf));
+    return (tool) => {
+      const signs = signsOf.get(tool) ?? scan(tool, around);
+      signsOf.set(tool, signs);
+      return signs;
+    };
   }
 
   function changed(server: string): void {
@@ -152,7 +158,14 @@ export async function openBook({ store, now, note, onProblem }: BookOptions): Pr
       for (const problem of problems) onProblem(`MCP server ${server}: ${problem}`);
       const fingerprint = fingerprintOf(spec);
       const tools = seenTools(offer.tools);
-      const sighting = { fingerprint, offer, tools, pinning, at: now(), grave: gravely(scanner(server, offer)) };
+      const signs = scanner(server, offer);
+      const sighting = { fingerprint, offer, tools, pinning, at: now(), grave: gravely(signs) };
+      const pinned = new Set(records.get(server)?.pins.map(({ hash }) => hash));
+      for (const { definition } of tools.filter(({ hash }) => !pinned.has(hash))) {
+        // Reading a large offer takes a while: the store must not wait for it, nor everybody else.
+        signs(definition);
+        await breath();
+      }
 
       let before = records.get(server);
       let record = before;
@@ -218,30 +231,18 @@ export async function openBook({ store, now, note, onProblem }: BookOptions): Pr
   };
 }
 
-/** The kinds of serious signs in a definition, found once for each. */
+/** The kinds of serious signs. */
 function gravely(scan: (tool: OfferedTool) => readonly Sign[]): (tool: OfferedTool) => readonly string[] {
-  const found = new Map<OfferedTool, readonly string[]>();
   return (tool) => {
-    const kinds = found.get(tool) ?? [
-      ...new Set(
-        scan(tool)
-          .filter(isSerious)
-          .map(({ kind }) => kind),
-      ),
-    ];
-    found.set(tool, kinds);
-    return kinds;
+    const serious = scan(tool).filter(({ severity }) => severity === "serious");
+    return [...new Set(serious.map(({ kind }) => kind))];
   };
-}
-
-function isSerious({ severity }: Sign): boolean {
-  return severity === "serious";
 }
 
 function isWaiting({ pending }: Reviewed): boolean {
   return pending.some(({ state }) => state === "withheld");
 }
 
-function namesOf(offer: Offer | undefined): readonly string[] {
-  return offer?.tools.map(({ name }) => name) ?? [];
+function nameOf({ name }: OfferedTool): string {
+  return name;
 }

@@ -9,9 +9,9 @@ export const offerLimits = {
   others: 10_000,
   nameLength: 256,
   /** Characters of all keys and texts of one tool, resource, template or prompt. */
-  itemLength: 256 * 1024,
+  itemLength: 128 * 1024,
   /** Of everything together. */
-  totalLength: 16 * 1024 * 1024,
+  totalLength: 8 * 1024 * 1024,
   instructionsLength: 64 * 1024,
   /** Parts of one of them, and how deep they lie. */
   nodes: 20_000,

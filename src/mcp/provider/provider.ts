@@ -22,18 +22,18 @@ export interface McpProviderOptions extends Reach {
 export function mcpProvider(options: McpProviderOptions): Provider {
   const { desk, install, book } = options;
   const servers = createServerCatalog(options, desk.specs);
-  const verbs = [
-    listServersAction(servers),
-    listToolsAction(servers),
-    callToolAction(),
-    ...(install ? [searchRegistryAction(desk), ...installActions(desk), dropServerAction(desk, servers)] : []),
-  ];
+  const using = [listServersAction(servers), listToolsAction(servers), callToolAction()];
+  const managing = [searchRegistryAction(desk), ...installActions(desk), dropServerAction(desk, servers)];
   return {
     category: MCP,
     capability: install
       ? "Use the tools of MCP servers, and find, install or remove servers."
       : "Use the tools of MCP servers.",
-    list: () => [...verbs, ...servers.names().flatMap(servers.actions)],
+    list() {
+      const names = servers.names();
+      const verbs = install ? [...using, ...managing] : names.length > 0 ? using : [];
+      return [...verbs, ...names.flatMap(servers.actions)];
+    },
     watch: book.onChange,
   };
 }

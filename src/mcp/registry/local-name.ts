@@ -5,16 +5,20 @@ const LIMIT = 40;
 // As the configuration has it: no `__`, because the part of an action's name before the tool must have one reading.
 const NAME = /^[a-z0-9]+(?:[-_][a-z0-9]+)*$/;
 
-/** What a server is called here, made from the last part of its full name: `io.github.x/Airtable.MCP` → `airtable-mcp`. */
+// Nearly every server's name says that it is one.
+const FILLER = /^(?:mcp-)?server[-_]|^mcp[-_]|[-_](?:mcp[-_])?server$|[-_]mcp$/;
+
+/** What a server is called here, made from the last part of its full name: `io.github.x/Airtable.MCP` → `airtable`. */
 export function localName(fullName: string): string {
   const last = fullName.split("/").findLast((part) => part !== "") ?? "";
-  const name = last
+  const plain = last
     .normalize("NFKD")
     .toLowerCase()
     .replace(/[^a-z0-9_-]+/g, "-")
     .replace(/[-_]{2,}/g, "-")
     .slice(0, LIMIT)
     .replace(/^[-_]+|[-_]+$/g, "");
+  const name = plain.replace(FILLER, "") || plain;
   return name === "" ? "server" : name;
 }
 

@@ -8,7 +8,7 @@ const IDENTIFIERS = {
   nuget: /^[a-z0-9_][a-z0-9_.-]*$/i,
 } as const;
 
-const VERSION = /^[a-z0-9][a-z0-9.+!_~^<>=*-]*$/i;
+const VERSION = /^[a-z0-9^~<>=*][a-z0-9.+!_~^<>=*-]*$/i;
 const EXACT = /^v?\d[a-z0-9.+!_-]*$/i;
 const LIMIT = 214;
 

@@ -59,13 +59,15 @@ export function rankServers(servers: readonly ServerWords[], text: string): read
 const FULL = 4.5;
 
 function pointsFor(word: string, { fields, name }: ServerWords): number {
+  // A word of a script without spaces says much in little.
+  const isTelling = word.length >= PREFIX_FROM || !ASCII.test(word);
   let points = 0;
   for (const { weight, words } of fields) {
     if (words.has(word)) points += weight;
-    else if (word.length >= PREFIX_FROM && hasNear(words, word)) points += weight * 0.5;
+    else if (isTelling && hasNear(words, word)) points += weight * 0.5;
   }
-  // Names run words together, and some scripts have no spaces.
-  return points === 0 && name.includes(word) && word.length >= PREFIX_FROM ? 0.5 : points;
+  // Names run words together.
+  return points === 0 && isTelling && name.includes(word) ? 0.5 : points;
 }
 
 function hasNear(words: ReadonlySet<string>, asked: string): boolean {
@@ -82,13 +84,16 @@ function byName(a: RankedServer, b: RankedServer): number {
   return a.server.name < b.server.name ? -1 : a.server.name > b.server.name ? 1 : 0;
 }
 
-/** `dbPassword2`, `db-password` → `db`, `password`; plurals as their singular. */
+/** `dbPassword`, `db-password` → `db`, `password`, and the first as a whole too; plurals as their singular. */
 function wordsOf(text: string): readonly string[] {
   return text
     .normalize("NFKC")
-    .replace(/([a-z])([A-Z])/g, "$1 $2")
-    .toLowerCase()
     .split(/[^\p{L}\p{M}\p{N}]+/u)
+    .flatMap((run) => {
+      const parts = run.split(/(?<=[a-z])(?=[A-Z])/);
+      return parts.length === 1 ? parts : [run, ...parts];
+    })
+    .map((word) => word.toLowerCase())
     .filter((word) => word !== "" && !IDLE.has(word))
     .map((word) => (/[^s]s$/.test(word) && word.length > 3 && ASCII.test(word) ? word.slice(0, -1) : word));
 }

@@ -66,7 +66,7 @@ export function written(text: ReferringText, key: string): string {
     .map((part, at) => {
       if (typeof part !== "string") return `\${${part.reference}}`;
       if (part.endsWith("$") && at < parts.length - 1) throw dollarBefore(key);
-      return part.replaceAll("${", "$${");
+      return part.replaceAll("${", () => "$${");
     })
     .join("");
 }

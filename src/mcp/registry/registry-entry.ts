@@ -1,4 +1,4 @@
-import { isRecord, type JsonObject } from "../../core/json.ts";
+import { isRecord, type JsonObject, outgrows } from "../../core/json.ts";
 import { parseServerJson, type ServerJson } from "./server-json.ts";
 
 /** One version of a server, as a registry describes it. */
@@ -17,11 +17,14 @@ export type ParsedEntry =
   | { readonly ok: true; readonly entry: RegistryEntry }
   | { readonly ok: false; readonly name?: string; readonly problem: string };
 
+/** What an entry may hold before nobody would read it any more. */
+const LIMITS = { nodes: 20_000, depth: 32 };
 const OFFICIAL = "io.modelcontextprotocol.registry/official";
 
 /** Reads one element of a registry's answer: `{server, _meta}`, or a bare server.json as old dumps have it. */
 export function parseEntry(raw: unknown): ParsedEntry {
   if (!isRecord(raw)) return { ok: false, problem: "it is not an object" };
+  if (outgrows(raw, LIMITS)) return { ok: false, problem: "it is too large or too deep" };
   const inner = isRecord(raw.server) ? raw.server : raw;
   const parsed = parseServerJson(inner);
   if (!parsed.ok)

@@ -1,8 +1,5 @@
 import { z } from "zod";
-import { isRecord, type JsonObject, outgrows } from "../../core/json.ts";
-
-/** What a server.json may hold before nobody would read it any more. */
-const LIMITS = { nodes: 20_000, depth: 32 };
+import { isRecord, type JsonObject } from "../../core/json.ts";
 
 /** Numbers and booleans are written where text is meant. */
 const text = z.union([z.string(), z.number(), z.boolean()]).transform(String).pipe(z.string().max(16_384));
@@ -104,7 +101,6 @@ export type ParsedServer =
 /** Reads a server.json of any age, in camelCase or snake_case. */
 export function parseServerJson(raw: unknown): ParsedServer {
   if (!isRecord(raw)) return { ok: false, problem: "it is not an object" };
-  if (outgrows(raw, LIMITS)) return { ok: false, problem: "it is too large or too deep" };
   const parsed = serverSchema.safeParse(withVersion(raw));
   if (!parsed.success) return { ok: false, problem: issueOf(parsed.error) };
   const packages = readable(parsed.data.packages, packageSchema, "packages");

@@ -7,7 +7,7 @@ import { isLoopback } from "./http.ts";
 
 const SHELLS = /^(?:(?:ba|z|da|k|fi|c|tc)?sh|cmd|powershell|pwsh)(?:\.exe)?$/i;
 const METACHARACTERS = /[;&|`<>\n]|\$\(|(?<!\$)\$(?!\$?\{)/;
-const REFERENCE = /\$\{(?:secret|env):[A-Za-z_][A-Za-z0-9_]*\}/;
+const REFERENCE = /(?<!\$)\$\{(?:secret|env):[A-Za-z_][A-Za-z0-9_]*\}/;
 
 /** What a person should look at before agreeing to a launch, whatever it came from. */
 export function launchWarnings(launch: Launch): readonly string[] {
@@ -108,14 +108,13 @@ const KNOWN = [
 export function lookalikeWarnings(identifier: string): readonly string[] {
   const name = identifier.toLowerCase();
   if (KNOWN.includes(name)) return [];
+  const near = KNOWN.find((known) => editDistance(name, known, 1) === 1);
+  if (near !== undefined) return [`${oneLine(identifier)} is nearly, but not, the well-known ${near}`];
   const scope = scopeOf(name);
-  for (const known of KNOWN) {
-    const owner = scopeOf(known);
-    const isNear = editDistance(name, known, 1) === 1;
-    const isNearOwner = scope !== undefined && owner !== undefined && editDistance(scope, owner, 1) === 1;
-    if (isNear || isNearOwner) return [`${oneLine(identifier)} is nearly, but not, the well-known ${known}`];
-  }
-  return [];
+  const owners = KNOWN.flatMap((known) => scopeOf(known) ?? []);
+  const owner =
+    scope === undefined || owners.includes(scope) ? undefined : owners.find((one) => editDistance(scope, one, 1) === 1);
+  return owner === undefined ? [] : [`${oneLine(scope ?? "")} is nearly, but not, the well-known ${owner}`];
 }
 
 function scopeOf(name: string): string | undefined {

@@ -1,5 +1,4 @@
 import type { Command } from "commander";
-import { diffLines } from "../../../mcp/manifest/diff.ts";
 import type { WithheldTool } from "../../../mcp/manifest/known-tools.ts";
 import type { Workspace } from "../../../workspace.ts";
 import { confirmed } from "../../ask.ts";
@@ -54,7 +53,8 @@ async function review(
       .filter((each) => tool === undefined || each.tool === tool)
       .map((each) => ({ server, ...each })),
   );
-  if (!out.isJson) for (const each of waiting) show(context, each);
+  const { diffLines } = await import("../../../mcp/manifest/diff.ts");
+  if (!out.isJson) for (const each of waiting) show(context, each, diffLines(each.accepted, each.definition));
   const decided =
     waiting.length > 0 && (options.accept || options.reject) && (options.yes || (await agreed(io, waiting, options)));
   if (decided) {
@@ -79,11 +79,12 @@ function agreed(io: Context["io"], waiting: readonly unknown[], { accept }: Revi
 
 function show(
   { out }: Context,
-  { server, tool, reasons, signs, accepted, definition }: WithheldTool & { readonly server: string },
+  { server, tool, reasons, signs }: WithheldTool & { readonly server: string },
+  difference: readonly string[],
 ): void {
   out.line(out.bold(`${server}: ${plain(tool)}`));
   for (const reason of reasons) out.line(`  ${out.warn(plain(reason))}`);
   for (const { kind, where, excerpt } of signs) out.line(`  ${out.bad(kind)} at ${plain(where)}: ${plain(excerpt)}`);
-  for (const line of diffLines(accepted, definition)) out.line(`  ${line}`);
+  for (const line of difference) out.line(`  ${line}`);
   out.line();
 }

@@ -12,6 +12,7 @@ const SELECTOR = /[\uFE00-\uFE0F\u{E0100}-\u{E01EF}]/u;
 const CONTROL = /\p{Cc}/u;
 const STYLED = /[\u{1D400}-\u{1D7FF}]{3}/u;
 const LETTER = /[\p{L}\p{N}]/u;
+const KEYCAP = "\u20E3";
 const JOINERS = "\u200C\u200D";
 const ESCAPES = "\u001B\u009B\b\u007F";
 /** So many are no accident, as one is that was copied along with a text. */
@@ -31,16 +32,17 @@ type Found = Pick<Finding, "kind" | "severity"> & { readonly at: number };
 
 function hidden(text: string, isName: boolean): readonly Found[] {
   const kind = "hidden_characters";
-  const all = [...text.matchAll(HIDDEN)].filter(({ 0: character, index }) => !isInPlace(text, character, index));
-  const [first] = all;
-  if (first === undefined) return [];
-  const worst = all.find(({ 0: character, index }) => {
-    return NEVER.test(character) || ESCAPES.includes(character) || isInside(text, index) || isName;
-  });
+  let first: number | undefined;
+  let count = 0;
+  for (const { 0: character, index: at } of text.matchAll(HIDDEN)) {
+    if (isInPlace(text, character, at)) continue;
+    const isTelling = NEVER.test(character) || ESCAPES.includes(character) || isInside(text, at);
+    if (isTelling || isName || ++count === MANY) return [{ kind, severity: "serious", at }];
+    first ??= at;
+  }
   const selectors = text.search(SELECTORS);
-  if (worst !== undefined) return [{ kind, severity: "serious", at: worst.index }];
   if (selectors >= 0) return [{ kind, severity: "serious", at: selectors }];
-  return [{ kind, severity: all.length >= MANY ? "serious" : "mild", at: first.index }];
+  return first === undefined ? [] : [{ kind, severity: "mild", at: first }];
 }
 
 /** Line ends and tabs; one selector after what has variants; joiners in scripts that are written with them, and in emoji. */
@@ -48,7 +50,8 @@ function isInPlace(text: string, character: string, at: number): boolean {
   if ("\t\n\r".includes(character)) return true;
   const before = text.codePointAt(at - 1) ?? 0;
   if (JOINERS.includes(character)) return before > 0x24f;
-  return SELECTOR.test(character) && before > 0x7f && !SELECTOR.test(text.slice(at + character.length, at + 3));
+  const after = String.fromCodePoint(text.codePointAt(at + character.length) ?? 0);
+  return SELECTOR.test(character) && (before > 0x7f || after === KEYCAP) && !SELECTOR.test(after);
 }
 
 /** Whether it parts what would be one word. */

@@ -9,6 +9,8 @@ const SAMPLE = 4_000;
 const WIDE = 100;
 const SPACE = /\s{20,}/g;
 const HIGH = 15;
+/** Nobody reads so far, and a model does. */
+const LONG = 8_000;
 
 /** Text that one has to decode to read it, and text behind so much space that nobody sees it. */
 export function encodedFound(text: string): readonly Finding[] {
@@ -28,6 +30,7 @@ export function encodedFound(text: string): readonly Finding[] {
     found.push({ kind: "hidden_tail", severity: "serious", from, to: from + 1 });
     break;
   }
+  if (text.length > LONG) found.push({ kind: "hidden_tail", severity: "mild", from: LONG, to: LONG + 1 });
   return found;
 }
 

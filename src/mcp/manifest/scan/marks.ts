@@ -1,6 +1,7 @@
 import type { Finding } from "./finding.ts";
+import { folded } from "./words.ts";
 
-/** Texts that are looked for as they are, in folded text. */
+/** Texts that are looked for as they are. */
 const MARKS: readonly (readonly [Finding["kind"], Finding["severity"], readonly string[]])[] = [
   [
     "prompt_imitation",
@@ -25,6 +26,10 @@ const MARKS: readonly (readonly [Finding["kind"], Finding["severity"], readonly 
       "<hidden>",
       "</tool_description>",
       "<important>",
+      "<!-- system",
+      "[hidden",
+      "[system]",
+      "### instruction",
       "### system",
       "###system",
       "\nsystem:",
@@ -33,19 +38,31 @@ const MARKS: readonly (readonly [Finding["kind"], Finding["severity"], readonly 
   [
     "prompt_imitation",
     "mild",
-    ["<instructions>", "<instruction>", "<critical>", "<admin>", "\nassistant:", "\nhuman:", " system: ", "\nuser:"],
+    [
+      "<!--",
+      "<instructions>",
+      "<instruction>",
+      "<critical>",
+      "<admin>",
+      "\nassistant:",
+      "\nhuman:",
+      " system: ",
+      "\nuser:",
+    ],
   ],
   [
     "instructions",
     "serious",
     [
+      "| bash",
+      "|bash",
       "\u5ffd\u7565\u4e4b\u524d",
       "\u5ffd\u7565\u4ee5\u4e0a",
       "\u5ffd\u7565\u6240\u6709",
       "\u5ffd\u7565\u5148\u524d",
       "\u6307\u793a\u3092\u3059\u3079\u3066\u7121\u8996",
       "\u6307\u793a\u3092\u7121\u8996",
-      "\uc774\uc804 \uc9c0\uc2dc",
+      "\uc774\uc804 \uc9c0\uc2dc\ub97c \ubb34\uc2dc",
     ],
   ],
   [
@@ -60,9 +77,19 @@ const MARKS: readonly (readonly [Finding["kind"], Finding["severity"], readonly 
   ],
 ];
 
+const FOLDED = MARKS.map(([kind, severity, marks]) => ({ kind, severity, marks: marks.map(folded) }));
+
+// Every mark has one of these in it, and hardly any other text has.
+const PROMISING = /[<[|:#\P{ASCII}]/u;
+
+/** Looks for marks in a folded text. */
 export function marksFound(text: string): readonly Finding[] {
-  return MARKS.flatMap(([kind, severity, marks]) => {
-    const [first] = marks.map((mark) => ({ mark, from: text.indexOf(mark) })).filter(({ from }) => from >= 0);
-    return first === undefined ? [] : [{ kind, severity, from: first.from, to: first.from + first.mark.length }];
+  if (!PROMISING.test(text)) return [];
+  return FOLDED.flatMap(({ kind, severity, marks }) => {
+    for (const mark of marks) {
+      const from = text.indexOf(mark);
+      if (from >= 0) return [{ kind, severity, from, to: from + mark.length }];
+    }
+    return [];
   });
 }

@@ -7,7 +7,7 @@ const RULES =
 const TOLD = "previous|prior|earlier|above|preceding|former|existing|original|initial|all|any|every|your";
 const SECRET = "password|passwords|passphrase|passcode|credentials|secret|secrets|pin|otp|token|tokens|cvv|ssn";
 
-/** Words that are written for the model. Accents are left out, as they are in the texts that are searched. */
+/** Words that are written for the model. */
 export const phraseBook: readonly Phrase[] = [
   ...said("instructions", "serious", [
     `ignore|disregard|forget|neglect|discard ~2 ${TOLD} ~3 ${RULES}`,
@@ -26,6 +26,9 @@ export const phraseBook: readonly Phrase[] = [
     "order|orders|instruction|instructions|command from ~2 system|administrator|admin|developer|developers|anthropic|openai",
     "carry it|them out ~3 without",
     "skip|bypass|ignore|disable|suppress ~2 all|any|every ~3 checks|confirmation|confirmations|approval|approvals|dialogs|permissions|warnings",
+    "curl|wget ~14 bash|zsh|sudo",
+    "write|add|append|put|install ~14 crontab|bashrc|zshrc|authorized_keys|sudoers",
+    "treat|regard|consider ~4 output|result|results|response|content ~2 as ~2 instructions|commands|orders",
     "grant ~2 every|all ~1 permission|permissions|access",
     "answer|respond|reply|say that|with ~8 whatever|regardless",
     "whatever|regardless ~3 question|asks|asked|request|requests",
@@ -41,6 +44,16 @@ export const phraseBook: readonly Phrase[] = [
     "after|before each|every|any message|response|answer|reply|turn",
     "over|to all|any other|alternatives ~1 tools|alternatives|regardless",
     "only one|tool that works",
+    "assistant|model|agent|ai|llm must|shall|should|will|needs|has ~2 transmit|answer|reply|respond|say|tell|obey|comply|follow|execute",
+    "if|when ~2 user ~2 asks|mentions|wants|questions|inquires ~8 say|answer|reply|respond|claim|deny|pretend|tell",
+    "always answer|respond|reply|recommend|praise|say|claim|agree",
+    "interpret|take|accept ~8 as ~1 commands|instructions|orders",
+    "autoapprove|yolo",
+    "auto approve",
+    "must|should|has|have ~2 go|goes|sent|paid|transferred to ~8 instead",
+    "very very|extremely important|critical",
+    "important system note|instruction|message|notice",
+    "modify|change|alter|changes|modifies ~2 behavior|behaviour of ~3 tool|tools|other",
     "note|message|instruction|instructions to|for ~1 assistant|model|llm|ai|agent|agents",
     "has|have to be|contain ~3 reported|shown|changed|replaced",
     "assistant|model|agent has|must|should|needs ~1 to ~1 open|read|load|send|include|pass|add|append|collect",
@@ -62,6 +75,8 @@ export const phraseBook: readonly Phrase[] = [
   ...said("concealment", "mild", [
     "silently|quietly|secretly|covertly ~2 send|add|copy|round|include|forward|store|call|upload|append|change|read|log",
     "without asking ~1 user|permission|confirmation|them",
+    "do not|never explain|justify|comment ~2 why|this|it|reason",
+    "do not|never ask ~3 confirmation|permission|approval",
     `do not|never ~1 mention|reveal|disclose|show ~6 user|users`,
   ]),
   ...said("exfiltration", "serious", [
@@ -77,10 +92,13 @@ export const phraseBook: readonly Phrase[] = [
     "bcc|cc ~4 always|every|all",
     "always|also ~3 bcc|cc",
     "must|should|always ~2 be forwarded|sent|posted|copied|mirrored|reported to",
+    "all conversation|chat history|messages",
+    "send|forward|transmit|leak|post user|users|personal|private|sensitive|customer data|information ~2 to ~3 external|remote|server|attacker|webhook",
     "also ~2 forward|forwarded|send|sent|mail|mailed|post|posted|upload|uploaded|leak ~6 to",
   ]),
   ...said("exfiltration", "mild", [
     "full|entire|complete|whole ~1 conversation|chat|transcript|dialogue",
+    "posting|sending|uploading|forwarding|mailing|copying it|them|this|everything to",
     "list|names of|with all ~2 tools ~4 you|available|your",
     "tools ~4 available|known to you",
     "previous|prior|all messages ~3 user|conversation|chat",
@@ -102,6 +120,7 @@ export const phraseBook: readonly Phrase[] = [
   ]),
   ...said("secrets", "mild", [
     "seed|recovery|mnemonic phrase|words",
+    "stored|saved|cached|remembered credentials|passwords|tokens|secrets",
     "printenv",
     "environment variables ~6 pass|send|include|along|bundle",
   ]),
@@ -111,6 +130,10 @@ export const phraseBook: readonly Phrase[] = [
     "never|not use|call|invoke ~3 any other tool|tools",
     "never|not use|call|invoke ~4 other ~2 tool|tools ~3 they|it ~1 broken|unsafe|deprecated",
     "any|all|every ~2 other ~2 tool|tools ~3 are|is broken|unsafe|deprecated|disabled",
+  ]),
+  ...said("shadowing", "serious", [
+    "replaces|supersedes|overrides|replacement ~3 builtin|built|official|original|native|trusted ~3 tool|tools|server|function",
+    "impersonate|impersonates|pretend|pretends ~3 tool|server|to",
   ]),
   ...said("other_tools", "mild", ["instead of ~3 official|builtin|built|original|standard|default ~3 tool|tools"]),
   // The commonest of these in other languages.

@@ -1,5 +1,5 @@
 import type { Severity, SignKind } from "./sign.ts";
-import type { Word } from "./words.ts";
+import { folded, unleeted, type Word } from "./words.ts";
 
 /** Something that is said in many ways. */
 export interface Phrase {
@@ -41,7 +41,7 @@ export function phraseFinder(phrases: readonly Phrase[]): (words: readonly Word[
   return (words) => {
     const found = new Map<Phrase, PhraseFound>();
     words.forEach(({ text, from }, at) => {
-      for (const { phrase, steps } of byFirst.get(text) ?? []) {
+      for (const { phrase, steps } of byFirst.get(unleeted(text)) ?? []) {
         if (found.has(phrase)) continue;
         const last = matched(words, at, steps);
         if (last !== undefined) found.set(phrase, { phrase, from, to: last.to });
@@ -54,7 +54,7 @@ export function phraseFinder(phrases: readonly Phrase[]): (words: readonly Word[
 function compiled(words: string): readonly Step[] {
   const steps: Step[] = [];
   let gap = 0;
-  for (const part of words.split(" ")) {
+  for (const part of folded(words).split(" ")) {
     if (part.startsWith("~")) gap = Number(part.slice(1));
     else {
       steps.push({ words: new Set(part.split("|")), gap });

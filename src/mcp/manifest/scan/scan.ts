@@ -4,8 +4,9 @@ import { visible } from "../visible.ts";
 import { charactersFound } from "./characters.ts";
 import { encodedFound } from "./encoded.ts";
 import type { Finding } from "./finding.ts";
+import { imagesFound } from "./links.ts";
 import { marksFound } from "./marks.ts";
-import { otherToolsFound, type Surroundings } from "./other-tools.ts";
+import { otherToolsFound, type Surroundings, shadowingFound } from "./other-tools.ts";
 import { phraseBook } from "./phrase-book.ts";
 import { phraseFinder } from "./phrases.ts";
 import { secretPlacesFound } from "./secret-places.ts";
@@ -27,14 +28,17 @@ export function scan(tool: OfferedTool, around: Surroundings): readonly Sign[] {
 }
 
 function signsOf({ where, text, role }: DefinitionText, around: Surroundings): readonly Sign[] {
-  const raw = [...charactersFound(text, role === "name"), ...encodedFound(text)];
-  const read = folded(role === "name" ? partsOf(text) : text);
+  const isName = role === "name";
+  const raw = [...charactersFound(text, isName), ...encodedFound(text)];
+  const read = isName ? folded(`${partsOf(text)}\n${text}`) : folded(text);
   const words = wordsOf(read);
   const said = [
     ...marksFound(read),
     ...findPhrases(words).map(({ phrase, from, to }) => ({ kind: phrase.kind, severity: phrase.severity, from, to })),
+    ...imagesFound(read),
     ...secretPlacesFound(read, words),
-    ...otherToolsFound(words, around),
+    ...(isName ? [] : otherToolsFound(words, around)),
+    ...(where === "/name" ? shadowingFound(text, around) : []),
   ];
   return [...worst(raw).map(signIn(where, text)), ...worst(said).map(signIn(where, read))];
 }

@@ -30,7 +30,9 @@ const HANDED_OVER: ReadonlySet<string> = new Set(
     " ",
   ),
 );
-const READ: ReadonlySet<string> = new Set("read open load cat fetch collect first prior requires required".split(" "));
+const READ: ReadonlySet<string> = new Set(
+  "read reading open load cat fetch collect first prior requires required need needs must".split(" "),
+);
 
 /**
  * A place of secrets is a mark where it stands as an example; where somebody is told to read it and to hand over what is

@@ -12,7 +12,7 @@ export interface DefinitionText {
 
 // Beyond these nobody reads. Offers are bounded before; a definition from elsewhere must not be worse.
 const TEXTS = 20_000;
-const LENGTH = 512 * 1024;
+const LENGTH = 256 * 1024;
 
 /** Every text of a definition that is pinned: keys and values of its schemas and annotations among them. */
 export function textsOf({ name, title, description, inputSchema, outputSchema, annotations }: OfferedTool) {
@@ -32,8 +32,9 @@ export function textsOf({ name, title, description, inputSchema, outputSchema, a
   for (let next = open.pop(); next !== undefined && left > 0; next = open.pop()) {
     const { where, value } = next;
     if (typeof value === "string") add(where, value, "prose");
-    else if (Array.isArray(value)) value.forEach((part, at) => open.push({ where: `${where}/${at}`, value: part }));
-    else if (isRecord(value)) {
+    else if (Array.isArray(value)) {
+      for (const [at, part] of value.entries()) open.push({ where: `${where}/${at}`, value: part });
+    } else if (isRecord(value)) {
       for (const [key, part] of Object.entries(value)) {
         const place = `${where}/${key.replaceAll("~", "~0").replaceAll("/", "~1")}`;
         if (!KEYWORDS.has(key)) add(place, key, "name");

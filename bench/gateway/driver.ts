@@ -1,0 +1,46 @@
+import { Client, SSEClientTransport, StreamableHTTPClientTransport, type Transport } from "@modelcontextprotocol/client";
+import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
+
+/** How a client reaches somebody. */
+export type Address =
+  | { readonly kind: "stdio"; readonly command: readonly string[]; readonly cwd: string; readonly env?: Variables }
+  | { readonly kind: "http"; readonly url: string; readonly token?: string }
+  | { readonly kind: "sse"; readonly url: string };
+
+export type Variables = Readonly<Record<string, string>>;
+
+export type Era = "legacy" | "modern";
+
+export interface Connected {
+  readonly client: Client;
+  /** Of the process at the other end, where the client started it. */
+  readonly pid: number | undefined;
+}
+
+/** The client is the same for everybody, so what it costs itself stands on both sides of every comparison. */
+export async function connect(address: Address, era: Era = "legacy"): Promise<Connected> {
+  const mode = era === "legacy" ? "legacy" : { pin: "2026-07-28" };
+  const client = new Client({ name: "bench", version: "1.0.0" }, { versionNegotiation: { mode } });
+  const transport = transportTo(address);
+  await client.connect(transport, { timeout: PATIENCE_MS });
+  return { client, pid: transport instanceof StdioClientTransport ? (transport.pid ?? undefined) : undefined };
+}
+
+/** Those who start all their servers before they answer anything may take a while. */
+export const PATIENCE_MS = 60_000;
+
+function transportTo(address: Address): Transport {
+  switch (address.kind) {
+    case "stdio": {
+      const [command = "", ...args] = address.command;
+      const env = { ...(process.env as Variables), ...address.env };
+      return new StdioClientTransport({ command, args, cwd: address.cwd, env, stderr: "ignore" });
+    }
+    case "http": {
+      const headers = address.token === undefined ? {} : { authorization: `Bearer ${address.token}` };
+      return new StreamableHTTPClientTransport(new URL(address.url), { requestInit: { headers } });
+    }
+    case "sse":
+      return new SSEClientTransport(new URL(address.url));
+  }
+}

@@ -1,0 +1,47 @@
+import { mkdir, mkdtemp, realpath, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { secretNames } from "../../ledger/secret-names.ts";
+import { secretSpans } from "../../ledger/secret-text.ts";
+import type { PlanOptions } from "./plan.ts";
+import type { Surroundings } from "./surroundings.ts";
+
+/** For tests with real files in homes of their own. */
+
+const made: string[] = [];
+
+export async function removeHomes(): Promise<void> {
+  for (const folder of made.splice(0)) await rm(folder, { recursive: true, force: true });
+}
+
+/** A home with a project in it. Files are given by their paths below the home. */
+export async function homeWith(
+  files: Readonly<Record<string, string | Uint8Array>> = {},
+  { platform = "linux", env = {} }: Partial<Surroundings> = {},
+): Promise<Surroundings> {
+  const home = await realpath(await mkdtemp(join(tmpdir(), "qm-clients-")));
+  made.push(home);
+  const cwd = join(home, "project");
+  await mkdir(cwd);
+  for (const [name, content] of Object.entries(files)) {
+    await mkdir(dirname(join(home, name)), { recursive: true });
+    await writeFile(join(home, name), content);
+  }
+  return { home, cwd, env, platform };
+}
+
+export const own = { bin: "/opt/tools/dist/cli/bin.js", urls: ["http://127.0.0.1:7420/mcp"] };
+
+/** Options of a plan where nothing is configured and nothing is stored. */
+export function planning(options: Partial<PlanOptions> = {}): PlanOptions {
+  return {
+    configured: {},
+    own,
+    judge: { isSecretName: secretNames(), spansIn: (text) => secretSpans(text, []) },
+    storedSecret: async () => undefined,
+    env: {},
+    project: false,
+    check: () => undefined,
+    ...options,
+  };
+}

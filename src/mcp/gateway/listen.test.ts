@@ -1,0 +1,190 @@
+import { request } from "node:http";
+import { describe, expect, test } from "vitest";
+import { type Gate, openGate } from "./testing.ts";
+
+const INITIALIZE = {
+  jsonrpc: "2.0",
+  id: 1,
+  method: "initialize",
+  params: { protocolVersion: "2025-11-25", capabilities: {}, clientInfo: { name: "x", version: "1" } },
+};
+
+interface Sent {
+  readonly method?: string;
+  readonly path?: string;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly body?: string;
+}
+
+interface Got {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string | string[] | undefined>>;
+  readonly body: string;
+}
+
+/** `fetch` does not let one lie about Host. */
+function send(gate: Gate, { method = "POST", path = "/mcp", headers = {}, body }: Sent): Promise<Got> {
+  const { hostname, port } = new URL(gate.url);
+  const given = { "content-type": "application/json", accept: "application/json, text/event-stream", ...headers };
+  return new Promise((resolve, reject) => {
+    const outgoing = request({ hostname, port, path, method, headers: given }, (incoming) => {
+      let text = "";
+      incoming.on("data", (chunk: Buffer) => {
+        text += chunk.toString();
+      });
+      incoming.on("end", () => resolve({ status: incoming.statusCode ?? 0, headers: incoming.headers, body: text }));
+    });
+    outgoing.on("error", reject);
+    outgoing.end(method === "POST" ? (body ?? JSON.stringify(INITIALIZE)) : undefined);
+  });
+}
+
+const bearer = { authorization: "Bearer t" };
+
+describe("the token", () => {
+  test.each([
+    ["none", {}, 'Bearer realm="quartermaster"'],
+    ["a wrong one", { authorization: "Bearer wrong" }, 'Bearer realm="quartermaster", error="invalid_token"'],
+    ["half of one", { authorization: "Bearer " }, 'Bearer realm="quartermaster"'],
+    ["another scheme", { authorization: "Basic dDp0" }, 'Bearer realm="quartermaster"'],
+  ])("is wanted: %s is answered 401 with what is wanted", async (_which, headers, challenge) => {
+    const gate = await openGate();
+
+    const got = await send(gate, { headers });
+
+    expect(got.status).toBe(401);
+    expect(got.headers["www-authenticate"]).toBe(challenge);
+    expect(got.body).not.toContain("wrong");
+  });
+
+  test("opens the door, and /health needs none", async () => {
+    const gate = await openGate();
+
+    expect((await send(gate, { headers: bearer })).status).toBe(200);
+    expect(await send(gate, { method: "GET", path: "/health" })).toMatchObject({
+      status: 200,
+      body: '{"status":"ok"}',
+    });
+  });
+
+  test("in the query string is no token", async () => {
+    const gate = await openGate();
+
+    expect((await send(gate, { path: "/mcp?access_token=t" })).status).toBe(401);
+  });
+});
+
+describe("the Host header", () => {
+  test.each([
+    "localhost",
+    "localhost:1",
+    "LOCALHOST:80",
+    "127.0.0.1:7420",
+    "[::1]",
+    "[::1]:80",
+    "box.test",
+    "box.test:9",
+    "only.test:99",
+  ])("%s is one of ours", async (host) => {
+    const gate = await openGate({ allowedHosts: ["box.test", "only.test:99"] });
+
+    expect((await send(gate, { headers: { ...bearer, host } })).status).toBe(200);
+  });
+
+  test.each([
+    "evil.test",
+    "evil.test:80",
+    "localhost.evil.test",
+    "127.0.0.1.evil.test",
+    "[::2]",
+    "::1",
+    "only.test",
+    "only.test:98",
+    "a b",
+    "localhost:x",
+  ])("%s is not, for any path", async (host) => {
+    const gate = await openGate({ allowedHosts: ["box.test", "only.test:99"] });
+
+    expect((await send(gate, { headers: { ...bearer, host } })).status).toBe(421);
+    expect((await send(gate, { method: "GET", path: "/health", headers: { host } })).status).toBe(421);
+  });
+});
+
+describe("the Origin header", () => {
+  const allowedOrigins = ["https://good.test"];
+
+  test("may be absent, and may be an allowed one, which is told so", async () => {
+    const gate = await openGate({ allowedOrigins });
+
+    const got = await send(gate, { headers: { ...bearer, origin: "https://good.test" } });
+
+    expect(got.status).toBe(200);
+    expect(got.headers).toMatchObject({
+      "access-control-allow-origin": "https://good.test",
+      "access-control-expose-headers": "Mcp-Session-Id, WWW-Authenticate",
+    });
+    expect((await send(gate, { headers: bearer })).headers["access-control-allow-origin"]).toBeUndefined();
+  });
+
+  test.each(["https://evil.test", "null", "http://good.test", "https://good.test.evil.test", "http://localhost"])(
+    "%s is refused",
+    async (origin) => {
+      const gate = await openGate({ allowedOrigins });
+
+      const got = await send(gate, { headers: { ...bearer, origin } });
+
+      expect(got.status).toBe(403);
+      expect(got.headers["access-control-allow-origin"]).toBeUndefined();
+    },
+  );
+
+  test("an allowed page may ask before it calls, without a token", async () => {
+    const gate = await openGate({ allowedOrigins });
+    const asked = "authorization, mcp-protocol-version, mcp-param-region, x-other";
+    const headers = { origin: "https://good.test", "access-control-request-headers": asked };
+
+    const got = await send(gate, { method: "OPTIONS", headers });
+
+    expect(got.status).toBe(204);
+    expect(got.headers["access-control-allow-methods"]).toBe("GET, POST, DELETE");
+    const allowed = String(got.headers["access-control-allow-headers"]).split(", ");
+    expect(allowed).toContain("mcp-session-id");
+    expect(allowed).toContain("mcp-param-region");
+    expect(allowed).not.toContain("x-other");
+  });
+});
+
+test("what is not there is not found, and what cannot be done there is not allowed", async () => {
+  const gate = await openGate();
+
+  expect((await send(gate, { path: "/", headers: bearer })).status).toBe(404);
+  expect((await send(gate, { method: "PUT", headers: bearer })).status).toBe(405);
+  expect((await send(gate, { method: "GET", headers: bearer })).status).toBe(400);
+  expect((await send(gate, { method: "DELETE", headers: bearer })).status).toBe(400);
+});
+
+test("a body is read up to a limit, whatever its length is said to be", async () => {
+  const gate = await openGate({ limits: { bodyBytes: 10_000 } });
+  const body = JSON.stringify({ ...INITIALIZE, padding: "x".repeat(20_000) });
+
+  const told = await send(gate, { headers: bearer, body });
+  const chunked = await send(gate, { headers: { ...bearer, "transfer-encoding": "chunked" }, body });
+
+  expect([told.status, chunked.status]).toEqual([413, 413]);
+  expect((await send(gate, { headers: bearer })).status).toBe(200);
+});
+
+test("an address that is taken is told in words", async () => {
+  const gate = await openGate();
+  const { port } = new URL(gate.url);
+
+  const again = gate.gateway.listen({
+    host: "127.0.0.1",
+    port: Number(port),
+    allowedHosts: [],
+    allowedOrigins: [],
+    authorize: () => undefined,
+  });
+
+  await expect(again).rejects.toMatchObject({ code: "invalid_config", hint: expect.stringContaining("port") });
+});

@@ -1,0 +1,43 @@
+import { expect, test } from "vitest";
+import { createRequestStates } from "./request-state.ts";
+
+const binding = {
+  principal: "p",
+  profile: "f",
+  method: "tools/call",
+  params: { name: "x", arguments: { b: 1, a: 2 } },
+};
+const round = { call: "c", round: 3, expires: 1_000 };
+
+test("is read back by whoever signed it, however the parameters are written", () => {
+  const states = createRequestStates();
+  const state = states.sign(round, binding);
+
+  const params = { arguments: { a: 2, b: 1 }, name: "x" };
+  expect(states.read(state, { ...binding, params }, 999)).toEqual(round);
+});
+
+test.each([
+  ["another client", { principal: "q" }],
+  ["another profile", { profile: "g" }],
+  ["another method", { method: "prompts/get" }],
+  ["other parameters", { params: { name: "x", arguments: { a: 2 } } }],
+])("is worth nothing to %s", (_which, other) => {
+  const states = createRequestStates();
+  const state = states.sign(round, binding);
+
+  expect(states.read(state, { ...binding, ...other }, 0)).toBeUndefined();
+});
+
+test("is worth nothing when it is old, changed, or another process's", () => {
+  const states = createRequestStates();
+  const state = states.sign(round, binding);
+  const [payload = "", mac = ""] = state.split(".");
+  const forged = Buffer.from(JSON.stringify(["c", 4, 9_999])).toString("base64url");
+
+  expect(states.read(state, binding, 1_000)).toBeUndefined();
+  for (const wrong of [`${forged}.${mac}`, `${payload}.`, payload, `${state}.x`, "", ".", `${payload}.${mac}${mac}`]) {
+    expect(states.read(wrong, binding, 0)).toBeUndefined();
+  }
+  expect(createRequestStates().read(state, binding, 0)).toBeUndefined();
+});

@@ -1,0 +1,31 @@
+import { expect, test } from "vitest";
+import { whoseResource, whoseTemplate } from "./whose-resource.ts";
+
+const resources = [
+  { server: "b", resource: { uri: "file:///notes" } },
+  { server: "a", resource: { uri: "file:///notes" } },
+  { server: "c", resource: { uri: "db://one" } },
+];
+const templates = [{ server: "b", template: { uriTemplate: "file:///users/{id}/data" } }];
+
+test.each([
+  ["file:///notes", "a"],
+  ["file:///users/7/data", "b"],
+  ["db://two", "c"],
+  ["file:///else", undefined],
+  ["other://x", undefined],
+  ["no scheme", undefined],
+])("%s is read from %s", (uri, server) => {
+  expect(whoseResource(uri, resources, templates)).toBe(server);
+});
+
+test("a template made to be slow is not", () => {
+  const hostile = [{ server: "h", template: { uriTemplate: `x://${"{a}".repeat(400)}!` } }];
+
+  expect(whoseResource(`x://${"a".repeat(20_000)}`, [], hostile)).toBe("h");
+});
+
+test("a template is found by its very text", () => {
+  expect(whoseTemplate("file:///users/{id}/data", templates)).toBe("b");
+  expect(whoseTemplate("file:///users/7/data", templates)).toBeUndefined();
+});

@@ -1,0 +1,64 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { onTestFinished } from "vitest";
+import { QmError } from "../../core/errors.ts";
+import { openSqliteStore } from "../../store/open.ts";
+import { createRegistry, type Registry, type RegistryOptions } from "./registry.ts";
+import { type StandInOptions, type StandInRegistry, startRegistry } from "./testing/stand-in.ts";
+
+export const HOUR_MS = 60 * 60 * 1000;
+
+/** A registry over a stand-in, with a store of its own and a clock that stands still until it is put on. */
+export interface TestRegistry {
+  readonly registry: Registry;
+  readonly standIn: StandInRegistry;
+  readonly clock: { now: Date };
+  /** Another one with the same store, as after a restart. */
+  again(options?: Partial<RegistryOptions>): Registry;
+  /** The names that a search finds. */
+  names(text: string): Promise<readonly string[]>;
+}
+
+export async function testRegistry(
+  options: StandInOptions & Partial<Pick<RegistryOptions, "timeoutMs" | "syncTimeoutMs">> = {},
+): Promise<TestRegistry> {
+  const standIn = await testStandIn(options);
+  const clock = { now: new Date("2026-03-01T00:00:00Z") };
+  const now = (): Date => clock.now;
+  const store = await openSqliteStore(":memory:", { now });
+  onTestFinished(() => store.close());
+  const again = (own: Partial<RegistryOptions> = {}): Registry =>
+    createRegistry({ url: standIn.url, fetch, store: store.registry, now, ...options, ...own });
+  const registry = again();
+  return {
+    registry,
+    standIn,
+    clock,
+    again,
+    names: async (text) => (await registry.search(text, { limit: 100 })).servers.map(({ name }) => name),
+  };
+}
+
+export async function testStandIn(options: StandInOptions = {}): Promise<StandInRegistry> {
+  const standIn = await startRegistry(options);
+  onTestFinished(() => standIn.close());
+  return standIn;
+}
+
+export async function testFolder(): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), "qm-registry-"));
+  onTestFinished(() => rm(folder, { recursive: true, force: true }));
+  return folder;
+}
+
+/** The error that something ends with. Throws when it does not fail, or with anything but a `QmError`. */
+export async function refusalOf(work: Promise<unknown> | (() => unknown)): Promise<QmError> {
+  try {
+    const answer = await (typeof work === "function" ? work() : work);
+    throw new Error(`it answered ${JSON.stringify(answer)}`);
+  } catch (thrown) {
+    if (thrown instanceof QmError) return thrown;
+    throw thrown;
+  }
+}

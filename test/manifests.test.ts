@@ -1,0 +1,65 @@
+import { spawn } from "node:child_process";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
+import { expect, onTestFinished, test } from "vitest";
+
+interface Told {
+  readonly tools: readonly (readonly [description: string, state: string])[];
+  readonly withheld: number;
+  readonly events: number;
+}
+
+test("of two processes that learn a server at once one is first, and a decision in one is seen in the other", async () => {
+  const path = join(temporaryFolder(), "store.db");
+  const [a, b] = await Promise.all([learningProcess(path), learningProcess(path)]);
+
+  const learned = await Promise.all([a("learn As one sees it."), b("learn As the other sees it.")]);
+
+  const [first, second] = learned[0].withheld === 0 ? ([a, b] as const) : ([b, a] as const);
+  const [held] = learned.filter(({ withheld }) => withheld > 0);
+  expect(learned.map(({ withheld }) => withheld).toSorted()).toEqual([0, 50].toSorted());
+  const accepted = (await first("tools")).tools;
+  expect(new Set(accepted.map(([, state]) => state))).toEqual(new Set(["usable"]));
+  expect(held?.tools).toEqual(accepted.map(([description]) => [description, "withheld"]));
+
+  expect((await second("accept")).tools.every(([, state]) => state === "usable")).toBe(true);
+  expect((await first("tools")).tools).toEqual(accepted);
+  const seen = await first("refresh");
+  expect(seen.tools.every(([description, state]) => description !== accepted[0]?.[0] || state === "withheld")).toBe(
+    true,
+  );
+  expect(seen.withheld).toBe(50);
+});
+
+test("of many processes that learn the same at once one writes and says so", async () => {
+  const path = join(temporaryFolder(), "store.db");
+  const all = await Promise.all(Array.from({ length: 4 }, () => learningProcess(path)));
+
+  const learned = await Promise.all(all.map((tell) => tell("learn The same.")));
+
+  for (const { tools } of learned) expect(tools).toEqual(Array.from({ length: 50 }, () => ["The same.", "usable"]));
+  expect(learned.map(({ events }) => events).toSorted()).toEqual([0, 0, 0, 1]);
+});
+
+/** Answers once it is ready; then tells it what to do, and answers what it said. */
+async function learningProcess(path: string): Promise<(line: string) => Promise<Told>> {
+  const script = fileURLToPath(new URL("fixtures/learning-process.ts", import.meta.url));
+  const child = spawn(process.execPath, ["--import", "tsx", script, path], { stdio: ["pipe", "pipe", "inherit"] });
+  onTestFinished(() => void child.kill("SIGKILL"));
+  const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
+  const next = async (): Promise<string> => String((await lines.next()).value);
+  expect(await next()).toBe("ready");
+  return async (line) => {
+    child.stdin.write(`${line}\n`);
+    return JSON.parse(await next()) as Told;
+  };
+}
+
+function temporaryFolder(): string {
+  const folder = mkdtempSync(join(tmpdir(), "qm-manifests-"));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  return folder;
+}
