@@ -14,6 +14,7 @@ export interface Tree {
 }
 
 const PAGE = 4096;
+const TICK_MS = 10;
 
 export function treeOf(root: number): Tree {
   const below = new Map<number, number[]>();
@@ -30,6 +31,13 @@ export function treeOf(root: number): Tree {
     ownRss: rssOf(root),
     descriptors: descriptorsOf(root),
   };
+}
+
+/** What the processor has spent on a process so far. It counts in hundredths of a second. */
+export function processorMs(pid: number): number {
+  const text = read(pid, "stat");
+  const fields = text.slice(text.lastIndexOf(")") + 2).split(" ");
+  return (Number(fields[11]) + Number(fields[12])) * TICK_MS;
 }
 
 /** Those of them that still run, and whatever else bears the mark in its command line. */

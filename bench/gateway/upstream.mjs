@@ -1,7 +1,7 @@
 /**
  * The server that everybody stands in front of: tools that say what they are told, at no cost of their own.
  *
- * `node upstream.mjs stdio|http|exits|silent [--tools n] [--boot-ms n] [--mark text]`
+ * `node upstream.mjs stdio|http|exits|silent [--name text] [--tools n] [--boot-ms n] [--mark text]`
  *
  * Over HTTP it takes any free port and writes the address in one line. `--mark` means nothing here: it is how what is
  * left of a run is found among the processes.
@@ -22,6 +22,7 @@ import { serveStdio } from "@modelcontextprotocol/server/stdio";
 const { positionals, values } = parseArgs({
   allowPositionals: true,
   options: {
+    name: { type: "string", default: "upstream" },
     tools: { type: "string", default: "10" },
     "boot-ms": { type: "string", default: "0" },
     mark: { type: "string" },
@@ -29,7 +30,7 @@ const { positionals, values } = parseArgs({
 });
 const kind = positionals[0] ?? "stdio";
 const tools = Array.from({ length: Number(values.tools) }, (_, index) => ({
-  name: index === 0 ? "echo" : `echo_${index}`,
+  name: index === 0 ? `${values.name}_echo` : `${values.name}_echo_${index}`,
   description: `Says what it is told, in voice ${index}, and does nothing else.`,
   inputSchema: {
     type: "object",
@@ -46,7 +47,7 @@ else if (kind === "http") listen();
 else process.stdin.on("end", () => process.exit()).resume();
 
 function server() {
-  const made = new Server({ name: "upstream", version: "1.0.0" }, { capabilities: { tools: {} } });
+  const made = new Server({ name: values.name, version: "1.0.0" }, { capabilities: { tools: {} } });
   made.setRequestHandler("tools/list", () => ({ tools }));
   made.setRequestHandler("tools/call", ({ params }) => ({
     content: [{ type: "text", text: String(params.arguments?.text) }],

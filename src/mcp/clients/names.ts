@@ -3,6 +3,7 @@ const LONGEST = 40;
 /** A name as our configuration takes it: lower case, digits, single `-` and `_` between. */
 export function fittedName(name: string): string {
   const fitted = name
+    .slice(0, LONGEST * 4)
     .normalize("NFKD")
     .toLowerCase()
     .replace(/\p{M}/gu, "")
@@ -34,6 +35,7 @@ export function secretName(server: string, what: string): string {
 
 function upper(text: string): string {
   return text
+    .slice(0, LONGEST * 4)
     .replace(/([a-z0-9])([A-Z])/g, "$1_$2")
     .toUpperCase()
     .replace(/[^A-Z0-9]+/g, "_")

@@ -3,9 +3,10 @@ import { join } from "node:path";
 import { afterEach, describe, expect, test } from "vitest";
 import { clients } from "./clients.ts";
 import type { ServerEntry } from "./entry.ts";
+import { planImport } from "./plan.ts";
 import { readClients } from "./read.ts";
 import type { Surroundings } from "./surroundings.ts";
-import { homeWith, removeHomes } from "./testing.ts";
+import { homeWith, planning, removeHomes } from "./testing.ts";
 
 afterEach(removeHomes);
 
@@ -450,6 +451,30 @@ describe("a file that is not as it should be", () => {
     const { good: _, ...rest } = servers;
     expect(Object.values(rest).filter((each) => typeof each !== "string")).toEqual([]);
     expect(Object.keys(rest)).toHaveLength(10);
+  });
+
+  test("with texts that are made to be slow is read all the same", async () => {
+    const slow = [`\${A:-`, `\${input:`, "{file:", "$", "-", "token=", `\${env:`].map((part) => part.repeat(20_000));
+    const servers = { ["-".repeat(2_000_000)]: { command: "a", args: slow.slice(1), env: { [slow[4] ?? ""]: "x" } } };
+    const mcpServers = {
+      ...servers,
+      nested: { command: "a", args: [`\${A:-\${B}}`] },
+      long: { command: "x".repeat(2e5) },
+    };
+    const around = await homeWith({
+      ".claude.json": JSON.stringify({ mcpServers }),
+      ".gemini/settings.json": JSON.stringify({ mcpServers }),
+      ".config/opencode/opencode.json": JSON.stringify({ mcp: mcpServers }),
+      ".config/Code/User/mcp.json": JSON.stringify({ servers: mcpServers }),
+    });
+
+    const { found } = await readClients(around);
+    const { servers: planned } = await planImport(found, planning());
+
+    expect(found).toHaveLength(4);
+    expect(planned.length).toBeGreaterThan(0);
+    expect((await serversOf(around, "claude-code")).nested).toMatch(/a variable in a default/);
+    expect((await serversOf(around, "claude-code")).long).toMatch(/longer than 100000 characters/);
   });
 
   test("with servers beyond number is read as far as is bearable", async () => {

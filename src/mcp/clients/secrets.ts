@@ -69,8 +69,10 @@ export async function withoutSecrets(
     const references = [...text.matchAll(REFERENCES)].map(
       ({ 0: found, index }) => [index, index + found.length] as const,
     );
+    let next = 0;
     for (const [start, stop] of judge.spansIn(text)) {
-      const isReference = references.some(([from, to]) => start < to && stop > from);
+      while ((references[next]?.[1] ?? start + 1) <= start) next++;
+      const isReference = (references[next]?.[0] ?? stop) < stop;
       if (start < end || isReference || HARMLESS.test(text.slice(start, stop))) continue;
       const span = text.slice(start, stop);
       done += text.slice(end, start) + (await taken(span, what, where));

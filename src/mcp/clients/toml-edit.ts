@@ -36,6 +36,16 @@ function tablesOf(text: string, keys: readonly string[]): readonly TomlTable[] {
 /** A table, the end of its last line, and the empty lines before it, where something else follows or is before. */
 function removal(text: string, { start, end }: TomlTable): TextEdit {
   const lineEnd = /^[ \t]*\r?\n/.exec(text.slice(end))?.[0].length ?? 0;
-  const blank = /(?:^|\n)((?:[ \t]*\r?\n)+)$/.exec(text.slice(0, start))?.[1]?.length ?? 0;
-  return { offset: start - blank, length: blank + end + lineEnd - start, content: "" };
+  const from = afterBlank(text, start);
+  return { offset: from, length: end + lineEnd - from, content: "" };
+}
+
+/** Where the empty lines begin that end at an offset. */
+function afterBlank(text: string, offset: number): number {
+  for (let at = offset; at > 0; ) {
+    const line = text.lastIndexOf("\n", at - 2) + 1;
+    if (text.slice(line, at).trim() !== "") return at;
+    at = line;
+  }
+  return 0;
 }

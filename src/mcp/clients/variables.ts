@@ -1,3 +1,4 @@
+import { clip } from "../../core/json.ts";
 import { quoted } from "../../core/names.ts";
 import { secretName } from "./names.ts";
 import { lastPart, separatorOf } from "./surroundings.ts";
@@ -33,6 +34,9 @@ interface Form {
 }
 
 const NAME = "[A-Za-z_][A-Za-z0-9_]*";
+const LONGEST = 100_000;
+/** The beginning of a default that was not read, because there is more in it than text. */
+const DEFAULT_LEFT = new RegExp(String.raw`\$\{${NAME}:-`);
 
 const environment: Form["fill"] = ([name = ""]) => ({ reference: `env:${name}` });
 
@@ -40,7 +44,7 @@ const environment: Form["fill"] = ([name = ""]) => ({ reference: `env:${name}` }
 const forms = {
   /** `${VAR:-default}` */
   "braced-default": {
-    pattern: String.raw`\$\{(${NAME}):-[^}]*\}`,
+    pattern: String.raw`\$\{(${NAME}):-[^{}]*\}`,
     fill: ([name = ""], _key, { note }) => {
       note(`the default of ${name} was left out: set the variable itself`);
       return { reference: `env:${name}` };
@@ -56,7 +60,7 @@ const forms = {
   curly: { pattern: String.raw`\{env:(${NAME})\}`, fill: environment },
   /** `{file:path}` */
   "curly-file": {
-    pattern: String.raw`\{file:([^}]+)\}`,
+    pattern: String.raw`\{file:([^{}]+)\}`,
     fill: ([path = ""], key, { server, note }) => {
       const secret = secretName(server, key);
       // It is not read here: a file that somebody else wrote could name any file of this user.
@@ -65,7 +69,7 @@ const forms = {
     },
   },
   /** `${input:id}` */
-  input: { pattern: String.raw`\$\{input:([^}]+)\}`, fill: ([id = ""], _key, filling) => filledInput(id, filling) },
+  input: { pattern: String.raw`\$\{input:([^{}]+)\}`, fill: ([id = ""], _key, filling) => filledInput(id, filling) },
   /** `${workspaceFolder}` and its like. */
   place: {
     pattern: String.raw`\$\{(workspaceFolder|workspaceFolderBasename|userHome|pathSeparator|/)\}`,
@@ -80,8 +84,14 @@ export type VariableForm = keyof typeof forms;
  * what it is the value of.
  */
 export function translated(value: string, key: string, filling: Filling): string {
+  if (value.length > LONGEST) {
+    filling.unfit(`${clip(key, 80)} is longer than ${LONGEST} characters`);
+    return "";
+  }
   let text = "";
   for (const piece of piecesOf(value, key, filling)) {
+    if ("text" in piece && filling.forms.includes("braced-default") && DEFAULT_LEFT.test(piece.text))
+      filling.unfit(`${key} has a variable in a default, which cannot be written here`);
     if ("text" in piece) text += escaped(piece.text);
     // `$${` would be read as an escape, so there is no way to write this.
     else if (text.endsWith("$")) filling.unfit(`${key} has a $ right before a variable, which cannot be written here`);

@@ -130,6 +130,13 @@ test("a tool call with wrong parameters is an error of its own, with its id", as
   expect(await reply.json()).toMatchObject({ id: "x", error: { code: expect.any(Number) } });
 });
 
+test.each(["legacy", "modern"] as const)("a cursor that was never given out is refused in the %s era", async (era) => {
+  const gate = await openGate();
+  const client = await gate.client(era);
+
+  await expect(client.listTools({ cursor: "made-up" })).rejects.toMatchObject({ code: -32602 });
+});
+
 test("sessions are not opened without end, and idle ones make room", async () => {
   const gate = await openGate({ limits: { sessions: 3 } });
   const first = await sessionOf(gate);

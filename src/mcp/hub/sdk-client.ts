@@ -71,6 +71,8 @@ export function withMeta(params: JsonObject, { era, capabilities, progressToken 
     ([key]) => !OURS.includes(key) && !(era === "legacy" && key === LOG_LEVEL_KEY),
   );
   const meta: JsonObject = {
+    // Whoever can be told is told everything, and shows of it what was asked for.
+    ...(era === "modern" && progressToken !== undefined ? { [LOG_LEVEL_KEY]: "debug" } : {}),
     ...Object.fromEntries(theirs),
     ...(era === "modern" ? { [CAPABILITIES_KEY]: capabilities } : {}),
     ...(progressToken === undefined ? {} : { progressToken }),

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { definitionHash } from "./definition-hash.ts";
+import type { ManifestStore } from "./manifest-store.ts";
 import type { Offer } from "./offer.ts";
 import { bookOver, memoryStore, offer, spec, tool } from "./testing.ts";
 
@@ -17,6 +18,21 @@ async function learnedBook(...offers: readonly Offer[]) {
   opened.events.length = 0;
   opened.changes.length = 0;
   return { store, ...opened };
+}
+
+/** The definitions that are accepted in the store: one of each tool. */
+async function acceptedIn(store: ManifestStore) {
+  const { pins = [] } = (await store.read("s")) ?? {};
+  const accepted = pins.filter(({ state }) => state === "accepted").map(({ definition }) => definition);
+  return accepted.toSorted((a, b) => (a.name > b.name ? -1 : 1));
+}
+
+function gate() {
+  let open = () => {};
+  const opened = new Promise<void>((resolve) => {
+    open = resolve;
+  });
+  return { opened, open: () => open() };
 }
 
 describe("the first offer of a server", () => {
@@ -216,6 +232,7 @@ describe("a server whose definitions are not pinned", () => {
     await book.learned(free, offer(changed, poisoned));
 
     book.use([spec()]);
+    expect(await acceptedIn(store)).toEqual([changed]);
     expect(book.tools("s")).toMatchObject([{ definition: changed, state: "usable" }]);
     expect(book.withheld("s")).toMatchObject([{ tool: "sum" }]);
     await book.learned(spec(), offer(read));
@@ -236,6 +253,7 @@ describe("a person", () => {
     expect(events).toEqual([{ type: "definition.accepted", data: { server: "s", tool: "read", hash, by: "ada" } }]);
     expect(changes).toEqual(["s"]);
     expect((await store.read("s"))?.pins.find((pin) => pin.hash === hash)).toMatchObject({ by: "ada" });
+    expect(await acceptedIn(store)).toEqual([write, changed]);
     await book.learned(spec(), offer(read, write));
     expect(book.withheld("s")).toMatchObject([{ definition: read, reasons: ["changed"] }]);
   });
@@ -358,6 +376,31 @@ describe("two books on one store", () => {
     book.disconnected("s");
 
     expect(book.tools("s")).toHaveLength(2);
+  });
+
+  test("do not take what was read before for what is newer", async () => {
+    const { store, book } = await learnedBook(offer(read), offer(changed));
+    const [reading, late] = [gate(), gate()];
+    const slow: ManifestStore = {
+      ...store,
+      async read(server) {
+        const record = await store.read(server);
+        reading.open();
+        await late.opened;
+        return record;
+      },
+    };
+    const other = await bookOver(slow);
+    await book.reject("s", "read", "ada");
+    const refreshing = other.book.refresh();
+    await reading.opened;
+    await book.accept("s", "read", "ada");
+
+    await other.book.learned(spec(), offer(changed, write));
+    late.open();
+    await refreshing;
+
+    expect(other.book.tool("s", "read")).toMatchObject({ definition: changed, state: "usable" });
   });
 
   test("see that a server was forgotten, and that the next offer is its first", async () => {

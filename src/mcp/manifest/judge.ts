@@ -62,9 +62,9 @@ function newPins(record: ServerRecord | undefined, { tools, pinning, at, grave }
     });
 }
 
-/** A server that has had nothing to offer yet has not been seen: some offer nothing until somebody has logged in. */
+/** A server that has offered no tool yet has not been seen: some offer nothing until somebody has logged in. */
 function isFirst(record: ServerRecord | undefined): boolean {
-  return record === undefined || (record.pins.length === 0 && record.manifest.offer.tools.length === 0);
+  return record === undefined || record.pins.length === 0;
 }
 
 function isKept(record: ServerRecord | undefined, fingerprint: string, offer: Offer): boolean {

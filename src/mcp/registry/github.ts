@@ -37,7 +37,7 @@ export function parseRepository(text: string, ref?: string): RepositoryPlace {
   const folder = (isTree ? folders : [tree, branch, ...folders].filter((part) => part !== undefined)).join("/");
   const wanted = ref ?? fragment ?? (isTree ? branch : undefined);
   const fits = OWNER.test(owner) && REPOSITORY.test(repository) && !/\.\.|\/\/|^\/|\/$/.test(wanted ?? "");
-  const isBad = folder !== "" && !folder.split("/").every((part) => SEGMENT.test(part) && part !== "..");
+  const isBad = folder !== "" && !folder.split("/").every((part) => SEGMENT.test(part));
   if (!fits || isBad || (wanted !== undefined && !REF.test(wanted)) || path.includes("://")) {
     throw new QmError("invalid_arguments", `${quoted(text)} is not a repository on GitHub`, {
       hint: "Give https://github.com/owner/name, or https://github.com/owner/name/tree/branch/folder.",

@@ -38,7 +38,7 @@ describe("npm", () => {
 
     expect(requests).toEqual(["/npm/@modelcontextprotocol/server-memory/latest"]);
     expect(made).toMatchObject({
-      name: "server-memory",
+      name: "memory",
       version: "2026.8.31",
       source: "npm:@modelcontextprotocol/server-memory@2026.8.31",
       description: "Remembers.",
@@ -102,7 +102,7 @@ test("PyPI is pinned too", async () => {
 
   const made = await plan({ kind: "pypi", identifier: "mcp-server-time", version: "2025.1.1" });
 
-  expect(made).toMatchObject({ name: "mcp-server-time", command: "uvx mcp-server-time==2025.1.1" });
+  expect(made).toMatchObject({ name: "time", command: "uvx mcp-server-time==2025.1.1" });
   expect(made.warnings).toEqual(["mcp-server-time 2025.1.1 was withdrawn by its publisher"]);
   expect(await argv({ kind: "pypi", identifier: "mcp-server-time" })).toBe("uvx mcp-server-time==2026.8.31");
   expect((await refusalOf(plan({ kind: "pypi", identifier: "nothing" }))).code).toBe("not_found");
@@ -145,7 +145,7 @@ describe("GitHub", () => {
     expect(asked).toEqual([["https://github.com/example/node-server.git", "HEAD"]]);
     expect(requests).toEqual([`/raw/example/node-server/${COMMIT}/package.json`]);
     expect(made).toMatchObject({
-      name: "node-server",
+      name: "node",
       version: COMMIT,
       command: `npx -y github:example/node-server#${COMMIT}`,
       warnings: [expect.stringContaining("with scripts of its own (prepare)")],

@@ -37,7 +37,7 @@ describe("npm", () => {
     const made = await plan("airtable");
 
     expect(made).toMatchObject({
-      name: "airtable-mcp-server",
+      name: "airtable",
       version: "1.7.3",
       source: "registry:io.github.example/airtable-mcp-server@1.7.3 (npm)",
       launch: { kind: "stdio", command: "npx", args: ["-y", "airtable-mcp-server@1.7.3"] },
@@ -151,6 +151,23 @@ describe("other packages", () => {
     expect(argvOf(made)).toEqual(["docker", "run", "-i", "--rm", "-e", "AIRTABLE_API_KEY", image]);
     expect(envOf(made)).toEqual({ AIRTABLE_API_KEY: `\${secret:KEY}` });
     expect(made.warnings).toEqual([expect.stringContaining("can be moved to another image")]);
+  });
+
+  test.each([
+    [{ identifier: "mcp/files", version: "1.0.2" }, "mcp/files:1.0.2"],
+    [{ identifier: "mcp/files", version: "1.0.2", registryBaseUrl: "https://ghcr.io" }, "ghcr.io/mcp/files:1.0.2"],
+    [{ identifier: "mcp/files", version: "1.0.2", registryBaseUrl: "https://docker.io" }, "mcp/files:1.0.2"],
+    [{ identifier: "ghcr.io/mcp/files:3", version: "1.0.2" }, "ghcr.io/mcp/files:3"],
+  ])("images of old entries have their version and registry apart: %j", async (own, image) => {
+    const raw = { name: "a/b", version: "1", packages: [{ registryType: "oci", ...own }] };
+
+    const made = await planFromRegistry(entryOf(raw), {}, options);
+
+    expect(argvOf(made).at(-1)).toBe(image);
+    const latest = { name: "a/b", version: "1", packages: [{ registryType: "oci", identifier: "a/b:latest" }] };
+    expect((await planFromRegistry(entryOf(latest), {}, options)).warnings).toEqual([
+      expect.stringContaining("whatever is newest"),
+    ]);
   });
 
   test("mounts are filled from variables, once or several times, and pointed out", async () => {

@@ -192,13 +192,22 @@ describe("the copy", () => {
   });
 
   test("ends a list that does not come to an end", async () => {
-    const endless: typeof fetch = async () => Response.json({ servers: [], metadata: { nextCursor: "again" } });
     const { again } = await testRegistry();
+    let asked = 0;
+    const turning =
+      (cursor: () => string): typeof fetch =>
+      async () => {
+        asked += 1;
+        return Response.json({ servers: [], metadata: { nextCursor: cursor() } });
+      };
 
-    const refusal = await refusalOf(again({ fetch: endless }).search("", { limit: 1 }));
+    const same = await refusalOf(again({ fetch: turning(() => "again") }).search("", { limit: 1 }));
+    expect(asked).toBe(2);
+    const other = await refusalOf(again({ fetch: turning(() => `${asked}`) }).search("", { limit: 1 }));
 
-    expect(refusal.code).toBe("registry_failed");
-    expect(refusal.message).toContain("does not come to an end");
+    expect(asked).toBeLessThan(2000);
+    for (const { code, message } of [same, other])
+      expect([code, message]).toEqual(["registry_failed", expect.stringContaining("does not come to an end")]);
   });
 
   test("is synced once for all who wait, and given up when nobody does any more", async () => {
@@ -305,6 +314,18 @@ describe("getting one server", () => {
     expect(found.server.version).toBe("1.7.3");
     expect(found.note).toContain("copy that is 0 min old");
     expect(other.code).toBe("registry_failed");
+  });
+
+  test("does not fall back on what was deleted", async () => {
+    const { registry, standIn, clock, again } = await testRegistry();
+    await registry.search("", { limit: 1 });
+    clock.now = new Date(clock.now.getTime() + HOUR_MS);
+    const gone = { name: "com.example/tenant", version: "2.0.0" };
+    standIn.put(gone, { status: "deleted", updatedAt: "2026-03-01T00:30:00Z" });
+    await registry.search("", { limit: 1 });
+    standIn.behave("failing");
+
+    expect((await refusalOf(again().get("com.example/tenant"))).code).toBe("registry_failed");
   });
 
   test("stops when it is told to", async () => {

@@ -23,7 +23,7 @@ export function addReview(servers: Command, context: Context): void {
     .argument("[name]", "only this server")
     .argument("[tool]", "only this tool")
     .option("--accept", "accept what is shown")
-    .option("--reject", "forget what is shown; it is withheld again when it is offered again")
+    .option("--reject", "say no to what is shown; it can still be accepted by name")
     .option("-y, --yes", "do not ask")
     .addHelpText(
       "after",

@@ -124,9 +124,8 @@ async function unpack(archive: Buffer, path: string, { offset, packed, size, met
 /** The name as a path inside a folder, on every system. */
 function safePath(name: string): string {
   const parts = name.split("/");
-  const isBad = parts.some(
-    (part) => part === "" || part === "." || part === ".." || RESERVED.test(part) || /[. ]$/.test(part),
-  );
+  // A part that ends in a dot is the folder itself, the one above, or on some systems another file.
+  const isBad = parts.some((part) => part === "" || /[. ]$/.test(part) || RESERVED.test(part));
   if (isBad || name.length > 1024 || /[\\:\p{Cc}\uFFFD]/u.test(name))
     throw refused(`${quoted(name)} in it leads out of its folder`);
   return name;

@@ -1,0 +1,201 @@
+import { short, type Table, times } from "../table.ts";
+import { percentile, spreadOf } from "./figures.ts";
+import type { Gateway, Open } from "./gateway.ts";
+import { processorMs } from "./processes.ts";
+import type { Ground, Upstream } from "./stand.ts";
+
+/** A gateway with a server behind it, and the direct connection to that server that it is held against. */
+export interface Way {
+  readonly gateway: Gateway;
+  readonly server: "pipe" | "web";
+}
+
+export interface CallsOptions {
+  readonly ground: Ground;
+  readonly gateways: readonly Gateway[];
+  readonly quick: boolean;
+  readonly say: (line: string) => void;
+}
+
+/** What a call costs through a gateway, at one width. */
+export interface Cost {
+  readonly gateway: string;
+  readonly server: string;
+  readonly width: number;
+  readonly addedP50: number;
+}
+
+interface Measured {
+  readonly way: Way;
+  readonly open: Open;
+  readonly rounds: Round[];
+}
+
+interface Round {
+  readonly latencies: readonly number[];
+  readonly wallMs: number;
+  readonly processorMs: number;
+}
+
+const WIDTHS = [1, 8, 32] as const;
+const DESCRIBED = { pipe: "a server on stdio", web: "a server over HTTP" } as const;
+
+/** One call of a tool that does nothing, through everybody, in turns. */
+export async function benchCalls(options: CallsOptions): Promise<{ tables: Table[]; costs: Cost[] }> {
+  const { ground, quick, say } = options;
+  const upstreams = { pipe: ground.upstream("stdio", "pipe"), web: await ground.remoteUpstream("web") };
+  const measured = await openAll(options, upstreams);
+  const tables: Table[] = [];
+  const costs: Cost[] = [];
+  try {
+    say(`calls: warming up ${measured.length} ways …`);
+    for (const each of measured) await slot(each, 1, 200, warmMs(each, quick));
+    for (const width of WIDTHS) {
+      const rounds = Math.ceil((width === 1 ? 20 : 10) / (quick ? 4 : 1));
+      for (const each of measured) each.rounds.length = 0;
+      say(`calls: ${rounds} rounds, ${width} in flight …`);
+      for (let round = 0; round < rounds; round++) {
+        for (const each of shuffled(measured)) {
+          const calls = width === 1 ? 100 : 250;
+          each.rounds.push(await slot(each, width, calls, each.way.gateway.slow ? SLOW_SLOT_MS : SLOT_MS));
+        }
+      }
+      tables.push(table(measured, width));
+      for (const { way, rounds: taken } of measured) {
+        const floor = floorOf(measured, way);
+        costs.push({
+          gateway: way.gateway.name,
+          server: way.server,
+          width,
+          addedP50: p(taken, 0.5) - p(floor.rounds, 0.5),
+        });
+      }
+    }
+  } finally {
+    for (const { open } of measured) await open.close().catch(() => {});
+  }
+  return { tables, costs };
+}
+
+/** No way may hold the others up for longer than this in a round. */
+const SLOT_MS = 1500;
+const SLOW_SLOT_MS = 300;
+const warmMs = ({ way }: Measured, quick: boolean): number => (way.gateway.slow ? SLOW_SLOT_MS : quick ? 500 : SLOT_MS);
+
+/** Every gateway is one process with both servers behind it; a direct connection has the one that it is to. */
+async function openAll(
+  { ground, gateways, say }: CallsOptions,
+  upstreams: Readonly<Record<Way["server"], Upstream>>,
+): Promise<Measured[]> {
+  const measured: Measured[] = [];
+  for (const gateway of gateways) {
+    const servers = serversOf(gateway);
+    const given = Object.fromEntries(servers.map((server) => [server, upstreams[server]]));
+    const stand = ground.stand(`calls ${gateway.name}`, given);
+    try {
+      await gateway.prepare(stand);
+      const open = await gateway.open(stand);
+      for (const server of servers) {
+        await answered(open, gateway, server);
+        measured.push({ way: { gateway, server }, open, rounds: [] });
+      }
+    } catch (thrown) {
+      say(`calls: without ${gateway.name}. ${thrown}`);
+    }
+  }
+  return measured;
+}
+
+function serversOf({ name, era }: Gateway): readonly Way["server"][] {
+  if (name.startsWith("direct")) return [name.includes("stdio") ? "pipe" : "web"];
+  return era === "modern" ? ["web"] : ["pipe", "web"];
+}
+
+/** Some list their tools before they have them, so the first call may have to be made again. */
+async function answered(open: Open, gateway: Gateway, server: string): Promise<void> {
+  for (let tries = 0; ; tries++) {
+    try {
+      await call(open, gateway, server);
+      return;
+    } catch (thrown) {
+      if (tries === 50) throw thrown;
+      await new Promise((resolve) => setTimeout(resolve, 100));
+    }
+  }
+}
+
+async function call(open: Open, gateway: Gateway, server: string): Promise<void> {
+  const { isError, content } = await open.client.callTool(gateway.call(server));
+  if (isError) throw new Error(`${gateway.name} did not call the tool: ${JSON.stringify(content).slice(0, 200)}`);
+}
+
+/** So many calls, or as many as fit. */
+async function slot({ way: { gateway, server }, open }: Measured, width: number, calls: number, limitMs: number) {
+  const latencies: number[] = [];
+  const processor = processorMs(open.pid);
+  const begun = performance.now();
+  let left = calls;
+  const worker = async (): Promise<void> => {
+    while (left-- > 0 && performance.now() - begun < limitMs) {
+      const at = performance.now();
+      await call(open, gateway, server);
+      latencies.push(performance.now() - at);
+    }
+  };
+  await Promise.all(Array.from({ length: width }, worker));
+  return { latencies, wallMs: performance.now() - begun, processorMs: processorMs(open.pid) - processor };
+}
+
+function floorOf(measured: readonly Measured[], { gateway, server }: Way): Measured {
+  const floor = measured.find(
+    ({ way }) => way.gateway.name.startsWith("direct") && way.server === server && way.gateway.era === gateway.era,
+  );
+  if (floor === undefined) throw new Error(`nothing to hold ${gateway.name} against`);
+  return floor;
+}
+
+function table(measured: readonly Measured[], width: number): Table {
+  const sorted = measured.toSorted((a, b) => a.way.server.localeCompare(b.way.server));
+  return {
+    title: `One call through a gateway, ${width} in flight`,
+    head: ["", "p50 : direct", "p50 added", "p99 added", "calls/s : direct", "calls/s", "its processor a call", "calls"],
+    rows: sorted.map((each) => {
+      const floor = floorOf(measured, each.way);
+      const { rounds } = each;
+      const isFloor = each === floor;
+      const speed = (one: Round) => one.latencies.length / one.wallMs;
+      const taken = rounds.flatMap(({ latencies }) => latencies).length;
+      return [
+        `${each.way.gateway.name} → ${DESCRIBED[each.way.server]}`,
+        times(spreadOf(rounds.map((round, at) => p([round], 0.5) / p(floor.rounds.slice(at, at + 1), 0.5)))),
+        isFloor ? `(${ms(p(rounds, 0.5))})` : ms(p(rounds, 0.5) - p(floor.rounds, 0.5)),
+        isFloor ? `(${ms(p(rounds, 0.99))})` : ms(p(rounds, 0.99) - p(floor.rounds, 0.99)),
+        times(spreadOf(rounds.map((round, at) => speed(round) / speed(floor.rounds[at] ?? round)))),
+        short(spreadOf(rounds.map(speed)).median * 1000),
+        each.open.pid === -1 ? "–" : ms(rounds.reduce((sum, round) => sum + round.processorMs, 0) / taken),
+        short(taken),
+      ];
+    }),
+    notes: [
+      "Against the direct connection to the same server, of which the figures themselves are in brackets; ratios are",
+      "medians of rounds (smallest–largest). The processor is what the gateway's process spends, its servers not counted.",
+      "Ours validates, decides and writes each call to the ledger; nobody else records.",
+    ],
+  };
+}
+
+function p(rounds: readonly Round[], share: number): number {
+  return percentile(
+    rounds.flatMap(({ latencies }) => latencies),
+    share,
+  );
+}
+
+const ms = (value: number): string => `${short(value)} ms`;
+
+function shuffled<T>(items: readonly T[]): readonly T[] {
+  return items
+    .map((item) => ({ item, key: Math.random() }))
+    .sort((a, b) => a.key - b.key)
+    .map(({ item }) => item);
+}

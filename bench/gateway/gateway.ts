@@ -1,0 +1,54 @@
+import type { Client } from "@modelcontextprotocol/client";
+import { connect, type Era } from "./driver.ts";
+import type { Ground, Stand } from "./stand.ts";
+
+/** One way for a client to reach the servers of a stand. */
+export interface Gateway {
+  readonly name: string;
+  readonly era: Era;
+  /** What it needs once before it is opened: not timed. */
+  prepare(stand: Stand): Promise<void>;
+  /** From nothing to a client that is connected. */
+  open(stand: Stand): Promise<Open>;
+  /** What the client sends for a call of the echo of a server. */
+  call(server: string): ToolCall;
+  /** How many tools the client is shown once all is there: those of so many servers, or always the same. */
+  shows(tools: number): number;
+  /** It takes so long for a call that it cannot be asked for as many as the others. */
+  readonly slow?: boolean;
+}
+
+export interface ToolCall {
+  readonly name: string;
+  readonly arguments: Readonly<Record<string, unknown>>;
+}
+
+export interface Open {
+  readonly client: Client;
+  /** Of the gateway. Of the server itself, where there is no gateway. */
+  readonly pid: number;
+  close(): Promise<void>;
+}
+
+export const TEXT = "The quick brown fox jumps over the lazy dog.";
+
+/** The floor: no gateway at all. Over HTTP the server is up already. */
+export function direct(ground: Ground, kind: "stdio" | "http", era: Era = "legacy"): Gateway {
+  return {
+    name: `direct, ${kind}${era === "modern" ? ", 2026-07-28" : ""}`,
+    era,
+    prepare: async () => {},
+    async open({ folder, servers }) {
+      const [upstream] = Object.values(servers);
+      if (upstream === undefined) throw new Error("there is no server to connect to");
+      const { client, pid = -1 } = await connect(
+        upstream.kind === "stdio" ? { ...upstream, cwd: folder, env: ground.env } : upstream,
+        era,
+      );
+      ground.adopt(pid);
+      return { client, pid, close: () => client.close() };
+    },
+    call: (server) => ({ name: `${server}_echo`, arguments: { text: TEXT } }),
+    shows: (tools) => tools,
+  };
+}

@@ -1,0 +1,76 @@
+import { spawnSync } from "node:child_process";
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { connect, type Era } from "./driver.ts";
+import { type Gateway, TEXT } from "./gateway.ts";
+import type { Ground, Stand } from "./stand.ts";
+
+export type Surface = "universal" | "pass-through";
+
+export interface OursOptions {
+  readonly ground: Ground;
+  readonly bin: string;
+  readonly face: "mcp" | "serve";
+  readonly surface: Surface;
+  readonly era?: Era;
+  /** Whether the tools of the servers are known before it is opened. */
+  readonly known?: boolean;
+}
+
+const TOKEN = "a-token-of-the-bench-and-of-nobody-else";
+
+/** `qm mcp` or `qm serve`, as they are by default: every call is validated, decided and written to the ledger. */
+export function ours({ ground, bin, face, surface, era = "legacy", known = true }: OursOptions): Gateway {
+  const profile = surface === "universal" ? "default" : "passing";
+  const variables = ({ env }: Stand) => ({ ...env, BENCH_TOKEN: TOKEN });
+  return {
+    name: `qm ${face}, ${surface}${era === "modern" ? ", 2026-07-28" : ""}${known ? "" : ", nothing known"}`,
+    era,
+    async prepare(stand) {
+      writeFileSync(join(stand.folder, "quartermaster.yaml"), JSON.stringify(configuration(stand), null, 2));
+      if (!known) return;
+      const names = Object.keys(stand.servers).filter((name) => !stand.broken.includes(name));
+      const { status, stdout, stderr } = spawnSync(process.execPath, [bin, "servers", "start", ...names], {
+        cwd: stand.folder,
+        env: variables(stand),
+        encoding: "utf8",
+      });
+      if (status !== 0) throw new Error(`qm servers start failed: ${stdout}${stderr}`);
+    },
+    async open(stand) {
+      const options = { cwd: stand.folder, env: variables(stand) };
+      if (face === "mcp") {
+        const command = [process.execPath, bin, "mcp", "--profile", profile];
+        const { client, pid = -1 } = await connect({ kind: "stdio", command, ...options }, era);
+        ground.adopt(pid);
+        return { client, pid, close: () => client.close() };
+      }
+      const { pid, firstLine, stop } = ground.start([process.execPath, bin, "serve", "--port", "0", "--json"], options);
+      const { url, tokenPath } = JSON.parse(await firstLine) as { url: string; tokenPath: string };
+      const token = surface === "universal" ? readFileSync(tokenPath, "utf8").trim() : TOKEN;
+      const { client } = await connect({ kind: "http", url, token }, era);
+      return { client, pid, close: () => client.close().then(stop) };
+    },
+    call: (server) =>
+      surface === "universal"
+        ? {
+            name: "invoke_action",
+            arguments: { action_name: `mcp__${server}__${server}_echo`, args: { text: TEXT } },
+          }
+        : { name: `${server}_echo`, arguments: { text: TEXT } },
+    shows: (tools) => (surface === "universal" ? 4 : known ? tools : 0),
+  };
+}
+
+function configuration({ servers }: Stand): object {
+  return {
+    servers: Object.fromEntries(
+      Object.entries(servers).map(([name, upstream]) => {
+        if (upstream.kind === "http") return [name, { url: upstream.url }];
+        const [command, ...args] = upstream.command;
+        return [name, { command, args }];
+      }),
+    ),
+    gateway: { profiles: { passing: { token: "${env:BENCH_TOKEN}", pass_through: ["*"] } } },
+  };
+}

@@ -1,0 +1,41 @@
+import { spawn } from "node:child_process";
+import { createInterface } from "node:readline";
+import type { Variables } from "./driver.ts";
+
+/** A process that runs beside this one. */
+export interface Started {
+  readonly pid: number;
+  /** What it says first. Rejects when it ends without a word. */
+  readonly firstLine: Promise<string>;
+  readonly exited: Promise<void>;
+  /** Asks it to end, and does not ask again after some seconds. */
+  stop(): Promise<void>;
+}
+
+const STOP_MS = 3000;
+
+export function start(
+  [command = "", ...args]: readonly string[],
+  { cwd, env }: { readonly cwd: string; readonly env: Variables },
+): Started {
+  const child = spawn(command, args, { cwd, env: { ...env }, stdio: ["ignore", "pipe", "ignore"] });
+  const exited = new Promise<void>((resolve) => child.once("exit", () => resolve()));
+  const firstLine = new Promise<string>((resolve, reject) => {
+    createInterface({ input: child.stdout }).once("line", resolve);
+    child.once("error", reject);
+    child.once("exit", (code) => reject(new Error(`${command} ${args[0] ?? ""} ended with ${code} before it spoke`)));
+  });
+  firstLine.catch(() => {});
+  child.stdout.resume();
+  return {
+    pid: child.pid ?? -1,
+    firstLine,
+    exited,
+    async stop() {
+      child.kill("SIGTERM");
+      const timer = setTimeout(() => child.kill("SIGKILL"), STOP_MS);
+      await exited;
+      clearTimeout(timer);
+    },
+  };
+}
