@@ -12,11 +12,16 @@ import { type Leg, runSuite } from "./suite.ts";
 const REVISIONS = ["2026-07-28", "2025-11-25"] as const;
 const client = join(import.meta.dirname, "client.ts");
 const results = mkdtempSync(join(tmpdir(), "qm-conformance-"));
-const stand = await openStand();
 const legs: Leg[] = [];
 try {
   for (const revision of REVISIONS) {
-    legs.push(await runSuite({ face: "server", revision, target: ["--url", stand.url], results }));
+    // Each on a stand of its own: the suite leaves calls behind that wait for an answer.
+    const stand = await openStand();
+    try {
+      legs.push(await runSuite({ face: "server", revision, target: ["--url", stand.url], results }));
+    } finally {
+      await stand.close();
+    }
   }
   if (existsSync(client)) {
     const tsx = join(import.meta.dirname, "../node_modules/tsx/dist/cli.mjs");
@@ -26,7 +31,6 @@ try {
     }
   }
 } finally {
-  await stand.close();
   rmSync(results, { recursive: true, force: true });
 }
 

@@ -1,6 +1,6 @@
 import { short, type Table, times } from "../table.ts";
 import { percentile, spreadOf } from "./figures.ts";
-import type { Gateway, Open } from "./gateway.ts";
+import { callOnce, callUntilAnswered, type Gateway, type Open } from "./gateway.ts";
 import { processorMs } from "./processes.ts";
 import type { Ground, Upstream } from "./stand.ts";
 
@@ -96,7 +96,7 @@ async function openAll(
       await gateway.prepare(stand);
       const open = await gateway.open(stand);
       for (const server of servers) {
-        await answered(open, gateway, server);
+        await callUntilAnswered(open, gateway, server);
         measured.push({ way: { gateway, server }, open, rounds: [] });
       }
     } catch (thrown) {
@@ -111,24 +111,6 @@ function serversOf({ name, era }: Gateway): readonly Way["server"][] {
   return era === "modern" ? ["web"] : ["pipe", "web"];
 }
 
-/** Some list their tools before they have them, so the first call may have to be made again. */
-async function answered(open: Open, gateway: Gateway, server: string): Promise<void> {
-  for (let tries = 0; ; tries++) {
-    try {
-      await call(open, gateway, server);
-      return;
-    } catch (thrown) {
-      if (tries === 50) throw thrown;
-      await new Promise((resolve) => setTimeout(resolve, 100));
-    }
-  }
-}
-
-async function call(open: Open, gateway: Gateway, server: string): Promise<void> {
-  const { isError, content } = await open.client.callTool(gateway.call(server));
-  if (isError) throw new Error(`${gateway.name} did not call the tool: ${JSON.stringify(content).slice(0, 200)}`);
-}
-
 /** So many calls, or as many as fit. */
 async function slot({ way: { gateway, server }, open }: Measured, width: number, calls: number, limitMs: number) {
   const latencies: number[] = [];
@@ -138,7 +120,7 @@ async function slot({ way: { gateway, server }, open }: Measured, width: number,
   const worker = async (): Promise<void> => {
     while (left-- > 0 && performance.now() - begun < limitMs) {
       const at = performance.now();
-      await call(open, gateway, server);
+      await callOnce(open, gateway, server);
       latencies.push(performance.now() - at);
     }
   };
@@ -158,7 +140,16 @@ function table(measured: readonly Measured[], width: number): Table {
   const sorted = measured.toSorted((a, b) => a.way.server.localeCompare(b.way.server));
   return {
     title: `One call through a gateway, ${width} in flight`,
-    head: ["", "p50 : direct", "p50 added", "p99 added", "calls/s : direct", "calls/s", "its processor a call", "calls"],
+    head: [
+      "",
+      "p50 : direct",
+      "p50 added",
+      "p99 added",
+      "calls/s : direct",
+      "calls/s",
+      "its processor a call",
+      "calls",
+    ],
     rows: sorted.map((each) => {
       const floor = floorOf(measured, each.way);
       const { rounds } = each;

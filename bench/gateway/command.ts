@@ -19,9 +19,13 @@ export function builtCommand(): BuiltCommand {
   copyFileSync(join(root, "package.json"), join(folder, "package.json"));
   const compiler = join(root, "node_modules", "typescript", "bin", "tsc");
   const dist = join(folder, "dist");
-  const { stdout } = spawnSync(process.execPath, [compiler, "-p", join(root, "tsconfig.build.json"), "--outDir", dist], {
-    encoding: "utf8",
-  });
+  const { stdout } = spawnSync(
+    process.execPath,
+    [compiler, "-p", join(root, "tsconfig.build.json"), "--outDir", dist],
+    {
+      encoding: "utf8",
+    },
+  );
   const bin = join(dist, "cli", "bin.js");
   if (!existsSync(bin)) {
     remove();

@@ -1,3 +1,4 @@
+import { setTimeout as pause } from "node:timers/promises";
 import type { Client } from "@modelcontextprotocol/client";
 import { connect, type Era } from "./driver.ts";
 import type { Ground, Stand } from "./stand.ts";
@@ -52,3 +53,23 @@ export function direct(ground: Ground, kind: "stdio" | "http", era: Era = "legac
     shows: (tools) => tools,
   };
 }
+
+/** Rejects unless the tool ran. */
+export async function callOnce(open: Open, gateway: Gateway, server: string): Promise<void> {
+  const { isError, content } = await open.client.callTool(gateway.call(server));
+  if (isError) throw new Error(`${gateway.name} did not call the tool: ${JSON.stringify(content).slice(0, 200)}`);
+}
+
+/** Some take clients in before they have their servers' tools. */
+export async function callUntilAnswered(open: Open, gateway: Gateway, server: string): Promise<void> {
+  for (const until = performance.now() + READY_MS; ; await pause(100)) {
+    try {
+      await callOnce(open, gateway, server);
+      return;
+    } catch (thrown) {
+      if (performance.now() > until) throw thrown;
+    }
+  }
+}
+
+const READY_MS = 10_000;

@@ -1,14 +1,18 @@
-import { availableParallelism, cpus, loadavg } from "node:os";
+import { availableParallelism, cpus, loadavg, totalmem } from "node:os";
 import { parseArgs } from "node:util";
 import { printed, type Table } from "../table.ts";
-import { benchCalls } from "./calls.ts";
+import { benchCalls, type Cost } from "./calls.ts";
+import { benchCold, type Start } from "./cold.ts";
 import { builtCommand } from "./command.ts";
 import { executor } from "./executor.ts";
 import { direct, type Gateway } from "./gateway.ts";
+import { type After, benchLong } from "./long.ts";
 import { mcpHub } from "./mcp-hub.ts";
-import { ours } from "./ours.ts";
+import { type OursOptions, ours } from "./ours.ts";
 import { installedPeers } from "./peers.ts";
+import { canReadProcesses } from "./processes.ts";
 import { newGround } from "./stand.ts";
+import { targets } from "./targets.ts";
 
 const { values } = parseArgs({
   options: {
@@ -18,32 +22,101 @@ const { values } = parseArgs({
   },
 });
 const { only, quick, json } = values;
-const say = (line: string) => console.error(line);
-const show = (made: readonly Table[]) => console.log(made.map(printed).join("\n"));
+const parts = ["calls", "cold", "long"];
+if (only !== undefined && !parts.includes(only)) throw new Error(`--only is one of ${parts.join(", ")}`);
+if (!canReadProcesses()) throw new Error("this reads /proc, which is not here");
+
+const notes: string[] = [];
+const say = (line: string): void => {
+  notes.push(line);
+  if (!json) console.error(line);
+};
+const tables: Table[] = [];
+const show = (made: readonly Table[]): void => {
+  tables.push(...made);
+  if (!json) console.log(made.map(printed).join("\n"));
+};
+
+const machine = {
+  node: process.version,
+  processor: cpus()[0]?.model ?? "unknown",
+  cores: availableParallelism(),
+  memoryGiB: Math.round(totalmem() / 2 ** 30),
+};
+const loadBefore = loadavg()[0];
+if (!json) console.log(`${Object.entries(machine).flat().join(" ")}, load ${loadBefore}\n`);
+
 const ground = newGround();
-const command = builtCommand();
-const { bin } = command;
-const peers = installedPeers(say);
+let removeCommand = (): void => {};
+const tidyUp = (): void => {
+  ground.close();
+  removeCommand();
+};
+for (const signal of ["SIGINT", "SIGTERM"] as const) {
+  process.once(signal, () => {
+    tidyUp();
+    process.exit(1);
+  });
+}
 try {
-  console.log(cpus()[0]?.model, availableParallelism(), loadavg(), json, only);
-  const gateways: Gateway[] = [
-    direct(ground, "stdio"),
-    direct(ground, "http"),
-    direct(ground, "http", "modern"),
-    ours({ ground, bin, face: "mcp", surface: "universal" }),
-    ours({ ground, bin, face: "mcp", surface: "pass-through" }),
-    ours({ ground, bin, face: "serve", surface: "universal" }),
-    ours({ ground, bin, face: "serve", surface: "pass-through" }),
-    ours({ ground, bin, face: "serve", surface: "universal", era: "modern" }),
-    ours({ ground, bin, face: "serve", surface: "pass-through", era: "modern" }),
+  const command = builtCommand();
+  removeCommand = command.remove;
+  const peers = installedPeers(say);
+  const qm = (face: OursOptions["face"], surface: OursOptions["surface"], more: Partial<OursOptions> = {}): Gateway =>
+    ours({ ground, bin: command.bin, face, surface, ...more });
+  const others = [
     ...(peers.mcpHub ? [mcpHub(ground)] : []),
     ...(peers.executor ? [executor(ground, "stdio"), executor(ground, "HTTP")] : []),
   ];
-  const { tables, costs } = await benchCalls({ ground, gateways, quick, say });
-  show(tables);
-  console.log(costs);
+  const options = { ground, quick, say };
+
+  let costs: readonly Cost[] = [];
+  if (only === undefined || only === "calls") {
+    const gateways = [
+      direct(ground, "stdio"),
+      direct(ground, "http"),
+      direct(ground, "http", "modern"),
+      qm("mcp", "universal"),
+      qm("mcp", "pass-through"),
+      qm("serve", "universal"),
+      qm("serve", "pass-through"),
+      qm("serve", "universal", { era: "modern" }),
+      qm("serve", "pass-through", { era: "modern" }),
+      ...others,
+    ];
+    const made = await benchCalls({ ...options, gateways });
+    show(made.tables);
+    costs = made.costs;
+  }
+  let starts: readonly Start[] = [];
+  if (only === undefined || only === "cold") {
+    const gateways = [
+      qm("mcp", "universal"),
+      qm("mcp", "pass-through"),
+      qm("serve", "universal"),
+      qm("mcp", "universal", { known: false }),
+      qm("mcp", "pass-through", { known: false }),
+      ...others,
+    ];
+    const made = await benchCold({ ...options, gateways });
+    show(made.tables);
+    starts = made.starts;
+  }
+  let afters: readonly After[] = [];
+  if (only === undefined || only === "long") {
+    const gateways = [qm("mcp", "universal"), qm("serve", "universal"), qm("serve", "pass-through"), ...others];
+    const made = await benchLong({ ...options, gateways });
+    show(made.tables);
+    afters = made.afters;
+  }
+  show([targets({ costs, starts, afters })]);
 } finally {
-  ground.close();
-  command.remove();
+  tidyUp();
 }
+const load = { before: loadBefore, after: loadavg()[0] };
+console.log(
+  json
+    ? JSON.stringify({ machine, load, notes, tables }, null, 2)
+    : `load ${load.before} at the beginning, ${load.after} at the end`,
+);
 process.exit();

@@ -14,7 +14,14 @@ export function mcpHub(ground: Ground): Gateway {
     },
     async open({ folder, env }) {
       const port = await freePort();
-      const command = [process.execPath, mcpHubScript, "--port", String(port), "--config", join(folder, "servers.json")];
+      const command = [
+        process.execPath,
+        mcpHubScript,
+        "--port",
+        String(port),
+        "--config",
+        join(folder, "servers.json"),
+      ];
       const { pid, exited, stop } = ground.start(command, { cwd: folder, env });
       const { client } = await connectWhenUp({ kind: "sse", url: `http://localhost:${port}/mcp` }, exited);
       return { client, pid, close: () => client.close().then(stop) };

@@ -71,6 +71,6 @@ function configuration({ servers }: Stand): object {
         return [name, { command, args }];
       }),
     ),
-    gateway: { profiles: { passing: { token: "${env:BENCH_TOKEN}", pass_through: ["*"] } } },
+    gateway: { profiles: { passing: { token: `\${env:BENCH_TOKEN}`, pass_through: ["*"] } } },
   };
 }

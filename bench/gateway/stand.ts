@@ -26,7 +26,8 @@ export interface Ground {
   readonly mark: string;
   readonly env: Variables;
   stand(name: string, servers: Stand["servers"], broken?: readonly string[]): Stand;
-  upstream(kind: "stdio" | "exits" | "silent", name: string): Upstream;
+  /** `mark` is how it is found among the processes, where that of the whole run does not do. */
+  upstream(kind: "stdio" | "exits" | "silent", name: string, mark?: string): Upstream;
   /** One that listens until the end. */
   remoteUpstream(name: string): Promise<Upstream>;
   start(command: readonly string[], options: { readonly cwd: string; readonly env: Variables }): Started;
@@ -40,9 +41,23 @@ const SCRIPT = fileURLToPath(new URL("upstream.mjs", import.meta.url));
 export function newGround(): Ground {
   const folder = mkdtempSync(join(tmpdir(), "qm-bench-gateway-"));
   const mark = basename(folder);
-  const env = { ...(process.env as Variables), HOME: folder, XDG_CONFIG_HOME: "", XDG_DATA_HOME: "", XDG_STATE_HOME: "" };
+  const env = {
+    ...(process.env as Variables),
+    HOME: folder,
+    XDG_CONFIG_HOME: "",
+    XDG_DATA_HOME: "",
+    XDG_STATE_HOME: "",
+  };
   const pids = new Set<number>();
-  const command = (kind: string, name: string) => [process.execPath, SCRIPT, kind, "--name", name, "--mark", mark];
+  const command = (kind: string, name: string, its = mark) => [
+    process.execPath,
+    SCRIPT,
+    kind,
+    "--name",
+    name,
+    "--mark",
+    its,
+  ];
   const ground: Ground = {
     mark,
     env,
@@ -51,7 +66,7 @@ export function newGround(): Ground {
       mkdirSync(home, { recursive: true });
       return { folder: home, servers, broken, env: { ...env, HOME: home } };
     },
-    upstream: (kind, name) => ({ kind: "stdio", command: command(kind, name) }),
+    upstream: (kind, name, mark) => ({ kind: "stdio", command: command(kind, name, mark) }),
     async remoteUpstream(name) {
       const { firstLine } = ground.start(command("http", name), { cwd: folder, env });
       return { kind: "http", url: await firstLine };

@@ -1,7 +1,9 @@
 #!/usr/bin/env node
 /** The process around the program, and the only file that knows there is one. */
+import * as nodeModule from "node:module";
+import { join } from "node:path";
+import { packageFolder } from "../package-facts.ts";
 import { exitCodes } from "./exit-codes.ts";
-import { main } from "./main.ts";
 
 const interrupt = new AbortController();
 let outputError: NodeJS.ErrnoException | undefined;
@@ -11,6 +13,8 @@ process.on("SIGTERM", stop);
 process.stdout.on("error", onOutputError);
 process.stderr.on("error", onOutputError);
 
+keepCompiled();
+const { main } = await import("./main.ts");
 const code = await main(process.argv.slice(2), {
   stdin: process.stdin,
   stdout: process.stdout,
@@ -25,6 +29,15 @@ const code = await main(process.argv.slice(2), {
 // Not before everything is out, or is known not to get out; and not later, whatever a handler that ignores its signal
 // still does.
 process.stdout.write("", () => setImmediate(exit));
+
+/**
+ * Later starts need not compile again what this one did, where Node can keep it (22.8 and later). It is kept within the
+ * package: whoever can write there can write the program as well.
+ */
+function keepCompiled(): void {
+  const { enableCompileCache } = nodeModule as { enableCompileCache?: (folder: string) => unknown };
+  enableCompileCache?.(join(packageFolder(), "node_modules/.cache/compiled"));
+}
 
 /** The first time, what runs is cancelled and written down; the second time there is no waiting. */
 function stop(): void {

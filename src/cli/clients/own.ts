@@ -1,12 +1,13 @@
-import { fileURLToPath } from "node:url";
+import { join } from "node:path";
 import type { Config } from "../../config/schema.ts";
 import { QmError } from "../../core/errors.ts";
 import type { OwnAddresses } from "../../mcp/clients/ourselves.ts";
 import type { Surroundings } from "../../mcp/clients/surroundings.ts";
+import { packageFolder } from "../../package-facts.ts";
 import type { Io } from "../io.ts";
 
-/** The built program. As far up from the source as from the build. */
-export const ownBin: string = fileURLToPath(new URL("../../../dist/cli/bin.js", import.meta.url));
+/** The built program. */
+export const ownBin: string = join(packageFolder(), "dist/bin/qm.js");
 
 /** Where clients' files are looked for, as the process says. */
 export function surroundingsOf({ cwd, env, platform }: Io): Surroundings {

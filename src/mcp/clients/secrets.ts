@@ -29,7 +29,7 @@ const HARMLESS = /^(?:|true|false|yes|no|on|off|none|null|\d{1,4})$/i;
 /** Long and made of letters and digits alone: made by a machine, to be believed. */
 const RANDOM = /^(?=[^\d]*\d)(?=[^A-Za-z]*[A-Za-z])[\w+=-]{32,}$/;
 const REFERENCE = /(?<!\$)\$\{/;
-const REFERENCES = /(?<!\$)\$\{[^}]*\}/g;
+const REFERENCES = /(?<!\$)\$\{[^{}]*\}/g;
 
 /**
  * An entry without the secrets that are written out in it: a reference stands in the place of each. `nameFor` says what

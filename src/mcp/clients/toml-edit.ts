@@ -43,7 +43,7 @@ function removal(text: string, { start, end }: TomlTable): TextEdit {
 /** Where the empty lines begin that end at an offset. */
 function afterBlank(text: string, offset: number): number {
   for (let at = offset; at > 0; ) {
-    const line = text.lastIndexOf("\n", at - 2) + 1;
+    const line = at < 2 ? 0 : text.lastIndexOf("\n", at - 2) + 1;
     if (text.slice(line, at).trim() !== "") return at;
     at = line;
   }

@@ -51,9 +51,13 @@ export interface DeskParts {
   readonly caller: Caller;
 }
 
+/** Whether clients are shown tools of ours, and not those of servers alone. */
+export function hasSurface({ surface, passThrough }: GatewayProfile): boolean {
+  return surface !== undefined || passThrough.length === 0;
+}
+
 export function createDesk(parts: DeskParts): Desk {
   const { quartermaster, upstream, keeper, subscriptions, profile, era, caller } = parts;
-  const hasSurface = profile.surface !== undefined || profile.passThrough.length === 0;
 
   const invoke = (name: string, args: unknown, { signal, dialogue }: Talk): Promise<Outcome> =>
     quartermaster.invoke(name, args, { caller, signal, via: "mcp", ...(dialogue === undefined ? {} : { dialogue }) });
@@ -61,7 +65,7 @@ export function createDesk(parts: DeskParts): Desk {
     invoke(`mcp__${server}__${method}`, args, talk);
 
   const surfaceTools = async () => {
-    if (!hasSurface) return [];
+    if (!hasSurface(profile)) return [];
     return era === "modern" ? keeper.constant() : (await keeper.of(caller)).tools;
   };
   const passedTools = (ours: readonly { readonly name: string }[]): ReadonlyMap<string, PassedTool> => {
@@ -88,7 +92,7 @@ export function createDesk(parts: DeskParts): Desk {
     async callTool(name, args, talk) {
       const passed = await passedTool(name);
       if (passed !== undefined) return passedResult(await invoke(passed.action, args, talk), passed.definition);
-      if (!hasSurface) throw unknown("tool", name);
+      if (!hasSurface(profile)) throw unknown("tool", name);
       const surface = await keeper.of(caller);
       const answer = await surface.call(name, args, talk.signal, talk.dialogue);
       const problem = answer.data;

@@ -10,7 +10,7 @@ import type { Caller } from "../../core/caller.ts";
 import { messageOf } from "../../core/errors.ts";
 import { isRecord } from "../../core/json.ts";
 import { oneLine } from "../../core/plain-text.ts";
-import { createDesk, type Desk } from "./desk.ts";
+import { createDesk, type Desk, hasSurface } from "./desk.ts";
 import type { Era, GatewayLimits, GatewayOptions, GatewayProfile } from "./gateway.ts";
 import type { HeldCalls } from "./held-calls.ts";
 import { createListWatch, type ListName, type ListWatch } from "./list-watch.ts";
@@ -148,8 +148,8 @@ export function createFace({ options, limits, held, subscriptions }: FaceParts, 
       },
       watch,
       called() {
-        // In the modern era a list does not change because of calls.
-        if (era === "legacy") lookIfOther().catch(problem);
+        // In the modern era a list does not change because of calls, and what servers offer never does.
+        if (era === "legacy" && hasSurface(profile)) lookIfOther().catch(problem);
       },
       follower: () => follower,
     });

@@ -18,7 +18,7 @@ export interface SurfaceKeeper {
 }
 
 interface Kept {
-  readonly surface: Surface;
+  readonly surface: Promise<Surface>;
   readonly generation: number;
 }
 
@@ -36,23 +36,31 @@ export function createSurfaceKeeper(
 
   const open = (caller: Caller) => quartermaster.surface(caller, profile.surface);
 
+  /** A flat surface is a picture of its moment; the others follow the view, and only they know what was activated. */
+  async function renewed(caller: Caller, before: Promise<Surface> | undefined): Promise<Surface> {
+    const fresh = await open(caller);
+    const known = await before?.catch(() => undefined);
+    return known !== undefined && known.kind === fresh.kind && fresh.kind !== "flat" ? known : fresh;
+  }
+
   return {
-    async of(caller) {
+    of(caller) {
       const { session } = caller;
       const before = kept.get(session);
-      if (before?.generation === generation) return before.surface;
-      const now = generation;
-      const fresh = await open(caller);
-      // A flat surface is a picture of its moment; the others follow the view, and only they know what was activated.
-      const same = before !== undefined && before.surface.kind === fresh.kind && fresh.kind !== "flat";
-      const surface = same ? before.surface : fresh;
+      const isCurrent = before?.generation === generation;
+      const now = isCurrent ? before : { surface: renewed(caller, before?.surface), generation };
+      // Behind all others, so that what is used stays.
       kept.delete(session);
-      kept.set(session, { surface, generation: now });
-      for (const oldest of kept.keys()) {
-        if (kept.size <= KEPT_LIMIT) break;
-        kept.delete(oldest);
+      kept.set(session, now);
+      const [oldest] = kept.keys();
+      if (kept.size > KEPT_LIMIT && oldest !== undefined) kept.delete(oldest);
+      // What could not be opened is tried again.
+      if (!isCurrent) {
+        now.surface.catch(() => {
+          if (kept.get(session) === now) kept.delete(session);
+        });
       }
-      return surface;
+      return now.surface;
     },
     async constant() {
       if (constant?.generation !== generation) {

@@ -68,7 +68,7 @@ describe("starting", () => {
   });
 
   test("whoever gives up waiting does not stop the start for the others", async () => {
-    const { hub } = await testHub(local("slow-start.mjs", {}, "300"));
+    const { hub } = await testHub(local("slow-start.mjs", {}, "2000"));
     const impatient = new AbortController();
 
     const given = hub.connect("subject", impatient.signal);
@@ -76,6 +76,7 @@ describe("starting", () => {
     impatient.abort();
 
     await expect(given).rejects.toMatchObject({ code: "cancelled" });
+    expect(hub.status("subject").state).toBe("starting");
     expect((await waiting).tools).toHaveLength(1);
   });
 
@@ -157,20 +158,35 @@ describe("failing", () => {
     expect(hub.status("subject").retryAt?.getTime()).toBeGreaterThan(Date.now());
   });
 
-  test("it is tried again when the time has come", async () => {
+  test("it is left alone twice as long each time, up to a bound, and tried again when the time has come", async () => {
     let now = 0;
-    const { call, events } = await testHub(local("crasher.mjs"), {
+    const { hub, call, events } = await testHub(local("crasher.mjs"), {
       runtime: { now: () => new Date(now), elapsed: () => now, newId: () => "id" },
+      limits: { backoff: { firstMs: 1000, longestMs: 3000 } },
     });
-    await call("echo").catch(() => undefined);
+    const waits: number[] = [];
 
-    now = 1000;
-    await call("echo").catch(() => undefined);
+    for (let round = 0; round < 4; round++) {
+      await hub.connect("subject").catch(() => undefined);
+      waits.push(hub.status("subject").retryAt?.getTime() ?? 0);
+    }
+    const failed = () => events.filter(({ type }) => type === "server.failed").length;
     now = 1400;
     await call("echo").catch(() => undefined);
+    const before = failed();
+    now = 3000;
+    await call("echo").catch(() => undefined);
 
-    // The second wait is between one and two seconds, so that nothing is tried after 0.4.
-    expect(events.filter(({ type }) => type === "server.failed")).toHaveLength(2);
+    for (const [at, [least, most]] of [
+      [500, 1000],
+      [1000, 2000],
+      [1500, 3000],
+      [1500, 3000],
+    ].entries()) {
+      expect(waits[at]).toBeGreaterThanOrEqual(least as number);
+      expect(waits[at]).toBeLessThanOrEqual(most as number);
+    }
+    expect([before, failed()]).toEqual([4, 5]);
   });
 
   test("a call that was on its way when the server ended says that it may have had an effect; the next starts it", async () => {

@@ -218,12 +218,12 @@ describe("over HTTP", () => {
     ]);
   });
 
-  test("a discovery without its cache hints is one all the same", async () => {
-    const { ttlMs, cacheScope, ...bare } = MODERN_HELLO;
+  test("a discovery without its kind and its cache hints is one all the same", async () => {
+    const { resultType, ttlMs, cacheScope, ...bare } = MODERN_HELLO;
     const { url } = await writtenServer({ "server/discover": bare, "tools/list": { tools: [] } });
     const { hub } = await testHub(remote(url));
 
-    expect([ttlMs, cacheScope]).not.toContain(undefined);
+    expect([resultType, ttlMs, cacheScope]).not.toContain(undefined);
     expect(await hub.connect("subject")).toMatchObject({ era: "modern" });
   });
 });

@@ -50,7 +50,6 @@ export class WireTap implements Transport {
   readonly #inner: Transport;
   readonly #owners = new AsyncLocalStorage<Sent | undefined>();
   readonly #sent = new Map<number, Sent>();
-  #discovering: string | number | undefined;
   #started: Promise<void> | undefined;
   #held = true;
 
@@ -94,7 +93,6 @@ export class WireTap implements Transport {
     const sent = (message as { readonly [SENT]?: Sent })[SENT];
     const id = "method" in message && "id" in message ? message.id : undefined;
     if (sent !== undefined && id !== undefined) this.#sent.set(Number(id), sent);
-    if ("method" in message && message.method === "server/discover") this.#discovering = id;
     if (!this.hasPerRequestStream) return this.#inner.send(message, options);
     const onRequestStreamEnd = () => {
       options?.onRequestStreamEnd?.();
@@ -148,8 +146,6 @@ export class WireTap implements Transport {
   #prepared(answer: JSONRPCResponse): JSONRPCResponse {
     this.answered = true;
     if (!("result" in answer)) return answer;
-    if (answer.id === this.#discovering)
-      return { ...answer, result: { resultType: "complete", ttlMs: 0, cacheScope: "private", ...answer.result } };
     const sent = this.#sent.get(Number(answer.id));
     if (sent === undefined) return answer;
     this.#sent.delete(Number(answer.id));

@@ -65,7 +65,8 @@ export function requireHttp(url: string): void {
   const parsed = URL.canParse(whole) ? new URL(whole) : undefined;
   const isPlain = parsed !== undefined && parsed.username === "" && parsed.password === "";
   if (isPlain && /^https?:$/.test(parsed.protocol)) return;
-  throw new QmError("invalid_arguments", `${quoted(url)} is not the address of a server`, {
+  const shown = url.replace(/\/\/[^/?#]*@/, "//");
+  throw new QmError("invalid_arguments", `${quoted(shown)} is not the address of a server`, {
     hint: "Give an https URL without a user name and password.",
   });
 }

@@ -76,6 +76,8 @@ test("addresses are https, or http on this machine, and show no password", async
     expect(checkedUrl(url, "key").href).toBe(new URL(url).href);
   for (const url of ["http://a.example", "http://127.0.0.1.example", "https://u@a.example", "file:///x", ""])
     expect((await refusalOf(() => checkedUrl(url, "key"))).message).toContain("key: ");
+  const { message } = await refusalOf(() => checkedUrl("https://me:hunter2@a.example/x", "key"));
+  expect(message).toBe('key: "https://a.example/x" may not be asked');
 });
 
 test("a path is put behind the one that is there", () => {

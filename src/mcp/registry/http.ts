@@ -83,12 +83,12 @@ export function refused(url: URL, limits: Pick<HttpLimits, "what">, answer: Answ
 
 /** The text as a URL that may be asked: https, or http to this machine. Throws `invalid_arguments`, naming `key`. */
 export function checkedUrl(text: string, key: string): URL {
-  if (!URL.canParse(text)) {
-    throw new QmError("invalid_arguments", `${key}: ${quoted(text)} is not a URL`, { hint: "Give an https URL." });
-  }
-  const url = new URL(text);
-  if (isAskable(url)) return url;
-  throw new QmError("invalid_arguments", `${key}: ${quoted(text)} may not be asked`, {
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  if (url !== undefined && isAskable(url)) return url;
+  // Without what may be a password in it.
+  const what =
+    url === undefined ? "is not a URL" : `${quoted(`${url.protocol}//${url.host}${url.pathname}`)} may not be asked`;
+  throw new QmError("invalid_arguments", `${key}: ${what}`, {
     hint: "Give an https URL without a user name. Only on this machine itself http will do.",
   });
 }

@@ -1,33 +1,8 @@
-import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import type { StdioLaunch } from "../server-spec.ts";
-import type { Inputs } from "./answers.ts";
-import { choicesOf } from "./choices.ts";
 import type { InstallPlan } from "./install-plan.ts";
-import { planFromRegistry, type RegistryPlanOptions } from "./plan-registry.ts";
-import { parseEntry, type RegistryEntry } from "./registry-entry.ts";
-import { refusalOf } from "./testing.ts";
-
-const options: RegistryPlanOptions = {
-  secrets: new Set(),
-  bundleFolder: "/bundles",
-  platform: "linux",
-  fetch: () => Promise.reject(new Error("nothing is to be fetched")),
-};
-
-function entryOf(raw: object, status = "active"): RegistryEntry {
-  const parsed = parseEntry({ server: raw, _meta: { "io.modelcontextprotocol.registry/official": { status } } });
-  if (!parsed.ok) throw new Error(parsed.problem);
-  return parsed.entry;
-}
-
-function fixture(file: string, at = -1): object {
-  const text = readFileSync(new URL(`./testing/fixtures/${file}.json`, import.meta.url), "utf8");
-  return (JSON.parse(text) as object[]).at(at) ?? {};
-}
-
-const plan = (file: string, inputs: Inputs = {}, own: Partial<RegistryPlanOptions> = {}): Promise<InstallPlan> =>
-  planFromRegistry(entryOf(fixture(file)), inputs, { ...options, ...own });
+import { planFromRegistry } from "./plan-registry.ts";
+import { entryOf, planOptions as options, planOf as plan, refusalOf } from "./testing.ts";
 
 const argvOf = ({ launch }: InstallPlan) => (launch.kind === "stdio" ? [launch.command, ...launch.args] : [launch.url]);
 const envOf = ({ launch }: InstallPlan) => (launch as StdioLaunch).env;
@@ -286,37 +261,6 @@ describe("remotes", () => {
     expect((await refusalOf(at("https://me:password@x.example"))).code).toBe("invalid_arguments");
     expect((await at("http://plain.example")).warnings).toEqual([expect.stringContaining("without encryption")]);
     expect((await at("http://localhost:1")).warnings).toEqual([]);
-  });
-});
-
-describe("choosing", () => {
-  test("prefers what npx starts, then other packages, then what runs elsewhere; what cannot be had is last", () => {
-    const { server } = entryOf(fixture("airtable"));
-
-    expect(choicesOf(server).map(({ id }) => id)).toEqual(["npm", "oci", "mcpb"]);
-    expect(choicesOf(entryOf(fixture("hybrid")).server).map(({ id }) => id)).toEqual(["npm", "remote", "remote-2"]);
-    expect(choicesOf(server, (command) => command === "docker").map(({ id }) => id)).toEqual(["oci", "mcpb", "npm"]);
-  });
-
-  test("says what there is when what was chosen is not there, or cannot be had", async () => {
-    expect(await refusalOf(plan("hybrid", {}, { choose: "pypi" }))).toMatchObject({
-      code: "invalid_arguments",
-      message: '"com.example/hybrid-mcp" has nothing called "pypi"',
-      hint: "Choose: npm, remote.",
-    });
-    expect((await refusalOf(plan("hybrid", {}, { choose: "remote-2" }))).message).toContain("old SSE transport");
-    expect((await refusalOf(plan("sse-only"))).message).toContain("old SSE transport, which is not supported");
-    expect((await refusalOf(plan("cargo-only"))).message).toContain('packages of "cargo" cannot be started');
-    const empty = await refusalOf(planFromRegistry(entryOf({ name: "a/b", version: "1", packages: [7] }), {}, options));
-    expect(empty.message).toContain("no package and no address that can be read");
-  });
-
-  test("what is deprecated is pointed out, and what was deleted refused", async () => {
-    const made = await planFromRegistry(entryOf(fixture("deprecated"), "deprecated"), {}, options);
-
-    expect(made.warnings).toContain("its publisher says that it is deprecated");
-    const refusal = await refusalOf(planFromRegistry(entryOf(fixture("deleted"), "deleted"), {}, options));
-    expect(refusal.message).toContain("was deleted");
   });
 });
 

@@ -1,10 +1,15 @@
+import { readFileSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { onTestFinished } from "vitest";
 import { QmError } from "../../core/errors.ts";
 import { openSqliteStore } from "../../store/open.ts";
+import type { Inputs } from "./answers.ts";
+import type { InstallPlan } from "./install-plan.ts";
+import { planFromRegistry, type RegistryPlanOptions } from "./plan-registry.ts";
 import { createRegistry, type Registry, type RegistryOptions } from "./registry.ts";
+import { parseEntry, type RegistryEntry } from "./registry-entry.ts";
 import { type StandInOptions, type StandInRegistry, startRegistry } from "./testing/stand-in.ts";
 
 export const HOUR_MS = 60 * 60 * 1000;
@@ -62,3 +67,31 @@ export async function refusalOf(work: Promise<unknown> | (() => unknown)): Promi
     throw thrown;
   }
 }
+
+/** Of plans that need no network. */
+export const planOptions: RegistryPlanOptions = {
+  secrets: new Set(),
+  bundleFolder: "/bundles",
+  platform: "linux",
+  fetch: () => Promise.reject(new Error("nothing is to be fetched")),
+};
+
+/** A server.json as an entry of a registry. */
+export function entryOf(raw: object, status = "active"): RegistryEntry {
+  const parsed = parseEntry({ server: raw, _meta: { "io.modelcontextprotocol.registry/official": { status } } });
+  if (!parsed.ok) throw new Error(parsed.problem);
+  return parsed.entry;
+}
+
+/** One of the fixtures, its latest version. */
+export function fixture(file: string): object {
+  const text = readFileSync(new URL(`./testing/fixtures/${file}.json`, import.meta.url), "utf8");
+  return (JSON.parse(text) as object[]).at(-1) ?? {};
+}
+
+/** A plan for one of the fixtures. */
+export const planOf = (
+  file: string,
+  inputs: Inputs = {},
+  own: Partial<RegistryPlanOptions> = {},
+): Promise<InstallPlan> => planFromRegistry(entryOf(fixture(file)), inputs, { ...planOptions, ...own });

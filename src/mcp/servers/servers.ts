@@ -89,7 +89,8 @@ export async function openServers(specs: readonly ServerSpec[], options: Servers
   const following = [
     book.onChange(changed),
     hub.onChange((server) => {
-      if (hub.status(server).state !== "ready") book.disconnected(server);
+      const isThere = current.some(({ name }) => name === server);
+      if (!isThere || hub.status(server).state !== "ready") book.disconnected(server);
     }),
   ];
 

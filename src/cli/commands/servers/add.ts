@@ -91,15 +91,9 @@ function showPlan({ out }: Context, { name, command, hosts, warnings, missing }:
 }
 
 function incomplete({ missing, name }: InstallPlan): QmError {
-  const how = missing.map(({ key, secret, where }) =>
-    secret ? `qm secrets set ${secretName(key)}` : `--${where === "env" ? "env" : "input"} ${key}=...`,
-  );
+  const how = missing.map(({ key, store, where }) => store ?? `--${where === "env" ? "env" : "input"} ${key}=...`);
   return new QmError("invalid_arguments", `${name} needs ${missing.map(({ key }) => key).join(", ")}`, {
     hint: `Nothing was installed. Give: ${how.join(", ")}; then add it again.`,
     details: { missing: missing.map((each): JsonObject => ({ key: each.key, where: each.where })) },
   });
-}
-
-function secretName(key: string): string {
-  return key.replaceAll(/[^A-Za-z0-9_]/g, "_").toUpperCase();
 }

@@ -1,0 +1,186 @@
+import { spawnSync } from "node:child_process";
+import { setTimeout as pause } from "node:timers/promises";
+import { short, type Table, times } from "../table.ts";
+import { spreadOf } from "./figures.ts";
+import { callOnce, type Gateway, type Open } from "./gateway.ts";
+import { type Tree, treeOf } from "./processes.ts";
+import type { Ground, Stand, Upstream } from "./stand.ts";
+
+export interface ColdOptions {
+  readonly ground: Ground;
+  readonly gateways: readonly Gateway[];
+  readonly quick: boolean;
+  readonly say: (line: string) => void;
+}
+
+/** What one gateway did with so many servers configured. */
+export interface Start {
+  readonly gateway: string;
+  readonly servers: number;
+  /** What it took beyond Node's own start until the tools were listed. */
+  readonly beyondNodeMs: number;
+  readonly childrenAfterList: number;
+  readonly ownRss: number;
+}
+
+interface Round {
+  readonly nodeMs: number;
+  readonly listMs: number;
+  /** Undefined: not all tools were listed for as long as was waited. */
+  readonly completeMs: number | undefined;
+  readonly listed: number;
+  readonly afterList: Tree;
+  readonly callMs: number;
+  readonly afterCall: Tree | undefined;
+}
+
+const SERVERS = [1, 14, 50] as const;
+const TOOLS_EACH = 10;
+const COMPLETE_MS = 15_000;
+/** Whoever has taken longer than this in all is not asked again. */
+const ENOUGH_MS = 6000;
+const MB = 2 ** 20;
+
+/** From nothing to an answered `tools/list`. */
+export async function benchCold(options: ColdOptions): Promise<{ tables: Table[]; starts: Start[] }> {
+  const tables: Table[] = [];
+  const starts: Start[] = [];
+  for (const count of options.quick ? [1, 14] : SERVERS) {
+    const rows: (readonly [string, readonly Round[]])[] = [];
+    for (const gateway of options.gateways) {
+      options.say(`cold list: ${gateway.name}, ${count} configured …`);
+      const rounds = await roundsOf(options, gateway, count);
+      if (rounds.length > 0) rows.push([gateway.name, rounds]);
+    }
+    tables.push(table(count, rows));
+    starts.push(...rows.map(([gateway, rounds]) => startOf(gateway, count, rounds)));
+  }
+  return { tables, starts };
+}
+
+async function roundsOf({ ground, quick, say }: ColdOptions, gateway: Gateway, count: number): Promise<Round[]> {
+  const stand = standWith(ground, `cold ${count} ${gateway.name}`, count);
+  const rounds: Round[] = [];
+  const begun = performance.now();
+  try {
+    await gateway.prepare(stand);
+    const prepared = performance.now();
+    // The first one reads files that nobody has read before.
+    for (let round = -1; round < (quick ? 2 : 5); round++) {
+      const taken = await roundOf(gateway, stand, count);
+      const enough = performance.now() - prepared > ENOUGH_MS;
+      if (round >= 0 || enough) rounds.push(taken);
+      if (enough) break;
+    }
+  } catch (thrown) {
+    say(`cold list: without ${gateway.name}, after ${short((performance.now() - begun) / 1000)} s. ${thrown}`);
+  }
+  return rounds;
+}
+
+/** Two of them are broken where there are that many: one ends at once, one never answers. */
+function standWith(ground: Ground, name: string, count: number): Stand {
+  const broken: Record<string, Upstream> =
+    count < 3 ? {} : { exits: ground.upstream("exits", "exits"), silent: ground.upstream("silent", "silent") };
+  const names = Array.from({ length: count - Object.keys(broken).length }, (_, index) => `server${index}`);
+  const good = Object.fromEntries(names.map((each) => [each, ground.upstream("stdio", each)]));
+  return ground.stand(name, { ...good, ...broken }, Object.keys(broken));
+}
+
+async function roundOf(gateway: Gateway, stand: Stand, count: number): Promise<Round> {
+  const nodeMs = nodeAlone();
+  const begun = performance.now();
+  const open = await gateway.open(stand);
+  try {
+    const first = await open.client.listTools();
+    const listMs = performance.now() - begun;
+    const expected = gateway.shows((count - stand.broken.length) * TOOLS_EACH);
+    const { listed, completeMs } = await complete(open, first.tools.length, expected, begun, listMs);
+    const afterList = treeOf(open.pid);
+    if (listed < expected)
+      return { nodeMs, listMs, completeMs, listed, afterList, callMs: Number.NaN, afterCall: undefined };
+    const called = performance.now();
+    await callOnce(open, gateway, "server0");
+    const callMs = performance.now() - called;
+    return { nodeMs, listMs, completeMs, listed, afterList, callMs, afterCall: treeOf(open.pid) };
+  } finally {
+    await open.close();
+  }
+}
+
+/** Some answer before their servers have: they are asked again until all is there. */
+async function complete(open: Open, first: number, expected: number, begun: number, listMs: number) {
+  let listed = first;
+  while (listed < expected) {
+    if (performance.now() - begun > COMPLETE_MS) return { listed, completeMs: undefined };
+    await pause(20);
+    listed = (await open.client.listTools()).tools.length;
+  }
+  return { listed, completeMs: first >= expected ? listMs : performance.now() - begun };
+}
+
+function nodeAlone(): number {
+  const begun = performance.now();
+  spawnSync(process.execPath, ["-e", "1"]);
+  return performance.now() - begun;
+}
+
+const median = (values: readonly number[]): number => spreadOf(values).median;
+
+function startOf(gateway: string, servers: number, rounds: readonly Round[]): Start {
+  return {
+    gateway,
+    servers,
+    beyondNodeMs: median(rounds.map(({ listMs, nodeMs }) => listMs - nodeMs)),
+    childrenAfterList: Math.max(...rounds.map(({ afterList }) => afterList.children)),
+    ownRss: median(rounds.map(({ afterList, afterCall }) => (afterCall ?? afterList).ownRss)),
+  };
+}
+
+function table(count: number, rows: readonly (readonly [string, readonly Round[]])[]): Table {
+  const broken = count < 3 ? "" : ", two of them broken";
+  return {
+    title: `From nothing to a list of tools, ${count} server${count === 1 ? "" : "s"} configured${broken}`,
+    head: [
+      "",
+      "list : node -e 1",
+      "beyond node",
+      "all tools after",
+      "tools",
+      "children",
+      "memory, all",
+      "1st call",
+      "children",
+      "memory, all",
+      "itself",
+      "rounds",
+    ],
+    rows: rows.map(([name, rounds]) => [
+      name,
+      times(spreadOf(rounds.map(({ listMs, nodeMs }) => listMs / nodeMs))),
+      `${short(median(rounds.map(({ listMs, nodeMs }) => listMs - nodeMs)))} ms`,
+      wholeAfter(rounds),
+      median(rounds.map(({ listed }) => listed)),
+      median(rounds.map(({ afterList }) => afterList.children)),
+      megabytes(rounds.map(({ afterList }) => afterList.rss)),
+      `${short(median(rounds.map(({ callMs }) => callMs)))} ms`,
+      median(rounds.map(({ afterCall }) => afterCall?.children ?? Number.NaN)),
+      megabytes(rounds.map(({ afterCall }) => afterCall?.rss ?? Number.NaN)),
+      megabytes(rounds.map(({ afterList, afterCall }) => (afterCall ?? afterList).ownRss)),
+      rounds.length,
+    ]),
+    notes: [
+      "From starting the program to the answer of the first tools/list, medians of rounds. Children and resident memory",
+      "of the whole tree of processes: after the list, and then after one call of one tool. The tree's memory counts what",
+      "processes share once for each of them.",
+    ],
+  };
+}
+
+function wholeAfter(rounds: readonly Round[]): string {
+  const times = rounds.map(({ completeMs }) => completeMs ?? Number.POSITIVE_INFINITY);
+  const middle = median(times);
+  return Number.isFinite(middle) ? `${short(middle)} ms` : `> ${COMPLETE_MS / 1000} s`;
+}
+
+const megabytes = (bytes: readonly number[]): string => `${short(Math.round(median(bytes) / MB))} MB`;

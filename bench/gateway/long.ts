@@ -1,0 +1,105 @@
+import { setTimeout as pause } from "node:timers/promises";
+import { short, type Table, times } from "../table.ts";
+import { callOnce, callUntilAnswered, type Gateway, type Open } from "./gateway.ts";
+import { killAll, leftOf, type Tree, treeOf } from "./processes.ts";
+import type { Ground } from "./stand.ts";
+
+export interface LongOptions {
+  readonly ground: Ground;
+  readonly gateways: readonly Gateway[];
+  readonly quick: boolean;
+  readonly say: (line: string) => void;
+}
+
+/** What is left of a gateway after many calls, and after it was killed. */
+export interface After {
+  readonly gateway: string;
+  readonly calls: number;
+  readonly before: Tree;
+  readonly after: Tree;
+  readonly orphans: number;
+}
+
+const WARM = 1000;
+const WIDTH = 8;
+const LIMIT_MS = 30_000;
+const SLOW_LIMIT_MS = 12_000;
+const ORPHAN_MS = 5000;
+const MB = 2 ** 20;
+
+/** Many calls, then the death that nobody can prepare for. */
+export async function benchLong(options: LongOptions): Promise<{ tables: Table[]; afters: After[] }> {
+  const afters: After[] = [];
+  for (const gateway of options.gateways) {
+    options.say(`many calls: ${gateway.name} …`);
+    try {
+      afters.push(await afterMany(options, gateway));
+    } catch (thrown) {
+      options.say(`many calls: without ${gateway.name}. ${thrown}`);
+    }
+  }
+  return { tables: [table(afters)], afters };
+}
+
+async function afterMany({ ground, quick }: LongOptions, gateway: Gateway): Promise<After> {
+  // A mark of its own, so that what others left behind is not counted here.
+  const mark = `${ground.mark}-${Math.random().toString(36).slice(2)}`;
+  const stand = ground.stand(`long ${gateway.name}`, { pipe: ground.upstream("stdio", "pipe", mark) });
+  await gateway.prepare(stand);
+  const open = await gateway.open(stand);
+  const limit = (gateway.slow ? SLOW_LIMIT_MS : LIMIT_MS) / (quick ? 3 : 1);
+  try {
+    await callUntilAnswered(open, gateway, "pipe");
+    await many(open, gateway, WARM, limit / 4);
+    const before = treeOf(open.pid);
+    const calls = await many(open, gateway, quick ? 2000 : 10_000, limit);
+    const after = treeOf(open.pid);
+    killAll([open.pid]);
+    await pause(ORPHAN_MS);
+    const orphans = leftOf(after.pids, mark);
+    killAll(orphans);
+    return { gateway: gateway.name, calls, before, after, orphans: orphans.length };
+  } finally {
+    await open.close().catch(() => {});
+  }
+}
+
+async function many(open: Open, gateway: Gateway, calls: number, limitMs: number): Promise<number> {
+  const until = performance.now() + limitMs;
+  let left = calls;
+  let made = 0;
+  const worker = async (): Promise<void> => {
+    while (left-- > 0 && performance.now() < until) {
+      await callOnce(open, gateway, "pipe");
+      made++;
+    }
+  };
+  await Promise.all(Array.from({ length: WIDTH }, worker));
+  return made;
+}
+
+function table(afters: readonly After[]): Table {
+  return {
+    title: "After many calls to a server on stdio, 8 in flight; and 5 s after SIGKILL",
+    head: ["", "calls", "memory : before", "before", "after", "descriptors", "children", "left after SIGKILL"],
+    rows: afters.map(({ gateway, calls, before, after, orphans }) => {
+      const grown = after.ownRss / before.ownRss;
+      return [
+        gateway,
+        short(calls),
+        times({ median: grown, min: grown, max: grown }),
+        megabytes(before.ownRss),
+        megabytes(after.ownRss),
+        `${before.descriptors} → ${after.descriptors}`,
+        `${before.children} → ${after.children}`,
+        orphans,
+      ];
+    }),
+    notes: [
+      `"Before" is after ${short(WARM)} calls. Resident memory and open descriptors of the gateway's own process; children of`,
+      "the whole tree; what is left of that tree, and of servers it started, 5 s after the gateway was killed.",
+    ],
+  };
+}
+
+const megabytes = (bytes: number): string => `${short(Math.round(bytes / MB))} MB`;

@@ -1,0 +1,41 @@
+import { short, type Table } from "../table.ts";
+import type { Cost } from "./calls.ts";
+import type { Start } from "./cold.ts";
+import type { After } from "./long.ts";
+
+/** What was meant to be reached, and whether it is. Of what was not measured nothing is said. */
+export function targets({
+  costs,
+  starts,
+  afters,
+}: {
+  readonly costs: readonly Cost[];
+  readonly starts: readonly Start[];
+  readonly afters: readonly After[];
+}): Table {
+  const ours = ({ gateway }: { readonly gateway: string }): boolean => gateway.startsWith("qm ");
+  const served = costs.filter((cost) => cost.gateway.startsWith("qm serve") && cost.width === 1);
+  const cached = starts.filter((start) => ours(start) && !start.gateway.includes("nothing known"));
+  const long = afters.filter(ours);
+  const rows = [
+    ...served.map(({ gateway, server, addedP50 }) =>
+      row(`p50 added: ${gateway}, ${server === "pipe" ? "stdio" : "HTTP"} server`, addedP50, "<", 2, "ms"),
+    ),
+    ...cached.flatMap(({ gateway, servers, beyondNodeMs, childrenAfterList, ownRss }) => [
+      row(`cold list beyond node: ${gateway}, ${servers}`, beyondNodeMs, "<", 150, "ms"),
+      row(`children after the list: ${gateway}, ${servers}`, childrenAfterList, "≤", 0, ""),
+      row(`memory after a call: ${gateway}, ${servers}`, ownRss / 2 ** 20, "<", 120, "MB"),
+    ]),
+    ...long.flatMap(({ gateway, after, before, orphans }) => [
+      row(`left after SIGKILL: ${gateway}`, orphans, "≤", 0, ""),
+      row(`descriptors more after many calls: ${gateway}`, after.descriptors - before.descriptors, "≤", 0, ""),
+    ]),
+  ];
+  return { title: "Targets", head: ["", "measured", "target", ""], rows };
+}
+
+function row(name: string, measured: number, sign: "<" | "≤", target: number, unit: string): readonly string[] {
+  const met = sign === "<" ? measured < target : measured <= target;
+  const text = (value: number): string => `${short(value)} ${unit}`.trim();
+  return [name, text(measured), `${sign} ${text(target)}`, met ? "met" : "NOT MET"];
+}

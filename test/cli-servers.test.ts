@@ -1,0 +1,335 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { readFile, stat, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { Client } from "@modelcontextprotocol/client";
+import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
+import { afterEach, describe, expect, onTestFinished, test, vi } from "vitest";
+import { cleanUp, endings, eventTypes, folderWith, plainEnvironment, qm, qmCommand } from "../src/cli/testing.ts";
+
+const odd = join(import.meta.dirname, "fixtures/odd-server.mjs");
+const node = process.execPath;
+const env = { PATH: process.env.PATH, USER: "ann" };
+
+afterEach(cleanUp);
+
+const tools = ["echo", "pid", "environment"].map((name) => ({
+  name,
+  description: `The ${name} of an odd server.`,
+  inputSchema: { type: "object" },
+  annotations: { readOnlyHint: name === "pid" },
+}));
+
+async function oddFolder(script: object = {}, settings: object = {}): Promise<string> {
+  const folder = await folderWith({ "script.json": JSON.stringify({ tools, ...script }) });
+  const server = { command: node, args: [odd, join(folder, "script.json")], ...settings };
+  await writeFile(join(folder, "quartermaster.yaml"), JSON.stringify({ servers: { odd: server } }));
+  return folder;
+}
+
+const answered = (text: string) => Object.assign(typed(text), { isTTY: true });
+async function* typed(text: string): AsyncGenerator<string> {
+  yield text;
+}
+
+describe("qm servers add", () => {
+  const what = (folder: string) => ["servers", "add", "--name", "odd", "--", node, odd, join(folder, "script.json")];
+
+  test("shows the command, asks, tries it, and writes it down", async () => {
+    const cwd = await folderWith({ "script.json": JSON.stringify({ tools }) });
+
+    const added = await qm(cwd, what(cwd), { env, stdin: answered("y\n") });
+    const listed = await qm(cwd, ["servers", "list"], { env });
+
+    expect(added).toMatchObject({ code: 0, out: expect.stringContaining("odd works and is written down: 3 tools.") });
+    expect(added.out).toContain(`Runs:     ${node} ${odd}`);
+    expect(listed.out).toMatch(/odd +known +3 /);
+    expect(await readFile(join(cwd, "quartermaster.yaml"), "utf8")).toContain("servers:\n  odd:\n    command:");
+    expect(await eventTypes(cwd)).toContain("server.added");
+    expect(await endings(cwd)).toMatchObject([{ action: "mcp__install_local", status: "done" }]);
+  });
+
+  test.each(["n\n", "", "yess\n"])("installs nothing when %j is answered", async (answer) => {
+    const cwd = await folderWith({ "script.json": JSON.stringify({ tools }) });
+
+    const refused = await qm(cwd, what(cwd), { env, stdin: answered(answer) });
+    const unattended = await qm(cwd, what(cwd), { env });
+
+    expect(refused).toMatchObject({ code: 3, err: expect.stringContaining("nobody agreed") });
+    expect(unattended.code).toBe(3);
+    await expect(stat(join(cwd, "quartermaster.yaml"))).rejects.toThrow("ENOENT");
+  });
+
+  test("writes nothing when the server does not work, and says what it said", async () => {
+    const cwd = await folderWith({ "script.json": JSON.stringify({ tools, dies: "the disk is on fire" }) });
+
+    const failed = await qm(cwd, what(cwd), { env, stdin: answered("y\n") });
+
+    expect(failed).toMatchObject({ code: 1, err: expect.stringContaining("the disk is on fire") });
+    await expect(stat(join(cwd, "quartermaster.yaml"))).rejects.toThrow("ENOENT");
+  });
+
+  test("an unasked model is refused, and told what would have been run", async () => {
+    const cwd = await folderWith();
+
+    const refused = await qm(cwd, ["invoke", "mcp__install_local", '{"name":"x","command":"node","args":["y.mjs"]}'], {
+      env,
+    });
+
+    expect(refused.code).toBe(3);
+    expect(refused.err).toContain("runs: node y.mjs");
+    expect(await eventTypes(cwd)).not.toContain("server.added");
+  });
+
+  test("a secret is given as a reference, survives a failed try, and is in no output, ledger or file but its own", async () => {
+    const cwd = await folderWith({ "script.json": JSON.stringify({ tools }) });
+    const add = ["servers", "add", "--name", "odd", "--env", `ODD_KEY=\${secret:ODD_KEY}`, "--yes", "--"];
+    const command = [node, odd, join(cwd, "script.json")];
+
+    const early = await qm(cwd, [...add, ...command], { env });
+    const stored = await qm(cwd, ["secrets", "set", "ODD_KEY"], { env, stdin: typed("hunter2-hunter2\n") });
+    const added = await qm(cwd, [...add, ...command], { env });
+    const called = await qm(cwd, ["invoke", "mcp__odd__environment", "--json"], { env });
+    const names = await qm(cwd, ["secrets", "list"], { env });
+
+    expect(early).toMatchObject({ code: 2, err: expect.stringContaining("qm secrets set ODD_KEY") });
+    expect(stored.code).toBe(0);
+    expect(added.code).toBe(0);
+    expect(JSON.parse(called.out).data.names).toContain("ODD_KEY");
+    expect(names.out).toBe("ODD_KEY\n");
+    const shown = [early, stored, added, called, names].map(({ out, err }) => out + err).join("");
+    expect(shown).not.toContain("hunter2");
+    expect(await readFile(join(cwd, "quartermaster.yaml"), "utf8")).not.toContain("hunter2");
+    expect(await readFile(join(cwd, ".quartermaster/quartermaster.db"), "latin1")).not.toContain("hunter2");
+    expect((await stat(join(cwd, ".quartermaster/secrets.json"))).mode & 0o777).toBe(0o600);
+
+    const removed = await qm(cwd, ["servers", "remove", "odd", "--yes", "--json"], { env });
+    expect(JSON.parse(removed.out)).toEqual({ server: "odd", secrets: ["ODD_KEY"] });
+    expect((await qm(cwd, ["secrets", "list"], { env })).out).toContain("No secrets are stored");
+  });
+
+  test("a literal key is refused", async () => {
+    const cwd = await folderWith({ "script.json": JSON.stringify({ tools }) });
+
+    const refused = await qm(
+      cwd,
+      ["servers", "add", "--name", "odd", "--env", "API_KEY=hunter2-hunter2", "--yes", "--", node, odd],
+      { env },
+    );
+
+    expect(refused.code).toBe(2);
+    expect(refused.out + refused.err).not.toContain("hunter2");
+  });
+});
+
+describe("qm servers", () => {
+  test("start learns tools, logs shows stderr, list starts nothing, stop finds nothing", async () => {
+    const cwd = await oddFolder();
+
+    const before = JSON.parse((await qm(cwd, ["servers", "list", "--json"], { env })).out);
+    const started = await qm(cwd, ["servers", "start"], { env });
+    const after = JSON.parse((await qm(cwd, ["servers", "list", "--json"], { env })).out);
+    const stopped = await qm(cwd, ["servers", "stop"], { env });
+
+    expect(before.servers).toMatchObject([{ name: "odd", state: "configured" }]);
+    expect(started).toMatchObject({ code: 0, out: expect.stringContaining("odd: works, 3 tools") });
+    expect(after.servers).toMatchObject([{ name: "odd", state: "known", tools: 3 }]);
+    expect(stopped.out).toBe("Nothing was running.\n");
+    expect((await qm(cwd, ["servers", "logs", "odd"], { env })).out).toBe("odd has written nothing.\n");
+    expect(await qm(cwd, ["servers", "logs", "oddd"], { env })).toMatchObject({
+      code: 1,
+      err: expect.stringContaining("did you mean odd?"),
+    });
+  });
+
+  test("a server that does not start is an exit code, and its words are in the log", async () => {
+    const cwd = await oddFolder({ dies: "no licence found" });
+
+    const started = await qm(cwd, ["servers", "start", "odd", "--json"], { env });
+
+    expect(started.code).toBe(1);
+    expect(JSON.parse(started.out).servers[0].problem).toMatchObject({ code: "server_failed" });
+    expect((await qm(cwd, ["servers", "logs", "odd"], { env })).out).toContain("no licence found");
+  });
+
+  test("review shows the difference, and accepts what was shown", async () => {
+    const cwd = await oddFolder();
+    await qm(cwd, ["servers", "start"], { env });
+    const changed = tools.map((tool) =>
+      tool.name === "echo" ? { ...tool, description: "The shout of an odd server." } : tool,
+    );
+    await writeFile(join(cwd, "script.json"), JSON.stringify({ tools: changed }));
+    await qm(cwd, ["servers", "start"], { env });
+
+    const shown = await qm(cwd, ["servers", "review"], { env });
+    const preflight = await qm(cwd, ["preflight", "mcp__odd__echo", "mcp__odd__pid"], { env });
+    const refused = await qm(cwd, ["invoke", "mcp__odd__echo"], { env });
+    const declined = await qm(cwd, ["servers", "review", "odd", "--accept"], { env, stdin: answered("n\n") });
+    const accepted = await qm(cwd, ["servers", "review", "odd", "echo", "--accept"], { env, stdin: answered("y\n") });
+    const called = await qm(cwd, ["invoke", "mcp__odd__echo", '{"text":"hi"}'], { env });
+
+    expect(shown.out).toContain("odd: echo");
+    expect(shown.out).toContain("changed");
+    expect(shown.out).toMatch(/shout/);
+    expect(preflight.code).toBe(12);
+    expect(refused).toMatchObject({ code: 3, err: expect.stringContaining("qm servers review odd") });
+    expect(declined.out).toContain("1 definition withheld");
+    expect(accepted.out).toContain("1 definition accepted.");
+    expect(called).toMatchObject({ code: 0, out: "hi" });
+    expect(await eventTypes(cwd)).toEqual(expect.arrayContaining(["definition.withheld", "definition.accepted"]));
+  });
+
+  test("preflight tells what is missing by its exit code", async () => {
+    const cwd = await oddFolder({}, { tools: { echo: { approval: true } } });
+    const broken = await oddFolder({ dies: "gone" });
+    const preflight = async (folder: string, ...names: string[]) =>
+      (await qm(folder, ["preflight", ...names], { env })).code;
+
+    expect(await preflight(cwd, "mcp__odd__pid", "file__*")).toBe(0);
+    expect(await preflight(cwd, "mcp__odd__pid", "mcp__odd__echo")).toBe(10);
+    expect(await preflight(cwd, "mcp__odd__nothing")).toBe(4);
+    expect(await preflight(broken, "mcp__odd__connect")).toBe(13);
+  });
+});
+
+describe("qm mcp", () => {
+  /** A client with the command as its server. */
+  async function connected(cwd: string, ...options: string[]) {
+    const [command, ...args] = qmCommand;
+    const transport = new StdioClientTransport({
+      command,
+      args: [...args, "mcp", ...options],
+      cwd,
+      env: plainEnvironment() as Record<string, string>,
+    });
+    const client = new Client({ name: "test", version: "1" });
+    await client.connect(transport);
+    onTestFinished(() => client.close());
+    return { client, pid: transport.pid ?? 0 };
+  }
+
+  const pidOf = (result: { content: unknown }) => Number((result.content as { text: string }[])[0]?.text);
+
+  test("serves four tools, and behind them everything", async () => {
+    const cwd = await oddFolder();
+    await qm(cwd, ["servers", "start"], { env });
+    const { client } = await connected(cwd);
+
+    const { tools } = await client.listTools();
+    const call = { action_name: "mcp__odd__echo", args: { text: "hello" } };
+    const result = await client.callTool({ name: "invoke_action", arguments: call });
+
+    expect(tools.map(({ name }) => name)).toEqual([
+      "describe_action",
+      "invoke_action",
+      "list_actions",
+      "search_actions",
+    ]);
+    expect(tools.find(({ name }) => name === "search_actions")?.annotations).toMatchObject({ readOnlyHint: true });
+    expect(tools.find(({ name }) => name === "invoke_action")?.annotations).toMatchObject({ readOnlyHint: false });
+    expect(result).toMatchObject({ content: [{ type: "text", text: "hello" }] });
+    expect(await eventTypes(cwd)).toContain("client.connected");
+  });
+
+  test("passes a server through as if the client were connected to it, past the same door", async () => {
+    const cwd = await oddFolder();
+    const config = JSON.parse(await readFile(join(cwd, "quartermaster.yaml"), "utf8"));
+    const profiles = { plain: { pass_through: ["odd"] } };
+    await writeFile(join(cwd, "quartermaster.yaml"), JSON.stringify({ ...config, gateway: { profiles } }));
+    await qm(cwd, ["servers", "start"], { env });
+    const { client } = await connected(cwd, "--profile", "plain");
+
+    const listed = await client.listTools();
+    const result = await client.callTool({ name: "echo", arguments: { text: "hello" } });
+
+    expect(listed.tools).toEqual([...tools].sort((a, b) => (a.name < b.name ? -1 : 1)));
+    expect(result).toMatchObject({ content: [{ type: "text", text: "hello" }] });
+    expect(await endings(cwd)).toMatchObject([{ action: "mcp__odd__echo", status: "done" }]);
+  });
+
+  test("leaves no process behind, however it ends", async () => {
+    const cwd = await oddFolder({ deaf: true, grandchild: true });
+    await qm(cwd, ["servers", "start"], { env });
+    const call = { name: "invoke_action", arguments: { action_name: "mcp__odd__pid" } };
+
+    const first = await connected(cwd);
+    const started = pidOf(await first.client.callTool(call));
+    expect(groupOf(started)).not.toEqual([]);
+    process.kill(first.pid, "SIGKILL");
+    await vi.waitFor(() => expect(groupOf(started)).toEqual([]), 20_000);
+
+    const second = await connected(cwd);
+    const again = pidOf(await second.client.callTool(call));
+    await second.client.close();
+    await vi.waitFor(() => expect(groupOf(again)).toEqual([]), 20_000);
+  });
+
+  test("stop ends the processes of a gateway that runs, and its next call starts them again", async () => {
+    const cwd = await oddFolder();
+    await qm(cwd, ["servers", "start"], { env });
+    const { client } = await connected(cwd);
+    const call = { name: "invoke_action", arguments: { action_name: "mcp__odd__pid" } };
+    const before = pidOf(await client.callTool(call));
+
+    const stopped = await qm(cwd, ["servers", "stop", "odd", "--json"], { env });
+
+    expect(JSON.parse(stopped.out).stopped).toMatchObject([{ server: "odd", pid: before }]);
+    await vi.waitFor(async () => {
+      const result = await client.callTool(call);
+      expect(result.isError).not.toBe(true);
+      expect(pidOf(result)).not.toBe(before);
+    }, 20_000);
+  });
+});
+
+describe("qm serve", () => {
+  async function served(cwd: string): Promise<{ child: ChildProcess; url: string; token: string }> {
+    const [command, ...args] = qmCommand;
+    const child = spawn(command, [...args, "serve", "--port", "0", "--json"], { cwd, env: plainEnvironment() });
+    onTestFinished(() => void child.kill("SIGKILL"));
+    const line = await new Promise<string>((resolve, reject) => {
+      let text = "";
+      child.stdout.on("data", (part) => {
+        text += part;
+        if (text.includes("\n")) resolve(text);
+      });
+      child.on("close", () => reject(new Error("it ended")));
+    });
+    const { url, tokenPath } = JSON.parse(line);
+    return { child, url, token: (await readFile(tokenPath, "utf8")).trim() };
+  }
+
+  test("wants a token, answers with one, and ends in order", async () => {
+    const cwd = await oddFolder();
+    await qm(cwd, ["servers", "start"], { env });
+    const { child, url, token } = await served(cwd);
+    const request = (headers: Record<string, string>) =>
+      fetch(url, {
+        method: "POST",
+        headers: { "content-type": "application/json", accept: "application/json, text/event-stream", ...headers },
+        body: JSON.stringify({
+          jsonrpc: "2.0",
+          id: 1,
+          method: "initialize",
+          params: { protocolVersion: "2025-06-18", capabilities: {}, clientInfo: { name: "t", version: "1" } },
+        }),
+      });
+
+    expect((await request({})).status).toBe(401);
+    expect((await request({ authorization: "Bearer wrong" })).status).toBe(401);
+    expect((await request({ authorization: `Bearer ${token}`, origin: "https://evil.example" })).status).toBe(403);
+    expect((await request({ authorization: `Bearer ${token}` })).status).toBe(200);
+    const ended = new Promise((resolve) => child.on("close", resolve));
+    child.kill("SIGTERM");
+    expect(await ended).toBe(0);
+  });
+});
+
+/** The processes of a group that are there, as the system tells. */
+function groupOf(pid: number): readonly number[] {
+  try {
+    process.kill(-pid, 0);
+    return [pid];
+  } catch {
+    return [];
+  }
+}
