@@ -1,13 +1,14 @@
 /**
- * Makes the command in dist/bin out of the source: a few files in place of the hundreds that it and its libraries have,
- * because reading them is most of what starting takes. What is imported later stays in files of its own.
+ * Makes the command out of the source, in the folder that is named or in dist/bin: a few files in place of the hundreds
+ * that it and its libraries have, because reading them is most of what starting takes. What is imported later stays in
+ * files of its own.
  */
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import { build } from "rolldown";
 
 const root = join(import.meta.dirname, "..");
-const folder = join(root, "dist/bin");
+const folder = resolve(process.argv[2] ?? join(root, "dist/bin"));
 
 const { output } = await build({
   cwd: root,
@@ -16,13 +17,15 @@ const { output } = await build({
   // Native code, and a few megabytes of data that most runs do without.
   external: [/^@photostructure\/sqlite$/, /^gpt-tokenizer\//],
   output: { dir: folder, cleanDir: true, entryFileNames: "[name].js", chunkFileNames: "[name].js" },
-  onLog(_level, { message }) {
-    throw new Error(message);
+  onLog(level, { message }) {
+    if (level === "warn") throw new Error(message);
   },
 });
 
 const bundled = output.flatMap((file) => (file.type === "chunk" ? Object.keys(file.modules) : []));
-const packages = new Set(bundled.map((path) => /^.*\/node_modules\/(?:@[^/]+\/)?[^/]+/.exec(path)?.[0] ?? ""));
+const packages = new Set(
+  bundled.map((path) => /^.*[\\/]node_modules[\\/](?:@[^\\/]+[\\/])?[^\\/]+/.exec(path)?.[0] ?? ""),
+);
 const notices = [...packages].filter((path) => path !== "").map(noticeOf);
 writeFileSync(join(folder, "THIRD-PARTY.txt"), notices.sort().join(`\n${"-".repeat(80)}\n\n`));
 

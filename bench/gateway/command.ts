@@ -1,11 +1,11 @@
 import { spawnSync } from "node:child_process";
 import { copyFileSync, existsSync, mkdirSync, mkdtempSync, rmSync } from "node:fs";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
-/** The command as it is published, compiled from the source as it is now. */
+/** The command as it is published, built from the source as it is now. */
 export interface BuiltCommand {
-  /** `dist/cli/bin.js` of it. */
+  /** `dist/bin/qm.js` of it. */
   readonly bin: string;
   remove(): void;
 }
@@ -17,19 +17,12 @@ export function builtCommand(): BuiltCommand {
   const folder = mkdtempSync(join(cache, "qm-bench-"));
   const remove = (): void => rmSync(folder, { recursive: true, force: true });
   copyFileSync(join(root, "package.json"), join(folder, "package.json"));
-  const compiler = join(root, "node_modules", "typescript", "bin", "tsc");
-  const dist = join(folder, "dist");
-  const { stdout } = spawnSync(
-    process.execPath,
-    [compiler, "-p", join(root, "tsconfig.build.json"), "--outDir", dist],
-    {
-      encoding: "utf8",
-    },
-  );
-  const bin = join(dist, "cli", "bin.js");
+  const bin = join(folder, "dist", "bin", "qm.js");
+  const args = ["--import", "tsx", join(root, "scripts", "bundle-command.ts"), dirname(bin)];
+  const { stderr } = spawnSync(process.execPath, args, { cwd: root, encoding: "utf8" });
   if (!existsSync(bin)) {
     remove();
-    throw new Error(`tsc did not write the command: ${stdout}`);
+    throw new Error(`the command was not built: ${stderr}`);
   }
   return { bin, remove };
 }

@@ -2,7 +2,7 @@ import type { ServerEntry } from "./entry.ts";
 
 const OUR_NAMES = /^(?:qm|quartermaster)$/;
 const OUR_PACKAGE = /^quartermaster(?:@[\w.^~*-]+)?$/;
-const OUR_BIN = /(?:^|[\\/])dist[\\/]cli[\\/]bin\.js$/;
+const OUR_BIN = /(?:^|[\\/])dist[\\/]bin[\\/]qm\.js$/;
 
 /** How this installation can be reached. */
 export interface OwnAddresses {

@@ -30,7 +30,7 @@ export async function homeWith(
   return { home, cwd, env, platform };
 }
 
-export const own = { bin: "/opt/tools/dist/cli/bin.js", urls: ["http://127.0.0.1:7420/mcp"] };
+export const own = { bin: "/opt/tools/dist/bin/qm.js", urls: ["http://127.0.0.1:7420/mcp"] };
 
 /** Options of a plan where nothing is configured and nothing is stored. */
 export function planning(options: Partial<PlanOptions> = {}): PlanOptions {

@@ -266,7 +266,7 @@ export class Supervisor {
     return new QmError(
       "server_failed",
       `server ${this.spec.name} is not tried again for ${seconds} s, until ${this.#retryAt?.toISOString()}: ${this.#problem}`,
-      { hint: `Mend what is wrong, and try at once with \`qm servers refresh ${this.spec.name}\`, or wait.` },
+      { hint: `Mend what is wrong, and try at once with \`qm servers start ${this.spec.name}\`, or wait.` },
     );
   }
 

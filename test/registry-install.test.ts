@@ -1,0 +1,113 @@
+import { readFile, stat } from "node:fs/promises";
+import { join } from "node:path";
+import { Readable } from "node:stream";
+import { afterEach, expect, onTestFinished, test } from "vitest";
+import { cleanUp, eventTypes, folderWith, qm } from "../src/cli/testing.ts";
+import { startRegistry } from "../src/mcp/registry/testing/stand-in.ts";
+import { openWorkspace } from "../src/workspace.ts";
+
+afterEach(cleanUp);
+
+/** A folder whose registry is a real server on this machine, with servers in the shape of real ones. */
+async function folderWithRegistry() {
+  const registry = await startRegistry();
+  onTestFinished(registry.close);
+  const cwd = await folderWith({ "quartermaster.yaml": `mcp: { registry: "${registry.url}" }\n` });
+  const env = { PATH: process.env.PATH, HOME: cwd, USER: "ann" };
+  const run = (...argv: string[]) => qm(cwd, argv, { env });
+  return { registry, cwd, env, run };
+}
+
+const NOTES = "registry:io.github.example/notes-bundle";
+
+test("a server is found, planned, installed as it was published, and works", async () => {
+  const { cwd, run } = await folderWithRegistry();
+
+  const found = await run("invoke", "mcp__search_registry", '{"query":"short notes"}', "--json");
+  const planned = await run("servers", "add", NOTES, "--dry-run", "--json");
+  const added = await run("servers", "add", NOTES, "--yes");
+  const listed = await run("servers", "list", "--json");
+
+  expect(JSON.parse(found.out).data.servers[0]).toMatchObject({ name: "io.github.example/notes-bundle" });
+  expect(JSON.parse(planned.out).plan).toMatchObject({
+    version: "1.0.0",
+    missing: [],
+    hash: expect.stringMatching(/^[0-9a-f]{64}$/),
+  });
+  expect(added).toMatchObject({ code: 0, out: expect.stringContaining("works and is written down") });
+  expect(added.out).toContain("Runs:");
+  const [server] = JSON.parse(listed.out).servers;
+  expect(server).toMatchObject({ state: "known", version: "1.0.0", source: expect.stringContaining("registry:") });
+  const [tool] = (await run("list", "mcp", "--all", "--json").then(({ out }) => JSON.parse(out).items)).filter(
+    ({ qualified_name }: { qualified_name: string }) => qualified_name.startsWith(`mcp__${server.name}__`),
+  );
+  expect(tool).toBeDefined();
+  expect(await eventTypes(cwd)).toEqual(expect.arrayContaining(["server.added", "catalog.changed"]));
+});
+
+test("what is not what was published is not installed, and leaves nothing behind", async () => {
+  const { cwd, run } = await folderWithRegistry();
+  const before = await readFile(join(cwd, "quartermaster.yaml"), "utf8");
+
+  const refused = await run("servers", "add", "registry:io.github.example/replaced-bundle", "--yes");
+
+  expect(refused.code).toBe(1);
+  expect(refused.err).toContain("is not the one that was published");
+  expect(await readFile(join(cwd, "quartermaster.yaml"), "utf8")).toBe(before);
+  await expect(stat(join(cwd, ".quartermaster/bundles"))).rejects.toThrow("ENOENT");
+});
+
+test("a server that changes between agreement and installation is refused", async () => {
+  const { registry, cwd, env } = await folderWithRegistry();
+  const { quartermaster, servers, close } = await openWorkspace({ cwd, env });
+  onTestFinished(close);
+  const request = { from: "registry", id: "io.github.example/notes-bundle", inputs: {} } as const;
+  const { hash } = await servers.desk.plan(request);
+  const [entry] = (await servers.desk.registry.search("notes bundle", { limit: 1 })).servers;
+  const { name = "" } = entry ?? {};
+  registry.put({
+    name,
+    description: "Another one.",
+    version: "2.0.0",
+    packages: [],
+    remotes: [{ type: "streamable-http", url: "https://mcp.example.com/mcp" }],
+  });
+
+  const outcome = await quartermaster.invoke(
+    "mcp__install_registry",
+    { server_id: name, expect: hash },
+    { agreedBy: "ann" },
+  );
+
+  expect(outcome).toMatchObject({ status: "failed", error: { code: "conflict" } });
+  expect(servers.list()).toEqual([]);
+});
+
+test("missing secrets are named with what stores them, and the same plan is complete afterwards", async () => {
+  const { cwd, env, run } = await folderWithRegistry();
+  const airtable = ["servers", "add", "registry:io.github.example/airtable-mcp-server", "--choose", "npm"];
+  const before = await readFile(join(cwd, "quartermaster.yaml"), "utf8");
+
+  const early = await run(...airtable, "--yes");
+  await qm(cwd, ["secrets", "set", "AIRTABLE_API_KEY"], { env, stdin: Readable.from(["pat-hunter2-hunter2"]) });
+  const later = await run(...airtable, "--dry-run", "--json");
+
+  expect(early).toMatchObject({ code: 2, err: expect.stringContaining("qm secrets set AIRTABLE_API_KEY") });
+  expect(JSON.parse(later.out).plan).toMatchObject({
+    missing: [],
+    launch: { kind: "stdio", command: "npx", env: { AIRTABLE_API_KEY: `\${secret:AIRTABLE_API_KEY}` } },
+  });
+  expect(later.out).not.toContain("hunter2");
+  expect(await readFile(join(cwd, "quartermaster.yaml"), "utf8")).toBe(before);
+});
+
+test("the copy answers when the registry does not", async () => {
+  const { registry, run } = await folderWithRegistry();
+  const search = () =>
+    run("invoke", "mcp__search_registry", '{"query":"notes"}', "--json").then(({ out }) => JSON.parse(out));
+  expect((await search()).data.servers.length).toBeGreaterThan(0);
+
+  await registry.close();
+
+  expect((await search()).data.servers.length).toBeGreaterThan(0);
+});
