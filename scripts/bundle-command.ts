@@ -14,6 +14,8 @@ const { output } = await build({
   cwd: root,
   input: { qm: "src/cli/bin.ts" },
   platform: "node",
+  // A package's module form first: what is in one of the others cannot always be followed.
+  resolve: { mainFields: ["module", "main"] },
   // Native code, and a few megabytes of data that most runs do without.
   external: [/^@photostructure\/sqlite$/, /^gpt-tokenizer\//],
   output: { dir: folder, cleanDir: true, entryFileNames: "[name].js", chunkFileNames: "[name].js" },

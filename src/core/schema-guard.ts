@@ -34,7 +34,7 @@ export function guardSchema(raw: unknown, use: SchemaUse): GuardedSchema {
   }
   // Compiling patterns is the one part of this that can take long, whatever the engine.
   const inspect = () => isCostly(schema as JsonSchema);
-  const patterned = text.includes('"pattern');
+  const patterned = text.includes('"pattern":"') || text.includes('"patternProperties":');
   const late = () => unsafe(`the schema took longer than ${INSPECT_MS} ms to look through and was stopped`);
   return { schema: schema as JsonSchema, costly: patterned ? bounded(INSPECT_MS, inspect, late) : inspect() };
 }

@@ -84,7 +84,7 @@ async function startNeeded({ servers }: Workspace, names: readonly string[], sig
   const specs = servers.list().map(({ spec }) => spec);
   const needed = specs.filter(({ name }) => names.some((wanted) => reaches(wanted, name)));
   // What cannot be reached shows in the verdicts.
-  await Promise.allSettled(needed.map(({ name }) => servers.hub.connect(name, signal)));
+  await Promise.allSettled(needed.map(({ name }) => servers.hub.connect(name, signal, true)));
 }
 
 function reaches(wanted: string, server: string): boolean {

@@ -76,7 +76,8 @@ describe.each(["legacy", "modern"] as const)("over pipes in the %s era", (era) =
 
     expect(tools).toHaveLength(4);
     expect(saidBy(echoed)).toBe('{"said":"hello"}');
-    expect(greeted.structuredContent).toMatchObject({ how: { action: "accept" } });
+    const accepted = { action: "accept", content: { name: "Ada" } };
+    expect(greeted.structuredContent).toEqual({ who: accepted, how: accepted });
     expect(piped.gate.noted).toMatchObject([{ event: { data: { transport: "stdio" } } }]);
     await client.close();
     piped.stdin.end();

@@ -107,7 +107,7 @@ export class Connection {
 
   async request(
     { method, params }: ServerRequest,
-    { signal, session, dialogue, timeoutMs }: RequestOptions,
+    { signal, session, dialogue, timeoutMs, before }: RequestOptions,
   ): Promise<JsonObject> {
     const call: Call = { session, dialogue };
     const stop = new AbortController();
@@ -121,6 +121,7 @@ export class Connection {
     try {
       await unlessAborted(this.#upToDate, stop.signal);
       if (this.#over.signal.aborted) throw this.#endedUnasked();
+      await before?.();
       this.#calls.add(call);
       if (this.#changes !== undefined && /^resources\/(?:un)?subscribe$/.test(method)) {
         // Of this era, resources are watched on the stream of changes.

@@ -146,7 +146,8 @@ describe("failing", () => {
     const first = await call("echo").catch((thrown: unknown) => thrown as QmError);
     const second = await call("echo").catch((thrown: unknown) => thrown as QmError);
     const starts = events.length;
-    await expect(hub.connect("subject")).rejects.toMatchObject({ code: "server_failed" });
+    await expect(hub.connect("subject")).rejects.toMatchObject({ message: expect.stringContaining("not tried again") });
+    await expect(hub.connect("subject", undefined, true)).rejects.toMatchObject({ code: "server_failed" });
 
     expect(first).toMatchObject({
       code: "server_failed",
@@ -167,7 +168,7 @@ describe("failing", () => {
     const waits: number[] = [];
 
     for (let round = 0; round < 4; round++) {
-      await hub.connect("subject").catch(() => undefined);
+      await hub.connect("subject", undefined, true).catch(() => undefined);
       waits.push(hub.status("subject").retryAt?.getTime() ?? 0);
     }
     const failed = () => events.filter(({ type }) => type === "server.failed").length;

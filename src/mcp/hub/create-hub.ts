@@ -126,7 +126,7 @@ export function createHub(options: HubOptions): Hub {
       await Promise.all(gone.values());
     },
     status: (server) => supervisorOf(server).status(),
-    connect: async (server, signal) => supervisorOf(server).connect(signal),
+    connect: async (server, signal, insist = false) => supervisorOf(server).connect(signal, insist),
     request: async (server, request, call) => supervisorOf(server).request(request, call),
     probe: (spec, signal) => probed(spec, ports, AbortSignal.any([closing.signal, ...(signal ? [signal] : [])])),
     stop: async (server) => supervisorOf(server).stop("asked"),

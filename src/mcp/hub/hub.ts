@@ -17,7 +17,10 @@ export interface ConnectionStatus {
   readonly pid?: number;
   readonly era?: Era;
   readonly protocolVersion?: string;
+  /** Requests under way. */
   readonly calls: number;
+  /** Requests since it was configured. */
+  readonly called: number;
   /** What went wrong last, with the end of what it wrote to stderr. */
   readonly problem?: string;
   readonly retryAt?: Date;
@@ -36,6 +39,8 @@ export interface RequestOptions {
   readonly session: string;
   readonly dialogue?: Dialogue | undefined;
   readonly timeoutMs?: number | undefined;
+  /** Asked when the server is there and what it offers is known, before anything is sent. A throw keeps it from being sent. */
+  readonly before?: (() => Promise<void>) | undefined;
 }
 
 /** Starts, speaks to and stops MCP servers. One connection a server, shared by all callers. */
@@ -43,8 +48,11 @@ export interface Hub {
   /** The servers there are from now on. What is the same stays connected; what is gone is stopped. */
   configure(specs: readonly ServerSpec[]): Promise<void>;
   status(server: string): ConnectionStatus;
-  /** Starts the server if need be and answers what it offers. Throws `server_failed`, `needs_login`, `cancelled`. */
-  connect(server: string, signal?: AbortSignal): Promise<Offer>;
+  /**
+   * Starts the server if need be and answers what it offers. `insist`: a person asks, so it is tried now, also when it has
+   * failed a moment ago. Throws `server_failed`, `needs_login`, `cancelled`.
+   */
+  connect(server: string, signal?: AbortSignal, insist?: boolean): Promise<Offer>;
   /**
    * Sends a request, starting the server if need be. A JSON-RPC error is thrown as `action_failed` with
    * `details.mcp_code` and `details.mcp_data`. A server that dies meanwhile: `server_failed`; nothing is sent twice.

@@ -48,6 +48,7 @@ export class Supervisor {
   #starting: Promise<Connection> | undefined;
   #stopping = new AbortController();
   #calls = 0;
+  #called = 0;
   #failures = 0;
   #uselessStarts = 0;
   #problem: string | undefined;
@@ -78,15 +79,15 @@ export class Supervisor {
             protocolVersion: connection.protocolVersion,
           }),
       calls: this.#calls,
+      called: this.#called,
       ...(problem === undefined || problem === "" ? {} : { problem }),
       ...(this.#retryAt === undefined ? {} : { retryAt: this.#retryAt }),
       noise: connection?.noise ?? 0,
     };
   }
 
-  /** A person asks: it is tried now, whatever has failed before. */
-  async connect(signal: AbortSignal | undefined): Promise<Offer> {
-    const connection = await this.#reached(signal, true);
+  async connect(signal: AbortSignal | undefined, insist: boolean): Promise<Offer> {
+    const connection = await this.#reached(signal, insist);
     await unlessAborted(connection.settled(), signal);
     this.#rest();
     return connection.offer;
@@ -94,6 +95,7 @@ export class Supervisor {
 
   async request(request: ServerRequest, options: RequestOptions): Promise<JsonObject> {
     this.#calls++;
+    this.#called++;
     clearTimeout(this.#idle);
     try {
       return await this.#attempt(request, options, true);

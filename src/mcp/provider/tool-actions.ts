@@ -59,11 +59,11 @@ async function callTool(
   args: JsonObject,
   context: CallContext,
 ): Promise<unknown> {
-  // What the server offers now is compared with what was accepted before anything is sent.
-  await reach.hub.connect(spec.name, context.signal);
-  await requireUsable(reach, spec.name, tool);
-  const params = { name: tool, arguments: args };
-  return toolResult(tool, await requested(reach, spec, { method: "tools/call", params }, context));
+  // Once so that nothing is started for what is withheld, and once more when the server has said what it offers now.
+  const usable = () => requireUsable(reach, spec.name, tool);
+  await usable();
+  const request = { method: "tools/call", params: { name: tool, arguments: args } };
+  return toolResult(tool, await requested(reach, spec, request, context, usable));
 }
 
 /** Sends a request for a call of an action. */
@@ -72,8 +72,10 @@ export function requested(
   { name, callTimeoutMs: own }: ServerSpec,
   request: { readonly method: string; readonly params: JsonObject },
   { signal, caller, dialogue }: CallContext,
+  before?: () => Promise<void>,
 ): Promise<JsonObject> {
-  return hub.request(name, request, { signal, session: caller.session, dialogue, timeoutMs: own ?? callTimeoutMs });
+  const timeoutMs = own ?? callTimeoutMs;
+  return hub.request(name, request, { signal, session: caller.session, dialogue, timeoutMs, before });
 }
 
 /** Long enough for the server to start first: its own time for the call begins when it has. */

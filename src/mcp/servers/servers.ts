@@ -142,8 +142,8 @@ function viewOf(spec: ServerSpec, hub: Hub, book: ServerBook): ServerView {
   };
 }
 
-function stateOf({ state, calls }: ConnectionStatus, isKnown: boolean): ServerState {
+function stateOf({ state, called }: ConnectionStatus, isKnown: boolean): ServerState {
   if (state === "idle") return isKnown ? "known" : "configured";
-  if (state === "ready") return calls > 0 ? "called" : "started";
+  if (state === "ready") return called > 0 ? "called" : "started";
   return state;
 }

@@ -11,14 +11,19 @@ const kinds = [
   "delete remove erase destroy drop clear cancel revoke uninstall purge terminate unassign detach stop end",
 ];
 
-const deeds: ReadonlyMap<string, number> = new Map(
-  kinds.flatMap((verbs, index) => verbs.split(/\s+/).map((verb) => [stemOf(verb), 1 << index] as const)),
-);
+let deeds: ReadonlyMap<string, number> | undefined;
+
+function read(): ReadonlyMap<string, number> {
+  return new Map(
+    kinds.flatMap((verbs, index) => verbs.split(/\s+/).map((verb) => [stemOf(verb), 1 << index] as const)),
+  );
+}
 
 const LOOKED_AT = 1_000;
 
 /** All that a text says is to be done, a bit each; 0 when it does not say. */
 export function deedsIn(text: string): number {
+  deeds ??= read();
   let found = 0;
   for (const { terms } of wordsIn(text.slice(0, LOOKED_AT))) {
     for (const term of terms) found |= deeds.get(term) ?? 0;

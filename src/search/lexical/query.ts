@@ -1,6 +1,6 @@
 import type { Lookup } from "./lookup.ts";
 import { softWords, stopWords } from "./stop-words.ts";
-import { relatives } from "./synonyms.ts";
+import { relativesOf } from "./synonyms.ts";
 import { likeness, RARE, telling } from "./weights.ts";
 import { stemOf, type Word, wordsIn } from "./words.ts";
 
@@ -115,7 +115,7 @@ function candidates(
   add(own, 1);
   if (before !== undefined) add(lookup.term(stemOf(before.plain + word.plain)), likeness.joined);
   if (after !== undefined) add(lookup.term(stemOf(word.plain + after.plain)), likeness.joined);
-  for (const other of relatives.get(term) ?? []) add(lookup.term(other), likeness.related);
+  for (const other of relativesOf(term)) add(lookup.term(other), likeness.related);
   if (found.size > 0 || NUMBER.test(term)) return found;
   for (const number of lookup.halves(word.plain)) add(number, likeness.half);
   for (const number of lookup.forms(term)) add(number, likeness.form);

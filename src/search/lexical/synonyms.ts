@@ -221,8 +221,14 @@ container: docker kubernetes
 vulnerability: security exploit cve
 `;
 
+let relatives: ReadonlyMap<string, ReadonlySet<string>> | undefined;
+
 /** The stems that a word may also be found by, by its own. */
-export const relatives: ReadonlyMap<string, ReadonlySet<string>> = read();
+export function relativesOf(stem: string): Iterable<string> {
+  // Not before a search: whoever only lists or calls does without.
+  relatives ??= read();
+  return relatives.get(stem) ?? [];
+}
 
 function read(): ReadonlyMap<string, ReadonlySet<string>> {
   const found = new Map<string, Set<string>>();

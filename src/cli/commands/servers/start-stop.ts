@@ -45,7 +45,7 @@ async function start(context: Context, { servers }: Workspace, names: readonly s
   const results = await Promise.all(
     wanted.map(async ({ name }) => {
       try {
-        const offer = await servers.hub.connect(name, io.signal);
+        const offer = await servers.hub.connect(name, io.signal, true);
         return { name, tools: offer.tools.length, protocol: offer.protocolVersion };
       } catch (thrown) {
         if (!(thrown instanceof QmError)) throw thrown;
