@@ -57,7 +57,7 @@ export interface WorkspaceServers {
 /** The servers of a configuration file. */
 export async function openWorkspaceServers(options: WorkspaceServersOptions): Promise<WorkspaceServers> {
   const { loaded, cwd, env, runtime, storePath, purpose, note, onProblem } = options;
-  const { mcp, limits } = loaded.config;
+  const { mcp } = loaded.config;
   const secrets = secretsFile(secretsPathOf(storePath), runtime);
   if (purpose === "ledger") return { servers: undefined, secrets, close: async () => {} };
   // Who only looks reads what was learned before, and leaves nothing behind.
@@ -85,7 +85,6 @@ export async function openWorkspaceServers(options: WorkspaceServersOptions): Pr
     unpack: (file, signal) => unpackBundle(file, { fetch, registry: registry.url }, signal),
     writer: writerOf(loaded, cwd, runtime),
     install: mcp.install,
-    callTimeoutMs: limits.timeout_ms,
     startingAtOnce: mcp.starting_at_once,
     environment: env,
     fill: (text, key) => resolveReference(text, text.includes(SECRET) ? withSecrets(env, storePath) : env, key),

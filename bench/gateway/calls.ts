@@ -114,7 +114,8 @@ function serversOf({ name, era }: Gateway): readonly Way["server"][] {
 /** So many calls, or as many as fit. */
 async function slot({ way: { gateway, server }, open }: Measured, width: number, calls: number, limitMs: number) {
   const latencies: number[] = [];
-  const processor = processorMs(open.pid);
+  const spent = (): number => (open.pid === undefined ? Number.NaN : processorMs(open.pid));
+  const processor = spent();
   const begun = performance.now();
   let left = calls;
   const worker = async (): Promise<void> => {
@@ -125,7 +126,7 @@ async function slot({ way: { gateway, server }, open }: Measured, width: number,
     }
   };
   await Promise.all(Array.from({ length: width }, worker));
-  return { latencies, wallMs: performance.now() - begun, processorMs: processorMs(open.pid) - processor };
+  return { latencies, wallMs: performance.now() - begun, processorMs: spent() - processor };
 }
 
 function floorOf(measured: readonly Measured[], { gateway, server }: Way): Measured {
@@ -163,7 +164,7 @@ function table(measured: readonly Measured[], width: number): Table {
         isFloor ? `(${ms(p(rounds, 0.99))})` : ms(p(rounds, 0.99) - p(floor.rounds, 0.99)),
         times(spreadOf(rounds.map((round, at) => speed(round) / speed(floor.rounds[at] ?? round)))),
         short(spreadOf(rounds.map(speed)).median * 1000),
-        each.open.pid === -1 ? "–" : ms(rounds.reduce((sum, round) => sum + round.processorMs, 0) / taken),
+        each.open.pid === undefined ? "–" : ms(rounds.reduce((sum, round) => sum + round.processorMs, 0) / taken),
         short(taken),
       ];
     }),

@@ -2,8 +2,8 @@ import { spawnSync } from "node:child_process";
 import { setTimeout as pause } from "node:timers/promises";
 import { short, type Table, times } from "../table.ts";
 import { spreadOf } from "./figures.ts";
-import { callOnce, type Gateway, type Open } from "./gateway.ts";
-import { type Tree, treeOf } from "./processes.ts";
+import { callOnce, type Gateway, type Open, pidOf } from "./gateway.ts";
+import { processorMs, type Tree, treeOf } from "./processes.ts";
 import type { Ground, Stand, Upstream } from "./stand.ts";
 
 export interface ColdOptions {
@@ -24,10 +24,13 @@ export interface Start {
 }
 
 interface Round {
+  /** Of Node alone: by the clock, and what the processor spent. */
   readonly nodeMs: number;
+  readonly nodeProcessorMs: number;
   readonly listMs: number;
   /** Undefined: not all tools were listed for as long as was waited. */
   readonly completeMs: number | undefined;
+  readonly processorMs: number;
   readonly listed: number;
   readonly afterList: Tree;
   readonly callMs: number;
@@ -88,21 +91,22 @@ function standWith(ground: Ground, name: string, count: number): Stand {
 }
 
 async function roundOf(gateway: Gateway, stand: Stand, count: number): Promise<Round> {
-  const nodeMs = nodeAlone();
+  const node = nodeAlone();
   const begun = performance.now();
   const open = await gateway.open(stand);
+  const pid = pidOf(open);
   try {
     const first = await open.client.listTools();
     const listMs = performance.now() - begun;
+    const spent = processorMs(pid);
     const expected = gateway.shows((count - stand.broken.length) * TOOLS_EACH);
     const { listed, completeMs } = await complete(open, first.tools.length, expected, begun, listMs);
-    const afterList = treeOf(open.pid);
-    if (listed < expected)
-      return { nodeMs, listMs, completeMs, listed, afterList, callMs: Number.NaN, afterCall: undefined };
+    const listing = { ...node, listMs, completeMs, processorMs: spent, listed, afterList: treeOf(pid) };
+    if (listed < expected || gateway.knowsNothing) return { ...listing, callMs: Number.NaN, afterCall: undefined };
     const called = performance.now();
     await callOnce(open, gateway, "server0");
     const callMs = performance.now() - called;
-    return { nodeMs, listMs, completeMs, listed, afterList, callMs, afterCall: treeOf(open.pid) };
+    return { ...listing, callMs, afterCall: treeOf(pid) };
   } finally {
     await open.close();
   }
@@ -119,10 +123,13 @@ async function complete(open: Open, first: number, expected: number, begun: numb
   return { listed, completeMs: first >= expected ? listMs : performance.now() - begun };
 }
 
-function nodeAlone(): number {
+function nodeAlone(): Pick<Round, "nodeMs" | "nodeProcessorMs"> {
   const begun = performance.now();
   spawnSync(process.execPath, ["-e", "1"]);
-  return performance.now() - begun;
+  const nodeMs = performance.now() - begun;
+  const script = "const { user, system } = process.cpuUsage(); console.log((user + system) / 1000)";
+  const { stdout } = spawnSync(process.execPath, ["-e", script], { encoding: "utf8" });
+  return { nodeMs, nodeProcessorMs: Number(stdout) };
 }
 
 const median = (values: readonly number[]): number => spreadOf(values).median;
@@ -145,6 +152,7 @@ function table(count: number, rows: readonly (readonly [string, readonly Round[]
       "",
       "list : node -e 1",
       "beyond node",
+      "processor : node",
       "all tools after",
       "tools",
       "children",
@@ -159,6 +167,7 @@ function table(count: number, rows: readonly (readonly [string, readonly Round[]
       name,
       times(spreadOf(rounds.map(({ listMs, nodeMs }) => listMs / nodeMs))),
       `${short(median(rounds.map(({ listMs, nodeMs }) => listMs - nodeMs)))} ms`,
+      times(spreadOf(rounds.map((round) => round.processorMs / round.nodeProcessorMs))),
       wholeAfter(rounds),
       median(rounds.map(({ listed }) => listed)),
       median(rounds.map(({ afterList }) => afterList.children)),

@@ -1,11 +1,11 @@
 import { spawnSync } from "node:child_process";
 import { copyFileSync, existsSync, mkdirSync, mkdtempSync, rmSync } from "node:fs";
-import { dirname, join } from "node:path";
+import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 
-/** The command as it is published, built from the source as it is now. */
+/** The command as it is published, made from the source as it is now. */
 export interface BuiltCommand {
-  /** `dist/bin/qm.js` of it. */
+  /** What `bin` of the package names. */
   readonly bin: string;
   remove(): void;
 }
@@ -17,12 +17,13 @@ export function builtCommand(): BuiltCommand {
   const folder = mkdtempSync(join(cache, "qm-bench-"));
   const remove = (): void => rmSync(folder, { recursive: true, force: true });
   copyFileSync(join(root, "package.json"), join(folder, "package.json"));
-  const bin = join(folder, "dist", "bin", "qm.js");
-  const args = ["--import", "tsx", join(root, "scripts", "bundle-command.ts"), dirname(bin)];
+  const tsx = join(root, "node_modules", "tsx", "dist", "cli.mjs");
+  const args = [tsx, join(root, "scripts", "bundle-command.ts"), join(folder, "dist", "bin")];
   const { stderr } = spawnSync(process.execPath, args, { cwd: root, encoding: "utf8" });
+  const bin = join(folder, "dist", "bin", "qm.js");
   if (!existsSync(bin)) {
     remove();
-    throw new Error(`the command was not built: ${stderr}`);
+    throw new Error(`the command could not be built: ${stderr}`);
   }
   return { bin, remove };
 }

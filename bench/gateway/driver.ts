@@ -43,9 +43,19 @@ function transportTo(address: Address): Transport {
     }
     case "http": {
       const headers = address.token === undefined ? {} : { authorization: `Bearer ${address.token}` };
-      return new StreamableHTTPClientTransport(new URL(address.url), { requestInit: { headers } });
+      return new StreamableHTTPClientTransport(new URL(address.url), {
+        requestInit: { headers },
+        fetch: withoutSignal,
+      });
     }
     case "sse":
-      return new SSEClientTransport(new URL(address.url));
+      return new SSEClientTransport(new URL(address.url), { fetch: withoutSignal });
   }
 }
+
+/**
+ * The transport hands one signal to all its requests, and each leaves a listener on it until it is collected: after
+ * 1,500 calls there would be a warning with every call, on everybody's time. Nothing here cancels a call.
+ */
+const withoutSignal: typeof fetch = (url, { signal, ...init } = {}) =>
+  fetch(url, init.method === "POST" || signal === undefined ? init : { ...init, signal });

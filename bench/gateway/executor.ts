@@ -2,7 +2,8 @@ import { setTimeout as pause } from "node:timers/promises";
 import { connect } from "./driver.ts";
 import { type Gateway, TEXT } from "./gateway.ts";
 import { connectWhenUp, executorBinary, freePort } from "./peers.ts";
-import type { Ground, Stand, Upstream } from "./stand.ts";
+import type { Stand, Upstream } from "./stand.ts";
+import { start } from "./started.ts";
 
 const TOKEN = "bench";
 /** The server that never answers is configured then, and that is all. */
@@ -10,14 +11,14 @@ const CONNECT_MS = 4000;
 const AT_ONCE = 4;
 
 /** A client writes a line of code for a call; every call opens a connection to the server of its own. */
-export function executor(ground: Ground, face: "stdio" | "HTTP"): Gateway {
+export function executor(face: "stdio" | "HTTP"): Gateway {
   const variables = ({ folder, env }: Stand) => ({
     ...env,
     EXECUTOR_DATA_DIR: `${folder}/data`,
     EXECUTOR_SCOPE_DIR: folder,
   });
   const daemon = (stand: Stand, port: number) =>
-    ground.start(
+    start(
       [executorBinary, "daemon", "run", "--foreground", "--hostname", "127.0.0.1"].concat(
         ["--port", String(port)],
         ["--auth-token", TOKEN],
@@ -46,8 +47,7 @@ export function executor(ground: Ground, face: "stdio" | "HTTP"): Gateway {
       if (face === "stdio") {
         const command = [executorBinary, "mcp"];
         const address = { kind: "stdio", command, cwd: stand.folder, env: variables(stand) } as const;
-        const { client, pid = -1 } = await connect(address);
-        ground.adopt(pid);
+        const { client, pid } = await connect(address);
         return { client, pid, close: () => client.close() };
       }
       const port = await freePort();

@@ -15,6 +15,8 @@ export interface Gateway {
   call(server: string): ToolCall;
   /** How many tools the client is shown once all is there: those of so many servers, or always the same. */
   shows(tools: number): number;
+  /** Nobody has looked yet what its servers offer, so there is nothing to call. */
+  readonly knowsNothing?: boolean;
   /** It takes so long for a call that it cannot be asked for as many as the others. */
   readonly slow?: boolean;
 }
@@ -26,8 +28,8 @@ export interface ToolCall {
 
 export interface Open {
   readonly client: Client;
-  /** Of the gateway. Of the server itself, where there is no gateway. */
-  readonly pid: number;
+  /** Of the gateway, or of the server itself where there is none. Undefined: of a server that was up already. */
+  readonly pid: number | undefined;
   close(): Promise<void>;
 }
 
@@ -42,11 +44,10 @@ export function direct(ground: Ground, kind: "stdio" | "http", era: Era = "legac
     async open({ folder, servers }) {
       const [upstream] = Object.values(servers);
       if (upstream === undefined) throw new Error("there is no server to connect to");
-      const { client, pid = -1 } = await connect(
+      const { client, pid } = await connect(
         upstream.kind === "stdio" ? { ...upstream, cwd: folder, env: ground.env } : upstream,
         era,
       );
-      ground.adopt(pid);
       return { client, pid, close: () => client.close() };
     },
     call: (server) => ({ name: `${server}_echo`, arguments: { text: TEXT } }),
@@ -73,3 +74,9 @@ export async function callUntilAnswered(open: Open, gateway: Gateway, server: st
 }
 
 const READY_MS = 10_000;
+
+/** Of a gateway there always is one. */
+export function pidOf({ pid }: Open): number {
+  if (pid === undefined) throw new Error("it has no process of its own");
+  return pid;
+}

@@ -1,7 +1,7 @@
 import { setTimeout as pause } from "node:timers/promises";
 import { short, type Table, times } from "../table.ts";
-import { callOnce, callUntilAnswered, type Gateway, type Open } from "./gateway.ts";
-import { killAll, leftOf, type Tree, treeOf } from "./processes.ts";
+import { callOnce, callUntilAnswered, type Gateway, type Open, pidOf } from "./gateway.ts";
+import { killMarked, marked, stillRuns, type Tree, treeOf } from "./processes.ts";
 import type { Ground } from "./stand.ts";
 
 export interface LongOptions {
@@ -42,23 +42,24 @@ export async function benchLong(options: LongOptions): Promise<{ tables: Table[]
 }
 
 async function afterMany({ ground, quick }: LongOptions, gateway: Gateway): Promise<After> {
-  // A mark of its own, so that what others left behind is not counted here.
-  const mark = `${ground.mark}-${Math.random().toString(36).slice(2)}`;
-  const stand = ground.stand(`long ${gateway.name}`, { pipe: ground.upstream("stdio", "pipe", mark) });
+  const stand = ground.stand(`long ${gateway.name}`, { pipe: ground.upstream("stdio", "pipe") });
   await gateway.prepare(stand);
+  const others = new Set(marked(ground.mark));
   const open = await gateway.open(stand);
+  const pid = pidOf(open);
   const limit = (gateway.slow ? SLOW_LIMIT_MS : LIMIT_MS) / (quick ? 3 : 1);
   try {
     await callUntilAnswered(open, gateway, "pipe");
     await many(open, gateway, WARM, limit / 4);
-    const before = treeOf(open.pid);
+    const before = treeOf(pid);
     const calls = await many(open, gateway, quick ? 2000 : 10_000, limit);
-    const after = treeOf(open.pid);
-    killAll([open.pid]);
+    const after = treeOf(pid);
+    if (!killMarked(pid, ground.mark)) throw new Error("it was gone before it was killed");
     await pause(ORPHAN_MS);
-    const orphans = leftOf(after.pids, mark);
-    killAll(orphans);
-    return { gateway: gateway.name, calls, before, after, orphans: orphans.length };
+    const left = after.processes.filter(stillRuns).map((each) => each.pid);
+    const orphans = new Set([...left, ...marked(ground.mark).filter((each) => !others.has(each))]);
+    for (const orphan of orphans) killMarked(orphan, ground.mark);
+    return { gateway: gateway.name, calls, before, after, orphans: orphans.size };
   } finally {
     await open.close().catch(() => {});
   }

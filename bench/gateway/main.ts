@@ -63,10 +63,10 @@ try {
   removeCommand = command.remove;
   const peers = installedPeers(say);
   const qm = (face: OursOptions["face"], surface: OursOptions["surface"], more: Partial<OursOptions> = {}): Gateway =>
-    ours({ ground, bin: command.bin, face, surface, ...more });
+    ours({ bin: command.bin, face, surface, ...more });
   const others = [
-    ...(peers.mcpHub ? [mcpHub(ground)] : []),
-    ...(peers.executor ? [executor(ground, "stdio"), executor(ground, "HTTP")] : []),
+    ...(peers.mcpHub ? [mcpHub()] : []),
+    ...(peers.executor ? [executor("stdio"), executor("HTTP")] : []),
   ];
   const options = { ground, quick, say };
 

@@ -2,10 +2,11 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { type Gateway, TEXT } from "./gateway.ts";
 import { connectWhenUp, freePort, mcpHubScript } from "./peers.ts";
-import type { Ground, Stand } from "./stand.ts";
+import type { Stand } from "./stand.ts";
+import { start } from "./started.ts";
 
 /** It starts every server when it starts, and has one face: HTTP with server-sent events. */
-export function mcpHub(ground: Ground): Gateway {
+export function mcpHub(): Gateway {
   return {
     name: "mcp-hub 4.2.1, SSE",
     era: "legacy",
@@ -22,7 +23,7 @@ export function mcpHub(ground: Ground): Gateway {
         "--config",
         join(folder, "servers.json"),
       ];
-      const { pid, exited, stop } = ground.start(command, { cwd: folder, env });
+      const { pid, exited, stop } = start(command, { cwd: folder, env });
       const { client } = await connectWhenUp({ kind: "sse", url: `http://localhost:${port}/mcp` }, exited);
       return { client, pid, close: () => client.close().then(stop) };
     },

@@ -3,12 +3,12 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { connect, type Era } from "./driver.ts";
 import { type Gateway, TEXT } from "./gateway.ts";
-import type { Ground, Stand } from "./stand.ts";
+import type { Stand } from "./stand.ts";
+import { start } from "./started.ts";
 
 export type Surface = "universal" | "pass-through";
 
 export interface OursOptions {
-  readonly ground: Ground;
   readonly bin: string;
   readonly face: "mcp" | "serve";
   readonly surface: Surface;
@@ -20,12 +20,13 @@ export interface OursOptions {
 const TOKEN = "a-token-of-the-bench-and-of-nobody-else";
 
 /** `qm mcp` or `qm serve`, as they are by default: every call is validated, decided and written to the ledger. */
-export function ours({ ground, bin, face, surface, era = "legacy", known = true }: OursOptions): Gateway {
+export function ours({ bin, face, surface, era = "legacy", known = true }: OursOptions): Gateway {
   const profile = surface === "universal" ? "default" : "passing";
   const variables = ({ env }: Stand) => ({ ...env, BENCH_TOKEN: TOKEN });
   return {
     name: `qm ${face}, ${surface}${era === "modern" ? ", 2026-07-28" : ""}${known ? "" : ", nothing known"}`,
     era,
+    knowsNothing: !known,
     async prepare(stand) {
       writeFileSync(join(stand.folder, "quartermaster.yaml"), JSON.stringify(configuration(stand), null, 2));
       if (!known) return;
@@ -41,11 +42,10 @@ export function ours({ ground, bin, face, surface, era = "legacy", known = true 
       const options = { cwd: stand.folder, env: variables(stand) };
       if (face === "mcp") {
         const command = [process.execPath, bin, "mcp", "--profile", profile];
-        const { client, pid = -1 } = await connect({ kind: "stdio", command, ...options }, era);
-        ground.adopt(pid);
+        const { client, pid } = await connect({ kind: "stdio", command, ...options }, era);
         return { client, pid, close: () => client.close() };
       }
-      const { pid, firstLine, stop } = ground.start([process.execPath, bin, "serve", "--port", "0", "--json"], options);
+      const { pid, firstLine, stop } = start([process.execPath, bin, "serve", "--port", "0", "--json"], options);
       const { url, tokenPath } = JSON.parse(await firstLine) as { url: string; tokenPath: string };
       const token = surface === "universal" ? readFileSync(tokenPath, "utf8").trim() : TOKEN;
       const { client } = await connect({ kind: "http", url, token }, era);

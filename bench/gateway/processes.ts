@@ -1,9 +1,15 @@
 import { readdirSync, readFileSync, readlinkSync } from "node:fs";
 
+/** A number alone may pass to another process. */
+export interface Running {
+  readonly pid: number;
+  readonly since: string;
+}
+
 /** A process and all below it, as /proc shows them. */
 export interface Tree {
   /** Itself first. */
-  readonly pids: readonly number[];
+  readonly processes: readonly Running[];
   readonly children: number;
   /** Resident memory of all together, in bytes; what they share counts in each. */
   readonly rss: number;
@@ -17,6 +23,7 @@ const PAGE = 4096;
 const TICK_MS = 10;
 
 export function treeOf(root: number): Tree {
+  if (root <= 1) throw new Error(`${root} is no process of ours`);
   const below = new Map<number, number[]>();
   for (const pid of allPids()) {
     const parent = statOf(pid)?.parent;
@@ -25,7 +32,7 @@ export function treeOf(root: number): Tree {
   const pids = [root];
   for (let at = 0; at < pids.length; at++) pids.push(...(below.get(pids[at] ?? 0) ?? []));
   return {
-    pids,
+    processes: pids.map((pid) => ({ pid, since: statOf(pid)?.since ?? "" })),
     children: pids.length - 1,
     rss: pids.reduce((sum, pid) => sum + rssOf(pid), 0),
     ownRss: rssOf(root),
@@ -35,27 +42,39 @@ export function treeOf(root: number): Tree {
 
 /** What the processor has spent on a process so far. It counts in hundredths of a second. */
 export function processorMs(pid: number): number {
-  const text = read(pid, "stat");
-  const fields = text.slice(text.lastIndexOf(")") + 2).split(" ");
-  return (Number(fields[11]) + Number(fields[12])) * TICK_MS;
+  return statOf(pid)?.processorMs ?? Number.NaN;
 }
 
-/** Those of them that still run, and whatever else bears the mark in its command line. */
-export function leftOf(pids: readonly number[], mark: string): readonly number[] {
-  const marked = allPids().filter((pid) => pid !== process.pid && commandOf(pid).includes(mark));
-  return [...new Set([...pids, ...marked])].filter((pid) => {
-    const state = statOf(pid)?.state;
-    return state !== undefined && state !== "Z";
-  });
+export function stillRuns({ pid, since }: Running): boolean {
+  const stat = statOf(pid);
+  return stat !== undefined && stat.since === since && stat.state !== "Z";
 }
 
-/** Ends them at once. Those that are gone already do not matter. */
-export function killAll(pids: readonly number[]): void {
-  for (const pid of pids) {
-    try {
-      process.kill(pid, "SIGKILL");
-    } catch {}
+/** Variable that everything started for a run bears, and hands down. */
+export const MARK = "QM_BENCH_MARK";
+
+/** All processes that bear the mark, in their variables or in their command line, and still run. */
+export function marked(mark: string): readonly number[] {
+  return allPids().filter((pid) => isOurs(pid, mark) && statOf(pid)?.state !== "Z");
+}
+
+/**
+ * Ends a process at once, if it bears the mark: a number may have passed to a stranger since, and some numbers mean
+ * everybody. Says whether it did.
+ */
+export function killMarked(pid: number, mark: string): boolean {
+  if (!isOurs(pid, mark)) return false;
+  try {
+    return process.kill(pid, "SIGKILL");
+  } catch {
+    return false;
   }
+}
+
+function isOurs(pid: number, mark: string): boolean {
+  if (!Number.isInteger(pid) || pid <= 1 || pid === process.pid || mark.length < 8) return false;
+  const bears = (text: string): boolean => text.split("\0").some((part) => part === mark || part === `${MARK}=${mark}`);
+  return bears(read(pid, "environ")) || bears(read(pid, "cmdline"));
 }
 
 function allPids(): readonly number[] {
@@ -64,16 +83,27 @@ function allPids(): readonly number[] {
     .filter((pid) => Number.isInteger(pid) && pid > 0);
 }
 
-function statOf(pid: number): { readonly state: string; readonly parent: number } | undefined {
+interface Stat {
+  readonly state: string;
+  readonly parent: number;
+  readonly since: string;
+  readonly processorMs: number;
+}
+
+function statOf(pid: number): Stat | undefined {
   const text = read(pid, "stat");
+  if (text === "") return undefined;
   // The name is in brackets and may hold anything, brackets too.
-  const [state, parent] = text.slice(text.lastIndexOf(")") + 2).split(" ");
-  return text === "" ? undefined : { state: state ?? "", parent: Number(parent) };
+  const fields = text.slice(text.lastIndexOf(")") + 2).split(" ");
+  return {
+    state: fields[0] ?? "",
+    parent: Number(fields[1]),
+    since: fields[19] ?? "",
+    processorMs: (Number(fields[11]) + Number(fields[12])) * TICK_MS,
+  };
 }
 
 const rssOf = (pid: number): number => Number(read(pid, "statm").split(" ")[1] ?? 0) * PAGE;
-
-const commandOf = (pid: number): string => read(pid, "cmdline");
 
 function descriptorsOf(pid: number): number {
   try {

@@ -3,8 +3,8 @@ import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { Variables } from "./driver.ts";
-import { killAll, leftOf, treeOf } from "./processes.ts";
-import { type Started, start } from "./started.ts";
+import { killMarked, MARK, marked } from "./processes.ts";
+import { start } from "./started.ts";
 
 /** A server that a gateway stands in front of. */
 export type Upstream =
@@ -23,16 +23,14 @@ export interface Stand {
 
 /** Everything that is made for one run, in one place, so that nothing of it is left behind. */
 export interface Ground {
+  /** What all its processes bear. */
   readonly mark: string;
   readonly env: Variables;
   stand(name: string, servers: Stand["servers"], broken?: readonly string[]): Stand;
-  /** `mark` is how it is found among the processes, where that of the whole run does not do. */
-  upstream(kind: "stdio" | "exits" | "silent", name: string, mark?: string): Upstream;
+  upstream(kind: "stdio" | "exits" | "silent", name: string): Upstream;
   /** One that listens until the end. */
   remoteUpstream(name: string): Promise<Upstream>;
-  start(command: readonly string[], options: { readonly cwd: string; readonly env: Variables }): Started;
-  /** A process that somebody else has started for us. */
-  adopt(pid: number): void;
+  /** Ends whatever of this run still runs, and removes its folder. */
   close(): void;
 }
 
@@ -47,18 +45,11 @@ export function newGround(): Ground {
     XDG_CONFIG_HOME: "",
     XDG_DATA_HOME: "",
     XDG_STATE_HOME: "",
+    [MARK]: mark,
   };
-  const pids = new Set<number>();
-  const command = (kind: string, name: string, its = mark) => [
-    process.execPath,
-    SCRIPT,
-    kind,
-    "--name",
-    name,
-    "--mark",
-    its,
-  ];
-  const ground: Ground = {
+  // Gateways do not hand all their variables down, so it is in the command line, too.
+  const command = (kind: string, name: string) => [process.execPath, SCRIPT, kind, "--name", name, "--mark", mark];
+  return {
     mark,
     env,
     stand(name, servers, broken = []) {
@@ -66,22 +57,14 @@ export function newGround(): Ground {
       mkdirSync(home, { recursive: true });
       return { folder: home, servers, broken, env: { ...env, HOME: home } };
     },
-    upstream: (kind, name, mark) => ({ kind: "stdio", command: command(kind, name, mark) }),
+    upstream: (kind, name) => ({ kind: "stdio", command: command(kind, name) }),
     async remoteUpstream(name) {
-      const { firstLine } = ground.start(command("http", name), { cwd: folder, env });
+      const { firstLine } = start(command("http", name), { cwd: folder, env });
       return { kind: "http", url: await firstLine };
     },
-    start(command, options) {
-      const started = start(command, options);
-      pids.add(started.pid);
-      return started;
-    },
-    adopt: (pid) => void pids.add(pid),
     close() {
-      killAll([...pids].flatMap((pid) => treeOf(pid).pids.filter((each) => each !== process.pid)));
-      killAll(leftOf([], mark));
+      for (const pid of marked(mark)) killMarked(pid, mark);
       rmSync(folder, { recursive: true, force: true, maxRetries: 5 });
     },
   };
-  return ground;
 }

@@ -4,7 +4,8 @@ import type { Variables } from "./driver.ts";
 
 /** A process that runs beside this one. */
 export interface Started {
-  readonly pid: number;
+  /** Undefined: it could not be started. */
+  readonly pid: number | undefined;
   /** What it says first. Rejects when it ends without a word. */
   readonly firstLine: Promise<string>;
   readonly exited: Promise<void>;
@@ -19,7 +20,7 @@ export function start(
   { cwd, env }: { readonly cwd: string; readonly env: Variables },
 ): Started {
   const child = spawn(command, args, { cwd, env: { ...env }, stdio: ["ignore", "pipe", "ignore"] });
-  const exited = new Promise<void>((resolve) => child.once("exit", () => resolve()));
+  const exited = new Promise<void>((resolve) => child.once("exit", () => resolve()).once("error", () => resolve()));
   const firstLine = new Promise<string>((resolve, reject) => {
     createInterface({ input: child.stdout }).once("line", resolve);
     child.once("error", reject);
@@ -28,7 +29,7 @@ export function start(
   firstLine.catch(() => {});
   child.stdout.resume();
   return {
-    pid: child.pid ?? -1,
+    pid: child.pid,
     firstLine,
     exited,
     async stop() {

@@ -13,6 +13,8 @@ export interface CallContext {
   readonly signal: AbortSignal;
   /** Absent: whoever made the call hears nothing until the outcome, and cannot be asked. Shared by calls made inside. */
   readonly dialogue?: Dialogue;
+  /** Waits for what is not the action's own work, such as a server that starts: that time does not count as its running. */
+  untimed<T>(work: () => Promise<T>): Promise<T>;
   /** Whether the caller may know of an action now. The policy answers, so what it hides is not told from what is not there. */
   sees(name: string): boolean;
   /**

@@ -20,6 +20,9 @@ export interface AskedQuestion {
   readonly params: JsonObject;
 }
 
+/** Several questions at once, by keys of the asker's. */
+export type AskedQuestions = Readonly<Record<string, AskedQuestion>>;
+
 /**
  * What whoever made a call can be told and asked while it runs. A caller without one hears nothing until the outcome,
  * and cannot be asked.
@@ -30,5 +33,5 @@ export interface Dialogue {
   progress(update: ProgressUpdate): void;
   log(line: LogLine): void;
   /** Asks several things at once and answers under the same keys. Rejects when the caller cannot be asked. */
-  ask(questions: Readonly<Record<string, AskedQuestion>>): Promise<Readonly<Record<string, JsonObject>>>;
+  ask(questions: AskedQuestions): Promise<Readonly<Record<string, JsonObject>>>;
 }

@@ -154,7 +154,7 @@ function runContext(door: Door, call: Call, action: Action, progress: Progress):
     begin() {
       progress.began = true;
     },
-    inside: (signal) => (name, args) => {
+    inside: (signal, dialogue) => (name, args) => {
       const place = { callId: id, held };
       const inner = { id: door.runtime.newId(), name, args, caller, via, activation, dialogue, inside: place };
       return invoke(door, inner, signal);

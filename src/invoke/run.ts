@@ -1,6 +1,8 @@
 import type { Action, CallContext } from "../core/action.ts";
+import type { AskedQuestions, Dialogue } from "../core/dialogue.ts";
 import { messageOf, QmError } from "../core/errors.ts";
 import type { JsonObject } from "../core/json.ts";
+import { startDeadline } from "./deadline.ts";
 import { createPlaces, type Held } from "./places.ts";
 
 export interface RunLimits {
@@ -23,8 +25,8 @@ export interface RunContext extends Pick<CallContext, "caller" | "callId" | "dia
   /** The actions whose places the calls around this one hold. */
   readonly held?: Held | undefined;
   begin?(): void;
-  /** How the handler calls others, until the signal aborts. */
-  inside(signal: AbortSignal): CallContext["invoke"];
+  /** How the handler calls others, until the signal aborts. What they ask counts as little for this call as for them. */
+  inside(signal: AbortSignal, dialogue: Dialogue | undefined): CallContext["invoke"];
 }
 
 /** Runs handlers within limits. */
@@ -47,12 +49,14 @@ export function createRunner(limits: RunLimits): Runner {
   let closed = false;
 
   return {
-    async run(action, args, { held, begin, inside, ...context }, { signal: outer, timeoutMs: wished }) {
+    async run(action, args, { held, begin, inside, dialogue: raw, ...context }, { signal: outer, timeoutMs: wished }) {
       const controller = new AbortController();
       const { signal } = controller;
       const timeoutMs = Math.min(action.timeoutMs ?? limits.timeoutMs, wished ?? LONGEST_TIMER_MS, LONGEST_TIMER_MS);
       let begun = false;
-      const timer = setTimeout(() => controller.abort(timedOut(action, timeoutMs, begun)), timeoutMs);
+      const { untimed, clear } = startDeadline(timeoutMs, () => controller.abort(timedOut(action, timeoutMs, begun)));
+      // Nobody can say how long a person takes.
+      const dialogue = raw && { ...raw, ask: (questions: AskedQuestions) => untimed(() => raw.ask(questions)) };
       const cancel = (): void => controller.abort(new QmError("cancelled", `${action.name} was cancelled`));
       outer?.addEventListener("abort", cancel, { once: true });
       if (outer?.aborted || closed) cancel();
@@ -64,12 +68,13 @@ export function createRunner(limits: RunLimits): Runner {
         leave = await places.enter(action, held, signal);
         begun = true;
         begin?.();
-        work = start(action, args, { ...context, signal, invoke: inside(signal) });
+        const told = dialogue === undefined ? {} : { dialogue };
+        work = start(action, args, { ...context, ...told, signal, untimed, invoke: inside(signal, dialogue) });
         return await untilAborted(work, signal);
       } catch (thrown) {
         throw asError(action, thrown);
       } finally {
-        clearTimeout(timer);
+        clear();
         outer?.removeEventListener("abort", cancel);
         running.delete(controller);
         if (work === undefined) leave?.();

@@ -107,17 +107,13 @@ export class Connection {
 
   async request(
     { method, params }: ServerRequest,
-    { signal, session, dialogue, timeoutMs, before }: RequestOptions,
+    { signal, session, dialogue, before }: RequestOptions,
   ): Promise<JsonObject> {
     const call: Call = { session, dialogue };
     const stop = new AbortController();
     const onAbort = () => stop.abort(signal && abortError(signal));
     if (signal?.aborted) onAbort();
     signal?.addEventListener("abort", onAbort, { once: true });
-    const timer =
-      timeoutMs === undefined || timeoutMs > FOREVER_MS
-        ? undefined
-        : setTimeout(() => stop.abort(timedOut(this.#spec.name, timeoutMs)), timeoutMs);
     try {
       await unlessAborted(this.#upToDate, stop.signal);
       if (this.#over.signal.aborted) throw this.#endedUnasked();
@@ -130,13 +126,32 @@ export class Connection {
       }
       const send = (sent: JsonObject) => this.#send(method, sent, call, stop.signal);
       return ASKING.includes(method)
-        ? await unlessAborted(withAnswers(send, params, { dialogue, server: this.#spec.name }), stop.signal)
+        ? await unlessAborted(
+            withAnswers(send, params, { dialogue: this.#awayWhileAsked(call, stop.signal), server: this.#spec.name }),
+            stop.signal,
+          )
         : await send(params);
     } finally {
-      clearTimeout(timer);
       signal?.removeEventListener("abort", onAbort);
       this.#calls.delete(call);
     }
+  }
+
+  /** Between two rounds the server works on nothing for the call, so that nothing it says then is about it. */
+  #awayWhileAsked(call: Call, signal: AbortSignal): Dialogue | undefined {
+    const { dialogue } = call;
+    if (dialogue === undefined) return undefined;
+    return {
+      ...dialogue,
+      ask: async (questions) => {
+        this.#calls.delete(call);
+        try {
+          return await dialogue.ask(questions);
+        } finally {
+          if (!signal.aborted) this.#calls.add(call);
+        }
+      },
+    };
   }
 
   /** Ends the process, or the connection. */
@@ -303,11 +318,5 @@ function tellProgress(dialogue: Dialogue, { progress, total, message }: Record<s
     progress,
     ...(typeof total === "number" ? { total } : {}),
     ...(typeof message === "string" ? { message } : {}),
-  });
-}
-
-function timedOut(server: string, ms: number): QmError {
-  return new QmError("timed_out", `server ${server} gave no result within ${ms} ms`, {
-    hint: "It may have had an effect. Raise `call_timeout_ms` of the server if it needs longer.",
   });
 }

@@ -240,15 +240,6 @@ describe("calls", () => {
     expect(hub.status("subject")).toMatchObject({ state: "ready", pid });
   });
 
-  test("one that takes too long is cancelled there and ends here", async () => {
-    const journal = join(await temporaryFolder(), "journal");
-    const { call } = await testHub(local("asking.mjs", {}, journal));
-
-    await expect(call("hold", {}, { timeoutMs: 100 })).rejects.toMatchObject({ code: "timed_out" });
-
-    await until(async () => (await readFile(journal, "utf8")).includes("notifications/cancelled"));
-  });
-
   test("an error of the server keeps its code and its data", async () => {
     const { request } = await testHub(local("plain.mjs"));
 

@@ -38,7 +38,6 @@ export interface RequestOptions {
   /** Whose call it is. A question of the server goes to the call it belongs to, and never to another caller's. */
   readonly session: string;
   readonly dialogue?: Dialogue | undefined;
-  readonly timeoutMs?: number | undefined;
   /** Asked when the server is there and what it offers is known, before anything is sent. A throw keeps it from being sent. */
   readonly before?: (() => Promise<void>) | undefined;
 }

@@ -7,7 +7,7 @@ import type { Offer } from "../manifest/offer.ts";
 import type { ServerSpec } from "../server-spec.ts";
 import { toolEntry } from "./entry-names.ts";
 import { promptResult, resourceResult } from "./results.ts";
-import { MCP, type Reach, readinessOf, requested, timeoutOf } from "./tool-actions.ts";
+import { MCP, type Reach, readinessOf, requested } from "./tool-actions.ts";
 
 /** What a server offers beside its tools. The names are MCP's own; no tool is called so, because of the slash. */
 export function serverActions(reach: Reach, spec: ServerSpec, offer: Offer): readonly Action[] {
@@ -28,8 +28,8 @@ export function connectAction(reach: Reach, spec: ServerSpec): Action {
     description: `Connect to the MCP server ${name} and learn which tools it has. They are not known yet.${what}`,
     effect: "external",
     input: z.strictObject({}),
-    async run(_args, { signal, sees }) {
-      const { tools } = await reach.hub.connect(name, signal);
+    async run(_args, { signal, sees, untimed }) {
+      const { tools } = await untimed(() => reach.hub.connect(name, signal));
       const names = tools.map((tool) => actionName(MCP, toolEntry(name, tool.name))).filter(sees);
       return { server: name, actions: names, hint: "Call them by these names, or describe them first." };
     },
@@ -108,7 +108,7 @@ function common(reach: Reach, spec: ServerSpec, entry: string) {
   return {
     entry: toolEntry(spec.name, entry),
     idempotent: true,
-    timeoutMs: timeoutOf(reach, spec),
+    ...(spec.callTimeoutMs === undefined ? {} : { timeoutMs: spec.callTimeoutMs }),
     readiness: () => readinessOf(reach, spec.name),
   };
 }

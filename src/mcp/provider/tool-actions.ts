@@ -16,8 +16,6 @@ export const MCP = "mcp";
 export interface Reach {
   readonly hub: Pick<Hub, "connect" | "request" | "status">;
   readonly book: Pick<ServerBook, "tool" | "refresh">;
-  /** For servers that state none of their own. */
-  readonly callTimeoutMs: number;
 }
 
 /** A server's tool as an action. Undefined where the configuration takes it away. */
@@ -47,7 +45,7 @@ export function toolAction(reach: Reach, spec: ServerSpec, known: KnownTool): Ac
     readiness: () =>
       reach.book.tool(spec.name, tool)?.state === "withheld" ? "quarantined" : readinessOf(reach, spec.name),
     idempotent,
-    timeoutMs: timeoutOf(reach, spec),
+    ...(spec.callTimeoutMs === undefined ? {} : { timeoutMs: spec.callTimeoutMs }),
     run: (args, context) => callTool(reach, spec, tool, args, context),
   } satisfies Action);
 }
@@ -67,20 +65,16 @@ async function callTool(
 }
 
 /** Sends a request for a call of an action. */
-export function requested(
-  { hub, callTimeoutMs }: Reach,
-  { name, callTimeoutMs: own }: ServerSpec,
+export async function requested(
+  reach: Reach,
+  spec: ServerSpec,
   request: { readonly method: string; readonly params: JsonObject },
-  { signal, caller, dialogue }: CallContext,
+  { signal, caller, dialogue, untimed }: CallContext,
   before?: () => Promise<void>,
 ): Promise<JsonObject> {
-  const timeoutMs = own ?? callTimeoutMs;
-  return hub.request(name, request, { signal, session: caller.session, dialogue, timeoutMs, before });
-}
-
-/** Long enough for the server to start first: its own time for the call begins when it has. */
-export function timeoutOf({ callTimeoutMs }: Reach, { startTimeoutMs, callTimeoutMs: own }: ServerSpec): number {
-  return startTimeoutMs + (own ?? callTimeoutMs);
+  // How long a server takes to start is no part of a call's time: the start has a limit of its own.
+  await untimed(() => reach.hub.connect(spec.name, signal));
+  return reach.hub.request(spec.name, request, { signal, session: caller.session, dialogue, before });
 }
 
 const readinesses: Readonly<Record<ConnectionState, Readiness>> = {

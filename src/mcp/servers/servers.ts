@@ -32,7 +32,6 @@ export interface ServersOptions
   readonly writer: ServerWriter;
   /** Whether there are actions that find, install and remove servers. */
   readonly install: boolean;
-  readonly callTimeoutMs: number;
   readonly note: (event: ServersEvent) => void;
   readonly onProblem: (problem: string) => void;
 }

@@ -41,7 +41,14 @@ export async function testRoot(
     const mismatches = validatorOf(action.inputSchema, "arguments")(filled, JSON.stringify(filled).length);
     if (mismatches.length > 0) throw new QmError("invalid_arguments", JSON.stringify(mismatches));
     const invoke = () => Promise.reject(new Error("file actions call no others"));
-    const context = { caller: { actor: "test", session: "test" }, callId: "call", signal, sees: () => false, invoke };
+    const context = {
+      caller: { actor: "test", session: "test" },
+      callId: "call",
+      signal,
+      sees: () => false,
+      untimed: <T>(work: () => Promise<T>) => work(),
+      invoke,
+    };
     return (await action.run(filled, context)) as Record<string, unknown>;
   }
 

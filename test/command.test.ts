@@ -1,0 +1,123 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { cp, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test } from "vitest";
+import { cleanUp, folderWith, plainEnvironment } from "../src/cli/testing.ts";
+import type { JsonObject } from "../src/core/json.ts";
+import { packageFacts } from "../src/package-facts.ts";
+import { openWorkspace } from "../src/workspace.ts";
+
+const root = join(import.meta.dirname, "..");
+const cache = join(root, "node_modules/.cache");
+const odd = join(import.meta.dirname, "fixtures/odd-server.mjs");
+let made: string;
+let bin: string;
+
+// As it is published, in a package of its own; what is not bundled is found above that.
+beforeAll(async () => {
+  await mkdir(cache, { recursive: true });
+  made = await mkdtemp(join(cache, "qm-command-"));
+  await cp(join(root, "package.json"), join(made, "package.json"));
+  bin = join(made, "dist/bin");
+  expect(await ran(["--import", "tsx", "scripts/bundle-command.ts", bin])).toEqual({ code: 0, out: "", err: "" });
+});
+
+afterAll(() => rm(made, { recursive: true, force: true }));
+afterEach(cleanUp);
+
+describe("the built command", () => {
+  test("tells its version", async () => {
+    const out = `${packageFacts().version}\n`;
+
+    expect(await ran([join(bin, "qm.js"), "--version"])).toEqual({ code: 0, out, err: "" });
+  });
+
+  test("is made of files that can each be loaded", async () => {
+    const files = (await readdir(bin)).filter((name) => name.endsWith(".js") && name !== "qm.js");
+    const script = files.map((name) => `await import(${JSON.stringify(`./${name}`)});`).join("\n");
+    await writeFile(join(bin, "all.js"), script);
+
+    expect(await ran([join(bin, "all.js")])).toEqual({ code: 0, out: "", err: "" });
+  });
+
+  test("names every package of which it holds code, with its licence", async () => {
+    const files = (await readdir(bin)).filter((name) => name.endsWith(".js"));
+    const texts = await Promise.all(files.map((name) => readFile(join(bin, name), "utf8")));
+    const notices = await readFile(join(bin, "THIRD-PARTY.txt"), "utf8");
+
+    const origins = texts.join("\n").matchAll(/^\/\/ \S*node_modules\/((?:@[^/\s]+\/)?[^/\s]+)/gm);
+    const packages = [...new Set([...origins].map(([, name = ""]) => name))];
+    expect(packages).toEqual(expect.arrayContaining(["zod", "yaml", "@modelcontextprotocol/server"]));
+    expect(packages.filter((name) => !new RegExp(`^${name} \\d\\S* \\(.+\\)$`, "m").test(notices))).toEqual([]);
+  });
+
+  test("lists the tools of a server that does not run, and starts it for a call", async () => {
+    const folder = await folderWith();
+    const [config, script, starts] = ["quartermaster.yaml", "script.json", "starts"].map((name) => join(folder, name));
+    const tools = [{ name: "echo", description: "Says it again.", inputSchema: { type: "object" } }];
+    await writeFile(`${script}`, JSON.stringify({ tools, startsFile: starts }));
+    const servers = { odd: { command: process.execPath, args: [odd, script] } };
+    await writeFile(
+      `${config}`,
+      JSON.stringify({ servers, gateway: { profiles: { default: { pass_through: ["*"] } } } }),
+    );
+    const learning = await openWorkspace({ cwd: folder, env: { PATH: process.env.PATH } });
+    await learning.servers.hub.connect("odd");
+    await learning.close();
+    const startsSoFar = async () => (await readFile(`${starts}`, "utf8")).trim().split("\n").length;
+
+    const client = connected(folder);
+    const hello = { protocolVersion: "2025-06-18", capabilities: {}, clientInfo: { name: "test", version: "1" } };
+    expect(await client.ask("initialize", hello)).toMatchObject({ serverInfo: { version: packageFacts().version } });
+    const listed = await client.ask("tools/list", {});
+    expect(listed).toMatchObject({ tools: expect.arrayContaining([expect.objectContaining({ name: "echo" })]) });
+    expect(await startsSoFar()).toBe(1);
+
+    const answered = await client.ask("tools/call", { name: "echo", arguments: { text: "hello" } });
+    expect(answered).toMatchObject({ content: [{ type: "text", text: "hello" }] });
+    expect(await startsSoFar()).toBe(2);
+    expect(await client.end()).toBe(0);
+  });
+});
+
+async function ran(args: readonly string[]): Promise<{ code: number | null; out: string; err: string }> {
+  const child = spawn(process.execPath, args, {
+    cwd: root,
+    env: plainEnvironment(),
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  const [out, err, [code]] = await Promise.all([textOf(child.stdout), textOf(child.stderr), once(child, "close")]);
+  return { code, out, err };
+}
+
+async function textOf(stream: AsyncIterable<Buffer>): Promise<string> {
+  const parts: Buffer[] = [];
+  for await (const part of stream) parts.push(part);
+  return Buffer.concat(parts).toString("utf8");
+}
+
+/** `qm mcp`, as a client of its own sees it. */
+function connected(cwd: string) {
+  const child = spawn(process.execPath, [join(bin, "qm.js"), "mcp"], { cwd, env: plainEnvironment() });
+  onTestFinished(() => void child.kill("SIGKILL"));
+  const ended = once(child, "close");
+  const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
+  let id = 0;
+  return {
+    async ask(method: string, params: JsonObject): Promise<unknown> {
+      child.stdin.write(`${JSON.stringify({ jsonrpc: "2.0", id: ++id, method, params })}\n`);
+      for (let next = await lines.next(); !next.done; next = await lines.next()) {
+        const message = JSON.parse(next.value);
+        if (message.id === id) return message.result ?? message;
+      }
+      throw new Error(`no answer to ${method}`);
+    },
+    async end(): Promise<unknown> {
+      child.stdin.end();
+      const [code] = await ended;
+      return code;
+    },
+  };
+}
