@@ -249,6 +249,7 @@ describe("the universal surface", async () => {
       ok: true,
       data: { limit: 3 },
       text: '{"limit":3}',
+      callId: expect.any(String),
     });
     expect(await surface.call("invoke_action", { action_name: "tool__tasks.list" })).toMatchObject({
       ok: true,

@@ -15,6 +15,8 @@ export interface CallsOptions {
   readonly gateways: readonly Gateway[];
   readonly quick: boolean;
   readonly say: (line: string) => void;
+  /** Given each table as soon as there is one. */
+  readonly show: (table: Table) => void;
 }
 
 /** What a call costs through a gateway, at one width. */
@@ -41,11 +43,10 @@ const WIDTHS = [1, 8, 32] as const;
 const DESCRIBED = { pipe: "a server on stdio", web: "a server over HTTP" } as const;
 
 /** One call of a tool that does nothing, through everybody, in turns. */
-export async function benchCalls(options: CallsOptions): Promise<{ tables: Table[]; costs: Cost[] }> {
-  const { ground, quick, say } = options;
+export async function benchCalls(options: CallsOptions): Promise<Cost[]> {
+  const { ground, quick, say, show } = options;
   const upstreams = { pipe: ground.upstream("stdio", "pipe"), web: await ground.remoteUpstream("web") };
   const measured = await openAll(options, upstreams);
-  const tables: Table[] = [];
   const costs: Cost[] = [];
   try {
     say(`calls: warming up ${measured.length} ways …`);
@@ -60,7 +61,7 @@ export async function benchCalls(options: CallsOptions): Promise<{ tables: Table
           each.rounds.push(await slot(each, width, calls, each.way.gateway.slow ? SLOW_SLOT_MS : SLOT_MS));
         }
       }
-      tables.push(table(measured, width));
+      show(table(measured, width));
       for (const { way, rounds: taken } of measured) {
         const floor = floorOf(measured, way);
         costs.push({
@@ -74,7 +75,7 @@ export async function benchCalls(options: CallsOptions): Promise<{ tables: Table
   } finally {
     for (const { open } of measured) await open.close().catch(() => {});
   }
-  return { tables, costs };
+  return costs;
 }
 
 /** No way may hold the others up for longer than this in a round. */

@@ -11,6 +11,8 @@ export interface ColdOptions {
   readonly gateways: readonly Gateway[];
   readonly quick: boolean;
   readonly say: (line: string) => void;
+  /** Given each table as soon as there is one. */
+  readonly show: (table: Table) => void;
 }
 
 /** What one gateway did with so many servers configured. */
@@ -45,8 +47,7 @@ const ENOUGH_MS = 6000;
 const MB = 2 ** 20;
 
 /** From nothing to an answered `tools/list`. */
-export async function benchCold(options: ColdOptions): Promise<{ tables: Table[]; starts: Start[] }> {
-  const tables: Table[] = [];
+export async function benchCold(options: ColdOptions): Promise<Start[]> {
   const starts: Start[] = [];
   for (const count of options.quick ? [1, 14] : SERVERS) {
     const rows: (readonly [string, readonly Round[]])[] = [];
@@ -55,10 +56,10 @@ export async function benchCold(options: ColdOptions): Promise<{ tables: Table[]
       const rounds = await roundsOf(options, gateway, count);
       if (rounds.length > 0) rows.push([gateway.name, rounds]);
     }
-    tables.push(table(count, rows));
+    options.show(table(count, rows));
     starts.push(...rows.map(([gateway, rounds]) => startOf(gateway, count, rounds)));
   }
-  return { tables, starts };
+  return starts;
 }
 
 async function roundsOf({ ground, quick, say }: ColdOptions, gateway: Gateway, count: number): Promise<Round[]> {

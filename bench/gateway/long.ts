@@ -9,6 +9,7 @@ export interface LongOptions {
   readonly gateways: readonly Gateway[];
   readonly quick: boolean;
   readonly say: (line: string) => void;
+  readonly show: (table: Table) => void;
 }
 
 /** What is left of a gateway after many calls, and after it was killed. */
@@ -28,7 +29,7 @@ const ORPHAN_MS = 5000;
 const MB = 2 ** 20;
 
 /** Many calls, then the death that nobody can prepare for. */
-export async function benchLong(options: LongOptions): Promise<{ tables: Table[]; afters: After[] }> {
+export async function benchLong(options: LongOptions): Promise<After[]> {
   const afters: After[] = [];
   for (const gateway of options.gateways) {
     options.say(`many calls: ${gateway.name} …`);
@@ -38,7 +39,8 @@ export async function benchLong(options: LongOptions): Promise<{ tables: Table[]
       options.say(`many calls: without ${gateway.name}. ${thrown}`);
     }
   }
-  return { tables: [table(afters)], afters };
+  options.show(table(afters));
+  return afters;
 }
 
 async function afterMany({ ground, quick }: LongOptions, gateway: Gateway): Promise<After> {

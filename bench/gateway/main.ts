@@ -32,9 +32,9 @@ const say = (line: string): void => {
   if (!json) console.error(line);
 };
 const tables: Table[] = [];
-const show = (made: readonly Table[]): void => {
-  tables.push(...made);
-  if (!json) console.log(made.map(printed).join("\n"));
+const show = (table: Table): void => {
+  tables.push(table);
+  if (!json) console.log(printed(table));
 };
 
 const machine = {
@@ -68,7 +68,7 @@ try {
     ...(peers.mcpHub ? [mcpHub()] : []),
     ...(peers.executor ? [executor("stdio"), executor("HTTP")] : []),
   ];
-  const options = { ground, quick, say };
+  const options = { ground, quick, say, show };
 
   let costs: readonly Cost[] = [];
   if (only === undefined || only === "calls") {
@@ -84,9 +84,7 @@ try {
       qm("serve", "pass-through", { era: "modern" }),
       ...others,
     ];
-    const made = await benchCalls({ ...options, gateways });
-    show(made.tables);
-    costs = made.costs;
+    costs = await benchCalls({ ...options, gateways });
   }
   let starts: readonly Start[] = [];
   if (only === undefined || only === "cold") {
@@ -98,18 +96,14 @@ try {
       qm("mcp", "pass-through", { known: false }),
       ...others,
     ];
-    const made = await benchCold({ ...options, gateways });
-    show(made.tables);
-    starts = made.starts;
+    starts = await benchCold({ ...options, gateways });
   }
   let afters: readonly After[] = [];
   if (only === undefined || only === "long") {
     const gateways = [qm("mcp", "universal"), qm("serve", "universal"), qm("serve", "pass-through"), ...others];
-    const made = await benchLong({ ...options, gateways });
-    show(made.tables);
-    afters = made.afters;
+    afters = await benchLong({ ...options, gateways });
   }
-  show([targets({ costs, starts, afters })]);
+  show(targets({ costs, starts, afters }));
 } finally {
   tidyUp();
 }

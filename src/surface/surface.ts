@@ -41,6 +41,8 @@ export interface Answer {
   readonly data: unknown;
   /** Bounded, for the model. */
   readonly text: string;
+  /** Of the call behind it, as the ledger has it. Absent: nothing was called. */
+  readonly callId?: string;
   /** For an interface that can show more than text. Absent: `text` is all there is to show. */
   readonly content?: Content;
 }
@@ -69,8 +71,8 @@ export interface Surface {
 }
 
 export function outcomeAnswer(outcome: Outcome): Answer {
-  const { content } = outcome;
-  const shown = { text: outcome.value, ...(content === undefined ? {} : { content }) };
+  const { content, callId } = outcome;
+  const shown = { text: outcome.value, callId, ...(content === undefined ? {} : { content }) };
   return outcome.status === "done"
     ? { ok: true, data: outcome.data, ...shown }
     : { ok: false, data: { status: outcome.status, ...outcome.error }, ...shown };

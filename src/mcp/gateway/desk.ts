@@ -91,7 +91,7 @@ export function createDesk(parts: DeskParts): Desk {
     },
     async callTool(name, args, talk) {
       const passed = await passedTool(name);
-      if (passed !== undefined) return passedResult(await invoke(passed.action, args, talk), passed.definition);
+      if (passed !== undefined) return passedResult(await invoke(passed.action, args, talk));
       if (!hasSurface(profile)) throw unknown("tool", name);
       const surface = await keeper.of(caller);
       const answer = await surface.call(name, args, talk.signal, talk.dialogue);

@@ -18,23 +18,23 @@ const MEDIA_LIMIT = 1024 * 1024;
 const ODD_BLOCK_LIMIT = 4096;
 
 /** The answer of a surface: bounded text, small media, and the data where it is small enough to be said twice. */
-export function answerResult({ ok, data, text, content }: Answer, era: Era): CallToolResult {
+export function answerResult({ ok, data, text, content, callId }: Answer, era: Era): CallToolResult {
   return result({
     content: [{ type: "text", text }, ...shownMedia(content?.blocks ?? [])],
     ...structured(data, era),
     ...(ok ? {} : { isError: true }),
+    ...(callId === undefined ? {} : { _meta: { "quartermaster/callId": callId } }),
   });
 }
 
 /** The outcome of a server's tool, as the server gave it. Throws the server's own protocol error, and for an unknown tool. */
-export function passedResult(outcome: Outcome, { outputSchema }: JsonObject): CallToolResult {
+export function passedResult(outcome: Outcome): CallToolResult {
   const { content, value } = outcome;
   const meta = metaOf(content?.meta);
   const shown = content === undefined ? [{ type: "text", text: value }] : content.blocks.map(valid);
   if (outcome.status === "done") {
-    // A text is a result of its own only where the tool declares one; elsewhere it is what the blocks say.
-    const own = typeof outcome.data !== "string" || outputSchema !== undefined;
-    return result({ content: shown, ...(own ? { structuredContent: outcome.data } : {}), ...meta });
+    const own = content?.structured ? { structuredContent: outcome.data } : {};
+    return result({ content: shown, ...own, ...meta });
   }
   if (content !== undefined) return result({ content: shown, isError: true, ...meta });
   throwProtocolError(outcome.error);

@@ -157,7 +157,7 @@ export async function connectUpstream(server: string, factory: McpServerFactory,
     const shown = { blocks, ...(own.length === 0 ? {} : { meta: Object.fromEntries(own) }) };
     const text = contentText(blocks, Number.MAX_SAFE_INTEGER);
     if (isError === true) throw new QmError("action_failed", text, { content: shown });
-    return new WithContent(structuredContent ?? text, shown);
+    return new WithContent(structuredContent ?? text, { ...shown, structured: structuredContent !== undefined });
   }
 
   const any = { type: "object" } as const;
