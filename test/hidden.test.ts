@@ -197,7 +197,7 @@ const embedders: Record<string, () => { embedder: Embedder; after?: (qm: Quarter
 const searching = Object.keys(places).filter((place) => /search|hints|list|deferring/.test(place));
 
 describe.each(Object.keys(embedders))("with vectors %s", (state) => {
-  async function told(withSecret: boolean, place: string): Promise<string> {
+  async function toldBy(withSecret: boolean, place: string): Promise<string> {
     const { embedder, after } = embedders[state]?.() ?? { embedder: wordEmbedder() };
     const search = { embedder, embedderTimeoutMs: 20 };
     const qm = await counter(withSecret, { tools: { denied: [SECRET] } }, { search });
@@ -206,7 +206,7 @@ describe.each(Object.keys(embedders))("with vectors %s", (state) => {
   }
 
   test.each(searching)("%s answers as if what is hidden did not exist", async (place) => {
-    const [withIt, without] = await Promise.all([told(true, place), told(false, place)]);
+    const [withIt, without] = await Promise.all([toldBy(true, place), toldBy(false, place)]);
 
     expect(withIt).toBe(without);
     expect(withIt).not.toContain("Opens the treasury");
