@@ -1,0 +1,34 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { openStand } from "./stand.ts";
+import { type Leg, runSuite } from "./suite.ts";
+
+export const REVISIONS = ["2026-07-28", "2025-11-25"] as const;
+export const FACES = ["server", "client"] as const;
+
+const tsx = join(import.meta.dirname, "../node_modules/tsx/dist/cli.mjs");
+const client = join(import.meta.dirname, "client.ts");
+
+/**
+ * Every scenario that a revision requires of one face: of the gateway, with the fixture server behind it and every name
+ * passed through, or of the client that the hub is made of.
+ */
+export async function runLeg(face: (typeof FACES)[number], revision: string): Promise<Leg> {
+  const results = mkdtempSync(join(tmpdir(), "qm-conformance-"));
+  try {
+    if (face === "client") {
+      const command = `${process.execPath} ${tsx} ${client}`;
+      return await runSuite({ face, revision, target: ["--command", command], results });
+    }
+    // Each on a stand of its own: the suite leaves calls behind that wait for an answer.
+    const stand = await openStand();
+    try {
+      return await runSuite({ face, revision, target: ["--url", stand.url], results });
+    } finally {
+      await stand.close();
+    }
+  } finally {
+    rmSync(results, { recursive: true, force: true });
+  }
+}
