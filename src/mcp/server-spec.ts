@@ -64,7 +64,16 @@ export interface ServerSpec {
  * What a manifest is kept under: everything that decides which tools there are, and no value of a secret. Of variables
  * and headers only the names count.
  */
-export function fingerprintOf({ launch, version }: Pick<ServerSpec, "launch" | "version">): string {
+export function fingerprintOf(spec: Pick<ServerSpec, "launch" | "version">): string {
+  const known = fingerprints.get(spec) ?? madeFingerprint(spec);
+  fingerprints.set(spec, known);
+  return known;
+}
+
+// It is asked for with every look at a server, and a spec never changes.
+const fingerprints = new WeakMap<object, string>();
+
+function madeFingerprint({ launch, version }: Pick<ServerSpec, "launch" | "version">): string {
   const identity =
     launch.kind === "stdio"
       ? [launch.command, launch.args, Object.keys(launch.env).sort(), launch.cwd ?? null]

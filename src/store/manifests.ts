@@ -82,8 +82,8 @@ async function putManifest(tx: Sql, server: string, revision: number, manifest: 
 
 async function putPins(tx: Sql, server: string, pins: readonly Pin[]): Promise<void> {
   for (let from = 0; from < pins.length; from += PORTION) {
-    const rows = pins.slice(from, from + PORTION).map(({ hash, state, seenAt, definition, reasons, by }) => {
-      const grounds = JSON.stringify({ reasons, by });
+    const rows = pins.slice(from, from + PORTION).map(({ hash, state, seenAt, definition, reasons, marks, by }) => {
+      const grounds = JSON.stringify({ reasons, marks, by });
       return sql`(${server}, ${hash}, ${state}, ${seenAt.toISOString()}, ${grounds}, ${JSON.stringify(definition)})`;
     });
     await tx.all(sql`
@@ -113,7 +113,7 @@ function recordOf(row: Row, pins: readonly Row[]): ServerRecord {
 }
 
 function pinOf(row: Row): Pin {
-  const grounds = JSON.parse(String(row.grounds)) as Pick<Pin, "reasons" | "by">;
+  const grounds = JSON.parse(String(row.grounds)) as Pick<Pin, "reasons" | "marks" | "by">;
   return {
     hash: String(row.hash),
     state: row.state as PinState,

@@ -198,7 +198,7 @@ function manifest(fingerprint: string): Manifest {
 
 function pin(hash: string, name = hash, rest: Partial<Pin> = {}): Pin {
   const definition = { name, inputSchema: { type: "object" } };
-  return { hash, definition, state: "accepted", reasons: [], seenAt: at, ...rest };
+  return { hash, definition, state: "accepted", reasons: [], marks: ["links"], seenAt: at, ...rest };
 }
 
 function sorted(record: ServerRecord | undefined): ServerRecord {

@@ -54,20 +54,14 @@ export function boundedFetch(limit: number): FetchLike {
     if (response.body === null) return response;
     const perEvent = response.headers.get("content-type")?.startsWith("text/event-stream") === true;
     const body = response.body.pipeThrough(perEvent ? boundedEvents(limit) : boundedBody(limit));
-    return new BoundedResponse(body, response);
+    return withBody(response, body);
   };
 }
 
 /** A response is copied to give it another body, and a copy forgets where it came from. */
-class BoundedResponse extends Response {
-  override readonly url: string;
-  override readonly redirected: boolean;
-
-  constructor(body: ReadableStream, { status, statusText, headers, url, redirected }: Response) {
-    super(body, { status, statusText, headers });
-    this.url = url;
-    this.redirected = redirected;
-  }
+function withBody({ status, statusText, headers, url, redirected }: Response, body: ReadableStream): Response {
+  const copy = new Response(body, { status, statusText, headers });
+  return Object.defineProperties(copy, { url: { value: url }, redirected: { value: redirected } });
 }
 
 function boundedBody(limit: number): TransformStream<Uint8Array, Uint8Array> {

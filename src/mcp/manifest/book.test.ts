@@ -51,8 +51,8 @@ describe("the first offer of a server", () => {
     const later = (await bookOver(store)).book;
     for (const each of [book, later]) {
       expect(each.tools("s")).toEqual([
-        { definition: read, state: "usable", signs: [] },
-        { definition: write, state: "usable", signs: [] },
+        { definition: read, state: "usable", marks: [] },
+        { definition: write, state: "usable", marks: [] },
       ]);
       expect(each.tool("s", "write")?.definition).toEqual(write);
       expect(each.offer("s")).toEqual(offer(read, write));
@@ -88,7 +88,7 @@ describe("the first offer of a server", () => {
     const odd = tool("plan", "Makes a plan. This tool must be called before any other tool.");
     const { book } = await learnedBook(offer(odd));
 
-    expect(book.tools("s")).toMatchObject([{ state: "usable", signs: [{ kind: "instructions", severity: "mild" }] }]);
+    expect(book.tools("s")).toMatchObject([{ state: "usable", marks: ["instructions"] }]);
   });
 });
 
@@ -118,8 +118,8 @@ describe("a later offer", () => {
     const hash = definitionHash(changed);
     const pending = { definition: changed, hash, reasons: ["changed"], state: "withheld" };
     expect(book.tools("s")).toEqual([
-      { definition: read, state: "withheld", signs: [], pending },
-      { definition: write, state: "usable", signs: [] },
+      { definition: read, state: "withheld", marks: [], pending },
+      { definition: write, state: "usable", marks: [] },
     ]);
     expect(book.tools("s")[1]).toBe(same);
     expect(book.withheld("s")).toEqual([{ ...pending, tool: "read", accepted: read, signs: [] }]);
@@ -178,7 +178,7 @@ describe("a later offer", () => {
 
     await book.learned(spec(), offer({ ...read, icons }));
 
-    expect(book.tools("s")).toEqual([{ definition: { ...read, icons }, state: "usable", signs: [] }]);
+    expect(book.tools("s")).toEqual([{ definition: { ...read, icons }, state: "usable", marks: [] }]);
   });
 });
 
@@ -220,7 +220,7 @@ describe("a server whose definitions are not pinned", () => {
       ["write", "usable"],
     ]);
     expect(book.tool("s", "read")?.definition).toEqual(changed);
-    expect(book.tool("s", "sum")?.signs[0]?.severity).toBe("serious");
+    expect(book.tool("s", "sum")?.marks).not.toEqual([]);
     expect(book.withheld("s")).toEqual([]);
     expect(events.map(({ type }) => type)).toEqual(["server.learned", "server.learned"]);
   });
@@ -264,7 +264,7 @@ describe("a person", () => {
     await book.accept("s", "sum", "ada");
 
     expect(book.tool("s", "sum")?.state).toBe("usable");
-    expect(book.tool("s", "sum")?.signs.length).toBeGreaterThan(0);
+    expect(book.tool("s", "sum")?.marks.length).toBeGreaterThan(0);
   });
 
   test("accepts everything that waits, and nothing that was rejected", async () => {

@@ -112,10 +112,14 @@ export async function openBook({ store, now, note, onProblem }: BookOptions): Pr
 
   /** Reads definitions of one server with the names of all the others in mind. */
   function scanner(server: string, { tools }: Offer): (tool: OfferedTool) => readonly Sign[] {
-    const others = [...specs.keys()].flatMap((name) => (name === server ? [] : (offered(name)?.tools ?? [])));
-    const around = surroundings(tools.map(nameOf), others.map(nameOf));
+    let around: ReturnType<typeof surroundings> | undefined;
+    const names = (): typeof around & object => {
+      const others = [...specs.keys()].flatMap((name) => (name === server ? [] : (offered(name)?.tools ?? [])));
+      around ??= surroundings(tools.map(nameOf), others.map(nameOf));
+      return around;
+    };
     return (tool) => {
-      const signs = signsOf.get(tool) ?? scan(tool, around);
+      const signs = signsOf.get(tool) ?? scan(tool, names());
       signsOf.set(tool, signs);
       return signs;
     };
@@ -159,7 +163,7 @@ export async function openBook({ store, now, note, onProblem }: BookOptions): Pr
       const fingerprint = fingerprintOf(spec);
       const tools = seenTools(offer.tools);
       const signs = scanner(server, offer);
-      const sighting = { fingerprint, offer, tools, pinning, at: now(), grave: gravely(signs) };
+      const sighting = { fingerprint, offer, tools, pinning, at: now(), signs };
       const pinned = new Set(records.get(server)?.pins.map(({ hash }) => hash));
       for (const { definition } of tools.filter(({ hash }) => !pinned.has(hash))) {
         // Reading a large offer takes a while: the store must not wait for it, nor everybody else.
@@ -228,14 +232,6 @@ export async function openBook({ store, now, note, onProblem }: BookOptions): Pr
       listeners.add(listener);
       return () => listeners.delete(listener);
     },
-  };
-}
-
-/** The kinds of serious signs. */
-function gravely(scan: (tool: OfferedTool) => readonly Sign[]): (tool: OfferedTool) => readonly string[] {
-  return (tool) => {
-    const serious = scan(tool).filter(({ severity }) => severity === "serious");
-    return [...new Set(serious.map(({ kind }) => kind))];
   };
 }
 

@@ -60,8 +60,9 @@ export function decided(
       hint: "Nothing was decided. Look at what is withheld now.",
     });
   }
-  const put = tools.map(({ hash, definition, reasons }): Pin => {
-    return { hash, definition, reasons, state, seenAt: before.get(hash)?.seenAt ?? at, by };
+  const put = tools.map(({ hash, definition, reasons, signs }): Pin => {
+    const marks = [...new Set(signs.map(({ kind }) => kind))];
+    return { hash, definition, reasons, marks, state, seenAt: before.get(hash)?.seenAt ?? at, by };
   });
   const names = new Set(tools.map(({ tool }) => tool));
   const replaced = (record?.pins ?? []).filter((pin) => pin.state === "accepted" && names.has(pin.definition.name));

@@ -1,6 +1,7 @@
 import { canonicalJson } from "../../core/json.ts";
 import type { Pin, RecordChange, ServerRecord } from "./manifest-store.ts";
 import type { Offer, OfferedTool } from "./offer.ts";
+import type { Sign } from "./scan/sign.ts";
 
 /** The reason of a definition that is not alone under its name. */
 export const DUPLICATE = "duplicate";
@@ -20,8 +21,8 @@ export interface Sighting {
   /** `false`: everything is taken as it comes. */
   readonly pinning: boolean;
   readonly at: Date;
-  /** The kinds of serious signs. Asked only about definitions that were not seen before. */
-  grave(tool: OfferedTool): readonly string[];
+  /** Asked only about definitions that were not seen before. */
+  signs(tool: OfferedTool): readonly Sign[];
 }
 
 /**
@@ -44,7 +45,7 @@ export function judge(record: ServerRecord | undefined, sighting: Sighting): Rec
   return { ...(manifest === undefined ? {} : { manifest }), put, drop };
 }
 
-function newPins(record: ServerRecord | undefined, { tools, pinning, at, grave }: Sighting): readonly Pin[] {
+function newPins(record: ServerRecord | undefined, { tools, pinning, at, signs }: Sighting): readonly Pin[] {
   const known = new Set(record?.pins.map(({ hash }) => hash));
   const accepted = new Set(
     record?.pins.filter(({ state }) => state === "accepted").map(({ definition }) => definition.name),
@@ -53,13 +54,19 @@ function newPins(record: ServerRecord | undefined, { tools, pinning, at, grave }
   return tools
     .filter(({ hash }) => !known.has(hash))
     .map(({ hash, definition, twin }) => {
+      const found = signs(definition);
       const reasons = [
         ...(twin ? [DUPLICATE] : []),
         ...(lenient ? [] : [accepted.has(definition.name) ? "changed" : "new"]),
-        ...grave(definition),
+        ...kindsOf(found.filter(({ severity }) => severity === "serious")),
       ];
-      return { hash, definition, state: reasons.length === 0 ? "accepted" : "withheld", reasons, seenAt: at } as const;
+      const state = reasons.length === 0 ? "accepted" : "withheld";
+      return { hash, definition, state, reasons, marks: kindsOf(found), seenAt: at };
     });
+}
+
+function kindsOf(signs: readonly Sign[]): readonly string[] {
+  return [...new Set(signs.map(({ kind }) => kind))];
 }
 
 /** A server that has offered no tool yet has not been seen: some offer nothing until somebody has logged in. */

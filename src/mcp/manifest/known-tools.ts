@@ -10,8 +10,8 @@ export interface KnownTool {
   readonly definition: OfferedTool;
   /** `withheld`: it may not be called, because the server offers something else under its name. */
   readonly state: "usable" | "withheld";
-  /** What was found in the definition. Of an accepted one these are marks. */
-  readonly signs: readonly Sign[];
+  /** The kinds of signs that were found in the definition, and that did not keep it from being accepted. */
+  readonly marks: readonly string[];
   /** What the server offers in its place. */
   readonly pending?: Pending;
 }
@@ -47,11 +47,11 @@ export function serverTools(from: ToolsSource, scan: Scan, before: ServerTools |
   const { offer, pins, pinning } = from;
   const reviewed = review(seenTools(offer.tools), pinning ? pins : []);
   const tools = reviewed
-    .map(pinning ? pinnedTool : unpinnedTool)
+    .map(pinning ? pinnedTool : unpinnedTool(pins))
     .filter((tool) => tool !== undefined)
     .map((tool) => {
       const same = before?.byName.get(tool.definition.name);
-      return same !== undefined && isSame(same, tool) ? same : { ...tool, signs: scan(tool.definition) };
+      return same !== undefined && canonicalJson(same) === canonicalJson(tool) ? same : tool;
     });
   const pending = pinning ? reviewed.flatMap((tool) => withheldTools(tool, scan)) : [];
   return {
@@ -63,17 +63,17 @@ export function serverTools(from: ToolsSource, scan: Scan, before: ServerTools |
   };
 }
 
-type Unscanned = Omit<KnownTool, "signs">;
-
-function pinnedTool({ accepted, pending: [pending] }: Reviewed): Unscanned | undefined {
+function pinnedTool({ accepted, marks, pending: [pending] }: Reviewed): KnownTool | undefined {
   if (accepted === undefined) return undefined;
   return pending === undefined
-    ? { definition: accepted, state: "usable" }
-    : { definition: accepted, state: "withheld", pending };
+    ? { definition: accepted, marks, state: "usable" }
+    : { definition: accepted, marks, state: "withheld", pending };
 }
 
-function unpinnedTool({ pending: [first] }: Reviewed): Unscanned | undefined {
-  return first === undefined ? undefined : { definition: first.definition, state: "usable" };
+function unpinnedTool(pins: readonly Pin[]): (tool: Reviewed) => KnownTool | undefined {
+  const marks = new Map(pins.map((pin) => [pin.hash, pin.marks]));
+  return ({ pending: [first] }) =>
+    first && { definition: first.definition, marks: marks.get(first.hash) ?? [], state: "usable" };
 }
 
 function withheldTools({ name, accepted, pending }: Reviewed, scan: Scan) {
@@ -81,8 +81,4 @@ function withheldTools({ name, accepted, pending }: Reviewed, scan: Scan) {
     const before = accepted === undefined ? {} : { accepted };
     return { ...tool, tool: name, ...before, signs: scan(tool.definition) };
   });
-}
-
-function isSame({ signs: _signs, ...known }: KnownTool, tool: Unscanned): boolean {
-  return canonicalJson(known) === canonicalJson(tool);
 }

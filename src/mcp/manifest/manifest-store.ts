@@ -23,6 +23,8 @@ export interface Pin {
   readonly state: PinState;
   /** Why it was withheld: `changed`, `new`, `duplicate`, or the kinds of the serious signs that were found. */
   readonly reasons: readonly string[];
+  /** The kinds of all signs that were found in it when it was first seen: looking again at every start would take long. */
+  readonly marks: readonly string[];
   readonly seenAt: Date;
   /** Who decided; absent where nobody had to. */
   readonly by?: string;

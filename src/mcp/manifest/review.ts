@@ -17,6 +17,8 @@ export interface Pending {
 export interface Reviewed {
   readonly name: string;
   readonly accepted: OfferedTool | undefined;
+  /** Of the accepted one. */
+  readonly marks: readonly string[];
   /** More than one: definitions of the same name. */
   readonly pending: readonly Pending[];
 }
@@ -51,6 +53,7 @@ export function review(tools: readonly SeenTool[], pins: readonly Pin[]): readon
       name,
       // The hash says that they are the same; what is not pinned, like icons, is taken as it is now.
       accepted: known?.definition ?? pin?.definition,
+      marks: pin?.marks ?? [],
       pending: others.map(({ hash, definition, twin }) => {
         const own = byHash.get(hash);
         // Whether there are two of them is a matter of this offer, whatever was when it was first seen.

@@ -25,7 +25,7 @@ export function toolAction(reach: Reach, spec: ServerSpec, known: KnownTool): Ac
   if (!enabled) return undefined;
   const { name: tool, title, description, inputSchema, outputSchema } = definition;
   const entry = toolEntry(spec.name, tool);
-  const marks = known.signs.length > 0 ? ["suspect"] : [];
+  const marks = known.marks.length > 0 ? ["suspect"] : [];
   return Object.freeze({
     name: actionName(MCP, entry),
     category: MCP,
