@@ -1,11 +1,14 @@
 #!/usr/bin/env node
 /** The process around the program, and the only file that knows there is one. */
+import { setMaxListeners } from "node:events";
 import * as nodeModule from "node:module";
 import { join } from "node:path";
 import { packageFolder } from "../package-facts.ts";
 import { exitCodes } from "./exit-codes.ts";
 
 const interrupt = new AbortController();
+// Whatever runs listens to it: fifty servers that start are no leak.
+setMaxListeners(0, interrupt.signal);
 let outputError: NodeJS.ErrnoException | undefined;
 
 process.on("SIGINT", stop);
