@@ -43,7 +43,10 @@ test.each([
     ["file__list", "file__read"],
   ],
   [["explain", "--actor", "reader", "file__w"], ["file__write"]],
-  [["list", ""], ["file", "mcp"]],
+  [
+    ["list", ""],
+    ["file", "mcp"],
+  ],
   [["invoke", "file__read", ""], []],
   [
     ["events", "--session", ""],

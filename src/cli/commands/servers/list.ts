@@ -15,8 +15,12 @@ export function addList(servers: Command, context: Context): void {
 }
 
 function show({ out }: Context, servers: readonly ServerView[]): void {
-  if (out.isJson) return out.json({ servers: servers.map(asJson) });
-  if (servers.length === 0) return sayNone(out);
+  if (out.isJson) out.json({ servers: servers.map(asJson) });
+  else if (servers.length === 0) sayNone(out);
+  else showTable(out, servers);
+}
+
+function showTable(out: Context["out"], servers: readonly ServerView[]): void {
   out.table(
     ["NAME", "STATE", "TOOLS", "WITHHELD", "REACHED BY"],
     servers.map((server) => [
