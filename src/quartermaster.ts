@@ -16,6 +16,7 @@ import { type Embeddings, openDiscovery } from "./discovery.ts";
 import type { Door } from "./invoke/invoke.ts";
 import { createMeter } from "./invoke/meter.ts";
 import { failedOutcome } from "./invoke/outcome.ts";
+import { createPreviewer } from "./invoke/preview.ts";
 import { callerStamp, createRecorder } from "./invoke/record.ts";
 import { createRunner, type RunLimits } from "./invoke/run.ts";
 import { type Ledger, openLedger } from "./ledger/ledger.ts";
@@ -194,6 +195,7 @@ async function wire(
     record: createRecorder(ledger, runtime, () => policy.version),
     meter: createMeter(store.usage, () => policy.budgets),
     runner,
+    preview: createPreviewer(),
     valueLimit: options.valueLimit ?? VALUE_LIMIT,
     onProblem,
   };

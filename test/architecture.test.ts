@@ -49,7 +49,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
     "mcp/servers",
   ],
   // A door, as the command line is one: it knows the quartermaster and what it shows.
-  "mcp/gateway": [".", "core", "config", "surface", "mcp/provider", "mcp/servers"],
+  "mcp/gateway": [".", "core", "config", "surface", "mcp/manifest", "mcp/provider", "mcp/servers"],
   cli: [
     ".",
     "core",

@@ -163,7 +163,9 @@ describe("qm servers", () => {
     const shown = await qm(cwd, ["servers", "review"], { env });
     const preflight = await qm(cwd, ["preflight", "mcp__odd__echo", "mcp__odd__pid"], { env });
     const refused = await qm(cwd, ["invoke", "mcp__odd__echo"], { env });
-    const declined = await qm(cwd, ["servers", "review", "odd", "--accept"], { env, stdin: answered("n\n") });
+    const rejected = await qm(cwd, ["servers", "review", "odd", "--reject", "--yes"], { env });
+    const unnamed = await qm(cwd, ["servers", "review"], { env });
+    const declined = await qm(cwd, ["servers", "review", "odd", "echo", "--accept"], { env, stdin: answered("n\n") });
     const accepted = await qm(cwd, ["servers", "review", "odd", "echo", "--accept"], { env, stdin: answered("y\n") });
     const called = await qm(cwd, ["invoke", "mcp__odd__echo", '{"text":"hi"}'], { env });
 
@@ -172,6 +174,8 @@ describe("qm servers", () => {
     expect(shown.out).toMatch(/shout/);
     expect(preflight.code).toBe(12);
     expect(refused).toMatchObject({ code: 3, err: expect.stringContaining("qm servers review odd") });
+    expect(rejected.out).toContain("1 definition rejected.");
+    expect(unnamed.out).toBe("Nothing is withheld.\n");
     expect(declined.out).toContain("1 definition withheld");
     expect(accepted.out).toContain("1 definition accepted.");
     expect(called).toMatchObject({ code: 0, out: "hi" });
@@ -188,6 +192,8 @@ describe("qm servers", () => {
     expect(await preflight(cwd, "mcp__odd__pid", "mcp__odd__echo")).toBe(10);
     expect(await preflight(cwd, "mcp__odd__nothing")).toBe(4);
     expect(await preflight(broken, "mcp__odd__connect")).toBe(13);
+    expect(await preflight(broken, "mcp__odd__echo")).toBe(13);
+    expect(await preflight(broken, "mcp__odd__*", "file__read")).toBe(13);
   });
 });
 

@@ -107,7 +107,7 @@ describe("the way of a model through a deferred catalog", () => {
     expect(surface.tools).toBe(before);
 
     const answer = await surface.call("tool__echo", { text: "hello" });
-    expect(answer).toEqual({ ok: true, data: "hello", text: "hello" });
+    expect(answer).toMatchObject({ ok: true, data: "hello", text: "hello" });
     await surface.call("mail__send", {});
     await surface.call("mail__list", {});
     await surface.call("tool__echo", { text: "again" });
@@ -380,7 +380,7 @@ describe("what is not activated", () => {
       letters().filter(({ name }) => name !== "mail__send"),
     );
 
-    expect(hidden.answer).toEqual(absent.answer);
+    expect({ ...hidden.answer, callId: "" }).toEqual({ ...absent.answer, callId: "" });
     expect(hidden).toMatchObject({
       shown: false,
       events: [[{ asked: "mail__send", reason: "visibility_policy" }], []],

@@ -6,7 +6,6 @@ import type { Caller } from "../core/caller.ts";
 import type { Dialogue } from "../core/dialogue.ts";
 import { changesSomething } from "../core/effect.ts";
 import { facts, messageOf, QmError } from "../core/errors.ts";
-import type { JsonObject } from "../core/json.ts";
 import type { Outcome } from "../core/outcome.ts";
 import type { Runtime } from "../core/runtime.ts";
 import { decide } from "../policy/decide.ts";
@@ -16,6 +15,7 @@ import { prepareArgs, targetArgs, withSchema } from "./arguments.ts";
 import type { Meter } from "./meter.ts";
 import { doneOutcome, failedOutcome } from "./outcome.ts";
 import { type Held, placeOf } from "./places.ts";
+import type { Previewer } from "./preview.ts";
 import type { CallRecord, Recorder } from "./record.ts";
 import { type CheckedResult, checkedResult } from "./result.ts";
 import type { RunContext, Runner } from "./run.ts";
@@ -49,6 +49,7 @@ export interface Door {
   readonly record: Recorder;
   readonly meter: Meter;
   readonly runner: Runner;
+  readonly preview: Previewer;
   readonly valueLimit: number;
   /** Told what went wrong beside a call without changing its outcome. */
   readonly onProblem: (problem: string) => void;
@@ -118,7 +119,7 @@ async function attempt(
   record.decided(action, decision, agreedBy);
   if (decision.kind === "deny") throw refusal("deny", decision.objection);
   if (decision.kind === "ask" && agreedBy === undefined)
-    throw refusal("ask", decision.objection, await previewed(action, args, signal));
+    throw refusal("ask", decision.objection, await door.preview(action, args, signal));
 
   const overdrawn = await door.meter.charge(call.caller);
   if (overdrawn !== undefined) throw refusal("deny", overdrawn);
@@ -176,19 +177,6 @@ function unrecorded(thrown: unknown): QmError {
     cause: thrown,
     hint: "Only the record is missing. Do not repeat the call; look at what it did.",
   });
-}
-
-const PREVIEW_MS = 10_000;
-
-/** What would be run, if that can be told soon: the person who reads the refusal is the one who would agree. */
-async function previewed(action: Action, args: JsonObject, signal?: AbortSignal): Promise<string | undefined> {
-  if (action.preview === undefined) return undefined;
-  const limit = AbortSignal.timeout(PREVIEW_MS);
-  try {
-    return await action.preview(args, signal === undefined ? limit : AbortSignal.any([signal, limit]));
-  } catch (thrown) {
-    return `cannot be told: ${messageOf(thrown)}`;
-  }
 }
 
 function refusal(kind: "ask" | "deny", { layer, reason }: Objection, preview?: string): QmError {

@@ -53,18 +53,21 @@ async function preflight(
 ): Promise<void> {
   const { io, out, globals } = context;
   const caller = callerOf(globals);
+  let unreachable: ReadonlySet<string> = new Set();
   if (start) {
     const wipe = showProgress(io.stderr, "checking servers");
-    await startNeeded(workspace, names, io.signal).finally(wipe);
+    unreachable = await startNeeded(workspace, names, io.signal).finally(wipe);
   }
   const visible = workspace.quartermaster.names(caller);
   const checked = names.flatMap((name): readonly Checked[] => {
     const wanted = isGlob(name)
       ? visible.filter((each) => matchesGlob(name, each))
       : visible.filter((each) => each === name);
-    return wanted.length === 0
-      ? [{ action: name, verdict: "missing" }]
-      : wanted.map((each) => verdictOf(workspace, each, caller));
+    if (wanted.length > 0) return wanted.map((each) => verdictOf(workspace, each, caller));
+    const server = [...unreachable].find((each) => reaches(name, each));
+    if (server === undefined) return [{ action: name, verdict: "missing" }];
+    const isLocked = workspace.servers.hub.status(server).state === "needs_login";
+    return [{ action: name, verdict: isLocked ? "needs_login" : "unavailable", note: `${server} cannot be reached` }];
   });
   const order = Object.keys(verdicts);
   const worst = checked.reduce(
@@ -79,12 +82,16 @@ async function preflight(
   );
 }
 
-/** The servers that are named: an action that is not known yet may be one of theirs. */
-async function startNeeded({ servers }: Workspace, names: readonly string[], signal: AbortSignal): Promise<void> {
+/** Starts the servers that are named, and answers those that cannot be reached: what they have is not known. */
+async function startNeeded(
+  { servers }: Workspace,
+  names: readonly string[],
+  signal: AbortSignal,
+): Promise<ReadonlySet<string>> {
   const specs = servers.list().map(({ spec }) => spec);
   const needed = specs.filter(({ name }) => names.some((wanted) => reaches(wanted, name)));
-  // What cannot be reached shows in the verdicts.
-  await Promise.allSettled(needed.map(({ name }) => servers.hub.connect(name, signal, true)));
+  const tried = await Promise.allSettled(needed.map(({ name }) => servers.hub.connect(name, signal, true)));
+  return new Set(needed.filter((_, at) => tried[at]?.status === "rejected").map(({ name }) => name));
 }
 
 function reaches(wanted: string, server: string): boolean {

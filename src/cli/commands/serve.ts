@@ -1,3 +1,4 @@
+import { once } from "node:events";
 import type { Command } from "commander";
 import { type Context, withWorkspace } from "../context.ts";
 import { examples, wholeNumber } from "../options.ts";
@@ -35,7 +36,7 @@ export function addServe(program: Command, context: Context): void {
               ),
             );
           }
-          await new Promise<void>((resolve) => io.signal.addEventListener("abort", () => resolve(), { once: true }));
+          if (!io.signal.aborted) await once(io.signal, "abort");
           await close();
         },
         { watch: true },

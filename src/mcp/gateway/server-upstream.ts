@@ -3,7 +3,8 @@ import { matchesGlob } from "../../core/glob.ts";
 import type { JsonObject } from "../../core/json.ts";
 import { actionName } from "../../core/names.ts";
 import type { Quartermaster } from "../../quartermaster.ts";
-import { toolEntry } from "../provider/entry-names.ts";
+import { pinnedPart } from "../manifest/definition-hash.ts";
+import { methodEntry, toolEntry } from "../provider/entry-names.ts";
 import { MCP } from "../provider/tool-actions.ts";
 import type { Servers } from "../servers/servers.ts";
 import type { Upstream } from "./gateway.ts";
@@ -17,7 +18,7 @@ export function serverUpstream(
   function offered(caller: Caller, via: string, list: "resources" | "resourceTemplates" | "prompts") {
     const seen = new Set<string>(quartermaster.names(caller));
     return servers.list().flatMap(({ spec: { name: server } }) => {
-      if (!seen.has(actionName(MCP, toolEntry(server, via)))) return [];
+      if (!seen.has(actionName(MCP, methodEntry(server, via)))) return [];
       return (servers.book.offer(server)?.[list] ?? []).map((item: JsonObject) => ({ server, item }));
     });
   }
@@ -31,7 +32,9 @@ export function serverUpstream(
         .flatMap(({ spec: { name: server } }) =>
           servers.book.tools(server).flatMap(({ definition }) => {
             const action = actionName(MCP, toolEntry(server, definition.name));
-            return seen.has(action) ? [{ server, action, name: definition.name, definition }] : [];
+            return seen.has(action)
+              ? [{ server, action, name: definition.name, definition: pinnedPart(definition) }]
+              : [];
           }),
         );
     },

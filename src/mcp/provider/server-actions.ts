@@ -5,7 +5,7 @@ import type { JsonObject } from "../../core/json.ts";
 import { actionName } from "../../core/names.ts";
 import type { Offer } from "../manifest/offer.ts";
 import type { ServerSpec } from "../server-spec.ts";
-import { toolEntry } from "./entry-names.ts";
+import { methodEntry, toolEntry } from "./entry-names.ts";
 import { promptResult, resourceResult } from "./results.ts";
 import { MCP, type Reach, readinessOf, requested } from "./tool-actions.ts";
 
@@ -106,7 +106,7 @@ function completeAction(reach: Reach, spec: ServerSpec): Action {
 
 function common(reach: Reach, spec: ServerSpec, entry: string) {
   return {
-    entry: toolEntry(spec.name, entry),
+    entry: methodEntry(spec.name, entry),
     idempotent: true,
     ...(spec.callTimeoutMs === undefined ? {} : { timeoutMs: spec.callTimeoutMs }),
     readiness: () => readinessOf(reach, spec.name),

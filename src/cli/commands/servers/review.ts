@@ -48,8 +48,8 @@ async function review(
   const { io, out } = context;
   const names = name === undefined ? servers.list().map(({ spec }) => spec.name) : [requireServer(servers, name).name];
   const waiting = names.flatMap((server) =>
-    servers.book
-      .withheld(server)
+    // What was rejected is out of the way, unless somebody asks for it by name.
+    [...servers.book.withheld(server), ...(tool === undefined ? [] : servers.book.rejected(server))]
       .filter((each) => tool === undefined || each.tool === tool)
       .map((each) => ({ server, ...each })),
   );
