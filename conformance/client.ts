@@ -47,6 +47,7 @@ const spec: ServerSpec = {
 };
 
 const dialogue: Dialogue = {
+  owner: "conformance",
   capabilities: { elicitation: { form: {}, url: {} }, sampling: {}, roots: {} },
   progress: () => undefined,
   log: () => undefined,
@@ -90,7 +91,7 @@ async function useEverything({ tools, resources, prompts }: Offer): Promise<void
 /** That a server refuses a request is an answer too; some scenarios offer what they do not carry out. */
 async function request(method: string, params: JsonObject): Promise<void> {
   try {
-    await loggedIn(() => hub.request("subject", { method, params }, { session: "conformance", dialogue }));
+    await loggedIn(() => hub.request("subject", { method, params }, { dialogue }));
   } catch (thrown) {
     if (!(thrown instanceof QmError) || thrown.code !== "action_failed") throw thrown;
   }

@@ -225,7 +225,13 @@ export const invokeShape = z.strictObject({
   timeoutMs: z.number().min(1).optional(),
   via: z.string().optional(),
   dialogue: z
-    .looseObject({ capabilities: z.looseObject({}), progress: callback, log: callback, ask: callback })
+    .looseObject({
+      owner: z.string().min(1),
+      capabilities: z.looseObject({}),
+      progress: callback,
+      log: callback,
+      ask: callback,
+    })
     .optional(),
   agreedBy: z.string().min(1).optional(),
 });

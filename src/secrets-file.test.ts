@@ -1,4 +1,4 @@
-import { mkdtemp, readdir, readFile, rm, stat, utimes, writeFile } from "node:fs/promises";
+import { chmod, mkdtemp, readdir, readFile, rm, stat, utimes, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
@@ -63,4 +63,14 @@ test("a file that is not ours is neither read nor overwritten, and its content i
   });
   await expect(secrets.set("B", "2")).rejects.toMatchObject({ code: "store_failed" });
   expect(await readFile(path, "utf8")).toBe("hunter2 is no JSON");
+});
+
+test("a file that others could read is theirs no longer once something is stored", async () => {
+  const secrets = secretsFile(path, systemRuntime);
+  await secrets.set("A", "1");
+  await chmod(path, 0o644);
+
+  await secrets.set("B", "2");
+
+  expect((await stat(path)).mode & 0o777).toBe(0o600);
 });

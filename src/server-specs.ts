@@ -12,12 +12,20 @@ export function serverSpecsOf({ servers }: Pick<Config, "servers">, folder: stri
     .sort((a, b) => (a.name < b.name ? -1 : 1));
 }
 
+/** The servers that stand in the file and are not to be used. */
+export function disabledSpecsOf({ servers }: Pick<Config, "servers">, folder: string): readonly ServerSpec[] {
+  return Object.entries(servers)
+    .filter(([, { enabled }]) => !enabled)
+    .map(([name, server]) => specOf(name, server, folder));
+}
+
 /** One server as it would stand in the file. Throws when it could not. */
 export function specOfEntry(name: string, entry: JsonObject, folder: string): ServerSpec {
   return specOf(name, serverSchema.parse(entry), folder);
 }
 
-function specOf(name: string, server: ServerConfig, folder: string): ServerSpec {
+/** One server as it stands in the file. */
+export function specOf(name: string, server: ServerConfig, folder: string): ServerSpec {
   return {
     name,
     launch: launchOf(server, folder),

@@ -1,5 +1,5 @@
 import { existsSync } from "node:fs";
-import { delimiter, dirname, join, resolve } from "node:path";
+import { delimiter, join, resolve } from "node:path";
 import { addServers, removeServer } from "./config/edit.ts";
 import { CONFIG_FILE } from "./config/load.ts";
 import type { LoadedConfig } from "./config/parse.ts";
@@ -15,8 +15,9 @@ import type { ServerWriter } from "./mcp/servers/desk.ts";
 import { openServers, type Servers, type ServersEvent } from "./mcp/servers/servers.ts";
 import { packageFacts } from "./package-facts.ts";
 import { readSecrets, secretsFile } from "./secrets-file.ts";
-import { serverSpecsOf, specOfEntry } from "./server-specs.ts";
+import { serverSpecsOf, specOf, specOfEntry } from "./server-specs.ts";
 import { openSqliteStore } from "./store/open.ts";
+import { bundleFolderOf, logFolderOf, secretsPathOf } from "./store-places.ts";
 import { systemProcess } from "./system-runtime.ts";
 import type { Purpose } from "./workspace.ts";
 
@@ -31,20 +32,16 @@ export interface WorkspaceServersOptions {
   readonly onProblem: (problem: string) => void;
 }
 
-/** Beside the store: what only its owner may read. */
-export function secretsPathOf(storePath: string): string {
-  return join(dirname(storePath), "secrets.json");
-}
-
-export function logFolderOf(storePath: string): string {
-  return join(dirname(storePath), "logs");
-}
-
 /** The variables of the process, and with them the stored secrets of this moment. */
 export function withSecrets(env: Environment, storePath: string): Environment {
   const secrets = readSecrets(secretsPathOf(storePath));
   const stored = Object.entries(secrets).map(([name, value]) => [`${SECRET}${name}`, value]);
   return stored.length === 0 ? env : { ...env, ...Object.fromEntries(stored) };
+}
+
+/** Fills references. Secrets are read when a text refers to one, and so a file of secrets that is broken harms no other. */
+export function fillerOf(env: Environment, storePath: string): (text: string, key: string) => string {
+  return (text, key) => resolveReference(text, text.includes(SECRET) ? withSecrets(env, storePath) : env, key);
 }
 
 export interface WorkspaceServers {
@@ -64,11 +61,13 @@ export async function openWorkspaceServers(options: WorkspaceServersOptions): Pr
   const isThere = purpose === "calls" || existsSync(storePath);
   const store = await openSqliteStore(isThere ? storePath : ":memory:", { now: runtime.now });
   const registry = createRegistry({ url: mcp.registry, fetch, store: store.registry, now: runtime.now });
-  const servers = await openServers(serverSpecsOf(loaded.config, loaded.folder), {
+  const opening = openServers(serverSpecsOf(loaded.config, loaded.folder), {
     runtime,
     manifests: store.manifests,
     processes: purpose === "looking" ? noProcesses : store.processes,
     processFacts: systemProcess,
+    recorded: store.processes.all,
+    problems: store.problems,
     secrets,
     registry,
     plans: createPlanner({
@@ -76,7 +75,7 @@ export async function openWorkspaceServers(options: WorkspaceServersOptions): Pr
       fetch,
       npmUrl: env.npm_config_registry,
       lsRemote: gitLsRemote(env),
-      bundleFolder: join(dirname(storePath), "bundles"),
+      bundleFolder: bundleFolderOf(storePath),
       hasCommand: (command) => isOnPath(command, env),
       platform: process.platform,
       home: env.HOME ?? env.USERPROFILE,
@@ -87,16 +86,23 @@ export async function openWorkspaceServers(options: WorkspaceServersOptions): Pr
     install: mcp.install,
     startingAtOnce: mcp.starting_at_once,
     environment: env,
-    fill: (text, key) => resolveReference(text, text.includes(SECRET) ? withSecrets(env, storePath) : env, key),
+    fill: fillerOf(env, storePath),
     clientInfo: packageFacts(),
     logFolder: logFolderOf(storePath),
     note,
     onProblem,
   });
+  const servers = await opening.catch(async (thrown: unknown) => {
+    await store.close();
+    throw thrown;
+  });
   return {
     servers,
     secrets,
-    close: store.close,
+    async close() {
+      await servers.close();
+      await store.close();
+    },
   };
 }
 
@@ -109,11 +115,23 @@ function isOnPath(command: string, { PATH = "" }: Environment): boolean {
   return PATH.split(delimiter).some((folder) => endings.some((ending) => existsSync(join(folder, command + ending))));
 }
 
+/** The stored secrets that a configuration refers to, wherever in it. */
+export function secretsReferredTo({ references }: LoadedConfig): readonly string[] {
+  const names = references.map(({ variable }) => variable).filter((variable) => variable.startsWith(SECRET));
+  return names.map((variable) => variable.slice(SECRET.length));
+}
+
 function writerOf({ path, folder }: LoadedConfig, cwd: string, runtime: Runtime): ServerWriter {
   const file = path ?? resolve(cwd, CONFIG_FILE);
   return {
-    add: async (name, entry) => void (await addServers(file, { [name]: entry }, runtime)),
-    remove: async (name) => void (await removeServer(file, name, runtime)),
+    add: async (name, entry, beforeWriting) =>
+      void (await addServers(file, { [name]: entry }, { ...runtime, beforeWriting })),
+    async remove(name) {
+      const { before, after } = await removeServer(file, name, runtime);
+      const { [name]: server } = before.config.servers;
+      if (server === undefined) throw new TypeError(`${name} was never there`);
+      return { spec: specOf(name, server, folder), secretsInUse: secretsReferredTo(after) };
+    },
     specOf: (name, entry) => specOfEntry(name, entry, folder),
   };
 }

@@ -343,3 +343,66 @@ test("no folder below gets a configuration of an agent's making", async () => {
 
   expect(outcome).toMatchObject({ status: "failed", error: { code: "path_refused" } });
 });
+
+test("file actions reach nothing that is kept beside the store, wherever that is", async () => {
+  const kept = [
+    ...["data/secrets.json", "data/secrets.json.lock", "data/.secrets.json.018f", "data/token", "data/logs/odd.log"],
+    ...["data/bundles/abc/index.js", "quartermaster.yaml.bak-20260102T030405Z", ".quartermaster.yaml.018f"],
+    "quartermaster.yaml.lock",
+  ];
+  const folder = await folderWith({
+    ...Object.fromEntries(kept.map((path) => [path, "{}"])),
+    "quartermaster.yaml": "store: { path: data/qm.db }",
+    "data/other.txt": "free",
+  });
+  const { invoke } = (await open(folder)).quartermaster;
+
+  for (const path of kept) {
+    expect(await invoke("file__read", { path })).toMatchObject(KEPT);
+    expect(await invoke("file__write", { path, content: "mine" })).toMatchObject(KEPT);
+  }
+  expect(await invoke("file__list", { path: "data" })).toMatchObject({
+    data: { entries: [{ path: "data/other.txt" }] },
+  });
+  expect(await invoke("file__list", {})).toMatchObject({ data: { entries: [{ path: "data" }] } });
+});
+
+test("a secret that is stored later is written down nowhere, nor is a part of a login", async () => {
+  const folder = await folderWith({ "quartermaster.yaml": "{}" });
+  const workspace = await open(folder);
+  const { quartermaster, secrets } = workspace;
+  const say = async (words: string) => {
+    await quartermaster.invoke("file__write", { path: "a.txt", content: words });
+    return JSON.stringify(await eventsOf(workspace, "call.received"));
+  };
+  expect(await say("plain words")).toContain("plain words");
+
+  await secrets.set("LATER", "zebra-crossing-nine");
+  const login = {
+    url: "https://mcp.example.com/mcp",
+    tokens: { access_token: "walnut-cabinet-four", refresh_token: "marble-staircase-two", token_type: "Bearer" },
+    clients: { "https://issuer.example.com": { client_id: "open", client_secret: "velvet-curtain-six" } },
+  };
+  await secrets.set("oauth.remote", JSON.stringify(login));
+  const written = await say(
+    "zebra-crossing-nine, walnut-cabinet-four, marble-staircase-two, velvet-curtain-six, https://issuer.example.com",
+  );
+
+  expect(written).not.toMatch(/zebra|walnut|marble|velvet/);
+  expect(written).toContain("https://issuer.example.com");
+});
+
+test("secrets that cannot be read are told of, and stop only who needs one", async () => {
+  const broken = { ".quartermaster/secrets.json": "{ hunter2" };
+  const onProblem = vi.fn();
+
+  const { quartermaster, fill } = await open(await folderWith({ ...broken, "a.txt": "a" }), { onProblem });
+
+  expect(await quartermaster.invoke("file__read", { path: "a.txt" })).toMatchObject({ status: "done" });
+  expect(onProblem.mock.calls).toEqual([[expect.stringMatching(/secrets\.json cannot be used/)]]);
+  expect(onProblem.mock.calls.join()).not.toContain("hunter2");
+  expect(fill("plain", "key")).toBe("plain");
+  expect(() => fill(`\${secret:A}`, "key")).toThrow(/cannot be used/);
+  const needing = await folderWith({ ...broken, "quartermaster.yaml": `secrets: ["\${secret:A}"]` });
+  await expect(openWorkspace({ cwd: needing, env: {} })).rejects.toMatchObject({ code: "store_failed" });
+});

@@ -3,7 +3,7 @@ import { basename, dirname, join, resolve } from "node:path";
 import type { Provider } from "./catalog/provider.ts";
 import { CONFIG_FILE, loadConfig } from "./config/load.ts";
 import type { LoadedConfig } from "./config/parse.ts";
-import { type Environment, resolveReference, SECRET, variablesIn } from "./config/references.ts";
+import { type Environment, resolveReference } from "./config/references.ts";
 import type { Config } from "./config/schema.ts";
 import { watchConfig } from "./config/watch.ts";
 import { QmError } from "./core/errors.ts";
@@ -14,9 +14,11 @@ import type { Servers, ServersEvent } from "./mcp/servers/servers.ts";
 import { fileProvider } from "./providers/file/provider.ts";
 import { createQuartermaster, type Quartermaster } from "./quartermaster.ts";
 import { serverSpecsOf } from "./server-specs.ts";
+import { besideStore, logFolderOf, secretsPathOf } from "./store-places.ts";
 import { systemRuntime } from "./system-runtime.ts";
 import { indexPathOf, policyOf, searchOf, surfaceOf } from "./workspace-options.ts";
-import { logFolderOf, openWorkspaceServers, secretsPathOf, withSecrets } from "./workspace-servers.ts";
+import { unwritable } from "./workspace-secrets.ts";
+import { fillerOf, openWorkspaceServers, secretsReferredTo, withSecrets } from "./workspace-servers.ts";
 
 /**
  * - `calls`: everything, written to the configured store
@@ -66,8 +68,9 @@ export async function openWorkspace(options: WorkspaceOptions): Promise<Workspac
   const reading = { env, compileExpression: (text: string) => compileCondition(text, CALL_VARIABLES) };
   let loaded = await loadConfig(configPath, { cwd, ...reading });
   const storePath = storePathOf(loaded, env);
-  let filling = withSecrets(env, storePath);
-  let secrets = secretsOf(loaded.config, filling);
+  const secretsNow = unwritable(env, secretsPathOf(storePath), onProblem);
+  // Only where nothing refers to a secret can the file of secrets be broken.
+  const filling = secretsReferredTo(loaded).length === 0 ? env : withSecrets(env, storePath);
   const { limits, ledger } = loaded.config;
   let file = purpose === "ledger" ? undefined : fileProviderOf(loaded, env, protectedBy(loaded));
   const policy = policyOf(loaded.config);
@@ -85,22 +88,9 @@ export async function openWorkspace(options: WorkspaceOptions): Promise<Workspac
     onProblem,
   });
 
-  const quartermaster = await createQuartermaster({
-    providers: [
-      ...(file === undefined ? [] : [file]),
-      ...(connected.servers === undefined ? [] : [connected.servers.provider]),
-    ],
-    policy,
-    store: purpose === "looking" || (purpose === "ledger" && !existsSync(storePath)) ? ":memory:" : storePath,
-    limits: { timeoutMs: limits.timeout_ms, concurrency: limits.concurrency, queue: limits.queue },
-    valueLimit: limits.value_chars,
-    surface: surfaceOf(loaded.config.surface),
-    search:
-      purpose === "ledger"
-        ? { enabled: false }
-        : searchOf(loaded, filling, { path: vectorsPath(), background: purpose === "calls" }),
-    redact: { names: ledger.redact, secrets: () => secrets },
-    onProblem,
+  const quartermaster = await makeQuartermaster().catch(async (thrown: unknown) => {
+    await connected.close();
+    throw thrown;
   });
   note = quartermaster.note;
   if (purpose !== "ledger") {
@@ -128,7 +118,7 @@ export async function openWorkspace(options: WorkspaceOptions): Promise<Workspac
       throw new QmError("conflict", "the workspace was opened for its ledger alone");
     },
     secrets: connected.secrets,
-    fill: (text, key) => resolveReference(text, withSecrets(env, storePath), key),
+    fill: fillerOf(env, storePath),
     logFolder: logFolderOf(storePath),
     async close() {
       stopWatching();
@@ -139,10 +129,28 @@ export async function openWorkspace(options: WorkspaceOptions): Promise<Workspac
     },
   };
 
+  async function makeQuartermaster(): Promise<Quartermaster> {
+    return createQuartermaster({
+      providers: [
+        ...(file === undefined ? [] : [file]),
+        ...(connected.servers === undefined ? [] : [connected.servers.provider]),
+      ],
+      policy,
+      store: purpose === "looking" || (purpose === "ledger" && !existsSync(storePath)) ? ":memory:" : storePath,
+      limits: { timeoutMs: limits.timeout_ms, concurrency: limits.concurrency, queue: limits.queue },
+      valueLimit: limits.value_chars,
+      surface: surfaceOf(loaded.config.surface),
+      search:
+        purpose === "ledger"
+          ? { enabled: false }
+          : searchOf(loaded, filling, { path: vectorsPath(), background: purpose === "calls" }),
+      redact: { names: ledger.redact, secrets: () => secretsNow(loaded.config) },
+      onProblem,
+    });
+  }
+
   /** Puts a new configuration into force, all of it or nothing. */
   async function adopt(next: LoadedConfig): Promise<void> {
-    const nextFilling = withSecrets(env, storePath);
-    const nextSecrets = secretsOf(next.config, nextFilling);
     const nextFile = hasSameFiles(loaded, next) ? file : fileProviderOf(next, env, protectedBy(next));
     // No call can come between the two: nothing is waited for until the policy stands.
     const replaced = replaceProvider(file, nextFile);
@@ -154,8 +162,6 @@ export async function openWorkspace(options: WorkspaceOptions): Promise<Workspac
     }
     const later = fixedParts.filter((part) => canonicalJson(loaded.config[part]) !== canonicalJson(next.config[part]));
     loaded = next;
-    filling = nextFilling;
-    secrets = nextSecrets;
     file = nextFile;
     recordLoaded();
     if (later.length > 0) onProblem(`${next.path}: the change of ${later.join(", ")} needs a restart`);
@@ -174,20 +180,21 @@ export async function openWorkspace(options: WorkspaceOptions): Promise<Workspac
     return before === after;
   }
 
-  /** The store in use stays protected when the file names another one for the next start. */
+  /**
+   * The policy and the ledger, because whoever can write them is bound by neither, and what is kept beside the ledger,
+   * in whatever folder that is. The store in use stays protected when the file names another one for the next start.
+   */
   function protectedBy(from: LoadedConfig): readonly string[] {
-    const stores = [
-      storePath,
-      storePathOf(from, env),
-      indexPathOf(loaded, env),
-      indexPathOf(from, env),
-      secretsPathOf(storePath),
+    const stores = [storePath, storePathOf(from, env)];
+    const files = [...stores, indexPathOf(loaded, env), indexPathOf(from, env)].filter((each) => each !== undefined);
+    return [
+      ...new Set([
+        ...configPlaces(resolve(cwd)),
+        ...(from.path === undefined ? [] : [from.path, `${from.path}.lock`]),
+        ...files.flatMap(storePlaces),
+        ...stores.flatMap(besideStore),
+      ]),
     ];
-    return protectedPaths(
-      cwd,
-      from.path,
-      [...new Set(stores)].filter((each) => each !== undefined),
-    );
   }
 
   /** Whoever only looks has a store in memory; vectors are where calls left them, and are made nowhere. */
@@ -235,13 +242,13 @@ function fileProviderOf(loaded: LoadedConfig, env: Environment, protect: readonl
   const { enabled, read_only } = loaded.config.providers.file;
   if (!enabled) return undefined;
   // In whatever folder: it would bind whoever starts there.
-  return fileProvider({ root: fileRootOf(loaded, env), readOnly: read_only, protect, protectNames: [CONFIG_FILE] });
+  const protectNames = [CONFIG_FILE, ...leftovers(CONFIG_FILE), ...leftovers(basename(loaded.path ?? CONFIG_FILE))];
+  return fileProvider({ root: fileRootOf(loaded, env), readOnly: read_only, protect, protectNames });
 }
 
-/** The policy and the ledger: whoever can write them is bound by neither. */
-function protectedPaths(cwd: string, configPath: string | undefined, stores: readonly string[]): readonly string[] {
-  const paths = [...configPlaces(resolve(cwd)), ...(configPath === undefined ? [] : [configPath])];
-  return [...new Set([...paths, ...stores.flatMap(storePlaces)])];
+/** Copies of a configuration as it was, and what a crash leaves of one, or of the secrets, that was being written. */
+function leftovers(name: string): readonly string[] {
+  return [`${name}.bak-*`, `.${name}.*`, `.${basename(secretsPathOf(""))}.*`];
 }
 
 /** Everywhere a configuration is looked for: one made nearer than the one in force would be in force next time. */
@@ -264,26 +271,4 @@ function realPathOf(path: string): string {
   } catch {
     return path;
   }
-}
-
-/** Everything that may not be written down: what is called a secret, and whatever servers and clients prove themselves by. */
-function secretsOf({ secrets, search, servers, gateway }: Config, env: Environment): readonly string[] {
-  const key = search.embedder.api_key;
-  const texts = [
-    ...secrets,
-    ...(key === undefined ? [] : [key]),
-    ...Object.values(servers).flatMap(({ args, env, headers, url = "", oauth }) => [
-      ...args,
-      ...Object.values(env),
-      ...Object.values(headers),
-      url,
-      oauth?.client_secret ?? "",
-    ]),
-    ...Object.values(gateway.profiles).map(({ token = "" }) => token),
-  ];
-  // Each variable alone, not the text around it: that is what may turn up somewhere else.
-  const variables = new Set(texts.flatMap(variablesIn));
-  const stored = Object.keys(env).filter((name) => name.startsWith(SECRET));
-  // What is not set cannot leak.
-  return [...variables, ...stored].flatMap((name) => env[name] || []);
 }

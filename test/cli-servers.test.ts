@@ -1,10 +1,12 @@
 import { type ChildProcess, spawn } from "node:child_process";
-import { readFile, stat, writeFile } from "node:fs/promises";
+import { readdir, readFile, stat, writeFile } from "node:fs/promises";
+import { createServer } from "node:http";
 import { join } from "node:path";
 import { Client } from "@modelcontextprotocol/client";
 import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
 import { afterEach, describe, expect, onTestFinished, test, vi } from "vitest";
 import { cleanUp, endings, eventTypes, folderWith, plainEnvironment, qm, qmCommand } from "../src/cli/testing.ts";
+import { listening } from "../src/mcp/hub/testing.ts";
 
 const odd = join(import.meta.dirname, "fixtures/odd-server.mjs");
 const node = process.execPath;
@@ -107,6 +109,30 @@ describe("qm servers add", () => {
     expect((await qm(cwd, ["secrets", "list"], { env })).out).toContain("No secrets are stored");
   });
 
+  test("a server that wants a login is written down, and says how to log in", async () => {
+    const cwd = await folderWith();
+    const { url } = await listening(
+      createServer((request, response) => {
+        const { origin } = new URL(url);
+        const metadata = `${origin}/.well-known/oauth-protected-resource`;
+        if (`${origin}${request.url}`.startsWith(metadata)) {
+          response.writeHead(200, { "content-type": "application/json" });
+          response.end(JSON.stringify({ resource: url, authorization_servers: [origin] }));
+          return;
+        }
+        response.writeHead(401, { "www-authenticate": `Bearer resource_metadata="${metadata}"` }).end();
+      }),
+    );
+
+    const added = await qm(cwd, ["servers", "add", url, "--name", "remote", "--yes"], { env });
+    const listed = await qm(cwd, ["servers", "list", "--json"], { env });
+
+    expect(added).toMatchObject({ code: 0, out: expect.stringContaining("qm servers login remote") });
+    expect(JSON.parse(listed.out).servers).toMatchObject([{ name: "remote", state: "needs_login" }]);
+    expect(await readFile(join(cwd, "quartermaster.yaml"), "utf8")).toContain(url);
+    expect(await eventTypes(cwd)).toContain("server.added");
+  });
+
   test("a literal key is refused", async () => {
     const cwd = await folderWith({ "script.json": JSON.stringify({ tools }) });
 
@@ -151,6 +177,44 @@ describe("qm servers", () => {
     expect((await qm(cwd, ["servers", "logs", "odd"], { env })).out).toContain("no licence found");
   });
 
+  test("logs reads on in the older part of a log where the newer is short", async () => {
+    const cwd = await oddFolder({ dies: "no licence found" });
+    await qm(cwd, ["servers", "start", "odd"], { env });
+    const [log = ""] = (await readdir(cwd, { recursive: true })).filter((path) => path.endsWith("odd.log"));
+    await writeFile(join(cwd, `${log}.1`), "first\nsecond\n");
+    await writeFile(join(cwd, log), "third\n");
+
+    expect((await qm(cwd, ["servers", "logs", "odd", "--lines", "2"], { env })).out).toBe("second\nthird\n");
+  });
+
+  test("list shows what was wrong last, until it works again", async () => {
+    const cwd = await oddFolder({ dies: "no licence found" });
+    const listed = async () => JSON.parse((await qm(cwd, ["servers", "list", "--json"], { env })).out).servers;
+
+    await qm(cwd, ["servers", "start"], { env });
+    const failed = await listed();
+    const table = await qm(cwd, ["servers", "list"], { env });
+    await writeFile(join(cwd, "script.json"), JSON.stringify({ tools }));
+    await qm(cwd, ["servers", "start"], { env });
+
+    expect(failed).toMatchObject([{ state: "failed", problem: expect.stringContaining("no licence found") }]);
+    expect(table.out).toMatch(/odd +failed/);
+    expect(table.out).toContain("no licence found");
+    expect(await listed()).toMatchObject([{ state: "known", tools: 3 }]);
+  });
+
+  test("a server that is disabled is listed so, and can be removed", async () => {
+    const cwd = await oddFolder({}, { enabled: false });
+
+    const listed = JSON.parse((await qm(cwd, ["servers", "list", "--json"], { env })).out);
+    const removed = await qm(cwd, ["servers", "remove", "odd", "--yes"], { env });
+    const again = await qm(cwd, ["servers", "remove", "odd", "--yes"], { env });
+
+    expect(listed.servers).toMatchObject([{ name: "odd", state: "disabled" }]);
+    expect(removed).toMatchObject({ code: 0, out: "odd is removed.\n" });
+    expect(again.code).toBe(1);
+  });
+
   test("review shows the difference, and accepts what was shown", async () => {
     const cwd = await oddFolder();
     await qm(cwd, ["servers", "start"], { env });
@@ -170,13 +234,13 @@ describe("qm servers", () => {
     const called = await qm(cwd, ["invoke", "mcp__odd__echo", '{"text":"hi"}'], { env });
 
     expect(shown.out).toContain("odd: echo");
-    expect(shown.out).toContain("changed");
+    expect(shown.out).toContain("its definition has changed since it was accepted");
     expect(shown.out).toMatch(/shout/);
     expect(preflight.code).toBe(12);
     expect(refused).toMatchObject({ code: 3, err: expect.stringContaining("qm servers review odd") });
     expect(rejected.out).toContain("1 definition rejected.");
     expect(unnamed.out).toBe("Nothing is withheld.\n");
-    expect(declined.out).toContain("1 definition withheld");
+    expect(declined).toMatchObject({ code: 3, err: expect.stringContaining("nobody agreed") });
     expect(accepted.out).toContain("1 definition accepted.");
     expect(called).toMatchObject({ code: 0, out: "hi" });
     expect(await eventTypes(cwd)).toEqual(expect.arrayContaining(["definition.withheld", "definition.accepted"]));
@@ -267,6 +331,20 @@ describe("qm mcp", () => {
     const again = pidOf(await second.client.callTool(call));
     await second.client.close();
     await vi.waitFor(() => expect(groupOf(again)).toEqual([]), 20_000);
+  });
+
+  test("list shows what runs for a gateway", async () => {
+    const cwd = await oddFolder();
+    await qm(cwd, ["servers", "start"], { env });
+    const { client } = await connected(cwd);
+    const call = { name: "invoke_action", arguments: { action_name: "mcp__odd__pid" } };
+    const pid = pidOf(await client.callTool(call));
+
+    const listed = JSON.parse((await qm(cwd, ["servers", "list", "--json"], { env })).out);
+
+    expect(listed.servers).toMatchObject([{ name: "odd", state: "started", pid, tools: 3 }]);
+    expect((await qm(cwd, ["servers", "list"], { env })).out).toContain(`started (${pid})`);
+    expect(pidOf(await client.callTool(call))).toBe(pid);
   });
 
   test("stop ends the processes of a gateway that runs, and its next call starts them again", async () => {

@@ -111,3 +111,21 @@ test("the copy answers when the registry does not", async () => {
 
   expect((await search()).data.servers.length).toBeGreaterThan(0);
 });
+
+test("a model cannot install what is not complete, also when a person agrees", async () => {
+  const { cwd, env } = await folderWithRegistry();
+  const { quartermaster, servers, close } = await openWorkspace({ cwd, env });
+  onTestFinished(close);
+
+  const outcome = await quartermaster.invoke(
+    "mcp__install_registry",
+    { server_id: "io.github.example/airtable-mcp-server", choose: "npm" },
+    { agreedBy: "ann" },
+  );
+
+  expect(outcome).toMatchObject({
+    status: "failed",
+    error: { code: "invalid_arguments", missing: [{ key: "AIRTABLE_API_KEY" }] },
+  });
+  expect(servers.list()).toEqual([]);
+});

@@ -27,6 +27,7 @@ export function executor(face: "stdio" | "HTTP"): Gateway {
     );
   return {
     name: `executor 1.5.9, ${face}`,
+    kind: "executor",
     era: "legacy",
     slow: true,
     async prepare(stand) {

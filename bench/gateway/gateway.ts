@@ -6,6 +6,8 @@ import type { Ground, Stand } from "./stand.ts";
 /** One way for a client to reach the servers of a stand. */
 export interface Gateway {
   readonly name: string;
+  /** Those of one kind are prepared alike, so that once does for all of them. */
+  readonly kind: string;
   readonly era: Era;
   /** What it needs once before it is opened: not timed. */
   prepare(stand: Stand): Promise<void>;
@@ -39,6 +41,7 @@ export const TEXT = "The quick brown fox jumps over the lazy dog.";
 export function direct(ground: Ground, kind: "stdio" | "http", era: Era = "legacy"): Gateway {
   return {
     name: `direct, ${kind}${era === "modern" ? ", 2026-07-28" : ""}`,
+    kind: "direct",
     era,
     prepare: async () => {},
     async open({ folder, servers }) {

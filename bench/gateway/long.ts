@@ -24,7 +24,7 @@ export interface After {
 const WARM = 1000;
 const WIDTH = 8;
 const LIMIT_MS = 30_000;
-const SLOW_LIMIT_MS = 12_000;
+const SLOW_LIMIT_MS = 8000;
 const ORPHAN_MS = 5000;
 const MB = 2 ** 20;
 

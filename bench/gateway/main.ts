@@ -66,7 +66,7 @@ try {
     ours({ bin: command.bin, face, surface, ...more });
   const others = [
     ...(peers.mcpHub ? [mcpHub()] : []),
-    ...(peers.executor ? [executor("stdio"), executor("HTTP")] : []),
+    ...(peers.executor ? (quick ? [executor("HTTP")] : [executor("stdio"), executor("HTTP")]) : []),
   ];
   const options = { ground, quick, say, show };
 
@@ -100,7 +100,7 @@ try {
   }
   let afters: readonly After[] = [];
   if (only === undefined || only === "long") {
-    const gateways = [qm("mcp", "universal"), qm("serve", "universal"), qm("serve", "pass-through"), ...others];
+    const gateways = [qm("mcp", "universal"), ...(quick ? [] : [qm("serve", "universal")]), ...others];
     afters = await benchLong({ ...options, gateways });
   }
   show(targets({ costs, starts, afters }));

@@ -9,6 +9,7 @@ import { start } from "./started.ts";
 export function mcpHub(): Gateway {
   return {
     name: "mcp-hub 4.2.1, SSE",
+    kind: "mcp-hub",
     era: "legacy",
     async prepare(stand) {
       writeFileSync(join(stand.folder, "servers.json"), JSON.stringify({ mcpServers: configuration(stand) }));

@@ -26,6 +26,7 @@ export function ours({ bin, face, surface, era = "legacy", known = true }: OursO
   return {
     name: `qm ${face}, ${surface}${era === "modern" ? ", 2026-07-28" : ""}${known ? "" : ", nothing known"}`,
     era,
+    kind: known ? "qm" : "qm, nothing known",
     knowsNothing: !known,
     async prepare(stand) {
       writeFileSync(join(stand.folder, "quartermaster.yaml"), JSON.stringify(configuration(stand), null, 2));

@@ -1,6 +1,7 @@
 import { Command, CommanderError } from "commander";
 import { messageOf, QmError } from "../core/errors.ts";
 import { packageFacts } from "../package-facts.ts";
+import { Interrupted } from "./ask.ts";
 import { addComplete } from "./commands/complete.ts";
 import { addCompletion } from "./commands/completion.ts";
 import { addConnect } from "./commands/connect.ts";
@@ -108,7 +109,7 @@ function createProgram({ stdout, stderr }: Io): Command {
     })
     .addHelpText(
       "after",
-      "\nExit codes: 0 done, 1 failed, 2 wrong usage or configuration, 3 refused,\n            4 unknown action or category, 130 interrupted.\n\nNew here? Try `qm tour`.",
+      "\nExit codes: 0 done, 1 failed, 2 wrong usage or configuration, 3 refused,\n            4 unknown action or category, 130 interrupted; of preflight also\n            10 needs approval, 11 needs a login, 12 withheld, 13 not reachable.\n\nNew here? Try `qm tour`.",
     );
 }
 
@@ -128,14 +129,27 @@ function reported(thrown: unknown, out: Output, io: Io, program: Command, argv: 
   const error = thrown instanceof QmError ? thrown : new QmError("internal", messageOf(thrown), { cause: thrown });
   out.problem(error.toProblem());
   if (error.code === "internal" && io.env.QM_DEBUG && thrown instanceof Error) out.note(thrown.stack ?? "");
-  return exitCodeOf(error.code, io.signal.aborted);
+  return exitCodeOf(error.code, io.signal.aborted || error instanceof Interrupted);
 }
 
 function usageError({ code, message }: CommanderError, program: Command, argv: readonly string[]): QmError {
   const [what = "", ...suggestions] = message.replace(/^error: /, "").split("\n");
-  const named = program.commands.find((command) => argv.includes(command.name()))?.name();
-  const help = `\`qm ${named === undefined ? "" : `${named} `}--help\` shows what there is.`;
+  const help = `\`${["qm", ...namesOf(program, argv), "--help"].join(" ")}\` shows what there is.`;
   return new QmError("invalid_arguments", code === "commander.help" ? "no command was given" : what, {
     hint: [...suggestions.map((line) => line.replace(/^\((.*)\)$/, "$1")), help].join(" "),
   });
+}
+
+/** The command that was typed, as far down as there is one. */
+function namesOf(program: Command, argv: readonly string[]): readonly string[] {
+  const names: string[] = [];
+  let { commands } = program;
+  for (const word of argv) {
+    if (word === "--") break;
+    const found = commands.find((command) => command.name() === word);
+    if (found === undefined) continue;
+    names.push(word);
+    commands = found.commands;
+  }
+  return names;
 }

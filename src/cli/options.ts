@@ -1,11 +1,13 @@
 import { InvalidArgumentError } from "commander";
 
 /** For options that count something. */
-export function wholeNumber(least: number): (text: string) => number {
+export function wholeNumber(least: number, most = Number.MAX_SAFE_INTEGER): (text: string) => number {
   return (text) => {
     const value = Number(text);
-    if (!/^\d+$/.test(text) || !Number.isSafeInteger(value) || value < least)
-      throw new InvalidArgumentError(`Give a whole number of at least ${least}.`);
+    if (!/^\d+$/.test(text) || !Number.isSafeInteger(value) || value < least || value > most)
+      throw new InvalidArgumentError(
+        `Give a whole number ${most === Number.MAX_SAFE_INTEGER ? `of at least ${least}` : `from ${least} to ${most}`}.`,
+      );
     return value;
   };
 }

@@ -1,6 +1,6 @@
 import { UNSAFE } from "../core/plain-text.ts";
 
-export { counted, oneLine, plain } from "../core/plain-text.ts";
+export { counted, oneLine, plain, shellQuoted } from "../core/plain-text.ts";
 
 /** JSON that means the same, with the unsafe characters that JSON itself lets through written as escapes. */
 export function safeJson(value: unknown, indent?: number): string {
@@ -36,9 +36,4 @@ export function fitted(text: string, width: number): string {
     kept += character;
   }
   return width < 1 ? "" : `${kept.trimEnd()}…`;
-}
-
-/** A word as it is typed into a POSIX shell. */
-export function shellQuoted(word: string): string {
-  return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;
 }

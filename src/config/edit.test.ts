@@ -88,3 +88,30 @@ test("a link stays a link", async () => {
   expect(await readFile(real, "utf8")).toContain("memory:");
   expect(await realpath(path)).toBe(real);
 });
+
+test("many who write at once lose nothing, and every file as it was is kept", async () => {
+  await writeFile(path, "policy: {}\n");
+  const names = Array.from({ length: 8 }, (_, index) => `server-${index}`);
+
+  const edits = await Promise.all(names.map((name) => addServers(path, { [name]: { command: name } }, options)));
+
+  const { config } = await loadConfig(path, { cwd: folder });
+  expect(Object.keys(config.servers).sort()).toEqual(names);
+  const backups = await Promise.all(edits.map(({ backup = "" }) => readFile(backup, "utf8")));
+  expect(new Set(backups).size).toBe(names.length);
+  expect((await readdir(folder)).filter((name) => !name.includes(".bak-"))).toEqual(["quartermaster.yaml"]);
+});
+
+test("says what the file was and is, and writes nothing when what must be done before fails", async () => {
+  await writeFile(path, `servers:\n  one: { command: one, env: { A: "\${secret:A}" } }\n  two: { command: two }\n`);
+  const before = await readFile(path, "utf8");
+  const refusing = { ...options, beforeWriting: () => Promise.reject(new Error("not now")) };
+
+  await expect(addServers(path, { memory }, refusing)).rejects.toThrow("not now");
+  expect(await readFile(path, "utf8")).toBe(before);
+  const removal = await removeServer(path, "one", options);
+
+  expect(Object.keys(removal.before.config.servers)).toEqual(["one", "two"]);
+  expect(removal.before.references).toEqual([{ key: "servers.one.env.A", variable: "secret:A" }]);
+  expect(removal.after.references).toEqual([]);
+});

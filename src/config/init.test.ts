@@ -24,5 +24,12 @@ test("loads with every setting that is switched off switched on", () => {
   expect(config.policy.rules.map(({ name }) => name)).toEqual(["ask-before-deleting"]);
   expect(config.policy.budgets.session?.calls).toBe(1000);
   expect(Object.keys(config.actors)).toEqual(["default", "reviewer"]);
-  expect(references.map(({ variable }) => variable)).toEqual(["OPENAI_API_KEY", "GITHUB_TOKEN"]);
+  expect(references.map(({ variable }) => variable)).toEqual([
+    "secret:TRACKER_TOKEN",
+    "REVIEWER_TOKEN",
+    "OPENAI_API_KEY",
+    "GITHUB_TOKEN",
+  ]);
+  expect(Object.keys(config.servers)).toEqual(["memory", "tracker"]);
+  expect(config.gateway.profiles.reviewing?.surface).toBe("deferred");
 });

@@ -21,6 +21,30 @@ providers:
     root: .
     read_only: false
 
+# MCP servers. Their tools are actions: mcp__<name>__<tool>. \`qm servers add\` and \`qm import\` write them here.
+#servers:
+#  memory:
+#    command: npx
+#    args: ["-y", "@modelcontextprotocol/server-memory@2026.8.31"]
+#  tracker:
+#    url: https://mcp.example.com/mcp
+#    headers: { Authorization: "Bearer \${secret:TRACKER_TOKEN}" }
+#    tools:
+#      "delete_*": { approval: true }
+
+mcp:
+  starting_at_once: 4
+  # Whether a model may ask for servers to be installed. A person must agree, always.
+  install: true
+
+# Quartermaster as an MCP server: \`qm mcp\` and \`qm serve\`. \`qm connect\` writes it into a client.
+gateway:
+  host: 127.0.0.1
+  port: 7420
+  # Kinds of clients: whom they act as, and what they are shown.
+  #profiles:
+  #  reviewing: { actor: default, token: "\${env:REVIEWER_TOKEN}", surface: deferred }
+
 policy:
   # The only actions that may be used. Without it: everything.
   #allowed: ["file__*"]

@@ -32,6 +32,9 @@ export function problemsOf(issue: z.core.$ZodIssue, yaml: YamlReading): readonly
     return [{ key: keyText(path), message: `${shown(path.at(-1))} is not allowed; ${allowed}`, ...yaml.keyAt(path) }];
   }
   const value = valueAt(yaml.value, path);
+  // What is wrong with a mapping as a whole is not that it is one.
+  if (issue.code === "custom" && isRecord(value))
+    return [{ key: keyText(path), message: issue.message, ...yaml.valueAt(path) }];
   const message = value === undefined ? `missing; ${issue.message}` : `${said(value, path)}; ${issue.message}`;
   return [{ key: keyText(path), message: message + meant(issue, value), ...yaml.valueAt(path) }];
 }

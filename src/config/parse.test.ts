@@ -94,6 +94,18 @@ const bad: readonly (readonly [text: string, message: string])[] = [
   ["polcy: {}", ":1:1 polcy: unknown key; did you mean policy?"],
   ["limits: { timeoutMs: 5 }", ":1:11 limits.timeoutMs: unknown key; did you mean timeout_ms?"],
   ["actors: { toString: { tols: [] } }", "actors.toString.tols: unknown key; did you mean tools?"],
+  [
+    "gateway: { profiles: { x: { actor: defualt } } }",
+    'gateway.profiles.x.actor: "defualt" is not allowed; no actor is called that; did you mean default?',
+  ],
+  [
+    `gateway: { profiles: { x: { token: '\${env:T}' }, y: { token: '\${env:T}' } } }`,
+    "is not allowed; is that of x, too",
+  ],
+  ["servers: { a: {} }", "servers.a: has neither `command`, for a local server, nor `url`, for a remote one"],
+  ["servers: { a: { command: x, url: 'http://x.example' } }", "servers.a: has both `command`"],
+  ["servers: { a: { url: 'htp:/x' } }", 'servers.a.url: "htp:/x" is not allowed; expected an http or https URL'],
+  ["servers: { a: { url: 'https://' } }", 'servers.a.url: "https://" is not allowed; expected an http or https URL'],
   ["zzzzzz: 1", "zzzzzz: unknown key; known here: store, providers, servers, mcp, gateway, policy, actors"],
   ["providers: { web: {} }", "providers.web: unknown key; known here: file"],
   ["actors: { bob: { tools: [], scop: x } }", "actors.bob.scop: unknown key; did you mean scope?"],
@@ -199,6 +211,12 @@ describe("a bad configuration", () => {
     expect(error.code).toBe("invalid_config");
     expect(error.message).toMatch(/^\/app\/quartermaster\.yaml:\d+:\d+ /);
     expect(error.message).toContain(message);
+  });
+
+  test("a mistyped `command` is not told as a missing one, too", () => {
+    expect(errorOf("servers: { a: { comand: x } }").message).toBe(
+      "/app/quartermaster.yaml:1:17 servers.a.comand: unknown key; did you mean command?",
+    );
   });
 
   test("has all its problems told at once, in the order of the file, and as data", () => {

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { didYouMean } from "../core/nearest.ts";
 import { gatewaySchema } from "./gateway-schema.ts";
 import { searchSchema } from "./search-schema.ts";
 import { mcpSchema, serversSchema } from "./servers-schema.ts";
@@ -128,6 +129,24 @@ export const configSchema = z
       .array(secret())
       .default([])
       .describe(`Values to keep out of the ledger, each as ${REFERENCE}: a secret has no place in the file.`),
+  })
+  .superRefine(({ gateway, actors }, context) => {
+    for (const [name, { actor }] of Object.entries(gateway.profiles)) {
+      if (Object.hasOwn(actors, actor)) continue;
+      const path = ["gateway", "profiles", name, "actor"];
+      context.addIssue({
+        code: "custom",
+        path,
+        message: `no actor is called that${didYouMean(actor, Object.keys(actors))}`,
+      });
+    }
+    const tokens = Object.entries(gateway.profiles).filter(([, { token }]) => token !== undefined);
+    for (const [name, { token }] of tokens) {
+      const [first] = tokens.find(([, other]) => other.token === token) ?? [];
+      const path = ["gateway", "profiles", name, "token"];
+      if (first !== name)
+        context.addIssue({ code: "custom", path, message: `is that of ${first}, too: nobody could tell them apart` });
+    }
   })
   .superRefine(({ search, surface, actors }, context) => {
     if (search.enabled) return;

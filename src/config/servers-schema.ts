@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { effects } from "../core/effect.ts";
+import { variablesIn } from "./references.ts";
 import { REFERENCE, referring, secret, text, whole } from "./values.ts";
 
 const DAY_MS = 24 * 60 * 60 * 1000;
@@ -52,7 +53,10 @@ export const serverSchema = z
     cwd: referring("a path")
       .optional()
       .describe("Its working directory. Relative to the folder of the configuration file."),
-    url: referring("a URL").optional().describe(`A remote server: its Streamable HTTP address. May hold ${REFERENCE}.`),
+    url: referring("a URL")
+      .refine(isHttp, "expected an http or https URL, as in https://example.com/mcp")
+      .optional()
+      .describe(`A remote server: its Streamable HTTP address. May hold ${REFERENCE}.`),
     headers: z
       .record(z.string().regex(/^[A-Za-z0-9-]+$/, "expected the name of a header"), z.string().superRefine(refersWell))
       .default({})
@@ -88,12 +92,14 @@ export const serverSchema = z
       .default({})
       .describe("What is different for some tools: by name or glob, the last that fits wins."),
   })
+  .refine(({ command, url }) => command !== undefined || url !== undefined, {
+    error: "has neither `command`, for a local server, nor `url`, for a remote one",
+    when: hasKnownKeys,
+  })
+  .refine(({ command, url }) => command === undefined || url === undefined, {
+    error: "has both `command`, for a local server, and `url`, for a remote one",
+  })
   .superRefine((server, context) => {
-    if ((server.command === undefined) === (server.url === undefined))
-      context.addIssue({
-        code: "custom",
-        message: "expected either `command`, for a local server, or `url`, for a remote one",
-      });
     const foreign = server.url === undefined ? (["oauth"] as const) : (["cwd"] as const);
     for (const key of foreign) {
       if (server[key] !== undefined)
@@ -127,6 +133,16 @@ export const mcpSchema = z
   .describe("MCP servers in general.");
 
 export type ServerConfig = z.output<typeof serverSchema>;
+
+/** An unknown key is probably the one that is missed, and then says it better. */
+function hasKnownKeys({ issues }: z.core.ParsePayload): boolean {
+  return !issues.some(({ code }) => code === "unrecognized_keys");
+}
+
+/** What is filled in later cannot be judged yet. */
+function isHttp(url: string): boolean {
+  return variablesIn(url).length > 0 || (/^https?:\/\//i.test(url) && URL.canParse(url));
+}
 
 function refersWell(value: string, context: z.RefinementCtx): void {
   const checked = referring("text").safeParse(value === "" ? " " : value);

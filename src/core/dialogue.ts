@@ -28,6 +28,8 @@ export type AskedQuestions = Readonly<Record<string, AskedQuestion>>;
  * and cannot be asked.
  */
 export interface Dialogue {
+  /** Who would be asked: of two calls with the same owner, one may be asked what the other wants to know. */
+  readonly owner: string;
   /** What can be asked, as MCP client capabilities: `{ elicitation: { form: {} } }`. */
   readonly capabilities: JsonObject;
   progress(update: ProgressUpdate): void;

@@ -1,6 +1,7 @@
 import { hash } from "node:crypto";
 import type { Effect } from "../core/effect.ts";
 import { canonicalJson } from "../core/json.ts";
+import { shellQuoted } from "../core/plain-text.ts";
 
 /** A program that is started and spoken to over its standard streams. Every text may hold references. */
 export interface StdioLaunch {
@@ -79,6 +80,12 @@ function madeFingerprint({ launch, version }: Pick<ServerSpec, "launch" | "versi
       ? [launch.command, launch.args, Object.keys(launch.env).sort(), launch.cwd ?? null]
       : [launch.url, Object.keys(launch.headers).sort()];
   return hash("sha256", canonicalJson([launch.kind, identity, version ?? null]), "hex");
+}
+
+/** How a server is reached, as a person would type it: with its references, and without what a URL says beside its place. */
+export function launchText(launch: Launch): string {
+  if (launch.kind === "stdio") return [launch.command, ...launch.args].map(shellQuoted).join(" ");
+  return launch.url.replace(/\/\/[^/@]*@/, "//").replace(/[?#].*$/, "");
 }
 
 const SECRET = /(?<!\$)\$\{secret:([A-Za-z_][A-Za-z0-9_]*)\}/g;

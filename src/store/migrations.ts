@@ -128,6 +128,13 @@ export const migrations: readonly Migration[] = [
           primary key (host, pid, started_at)
         )`,
       sql`
+        create table server_problems (
+          server text primary key,
+          fingerprint text not null,
+          state text not null,
+          message text not null
+        )`,
+      sql`
         create table registry_servers (
           registry text not null,
           name text not null,

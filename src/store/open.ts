@@ -1,6 +1,7 @@
 import type { ActionUseStore } from "../activation/action-use.ts";
 import type { ShelfStore } from "../activation/shelf-store.ts";
 import type { EventStore } from "../ledger/event-store.ts";
+import type { ProblemStore } from "../mcp/hub/problem-store.ts";
 import type { ProcessStore } from "../mcp/hub/process-store.ts";
 import type { ManifestStore } from "../mcp/manifest/manifest-store.ts";
 import type { RegistryStore } from "../mcp/registry/registry-store.ts";
@@ -13,6 +14,7 @@ import { eventStore } from "./events.ts";
 import { lockStore } from "./locks.ts";
 import { manifestStore } from "./manifests.ts";
 import { migrate } from "./migrations.ts";
+import { problemStore } from "./problems.ts";
 import { processStore } from "./processes.ts";
 import { registryStore } from "./registry.ts";
 import { shelfStore } from "./shelves.ts";
@@ -31,6 +33,7 @@ export interface Store {
   readonly registry: RegistryStore;
   readonly manifests: ManifestStore;
   readonly processes: ProcessStore;
+  readonly problems: ProblemStore;
   /** Waits for what was asked for before. */
   close(): Promise<void>;
 }
@@ -62,6 +65,7 @@ export async function openStore(db: SqlDriver, now: () => Date): Promise<Store> 
     registry: registryStore(db),
     manifests: manifestStore(db),
     processes: processStore(db),
+    problems: problemStore(db),
     close: db.close,
   };
 }

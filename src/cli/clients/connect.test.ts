@@ -67,7 +67,13 @@ describe("qm connect", () => {
     const [asked, dry] = [await run(["connect", "cursor"]), await run(["connect", "cursor", "--dry-run", "--json"])];
 
     expect([asked.code, asked.err]).toEqual([3, expect.stringContaining("nobody agreed")]);
-    expect(JSON.parse(dry.out)).toMatchObject({ client: "cursor", name: "qm", changed: true, written: false });
+    expect(JSON.parse(dry.out)).toMatchObject({
+      client: "cursor",
+      name: "qm",
+      changed: true,
+      written: false,
+      entry: { command: "/opt/node" },
+    });
     expect(await text(CURSOR)).toBe(BEFORE);
   });
 
@@ -149,6 +155,14 @@ describe("qm connect --http", () => {
     expect(connected.out).toContain("Bearer <token>");
   });
 
+  test("shows the entry as data, without the token", async () => {
+    const { run } = await place();
+
+    const { out } = await run(["connect", "zed", "--http", "--profile", "web", "--dry-run", "--json"]);
+
+    expect(JSON.parse(out).entry).toMatchObject({ headers: { Authorization: "Bearer <token>" } });
+  });
+
   test("writes no token into a file of a project", async () => {
     const { run, cwd } = await place();
 
@@ -193,6 +207,8 @@ describe("qm connect --http", () => {
 
 describe("qm connect refuses", () => {
   test.each<[readonly string[], string | null, number, string]>([
+    [["--undo"], CONFIG, 2, "--undo needs a client"],
+    [["--http"], CONFIG, 2, "--http needs a client"],
     [["emacs"], CONFIG, 2, "Valid: claude-code"],
     [["cursor", "--profile", "nobody"], CONFIG, 2, "Known profiles: default, web, kept"],
     [["cursor", "--name", "a b"], CONFIG, 2, "no name for a server"],

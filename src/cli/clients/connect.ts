@@ -85,7 +85,7 @@ export async function connect(context: Context, clientName: string, options: Con
   if (options.undo) return carryOut(context, await planDisconnect(connecting), connecting, options, undefined);
   const made = await withWorkspace(context, "ledger", (workspace) => gatewayEntry(context, workspace, client, options));
   if (options.print) return print(context, connecting, made);
-  return carryOut(context, await planConnect(connecting, made.entry), connecting, options, made.token);
+  return carryOut(context, await planConnect(connecting, made.entry), connecting, options, made);
 }
 
 /** A configuration that cannot be read is no reason not to say who is connected, or not to undo it. */
@@ -97,8 +97,7 @@ async function ownAddressesOf({ io, globals }: Context) {
 async function print({ out }: Context, connecting: Connecting, { entry, token }: GatewayEntry): Promise<void> {
   const { client, name } = connecting;
   const { path, keys } = await fileOf(connecting);
-  if (out.isJson)
-    return out.json({ client: client.name, path, name, entry: JSON.parse(hiddenText(JSON.stringify(entry), token)) });
+  if (out.isJson) return out.json({ client: client.name, path, name, entry: hiddenEntry({ entry, token }) });
   const { text } = withEntry("", { format: client.format, keys, name }, entry);
   out.line(plain(hiddenText(text, token)).trimEnd());
   out.note(`For ${path}`);
@@ -109,8 +108,9 @@ async function carryOut(
   change: FileChange,
   { client, name }: Connecting,
   options: ConnectOptions,
-  token: string | undefined,
+  made: GatewayEntry | undefined,
 ): Promise<void> {
+  const token = made?.token;
   const { undo = false, dryRun = false, yes = false, project = false } = options;
   const isSame = change.after === change.before;
   if (!out.isJson && !isSame) {
@@ -131,6 +131,7 @@ async function carryOut(
       name,
       changed: !isSame,
       written: isWritten,
+      ...(made === undefined ? {} : { entry: hiddenEntry(made) }),
       ...(backup === undefined ? {} : { backup }),
     });
   const title = client.title;
@@ -145,6 +146,10 @@ async function carryOut(
   if (project) out.note("The entry has paths of this machine in it: think before you commit it.");
   if (token !== undefined) out.note("The token is written out in the file.");
   if (!options.http && !isBuilt()) out.note(`qm: warning: ${ownBin} is not there yet: npm run build makes it`);
+}
+
+function hiddenEntry({ entry, token }: GatewayEntry): unknown {
+  return JSON.parse(hiddenText(JSON.stringify(entry), token));
 }
 
 /** Also what an earlier connection wrote: whose token it is makes no difference. */

@@ -14,7 +14,7 @@ import { gatewayUrl, ownBin } from "./own.ts";
 export interface GatewayEntry {
   readonly entry: Raw;
   /** A token that is written out in the entry, and is not to be shown. */
-  readonly token?: string;
+  readonly token?: string | undefined;
 }
 
 /** Our entry in a client's own words. */

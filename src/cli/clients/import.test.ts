@@ -149,9 +149,17 @@ describe("qm import", () => {
 
     const { code, out, err } = await run(["import", "--dry-run"]);
 
-    expect(code).toBe(0);
+    expect(code).toBe(1);
     expect(out).toContain("c  from Codex");
-    expect(err).toMatch(/warning: Cursor: .*mcp\.json: the file cannot be read/);
+    expect(err).toMatch(/warning: Cursor: .*mcp\.json: the file cannot be read: it is not JSON at line 1, column 2/);
+  });
+
+  test.each([{}, { ".config/zed/settings.json": "{}" }])("says that a client has no servers: %j", async (files) => {
+    const { run } = await place({ ".cursor/mcp.json": CURSOR, ...files });
+
+    const { code, out } = await run(["import", "zed"]);
+
+    expect([code, out]).toEqual([0, "Zed has no MCP servers.\n\nThere is nothing to add.\n"]);
   });
 
   test("leaves out what the configuration could not hold", async () => {

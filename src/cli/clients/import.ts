@@ -19,6 +19,7 @@ import { confirmed } from "../ask.ts";
 import type { ImportOptions } from "../commands/import.ts";
 import { notAgreed } from "../commands/servers/agreement.ts";
 import { type Context, withWorkspace } from "../context.ts";
+import { exitCodes } from "../exit-codes.ts";
 import { counted, shellQuoted } from "../text.ts";
 import { ownAddresses, surroundingsOf } from "./own.ts";
 import { planJson, showPlan } from "./show-plan.ts";
@@ -31,11 +32,12 @@ export async function importServers(
 ): Promise<void> {
   const { found } = await readClients({ ...surroundingsOf(context.io), only: clients });
   requireNamed(found, options);
+  if (found.some(({ problems }) => problems.length > 0)) context.end(exitCodes.failed);
   await withWorkspace(context, "ledger", async (workspace) => {
     const { io, out } = context;
     const path = workspace.configPath ?? resolve(io.cwd, CONFIG_FILE);
     const plan = await planned(context, workspace, path, found, options);
-    if (!out.isJson) showPlan(context, path, plan, found);
+    if (!out.isJson) showPlan(context, path, plan, { found, asked: clients });
     const isDone = options.dryRun === true || plan.servers.length === 0;
     if (!isDone && !options.yes && !(await confirmed(io, `Add ${counted(plan.servers.length, "server")}?`)))
       throw notAgreed("imported");

@@ -4,9 +4,21 @@ import type { FoundList } from "../../mcp/clients/read.ts";
 import type { Context } from "../context.ts";
 import { counted, oneLine, plain, shellQuoted } from "../text.ts";
 
+interface Looked {
+  readonly found: readonly FoundList[];
+  /** The clients that were named. None: all are looked at. */
+  readonly asked: readonly string[];
+}
+
 /** What an import would do, for a person. */
-export function showPlan({ out }: Context, path: string, plan: ImportPlan, found: readonly FoundList[]): void {
-  if (found.length === 0) out.line("No client on this machine has a list of MCP servers that could be read.");
+export function showPlan({ out }: Context, path: string, plan: ImportPlan, { found, asked }: Looked): void {
+  for (const name of asked) {
+    const lists = found.filter(({ client }) => client.name === name);
+    if (lists.every(({ servers, problems }) => servers.length === 0 && problems.length === 0))
+      out.line(`${clientNamed(name).title} has no MCP servers.`);
+  }
+  if (found.length === 0 && asked.length === 0)
+    out.line("No client on this machine has a list of MCP servers that could be read.");
   if (plan.servers.length > 0) out.line(`${counted(plan.servers.length, "server")} for ${plain(path)}:`);
   for (const server of plan.servers) {
     out.line();

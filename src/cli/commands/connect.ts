@@ -1,4 +1,5 @@
 import type { Command } from "commander";
+import { QmError } from "../../core/errors.ts";
 import type { Context } from "../context.ts";
 import { examples } from "../options.ts";
 
@@ -39,6 +40,13 @@ export function addConnect(program: Command, context: Context): void {
       ),
     )
     .action(async (client: string | undefined, options: ConnectOptions) => {
+      const given = (["undo", "print", "http", "project", "profile"] as const).find(
+        (key) => options[key] !== undefined,
+      );
+      if (client === undefined && given !== undefined)
+        throw new QmError("invalid_arguments", `--${given} needs a client`, {
+          hint: `\`qm connect\` lists them; \`qm connect cursor --${given}\` names one.`,
+        });
       const { connect, listClients } = await import("../clients/connect.ts");
       return client === undefined ? listClients(context) : connect(context, client, options);
     });

@@ -1,5 +1,6 @@
 import { Readable, Writable } from "node:stream";
 import type { Command } from "commander";
+import { isTerminal } from "../ask.ts";
 import { type Context, withWorkspace } from "../context.ts";
 import type { Io } from "../io.ts";
 import { examples } from "../options.ts";
@@ -21,6 +22,8 @@ export function addMcp(program: Command, context: Context): void {
           const { openGateway } = await import("../../mcp/gateway/open-gateway.ts");
           const { io } = context;
           const gateway = openGateway(workspace, (problem) => context.out.note(`qm: ${problem}`));
+          if (isTerminal(io.stdin))
+            context.out.note("qm: waiting for an MCP client on stdin; `qm connect` sets one up. Ctrl-C ends it.");
           await gateway.serveStdio({
             stdin: io.stdin instanceof Readable ? io.stdin : Readable.from(io.stdin),
             stdout: protocolOut(io),

@@ -6,7 +6,7 @@ import { type Context, callerOf, withWorkspace } from "../context.ts";
 import { type ExitCode, exitCodes } from "../exit-codes.ts";
 import { examples } from "../options.ts";
 import { showProgress } from "../progress.ts";
-import { plain } from "../text.ts";
+import { oneLine, plain } from "../text.ts";
 
 /** From best to worst; the worst decides how the command ends. */
 const verdicts = {
@@ -38,7 +38,7 @@ export function addPreflight(program: Command, context: Context): void {
     .option("--no-start", "start nothing: go by what is known")
     .addHelpText(
       "after",
-      `${examples("qm preflight mcp__github__create_issue 'file__*'", "qm preflight --actor ci mcp__jira__* && run-agent")}\n\nExit codes: 0 all ready, 3 denied, 4 not there or hidden, 10 a person must agree to calls, 11 needs a login,\n            12 withheld until reviewed, 13 its server cannot be reached. The worst one counts.`,
+      `${examples("qm preflight mcp__github__create_issue 'file__*'", "qm preflight --actor ci 'mcp__jira__*' && run-agent")}\n\nExit codes: 0 all ready, 3 denied, 4 not there or hidden, 10 a person must agree to calls, 11 needs a login,\n            12 withheld until reviewed, 13 its server cannot be reached. The worst one counts.`,
     )
     .action((names: readonly string[], { start }: { readonly start: boolean }) =>
       withWorkspace(context, start ? "calls" : "looking", (workspace) => preflight(context, workspace, names, start)),
@@ -59,16 +59,14 @@ async function preflight(
     unreachable = await startNeeded(workspace, names, io.signal).finally(wipe);
   }
   const visible = workspace.quartermaster.names(caller);
-  const checked = names.flatMap((name): readonly Checked[] => {
+  const all = names.flatMap((name): readonly Checked[] => {
     const wanted = isGlob(name)
       ? visible.filter((each) => matchesGlob(name, each))
       : visible.filter((each) => each === name);
     if (wanted.length > 0) return wanted.map((each) => verdictOf(workspace, each, caller));
-    const server = [...unreachable].find((each) => reaches(name, each));
-    if (server === undefined) return [{ action: name, verdict: "missing" }];
-    const isLocked = workspace.servers.hub.status(server).state === "needs_login";
-    return [{ action: name, verdict: isLocked ? "needs_login" : "unavailable", note: `${server} cannot be reached` }];
+    return [absent(workspace, name, unreachable)];
   });
+  const checked = [...new Map(all.map((each) => [each.action, each])).values()];
   const order = Object.keys(verdicts);
   const worst = checked.reduce(
     (worst, { verdict }) => (order.indexOf(verdict) > order.indexOf(worst) ? verdict : worst),
@@ -77,8 +75,8 @@ async function preflight(
   context.end(verdicts[worst]);
   if (out.isJson) return out.json({ verdict: worst, actions: checked });
   out.table(
-    ["ACTION", "VERDICT", "NOTE"],
-    checked.map(({ action, verdict, note = "" }) => [plain(action), verdict, plain(note)]),
+    ["action", "verdict", "note"],
+    checked.map(({ action, verdict, note = "" }) => [plain(action), verdict, oneLine(note)]),
   );
 }
 
@@ -100,15 +98,34 @@ function reaches(wanted: string, server: string): boolean {
   return fixed.startsWith(`mcp__${server}__`) || `mcp__${server}__`.startsWith(fixed);
 }
 
-function verdictOf({ quartermaster }: Workspace, name: string, caller: ReturnType<typeof callerOf>): Checked {
+/** Of an action that is not there: why it may not be. */
+function absent({ servers }: Workspace, action: string, unreachable: ReadonlySet<string>): Checked {
+  const server = [...unreachable].find((each) => reaches(action, each));
+  if (server !== undefined) {
+    const { state, problem = "" } = servers.hub.status(server);
+    if (state === "needs_login") return { action, verdict: "needs_login", note: `qm servers login ${server}` };
+    return { action, verdict: "unavailable", note: problem };
+  }
+  const withheld = servers
+    .list()
+    .find(({ spec }) => servers.book.withheld(spec.name).some(({ tool }) => action === `mcp__${spec.name}__${tool}`));
+  if (withheld !== undefined)
+    return { action, verdict: "quarantined", note: `qm servers review ${withheld.spec.name}` };
+  return { action, verdict: "missing", note: "not there, or hidden: `qm list` and `qm explain` tell" };
+}
+
+function verdictOf({ quartermaster, servers }: Workspace, name: string, caller: ReturnType<typeof callerOf>): Checked {
   const { metadata } = quartermaster.describe(name, caller);
   const action = parseActionName(name) ?? name;
-  if (metadata.state === "needs_login") return { action, verdict: "needs_login" };
-  if (metadata.state === "quarantined") return { action, verdict: "quarantined" };
-  if (metadata.state === "unavailable") return { action, verdict: "unavailable" };
-  const { decision } = quartermaster.explain(name, caller);
-  if (decision === "deny") return { action, verdict: "denied" };
+  const server = servers.list().find(({ spec }) => name.startsWith(`mcp__${spec.name}__`));
+  const called = server?.spec.name ?? "";
+  if (metadata.state === "needs_login") return { action, verdict: "needs_login", note: `qm servers login ${called}` };
+  if (metadata.state === "quarantined") return { action, verdict: "quarantined", note: `qm servers review ${called}` };
+  if (metadata.state === "unavailable")
+    return { action, verdict: "unavailable", note: server?.connection.problem ?? "" };
+  const { decision, because } = quartermaster.explain(name, caller);
+  if (decision === "deny") return { action, verdict: "denied", note: because?.rule ?? "" };
   if (metadata.approval === "never") return { action, verdict: "ready" };
-  const note = metadata.approval === "always" ? {} : { note: "depends on the arguments" };
-  return { action, verdict: "needs_approval", ...note };
+  const when = metadata.approval === "always" ? "each call" : "some calls, by their arguments";
+  return { action, verdict: "needs_approval", note: `a person must agree to ${when}` };
 }

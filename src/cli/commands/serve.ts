@@ -1,5 +1,8 @@
 import { once } from "node:events";
+import { isIP } from "node:net";
 import type { Command } from "commander";
+import { QmError } from "../../core/errors.ts";
+import { quoted } from "../../core/names.ts";
 import { type Context, withWorkspace } from "../context.ts";
 import { examples, wholeNumber } from "../options.ts";
 
@@ -16,7 +19,7 @@ export function addServe(program: Command, context: Context): void {
       "Serve every action over MCP at /mcp, until Ctrl-C. Clients show a token: that of their profile, or the one that is made at the first start.",
     )
     .option("--host <address>", "listen there, not on gateway.host")
-    .option("--port <n>", "listen there, not on gateway.port; 0 for any free one", wholeNumber(0))
+    .option("--port <n>", "listen there, not on gateway.port; 0 for any free one", wholeNumber(0, 65_535))
     .addHelpText("after", examples("qm serve", "qm serve --port 0 --json"))
     .action((options: ServeOptions) =>
       withWorkspace(
@@ -25,8 +28,15 @@ export function addServe(program: Command, context: Context): void {
         async (workspace) => {
           const { openGateway } = await import("../../mcp/gateway/open-gateway.ts");
           const { io, out } = context;
+          const host = options.host ?? workspace.config.gateway.host;
           const gateway = openGateway(workspace, (problem) => out.note(`qm: ${problem}`));
-          const { url, tokenPath, close } = await gateway.listen(options);
+          const { url, tokenPath, close } = await gateway.listen(options).catch((thrown: unknown) => {
+            throw wrongHost(thrown, host) ?? thrown;
+          });
+          if (!isLoopback(host))
+            out.note(
+              `qm: warning: other machines can reach ${host}, and nothing is encrypted: put TLS in front of it before a token passes`,
+            );
           if (out.isJson) out.json({ url, tokenPath });
           else {
             out.line(`Listening on ${url}`);
@@ -42,4 +52,20 @@ export function addServe(program: Command, context: Context): void {
         { watch: true },
       ),
     );
+}
+
+function isLoopback(host: string): boolean {
+  return host === "localhost" || host === "::1" || (isIP(host) === 4 && host.startsWith("127."));
+}
+
+const WRONG_HOST: ReadonlySet<unknown> = new Set(["ENOTFOUND", "EAI_AGAIN", "EADDRNOTAVAIL"]);
+
+/** Another port would not help then. */
+function wrongHost(thrown: unknown, host: string): QmError | undefined {
+  const cause = thrown instanceof QmError ? (thrown.cause as NodeJS.ErrnoException | undefined) : undefined;
+  if (!WRONG_HOST.has(cause?.code)) return undefined;
+  return new QmError("invalid_config", `cannot listen on ${quoted(host)}: it is no address of this machine`, {
+    hint: "Correct --host or gateway.host. 127.0.0.1 is reached from this machine only, 0.0.0.0 from everywhere.",
+    cause,
+  });
 }

@@ -5,6 +5,7 @@ import { openWorkspace, type Workspace, type WorkspaceOptions } from "../../work
 import { counted } from "../text.ts";
 import { type Check, fail, ok, warn } from "./check.ts";
 import type { Places } from "./config.ts";
+import { checkServers } from "./servers.ts";
 
 /** What the configuration gives: providers, actors, names. */
 export async function checkCatalog(options: WorkspaceOptions, { fileRoot }: Places): Promise<readonly Check[]> {
@@ -25,6 +26,7 @@ export async function checkCatalog(options: WorkspaceOptions, { fileRoot }: Plac
           .filter((problem) => !told.has(problem))
           .map((problem) => warn("provider", problem, "Mend what it names; the rest works.")),
         ...actors,
+        ...checkServers(workspace),
         checkWireNames(workspace),
         await checkSearch(workspace),
       ];

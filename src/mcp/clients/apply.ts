@@ -2,8 +2,8 @@ import { lstat, mkdir, rm, stat } from "node:fs/promises";
 import { dirname } from "node:path";
 import { messageOf, QmError } from "../../core/errors.ts";
 import type { Runtime } from "../../core/runtime.ts";
+import { backUp } from "../../files/back-up.ts";
 import { replaceFile } from "../../files/replace-file.ts";
-import { backUp } from "./backups.ts";
 import type { FileChange } from "./connect.ts";
 import { readBytes } from "./read.ts";
 

@@ -1,4 +1,4 @@
-import { createScanner, type Node, type ParseError, parseTree, printParseErrorCode } from "jsonc-parser";
+import { createScanner, type Node, type ParseError, parseTree } from "jsonc-parser";
 import { parse as parseToml, TomlError } from "smol-toml";
 import { QmError } from "../../core/errors.ts";
 import { getOwn, isRecord, outgrows } from "../../core/json.ts";
@@ -45,7 +45,7 @@ export function jsonTree(text: string): Node | undefined {
   const errors: ParseError[] = [];
   const tree = parseTree(text, errors, { allowTrailingComma: true, allowEmptyContent: true });
   const [first] = errors;
-  if (first !== undefined) throw unreadable(`${printParseErrorCode(first.error)} ${placeIn(text, first.offset)}`);
+  if (first !== undefined) throw unreadable(`it is not JSON ${placeIn(text, first.offset)}`);
   return tree;
 }
 

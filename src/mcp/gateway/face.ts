@@ -141,6 +141,7 @@ export function createFace({ options, limits, held, subscriptions }: FaceParts, 
       ...common,
       era,
       principal,
+      session,
       deskOf(ctx) {
         if (!known && era === "modern") noteClient(caller, transport, ctx);
         known = true;
@@ -172,7 +173,7 @@ export function createFace({ options, limits, held, subscriptions }: FaceParts, 
   /** Follows what a listening client named, for as long as it listens. */
   function follow(request: Request, body: unknown): void {
     const uris = listenedUris(body);
-    if (uris.length === 0) return;
+    if (uris.length === 0 || request.signal.aborted) return;
     const desk = deskFor(sessionless(profile), "modern");
     const follower: Follower = { audience: modern, tell: (uri) => modern.notify.resourceUpdated(uri) };
     request.signal.addEventListener("abort", () => void desk.unfollow(follower).catch(problem), { once: true });

@@ -52,7 +52,8 @@ export interface GatewayOptions {
   readonly runtime: Runtime;
   /** How we call ourselves to clients. */
   readonly info: { readonly name: string; readonly version: string };
-  readonly instructions?: string;
+  /** What the clients of a profile are told about it all. */
+  readonly instructions?: (profile: GatewayProfile) => string | undefined;
   /** Told what went wrong on the wire. Holds no token and no argument. */
   readonly onProblem: (problem: string) => void;
   /** Writes down on whose behalf something happened: that a client has come. */

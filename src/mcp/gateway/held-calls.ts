@@ -12,6 +12,8 @@ import { type Telling, tellingOf } from "./telling.ts";
 export interface HeldRequest extends Binding {
   readonly ctx: ServerContext;
   readonly capabilities: unknown;
+  /** Whose connection it came on. Absent: nothing but its state says what else is of the same client. */
+  readonly owner: string | undefined;
   /** Begins the call. Not called where the request goes on with one that was begun. */
   start(dialogue: Dialogue, signal: AbortSignal): Promise<Result>;
 }
@@ -56,11 +58,13 @@ export function createHeldCalls(runtime: Runtime, limits: GatewayLimits): HeldCa
   const states = createRequestStates();
   const waiting = new Map<string, HeldCall>();
 
-  function begin({ principal, capabilities, start, ctx }: HeldRequest): HeldCall {
+  function begin({ principal, capabilities, owner, start, ctx }: HeldRequest): HeldCall {
     const controller = new AbortController();
     let turn: Promise<unknown> = Promise.resolve();
     const can = askable(capabilities);
+    const id = runtime.newId();
     const dialogue: Dialogue = {
+      owner: owner ?? id,
       capabilities: can,
       progress: (update) => call.telling?.progress(update),
       log: (line) => call.telling?.log(line),
@@ -73,7 +77,7 @@ export function createHeldCalls(runtime: Runtime, limits: GatewayLimits): HeldCa
       },
     };
     const call: HeldCall = {
-      id: runtime.newId(),
+      id,
       principal,
       controller,
       ended: Promise.resolve()

@@ -103,7 +103,7 @@ export function createLegacySessions(runtime: Runtime, limits: GatewayLimits): L
         return rpcError(400, -32600, "Invalid Request: a request with this id is still being answered");
       }
       const response = await session.transport.handleRequest(request, { parsedBody: body });
-      if (request.method === "GET" && response.ok) {
+      if (request.method === "GET" && response.ok && !request.signal.aborted) {
         session.streams++;
         request.signal.addEventListener("abort", () => session.streams--, { once: true });
       }

@@ -26,6 +26,8 @@ export interface McpServerParts {
   readonly era: Era;
   /** Who asks; nobody else goes on with what they began. */
   readonly principal: string;
+  /** The session of a client with a connection of its own. Absent: every request stands alone. */
+  readonly session?: string;
   deskOf(ctx: ServerContext): Desk;
   /** Told what lists the client was given. */
   readonly watch: Pick<ListWatch, "listed">;
@@ -50,9 +52,10 @@ const unchecked: jsonSchemaValidator = {
 export function createMcpServer(parts: McpServerParts): Server {
   const { options, profile, era, deskOf } = parts;
   const { resources, prompts } = offered(parts);
+  const instructions = options.instructions?.(profile);
   const server = new Server(options.info, {
     capabilities: capabilitiesOf(parts),
-    ...(options.instructions === undefined ? {} : { instructions: options.instructions }),
+    ...(instructions === undefined ? {} : { instructions }),
     jsonSchemaValidator: unchecked,
     cacheHints: {
       "tools/list": LIST_HINT,
@@ -140,6 +143,7 @@ export function createMcpServer(parts: McpServerParts): Server {
   ): Promise<Result> {
     if (era === "legacy") {
       const dialogue = pushedDialogue(ctx, {
+        owner: parts.session ?? parts.runtime.newId(),
         capabilities: server.getClientCapabilities(),
         protocolVersion: server.getNegotiatedProtocolVersion() ?? "",
         questionMs: parts.limits.questionMs,
@@ -153,6 +157,7 @@ export function createMcpServer(parts: McpServerParts): Server {
       profile: profile.name,
       method,
       params,
+      owner: parts.session,
       capabilities: (ctx.mcpReq.envelope as JsonObject | undefined)?.[CLIENT_CAPABILITIES_META_KEY],
       start: (dialogue, signal) => run({ signal, dialogue }) as Promise<Result>,
     });

@@ -1,9 +1,12 @@
+import { messageOf } from "../../core/errors.ts";
+import { matchesGlob } from "../../core/glob.ts";
 import { packageFacts } from "../../package-facts.ts";
 import { systemRuntime } from "../../system-runtime.ts";
 import type { Workspace } from "../../workspace.ts";
 import { createGateway } from "./create-gateway.ts";
 import type { Gateway, GatewayProfile, Listening } from "./gateway.ts";
 import { authorizeBy } from "./guards.ts";
+import { instructionsOf } from "./instructions.ts";
 import { profileOf, profilesByToken } from "./profiles.ts";
 import { serverUpstream } from "./server-upstream.ts";
 import { tokenIn, tokenPathOf } from "./token-file.ts";
@@ -19,8 +22,8 @@ export interface WorkspaceGateway extends Pick<Gateway, "serveStdio" | "close"> 
   }): Promise<Listening & { readonly tokenPath: string }>;
 }
 
-const INSTRUCTIONS =
-  "Every action is reached through these few tools: search_actions finds what you need, describe_action tells its arguments, invoke_action runs it. Search before you say that something cannot be done.";
+/** A client waits for its tools, though not for ever. */
+const LEARNING_MS = 10_000;
 
 export function openGateway(workspace: Workspace, onProblem: (problem: string) => void): WorkspaceGateway {
   const { quartermaster, servers, config, storePath, fill } = workspace;
@@ -30,14 +33,31 @@ export function openGateway(workspace: Workspace, onProblem: (problem: string) =
     upstream: serverUpstream(servers, quartermaster),
     runtime: systemRuntime,
     info: { name, version },
-    instructions: INSTRUCTIONS,
+    instructions: (profile) => instructionsOf(profile, workspace.config),
     onProblem,
     note: (caller, event) => quartermaster.note(event, caller),
   });
   const { host, port, allowed_hosts, allowed_origins } = config.gateway;
 
+  /** A client that is shown servers as they are cannot ask for one whose tools nobody knows, so they are learned first. */
+  async function learned({ passThrough }: GatewayProfile, signal?: AbortSignal): Promise<void> {
+    const unknown = servers
+      .list()
+      .filter(
+        ({ spec, state }) => state === "configured" && passThrough.some((pattern) => matchesGlob(pattern, spec.name)),
+      );
+    await Promise.all(
+      unknown.map(({ spec }) => servers.hub.connect(spec.name, signal).catch((thrown) => onProblem(messageOf(thrown)))),
+    );
+  }
+
   return {
-    serveStdio: gateway.serveStdio,
+    async serveStdio(options) {
+      const learning = learned(options.profile, options.signal);
+      const late = AbortSignal.timeout(LEARNING_MS);
+      await Promise.race([learning, new Promise((resolve) => late.addEventListener("abort", resolve))]);
+      await gateway.serveStdio(options);
+    },
     close: gateway.close,
     profile: (name) => profileOf(workspace.config, name),
     async listen(where) {
@@ -50,6 +70,7 @@ export function openGateway(workspace: Workspace, onProblem: (problem: string) =
         allowedOrigins: allowed_origins,
         authorize: authorizeBy(tokens),
       });
+      for (const [, profile] of tokens) void learned(profile);
       return { ...listening, tokenPath };
     },
   };

@@ -34,7 +34,7 @@ export function profilesByToken(
   config: Config,
   { fill, defaultToken, onProblem }: TokenOptions,
 ): readonly (readonly [token: string, profile: GatewayProfile])[] {
-  return Object.entries(profilesOf(config)).flatMap(([name, profile]) => {
+  const found = Object.entries(profilesOf(config)).flatMap(([name, profile]) => {
     const shown = gatewayProfile(name, profile);
     if (profile.token === undefined) return name === "default" ? [[defaultToken, shown] as const] : [];
     try {
@@ -44,6 +44,14 @@ export function profilesByToken(
       return [];
     }
   });
+  for (const [at, [token, { name }]] of found.entries()) {
+    const first = found.findIndex(([other]) => other === token);
+    if (first === at) continue;
+    throw new QmError("invalid_config", `the profiles ${found[first]?.[1].name} and ${name} have the same token`, {
+      hint: "Give each its own: the token is what tells clients apart.",
+    });
+  }
+  return found;
 }
 
 function gatewayProfile(name: string, profile: ProfileConfig): GatewayProfile {

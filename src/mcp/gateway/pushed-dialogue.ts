@@ -6,6 +6,8 @@ import { type Answers, askable, type QuestionMethod, requireAskable } from "./qu
 import { tellingOf } from "./telling.ts";
 
 export interface PushedClient {
+  /** The session it has: all its calls are of one owner. */
+  readonly owner: string;
   readonly capabilities: unknown;
   /** As it was agreed on when the client came. */
   readonly protocolVersion: string;
@@ -17,6 +19,7 @@ export interface PushedClient {
 export function pushedDialogue(ctx: ServerContext, client: PushedClient): Dialogue {
   const capabilities = askable(client.capabilities);
   return {
+    owner: client.owner,
     capabilities,
     ...tellingOf(ctx),
     async ask(questions) {

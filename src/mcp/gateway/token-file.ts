@@ -1,13 +1,10 @@
 import { randomBytes } from "node:crypto";
 import { existsSync } from "node:fs";
 import { link, mkdir, readFile, rm, writeFile } from "node:fs/promises";
-import { dirname, join } from "node:path";
+import { dirname } from "node:path";
 import { messageOf, QmError } from "../../core/errors.ts";
 
-/** Where the token of the profile `default` is kept, when the configuration gives it none. */
-export function tokenPathOf(storePath: string): string {
-  return join(dirname(storePath), "token");
-}
+export { tokenPathOf } from "../../store-places.ts";
 
 /** The token in a file that only its owner can read; made when there is none. Two that make it at once get the same. */
 export async function tokenIn(path: string): Promise<string> {

@@ -100,10 +100,7 @@ describe.each(ERAS)("a server that is %s", (era, hello) => {
     const { call } = await testHub(remote(url));
     const [one, two] = [caller(), caller()];
 
-    await Promise.all([
-      call("t", {}, { session: "one", dialogue: one }),
-      call("u", {}, { session: "two", dialogue: two }),
-    ]);
+    await Promise.all([call("t", {}, { dialogue: one }), call("u", {}, { dialogue: two })]);
 
     for (const { heard } of [one, two])
       expect(heard).toEqual([1, 2].map((progress) => ({ progress, total: 2, message: "on it" })));
@@ -242,11 +239,7 @@ test("a server of before asks on the stream of a call, and only whoever made it"
   const { call } = await testHub(remote(url));
   const [one, two] = ["one", "two"].map((who) => caller(() => ({ action: "accept", content: { who } })));
 
-  const results = await Promise.all([
-    call("t", {}, { session: "one", dialogue: one }),
-    call("u", {}, { session: "two", dialogue: two }),
-    call("v", {}, { session: "three" }),
-  ]);
+  const results = await Promise.all([call("t", {}, { dialogue: one }), call("u", {}, { dialogue: two }), call("v")]);
 
   expect(results).toMatchObject([
     { action: "accept", content: { who: "one" } },

@@ -10,7 +10,7 @@ import type { RequestOptions, ServerRequest } from "./hub.ts";
 import { type ChangeStream, openChangeStream } from "./listen.ts";
 import { type ListingLimits, listAll } from "./listing.ts";
 import { type ParamHeader, paramHeadersOf, paramHeaderValues } from "./param-headers.ts";
-import { answerQuestion, type Call, callOf, RefusedQuestion, refusalOf, withAnswers } from "./questions.ts";
+import { answerQuestion, type Call, RefusedQuestion, refusalOf, withAnswers } from "./questions.ts";
 import { anyResult } from "./schema-validator.ts";
 import { FOREVER_MS, withMeta } from "./sdk-client.ts";
 import type { Wire } from "./wire.ts";
@@ -39,11 +39,13 @@ export class Connection {
   readonly #wire: Wire;
   readonly #limits: ListingLimits;
   readonly #learned: (offer: Offer) => Promise<void>;
-  readonly #calls = new Set<Call>();
   readonly #over = new AbortController();
   #paramHeaders: ReadonlyMap<string, readonly ParamHeader[]> = new Map();
   #upToDate: Promise<void> = Promise.resolve();
   #gathering = false;
+  #isListed = false;
+  #isLeaving = false;
+  #underWay = 0;
   #requests = 0;
   #changes: ChangeStream | undefined;
 
@@ -105,20 +107,17 @@ export class Connection {
     return this.#upToDate;
   }
 
-  async request(
-    { method, params }: ServerRequest,
-    { signal, session, dialogue, before }: RequestOptions,
-  ): Promise<JsonObject> {
-    const call: Call = { session, dialogue };
+  async request({ method, params }: ServerRequest, { signal, dialogue, before }: RequestOptions): Promise<JsonObject> {
+    const call: Call = { owner: dialogue?.owner ?? Symbol("nobody"), dialogue };
     const stop = new AbortController();
     const onAbort = () => stop.abort(signal && abortError(signal));
     if (signal?.aborted) onAbort();
     signal?.addEventListener("abort", onAbort, { once: true });
+    this.#underWay++;
     try {
       await unlessAborted(this.#upToDate, stop.signal);
       if (this.#over.signal.aborted) throw this.#endedUnasked();
       await before?.();
-      this.#calls.add(call);
       if (this.#changes !== undefined && /^resources\/(?:un)?subscribe$/.test(method)) {
         // Of this era, resources are watched on the stream of changes.
         this.#changes.watch(String(params.uri), method === "resources/subscribe");
@@ -126,32 +125,19 @@ export class Connection {
       }
       const send = (sent: JsonObject) => this.#send(method, sent, call, stop.signal);
       return ASKING.includes(method)
-        ? await unlessAborted(
-            withAnswers(send, params, { dialogue: this.#awayWhileAsked(call, stop.signal), server: this.#spec.name }),
-            stop.signal,
-          )
+        ? await unlessAborted(withAnswers(send, params, { dialogue, server: this.#spec.name }), stop.signal)
         : await send(params);
     } finally {
       signal?.removeEventListener("abort", onAbort);
-      this.#calls.delete(call);
+      this.#underWay--;
+      if (this.#isLeaving) await this.leave();
     }
   }
 
-  /** Between two rounds the server works on nothing for the call, so that nothing it says then is about it. */
-  #awayWhileAsked(call: Call, signal: AbortSignal): Dialogue | undefined {
-    const { dialogue } = call;
-    if (dialogue === undefined) return undefined;
-    return {
-      ...dialogue,
-      ask: async (questions) => {
-        this.#calls.delete(call);
-        try {
-          return await dialogue.ask(questions);
-        } finally {
-          if (!signal.aborted) this.#calls.add(call);
-        }
-      },
-    };
+  /** Ends it when nothing is under way on it any more. Where something is, that is not waited for. */
+  async leave(): Promise<void> {
+    this.#isLeaving = true;
+    if (this.#underWay === 0) await this.close();
   }
 
   /** Ends the process, or the connection. */
@@ -175,11 +161,17 @@ export class Connection {
       call,
       progressToken: `progress-${++this.#requests}`,
       onProgress: dialogue && ((params) => tellProgress(dialogue, params)),
-      lost: () => lose(this.#brokeOff()),
+      lost: () => {
+        this.#tap.abandon(sent);
+        lose(this.#brokeOff());
+      },
     };
     // The reason goes to the server, so it says no more than that.
     const cancel = new AbortController();
-    const onAbort = () => cancel.abort("cancelled");
+    const onAbort = () => {
+      this.#tap.abandon(sent);
+      cancel.abort("cancelled");
+    };
     if (signal.aborted) onAbort();
     signal.addEventListener("abort", onAbort, { once: true });
     const request = {
@@ -206,11 +198,10 @@ export class Connection {
       if (signal.aborted) throw abortError(signal);
       if (this.#over.signal.aborted) throw await this.#failed();
       const failure = await this.#wire.failure(thrown);
-      const isUseless = failure.cause instanceof SessionGone || failure.cause instanceof Unreachable;
-      if (isUseless && this.#calls.size <= 1) await this.close();
+      if (failure.cause instanceof Unreachable) this.#isLeaving = true;
       throw failure;
     } finally {
-      onAbort();
+      cancel.abort("cancelled");
       signal.removeEventListener("abort", onAbort);
       this.#tap.forget(sent);
     }
@@ -228,8 +219,9 @@ export class Connection {
       ask: (method, params) => this.#send(method, params, undefined, signal),
       paramHeaders: this.#mirrors,
       limits: this.#limits,
-      before: this.offer,
+      before: this.#isListed ? this.offer : undefined,
     });
+    this.#isListed = true;
     this.offer = { ...this.offer, ...lists };
     this.problems = problems;
     this.#paramHeaders = new Map(
@@ -262,9 +254,8 @@ export class Connection {
   }
 
   async #answer({ method, params }: Request): Promise<JsonObject> {
-    const call = callOf(this.#calls, this.#tap.owner);
     try {
-      return await answerQuestion(call, { method, params: (params ?? {}) as JsonObject });
+      return await answerQuestion(this.#tap.asker, { method, params: (params ?? {}) as JsonObject });
     } catch (thrown) {
       const { code, message } = refusalOf(thrown);
       throw new RefusedQuestion(code, message);
@@ -278,7 +269,7 @@ export class Connection {
       this.onResourceUpdated(params.uri);
     if (method !== "notifications/message") return;
     const { level, logger, data } = params;
-    callOf(this.#calls, this.#tap.owner)?.dialogue?.log({
+    this.#tap.asker?.dialogue?.log({
       level: typeof level === "string" ? level : "info",
       ...(typeof logger === "string" ? { logger } : {}),
       data,

@@ -135,8 +135,8 @@ export function createHub(options: HubOptions): Hub {
       const { launch } = supervisor.spec;
       if (launch.kind !== "http")
         throw new QmError("invalid_config", `server ${server} runs on this machine, and there is nothing to log in to`);
-      const { party, headers } = oauthParty(await loadSdk(), server, launch, ports);
-      await logIn({ ...party, headers, clientName: options.clientInfo.name, show, signal });
+      const { party, headers, hiding } = oauthParty(await loadSdk(), server, launch, ports);
+      await logIn({ ...party, headers, hide: hiding({}), clientName: options.clientInfo.name, show, signal });
       supervisor.loggedIn();
     },
     async logout(server) {

@@ -203,8 +203,8 @@ describe("over HTTP", () => {
     const [one, two] = ["one", "two"].map((name) => caller(() => ({ action: "accept", content: { name } })));
 
     const answers = await Promise.all([
-      call("ask", { who: "one" }, { session: "one", dialogue: one }),
-      call("ask", { who: "two" }, { session: "two", dialogue: two }),
+      call("ask", { who: "one" }, { dialogue: one }),
+      call("ask", { who: "two" }, { dialogue: two }),
     ]);
 
     expect(hub.status("subject")).toMatchObject({ era: "legacy", protocolVersion: "2025-11-25" });

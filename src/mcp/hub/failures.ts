@@ -1,6 +1,7 @@
 import { facts, messageOf, QmError } from "../../core/errors.ts";
 import { clip, isRecord, type Json } from "../../core/json.ts";
 import { oneLine } from "../../core/plain-text.ts";
+import { type Hide, hiddenIn } from "./hide-values.ts";
 import type { Sdk } from "./sdk-client.ts";
 
 /** The server does not know the session any more, and so refused the request without doing anything. */
@@ -12,7 +13,7 @@ export class Unreachable extends Error {}
 export interface FailureContext {
   readonly server: string;
   /** Removes what nobody may read. */
-  readonly hide: (text: string) => string;
+  readonly hide: Hide;
   readonly session: boolean;
 }
 
@@ -22,7 +23,7 @@ export function failureOf(sdk: Sdk, thrown: unknown, { server, hide, session }: 
   const said = (text: string) => clip(oneLine(hide(text)), 400);
   if (thrown instanceof sdk.ProtocolError)
     return new QmError("action_failed", `${server}: ${said(thrown.message) || "it answered with an error"}`, {
-      details: facts({ mcp_code: thrown.code, mcp_data: jsonOf(thrown.data) }),
+      details: facts({ mcp_code: thrown.code, mcp_data: jsonOf(thrown.data, hide) }),
     });
   if (thrown instanceof sdk.UnauthorizedError) return needsLogin(server);
   if (thrown instanceof sdk.SdkHttpError) return httpFailure(sdk, thrown, server, said, session);
@@ -109,9 +110,9 @@ function systemCode(thrown: unknown): string | undefined {
   return undefined;
 }
 
-function jsonOf(data: unknown): Json | undefined {
+function jsonOf(data: unknown, hide: Hide): Json | undefined {
   try {
-    return data === undefined ? undefined : (JSON.parse(JSON.stringify(data)) as Json);
+    return data === undefined ? undefined : hiddenIn(JSON.parse(JSON.stringify(data)) as Json, hide);
   } catch {
     return undefined;
   }

@@ -1,15 +1,38 @@
+import { isRecord, type Json } from "../../core/json.ts";
+
 /** Shorter ones are words that stand in every other line, and no secrets. */
 const SHORTEST = 8;
 
+export type Hide = (text: string) => string;
+
 /**
- * A function that puts the name of a variable where its value stands: servers print what they were started with. The
- * values are those that were given to this server; they may be secrets, and nobody says which.
+ * A function that puts the name of a value where the value stands: servers print what they were started with. The values
+ * are those that were given to this server; they may be secrets, and nobody says which.
  */
-export function hidingValues(variables: Readonly<Record<string, string>>): (text: string) => string {
-  const hidden = Object.entries(variables)
+export function hidingValues(...given: readonly Readonly<Record<string, string>>[]): Hide {
+  const hidden = given
+    .flatMap((values) => Object.entries(values))
     // What has several lines, as keys have, is printed on several lines.
     .flatMap(([name, value]) => value.split(/\r?\n/).map((part) => ({ name, part: part.trim() })))
     .filter(({ part }) => part.length >= SHORTEST)
-    .sort((a, b) => b.part.length - a.part.length);
-  return (text) => hidden.reduce((shown, { name, part }) => shown.replaceAll(part, () => `[${name}]`), text);
+    .flatMap(({ name, part }) => [...new Set([part, inUrl(part)])].map((form) => ({ name, form })))
+    .sort((a, b) => b.form.length - a.form.length);
+  return (text) => hidden.reduce((shown, { name, form }) => shown.replaceAll(form, () => `[${name}]`), text);
+}
+
+/** The same in every text of a value, the names in it included. */
+export function hiddenIn(value: Json, hide: Hide): Json {
+  if (typeof value === "string") return hide(value);
+  if (Array.isArray(value)) return value.map((part) => hiddenIn(part, hide));
+  if (!isRecord(value)) return value;
+  return Object.fromEntries(Object.entries(value).map(([name, part]) => [hide(name), hiddenIn(part as Json, hide)]));
+}
+
+function inUrl(text: string): string {
+  try {
+    return encodeURIComponent(text);
+  } catch {
+    // Half a character cannot stand in a URL.
+    return text;
+  }
 }

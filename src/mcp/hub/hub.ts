@@ -35,8 +35,7 @@ export interface ServerRequest {
 
 export interface RequestOptions {
   readonly signal?: AbortSignal | undefined;
-  /** Whose call it is. A question of the server goes to the call it belongs to, and never to another caller's. */
-  readonly session: string;
+  /** A question of the server goes to the call it belongs to, and never to another owner's. Absent: nobody is asked. */
   readonly dialogue?: Dialogue | undefined;
   /** Asked when the server is there and what it offers is known, before anything is sent. A throw keeps it from being sent. */
   readonly before?: (() => Promise<void>) | undefined;

@@ -88,35 +88,59 @@ test("a name that would rewrite the line it is shown on cannot", async () => {
 
 test("a list that fails does not take the others with it; templates that are not known are none", async () => {
   const { listed } = list({
-    "tools/list": () => {
+    "tools/list": () => ({ tools: [tool("t")] }),
+    "resources/list": () => {
       throw failing(-32603);
     },
-    "resources/list": () => ({ resources: [{ uri: "a:b" }] }),
     "prompts/list": () => ({ prompts: "none" }),
   });
 
   const { lists, problems } = await listed;
 
-  expect(lists).toMatchObject({ tools: [], resources: [{ uri: "a:b" }], resourceTemplates: [], prompts: [] });
+  expect(lists).toMatchObject({ tools: [tool("t")], resources: [], resourceTemplates: [], prompts: [] });
   expect(problems).toEqual([
-    "tools/list failed: no",
+    "resources/list failed: no",
     "prompts/list failed: prompts/list of subject answered without a list of prompts",
   ]);
 });
 
-test("a list that fails later keeps what was there before", async () => {
-  const before = { tools: [tool("kept")], resources: [], resourceTemplates: [], prompts: [] };
-  const { listed } = list(
-    {
-      "tools/list": () => {
-        throw failing(-32603);
-      },
+test.each([
+  [
+    "with an error",
+    () => {
+      throw failing(-32603);
     },
-    { before: before as never },
-  );
+    "no",
+  ],
+  ["without a list", () => ({ tools: "none" }), "answered without a list of tools"],
+])("tools that are answered %s the first time are not taken for none", async (_, answer, said) => {
+  const { listed } = list({ "tools/list": answer as () => JsonObject });
 
-  expect((await listed).lists.tools).toEqual([tool("kept")]);
+  await expect(listed).rejects.toMatchObject({ code: "server_failed", message: expect.stringContaining(said) });
 });
+
+test("a server that has no method to list tools by has none", async () => {
+  const { listed } = list({ "resources/list": () => ({ resources: [{ uri: "a:b" }] }) });
+
+  expect(await listed).toMatchObject({ lists: { tools: [], resources: [{ uri: "a:b" }] }, problems: [] });
+});
+
+test.each([-32603, -32601])(
+  "a list that fails later with %s keeps what was there before, and is told of",
+  async (code) => {
+    const before = { tools: [tool("kept")], resources: [], resourceTemplates: [], prompts: [] };
+    const { listed } = list(
+      {
+        "tools/list": () => {
+          throw failing(code);
+        },
+      },
+      { before: before as never },
+    );
+
+    expect(await listed).toMatchObject({ lists: { tools: [tool("kept")] }, problems: ["tools/list failed: no"] });
+  },
+);
 
 test("what is no answer of the server is thrown on", async () => {
   const gone = new QmError("server_failed", "gone");

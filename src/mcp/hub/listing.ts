@@ -31,7 +31,7 @@ export interface ListingOptions {
   /** Whether arguments go as headers too: a tool that annotates them wrongly cannot be called then. */
   readonly paramHeaders: boolean;
   readonly limits: ListingLimits;
-  /** Kept for a list that fails. */
+  /** Kept for a list that fails. Absent: it is the first time, and without its tools the server is not known. */
   readonly before?: Lists | undefined;
 }
 
@@ -72,7 +72,8 @@ const LISTS: readonly List[] = [
 
 /**
  * Everything a server lists, all pages. An entry that is malformed is left out and told of, a list that fails does not
- * take the others with it, and a list without end is an error.
+ * take the others with it, and a list without end is an error. Tools that fail the first time are one too: that a server
+ * has none must not be learned from that.
  */
 export async function listAll(options: ListingOptions): Promise<Listing> {
   const room = { entries: options.limits.entries, characters: options.limits.characters };
@@ -93,7 +94,10 @@ export async function listAll(options: ListingOptions): Promise<Listing> {
     } catch (thrown) {
       if (!(thrown instanceof QmError) || thrown.code !== "action_failed") throw thrown;
       // Most servers with resources have no templates, and say so by not knowing the method.
-      if (thrown.details.mcp_code !== -32601) problems.push(`${list.method} failed: ${messageOf(thrown)}`);
+      const isUnknown = thrown.details.mcp_code === -32601;
+      if (list.key === "tools" && options.before === undefined && !isUnknown) throw unlisted(options.server, thrown);
+      if (!isUnknown || (list.key === "tools" && lists.tools.length > 0))
+        problems.push(`${list.method} failed: ${messageOf(thrown)}`);
     }
   }
   return { lists: lists as unknown as Lists, problems };
@@ -124,6 +128,13 @@ async function entriesOf(
     if (seen.has(cursor)) throw endless(server, method, "the same page twice");
     seen.add(cursor);
   }
+}
+
+function unlisted(server: string, thrown: QmError): QmError {
+  return new QmError("server_failed", `server ${server} does not say which tools it has: ${messageOf(thrown)}`, {
+    hint: `Try it again with \`qm servers start ${server}\`.`,
+    details: thrown.details,
+  });
 }
 
 function endless(server: string, method: string, what: string): QmError {

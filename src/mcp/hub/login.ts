@@ -3,6 +3,7 @@ import type { OAuthClientProvider } from "@modelcontextprotocol/client";
 import { messageOf, QmError } from "../../core/errors.ts";
 import { clip } from "../../core/json.ts";
 import { oneLine } from "../../core/plain-text.ts";
+import type { Hide } from "./hide-values.ts";
 import { listenForCallback } from "./login-callback.ts";
 import { clientFor, type OAuthParty } from "./oauth.ts";
 import { oauthFetch } from "./oauth-fetch.ts";
@@ -11,6 +12,7 @@ import type { Challenge, OAuthDiscoveryState } from "./oauth-records.ts";
 interface LoginOptions extends OAuthParty {
   readonly clientName: string;
   readonly headers: Readonly<Record<string, string>>;
+  readonly hide: Hide;
   readonly show: (url: URL) => void | Promise<void>;
   readonly signal: AbortSignal | undefined;
 }
@@ -154,16 +156,17 @@ function loginProvider(
   return { provider, authorizationUrl: () => authorizationUrl };
 }
 
-function loginFailure({ sdk, server, signal }: LoginOptions, thrown: unknown): QmError {
+function loginFailure({ sdk, server, signal, hide }: LoginOptions, thrown: unknown): QmError {
   if (thrown instanceof QmError) return thrown;
   if (signal?.aborted) return new QmError("cancelled", `logging in to ${server} was given up`);
   // The SDK's own sentences may quote the whole answer of an authorization server, tokens and all.
+  const said = hide(messageOf(thrown));
   const why =
     thrown instanceof sdk.OAuthError
-      ? oneLine(clip(`${thrown.code}: ${thrown.message.split(/[:{]/)[0] ?? ""}`, 200))
+      ? oneLine(clip(`${thrown.code}: ${said.split(/[:{]/)[0] ?? ""}`, 200))
       : thrown instanceof sdk.OAuthClientFlowError || thrown instanceof TypeError
-        ? oneLine(clip(messageOf(thrown), 300))
-        : oneLine(clip(messageOf(thrown).split(/[{]/)[0] ?? "", 200));
+        ? oneLine(clip(said, 300))
+        : oneLine(clip(said.split(/[{]/)[0] ?? "", 200));
   return new QmError("needs_login", `logging in to ${server} failed: ${why}`, {
     hint: "Try again; if the server knows this client by an id, set `oauth.client_id`.",
   });

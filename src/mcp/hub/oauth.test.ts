@@ -264,8 +264,9 @@ test("what is configured for a server goes to no authorization server, and no lo
 
   const told = server.asked.filter(({ headers }) => headers["x-api-key"] !== undefined).map(({ path }) => path);
   expect([...new Set(told)]).toEqual(["/mcp"]);
-  expect(() => oauthFetch(new URL("https://example.com/mcp"))("http://10.0.0.1/token")).toThrow(/not https/);
-  expect(() => oauthFetch(new URL("https://example.com/mcp"))("http://127.0.0.1:1/token")).toThrow(/not https/);
+  const fetchFor = oauthFetch(new URL("https://example.com/mcp"));
+  await expect(fetchFor("http://10.0.0.1/token")).rejects.toThrow(/not https/);
+  await expect(fetchFor("http://127.0.0.1:1/token")).rejects.toThrow(/not https/);
 });
 
 describe("logging in", () => {

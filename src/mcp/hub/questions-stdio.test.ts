@@ -29,19 +29,52 @@ describe("questions on standard streams", () => {
     expect(dialogue.asked).toEqual([{ question: FORM }]);
   });
 
-  test("never go to another session while two are being served", async () => {
+  test("never go to another owner while two are being served", async () => {
     const journal = join(await temporaryFolder(), "journal");
     const { call } = await testHub(local("asking.mjs", {}, journal));
     const [one, two] = [caller(), caller()];
-    const held = call("hold", {}, { session: "two", dialogue: two });
+    const held = call("hold", {}, { dialogue: two });
     await until(async () => (await readFile(journal, "utf8")).includes('"hold"'));
 
-    const answer = textOf(await call("ask", { question: FORM }, { session: "one", dialogue: one }));
+    const answer = textOf(await call("ask", { question: FORM }, { dialogue: one }));
     await call("free");
     await held;
 
     expect(JSON.parse(answer ?? "")).toEqual({ action: "decline" });
     expect([...one.asked, ...two.asked]).toEqual([]);
+  });
+
+  test("may go to another call of the same owner", async () => {
+    const journal = join(await temporaryFolder(), "journal");
+    const { call } = await testHub(local("asking.mjs", {}, journal));
+    const [one, two] = [1, 2].map(() => caller(undefined, undefined, "ann"));
+    const later = call("later", { question: FORM }, { dialogue: one });
+    await until(async () => (await readFile(journal, "utf8")).includes('"later"'));
+
+    await call("now", {}, { dialogue: two });
+
+    expect(JSON.parse(textOf(await later) ?? "")).toMatchObject({ action: "accept" });
+    expect([one?.asked, two?.asked]).toEqual([[], [{ question: FORM }]]);
+  });
+
+  test("of a call that was given up go to nobody, until the server has answered it", async () => {
+    const journal = join(await temporaryFolder(), "journal");
+    const { call } = await testHub(local("asking.mjs", {}, journal));
+    const written = async () => await readFile(journal, "utf8");
+    const [gone, other] = [caller(), caller()];
+    const giveUp = new AbortController();
+    const abandoned = call("later", { question: FORM }, { dialogue: gone, signal: giveUp.signal });
+    await until(async () => (await written()).includes('"later"'));
+    giveUp.abort();
+    await expect(abandoned).rejects.toMatchObject({ code: "cancelled" });
+
+    await call("now", {}, { dialogue: other });
+    await until(async () => (await written()).includes('"decline"'));
+    const answered = textOf(await call("ask", { question: FORM }, { dialogue: other }));
+
+    expect(gone.asked).toEqual([]);
+    expect(other.asked).toEqual([{ question: FORM }]);
+    expect(JSON.parse(answered ?? "")).toMatchObject({ action: "accept" });
   });
 
   test("get an error where the caller does not answer, and say nothing of ours", async () => {
@@ -63,10 +96,10 @@ describe("questions on standard streams", () => {
     const [one, two] = [caller(), caller()];
     const line = { level: "warning", logger: "db", data: { slow: true } };
 
-    await call("log", { line }, { session: "one", dialogue: one });
-    const held = call("hold", {}, { session: "two", dialogue: two });
+    await call("log", { line }, { dialogue: one });
+    const held = call("hold", {}, { dialogue: two });
     await until(async () => (await readFile(journal, "utf8")).includes('"hold"'));
-    await call("log", { line }, { session: "one", dialogue: one });
+    await call("log", { line }, { dialogue: one });
     await call("free");
     await held;
 

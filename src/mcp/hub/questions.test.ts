@@ -3,7 +3,10 @@ import type { JsonObject } from "../../core/json.ts";
 import { answerQuestion, type Call, callOf, withAnswers } from "./questions.ts";
 import { caller } from "./testing.ts";
 
-const call = (session: string, dialogue = true): Call => ({ session, dialogue: dialogue ? caller() : undefined });
+const call = (owner: string, dialogue = true): Call => ({
+  owner,
+  dialogue: dialogue ? caller(undefined, undefined, owner) : undefined,
+});
 const FORM = {
   method: "elicitation/create",
   params: { message: "?", requestedSchema: { type: "object", properties: {} } },
@@ -17,7 +20,7 @@ test("a question belongs to the call on whose stream it came, and to no other", 
   expect(callOf(new Set([other]), { call: undefined })).toBeUndefined();
 });
 
-test("on a shared channel it belongs to the latest that can be asked, if all are of one session", () => {
+test("on a shared channel it belongs to the latest that can be asked, if all are of one owner", () => {
   const [first, last, mute] = [call("one"), call("one"), call("one", false)];
 
   expect(callOf(new Set([first, last, mute]), undefined)).toBe(last);
@@ -27,7 +30,7 @@ test("on a shared channel it belongs to the latest that can be asked, if all are
 });
 
 test("what nobody can be asked is declined", async () => {
-  const mute = { session: "one", dialogue: caller(undefined, {}) };
+  const mute = { owner: "one", dialogue: caller(undefined, {}) };
 
   expect(await answerQuestion(mute, FORM)).toEqual({ action: "decline" });
   expect(await answerQuestion(undefined, { method: "roots/list", params: {} })).toEqual({ roots: [] });
@@ -46,7 +49,7 @@ test.each([
   ["a URL of somebody who opens URLs", { elicitation: { url: {} } }, { mode: "url" }, "accept"],
 ])("asked for %s: %s", async (_, capabilities, params, action) => {
   const answer = await answerQuestion(
-    { session: "one", dialogue: caller(undefined, capabilities as JsonObject) },
+    { owner: "one", dialogue: caller(undefined, capabilities as JsonObject) },
     { method: "elicitation/create", params: params as JsonObject },
   );
 
@@ -60,8 +63,8 @@ test("what a form offers as defaults and the answer leaves out is filled in, and
     c: { type: "string" },
   };
   const form = { method: "elicitation/create", params: { requestedSchema: { type: "object", properties } } };
-  const accepting = { session: "one", dialogue: caller(() => ({ action: "accept", content: { b: "mine" } })) };
-  const declining = { session: "one", dialogue: caller(() => ({ action: "decline" })) };
+  const accepting = { owner: "one", dialogue: caller(() => ({ action: "accept", content: { b: "mine" } })) };
+  const declining = { owner: "one", dialogue: caller(() => ({ action: "decline" })) };
 
   expect(await answerQuestion(accepting, form)).toEqual({ action: "accept", content: { a: "A", b: "mine" } });
   expect(await answerQuestion(declining, form)).toEqual({ action: "decline" });

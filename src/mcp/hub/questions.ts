@@ -4,7 +4,9 @@ import { isRecord, type Json, type JsonObject } from "../../core/json.ts";
 
 /** A call that a server is working on, as far as its questions are concerned. */
 export interface Call {
-  readonly session: string;
+  /** Who made it: the owner of its dialogue, and for a call without one something that is the call's alone. */
+  readonly owner: unknown;
+  /** Absent also where whoever made it has given up and the server may still be at it. */
   readonly dialogue: Dialogue | undefined;
 }
 
@@ -22,7 +24,7 @@ const METHODS = ["elicitation/create", "sampling/createMessage", "roots/list"];
 
 /**
  * Whose call a message of a server belongs to: the one on whose stream it came; on a channel that all share the latest
- * that can be asked, if everybody on it is of one session. Otherwise nobody's: it must not reach another session.
+ * that can be asked, if everything on it is of one owner. Otherwise nobody's: it must not reach another owner.
  */
 export function callOf(
   calls: ReadonlySet<Call>,
@@ -30,7 +32,7 @@ export function callOf(
 ): Call | undefined {
   if (stream !== undefined) return stream.call !== undefined && calls.has(stream.call) ? stream.call : undefined;
   const all = [...calls];
-  if (all.some(({ session }) => session !== all[0]?.session)) return undefined;
+  if (all.some(({ owner }) => owner !== all[0]?.owner)) return undefined;
   return all.findLast(({ dialogue }) => dialogue !== undefined);
 }
 

@@ -3,6 +3,7 @@ import { existsSync } from "node:fs";
 import type { Readable, Writable } from "node:stream";
 import { QmError } from "../../core/errors.ts";
 import { serverEnvironment, type Variables } from "./environment.ts";
+import type { Hide } from "./hide-values.ts";
 import { windowsCommand } from "./windows-command.ts";
 
 /** How a server is started: nothing in it refers to anything any more. */
@@ -37,12 +38,13 @@ export function startProcess(launch: FilledLaunch, ours: Variables, platform: No
 }
 
 /** Why a server did not start. The system's own error is not passed on: it quotes arguments and variables. */
-export function startFailure(server: string, { command, cwd }: FilledLaunch, thrown: unknown): QmError {
+export function startFailure(server: string, launch: FilledLaunch, thrown: unknown, hide: Hide): QmError {
+  const command = hide(launch.command);
   const code = (thrown as NodeJS.ErrnoException | undefined)?.code;
   const failed = (why: string, hint: string): QmError =>
     new QmError("server_failed", `server ${server} could not be started: ${why}`, { hint });
-  if (cwd !== undefined && !existsSync(cwd))
-    return failed(`its folder ${cwd} is not there`, "Make the folder, or correct `cwd`.");
+  if (launch.cwd !== undefined && !existsSync(launch.cwd))
+    return failed(`its folder ${hide(launch.cwd)} is not there`, "Make the folder, or correct `cwd`.");
   if (code === "ENOENT")
     return failed(
       `there is no program \`${command}\``,

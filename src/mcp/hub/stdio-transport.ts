@@ -2,7 +2,7 @@ import { once } from "node:events";
 import type { JSONRPCMessage, Transport } from "@modelcontextprotocol/client";
 import { QmError } from "../../core/errors.ts";
 import type { Variables } from "./environment.ts";
-import { hidingValues } from "./hide-values.ts";
+import { type Hide, hidingValues } from "./hide-values.ts";
 import { messageReader } from "./message-reader.ts";
 import { endGroup, type Kill, type Patience, processGroup } from "./process-group.ts";
 import { type FilledLaunch, type ServerProcess, startFailure, startProcess } from "./start-process.ts";
@@ -22,7 +22,7 @@ export interface StdioTransport extends Transport {
   readonly noise: number;
   /** The first few of them. */
   readonly noiseSamples: readonly string[];
-  /** The end of what it wrote to stderr. The values of its variables are not in it. */
+  /** The end of what it wrote to stderr, without what is to be hidden. */
   stderrTail(): string;
   /** Resolves when its whole group of processes is gone. Both null: it never ran, or could not be made to end. */
   readonly ended: Promise<ProcessEnd>;
@@ -48,6 +48,8 @@ export interface StdioPorts {
   /** For a record of what runs. What they throw is not looked at; `ended` waits for `onEnded`. */
   readonly onStarted?: ((pid: number) => unknown) | undefined;
   readonly onEnded?: ((pid: number) => unknown) | undefined;
+  /** Removes what nobody may read from what it says. Absent: the values of its variables. */
+  readonly hide?: Hide | undefined;
   /** Gets each line of stderr. */
   readonly log?: ((line: string) => void) | undefined;
   readonly limits?: Partial<StdioLimits> | undefined;
@@ -67,7 +69,7 @@ const DRAIN_MS = 1_000;
 
 /** Nothing runs before `start`. What it throws is a `QmError`. */
 export function openStdioTransport(launch: FilledLaunch, ports: StdioPorts): StdioTransport {
-  const { server, watchdog, platform = process.platform } = ports;
+  const { server, watchdog, platform = process.platform, hide = hidingValues(launch.env) } = ports;
   const limits: StdioLimits = { ...LIMITS, ...ports.limits };
   let child: ServerProcess | undefined;
   let isOpen = false;
@@ -89,7 +91,7 @@ export function openStdioTransport(launch: FilledLaunch, ports: StdioPorts): Std
     },
     onProblem: (problem) => transport.onerror?.(problem),
   });
-  const stderr = stderrTail({ hide: hidingValues(launch.env), onLine: ports.log });
+  const stderr = stderrTail({ hide, onLine: ports.log });
 
   const transport: StdioTransport = {
     async start() {
@@ -103,7 +105,7 @@ export function openStdioTransport(launch: FilledLaunch, ports: StdioPorts): Std
         child = undefined;
         hold.release();
         settle({ code: null, signal: null });
-        throw startFailure(server, launch, thrown);
+        throw startFailure(server, launch, thrown, hide);
       }
       hold.watch(child.pid);
       isOpen = true;

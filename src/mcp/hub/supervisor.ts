@@ -3,8 +3,8 @@ import { QmError } from "../../core/errors.ts";
 import type { JsonObject } from "../../core/json.ts";
 import type { Runtime } from "../../core/runtime.ts";
 import type { Offer } from "../manifest/offer.ts";
-import type { Era, ServerSpec } from "../server-spec.ts";
-import { asError, unlessAborted } from "./aborted.ts";
+import { type Era, launchText, type ServerSpec } from "../server-spec.ts";
+import { abortError, asError, unlessAborted } from "./aborted.ts";
 import type { Connection } from "./connection.ts";
 import { SessionGone } from "./failures.ts";
 import type { ConnectionState, ConnectionStatus, RequestOptions, ServerRequest } from "./hub.ts";
@@ -41,10 +41,13 @@ const USELESS_STARTS = 3;
 export class Supervisor {
   readonly spec: ServerSpec;
   readonly #ports: SupervisorPorts;
-  readonly #after: Promise<unknown>;
+  /** What must have ended before it is started. */
+  #after: Promise<unknown>;
   #isRetired = false;
   #state: ConnectionState = "idle";
   #connection: Connection | undefined;
+  /** Connections that nothing new is sent on, and that end with what is under way on them. */
+  readonly #leaving = new Set<Connection>();
   #starting: Promise<Connection> | undefined;
   #stopping = new AbortController();
   #calls = 0;
@@ -105,17 +108,20 @@ export class Supervisor {
     }
   }
 
-  /** Ends it. Whoever waits for it, or for an answer of it, is told. */
+  /** Ends it. Whoever waits for it, or for an answer of it, is told; whoever comes meanwhile starts it when it has ended. */
   async stop(reason: StopReason): Promise<void> {
-    const stopping = this.#stopping;
+    const [stopping, starting] = [this.#stopping, this.#starting];
     this.#stopping = new AbortController();
-    stopping.abort(stoppedError(this.spec));
-    await this.#starting?.catch(() => undefined);
-    await this.#end(reason);
+    this.#starting = undefined;
     this.#problem = undefined;
     this.#retryAt = undefined;
     this.#failures = 0;
-    this.#become("idle");
+    stopping.abort(stoppedError(this.spec));
+    const leaving = [...this.#leaving].map((connection) => connection.close());
+    const ended = Promise.allSettled([this.#after, starting, this.#end(reason), ...leaving]).then(() => undefined);
+    this.#after = ended;
+    await ended;
+    if (this.#isAway) this.#become("idle");
   }
 
   /** Ends it for good. */
@@ -141,15 +147,17 @@ export class Supervisor {
       return result;
     } catch (thrown) {
       if (!(thrown instanceof QmError)) throw thrown;
-      // The server refused it unread, so that sending it once more does nothing twice.
-      if (again && thrown.cause instanceof SessionGone) {
-        await this.#end("ended");
-        return this.#attempt(request, options, false);
+      if (thrown.cause instanceof SessionGone) {
+        await this.#leave(connection);
+        // The server refused it unread, so that sending it once more does nothing twice.
+        if (again) return this.#attempt(request, options, false);
       }
       if (thrown.code === "needs_login") {
-        await this.#end("ended");
-        this.#problem = thrown.message;
-        this.#become("needs_login");
+        await this.#leave(connection);
+        if (this.#isAway) {
+          this.#problem = thrown.message;
+          this.#become("needs_login");
+        }
       } else if (thrown.code !== "server_failed") this.#uselessStarts = 0;
       throw thrown;
     }
@@ -160,12 +168,21 @@ export class Supervisor {
     if (this.#connection !== undefined) return Promise.resolve(this.#connection);
     const waitMs = (this.#retryAt?.getTime() ?? 0) - this.#ports.runtime.now().getTime();
     if (this.#starting === undefined && !asked && waitMs > 0) return Promise.reject(this.#waiting(waitMs));
-    this.#starting ??= this.#start().finally(() => {
-      this.#starting = undefined;
-    });
     // A start goes on without whoever gave up waiting for it: others may wait too.
-    this.#starting.catch(() => undefined);
-    return unlessAborted(this.#starting, signal);
+    return unlessAborted(this.#starting ?? this.#begin(), signal);
+  }
+
+  #begin(): Promise<Connection> {
+    const starting = this.#start().finally(() => {
+      if (this.#starting === starting) this.#starting = undefined;
+    });
+    starting.catch(() => undefined);
+    this.#starting = starting;
+    return starting;
+  }
+
+  get #isAway(): boolean {
+    return this.#connection === undefined && this.#starting === undefined;
   }
 
   async #start(): Promise<Connection> {
@@ -174,7 +191,7 @@ export class Supervisor {
     const stopped = this.#stopping.signal;
     this.#become("starting");
     try {
-      await this.#after;
+      await unlessAborted(this.#after, stopped);
       return await places.take(stopped, async () => {
         const began = runtime.elapsed();
         const connection = await inTime(spec, stopped, (signal) =>
@@ -184,12 +201,16 @@ export class Supervisor {
             signal,
           }),
         );
+        if (stopped.aborted) {
+          await connection.close();
+          throw abortError(stopped);
+        }
         this.#ready(connection);
         note({
           type: "server.started",
           data: {
             server: spec.name,
-            launch: launchText(spec),
+            launch: launchText(spec.launch),
             ...(connection.pid === undefined ? {} : { pid: connection.pid }),
             protocol: connection.protocolVersion,
             durationMs: runtime.elapsed() - began,
@@ -199,8 +220,8 @@ export class Supervisor {
       });
     } catch (thrown) {
       const failure = asError(thrown);
-      if (stopped.aborted) this.#become("idle");
-      else this.#failed(failure);
+      // Whoever stopped it says what it is then.
+      if (!stopped.aborted) this.#failed(failure);
       throw failure;
     }
   }
@@ -216,7 +237,7 @@ export class Supervisor {
     connection.onResourceUpdated = (uri) => this.#ports.resourceUpdated(this.spec.name, uri);
     for (const uri of this.#watched)
       void connection
-        .request({ method: "resources/subscribe", params: { uri } }, { session: "" })
+        .request({ method: "resources/subscribe", params: { uri } }, {})
         .catch(() => this.#watched.delete(uri));
     void connection.ended.then(() => this.#endedByItself(connection));
     this.#become("ready");
@@ -232,7 +253,7 @@ export class Supervisor {
     const problem = `server ${this.spec.name} ended by itself${why === "" ? "" : ` (${why})`}`;
     this.#ports.note({ type: "server.stopped", data: { server: this.spec.name, reason: "ended" } });
     // Somebody may have started it anew while its last words were read.
-    if (this.#connection !== undefined || this.#starting !== undefined) return;
+    if (!this.#isAway) return;
     if (this.#uselessStarts >= USELESS_STARTS) this.#failed(new QmError("server_failed", problem));
     else {
       this.#problem = problem;
@@ -281,16 +302,24 @@ export class Supervisor {
     this.#ports.note({ type: "server.stopped", data: { server: this.spec.name, reason } });
   }
 
+  /** Nothing new is sent on a connection that is of no use; what is under way on it goes on. */
+  async #leave(connection: Connection): Promise<void> {
+    if (this.#connection === connection) {
+      this.#connection = undefined;
+      clearTimeout(this.#idle);
+      this.#ports.note({ type: "server.stopped", data: { server: this.spec.name, reason: "ended" } });
+    }
+    this.#leaving.add(connection);
+    void connection.ended.then(() => this.#leaving.delete(connection));
+    await connection.leave();
+  }
+
   /** Begins to count the time without a call. */
   #rest(): void {
     clearTimeout(this.#idle);
     if (this.#calls > 0 || this.#watched.size > 0 || this.#connection === undefined) return;
     if (this.spec.idleTimeoutMs === 0) return;
-    this.#idle = setTimeout(() => {
-      void this.#end("idle").then(() => {
-        if (this.#starting === undefined && this.#connection === undefined) this.#become("idle");
-      });
-    }, this.spec.idleTimeoutMs);
+    this.#idle = setTimeout(() => void this.stop("idle"), this.spec.idleTimeoutMs);
     this.#idle.unref();
   }
 
@@ -298,12 +327,6 @@ export class Supervisor {
     this.#state = state;
     this.#ports.changed(this.spec.name);
   }
-}
-
-/** How a server is reached, as it is configured: with its references, and so without what they stand for. */
-export function launchText({ launch }: Pick<ServerSpec, "launch">): string {
-  if (launch.kind === "stdio") return [launch.command, ...launch.args].join(" ");
-  return launch.url.replace(/\/\/[^/@]*@/, "//").replace(/[?#].*$/, "");
 }
 
 function stoppedError({ name }: ServerSpec): QmError {

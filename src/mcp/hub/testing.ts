@@ -65,7 +65,7 @@ export async function testHub(
   onTestFinished(() => hub.close());
   await hub.configure([specs].flat() as ServerSpec[]);
   const request: TestHub["request"] = (method, params, options = {}) =>
-    hub.request("subject", { method, params }, { session: "one", ...options });
+    hub.request("subject", { method, params }, options);
   return {
     hub,
     events,
@@ -97,11 +97,13 @@ export function caller(
     content: {},
   }),
   capabilities: JsonObject = { elicitation: { form: {}, url: {} }, sampling: {}, roots: {} },
+  owner: string = crypto.randomUUID(),
 ): TestCaller {
   const asked: TestCaller["asked"] = [];
   const heard: ProgressUpdate[] = [];
   const lines: LogLine[] = [];
   return {
+    owner,
     capabilities,
     heard,
     lines,

@@ -7,20 +7,26 @@ import type {
   TransportSendOptions,
 } from "@modelcontextprotocol/client";
 import { isRecord } from "../../core/json.ts";
-import type { Call } from "./questions.ts";
+import { type Call, callOf } from "./questions.ts";
 
 /** A request on its way, hung on the request object under `SENT`: symbols survive the SDK's copying and are never sent. */
 export interface Sent {
   readonly method: string;
-  readonly call: Call | undefined;
+  /** Whose questions the server may ask meanwhile. */
+  call: Call | undefined;
+  isAbandoned?: boolean;
   /** As it came. The SDK is handed a stand-in that its strict schemas accept. */
   result?: unknown;
   /** Under which the server says how far it is. */
   readonly progressToken: string;
-  readonly onProgress: ((params: Record<string, unknown>) => void) | undefined;
+  onProgress: ((params: Record<string, unknown>) => void) | undefined;
   /** The stream that would have brought the answer has ended without it. */
   readonly lost: () => void;
 }
+
+/** So many requests that were given up are known by their ids; of more it is only known that there are some. */
+const ABANDONED_LIMIT = 1000;
+const SOMEBODY: Call = { owner: Symbol("somebody"), dialogue: undefined };
 
 export const SENT = Symbol("sent");
 
@@ -48,10 +54,12 @@ export class WireTap implements Transport {
   answered = false;
   ended = false;
   readonly #inner: Transport;
-  readonly #owners = new AsyncLocalStorage<Sent | undefined>();
+  readonly #streams = new AsyncLocalStorage<Sent | undefined>();
+  readonly #askers = new AsyncLocalStorage<Call | undefined>();
   readonly #sent = new Map<number, Sent>();
   #started: Promise<void> | undefined;
   #held = true;
+  #hasUncounted = false;
 
   constructor(inner: Transport) {
     this.#inner = inner;
@@ -71,9 +79,15 @@ export class WireTap implements Transport {
     return this.#inner.hasPerRequestStream === true;
   }
 
-  /** The request on whose own stream the message came that is being handled; nothing where all share one channel. */
-  get owner(): Sent | undefined {
-    return this.#owners.getStore();
+  /** Whose call the message belongs to that is being handled, as things stood when it came. */
+  get asker(): Call | undefined {
+    return this.#askers.getStore();
+  }
+
+  /** What the server may be working on: what it was sent and has not answered. */
+  get #calls(): ReadonlySet<Call> {
+    const calls = [...this.#sent.values()].flatMap(({ call }) => call ?? []);
+    return new Set(this.#hasUncounted ? [SOMEBODY, ...calls] : calls);
   }
 
   setProtocolVersion(version: string): void {
@@ -96,14 +110,30 @@ export class WireTap implements Transport {
     if (!this.hasPerRequestStream) return this.#inner.send(message, options);
     const onRequestStreamEnd = () => {
       options?.onRequestStreamEnd?.();
-      if (sent !== undefined && this.#sent.get(Number(id)) === sent) this.#lose(Number(id), sent);
+      if (sent !== undefined && this.#sent.get(Number(id)) === sent) sent.lost();
     };
-    await this.#owners.run(sent, () => this.#inner.send(message, { ...options, onRequestStreamEnd }));
+    await this.#streams.run(sent, () => this.#inner.send(message, { ...options, onRequestStreamEnd }));
   }
 
-  /** Nobody waits for the answer any more. */
+  /** The request is over. */
   forget(sent: Sent): void {
+    if (sent.isAbandoned === true) return;
     for (const [id, other] of this.#sent) if (other === sent) this.#sent.delete(id);
+  }
+
+  /**
+   * Nobody waits for the answer any more, and nobody can be asked. Until it comes the server may be at it all the same,
+   * so that what it asks on a channel that all share may be about this.
+   */
+  abandon(sent: Sent): void {
+    sent.isAbandoned = true;
+    sent.call = sent.call && { owner: sent.call.owner, dialogue: undefined };
+    sent.onProgress = undefined;
+    const abandoned = [...this.#sent].filter(([, { isAbandoned }]) => isAbandoned === true);
+    const [oldest] = abandoned;
+    if (oldest === undefined || abandoned.length <= ABANDONED_LIMIT) return;
+    this.#sent.delete(oldest[0]);
+    this.#hasUncounted = true;
   }
 
   /** Lets the next client have the connection, free of what the last one hung on it. */
@@ -127,17 +157,15 @@ export class WireTap implements Transport {
     await this.#inner.close();
   }
 
-  #lose(id: number, sent: Sent): void {
-    this.#sent.delete(id);
-    sent.lost();
-  }
-
   #receive(message: JSONRPCMessage, extra?: MessageExtraInfo): void {
     if ("method" in message && message.method === "notifications/progress") this.#tellProgress(message.params);
-    else this.onmessage?.("method" in message ? message : this.#prepared(message), extra);
+    else if ("method" in message)
+      // The SDK handles it a moment later, and then the answer that came with it has been there first.
+      this.#askers.run(callOf(this.#calls, this.#streams.getStore()), () => this.onmessage?.(message, extra));
+    else this.onmessage?.(this.#prepared(message), extra);
   }
 
-  /** At once: the SDK tells it a moment later, and then the answer that came with it has been there first. */
+  /** At once, for the same reason. */
   #tellProgress(params: Record<string, unknown> | undefined): void {
     for (const { progressToken, onProgress } of this.#sent.values())
       if (progressToken === params?.progressToken) onProgress?.(params);
@@ -145,10 +173,9 @@ export class WireTap implements Transport {
 
   #prepared(answer: JSONRPCResponse): JSONRPCResponse {
     this.answered = true;
-    if (!("result" in answer)) return answer;
     const sent = this.#sent.get(Number(answer.id));
-    if (sent === undefined) return answer;
     this.#sent.delete(Number(answer.id));
+    if (sent === undefined || !("result" in answer)) return answer;
     sent.result = answer.result;
     return { ...answer, result: standIn(sent.method, answer.result) };
   }

@@ -4,13 +4,14 @@ import { messageOf, type QmError } from "../../core/errors.ts";
 import type { HttpLaunch, OAuthSettings, ServerSpec, StdioLaunch } from "../server-spec.ts";
 import type { Variables } from "./environment.ts";
 import { failureOf, needsLogin } from "./failures.ts";
-import { hidingValues } from "./hide-values.ts";
+import { type Hide, hidingValues } from "./hide-values.ts";
 import { openHttpTransport, serverUrl } from "./http-transport.ts";
 import { type OAuthParty, storedLogin } from "./oauth.ts";
 import type { OAuthRecords } from "./oauth-records.ts";
 import type { Kill } from "./process-group.ts";
 import { processRecord } from "./process-record.ts";
 import type { ProcessStore } from "./process-store.ts";
+import { type Fill, noting } from "./references.ts";
 import type { Sdk } from "./sdk-client.ts";
 import { openServerLog } from "./server-log.ts";
 import type { FilledLaunch } from "./start-process.ts";
@@ -20,8 +21,8 @@ import type { Watchdog } from "./watchdog.ts";
 import { within } from "./within.ts";
 
 export interface WirePorts {
-  /** Puts values where `${env:NAME}` and `${secret:name}` stand. Throws `invalid_config` naming what is missing. */
-  readonly fill: (text: string, key: string) => string;
+  /** Throws `invalid_config` naming what is missing. */
+  readonly fill: Fill;
   readonly environment: Variables;
   readonly processes: ProcessStore;
   readonly self: { readonly pid: number; readonly host: string; readonly kill: Kill };
@@ -48,26 +49,37 @@ export interface Wire {
 /** Fills a server's references and answers what opens a way to it: with standard streams, that starts a process. */
 export function wiresTo(sdk: Sdk, spec: ServerSpec, ports: WirePorts): () => Wire {
   return spec.launch.kind === "stdio"
-    ? stdioWires(sdk, spec.name, filledLaunch(spec.name, spec.launch, ports.fill), ports)
+    ? stdioWires(sdk, spec.name, spec.launch, ports)
     : httpWires(sdk, spec.name, spec.launch, ports);
 }
 
 /** A remote server as far as logging in goes. */
 export function oauthParty(sdk: Sdk, server: string, launch: HttpLaunch, ports: Pick<WirePorts, "fill" | "oauth">) {
-  const url = serverUrl(server, ports.fill(launch.url, `servers.${server}.url`));
+  const { fill, values } = noting(ports.fill);
+  const url = serverUrl(server, fill(launch.url, `servers.${server}.url`));
+  const settings = filledSettings(server, launch.oauth, fill);
+  const headers = filledRecord(launch.headers, `servers.${server}.headers`, fill);
+  const { clientSecret } = settings;
   const party: OAuthParty = {
     sdk,
     server,
     url,
-    settings: filledSettings(server, launch.oauth, ports.fill),
+    settings,
     records: ports.oauth,
   };
-  return { party, headers: filledRecord(launch.headers, `servers.${server}.headers`, ports.fill) };
+  const hidden = [headers, clientSecret === undefined ? {} : { "client secret": clientSecret }, values];
+  return {
+    party,
+    headers,
+    hiding: (tokens: Readonly<Record<string, string>>): Hide => hidingValues(...hidden, tokens),
+  };
 }
 
-function stdioWires(sdk: Sdk, server: string, launch: FilledLaunch, ports: WirePorts): () => Wire {
+function stdioWires(sdk: Sdk, server: string, configured: StdioLaunch, ports: WirePorts): () => Wire {
   const { environment, processes, self, watchdog, logFolder, now, stdioLimits } = ports;
-  const hide = hidingValues(launch.env);
+  const { fill, values } = noting(ports.fill);
+  const launch = filledLaunch(server, configured, fill);
+  const hide = hidingValues(launch.env, values);
   const log = logFolder === undefined ? undefined : openServerLog({ path: join(logFolder, `${server}.log`), now });
   return () => {
     const transport = openStdioTransport(launch, {
@@ -76,6 +88,7 @@ function stdioWires(sdk: Sdk, server: string, launch: FilledLaunch, ports: WireP
       watchdog,
       kill: self.kill,
       ...processRecord({ store: processes, server, self, startTimeOf }),
+      hide,
       log: log?.write,
       limits: stdioLimits,
     });
@@ -95,7 +108,7 @@ function stdioWires(sdk: Sdk, server: string, launch: FilledLaunch, ports: WireP
         const said = transport.stderrTail();
         const noise =
           said === "" && transport.noiseSamples.length > 0
-            ? `its stdout has what is no message: ${transport.noiseSamples.join("\n")}`
+            ? `its stdout has what is no message: ${hide(transport.noiseSamples.join("\n"))}`
             : "";
         return [how, said === "" ? noise : `its stderr ends with:\n${said}`].filter((part) => part !== "").join("; ");
       },
@@ -110,7 +123,7 @@ const LAST_WORDS_MS = 1000;
 const FAREWELL_MS = 1000;
 
 function httpWires(sdk: Sdk, server: string, launch: HttpLaunch, ports: WirePorts): () => Wire {
-  const { party, headers } = oauthParty(sdk, server, launch, ports);
+  const { party, headers, hiding } = oauthParty(sdk, server, launch, ports);
   const login = storedLogin(party);
   const tokens: Record<string, string> = {};
   const auth = {
@@ -129,9 +142,12 @@ function httpWires(sdk: Sdk, server: string, launch: HttpLaunch, ports: WirePort
       noise: 0,
       async failure(thrown) {
         if (thrown instanceof sdk.InsufficientScopeError) return login.stepUp(thrown);
+        const hide = hiding(tokens);
         if (thrown instanceof sdk.OAuthClientFlowError)
-          return needsLogin(server, `wants a login, and what it says about that does not fit: ${messageOf(thrown)}`);
-        const hide = hidingValues({ ...headers, ...tokens });
+          return needsLogin(
+            server,
+            `wants a login, and what it says about that does not fit: ${hide(messageOf(thrown))}`,
+          );
         return failureOf(sdk, thrown, { server, hide, session: transport.sessionId !== undefined });
       },
       lastWords: async () => "",
@@ -143,7 +159,7 @@ function httpWires(sdk: Sdk, server: string, launch: HttpLaunch, ports: WirePort
   };
 }
 
-function filledLaunch(server: string, { command, args, env, cwd }: StdioLaunch, fill: WirePorts["fill"]): FilledLaunch {
+function filledLaunch(server: string, { command, args, env, cwd }: StdioLaunch, fill: Fill): FilledLaunch {
   const key = `servers.${server}`;
   return {
     command: fill(command, `${key}.command`),
@@ -153,15 +169,11 @@ function filledLaunch(server: string, { command, args, env, cwd }: StdioLaunch, 
   };
 }
 
-function filledRecord(
-  record: Readonly<Record<string, string>>,
-  key: string,
-  fill: WirePorts["fill"],
-): Record<string, string> {
+function filledRecord(record: Readonly<Record<string, string>>, key: string, fill: Fill): Record<string, string> {
   return Object.fromEntries(Object.entries(record).map(([name, text]) => [name, fill(text, `${key}.${name}`)]));
 }
 
-function filledSettings(server: string, settings: OAuthSettings = {}, fill: WirePorts["fill"]): OAuthSettings {
+function filledSettings(server: string, settings: OAuthSettings = {}, fill: Fill): OAuthSettings {
   const { clientId, clientSecret } = settings;
   const key = `servers.${server}.oauth`;
   return {

@@ -2,7 +2,8 @@ import type { Provider } from "../../catalog/provider.ts";
 import type { Runtime } from "../../core/runtime.ts";
 import { createHub, type HubOptions } from "../hub/create-hub.ts";
 import type { ConnectionStatus, Hub } from "../hub/hub.ts";
-import type { StartedProcess } from "../hub/process-store.ts";
+import type { ProblemStore, ServerProblem } from "../hub/problem-store.ts";
+import type { ProcessStore, StartedProcess } from "../hub/process-store.ts";
 import { startTimeOf } from "../hub/start-time.ts";
 import { stopProcesses } from "../hub/stop-processes.ts";
 import type { ServerEvent } from "../hub/supervisor.ts";
@@ -12,8 +13,9 @@ import type { ServerDesk } from "../provider/desk.ts";
 import { mcpProvider } from "../provider/provider.ts";
 import type { Registry } from "../registry/registry.ts";
 import type { SecretStore } from "../secret-store.ts";
-import type { ServerSpec } from "../server-spec.ts";
+import { fingerprintOf, type ServerSpec } from "../server-spec.ts";
 import { createDesk, type DeskEvent, type DeskOptions, type ServerWriter } from "./desk.ts";
+import { keepProblems } from "./last-problems.ts";
 
 export type ServersEvent = ServerEvent | BookEvent | DeskEvent;
 
@@ -25,6 +27,9 @@ export interface ServersOptions
   readonly runtime: Runtime;
   readonly manifests: ManifestStore;
   readonly secrets: SecretStore;
+  readonly problems: ProblemStore;
+  /** The processes on record, also where `processes` keeps none. */
+  readonly recorded: ProcessStore["all"];
   readonly registry: Registry;
   readonly plans: DeskOptions["plans"];
   readonly unpack: DeskOptions["unpack"];
@@ -62,6 +67,8 @@ export interface Servers {
   readonly book: ServerBook;
   readonly desk: ServerDesk;
   list(): readonly ServerView[];
+  /** The same, with what other processes have left on record: what runs for them, and what was wrong last. */
+  look(): Promise<readonly ServerView[]>;
   readonly onResourceUpdated: Hub["onResourceUpdated"];
   /** Ends the processes of some servers, or of all, whichever process on this machine started them. */
   stopProcesses(servers: readonly string[]): Promise<readonly Pick<StartedProcess, "server" | "pid">[]>;
@@ -85,17 +92,20 @@ export async function openServers(specs: readonly ServerSpec[], options: Servers
     },
     remembered: (server) => book.offer(server)?.era,
   });
+  const kept = keepProblems(options.problems, hub);
   const following = [
     book.onChange(changed),
     hub.onChange((server) => {
-      const isThere = current.some(({ name }) => name === server);
-      if (!isThere || hub.status(server).state !== "ready") book.disconnected(server);
+      const spec = current.find(({ name }) => name === server);
+      if (spec === undefined || hub.status(server).state !== "ready") book.disconnected(server);
+      if (spec !== undefined) kept.look(spec);
     }),
   ];
 
   async function close(): Promise<void> {
     for (const stop of following) stop();
     await hub.close();
+    await kept.settled();
   }
 
   async function configure(next: readonly ServerSpec[]): Promise<void> {
@@ -105,7 +115,15 @@ export async function openServers(specs: readonly ServerSpec[], options: Servers
     changed();
   }
 
-  const desk = createDesk({ ...options, hub, book, specs: () => current, configure });
+  const list = () => current.map((spec) => viewOf(spec, hub, book));
+  const desk = createDesk({
+    ...options,
+    hub,
+    book,
+    problems: { ...options.problems, clear: kept.clear },
+    specs: () => current,
+    configure,
+  });
   const provider = mcpProvider({ ...options, hub, book, desk });
   await configure(specs);
 
@@ -118,13 +136,28 @@ export async function openServers(specs: readonly ServerSpec[], options: Servers
       },
       close,
     },
-    hub,
+    hub: {
+      ...hub,
+      async login(server, show, signal) {
+        await hub.login(server, show, signal);
+        await kept.clear(server);
+      },
+    },
     book,
     desk,
     configure,
     onResourceUpdated: hub.onResourceUpdated,
     stopProcesses: (names) => stopProcesses(names, options.processes, { ...options.processFacts, startTimeOf }),
-    list: () => current.map((spec) => viewOf(spec, hub, book)),
+    list,
+    async look() {
+      const [recorded, problems] = await Promise.all([options.recorded(), options.problems.all()]);
+      const here = recorded.filter(({ host }) => host === options.processFacts.host);
+      const times = await Promise.all(here.map(({ pid }) => startTimeOf(pid)));
+      const running = new Map(
+        here.flatMap(({ server, pid, startedAt }, at) => (times[at] === startedAt ? [[server, pid] as const] : [])),
+      );
+      return list().map((view) => withRecords(view, running.get(view.spec.name), problems.get(view.spec.name)));
+    },
     close,
   };
 }
@@ -139,6 +172,15 @@ function viewOf(spec: ServerSpec, hub: Hub, book: ServerBook): ServerView {
     withheld: book.withheld(spec.name).length,
     connection,
   };
+}
+
+/** What this process knows itself counts before what others have left on record. */
+function withRecords(view: ServerView, pid: number | undefined, problem: ServerProblem | undefined): ServerView {
+  const { spec, connection } = view;
+  if (connection.state !== "idle") return view;
+  if (pid !== undefined) return { ...view, state: "started", connection: { ...connection, pid } };
+  if (problem?.fingerprint !== fingerprintOf(spec)) return view;
+  return { ...view, state: problem.state, connection: { ...connection, problem: problem.message } };
 }
 
 function stateOf({ state, called }: ConnectionStatus, isKnown: boolean): ServerState {

@@ -31,7 +31,7 @@ interface Aliased {
   readonly isWhole: boolean;
 }
 
-/** Names that are kept wherever they stand below a root. */
+/** Names that are kept wherever they stand below a root; with a `*` at the end, every name that begins so. */
 interface KeptNames {
   readonly names: readonly string[];
   /** The real path of the root. */
@@ -52,18 +52,20 @@ export class Kept {
   readonly #names = new Set<string>();
   readonly #folders = new Map<string, Spot>();
   readonly #everywhere: ReadonlySet<string>;
+  readonly #beginnings: readonly string[];
   readonly #root: string;
   #aliased: Aliased | undefined;
 
   constructor(paths: readonly string[], { names, root }: KeptNames = { names: [], root: "" }) {
-    this.#everywhere = new Set(names.map(folded));
+    this.#everywhere = new Set(names.filter((name) => !name.endsWith("*")).map(folded));
+    this.#beginnings = names.flatMap((name) => (name.endsWith("*") ? [folded(name.slice(0, -1))] : []));
     this.#root = root;
     for (const path of paths) this.#add(path);
   }
 
   /** How an absolute path stands. Links on it are not followed: give a real path, with what is missing below it. */
   standingOf(path: string): Standing {
-    if (this.#everywhere.size > 0 && this.#isNamed(relative(this.#root, path).split(sep))) return "kept";
+    if (this.#isNamed(relative(this.#root, path).split(sep))) return "kept";
     if (this.#targets.length === 0) return "free";
     const spot = spotAt(path);
     if (this.#isOtherName(spot)) return "kept";
@@ -116,7 +118,10 @@ export class Kept {
   }
 
   #isNamed(names: readonly string[]): boolean {
-    return this.#everywhere.size > 0 && names.some((name) => this.#everywhere.has(folded(name)));
+    if (this.#everywhere.size + this.#beginnings.length === 0) return false;
+    const isKept = (name: string) =>
+      this.#everywhere.has(name) || this.#beginnings.some((beginning) => name.startsWith(beginning));
+    return names.map(folded).some(isKept);
   }
 
   /** Follows a path link by link: what it ends at is kept, and so is every link that stands for it. */

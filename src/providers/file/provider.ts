@@ -19,8 +19,9 @@ export interface FileProviderOptions extends Partial<FileLimits> {
    */
   readonly protect?: readonly string[];
   /**
-   * Names of files and folders that no action reaches at any depth below the root, such as `quartermaster.yaml`. A
-   * name counts in any spelling that some file system takes for the same. A hard link by another name is not known.
+   * Names of files and folders that no action reaches at any depth below the root, such as `quartermaster.yaml`; with
+   * a `*` at the end, every name that begins so. A name counts in any spelling that some file system takes for the
+   * same. A hard link by another name is not known.
    */
   readonly protectNames?: readonly string[];
 }

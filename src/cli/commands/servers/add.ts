@@ -1,6 +1,8 @@
+import { dirname } from "node:path";
 import type { Command } from "commander";
 import { QmError } from "../../../core/errors.ts";
 import type { JsonObject } from "../../../core/json.ts";
+import type { Installed } from "../../../mcp/provider/desk.ts";
 import type { InstallPlan } from "../../../mcp/registry/install-plan.ts";
 import type { Workspace } from "../../../workspace.ts";
 import { confirmed } from "../../ask.ts";
@@ -48,13 +50,16 @@ export function addAdd(servers: Command, context: Context): void {
 
 async function add(
   context: Context,
-  { quartermaster, servers }: Workspace,
+  { quartermaster, servers, configPath }: Workspace,
   what: string,
   given: readonly string[],
   options: AddOptions,
 ): Promise<void> {
   const { io, out, globals } = context;
-  const { action, args, request } = installCall(what, given, options);
+  const { action, args, request } = installCall(what, given, options, {
+    cwd: io.cwd,
+    configFolder: configPath === undefined ? io.cwd : dirname(configPath),
+  });
   const looking = showProgress(io.stderr, "looking it up");
   const plan = await servers.desk.plan(request, io.signal).finally(looking);
   if (options.dryRun) return out.isJson ? out.json({ plan }) : showPlan(context, plan);
@@ -72,11 +77,11 @@ async function add(
   context.end(exitCodeOfOutcome(outcome, io.signal.aborted));
   if (outcome.status !== "done") return out.problem(outcome.error);
   if (out.isJson) return out.json(outcome.data);
-  const { server, actions, withheld } = outcome.data as {
-    server: string;
-    actions: readonly string[];
-    withheld: number;
-  };
+  const { server, actions, withheld, needsLogin } = outcome.data as unknown as Installed;
+  if (needsLogin) {
+    out.line(`${server} answers and is written down; its tools are known after a login: qm servers login ${server}`);
+    return;
+  }
   out.line(`${server} works and is written down: ${counted(actions.length, "tool")}.`);
   if (withheld > 0) out.line(`${counted(withheld, "tool")} must be looked at first: qm servers review ${server}`);
 }

@@ -1,6 +1,6 @@
-import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { Command } from "commander";
+import { readServerLog } from "../../../mcp/hub/server-log.ts";
 import { type Context, withWorkspace } from "../../context.ts";
 import { wholeNumber } from "../../options.ts";
 import { plain } from "../../text.ts";
@@ -16,11 +16,7 @@ export function addLogs(servers: Command, context: Context): void {
       withWorkspace(context, "looking", async ({ servers, logFolder }) => {
         const { out } = context;
         requireServer(servers, name);
-        const text = await readFile(join(logFolder, `${name}.log`), "utf8").catch(() => "");
-        const newest = text
-          .split("\n")
-          .filter((line) => line !== "")
-          .slice(-lines);
+        const newest = await readServerLog(join(logFolder, `${name}.log`), lines);
         if (out.isJson) return out.json({ server: name, lines: newest });
         if (newest.length === 0) return out.line(`${name} has written nothing.`);
         for (const line of newest) out.line(plain(line));

@@ -1,11 +1,16 @@
 import type { Command } from "commander";
+import { QmError } from "../../../core/errors.ts";
+import { quoted } from "../../../core/names.ts";
+import { didYouMean } from "../../../core/nearest.ts";
 import type { WithheldTool } from "../../../mcp/manifest/known-tools.ts";
 import type { Workspace } from "../../../workspace.ts";
 import { confirmed } from "../../ask.ts";
 import { type Context, personOf, withWorkspace } from "../../context.ts";
 import { examples } from "../../options.ts";
 import { counted, plain } from "../../text.ts";
+import { notAgreed } from "./agreement.ts";
 import { requireServer } from "./require-server.ts";
+import { reasonText, signText } from "./withheld-text.ts";
 
 interface ReviewOptions {
   readonly accept?: boolean;
@@ -46,7 +51,12 @@ async function review(
   options: ReviewOptions,
 ): Promise<void> {
   const { io, out } = context;
+  if (options.accept && options.reject)
+    throw new QmError("invalid_arguments", "--accept and --reject contradict each other", {
+      hint: "Give one of them.",
+    });
   const names = name === undefined ? servers.list().map(({ spec }) => spec.name) : [requireServer(servers, name).name];
+  if (name !== undefined && tool !== undefined) requireTool(servers, name, tool);
   const waiting = names.flatMap((server) =>
     // What was rejected is out of the way, unless somebody asks for it by name.
     [...servers.book.withheld(server), ...(tool === undefined ? [] : servers.book.rejected(server))]
@@ -55,21 +65,42 @@ async function review(
   );
   const { diffLines } = await import("../../../mcp/manifest/diff.ts");
   if (!out.isJson) for (const each of waiting) show(context, each, diffLines(each.accepted, each.definition));
-  const decided =
-    waiting.length > 0 && (options.accept || options.reject) && (options.yes || (await agreed(io, waiting, options)));
+  const result = options.accept ? "accepted" : options.reject ? "rejected" : "withheld";
+  const decided = waiting.length > 0 && result !== "withheld";
   if (decided) {
+    if (!options.yes && !(await agreed(io, waiting, options))) throw notAgreed(result);
     for (const { server, tool, hash } of waiting) {
       if (options.accept) await servers.book.accept(server, tool, personOf(io), hash);
       else await servers.book.reject(server, tool, personOf(io), hash);
     }
   }
-  const result = decided ? (options.accept ? "accepted" : "rejected") : "withheld";
   if (out.isJson) return out.json({ [result]: waiting });
   if (waiting.length === 0) return out.line("Nothing is withheld.");
   out.line(
     decided
       ? `${counted(waiting.length, "definition")} ${result}.`
       : `${counted(waiting.length, "definition")} withheld. --accept or --reject decides.`,
+  );
+}
+
+/** A name that was typed and is nowhere is a typing error, not nothing to do. */
+function requireTool({ book }: Workspace["servers"], server: string, tool: string): void {
+  const names = [
+    ...book.tools(server).map(({ definition }) => definition.name),
+    ...[...book.withheld(server), ...book.rejected(server)].map((each) => each.tool),
+  ];
+  if (names.includes(tool)) return;
+  const isKnown = book.offer(server) !== undefined;
+  throw new QmError(
+    "not_found",
+    isKnown
+      ? `${server} has no tool ${quoted(tool)}${didYouMean(tool, names)}`
+      : `the tools of ${server} are not known yet`,
+    {
+      hint: isKnown
+        ? `\`qm servers review ${server}\` shows what is withheld.`
+        : `\`qm servers start ${server}\` asks it for them.`,
+    },
   );
 }
 
@@ -83,8 +114,9 @@ function show(
   difference: readonly string[],
 ): void {
   out.line(out.bold(`${server}: ${plain(tool)}`));
-  for (const reason of reasons) out.line(`  ${out.warn(plain(reason))}`);
-  for (const { kind, where, excerpt } of signs) out.line(`  ${out.bad(kind)} at ${plain(where)}: ${plain(excerpt)}`);
+  for (const reason of reasons) out.line(`  ${out.warn(plain(reasonText(reason)))}`);
+  for (const { kind, where, excerpt } of signs)
+    out.line(`  ${out.bad(signText[kind])}, at ${plain(where)}: ${plain(excerpt)}`);
   for (const line of difference) out.line(`  ${line}`);
   out.line();
 }

@@ -1,8 +1,9 @@
 import type { Command } from "commander";
-import { QmError } from "../../../core/errors.ts";
+import { type Problem, QmError } from "../../../core/errors.ts";
+import type { ServerSpec } from "../../../mcp/server-spec.ts";
 import type { Workspace } from "../../../workspace.ts";
 import { type Context, withWorkspace } from "../../context.ts";
-import { exitCodes } from "../../exit-codes.ts";
+import { exitCodeOf, exitCodes } from "../../exit-codes.ts";
 import { showProgress } from "../../progress.ts";
 import { counted, plain } from "../../text.ts";
 import { requireServer } from "./require-server.ts";
@@ -43,17 +44,21 @@ async function start(context: Context, { servers }: Workspace, names: readonly s
     names.length === 0 ? servers.list().map(({ spec }) => spec) : names.map((name) => requireServer(servers, name));
   const wipe = showProgress(io.stderr, wanted.map(({ name }) => name).join(", "));
   const results = await Promise.all(
-    wanted.map(async ({ name }) => {
+    wanted.map(async (spec) => {
+      const { name } = spec;
       try {
         const offer = await servers.hub.connect(name, io.signal, true);
         return { name, tools: offer.tools.length, protocol: offer.protocolVersion };
       } catch (thrown) {
         if (!(thrown instanceof QmError)) throw thrown;
-        return { name, problem: thrown.toProblem() };
+        return { name, problem: withLogs(thrown.toProblem(), spec) };
       }
     }),
   ).finally(wipe);
-  if (results.some((result) => "problem" in result)) context.end(exitCodes.failed);
+  const codes = results.flatMap(({ problem }) =>
+    problem === undefined ? [] : exitCodeOf(problem.code, io.signal.aborted),
+  );
+  if (codes.length > 0) context.end(codes.find((code) => code === exitCodes.interrupted) ?? exitCodes.failed);
   if (out.isJson) return out.json({ servers: results });
   if (results.length === 0) return out.line("No MCP servers are configured.");
   for (const result of results) {
@@ -68,4 +73,13 @@ async function start(context: Context, { servers }: Workspace, names: readonly s
       if (result.problem.hint !== undefined) out.line(out.dim(`    ${plain(result.problem.hint)}`));
     }
   }
+}
+
+/** What a process says of its own failure is in its log; a connection has none. */
+function withLogs(problem: Problem, { name, launch }: ServerSpec): Problem {
+  if (launch.kind !== "stdio" || problem.code === "cancelled" || problem.code === "invalid_config") return problem;
+  const { hint } = problem;
+  const logs = `\`qm servers logs ${name}\` shows what it wrote.`;
+  // Whoever starts servers has just seen their state.
+  return { ...problem, hint: hint === undefined || hint.includes("qm servers ") ? logs : `${hint} ${logs}` };
 }

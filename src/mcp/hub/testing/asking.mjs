@@ -4,11 +4,13 @@ import { answers, write } from "./speak.mjs";
 
 /**
  * A server of before 2026-07-28 that does not answer a call before it is told to, and asks, logs and notes what it
- * hears meanwhile: `hold` stays open until `free`, `ask` puts its `question` to the client and answers with the answer.
+ * hears meanwhile: `hold` stays open until `free`, `ask` puts its `question` to the client and answers with the answer,
+ * `later` does so when `now` is called.
  * Everything it gets is written to the file it is given.
  */
 const journal = process.argv[2];
 const held = [];
+const postponed = [];
 const waiting = new Map();
 let asked = 0;
 
@@ -24,6 +26,11 @@ const tools = {
     const ours = `question-${++asked}`;
     waiting.set(ours, (answer) => write({ id, result: text(answer) }));
     write({ id: ours, ...question });
+  },
+  later: (id, given) => postponed.push(() => tools.ask(id, given)),
+  now: (id) => {
+    for (const ask of postponed.splice(0)) ask();
+    write({ id, result: text("asked") });
   },
   log: (id, { line }) => {
     write({ method: "notifications/message", params: line });

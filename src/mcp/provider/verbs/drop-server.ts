@@ -1,8 +1,7 @@
 import { z } from "zod";
 import { defineAction } from "../../../catalog/define.ts";
 import type { Action } from "../../../core/action.ts";
-import { QmError } from "../../../core/errors.ts";
-import type { ServerDesk } from "../desk.ts";
+import { noServer, type ServerDesk } from "../desk.ts";
 import type { ServerCatalog } from "../server-catalog.ts";
 import { MCP } from "../tool-actions.ts";
 import { askerOf } from "./asker.ts";
@@ -20,11 +19,9 @@ export function dropServerAction(desk: ServerDesk, servers: ServerCatalog): Acti
     }),
     examples: [{ args: { server: "github" } }],
     async run({ server, clear_secrets }, { caller, sees }) {
-      if (!servers.actions(server).some((action) => sees(action.name))) {
-        throw new QmError("not_found", `there is no MCP server ${JSON.stringify(server)}`, {
-          hint: "mcp__list_servers lists the servers there are.",
-        });
-      }
+      const offered = servers.actions(server);
+      // One that is disabled offers nothing, and can be removed all the same.
+      if (offered.length > 0 && !offered.some((action) => sees(action.name))) throw noServer(server);
       return desk.drop(server, askerOf(caller), { clearSecrets: clear_secrets });
     },
   });

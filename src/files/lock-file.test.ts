@@ -1,0 +1,78 @@
+import { readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtemp, readdir, rm, utimes, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { withLock } from "./lock-file.ts";
+
+let folder: string;
+let path: string;
+let ids = 0;
+const options = { now: () => new Date(), newId: () => `id${++ids}` };
+
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), "qm-lock-"));
+  path = join(folder, "lock");
+});
+
+afterEach(() => rm(folder, { recursive: true, force: true }));
+
+async function mostAtOnce(workers: number): Promise<number> {
+  let now = 0;
+  let most = 0;
+  const work = async () => {
+    most = Math.max(most, ++now);
+    await new Promise((resolve) => setImmediate(resolve));
+    now--;
+  };
+  await Promise.all(Array.from({ length: workers }, () => withLock(path, options, work)));
+  return most;
+}
+
+test("one at a time, and nothing is left", async () => {
+  expect(await mostAtOnce(10)).toBe(1);
+  expect(await readdir(folder)).toEqual([]);
+});
+
+test("the lock of somebody who died is taken over, by one at a time", async () => {
+  await writeFile(path, "somebody");
+  await utimes(path, new Date(0), new Date(0));
+
+  expect(await mostAtOnce(10)).toBe(1);
+  expect(await readdir(folder)).toEqual([]);
+});
+
+test("work that fails gives the lock back", async () => {
+  const failing = withLock(path, options, () => Promise.reject(new Error("no")));
+
+  await expect(failing).rejects.toThrow("no");
+  expect(await withLock(path, options, async () => "yes")).toBe("yes");
+});
+
+test("whoever lost the lock does not take away the next one's", async () => {
+  await withLock(path, options, () => writeFile(path, "another's"));
+
+  expect(await readdir(folder)).toEqual(["lock"]);
+});
+
+test("a lock that was taken over by another meanwhile stays theirs", async () => {
+  await writeFile(path, "somebody");
+  await utimes(path, new Date(0), new Date(0));
+  const work = vi.fn(async () => {});
+  // Asked for when the lock was found stale, just before it is put aside.
+  const newId = vi.fn(() => {
+    if (newId.mock.calls.length === 2) {
+      rmSync(path);
+      writeFileSync(path, "another's");
+    }
+    return `id${++ids}`;
+  });
+
+  const waiting = withLock(path, { ...options, newId }, work);
+  await vi.waitFor(() => expect([newId.mock.calls.length, readFileSync(path, "utf8")]).toEqual([2, "another's"]));
+  expect(work).not.toHaveBeenCalled();
+
+  rmSync(path);
+  await waiting;
+  expect(work).toHaveBeenCalledTimes(1);
+});

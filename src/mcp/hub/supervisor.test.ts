@@ -1,0 +1,212 @@
+import { describe, expect, test } from "vitest";
+import type { JsonObject } from "../../core/json.ts";
+import { isRunning, until } from "./testing/testing.ts";
+import { event, LEGACY_HELLO, local, type Message, remote, testHub, writtenServer } from "./testing.ts";
+
+const TOOLS = { tools: [{ name: "t", inputSchema: { type: "object" } }] };
+/** Long enough for another process to come up while one is going. */
+const SLOW_TO_GO = { limits: { stdio: { closeMs: 1000, termMs: 500 } } };
+
+describe("a server that takes its time to go", () => {
+  test("is gone before it is started again by whoever comes while it is being stopped", async () => {
+    const { hub, events } = await testHub(local("stubborn.mjs"), SLOW_TO_GO);
+    await hub.connect("subject");
+    const old = hub.status("subject").pid as number;
+
+    const states: string[] = [];
+    hub.onChange(() => states.push(hub.status("subject").state));
+    const stopping = hub.stop("subject");
+    await hub.connect("subject");
+    const wasRunning = await isRunning(old);
+    await stopping;
+
+    expect(wasRunning).toBe(false);
+    expect(states).toEqual(["starting", "ready"]);
+    expect(hub.status("subject")).toMatchObject({ state: "ready", pid: expect.any(Number) });
+    expect(events.map(({ type }) => type)).toEqual(["server.started", "server.stopped", "server.started"]);
+  });
+
+  test("is gone before it is started with other settings", async () => {
+    const spec = local("stubborn.mjs");
+    const { hub } = await testHub(spec, SLOW_TO_GO);
+    await hub.connect("subject");
+    const old = hub.status("subject").pid as number;
+
+    const configuring = hub.configure([{ ...spec, description: "new" }]);
+    await until(() => hub.status("subject").state === "idle");
+    await hub.connect("subject");
+
+    expect(await isRunning(old)).toBe(false);
+    await configuring;
+  });
+
+  test("is gone before it is started again after it was stopped for want of calls", async () => {
+    const { hub } = await testHub(local("stubborn.mjs", { idleTimeoutMs: 100 }), SLOW_TO_GO);
+    await hub.connect("subject");
+    const old = hub.status("subject").pid as number;
+    await until(() => hub.status("subject").pid === undefined);
+
+    await hub.connect("subject");
+
+    expect(await isRunning(old)).toBe(false);
+  });
+});
+
+test("whoever comes while a start is being stopped has a start of their own", async () => {
+  const { hub } = await testHub(local("slow-start.mjs", {}, "300"));
+  const first = hub.connect("subject").catch((thrown: unknown) => thrown);
+  await until(() => hub.status("subject").state === "starting");
+
+  const stopping = hub.stop("subject");
+  const second = hub.connect("subject");
+
+  expect(await first).toMatchObject({ message: "server subject was stopped" });
+  expect((await second).tools).toHaveLength(1);
+  await stopping;
+  expect(hub.status("subject").state).toBe("ready");
+});
+
+test("a server with a resource that somebody watches is not idle", async () => {
+  const { url } = await writtenServer({
+    initialize: { ...LEGACY_HELLO, capabilities: { resources: { subscribe: true } } },
+    "resources/list": { resources: [] },
+    "resources/subscribe": {},
+    "resources/unsubscribe": {},
+  });
+  const { hub, events } = await testHub(
+    ["watched", "other"].map((name) => remote(url, { name, idleTimeoutMs: 100, protocol: "legacy" })),
+  );
+  const ask = (method: string) => hub.request("watched", { method, params: { uri: "a:b" } }, {});
+  const stopped = () => events.filter(({ type }) => type === "server.stopped").map(({ data }) => data.server);
+
+  await ask("resources/subscribe");
+  await hub.connect("other");
+  await until(() => hub.status("other").state === "idle");
+
+  expect(hub.status("watched").state).toBe("ready");
+  await ask("resources/unsubscribe");
+  await until(() => hub.status("watched").state === "idle");
+  expect(stopped()).toEqual(["other", "watched"]);
+});
+
+describe("a session that the server has forgotten", () => {
+  /** Sessions by number; every call waits until it is told what becomes of it. */
+  async function forgetful() {
+    let sessions = 0;
+    const waiting = new Map<string, (status?: number) => void>();
+    const { url } = await writtenServer({
+      initialize: ({ id }, response) => {
+        response.writeHead(200, { "content-type": "application/json", "mcp-session-id": `s${++sessions}` });
+        response.end(JSON.stringify({ jsonrpc: "2.0", id, result: LEGACY_HELLO }));
+        return undefined;
+      },
+      "tools/list": TOOLS,
+      "tools/call": ({ id, params }: Message, response, request) => {
+        const { who } = (params as { arguments: JsonObject }).arguments;
+        const on = `${who} on ${request.headers["mcp-session-id"]}`;
+        waiting.set(on, (status = 200) => {
+          response.writeHead(status, { "content-type": "application/json" });
+          response.end(JSON.stringify({ jsonrpc: "2.0", id, result: { content: [], on } }));
+        });
+        return undefined;
+      },
+    });
+    return {
+      ...(await testHub(remote(url, { protocol: "legacy" }))),
+      async reply(on: string, status?: number) {
+        await until(() => waiting.has(on));
+        waiting.get(on)?.(status);
+      },
+      arrived: (on: string) => until(() => waiting.has(on)),
+    };
+  }
+
+  test("is left by each of its calls as it is told so, and the others on it and on the new one go on", async () => {
+    const { call, reply, arrived } = await forgetful();
+    const [a, b, c] = ["a", "b", "c"].map((who) => call("t", { who }));
+    for (const who of ["a", "b", "c"]) await arrived(`${who} on s1`);
+
+    await reply("a on s1", 404);
+    await arrived("a on s2");
+    await reply("b on s1", 404);
+    await reply("b on s2");
+    expect(await b).toMatchObject({ on: "b on s2" });
+    await reply("c on s1");
+    expect(await c).toMatchObject({ on: "c on s1" });
+    await reply("a on s2");
+
+    expect(await a).toMatchObject({ on: "a on s2" });
+  });
+
+  test("ends with the server where that is stopped", async () => {
+    const { hub, call, reply, arrived } = await forgetful();
+    const [a, b] = ["a", "b"].map((who) => call("t", { who }).catch((thrown: unknown) => thrown));
+    for (const who of ["a", "b"]) await arrived(`${who} on s1`);
+    await reply("a on s1", 404);
+    await arrived("a on s2");
+
+    await hub.stop("subject");
+
+    expect(await Promise.all([a, b])).toMatchObject([{ code: "server_failed" }, { code: "server_failed" }]);
+    expect(hub.status("subject")).toMatchObject({ state: "idle", calls: 0 });
+  });
+});
+
+describe("a server whose tools", () => {
+  const ENDLESS = { tools: [], nextCursor: "again" };
+  const FAILING = { error: { code: -32603, message: "the database is away" } };
+
+  /** Says with every call that its tools have changed. */
+  async function changing(...lists: readonly (JsonObject | typeof FAILING)[]) {
+    let listed = 0;
+    const written = await writtenServer({
+      initialize: LEGACY_HELLO,
+      "tools/list": () => lists[Math.min(listed++, lists.length - 1)] as JsonObject,
+      "tools/call": ({ id }, response) => {
+        response.writeHead(200, { "content-type": "text/event-stream" });
+        response.write(event({ method: "notifications/tools/list_changed" }));
+        response.end(event({ id: id as number, result: { content: [] } }));
+        return undefined;
+      },
+    });
+    return { ...written, ...(await testHub(remote(written.url, { protocol: "legacy" }))) };
+  }
+
+  test("cannot be read when it starts has not started, and nothing is learned of it", async () => {
+    const { hub, offers } = await changing(FAILING, TOOLS);
+
+    await expect(hub.connect("subject")).rejects.toMatchObject({
+      code: "server_failed",
+      message: expect.stringContaining("the database is away"),
+    });
+    expect(hub.status("subject")).toMatchObject({ state: "failed" });
+    expect(offers).toEqual([]);
+    expect((await hub.connect("subject", undefined, true)).tools).toHaveLength(1);
+  });
+
+  test("cannot be read later keeps those it had, and says so", async () => {
+    const { hub, call, offers } = await changing(TOOLS, FAILING);
+
+    await call("t");
+    await hub.connect("subject");
+    await until(() => hub.status("subject").problem !== undefined);
+
+    expect(hub.status("subject")).toMatchObject({
+      state: "ready",
+      problem: "tools/list failed: subject: the database is away",
+    });
+    expect(offers.at(-1)?.tools).toHaveLength(1);
+  });
+
+  test("have no end when they are read again is left, and begun anew by the next call", async () => {
+    const { hub, call, posted } = await changing(TOOLS, ENDLESS, ENDLESS, TOOLS);
+    const starts = () => posted.filter(({ method }) => method === "initialize").length;
+    await call("t");
+    await until(() => hub.status("subject").state === "idle");
+
+    expect(hub.status("subject").problem).toContain("its lists could not be read again");
+    expect(starts()).toBe(1);
+    await hub.connect("subject");
+    expect(starts()).toBe(2);
+  });
+});

@@ -1,0 +1,44 @@
+import type { Hub } from "../hub/hub.ts";
+import type { ProblemStore } from "../hub/problem-store.ts";
+import { fingerprintOf, type ServerSpec } from "../server-spec.ts";
+
+/** Writes down what is wrong with servers as it happens; what works again is cleared. */
+export interface ProblemKeeper {
+  /** Takes note of the state that a server is in now. */
+  look(spec: ServerSpec): void;
+  clear(server: string): Promise<void>;
+  /** Waits for what is being written. */
+  settled(): Promise<void>;
+}
+
+export function keepProblems(store: ProblemStore, hub: Pick<Hub, "status">): ProblemKeeper {
+  const last = new Map<string, string>();
+  let writing: Promise<unknown> = Promise.resolve();
+
+  // Nobody waits for it, and a store that fails is told of by whoever needs what is in it.
+  const inTurn = (work: () => Promise<void>): Promise<void> => {
+    const turn = writing.then(work);
+    writing = turn.catch(() => undefined);
+    return turn;
+  };
+
+  return {
+    look(spec) {
+      const { state, problem: message = "" } = hub.status(spec.name);
+      const isBad = state === "failed" || state === "needs_login";
+      if (!isBad && state !== "ready") return;
+      const now = isBad ? `${state} ${message}` : state;
+      if (last.get(spec.name) === now) return;
+      last.set(spec.name, now);
+      const problem = isBad ? { fingerprint: fingerprintOf(spec), state, message } : undefined;
+      void inTurn(() => (problem === undefined ? store.clear(spec.name) : store.set(spec.name, problem))).catch(
+        () => undefined,
+      );
+    },
+    clear(server) {
+      last.delete(server);
+      return inTurn(() => store.clear(server));
+    },
+    settled: async () => void (await writing),
+  };
+}

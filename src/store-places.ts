@@ -1,0 +1,27 @@
+import { dirname, join } from "node:path";
+
+/** What only its owner may read: the stored secrets. */
+export function secretsPathOf(storePath: string): string {
+  return join(dirname(storePath), "secrets.json");
+}
+
+/** Where the token of the profile `default` is kept, when the configuration gives it none. */
+export function tokenPathOf(storePath: string): string {
+  return join(dirname(storePath), "token");
+}
+
+/** What servers write to their error output, a file each. */
+export function logFolderOf(storePath: string): string {
+  return join(dirname(storePath), "logs");
+}
+
+/** Servers that came as a bundle, unpacked. */
+export function bundleFolderOf(storePath: string): string {
+  return join(dirname(storePath), "bundles");
+}
+
+/** Everything that is kept beside a store. */
+export function besideStore(storePath: string): readonly string[] {
+  const secrets = secretsPathOf(storePath);
+  return [secrets, `${secrets}.lock`, ...[tokenPathOf, logFolderOf, bundleFolderOf].map((place) => place(storePath))];
+}
