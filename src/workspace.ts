@@ -14,7 +14,7 @@ import type { Servers, ServersEvent } from "./mcp/servers/servers.ts";
 import { fileProvider } from "./providers/file/provider.ts";
 import { createQuartermaster, type Quartermaster } from "./quartermaster.ts";
 import { serverSpecsOf } from "./server-specs.ts";
-import { besideStore, logFolderOf, secretsPathOf } from "./store-places.ts";
+import { besideStore, secretsPathOf } from "./store-places.ts";
 import { systemRuntime } from "./system-runtime.ts";
 import { indexPathOf, policyOf, searchOf, surfaceOf } from "./workspace-options.ts";
 import { unwritable } from "./workspace-secrets.ts";
@@ -57,8 +57,6 @@ export interface Workspace {
   readonly secrets: SecretStore;
   /** Fills the references of a configured text, stored secrets included. Throws `invalid_config`. */
   readonly fill: (text: string, key: string) => string;
-  /** Where the error output of servers is kept, one file each. */
-  readonly logFolder: string;
   close(): Promise<void>;
 }
 
@@ -105,6 +103,8 @@ export async function openWorkspace(options: WorkspaceOptions): Promise<Workspac
     watch && path !== undefined
       ? watchConfig(path, { ...reading, since: loaded.fingerprint, onChange: adopt, onRejected: reject })
       : () => {};
+  // What others learn of servers, and what a person accepts elsewhere, is seen here, too.
+  const refreshing = watch ? setInterval(() => void refresh(), REFRESH_MS).unref() : undefined;
 
   return {
     quartermaster,
@@ -119,9 +119,9 @@ export async function openWorkspace(options: WorkspaceOptions): Promise<Workspac
     },
     secrets: connected.secrets,
     fill: fillerOf(env, storePath),
-    logFolder: logFolderOf(storePath),
     async close() {
       stopWatching();
+      clearInterval(refreshing);
       // What the servers do last is written down, too.
       await connected.servers?.close();
       await quartermaster.close();
@@ -205,6 +205,11 @@ export async function openWorkspace(options: WorkspaceOptions): Promise<Workspac
     return existsSync(left) ? left : undefined;
   }
 
+  async function refresh(): Promise<void> {
+    // A store that cannot be read is told of by whoever needs it.
+    await connected.servers?.book.refresh().catch(() => undefined);
+  }
+
   function reject(error: QmError): void {
     quartermaster.recordConfig(path ?? "", error.message);
     onProblem(`the change was not taken: ${error.message}`);
@@ -214,6 +219,8 @@ export async function openWorkspace(options: WorkspaceOptions): Promise<Workspac
     quartermaster.recordConfig(loaded.path ?? "defaults");
   }
 }
+
+const REFRESH_MS = 2_000;
 
 const MISTAKEN_FILES = ["quartermaster.yml", "quartermaster.json", ".quartermaster.yaml"];
 

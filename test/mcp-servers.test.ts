@@ -521,3 +521,18 @@ test("a tool that looks suspicious is tagged so, also where a person has accepte
   expect(quartermaster.describe("mcp__odd__echo").metadata.tags).toContain("suspect");
   expect(quartermaster.describe("mcp__odd__pid").metadata.tags).not.toContain("suspect");
 });
+
+test("what installing would run is told alike for the name of a hidden server and for any other", async () => {
+  const folder = await learnedFolder();
+  const config = JSON.parse(await readFile(join(folder, "quartermaster.yaml"), "utf8"));
+  const actors = { default: { tools: ["*"] }, guest: { tools: ["mcp__install_local"] } };
+  await writeFile(join(folder, "quartermaster.yaml"), JSON.stringify({ ...config, actors }));
+  const { quartermaster } = await open(folder);
+  const told = async (name: string) => {
+    const asked = { name, command: "node", args: ["x.mjs"] };
+    const { value } = await quartermaster.invoke("mcp__install_local", asked, { caller: { actor: "guest" } });
+    return value.replaceAll(name, "it").replace(/plan: [0-9a-f]+/, "");
+  };
+
+  expect(await told("odd")).toBe(await told("nil"));
+});

@@ -115,3 +115,11 @@ test("says what the file was and is, and writes nothing when what must be done b
   expect(removal.before.references).toEqual([{ key: "servers.one.env.A", variable: "secret:A" }]);
   expect(removal.after.references).toEqual([]);
 });
+
+test("what is left when the last server goes is a configuration still", async () => {
+  await writeFile(path, "servers:\n  memory: { command: memory }\n");
+
+  await removeServer(path, "memory", options);
+
+  expect(await readFile(path, "utf8")).toBe("{}\n");
+});

@@ -18,7 +18,9 @@ export function withoutServer(text: string, name: string): string | undefined {
   const servers = changed.get("servers");
   if (isMap(servers) && servers.items.length === 1) changed.delete("servers");
   else changed.deleteIn(["servers", name]);
-  return verified(cut(text, document, name), changed);
+  const after = verified(cut(text, document, name), changed);
+  // A file with nothing in it is how one looks that is about to be written, so it is not taken for a configuration.
+  return parsed(after).contents === null ? `${after}{}\n` : after;
 }
 
 export function hasServer(text: string, name: string): boolean {

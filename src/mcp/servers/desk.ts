@@ -64,17 +64,16 @@ export interface DeskOptions {
 export function createDesk(options: DeskOptions): ServerDesk {
   const { hub, book, registry, plans, unpack, writer, secrets, problems, specs, configure, note } = options;
 
-  async function plan(request: PlanRequest, signal?: AbortSignal): Promise<InstallPlan> {
-    const made = await plans(request, signal);
-    if (!specs().some(({ name }) => name === made.name)) return made;
-    throw new QmError("conflict", `there is a server ${made.name} already`, { hint: "Choose another name for it." });
-  }
-
   return {
     specs,
     registry,
-    plan,
+    // Whether the name is taken is told to whom it is installed for: a plan may be looked at by anybody.
+    plan: plans,
     async install(plan: InstallPlan, by: string, signal?: AbortSignal): Promise<Installed> {
+      if (specs().some(({ name }) => name === plan.name))
+        throw new QmError("conflict", `there is a server ${plan.name} already`, {
+          hint: "Choose another name for it, as with `qm servers add --name`.",
+        });
       const entry = entryOf(plan);
       const spec = writer.specOf(plan.name, entry);
       if (plan.files !== undefined) await unpack(plan.files, signal);

@@ -1,9 +1,11 @@
+import { join } from "node:path";
 import type { Provider } from "../../catalog/provider.ts";
 import type { Runtime } from "../../core/runtime.ts";
 import { createHub, type HubOptions } from "../hub/create-hub.ts";
 import type { ConnectionStatus, Hub } from "../hub/hub.ts";
 import type { ProblemStore, ServerProblem } from "../hub/problem-store.ts";
 import type { ProcessStore, StartedProcess } from "../hub/process-store.ts";
+import { readServerLog } from "../hub/server-log.ts";
 import { startTimeOf } from "../hub/start-time.ts";
 import { stopProcesses } from "../hub/stop-processes.ts";
 import type { ServerEvent } from "../hub/supervisor.ts";
@@ -70,6 +72,8 @@ export interface Servers {
   /** The same, with what other processes have left on record: what runs for them, and what was wrong last. */
   look(): Promise<readonly ServerView[]>;
   readonly onResourceUpdated: Hub["onResourceUpdated"];
+  /** The newest lines that a server wrote to its error output, whichever process ran it. */
+  logs(server: string, lines: number): Promise<readonly string[]>;
   /** Ends the processes of some servers, or of all, whichever process on this machine started them. */
   stopProcesses(servers: readonly string[]): Promise<readonly Pick<StartedProcess, "server" | "pid">[]>;
   /** The servers there are from now on. */
@@ -94,7 +98,12 @@ export async function openServers(specs: readonly ServerSpec[], options: Servers
   });
   const kept = keepProblems(options.problems, hub);
   const following = [
-    book.onChange(changed),
+    book.onChange((server) => {
+      // Somebody has reached it, in another process: what was wrong with it is not any more.
+      const isWaiting = current.some(({ name }) => name === server) && hub.status(server).state === "failed";
+      if (isWaiting) void hub.stop(server).catch(() => undefined);
+      changed();
+    }),
     hub.onChange((server) => {
       const spec = current.find(({ name }) => name === server);
       if (spec === undefined || hub.status(server).state !== "ready") book.disconnected(server);
@@ -147,6 +156,8 @@ export async function openServers(specs: readonly ServerSpec[], options: Servers
     desk,
     configure,
     onResourceUpdated: hub.onResourceUpdated,
+    logs: async (server, lines) =>
+      options.logFolder === undefined ? [] : readServerLog(join(options.logFolder, `${server}.log`), lines),
     stopProcesses: (names) => stopProcesses(names, options.processes, { ...options.processFacts, startTimeOf }),
     list,
     async look() {

@@ -2,7 +2,6 @@ import { dirname } from "node:path";
 import type { Command } from "commander";
 import { launchText, type ServerSpec } from "../../../mcp/server-spec.ts";
 import type { ServerState, ServerView } from "../../../mcp/servers/servers.ts";
-import { disabledSpecsOf } from "../../../server-specs.ts";
 import { type Context, withWorkspace } from "../../context.ts";
 import { oneLine } from "../../text.ts";
 
@@ -15,6 +14,7 @@ export function addList(servers: Command, context: Context): void {
     )
     .action(() =>
       withWorkspace(context, "looking", async ({ servers, config, configPath }) => {
+        const { disabledSpecsOf } = await import("../../../server-specs.ts");
         const disabled = disabledSpecsOf(config, dirname(configPath ?? context.io.cwd)).map(disabledRow);
         const rows = [...(await servers.look()).map(rowOf), ...disabled];
         show(

@@ -1,6 +1,4 @@
-import { join } from "node:path";
 import type { Command } from "commander";
-import { readServerLog } from "../../../mcp/hub/server-log.ts";
 import { type Context, withWorkspace } from "../../context.ts";
 import { wholeNumber } from "../../options.ts";
 import { plain } from "../../text.ts";
@@ -13,10 +11,10 @@ export function addLogs(servers: Command, context: Context): void {
     .argument("<name>")
     .option("--lines <n>", "the newest so many", wholeNumber(1), 50)
     .action((name: string, { lines }: { readonly lines: number }) =>
-      withWorkspace(context, "looking", async ({ servers, logFolder }) => {
+      withWorkspace(context, "looking", async ({ servers }) => {
         const { out } = context;
         requireServer(servers, name);
-        const newest = await readServerLog(join(logFolder, `${name}.log`), lines);
+        const newest = await servers.logs(name, lines);
         if (out.isJson) return out.json({ server: name, lines: newest });
         if (newest.length === 0) return out.line(`${name} has written nothing.`);
         for (const line of newest) out.line(plain(line));
