@@ -13,6 +13,8 @@ export type {
   Readiness,
 } from "./core/action.ts";
 export type { Caller } from "./core/caller.ts";
+export { type Content, type ContentBlock, WithContent } from "./core/content.ts";
+export type { AskedQuestion, AskedQuestions, Dialogue, LogLine, ProgressUpdate } from "./core/dialogue.ts";
 export { type Effect, effects } from "./core/effect.ts";
 export { type ErrorCode, errorCodes, type Problem, QmError } from "./core/errors.ts";
 export { type EventType, eventShapes, type NewEvent } from "./core/events.ts";
@@ -27,6 +29,8 @@ export type { Embeddings } from "./discovery.ts";
 export type { RunLimits } from "./invoke/run.ts";
 export type { ChainHead, EventQuery, StoredEvent } from "./ledger/event-store.ts";
 export type { ChainReport, VerifyOptions } from "./ledger/verify.ts";
+export type { SecretStore } from "./mcp/secret-store.ts";
+export type { ServerState, Servers, ServerView } from "./mcp/servers/servers.ts";
 export type { CallerOptions, InvokeOptions, QuartermasterOptions, SearchSettings } from "./options.ts";
 export type { ActorConfig } from "./policy/actors.ts";
 export type { BudgetLimits, Budgets } from "./policy/budget.ts";

@@ -17,7 +17,7 @@ export interface Gateway {
   call(server: string): ToolCall;
   /** How many tools the client is shown once all is there: those of so many servers, or always the same. */
   shows(tools: number): number;
-  /** Nobody has looked yet what its servers offer, so there is nothing to call. */
+  /** Nobody has looked yet what its servers offer. Opening it may change that, so it is prepared each time. */
   readonly knowsNothing?: boolean;
   /** It takes so long for a call that it cannot be asked for as many as the others. */
   readonly slow?: boolean;

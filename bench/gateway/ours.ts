@@ -1,5 +1,5 @@
 import { spawnSync } from "node:child_process";
-import { readFileSync, writeFileSync } from "node:fs";
+import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { connect, type Era } from "./driver.ts";
 import { type Gateway, TEXT } from "./gateway.ts";
@@ -30,7 +30,7 @@ export function ours({ bin, face, surface, era = "legacy", known = true }: OursO
     knowsNothing: !known,
     async prepare(stand) {
       writeFileSync(join(stand.folder, "quartermaster.yaml"), JSON.stringify(configuration(stand), null, 2));
-      if (!known) return;
+      if (!known) return rmSync(join(stand.folder, ".quartermaster"), { recursive: true, force: true });
       const names = Object.keys(stand.servers).filter((name) => !stand.broken.includes(name));
       const { status, stdout, stderr } = spawnSync(process.execPath, [bin, "servers", "start", ...names], {
         cwd: stand.folder,
@@ -59,7 +59,7 @@ export function ours({ bin, face, surface, era = "legacy", known = true }: OursO
             arguments: { action_name: `mcp__${server}__${server}_echo`, args: { text: TEXT } },
           }
         : { name: `${server}_echo`, arguments: { text: TEXT } },
-    shows: (tools) => (surface === "universal" ? 4 : known ? tools : 0),
+    shows: (tools) => (surface === "universal" ? 4 : tools),
   };
 }
 

@@ -20,7 +20,7 @@ export interface Mismatch {
  */
 export type Validator = (value: unknown, size: number) => readonly Mismatch[];
 
-const COMPILE_MS = 500;
+const COMPILE_MS = 2_000;
 const CHECK_MS = 250;
 /** Above this many characters of JSON even a harmless schema is checked under the interrupt. */
 const LARGE = 16 * 1024;
