@@ -59,6 +59,7 @@ for (const signal of ["SIGINT", "SIGTERM"] as const) {
   });
 }
 try {
+  if (quick) say("quick: too few rounds for figures that are told to others");
   const command = builtCommand();
   removeCommand = command.remove;
   const peers = installedPeers(say);

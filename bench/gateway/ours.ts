@@ -26,10 +26,10 @@ export function ours({ bin, face, surface, era = "legacy", known = true }: OursO
   return {
     name: `qm ${face}, ${surface}${era === "modern" ? ", 2026-07-28" : ""}${known ? "" : ", nothing known"}`,
     era,
-    kind: known ? "qm" : "qm, nothing known",
+    kind: `qm, ${surface}, ${known ? "known" : "nothing known"}`,
     knowsNothing: !known,
     async prepare(stand) {
-      writeFileSync(join(stand.folder, "quartermaster.yaml"), JSON.stringify(configuration(stand), null, 2));
+      writeFileSync(join(stand.folder, "quartermaster.yaml"), JSON.stringify(configuration(stand, surface), null, 2));
       if (!known) return rmSync(join(stand.folder, ".quartermaster"), { recursive: true, force: true });
       const names = Object.keys(stand.servers).filter((name) => !stand.broken.includes(name));
       const { status, stdout, stderr } = spawnSync(process.execPath, [bin, "servers", "start", ...names], {
@@ -63,7 +63,8 @@ export function ours({ bin, face, surface, era = "legacy", known = true }: OursO
   };
 }
 
-function configuration({ servers }: Stand): object {
+function configuration({ servers }: Stand, surface: Surface): object {
+  const passing = { token: `\${env:BENCH_TOKEN}`, pass_through: ["*"] };
   return {
     servers: Object.fromEntries(
       Object.entries(servers).map(([name, upstream]) => {
@@ -72,6 +73,7 @@ function configuration({ servers }: Stand): object {
         return [name, { command, args }];
       }),
     ),
-    gateway: { profiles: { passing: { token: `\${env:BENCH_TOKEN}`, pass_through: ["*"] } } },
+    // A profile that passes servers through makes whoever serves it look at those that are not known.
+    gateway: { profiles: surface === "universal" ? {} : { passing } },
   };
 }

@@ -3,6 +3,8 @@ import type { Cost } from "./calls.ts";
 import type { Start } from "./cold.ts";
 import type { After } from "./long.ts";
 
+const MB = 2 ** 20;
+
 /** What was meant to be reached, and whether it is. Of what was not measured nothing is said. */
 export function targets({
   costs,
@@ -21,12 +23,14 @@ export function targets({
     ...served.map(({ gateway, server, addedP50 }) =>
       row(`p50 added: ${gateway}, ${server === "pipe" ? "stdio" : "HTTP"} server`, addedP50, "<", 2, "ms"),
     ),
-    ...cached.flatMap(({ gateway, servers, beyondNodeMs, childrenAfterList, ownRss }) => [
+    ...cached.flatMap(({ gateway, servers, beyondNodeMs, childrenAfterList, listRss, ownRss }) => [
       row(`cold list beyond node: ${gateway}, ${servers}`, beyondNodeMs, "<", 150, "ms"),
       row(`children after the list: ${gateway}, ${servers}`, childrenAfterList, "≤", 0, ""),
-      row(`memory after a call: ${gateway}, ${servers}`, ownRss / 2 ** 20, "<", 120, "MB"),
+      row(`memory of all after the list: ${gateway}, ${servers}`, listRss / MB, "<", 120, "MB"),
+      row(`its own memory after a call: ${gateway}, ${servers}`, ownRss / MB, "<", 120, "MB"),
     ]),
-    ...long.flatMap(({ gateway, after, before, orphans }) => [
+    ...long.flatMap(({ gateway, after, before, calls, orphans }) => [
+      row(`its own memory after ${short(calls)} calls: ${gateway}`, after.ownRss / MB, "<", 120, "MB"),
       row(`left after SIGKILL: ${gateway}`, orphans, "≤", 0, ""),
       row(`descriptors more after many calls: ${gateway}`, after.descriptors - before.descriptors, "≤", 0, ""),
     ]),

@@ -22,8 +22,8 @@ export interface WorkspaceGateway extends Pick<Gateway, "serveStdio" | "close"> 
   }): Promise<Listening & { readonly tokenPath: string }>;
 }
 
-/** A client waits for its tools, though not for ever. */
-const LEARNING_MS = 10_000;
+/** How long a client waits for its first tools. */
+const LEARNING_MS = 2_000;
 
 export function openGateway(workspace: Workspace, onProblem: (problem: string) => void): WorkspaceGateway {
   const { quartermaster, servers, config, storePath, fill } = workspace;
@@ -51,11 +51,21 @@ export function openGateway(workspace: Workspace, onProblem: (problem: string) =
     );
   }
 
+  function isAnyKnown({ passThrough, surface }: GatewayProfile): boolean {
+    if (surface !== undefined || passThrough.length === 0) return true;
+    return servers
+      .list()
+      .some(({ spec, tools }) => tools > 0 && passThrough.some((pattern) => matchesGlob(pattern, spec.name)));
+  }
+
   return {
     async serveStdio(options) {
       const learning = learned(options.profile, options.signal);
-      const late = AbortSignal.timeout(LEARNING_MS);
-      await Promise.race([learning, new Promise((resolve) => late.addEventListener("abort", resolve))]);
+      // One that is not known yet is told of when it is; only a client that would see nothing at all waits a moment.
+      if (!isAnyKnown(options.profile)) {
+        const late = AbortSignal.timeout(LEARNING_MS);
+        await Promise.race([learning, new Promise((resolve) => late.addEventListener("abort", resolve))]);
+      }
       await gateway.serveStdio(options);
     },
     close: gateway.close,

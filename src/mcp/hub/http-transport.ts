@@ -51,11 +51,17 @@ function hasAuthorization(headers: Readonly<Record<string, string>>): boolean {
 export function boundedFetch(limit: number): FetchLike {
   return async (url, init) => {
     const response = await fetch(url, init);
-    if (response.body === null) return response;
+    if (response.body === null || saysItFits(response.headers, limit)) return response;
     const perEvent = response.headers.get("content-type")?.startsWith("text/event-stream") === true;
     const body = response.body.pipeThrough(perEvent ? boundedEvents(limit) : boundedBody(limit));
     return withBody(response, body);
   };
+}
+
+/** No more is read than a response says it has, unless it is packed: counting it again would cost every small answer. */
+function saysItFits(headers: Headers, limit: number): boolean {
+  const length = headers.get("content-length");
+  return length !== null && Number(length) <= limit && !headers.has("content-encoding");
 }
 
 /** A response is copied to give it another body, and a copy forgets where it came from. */
