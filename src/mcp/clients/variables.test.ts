@@ -9,7 +9,7 @@ function filling(forms: readonly VariableForm[]): Filling & { readonly unfits: s
   return {
     forms,
     home: "/home/ada",
-    folder: "/work/thing",
+    folder: "/home/me/thing",
     server: "s",
     inputs: new Map(),
     note: () => {},
