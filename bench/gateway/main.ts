@@ -1,5 +1,6 @@
-import { availableParallelism, cpus, loadavg, totalmem } from "node:os";
-import { parseArgs } from "node:util";
+import { loadavg } from "node:os";
+import { machine } from "../machine.ts";
+import { benchOptions } from "../options.ts";
 import { printed, type Table } from "../table.ts";
 import { benchCalls, type Cost } from "./calls.ts";
 import { benchCold, type Start } from "./cold.ts";
@@ -14,16 +15,7 @@ import { canReadProcesses } from "./processes.ts";
 import { newGround } from "./stand.ts";
 import { targets } from "./targets.ts";
 
-const { values } = parseArgs({
-  options: {
-    only: { type: "string" },
-    quick: { type: "boolean", default: false },
-    json: { type: "boolean", default: false },
-  },
-});
-const { only, quick, json } = values;
-const parts = ["calls", "cold", "long"];
-if (only !== undefined && !parts.includes(only)) throw new Error(`--only is one of ${parts.join(", ")}`);
+const { only, quick, json } = benchOptions(["calls", "cold", "long"]);
 if (!canReadProcesses()) throw new Error("this reads /proc, which is not here");
 
 const notes: string[] = [];
@@ -37,12 +29,6 @@ const show = (table: Table): void => {
   if (!json) console.log(printed(table));
 };
 
-const machine = {
-  node: process.version,
-  processor: cpus()[0]?.model ?? "unknown",
-  cores: availableParallelism(),
-  memoryGiB: Math.round(totalmem() / 2 ** 30),
-};
 const loadBefore = loadavg()[0];
 if (!json) console.log(`${Object.entries(machine).flat().join(" ")}, load ${loadBefore}\n`);
 

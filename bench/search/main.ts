@@ -1,5 +1,5 @@
 import { loadavg } from "node:os";
-import { parseArgs } from "node:util";
+import { benchOptions } from "../options.ts";
 import { printed, type Table } from "../table.ts";
 import { compiledLexical } from "./compiled.ts";
 import { dataFolder, readData } from "./data.ts";
@@ -7,15 +7,7 @@ import { benchQuality } from "./quality.ts";
 import { rankers } from "./rankers.ts";
 import { benchSpeed } from "./speed.ts";
 
-const { values } = parseArgs({
-  options: {
-    only: { type: "string" },
-    quick: { type: "boolean", default: false },
-    json: { type: "boolean", default: false },
-  },
-});
-const { only, quick, json } = values;
-if (only !== undefined && only !== "quality" && only !== "speed") throw new Error("--only is one of quality, speed");
+const { only, quick, json } = benchOptions(["quality", "speed"]);
 
 const notes: string[] = [];
 const say = (line: string): void => {

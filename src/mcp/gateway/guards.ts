@@ -25,7 +25,7 @@ export function refusedPlace(
 const LOOPBACK: ReadonlySet<string> = new Set(["localhost", "127.0.0.1", "[::1]"]);
 
 /** `host` as the header has it: a name or an address, IPv6 in brackets, with or without a port. */
-export function isOurHost(host: string | undefined, allowed: readonly string[]): boolean {
+function isOurHost(host: string | undefined, allowed: readonly string[]): boolean {
   const given = host?.toLowerCase() ?? "";
   const name = /^(\[[0-9a-f:.]+\]|[^:[\]]+)(?::\d{1,5})?$/.exec(given)?.[1];
   if (name === undefined) return false;

@@ -1,5 +1,6 @@
 import type { Config } from "../../config/schema.ts";
 import type { SurfaceKind } from "../../core/surface-choice.ts";
+import { hasSurface } from "./desk.ts";
 import type { GatewayProfile } from "./gateway.ts";
 
 const texts: { readonly [Kind in SurfaceKind]?: string } = {
@@ -14,7 +15,7 @@ export function instructionsOf(
   profile: GatewayProfile,
   config: Pick<Config, "actors" | "surface">,
 ): string | undefined {
-  const { surface, passThrough, actor } = profile;
-  if (surface === undefined && passThrough.length > 0) return undefined;
+  const { surface, actor } = profile;
+  if (!hasSurface(profile)) return undefined;
   return texts[surface ?? config.actors[actor]?.surface?.kind ?? config.surface.kind];
 }

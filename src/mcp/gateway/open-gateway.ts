@@ -1,15 +1,18 @@
 import { messageOf } from "../../core/errors.ts";
 import { matchesGlob } from "../../core/glob.ts";
 import { packageFacts } from "../../package-facts.ts";
+import { tokenPathOf } from "../../store-places.ts";
 import { systemRuntime } from "../../system-runtime.ts";
 import type { Workspace } from "../../workspace.ts";
+import type { ServerView } from "../servers/servers.ts";
 import { createGateway } from "./create-gateway.ts";
+import { hasSurface } from "./desk.ts";
 import type { Gateway, GatewayProfile, Listening } from "./gateway.ts";
 import { authorizeBy } from "./guards.ts";
 import { instructionsOf } from "./instructions.ts";
 import { profileOf, profilesByToken } from "./profiles.ts";
 import { serverUpstream } from "./server-upstream.ts";
-import { tokenIn, tokenPathOf } from "./token-file.ts";
+import { tokenIn } from "./token-file.ts";
 
 /** The gateway in front of a workspace, as its configuration describes it. */
 export interface WorkspaceGateway extends Pick<Gateway, "serveStdio" | "close"> {
@@ -40,29 +43,22 @@ export function openGateway(workspace: Workspace, onProblem: (problem: string) =
   const { host, port, allowed_hosts, allowed_origins } = config.gateway;
 
   /** A client that is shown servers as they are cannot ask for one whose tools nobody knows, so they are learned first. */
-  async function learned({ passThrough }: GatewayProfile, signal?: AbortSignal): Promise<void> {
-    const unknown = servers
-      .list()
-      .filter(
-        ({ spec, state }) => state === "configured" && passThrough.some((pattern) => matchesGlob(pattern, spec.name)),
-      );
+  async function learned(profile: GatewayProfile, signal?: AbortSignal): Promise<void> {
+    const unknown = passedBy(profile).filter(({ state }) => state === "configured");
     await Promise.all(
       unknown.map(({ spec }) => servers.hub.connect(spec.name, signal).catch((thrown) => onProblem(messageOf(thrown)))),
     );
   }
 
-  function isAnyKnown({ passThrough, surface }: GatewayProfile): boolean {
-    if (surface !== undefined || passThrough.length === 0) return true;
-    return servers
-      .list()
-      .some(({ spec, tools }) => tools > 0 && passThrough.some((pattern) => matchesGlob(pattern, spec.name)));
+  function passedBy({ passThrough }: GatewayProfile): readonly ServerView[] {
+    return servers.list().filter(({ spec }) => passThrough.some((pattern) => matchesGlob(pattern, spec.name)));
   }
 
   return {
     async serveStdio(options) {
       const learning = learned(options.profile, options.signal);
       // One that is not known yet is told of when it is; only a client that would see nothing at all waits a moment.
-      if (!isAnyKnown(options.profile)) {
+      if (!hasSurface(options.profile) && !passedBy(options.profile).some(({ tools }) => tools > 0)) {
         const late = AbortSignal.timeout(LEARNING_MS);
         await Promise.race([learning, new Promise((resolve) => late.addEventListener("abort", resolve))]);
       }

@@ -11,7 +11,7 @@ import type { Upstream } from "./gateway.ts";
 
 /** The servers of a workspace as the gateway passes them on. Whether a caller sees something, the quartermaster says. */
 export function serverUpstream(
-  servers: Pick<Servers, "list" | "book" | "onResourceUpdated">,
+  servers: Pick<Servers, "list" | "book" | "hub">,
   quartermaster: Pick<Quartermaster, "names" | "onChange">,
 ): Upstream {
   /** Of every server the part that a caller may use, where it may use the action that reaches it. */
@@ -49,6 +49,6 @@ export function serverUpstream(
         for (const what of ["tools", "resources", "prompts"] as const) listener(what);
       });
     },
-    onResourceUpdated: (listener) => servers.onResourceUpdated(listener),
+    onResourceUpdated: servers.hub.onResourceUpdated,
   };
 }

@@ -4,8 +4,6 @@ import { link, mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import { dirname } from "node:path";
 import { messageOf, QmError } from "../../core/errors.ts";
 
-export { tokenPathOf } from "../../store-places.ts";
-
 /** The token in a file that only its owner can read; made when there is none. Two that make it at once get the same. */
 export async function tokenIn(path: string): Promise<string> {
   try {

@@ -12,7 +12,7 @@ export function loadSdk(): Promise<Sdk> {
 /** The most that a timer can hold: how long a request may take is decided by its signal. */
 export const FOREVER_MS = 2 ** 31 - 1;
 
-export const MODERN_VERSION = "2026-07-28";
+const MODERN_VERSION = "2026-07-28";
 
 /**
  * - `legacy`: `initialize`, newest version first

@@ -5,7 +5,7 @@ import type { WithheldTool } from "./known-tools.ts";
 import type { Pin, RecordChange, ServerRecord } from "./manifest-store.ts";
 
 /** Stands for every tool of a server of which a definition waits. */
-export const ALL_TOOLS = "*";
+const ALL_TOOLS = "*";
 
 /** A person's word, and what it is about. */
 export interface Decision {

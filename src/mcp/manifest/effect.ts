@@ -19,7 +19,7 @@ export interface ToolTraits {
 }
 
 /** Of a tool that may undo what cannot be done again. */
-export const DESTRUCTIVE = "destructive";
+const DESTRUCTIVE = "destructive";
 
 /**
  * Reads a tool's annotations, as far as its server is trusted, and what the configuration says of it: of the overrides

@@ -20,7 +20,7 @@ export interface McpProviderOptions extends Reach {
 
 /** The category `mcp`: the tools of every server, and the verbs that manage servers. */
 export function mcpProvider(options: McpProviderOptions): Provider {
-  const { desk, install, book } = options;
+  const { desk, install } = options;
   const servers = createServerCatalog(options, desk.specs);
   const using = [listServersAction(servers), listToolsAction(servers), callToolAction()];
   const managing = [searchRegistryAction(desk), ...installActions(desk), dropServerAction(desk, servers)];
@@ -34,6 +34,5 @@ export function mcpProvider(options: McpProviderOptions): Provider {
       const verbs = install ? [...using, ...managing] : names.length > 0 ? using : [];
       return [...verbs, ...names.flatMap(servers.actions)];
     },
-    watch: book.onChange,
   };
 }

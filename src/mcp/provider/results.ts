@@ -18,9 +18,9 @@ export function toolResult(tool: string, result: JsonObject): unknown {
   }
   if (structuredContent !== undefined) return new WithContent(structuredContent, { blocks, structured: true, ...meta });
   const texts = blocks.map(plainText);
-  if (texts.some((text) => text === undefined) || "meta" in meta)
-    return new WithContent(texts.every((text) => text !== undefined) ? texts.join("\n") : blocks, { blocks, ...meta });
-  return blocks.length === 1 ? texts[0] : new WithContent(texts.join("\n"), { blocks });
+  const isText = texts.every((text) => text !== undefined);
+  if (isText && texts.length === 1 && !("meta" in meta)) return texts[0];
+  return new WithContent(isText ? texts.join("\n") : blocks, { blocks, ...meta });
 }
 
 /** What was read of a resource: whole as data, its texts for a model. */

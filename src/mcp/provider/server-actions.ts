@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { defineAction } from "../../catalog/define.ts";
 import type { Action, CallContext } from "../../core/action.ts";
-import type { JsonObject } from "../../core/json.ts";
+import { isRecord, type JsonObject } from "../../core/json.ts";
 import { actionName } from "../../core/names.ts";
 import type { Offer } from "../manifest/offer.ts";
 import type { ServerSpec } from "../server-spec.ts";
@@ -40,7 +40,7 @@ function resourceActions(reach: Reach, spec: ServerSpec, offer: Offer): readonly
   const uri = z.strictObject({ uri: z.string().min(1) });
   const send = (method: string, args: JsonObject, context: CallContext) =>
     requested(reach, spec, { method, params: args }, context);
-  const { subscribe } = isObject(offer.capabilities.resources);
+  const { subscribe } = recordOf(offer.capabilities.resources);
   return [
     defineAction(MCP, {
       ...common(reach, spec, "resources/list"),
@@ -113,6 +113,6 @@ function common(reach: Reach, spec: ServerSpec, entry: string) {
   };
 }
 
-function isObject(value: unknown): JsonObject {
-  return typeof value === "object" && value !== null ? (value as JsonObject) : {};
+function recordOf(value: unknown): JsonObject {
+  return isRecord(value) ? (value as JsonObject) : {};
 }

@@ -40,7 +40,7 @@ const SECRET_TEXTS: readonly RegExp[] = [
 ];
 
 /** Whether a text holds what can only be a secret, wherever it stands. */
-export function looksSecretText(text: string): boolean {
+function looksSecretText(text: string): boolean {
   return SECRET_TEXTS.some((pattern) => pattern.test(text));
 }
 

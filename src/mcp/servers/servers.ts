@@ -71,7 +71,6 @@ export interface Servers {
   list(): readonly ServerView[];
   /** The same, with what other processes have left on record: what runs for them, and what was wrong last. */
   look(): Promise<readonly ServerView[]>;
-  readonly onResourceUpdated: Hub["onResourceUpdated"];
   /** The newest lines that a server wrote to its error output, whichever process ran it. */
   logs(server: string, lines: number): Promise<readonly string[]>;
   /** Ends the processes of some servers, or of all, whichever process on this machine started them. */
@@ -155,7 +154,6 @@ export async function openServers(specs: readonly ServerSpec[], options: Servers
     book,
     desk,
     configure,
-    onResourceUpdated: hub.onResourceUpdated,
     logs: async (server, lines) =>
       options.logFolder === undefined ? [] : readServerLog(join(options.logFolder, `${server}.log`), lines),
     stopProcesses: (names) => stopProcesses(names, options.processes, { ...options.processFacts, startTimeOf }),

@@ -11,7 +11,7 @@
  * - `other_tools`: what to do with tools that are not this server's
  * - `shadowing`: a name that is taken for another's
  */
-export const signKinds = [
+const signKinds = [
   "hidden_characters",
   "disguised_letters",
   "instructions",

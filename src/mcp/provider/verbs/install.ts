@@ -123,7 +123,7 @@ function installing<Schema extends z.ZodType<{ readonly expect?: string | undefi
 }
 
 /** A plan as a person reads it who is to agree to it: nothing is cut. */
-export function planText({ name, command, hosts, missing, warnings, hash }: InstallPlan): string {
+function planText({ name, command, hosts, missing, warnings, hash }: InstallPlan): string {
   return [
     `install the MCP server ${name}`,
     `runs: ${command}`,
