@@ -1,0 +1,58 @@
+import { expect, test } from "vitest";
+import { WithContent } from "../../core/content.ts";
+import type { QmError } from "../../core/errors.ts";
+import { promptResult, resourceResult, toolResult } from "./results.ts";
+
+const text = (said: string) => ({ type: "text", text: said });
+const picture = { type: "image", mimeType: "image/png", data: "AAAA" };
+
+test("one text is data and nothing else", () => {
+  expect(toolResult("t", { content: [text("hello")] })).toBe("hello");
+});
+
+test.each([
+  ["several texts", { content: [text("a"), text("b")] }, "a\nb", {}],
+  ["no content", {}, "", {}],
+  ["a picture", { content: [text("a"), picture] }, [text("a"), picture], {}],
+  [
+    "a text with annotations",
+    { content: [{ ...text("a"), annotations: {} }] },
+    [{ ...text("a"), annotations: {} }],
+    {},
+  ],
+  ["a text with meta", { content: [text("a")], _meta: { k: 1 } }, "a", { meta: { k: 1 } }],
+  ["a structured result", { content: [text("{}")], structuredContent: [1] }, [1], { structured: true }],
+  ["nothing as a structured result", { structuredContent: null }, null, { structured: true }],
+])("%s is data, and content beside it", (_what, result, data, more) => {
+  const answered = toolResult("t", result);
+
+  expect(answered).toBeInstanceOf(WithContent);
+  expect(answered).toEqual(new WithContent(data, { blocks: "content" in result ? result.content : [], ...more }));
+});
+
+test("a tool that says it failed fails with its own words, and keeps its content", () => {
+  const failure = (result: object): QmError => {
+    try {
+      toolResult("send", { isError: true, ...result });
+    } catch (thrown) {
+      return thrown as QmError;
+    }
+    throw new Error("it did not fail");
+  };
+
+  expect(failure({ content: [text("no such user")] })).toMatchObject({
+    code: "action_failed",
+    message: "send failed: no such user",
+    content: { blocks: [text("no such user")] },
+  });
+  expect(failure({})).toMatchObject({ message: "send failed: it did not say why" });
+});
+
+test("resources and prompts are whole as data, with what a model reads of them beside it", () => {
+  const resource = { uri: "a:b", text: "hello" };
+  const read = { contents: [resource] };
+  const prompt = { messages: [{ role: "user", content: text("do it") }] };
+
+  expect(resourceResult(read)).toEqual(new WithContent(read, { blocks: [{ type: "resource", resource }] }));
+  expect(promptResult(prompt)).toEqual(new WithContent(prompt, { blocks: [text("do it")] }));
+});
