@@ -1,5 +1,6 @@
 import type { Caller } from "./caller.ts";
 import type { Dialogue } from "./dialogue.ts";
+import type { Duration } from "./duration.ts";
 import type { Effect } from "./effect.ts";
 import { clip, type Json, type JsonObject } from "./json.ts";
 import type { ActionName } from "./names.ts";
@@ -46,12 +47,19 @@ export interface ApprovalQuestion {
 
 /**
  * Whether a person must agree before it runs: never, always, unless a CEL expression over `args`, `actor`, `tool` and
- * `ctx` is true, or as a function says (`"auto"`: no need to ask). A rule that throws asks.
+ * `ctx` is true, or as a function says: `"auto"`, no need to ask, or the level that must agree (`"user"`, `"admin"`, or
+ * one of the policy's own). A rule that throws asks.
  */
 export type ApprovalRule =
   | boolean
-  | { readonly autoApproveIf: string; readonly level?: string }
-  | ((question: ApprovalQuestion) => "auto" | "user" | "admin");
+  | {
+      readonly autoApproveIf: string;
+      /** Who must agree. Absent: `user`. */
+      readonly level?: string;
+      /** How long the question stands. Absent: as the policy says. */
+      readonly expiresIn?: Duration;
+    }
+  | ((question: ApprovalQuestion) => string);
 
 export type Scope = "generalist" | "specialist";
 export type Routing = "routed" | "bypass";
@@ -88,7 +96,8 @@ export interface Action {
   readonly routing: Routing;
   readonly justification?: string;
   readonly bypassReason?: string;
-  readonly requiresApproval: ApprovalRule;
+  /** Absent: as the policy says for its category, and never where that says nothing. */
+  readonly requiresApproval?: ApprovalRule;
   readonly peerExposed: boolean;
   readonly loading?: Loading;
   /** The named set of extra skills it came with. */

@@ -11,13 +11,14 @@ interface ErrorTraits {
 /** Every code, once. A test keeps `docs/errors.md` in step with this table. */
 export const errorCodes = {
   action_failed: { http: 502, retryable: false },
-  approval_required: { http: 403, retryable: false },
+  approval_expired: { http: 409, retryable: false },
   budget_exceeded: { http: 429, retryable: true },
   cancelled: { http: 499, retryable: true },
   conflict: { http: 409, retryable: false },
   denied: { http: 403, retryable: false },
   embedder_failed: { http: 502, retryable: true },
   internal: { http: 500, retryable: false },
+  interrupted: { http: 500, retryable: false },
   invalid_arguments: { http: 422, retryable: false },
   invalid_config: { http: 400, retryable: false },
   invalid_expression: { http: 400, retryable: false },
@@ -36,6 +37,7 @@ export const errorCodes = {
   store_failed: { http: 503, retryable: true },
   timed_out: { http: 504, retryable: true },
   too_large: { http: 413, retryable: false },
+  tool_denied: { http: 403, retryable: false },
   unknown_action: { http: 404, retryable: false },
   unknown_actor: { http: 404, retryable: false },
   unknown_category: { http: 404, retryable: false },

@@ -2,10 +2,15 @@ import { z } from "zod";
 import { effects } from "./effect.ts";
 
 const call = { callId: z.string() };
+const approval = { ...call, approvalId: z.string(), action: z.string() };
+const routed = { source: z.string(), event: z.string() };
 const tool = { server: z.string(), tool: z.string(), hash: z.string() };
 const searched = { requested: z.string(), effective: z.string(), actions: z.array(z.string()) };
 
-/** Every event, once: `<noun>.<past participle>`, an object, one shape for ever. `docs/events.md` is held to this. */
+/**
+ * Every event, once: `<noun>.<past participle>`, an object, one shape for ever. `docs/events.md` is held to this. The
+ * record of a specialist's work has the name that audits of such systems look for.
+ */
 export const eventShapes = {
   "action.activated": z.object({ ...call, action: z.string(), scope: z.enum(["run", "session"]) }),
   "action.registered": z.object({
@@ -18,6 +23,25 @@ export const eventShapes = {
   }),
   "actions.fetched": z.object({ requested: z.array(z.string()), returned: z.array(z.string()) }),
   "activation.denied": z.object({ ...call, asked: z.string(), reason: z.string() }),
+  "approval.decided": z.object({
+    ...approval,
+    decision: z.enum(["approved", "denied"]),
+    by: z.string(),
+    via: z.string(),
+    reason: z.string().optional(),
+  }),
+  "approval.expired": z.object({ ...approval, reason: z.string() }),
+  "approval.interrupted": z.object(approval),
+  "approval.refused": z.object({ ...approval, by: z.string(), via: z.string(), reason: z.string() }),
+  "approval.requested": z.object({
+    ...approval,
+    definition: z.string(),
+    level: z.string(),
+    rule: z.string(),
+    binding: z.string(),
+    policyVersion: z.string(),
+    expiresAt: z.string(),
+  }),
   "arguments.repaired": z.object({ ...call, action: z.string(), repairs: z.array(z.string()) }),
   "call.decided": z.object({
     ...call,
@@ -29,7 +53,8 @@ export const eventShapes = {
     decision: z.enum(["allow", "ask", "deny"]),
     layer: z.string().optional(),
     rule: z.string().optional(),
-    agreedBy: z.string().optional(),
+    approvalId: z.string().optional(),
+    usage: z.record(z.string(), z.object({ calls: z.number(), ms: z.number(), bytes: z.number() })).optional(),
     policyVersion: z.string(),
   }),
   "call.ended": z.object({
@@ -49,7 +74,18 @@ export const eventShapes = {
     via: z.string(),
     args: z.unknown(),
     parent: z.string().optional(),
+    user: z.unknown().optional(),
   }),
+  "call.resumed": z.object({ ...approval, executor: z.string() }),
+  "call.retried": z.object({
+    ...call,
+    action: z.string(),
+    attempt: z.number(),
+    code: z.string(),
+    reason: z.string(),
+    delayMs: z.number(),
+  }),
+  "call.suspended": z.object(approval),
   "catalog.changed": z.object({ category: z.string(), added: z.number(), removed: z.number(), changed: z.number() }),
   "client.connected": z.object({
     profile: z.string(),
@@ -63,6 +99,7 @@ export const eventShapes = {
   "definition.rejected": z.object({ ...tool, by: z.string() }),
   "definition.withheld": z.object({ ...tool, reasons: z.array(z.string()) }),
   "directory.rendered": z.object({ groups: z.array(z.string()), actions: z.number() }),
+  "distribution.failed": z.object({ ...call, action: z.string(), destination: z.string(), reason: z.string() }),
   "embeddings.built": z.object({
     model: z.string(),
     catalog: z.string(),
@@ -73,6 +110,15 @@ export const eventShapes = {
   }),
   "embeddings.cleared": z.object({ rows: z.number() }),
   "embeddings.failed": z.object({ model: z.string(), reason: z.string() }),
+  "event.routed": z.object({
+    ...routed,
+    eventId: z.string(),
+    callId: z.string().optional(),
+    rule: z.string().optional(),
+    to: z.string().optional(),
+    privateTo: z.string().optional(),
+    subscribers: z.number(),
+  }),
   "hints.rendered": z.object({ query: z.string(), ...searched }),
   "name.repaired": z.object({ ...call, asked: z.string(), action: z.string(), how: z.enum(["alias", "respelled"]) }),
   "policy.filtered": z.object({ removed: z.array(z.string()), removedCount: z.number(), left: z.number() }),
@@ -102,6 +148,18 @@ export const eventShapes = {
     durationMs: z.number(),
   }),
   "server.stopped": z.object({ server: z.string(), reason: z.enum(["asked", "idle", "closing", "ended"]) }),
+  specialist_execution: z.object({
+    ...call,
+    action: z.string(),
+    args: z.unknown(),
+    result: z.unknown(),
+    status: z.string(),
+    durationMs: z.number(),
+    scope: z.string(),
+    routing: z.string(),
+    justification: z.string().optional(),
+    bypassReason: z.string().optional(),
+  }),
   "surface.called": z.object({
     surface: z.string(),
     tool: z.string(),
@@ -109,6 +167,9 @@ export const eventShapes = {
     ok: z.boolean(),
     code: z.string().optional(),
   }),
+  "turn.ended": z.object({ turnId: z.string(), state: z.enum(["complete", "failed", "cancelled"]) }),
+  "turn.resumed": z.object({ turnId: z.string(), calls: z.array(z.string()) }),
+  "turn.suspended": z.object({ turnId: z.string(), approvals: z.array(z.string()) }),
 } as const;
 
 export type EventType = keyof typeof eventShapes;

@@ -17,10 +17,23 @@ interface Ended {
  *
  * - `done`: it ran; `data` is the whole result, for programs
  * - `failed`: it was tried, or could not be tried, and `error` says why
- * - `refused`: it was not run, because the caller may not
+ * - `refused`: it was not run, because the caller may not, or a person said no
+ * - `waiting`: it has not run yet: a person must agree first, and then it runs, once, whoever waits for it
  */
 export type Outcome =
-  | (Ended & { readonly status: "done"; readonly action: ActionName; readonly data: unknown })
+  | (Ended & {
+      readonly status: "done";
+      readonly action: ActionName;
+      readonly data: unknown;
+      /** What a model is shown in place of `data`, where the result says that it may not see everything. */
+      readonly forModel?: unknown;
+    })
+  | (Ended & {
+      readonly status: "waiting";
+      readonly action: ActionName;
+      readonly reason: string;
+      readonly approval: WaitingApproval;
+    })
   | (Ended & {
       readonly status: "failed" | "refused";
       readonly action?: ActionName;
@@ -29,6 +42,22 @@ export type Outcome =
     });
 
 export type OutcomeStatus = Outcome["status"];
+
+/** What a call waits for. */
+export interface WaitingApproval {
+  readonly id: string;
+  /** Who must agree: `user`, `admin`, or a level of the installation's own. */
+  readonly level: string;
+  /** ISO 8601, UTC. Nobody can agree after it. */
+  readonly expiresAt: string;
+  /** What exactly running it would do, where the arguments do not say it all. */
+  readonly preview?: string;
+}
+
+/** Whether a person said no to this very call. */
+export function isToolDenied(outcome: Outcome): boolean {
+  return outcome.status === "refused" && outcome.error.code === "tool_denied";
+}
 
 /** How much of a result a model is shown. */
 export const VALUE_LIMIT = 4096;

@@ -156,6 +156,73 @@ export const migrations: readonly Migration[] = [
         )`,
     ],
   },
+  {
+    name: "approvals, turns and anchored values",
+    statements: () => [
+      sql`
+        create table approvals (
+          id text primary key,
+          call_id text not null,
+          state text not null,
+          action text not null,
+          definition text not null,
+          args text not null,
+          caller text not null,
+          actor text not null,
+          session text not null,
+          turn text,
+          tenant text,
+          via text not null,
+          policy_version text not null,
+          binding text not null,
+          level text not null,
+          rule text not null,
+          reason text not null,
+          preview text,
+          requested_at text not null,
+          expires_at text not null,
+          answer text,
+          executor text,
+          executor_pid bigint,
+          executor_host text,
+          lease_until text,
+          begun_at text,
+          ended_at text,
+          outcome text,
+          recorded integer not null,
+          delivered integer not null
+        )`,
+      sql`create index approvals_by_state on approvals (state, requested_at)`,
+      sql`create index approvals_by_binding on approvals (binding)`,
+      sql`create index approvals_by_session on approvals (session, turn)`,
+      sql`
+        create table turns (
+          id text primary key,
+          token_hash text not null,
+          state text not null,
+          caller text not null,
+          session text not null,
+          calls text not null,
+          memo text not null,
+          version bigint not null,
+          holder text,
+          holder_pid bigint,
+          holder_host text,
+          lease_until text,
+          started_at text not null,
+          changed_at text not null
+        )`,
+      sql`create index turns_by_state on turns (state, changed_at)`,
+      sql`
+        create table anchors (
+          owner text not null,
+          token text not null,
+          value text not null,
+          made_at text not null,
+          primary key (owner, token)
+        )`,
+    ],
+  },
 ];
 
 /**

@@ -1,0 +1,61 @@
+import type { Outcome } from "../core/outcome.ts";
+import type { Approval, ApprovalQuery, GivenAnswer } from "./approval.ts";
+
+/** One process that runs calls, for as long as it renews its lease. */
+export interface Executor {
+  /** Another one for every start of a process. */
+  readonly id: string;
+  readonly pid: number;
+  readonly host: string;
+  readonly leaseUntil: Date;
+}
+
+export interface Claimed {
+  readonly approval: Approval;
+  readonly executor: Executor;
+}
+
+/** What is new when a question is put. */
+export type NewApproval = Omit<
+  Approval,
+  "state" | "answer" | "executor" | "begunAt" | "endedAt" | "outcome" | "delivered"
+>;
+
+/**
+ * What approvals need of a store. Every change names the state it starts from and answers whether it was made, in one
+ * statement: of two processes that want the same change, one makes it.
+ */
+export interface ApprovalStore {
+  /**
+   * Puts the question, or answers the one that stands for the same binding already: one that is not over, or whose
+   * outcome its caller has not been given. Throws `overloaded` where the session has as many open as `maxOpen`.
+   */
+  request(approval: NewApproval, maxOpen: number): Promise<{ readonly approval: Approval; readonly isNew: boolean }>;
+  get(id: string): Promise<Approval | undefined>;
+  list(query: ApprovalQuery): Promise<readonly Approval[]>;
+  /** From `pending`, where it has not expired at the time of the answer. */
+  answer(id: string, answer: GivenAnswer & { readonly decision: "approved" | "denied" }): Promise<boolean>;
+  /** From `pending` or `approved` to `expired`. */
+  expire(id: string, answer: GivenAnswer & { readonly decision: "expired" }): Promise<boolean>;
+  /** From `approved` to `executing`. */
+  claim(id: string, executor: Executor): Promise<boolean>;
+  /** Of what the executor has claimed: that its handler is about to be entered. False: it has been taken away. */
+  begin(id: string, executorId: string, at: Date): Promise<boolean>;
+  /** From `executing` back to `approved`, only before it has begun. */
+  release(id: string, executorId: string): Promise<boolean>;
+  /** From `executing` to `expired`, only before it has begun: what was agreed to is not what would run now. */
+  void(id: string, executorId: string, answer: GivenAnswer & { readonly decision: "expired" }): Promise<boolean>;
+  /** From `executing`, or from `interrupted` by the executor that was taken for dead, to `done`. */
+  finish(id: string, executorId: string, ended: { readonly at: Date; readonly outcome: Outcome }): Promise<boolean>;
+  /** From `executing` to `interrupted`, only after it has begun. */
+  interrupt(id: string, executorId: string, at: Date): Promise<boolean>;
+  /** The outcome is in the ledger, too. */
+  recorded(id: string): Promise<void>;
+  /** The caller has been given the outcome. Answers whether this was the first time. */
+  deliver(id: string): Promise<boolean>;
+  renew(executorId: string, leaseUntil: Date): Promise<void>;
+  /** What processes have claimed and not ended, and what is done and not known to be in the ledger. */
+  claimed(): Promise<readonly Claimed[]>;
+  /** Over, delivered or not, and older than that. Answers how many were removed. */
+  prune(before: Date): Promise<number>;
+}

@@ -1,0 +1,36 @@
+import type { Caller } from "../core/caller.ts";
+import type { Outcome } from "../core/outcome.ts";
+import type { ApprovalAnswer, ApprovalQuery, Approver, ShownApproval } from "./approval.ts";
+
+/** Calls that wait for a person, for whoever shows them and hears the answer. */
+export interface Approvals {
+  /** Oldest first, without secrets. What nobody answered in time is `expired` by then. */
+  list(query?: ApprovalQuery): Promise<readonly ShownApproval[]>;
+  /** Throws `not_found`. */
+  get(id: string): Promise<ShownApproval>;
+  /**
+   * Takes a person's answer. The first one counts: after it, `conflict` says who gave it. Throws `not_found`,
+   * `approval_expired`, and `denied` where the approver has not the role or is who asked. Every attempt is written down.
+   */
+  answer(id: string, answer: ApprovalAnswer, approver: Approver): Promise<ShownApproval>;
+  /** Takes a question back that nobody has answered, for the caller who put it. Throws as `answer` does. */
+  withdraw(id: string, caller: Caller, reason?: string): Promise<ShownApproval>;
+  /**
+   * Waits until the call has run or can run no more, and answers its outcome; a `waiting` one when the time is up first.
+   * Throws `not_found`, also for what is another caller's.
+   */
+  outcome(
+    id: string,
+    options?: { readonly caller?: Caller; readonly signal?: AbortSignal; readonly timeoutMs?: number },
+  ): Promise<Outcome>;
+  /** Runs what is approved and not claimed, as far as its actions are known here; one, or all. Answers how many it ran. */
+  run(id?: string): Promise<number>;
+  /** Calls back when an approval has changed, here or in another process, until the returned function is called. */
+  onChange(listener: (approval: ShownApproval) => void): () => void;
+}
+
+/** What people are asked by: answers, or leaves the question to others with `undefined`. */
+export type AskPerson = (
+  approval: ShownApproval,
+  signal: AbortSignal,
+) => Promise<(ApprovalAnswer & { readonly by: string; readonly roles?: readonly string[] }) | undefined>;
