@@ -19,7 +19,7 @@ qm.register({
 
 const outcome = await qm.invoke("tool__weather", { city: "Lisbon" }); // never rejects
 if (outcome.status === "done") console.log(outcome.data);
-else console.log(outcome.status, outcome.error);
+else console.log(outcome.status, outcome.reason);
 
 console.log(qm.list().items); // [ { qualified_name: 'tool__weather', short_description: ... } ]
 console.log(qm.explain("tool__weather").decision); // allow

@@ -1,25 +1,34 @@
 import type { Caller } from "./core/caller.ts";
 import type { Outcome } from "./core/outcome.ts";
 import type { Discovery } from "./discovery.ts";
-import { type Door, invoke } from "./invoke/invoke.ts";
+import { type Call, type Door, invoke } from "./invoke/invoke.ts";
 import type { Found, SearchRequest } from "./search/search.ts";
 import type { Counter } from "./surface/surface.ts";
 import type { UnstampedEvent } from "./unstamped-event.ts";
+
+interface CallsUnderWay {
+  /** Goes on with a call that waited for a person. */
+  resume(call: Call): Promise<Outcome>;
+  idle(): Promise<void>;
+}
 
 /** What surfaces stand in front of, and a way to wait for the calls that are under way. */
 export function createCounter(
   door: Door,
   discovery: Discovery,
   noteFor: (caller: Caller, event: UnstampedEvent) => void,
-): Counter & { idle(): Promise<void> } {
+): Counter & Pick<CallsUnderWay, "resume" | "idle"> {
   const underWay = new Set<Promise<Outcome>>();
+  function run(call: Call, signal?: AbortSignal): Promise<Outcome> {
+    const running = invoke(door, call, signal).finally(() => underWay.delete(running));
+    underWay.add(running);
+    return running;
+  }
+
   return {
     viewOf: door.viewOf,
-    invoke(request, signal) {
-      const call = invoke(door, { ...request, id: door.runtime.newId() }, signal).finally(() => underWay.delete(call));
-      underWay.add(call);
-      return call;
-    },
+    invoke: (request, signal) => run({ ...request, id: door.runtime.newId() }, signal),
+    resume: run,
     canSearch: discovery.isOn,
     searchHint: discovery.hint,
     async search(caller, request, signal) {

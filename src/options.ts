@@ -1,14 +1,19 @@
 import { z } from "zod";
+import type { AskPerson } from "./approval/approvals.ts";
 import type { Provider } from "./catalog/provider.ts";
 import type { Caller } from "./core/caller.ts";
 import type { Dialogue } from "./core/dialogue.ts";
+import { DURATION } from "./core/duration.ts";
 import { QmError } from "./core/errors.ts";
 import { didYouMean } from "./core/nearest.ts";
 import type { Runtime } from "./core/runtime.ts";
 import { type SearchType, searchTypes } from "./core/search-type.ts";
 import { activationScopes, type SurfaceChoice, selections, surfaceKinds } from "./core/surface-choice.ts";
+import type { TraceCarrier, Tracer } from "./core/tracing.ts";
+import type { Destinations } from "./distribution/destinations.ts";
 import type { RunLimits } from "./invoke/run.ts";
 import type { PolicyOptions } from "./policy/policy.ts";
+import type { RouteRule } from "./routing/rules.ts";
 import type { DirectoryOptions } from "./search/directory.ts";
 import type { EmbedderChoice } from "./search/embedders/create.ts";
 import type { Embedder } from "./search/embedders/embedder.ts";
@@ -31,6 +36,18 @@ export interface QuartermasterOptions {
     /** Values that are never written down, wherever they stand. */
     readonly secrets?: () => Iterable<string>;
   };
+  readonly approvals?: {
+    /** How a person is asked about a call that must be agreed to: for hosts that have somebody to ask. */
+    readonly ask?: AskPerson;
+    /** Whether what was agreed to elsewhere is run here, too, and what processes left behind is cleared up. Absent: yes. */
+    readonly worker?: boolean;
+  };
+  /** Who takes which event, in order; the first that fits. */
+  readonly routing?: readonly RouteRule[];
+  /** Who gets what of a result that is not for everybody alike. */
+  readonly destinations?: Destinations;
+  /** Who is told what is done and how long it takes. Absent: nobody. */
+  readonly tracer?: Tracer;
   /** Told what a provider did wrong, and of writes to the ledger that failed. It is in the ledger too, where that works. */
   readonly onProblem?: (problem: string) => void;
   readonly runtime?: Runtime;
@@ -80,10 +97,12 @@ export interface InvokeOptions {
   /** What whoever made the call can be told and asked while it runs. Absent: nothing. */
   readonly dialogue?: Dialogue;
   /**
-   * The person who was shown this exact call and agreed to it; it is in the ledger. Only a host that has asked a person
-   * may say so: a call that needs agreement runs with it, and is refused without.
+   * How a person is asked about this very call, beside every other way: shown exactly what would run, they agree, say no, or
+   * leave it to others. Absent: a call that must be agreed to is answered `waiting`, where nobody else can be asked now.
    */
-  readonly agreedBy?: string;
+  readonly ask?: AskPerson;
+  /** The trace the call belongs to. */
+  readonly trace?: TraceCarrier;
 }
 
 // The types say the same to whoever compiles. A misspelt `denied` or a caller that is not understood must not mean
@@ -92,6 +111,7 @@ export interface InvokeOptions {
 const texts = z.array(z.string());
 const whole = z.int().min(1);
 const callback = z.custom<unknown>((value) => typeof value === "function", "expected a function");
+const duration = z.string().regex(DURATION, "expected a time such as 30s, 15m, 24h or 7d");
 const limit = z.strictObject({ calls: whole.optional(), ms: whole.optional(), bytes: whole.optional() });
 const surface = z.strictObject({
   kind: z.enum(surfaceKinds).optional(),
@@ -173,6 +193,8 @@ export const policyShape = z.strictObject({
         rule: z.string(),
         effect: z.enum(["hide", "deny", "ask"]),
         reason: z.string().optional(),
+        level: z.string().min(1).optional(),
+        expiresIn: duration.optional(),
       }),
     )
     .optional(),
@@ -189,6 +211,29 @@ export const policyShape = z.strictObject({
     )
     .optional(),
   budgets: z.strictObject({ turn: limit.optional(), session: limit.optional(), tenant: limit.optional() }).optional(),
+  approvals: z
+    .strictObject({
+      categories: z
+        .record(
+          z.string(),
+          z.union([
+            z.boolean(),
+            callback,
+            z.strictObject({
+              autoApproveIf: z.string().min(1),
+              level: z.string().min(1).optional(),
+              expiresIn: duration.optional(),
+            }),
+          ]),
+        )
+        .optional(),
+      levels: z.record(z.string(), z.strictObject({ roles: texts.min(1) })).optional(),
+      allowSelf: z.boolean().optional(),
+      askClient: z.boolean().optional(),
+      expiresIn: duration.optional(),
+      maxOpen: whole.optional(),
+    })
+    .optional(),
 });
 
 export const quartermasterShape = z.strictObject({
@@ -206,6 +251,10 @@ export const quartermasterShape = z.strictObject({
   surface: surface.optional(),
   search: search.optional(),
   redact: z.strictObject({ names: texts.optional(), secrets: callback.optional() }).optional(),
+  approvals: z.strictObject({ ask: callback.optional(), worker: z.boolean().optional() }).optional(),
+  routing: z.array(z.looseObject({})).optional(),
+  destinations: z.record(z.string(), z.union([callback, z.looseObject({ deliver: callback })])).optional(),
+  tracer: z.looseObject({ start: callback, took: callback }).optional(),
   onProblem: callback.optional(),
   runtime: z.looseObject({ now: callback, elapsed: callback, newId: callback }).optional(),
 });
@@ -233,7 +282,8 @@ export const invokeShape = z.strictObject({
       ask: callback,
     })
     .optional(),
-  agreedBy: z.string().min(1).optional(),
+  ask: callback.optional(),
+  trace: z.looseObject({}).optional(),
 });
 
 export const listShape = z.strictObject({

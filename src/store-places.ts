@@ -10,6 +10,11 @@ export function tokenPathOf(storePath: string): string {
   return join(dirname(storePath), "token");
 }
 
+/** What links to approvals are signed with. */
+export function linkKeyPathOf(storePath: string): string {
+  return join(dirname(storePath), "link-key");
+}
+
 /** What servers write to their error output, a file each. */
 export function logFolderOf(storePath: string): string {
   return join(dirname(storePath), "logs");
@@ -23,5 +28,6 @@ export function bundleFolderOf(storePath: string): string {
 /** Everything that is kept beside a store. */
 export function besideStore(storePath: string): readonly string[] {
   const secrets = secretsPathOf(storePath);
-  return [secrets, `${secrets}.lock`, ...[tokenPathOf, logFolderOf, bundleFolderOf].map((place) => place(storePath))];
+  const places = [tokenPathOf, linkKeyPathOf, logFolderOf, bundleFolderOf].map((place) => place(storePath));
+  return [secrets, `${secrets}.lock`, ...places];
 }

@@ -2,16 +2,18 @@ import { resolve } from "node:path";
 import type { LoadedConfig } from "./config/parse.ts";
 import { type Environment, resolveReference } from "./config/references.ts";
 import type { Config } from "./config/schema.ts";
+import type { Duration } from "./core/duration.ts";
 import type { SurfaceChoice } from "./core/surface-choice.ts";
 import type { SearchSettings } from "./options.ts";
+import type { ApprovalSettings } from "./policy/approvers.ts";
 import type { PolicyOptions } from "./policy/policy.ts";
 
 /** The file's policy in the words of the library. */
-export function policyOf({ policy, actors }: Config): PolicyOptions {
+export function policyOf({ policy, actors, approvals }: Config): PolicyOptions {
   const { allowed, denied, require_tags, rules, budgets } = policy;
   return {
     tools: given({ allowed, denied, requireTags: require_tags }),
-    rules: rules.map(given),
+    rules: rules.map(({ expires_in, ...rule }) => given({ ...rule, expiresIn: expires_in as Duration | undefined })),
     actors: Object.entries(actors).map(([name, { tools, scope, attributes, surface }]) =>
       given({
         name,
@@ -26,6 +28,28 @@ export function policyOf({ policy, actors }: Config): PolicyOptions {
       session: budgets.session && given(budgets.session),
       tenant: budgets.tenant && given(budgets.tenant),
     }),
+    approvals: approvalsOf(approvals),
+  };
+}
+
+function approvalsOf(approvals: Config["approvals"]): ApprovalSettings {
+  const { expires_in, allow_self, ask_client, max_open, categories, levels } = approvals;
+  return {
+    expiresIn: expires_in as Duration,
+    allowSelf: allow_self,
+    askClient: ask_client,
+    maxOpen: max_open,
+    levels,
+    categories: Object.fromEntries(
+      Object.entries(categories).map(([category, rule]) => {
+        if (typeof rule === "boolean") return [category, rule];
+        const { auto_approve_if, level, expires_in } = rule;
+        return [
+          category,
+          given({ autoApproveIf: auto_approve_if, level, expiresIn: expires_in as Duration | undefined }),
+        ];
+      }),
+    ),
   };
 }
 

@@ -20,7 +20,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   distribution: ["core"],
   telemetry: ["core"],
   turn: ["core", "approval"],
-  invoke: ["core", "catalog", "policy", "activation", "approval", "routing", "distribution"],
+  invoke: ["core", "catalog", "policy", "activation", "approval", "routing", "distribution", "telemetry"],
   surface: ["core", "catalog", "search", "activation", "invoke"],
   // The same door again, with recorded results behind it.
   replay: ["core", "catalog", "policy", "ledger", "approval", "routing", "distribution", "invoke", "surface"],

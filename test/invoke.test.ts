@@ -141,14 +141,14 @@ describe("a call that does not run", () => {
       { policy: { rules: [{ rule: "args.a > 0", effect: "ask" }] } },
       {},
       { a: 1 },
-      { status: "refused", error: { code: "approval_required" } },
+      { status: "waiting", approval: { level: "user" } },
     ],
     [
       "an action that asks",
       {},
       { requiresApproval: true },
       { a: 1 },
-      { status: "refused", error: { code: "approval_required" } },
+      { status: "waiting", approval: { level: "user" } },
     ],
     [
       "hidden",

@@ -4,6 +4,8 @@ import { afterEach, describe, expect, onTestFinished, test, vi } from "vitest";
 import { cleanUp, folderWith } from "../src/cli/testing.ts";
 import { openWorkspace, type Workspace, type WorkspaceOptions } from "../src/workspace.ts";
 
+const agreed = { ask: async () => ({ decision: "approved", by: "ann" }) as const };
+
 const modules = join(import.meta.dirname, "../node_modules");
 const odd = join(import.meta.dirname, "fixtures/odd-server.mjs");
 
@@ -315,8 +317,8 @@ describe("what a server offers", () => {
       tags: ["destructive", "loud"],
       approval: "always",
     });
-    expect(await quartermaster.invoke("mcp__odd__echo")).toMatchObject({ error: { code: "approval_required" } });
-    expect(await quartermaster.invoke("mcp__odd__echo", { text: "x" }, { agreedBy: "ann" })).toMatchObject({
+    expect(await quartermaster.invoke("mcp__odd__echo")).toMatchObject({ status: "waiting" });
+    expect(await quartermaster.invoke("mcp__odd__echo", { text: "x" }, agreed)).toMatchObject({
       data: "x",
     });
   });
@@ -341,7 +343,7 @@ test("a server that is hidden from a caller is not there for the verbs either", 
   );
   const called = await quartermaster.invoke("mcp__call_tool", { tool: "odd__echo", tool_args: {} }, guest);
   expect(called).toMatchObject({ status: "failed", error: { code: "unknown_action" } });
-  const dropped = await quartermaster.invoke("mcp__drop_server", { server: "odd" }, { ...guest, agreedBy: "ann" });
+  const dropped = await quartermaster.invoke("mcp__drop_server", { server: "odd" }, { ...guest, ...agreed });
   expect(dropped).toMatchObject({ error: { code: "not_found" } });
 });
 
@@ -352,14 +354,14 @@ async function configure(folder: string, more: object): Promise<void> {
 }
 
 describe("a server that is removed", () => {
-  const agreed = { agreedBy: "ann" };
+  
 
   test("is removed when a person agrees, and never before", async () => {
     const folder = await learnedFolder();
     const { quartermaster, servers } = await open(folder);
 
     const unasked = await quartermaster.invoke("mcp__drop_server", { server: "odd" });
-    expect(unasked).toMatchObject({ status: "refused", error: { code: "approval_required" } });
+    expect(unasked).toMatchObject({ status: "waiting" });
     expect(servers.list()).toHaveLength(1);
 
     const config = await readFile(join(folder, "quartermaster.yaml"), "utf8");
@@ -434,7 +436,7 @@ test("servers that are installed at once are all written down", async () => {
     quartermaster.invoke(
       "mcp__install_local",
       { name, command: process.execPath, args: [odd, join(folder, "script.json")] },
-      { agreedBy: "ann" },
+      agreed,
     );
 
   const outcomes = await Promise.all(["one", "two", "three"].map(install));

@@ -6,6 +6,8 @@ import { cleanUp, eventTypes, folderWith, qm } from "../src/cli/testing.ts";
 import { startRegistry } from "../src/mcp/registry/testing/stand-in.ts";
 import { openWorkspace } from "../src/workspace.ts";
 
+const agreed = { ask: async () => ({ decision: "approved", by: "ann" }) as const };
+
 afterEach(cleanUp);
 
 /** A folder whose registry is a real server on this machine, with servers in the shape of real ones. */
@@ -76,7 +78,7 @@ test("a server that changes between agreement and installation is refused", asyn
   const outcome = await quartermaster.invoke(
     "mcp__install_registry",
     { server_id: name, expect: hash },
-    { agreedBy: "ann" },
+    agreed,
   );
 
   expect(outcome).toMatchObject({ status: "failed", error: { code: "conflict" } });
@@ -120,7 +122,7 @@ test("a model cannot install what is not complete, also when a person agrees", a
   const outcome = await quartermaster.invoke(
     "mcp__install_registry",
     { server_id: "io.github.example/airtable-mcp-server", choose: "npm" },
-    { agreedBy: "ann" },
+    agreed,
   );
 
   expect(outcome).toMatchObject({

@@ -29,7 +29,7 @@ export interface Approvals {
   onChange(listener: (approval: ShownApproval) => void): () => void;
 }
 
-/** What people are asked by: answers, or leaves the question to others with `undefined`. */
+/** What people are asked by: answers, or leaves the question to others with `undefined`. Without roles it is a user. */
 export type AskPerson = (
   approval: ShownApproval,
   signal: AbortSignal,

@@ -1,5 +1,6 @@
 import type {
   Action,
+  ApprovalRule,
   ArgumentTransform,
   CallContext,
   Example,
@@ -28,7 +29,7 @@ interface Declaration<Schema extends InputSchema> {
   readonly idempotent?: boolean;
   readonly timeoutMs?: number;
   readonly concurrency?: number;
-  readonly requiresApproval?: Action["requiresApproval"];
+  readonly requiresApproval?: ApprovalRule;
   readonly preview?: NonNullable<Action["preview"]>;
   run(args: OutputOf<Schema>, context: CallContext): unknown;
 }
@@ -41,7 +42,6 @@ export function defineAction<Schema extends InputSchema>(category: string, decla
     examples: [],
     tags: [],
     idempotent: false,
-    requiresApproval: false,
     ...frozenParts(rest),
     name: actionName(category, entry),
     category,
@@ -85,7 +85,6 @@ export function defineResource(category: string, declared: ResourceDeclaration):
     inputSchema: emptyObject,
     effect: "stateful",
     idempotent: false,
-    requiresApproval: false,
     scope: "generalist",
     routing: "routed",
     peerExposed: false,

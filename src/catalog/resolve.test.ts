@@ -37,7 +37,7 @@ function viewOf(hidden: readonly string[] = []): View {
         ),
     })),
   });
-  return createView(catalog.snapshot(), ({ name }) => ({ visible: !hidden.includes(name), asks: false }));
+  return createView(catalog.snapshot(), ({ name }) => ({ visible: !hidden.includes(name), approval: "never" }));
 }
 
 const found = (asked: string, view = viewOf()) => {

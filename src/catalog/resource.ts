@@ -12,7 +12,7 @@ export function linkResource(resource: Action, target: Action): Action {
     inputSchema: frozenCopy(openPart(target.inputSchema, transform)),
     ...(target.outputSchema === undefined ? {} : { outputSchema: target.outputSchema }),
     effect: target.effect,
-    requiresApproval: target.requiresApproval,
+    ...(target.requiresApproval === undefined ? {} : { requiresApproval: target.requiresApproval }),
     idempotent: target.idempotent,
     ...(target.timeoutMs === undefined ? {} : { timeoutMs: target.timeoutMs }),
     ...(target.concurrency === undefined ? {} : { concurrency: target.concurrency }),

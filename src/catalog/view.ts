@@ -6,8 +6,8 @@ export interface View {
   readonly snapshot: Snapshot;
   get(name: string): Action | undefined;
   sees(action: Action): boolean;
-  /** Whether a person must agree to every call of it, whatever the arguments. */
-  asks(action: Action): boolean;
+  /** Whether a person must agree to its calls: to none, to all, or as their arguments are. */
+  approval(action: Action): Standing["approval"];
   /** All of them, sorted by name. The first call looks at every action there is; later ones do not. */
   actions(): readonly Action[];
   /** The categories with something visible in them, sorted. */
@@ -18,7 +18,7 @@ export interface View {
 /** What the policy says of an action, before anything is called. */
 export interface Standing {
   readonly visible: boolean;
-  readonly asks: boolean;
+  readonly approval: "never" | "always" | "conditional";
 }
 
 /** `standingOf` is the policy's answer for one action and, for a resource, the operation it runs. */
@@ -42,7 +42,7 @@ export function createView(
   return {
     snapshot,
     sees,
-    asks: (action) => standing(action).asks,
+    approval: (action) => standing(action).approval,
     get(name) {
       const action = snapshot.get(name);
       return action !== undefined && sees(action) ? action : undefined;

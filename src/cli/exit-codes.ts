@@ -30,10 +30,11 @@ export type ExitCode = (typeof exitCodes)[keyof typeof exitCodes];
 
 /** Codes that mean something else than `failed`. */
 const codes: { readonly [Code in ErrorCode]?: ExitCode } = {
-  approval_required: exitCodes.refused,
+  approval_expired: exitCodes.refused,
   budget_exceeded: exitCodes.refused,
   denied: exitCodes.refused,
   quarantined: exitCodes.refused,
+  tool_denied: exitCodes.refused,
   invalid_arguments: exitCodes.usage,
   invalid_config: exitCodes.usage,
   invalid_expression: exitCodes.usage,
@@ -50,6 +51,7 @@ export function exitCodeOf(code: ErrorCode, interrupted: boolean): ExitCode {
 
 export function exitCodeOfOutcome(outcome: Outcome, interrupted: boolean): ExitCode {
   if (outcome.status === "done") return exitCodes.done;
+  if (outcome.status === "waiting") return exitCodes.refused;
   const code = exitCodeOf(outcome.error.code, interrupted);
   return code === exitCodes.failed && outcome.status === "refused" ? exitCodes.refused : code;
 }

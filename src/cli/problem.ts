@@ -44,9 +44,6 @@ function next({ code, hint, action, call_id }: Problem): readonly string[] {
     case "denied":
       if (!isCall) return given(hint);
       return [`It was not run. \`${why}\` shows which rule says so.`];
-    case "approval_required":
-      if (!isCall) return given(hint);
-      return [`It was not run: a person must agree first. \`${why}\` shows which rule says so.`];
     case "budget_exceeded":
       return ["It was not run. Raise policy.budgets, or use another --session."];
     default:

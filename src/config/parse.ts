@@ -10,8 +10,8 @@ import { readYaml, type YamlReading } from "./yaml.ts";
 
 export interface ConfigOptions {
   /**
-   * With it, a reference to a variable that is unset or empty is a problem now, except in `secrets`, and in `servers` and
-   * `gateway`, where it keeps one server or client from working and nothing else. Stored secrets are looked for where they
+   * With it, a reference to a variable that is unset or empty is a problem now, except in `secrets`, and in `servers`,
+   * `gateway` and `approvals`, where it keeps one server, client or person from working and nothing else. Stored secrets are looked for where they
    * are used. Absent: only at the point of use.
    */
   readonly env?: Environment;
@@ -51,6 +51,7 @@ export function parseConfig(
   const problems = [
     ...issues.flatMap((issue) => problemsOf(issue, yaml)),
     ...ruleProblems(yaml, options.compileExpression),
+    ...approvalProblems(yaml, options.compileExpression),
     ...(options.env === undefined ? [] : missingVariables(references, yaml, options.env)),
   ];
   if (!parsed.success || problems.length > 0) throw invalidConfig(path, problems);
@@ -94,8 +95,23 @@ function ruleProblems(yaml: YamlReading, compile: ConfigOptions["compileExpressi
   return problems;
 }
 
+function approvalProblems(yaml: YamlReading, compile: ConfigOptions["compileExpression"]): readonly ConfigProblem[] {
+  const approvals = isRecord(yaml.value) ? yaml.value.approvals : undefined;
+  const categories = isRecord(approvals) && isRecord(approvals.categories) ? approvals.categories : {};
+  return Object.entries(categories).flatMap(([category, rule]) => {
+    if (!isRecord(rule) || typeof rule.auto_approve_if !== "string") return [];
+    try {
+      compile?.(rule.auto_approve_if);
+      return [];
+    } catch (thrown) {
+      const at = ["approvals", "categories", category, "auto_approve_if"];
+      return [{ key: keyText(at), message: messageOf(thrown), ...yaml.valueAt(at) }];
+    }
+  });
+}
+
 /** What is not there cannot leak; and one server without its key is no reason to go without the policy. */
-const NEEDED_LATER: ReadonlySet<unknown> = new Set(["secrets", "servers", "gateway"]);
+const NEEDED_LATER: ReadonlySet<unknown> = new Set(["secrets", "servers", "gateway", "approvals"]);
 
 interface FoundReference {
   readonly at: KeyPath;

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { didYouMean } from "../core/nearest.ts";
+import { approvalsSchema, time } from "./approvals-schema.ts";
 import { gatewaySchema } from "./gateway-schema.ts";
 import { searchSchema } from "./search-schema.ts";
 import { mcpSchema, serversSchema } from "./servers-schema.ts";
@@ -22,9 +23,11 @@ const rule = z.strictObject({
   effect: z
     .enum(["hide", "deny", "ask"])
     .describe(
-      "`hide`: the action is not seen. `deny`: seen, never run. `ask`: a person must agree first; refused until then.",
+      "`hide`: the action is not seen. `deny`: seen, never run. `ask`: a person must agree first; the call waits until then.",
     ),
   reason: text("text").optional().describe("What the caller is told. Absent: that the policy does not allow it."),
+  level: text("a level").optional().describe("Of a rule that asks: who must agree. Absent: `user`."),
+  expires_in: time().optional().describe("Of a rule that asks: how long. Absent: as `approvals.expires_in` says."),
 });
 
 const actor = z.strictObject({
@@ -105,6 +108,7 @@ export const configSchema = z
       .default({})
       .transform((actors): Readonly<Record<string, ActorConfig>> => ({ default: defaultActor, ...actors }))
       .describe("Who may use what, by name. `default`, with every tool, is there unless it is defined anew."),
+    approvals: approvalsSchema,
     surface: surfaceSchema,
     search: searchSchema,
     limits: z

@@ -5,6 +5,7 @@ import type { Effect } from "./effect.ts";
 import { clip, type Json, type JsonObject } from "./json.ts";
 import type { ActionName } from "./names.ts";
 import type { Outcome } from "./outcome.ts";
+import type { TraceCarrier } from "./tracing.ts";
 
 /** What a handler gets beside its arguments. */
 export interface CallContext {
@@ -23,6 +24,24 @@ export interface CallContext {
    * call as its parent, and is cancelled with it. Never rejects.
    */
   invoke(name: string, args?: unknown): Promise<Outcome>;
+  /**
+   * Of a call made inside that waits for a person: waits for its end, without that time counting. Every other outcome is
+   * answered as it is. Rejects when this call is aborted.
+   */
+  settled(outcome: Outcome): Promise<Outcome>;
+  /** Absent: it was agreed to by nobody, because nobody had to. */
+  readonly approvalDecision?: ApprovalDecision;
+  /** The trace this call belongs to, for whatever it asks of others. */
+  readonly trace?: TraceCarrier;
+}
+
+/** Who agreed to a call, and what they said. */
+export interface ApprovalDecision {
+  readonly approvalId: string;
+  readonly by: string;
+  readonly via: string;
+  readonly at: string;
+  readonly reason?: string;
 }
 
 /**

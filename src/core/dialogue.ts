@@ -1,3 +1,4 @@
+import { QmError } from "./errors.ts";
 import type { JsonObject } from "./json.ts";
 
 /** How far a call has come. `total` is absent where nobody knows it. */
@@ -36,4 +37,13 @@ export interface Dialogue {
   log(line: LogLine): void;
   /** Asks several things at once and answers under the same keys. Rejects when the caller cannot be asked. */
   ask(questions: AskedQuestions): Promise<Readonly<Record<string, JsonObject>>>;
+}
+
+/** Why a call is not waited for any more whose question stays open all the same: nobody has taken it back. */
+export function leftOpen(why: string): QmError {
+  return new QmError("cancelled", why, { details: { left_open: true } });
+}
+
+export function isLeftOpen(reason: unknown): boolean {
+  return reason instanceof QmError && reason.details.left_open === true;
 }

@@ -1,6 +1,6 @@
 import type { Content } from "./content.ts";
-import type { Problem } from "./errors.ts";
-import { clip } from "./json.ts";
+import { type ErrorCode, messageOf, type Problem, QmError } from "./errors.ts";
+import { clip, type JsonObject } from "./json.ts";
 import type { ActionName } from "./names.ts";
 
 interface Ended {
@@ -76,4 +76,60 @@ export function problemText(problem: Problem, limit = VALUE_LIMIT): string {
   if (text.length <= limit) return text;
   const { input_schema: _schema, ...rest } = problem;
   return valueText(rest, limit);
+}
+
+/** What is known of a call when it ends. */
+export interface Ending {
+  readonly callId: string;
+  readonly durationMs: number;
+  readonly valueLimit: number;
+  /** Absent when the call did not get as far as an action. */
+  readonly action: ActionName | undefined;
+}
+
+/** Not run because the caller may not, or a person did not agree; everything else that did not end well has failed. */
+const REFUSALS: ReadonlySet<ErrorCode> = new Set([
+  "approval_expired",
+  "budget_exceeded",
+  "denied",
+  "quarantined",
+  "tool_denied",
+  "unknown_actor",
+]);
+
+export function failedOutcome({ callId, durationMs, valueLimit, action }: Ending, thrown: unknown): Outcome {
+  const known = thrown instanceof QmError ? thrown : new QmError("internal", messageOf(thrown));
+  const error: Problem = known.toProblem();
+  return {
+    status: REFUSALS.has(error.code) ? "refused" : "failed",
+    callId,
+    durationMs,
+    ...(action === undefined ? {} : { action }),
+    reason: error.error,
+    error,
+    value: problemText(error, valueLimit),
+    ...(known.content === undefined ? {} : { content: known.content }),
+  };
+}
+
+export function waitingOutcome(
+  { callId, durationMs, valueLimit }: Ending,
+  action: ActionName,
+  reason: string,
+  approval: WaitingApproval,
+): Outcome {
+  const told = { status: "waiting", ...waitingFacts(reason, approval) };
+  return { status: "waiting", callId, durationMs, action, reason, approval, value: valueText(told, valueLimit) };
+}
+
+/** What a model is told of a call that waits. */
+export function waitingFacts(reason: string, { id, level, expiresAt, preview }: WaitingApproval): JsonObject {
+  return {
+    reason,
+    approval_id: id,
+    level,
+    expires_at: expiresAt,
+    ...(preview === undefined ? {} : { would_run: preview }),
+    hint: `It has not run. Once a person agrees it runs by itself, once. Tell the user what waits and why; approval__await with {"approval_id":"${id}"}, or the same call again, answers what became of it.`,
+  };
 }

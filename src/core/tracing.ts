@@ -13,8 +13,12 @@ export interface Span {
   set(facts: SpanFacts): void;
   /** It went wrong; `type` is a code, not a sentence. */
   fail(type: string, message?: string): void;
+  /** What it is about is known only now. */
+  rename(name: string): void;
   /** What work inside it is to be told. Empty where nobody listens. */
   carrier(): TraceCarrier;
+  /** Runs work so that what others trace in it belongs here. Throws and answers what the work does. */
+  within<T>(work: () => T): T;
   end(): void;
 }
 
@@ -27,7 +31,7 @@ export interface Tracer {
   took(metric: string, seconds: number, facts: SpanFacts): void;
 }
 
-const silentSpan: Span = { set() {}, fail() {}, carrier: () => ({}), end() {} };
+const silentSpan: Span = { set() {}, fail() {}, rename() {}, carrier: () => ({}), within: (work) => work(), end() {} };
 
 /** Nobody listens. */
 export const silentTracer: Tracer = { content: false, start: () => silentSpan, took() {} };

@@ -1,19 +1,31 @@
 import type { Activation } from "../activation/activation.ts";
+import type { Approval } from "../approval/approval.ts";
+import type { AskPerson } from "../approval/approvals.ts";
+import { bindingOf } from "../approval/binding.ts";
+import { waitingOf } from "../approval/ending.ts";
+import type { Gatekeeper } from "../approval/gatekeeper.ts";
+import type { Permit } from "../approval/permits.ts";
 import { resolve } from "../catalog/resolve.ts";
 import { targetOf, type View } from "../catalog/view.ts";
 import type { Action } from "../core/action.ts";
 import type { Caller } from "../core/caller.ts";
 import type { Dialogue } from "../core/dialogue.ts";
 import { changesSomething } from "../core/effect.ts";
-import { facts, messageOf, QmError } from "../core/errors.ts";
-import type { Outcome } from "../core/outcome.ts";
+import { messageOf, QmError } from "../core/errors.ts";
+import type { Json } from "../core/json.ts";
+import { failedOutcome, type Outcome, waitingOutcome } from "../core/outcome.ts";
 import type { Runtime } from "../core/runtime.ts";
+import type { TraceCarrier, Tracer } from "../core/tracing.ts";
+import type { Anchors } from "../distribution/anchors.ts";
+import type { Distributor } from "../distribution/distributor.ts";
 import { decide } from "../policy/decide.ts";
 import type { Policy } from "../policy/policy.ts";
 import type { Objection } from "../policy/verdict.ts";
+import type { Router } from "../routing/router.ts";
+import { type CallSpan, startCallSpan } from "../telemetry/call-span.ts";
 import { prepareArgs, targetArgs, withSchema } from "./arguments.ts";
 import type { Meter } from "./meter.ts";
-import { doneOutcome, failedOutcome } from "./outcome.ts";
+import { doneOutcome } from "./outcome.ts";
 import { type Held, placeOf } from "./places.ts";
 import type { Previewer } from "./preview.ts";
 import type { CallRecord, Recorder } from "./record.ts";
@@ -35,8 +47,12 @@ export interface Call {
   readonly inside?: { readonly callId: string; readonly held: Held };
   /** What whoever made it can be told and asked while it runs. */
   readonly dialogue?: Dialogue | undefined;
-  /** The person who was shown this exact call and agreed to it. Without one, a call that must be agreed to is refused. */
-  readonly agreedBy?: string | undefined;
+  /** How a person is asked about this very call, beside every other way. */
+  readonly ask?: AskPerson | undefined;
+  /** Of a call that waited and was agreed to: the right to run it. */
+  readonly permit?: Permit | undefined;
+  /** The trace it belongs to. */
+  readonly trace?: TraceCarrier | undefined;
   /** What becomes a tool of its own by being called. Absent: nothing does. */
   readonly activation?: Activation | undefined;
 }
@@ -48,8 +64,15 @@ export interface Door {
   viewOf(caller: Caller): View;
   readonly record: Recorder;
   readonly meter: Meter;
+  readonly gatekeeper: Gatekeeper;
+  readonly router: Pick<Router, "dispatch">;
   readonly runner: Runner;
+  readonly anchors: Pick<Anchors, "fill">;
+  readonly distributor: Pick<Distributor, "distribute">;
   readonly preview: Previewer;
+  readonly tracer: Tracer;
+  /** Takes secrets out of what is told to those who trace. */
+  readonly redact: (value: unknown) => Json;
   readonly valueLimit: number;
   /** Told what went wrong beside a call without changing its outcome. */
   readonly onProblem: (problem: string) => void;
@@ -61,32 +84,37 @@ export interface Door {
  */
 export async function invoke(door: Door, call: Call, signal?: AbortSignal): Promise<Outcome> {
   const started = door.runtime.elapsed();
-  const progress: Progress = { action: undefined, began: false, result: undefined };
+  const span = startCallSpan(door.tracer, { ...call, callId: call.id, parent: call.trace, redact: door.redact });
+  const progress: Progress = { action: undefined, began: false, result: undefined, permit: call.permit, span };
   const ending = () => ({
     callId: call.id,
     durationMs: Math.max(0, door.runtime.elapsed() - started),
     valueLimit: door.valueLimit,
     action: progress.action?.name,
   });
-  let record: CallRecord;
-  try {
-    record = door.record(call);
-  } catch (thrown) {
-    return failedOutcome(ending(), thrown);
-  }
   let outcome: Outcome;
   try {
-    const { action, result } = await attempt(door, call, record, progress, signal);
-    outcome = doneOutcome(ending(), action.name, result);
-  } catch (thrown) {
-    outcome = failedOutcome(ending(), thrown);
-  }
-  try {
+    const record = door.record(call);
+    try {
+      const { action, ...made } = await attempt(door, call, record, progress, signal);
+      if ("approval" in made) {
+        const { approval } = made;
+        outcome = waitingOutcome(ending(), action.name, approval.reason, waitingOf(approval));
+      } else if ("outcome" in made) outcome = { ...made.outcome, callId: call.id };
+      else outcome = doneOutcome(ending(), action.name, made.result);
+    } catch (thrown) {
+      outcome = failedOutcome(ending(), thrown);
+    }
+    // What was agreed to is kept before it is written down: whoever finds the one without the other can tell.
+    const hears = call.permit === undefined;
+    await progress.permit?.ended(outcome, hears);
     await record.ended(outcome, progress.result);
-    return outcome;
+    await progress.permit?.recorded(hears);
   } catch (thrown) {
-    return failedOutcome(ending(), progress.began ? unrecorded(thrown) : thrown);
+    outcome = failedOutcome(ending(), progress.began ? unrecorded(thrown) : thrown);
   }
+  span.ended(outcome);
+  return outcome;
 }
 
 /** How far a call got, for the answer of one that did not end well. */
@@ -94,7 +122,16 @@ interface Progress {
   action: Action | undefined;
   began: boolean;
   result: CheckedResult | undefined;
+  permit: Permit | undefined;
+  readonly span: CallSpan;
 }
+
+/** What an attempt led to: a result, a question that stands, or the end of the same call that was asked for before. */
+type Attempted = { readonly action: Action } & (
+  | { readonly result: CheckedResult }
+  | { readonly approval: Approval }
+  | { readonly outcome: Outcome }
+);
 
 async function attempt(
   door: Door,
@@ -102,34 +139,51 @@ async function attempt(
   record: CallRecord,
   progress: Progress,
   signal: AbortSignal | undefined,
-): Promise<{ readonly action: Action; readonly result: CheckedResult }> {
-  const view = door.viewOf(call.caller);
+): Promise<Attempted> {
+  const { caller } = call;
+  const view = door.viewOf(caller);
   const { action, how } = resolve(view, call.name);
   progress.action = action;
   record.resolved(action, how);
 
-  const { args: given, repairs } = prepareArgs(action, call.args);
+  const filled = call.permit === undefined ? await door.anchors.fill(caller, call.args) : call;
+  const { args: given, repairs } = prepareArgs(action, filled.args);
   record.repaired(action, repairs);
   const target = targetOf(view.snapshot, action);
   const args = targetArgs(action, target, given);
 
-  const usage = await door.meter.read(call.caller);
-  const decision = decide(door.policy, { action, target, caller: call.caller, args, usage });
-  const agreedBy = decision.kind === "ask" ? call.agreedBy : undefined;
-  record.decided(action, decision, agreedBy);
-  if (decision.kind === "deny") throw refusal("deny", decision.objection);
-  if (decision.kind === "ask" && agreedBy === undefined)
-    throw refusal("ask", decision.objection, await door.preview(action, args, signal));
+  const usage = await door.meter.read(caller);
+  const decision = decide(door.policy, { action, target, caller, args, usage });
+  record.decided(action, decision, call.permit?.approval.id, usage);
+  progress.span.decided(action, decision, call.permit?.approval.id);
+  if (decision.kind === "deny") throw refusal(decision.objection);
 
-  const overdrawn = await door.meter.charge(call.caller);
-  if (overdrawn !== undefined) throw refusal("deny", overdrawn);
+  const bound = { action, target, args: given, caller, policyVersion: door.policy.version };
+  if (call.permit !== undefined) requireSame(call.permit.approval, bindingOf(bound));
+  else if (decision.kind === "ask") {
+    const { objection } = decision;
+    const preview = await door.preview(action, args, signal);
+    const request = { ...bound, callId: call.id, via: call.via, objection, preview };
+    const obtained = await door.gatekeeper.obtain(request, { dialogue: call.dialogue, ask: call.ask, signal });
+    if (obtained.kind !== "permit") return { action, ...obtained };
+    progress.permit = obtained.permit;
+    record.resumed(obtained.permit);
+  }
+
+  const overdrawn = await door.meter.charge(caller);
+  if (overdrawn !== undefined) throw refusal(overdrawn);
   await activated(call, action, record);
   if (changesSomething(action.effect)) await record.flushed();
   const started = door.runtime.elapsed();
   try {
     const context = runContext(door, call, action, progress);
-    const data = await door.runner.run(action, args, context, { signal, timeoutMs: call.timeoutMs });
-    progress.result = checkedResult(action, data);
+    const routed = { callId: call.id, action, args, caller, signal, timeoutMs: call.timeoutMs };
+    const answered = await door.router.dispatch(routed, (wish) =>
+      progress.span.within(() => door.runner.run(action, args, context, wish)),
+    );
+    progress.result = await checkedResult(action, answered, (annotated) =>
+      door.distributor.distribute(annotated, { callId: call.id, action: action.name, caller, signal }),
+    );
     return { action, result: progress.result };
   } catch (thrown) {
     throw withSchema(action, thrown);
@@ -146,21 +200,33 @@ async function activated({ activation }: Call, action: Action, record: CallRecor
 function runContext(door: Door, call: Call, action: Action, progress: Progress): RunContext {
   const { id, caller, via, inside, activation, dialogue } = call;
   const held = new Set([...(inside?.held ?? []), placeOf(action)]);
+  const trace = progress.span.carrier();
   return {
     caller,
     callId: id,
+    trace,
+    ...approvalDecisionOf(progress.permit),
     ...(dialogue === undefined ? {} : { dialogue }),
     sees: (name) => door.viewOf(caller).get(name) !== undefined,
     held: inside?.held,
-    begin() {
+    async begin() {
+      if (!progress.began) await progress.permit?.begin();
       progress.began = true;
     },
     inside: (signal, dialogue) => (name, args) => {
       const place = { callId: id, held };
-      const inner = { id: door.runtime.newId(), name, args, caller, via, activation, dialogue, inside: place };
+      const inner = { id: door.runtime.newId(), name, args, caller, via, activation, dialogue, trace, inside: place };
       return invoke(door, inner, signal);
     },
+    settled: (outcome, signal) => door.gatekeeper.settled(outcome, caller, signal),
   };
+}
+
+function approvalDecisionOf(permit: Permit | undefined): Pick<RunContext, "approvalDecision"> {
+  const { id: approvalId, answer } = permit?.approval ?? {};
+  if (approvalId === undefined || answer === undefined) return {};
+  const { by, via, at, reason } = answer;
+  return { approvalDecision: { approvalId, by, via, at, ...(reason === undefined ? {} : { reason }) } };
 }
 
 /** What was used is counted as well as can be; that it could not be counted does not undo what was done. */
@@ -172,6 +238,19 @@ async function settle(door: Door, { caller, id }: Call, ms: number, bytes: numbe
   }
 }
 
+/** Agreed was to one exact call, under one policy. */
+function requireSame({ id, binding, action }: Approval, now: string): void {
+  if (binding === now) return;
+  throw new QmError(
+    "approval_expired",
+    `${action} would not run as it was agreed to: it, its arguments or the policy changed`,
+    {
+      hint: "It was not run. Call it again if it is still wanted; a person is asked anew.",
+      details: { approval_id: id },
+    },
+  );
+}
+
 function unrecorded(thrown: unknown): QmError {
   return new QmError("unrecorded", `it ran, but its end could not be written: ${messageOf(thrown)}`, {
     cause: thrown,
@@ -179,13 +258,7 @@ function unrecorded(thrown: unknown): QmError {
   });
 }
 
-function refusal(kind: "ask" | "deny", { layer, reason }: Objection, preview?: string): QmError {
-  if (kind === "ask") {
-    return new QmError("approval_required", reason, {
-      hint: "It was not run. Tell the user what you wanted to do and why.",
-      details: facts({ would_run: preview }),
-    });
-  }
+function refusal({ layer, reason }: Objection): QmError {
   return layer === "budget"
     ? new QmError("budget_exceeded", reason, { hint: "Finish with what you have." })
     : new QmError("denied", reason, { hint: "Choose another way; asking again will not help." });

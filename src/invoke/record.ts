@@ -1,14 +1,16 @@
 import { hash } from "node:crypto";
+import type { Permit } from "../approval/permits.ts";
 import type { Resolved } from "../catalog/resolve.ts";
 import type { Action } from "../core/action.ts";
 import type { Caller } from "../core/caller.ts";
 import { definitionOf } from "../core/definition.ts";
 import type { NewEvent } from "../core/events.ts";
 import { clip } from "../core/json.ts";
-import type { Outcome } from "../core/outcome.ts";
+import { type Outcome, valueText } from "../core/outcome.ts";
 import type { Runtime } from "../core/runtime.ts";
 import type { ActivationScope } from "../core/surface-choice.ts";
 import type { Decision } from "../policy/decide.ts";
+import type { Usage } from "../policy/usage.ts";
 import type { Call } from "./invoke.ts";
 import type { CheckedResult } from "./result.ts";
 
@@ -24,8 +26,10 @@ export interface EventSink {
 export interface CallRecord {
   resolved(action: Action, how: Resolved["how"]): void;
   repaired(action: Action, repairs: readonly string[]): void;
-  /** `agreedBy`: the person whose word lets a call run that asks for one. */
-  decided(action: Action, decision: Decision, agreedBy: string | undefined): void;
+  /** `approvalId`: of the agreement that lets a call run which asks for one. */
+  decided(action: Action, decision: Decision, approvalId: string | undefined, usage: Usage | undefined): void;
+  /** Somebody has agreed while the call waited, and it goes on. */
+  resumed(permit: Permit): void;
   activated(action: Action, scope: ActivationScope): void;
   /** Resolves when every step so far is in the ledger for good. */
   flushed(): Promise<void>;
@@ -39,11 +43,18 @@ export type Recorder = (call: Call) => CallRecord;
 const RECORDED_RESULT = 16 * 1024;
 
 export function createRecorder(sink: EventSink, runtime: Runtime, policyVersion: () => string): Recorder {
-  return ({ id: callId, name, args, caller, via, inside, activation }) => {
+  return ({ id: callId, name, args, caller, via, inside, activation, permit }) => {
     const asked = clip(name, 256);
     const stamp = () => ({ at: runtime.now(), ...callerStamp(caller) });
     const parent = inside === undefined ? {} : { parent: inside.callId };
-    const first = sink.record({ type: "call.received", ...stamp(), data: { callId, asked, via, args, ...parent } });
+    const user = caller.user === undefined ? {} : { user: caller.user };
+    const resumed = ({ approval: { id: approvalId, action }, executor }: Permit): number =>
+      sink.record({ type: "call.resumed", ...stamp(), data: { callId, approvalId, action, executor } });
+    const first =
+      permit === undefined
+        ? sink.record({ type: "call.received", ...stamp(), data: { callId, asked, via, args, ...parent, ...user } })
+        : resumed(permit);
+    let decidedOn: Action | undefined;
     const notActivated = (reason: string): void => {
       sink.record({ type: "activation.denied", ...stamp(), data: { callId, asked, reason } });
     };
@@ -58,7 +69,8 @@ export function createRecorder(sink: EventSink, runtime: Runtime, policyVersion:
         const data = { callId, action: action.name, repairs: [...repairs] };
         sink.record({ type: "arguments.repaired", ...stamp(), data });
       },
-      decided(action, decision, agreedBy) {
+      decided(action, decision, approvalId, usage) {
+        if (decision.kind !== "deny") decidedOn = action;
         const objection = decision.kind === "allow" ? undefined : decision.objection;
         sink.record({
           type: "call.decided",
@@ -73,11 +85,15 @@ export function createRecorder(sink: EventSink, runtime: Runtime, policyVersion:
             decision: decision.kind,
             policyVersion: policyVersion(),
             ...(objection === undefined ? {} : { layer: objection.layer, rule: objection.rule }),
-            ...(agreedBy === undefined ? {} : { agreedBy }),
+            ...(approvalId === undefined ? {} : { approvalId }),
+            ...(usage === undefined ? {} : { usage: Object.fromEntries(usage) }),
           },
         });
         // A call that waits for a person is neither: should it be allowed, that call activates.
         if (decision.kind === "deny" && activation?.awaits(action)) notActivated(decision.objection.layer);
+      },
+      resumed(obtained) {
+        resumed(obtained);
       },
       activated({ name: action }, scope) {
         sink.record({ type: "action.activated", ...stamp(), data: { callId, action, scope } });
@@ -85,7 +101,16 @@ export function createRecorder(sink: EventSink, runtime: Runtime, policyVersion:
       flushed: () => sink.flushed(first),
       async ended(outcome, result) {
         if (activation !== undefined && ledNowhere(outcome)) notActivated("visibility_policy");
-        sink.record({ type: "call.ended", ...stamp(), data: { callId, ...summary(outcome, result) } });
+        if (outcome.status === "waiting") {
+          const data = { callId, approvalId: outcome.approval.id, action: outcome.action };
+          sink.record({ type: "call.suspended", ...stamp(), data });
+        } else {
+          const ended = summary(outcome, result);
+          if (decidedOn?.scope === "specialist" && outcome.status !== "refused") {
+            sink.record({ type: "specialist_execution", ...stamp(), data: execution(decidedOn, callId, args, ended) });
+          }
+          sink.record({ type: "call.ended", ...stamp(), data: { callId, ...ended } });
+        }
         await sink.flushed(first);
       },
     };
@@ -106,10 +131,13 @@ export function callerStamp({ actor, session, turn, tenant, user, person }: Call
 
 /** Whether the name is no action's in the caller's view; of an action that was found, some later step speaks. */
 function ledNowhere(outcome: Outcome): boolean {
-  return outcome.status !== "done" && outcome.action === undefined && outcome.error.code === "unknown_action";
+  return "error" in outcome && outcome.action === undefined && outcome.error.code === "unknown_action";
 }
 
-function summary(outcome: Outcome, result: CheckedResult | undefined) {
+type Ended = Exclude<Outcome, { readonly status: "waiting" }>;
+
+/** The end of a call as the ledger has it. Without a result that was just made, only that it ended. */
+export function summary(outcome: Ended, result: CheckedResult | undefined) {
   const { status, action } = outcome;
   const common = {
     status,
@@ -118,8 +146,28 @@ function summary(outcome: Outcome, result: CheckedResult | undefined) {
     bytes: result?.bytes ?? 0,
   };
   if (outcome.status !== "done") return { ...common, code: outcome.error.code, reason: outcome.reason, result: null };
-  const text = result?.text ?? "";
-  if (text.length <= RECORDED_RESULT) return { ...common, result: outcome.data };
+  if (result === undefined) return { ...common, result: null };
+  const { text } = result;
+  const shown = result.audit === undefined ? outcome.data : result.audit;
+  if (text.length <= RECORDED_RESULT) return { ...common, result: shown };
   // Only of what is not written down whole: the hash of something short would give it away to whoever tries all values.
-  return { ...common, result: { cut: outcome.value }, resultHash: hash("sha256", text, "hex") };
+  const cut = result.audit === undefined ? outcome.value : valueText(result.audit);
+  return { ...common, result: { cut }, resultHash: hash("sha256", text, "hex") };
+}
+
+/** A specialist's work as audits and replays want it: everything in one line. */
+function execution(action: Action, callId: string, args: unknown, ended: ReturnType<typeof summary>) {
+  const { name, scope, routing, justification, bypassReason } = action;
+  return {
+    callId,
+    action: name,
+    args,
+    result: ended.result,
+    status: ended.status,
+    durationMs: ended.durationMs,
+    scope,
+    routing,
+    ...(justification === undefined ? {} : { justification }),
+    ...(bypassReason === undefined ? {} : { bypassReason }),
+  };
 }

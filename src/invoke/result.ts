@@ -3,6 +3,8 @@ import { type Content, mediaSize, WithContent } from "../core/content.ts";
 import { facts, messageOf, QmError } from "../core/errors.ts";
 import type { JsonObject } from "../core/json.ts";
 import { type Mismatch, validatorOf } from "../core/validator.ts";
+import { AnnotatedRecord } from "../distribution/annotated-record.ts";
+import type { Distributed } from "../distribution/distributor.ts";
 
 /** A result that is JSON and, where the action declares a form, has it. */
 export interface CheckedResult {
@@ -12,9 +14,25 @@ export interface CheckedResult {
   readonly content?: Content;
   /** Of the data and of what only the content has. */
   readonly bytes: number;
+  /** What a model is shown in its place. Absent: it may see everything. */
+  readonly forModel?: unknown;
+  /** What may be written down in its place. Absent: everything. */
+  readonly audit?: unknown;
 }
 
-export function checkedResult(action: Action, answered: unknown): CheckedResult {
+/** A record that is not for everybody alike is shared out by `distribute`, whole and checked. */
+export async function checkedResult(
+  action: Action,
+  answered: unknown,
+  distribute: (annotated: AnnotatedRecord<unknown>) => Promise<Distributed>,
+): Promise<CheckedResult> {
+  if (!(answered instanceof AnnotatedRecord)) return checkedData(action, answered);
+  const whole = checkedData(action, answered.record);
+  const { forModel, audit } = await distribute(answered);
+  return { ...whole, forModel, audit };
+}
+
+function checkedData(action: Action, answered: unknown): CheckedResult {
   const { data, content } = answered instanceof WithContent ? answered : { data: answered };
   const text = jsonOf(action, data);
   const bytes = Buffer.byteLength(text) + (content === undefined ? 0 : mediaSize(content.blocks));

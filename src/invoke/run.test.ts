@@ -4,12 +4,13 @@ import { defineAction } from "../catalog/define.ts";
 import type { CallContext } from "../core/action.ts";
 import type { QmError } from "../core/errors.ts";
 import { createLimiter } from "./limiter.ts";
-import { createRunner } from "./run.ts";
+import { createRunner, type RunContext } from "./run.ts";
 
-const context = {
+const context: RunContext = {
   caller: { actor: "a", session: "s" },
   callId: "c",
   sees: () => false,
+  settled: async (outcome) => outcome,
   inside: () => () => expect.fail("nothing is called inside"),
 };
 const limits = { timeoutMs: 10_000, concurrency: 2, queue: 1 };

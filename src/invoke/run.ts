@@ -2,6 +2,7 @@ import type { Action, CallContext } from "../core/action.ts";
 import type { AskedQuestions, Dialogue } from "../core/dialogue.ts";
 import { messageOf, QmError } from "../core/errors.ts";
 import type { JsonObject } from "../core/json.ts";
+import type { Outcome } from "../core/outcome.ts";
 import { startDeadline } from "./deadline.ts";
 import { createPlaces, type Held } from "./places.ts";
 
@@ -21,12 +22,15 @@ export interface CallerWish {
 }
 
 /** What a handler is told of its call, and who wants to know that it was entered. */
-export interface RunContext extends Pick<CallContext, "caller" | "callId" | "dialogue" | "sees"> {
+export interface RunContext
+  extends Pick<CallContext, "caller" | "callId" | "dialogue" | "sees" | "approvalDecision" | "trace"> {
   /** The actions whose places the calls around this one hold. */
   readonly held?: Held | undefined;
-  begin?(): void;
+  /** Resolves when it is written down that the handler is about to be entered, where that matters. */
+  begin?(): Promise<void>;
   /** How the handler calls others, until the signal aborts. What they ask counts as little for this call as for them. */
   inside(signal: AbortSignal, dialogue: Dialogue | undefined): CallContext["invoke"];
+  settled(outcome: Outcome, signal: AbortSignal): Promise<Outcome>;
 }
 
 /** Runs handlers within limits. */
@@ -49,7 +53,12 @@ export function createRunner(limits: RunLimits): Runner {
   let closed = false;
 
   return {
-    async run(action, args, { held, begin, inside, dialogue: raw, ...context }, { signal: outer, timeoutMs: wished }) {
+    async run(
+      action,
+      args,
+      { held, begin, inside, settled, dialogue: raw, ...context },
+      { signal: outer, timeoutMs: wished },
+    ) {
       const controller = new AbortController();
       const { signal } = controller;
       const timeoutMs = Math.min(action.timeoutMs ?? limits.timeoutMs, wished ?? LONGEST_TIMER_MS, LONGEST_TIMER_MS);
@@ -67,9 +76,16 @@ export function createRunner(limits: RunLimits): Runner {
         signal.throwIfAborted();
         leave = await places.enter(action, held, signal);
         begun = true;
-        begin?.();
-        const told = dialogue === undefined ? {} : { dialogue };
-        work = start(action, args, { ...context, ...told, signal, untimed, invoke: inside(signal, dialogue) });
+        await begin?.();
+        signal.throwIfAborted();
+        work = start(action, args, {
+          ...context,
+          ...(dialogue === undefined ? {} : { dialogue }),
+          signal,
+          untimed,
+          invoke: inside(signal, dialogue),
+          settled: (outcome) => untimed(() => settled(outcome, signal)),
+        });
         return await untilAborted(work, signal);
       } catch (thrown) {
         throw asError(action, thrown);

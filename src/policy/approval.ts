@@ -1,5 +1,6 @@
-import type { Action } from "../core/action.ts";
+import type { Action, ApprovalRule } from "../core/action.ts";
 import type { Caller } from "../core/caller.ts";
+import { durationMs } from "../core/duration.ts";
 import { CALL_VARIABLES, type Condition, compileCondition } from "../core/expression.ts";
 import type { JsonObject } from "../core/json.ts";
 import type { Facts } from "./facts.ts";
@@ -7,26 +8,38 @@ import type { Objection } from "./verdict.ts";
 
 const conditions = new WeakMap<object, Condition>();
 
+/** What holds for an action that says nothing itself: what its category does, and never where that says nothing. */
+export type CategoryRules = ReadonlyMap<string, ApprovalRule>;
+
+export function approvalRuleOf(action: Action, categories: CategoryRules): ApprovalRule {
+  return action.requiresApproval ?? categories.get(action.category) ?? false;
+}
+
 /**
- * Whether the action's own rule wants a person's agreement for these arguments. Whatever goes wrong, it asks. Without
+ * Whether the rule for the action wants a person's agreement for these arguments. Whatever goes wrong, it asks. Without
  * arguments only a rule that does not depend on them can be told.
  */
 export function approvalObjection(
+  rule: ApprovalRule,
   action: Action,
   caller: Caller,
   args: JsonObject | undefined,
   facts: () => Facts,
 ): Objection | undefined {
-  const rule = action.requiresApproval;
   if (rule === false) return undefined;
   if (rule === true) return ask("requires approval", "user");
   if (args === undefined) return undefined;
   try {
     if (typeof rule === "function") {
-      const level = rule({ action: action.name, args, caller });
-      return level === "auto" ? undefined : ask("its approval policy", level);
+      const level: unknown = rule({ action: action.name, args, caller });
+      if (level === "auto") return undefined;
+      return typeof level === "string" && level !== ""
+        ? ask("its approval policy", level)
+        : ask("its approval policy named no level", "admin");
     }
-    return conditionOf(rule).holds(facts()) ? undefined : ask(`not (${rule.autoApproveIf})`, rule.level ?? "user");
+    if (conditionOf(rule).holds(facts())) return undefined;
+    const { level = "user", expiresIn } = rule;
+    return ask(`not (${rule.autoApproveIf})`, level, expiresIn === undefined ? undefined : durationMs(expiresIn));
   } catch (thrown) {
     return ask(`its approval rule failed: ${thrown instanceof Error ? thrown.message : "unknown"}`, "user");
   }
@@ -41,7 +54,22 @@ function conditionOf(rule: { readonly autoApproveIf: string }): Condition {
   return condition;
 }
 
-function ask(rule: string, level: string): Objection {
+function ask(rule: string, level: string, expiresInMs?: number): Objection {
   const who = level === "admin" ? "An administrator" : "A person";
-  return { layer: "approval", effect: "ask", rule: `${rule} [${level}]`, reason: `${who} must approve this call.` };
+  const reason = `${who} must approve this call.`;
+  return { layer: "approval", effect: "ask", rule: `${rule} [${level}]`, reason, level, expiresInMs };
+}
+
+/** Whether any call can come to wait for a person. */
+export function canAsk({ approvals, rules }: AskingPolicy, actions: readonly Action[]): boolean {
+  return (
+    rules.some(({ effect }) => effect === "ask") ||
+    [...approvals.categories.values()].some((rule) => rule !== false) ||
+    actions.some(({ requiresApproval = false }) => requiresApproval !== false)
+  );
+}
+
+interface AskingPolicy {
+  readonly approvals: { readonly categories: CategoryRules };
+  readonly rules: readonly { readonly effect: string }[];
 }

@@ -2,7 +2,7 @@ import type { Action } from "../core/action.ts";
 import type { Caller } from "../core/caller.ts";
 import type { JsonObject } from "../core/json.ts";
 import { actorObjection } from "./actors.ts";
-import { approvalObjection } from "./approval.ts";
+import { approvalObjection, approvalRuleOf } from "./approval.ts";
 import { accountsOf, budgetObjection } from "./budget.ts";
 import { type Facts, factsOf } from "./facts.ts";
 import { gateObjection } from "./gates.ts";
@@ -10,7 +10,7 @@ import type { Policy } from "./policy.ts";
 import { tagRuleObjection } from "./tag-rules.ts";
 import { toolPolicyObjection } from "./tool-policy.ts";
 import type { Usage } from "./usage.ts";
-import { type Layer, layers, type Objection } from "./verdict.ts";
+import { type Layer, layers, type Objection, stronger } from "./verdict.ts";
 import { visibilityObjection } from "./visibility.ts";
 
 export interface Question {
@@ -34,19 +34,32 @@ export type Decision =
 export function decide(policy: Policy, question: Question): Decision {
   let strongest: Objection | undefined;
   for (const layer of policy.layers) {
-    const objection = objectionOf(policy, layer, question) ?? targetObjection(policy, layer, question);
+    const objection = layerObjection(policy, layer, question);
     if (objection === undefined) continue;
     if (objection.effect === "hide") return { kind: "deny", hidden: true, objection };
-    if (strongest === undefined || (strongest.effect === "ask" && objection.effect === "deny")) strongest = objection;
+    strongest = stronger(strongest, objection);
   }
   if (strongest === undefined) return ALLOW;
   return { kind: strongest.effect === "ask" ? "ask" : "deny", hidden: false, objection: strongest };
 }
 
-/** What can be told before anything is called: whether the caller may know of the action, and whether it always asks. */
-export function standingOf(policy: Policy, question: Question): { readonly visible: boolean; readonly asks: boolean } {
+/** What can be told before anything is called. */
+export interface Standing {
+  /** Whether the caller may know of the action. */
+  readonly visible: boolean;
+  /** Whether a person must agree to its calls. Rules that speak of arguments are not known before there are any. */
+  readonly approval: "never" | "always" | "conditional";
+}
+
+export function standingOf(policy: Policy, question: Question): Standing {
   const decision = decide(policy, question);
-  return { visible: decision.kind === "allow" || !decision.hidden, asks: decision.kind === "ask" };
+  const asked = [question.action, question.target].some(
+    (action) => action !== undefined && approvalRuleOf(action, policy.approvals.categories) !== false,
+  );
+  return {
+    visible: decision.kind === "allow" || !decision.hidden,
+    approval: decision.kind === "ask" ? "always" : asked ? "conditional" : "never",
+  };
 }
 
 /** What each layer says, for operators: `explain` prints it. */
@@ -56,11 +69,18 @@ export function objections(
 ): readonly { readonly layer: Layer; readonly objection: Objection | undefined }[] {
   return layers.map((layer) => ({
     layer,
-    objection: objectionOf(policy, layer, question) ?? targetObjection(policy, layer, question),
+    objection: layerObjection(policy, layer, question),
   }));
 }
 
 const ALLOW: Decision = Object.freeze({ kind: "allow" });
+
+/** Of the action and of what it runs; the stronger one, where both are objected to. */
+function layerObjection(policy: Policy, layer: Layer, question: Question): Objection | undefined {
+  const own = objectionOf(policy, layer, question);
+  const about = question.target === undefined ? undefined : targetObjection(policy, layer, question);
+  return about === undefined ? own : stronger(own, about);
+}
 
 function targetObjection(policy: Policy, layer: Layer, question: Question): Objection | undefined {
   if (question.target === undefined) return undefined;
@@ -89,6 +109,6 @@ function objectionOf(policy: Policy, layer: Layer, { action, caller, args, usage
     case "budget":
       return usage === undefined ? undefined : budgetObjection(accountsOf(policy.budgets, caller), usage);
     case "approval":
-      return approvalObjection(action, caller, args, facts);
+      return approvalObjection(approvalRuleOf(action, policy.approvals.categories), action, caller, args, facts);
   }
 }

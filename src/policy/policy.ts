@@ -1,6 +1,7 @@
 import { fingerprint } from "../core/definition.ts";
 import { patternSet } from "../core/patterns.ts";
 import { type ActorConfig, type CompiledActor, compileActor, DEFAULT_ACTOR } from "./actors.ts";
+import { type ApprovalSettings, type CompiledApprovals, compileApprovals } from "./approvers.ts";
 import type { Budgets } from "./budget.ts";
 import type { Gate } from "./gates.ts";
 import { type CompiledTagRule, compileTagRule, type TagRule } from "./tag-rules.ts";
@@ -17,6 +18,8 @@ export interface PolicyOptions {
   /** Absent: one actor, `default`, that may use everything that is nobody's specialist tool. */
   readonly actors?: readonly ActorConfig[];
   readonly budgets?: Budgets;
+  /** Who may agree to calls that ask, and how long a question stands. */
+  readonly approvals?: ApprovalSettings;
 }
 
 export interface Policy {
@@ -30,11 +33,20 @@ export interface Policy {
   readonly visibility: ToolVisibilityPolicy | undefined;
   readonly actors: ReadonlyMap<string, CompiledActor>;
   readonly budgets: Budgets;
+  readonly approvals: CompiledApprovals;
 }
 
 /** Throws `invalid_expression` for a rule that cannot be compiled. */
 export function compilePolicy(options: PolicyOptions = {}): Policy {
-  const { tools = {}, gates = [], rules = [], visibility, actors = [DEFAULT_ACTOR], budgets = {} } = options;
+  const {
+    tools = {},
+    gates = [],
+    rules = [],
+    visibility,
+    actors = [DEFAULT_ACTOR],
+    budgets = {},
+    approvals = {},
+  } = options;
   return {
     version: fingerprint({
       tools,
@@ -42,6 +54,7 @@ export function compilePolicy(options: PolicyOptions = {}): Policy {
       rules,
       actors,
       budgets,
+      approvals,
       visibility: visibility !== undefined,
     }).slice(0, 12),
     layers: layers.filter((layer) => isConfigured(layer, options)),
@@ -55,6 +68,7 @@ export function compilePolicy(options: PolicyOptions = {}): Policy {
     visibility,
     actors: new Map(actors.map((actor) => [actor.name, compileActor(actor)])),
     budgets,
+    approvals: compileApprovals(approvals),
   };
 }
 

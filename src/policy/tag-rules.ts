@@ -1,7 +1,8 @@
+import { type Duration, durationMs } from "../core/duration.ts";
 import { QmError } from "../core/errors.ts";
 import { CALL_VARIABLES, type Condition, compileCondition } from "../core/expression.ts";
 import type { Facts } from "./facts.ts";
-import type { Objection } from "./verdict.ts";
+import { type Objection, stronger } from "./verdict.ts";
 
 /** A condition in CEL over `tool`, `actor`, `ctx` and `args`, and what follows when it holds. */
 export interface TagRule {
@@ -10,6 +11,10 @@ export interface TagRule {
   readonly effect: "hide" | "deny" | "ask";
   /** Told to the caller when the call is denied or needs a person. */
   readonly reason?: string;
+  /** Of one that asks: who must agree. Absent: `user`. */
+  readonly level?: string;
+  /** Of one that asks: how long the question stands. Absent: as the policy says. */
+  readonly expiresIn?: Duration;
 }
 
 export interface CompiledTagRule {
@@ -18,6 +23,8 @@ export interface CompiledTagRule {
   readonly effect: TagRule["effect"];
   readonly reason: string;
   readonly aboutArgs: boolean;
+  readonly level: string | undefined;
+  readonly expiresInMs: number | undefined;
 }
 
 export function compileTagRule(rule: TagRule): CompiledTagRule {
@@ -40,6 +47,8 @@ export function compileTagRule(rule: TagRule): CompiledTagRule {
       rule.reason ??
       (rule.effect === "ask" ? "A person must approve this call." : "The policy does not allow this call."),
     aboutArgs,
+    level: rule.level,
+    expiresInMs: rule.expiresIn === undefined ? undefined : durationMs(rule.expiresIn),
   };
 }
 
@@ -52,16 +61,21 @@ export function tagRuleObjection(
   let strongest: Objection | undefined;
   for (const rule of rules) {
     if (rule.aboutArgs && !withArgs) continue;
-    if (strongest !== undefined && severity[strongest.effect] >= severity[rule.effect]) continue;
+    if (strongest?.effect === "deny" && rule.effect !== "hide") continue;
     const problem = holds(rule.condition, facts());
     if (problem === undefined) continue;
-    strongest = { layer: "tag-rules", effect: rule.effect, rule: rule.label + problem, reason: rule.reason };
+    const { effect, reason, level = "user", expiresInMs } = rule;
+    strongest = stronger(strongest, {
+      layer: "tag-rules",
+      effect,
+      rule: rule.label + problem,
+      reason,
+      ...(effect === "ask" ? { level, expiresInMs } : {}),
+    });
     if (rule.effect === "hide") break;
   }
   return strongest;
 }
-
-const severity = { ask: 0, deny: 1, hide: 2 } as const;
 
 /** Undefined when it does not hold; else a note for the operator, empty when it simply holds. */
 function holds(condition: Condition, facts: Facts): string | undefined {

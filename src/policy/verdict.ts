@@ -18,4 +18,33 @@ export interface Objection {
   readonly about?: ActionName;
   /** For the caller. Says nothing about rules. */
   readonly reason: string;
+  /** Of one that asks: who must agree. Absent: `user`. */
+  readonly level?: string;
+  /** Of one that asks: how long the question stands. Absent: as the policy says. */
+  readonly expiresInMs?: number | undefined;
+}
+
+const severity = { ask: 0, deny: 1, hide: 2 } as const;
+
+/**
+ * The objection that counts of two: the more forbidding one. Of two that ask it is the first, but who must agree is whoever
+ * the more demanding of them names, and the question stands as long as the shorter lets it.
+ */
+export function stronger(first: Objection | undefined, second: Objection): Objection {
+  if (first === undefined) return second;
+  if (first.effect !== "ask" || second.effect !== "ask") {
+    return severity[second.effect] > severity[first.effect] ? second : first;
+  }
+  const { level: one = "user", expiresInMs: short } = first;
+  const { level: other = "user", expiresInMs: long } = second;
+  return {
+    ...first,
+    level: demandOf(other) > demandOf(one) ? other : one,
+    expiresInMs: short === undefined || long === undefined ? (short ?? long) : Math.min(short, long),
+  };
+}
+
+/** Levels of an installation's own lie between the two that everybody has. */
+function demandOf(level: string): number {
+  return level === "user" ? 0 : level === "admin" ? 2 : 1;
 }

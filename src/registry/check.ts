@@ -1,3 +1,4 @@
+import { durationMs } from "../core/duration.ts";
 import { effects } from "../core/effect.ts";
 import { messageOf, QmError } from "../core/errors.ts";
 import { CALL_VARIABLES, compileCondition } from "../core/expression.ts";
@@ -99,7 +100,14 @@ function schemaProblem(value: unknown, use: SchemaUse): string | undefined {
 function approvalProblem(value: unknown): string | undefined {
   if (typeof value === "boolean" || typeof value === "function") return undefined;
   const condition = isRecord(value) ? value.autoApproveIf : undefined;
-  if (typeof condition !== "string") return 'is none of false, true, {autoApproveIf: "<CEL>"} or a function';
+  if (!isRecord(value) || typeof condition !== "string")
+    return 'is none of false, true, {autoApproveIf: "<CEL>", level?, expiresIn?} or a function';
+  const { autoApproveIf: _, level, expiresIn, ...others } = value;
+  const [unknown] = Object.keys(others);
+  if (unknown !== undefined) return `has ${unknown}${didYouMean(unknown, ["autoApproveIf", "level", "expiresIn"])}`;
+  if (level !== undefined && (typeof level !== "string" || level.trim() === "")) return "has a level that is no name";
+  if (expiresIn !== undefined && (typeof expiresIn !== "string" || durationMs(expiresIn) === undefined))
+    return "has an expiresIn that is no time such as 15m, 24h or 7d";
   return thrownBy(() => compileCondition(condition, CALL_VARIABLES));
 }
 

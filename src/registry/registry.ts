@@ -86,6 +86,11 @@ function refusal(tool: unknown, problems: readonly FieldProblem[], site: string)
   });
 }
 
+function approvalOf({ requiresApproval: rule }: ToolRegistration<InputSchema>): Pick<Action, "requiresApproval"> {
+  if (rule === undefined) return {};
+  return { requiresApproval: typeof rule === "object" ? frozenCopy(rule) : rule };
+}
+
 function toAction(tool: ToolRegistration<InputSchema>, site: string): Action {
   return Object.freeze({
     name: actionName(CATEGORY, tool.name),
@@ -104,8 +109,7 @@ function toAction(tool: ToolRegistration<InputSchema>, site: string): Action {
     routing: tool.routing ?? "routed",
     ...(tool.justification === undefined ? {} : { justification: tool.justification }),
     ...(tool.bypassRouting === undefined ? {} : { bypassReason: tool.bypassRouting.reason }),
-    requiresApproval:
-      typeof tool.requiresApproval === "object" ? frozenCopy(tool.requiresApproval) : (tool.requiresApproval ?? false),
+    ...approvalOf(tool),
     peerExposed: tool.peerExposed ?? false,
     ...(tool.loading === undefined ? {} : { loading: tool.loading }),
     idempotent: tool.idempotent ?? false,

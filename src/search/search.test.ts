@@ -27,7 +27,7 @@ const actions = [
 
 function viewOf(list: readonly Action[] = actions, hidden: readonly string[] = []) {
   const { snapshot } = takeSnapshot(1, [list]);
-  return createView(snapshot, ({ name }) => ({ visible: !hidden.includes(name), asks: false }));
+  return createView(snapshot, ({ name }) => ({ visible: !hidden.includes(name), approval: "never" }));
 }
 
 /** Finds by a table in place of a model. */

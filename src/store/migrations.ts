@@ -159,6 +159,7 @@ export const migrations: readonly Migration[] = [
   {
     name: "approvals, turns and anchored values",
     statements: () => [
+      // What may be long stands last here, too: lists are read without it.
       sql`
         create table approvals (
           id text primary key,
@@ -188,9 +189,9 @@ export const migrations: readonly Migration[] = [
           lease_until text,
           begun_at text,
           ended_at text,
-          outcome text,
           recorded integer not null,
-          delivered integer not null
+          delivered integer not null,
+          outcome text
         )`,
       sql`create index approvals_by_state on approvals (state, requested_at)`,
       sql`create index approvals_by_binding on approvals (binding)`,
@@ -198,19 +199,19 @@ export const migrations: readonly Migration[] = [
       sql`
         create table turns (
           id text primary key,
-          token_hash text not null,
+          token_hash text not null unique,
           state text not null,
           caller text not null,
           session text not null,
-          calls text not null,
-          memo text not null,
           version bigint not null,
           holder text,
           holder_pid bigint,
           holder_host text,
           lease_until text,
           started_at text not null,
-          changed_at text not null
+          changed_at text not null,
+          calls text not null,
+          memo text not null
         )`,
       sql`create index turns_by_state on turns (state, changed_at)`,
       sql`

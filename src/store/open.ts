@@ -1,5 +1,7 @@
 import type { ActionUseStore } from "../activation/action-use.ts";
 import type { ShelfStore } from "../activation/shelf-store.ts";
+import type { ApprovalStore } from "../approval/approval-store.ts";
+import type { AnchorStore } from "../distribution/anchor-store.ts";
 import type { EventStore } from "../ledger/event-store.ts";
 import type { ProblemStore } from "../mcp/hub/problem-store.ts";
 import type { ProcessStore } from "../mcp/hub/process-store.ts";
@@ -9,6 +11,8 @@ import type { UsageStore } from "../policy/usage.ts";
 import type { LockStore } from "../search/semantic/build-lock.ts";
 import type { VectorStore } from "../search/semantic/vector-store.ts";
 import { actionUseStore } from "./action-use.ts";
+import { anchorStore } from "./anchors.ts";
+import { approvalStore } from "./approvals.ts";
 import { openSqlite, type SqliteOptions } from "./drivers/sqlite.ts";
 import { eventStore } from "./events.ts";
 import { lockStore } from "./locks.ts";
@@ -34,6 +38,8 @@ export interface Store {
   readonly manifests: ManifestStore;
   readonly processes: ProcessStore;
   readonly problems: ProblemStore;
+  readonly approvals: ApprovalStore;
+  readonly anchors: AnchorStore;
   /** Waits for what was asked for before. */
   close(): Promise<void>;
 }
@@ -66,6 +72,8 @@ export async function openStore(db: SqlDriver, now: () => Date): Promise<Store> 
     manifests: manifestStore(db),
     processes: processStore(db),
     problems: problemStore(db),
+    approvals: approvalStore(db),
+    anchors: anchorStore(db, now),
     close: db.close,
   };
 }

@@ -10,9 +10,9 @@ export function flatSurface(counter: Counter, caller: Caller): Surface {
   return {
     kind: "flat",
     tools: flatTools(view),
-    call: (tool, args, signal, dialogue) =>
+    call: (tool, args, signal, dialogue, trace) =>
       counter
-        .invoke({ name: names.fromWire(tool) ?? tool, args, caller, via: "flat", dialogue }, signal)
+        .invoke({ name: names.fromWire(tool) ?? tool, args, caller, via: "flat", dialogue, trace }, signal)
         .then(outcomeAnswer),
   };
 }

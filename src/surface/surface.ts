@@ -5,8 +5,9 @@ import type { Content } from "../core/content.ts";
 import type { Dialogue } from "../core/dialogue.ts";
 import type { Effect } from "../core/effect.ts";
 import { messageOf, QmError } from "../core/errors.ts";
-import { type Outcome, problemText, valueText } from "../core/outcome.ts";
+import { type Outcome, problemText, valueText, waitingFacts } from "../core/outcome.ts";
 import type { SurfaceKind } from "../core/surface-choice.ts";
+import type { TraceCarrier } from "../core/tracing.ts";
 import type { Call } from "../invoke/invoke.ts";
 import type { Found, SearchRequest } from "../search/search.ts";
 
@@ -67,15 +68,20 @@ export interface Surface {
   /** On the deferred surface: what can be found and was not loaded from the start, sorted, for providers that defer. */
   readonly deferred?: readonly SurfaceTool[];
   /** Answers any call, also one for a tool that is not in the list. Never rejects. */
-  call(tool: string, args: unknown, signal?: AbortSignal, dialogue?: Dialogue): Promise<Answer>;
+  call(tool: string, args: unknown, signal?: AbortSignal, dialogue?: Dialogue, trace?: TraceCarrier): Promise<Answer>;
 }
 
 export function outcomeAnswer(outcome: Outcome): Answer {
   const { content, callId } = outcome;
   const shown = { text: outcome.value, callId, ...(content === undefined ? {} : { content }) };
-  return outcome.status === "done"
-    ? { ok: true, data: outcome.data, ...shown }
-    : { ok: false, data: { status: outcome.status, ...outcome.error }, ...shown };
+  switch (outcome.status) {
+    case "done":
+      return { ok: true, data: outcome.forModel === undefined ? outcome.data : outcome.forModel, ...shown };
+    case "waiting":
+      return { ok: true, data: { status: "waiting", ...waitingFacts(outcome.reason, outcome.approval) }, ...shown };
+    default:
+      return { ok: false, data: { status: outcome.status, ...outcome.error }, ...shown };
+  }
 }
 
 /** Far more than a model should read, and far less than a hostile description can hold. */

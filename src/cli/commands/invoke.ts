@@ -6,6 +6,7 @@ import { callArguments } from "../call-arguments.ts";
 import { type Context, callerOf, withWorkspace } from "../context.ts";
 import { exitCodeOfOutcome } from "../exit-codes.ts";
 import { collected, duration, examples } from "../options.ts";
+import { outcomeProblem } from "../outcome-problem.ts";
 import { showProgress } from "../progress.ts";
 import { oneLine } from "../text.ts";
 
@@ -60,6 +61,7 @@ async function invoke(
   if (outcome.action !== undefined && outcome.action !== action)
     out.note(`qm: ${oneLine(action)} was taken for ${outcome.action}`);
   if (outcome.status === "done") return out.result(outcome.data);
+  if (outcome.status === "waiting") return outcomeProblem(out, outcome);
   out.problem({
     ...outcome.error,
     ...(outcome.action === undefined ? {} : { action: outcome.action }),

@@ -1,3 +1,4 @@
+import { silentTracer, type Tracer } from "../../core/tracing.ts";
 import { createFaces } from "./faces.ts";
 import { GATEWAY_LIMITS, type Gateway, type GatewayOptions, type Listening } from "./gateway.ts";
 import { createHeldCalls } from "./held-calls.ts";
@@ -7,12 +8,14 @@ import { listen } from "./listen.ts";
 import { serveStdio } from "./stdio.ts";
 import { createSubscriptions } from "./subscriptions.ts";
 
-export function createGateway(options: GatewayOptions): Gateway {
+/** `tracer`: told of every request, and of how long sessions last. Absent: nobody is. */
+export function createGateway(options: GatewayOptions & { readonly tracer?: Tracer }): Gateway {
   const { quartermaster, upstream, runtime, onProblem } = options;
   const limits = { ...GATEWAY_LIMITS, ...options.limits };
   const held = createHeldCalls(runtime, limits);
   const subscriptions = createSubscriptions();
-  const faces = createFaces({ options, limits, held, subscriptions });
+  const telemetry = { tracer: options.tracer ?? silentTracer, elapsed: runtime.elapsed };
+  const faces = createFaces({ options, limits, telemetry, held, subscriptions });
   const sessions = createLegacySessions(runtime, limits);
   const listening = new Set<Listening>();
   const closing = new AbortController();

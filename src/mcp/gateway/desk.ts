@@ -8,6 +8,7 @@ import type { Caller } from "../../core/caller.ts";
 import type { Dialogue } from "../../core/dialogue.ts";
 import { isRecord, type JsonObject } from "../../core/json.ts";
 import type { Outcome } from "../../core/outcome.ts";
+import type { TraceCarrier } from "../../core/tracing.ts";
 import type { Quartermaster } from "../../quartermaster.ts";
 import type { Era, GatewayProfile, PassedTool, Upstream } from "./gateway.ts";
 import { answerResult, invalidParams, passedResult, rawResult } from "./results.ts";
@@ -17,10 +18,11 @@ import type { SurfaceKeeper } from "./surface-keeper.ts";
 import { toolDefinition } from "./tool-definition.ts";
 import { whoseResource, whoseTemplate } from "./whose-resource.ts";
 
-/** How a call can be stopped, and who can be told and asked while it runs. */
+/** How a call can be stopped, who can be told and asked while it runs, and which trace it is part of. */
 export interface Talk {
   readonly signal: AbortSignal;
   readonly dialogue?: Dialogue;
+  readonly trace?: TraceCarrier;
 }
 
 /** What one client may ask for, in MCP's words and without its wire. Rejects with protocol errors. */
@@ -59,8 +61,8 @@ export function hasSurface({ surface, passThrough }: GatewayProfile): boolean {
 export function createDesk(parts: DeskParts): Desk {
   const { quartermaster, upstream, keeper, subscriptions, profile, era, caller } = parts;
 
-  const invoke = (name: string, args: unknown, { signal, dialogue }: Talk): Promise<Outcome> =>
-    quartermaster.invoke(name, args, { caller, signal, via: "mcp", ...(dialogue === undefined ? {} : { dialogue }) });
+  const invoke = (name: string, args: unknown, talk: Talk): Promise<Outcome> =>
+    quartermaster.invoke(name, args, { caller, via: "mcp", ...talk });
   const ofServer = (server: string, method: string, args: JsonObject, talk: Talk) =>
     invoke(`mcp__${server}__${method}`, args, talk);
 
@@ -94,7 +96,7 @@ export function createDesk(parts: DeskParts): Desk {
       if (passed !== undefined) return passedResult(await invoke(passed.action, args, talk));
       if (!hasSurface(profile)) throw unknown("tool", name);
       const surface = await keeper.of(caller);
-      const answer = await surface.call(name, args, talk.signal, talk.dialogue);
+      const answer = await surface.call(name, args, talk.signal, talk.dialogue, talk.trace);
       const problem = answer.data;
       if (!answer.ok && isRecord(problem) && problem.code === "unknown_action") {
         // Not known as a tool of ours either: it is the client that is wrong. A wrong name in the arguments is the model's.

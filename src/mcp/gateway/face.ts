@@ -10,6 +10,7 @@ import type { Caller } from "../../core/caller.ts";
 import { messageOf } from "../../core/errors.ts";
 import { isRecord } from "../../core/json.ts";
 import { oneLine } from "../../core/plain-text.ts";
+import type { McpTelemetry } from "../../telemetry/mcp-span.ts";
 import { createDesk, type Desk, hasSurface } from "./desk.ts";
 import type { Era, GatewayLimits, GatewayOptions, GatewayProfile } from "./gateway.ts";
 import type { HeldCalls } from "./held-calls.ts";
@@ -17,10 +18,12 @@ import { createListWatch, type ListName, type ListWatch } from "./list-watch.ts"
 import { createMcpServer } from "./mcp-server.ts";
 import type { Follower, Subscriptions } from "./subscriptions.ts";
 import { createSurfaceKeeper } from "./surface-keeper.ts";
+import { TRANSPORTS } from "./traced-server.ts";
 
 export interface FaceParts {
   readonly options: GatewayOptions;
   readonly limits: GatewayLimits;
+  readonly telemetry: McpTelemetry;
   readonly held: HeldCalls;
   readonly subscriptions: Subscriptions;
 }
@@ -69,7 +72,8 @@ const SENT = {
   prompts: "sendPromptListChanged",
 } as const;
 
-export function createFace({ options, limits, held, subscriptions }: FaceParts, profile: GatewayProfile): Face {
+export function createFace(parts: FaceParts, profile: GatewayProfile): Face {
+  const { options, limits, telemetry, held, subscriptions } = parts;
   const { quartermaster, upstream, runtime, onProblem } = options;
   const keeper = createSurfaceKeeper(quartermaster, runtime, profile);
   const connections = new Map<Connection, ListWatch>();
@@ -79,7 +83,7 @@ export function createFace({ options, limits, held, subscriptions }: FaceParts, 
 
   const deskFor = (caller: Caller, era: Era): Desk =>
     createDesk({ quartermaster, upstream, keeper, subscriptions, profile, era, caller });
-  const common = { options, runtime, limits, held, profile };
+  const common = { options, runtime, limits, telemetry, held, profile };
 
   const modernWatch = createListWatch({
     current: (what) => deskFor(sessionless(profile), "modern")[what](),
@@ -91,6 +95,7 @@ export function createFace({ options, limits, held, subscriptions }: FaceParts, 
       createMcpServer({
         ...common,
         era: "modern",
+        transport: "http",
         principal: (requestInfo && principals.get(requestInfo)) ?? "",
         deskOf(ctx) {
           const caller = callerOf(profile, ctx);
@@ -120,6 +125,7 @@ export function createFace({ options, limits, held, subscriptions }: FaceParts, 
 
   function connect({ era, session, principal, transport }: ConnectionFacts): Connection {
     const caller: Caller = { actor: profile.actor, session };
+    const began = telemetry.elapsed();
     const desk = deskFor(caller, era);
     const watch = createListWatch({
       current: (what) => desk[what](),
@@ -140,6 +146,7 @@ export function createFace({ options, limits, held, subscriptions }: FaceParts, 
     const server = createMcpServer({
       ...common,
       era,
+      transport,
       principal,
       session,
       deskOf(ctx) {
@@ -163,6 +170,10 @@ export function createFace({ options, limits, held, subscriptions }: FaceParts, 
       close() {
         if (!connections.delete(connection)) return;
         watch.close();
+        if (era === "legacy") {
+          const facts = { "mcp.protocol.version": server.getNegotiatedProtocolVersion(), ...TRANSPORTS[transport] };
+          telemetry.tracer.took("mcp.server.session.duration", (telemetry.elapsed() - began) / 1000, facts);
+        }
         desk.unfollow(follower).catch(problem);
       },
     };

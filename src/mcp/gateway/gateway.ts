@@ -98,6 +98,10 @@ export interface ListenOptions {
   readonly allowedOrigins: readonly string[];
   /** The profile of whoever says the token; undefined: nobody's. See `authorizeBy`. */
   authorize(token: string): GatewayProfile | undefined;
+  /** Asked about every path but /mcp and /health, after host and origin are checked; undefined: nothing is there. */
+  readonly other?: (request: Request) => Promise<Response | undefined>;
+  /** Where people reach us, as `https://example.com`. Pages that `other` answers with may call it from there. */
+  readonly publicOrigin?: string | undefined;
 }
 
 export interface Listening {

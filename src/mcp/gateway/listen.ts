@@ -1,5 +1,6 @@
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
+import { Readable } from "node:stream";
 import { messageOf, QmError } from "../../core/errors.ts";
 import { corsHeaders, preflight } from "./cors.ts";
 import type { GatewayLimits, GatewayProfile, Listening, ListenOptions, Remote } from "./gateway.ts";
@@ -16,6 +17,7 @@ export interface ListenParts {
 
 const KEEP_ALIVE_MS = 65_000;
 const CLOSING_MS = 2_000;
+const OWN_PATHS: ReadonlySet<string> = new Set(["/mcp", "/health"]);
 
 /** The gateway on a socket: who may call is checked here, in this order, before anything of a request is read. */
 export async function listen(parts: ListenParts, options: ListenOptions): Promise<Listening> {
@@ -31,11 +33,13 @@ export async function listen(parts: ListenParts, options: ListenOptions): Promis
   });
 
   async function exchange(incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {
-    const { origin } = incoming.headers;
-    const refused = refusedPlace(incoming.headers, allowed);
+    const { host, origin } = incoming.headers;
+    const isOther = options.other !== undefined && !OWN_PATHS.has(pathOf(incoming));
+    const isOwnPage = isOther && isPageOf(origin, [`http://${host}`, `https://${host}`, options.publicOrigin]);
+    const refused = refusedPlace(isOwnPage ? { host } : incoming.headers, allowed);
     const response = refused ?? (await answer(incoming, outgoing));
     if (outgoing.destroyed) return;
-    const cors = refused === undefined && origin !== undefined ? corsHeaders(origin) : {};
+    const cors = refused === undefined && origin !== undefined && !isOther ? corsHeaders(origin) : {};
     // A body that nobody read would be taken for the next request.
     const unread = incoming.readableEnded || incoming.method !== "POST" ? {} : { connection: "close" };
     await writeResponse(outgoing, response, { ...cors, ...unread });
@@ -44,9 +48,11 @@ export async function listen(parts: ListenParts, options: ListenOptions): Promis
   }
 
   async function answer(incoming: IncomingMessage, outgoing: ServerResponse): Promise<Response> {
-    const [path] = (incoming.url ?? "").split("?");
+    const path = pathOf(incoming);
     if (path === "/health") return Response.json({ status: "ok" });
-    if (path !== "/mcp") return rpcError(404, -32000, "Not Found: the endpoint is /mcp");
+    if (path !== "/mcp") {
+      return (await answerOther(incoming, outgoing)) ?? rpcError(404, -32000, "Not Found: the endpoint is /mcp");
+    }
     if (incoming.method === "OPTIONS") return preflight(incoming.headers["access-control-request-headers"]);
     const token = bearerToken(incoming.headers.authorization);
     const profile = token === undefined ? undefined : options.authorize(token);
@@ -61,6 +67,17 @@ export async function listen(parts: ListenParts, options: ListenOptions): Promis
     if (text === undefined) return tooLarge(parts.limits.bodyBytes);
     const read = parsedBody(text);
     return read instanceof Response ? read : parts.fetch(request, profile, { principal, body: read.body });
+  }
+
+  async function answerOther(incoming: IncomingMessage, outgoing: ServerResponse): Promise<Response | undefined> {
+    const { method = "GET", url: target = "/" } = incoming;
+    // Neither can be said in the words of web standards, and nothing is there for them.
+    if (options.other === undefined || method === "TRACE" || !URL.canParse(target, url)) return undefined;
+    const request = webRequest(incoming, outgoing, url);
+    if (method === "GET" || method === "HEAD") return options.other(request);
+    // How much of it is read is for whoever answers to say.
+    const body = Readable.toWeb(incoming) as ReadableStream<Uint8Array>;
+    return options.other(new Request(request, { body, duplex: "half" }));
   }
 
   await new Promise<void>((resolve, reject) => {
@@ -82,6 +99,14 @@ export async function listen(parts: ListenParts, options: ListenOptions): Promis
       clearTimeout(late);
     },
   };
+}
+
+function pathOf({ url = "" }: IncomingMessage): string {
+  return url.split("?", 1)[0] ?? "";
+}
+
+function isPageOf(origin: string | undefined, origins: readonly (string | undefined)[]): boolean {
+  return origin !== undefined && origins.includes(origin);
 }
 
 function cannotListen({ host, port }: ListenOptions, error: Error): QmError {

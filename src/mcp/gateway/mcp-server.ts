@@ -4,26 +4,30 @@ import {
   ProtocolError,
   ProtocolErrorCode,
   type Result,
-  Server,
+  type Server,
   type ServerCapabilities,
   type ServerContext,
 } from "@modelcontextprotocol/server";
 import type { JsonObject } from "../../core/json.ts";
 import type { Runtime } from "../../core/runtime.ts";
+import type { McpTelemetry } from "../../telemetry/mcp-span.ts";
 import type { Desk, Talk } from "./desk.ts";
 import type { Era, GatewayLimits, GatewayOptions, GatewayProfile } from "./gateway.ts";
 import type { HeldCalls } from "./held-calls.ts";
 import type { ListWatch } from "./list-watch.ts";
 import { pushedDialogue } from "./pushed-dialogue.ts";
 import type { Follower } from "./subscriptions.ts";
+import { TracedServer } from "./traced-server.ts";
 
 export interface McpServerParts {
   readonly options: Pick<GatewayOptions, "info" | "instructions" | "onProblem" | "upstream">;
   readonly runtime: Runtime;
   readonly limits: GatewayLimits;
+  readonly telemetry: McpTelemetry;
   readonly held: HeldCalls;
   readonly profile: GatewayProfile;
   readonly era: Era;
+  readonly transport: "stdio" | "http";
   /** Who asks; nobody else goes on with what they began. */
   readonly principal: string;
   /** The session of a client with a connection of its own. Absent: every request stands alone. */
@@ -53,7 +57,7 @@ export function createMcpServer(parts: McpServerParts): Server {
   const { options, profile, era, deskOf } = parts;
   const { resources, prompts } = offered(parts);
   const instructions = options.instructions?.(profile);
-  const server = new Server(options.info, {
+  const settings = {
     capabilities: capabilitiesOf(parts),
     ...(instructions === undefined ? {} : { instructions }),
     jsonSchemaValidator: unchecked,
@@ -65,7 +69,11 @@ export function createMcpServer(parts: McpServerParts): Server {
       "server/discover": LIST_HINT,
       "resources/read": FRESH_HINT,
     },
-  });
+  };
+  const { telemetry, transport } = parts;
+  // On a pipe a session is ours alone, and without sessions there is none to tell.
+  const session = era === "legacy" && transport === "http" ? parts.session : undefined;
+  const server = new TracedServer(options.info, settings, { telemetry, transport, session });
   server.onerror = (error) => options.onProblem(`${profile.name}: ${error.message}`);
 
   server.setRequestHandler("tools/list", async ({ params }, ctx) => {
@@ -141,6 +149,7 @@ export function createMcpServer(parts: McpServerParts): Server {
     ctx: ServerContext,
     run: (talk: Talk) => Promise<Result | JsonObject>,
   ): Promise<Result> {
+    const talk = silent(ctx);
     if (era === "legacy") {
       const dialogue = pushedDialogue(ctx, {
         owner: parts.session ?? parts.runtime.newId(),
@@ -149,7 +158,7 @@ export function createMcpServer(parts: McpServerParts): Server {
         questionMs: parts.limits.questionMs,
         newId: parts.runtime.newId,
       });
-      return run({ signal: ctx.mcpReq.signal, dialogue }) as Promise<Result>;
+      return run({ ...talk, dialogue }) as Promise<Result>;
     }
     return parts.held.serve({
       ctx,
@@ -159,8 +168,13 @@ export function createMcpServer(parts: McpServerParts): Server {
       params,
       owner: parts.session,
       capabilities: (ctx.mcpReq.envelope as JsonObject | undefined)?.[CLIENT_CAPABILITIES_META_KEY],
-      start: (dialogue, signal) => run({ signal, dialogue }) as Promise<Result>,
+      start: (dialogue, signal) => run({ ...talk, signal, dialogue }) as Promise<Result>,
     });
+  }
+
+  function silent(ctx: ServerContext): Talk {
+    const trace = server.traceOf(ctx);
+    return { signal: ctx.mcpReq.signal, ...(trace === undefined ? {} : { trace }) };
   }
 }
 
@@ -183,8 +197,4 @@ function capabilitiesOf(parts: McpServerParts): ServerCapabilities {
 function onePage(params: { readonly cursor?: string | undefined } | undefined): void {
   if (params?.cursor === undefined) return;
   throw new ProtocolError(ProtocolErrorCode.InvalidParams, "Invalid cursor: every list is one page");
-}
-
-function silent({ mcpReq: { signal } }: ServerContext): Talk {
-  return { signal };
 }

@@ -7,7 +7,7 @@ import type { Workspace } from "../../workspace.ts";
 import type { ServerView } from "../servers/servers.ts";
 import { createGateway } from "./create-gateway.ts";
 import { hasSurface } from "./desk.ts";
-import type { Gateway, GatewayProfile, Listening } from "./gateway.ts";
+import type { Gateway, GatewayProfile, Listening, ListenOptions } from "./gateway.ts";
 import { authorizeBy } from "./guards.ts";
 import { instructionsOf } from "./instructions.ts";
 import { profileOf, profilesByToken } from "./profiles.ts";
@@ -18,10 +18,13 @@ import { tokenIn } from "./token-file.ts";
 export interface WorkspaceGateway extends Pick<Gateway, "serveStdio" | "close"> {
   /** Throws `invalid_config` for a name that is not configured. */
   profile(name: string): GatewayProfile;
-  /** Serves HTTP. What is not given is as configured. */
+  /** Serves HTTP. What is not given is as configured; without `other` there is nothing beside /mcp and /health. */
   listen(where: {
     readonly host?: string | undefined;
     readonly port?: number | undefined;
+    readonly other?: ListenOptions["other"];
+    /** Where people reach what `other` answers, when that is not where we listen. */
+    readonly publicUrl?: string | undefined;
   }): Promise<Listening & { readonly tokenPath: string }>;
 }
 
@@ -69,12 +72,15 @@ export function openGateway(workspace: Workspace, onProblem: (problem: string) =
     async listen(where) {
       const tokenPath = tokenPathOf(storePath);
       const tokens = profilesByToken(workspace.config, { fill, defaultToken: await tokenIn(tokenPath), onProblem });
+      const shown = where.publicUrl === undefined ? undefined : new URL(where.publicUrl);
       const listening = await gateway.listen({
         host: where.host ?? host,
         port: where.port ?? port,
-        allowedHosts: allowed_hosts,
+        allowedHosts: shown === undefined ? allowed_hosts : [...allowed_hosts, shown.host],
         allowedOrigins: allowed_origins,
         authorize: authorizeBy(tokens),
+        ...(where.other === undefined ? {} : { other: where.other }),
+        publicOrigin: shown?.origin,
       });
       for (const [, profile] of tokens) void learned(profile);
       return { ...listening, tokenPath };

@@ -8,7 +8,7 @@ import {
 import { type ContentBlock, contentText, mediaSize } from "../../core/content.ts";
 import type { Problem } from "../../core/errors.ts";
 import { isRecord, type Json, type JsonObject } from "../../core/json.ts";
-import { type Outcome, VALUE_LIMIT } from "../../core/outcome.ts";
+import { type Outcome, VALUE_LIMIT, waitingFacts } from "../../core/outcome.ts";
 import type { Answer } from "../../surface/surface.ts";
 import type { Era } from "./gateway.ts";
 
@@ -36,6 +36,7 @@ export function passedResult(outcome: Outcome): CallToolResult {
     const own = content?.structured ? { structuredContent: outcome.data } : {};
     return result({ content: shown, ...own, ...meta });
   }
+  if (outcome.status === "waiting") return result({ content: shown, isError: true });
   if (content !== undefined) return result({ content: shown, isError: true, ...meta });
   throwProtocolError(outcome.error);
   if (outcome.error.code === "unknown_action") throw invalidParams(outcome.error);
@@ -51,6 +52,10 @@ export function rawResult(outcome: Outcome): JsonObject {
     // These three speak of the connection to the server, and are said anew for ours.
     const { resultType: _type, cacheScope: _scope, _meta, ...rest } = outcome.data as JsonObject;
     return { ...rest, ...metaOf(_meta) };
+  }
+  if (outcome.status === "waiting") {
+    const facts = waitingFacts(outcome.reason, outcome.approval);
+    throw new ProtocolError(ProtocolErrorCode.InternalError, outcome.reason, { status: outcome.status, ...facts });
   }
   throwProtocolError(outcome.error);
   if (INVALID.has(outcome.error.code)) throw invalidParams(outcome.error);

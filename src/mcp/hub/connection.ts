@@ -2,6 +2,8 @@ import type { Client, Notification, Request } from "@modelcontextprotocol/client
 import type { Dialogue } from "../../core/dialogue.ts";
 import { messageOf, QmError } from "../../core/errors.ts";
 import { isRecord, type JsonObject } from "../../core/json.ts";
+import type { SpanFacts, TraceCarrier } from "../../core/tracing.ts";
+import { type McpSpan, type McpTelemetry, startMcpSpan } from "../../telemetry/mcp-span.ts";
 import type { Offer } from "../manifest/offer.ts";
 import type { Era, ServerSpec } from "../server-spec.ts";
 import { abortError, unlessAborted } from "./aborted.ts";
@@ -38,6 +40,8 @@ export class Connection {
   readonly #tap: WireTap;
   readonly #wire: Wire;
   readonly #limits: ListingLimits;
+  readonly #telemetry: McpTelemetry;
+  readonly #began: number;
   readonly #learned: (offer: Offer) => Promise<void>;
   readonly #over = new AbortController();
   #paramHeaders: ReadonlyMap<string, readonly ParamHeader[]> = new Map();
@@ -45,6 +49,7 @@ export class Connection {
   #gathering = false;
   #isListed = false;
   #isLeaving = false;
+  #isClosing = false;
   #underWay = 0;
   #requests = 0;
   #changes: ChangeStream | undefined;
@@ -55,6 +60,7 @@ export class Connection {
     tap: WireTap,
     wire: Wire,
     limits: ListingLimits,
+    telemetry: McpTelemetry,
     learned: (offer: Offer) => Promise<void>,
   ) {
     this.#spec = spec;
@@ -62,6 +68,8 @@ export class Connection {
     this.#tap = tap;
     this.#wire = wire;
     this.#limits = limits;
+    this.#telemetry = telemetry;
+    this.#began = telemetry.elapsed();
     this.#learned = learned;
     this.era = client.getProtocolEra() ?? "legacy";
     this.protocolVersion = client.getNegotiatedProtocolVersion() ?? "";
@@ -79,6 +87,7 @@ export class Connection {
     };
     this.ended = new Promise((resolve) => {
       client.onclose = () => {
+        if (!this.#over.signal.aborted) this.#tellSession();
         this.#over.abort();
         resolve();
       };
@@ -107,7 +116,10 @@ export class Connection {
     return this.#upToDate;
   }
 
-  async request({ method, params }: ServerRequest, { signal, dialogue, before }: RequestOptions): Promise<JsonObject> {
+  async request(
+    { method, params }: ServerRequest,
+    { signal, dialogue, before, trace }: RequestOptions,
+  ): Promise<JsonObject> {
     const call: Call = { owner: dialogue?.owner ?? Symbol("nobody"), dialogue };
     const stop = new AbortController();
     const onAbort = () => stop.abort(signal && abortError(signal));
@@ -123,7 +135,7 @@ export class Connection {
         this.#changes.watch(String(params.uri), method === "resources/subscribe");
         return {};
       }
-      const send = (sent: JsonObject) => this.#send(method, sent, call, stop.signal);
+      const send = (sent: JsonObject) => this.#send(method, sent, call, stop.signal, trace);
       return ASKING.includes(method)
         ? await unlessAborted(withAnswers(send, params, { dialogue, server: this.#spec.name }), stop.signal)
         : await send(params);
@@ -142,6 +154,7 @@ export class Connection {
 
   /** Ends the process, or the connection. */
   async close(): Promise<void> {
+    this.#isClosing = true;
     await this.#wire.end().catch(() => undefined);
   }
 
@@ -150,7 +163,34 @@ export class Connection {
     return this.#wire.lastWords(true);
   }
 
-  async #send(method: string, params: JsonObject, call: Call | undefined, signal: AbortSignal): Promise<JsonObject> {
+  /** Sends one request, and tells those who trace of it. */
+  async #send(
+    method: string,
+    params: JsonObject,
+    call: Call | undefined,
+    signal: AbortSignal,
+    parent?: TraceCarrier,
+  ): Promise<JsonObject> {
+    const session = this.era === "legacy" ? this.#tap.sessionId : undefined;
+    const connection = this.#facts;
+    const span = startMcpSpan(this.#telemetry, { side: "client", method, params, connection, session, parent });
+    try {
+      const result = await this.#exchange(method, params, call, signal, span);
+      span.answered(result);
+      return result;
+    } catch (thrown) {
+      span.failed(failureCode(thrown));
+      throw thrown;
+    }
+  }
+
+  async #exchange(
+    method: string,
+    params: JsonObject,
+    call: Call | undefined,
+    signal: AbortSignal,
+    span: McpSpan,
+  ): Promise<JsonObject> {
     let lose: (reason: QmError) => void = () => undefined;
     const lost = new Promise<never>((_, reject) => {
       lose = reject;
@@ -159,6 +199,7 @@ export class Connection {
     const sent: Sent = {
       method,
       call,
+      onSent: span.sent,
       progressToken: `progress-${++this.#requests}`,
       onProgress: dialogue && ((params) => tellProgress(dialogue, params)),
       lost: () => {
@@ -180,6 +221,7 @@ export class Connection {
         era: this.era,
         capabilities: dialogue?.capabilities ?? {},
         progressToken: dialogue && sent.progressToken,
+        trace: span.carrier(),
       }),
       [SENT]: sent,
     };
@@ -228,6 +270,18 @@ export class Connection {
       this.#mirrors ? lists.tools.map((tool) => [tool.name, headersIn(tool.inputSchema)]) : [],
     );
     await this.#learned(this.offer);
+  }
+
+  get #facts(): SpanFacts {
+    return { "mcp.protocol.version": this.protocolVersion, ...this.#wire.facts };
+  }
+
+  /** Of the protocol with sessions alone: in the other one there are none. */
+  #tellSession(): void {
+    const { tracer, elapsed } = this.#telemetry;
+    if (this.era === "modern") return;
+    const facts = { ...this.#facts, "error.type": this.#isClosing ? undefined : "server_failed" };
+    tracer.took("mcp.client.session.duration", Math.max(0, elapsed() - this.#began) / 1000, facts);
   }
 
   get #mirrors(): boolean {
@@ -301,6 +355,12 @@ export class Connection {
 function headersIn(inputSchema: JsonObject): readonly ParamHeader[] {
   const scan = paramHeadersOf(inputSchema);
   return scan.ok ? scan.headers : [];
+}
+
+function failureCode(thrown: unknown): number | string {
+  if (!(thrown instanceof QmError)) return "_OTHER";
+  const { mcp_code: code } = thrown.details;
+  return typeof code === "number" ? code : thrown.code;
 }
 
 function tellProgress(dialogue: Dialogue, { progress, total, message }: Record<string, unknown>): void {

@@ -1,6 +1,7 @@
 import { QmError } from "../../core/errors.ts";
 import { canonicalJson } from "../../core/json.ts";
 import type { Runtime } from "../../core/runtime.ts";
+import { silentTracer, type Tracer } from "../../core/tracing.ts";
 import type { Offer } from "../manifest/offer.ts";
 import type { SecretStore } from "../secret-store.ts";
 import type { Era, ServerSpec } from "../server-spec.ts";
@@ -44,6 +45,8 @@ export interface HubOptions {
   readonly logFolder?: string | undefined;
   readonly startingAtOnce: number;
   readonly clientInfo: { readonly name: string; readonly version: string };
+  /** Told of every request, and of how long sessions last. Absent: nobody is. */
+  readonly tracer?: Tracer | undefined;
   readonly limits?: Partial<HubLimits> | undefined;
 }
 
@@ -100,6 +103,7 @@ export function createHub(options: HubOptions): Hub {
     messageBytes: limits.messageBytes,
     clientInfo: options.clientInfo,
     listingLimits: limits.listing,
+    telemetry: { tracer: options.tracer ?? silentTracer, elapsed: runtime.elapsed },
   };
 
   function supervisorOf(server: string): Supervisor {

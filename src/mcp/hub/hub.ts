@@ -1,5 +1,6 @@
 import type { Dialogue } from "../../core/dialogue.ts";
 import type { JsonObject } from "../../core/json.ts";
+import type { TraceCarrier } from "../../core/tracing.ts";
 import type { Offer } from "../manifest/offer.ts";
 import type { Era, ServerSpec } from "../server-spec.ts";
 
@@ -39,6 +40,8 @@ export interface RequestOptions {
   readonly dialogue?: Dialogue | undefined;
   /** Asked when the server is there and what it offers is known, before anything is sent. A throw keeps it from being sent. */
   readonly before?: (() => Promise<void>) | undefined;
+  /** What it is part of; the server is told. Absent: whatever the host is tracing. */
+  readonly trace?: TraceCarrier | undefined;
 }
 
 /** Starts, speaks to and stops MCP servers. One connection a server, shared by all callers. */

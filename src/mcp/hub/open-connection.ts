@@ -1,3 +1,4 @@
+import type { McpTelemetry } from "../../telemetry/mcp-span.ts";
 import type { Offer } from "../manifest/offer.ts";
 import type { Era, ServerSpec } from "../server-spec.ts";
 import { abortError, asError } from "./aborted.ts";
@@ -12,6 +13,7 @@ import { WireTap } from "./wire-tap.ts";
 export interface ConnectionPorts extends WirePorts {
   readonly clientInfo: { readonly name: string; readonly version: string };
   readonly listingLimits: ListingLimits;
+  readonly telemetry: McpTelemetry;
 }
 
 export interface ConnectionOptions {
@@ -39,7 +41,8 @@ export async function openConnection(
       return tapped;
     };
     const { client, tap } = await introduce(sdk, { spec, remembered, clientInfo: ports.clientInfo, open, signal });
-    const connection = new Connection(spec, client, tap, wire as unknown as Wire, ports.listingLimits, learned);
+    const { listingLimits, telemetry } = ports;
+    const connection = new Connection(spec, client, tap, wire as unknown as Wire, listingLimits, telemetry, learned);
     await connection.begin(signal);
     return connection;
   } catch (thrown) {

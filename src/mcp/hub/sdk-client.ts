@@ -1,5 +1,6 @@
 import type { Client, ClientOptions } from "@modelcontextprotocol/client";
 import { isRecord, type JsonObject } from "../../core/json.ts";
+import type { TraceCarrier } from "../../core/tracing.ts";
 import { passAll } from "./schema-validator.ts";
 
 export type Sdk = typeof import("@modelcontextprotocol/client");
@@ -62,13 +63,16 @@ interface OurMeta {
   /** What the caller can be asked. */
   readonly capabilities: JsonObject;
   readonly progressToken: string | undefined;
+  /** Empty: nobody traces here, and what the caller says of that goes along. */
+  readonly trace: TraceCarrier;
 }
 
 /** The parameters of a request with a `_meta` that is true of this connection, and with whatever else the caller says. */
-export function withMeta(params: JsonObject, { era, capabilities, progressToken }: OurMeta): JsonObject {
+export function withMeta(params: JsonObject, { era, capabilities, progressToken, trace }: OurMeta): JsonObject {
   const { _meta, ...rest } = params;
+  const ours = trace.traceparent === undefined ? OURS : [...OURS, "traceparent", "tracestate"];
   const theirs = Object.entries(isRecord(_meta) ? (_meta as JsonObject) : {}).filter(
-    ([key]) => !OURS.includes(key) && !(era === "legacy" && key === LOG_LEVEL_KEY),
+    ([key]) => !ours.includes(key) && !(era === "legacy" && key === LOG_LEVEL_KEY),
   );
   const meta: JsonObject = {
     // Whoever can be told is told everything, and shows of it what was asked for.
@@ -76,6 +80,7 @@ export function withMeta(params: JsonObject, { era, capabilities, progressToken 
     ...Object.fromEntries(theirs),
     ...(era === "modern" ? { [CAPABILITIES_KEY]: capabilities } : {}),
     ...(progressToken === undefined ? {} : { progressToken }),
+    ...trace,
   };
   return Object.keys(meta).length === 0 ? rest : { ...rest, _meta: meta };
 }

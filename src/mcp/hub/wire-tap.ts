@@ -14,6 +14,8 @@ export interface Sent {
   readonly method: string;
   /** Whose questions the server may ask meanwhile. */
   call: Call | undefined;
+  /** Told under which id it goes out. */
+  readonly onSent?: (id: string | number) => void;
   isAbandoned?: boolean;
   /** As it came. The SDK is handed a stand-in that its strict schemas accept. */
   result?: unknown;
@@ -106,7 +108,10 @@ export class WireTap implements Transport {
   async send(message: JSONRPCMessage, options?: TransportSendOptions): Promise<void> {
     const sent = (message as { readonly [SENT]?: Sent })[SENT];
     const id = "method" in message && "id" in message ? message.id : undefined;
-    if (sent !== undefined && id !== undefined) this.#sent.set(Number(id), sent);
+    if (sent !== undefined && id !== undefined) {
+      this.#sent.set(Number(id), sent);
+      sent.onSent?.(id);
+    }
     if (!this.hasPerRequestStream) return this.#inner.send(message, options);
     const onRequestStreamEnd = () => {
       options?.onRequestStreamEnd?.();

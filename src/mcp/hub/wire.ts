@@ -1,6 +1,7 @@
 import { join } from "node:path";
 import type { Transport } from "@modelcontextprotocol/client";
 import { messageOf, type QmError } from "../../core/errors.ts";
+import type { SpanFacts } from "../../core/tracing.ts";
 import type { HttpLaunch, OAuthSettings, ServerSpec, StdioLaunch } from "../server-spec.ts";
 import type { Variables } from "./environment.ts";
 import { failureOf, needsLogin } from "./failures.ts";
@@ -37,6 +38,8 @@ export interface WirePorts {
 /** One way to one server, open or not yet. */
 export interface Wire {
   readonly transport: Transport;
+  /** What those who trace are told of it. */
+  readonly facts: SpanFacts;
   readonly pid: number | undefined;
   readonly noise: number;
   /** Whatever was thrown on the way, as an error of ours. */
@@ -94,6 +97,7 @@ function stdioWires(sdk: Sdk, server: string, configured: StdioLaunch, ports: Wi
     });
     return {
       transport,
+      facts: { "network.transport": "pipe" },
       get pid() {
         return transport.pid;
       },
@@ -138,6 +142,12 @@ function httpWires(sdk: Sdk, server: string, launch: HttpLaunch, ports: WirePort
     const transport = openHttpTransport(sdk, { url: party.url, headers, auth, messageBytes: ports.messageBytes });
     return {
       transport,
+      facts: {
+        "network.transport": "tcp",
+        "network.protocol.name": "http",
+        "server.address": party.url.hostname,
+        "server.port": Number(party.url.port) || (party.url.protocol === "https:" ? 443 : 80),
+      },
       pid: undefined,
       noise: 0,
       async failure(thrown) {

@@ -11,8 +11,8 @@ export interface ToolTraits {
   readonly tags: readonly string[];
   /** Whether a call may be made twice without harm. */
   readonly idempotent: boolean;
-  /** Whether a person must agree to each call. */
-  readonly approval: boolean;
+  /** Whether a person must agree to each call. Absent: nobody has said. */
+  readonly approval?: boolean;
   readonly loading?: Loading;
   /** `false`: it is not offered to anybody. */
   readonly enabled: boolean;
@@ -37,7 +37,7 @@ export function effectOf(
     effect,
     tags: [...new Set([...(changes && hints.destructive ? [DESTRUCTIVE] : []), ...(override?.tags ?? [])])],
     idempotent: !changes || hints.idempotent,
-    approval: override?.approval ?? false,
+    ...(override?.approval === undefined ? {} : { approval: override.approval }),
     ...(override?.loading === undefined ? {} : { loading: override.loading }),
     enabled: override?.enabled ?? true,
   };

@@ -39,7 +39,7 @@ export function toolAction(reach: Reach, spec: ServerSpec, known: KnownTool): Ac
     examples: [],
     scope: "generalist",
     routing: "routed",
-    requiresApproval: approval,
+    ...(approval === undefined ? {} : { requiresApproval: approval }),
     peerExposed: false,
     ...(loading === undefined ? {} : { loading }),
     readiness: () =>

@@ -48,6 +48,7 @@ export async function testRoot(
       sees: () => false,
       untimed: <T>(work: () => Promise<T>) => work(),
       invoke,
+      settled: invoke,
     };
     return (await action.run(filled, context)) as Record<string, unknown>;
   }

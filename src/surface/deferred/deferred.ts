@@ -33,7 +33,7 @@ export function deferredSurface(counter: Counter, caller: Caller, activation: Ac
         view.actions().filter((action) => loadingOf(action) === "deferred"),
       );
     },
-    async call(tool, args, signal, dialogue) {
+    async call(tool, args, signal, dialogue, trace) {
       switch (tool) {
         case "tool_search":
           return look(toolSearchTool, args, async (prepared) => {
@@ -53,7 +53,10 @@ export function deferredSurface(counter: Counter, caller: Caller, activation: Ac
         default: {
           const view = viewOrNone(counter, caller);
           const name = view === undefined ? tool : nameBehind(view, tool);
-          const outcome = await counter.invoke({ name, args, caller, via: "deferred", activation, dialogue }, signal);
+          const outcome = await counter.invoke(
+            { name, args, caller, via: "deferred", activation, dialogue, trace },
+            signal,
+          );
           return outcomeAnswer(outcome);
         }
       }

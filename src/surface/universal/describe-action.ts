@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { resolve } from "../../catalog/resolve.ts";
 import type { View } from "../../catalog/view.ts";
-import type { Action, Example, JsonSchema, Readiness } from "../../core/action.ts";
+import type { Example, JsonSchema, Readiness } from "../../core/action.ts";
 import type { Effect } from "../../core/effect.ts";
 import { frozenCopy } from "../../core/json.ts";
 import { toJsonSchema } from "../../core/standard-schema.ts";
@@ -53,14 +53,9 @@ export function describeAction(view: View, asked: string): ActionDescription {
       purity: effect,
       tags,
       idempotent,
-      approval: view.asks(action) ? "always" : approvalOf(action),
+      approval: view.approval(action),
       ...stateOf(action),
       ...(canonical === undefined ? {} : { canonical_default: `runs ${canonical.target}` }),
     },
   };
-}
-
-function approvalOf({ requiresApproval }: Action): "never" | "always" | "conditional" {
-  if (typeof requiresApproval === "boolean") return requiresApproval ? "always" : "never";
-  return "conditional";
 }

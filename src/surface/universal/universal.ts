@@ -3,6 +3,7 @@ import type { Caller } from "../../core/caller.ts";
 import type { Dialogue } from "../../core/dialogue.ts";
 import { frozenCopy } from "../../core/json.ts";
 import { toJsonSchema } from "../../core/standard-schema.ts";
+import type { TraceCarrier } from "../../core/tracing.ts";
 import { lookingAround, preparedFor } from "../look.ts";
 import { nameBehind, viewOrNone } from "../native-tools.ts";
 import { type Answer, answering, type Counter, outcomeAnswer, type Surface, type SurfaceTool } from "../surface.ts";
@@ -25,12 +26,16 @@ export const universalTools: readonly SurfaceTool[] = Object.freeze([
   searchActionsTool,
 ]);
 
+/** Who can be told and asked while a call runs, and the trace it belongs to. */
+type Told = [dialogue?: Dialogue, trace?: TraceCarrier];
+
 const toolsWithoutSearch = Object.freeze(universalTools.filter((tool) => tool !== searchActionsTool));
 
 /** A handful of tools in front of everything the caller may use: constant, but for the shortcuts that were chosen. */
 export function universalSurface(counter: Counter, caller: Caller, shortcuts?: Shortcuts): Surface {
-  const run = async (name: string, args: unknown, signal?: AbortSignal, dialogue?: Dialogue): Promise<Answer> => {
-    const outcome = await counter.invoke({ name, args, caller, via: "universal", dialogue }, signal);
+  const run = async (name: string, args: unknown, signal?: AbortSignal, ...told: Told): Promise<Answer> => {
+    const [dialogue, trace] = told;
+    const outcome = await counter.invoke({ name, args, caller, via: "universal", dialogue, trace }, signal);
     if (outcome.status === "done") shortcuts?.used(outcome.action);
     return outcomeAnswer(outcome);
   };
@@ -50,7 +55,7 @@ export function universalSurface(counter: Counter, caller: Caller, shortcuts?: S
       const view = present();
       return view === undefined ? wrappers : (shortcuts?.tools(view, wrappers) ?? wrappers);
     },
-    async call(tool, args, signal, dialogue) {
+    async call(tool, args, signal, ...told) {
       switch (tool) {
         case "list_actions":
           return look(listActionsTool, args, (query) => ({
@@ -71,12 +76,12 @@ export function universalSurface(counter: Counter, caller: Caller, shortcuts?: S
           const understood = answering(() => preparedFor(invokeActionTool, args));
           if (!understood.ok) return noted(invokeActionTool, args, understood);
           const { action_name, args: inner } = understood.data as { action_name: string; args?: unknown };
-          return run(action_name, inner, signal, dialogue);
+          return run(action_name, inner, signal, ...told);
         }
         default: {
           // A model that names an action as if it were a tool means that action.
           const view = present();
-          return run(view === undefined ? tool : nameBehind(view, tool), args, signal, dialogue);
+          return run(view === undefined ? tool : nameBehind(view, tool), args, signal, ...told);
         }
       }
     },

@@ -6,12 +6,13 @@ import type { Installed } from "../../../mcp/provider/desk.ts";
 import type { InstallPlan } from "../../../mcp/registry/install-plan.ts";
 import type { Workspace } from "../../../workspace.ts";
 import { confirmed } from "../../ask.ts";
-import { type Context, callerOf, personOf, withWorkspace } from "../../context.ts";
+import { type Context, callerOf, withWorkspace } from "../../context.ts";
 import { exitCodeOfOutcome } from "../../exit-codes.ts";
 import { collected, examples } from "../../options.ts";
+import { outcomeProblem } from "../../outcome-problem.ts";
 import { showProgress } from "../../progress.ts";
 import { counted, plain } from "../../text.ts";
-import { notAgreed } from "./agreement.ts";
+import { agreedBy, notAgreed } from "./agreement.ts";
 import { type AddOptions, installCall } from "./install-call.ts";
 
 export function addAdd(servers: Command, context: Context): void {
@@ -50,12 +51,13 @@ export function addAdd(servers: Command, context: Context): void {
 
 async function add(
   context: Context,
-  { quartermaster, servers, configPath }: Workspace,
+  workspace: Workspace,
   what: string,
   given: readonly string[],
   options: AddOptions,
 ): Promise<void> {
   const { io, out, globals } = context;
+  const { quartermaster, servers, configPath } = workspace;
   const { action, args, request } = installCall(what, given, options, {
     cwd: io.cwd,
     configFolder: configPath === undefined ? io.cwd : dirname(configPath),
@@ -71,11 +73,11 @@ async function add(
   const outcome = await quartermaster.invoke(
     action,
     { ...args, expect: plan.hash },
-    { caller: callerOf(globals), signal: io.signal, via: "cli", agreedBy: personOf(io) },
+    { caller: callerOf(globals), signal: io.signal, via: "cli", ...agreedBy(context, workspace) },
   );
   wipe();
   context.end(exitCodeOfOutcome(outcome, io.signal.aborted));
-  if (outcome.status !== "done") return out.problem(outcome.error);
+  if (outcome.status !== "done") return outcomeProblem(out, outcome);
   if (out.isJson) return out.json(outcome.data);
   const { server, actions, withheld, needsLogin } = outcome.data as unknown as Installed;
   if (needsLogin) {

@@ -1,8 +1,9 @@
 import type { Command } from "commander";
 import { confirmed } from "../../ask.ts";
-import { type Context, callerOf, personOf, withWorkspace } from "../../context.ts";
+import { type Context, callerOf, withWorkspace } from "../../context.ts";
 import { exitCodeOfOutcome } from "../../exit-codes.ts";
-import { notAgreed } from "./agreement.ts";
+import { outcomeProblem } from "../../outcome-problem.ts";
+import { agreedBy, notAgreed } from "./agreement.ts";
 
 export function addRemove(servers: Command, context: Context): void {
   servers
@@ -12,16 +13,17 @@ export function addRemove(servers: Command, context: Context): void {
     .option("--keep-secrets", "do not forget the secrets that only this server uses")
     .option("-y, --yes", "do not ask")
     .action((name: string, options: { readonly keepSecrets?: boolean; readonly yes?: boolean }) =>
-      withWorkspace(context, "calls", async ({ quartermaster }) => {
+      withWorkspace(context, "calls", async (workspace) => {
+        const { quartermaster } = workspace;
         const { io, out, globals } = context;
         if (!options.yes && !(await confirmed(io, `Remove the server ${name}?`))) throw notAgreed("removed");
         const outcome = await quartermaster.invoke(
           "mcp__drop_server",
           { server: name, clear_secrets: options.keepSecrets !== true },
-          { caller: callerOf(globals), signal: io.signal, via: "cli", agreedBy: personOf(io) },
+          { caller: callerOf(globals), signal: io.signal, via: "cli", ...agreedBy(context, workspace) },
         );
         context.end(exitCodeOfOutcome(outcome, io.signal.aborted));
-        if (outcome.status !== "done") return out.problem(outcome.error);
+        if (outcome.status !== "done") return outcomeProblem(out, outcome);
         if (out.isJson) return out.json(outcome.data);
         out.line(`${name} is removed.`);
       }),

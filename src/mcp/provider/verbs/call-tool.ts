@@ -4,6 +4,7 @@ import type { Action } from "../../../core/action.ts";
 import { WithContent } from "../../../core/content.ts";
 import { QmError } from "../../../core/errors.ts";
 import { SEPARATOR } from "../../../core/names.ts";
+import { waitingFacts } from "../../../core/outcome.ts";
 import { MCP } from "../tool-actions.ts";
 
 /** Calls a server's tool by its id: the same call as of the action itself, through the same door. */
@@ -24,6 +25,8 @@ export function callToolAction(): Action {
       const outcome = await invoke(tool.startsWith(prefix) ? tool : `${prefix}${tool}`, tool_args);
       if (outcome.status === "done")
         return outcome.content === undefined ? outcome.data : new WithContent(outcome.data, outcome.content);
+      if (outcome.status === "waiting")
+        return { status: outcome.status, action: outcome.action, ...waitingFacts(outcome.reason, outcome.approval) };
       const { code, error, hint, ...details } = outcome.error;
       throw new QmError(code, error, { ...(hint === undefined ? {} : { hint }), details, content: outcome.content });
     },

@@ -1,0 +1,167 @@
+import type { Caller } from "../core/caller.ts";
+import { QmError } from "../core/errors.ts";
+import type { NewEvent } from "../core/events.ts";
+import { clip, type Json } from "../core/json.ts";
+import type { Runtime } from "../core/runtime.ts";
+import { approverObjection, type CompiledApprovals } from "../policy/approvers.ts";
+import { type Approval, type Approver, type GivenAnswer, isOver, type ShownApproval } from "./approval.ts";
+import type { ApprovalStore } from "./approval-store.ts";
+import type { Approvals } from "./approvals.ts";
+import type { Changes } from "./changes.ts";
+import { outcomeOf } from "./ending.ts";
+import { shownApproval } from "./shown.ts";
+
+/** An event about an approval, before it is said when. */
+export type ApprovalEvent =
+  Extract<NewEvent, { type: `approval.${string}` }> extends infer Event
+    ? Event extends NewEvent
+      ? Pick<Event, "type" | "data">
+      : never
+    : never;
+
+export interface DeskParts {
+  readonly store: ApprovalStore;
+  readonly changes: Changes;
+  readonly runtime: Runtime;
+  readonly settings: () => CompiledApprovals;
+  readonly redact: (value: unknown) => Json;
+  /** Writes down what happened, for the caller of the call; resolves when it outlives the process. */
+  note(caller: Caller, event: ApprovalEvent): Promise<void>;
+}
+
+/** What is done with approvals but for running them. */
+export interface Desk extends Pick<Approvals, "list" | "get" | "answer" | "withdraw" | "outcome"> {
+  readonly shown: (approval: Approval) => ShownApproval;
+  /** Ends every question that nobody answered in time. */
+  expireOld(): Promise<void>;
+  expire(approval: Approval, reason: string, by?: string): Promise<boolean>;
+}
+
+const REASON_LIMIT = 500;
+const EXPIRED_AT_ONCE = 200;
+
+export function createDesk({ store, changes, runtime, settings, redact, note }: DeskParts): Desk {
+  const shown = (approval: Approval): ShownApproval => shownApproval(approval, redact);
+
+  async function need(id: string): Promise<Approval> {
+    const approval = await store.get(id);
+    if (approval !== undefined) return approval;
+    throw unknownApproval(id);
+  }
+
+  function isLate({ state, expiresAt }: Approval): boolean {
+    return (state === "pending" || state === "approved") && expiresAt <= runtime.now().toISOString();
+  }
+
+  async function expire(approval: Approval, reason: string, by = "quartermaster"): Promise<boolean> {
+    const at = runtime.now().toISOString();
+    if (!(await store.expire(approval.id, { decision: "expired", by, via: "clock", at, reason }))) return false;
+    await note(approval.caller, { type: "approval.expired", data: { ...aboutOf(approval), reason } });
+    changes.made(approval.id);
+    return true;
+  }
+
+  async function expireOld(): Promise<void> {
+    const open = await store.list({ state: ["pending", "approved"], limit: EXPIRED_AT_ONCE });
+    for (const approval of open.filter(isLate)) await expire(approval, "nobody answered in time");
+  }
+
+  /** Whether it is that caller's. Whoever knows the id of another's is told that there is none. */
+  function isOf({ caller }: Approval, { actor, tenant, user }: Caller): boolean {
+    return caller.actor === actor && caller.tenant === tenant && caller.user?.id === user?.id;
+  }
+
+  async function refuse(approval: Approval, approver: Approver, reason: string): Promise<void> {
+    const data = { ...aboutOf(approval), by: approver.id, via: approver.via, reason };
+    await note(approval.caller, { type: "approval.refused", data });
+  }
+
+  return {
+    shown,
+    expire,
+    expireOld,
+    async list(query = {}) {
+      await expireOld();
+      return (await store.list(query)).map(shown);
+    },
+    async get(id) {
+      const approval = await need(id);
+      if (isLate(approval)) await expire(approval, "nobody answered in time");
+      return shown(await need(id));
+    },
+    async answer(id, { decision, reason }, approver) {
+      const approval = await need(id);
+      const objection = approverObjection(settings(), approval, approver);
+      if (objection !== undefined) {
+        await refuse(approval, approver, objection);
+        throw new QmError("denied", objection, {
+          hint: "Somebody with one of those roles must answer.",
+          details: { approval_id: id },
+        });
+      }
+      if (isLate(approval)) await expire(approval, "nobody answered in time");
+      const given = { decision, by: approver.id, via: approver.via, at: runtime.now().toISOString(), ...why(reason) };
+      if (!(await store.answer(id, given))) {
+        const settled = await need(id);
+        await refuse(settled, approver, settledReason(settled));
+        throw alreadySettled(settled);
+      }
+      const { at: _, ...told } = given;
+      await note(approval.caller, { type: "approval.decided", data: { ...aboutOf(approval), ...told } });
+      changes.made(id);
+      return shown(await need(id));
+    },
+    async withdraw(id, caller, reason) {
+      const approval = await need(id);
+      if (!isOf(approval, caller)) throw unknownApproval(id);
+      if (await expire(approval, why(reason).reason ?? "it was taken back", caller.actor)) return shown(await need(id));
+      throw alreadySettled(await need(id));
+    },
+    async outcome(id, { caller, signal, timeoutMs } = {}) {
+      const approval = await need(id);
+      if (caller !== undefined && !isOf(approval, caller)) throw unknownApproval(id);
+      if (isLate(approval)) await expire(approval, "nobody answered in time");
+      const ended = (await changes.until(id, isOver, { signal, timeoutMs })) ?? approval;
+      if (isOver(ended)) await store.deliver(id);
+      return outcomeOf(ended);
+    },
+  };
+}
+
+export function aboutOf({ callId, id, action }: Approval) {
+  return { callId, approvalId: id, action };
+}
+
+function why(reason: string | undefined): { readonly reason?: string } {
+  const text = reason?.trim() ?? "";
+  return text === "" ? {} : { reason: clip(text, REASON_LIMIT) };
+}
+
+function unknownApproval(id: string): QmError {
+  return new QmError("not_found", `there is no approval ${JSON.stringify(clip(id, 80))}`, {
+    hint: "It may be another caller's, or long over.",
+  });
+}
+
+function settledReason({ state, answer }: Approval): string {
+  return answer === undefined ? `it is ${state}` : `it was ${answer.decision} before, ${byWhom(answer)}`;
+}
+
+function byWhom({ by, via, at }: GivenAnswer): string {
+  return `by ${by} via ${via} at ${at}`;
+}
+
+function alreadySettled(approval: Approval): QmError {
+  const { id, state, answer } = approval;
+  const details = { approval_id: id, state, ...(answer === undefined ? {} : { answer: { ...answer } }) };
+  if (state === "expired") {
+    return new QmError("approval_expired", `the question is over: ${answer?.reason ?? "nobody answered in time"}`, {
+      hint: "It was not run. Whoever wants it must ask again.",
+      details,
+    });
+  }
+  return new QmError("conflict", `this call was answered already: ${settledReason(approval)}`, {
+    hint: "The first answer counts; yours changed nothing.",
+    details,
+  });
+}

@@ -1,0 +1,188 @@
+import type { Caller } from "../core/caller.ts";
+import { definitionOf } from "../core/definition.ts";
+import { type Dialogue, isLeftOpen } from "../core/dialogue.ts";
+import { messageOf, QmError } from "../core/errors.ts";
+import type { Outcome } from "../core/outcome.ts";
+import { approverObjection, CLIENT_ROLE, type CompiledApprovals } from "../policy/approvers.ts";
+import type { Objection } from "../policy/verdict.ts";
+import { type Approval, type ApprovalAnswer, type Approver, isOver, type ShownApproval } from "./approval.ts";
+import type { ApprovalStore, NewApproval } from "./approval-store.ts";
+import type { AskPerson } from "./approvals.ts";
+import { type Bound, bindingOf } from "./binding.ts";
+import type { Changes } from "./changes.ts";
+import { outcomeOf } from "./ending.ts";
+import type { Permit, Permits } from "./permits.ts";
+import { answerOf, canBeAsked, questionOf } from "./question.ts";
+
+/** A call that a person must agree to. */
+export interface ApprovalRequest extends Bound {
+  readonly callId: string;
+  readonly via: string;
+  readonly objection: Objection;
+  readonly preview: string | undefined;
+}
+
+/** Who can be asked while the call waits. None of them: it is left to others, and the call is answered `waiting`. */
+export interface LiveChannels {
+  readonly dialogue?: Dialogue | undefined;
+  readonly ask?: AskPerson | undefined;
+  readonly signal?: AbortSignal | undefined;
+}
+
+/**
+ * - `permit`: somebody agreed, and this process runs it
+ * - `waiting`: nobody has answered yet, or another process runs it
+ * - `ended`: the same call was asked for before, and this is what became of it
+ */
+export type Obtained =
+  | { readonly kind: "permit"; readonly permit: Permit }
+  | { readonly kind: "waiting"; readonly approval: Approval }
+  | { readonly kind: "ended"; readonly approval: Approval; readonly outcome: Outcome };
+
+/** Where calls wait that a person must agree to. */
+export interface Gatekeeper {
+  obtain(request: ApprovalRequest, live: LiveChannels): Promise<Obtained>;
+  /** Waits until a waiting outcome has its end. Anything else is answered as it is. */
+  settled(outcome: Outcome, caller: Caller, signal: AbortSignal): Promise<Outcome>;
+}
+
+export interface GatekeeperParts {
+  readonly store: ApprovalStore;
+  readonly permits: Permits;
+  readonly changes: Changes;
+  readonly newId: () => string;
+  readonly now: () => Date;
+  readonly settings: () => CompiledApprovals;
+  /** The host's own way of asking a person, for every call. */
+  readonly ask?: AskPerson | undefined;
+  readonly shown: (approval: Approval) => ShownApproval;
+  answer(id: string, answer: ApprovalAnswer, approver: Approver): Promise<unknown>;
+  /** The question is over without an answer. */
+  withdrawn(approval: Approval, reason: string): Promise<void>;
+  requested(approval: Approval): Promise<void>;
+  readonly onProblem: (problem: string) => void;
+}
+
+export function createGatekeeper(parts: GatekeeperParts): Gatekeeper {
+  const { store, permits, changes, settings } = parts;
+
+  async function request(asked: ApprovalRequest): Promise<Approval> {
+    const { approval, isNew } = await store.request(newApproval(asked), settings().maxOpen);
+    if (isNew) await parts.requested(approval);
+    return approval;
+  }
+
+  function newApproval(asked: ApprovalRequest): NewApproval {
+    const { action, args, caller, callId, via, policyVersion, objection, preview } = asked;
+    const at = parts.now();
+    const expiresAt = new Date(at.getTime() + (objection.expiresInMs ?? settings().expiresInMs));
+    return {
+      id: parts.newId(),
+      callId,
+      action: action.name,
+      definition: definitionOf(action),
+      args,
+      caller,
+      via,
+      policyVersion,
+      binding: bindingOf(asked),
+      level: objection.level ?? "user",
+      rule: objection.rule,
+      reason: objection.reason,
+      ...(preview === undefined ? {} : { preview }),
+      requestedAt: at.toISOString(),
+      expiresAt: expiresAt.toISOString(),
+    };
+  }
+
+  /** Asks everybody who can be asked now, and waits for the first answer from wherever it comes. */
+  async function answered(approval: Approval, live: LiveChannels): Promise<Approval> {
+    const asking = new AbortController();
+    const channels = [
+      elicited(approval, live),
+      called(approval, live.ask, asking.signal),
+      called(approval, parts.ask, asking.signal),
+    ];
+    const asked = channels.filter((channel) => channel !== undefined);
+    if (asked.length === 0) return approval;
+    const everybodyIsDone = Promise.allSettled(asked).then(() => store.get(approval.id));
+    const decided = changes.until(approval.id, ({ state }) => state !== "pending", {
+      signal: live.signal === undefined ? asking.signal : AbortSignal.any([live.signal, asking.signal]),
+    });
+    // Whichever of the two is not waited for any more may still be rejected.
+    decided.catch(() => {});
+    try {
+      return (await Promise.race([decided, everybodyIsDone])) ?? approval;
+    } catch (thrown) {
+      if (!isLeftOpen(live.signal?.reason)) await parts.withdrawn(approval, "the caller cancelled the call");
+      throw thrown instanceof QmError ? thrown : new QmError("cancelled", `${approval.action} was cancelled`);
+    } finally {
+      asking.abort();
+    }
+  }
+
+  /** The person at the client, where there is one who may agree. */
+  function elicited(approval: Approval, { dialogue }: LiveChannels): Promise<void> | undefined {
+    if (dialogue === undefined || !settings().askClient || !canBeAsked(dialogue)) return undefined;
+    const { user, person, session } = approval.caller;
+    const approver = { id: user?.id ?? person ?? `the client of ${session}`, roles: [CLIENT_ROLE], via: "elicitation" };
+    if (approverObjection(settings(), approval, approver) !== undefined) return undefined;
+    return heard(approval, async () => {
+      const { approve } = await dialogue.ask({ approve: questionOf(parts.shown(approval)) });
+      const answer = answerOf(approve ?? {});
+      return answer && { answer, approver };
+    });
+  }
+
+  function called(approval: Approval, ask: AskPerson | undefined, signal: AbortSignal): Promise<void> | undefined {
+    if (ask === undefined) return undefined;
+    return heard(approval, async () => {
+      const given = await ask(parts.shown(approval), signal);
+      if (given === undefined) return undefined;
+      const { by, roles = [CLIENT_ROLE], ...answer } = given;
+      return { answer, approver: { id: by, roles, via: "library" } };
+    });
+  }
+
+  /** A channel that fails, or whose answer does not count, leaves the question to the others. */
+  async function heard(approval: Approval, listen: () => Promise<Heard | undefined>): Promise<void> {
+    try {
+      const given = await listen();
+      if (given !== undefined) await parts.answer(approval.id, given.answer, given.approver);
+    } catch (thrown) {
+      if (thrown instanceof QmError && thrown.code === "conflict") return;
+      parts.onProblem(`approval ${approval.id} of ${approval.action}: ${messageOf(thrown)}`);
+    }
+  }
+
+  return {
+    async obtain(asked, live) {
+      for (;;) {
+        const approval = await request(asked);
+        if (!isOver(approval)) {
+          const now = approval.state === "pending" ? await answered(approval, live) : approval;
+          const permit = now.state === "approved" ? await permits.claim(now) : undefined;
+          if (permit !== undefined) return { kind: "permit", permit };
+          if (!isOver(now)) return { kind: "waiting", approval: now };
+        }
+        // What its caller has been given already is history, and the same call is a new one.
+        const ended = await store.get(approval.id);
+        if (ended !== undefined && (await store.deliver(approval.id))) {
+          return { kind: "ended", approval: ended, outcome: outcomeOf(ended) };
+        }
+      }
+    },
+    async settled(outcome, _caller, signal) {
+      if (outcome.status !== "waiting") return outcome;
+      const ended = await changes.until(outcome.approval.id, isOver, { signal });
+      if (ended === undefined) return outcome;
+      await store.deliver(ended.id);
+      return outcomeOf(ended);
+    },
+  };
+}
+
+interface Heard {
+  readonly answer: ApprovalAnswer;
+  readonly approver: Approver;
+}

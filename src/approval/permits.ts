@@ -1,0 +1,129 @@
+import { QmError } from "../core/errors.ts";
+import type { Outcome } from "../core/outcome.ts";
+import type { Runtime } from "../core/runtime.ts";
+import type { Approval } from "./approval.ts";
+import type { ApprovalStore, Executor } from "./approval-store.ts";
+
+/** The right to run one approved call, once, held by this process. */
+export interface Permit {
+  readonly approval: Approval;
+  readonly executor: string;
+  /** Says for good that the handler is about to be entered. Throws where the call has been taken away meanwhile. */
+  begin(): Promise<void>;
+  /**
+   * Keeps the outcome. A call that did not begin can be run later, where what stood in its way passes; where not, or where
+   * whoever made it hears of it now, it never runs.
+   */
+  ended(outcome: Outcome, heard: boolean): Promise<void>;
+  /** The outcome is in the ledger, too, and was given to whoever made the call, where they hear it now. */
+  recorded(heard: boolean): Promise<void>;
+}
+
+/** This process, as others can know it, and how to find out whether another on this machine is still there. */
+export interface ProcessFacts {
+  readonly pid: number;
+  readonly host: string;
+  isAlive(pid: number): boolean;
+}
+
+export interface Permits {
+  readonly executor: string;
+  /** Undefined where it is not to be had: somebody else has it, or nobody agreed. */
+  claim(approval: Approval): Promise<Permit | undefined>;
+  /** Whether a process that has claimed something is gone. */
+  isGone(executor: Executor): boolean;
+  close(): void;
+}
+
+const LEASE_MS = 20_000;
+
+/** What says nothing about the call itself: it can be run as soon as that has passed. */
+const PASSING: ReadonlySet<string> = new Set([
+  "cancelled",
+  "internal",
+  "ledger_failed",
+  "overloaded",
+  "store_failed",
+  "timed_out",
+]);
+/** So much of a result is kept with its approval, in characters. */
+const KEPT_RESULT = 4 * 1024 * 1024;
+
+export function createPermits(store: ApprovalStore, runtime: Runtime, self: ProcessFacts): Permits {
+  const executor = runtime.newId();
+  const leaseUntil = () => new Date(runtime.now().getTime() + LEASE_MS);
+  let held = 0;
+  let renewing: NodeJS.Timeout | undefined;
+
+  function hold(): void {
+    held++;
+    // A lease that cannot be renewed is over when it is over.
+    renewing ??= setInterval(() => void store.renew(executor, leaseUntil()).catch(() => {}), LEASE_MS / 4).unref();
+  }
+
+  function letGo(): void {
+    if (--held > 0) return;
+    clearInterval(renewing);
+    renewing = undefined;
+  }
+
+  return {
+    executor,
+    async claim(approval) {
+      const { id } = approval;
+      const { pid, host } = self;
+      if (!(await store.claim(id, { id: executor, pid, host, leaseUntil: leaseUntil() }))) return undefined;
+      hold();
+      let begun = false;
+      return {
+        approval,
+        executor,
+        async begin() {
+          if (!(await store.begin(id, executor, runtime.now()))) throw takenAway(approval);
+          begun = true;
+        },
+        async ended(outcome, heard) {
+          letGo();
+          if (begun) await store.finish(id, executor, { at: runtime.now(), outcome: kept(outcome) });
+          else if (!heard && passes(outcome)) await store.release(id, executor);
+          else await store.void(id, executor, voidedBy(outcome, runtime.now()));
+        },
+        async recorded(heard) {
+          await store.recorded(id);
+          if (heard) await store.deliver(id);
+        },
+      };
+    },
+    isGone({ id, pid, host, leaseUntil: until }) {
+      if (id === executor) return false;
+      // A process of ours with another name is one that had our number before us.
+      if (host === self.host) return pid === self.pid || !self.isAlive(pid);
+      return until.getTime() <= runtime.now().getTime();
+    },
+    close() {
+      clearInterval(renewing);
+    },
+  };
+}
+
+function passes(outcome: Outcome): boolean {
+  return "error" in outcome && PASSING.has(outcome.error.code);
+}
+
+/** A result that is too long to be kept is told as far as a model would be. */
+function kept(outcome: Outcome): Outcome {
+  if (outcome.status !== "done" || (JSON.stringify(outcome)?.length ?? 0) <= KEPT_RESULT) return outcome;
+  const { content: _, forModel: _shown, ...rest } = outcome;
+  return { ...rest, data: { cut: outcome.value } };
+}
+
+function voidedBy(outcome: Outcome, at: Date) {
+  const reason = outcome.status === "done" || outcome.status === "waiting" ? "it was not run" : outcome.reason;
+  return { decision: "expired", by: "quartermaster", via: "resume", at: at.toISOString(), reason } as const;
+}
+
+function takenAway({ action }: Approval): QmError {
+  return new QmError("conflict", `${action} is run by another process, or may not be run any more`, {
+    hint: "Nothing was run here.",
+  });
+}

@@ -1,0 +1,102 @@
+import { z } from "zod";
+import { defineAction } from "../catalog/define.ts";
+import type { Provider } from "../catalog/provider.ts";
+import type { Action, CallContext } from "../core/action.ts";
+import type { JsonObject } from "../core/json.ts";
+import { type Outcome, waitingFacts } from "../core/outcome.ts";
+import type { Approvals } from "./approvals.ts";
+
+export const APPROVAL = "approval";
+
+const LONGEST_WAIT_MS = 55_000;
+const USUAL_WAIT_MS = 20_000;
+
+const approvalId = z.string().min(1).max(200).describe("As the answer of the waiting call has it.");
+
+export interface ApprovalProviderParts {
+  readonly approvals: Pick<Approvals, "list" | "outcome" | "withdraw">;
+  /** Whether anything there is can ask for a person. */
+  isNeeded(): boolean;
+}
+
+/** What a model can do about its own calls that wait for a person. There only where a call can come to wait. */
+export function approvalProvider({ approvals, isNeeded }: ApprovalProviderParts): Provider & { changed(): void } {
+  const watchers = new Set<() => void>();
+  const actions = [awaitAction(approvals), listAction(approvals), withdrawAction(approvals)];
+  let listed = false;
+  return {
+    category: APPROVAL,
+    capability: "follow calls of yours that wait for a person to agree",
+    list() {
+      listed = isNeeded();
+      return listed ? actions : [];
+    },
+    watch(onChange) {
+      watchers.add(onChange);
+      return () => watchers.delete(onChange);
+    },
+    changed() {
+      if (isNeeded() !== listed) for (const watcher of watchers) watcher();
+    },
+  };
+}
+
+function awaitAction(approvals: ApprovalProviderParts["approvals"]): Action {
+  return defineAction(APPROVAL, {
+    entry: "await",
+    description: "Wait for the outcome of a call of yours that a person must agree to.",
+    effect: "read",
+    input: z.object({
+      approval_id: approvalId,
+      wait_ms: z.int().min(0).max(LONGEST_WAIT_MS).default(USUAL_WAIT_MS).describe("How long to wait at most."),
+    }),
+    run: ({ approval_id, wait_ms }, { caller, signal, untimed }) =>
+      untimed(async () => told(await approvals.outcome(approval_id, { caller, signal, timeoutMs: wait_ms }))),
+  });
+}
+
+function listAction(approvals: ApprovalProviderParts["approvals"]): Action {
+  return defineAction(APPROVAL, {
+    entry: "list",
+    description: "List the calls of this conversation that wait for a person.",
+    effect: "read",
+    input: z.object({}),
+    run: async (_, { caller }) => ({ waiting: (await ownOf(approvals, caller)).map(waitingItem) }),
+  });
+}
+
+function withdrawAction(approvals: ApprovalProviderParts["approvals"]): Action {
+  return defineAction(APPROVAL, {
+    entry: "withdraw",
+    description: "Take back a call of yours that waits for a person, so that it never runs.",
+    effect: "write",
+    idempotent: true,
+    input: z.object({ approval_id: approvalId, reason: z.string().max(500).optional() }),
+    run: async ({ approval_id, reason }, { caller }) => {
+      const { state } = await approvals.withdraw(approval_id, caller, reason);
+      return { approval_id, state };
+    },
+  });
+}
+
+async function ownOf(approvals: ApprovalProviderParts["approvals"], { session, actor, tenant }: CallContext["caller"]) {
+  const open = await approvals.list({
+    state: ["pending", "approved", "executing"],
+    session,
+    actor,
+    ...(tenant === undefined ? {} : { tenant }),
+  });
+  return open.filter((approval) => approval.tenant === tenant);
+}
+
+function waitingItem({ id, action, args, state, level, expiresAt }: Awaited<ReturnType<typeof ownOf>>[number]) {
+  return { approval_id: id, action, args, state, level, expires_at: expiresAt } satisfies JsonObject;
+}
+
+/** What became of it, as a model may see it. */
+function told(outcome: Outcome): unknown {
+  const { status, action } = outcome;
+  if (outcome.status === "waiting") return { status, action, ...waitingFacts(outcome.reason, outcome.approval) };
+  if (outcome.status !== "done") return { status, action, ...outcome.error };
+  return { status, action, result: outcome.forModel ?? outcome.data };
+}

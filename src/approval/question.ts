@@ -1,0 +1,53 @@
+import type { AskedQuestion, Dialogue } from "../core/dialogue.ts";
+import { clip, isRecord, type JsonObject } from "../core/json.ts";
+import { plain } from "../core/plain-text.ts";
+import type { ApprovalAnswer, ShownApproval } from "./approval.ts";
+
+const ARGUMENTS_SHOWN = 2_000;
+const PREVIEW_SHOWN = 2_000;
+const REASON_KEPT = 500;
+
+/** Whether whoever made the call can be shown a form. From before there were kinds of questions: nothing said means forms. */
+export function canBeAsked({ capabilities }: Dialogue): boolean {
+  const { elicitation } = capabilities;
+  return isRecord(elicitation) && (elicitation.form !== undefined || elicitation.url === undefined);
+}
+
+/** The question to the person at the client, in the words of MCP. */
+export function questionOf(approval: ShownApproval): AskedQuestion {
+  const lines = [
+    `May ${approval.action} run? ${approval.reason}`,
+    ...(approval.preview === undefined ? [] : [`What it would do: ${clip(approval.preview, PREVIEW_SHOWN)}`]),
+    `Arguments: ${clip(JSON.stringify(approval.args), ARGUMENTS_SHOWN)}`,
+  ];
+  return {
+    method: "elicitation/create",
+    params: {
+      mode: "form",
+      message: plain(lines.join("\n")),
+      requestedSchema: {
+        type: "object",
+        properties: {
+          decision: {
+            type: "string",
+            title: "Your decision",
+            enum: ["approve", "deny"],
+            description: "approve: exactly this call runs, once. deny: it does not run.",
+          },
+          reason: { type: "string", title: "Why", maxLength: REASON_KEPT },
+        },
+        required: ["decision"],
+      },
+    },
+  };
+}
+
+/** What the person said; undefined where they put the question away without saying. */
+export function answerOf({ action, content }: JsonObject): ApprovalAnswer | undefined {
+  if (action === "decline") return { decision: "denied" };
+  if (action !== "accept" || !isRecord(content)) return undefined;
+  const { decision, reason } = content;
+  const why = typeof reason === "string" && reason.trim() !== "" ? { reason: clip(reason.trim(), REASON_KEPT) } : {};
+  if (decision === "approve") return { decision: "approved", ...why };
+  return decision === "deny" ? { decision: "denied", ...why } : undefined;
+}

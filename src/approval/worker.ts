@@ -1,0 +1,143 @@
+import { messageOf } from "../core/errors.ts";
+import type { Outcome } from "../core/outcome.ts";
+import type { Approval } from "./approval.ts";
+import type { ApprovalStore } from "./approval-store.ts";
+import type { Changes } from "./changes.ts";
+import { aboutOf, type Desk, type DeskParts } from "./desk.ts";
+import type { Permit, Permits } from "./permits.ts";
+
+/** Runs what people have agreed to, and clears up after processes that are gone. */
+export interface Worker {
+  /** Runs one approved call, or every one that is known here. Answers how many it ran. */
+  run(id?: string): Promise<number>;
+  /** Looks now, and goes on looking from time to time. */
+  start(): void;
+  /** Looks soon: something may have been agreed to. */
+  nudge(): void;
+  /** Waits for what it is doing. */
+  close(): Promise<void>;
+}
+
+export interface WorkerParts extends Pick<DeskParts, "note" | "runtime"> {
+  readonly store: ApprovalStore;
+  readonly changes: Changes;
+  readonly permits: Permits;
+  readonly desk: Pick<Desk, "expireOld">;
+  /** Whether the action is there, whoever may use it. What is not may be another process's. */
+  knows(action: string): boolean;
+  /** Runs the call through the one door. Never rejects. */
+  resume(permit: Permit): Promise<Outcome>;
+  /** Writes the end of a call into the ledger, where it is missing. */
+  restoreEnd(approval: Approval): Promise<void>;
+  readonly onProblem: (problem: string) => void;
+}
+
+const BUSY_MS = 500;
+const IDLE_MS = 3_000;
+const AT_ONCE = 100;
+const KEPT_MS = 30 * 86_400_000;
+
+export function createWorker(parts: WorkerParts): Worker {
+  const { store, changes, permits, desk, runtime, note } = parts;
+  const running = new Map<string, Promise<Outcome>>();
+  let timer: NodeJS.Timeout | undefined;
+  let looking: Promise<void> | undefined;
+  let started = false;
+  let closed = false;
+  let prunedAt = 0;
+
+  /** What processes that are gone have left behind. */
+  async function clearUp(): Promise<void> {
+    for (const { approval, executor } of await store.claimed()) {
+      if (!permits.isGone(executor)) continue;
+      if (approval.state === "done") {
+        await parts.restoreEnd(approval);
+        await store.recorded(approval.id);
+      } else if (approval.begunAt === undefined) {
+        // Nobody has entered its handler: it is as good as when it was agreed to.
+        await store.release(approval.id, executor.id);
+      } else if (await store.interrupt(approval.id, executor.id, runtime.now())) {
+        await note(approval.caller, { type: "approval.interrupted", data: aboutOf(approval) });
+        const left = await store.get(approval.id);
+        if (left !== undefined) await parts.restoreEnd(left);
+        await store.recorded(approval.id);
+      }
+      changes.made(approval.id);
+    }
+  }
+
+  async function claimed(approval: Approval): Promise<boolean> {
+    if (closed || running.has(approval.id) || !parts.knows(approval.action)) return false;
+    const permit = await permits.claim(approval);
+    if (permit === undefined) return false;
+    const work = parts.resume(permit).finally(() => {
+      running.delete(approval.id);
+      changes.made(approval.id);
+    });
+    running.set(approval.id, work);
+    return true;
+  }
+
+  async function runApproved(id?: string): Promise<readonly string[]> {
+    const one = id === undefined ? undefined : await store.get(id);
+    const asked = id === undefined ? await store.list({ state: "approved", limit: AT_ONCE }) : [one];
+    const begun: string[] = [];
+    for (const approval of asked) {
+      if (approval?.state === "approved" && (await claimed(approval))) begun.push(approval.id);
+    }
+    return begun;
+  }
+
+  async function look(): Promise<void> {
+    await clearUp();
+    await desk.expireOld();
+    await runApproved();
+    const now = runtime.now().getTime();
+    if (now - prunedAt > KEPT_MS / 30) {
+      prunedAt = now;
+      await store.prune(new Date(now - KEPT_MS));
+    }
+  }
+
+  async function tick(): Promise<void> {
+    let wait = IDLE_MS;
+    try {
+      await look();
+      const open = await store.list({ state: ["pending", "approved", "executing"], limit: 1 });
+      if (open.length > 0) wait = BUSY_MS;
+    } catch (thrown) {
+      parts.onProblem(`approvals could not be looked after: ${messageOf(thrown)}`);
+    }
+    looking = undefined;
+    if (!closed) timer = setTimeout(begin, wait).unref();
+  }
+
+  function begin(): void {
+    clearTimeout(timer);
+    looking ??= tick();
+  }
+
+  return {
+    async run(id) {
+      await clearUp();
+      await desk.expireOld();
+      const begun = await runApproved(id);
+      await Promise.all(begun.map((each) => running.get(each)));
+      return begun.length;
+    },
+    start() {
+      started = true;
+      begin();
+    },
+    nudge() {
+      if (started && !closed) begin();
+    },
+    async close() {
+      closed = true;
+      clearTimeout(timer);
+      await looking;
+      await Promise.allSettled(running.values());
+      permits.close();
+    },
+  };
+}

@@ -1,0 +1,146 @@
+import type { Approval, ShownApproval } from "./approval/approval.ts";
+import type { ApprovalStore } from "./approval/approval-store.ts";
+import type { Approvals, AskPerson } from "./approval/approvals.ts";
+import { createChanges } from "./approval/changes.ts";
+import { type ApprovalEvent, aboutOf, createDesk } from "./approval/desk.ts";
+import { outcomeOf } from "./approval/ending.ts";
+import { createGatekeeper, type Gatekeeper } from "./approval/gatekeeper.ts";
+import { createPermits, type Permit } from "./approval/permits.ts";
+import { createWorker, type Worker } from "./approval/worker.ts";
+import type { Caller } from "./core/caller.ts";
+import type { NewEvent } from "./core/events.ts";
+import type { Json } from "./core/json.ts";
+import type { Outcome } from "./core/outcome.ts";
+import type { Runtime } from "./core/runtime.ts";
+import { callerStamp, summary } from "./invoke/record.ts";
+import type { Ledger } from "./ledger/ledger.ts";
+import type { Policy } from "./policy/policy.ts";
+import { systemProcess } from "./system-runtime.ts";
+
+export interface ApprovingParts {
+  readonly store: ApprovalStore;
+  readonly ledger: Ledger;
+  readonly runtime: Runtime;
+  readonly policy: () => Policy;
+  readonly redact: (value: unknown) => Json;
+  readonly ask?: AskPerson | undefined;
+  knows(action: string): boolean;
+  /** Runs a call that was agreed to, through the one door. */
+  resume(permit: Permit): Promise<Outcome>;
+  readonly onProblem: (problem: string) => void;
+}
+
+export interface Approving {
+  readonly approvals: Approvals;
+  readonly gatekeeper: Gatekeeper;
+  readonly worker: Worker;
+}
+
+const FOLLOW_MS = 500;
+const FOLLOWED_AT_ONCE = 500;
+
+/** Everything about calls that wait for a person, put together. */
+export function createApproving(parts: ApprovingParts): Approving {
+  const { store, ledger, runtime, redact, onProblem } = parts;
+  const settings = () => parts.policy().approvals;
+  const changes = createChanges(store);
+  const permits = createPermits(store, runtime, systemProcess);
+
+  async function note(caller: Caller, event: ApprovalEvent): Promise<void> {
+    const number = ledger.record({ ...event, at: runtime.now(), ...callerStamp(caller) } as NewEvent);
+    await ledger.flushed(number);
+  }
+
+  const desk = createDesk({ store, changes, runtime, settings, redact, note });
+  const worker = createWorker({
+    store,
+    changes,
+    permits,
+    desk,
+    runtime,
+    note,
+    knows: parts.knows,
+    resume: parts.resume,
+    restoreEnd,
+    onProblem,
+  });
+  const gatekeeper = createGatekeeper({
+    store,
+    permits,
+    changes,
+    settings,
+    newId: runtime.newId,
+    now: runtime.now,
+    ask: parts.ask,
+    shown: desk.shown,
+    answer: desk.answer,
+    async withdrawn(approval, reason) {
+      await desk.expire(approval, reason, approval.caller.actor);
+    },
+    requested: (approval) => note(approval.caller, { type: "approval.requested", data: requestOf(approval) }),
+    onProblem,
+  });
+
+  /** The end of a call whose process was gone before it could write it. */
+  async function restoreEnd(approval: Approval): Promise<void> {
+    const { callId, caller } = approval;
+    const written = await ledger.read({ callId, type: "call.ended", limit: 1 });
+    const outcome = outcomeOf(approval);
+    if (written.length > 0 || outcome.status === "waiting") return;
+    const data = { callId, ...summary(outcome, undefined) };
+    const number = ledger.record({ type: "call.ended", at: runtime.now(), ...callerStamp(caller), data });
+    await ledger.flushed(number);
+  }
+
+  /** Whatever process changed one, the ledger has it. */
+  function follow(listener: (approval: ShownApproval) => void): () => void {
+    let timer: NodeJS.Timeout | undefined;
+    let after: number | undefined;
+    let stopped = false;
+    const look = async (): Promise<void> => {
+      try {
+        after ??= (await ledger.read({ limit: 1 })).at(-1)?.id ?? 0;
+        const events = await ledger.read({ type: "approval.", after, limit: FOLLOWED_AT_ONCE });
+        after = events.at(-1)?.id ?? after;
+        const ids = events.map(({ data }) => (data as { readonly approvalId?: string }).approvalId);
+        for (const id of new Set(ids)) {
+          const approval = id === undefined ? undefined : await store.get(id);
+          if (approval !== undefined && !stopped) listener(desk.shown(approval));
+        }
+      } catch (thrown) {
+        onProblem(
+          `changes of approvals could not be followed: ${thrown instanceof Error ? thrown.message : "unknown"}`,
+        );
+      }
+      if (!stopped) timer = setTimeout(look, FOLLOW_MS).unref();
+    };
+    void look();
+    return () => {
+      stopped = true;
+      clearTimeout(timer);
+    };
+  }
+
+  return {
+    gatekeeper,
+    worker,
+    approvals: {
+      list: desk.list,
+      get: desk.get,
+      async answer(id, answer, approver) {
+        const answered = await desk.answer(id, answer, approver);
+        worker.nudge();
+        return answered;
+      },
+      withdraw: desk.withdraw,
+      outcome: desk.outcome,
+      run: worker.run,
+      onChange: follow,
+    },
+  };
+}
+
+function requestOf(approval: Approval) {
+  const { definition, level, rule, binding, policyVersion, expiresAt } = approval;
+  return { ...aboutOf(approval), definition, level, rule, binding, policyVersion, expiresAt };
+}

@@ -1,0 +1,47 @@
+import { quoted } from "../core/names.ts";
+
+/** Where a field is: `email`, `owner.phone`, `items[].price`, `[].id`; `["first.name"]` for a name that is not plain. */
+export type FieldPath = string;
+
+/** Stands for every item of a list. */
+export const ITEMS = Symbol("items");
+
+/** One part of a path: a field's name, or the items of a list. */
+export type Step = string | typeof ITEMS;
+
+export const PATH_LIMIT = 512;
+
+const STEP = /\[\]|\[("(?:[^"\\]|\\.)*")\]|(\.?)([^.[\]"\p{Cc}]+)/uy;
+
+/** The parts of a path, or undefined for what is none. */
+export function parsePath(path: unknown): readonly Step[] | undefined {
+  if (typeof path !== "string" || path === "" || path.length > PATH_LIMIT) return undefined;
+  const steps: Step[] = [];
+  STEP.lastIndex = 0;
+  while (STEP.lastIndex < path.length) {
+    const found = STEP.exec(path);
+    if (found === null) return undefined;
+    const [text, written, dot, name] = found;
+    if (name !== undefined && ((dot === "") !== (steps.length === 0) || name !== name.trim())) return undefined;
+    const step = text === "[]" ? ITEMS : (name ?? unquoted(written));
+    if (step === undefined) return undefined;
+    steps.push(step);
+  }
+  return steps;
+}
+
+function unquoted(written: string | undefined): string | undefined {
+  try {
+    return JSON.parse(written ?? "") as string;
+  } catch {
+    return undefined;
+  }
+}
+
+/** What to say of a path that is none. */
+export function notAPath(path: unknown): { readonly message: string; readonly hint: string } {
+  return {
+    message: `${quoted(String(path))} is not the path of a field`,
+    hint: 'Write names with dots between them and [] for the items of a list: email, owner.phone, items[].price, ["first.name"].',
+  };
+}

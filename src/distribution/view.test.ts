@@ -1,0 +1,133 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import type { Json } from "../core/json.ts";
+import { type Annotations, annotate } from "./annotated-record.ts";
+import type { Destination } from "./destination.ts";
+import { parsePath } from "./field-path.ts";
+import { rulesFor } from "./rules.ts";
+import { leadsTo, paths, records } from "./testing.ts";
+import { ABSENT, cut, plainView, REDACTED, treatment } from "./view.ts";
+
+const view = (record: Json, annotations: Annotations, destination: Destination = "ui") =>
+  plainView(record, rulesFor(destination, annotate(record, annotations).annotations));
+
+const hide = (...given: string[]): Annotations => Object.fromEntries(given.map((path) => [path, { hidden: true }]));
+
+describe("a view", () => {
+  test.each<[string, Json, string[], Json]>([
+    ["a field", { a: 1, b: 2 }, ["a"], { b: 2 }],
+    ["a field below", { a: { b: 1, c: 2 } }, ["a.b"], { a: { c: 2 } }],
+    ["a whole subtree", { a: { b: { c: 1 } }, d: 1 }, ["a"], { d: 1 }],
+    ["a field of every item", { l: [{ p: 1, q: 2 }, { p: 3 }, 4] }, ["l[].p"], { l: [{ q: 2 }, {}, 4] }],
+    ["a field of every item of a list that is the record", [{ p: 1, q: 2 }], ["[].p"], [{ q: 2 }]],
+    ["the items", { l: [1, 2] }, ["l[]"], { l: [] }],
+    ["an item that comes without its list", { l: { p: 1, q: 2 } }, ["l[].p"], { l: { q: 2 } }],
+    ["what lies in a list that the path forgot", { l: [[{ p: 1 }]] }, ["l.p"], { l: [[{}]] }],
+    ["nothing where nothing is", { a: 1 }, ["b", "a.b", "a[].c", "b[]"], { a: 1 }],
+    ["what the prototype has not", { a: 1 }, ["constructor", "__proto__.a", "toString"], { a: 1 }],
+    ["a record that is no record", "text", ["a"], "text"],
+    ["a record that is an item", "text", ["[]"], null],
+  ])("hides %s", (_what, record, hidden, left) => {
+    expect(view(record, hide(...hidden))).toEqual(left);
+  });
+
+  test("knows fields by any name, and makes no prototype of them", () => {
+    const record = JSON.parse(
+      '{"__proto__": {"secret": 1, "open": 2}, "constructor": {"secret": 3}, "x.y": 4}',
+    ) as Json;
+
+    const left = view(record, hide("__proto__.secret", "constructor", '["x.y"]'));
+
+    expect(JSON.stringify(left)).toBe('{"__proto__":{"open":2}}');
+    expect(Object.getPrototypeOf(left)).toBe(Object.prototype);
+  });
+
+  test("has the strongest of what is said of a field", () => {
+    const annotations: Annotations = {
+      a: { redacted: ["ui"] },
+      "a.b": { hidden: ["ui"] },
+      c: { hidden: ["ui"], redacted: ["ui"], composition: "anchored" },
+      "l[]": { redacted: ["ui"] },
+      "l[].p": { hidden: true },
+      l: { composition: "validated" },
+      '["d"]': { hidden: ["ui"] },
+      d: { redacted: ["ui"] },
+    };
+
+    expect(view({ a: { b: 1 }, c: 2, l: [{ p: 1 }], d: 3 }, annotations)).toEqual({ a: REDACTED, l: [REDACTED] });
+  });
+
+  test("is each destination's own; all formatters can be meant", () => {
+    const annotations: Annotations = {
+      a: { hidden: ["llm-session", "formatter:mail"] },
+      b: { redacted: ["audit", "formatter:*"] },
+      c: { hidden: true },
+    };
+    const of = (destination: Destination) => view({ a: 1, b: 2, c: 3 }, annotations, destination);
+
+    expect(of("ui")).toEqual({ a: 1, b: 2 });
+    expect(of("cache")).toEqual({ a: 1, b: 2 });
+    expect(of("peer-response")).toEqual({ a: 1, b: 2 });
+    expect(of("llm-session")).toEqual({ b: 2 });
+    expect(of("audit")).toEqual({ a: 1, b: REDACTED });
+    expect(of("formatter:mail")).toEqual({ b: REDACTED });
+    expect(of("formatter:sms")).toEqual({ a: 1, b: REDACTED });
+  });
+
+  test("refuses lists that lie too deep in lists, and takes any depth that no rule reaches", () => {
+    const deep = JSON.parse(
+      `{"l": ${"[".repeat(2_000)}${"]".repeat(2_000)}, "m": ${"[".repeat(2_000)}${"]".repeat(2_000)}}`,
+    ) as Json;
+
+    expect(() => view(deep, hide("l.p"))).toThrowError(expect.objectContaining({ code: "invalid_output" }));
+    expect(view(deep, hide("l"))).toHaveProperty("m");
+  });
+
+  test("takes no longer for many steps into lists in lists", () => {
+    const list = JSON.parse(`${"[".repeat(300)}1${"]".repeat(300)}`) as Json;
+
+    expect(view({ l: list }, hide(`l${"[]".repeat(200)}.p`, `l${"[]".repeat(250)}.q`))).toEqual({ l: list });
+  });
+
+  test("is what asking of each place by itself gives, whatever the record and the rules", () => {
+    const rule = fc.record({
+      path: paths,
+      kind: fc.constantFrom("hidden", "redacted", "anchored", "validated", "none"),
+    });
+    fc.assert(
+      fc.property(records, fc.array(rule, { maxLength: 6 }), (record, rules) => {
+        const annotations = Object.fromEntries(rules.map(({ path, kind }) => [path, annotationOf(kind)]));
+        const expected = expectedAt(record, [], annotations);
+
+        const left = cut(
+          record,
+          rulesFor("llm-session", annotations),
+          treatment(() => "T"),
+        );
+
+        expect(JSON.stringify(left)).toBe(JSON.stringify(expected === ABSENT ? null : expected));
+      }),
+      { numRuns: 1_000 },
+    );
+  });
+});
+
+function annotationOf(kind: string): Annotations[string] {
+  if (kind === "hidden" || kind === "redacted") return { [kind]: ["llm-session"] };
+  return kind === "none" ? {} : { composition: kind as "anchored" };
+}
+
+function expectedAt(value: Json, place: readonly (string | number)[], annotations: Annotations): Json | typeof ABSENT {
+  const said = Object.entries(annotations)
+    .filter(([path]) => leadsTo(parsePath(path) ?? [], place, Array.isArray(value)))
+    .map(([, annotation]) => annotation);
+  if (said.some(({ hidden }) => hidden !== undefined)) return ABSENT;
+  if (said.some(({ redacted }) => redacted !== undefined)) return REDACTED;
+  if (said.some(({ composition }) => composition === "anchored")) return "T";
+  if (Array.isArray(value)) {
+    return value.map((item, at) => expectedAt(item, [...place, at], annotations)).filter((item) => item !== ABSENT);
+  }
+  if (typeof value !== "object" || value === null) return value;
+  const left = Object.entries(value).map(([name, part]) => [name, expectedAt(part, [...place, name], annotations)]);
+  return Object.fromEntries(left.filter(([, part]) => part !== ABSENT)) as Json;
+}

@@ -1,0 +1,62 @@
+import { describe, expect, test } from "vitest";
+import type { Config } from "../config/schema.ts";
+import { approverBy, approverTokens, rolesOf } from "./approvers.ts";
+
+type Given = Pick<Config, "approvals" | "gateway">;
+
+function configOf(approvers: object, profiles: object = {}): Given {
+  return { approvals: { approvers }, gateway: { profiles } } as unknown as Given;
+}
+
+const env: Record<string, string> = { ANN: "a".repeat(32), BOB: "b".repeat(32), SAME: "a".repeat(32) };
+const fill = (text: string) => {
+  const value = env[text];
+  if (value === undefined) throw new Error(`${text} is not set`);
+  return value;
+};
+
+describe("roles", () => {
+  test("are those of the configuration, and nobody else has any", () => {
+    const config = configOf({ ann: { roles: ["viewer"] } });
+
+    expect(rolesOf(config, "ann")).toEqual(["viewer"]);
+    for (const name of ["bob", "__proto__", "constructor", ""]) expect(rolesOf(config, name)).toEqual([]);
+  });
+
+  test("are all of them, where nobody is configured", () => {
+    expect(rolesOf(configOf({}), "whoever")).toEqual(["user", "approver", "operator", "admin"]);
+  });
+});
+
+describe("tokens", () => {
+  const ann = { roles: ["approver"], token: "ANN" };
+
+  test("tell who says them, and only whole ones do", () => {
+    const problems: string[] = [];
+    const config = configOf({
+      ann,
+      bob: { roles: [], token: "BOB" },
+      cem: { roles: [] },
+      dot: { roles: [], token: "D" },
+    });
+    const find = approverBy(approverTokens(config, { fill, onProblem: (problem) => problems.push(problem) }));
+
+    expect(find("a".repeat(32))).toEqual({ id: "ann", roles: ["approver"] });
+    expect(find("b".repeat(32))).toMatchObject({ id: "bob" });
+    for (const wrong of ["", "a", "a".repeat(31), "a".repeat(33), "undefined"]) expect(find(wrong)).toBeUndefined();
+    expect(problems).toEqual(["dot cannot answer over HTTP: D is not set"]);
+  });
+
+  test.each([
+    ["of two approvers", configOf({ ann, eve: { roles: [], token: "SAME" } }), /approvers ann and eve/],
+    ["of a client, too", configOf({ ann }, { default: { token: "SAME" } }), /approver ann and the profile default/],
+  ])("%s are refused", (_whose, config, message) => {
+    expect(() => approverTokens(config, { fill, onProblem: () => {} })).toThrow(
+      expect.objectContaining({ code: "invalid_config", message: expect.stringMatching(message) }),
+    );
+  });
+
+  test("of a profile that are not there are no problem of ours", () => {
+    expect(approverTokens(configOf({ ann }, { p: { token: "D" }, q: {} }), { fill, onProblem: () => {} }).size).toBe(1);
+  });
+});

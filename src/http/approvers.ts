@@ -1,0 +1,72 @@
+import { hash, timingSafeEqual } from "node:crypto";
+import type { Config } from "../config/schema.ts";
+import { messageOf, QmError } from "../core/errors.ts";
+import { getOwn } from "../core/json.ts";
+import type { KnownApprover } from "./api.ts";
+
+/** Of whoever is at the machine, where the configuration names nobody. */
+const EVERY_ROLE = ["user", "approver", "operator", "admin"];
+
+/** What a person of that name may agree to. Where approvers are configured, nobody else may agree to anything. */
+export function rolesOf({ approvals }: Pick<Config, "approvals">, name: string): readonly string[] {
+  if (Object.keys(approvals.approvers).length === 0) return EVERY_ROLE;
+  return getOwn(approvals.approvers, name)?.roles ?? [];
+}
+
+interface TokenParts {
+  /** Fills a reference, or throws when what it refers to is not there. */
+  readonly fill: (text: string, key: string) => string;
+  readonly onProblem: (problem: string) => void;
+}
+
+/** Approvers by the tokens they say. One whose token is not there is let in by nobody, and that is told. */
+export function approverTokens(
+  config: Pick<Config, "approvals" | "gateway">,
+  { fill, onProblem }: TokenParts,
+): ReadonlyMap<string, KnownApprover> {
+  const found = new Map<string, KnownApprover>();
+  for (const [id, { token: text, roles }] of Object.entries(config.approvals.approvers)) {
+    if (text === undefined) continue;
+    const token = filled(() => fill(text, `approvals.approvers.${id}.token`));
+    if (token instanceof Error) onProblem(`${id} cannot answer over HTTP: ${token.message}`);
+    else if (found.has(token)) throw sameToken(`the approvers ${found.get(token)?.id} and ${id}`);
+    else found.set(token, { id, roles });
+  }
+  // A client with it could agree to its own calls.
+  for (const [name, { token: text }] of Object.entries(config.gateway.profiles)) {
+    const token = text === undefined ? undefined : filled(() => fill(text, `gateway.profiles.${name}.token`));
+    const same = typeof token === "string" ? found.get(token) : undefined;
+    if (same !== undefined) throw sameToken(`the approver ${same.id} and the profile ${name}`);
+  }
+  return found;
+}
+
+function filled(fill: () => string): string | Error {
+  try {
+    return fill();
+  } catch (thrown) {
+    return new Error(messageOf(thrown));
+  }
+}
+
+function sameToken(who: string): QmError {
+  return new QmError("invalid_config", `${who} have the same token`, {
+    hint: "Give each its own: the token is what tells them apart.",
+  });
+}
+
+/**
+ * Finds the approver of a token. Every token is compared, each in the same time however much of it is right, so that
+ * nobody learns one from how long the answer takes.
+ */
+export function approverBy(
+  tokens: Iterable<readonly [token: string, approver: KnownApprover]>,
+): (token: string) => KnownApprover | undefined {
+  const known = [...tokens].map(([token, approver]) => ({ digest: hash("sha256", token, "buffer"), approver }));
+  return (token) => {
+    const given = hash("sha256", token, "buffer");
+    let found: KnownApprover | undefined;
+    for (const { digest, approver } of known) if (timingSafeEqual(digest, given)) found ??= approver;
+    return found;
+  };
+}

@@ -1,0 +1,214 @@
+import { request } from "node:http";
+import { onTestFinished } from "vitest";
+import { type ApprovalQuery, isOver, type ShownApproval } from "../approval/approval.ts";
+import type { Approvals } from "../approval/approvals.ts";
+import { QmError } from "../core/errors.ts";
+import type { ActionName } from "../core/names.ts";
+import type { Outcome } from "../core/outcome.ts";
+import { GATEWAY_LIMITS } from "../mcp/gateway/gateway.ts";
+import { listen } from "../mcp/gateway/listen.ts";
+import { createApi } from "./api.ts";
+import { approverBy } from "./approvers.ts";
+
+/** For tests of doors: the service without a store, with its rules about who is first. */
+export interface FakeApprovals extends Approvals {
+  /** Puts a question. */
+  ask(given?: Partial<ShownApproval>): ShownApproval;
+  /** How often a call has run. */
+  readonly runs: readonly string[];
+  /** How many listen now. */
+  readonly listeners: number;
+}
+
+const ACTION = "mail__send" as ActionName;
+
+export function fakeApprovals(now: () => Date = () => new Date()): FakeApprovals {
+  const kept = new Map<string, ShownApproval>();
+  const listeners = new Set<(approval: ShownApproval) => void>();
+  const runs: string[] = [];
+
+  function change(approval: ShownApproval): ShownApproval {
+    kept.set(approval.id, approval);
+    for (const listener of listeners) listener(approval);
+    return approval;
+  }
+
+  function required(id: string): ShownApproval {
+    const found = kept.get(id);
+    if (found === undefined) throw new QmError("not_found", `there is no approval ${id}`);
+    return found;
+  }
+
+  function outcomeOf({ state, callId, id, level, expiresAt }: ShownApproval): Outcome {
+    const ended = { callId, value: "", durationMs: 1, action: ACTION };
+    if (state === "done") return { ...ended, status: "done", data: { sent: true }, value: '{"sent":true}' };
+    if (!isOver({ state }))
+      return { ...ended, status: "waiting", reason: "nobody has answered", approval: { id, level, expiresAt } };
+    return { ...ended, status: "refused", reason: state, error: { code: "tool_denied", error: state } };
+  }
+
+  return {
+    runs,
+    get listeners() {
+      return listeners.size;
+    },
+    ask(given = {}) {
+      const id = given.id ?? `0198c0de-0000-7000-8000-${String(kept.size + 1).padStart(12, "0")}`;
+      return change({
+        id,
+        callId: `call-${kept.size + 1}`,
+        state: "pending",
+        action: ACTION,
+        definition: "d",
+        args: { to: "bob@example.com" },
+        via: "mcp",
+        policyVersion: "p",
+        binding: "b",
+        level: "user",
+        rule: "ask-first",
+        reason: "A person must approve this call.",
+        requestedAt: now().toISOString(),
+        expiresAt: new Date(now().getTime() + 3_600_000).toISOString(),
+        actor: "default",
+        session: "s",
+        ...given,
+      });
+    },
+    async list({ state, session, action, after, limit = 100 }: ApprovalQuery = {}) {
+      const all = [...kept.values()];
+      const from = after === undefined ? 0 : all.findIndex(({ id }) => id === after) + 1;
+      return all
+        .slice(from)
+        .filter((each) => state === undefined || [state].flat().includes(each.state))
+        .filter((each) => session === undefined || each.session === session)
+        .filter((each) => action === undefined || each.action === action)
+        .slice(0, limit);
+    },
+    async get(id) {
+      return required(id);
+    },
+    async answer(id, { decision, reason }, approver) {
+      const found = required(id);
+      if (!approver.roles.some((role) => [found.level, "approver", "admin"].includes(role)))
+        throw new QmError("denied", `${approver.id} has none of the roles that may agree to it`);
+      if (found.answer !== undefined)
+        throw new QmError("conflict", `${found.answer.by} was first: it is ${found.answer.decision}`, {
+          details: { by: found.answer.by, via: found.answer.via },
+        });
+      if (found.expiresAt <= now().toISOString()) throw new QmError("approval_expired", "nobody answered in time");
+      const { id: by, via } = approver;
+      const answer = { decision, by, via, at: now().toISOString(), ...(reason === undefined ? {} : { reason }) };
+      return change({ ...found, state: decision, answer });
+    },
+    async withdraw(id) {
+      return required(id);
+    },
+    outcome(id, { signal, timeoutMs } = {}) {
+      return new Promise((resolve, reject) => {
+        const answered = () => {
+          const approval = kept.get(id);
+          if (approval === undefined) return done(() => reject(new QmError("not_found", `there is no approval ${id}`)));
+          if (isOver(approval) || timeoutMs === 0) done(() => resolve(outcomeOf(approval)));
+        };
+        const late = () => done(() => resolve(outcomeOf(required(id))));
+        const gone = () => done(() => reject(new QmError("cancelled", "nobody waits any more")));
+        const timer = timeoutMs === undefined ? undefined : setTimeout(late, timeoutMs);
+        const done = (end: () => void) => {
+          clearTimeout(timer);
+          listeners.delete(answered);
+          signal?.removeEventListener("abort", gone);
+          end();
+        };
+        listeners.add(answered);
+        signal?.addEventListener("abort", gone);
+        answered();
+      });
+    },
+    async run(id) {
+      const approved = [...kept.values()].filter((each) => each.state === "approved" && (id ?? each.id) === each.id);
+      for (const approval of approved) {
+        runs.push(approval.id);
+        change({ ...approval, state: "done", status: "done" });
+      }
+      return approved.length;
+    },
+    onChange(listener) {
+      listeners.add(listener);
+      return () => listeners.delete(listener);
+    },
+  };
+}
+
+export interface Sent {
+  readonly method?: string;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly body?: string | Buffer;
+}
+
+export interface Got {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string | string[] | undefined>>;
+  readonly body: string;
+}
+
+export const KEY = Buffer.alloc(32, 1);
+export const ANN = { authorization: "Bearer ann-token" };
+
+/** The API on a real socket, behind the real listener: ann may approve, vic may only look. */
+export async function openDoor(
+  options: { readonly now?: () => Date; readonly roles?: Readonly<Record<string, readonly string[]>> } = {},
+) {
+  const { now = () => new Date(), roles = { ann: ["approver"], vic: ["viewer"] } } = options;
+  const approvals = fakeApprovals(now);
+  const problems: string[] = [];
+  const onProblem = (problem: string) => problems.push(problem);
+  const closing = new AbortController();
+  const api = createApi({
+    approvals,
+    authorize: approverBy(Object.entries(roles).map(([id, roles]) => [`${id}-token`, { id, roles }] as const)),
+    links: { key: KEY, rolesOf: (name) => roles[name] ?? [], now },
+    onProblem,
+    signal: closing.signal,
+  });
+  const { url, close } = await listen(
+    { limits: GATEWAY_LIMITS, onProblem, fetch: async () => new Response("mcp") },
+    {
+      host: "127.0.0.1",
+      port: 0,
+      allowedHosts: [],
+      allowedOrigins: [],
+      authorize: () => undefined,
+      other: api,
+      publicOrigin: "https://qm.example.com",
+    },
+  );
+  onTestFinished(async () => {
+    closing.abort();
+    await close();
+  });
+  const { origin } = new URL(url);
+  return {
+    approvals,
+    problems,
+    origin,
+    closing,
+    /** `fetch` does not let one lie about headers, or send a path as it is. */
+    send: (path: string, { method = "GET", headers = {}, body }: Sent = {}): Promise<Got> =>
+      new Promise((resolve, reject) => {
+        const { hostname, port } = new URL(origin);
+        const outgoing = request({ hostname, port, path, method, headers }, (incoming) => {
+          const chunks: Buffer[] = [];
+          incoming.on("data", (chunk: Buffer) => chunks.push(chunk));
+          incoming.on("end", () =>
+            resolve({
+              status: incoming.statusCode ?? 0,
+              headers: incoming.headers,
+              body: Buffer.concat(chunks).toString(),
+            }),
+          );
+        });
+        outgoing.on("error", reject);
+        outgoing.end(body);
+      }),
+  };
+}

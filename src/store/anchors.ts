@@ -1,0 +1,49 @@
+import type { AnchorStore } from "../distribution/anchor-store.ts";
+import { join, type Query, type Sql, sql } from "./sql.ts";
+
+// Engines bound the values of one statement.
+const PORTION = 500;
+
+/** Anchored values in SQL: one row a token, as JSON. */
+export function anchorStore(db: Sql, now: () => Date): AnchorStore {
+  return {
+    async put(owner, values) {
+      const at = now().toISOString();
+      const rows = [...values].map(([token, value]) => sql`(${owner}, ${token}, ${value}, ${at})`);
+      try {
+        await db.transaction(async (tx) => {
+          for (const list of portions(rows)) {
+            const added = await tx.all(sql`
+              insert into anchors (owner, token, value, made_at) values ${join(list, ", ")}
+              on conflict (owner, token) do nothing returning token`);
+            if (added.length < list.length) throw new Taken();
+          }
+        });
+        return true;
+      } catch (thrown) {
+        if (thrown instanceof Taken) return false;
+        throw thrown;
+      }
+    },
+    async read(owner, tokens) {
+      const values = new Map<string, string>();
+      for (const list of portions(tokens.map((token) => sql`${token}`))) {
+        const rows = await db.all(
+          sql`select token, value from anchors where owner = ${owner} and token in (${join(list, ", ")})`,
+        );
+        for (const { token, value } of rows) values.set(String(token), String(value));
+      }
+      return values;
+    },
+    async prune(before) {
+      await db.all(sql`delete from anchors where made_at < ${before.toISOString()}`);
+    },
+  };
+}
+
+/** Leaves the transaction, so that nothing of it stays. */
+class Taken extends Error {}
+
+function* portions(queries: readonly Query[]): Generator<readonly Query[]> {
+  for (let at = 0; at < queries.length; at += PORTION) yield queries.slice(at, at + PORTION);
+}

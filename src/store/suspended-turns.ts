@@ -1,0 +1,101 @@
+import { type StoredTurn, type TurnQuery, type TurnStore, turnStates, type WaitingCall } from "../turn/turn-store.ts";
+import { damaged, keepable, optional, readable, storedList, storedObject } from "./columns.ts";
+import { join, type Query, type Row, type Sql, sql } from "./sql.ts";
+
+const DEFAULT_LIMIT = 100;
+
+/** All but the memo, which may be long. */
+const columns = sql`
+  id, state, caller, version, holder, holder_pid, holder_host, lease_until, started_at, changed_at, calls`;
+
+/** Turns in SQL: one row each. Every write names the version it starts from. */
+export function turnStore(db: Sql): TurnStore {
+  async function one(where: Query): Promise<StoredTurn | undefined> {
+    const [row] = await db.all(sql`select ${columns} from turns where ${where}`);
+    return row === undefined ? undefined : turnOf(row);
+  }
+
+  return {
+    async add({ id, tokenHash, caller, memo, holder, at }) {
+      const { id: holderId, pid, host, leaseUntil } = holder;
+      const time = at.toISOString();
+      const added = await db.all(sql`
+        insert into turns (id, token_hash, state, caller, session, version, holder, holder_pid, holder_host,
+          lease_until, started_at, changed_at, calls, memo)
+        values (${keepable(id)}, ${tokenHash}, 'running', ${JSON.stringify(caller)}, ${keepable(caller.session)}, 1,
+          ${holderId}, ${pid}, ${keepable(host)}, ${leaseUntil.toISOString()}, ${time}, ${time}, '[]', ${memo})
+        on conflict (id) do nothing returning id`);
+      return added.length > 0;
+    },
+    get: async (id) => one(sql`id = ${keepable(id)}`),
+    byToken: (tokenHash) => one(sql`token_hash = ${tokenHash}`),
+    async list({ limit = DEFAULT_LIMIT, ...query }) {
+      const rows = await db.all(sql`
+        select ${columns} from turns ${conditions(query)}
+        order by changed_at desc, id desc limit ${Math.max(0, Math.trunc(limit))}`);
+      return readable(rows, turnOf);
+    },
+    async claim({ id, version, holder: former }, { id: holderId, pid, host, leaseUntil }, at) {
+      // A holder that was taken for dead and has renewed its lease since keeps the turn.
+      const isAsSeen =
+        former === undefined
+          ? sql`holder is null`
+          : sql`holder = ${former.id} and lease_until = ${former.leaseUntil.toISOString()}`;
+      const [row] = await db.all(sql`
+        update turns set state = 'running', version = version + 1, holder = ${holderId}, holder_pid = ${pid},
+          holder_host = ${keepable(host)}, lease_until = ${leaseUntil.toISOString()}, changed_at = ${at.toISOString()}
+        where id = ${keepable(id)} and version = ${version} and state in ('running', 'suspended') and ${isAsSeen}
+        returning memo`);
+      return row === undefined ? undefined : String(row.memo);
+    },
+    async write({ id, holderId, version }, { state, calls, memo, holder, at }) {
+      const written = await db.all(sql`
+        update turns set state = ${state}, version = version + 1, holder = ${holder?.id ?? null},
+          holder_pid = ${holder?.pid ?? null}, holder_host = ${keepable(holder?.host)},
+          lease_until = ${holder?.leaseUntil.toISOString() ?? null}, changed_at = ${at.toISOString()},
+          calls = ${JSON.stringify(calls)}, memo = ${memo}
+        where id = ${keepable(id)} and version = ${version} and holder = ${holderId} and state = 'running'
+        returning id`);
+      return written.length > 0;
+    },
+    async renew(holderId, leaseUntil) {
+      await db.all(sql`
+        update turns set lease_until = ${leaseUntil.toISOString()} where state = 'running' and holder = ${holderId}`);
+    },
+    async prune(before) {
+      const gone = await db.all(sql`
+        delete from turns where state in ('complete', 'failed', 'cancelled') and changed_at < ${before.toISOString()}
+        returning id`);
+      return gone.length;
+    },
+  };
+}
+
+function conditions({ state, session }: TurnQuery): Query {
+  const all: Query[] = [];
+  if (state !== undefined) all.push(sql`state = ${keepable(state)}`);
+  if (session !== undefined) all.push(sql`session = ${keepable(session)}`);
+  return all.length === 0 ? sql`` : sql`where ${join(all, " and ")}`;
+}
+
+function turnOf(row: Row): StoredTurn {
+  const id = String(row.id);
+  const what = `turn ${id}`;
+  const state = turnStates.find((known) => known === row.state);
+  if (state === undefined) throw damaged(what, "state");
+  return {
+    id,
+    state,
+    caller: storedObject(row, "caller", what),
+    calls: storedList<WaitingCall>(row, "calls", what),
+    version: Number(row.version),
+    ...optional("holder", row.holder, (holderId) => ({
+      id: String(holderId),
+      pid: Number(row.holder_pid),
+      host: String(row.holder_host),
+      leaseUntil: new Date(String(row.lease_until)),
+    })),
+    startedAt: String(row.started_at),
+    changedAt: String(row.changed_at),
+  };
+}

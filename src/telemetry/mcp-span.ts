@@ -1,0 +1,106 @@
+import { clip, isRecord } from "../core/json.ts";
+import { type SpanFacts, silentTracer, type TraceCarrier, type Tracer } from "../core/tracing.ts";
+
+export interface McpTelemetry {
+  readonly tracer: Tracer;
+  /** Milliseconds from some fixed point. */
+  readonly elapsed: () => number;
+}
+
+/** One MCP request, on either side of it. */
+export interface TracedRequest {
+  readonly side: "client" | "server";
+  readonly method: string;
+  /** From whoever asks; looked into, never told whole. */
+  readonly params: unknown;
+  readonly id?: string | number | undefined;
+  /** What is so of every request on the connection: its transport, its protocol version, who is at the other end. */
+  readonly connection: SpanFacts;
+  /** Of the protocol with sessions; the one without has none to tell. */
+  readonly session?: string | undefined;
+  readonly parent?: TraceCarrier | undefined;
+}
+
+/** Never throws. One of `answered` and `failed` ends it. */
+export interface McpSpan {
+  carrier(): TraceCarrier;
+  /** The id that the request got when it was sent. */
+  sent(id: string | number): void;
+  answered(result: unknown): void;
+  /** A number is the code of a JSON-RPC error, a text the code of ours that kept an answer from coming. */
+  failed(code: number | string): void;
+}
+
+const silentSpan: McpSpan = { carrier: () => ({}), sent() {}, answered() {}, failed() {} };
+const NAME_LIMIT = 128;
+const URI_LIMIT = 1024;
+/** The caller asked for what cannot be: to the server that is no error of its own. */
+const CALLERS_FAULT: ReadonlySet<number | string> = new Set([-32700, -32600, -32601, -32602, -32002]);
+const NO_SUCH_TARGET = -32602;
+
+/** Begins the span `{method} {target}` of the MCP conventions, and fills the histogram of its side when it ends. */
+export function startMcpSpan({ tracer, elapsed }: McpTelemetry, request: TracedRequest): McpSpan {
+  if (tracer === silentTracer) return silentSpan;
+  const { side, method, params, id, connection, session, parent } = request;
+  const began = elapsed();
+  const operation: SpanFacts = {
+    "mcp.method.name": method,
+    ...(method === "tools/call" ? { "gen_ai.operation.name": "execute_tool" } : {}),
+    ...connection,
+  };
+  const target = targetOf(method, params);
+  const [named] = Object.values(target);
+  const span = tracer.start(
+    named === undefined ? method : `${method} ${named}`,
+    side,
+    {
+      ...operation,
+      ...target,
+      "mcp.session.id": session,
+      "mcp.resource.uri": uriOf(params),
+      "jsonrpc.request.id": id === undefined ? undefined : clip(String(id), NAME_LIMIT),
+    },
+    parent,
+  );
+
+  function end(facts: SpanFacts, isTarget = true): void {
+    const all = { ...operation, ...(isTarget ? target : {}), ...facts };
+    tracer.took(`mcp.${side}.operation.duration`, Math.max(0, elapsed() - began) / 1000, all);
+    span.end();
+  }
+
+  return {
+    carrier: span.carrier,
+    sent: (given) => span.set({ "jsonrpc.request.id": String(given) }),
+    answered(result) {
+      const isError = method === "tools/call" && isRecord(result) && result.isError === true;
+      if (!isError) return end({});
+      span.fail("tool_error");
+      end({ "error.type": "tool_error" });
+    },
+    failed(code) {
+      const status = typeof code === "number" ? { "rpc.response.status_code": String(code) } : {};
+      const isError = side === "client" || !CALLERS_FAULT.has(code);
+      span.set(status);
+      if (isError) span.fail(String(code));
+      // Names that are nobody's would make a time series each.
+      end({ ...status, ...(isError ? { "error.type": String(code) } : {}) }, code !== NO_SUCH_TARGET);
+    },
+  };
+}
+
+function targetOf(method: string, params: unknown): Readonly<Record<string, string>> {
+  const name = isRecord(params) ? params.name : undefined;
+  if (typeof name !== "string") return {};
+  if (method === "tools/call") return { "gen_ai.tool.name": clip(name, NAME_LIMIT) };
+  return method === "prompts/get" ? { "gen_ai.prompt.name": clip(name, NAME_LIMIT) } : {};
+}
+
+/** Without what may be a secret in it: who logs in, and what is asked. */
+function uriOf(params: unknown): string | undefined {
+  const uri = isRecord(params) ? params.uri : undefined;
+  if (typeof uri !== "string") return undefined;
+  return clip(uri, URI_LIMIT)
+    .replace(/^([a-z][a-z0-9+.-]*:\/\/)[^/?#]*@/i, "$1")
+    .replace(/[?#].*$/s, "");
+}

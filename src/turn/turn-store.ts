@@ -1,0 +1,99 @@
+import type { Caller } from "../core/caller.ts";
+
+export const turnStates = ["running", "suspended", "complete", "failed", "cancelled"] as const;
+
+/**
+ * - `running`: one process holds it, for as long as it renews its lease
+ * - `suspended`: calls of it wait for people, and nobody holds it
+ * - `complete`, `failed`, `cancelled`: it is over
+ */
+export type TurnState = (typeof turnStates)[number];
+
+export type TurnEnd = Exclude<TurnState, "running" | "suspended">;
+
+/** A call that waits for a person, as the turn remembers it. */
+export interface WaitingCall {
+  /** The host's own name for the call: the id that the model's provider gave it, for one. */
+  readonly ref: string;
+  readonly callId: string;
+  readonly approvalId: string;
+  readonly action: string;
+  readonly level: string;
+  readonly reason: string;
+  readonly preview?: string;
+  readonly expiresAt: string;
+}
+
+/** One process that goes on with turns, for as long as it renews its lease. */
+export interface Holder {
+  /** Another one for every start of a process. */
+  readonly id: string;
+  readonly pid: number;
+  readonly host: string;
+  readonly leaseUntil: Date;
+}
+
+/** A turn without its memo, which may be long. */
+export interface StoredTurn {
+  readonly id: string;
+  readonly state: TurnState;
+  readonly caller: Caller;
+  /** Those that waited when it was last written, in the order they were noted. */
+  readonly calls: readonly WaitingCall[];
+  /** Another one after every write. */
+  readonly version: number;
+  /** Who has it, while it is running. */
+  readonly holder?: Holder;
+  readonly startedAt: string;
+  readonly changedAt: string;
+}
+
+export interface NewTurn {
+  readonly id: string;
+  /** Of the secret that resumes it, which is kept nowhere. */
+  readonly tokenHash: string;
+  readonly caller: Caller;
+  /** JSON. */
+  readonly memo: string;
+  readonly holder: Holder;
+  readonly at: Date;
+}
+
+export interface TurnChange {
+  readonly state: TurnState;
+  readonly calls: readonly WaitingCall[];
+  /** JSON. */
+  readonly memo: string;
+  /** Who has it from now on; absent: nobody. */
+  readonly holder?: Holder;
+  readonly at: Date;
+}
+
+export interface TurnQuery {
+  readonly state?: TurnState;
+  readonly session?: string;
+  /** At most so many, newest change first. Absent: 100. */
+  readonly limit?: number;
+}
+
+/** What turns need of a store. Of two processes that want to go on with the same turn, one does. */
+export interface TurnStore {
+  /** False where there is a turn of that id already. */
+  add(turn: NewTurn): Promise<boolean>;
+  get(id: string): Promise<StoredTurn | undefined>;
+  byToken(tokenHash: string): Promise<StoredTurn | undefined>;
+  list(query: TurnQuery): Promise<readonly StoredTurn[]>;
+  /** Takes a turn that is as it was seen, and answers its memo. Undefined: it is another's, or not as it was. */
+  claim(seen: StoredTurn, holder: Holder, at: Date): Promise<string | undefined>;
+  /** By who holds it, in the version that he knows. False: it has been taken away. */
+  write(held: HeldVersion, change: TurnChange): Promise<boolean>;
+  renew(holderId: string, leaseUntil: Date): Promise<void>;
+  /** Over, and older than that. Answers how many were removed. */
+  prune(before: Date): Promise<number>;
+}
+
+export interface HeldVersion {
+  readonly id: string;
+  readonly holderId: string;
+  readonly version: number;
+}

@@ -1,0 +1,252 @@
+import { hash, randomBytes } from "node:crypto";
+import type { Approvals } from "../approval/approvals.ts";
+import type { ProcessFacts } from "../approval/permits.ts";
+import type { Caller } from "../core/caller.ts";
+import { QmError } from "../core/errors.ts";
+import type { Json } from "../core/json.ts";
+import { type ActionName, quoted } from "../core/names.ts";
+import { failedOutcome, type Outcome, VALUE_LIMIT } from "../core/outcome.ts";
+import type { Runtime } from "../core/runtime.ts";
+import { heldTurn, memoText, type Turn, type TurnEvent } from "./held-turn.ts";
+import type { Holder, StoredTurn, TurnQuery, TurnState, TurnStore, WaitingCall } from "./turn-store.ts";
+
+/** Turns that can wait for people longer than a process lives. */
+export interface Turns {
+  /** Begins a turn of the caller's id for it, or of a new one. Throws `conflict` where there was one of that id. */
+  begin(caller: Caller, memo?: Json): Promise<Turn>;
+  /**
+   * Goes on with a turn once every call that waited has its outcome; before that, nothing is changed. Exactly one process
+   * gets it. One that dies with it leaves it as it was, for the same token. Throws `not_found`, also for another caller's,
+   * and `conflict` where the turn has ended or another process has it.
+   */
+  resume(resumeToken: string, options?: ResumeOptions): Promise<Resumed>;
+  /** Throws `not_found`. */
+  get(id: string): Promise<ShownTurn>;
+  /** The last changed first. */
+  list(query?: TurnQuery): Promise<readonly ShownTurn[]>;
+  /** Removes what ended before that. Answers how many. */
+  prune(before: Date): Promise<number>;
+  /** Renews no lease any more: what this process has is soon another's to resume. */
+  close(): void;
+}
+
+export interface ResumeOptions {
+  /** Who asks. Actor, tenant and user must be the turn's. */
+  readonly caller?: Caller;
+  /** Only says how far it is, also where nobody is waited for any more. */
+  readonly partial?: boolean;
+}
+
+export type Resumed =
+  | {
+      readonly state: "suspended";
+      readonly turnId: string;
+      /** Those that have no outcome yet. */
+      readonly waiting: readonly WaitingCall[];
+      /** Those that have. They are told again when the turn goes on. */
+      readonly results: readonly CallResult[];
+    }
+  | {
+      readonly state: "running";
+      readonly turn: Turn;
+      /** As it was last kept. */
+      readonly memo: Json;
+      /** Every call that waited then, in the order they were noted. */
+      readonly results: readonly CallResult[];
+    };
+
+export interface CallResult {
+  readonly ref: string;
+  readonly outcome: Outcome;
+}
+
+/** A turn as operators are shown it. */
+export interface ShownTurn extends Pick<StoredTurn, "id" | "state" | "startedAt" | "changedAt"> {
+  readonly actor: string;
+  readonly session: string;
+  readonly tenant?: string;
+  readonly user?: string;
+  readonly person?: string;
+  /** Those that waited when it was last kept. */
+  readonly calls: readonly Pick<WaitingCall, "ref" | "callId" | "approvalId" | "action" | "expiresAt">[];
+}
+
+export interface TurnsParts {
+  readonly store: TurnStore;
+  readonly approvals: Pick<Approvals, "outcome">;
+  readonly runtime: Runtime;
+  readonly self: ProcessFacts;
+  note(caller: Caller, event: TurnEvent): void;
+}
+
+const LEASE_MS = 15_000;
+const TOKEN_BYTES = 32;
+const TOKEN_LIMIT = 256;
+
+export function createTurns({ store, approvals, runtime, self, note }: TurnsParts): Turns {
+  const { now } = runtime;
+  const { pid, host } = self;
+  const holderId = runtime.newId();
+  const leaseEnd = (): Date => new Date(now().getTime() + LEASE_MS);
+  const holder = (): Holder => ({ id: holderId, pid, host, leaseUntil: leaseEnd() });
+  let held = 0;
+  let renewing: NodeJS.Timeout | undefined;
+
+  function hold(turn: Pick<StoredTurn, "id" | "caller" | "version">, resumeToken: string): Turn {
+    held++;
+    // A lease that cannot be renewed is over when it is over.
+    renewing ??= setInterval(() => void store.renew(holderId, leaseEnd()).catch(() => {}), LEASE_MS / 3).unref();
+    return heldTurn({ ...turn, resumeToken, store, now, holder, letGo, note });
+  }
+
+  function letGo(): void {
+    if (--held > 0) return;
+    clearInterval(renewing);
+    renewing = undefined;
+  }
+
+  function isGone(other: Holder): boolean {
+    const left = other.leaseUntil.getTime() - now().getTime();
+    // Nobody takes so long a lease: the clock was wrong then, or has been put right since.
+    if (left <= 0 || left > 2 * LEASE_MS) return true;
+    return other.host === host && !self.isAlive(other.pid);
+  }
+
+  async function resumable(token: string, caller: Caller | undefined): Promise<StoredTurn> {
+    const isToken = typeof token === "string" && token.length <= TOKEN_LIMIT;
+    const seen = isToken ? await store.byToken(hashOf(token)) : undefined;
+    if (seen === undefined || (caller !== undefined && !isSame(caller, seen.caller))) throw unknownToken();
+    if (seen.state === "suspended") return seen;
+    if (seen.state !== "running") throw hasEnded(seen.state);
+    if (seen.holder !== undefined && !isGone(seen.holder)) throw isHeld();
+    return seen;
+  }
+
+  async function outcomeOf(call: WaitingCall, caller: Caller): Promise<Outcome> {
+    try {
+      return await approvals.outcome(call.approvalId, { caller, timeoutMs: 0 });
+    } catch (thrown) {
+      if (!(thrown instanceof QmError) || thrown.code !== "not_found") throw thrown;
+      // Or the turn could never go on.
+      const { callId } = call;
+      const action = call.action as ActionName;
+      return failedOutcome({ callId, action, durationMs: 0, valueLimit: VALUE_LIMIT }, notKept(call));
+    }
+  }
+
+  return {
+    async begin(asker, memo = null) {
+      const id = asker.turn ?? runtime.newId();
+      const caller = { ...asker, turn: id };
+      const resumeToken = randomBytes(TOKEN_BYTES).toString("base64url");
+      const turn = { id, tokenHash: hashOf(resumeToken), caller, memo: memoText(memo), holder: holder(), at: now() };
+      if (await store.add(turn)) return hold({ id, caller, version: 1 }, resumeToken);
+      throw new QmError("conflict", "there is a turn of that id already", {
+        hint: "Give every turn an id of its own, or none: it gets one then.",
+      });
+    },
+    async resume(resumeToken, { caller: asker, partial = false } = {}) {
+      const seen = await resumable(resumeToken, asker);
+      const { id, caller, calls } = seen;
+      const outcomes = await Promise.all(calls.map((call) => outcomeOf(call, caller)));
+      const all = calls.map((call, at) => ({ call, outcome: outcomes[at] as Outcome }));
+      const waiting = all.filter(({ outcome }) => outcome.status === "waiting").map(({ call }) => call);
+      const results = all
+        .filter(({ outcome }) => outcome.status !== "waiting")
+        .map(({ call: { ref }, outcome }) => ({ ref, outcome }));
+      if (waiting.length > 0 || partial) return { state: "suspended", turnId: id, waiting, results };
+      const text = await store.claim(seen, holder(), now());
+      if (text === undefined) throw isHeld();
+      const version = seen.version + 1;
+      const memo = memoOf(text);
+      if (memo === undefined) {
+        // As it was: nobody can go on with it, and whoever tries is told why.
+        await store.write({ id, holderId, version }, { state: "suspended", calls, memo: text, at: now() });
+        throw damagedMemo(id);
+      }
+      note(caller, { type: "turn.resumed", data: { turnId: id, calls: calls.map(({ callId }) => callId) } });
+      return { state: "running", turn: hold({ id, caller, version }, resumeToken), memo, results };
+    },
+    async get(id) {
+      const turn = await store.get(id);
+      if (turn !== undefined) return shownTurn(turn);
+      throw new QmError("not_found", "there is no turn of that id", {
+        hint: "It may have been removed since it ended.",
+      });
+    },
+    async list(query = {}) {
+      return (await store.list(query)).map(shownTurn);
+    },
+    prune: (before) => store.prune(before),
+    close() {
+      clearInterval(renewing);
+    },
+  };
+}
+
+function shownTurn({ id, state, caller, calls, startedAt, changedAt }: StoredTurn): ShownTurn {
+  const { actor, session, tenant, user, person } = caller;
+  return {
+    id,
+    state,
+    actor,
+    session,
+    ...(tenant === undefined ? {} : { tenant }),
+    ...(user === undefined ? {} : { user: user.id }),
+    ...(person === undefined ? {} : { person }),
+    startedAt,
+    changedAt,
+    calls: calls.map(({ ref, callId, approvalId, action, expiresAt }) => ({
+      ref,
+      callId,
+      approvalId,
+      action,
+      expiresAt,
+    })),
+  };
+}
+
+function isSame(one: Caller, other: Caller): boolean {
+  return one.actor === other.actor && one.tenant === other.tenant && one.user?.id === other.user?.id;
+}
+
+function hashOf(token: string): string {
+  return hash("sha256", token);
+}
+
+function memoOf(text: string): Json | undefined {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+function damagedMemo(id: string): QmError {
+  return new QmError("store_failed", `turn ${quoted(id)} is damaged in the store: its memo cannot be read`, {
+    hint: "Something else has written to the store. Restore it from a backup, or begin another turn.",
+  });
+}
+
+function unknownToken(): QmError {
+  return new QmError("not_found", "there is no turn to resume with this token", {
+    hint: "Give the token as it was told when the turn was suspended; it may be another caller's, or long over.",
+  });
+}
+
+function hasEnded(state: TurnState): QmError {
+  return new QmError("conflict", `the turn has ended: it is ${state}`, { hint: "Begin another." });
+}
+
+function isHeld(): QmError {
+  return new QmError("conflict", "another process goes on with this turn", {
+    hint: "Nothing is to be done here. Should that process die, the same token resumes the turn again.",
+  });
+}
+
+function notKept({ approvalId, action }: WaitingCall): QmError {
+  return new QmError("not_found", `what became of this call of ${action} is not kept any more`, {
+    hint: "It may have run: look before anything is tried again.",
+    details: { approval_id: approvalId },
+  });
+}
