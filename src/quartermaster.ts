@@ -17,6 +17,7 @@ import {
 import type { Explanation } from "./policy/explain.ts";
 import { compilePolicy, type PolicyOptions } from "./policy/policy.ts";
 import type { Registry } from "./registry/registry.ts";
+import type { Replay } from "./replay/replay.ts";
 import type { Router } from "./routing/router.ts";
 import type { Directory } from "./search/directory.ts";
 import { openSqliteStore } from "./store/open.ts";
@@ -25,6 +26,7 @@ import type { ActionDescription } from "./surface/universal/describe-action.ts";
 import type { ActionList, ListQuery } from "./surface/universal/list-actions.ts";
 import type { ActionSearch, FoundActions } from "./surface/universal/search-actions.ts";
 import { systemRuntime } from "./system-runtime.ts";
+import type { Turns } from "./turn/turns.ts";
 import type { UnstampedEvent } from "./unstamped-event.ts";
 import { wire } from "./wiring.ts";
 
@@ -65,6 +67,12 @@ export interface Quartermaster {
   surface(caller?: CallerOptions, kind?: SurfaceKind): Promise<Surface>;
   /** Calls that wait for a person. */
   readonly approvals: Approvals;
+  /** Turns that wait for people, to be gone on with in whatever process. */
+  readonly turns: Pick<Turns, "begin" | "resume" | "get" | "list">;
+  /** What was decided then, decided again now, with the recorded results and nothing run. */
+  readonly replay: Replay["replay"];
+  /** A surface whose calls are answered from a script, for trying an agent out. */
+  readonly rehearse: Replay["rehearse"];
   /** Events for others: who takes them, who hears of calls, which calls are under way. */
   readonly router: Omit<Router, "dispatch" | "close">;
   /** Puts values that a model was not shown in place of the tokens it was shown. */

@@ -1,4 +1,4 @@
-import { createShelves } from "./activation/shelves.ts";
+import { createShelves, shelfOfItsOwn } from "./activation/shelves.ts";
 import { createUseTracker } from "./activation/use-tracker.ts";
 import { approvalProvider } from "./approval/provider.ts";
 import { createApproving } from "./approving.ts";
@@ -44,12 +44,15 @@ import { policyWarnings } from "./policy/warnings.ts";
 import { createPromptAids } from "./prompt-aids.ts";
 import type { Quartermaster } from "./quartermaster.ts";
 import { createRegistry } from "./registry/registry.ts";
+import { createReplay } from "./replay/replay.ts";
 import { createRouter } from "./routing/router.ts";
 import type { Store } from "./store/open.ts";
 import { openSurface } from "./surface/open.ts";
 import { describeAction } from "./surface/universal/describe-action.ts";
 import { listActions } from "./surface/universal/list-actions.ts";
 import { searchAnswer, searchOf } from "./surface/universal/search-actions.ts";
+import { systemProcess } from "./system-runtime.ts";
+import { createTurns } from "./turn/turns.ts";
 import type { UnstampedEvent } from "./unstamped-event.ts";
 import { createViews } from "./views.ts";
 
@@ -157,6 +160,34 @@ export async function wire(
   const shelves = createShelves(store.shelves, onProblem);
   const uses = createUseTracker({ store: store.actionUse, now: runtime.now, onProblem });
   const runner = createRunner({ ...DEFAULT_LIMITS, ...options.limits });
+
+  const turns = createTurns({ store: store.turns, approvals, runtime, self: systemProcess, note: noteFor });
+  const pastViews = createViews(catalog);
+  const { replay, rehearse } = createReplay({
+    runtime,
+    ledger,
+    policy: () => policy,
+    viewOf(then, caller) {
+      requireActor(then, caller.actor);
+      return pastViews.of(then, caller);
+    },
+    anchors,
+    exists: (name) => catalog.snapshot().get(name) !== undefined,
+    valueLimit: options.valueLimit ?? VALUE_LIMIT,
+    search: { canSearch: discovery.isOn, searchHint: discovery.hint, find: discovery.find },
+    openSurface(rehearsed, caller, then, kind) {
+      const choice = { ...surfaceOf(requireActor(then, caller.actor)), ...(kind === undefined ? {} : { kind }) };
+      // What is only tried out leaves no trace, and is shown what is used in earnest.
+      const passing = { open: async (_key: string, limit: number) => shelfOfItsOwn(limit) };
+      const unseen = { ...uses, used: () => {} };
+      return openSurface(
+        { counter: rehearsed, shelves: passing, uses: unseen, now: runtime.now },
+        caller,
+        choice,
+        true,
+      );
+    },
+  });
 
   const door: Door = {
     runtime,
@@ -302,12 +333,15 @@ export async function wire(
       changed();
     },
     approvals,
+    turns: { begin: turns.begin, resume: turns.resume, get: turns.get, list: turns.list },
+    replay,
+    rehearse,
     router,
     anchors,
     async close() {
       runner.close();
       await inTurn([approving.worker.close, router.close, counter.idle, distributor.close]);
-      await inTurn([catalog.close, discovery.close, uses.close, ledger.close, store.close]);
+      await inTurn([async () => turns.close(), catalog.close, discovery.close, uses.close, ledger.close, store.close]);
     },
   };
 

@@ -7,6 +7,7 @@ import type { SurfaceChoice } from "./core/surface-choice.ts";
 import type { SearchSettings } from "./options.ts";
 import type { ApprovalSettings } from "./policy/approvers.ts";
 import type { PolicyOptions } from "./policy/policy.ts";
+import type { RouteRule } from "./routing/rules.ts";
 
 /** The file's policy in the words of the library. */
 export function policyOf({ policy, actors, approvals }: Config): PolicyOptions {
@@ -51,6 +52,17 @@ function approvalsOf(approvals: Config["approvals"]): ApprovalSettings {
       }),
     ),
   };
+}
+
+/** What becomes of calls on their way. */
+export function routesOf({ routing }: Pick<Config, "routing">): readonly RouteRule[] {
+  return routing.rules.map(({ deadline_ms, retry, ...rule }) =>
+    given({
+      ...rule,
+      deadlineMs: deadline_ms,
+      retry: retry && { attempts: retry.attempts, backoffMs: retry.backoff_ms },
+    }),
+  );
 }
 
 export function surfaceOf(surface: Loose<Config["surface"]>): SurfaceChoice {

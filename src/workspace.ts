@@ -11,12 +11,14 @@ import { CALL_VARIABLES, compileCondition } from "./core/expression.ts";
 import { canonicalJson } from "./core/json.ts";
 import type { SecretStore } from "./mcp/secret-store.ts";
 import type { Servers, ServersEvent } from "./mcp/servers/servers.ts";
+import type { QuartermasterOptions } from "./options.ts";
+import { packageFacts } from "./package-facts.ts";
 import { fileProvider } from "./providers/file/provider.ts";
 import { createQuartermaster, type Quartermaster } from "./quartermaster.ts";
 import { serverSpecsOf } from "./server-specs.ts";
 import { besideStore, secretsPathOf } from "./store-places.ts";
 import { systemRuntime } from "./system-runtime.ts";
-import { indexPathOf, policyOf, searchOf, surfaceOf } from "./workspace-options.ts";
+import { indexPathOf, policyOf, routesOf, searchOf, surfaceOf } from "./workspace-options.ts";
 import { unwritable } from "./workspace-secrets.ts";
 import { fillerOf, openWorkspaceServers, secretsReferredTo, withSecrets } from "./workspace-servers.ts";
 
@@ -140,6 +142,9 @@ export async function openWorkspace(options: WorkspaceOptions): Promise<Workspac
       limits: { timeoutMs: limits.timeout_ms, concurrency: limits.concurrency, queue: limits.queue },
       valueLimit: limits.value_chars,
       surface: surfaceOf(loaded.config.surface),
+      approvals: { worker: watch && purpose === "calls" },
+      routing: routesOf(loaded.config),
+      ...(await tracing(loaded.config)),
       search:
         purpose === "ledger"
           ? { enabled: false }
@@ -155,8 +160,10 @@ export async function openWorkspace(options: WorkspaceOptions): Promise<Workspac
     // No call can come between the two: nothing is waited for until the policy stands.
     const replaced = replaceProvider(file, nextFile);
     try {
+      quartermaster.router.useRules(routesOf(next.config));
       quartermaster.usePolicy(policyOf(next.config));
     } catch (thrown) {
+      quartermaster.router.useRules(routesOf(loaded.config));
       await Promise.allSettled([replaced, replaceProvider(nextFile, file)]);
       throw thrown;
     }
@@ -233,7 +240,15 @@ const fixedParts = [
   "search",
   "mcp",
   "gateway",
+  "telemetry",
 ] as const satisfies readonly (keyof Config)[];
+
+/** Who is told what is done. Loaded only where somebody wants to know. */
+async function tracing({ telemetry }: Config): Promise<Pick<QuartermasterOptions, "tracer">> {
+  if (!telemetry.enabled) return {};
+  const { openTelemetryTracer } = await import("./telemetry/opentelemetry.ts");
+  return { tracer: await openTelemetryTracer({ content: telemetry.content, version: packageFacts().version }) };
+}
 
 /** Where a configuration keeps its ledger. */
 export function storePathOf({ config, folder }: LoadedConfig, env: Environment): string {

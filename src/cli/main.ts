@@ -2,6 +2,7 @@ import { Command, CommanderError } from "commander";
 import { messageOf, QmError } from "../core/errors.ts";
 import { packageFacts } from "../package-facts.ts";
 import { Interrupted } from "./ask.ts";
+import { addApprovals } from "./commands/approvals.ts";
 import { addComplete } from "./commands/complete.ts";
 import { addCompletion } from "./commands/completion.ts";
 import { addConnect } from "./commands/connect.ts";
@@ -9,6 +10,7 @@ import { addDescribe } from "./commands/describe.ts";
 import { addDirectory } from "./commands/directory.ts";
 import { addDoctor } from "./commands/doctor.ts";
 import { addEmbeddings } from "./commands/embeddings.ts";
+import { addEval } from "./commands/eval.ts";
 import { addEvents } from "./commands/events.ts";
 import { addExplain } from "./commands/explain.ts";
 import { addHelp } from "./commands/help.ts";
@@ -19,6 +21,7 @@ import { addInvoke } from "./commands/invoke.ts";
 import { addList } from "./commands/list.ts";
 import { addMcp } from "./commands/mcp.ts";
 import { addPreflight } from "./commands/preflight.ts";
+import { addReplay } from "./commands/replay.ts";
 import { addSearch } from "./commands/search.ts";
 import { addSecrets } from "./commands/secrets.ts";
 import { addServe } from "./commands/serve.ts";
@@ -36,7 +39,10 @@ const commands = [
   addDescribe,
   addInvoke,
   addExplain,
+  addApprovals,
   addEvents,
+  addReplay,
+  addEval,
   addServers,
   addSecrets,
   addPreflight,

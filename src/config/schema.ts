@@ -2,9 +2,11 @@ import { z } from "zod";
 import { didYouMean } from "../core/nearest.ts";
 import { approvalsSchema, time } from "./approvals-schema.ts";
 import { gatewaySchema } from "./gateway-schema.ts";
+import { routingSchema } from "./routing-schema.ts";
 import { searchSchema } from "./search-schema.ts";
 import { mcpSchema, serversSchema } from "./servers-schema.ts";
 import { actorSurfaceSchema, surfaceSchema } from "./surface-schema.ts";
+import { telemetrySchema } from "./telemetry-schema.ts";
 import { pattern, REFERENCE, referring, secret, text, whole } from "./values.ts";
 
 const DAY_MS = 86_400_000;
@@ -109,6 +111,7 @@ export const configSchema = z
       .transform((actors): Readonly<Record<string, ActorConfig>> => ({ default: defaultActor, ...actors }))
       .describe("Who may use what, by name. `default`, with every tool, is there unless it is defined anew."),
     approvals: approvalsSchema,
+    routing: routingSchema,
     surface: surfaceSchema,
     search: searchSchema,
     limits: z
@@ -129,6 +132,7 @@ export const configSchema = z
       })
       .prefault({})
       .describe("What is recorded of every call."),
+    telemetry: telemetrySchema,
     secrets: z
       .array(secret())
       .default([])

@@ -1,9 +1,10 @@
-import { QmError } from "../core/errors.ts";
+import type { QmError } from "../core/errors.ts";
 import { canonicalJson, type Json } from "../core/json.ts";
 import type { Runtime } from "../core/runtime.ts";
 import type { AnchorStore } from "./anchor-store.ts";
 import { braced, newToken } from "./anchor-token.ts";
 import { ITEMS, parsePath } from "./field-path.ts";
+import { ownProblem } from "./own-problem.ts";
 import type { Rule, RuleNode } from "./rules.ts";
 import { ABSENT, cut, treatment } from "./view.ts";
 
@@ -39,7 +40,7 @@ export async function anchoredView(value: Json, rules: RuleNode, parts: Anchored
     const tokens = new Set([...values.keys()].map(braced));
     return { view, tokens, ...(problem === undefined ? {} : { problem }) };
   }
-  throw new QmError("conflict", "every token that was made is taken");
+  throw ownProblem("conflict", "every token that was made is taken");
 }
 
 function issuer({ newId, limit }: AnchoredViewParts) {
@@ -62,7 +63,7 @@ function issuer({ newId, limit }: AnchoredViewParts) {
       return braced(token);
     },
     result() {
-      const problem = new QmError(
+      const problem = ownProblem(
         "too_large",
         `${hidden} anchored values are hidden: there are more than ${limit}, or one has over ${VALUE_LIMIT} characters`,
       );

@@ -46,11 +46,11 @@ export function createAnchors(store: Pick<AnchorStore, "read">): Anchors {
     async fill(caller, args) {
       const { asText, asValue, filled, unknown } = await values(caller, textsWithTokens(args));
       if (filled.length === 0) return { args, filled, unknown };
-      return {
-        args: refilled(args, (text) => asValue(wholeToken(text)) ?? replaceTokens(text, asText)),
-        filled,
-        unknown,
+      const filledText = (text: string): Json => {
+        const value = asValue(wholeToken(text));
+        return value === undefined ? replaceTokens(text, asText) : value;
       };
+      return { args: refilled(args, filledText), filled, unknown };
     },
   };
 }

@@ -1,4 +1,4 @@
-import { QmError } from "../core/errors.ts";
+import { ownProblem } from "./own-problem.ts";
 import { within } from "./within.ts";
 
 /** Takes jobs to one destination, one after the other, while nobody waits. */
@@ -39,9 +39,9 @@ export function createDelivery<Job>({ deliver, failed, timeoutMs, waiting }: Del
 
   return {
     offer(job) {
-      if (closed) return failed(job, new QmError("cancelled", "the system is closing"));
+      if (closed) return failed(job, ownProblem("cancelled", "the system is closing"));
       if (queue.length >= waiting)
-        return failed(job, new QmError("overloaded", `${waiting} others are waiting already`));
+        return failed(job, ownProblem("overloaded", `${waiting} others are waiting already`));
       queue.push(job);
       busy ??= work();
     },

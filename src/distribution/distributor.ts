@@ -13,6 +13,7 @@ import type { Destination } from "./destination.ts";
 import { type CheckedDestination, checkedDestinations, type Destinations, fieldsFor } from "./destinations.ts";
 import { jsonTextOf } from "./json-text.ts";
 import { checkedAnswer } from "./model-answer.ts";
+import { isOwnProblem } from "./own-problem.ts";
 import { createPruning } from "./pruning.ts";
 import { rulesFor, rulesForAnybody } from "./rules.ts";
 import { plainView } from "./view.ts";
@@ -104,6 +105,7 @@ export function createDistributor(parts: DistributorParts): Distributor {
   /** What a destination says goes to the ledger and to logs, and it knows more than those may. */
   function publicReason({ text, annotations }: Job, thrown: unknown): string {
     const said = messageOf(thrown);
+    if (isOwnProblem(thrown)) return said;
     try {
       const values = withheldValues(JSON.parse(text) as Json, rulesForAnybody(annotations, destinations));
       return holdsOneOf(said, values) ? UNTOLD : said;

@@ -1,7 +1,8 @@
-import { QmError } from "../core/errors.ts";
+import type { QmError } from "../core/errors.ts";
 import type { Json } from "../core/json.ts";
 import type { AnchoredView } from "./anchored-view.ts";
 import { jsonTextOf } from "./json-text.ts";
+import { ownProblem } from "./own-problem.ts";
 import type { RuleNode } from "./rules.ts";
 import { ABSENT, cut, treatment } from "./view.ts";
 import { holdsOneOf, readableText, withheldValues } from "./withheld-values.ts";
@@ -30,5 +31,5 @@ export function checkedAnswer(answer: unknown, record: Json, rules: RuleNode, ow
 }
 
 function refused(why: string): QmError {
-  return new QmError("invalid_output", `what it answered ${why}`);
+  return ownProblem("invalid_output", `what it answered ${why}`);
 }

@@ -1,4 +1,5 @@
-import { QmError } from "../core/errors.ts";
+import type { QmError } from "../core/errors.ts";
+import { ownProblem } from "./own-problem.ts";
 
 /**
  * Waits for work for so long. Rejects with `timed_out`, or with `cancelled` when `outer` is aborted, and tells the work
@@ -17,8 +18,8 @@ export async function within<T>(
       controller.abort(reason);
       reject(reason);
     };
-    cancel = () => stop(new QmError("cancelled", "it was cancelled"));
-    timer = setTimeout(() => stop(new QmError("timed_out", `it did not end within ${ms} ms`)), ms);
+    cancel = () => stop(ownProblem("cancelled", "it was cancelled"));
+    timer = setTimeout(() => stop(ownProblem("timed_out", `it did not end within ${ms} ms`)), ms);
     outer?.addEventListener("abort", cancel, { once: true });
     if (outer?.aborted) cancel();
   });

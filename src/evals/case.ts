@@ -55,7 +55,7 @@ const code = z.custom<ErrorCode>(
 );
 const error = z.looseObject({ code, error: z.string() });
 const outcome = z.discriminatedUnion("status", [
-  z.strictObject({ status: z.literal("done"), data: json, partial: z.boolean().optional() }),
+  z.strictObject({ status: z.literal("done"), data: json }),
   z.strictObject({ status: z.literal("failed"), error }),
   z.strictObject({ status: z.literal("refused"), error }),
   z.strictObject({ status: z.literal("waiting") }),

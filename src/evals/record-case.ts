@@ -61,7 +61,7 @@ function scriptedCall(call: RecordedCall): readonly ScriptedCall[] {
 
 function scriptedOutcome({ end, approval }: RecordedCall): ScriptedOutcome | undefined {
   if (end === undefined) return approval === undefined ? undefined : { status: "waiting" };
-  if (end.status === "done") return { status: "done", data: end.result, ...(end.isPartial ? { partial: true } : {}) };
+  if (end.status === "done") return { status: "done", data: end.result };
   return { status: end.status, error: { code: end.code ?? "internal", error: end.reason ?? "" } };
 }
 

@@ -111,7 +111,7 @@ export function fakeApprovals(now: () => Date = () => new Date()): FakeApprovals
           if (isOver(approval) || timeoutMs === 0) done(() => resolve(outcomeOf(approval)));
         };
         const late = () => done(() => resolve(outcomeOf(required(id))));
-        const gone = () => done(() => reject(new QmError("cancelled", "nobody waits any more")));
+        const gone = () => done(() => reject(signal?.reason));
         const timer = timeoutMs === undefined ? undefined : setTimeout(late, timeoutMs);
         const done = (end: () => void) => {
           clearTimeout(timer);

@@ -204,7 +204,7 @@ function runContext(door: Door, call: Call, action: Action, progress: Progress):
   return {
     caller,
     callId: id,
-    trace,
+    ...(trace.traceparent === undefined ? {} : { trace }),
     ...approvalDecisionOf(progress.permit),
     ...(dialogue === undefined ? {} : { dialogue }),
     sees: (name) => door.viewOf(caller).get(name) !== undefined,

@@ -1,16 +1,19 @@
 import type { View } from "../catalog/view.ts";
 import type { Action } from "../core/action.ts";
 import type { Caller } from "../core/caller.ts";
+import { definitionOf } from "../core/definition.ts";
 import type { QmError } from "../core/errors.ts";
+import type { Json } from "../core/json.ts";
 import type { Outcome } from "../core/outcome.ts";
 import type { Runtime } from "../core/runtime.ts";
 import { silentTracer } from "../core/tracing.ts";
+import type { Anchors } from "../distribution/anchors.ts";
 import { type Call, type Door, invoke } from "../invoke/invoke.ts";
 import type { CallRecord } from "../invoke/record.ts";
 import type { Runner } from "../invoke/run.ts";
 import type { Decision } from "../policy/decide.ts";
 import type { Policy } from "../policy/policy.ts";
-import { problemThen, ranThen } from "./fate.ts";
+import { outcomeThen, problemThen, ranThen } from "./fate.ts";
 import { recordedGatekeeper } from "./gatekeeper.ts";
 import type { Accounts } from "./meter.ts";
 import type { RecordedCall } from "./recorded.ts";
@@ -21,6 +24,8 @@ export interface Scene {
   readonly policy: Policy;
   viewOf(caller: Caller): View;
   readonly accounts: Accounts;
+  /** What tokens in arguments stand for. */
+  readonly anchors: Pick<Anchors, "fill">;
   readonly valueLimit: number;
 }
 
@@ -53,7 +58,7 @@ export interface Answered {
  * anew, what a person said and what the action answered are repeated. No handler is entered, and nothing is written.
  */
 export async function answerCall(scene: Scene, script: Script, call: Call, signal?: AbortSignal): Promise<Answered> {
-  const { policy, runtime, viewOf, valueLimit, accounts } = scene;
+  const { policy, runtime, viewOf, valueLimit, accounts, anchors } = scene;
   const told: Told = { action: undefined, decision: undefined, repairs: [], isRun: false, isMissing: false };
   const recordedOf = (action: Action): RecordedCall | undefined => script.recordedOf(action);
   const door: Door = {
@@ -67,16 +72,33 @@ export async function answerCall(scene: Scene, script: Script, call: Call, signa
     // Nobody is told, nothing is tried twice: what is repeated is how it ended.
     router: { dispatch: (_call, run) => run({ signal: signal ?? new AbortController().signal }) },
     runner: repeating(script, call, told),
+    anchors,
+    // A recorded result is what may be written down of it, and nobody else is given it again.
     distributor: {
-      fill: async (_caller, args) => args,
-      distribute: async ({ record }) => ({ forModel: record, audit: record }),
+      distribute: async ({ record }) => ({ data: record, forModel: record as Json, audit: record as Json }),
     },
     preview: async () => undefined,
     tracer: silentTracer,
+    redact: () => null,
     onProblem: () => {},
   };
   const outcome = await invoke(door, call, signal);
-  return { ...told, outcome };
+  const recorded = told.isRun && told.action !== undefined ? recordedOf(told.action) : undefined;
+  return { ...told, outcome: withoutBlame(outcome, told.action, recorded, valueLimit) };
+}
+
+/** A result that had its form when it was recorded, and has not all of it in the ledger, is not to blame for that. */
+function withoutBlame(
+  outcome: Outcome,
+  action: Action | undefined,
+  recorded: RecordedCall | undefined,
+  valueLimit: number,
+): Outcome {
+  if (!("error" in outcome) || outcome.error.code !== "invalid_output") return outcome;
+  if (action === undefined || recorded?.end?.status !== "done") return outcome;
+  const isSameForm = recorded.decisions[0]?.definition === definitionOf(action);
+  if (!isSameForm && !recorded.end.isPartial) return outcome;
+  return outcomeThen(recorded, { callId: outcome.callId, action: action.name, valueLimit }) ?? outcome;
 }
 
 type Told = { -readonly [Key in Exclude<keyof Answered, "outcome">]: Answered[Key] };
@@ -93,7 +115,6 @@ function keeping(told: Told): CallRecord {
       told.decision = decision;
     },
     resumed() {},
-    retried() {},
     activated() {},
     flushed: async () => {},
     ended: async () => {},

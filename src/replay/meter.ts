@@ -23,11 +23,20 @@ const NOTHING: Spent = { calls: 0, ms: 0, bytes: 0 };
 export function recordedAccounts(policy: Policy): Accounts {
   const counted = new Map<string, Spent>();
   const shifts = new Map<string, number>();
+  const starts = new Map<string, number>();
 
   function spent(key: string, recorded: RecordedCall | undefined): Spent {
     const then = recorded?.decisions[0]?.usage.get(key);
     if (then === undefined) return counted.get(key) ?? NOTHING;
-    return { ...then, calls: then.calls + (shifts.get(key) ?? 0) };
+    const calls = then.calls + (shifts.get(key) ?? 0);
+    if (!starts.has(key)) starts.set(key, calls - (counted.get(key)?.calls ?? 0));
+    return { ...then, calls };
+  }
+
+  /** At the moment of the charge: calls made at the same time had all read the same, and each counts. */
+  function charged(key: string, recorded: RecordedCall | undefined): number {
+    const { calls } = spent(key, recorded);
+    return Math.max(calls, (starts.get(key) ?? 0) + (counted.get(key)?.calls ?? 0));
   }
 
   function shift(caller: Caller, by: number): void {
@@ -55,7 +64,7 @@ export function recordedAccounts(policy: Policy): Accounts {
         // Under the same policy the charge goes as it went: of calls at the same time, another may have been first.
         const isSame = recorded?.decisions[0]?.policyVersion === policy.version;
         const full = held.find(({ key, limits }) =>
-          isSame ? lostThen(recorded) : spent(key, recorded).calls >= (limits.calls ?? 0),
+          isSame ? lostThen(recorded) : charged(key, recorded) >= (limits.calls ?? 0),
         );
         if (full !== undefined) return Promise.resolve(exceeded(full.scope, "calls", full.limits.calls ?? 0));
         count(caller, { ...NOTHING, calls: 1 });

@@ -5,7 +5,7 @@ import { quoted } from "../core/names.ts";
 import type { StoredEvent } from "../ledger/event-store.ts";
 import type { Ledger } from "../ledger/ledger.ts";
 import type { Spent } from "../policy/usage.ts";
-import { isAltered } from "./marks.ts";
+import { holdsTokens, isAltered } from "./marks.ts";
 import type { RecordedApproval, RecordedCall, RecordedDecision, RecordedEnd } from "./recorded.ts";
 
 /** What to read: a session, a turn of it, or a turn wherever it is. */
@@ -26,6 +26,8 @@ const PAGE = 1000;
  */
 export async function readRecorded(ledger: Pick<Ledger, "read">, query: ReplayQuery): Promise<Recorded> {
   const { session, turn } = query;
+  if (session === undefined && turn === undefined)
+    throw new QmError("invalid_arguments", "a replay is of a session or of a turn, and neither was named");
   const calls = new Map<string, Writing>();
   const sessions = new Set<string>();
   for await (const event of linesOf(ledger, session)) {
@@ -128,7 +130,9 @@ function isUser(value: unknown): value is { readonly id: string } & JsonObject {
 }
 
 function lackOf(event: StoredEvent, data: JsonObject): string | undefined {
-  if (isAltered(getOwn(data, "args"))) return "arguments were redacted";
+  const args = getOwn(data, "args");
+  if (isAltered(args)) return "arguments were redacted";
+  if (holdsTokens(args)) return "arguments stood for anchored values";
   if (isAltered(getOwn(data, "asked"))) return "the name was redacted";
   const user = getOwn(data, "user");
   if (isAltered(user)) return "facts about the user were redacted";

@@ -159,8 +159,8 @@ const missing = {
   refused: (action: Action) => new QmError("denied", `${action.name} may not be called with these arguments here`),
 } as const;
 
-type SearchType = Parameters<Counter["search"]>[1]["type"];
+type SearchType = NonNullable<Parameters<Counter["search"]>[1]["type"]>;
 
-function byWords(type: SearchType): SearchType {
+function byWords(type: SearchType | undefined): SearchType {
   return type === undefined || type === "semantic" || type === "hybrid" ? "fts" : type;
 }

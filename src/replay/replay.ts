@@ -4,6 +4,7 @@ import type { Caller } from "../core/caller.ts";
 import { QmError } from "../core/errors.ts";
 import type { Runtime } from "../core/runtime.ts";
 import type { SurfaceKind } from "../core/surface-choice.ts";
+import type { Anchors } from "../distribution/anchors.ts";
 import type { Call } from "../invoke/invoke.ts";
 import type { Ledger } from "../ledger/ledger.ts";
 import { compilePolicy, type Policy, type PolicyOptions } from "../policy/policy.ts";
@@ -45,6 +46,7 @@ export interface ReplayParts {
   readonly policy: () => Policy;
   /** What a caller may see under a policy. Throws `unknown_actor`. */
   viewOf(policy: Policy, caller: Caller): View;
+  readonly anchors: Pick<Anchors, "fill">;
   /** Whether there is such an action, whoever may see it. */
   exists(action: string): boolean;
   readonly valueLimit: number;
@@ -61,9 +63,9 @@ type SearchAsked = Parameters<Counter["search"]> extends [unknown, ...infer Rest
 export function createReplay(parts: ReplayParts): Replay {
   function sceneFor(options: PolicyOptions | undefined): Scene {
     const policy = options === undefined ? parts.policy() : compilePolicy(options);
-    const { runtime, valueLimit } = parts;
+    const { runtime, valueLimit, anchors } = parts;
     const viewOf = (caller: Caller): View => parts.viewOf(policy, caller);
-    return { runtime, policy, viewOf, valueLimit, accounts: recordedAccounts(policy) };
+    return { runtime, policy, viewOf, valueLimit, anchors, accounts: recordedAccounts(policy) };
   }
 
   return {

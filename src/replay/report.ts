@@ -75,7 +75,7 @@ export function compared(
   { policy, exists }: { readonly policy: Policy; exists(action: string): boolean },
 ): ReplayedCall {
   const recorded = fateThen(call);
-  const replayed = answered === undefined ? NOT_MADE : fateNow(call, answered);
+  const replayed = answered === undefined ? NOT_MADE : fateNow(answered);
   const differs: readonly Difference[] =
     answered === undefined ? ["not made now"] : differences(call, answered, recorded, replayed);
   const reasons = differs.flatMap((difference) =>
@@ -120,7 +120,7 @@ function decided({ action, decision, layer, rule }: RecordedCall["decisions"][nu
   return { action, decision, ...(layer === undefined ? {} : { layer }), ...(rule === undefined ? {} : { rule }) };
 }
 
-function fateNow(call: RecordedCall, { outcome, action, decision, isMissing }: Answered): Fate {
+function fateNow({ outcome, action, decision, isMissing }: Answered): Fate {
   const made = {
     ...(action === undefined ? {} : { action: action.name }),
     ...(decision === undefined ? {} : { decision: decision.kind }),
@@ -130,14 +130,7 @@ function fateNow(call: RecordedCall, { outcome, action, decision, isMissing }: A
   };
   if (isMissing) return { ...made, status: "unknown" };
   const code = "error" in outcome ? outcome.error.code : undefined;
-  if (code === "invalid_output" && call.end?.status === "done" && isNoFault(call, action))
-    return { ...made, status: "done" };
   return { ...made, status: outcome.status, ...(code === undefined ? {} : { code }) };
-}
-
-/** A result that had its form then and has not the whole of it in the ledger is not to blame for that. */
-function isNoFault({ end, decisions: [first] }: RecordedCall, action: Answered["action"]): boolean {
-  return end?.isPartial === true || (action !== undefined && first?.definition === definitionOf(action));
 }
 
 function differences(

@@ -45,5 +45,5 @@ function endThen(outcome: Exclude<ScriptedOutcome, { readonly status: "waiting" 
     const { code, error: reason } = outcome.error;
     return { ...known, status: outcome.status, code, reason, result: null, isPartial: false };
   }
-  return { ...known, status: "done", result: outcome.data as Json, isPartial: outcome.partial === true };
+  return { ...known, status: "done", result: outcome.data as Json, isPartial: true };
 }

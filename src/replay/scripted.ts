@@ -13,12 +13,8 @@ export interface ScriptedCall {
 }
 
 export type ScriptedOutcome =
-  | {
-      readonly status: "done";
-      readonly data: unknown;
-      /** Whether `data` is less than what was answered: its form is not held against it. */
-      readonly partial?: boolean;
-    }
+  /** The result as it was written down; it need not be of the form that the action declares. */
+  | { readonly status: "done"; readonly data: unknown }
   | { readonly status: "failed" | "refused"; readonly error: { readonly code: ErrorCode; readonly error: string } }
   | { readonly status: "waiting" };
 

@@ -22,6 +22,8 @@ export interface RoutedCall {
   readonly signal?: AbortSignal | undefined;
   /** How long the caller waits, for all tries together. */
   readonly timeoutMs?: number | undefined;
+  /** There is one try, whatever a rule says: a person agreed to one. */
+  readonly once?: boolean | undefined;
 }
 
 /** How a call is to be run. */
@@ -117,7 +119,7 @@ export function createDispatch(parts: DispatchParts) {
       return true;
     };
     const { deadlineMs } = rule ?? {};
-    const retry = mayRepeat(action) ? rule?.retry : undefined;
+    const retry = mayRepeat(action) && call.once !== true ? rule?.retry : undefined;
     const cancelled = () => wasCancelled(action.name);
     const options = { outer, cancelled, deadlineMs, late: () => isLate(action, deadlineMs ?? 0) };
     const entry = { callId, action: action.name, actor: caller.actor, since: runtime.now() };

@@ -51,7 +51,7 @@ export interface SubscribersParts {
   readonly within: (depth: number, work: () => unknown) => unknown;
 }
 
-/** What may wait for one subscriber. Beyond it, it is told nothing until it has caught up. */
+/** What may wait while a subscriber takes its time. Beyond it, it is told nothing until it has caught up. */
 const WAITING_EVENTS = 256;
 const WAITING_CHARS = 16 * 1024 * 1024;
 
@@ -97,7 +97,16 @@ function openSubscriber(
   let chars = 0;
   let dropped = 0;
   let telling = false;
+  let busy = false;
   let ended = false;
+
+  function shed(): void {
+    while (waiting.length > WAITING_EVENTS || chars > WAITING_CHARS) {
+      const last = waiting.pop();
+      chars -= last?.size ?? 0;
+      if (dropped++ === 0) say(`${label} is too slow: until it catches up it is not told of ${last?.event.type}`);
+    }
+  }
 
   /** One after another, each when the one before it has been dealt with. */
   async function tellAll(): Promise<void> {
@@ -107,9 +116,14 @@ function openSubscriber(
       try {
         const answer = within(depth, () => listener(event));
         // What answers at once is not waited for, so that it keeps up with any number of calls in one go.
-        if (isObject(answer) && "then" in answer) await answer;
+        if (!isObject(answer) || !("then" in answer)) continue;
+        busy = true;
+        shed();
+        await answer;
       } catch (thrown) {
         say(`${label} failed at ${event.type}: ${messageOf(thrown)}`);
+      } finally {
+        busy = false;
       }
     }
     telling = false;
@@ -126,12 +140,9 @@ function openSubscriber(
     },
     tell(delivery) {
       if (ended) return;
-      if (waiting.length >= WAITING_EVENTS || chars + delivery.size > WAITING_CHARS) {
-        if (dropped++ === 0) say(`${label} is too slow: until it catches up it is not told of ${delivery.event.type}`);
-        return;
-      }
       waiting.push(delivery);
       chars += delivery.size;
+      if (busy) shed();
       if (telling) return;
       telling = true;
       queueMicrotask(() => void tellAll());

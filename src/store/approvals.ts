@@ -75,7 +75,7 @@ export function approvalStore(db: Sql): ApprovalStore {
     finish: async (id, executor, { at, outcome }) =>
       changed(sql`
         update approvals
-        set state = 'done', ended_at = ${at.toISOString()}, outcome = ${JSON.stringify(outcome)}, recorded = 0
+        set state = 'done', ended_at = ${at.toISOString()}, outcome = ${JSON.stringify(outcome)}
         where id = ${keepable(id)} and state in ('executing', 'interrupted') and executor = ${executor}
         returning id`),
     interrupt: async (id, executor, at) =>

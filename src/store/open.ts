@@ -10,6 +10,7 @@ import type { RegistryStore } from "../mcp/registry/registry-store.ts";
 import type { UsageStore } from "../policy/usage.ts";
 import type { LockStore } from "../search/semantic/build-lock.ts";
 import type { VectorStore } from "../search/semantic/vector-store.ts";
+import type { TurnStore } from "../turn/turn-store.ts";
 import { actionUseStore } from "./action-use.ts";
 import { anchorStore } from "./anchors.ts";
 import { approvalStore } from "./approvals.ts";
@@ -23,6 +24,7 @@ import { processStore } from "./processes.ts";
 import { registryStore } from "./registry.ts";
 import { shelfStore } from "./shelves.ts";
 import type { SqlDriver } from "./sql.ts";
+import { turnStore } from "./suspended-turns.ts";
 import { usageStore } from "./usage.ts";
 import { vectorStore } from "./vectors.ts";
 
@@ -40,6 +42,7 @@ export interface Store {
   readonly problems: ProblemStore;
   readonly approvals: ApprovalStore;
   readonly anchors: AnchorStore;
+  readonly turns: TurnStore;
   /** Waits for what was asked for before. */
   close(): Promise<void>;
 }
@@ -74,6 +77,7 @@ export async function openStore(db: SqlDriver, now: () => Date): Promise<Store> 
     problems: problemStore(db),
     approvals: approvalStore(db),
     anchors: anchorStore(db, now),
+    turns: turnStore(db),
     close: db.close,
   };
 }

@@ -1,3 +1,4 @@
+import assert from "node:assert";
 import * as api from "@opentelemetry/api";
 import { describe, expect, test } from "vitest";
 import type { TraceCarrier } from "../core/tracing.ts";
@@ -109,7 +110,7 @@ describe("a span", () => {
     ["more than its version has", { traceparent: `00-${TRACE}-${SPAN}-01-more` }],
     ["upper case", { traceparent: `00-${TRACE.toUpperCase()}-${SPAN}-01` }],
     ["no text", { traceparent: 7 } as never],
-    ["what cannot be read", { traceparent: { toString: () => TRACE } } as never],
+    ["no text, and throws", { traceparent: { toString: () => assert.fail() } } as never],
   ])("of a parent that is %s begins a trace", async (_, parent) => {
     const sdk = listeningSdk();
     const tracer = await openTelemetryTracer();

@@ -17,7 +17,8 @@ export function carrierOf(api: Api, { traceId, spanId, traceFlags, traceState }:
 
 /** The span that somebody elsewhere names. They may write anything; what is no trace is none. */
 export function spanContextOf(api: Api, { traceparent, tracestate }: TraceCarrier): SpanContext | undefined {
-  const [, version, traceId = "", spanId = "", flags = "", more] = TRACEPARENT.exec(String(traceparent ?? "")) ?? [];
+  const read = typeof traceparent === "string" ? TRACEPARENT.exec(traceparent) : null;
+  const [, version, traceId = "", spanId = "", flags = "", more] = read ?? [];
   if (version === "00" && more !== undefined) return undefined;
   const context = { traceId, spanId, traceFlags: Number.parseInt(flags, 16), isRemote: true };
   if (!api.isSpanContextValid(context)) return undefined;

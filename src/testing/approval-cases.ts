@@ -10,6 +10,7 @@ import {
   denied,
   EXPIRES,
   executor,
+  expired,
   got,
   LATER,
   migratedApprovals,
@@ -100,6 +101,8 @@ export const approvalStoreCases: readonly StoreCase[] = [
         const after = question({ id: `third ${place}`, binding: place, requestedAt: AFTER, expiresAt: "2027" });
         assert.equal((await store.request(after, MAX_OPEN)).isNew, true);
         const newest = question({ id: `fourth ${place}`, binding: place, requestedAt: AFTER });
+        assert.equal((await store.request(newest, MAX_OPEN)).approval.id, `third ${place}`);
+        await store.expire(`first ${place}`, expired);
         assert.equal((await store.request(newest, MAX_OPEN)).approval.id, `third ${place}`);
       }
       // What has been claimed is run, however long it takes.
@@ -239,7 +242,11 @@ export const approvalStoreCases: readonly StoreCase[] = [
       const caller = { actor: "main", session: "s", turn: "t", tenant: "acme" };
       await put(store, { id: "a", binding: "a", caller }, "approved");
       await put(store, { id: "b", binding: "b", caller: { ...caller, session: "other" }, action: "web__fetch" });
-      await put(store, { id: "c", binding: "c", caller: { actor: "side", session: "s" } }, "denied");
+      await put(
+        store,
+        { id: "c", binding: "c", caller: { actor: "side", session: "s", turn: "u", tenant: "b" } },
+        "denied",
+      );
       const found = async (query: Parameters<ApprovalStore["list"]>[0]) =>
         (await store.list(query)).map(({ id }) => id).join("");
 

@@ -8,6 +8,7 @@ import { type ActionName, quoted } from "../core/names.ts";
 import { failedOutcome, type Outcome, VALUE_LIMIT } from "../core/outcome.ts";
 import type { Runtime } from "../core/runtime.ts";
 import { heldTurn, memoText, type Turn, type TurnEvent } from "./held-turn.ts";
+import { type ShownTurn, shownTurn } from "./shown-turn.ts";
 import type { Holder, StoredTurn, TurnQuery, TurnState, TurnStore, WaitingCall } from "./turn-store.ts";
 
 /** Turns that can wait for people longer than a process lives. */
@@ -58,17 +59,6 @@ export type Resumed =
 export interface CallResult {
   readonly ref: string;
   readonly outcome: Outcome;
-}
-
-/** A turn as operators are shown it. */
-export interface ShownTurn extends Pick<StoredTurn, "id" | "state" | "startedAt" | "changedAt"> {
-  readonly actor: string;
-  readonly session: string;
-  readonly tenant?: string;
-  readonly user?: string;
-  readonly person?: string;
-  /** Those that waited when it was last kept. */
-  readonly calls: readonly Pick<WaitingCall, "ref" | "callId" | "approvalId" | "action" | "expiresAt">[];
 }
 
 export interface TurnsParts {
@@ -181,28 +171,6 @@ export function createTurns({ store, approvals, runtime, self, note }: TurnsPart
     close() {
       clearInterval(renewing);
     },
-  };
-}
-
-function shownTurn({ id, state, caller, calls, startedAt, changedAt }: StoredTurn): ShownTurn {
-  const { actor, session, tenant, user, person } = caller;
-  return {
-    id,
-    state,
-    actor,
-    session,
-    ...(tenant === undefined ? {} : { tenant }),
-    ...(user === undefined ? {} : { user: user.id }),
-    ...(person === undefined ? {} : { person }),
-    startedAt,
-    changedAt,
-    calls: calls.map(({ ref, callId, approvalId, action, expiresAt }) => ({
-      ref,
-      callId,
-      approvalId,
-      action,
-      expiresAt,
-    })),
   };
 }
 

@@ -5,6 +5,7 @@ import { QmError } from "../../core/errors.ts";
 import { quoted } from "../../core/names.ts";
 import { type Context, withWorkspace } from "../context.ts";
 import { examples, wholeNumber } from "../options.ts";
+import { oneLine } from "../text.ts";
 
 interface ServeOptions {
   readonly host?: string;
@@ -16,7 +17,7 @@ export function addServe(program: Command, context: Context): void {
     .command("serve")
     .summary("be an MCP server over HTTP")
     .description(
-      "Serve every action over MCP at /mcp, until Ctrl-C. Clients show a token: that of their profile, or the one that is made at the first start.",
+      "Serve every action over MCP at /mcp, until Ctrl-C. Clients show a token: that of their profile, or the one that is made at the first start. Approvers answer at /v1/approvals, with a token of their own, or by a signed link.",
     )
     .option("--host <address>", "listen there, not on gateway.host")
     .option("--port <n>", "listen there, not on gateway.port; 0 for any free one", wholeNumber(0, 65_535))
@@ -29,8 +30,13 @@ export function addServe(program: Command, context: Context): void {
           const { openGateway } = await import("../../mcp/gateway/open-gateway.ts");
           const { io, out } = context;
           const host = options.host ?? workspace.config.gateway.host;
-          const gateway = openGateway(workspace, (problem) => out.note(`qm: ${problem}`));
-          const { url, tokenPath, close } = await gateway.listen(options).catch((thrown: unknown) => {
+          const { openApi } = await import("../../http/open-api.ts");
+          const { publicUrlOf } = await import("../../http/public-url.ts");
+          const onProblem = (problem: string) => out.note(`qm: ${oneLine(problem)}`);
+          const gateway = openGateway(workspace, onProblem);
+          const other = await openApi(workspace, { onProblem, signal: io.signal });
+          const opening = gateway.listen({ ...options, other, publicUrl: publicUrlOf(workspace.config) });
+          const { url, tokenPath, close } = await opening.catch((thrown: unknown) => {
             throw wrongHost(thrown, host) ?? thrown;
           });
           if (!isLoopback(host))

@@ -1,5 +1,5 @@
 import { ProtocolError, ProtocolErrorCode, type Result, type ServerContext } from "@modelcontextprotocol/server";
-import type { Dialogue } from "../../core/dialogue.ts";
+import { type Dialogue, leftOpen } from "../../core/dialogue.ts";
 import { QmError } from "../../core/errors.ts";
 import type { JsonObject } from "../../core/json.ts";
 import type { Runtime } from "../../core/runtime.ts";
@@ -186,7 +186,7 @@ export function createHeldCalls(runtime: Runtime, limits: GatewayLimits): HeldCa
   function abandon(call: HeldCall): void {
     clearTimeout(call.expiry);
     waiting.delete(call.id);
-    call.controller.abort(cancelled("nobody answered the question it asked"));
+    call.controller.abort(leftOpen("nobody answered the question it asked"));
   }
 
   return {

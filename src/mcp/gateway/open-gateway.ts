@@ -24,7 +24,7 @@ export interface WorkspaceGateway extends Pick<Gateway, "serveStdio" | "close"> 
     readonly port?: number | undefined;
     readonly other?: ListenOptions["other"];
     /** Where people reach what `other` answers, when that is not where we listen. */
-    readonly publicUrl?: string | undefined;
+    readonly publicUrl?: URL | undefined;
   }): Promise<Listening & { readonly tokenPath: string }>;
 }
 
@@ -72,15 +72,15 @@ export function openGateway(workspace: Workspace, onProblem: (problem: string) =
     async listen(where) {
       const tokenPath = tokenPathOf(storePath);
       const tokens = profilesByToken(workspace.config, { fill, defaultToken: await tokenIn(tokenPath), onProblem });
-      const shown = where.publicUrl === undefined ? undefined : new URL(where.publicUrl);
+      const { publicUrl } = where;
       const listening = await gateway.listen({
         host: where.host ?? host,
         port: where.port ?? port,
-        allowedHosts: shown === undefined ? allowed_hosts : [...allowed_hosts, shown.host],
+        allowedHosts: publicUrl === undefined ? allowed_hosts : [...allowed_hosts, publicUrl.host],
         allowedOrigins: allowed_origins,
         authorize: authorizeBy(tokens),
         ...(where.other === undefined ? {} : { other: where.other }),
-        publicOrigin: shown?.origin,
+        publicOrigin: publicUrl?.origin,
       });
       for (const [, profile] of tokens) void learned(profile);
       return { ...listening, tokenPath };

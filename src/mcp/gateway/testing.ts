@@ -24,6 +24,7 @@ import { facts, QmError } from "../../core/errors.ts";
 import type { Json, JsonObject } from "../../core/json.ts";
 import { actionName } from "../../core/names.ts";
 import type { SurfaceChoice } from "../../core/surface-choice.ts";
+import type { Tracer } from "../../core/tracing.ts";
 import type { PolicyOptions } from "../../policy/policy.ts";
 import { createQuartermaster, type Quartermaster } from "../../quartermaster.ts";
 import { systemRuntime } from "../../system-runtime.ts";
@@ -232,6 +233,7 @@ export interface GateOptions extends Partial<Pick<GatewayOptions, "limits">> {
   readonly behind?: TestUpstream;
   readonly policy?: PolicyOptions;
   readonly surface?: SurfaceChoice;
+  readonly tracer?: Tracer;
   /** Profiles by token. Absent: `t` is the token of a profile with nothing special. */
   readonly profiles?: Readonly<Record<string, Partial<GatewayProfile>>>;
   readonly allowedHosts?: readonly string[];
@@ -240,6 +242,7 @@ export interface GateOptions extends Partial<Pick<GatewayOptions, "limits">> {
 
 export async function openGate(options: GateOptions = {}): Promise<Gate> {
   const { behind, policy, surface, profiles = { t: {} }, allowedHosts = [], allowedOrigins = [] } = options;
+  const traced = options.tracer === undefined ? {} : { tracer: options.tracer };
   const problems: string[] = [];
   const noted: { caller: Caller; event: UnstampedEvent }[] = [];
   const stopped: string[] = [];
@@ -249,6 +252,7 @@ export async function openGate(options: GateOptions = {}): Promise<Gate> {
     providers: behind === undefined ? [] : [behind.provider],
     ...(policy === undefined ? {} : { policy }),
     ...(surface === undefined ? {} : { surface }),
+    ...traced,
   });
   registerTools(qm, stopped, hanging);
   const gateway = createGateway({
@@ -259,6 +263,7 @@ export async function openGate(options: GateOptions = {}): Promise<Gate> {
     onProblem: (problem) => problems.push(problem),
     note: (caller, event) => noted.push({ caller, event }),
     ...(options.limits === undefined ? {} : { limits: options.limits }),
+    ...traced,
   });
   const tokens = Object.entries(profiles).map(([token, profile]) => [token, profileWith(profile)] as const);
   const authorize = authorizeBy(tokens);

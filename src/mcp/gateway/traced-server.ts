@@ -45,7 +45,9 @@ export class TracedServer extends Server {
       this.#spans.set(ctx, span);
       try {
         const result = await handled(request, ctx);
-        span.answered(result);
+        // Nobody is there to be answered any more.
+        if (ctx.mcpReq.signal.aborted) span.failed("cancelled");
+        else span.answered(result);
         return result;
       } catch (thrown) {
         span.failed(ctx.mcpReq.signal.aborted ? "cancelled" : codeOf(thrown));

@@ -69,12 +69,12 @@ export async function requested(
   reach: Reach,
   spec: ServerSpec,
   request: { readonly method: string; readonly params: JsonObject },
-  { signal, dialogue, untimed }: CallContext,
+  { signal, dialogue, trace, untimed }: CallContext,
   before?: () => Promise<void>,
 ): Promise<JsonObject> {
   // How long a server takes to start is no part of a call's time: the start has a limit of its own.
   await untimed(() => reach.hub.connect(spec.name, signal));
-  return reach.hub.request(spec.name, request, { signal, dialogue, before });
+  return reach.hub.request(spec.name, request, { signal, dialogue, before, trace });
 }
 
 const readinesses: Readonly<Record<ConnectionState, Readiness>> = {

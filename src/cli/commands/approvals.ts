@@ -1,0 +1,104 @@
+import type { Command } from "commander";
+import type { Purpose, Workspace } from "../../workspace.ts";
+import { type Context, withWorkspace } from "../context.ts";
+import { examples, wholeNumber } from "../options.ts";
+import type { AnswerOptions } from "./approvals/answer.ts";
+import type { LinkOptions } from "./approvals/link.ts";
+import type { ListOptions } from "./approvals/list.ts";
+
+const ID = "its id, or the beginning of it: at least 6 characters";
+
+/** What each command does is loaded when it is run: the program starts with the words alone. */
+export function addApprovals(program: Command, context: Context): void {
+  const approvals = program
+    .command("approvals")
+    .helpCommand(false)
+    .summary("calls that wait for a person: look, approve, deny")
+    .description("See the calls that wait for a person's agreement, and answer them. The first answer counts.")
+    .addHelpText(
+      "after",
+      examples("qm approvals list", "qm approvals show 0198c0de-1a2b", "qm approvals approve 0198c0de-1a2b"),
+    );
+  const on = (purpose: Purpose, work: (workspace: Workspace) => Promise<void>) => withWorkspace(context, purpose, work);
+
+  approvals
+    .command("list")
+    .summary("what waits")
+    .description("Show the calls that wait for an answer, oldest first.")
+    .option("--state <state>", "those in this state: approved, denied, expired, executing, done, interrupted")
+    .option("--all", "those in every state")
+    .option("--action <name>", "only calls of this action")
+    .option("--limit <n>", "at most so many", wholeNumber(1, 10_000), 100)
+    .addHelpText("after", examples("qm approvals list", "qm approvals list --state interrupted --json"))
+    .action((options: ListOptions) =>
+      on("ledger", async (workspace) => (await import("./approvals/list.ts")).list(context, workspace, options)),
+    );
+
+  approvals
+    .command("show")
+    .summary("one call: what exactly would run, for whom, and what became of it")
+    .argument("<id>", ID)
+    .action((id: string) =>
+      on("ledger", async (workspace) => (await import("./approvals/show.ts")).show(context, workspace, id)),
+    );
+
+  approvals
+    .command("approve")
+    .summary("agree to a call: it runs, once")
+    .description(
+      "Show the exact call, ask, and agree to it. A gateway that is running runs it; without one this command does, and says how it ended.",
+    )
+    .argument("<id>", ID)
+    .option("--reason <text>", "why; told to the caller, and written down")
+    .option("--as <name>", "who agrees: one of approvals.approvers; you, when absent")
+    .option("--no-run", "leave it to another process to run it")
+    .option("-y, --yes", "do not ask: what is shown is agreed to")
+    .addHelpText("after", examples("qm approvals approve 0198c0de-1a2b --reason 'as discussed'"))
+    .action((id: string, options: AnswerOptions) =>
+      on(options.run === false ? "ledger" : "calls", async (workspace) =>
+        (await import("./approvals/answer.ts")).answer(context, workspace, "approved", id, options),
+      ),
+    );
+
+  approvals
+    .command("deny")
+    .summary("say no to a call: it never runs")
+    .description("Show the exact call, ask, and say no to it. Its caller is told, with the reason.")
+    .argument("<id>", ID)
+    .option("--reason <text>", "why; told to the caller, and written down")
+    .option("--as <name>", "who says no: one of approvals.approvers; you, when absent")
+    .option("-y, --yes", "do not ask")
+    .addHelpText("after", examples("qm approvals deny 0198c0de-1a2b --reason 'not on a Friday'"))
+    .action((id: string, options: AnswerOptions) =>
+      on("ledger", async (workspace) =>
+        (await import("./approvals/answer.ts")).answer(context, workspace, "denied", id, options),
+      ),
+    );
+
+  approvals
+    .command("watch")
+    .summary("show every change as it comes, until Ctrl-C")
+    .description("Show what waits, and every change, one a line, until Ctrl-C; with --json one object a line.")
+    .action(async () => (await import("./approvals/watch.ts")).watch(context));
+
+  approvals
+    .command("run")
+    .summary("run what is approved and was not run yet")
+    .description("Run approved calls that no other process has run: one, or all.")
+    .argument("[id]", ID)
+    .action(async (id: string | undefined) => (await import("./approvals/run.ts")).run(context, id));
+
+  approvals
+    .command("link")
+    .summary("make a link by which one person can answer one call")
+    .description(
+      "Make a link to a page that shows the call and takes one person's answer. Whoever has it answers as that person, so send it to them alone. `qm serve` must be running.",
+    )
+    .argument("<id>", ID)
+    .requiredOption("--for <name>", "who answers with it: one of approvals.approvers, if there are any")
+    .option("--expires <time>", "how long it is good: 30m, 8h; never longer than the question itself", "1h")
+    .addHelpText("after", examples("qm approvals link 0198c0de-1a2b --for ann --expires 8h"))
+    .action((id: string, options: LinkOptions) =>
+      on("ledger", async (workspace) => (await import("./approvals/link.ts")).link(context, workspace, id, options)),
+    );
+}

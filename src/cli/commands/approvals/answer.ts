@@ -1,0 +1,62 @@
+import type { ShownApproval } from "../../../approval/approval.ts";
+import { QmError } from "../../../core/errors.ts";
+import type { Workspace } from "../../../workspace.ts";
+import { rolesOf } from "../../approver.ts";
+import { confirmed } from "../../ask.ts";
+import { type Context, personOf } from "../../context.ts";
+import { notAgreed } from "../servers/agreement.ts";
+import { becomeOf, showOutcome } from "./become.ts";
+import { findApproval } from "./find.ts";
+import { answerText, showCall } from "./words.ts";
+
+export interface AnswerOptions {
+  readonly reason?: string;
+  readonly as?: string;
+  readonly run?: boolean;
+  readonly yes?: boolean;
+}
+
+export async function answer(
+  context: Context,
+  { quartermaster, config }: Workspace,
+  decision: "approved" | "denied",
+  given: string,
+  { reason, as, run = true, yes = false }: AnswerOptions,
+): Promise<void> {
+  const { io, out } = context;
+  const { approvals } = quartermaster;
+  const found = await findApproval(approvals, given);
+  if (found.state !== "pending") throw answeredBefore(found);
+  if (!out.isJson) showCall(out, found);
+  const question = decision === "approved" ? "Approve exactly this call?" : "Deny it?";
+  if (!yes && !(await confirmed(io, question))) throw notAgreed(decision);
+
+  const by = as ?? personOf(io);
+  const approver = { id: by, roles: rolesOf(config, by), via: "cli" };
+  const approval = await approvals.answer(
+    found.id,
+    { decision, ...(reason === undefined ? {} : { reason }) },
+    approver,
+  );
+  if (decision === "denied" || !run) {
+    if (out.isJson) return out.json({ approval });
+    return out.line(decision === "denied" ? "Denied: it will not run." : "Approved: it runs where a process is there.");
+  }
+  if (!out.isJson) out.line("Approved.");
+  const outcome = await becomeOf(context, approvals, found.id);
+  if (out.isJson) out.json({ approval: await approvals.get(found.id), outcome });
+  showOutcome(context, outcome);
+}
+
+function answeredBefore(approval: ShownApproval): QmError {
+  const { id, state, answer } = approval;
+  if (state === "expired")
+    return new QmError("approval_expired", `nobody can answer it any more: ${answer?.reason ?? "it has expired"}`, {
+      hint: "It was not run. Whoever wants it must ask again.",
+      details: { approval_id: id },
+    });
+  return new QmError("conflict", `it is answered already: ${answerText(approval)}, at ${answer?.at}`, {
+    hint: `The first answer counts. \`qm approvals show ${id}\` shows what became of it.`,
+    details: { approval_id: id, state, ...(answer === undefined ? {} : { answer: { ...answer } }) },
+  });
+}

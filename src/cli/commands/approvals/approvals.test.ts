@@ -1,0 +1,389 @@
+import { readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { afterEach, describe, expect, test, vi } from "vitest";
+import type { ShownApproval } from "../../../approval/approval.ts";
+import { openWorkspace } from "../../../workspace.ts";
+import { cleanUp, eventTypes, folderWith, qm, start } from "../../testing.ts";
+
+afterEach(cleanUp);
+
+const env = { USER: "ann" };
+const ASKING = { policy: { rules: [{ name: "ask-first", rule: "tool.name == 'file__edit'", effect: "ask" }] } };
+const EDIT = { path: "a.txt", old_string: "hello", new_string: "bye" };
+
+async function folder(config: object = {}): Promise<string> {
+  return folderWith({ "quartermaster.yaml": JSON.stringify({ ...ASKING, ...config }), "a.txt": "hello\n" });
+}
+
+/** Makes a call that waits, and answers its approval's id. */
+async function asked(cwd: string, args: object = EDIT, options: readonly string[] = []): Promise<string> {
+  const { code, out } = await qm(cwd, ["invoke", "file__edit", JSON.stringify(args), "--json", ...options], { env });
+  expect(code).toBe(3);
+  return (JSON.parse(out) as { approval: { id: string } }).approval.id;
+}
+
+const approvals = (cwd: string, argv: readonly string[], io: Parameters<typeof qm>[2] = {}) =>
+  qm(cwd, ["approvals", ...argv], { env, ...io });
+
+async function shown(cwd: string, id: string): Promise<ShownApproval> {
+  return JSON.parse((await approvals(cwd, ["show", id, "--json"])).out) as ShownApproval;
+}
+
+const contentOf = (cwd: string) => readFile(join(cwd, "a.txt"), "utf8");
+
+const typing = (text: string) => Object.assign(typed(text), { isTTY: true });
+async function* typed(text: string): AsyncGenerator<string> {
+  yield text;
+}
+
+describe("qm approvals list", () => {
+  test("says what would make one appear, where there is none, and leaves nothing behind", async () => {
+    const cwd = await folder();
+
+    const { out, code } = await approvals(cwd, ["list"]);
+
+    expect(code).toBe(0);
+    expect(out).toContain("Nothing waits for an answer.");
+    expect(out).toContain("the effect `ask`");
+    await expect(readFile(join(cwd, ".quartermaster/quartermaster.db"))).rejects.toThrow("ENOENT");
+  });
+
+  test("shows what waits: action, level, who asked; other states when asked for", async () => {
+    const cwd = await folder();
+    const [one, other] = [await asked(cwd), await asked(cwd, { ...EDIT, new_string: "ciao" }, ["--session", "s2"])];
+    await approvals(cwd, ["deny", one, "--yes"]);
+    const rows = async (...argv: string[]) =>
+      (JSON.parse((await approvals(cwd, ["list", "--json", ...argv])).out) as { approvals: ShownApproval[] }).approvals;
+
+    const { out } = await approvals(cwd, ["list"]);
+
+    expect(out).toMatch(
+      new RegExp(`^${other.slice(0, 13)} +pending +file__edit +user +\\ds +23h +default in s2$`, "m"),
+    );
+    expect(out).not.toContain(one.slice(0, 13));
+    expect((await rows("--all")).map(({ id }) => id)).toEqual([one, other]);
+    expect((await rows("--state", "denied")).map(({ id }) => id)).toEqual([one]);
+    expect(await rows("--session", "nobody")).toEqual([]);
+    expect(await rows("--all", "--action", "file__read")).toEqual([]);
+    expect(await rows("--all", "--limit", "1")).toHaveLength(1);
+  });
+
+  test.each([[["--state", "open"]], [["--all", "--state", "done"]]])("%j is wrong usage", async (options) => {
+    expect((await approvals(await folder(), ["list", ...options])).code).toBe(2);
+  });
+});
+
+describe("qm approvals show", () => {
+  test("has the exact call, for whom, why, and until when", async () => {
+    const cwd = await folder();
+    const id = await asked(cwd, EDIT, ["--user", "eve"]);
+
+    const { out, code } = await approvals(cwd, ["show", id]);
+
+    expect(code).toBe(0);
+    for (const part of [id, "file__edit", '"new_string": "bye"', "ask-first", "default in local, user eve", "pending"])
+      expect(out).toContain(part);
+    expect(await shown(cwd, id)).toMatchObject({ id, action: "file__edit", args: EDIT, state: "pending", user: "eve" });
+  });
+
+  test("takes the beginning of an id, of 6 characters or more, where it is one's alone", async () => {
+    const cwd = await folder();
+    const one = await asked(cwd);
+    const other = await asked(cwd, { ...EDIT, new_string: "ciao" });
+    const code = async (id: string) => (await approvals(cwd, ["show", id])).code;
+    const common = [...one].findIndex((letter, at) => letter !== other[at]);
+
+    expect(await code(one.slice(0, Math.max(6, common + 1)))).toBe(0);
+    expect(await code(one.slice(0, 5))).toBe(2);
+    expect(await code("ffffffff")).toBe(1);
+    const both = await approvals(cwd, ["show", one.slice(0, Math.max(6, common))]);
+    expect(both).toMatchObject({ code: 2, err: expect.stringContaining(other) });
+  });
+
+  test("lets nothing from outside act on the terminal", async () => {
+    const cwd = await folder();
+    const id = await asked(cwd, { ...EDIT, new_string: "\u001B[2J\u202Eevil\u0007" }, ["--session", "s\u001B[31m"]);
+
+    for (const argv of [["list"], ["show", id], ["deny", id]]) {
+      const { out, err } = await approvals(cwd, argv, { columns: 100, env: { ...env, NO_COLOR: "1" } });
+      // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what must not be there
+      expect(out + err).not.toMatch(/[\u001B\u0007\u202E]/);
+    }
+  });
+});
+
+describe("qm approvals approve", () => {
+  test("shows the call, asks, and runs exactly that, once", async () => {
+    const cwd = await folder();
+    const id = await asked(cwd);
+
+    const ran = await approvals(cwd, ["approve", id, "--reason", "as discussed"], { stdin: typing("y\n") });
+
+    expect(ran).toMatchObject({ code: 0, err: expect.stringContaining("Approve exactly this call? [y/N]") });
+    expect(ran.out).toContain('"new_string": "bye"');
+    expect(ran.out).toContain("It ran and is done");
+    expect(await contentOf(cwd)).toBe("bye\n");
+    expect(await shown(cwd, id)).toMatchObject({
+      state: "done",
+      status: "done",
+      answer: { decision: "approved", by: "ann", via: "cli", reason: "as discussed" },
+    });
+    expect((await eventTypes(cwd)).filter((type) => type === "call.ended")).toHaveLength(1);
+  });
+
+  test.each(["n\n", "", "yess\n"])("does nothing when %j is answered", async (answer) => {
+    const cwd = await folder();
+    const id = await asked(cwd);
+
+    const refused = await approvals(cwd, ["approve", id], { stdin: typing(answer) });
+    const unattended = await approvals(cwd, ["approve", id]);
+
+    expect([refused.code, unattended.code]).toEqual([3, 3]);
+    expect(await shown(cwd, id)).toMatchObject({ state: "pending" });
+    expect(await contentOf(cwd)).toBe("hello\n");
+  });
+
+  test("gives whoever made the call its outcome, and does not ask a second time", async () => {
+    const cwd = await folder();
+    await approvals(cwd, ["approve", await asked(cwd), "--yes"]);
+
+    const again = await qm(cwd, ["invoke", "file__edit", JSON.stringify(EDIT), "--json"], { env });
+
+    expect(JSON.parse(again.out)).toMatchObject({ status: "done", data: { replaced: 1 } });
+    expect(await contentOf(cwd)).toBe("bye\n");
+  });
+
+  test("with --json answers with the approval and the outcome, and nothing else", async () => {
+    const cwd = await folder();
+    const id = await asked(cwd);
+
+    const { out } = await approvals(cwd, ["approve", id, "--yes", "--json"]);
+
+    expect(JSON.parse(out)).toMatchObject({ approval: { id, state: "done" }, outcome: { status: "done" } });
+  });
+
+  test("fails like the call where it fails", async () => {
+    const cwd = await folder();
+    const id = await asked(cwd, { ...EDIT, old_string: "not there" });
+
+    const ran = await approvals(cwd, ["approve", id, "--yes"]);
+
+    expect(ran.code).toBe(1);
+    expect(await shown(cwd, id)).toMatchObject({ state: "done", status: "failed" });
+  });
+
+  test("--no-run leaves it to others, as `run`", async () => {
+    const cwd = await folder();
+    const [id, other] = [await asked(cwd), await asked(cwd, { ...EDIT, old_string: "bye", new_string: "ciao" })];
+
+    const approved = await approvals(cwd, ["approve", id, "--yes", "--no-run"]);
+    expect(approved.code).toBe(0);
+    expect(await shown(cwd, id)).toMatchObject({ state: "approved" });
+    expect(await contentOf(cwd)).toBe("hello\n");
+    const one = await approvals(cwd, ["run", id]);
+    expect(one).toMatchObject({ code: 0, out: expect.stringContaining("It ran and is done") });
+    expect(await contentOf(cwd)).toBe("bye\n");
+    await approvals(cwd, ["approve", other, "--yes", "--no-run"]);
+    const all = JSON.parse((await approvals(cwd, ["run", "--json"])).out);
+
+    expect(all).toMatchObject({ ran: [{ id: other, state: "done" }], left: [] });
+    expect(await contentOf(cwd)).toBe("ciao\n");
+    expect((await approvals(cwd, ["run"])).out).toContain("Nothing approved was there to run.");
+  });
+
+  test("is for those who may: a wrong role, and who asked, are refused", async () => {
+    const cwd = await folder({
+      approvals: { approvers: { ann: { roles: ["viewer"] }, bob: { roles: ["approver"] } } },
+    });
+    const id = await asked(cwd, EDIT, ["--user", "bob"]);
+    const codeOf = async (...argv: string[]) => (await approvals(cwd, ["approve", id, "--yes", ...argv])).code;
+
+    expect(await codeOf()).toBe(3);
+    expect(await codeOf("--as", "bob")).toBe(3);
+    expect(await codeOf("--as", "nobody")).toBe(3);
+    expect(await codeOf("--as", "__proto__")).toBe(3);
+    expect(await shown(cwd, id)).toMatchObject({ state: "pending" });
+    expect(await contentOf(cwd)).toBe("hello\n");
+    expect((await eventTypes(cwd)).filter((type) => type === "approval.refused")).toHaveLength(4);
+  });
+
+  test("is for those who are named, where some are", async () => {
+    const cwd = await folder({ approvals: { approvers: { bob: { roles: ["approver"] } } } });
+    const id = await asked(cwd);
+
+    expect((await approvals(cwd, ["approve", id, "--yes", "--as", "bob"])).code).toBe(0);
+    expect(await shown(cwd, id)).toMatchObject({ answer: { by: "bob" } });
+  });
+});
+
+describe("a second answer", () => {
+  test("is told who was first", async () => {
+    const cwd = await folder();
+    const id = await asked(cwd);
+    await approvals(cwd, ["deny", id, "--yes", "--reason", "no"]);
+
+    const late = await approvals(cwd, ["approve", id, "--yes", "--as", "bob"]);
+
+    expect(late).toMatchObject({ code: 1, err: expect.stringContaining("denied by ann (cli): no") });
+    expect(await contentOf(cwd)).toBe("hello\n");
+    expect((await approvals(cwd, ["run", id])).code).toBe(1);
+  });
+
+  test("at the same moment, in another process, changes nothing", async () => {
+    const cwd = await folder();
+    const id = await asked(cwd);
+
+    const both = await Promise.all([
+      start(cwd, ["approvals", "approve", id, "--yes", "--as", "one"]).ended,
+      start(cwd, ["approvals", "deny", id, "--yes", "--as", "two"]).ended,
+    ]);
+
+    const { answer } = await shown(cwd, id);
+    expect(both.map(({ code }) => code).sort()).toEqual([0, 1]);
+    expect(answer?.by).toBe(both[0]?.code === 0 ? "one" : "two");
+    expect(both.find(({ code }) => code === 1)?.err).toContain(answer?.by);
+    expect(await contentOf(cwd)).toBe(answer?.decision === "approved" ? "bye\n" : "hello\n");
+  });
+});
+
+describe("qm approvals watch", () => {
+  test("shows what waits and every change, one object a line, until Ctrl-C", async () => {
+    const cwd = await folder();
+    const id = await asked(cwd);
+    const stop = new AbortController();
+    const lines: string[] = [];
+    const stdout = { write: (text: string) => void lines.push(text), isTTY: false };
+
+    const watching = approvals(cwd, ["watch", "--json"], { signal: stop.signal, stdout });
+    const states = () =>
+      lines.map((line) => JSON.parse(line) as ShownApproval).map((each) => `${each.id} ${each.state}`);
+    await vi.waitFor(() => expect(states()).toEqual([`${id} pending`]), 10_000);
+    const other = await asked(cwd, { ...EDIT, new_string: "ciao" });
+    await approvals(cwd, ["deny", id, "--yes"]);
+    await vi.waitFor(() => expect(states()).toHaveLength(3), 10_000);
+    stop.abort();
+
+    expect((await watching).code).toBe(130);
+    expect(states().slice(1).sort()).toEqual([`${id} denied`, `${other} pending`].sort());
+  });
+
+  test("waits for a store that is not there yet", async () => {
+    const cwd = await folder();
+    const stop = new AbortController();
+    const lines: string[] = [];
+    const stdout = { write: (text: string) => void lines.push(text), isTTY: false };
+
+    const watching = approvals(cwd, ["watch"], { signal: stop.signal, stdout });
+    const id = await asked(cwd);
+    await vi.waitFor(() => expect(lines.join("")).toContain(`pending      ${id}  file__edit`), 10_000);
+    stop.abort();
+
+    expect((await watching).code).toBe(130);
+  });
+});
+
+describe("qm approvals link", () => {
+  test("is answered at qm serve, by the one it is for, and by nobody after", async () => {
+    const cwd = await folder({ approvals: { approvers: { bob: { roles: ["approver"] } } } });
+    const id = await asked(cwd);
+    const serving = start(cwd, ["serve", "--port", "0", "--json"]);
+    let said = "";
+    serving.child.stdout?.on("data", (part) => {
+      said += part;
+    });
+    await vi.waitFor(() => expect(said).toContain("\n"), 20_000);
+    const { origin } = new URL((JSON.parse(said) as { url: string }).url);
+    const made = await approvals(cwd, ["link", id, "--for", "bob", "--expires", "5m", "--json"]);
+    const { url } = JSON.parse(made.out) as { url: string };
+    const here = `${origin}/approve?${new URL(url).searchParams}`;
+
+    const page = await (await fetch(here)).text();
+    const [, t = ""] = /name="t" value="([^"]+)"/.exec(page) ?? [];
+    const submit = () =>
+      fetch(`${origin}/approve`, {
+        method: "POST",
+        headers: { origin },
+        body: new URLSearchParams({ t, decision: "approve" }),
+      });
+    const first = await submit();
+    const second = await submit();
+
+    expect(page).toContain("&quot;new_string&quot;: &quot;bye&quot;");
+    expect(await first.text()).toContain("It has run, and is done.");
+    expect(second.status).toBe(409);
+    expect(await second.text()).toContain("bob was first");
+    expect(await contentOf(cwd)).toBe("bye\n");
+    expect(await shown(cwd, id)).toMatchObject({ answer: { by: "bob", via: "link" } });
+    serving.child.kill("SIGINT");
+    await serving.ended;
+  });
+
+  test("says where, for whom and until when: no longer than the question stands", async () => {
+    const cwd = await folder({ approvals: { public_url: "https://qm.example.com/box/" } });
+    const id = await asked(cwd);
+
+    const { out } = await approvals(cwd, ["link", id.slice(0, 13), "--for", "bob", "--expires", "9d", "--json"]);
+    const made = JSON.parse(out) as { url: string; for: string; expires: string };
+
+    expect(made.url).toMatch(/^https:\/\/qm\.example\.com\/box\/approve\?t=[\w.-]+$/);
+    expect(made).toMatchObject({ for: "bob", expires: (await shown(cwd, id)).expiresAt });
+    const plain = await approvals(cwd, ["link", id, "--for", "bob"]);
+    expect(plain.out).toMatch(/^https:\S+\n$/);
+    expect(plain.err).toContain("answers as bob");
+  });
+
+  test.each<[string, object, readonly string[], number]>([
+    ["nobody", {}, [], 2],
+    ["no time", {}, ["--for", "bob", "--expires", "soon"], 2],
+    ["who is no approver", { approvers: { ann: { roles: ["approver"] } } }, ["--for", "amn"], 2],
+    ["an address that is none", { public_url: "qm.example.com" }, ["--for", "bob"], 2],
+  ])("for %s is refused", async (_whom, settings, argv, code) => {
+    const cwd = await folder({ approvals: settings });
+    const id = await asked(cwd);
+
+    expect((await approvals(cwd, ["link", id, ...argv])).code).toBe(code);
+  });
+
+  test("for what is answered is refused", async () => {
+    const cwd = await folder();
+    const id = await asked(cwd);
+    await approvals(cwd, ["deny", id, "--yes"]);
+
+    expect(await approvals(cwd, ["link", id, "--for", "bob"])).toMatchObject({
+      code: 1,
+      err: expect.stringContaining("denied by ann"),
+    });
+  });
+});
+
+describe("approvers over HTTP, at qm serve", () => {
+  const TOKEN = "t".repeat(32);
+
+  test("answer with their own token, with the roles that the file gives them now", async () => {
+    const config = (roles: readonly string[]) =>
+      JSON.stringify({ ...ASKING, approvals: { approvers: { bob: { roles, token: `\${env:BOB}` } } } });
+    const cwd = await folderWith({ "quartermaster.yaml": config(["viewer"]), "a.txt": "hello\n" });
+    const id = await asked(cwd);
+    const workspace = await openWorkspace({ cwd, env: { BOB: TOKEN }, watch: true });
+    const { openApi } = await import("../../../http/open-api.ts");
+    const api = await openApi(workspace, { onProblem: () => {}, signal: new AbortController().signal });
+    const answer = () =>
+      api(
+        new Request(`http://localhost/v1/approvals/${id}`, {
+          method: "POST",
+          headers: { authorization: `Bearer ${TOKEN}`, "content-type": "application/json" },
+          body: '{"decision":"approve"}',
+        }),
+      );
+    try {
+      expect((await answer())?.status).toBe(403);
+      await writeFile(join(cwd, "quartermaster.yaml"), config(["approver"]));
+      await vi.waitFor(() => expect(workspace.config.approvals.approvers.bob?.roles).toEqual(["approver"]), 10_000);
+      expect((await answer())?.status).toBe(200);
+      await vi.waitFor(async () => expect(await contentOf(cwd)).toBe("bye\n"), 10_000);
+      expect((await answer())?.status).toBe(409);
+    } finally {
+      await workspace.close();
+    }
+  });
+});

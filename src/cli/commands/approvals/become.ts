@@ -1,0 +1,43 @@
+import type { Approvals } from "../../../approval/approvals.ts";
+import { QmError } from "../../../core/errors.ts";
+import type { Outcome } from "../../../core/outcome.ts";
+import type { Context } from "../../context.ts";
+import { exitCodeOfOutcome } from "../../exit-codes.ts";
+import { showProgress } from "../../progress.ts";
+import { plain } from "../../text.ts";
+
+/** How long another process has to take up what was agreed to. */
+const OTHERS_MS = 2_000;
+
+/** Leaves an approved call to a process that is running, or runs it. Still `waiting`: nobody here can. */
+export async function becomeOf({ io }: Context, approvals: Approvals, id: string): Promise<Outcome> {
+  const { signal } = io;
+  const wipe = showProgress(io.stderr, "the call");
+  try {
+    const taken = await approvals.outcome(id, { timeoutMs: OTHERS_MS, signal });
+    if (taken.status !== "waiting") return taken;
+    await approvals.run(id);
+    const { state } = await approvals.get(id);
+    // What another process is at work on ends when it ends.
+    return await approvals.outcome(id, { signal, ...(state === "executing" ? {} : { timeoutMs: 0 }) });
+  } catch (thrown) {
+    if (!signal.aborted) throw thrown;
+    throw new QmError("cancelled", "nobody waits for the call any more", {
+      hint: `It is approved, and may run all the same. \`qm approvals show ${id}\` shows what became of it.`,
+    });
+  } finally {
+    wipe();
+  }
+}
+
+/** Says how an approved call ended, in words and as the exit code; where --json is given, somebody has shown it. */
+export function showOutcome({ io, out, end }: Context, outcome: Outcome): void {
+  if (outcome.status !== "waiting") end(exitCodeOfOutcome(outcome, io.signal.aborted));
+  if (out.isJson) return;
+  if (outcome.status === "waiting") out.line("It runs as soon as a process is there that knows the action.");
+  else if (outcome.status !== "done") out.problem({ ...outcome.error });
+  else {
+    out.line(`It ran and is done, in ${Math.round(outcome.durationMs)} ms:`);
+    out.line(plain(outcome.value));
+  }
+}

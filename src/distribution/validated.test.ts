@@ -1,0 +1,34 @@
+import { expect, test } from "vitest";
+import { annotate } from "./annotated-record.ts";
+import { validatedIn } from "./validated.ts";
+
+const record = annotate(
+  { items: [{ price: 12.5 }, { price: 1200 }], name: "Lamp", code: "x", secret: 5, note: "n" },
+  {
+    "items[].price": { composition: "validated" },
+    name: { composition: "validated" },
+    code: { composition: "anchored" },
+    secret: { composition: "validated", hidden: ["llm-session"] },
+    note: { composition: "narrative" },
+  },
+);
+
+test.each<[string, unknown[]]>([
+  ["The Lamp costs 12.5 or 1200.", []],
+  ["The Lamp costs 12.50 or 1,200.", [12.5, 1200]],
+  ["The lamp costs 112.5 or 12001.", [12.5, 1200, "Lamp"]],
+  ["Lamp: -12.5, 1200.5", [12.5, 1200]],
+  ["Lamp (12.5) [1200]", []],
+])("of %j says what is missing", (text, missing) => {
+  expect(validatedIn(text, record).map(({ value }) => value)).toEqual(missing);
+});
+
+test("says where it is, and looks at no hidden part", () => {
+  const owner = annotate(
+    { owner: { name: "Ann", phone: 1 } },
+    { owner: { composition: "validated" }, "owner.phone": { hidden: true } },
+  );
+
+  expect(validatedIn("nobody", owner)).toEqual([{ path: "owner", value: { name: "Ann" } }]);
+  expect(validatedIn('{"name":"Ann"}', owner)).toEqual([]);
+});

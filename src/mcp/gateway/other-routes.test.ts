@@ -1,0 +1,69 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { request } from "node:http";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, onTestFinished, test } from "vitest";
+import { openWorkspace } from "../../workspace.ts";
+import { openGateway } from "./open-gateway.ts";
+
+async function opened(where: { readonly publicUrl?: URL; readonly withOther?: boolean } = {}) {
+  const folder = await mkdtemp(join(tmpdir(), "qm-other-"));
+  onTestFinished(() => rm(folder, { recursive: true, force: true }));
+  const workspace = await openWorkspace({ cwd: folder, env: {} });
+  onTestFinished(workspace.close);
+  const gateway = openGateway(workspace, () => {});
+  onTestFinished(gateway.close);
+  const asked: string[] = [];
+  const { url } = await gateway.listen({
+    port: 0,
+    publicUrl: where.publicUrl,
+    ...(where.withOther === false
+      ? {}
+      : {
+          async other(given: Request) {
+            asked.push(`${given.method} ${new URL(given.url).pathname} ${await given.text()}`);
+            return given.url.endsWith("/page") ? new Response("a page") : undefined;
+          },
+        }),
+  });
+  const { hostname, port } = new URL(url);
+  const status = (path: string, headers: Record<string, string> = {}, method = "GET", body?: string) =>
+    new Promise<number>((resolve, reject) => {
+      const outgoing = request({ hostname, port, path, method, headers }, (incoming) => {
+        incoming.resume();
+        incoming.on("end", () => resolve(incoming.statusCode ?? 0));
+      });
+      outgoing.on("error", reject);
+      outgoing.end(body);
+    });
+  return { status, asked };
+}
+
+test("what is beside /mcp and /health is for others to answer, or is not there", async () => {
+  const { status, asked } = await opened();
+
+  expect(await status("/page")).toBe(200);
+  expect(await status("/page?x=1")).toBe(404);
+  expect(await status("/nothing", {}, "POST", "said")).toBe(404);
+  expect(await status("/health")).toBe(200);
+  expect(await status("/mcp", {}, "POST", "{}")).toBe(401);
+  expect(asked).toEqual(["GET /page ", "GET /page ", "POST /nothing said"]);
+});
+
+test("without others nothing is there", async () => {
+  const { status } = await opened({ withOther: false });
+
+  expect(await status("/page")).toBe(404);
+  expect(await status("//")).toBe(404);
+});
+
+test("the name that people reach us by is one of ours, and its pages may call what others answer", async () => {
+  const { status } = await opened({ publicUrl: new URL("https://qm.example.com/box") });
+  const headers = { host: "qm.example.com", origin: "https://qm.example.com" };
+
+  expect(await status("/page", headers)).toBe(200);
+  expect(await status("/page", { ...headers, host: "127.0.0.1" })).toBe(200);
+  expect(await status("/page", { host: "example.com" })).toBe(421);
+  expect(await status("/page", { ...headers, origin: "https://example.com" })).toBe(403);
+  expect(await status("/mcp", headers)).toBe(403);
+});

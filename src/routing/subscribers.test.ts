@@ -1,0 +1,206 @@
+import { describe, expect, test, vi } from "vitest";
+import { createSubscribers, type Delivery, type Heading } from "./subscribers.ts";
+import { settled } from "./testing.ts";
+
+const heading: Heading = { source: "actor:triage", type: "tool_call:x", actor: "triage", isPrivate: false };
+
+function delivery(id: string, size = 10): Delivery {
+  return { event: { id, source: heading.source, type: heading.type, data: null, at: "" }, size, depth: 1 };
+}
+
+function opened() {
+  const problems: string[] = [];
+  const subscribers = createSubscribers({ say: (problem) => problems.push(problem), within: (_depth, work) => work() });
+  const tell = (id: string, size?: number) => {
+    for (const subscriber of subscribers.matching(heading)) subscriber.tell(delivery(id, size));
+  };
+  return { subscribers, problems, tell };
+}
+
+describe("who is told", () => {
+  test.each([
+    [{}, true, false],
+    [{ source: "actor:*" }, true, false],
+    [{ source: "actor" }, false, false],
+    [{ event: "tool_call:*" }, true, false],
+    [{ event: "tool_result:*" }, false, false],
+    [{ actor: "triage" }, true, true],
+    [{ actor: "triage", event: "tool_call:?" }, true, true],
+    [{ actor: "triage", event: "tool_call:y" }, false, false],
+    [{ actor: "other" }, false, false],
+    [{ actor: "*" }, false, false],
+    [{ source: "actor:triage", event: "*" }, true, false],
+  ])("%j: %s, and of what is private %s", (interest, open, own) => {
+    const { subscribers } = opened();
+    subscribers.add(interest, () => {});
+
+    expect(subscribers.matching(heading)).toHaveLength(open ? 1 : 0);
+    expect(subscribers.matching({ ...heading, isPrivate: true })).toHaveLength(own ? 1 : 0);
+  });
+
+  test("is nobody in particular where the event has no actor", () => {
+    const { subscribers } = opened();
+    subscribers.add({ actor: "triage" }, () => {});
+    subscribers.add({}, () => {});
+
+    expect(subscribers.matching({ ...heading, actor: undefined })).toHaveLength(1);
+  });
+});
+
+describe("telling", () => {
+  test("is not done on the way, and in order", async () => {
+    const { subscribers, tell } = opened();
+    const heard: string[] = [];
+    subscribers.add({}, ({ id }) => heard.push(id));
+
+    for (const id of ["a", "b", "c"]) tell(id);
+    expect(heard).toEqual([]);
+    await settled();
+
+    expect(heard).toEqual(["a", "b", "c"]);
+  });
+
+  test("goes on past a listener that throws whatever it likes, and for everybody else", async () => {
+    const { subscribers, tell, problems } = opened();
+    const heard: string[] = [];
+    const thrown = [new Error("no"), undefined, Object.create(null)];
+    const thenable = new Proxy({}, { has: () => true, get: () => expect.fail("no promise") });
+    subscribers.add({ event: "tool_*" }, ({ id }) => {
+      heard.push(id);
+      throw thrown.shift();
+    });
+    subscribers.add({}, async ({ id }) => Promise.reject(new Error(`later ${id}`)));
+    subscribers.add({}, () => thenable);
+
+    for (const id of ["a", "b", "c"]) tell(id);
+    await settled();
+
+    expect(heard).toEqual(["a", "b", "c"]);
+    expect(problems).toHaveLength(9);
+    expect(problems).toContain("the subscriber to tool_* from * failed at tool_call:x: no");
+    expect(problems).toContain("the subscriber to * from * failed at tool_call:x: later c");
+  });
+
+  test("of one that hangs stops at its bound, is said once, and keeps nobody else waiting", async () => {
+    const { subscribers, tell, problems } = opened();
+    const hanging = vi.fn(() => new Promise(() => {}));
+    const heard = vi.fn();
+    subscribers.add({}, hanging);
+    subscribers.add({}, heard);
+
+    tell("first");
+    await settled();
+    for (let count = 0; count < 300; count++) tell(`${count}`);
+    await settled();
+
+    expect(hanging).toHaveBeenCalledTimes(1);
+    expect(heard).toHaveBeenCalledTimes(301);
+    expect(problems).toEqual([expect.stringContaining("is too slow")]);
+    subscribers.close();
+    expect(problems.at(-1)).toBe("the subscriber to * from * was not told of the last 256 events");
+  });
+
+  test("keeps up with any number in one go where the listener answers at once", async () => {
+    const { subscribers, problems } = opened();
+    const heard = vi.fn();
+    subscribers.add({}, heard);
+    const [subscriber] = subscribers.matching(heading);
+
+    for (let count = 0; count < 1000; count++) subscriber?.tell(delivery(`${count}`));
+    await settled();
+
+    expect(heard).toHaveBeenCalledTimes(1000);
+    expect(problems).toEqual([]);
+  });
+
+  test("drops what came in one go, too, once the listener takes its time", async () => {
+    const { subscribers, tell, problems } = opened();
+    subscribers.add({}, () => new Promise(() => {}));
+
+    for (let count = 0; count < 1000; count++) tell(`${count}`);
+    await settled();
+    subscribers.close();
+
+    expect(problems.at(-1)).toBe("the subscriber to * from * was not told of the last 256 events");
+  });
+
+  test("is bounded by size, too, and says how much was missed once it has caught up", async () => {
+    const { subscribers, tell, problems } = opened();
+    const releases: (() => void)[] = [];
+    const heard: string[] = [];
+    subscribers.add({}, ({ id }) => {
+      heard.push(id);
+      return new Promise<void>((resolve) => releases.push(resolve));
+    });
+    const mib = 1024 * 1024;
+
+    tell("a", 4 * mib);
+    await settled();
+    for (const id of ["b", "c", "d", "e", "f", "g"]) tell(id, 4 * mib);
+    while (releases.length > 0) {
+      releases.shift()?.();
+      await settled();
+    }
+    tell("h", 4 * mib);
+    await settled();
+
+    expect(heard).toEqual(["a", "b", "c", "d", "e", "h"]);
+    expect(problems).toEqual([
+      expect.stringContaining("is too slow"),
+      expect.stringContaining("has caught up; it was not told of 2 events"),
+    ]);
+  });
+});
+
+describe("subscribing and unsubscribing", () => {
+  test("while telling acts on what comes later, and at once on what was waiting", async () => {
+    const { subscribers, tell } = opened();
+    const heard: string[] = [];
+    const late = ({ id }: { id: string }) => heard.push(`late ${id}`);
+    subscribers.add({}, ({ id }) => {
+      heard.push(`first ${id}`);
+      if (id === "a") subscribers.add({}, late);
+      if (id === "b") endSecond();
+    });
+    const endSecond = subscribers.add({}, ({ id }) => heard.push(`second ${id}`));
+
+    tell("a");
+    await settled();
+    tell("b");
+    await settled();
+
+    expect(heard).toEqual(["first a", "second a", "first b", "late b"]);
+  });
+
+  test("of itself while it is told is the last it hears", async () => {
+    const { subscribers, tell } = opened();
+    const heard: string[] = [];
+    const end = subscribers.add({}, ({ id }) => {
+      heard.push(id);
+      end();
+    });
+
+    tell("a");
+    tell("b");
+    await settled();
+    tell("c");
+    await settled();
+
+    expect(heard).toEqual(["a"]);
+    expect(subscribers.size).toBe(0);
+  });
+
+  test("twice with one function is two subscriptions, and ending one twice ends one", async () => {
+    const { subscribers, tell } = opened();
+    const listener = vi.fn();
+    const end = subscribers.add({}, listener);
+    subscribers.add({}, listener);
+
+    end();
+    end();
+    tell("a");
+    await settled();
+
+    expect(listener).toHaveBeenCalledTimes(1);
+  });
+});

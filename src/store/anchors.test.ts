@@ -1,0 +1,41 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { describe, expect, onTestFinished, test } from "vitest";
+import { anchorStoreCases } from "../testing/anchor-cases.ts";
+import { anchorStore } from "./anchors.ts";
+import { openSqlite } from "./drivers/sqlite.ts";
+import { migrate } from "./migrations.ts";
+
+const now = () => new Date("2026-01-02T03:04:05Z");
+
+function openFile() {
+  const folder = mkdtempSync(join(tmpdir(), "qm-anchors-"));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  return () => openSqlite(join(folder, "store.db"));
+}
+
+describe.each([
+  ["SQLite in a file", () => openFile()()],
+  ["SQLite in memory", () => openSqlite(":memory:")],
+])("%s", (_driver, open) => {
+  test.each(anchorStoreCases)("$name", async ({ run }) => {
+    const db = await open();
+    await run(db).finally(() => db.close());
+  });
+});
+
+test("what one process keeps, another fills, also after the first is gone", async () => {
+  const open = openFile();
+  const first = await open();
+  await migrate(first);
+  const second = await open();
+  onTestFinished(() => second.close());
+
+  const kept = await anchorStore(first, now).put("o", new Map([["price:00000001", "12.5"]]));
+  await first.close();
+
+  expect(kept).toBe(true);
+  expect(await anchorStore(second, now).put("o", new Map([["price:00000001", "13"]]))).toBe(false);
+  expect(await anchorStore(second, now).read("o", ["price:00000001"])).toEqual(new Map([["price:00000001", "12.5"]]));
+});

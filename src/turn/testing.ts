@@ -1,0 +1,42 @@
+import type { Approvals } from "../approval/approvals.ts";
+import { QmError } from "../core/errors.ts";
+import type { ActionName } from "../core/names.ts";
+import { failedOutcome, type Outcome, VALUE_LIMIT, waitingOutcome } from "../core/outcome.ts";
+
+const action = "file__write" as ActionName;
+
+/** The answer to a call whose approval is `approvalId`, while nobody has answered. */
+export function waiting(approvalId: string): Outcome {
+  const approval = { id: approvalId, level: "user", expiresAt: "2027-01-01T00:00:00.000Z" };
+  return waitingOutcome(endingOf(approvalId), action, "it writes", approval);
+}
+
+export function done(approvalId: string, data: unknown): Outcome {
+  return { status: "done", callId: callIdOf(approvalId), durationMs: 3, action, data, value: "…" };
+}
+
+export function failed(approvalId: string, code: "tool_denied" | "approval_expired" | "interrupted"): Outcome {
+  return failedOutcome(endingOf(approvalId), new QmError(code, "not this time"));
+}
+
+/** Approvals as far as turns know them: `outcomes` has what has ended, `known` what is waited for. */
+export function approvalsWith(outcomes: ReadonlyMap<string, Outcome>, known: (id: string) => boolean = () => true) {
+  const asked: Parameters<Approvals["outcome"]>[] = [];
+  const approvals: Pick<Approvals, "outcome"> = {
+    async outcome(id, options) {
+      asked.push([id, options]);
+      const outcome = outcomes.get(id) ?? (known(id) ? waiting(id) : undefined);
+      if (outcome === undefined) throw new QmError("not_found", `there is no approval ${id}`);
+      return outcome;
+    },
+  };
+  return { approvals, asked };
+}
+
+export function callIdOf(approvalId: string): string {
+  return `call of ${approvalId}`;
+}
+
+function endingOf(approvalId: string) {
+  return { callId: callIdOf(approvalId), durationMs: 0, valueLimit: VALUE_LIMIT, action };
+}
