@@ -25,6 +25,8 @@ export interface ApprovingParts {
   readonly redact: (value: unknown) => Json;
   readonly ask?: AskPerson | undefined;
   knows(action: string): boolean;
+  /** Removes what else is over and older than that. */
+  prune(before: Date): Promise<unknown>;
   /** Runs a call that was agreed to, through the one door. */
   resume(permit: Permit): Promise<Outcome>;
   readonly onProblem: (problem: string) => void;
@@ -62,6 +64,7 @@ export function createApproving(parts: ApprovingParts): Approving {
     knows: parts.knows,
     resume: parts.resume,
     restoreEnd,
+    prune: parts.prune,
     onProblem,
   });
   const gatekeeper = createGatekeeper({

@@ -107,6 +107,7 @@ export async function wire(
     redact,
     ask: options.approvals?.ask,
     knows: (name) => catalog.snapshot().get(name) !== undefined,
+    prune: (before) => turns.prune(before),
     resume(permit) {
       const { callId, action, args, caller, via } = permit.approval;
       return counter.resume({ id: callId, name: action, args, caller, via, permit });
@@ -336,7 +337,14 @@ export async function wire(
     turns: { begin: turns.begin, resume: turns.resume, get: turns.get, list: turns.list },
     replay,
     rehearse,
-    router,
+    router: {
+      ...router,
+      routeEvent: (source, type, data, { caller, ...rest } = {}) =>
+        router.routeEvent(source, type, data, {
+          ...rest,
+          ...(caller === undefined ? {} : { caller: completed(caller) }),
+        }),
+    },
     anchors,
     async close() {
       runner.close();

@@ -32,6 +32,7 @@ export interface ApprovalStore {
    */
   request(approval: NewApproval, maxOpen: number): Promise<{ readonly approval: Approval; readonly isNew: boolean }>;
   get(id: string): Promise<Approval | undefined>;
+  /** Without outcomes: they can be long. */
   list(query: ApprovalQuery): Promise<readonly Approval[]>;
   /** From `pending`, where it has not expired at the time of the answer. */
   answer(id: string, answer: GivenAnswer & { readonly decision: "approved" | "denied" }): Promise<boolean>;

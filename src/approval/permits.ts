@@ -96,9 +96,8 @@ export function createPermits(store: ApprovalStore, runtime: Runtime, self: Proc
     },
     isGone({ id, pid, host, leaseUntil: until }) {
       if (id === executor) return false;
-      // A process of ours with another name is one that had our number before us.
-      if (host === self.host) return pid === self.pid || !self.isAlive(pid);
-      return until.getTime() <= runtime.now().getTime();
+      // That the number is in use again says nothing, so a lease that is over counts on this machine, too.
+      return until.getTime() <= runtime.now().getTime() || (host === self.host && !self.isAlive(pid));
     },
     close() {
       clearInterval(renewing);

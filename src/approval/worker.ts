@@ -27,6 +27,8 @@ export interface WorkerParts extends Pick<DeskParts, "note" | "runtime"> {
   knows(action: string): boolean;
   /** Runs the call through the one door. Never rejects. */
   resume(permit: Permit): Promise<Outcome>;
+  /** Removes what else is over and older than that. */
+  prune(before: Date): Promise<unknown>;
   /** Writes the end of a call into the ledger, where it is missing. */
   restoreEnd(approval: Approval): Promise<void>;
   readonly onProblem: (problem: string) => void;
@@ -68,6 +70,7 @@ export function createWorker(parts: WorkerParts): Worker {
 
   async function claimed(approval: Approval): Promise<boolean> {
     if (closed || running.has(approval.id) || !parts.knows(approval.action)) return false;
+    if (approval.expiresAt <= runtime.now().toISOString()) return false;
     const permit = await permits.claim(approval);
     if (permit === undefined) return false;
     const work = parts.resume(permit).finally(() => {
@@ -95,7 +98,7 @@ export function createWorker(parts: WorkerParts): Worker {
     const now = runtime.now().getTime();
     if (now - prunedAt > KEPT_MS / 30) {
       prunedAt = now;
-      await store.prune(new Date(now - KEPT_MS));
+      await Promise.all([store.prune(new Date(now - KEPT_MS)), parts.prune(new Date(now - KEPT_MS))]);
     }
   }
 

@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import { dirname } from "node:path";
 import { messageOf } from "../core/errors.ts";
+import { compileCondition, ROUTE_VARIABLES } from "../core/expression.ts";
 import { frozenCopy, getOwn, isRecord } from "../core/json.ts";
 import { allowedText, problemsOf } from "./issues.ts";
 import { type ConfigProblem, invalidConfig, type KeyPath, keyText, PROBLEM_LIMIT } from "./problems.ts";
@@ -52,6 +53,7 @@ export function parseConfig(
     ...issues.flatMap((issue) => problemsOf(issue, yaml)),
     ...ruleProblems(yaml, options.compileExpression),
     ...approvalProblems(yaml, options.compileExpression),
+    ...routingProblems(yaml),
     ...(options.env === undefined ? [] : missingVariables(references, yaml, options.env)),
   ];
   if (!parsed.success || problems.length > 0) throw invalidConfig(path, problems);
@@ -105,6 +107,21 @@ function approvalProblems(yaml: YamlReading, compile: ConfigOptions["compileExpr
       return [];
     } catch (thrown) {
       const at = ["approvals", "categories", category, "auto_approve_if"];
+      return [{ key: keyText(at), message: messageOf(thrown), ...yaml.valueAt(at) }];
+    }
+  });
+}
+
+function routingProblems(yaml: YamlReading): readonly ConfigProblem[] {
+  const routing = isRecord(yaml.value) ? yaml.value.routing : undefined;
+  const rules: readonly unknown[] = isRecord(routing) && Array.isArray(routing.rules) ? routing.rules : [];
+  return rules.flatMap((rule, index) => {
+    if (!isRecord(rule) || typeof rule.when !== "string" || rule.when === "") return [];
+    try {
+      compileCondition(rule.when, ROUTE_VARIABLES);
+      return [];
+    } catch (thrown) {
+      const at = ["routing", "rules", index, "when"];
       return [{ key: keyText(at), message: messageOf(thrown), ...yaml.valueAt(at) }];
     }
   });

@@ -15,6 +15,9 @@ export interface Condition {
 /** What a condition about a call may speak of: the action, the actor's configuration, the caller, the arguments. */
 export const CALL_VARIABLES = ["tool", "actor", "ctx", "args"] as const;
 
+/** What a condition about a routed event may speak of: the event, the action where it is a call, the actor, the caller. */
+export const ROUTE_VARIABLES = ["event", "tool", "actor", "ctx"] as const;
+
 const TEXT_LIMIT = 4096;
 const TIME_LIMIT_MS = 50;
 

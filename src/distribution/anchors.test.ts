@@ -1,43 +1,25 @@
-import { randomUUID } from "node:crypto";
 import fc from "fast-check";
-import { beforeEach, describe, expect, onTestFinished, test, vi } from "vitest";
+import { beforeEach, describe, expect, test, vi } from "vitest";
 import type { Caller } from "../core/caller.ts";
 import type { Json } from "../core/json.ts";
-import { actionName } from "../core/names.ts";
-import { anchorStore } from "../store/anchors.ts";
-import { openSqlite } from "../store/drivers/sqlite.ts";
-import { migrate } from "../store/migrations.ts";
 import type { AnchorStore } from "./anchor-store.ts";
 import { createAnchorStream } from "./anchor-stream.ts";
 import { type Anchors, createAnchors } from "./anchors.ts";
 import { type Annotations, annotate } from "./annotated-record.ts";
-import { createDistributor } from "./distributor.ts";
-
-const caller: Caller = { actor: "sales", session: "s1", tenant: "t1" };
-const now = () => new Date("2026-01-02T03:04:05Z");
+import { about, caller, openAnchorStore, openDistribution } from "./testing.ts";
 
 let store: AnchorStore;
 let anchors: Anchors;
 
 beforeEach(async () => {
-  const db = await openSqlite(":memory:");
-  onTestFinished(() => db.close());
-  await migrate(db);
-  store = anchorStore(db, now);
+  store = await openAnchorStore();
   anchors = createAnchors(store);
 });
 
 /** What a model is shown of a record. */
 async function shown(record: Json, annotations: Annotations, of = caller): Promise<Json> {
-  const problems: string[] = [];
-  const distributor = createDistributor({
-    anchors: store,
-    runtime: { now, elapsed: () => 0, newId: randomUUID },
-    note: () => {},
-    onProblem: (problem) => problems.push(problem),
-  });
-  const about = { callId: "c1", action: actionName("tool", "quote"), caller: of };
-  const { forModel } = await distributor.distribute(annotate(record, annotations), about);
+  const { distribute, problems } = openDistribution(store, {});
+  const { forModel } = await distribute(annotate(record, annotations), { ...about, caller: of });
   expect(problems).toEqual([]);
   return forModel;
 }
@@ -202,7 +184,9 @@ describe("arguments", () => {
       },
     };
 
-    for (const args of [cycle, trap, undefined, null, 7n, () => token]) {
+    let deep: unknown = token;
+    for (let depth = 0; depth < 20_000; depth++) deep = [deep];
+    for (const args of [deep, cycle, trap, undefined, null, 7n, () => token]) {
       expect((await anchors.fill(caller, args)).args).toBe(args);
     }
   });

@@ -28,7 +28,7 @@ const wrong: readonly [string, unknown][] = [
 
 test.each(wrong)("%s is refused", (_what, annotations) => {
   expect(() => annotate({}, annotations as Annotations)).toThrowError(
-    expect.objectContaining({ code: "invalid_arguments", hint: expect.any(String) }),
+    expect.objectContaining({ code: "invalid_output", hint: expect.any(String) }),
   );
 });
 

@@ -36,7 +36,7 @@ export class AnnotatedRecord<T> {
   readonly record: T;
   readonly annotations: Annotations;
 
-  /** Throws `invalid_arguments` for annotations that would not do what they seem to say. */
+  /** Throws `invalid_output` for annotations that would not do what they seem to say. */
   constructor(record: T, annotations: Annotations) {
     if (record instanceof WithContent || record instanceof AnnotatedRecord) {
       throw wrong("only plain data can be annotated", "Annotate the data itself, once, with one path for each field.");
@@ -54,7 +54,7 @@ export class AnnotatedRecord<T> {
   }
 }
 
-/** Says of a record's fields who is not to see them and what a model may make of them. Throws `invalid_arguments`. */
+/** Says of a record's fields who is not to see them and what a model may make of them. Throws `invalid_output`. */
 export function annotate<T>(record: T, annotations: Annotations): AnnotatedRecord<T> {
   return new AnnotatedRecord(record, annotations);
 }
@@ -120,5 +120,5 @@ function isProse(value: unknown): boolean {
 }
 
 function wrong(message: string, hint: string): QmError {
-  return new QmError("invalid_arguments", `annotate: ${message}`, { hint });
+  return new QmError("invalid_output", `annotate: ${message}`, { hint });
 }

@@ -1,78 +1,36 @@
 import { randomUUID } from "node:crypto";
 import fc from "fast-check";
-import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
-import type { Caller } from "../core/caller.ts";
+import { beforeEach, describe, expect, test, vi } from "vitest";
 import type { Json } from "../core/json.ts";
-import { actionName } from "../core/names.ts";
-import { anchorStore } from "../store/anchors.ts";
-import { openSqlite } from "../store/drivers/sqlite.ts";
-import { migrate } from "../store/migrations.ts";
-import type { SqlDriver } from "../store/sql.ts";
 import type { AnchorStore } from "./anchor-store.ts";
 import { createAnchors } from "./anchors.ts";
 import { type Annotations, annotate } from "./annotated-record.ts";
 import type { Destination } from "./destination.ts";
 import type { Deliver, DeliveryFacts, Destinations } from "./destinations.ts";
-import { createDistributor, type DistributionEvent, type DistributionLimits } from "./distributor.ts";
+import { createDistributor, type DistributionLimits } from "./distributor.ts";
 import { parsePath } from "./field-path.ts";
-import { leadsTo, paths, placesOf, records } from "./testing.ts";
+import {
+  about,
+  annotations,
+  caller,
+  collecting,
+  leadsTo,
+  never,
+  openAnchorStore,
+  openDistribution,
+  paths,
+  placesOf,
+  record,
+  records,
+} from "./testing.ts";
 
-const caller: Caller = { actor: "sales", session: "s1", user: { id: "u1", tier: "gold" } };
-const about = { callId: "c1", action: actionName("tool", "quote"), caller };
-const record = { id: 7, email: "ann@example.org", owner: { phone: "555-0199" }, items: [{ price: 12.5, margin: 31 }] };
-const annotations: Annotations = {
-  email: { hidden: ["llm-session"], redacted: ["audit"], label: "E-mail" },
-  "owner.phone": { hidden: true },
-  "items[].price": { composition: "anchored", label: "Price", temporal: "as of today" },
-  "items[].margin": { hidden: ["llm-session", "formatter:*"] },
-};
-
-let db: SqlDriver;
 let store: AnchorStore;
-
 beforeEach(async () => {
-  db = await openSqlite(":memory:");
-  await migrate(db);
-  store = anchorStore(db, () => new Date("2026-01-02T03:04:05Z"));
+  store = await openAnchorStore();
 });
-afterEach(() => db.close());
 
-function open(destinations: Destinations, limits: Partial<DistributionLimits> = {}, anchors = store) {
-  const events: DistributionEvent[] = [];
-  const problems: string[] = [];
-  let time = Date.parse("2026-01-02T03:04:05Z");
-  const distributor = createDistributor({
-    destinations,
-    anchors,
-    runtime: { now: () => new Date(time), elapsed: () => 0, newId: randomUUID },
-    note: (_caller, event) => void events.push(event),
-    onProblem: (problem) => void problems.push(problem),
-    limits,
-  });
-  const failures = () => events.map(({ data }) => [data.destination, data.reason]);
-  const passTime = (ms: number): void => {
-    time += ms;
-  };
-  return { ...distributor, problems, failures, passTime };
-}
-
-/** A destination that can be waited for. */
-function collecting() {
-  const views: Json[] = [];
-  const told: DeliveryFacts[] = [];
-  const waiting: (() => void)[] = [];
-  const deliver: Deliver = (view, facts) => {
-    views.push(view);
-    told.push(facts);
-    for (const tell of waiting.splice(0)) tell();
-  };
-  const reached = async (count: number): Promise<void> => {
-    while (views.length < count) await new Promise<void>((resolve) => waiting.push(resolve));
-  };
-  return { views, told, deliver, reached };
-}
-
-const never = (): Promise<never> => new Promise(() => {});
+const open = (destinations: Destinations, limits?: Partial<DistributionLimits>, anchors = store) =>
+  openDistribution(anchors, destinations, limits);
 
 describe("a result", () => {
   test("is whole for programs, and each destination has its own view of it", async () => {
@@ -311,6 +269,7 @@ describe("one destination", () => {
     await close();
 
     expect(data).toEqual(record);
+    expect([forModel, audit]).toMatchObject([{ id: 7 }, { id: 7 }]);
     expect(JSON.stringify([forModel, audit])).not.toMatch(/gone|"price":0/);
     expect(cache.views[0]).toMatchObject({ email: "ann@example.org", items: [{ price: 12.5 }] });
     expect(cache.told[0]?.caller).toEqual(caller);
@@ -371,21 +330,33 @@ describe("one destination", () => {
       cache: () => {
         throw new Error("no place for 31");
       },
+      "formatter:mail": {
+        deliver: () => {
+          throw new Error("no letter to Ann Smith");
+        },
+        redact: ["name"],
+      },
+      "formatter:sms": () => {
+        throw new Error("no text to Bern");
+      },
       "peer-response": () => {
         throw new Error("peer 3 is down, 313 bytes");
       },
     });
 
-    await distribute(annotate(record, annotations), about);
+    const given = { ...record, name: "Ann Smith", city: "Bern" };
+    await distribute(annotate(given, { ...annotations, city: { redacted: ["audit"] } }), about);
     await close();
 
     const untold = "it failed, and what it said holds a value that is kept back";
     expect(failures()).toEqual([
       ["ui", untold],
       ["cache", untold],
+      ["formatter:mail", untold],
+      ["formatter:sms", untold],
       ["peer-response", "peer 3 is down, 313 bytes"],
     ]);
-    expect(problems.join()).not.toMatch(/ann@|12\.5|no place/);
+    expect(problems.join()).not.toMatch(/ann@|12\.5|no place|Ann Smith|Bern/);
   });
 
   test("fails without harm where those who are told fail too", async () => {
@@ -446,171 +417,6 @@ describe("one destination", () => {
     } finally {
       vi.useRealTimers();
     }
-  });
-});
-
-describe("the model's view", () => {
-  test("may be another one, a shorter say", async () => {
-    const { distribute, problems } = open({
-      "llm-session": (view) => ({ id: (view as typeof record).id, first: (view as typeof record).items[0] }),
-    });
-
-    const { forModel } = await distribute(annotate(record, annotations), about);
-
-    expect(forModel).toEqual({ id: 7, first: { price: expect.stringMatching(/^\{\{Price:/) } });
-    expect(problems).toEqual([]);
-  });
-
-  test("may be a text with tokens", async () => {
-    const { distribute, problems } = open({
-      "llm-session": (view) => `It costs ${(view as { items: { price: string }[] }).items[0]?.price}.`,
-    });
-
-    const { forModel } = await distribute(annotate(record, annotations), about);
-
-    const said = await createAnchors(store).render(caller, String(forModel));
-    expect(said.text).toBe("It costs 12.5.");
-    expect(problems).toEqual([]);
-  });
-
-  const bad: Record<string, Deliver> = {
-    "the whole record": () => record,
-    "a hidden value elsewhere": () => ({ note: "write to ann@example.org" }),
-    "a hidden value as a name": () => ({ "ann@example.org": 1 }),
-    "a hidden number in a text": () => "margin 31 %",
-    "an anchored number": () => ({ total: 12.5 }),
-    "a value where a token should be": () => ({ items: [{ price: true }] }),
-    "a field that is hidden, with any value": () => ({ owner: { phone: null } }),
-    "a redacted field": () => ({ flag: false }),
-    "a cycle": () =>
-      Object.assign(
-        {},
-        {
-          get self() {
-            return this;
-          },
-        },
-      ),
-    "a function": () => () => record,
-    "a big number": () => 1n,
-    "what hides itself until it is written": () => ({ toJSON: () => record }),
-    "an error": () => {
-      throw new Error("cannot shorten");
-    },
-  };
-
-  test.each(Object.keys(bad))("is the usual one when it would be %s, and that is told", async (way) => {
-    const { distribute, failures } = open({ "llm-session": { deliver: bad[way] as Deliver, redact: ["flag"] } });
-
-    const { forModel } = await distribute(annotate({ ...record, flag: false }, annotations), about);
-
-    expect(forModel).toEqual({
-      id: 7,
-      owner: {},
-      items: [{ price: expect.stringMatching(/^\{\{/) }],
-      flag: "[redacted]",
-    });
-    expect(failures()).toEqual([["llm-session", expect.any(String)]]);
-  });
-
-  test("is not kept from saying what it sees elsewhere, or what gives nobody away", async () => {
-    const { distribute, problems } = open({
-      "llm-session": () => ({ open: 5, said: "yes", is: true, no: null, none: "" }),
-    });
-    const given = { open: 5, hidden: 5, yes: true, no: null, none: "" };
-    const hidden = { hidden: ["llm-session" as const] };
-
-    await distribute(annotate(given, { hidden, yes: hidden }), about);
-
-    expect(problems).toEqual([]);
-  });
-
-  test("is the usual one when it takes too long, or the call is cancelled", async () => {
-    const signals: AbortSignal[] = [];
-    const deliver: Deliver = (_view, { signal }) => {
-      signals.push(signal);
-      return never();
-    };
-    const { distribute, failures } = open({ "llm-session": { deliver, timeoutMs: 20 } });
-    const cancelled = open({ "llm-session": deliver });
-    const controller = new AbortController();
-
-    const late = await distribute(annotate({ n: 1 }, {}), about);
-    const waiting = cancelled.distribute(annotate({ n: 2 }, {}), { ...about, signal: controller.signal });
-    controller.abort();
-
-    expect(late.forModel).toEqual({ n: 1 });
-    expect((await waiting).forModel).toEqual({ n: 2 });
-    expect(failures()).toEqual([["llm-session", "it did not end within 20 ms"]]);
-    expect(signals[0]?.aborted).toBe(true);
-  });
-
-  test("has nothing in place of what has no token, because there are too many or one is too large", async () => {
-    const { distribute, failures } = open({}, { anchors: 2 });
-    const given = { items: [1, 2, 2, 3, 1], huge: "x".repeat(70_000) };
-
-    const { forModel } = await distribute(
-      annotate(given, { "items[]": { composition: "anchored" }, huge: { composition: "anchored" } }),
-      about,
-    );
-
-    const token = expect.stringMatching(/^\{\{items:\w{8}\}\}$/);
-    expect(forModel).toEqual({ items: [token, token, token, token] });
-    expect(failures()).toEqual([
-      ["llm-session", expect.stringContaining("2 anchored values are hidden: there are more than 2")],
-    ]);
-  });
-
-  test("takes two thousand tokens", async () => {
-    const { distribute, failures } = open({});
-    const items = Array.from({ length: 2_001 }, (_, at) => at);
-
-    const { forModel } = await distribute(annotate({ items }, { "items[]": { composition: "anchored" } }), about);
-
-    expect((forModel as { items: unknown[] }).items).toHaveLength(2_000);
-    expect(failures()).toHaveLength(1);
-    expect((await createAnchors(store).fill(caller, forModel)).args).toEqual({ items: items.slice(0, 2_000) });
-  });
-
-  test("has nothing in place of what is anchored when the tokens cannot be kept", async () => {
-    const broken: AnchorStore = { ...store, put: () => Promise.reject(new Error("disk is full: 12.5")) };
-    const taken: AnchorStore = { ...store, put: async () => false };
-
-    for (const anchors of [broken, taken]) {
-      const { distribute, failures, problems } = open({}, {}, anchors);
-      const { forModel } = await distribute(annotate(record, annotations), about);
-      expect(forModel).toEqual({ id: 7, owner: {}, items: [{}] });
-      expect(failures()).toEqual([["llm-session", expect.any(String)]]);
-      expect(problems.join()).not.toContain("12.5");
-    }
-  });
-
-  test("gets other tokens where those are taken", async () => {
-    const put = vi.fn(store.put).mockResolvedValueOnce(false);
-    const { distribute, problems } = open({}, {}, { ...store, put });
-
-    const { forModel } = await distribute(annotate(record, annotations), about);
-
-    const [first, second] = put.mock.calls.map(([, values]) => [...values.keys()]);
-    expect(first).not.toEqual(second);
-    expect(forModel).toMatchObject({ items: [{ price: `{{${second?.[0]}}}` }] });
-    expect(problems).toEqual([]);
-  });
-
-  test("has tokens that are forgotten after thirty days, looked for once a day", async () => {
-    const prune = vi.fn(store.prune);
-    const { distribute, passTime } = open({}, {}, { ...store, prune });
-    const anchored = annotate(record, annotations);
-    const day = 86_400_000;
-
-    await distribute(annotate(record, {}), about);
-    expect(prune).not.toHaveBeenCalled();
-    await distribute(anchored, about);
-    await distribute(anchored, about);
-    passTime(day);
-    await distribute(anchored, about);
-
-    expect(prune.mock.calls).toEqual([[new Date("2025-12-03T03:04:05Z")], [new Date("2025-12-04T03:04:05Z")]]);
   });
 });
 

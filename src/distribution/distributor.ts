@@ -36,7 +36,7 @@ const defaultLimits: DistributionLimits = { timeoutMs: 30_000, modelTimeoutMs: 5
 /** A view that did not get to its destination. */
 export type DistributionEvent = Pick<Extract<NewEvent, { type: "distribution.failed" }>, "type" | "data">;
 
-export interface DistributorParts {
+interface DistributorParts {
   readonly destinations?: Destinations;
   readonly anchors: AnchorStore;
   readonly runtime: Runtime;
@@ -46,7 +46,7 @@ export interface DistributorParts {
 }
 
 /** The call that a result is of. */
-export interface ResultOf {
+interface ResultOf {
   readonly callId: string;
   readonly action: ActionName;
   readonly caller: Caller;

@@ -9,7 +9,7 @@ export const ITEMS = Symbol("items");
 /** One part of a path: a field's name, or the items of a list. */
 export type Step = string | typeof ITEMS;
 
-export const PATH_LIMIT = 512;
+const PATH_LIMIT = 512;
 
 const STEP = /\[\]|\[("(?:[^"\\]|\\.)*")\]|(\.?)([^.[\]"\p{Cc}]+)/uy;
 

@@ -24,9 +24,9 @@ export function checkedAnswer(answer: unknown, record: Json, rules: RuleNode, ow
     treatment((value) => (isAnchored(value) ? value : ABSENT)),
   );
   if (JSON.stringify(left) !== text) throw refused("has a field that is kept from the model");
-  const shown = readableText(own.view);
-  const kept = withheldValues(record, rules).filter((value) => !holdsOneOf(shown, [value]));
-  if (holdsOneOf(readableText(copy), kept)) throw refused("holds a value that is kept from the model");
+  if (holdsOneOf(readableText(copy), withheldValues(record, rules), readableText(own.view))) {
+    throw refused("holds a value that is kept from the model");
+  }
   return copy;
 }
 

@@ -5,7 +5,7 @@ import type { AnchorStore } from "./anchor-store.ts";
 const DAY_MS = 86_400_000;
 
 /** How long a token can be filled. */
-export const ANCHORS_KEPT_MS = 30 * DAY_MS;
+const ANCHORS_KEPT_MS = 30 * DAY_MS;
 
 /** Forgets old anchors once a day, whenever it is called. Returns at once and never throws. */
 export function createPruning(

@@ -5,7 +5,7 @@ import { type FieldPath, parsePath, type Step } from "./field-path.ts";
 /** What becomes of a field, the strongest first. */
 const treatments = ["hidden", "redacted", "anchored", "validated"] as const;
 
-export type Treatment = (typeof treatments)[number];
+type Treatment = (typeof treatments)[number];
 
 export interface Rule {
   readonly path: FieldPath;

@@ -1,6 +1,85 @@
+import { randomUUID } from "node:crypto";
 import fc from "fast-check";
+import { onTestFinished } from "vitest";
+import type { Caller } from "../core/caller.ts";
 import type { Json } from "../core/json.ts";
+import { actionName } from "../core/names.ts";
+import { anchorStore } from "../store/anchors.ts";
+import { openSqlite } from "../store/drivers/sqlite.ts";
+import { migrate } from "../store/migrations.ts";
+import type { AnchorStore } from "./anchor-store.ts";
+import type { Annotations } from "./annotated-record.ts";
+import type { Deliver, DeliveryFacts, Destinations } from "./destinations.ts";
+import { createDistributor, type DistributionEvent, type DistributionLimits } from "./distributor.ts";
 import { ITEMS, type Step } from "./field-path.ts";
+
+const start = new Date("2026-01-02T03:04:05Z");
+
+export const caller: Caller = { actor: "sales", session: "s1", tenant: "t1", user: { id: "u1", tier: "gold" } };
+export const about = { callId: "c1", action: actionName("tool", "quote"), caller };
+
+export const record = {
+  id: 7,
+  email: "ann@example.org",
+  owner: { phone: "555-0199" },
+  items: [{ price: 12.5, margin: 31 }],
+};
+export const annotations: Annotations = {
+  email: { hidden: ["llm-session"], redacted: ["audit"], label: "E-mail" },
+  "owner.phone": { hidden: true },
+  "items[].price": { composition: "anchored", label: "Price", temporal: "as of today" },
+  "items[].margin": { hidden: ["llm-session", "formatter:*"] },
+};
+
+/** A real store, for one test. */
+export async function openAnchorStore(): Promise<AnchorStore> {
+  const db = await openSqlite(":memory:");
+  onTestFinished(() => db.close());
+  await migrate(db);
+  return anchorStore(db, () => start);
+}
+
+/** A distributor, and what it tells of failures. */
+export function openDistribution(
+  anchors: AnchorStore,
+  destinations: Destinations,
+  limits: Partial<DistributionLimits> = {},
+) {
+  const events: DistributionEvent[] = [];
+  const problems: string[] = [];
+  let time = start.getTime();
+  const distributor = createDistributor({
+    destinations,
+    anchors,
+    runtime: { now: () => new Date(time), elapsed: () => 0, newId: randomUUID },
+    note: (_caller, event) => void events.push(event),
+    onProblem: (problem) => void problems.push(problem),
+    limits,
+  });
+  const failures = () => events.map(({ data }) => [data.destination, data.reason]);
+  const passTime = (ms: number): void => {
+    time += ms;
+  };
+  return { ...distributor, problems, failures, passTime };
+}
+
+/** A destination that can be waited for. */
+export function collecting() {
+  const views: Json[] = [];
+  const told: DeliveryFacts[] = [];
+  const waiting: (() => void)[] = [];
+  const deliver: Deliver = (view, facts) => {
+    views.push(view);
+    told.push(facts);
+    for (const tell of waiting.splice(0)) tell();
+  };
+  const reached = async (count: number): Promise<void> => {
+    while (views.length < count) await new Promise<void>((resolve) => waiting.push(resolve));
+  };
+  return { views, told, deliver, reached };
+}
+
+export const never = (): Promise<never> => new Promise(() => {});
 
 /** The same question as the tree of rules answers, asked of one path and one place. */
 export function leadsTo(path: readonly Step[], place: readonly (string | number)[], isList: boolean): boolean {

@@ -20,10 +20,13 @@ export function withheldValues(record: Json, rules: RuleNode): readonly string[]
   return [...values];
 }
 
-/** Whether a text holds one of the values. What would take too long to look through counts as holding one. */
-export function holdsOneOf(text: string, values: readonly string[]): boolean {
-  if (text.length * values.length > WORK_LIMIT) return true;
-  return values.some((value) => holds(text, value));
+/**
+ * Whether a text holds one of the values that another does not. What would take too long to look through counts as holding
+ * one.
+ */
+export function holdsOneOf(text: string, values: readonly string[], other = ""): boolean {
+  if (Math.max(text.length, other.length) * values.length > WORK_LIMIT) return true;
+  return values.some((value) => holds(text, value) && !holds(other, value));
 }
 
 /** All that can be read in a value, names too. */
@@ -31,7 +34,7 @@ export function readableText(value: Json): string {
   return leavesOf(value, true).join("\n");
 }
 
-export function holds(text: string, value: string): boolean {
+function holds(text: string, value: string): boolean {
   if (value.length >= TELLING_LENGTH) return text.includes(value);
   for (let at = text.indexOf(value); at >= 0; at = text.indexOf(value, at + 1)) {
     if (!isWordPart(text[at - 1]) && !isWordPart(text[at + value.length])) return true;

@@ -13,7 +13,7 @@ import type { Dialogue } from "../core/dialogue.ts";
 import { changesSomething } from "../core/effect.ts";
 import { messageOf, QmError } from "../core/errors.ts";
 import type { Json } from "../core/json.ts";
-import { failedOutcome, type Outcome, waitingOutcome } from "../core/outcome.ts";
+import { type Ending, failedOutcome, type Outcome, waitingOutcome } from "../core/outcome.ts";
 import type { Runtime } from "../core/runtime.ts";
 import type { TraceCarrier, Tracer } from "../core/tracing.ts";
 import type { Anchors } from "../distribution/anchors.ts";
@@ -96,12 +96,7 @@ export async function invoke(door: Door, call: Call, signal?: AbortSignal): Prom
   try {
     const record = door.record(call);
     try {
-      const { action, ...made } = await attempt(door, call, record, progress, signal);
-      if ("approval" in made) {
-        const { approval } = made;
-        outcome = waitingOutcome(ending(), action.name, approval.reason, waitingOf(approval));
-      } else if ("outcome" in made) outcome = { ...made.outcome, callId: call.id };
-      else outcome = doneOutcome(ending(), action.name, made.result);
+      outcome = outcomeOf(await attempt(door, call, record, progress, signal), ending());
     } catch (thrown) {
       outcome = failedOutcome(ending(), thrown);
     }
@@ -128,10 +123,22 @@ interface Progress {
 
 /** What an attempt led to: a result, a question that stands, or the end of the same call that was asked for before. */
 type Attempted = { readonly action: Action } & (
-  | { readonly result: CheckedResult }
-  | { readonly approval: Approval }
-  | { readonly outcome: Outcome }
+  | { readonly kind: "ran"; readonly result: CheckedResult }
+  | { readonly kind: "waiting"; readonly approval: Approval }
+  | { readonly kind: "ended"; readonly outcome: Outcome }
 );
+
+function outcomeOf(attempted: Attempted, ending: Ending): Outcome {
+  const { name } = attempted.action;
+  switch (attempted.kind) {
+    case "ran":
+      return doneOutcome(ending, name, attempted.result);
+    case "waiting":
+      return waitingOutcome(ending, name, attempted.approval.reason, waitingOf(attempted.approval));
+    case "ended":
+      return { ...attempted.outcome, callId: ending.callId };
+  }
+}
 
 async function attempt(
   door: Door,
@@ -177,14 +184,16 @@ async function attempt(
   const started = door.runtime.elapsed();
   try {
     const context = runContext(door, call, action, progress);
-    const routed = { callId: call.id, action, args, caller, signal, timeoutMs: call.timeoutMs };
-    const answered = await door.router.dispatch(routed, (wish) =>
-      progress.span.within(() => door.runner.run(action, args, context, wish)),
-    );
-    progress.result = await checkedResult(action, answered, (annotated) =>
-      door.distributor.distribute(annotated, { callId: call.id, action: action.name, caller, signal }),
-    );
-    return { action, result: progress.result };
+    // Agreed was to one run of it.
+    const once = progress.permit !== undefined;
+    const routed = { callId: call.id, action, args, caller, signal, timeoutMs: call.timeoutMs, once };
+    progress.result = await door.router.dispatch(routed, async (wish) => {
+      const answered = await progress.span.within(() => door.runner.run(action, args, context, wish));
+      return checkedResult(action, answered, (annotated) =>
+        door.distributor.distribute(annotated, { callId: call.id, action: action.name, caller, signal }),
+      );
+    });
+    return { action, kind: "ran", result: progress.result };
   } catch (thrown) {
     throw withSchema(action, thrown);
   } finally {

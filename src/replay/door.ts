@@ -2,7 +2,7 @@ import type { View } from "../catalog/view.ts";
 import type { Action } from "../core/action.ts";
 import type { Caller } from "../core/caller.ts";
 import { definitionOf } from "../core/definition.ts";
-import type { QmError } from "../core/errors.ts";
+import { QmError } from "../core/errors.ts";
 import type { Json } from "../core/json.ts";
 import type { Outcome } from "../core/outcome.ts";
 import type { Runtime } from "../core/runtime.ts";
@@ -123,7 +123,8 @@ function keeping(told: Told): CallRecord {
 
 function repeating(script: Script, { id, inside }: Call, told: Told): Runner {
   return {
-    async run(action) {
+    async run(action, _args, _context, { signal }) {
+      if (signal?.aborted) throw new QmError("cancelled", `${action.name} was cancelled`);
       told.isRun = true;
       const recorded = script.recordedOf(action);
       if (recorded !== undefined && ranThen(recorded)) {

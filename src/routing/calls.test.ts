@@ -308,7 +308,7 @@ describe("a rule about calls", () => {
   });
 
   test("tells the deadline from what the runner makes of being stopped", async () => {
-    const { router } = testRouter();
+    const { router, noted } = testRouter();
     router.useRules([{ deadlineMs: 250, retry: { attempts: 3 } }]);
     const run = vi.fn(
       ({ signal }: RunWish) =>
@@ -322,6 +322,16 @@ describe("a rule about calls", () => {
 
     expect(await code).toBe("timed_out");
     expect(run).toHaveBeenCalledTimes(1);
+    expect(noted("call.retried")).toEqual([]);
+  });
+
+  test("leaves no timer behind a call that ended in time", async () => {
+    const { router } = testRouter();
+    router.useRules([{ deadlineMs: 250 }]);
+
+    await router.dispatch(testCall(), async () => 1);
+
+    expect(vi.getTimerCount()).toBe(0);
   });
 
   test("leaves off in the middle of a pause when the call is cancelled", async () => {

@@ -173,8 +173,8 @@ describe("a handler", () => {
     expect(vi.getTimerCount()).toBe(0);
   });
 
-  test("is cancelled by the signal, and does not begin after it", async () => {
-    const { router } = testRouter();
+  test("is cancelled by the signal, and nobody hears of what comes after it", async () => {
+    const { router, noted } = testRouter();
     router.useRules([{ to: "x" }]);
     const handler = vi.fn(hangs);
     router.handle("x", handler);
@@ -186,6 +186,7 @@ describe("a handler", () => {
     expect(await code).toBe("cancelled");
     expect(await codeOf(router.routeEvent("a", "b", 1, { signal: controller.signal }))).toBe("cancelled");
     expect(handler).toHaveBeenCalledTimes(1);
+    expect(noted("event.routed")).toHaveLength(1);
   });
 
   test("has a name of its own, and ending it twice does not end the next one", async () => {

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { messageOf, QmError } from "../core/errors.ts";
-import { type Condition, compileCondition } from "../core/expression.ts";
+import { type Condition, compileCondition, ROUTE_VARIABLES } from "../core/expression.ts";
 import { matchesGlob } from "../core/glob.ts";
 import { clip } from "../core/json.ts";
 import { TOOL_CALL, TOOL_RESULT } from "./event.ts";
@@ -28,9 +28,6 @@ export interface Retry {
   /** The pause after the first try; it doubles with each further one, up to 30 seconds. Absent: 200. */
   readonly backoffMs?: number;
 }
-
-/** What `when` may speak of. */
-export const ROUTE_VARIABLES = ["event", "tool", "actor", "ctx"] as const;
 
 export type RouteFacts = Readonly<Record<(typeof ROUTE_VARIABLES)[number], unknown>>;
 

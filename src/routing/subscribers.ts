@@ -98,7 +98,6 @@ function openSubscriber(
   let dropped = 0;
   let telling = false;
   let busy = false;
-  let ended = false;
 
   function shed(): void {
     while (waiting.length > WAITING_EVENTS || chars > WAITING_CHARS) {
@@ -139,7 +138,6 @@ function openSubscriber(
       return event === undefined || matchesGlob(event, heading.type);
     },
     tell(delivery) {
-      if (ended) return;
       waiting.push(delivery);
       chars += delivery.size;
       if (busy) shed();
@@ -148,7 +146,6 @@ function openSubscriber(
       queueMicrotask(() => void tellAll());
     },
     end() {
-      ended = true;
       chars = 0;
       return waiting.splice(0).length;
     },

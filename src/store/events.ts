@@ -2,6 +2,7 @@ import type { NewEvent } from "../core/events.ts";
 import { canonicalJson, getOwn, isRecord, type Json } from "../core/json.ts";
 import { CHAIN_START, textHash } from "../ledger/chain.ts";
 import type { EventQuery, EventStore, StoredEvent } from "../ledger/event-store.ts";
+import { keepable } from "./columns.ts";
 import { join, type Query, type Row, type Sql, sql } from "./sql.ts";
 
 const DEFAULT_LIMIT = 1000;
@@ -145,11 +146,4 @@ function textOrNull(value: Row[string] | undefined): string | null {
 function ownText(data: unknown, key: string): string | null {
   const value = isRecord(data) ? getOwn(data, key) : undefined;
   return typeof value === "string" ? keepable(value) : null;
-}
-
-/** Half a surrogate pair and NUL have no place in a text column; data has them escaped. */
-function keepable(text: string): string;
-function keepable(text: string | undefined): string | null;
-function keepable(text: string | undefined): string | null {
-  return text === undefined ? null : text.replace(/\p{Surrogate}|\0/gu, "\uFFFD");
 }

@@ -95,11 +95,12 @@ describe("a span", () => {
     const [first, second] = sdk.spans();
     expect(answer).toBe(7);
     expect(second).toMatchObject({ name: "theirs", parent: first?.id });
+    let runs = 0;
     expect(() =>
       ours.within(() => {
-        throw new Error("of the work");
+        throw new Error(`of the work, run ${++runs}`);
       }),
-    ).toThrow("of the work");
+    ).toThrow("of the work, run 1");
   });
 
   test.each<[string, TraceCarrier]>([

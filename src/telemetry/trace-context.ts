@@ -4,8 +4,6 @@ import type { TraceCarrier } from "../core/tracing.ts";
 type Api = typeof import("@opentelemetry/api");
 
 const TRACEPARENT = /^(?!ff)([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?$/;
-/** What the standard asks everybody to pass on. */
-const TRACESTATE_LIMIT = 512;
 
 /** A span as W3C headers. Empty for one that is nobody's parent. */
 export function carrierOf(api: Api, { traceId, spanId, traceFlags, traceState }: SpanContext): TraceCarrier {
@@ -22,6 +20,5 @@ export function spanContextOf(api: Api, { traceparent, tracestate }: TraceCarrie
   if (version === "00" && more !== undefined) return undefined;
   const context = { traceId, spanId, traceFlags: Number.parseInt(flags, 16), isRemote: true };
   if (!api.isSpanContextValid(context)) return undefined;
-  const isState = typeof tracestate === "string" && tracestate !== "" && tracestate.length <= TRACESTATE_LIMIT;
-  return isState ? { ...context, traceState: api.createTraceState(tracestate) } : context;
+  return typeof tracestate === "string" ? { ...context, traceState: api.createTraceState(tracestate) } : context;
 }

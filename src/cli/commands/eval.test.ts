@@ -1,0 +1,153 @@
+import { readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { afterEach, describe, expect, test } from "vitest";
+import { cleanUp, folderWith, qm } from "../testing.ts";
+
+afterEach(cleanUp);
+
+const AGENT = `
+export default async ({ messages }, { surface }) => {
+  const { ok, text } = await surface.call("invoke_action", { action_name: "file__read", args: { path: messages } });
+  return { parts: [{ type: "text", ok, text }], turnState: "complete", prompt: { text: "Be brief." } };
+};`;
+
+/** A folder where somebody has read and written, and a case of it. */
+async function recorded(): Promise<string> {
+  const cwd = await folderWith({
+    "a.txt": "hello\n",
+    "agent.mjs": AGENT,
+    "prompt.md": "Be brief.",
+    "messages.json": '"a.txt"',
+    "no-agent.mjs": "export const nothing = 1;",
+    "stricter.yaml": "policy: { denied: [file__write] }\n",
+    "quartermaster.yaml": "providers: { file: { root: . } }\n",
+  });
+  await qm(cwd, ["invoke", "file__read", '{"path":"a.txt"}', "--session", "chat"]);
+  await qm(cwd, ["invoke", "file__write", '{"path":"b.txt","content":"x"}', "--session", "chat"]);
+  const made = await qm(cwd, [
+    "eval",
+    "record",
+    "chat",
+    "--to",
+    "case.json",
+    "--id",
+    "first",
+    "--messages",
+    "messages.json",
+    "--prompt",
+    "prompt.md",
+  ]);
+  expect(made).toMatchObject({
+    code: 0,
+    err: "",
+    out: expect.stringContaining("2 calls of chat in case.json, as case first."),
+  });
+  return cwd;
+}
+
+async function expecting(cwd: string, expected: object): Promise<void> {
+  const made = JSON.parse(await readFile(join(cwd, "case.json"), "utf8"));
+  await writeFile(join(cwd, "case.json"), JSON.stringify({ ...made, expected }));
+}
+
+describe("qm eval record", () => {
+  test("makes a file once, or one line more, of what there is", async () => {
+    const cwd = await recorded();
+
+    const again = await qm(cwd, ["eval", "record", "chat", "--to", "case.json"]);
+    const forced = await qm(cwd, ["eval", "record", "chat", "--to", "case.json", "--force"]);
+    await qm(cwd, ["eval", "record", "chat", "--to", "cases.jsonl"]);
+    await qm(cwd, ["eval", "record", "chat", "--to", "cases.jsonl", "--id", "other"]);
+    const lines = (await readFile(join(cwd, "cases.jsonl"), "utf8")).trim().split("\n");
+
+    expect(again).toMatchObject({ code: 2, err: expect.stringContaining("is there already") });
+    expect(forced.code).toBe(0);
+    expect(lines.map((line) => JSON.parse(line).id)).toEqual(["chat", "other"]);
+    expect((await qm(cwd, ["eval", "record", "chta", "--to", "x.json"])).code).toBe(4);
+    expect((await qm(cwd, ["eval", "record", "chat", "--to", "x.txt"])).code).toBe(2);
+  });
+});
+
+describe("qm eval", () => {
+  test("makes the recorded calls again, without running them", async () => {
+    const cwd = await recorded();
+    await writeFile(join(cwd, "a.txt"), "changed");
+
+    const same = await qm(cwd, ["eval", "case.json"]);
+    const stricter = await qm(cwd, ["eval", "case.json", "--policy", "stricter.yaml"]);
+
+    expect(same).toMatchObject({
+      code: 0,
+      out: expect.stringContaining("1 case: 1 passed, 0 failed. Nothing was run."),
+    });
+    expect(stricter.code).toBe(1);
+    expect(stricter.out).toMatch(
+      /first +fail +0\.\d+ +sameOutcomes: file__write was done and is failed \(unknown_action\)/,
+    );
+    expect(await readFile(join(cwd, "a.txt"), "utf8")).toBe("changed");
+  });
+
+  test("holds a subject to what is expected of it, and to its prompt", async () => {
+    const cwd = await recorded();
+    await expecting(cwd, { parts: [{ type: "text", ok: true }], called: ["file__read"], notCalled: ["file__write"] });
+    const run = async (...more: string[]) => qm(cwd, ["eval", "case.json", "--subject", "./agent.mjs", ...more]);
+
+    expect((await run()).code).toBe(0);
+    expect(JSON.parse((await run("--json")).out).summary).toMatchObject({
+      passed: 1,
+      promptMismatches: 0,
+      realCalls: 0,
+    });
+
+    await writeFile(
+      join(cwd, "agent.mjs"),
+      AGENT.replace("Be brief.", "Be long.").replace("export default", "export const subject ="),
+    );
+    // A module is read once: another name for the other agent.
+    await writeFile(join(cwd, "other.mjs"), await readFile(join(cwd, "agent.mjs"), "utf8"));
+    const other = async (...more: string[]) => qm(cwd, ["eval", "case.json", "--subject", "other.mjs", ...more]);
+    expect(await other()).toMatchObject({
+      code: 0,
+      out: expect.stringContaining("1 with another prompt than recorded"),
+    });
+    expect((await other("--prompt-mismatch", "error")).code).toBe(1);
+    expect((await other("--prompt-mismatch", "ignore")).out).not.toContain("prompt");
+    expect((await other("--prompt-mismatch", "maybe")).code).toBe(2);
+  });
+
+  test("tells of files that are no cases, and still runs the others", async () => {
+    const cwd = await recorded();
+    await writeFile(
+      join(cwd, "cases.jsonl"),
+      `{"id":1}\n${JSON.stringify(JSON.parse(await readFile(join(cwd, "case.json"), "utf8")))}\n`,
+    );
+
+    const { code, out, err } = await qm(cwd, ["eval", "cases.jsonl"]);
+
+    expect(code).toBe(1);
+    expect(err).toMatch(/cases\.jsonl:1: id: /);
+    expect(out).toContain("1 case: 1 passed, 0 failed, 1 problem in the dataset.");
+  });
+
+  test("says what is missing: a dataset, a case, a subject", async () => {
+    const cwd = await recorded();
+    await writeFile(join(cwd, "empty.jsonl"), "\n");
+
+    expect((await qm(cwd, ["eval", "none"])).code).toBe(4);
+    expect(await qm(cwd, ["eval", "empty.jsonl"])).toMatchObject({
+      code: 2,
+      err: expect.stringContaining("qm eval record"),
+    });
+    expect(await qm(cwd, ["eval", "case.json", "--subject", "no-agent.mjs"])).toMatchObject({
+      code: 2,
+      err: expect.stringContaining("exports no subject"),
+    });
+    expect((await qm(cwd, ["eval", "case.json", "--subject", "nowhere.mjs"])).code).toBe(2);
+  });
+
+  test("counts on a terminal, beside the answer", async () => {
+    const cwd = await recorded();
+
+    expect((await qm(cwd, ["eval", "case.json"], { columns: 120 })).err).toContain("1 of 1 cases");
+  });
+});
