@@ -71,7 +71,7 @@ export { type FileProviderOptions, fileProvider } from "./providers/file/provide
 export { createQuartermaster, type InventoryItem, type Quartermaster } from "./quartermaster.ts";
 export type { ToolRegistration } from "./registry/tool.ts";
 export type { Replay, ReplayOptions } from "./replay/replay.ts";
-export type { CallDifference, ReplayReport } from "./replay/report.ts";
+export type { Difference, ReplayedCall, ReplayReport } from "./replay/report.ts";
 export type { RoutableEvent, RoutedEvent } from "./routing/event.ts";
 export type { Router } from "./routing/router.ts";
 export type { RouteRule } from "./routing/rules.ts";

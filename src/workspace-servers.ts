@@ -5,6 +5,7 @@ import { CONFIG_FILE } from "./config/load.ts";
 import type { LoadedConfig } from "./config/parse.ts";
 import { type Environment, resolveReference, SECRET } from "./config/references.ts";
 import type { Runtime } from "./core/runtime.ts";
+import type { Tracer } from "./core/tracing.ts";
 import type { ProcessStore } from "./mcp/hub/process-store.ts";
 import { unpackBundle } from "./mcp/registry/bundle/bundle.ts";
 import { gitLsRemote } from "./mcp/registry/github.ts";
@@ -28,6 +29,7 @@ export interface WorkspaceServersOptions {
   readonly runtime: Runtime;
   readonly storePath: string;
   readonly purpose: Purpose;
+  readonly tracer: Tracer;
   readonly note: (event: ServersEvent) => void;
   readonly onProblem: (problem: string) => void;
 }
@@ -53,7 +55,7 @@ export interface WorkspaceServers {
 
 /** The servers of a configuration file. */
 export async function openWorkspaceServers(options: WorkspaceServersOptions): Promise<WorkspaceServers> {
-  const { loaded, cwd, env, runtime, storePath, purpose, note, onProblem } = options;
+  const { loaded, cwd, env, runtime, storePath, purpose, tracer, note, onProblem } = options;
   const { mcp } = loaded.config;
   const secrets = secretsFile(secretsPathOf(storePath), runtime);
   if (purpose === "ledger") return { servers: undefined, secrets, close: async () => {} };
@@ -65,6 +67,7 @@ export async function openWorkspaceServers(options: WorkspaceServersOptions): Pr
     runtime,
     manifests: store.manifests,
     processes: purpose === "looking" ? noProcesses : store.processes,
+    tracer,
     processFacts: systemProcess,
     recorded: store.processes.all,
     problems: store.problems,

@@ -9,9 +9,9 @@ import { watchConfig } from "./config/watch.ts";
 import { QmError } from "./core/errors.ts";
 import { CALL_VARIABLES, compileCondition } from "./core/expression.ts";
 import { canonicalJson } from "./core/json.ts";
+import { silentTracer, type Tracer } from "./core/tracing.ts";
 import type { SecretStore } from "./mcp/secret-store.ts";
 import type { Servers, ServersEvent } from "./mcp/servers/servers.ts";
-import type { QuartermasterOptions } from "./options.ts";
 import { packageFacts } from "./package-facts.ts";
 import { fileProvider } from "./providers/file/provider.ts";
 import { createQuartermaster, type Quartermaster } from "./quartermaster.ts";
@@ -59,6 +59,8 @@ export interface Workspace {
   readonly secrets: SecretStore;
   /** Fills the references of a configured text, stored secrets included. Throws `invalid_config`. */
   readonly fill: (text: string, key: string) => string;
+  /** Who is told what is done and how long it takes. */
+  readonly tracer: Tracer;
   close(): Promise<void>;
 }
 
@@ -75,6 +77,8 @@ export async function openWorkspace(options: WorkspaceOptions): Promise<Workspac
   let file = purpose === "ledger" ? undefined : fileProviderOf(loaded, env, protectedBy(loaded));
   const policy = policyOf(loaded.config);
 
+  const tracer = purpose === "calls" ? await tracerOf(loaded.config) : silentTracer;
+
   // The servers are there before the quartermaster that writes down what happens to them.
   let note = (_event: ServersEvent): void => {};
   const connected = await openWorkspaceServers({
@@ -84,6 +88,7 @@ export async function openWorkspace(options: WorkspaceOptions): Promise<Workspac
     runtime: systemRuntime,
     storePath,
     purpose,
+    tracer,
     note: (event) => note(event),
     onProblem,
   });
@@ -120,6 +125,7 @@ export async function openWorkspace(options: WorkspaceOptions): Promise<Workspac
       throw new QmError("conflict", "the workspace was opened for its ledger alone");
     },
     secrets: connected.secrets,
+    tracer,
     fill: fillerOf(env, storePath),
     async close() {
       stopWatching();
@@ -144,7 +150,7 @@ export async function openWorkspace(options: WorkspaceOptions): Promise<Workspac
       surface: surfaceOf(loaded.config.surface),
       approvals: { worker: watch && purpose === "calls" },
       routing: routesOf(loaded.config),
-      ...(await tracing(loaded.config)),
+      tracer,
       search:
         purpose === "ledger"
           ? { enabled: false }
@@ -244,10 +250,10 @@ const fixedParts = [
 ] as const satisfies readonly (keyof Config)[];
 
 /** Who is told what is done. Loaded only where somebody wants to know. */
-async function tracing({ telemetry }: Config): Promise<Pick<QuartermasterOptions, "tracer">> {
-  if (!telemetry.enabled) return {};
+async function tracerOf({ telemetry }: Config): Promise<Tracer> {
+  if (!telemetry.enabled) return silentTracer;
   const { openTelemetryTracer } = await import("./telemetry/opentelemetry.ts");
-  return { tracer: await openTelemetryTracer({ content: telemetry.content, version: packageFacts().version }) };
+  return openTelemetryTracer({ content: telemetry.content, version: packageFacts().version });
 }
 
 /** Where a configuration keeps its ledger. */

@@ -28,7 +28,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   // What both faces of MCP, and whoever configures them, speak of.
   mcp: ["core"],
   "mcp/manifest": ["core", "mcp"],
-  "mcp/hub": ["core", "mcp", "mcp/manifest"],
+  "mcp/hub": ["core", "telemetry", "mcp", "mcp/manifest"],
   "mcp/registry": ["core", "mcp"],
   "mcp/clients": ["core", "files", "mcp"],
   "mcp/provider": ["core", "catalog", "mcp", "mcp/manifest", "mcp/hub", "mcp/registry"],
@@ -89,7 +89,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   ],
   // Doors, as the command line is one: they know the quartermaster and what they show.
   http: [".", "core", "config", "approval"],
-  "mcp/gateway": [".", "core", "config", "surface", "mcp/manifest", "mcp/provider", "mcp/servers"],
+  "mcp/gateway": [".", "core", "config", "surface", "telemetry", "mcp/manifest", "mcp/provider", "mcp/servers"],
   cli: [
     ".",
     "core",
@@ -198,10 +198,10 @@ describe("one door", () => {
     expect(callers).toEqual(["invoke/run.ts"]);
   });
 
-  test("only the counter opens the door, and only the door and the views ask the policy", () => {
+  test("only the counter opens the door, and replay one with nothing behind it; only the door and the views ask the policy", () => {
     const importing = (target: string) => files.filter((path) => runtimeImportsOf(path).includes(target));
 
-    expect(importing("invoke/invoke.ts")).toEqual(["counter.ts"]);
+    expect(importing("invoke/invoke.ts")).toEqual(["counter.ts", "replay/door.ts"]);
     expect(importing("invoke/run.ts")).toEqual(["quartermaster.ts"]);
     expect(importing("policy/decide.ts").sort()).toEqual(["invoke/invoke.ts", "policy/explain.ts", "views.ts"]);
   });

@@ -240,6 +240,8 @@ describe("an outcome", () => {
 
     expect(await waiting).toBe("gone");
     await vi.waitFor(() => expect(door.approvals.listeners).toBe(0));
+    expect((await answer(door, id, { decision: "deny" })).status).toBe(200);
+    expect(door.problems).toEqual([]);
   });
 });
 

@@ -174,6 +174,7 @@ async function attempt(
     const obtained = await door.gatekeeper.obtain(request, { dialogue: call.dialogue, ask: call.ask, signal });
     if (obtained.kind !== "permit") return { action, ...obtained };
     progress.permit = obtained.permit;
+    progress.span.decided(action, decision, obtained.permit.approval.id);
     record.resumed(obtained.permit);
   }
 

@@ -86,7 +86,9 @@ export function addApprovals(program: Command, context: Context): void {
     .summary("run what is approved and was not run yet")
     .description("Run approved calls that no other process has run: one, or all.")
     .argument("[id]", ID)
-    .action(async (id: string | undefined) => (await import("./approvals/run.ts")).run(context, id));
+    .action((id: string | undefined) =>
+      on("calls", async (workspace) => (await import("./approvals/run.ts")).run(context, workspace, id)),
+    );
 
   approvals
     .command("link")

@@ -38,6 +38,7 @@ export function openGateway(workspace: Workspace, onProblem: (problem: string) =
     quartermaster,
     upstream: serverUpstream(servers, quartermaster),
     runtime: systemRuntime,
+    tracer: workspace.tracer,
     info: { name, version },
     instructions: (profile) => instructionsOf(profile, workspace.config),
     onProblem,

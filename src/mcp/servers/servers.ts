@@ -24,7 +24,7 @@ export type ServersEvent = ServerEvent | BookEvent | DeskEvent;
 export interface ServersOptions
   extends Pick<
     HubOptions,
-    "fill" | "environment" | "processes" | "processFacts" | "startingAtOnce" | "clientInfo" | "logFolder"
+    "fill" | "environment" | "processes" | "processFacts" | "startingAtOnce" | "clientInfo" | "logFolder" | "tracer"
   > {
   readonly runtime: Runtime;
   readonly manifests: ManifestStore;

@@ -1,7 +1,8 @@
 import type { ShownApproval } from "../../../approval/approval.ts";
 import type { Approvals } from "../../../approval/approvals.ts";
 import { QmError } from "../../../core/errors.ts";
-import { type Context, withWorkspace } from "../../context.ts";
+import type { Workspace } from "../../../workspace.ts";
+import type { Context } from "../../context.ts";
 import { counted, oneLine } from "../../text.ts";
 import { becomeOf, showOutcome } from "./become.ts";
 import { findApproval } from "./find.ts";
@@ -9,16 +10,17 @@ import { answerText } from "./words.ts";
 
 const AT_ONCE = 1_000;
 
-/** What is approved is looked for first: whoever opens the workspace for calls begins to run it. */
-export async function run(context: Context, given: string | undefined): Promise<void> {
-  if (given !== undefined) return runOne(context, given);
-  const { out } = context;
-  const approved = await withWorkspace(context, "ledger", ({ quartermaster }) =>
-    quartermaster.approvals.list({ state: "approved", limit: AT_ONCE }),
-  );
-  const after = await withWorkspace(context, "calls", ({ quartermaster }) => runAll(quartermaster.approvals, approved));
-  const left = after.filter(({ state }) => state === "approved");
+export async function run(context: Context, { quartermaster }: Workspace, given: string | undefined): Promise<void> {
+  const { approvals } = quartermaster;
+  return given === undefined ? runAll(context, approvals) : runOne(context, approvals, given);
+}
+
+async function runAll({ out }: Context, approvals: Approvals): Promise<void> {
+  const approved = await approvals.list({ state: "approved", limit: AT_ONCE });
+  await approvals.run();
+  const after = await Promise.all(approved.map(({ id }) => approvals.get(id)));
   const ran = after.filter(({ state }) => state !== "approved");
+  const left = after.filter(({ state }) => state === "approved");
   if (out.isJson) return out.json({ ran, left });
   if (ran.length === 0) out.line("Nothing approved was there to run.");
   for (const { id, action, state, status } of ran) out.line(`${id}  ${oneLine(action)}: ${status ?? state}`);
@@ -26,30 +28,13 @@ export async function run(context: Context, given: string | undefined): Promise<
     out.line(out.dim(`${counted(left.length, "call")} of actions that are not known here must wait.`));
 }
 
-async function runAll(approvals: Approvals, approved: readonly ShownApproval[]): Promise<readonly ShownApproval[]> {
-  await approvals.run();
-  return Promise.all(
-    approved.map(async ({ id }) => {
-      const now = await approvals.get(id);
-      if (now.state !== "executing") return now;
-      await approvals.outcome(id);
-      return approvals.get(id);
-    }),
-  );
-}
-
-async function runOne(context: Context, given: string): Promise<void> {
+async function runOne(context: Context, approvals: Approvals, given: string): Promise<void> {
   const { out } = context;
-  const { id } = await withWorkspace(context, "ledger", async ({ quartermaster }) => {
-    const found = await findApproval(quartermaster.approvals, given);
-    requireAgreed(found);
-    return found;
-  });
-  await withWorkspace(context, "calls", async ({ quartermaster: { approvals } }) => {
-    const outcome = await becomeOf(context, approvals, id);
-    if (out.isJson) out.json({ approval: await approvals.get(id), outcome });
-    showOutcome(context, outcome);
-  });
+  const found = await findApproval(approvals, given);
+  requireAgreed(found);
+  const outcome = await becomeOf(context, approvals, found.id);
+  if (out.isJson) out.json({ approval: await approvals.get(found.id), outcome });
+  showOutcome(context, outcome);
 }
 
 function requireAgreed(approval: ShownApproval): void {
