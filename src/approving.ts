@@ -1,4 +1,4 @@
-import type { Approval, ShownApproval } from "./approval/approval.ts";
+import type { Approval } from "./approval/approval.ts";
 import type { ApprovalStore } from "./approval/approval-store.ts";
 import type { Approvals, AskPerson } from "./approval/approvals.ts";
 import { createChanges } from "./approval/changes.ts";
@@ -12,6 +12,7 @@ import type { NewEvent } from "./core/events.ts";
 import type { Json } from "./core/json.ts";
 import type { Outcome } from "./core/outcome.ts";
 import type { Runtime } from "./core/runtime.ts";
+import { followApprovals } from "./follow-approvals.ts";
 import { callerStamp, summary } from "./invoke/record.ts";
 import type { Ledger } from "./ledger/ledger.ts";
 import type { Policy } from "./policy/policy.ts";
@@ -37,9 +38,6 @@ export interface Approving {
   readonly gatekeeper: Gatekeeper;
   readonly worker: Worker;
 }
-
-const FOLLOW_MS = 500;
-const FOLLOWED_AT_ONCE = 500;
 
 /** Everything about calls that wait for a person, put together. */
 export function createApproving(parts: ApprovingParts): Approving {
@@ -95,35 +93,6 @@ export function createApproving(parts: ApprovingParts): Approving {
     await ledger.flushed(number);
   }
 
-  /** Whatever process changed one, the ledger has it. */
-  function follow(listener: (approval: ShownApproval) => void): () => void {
-    let timer: NodeJS.Timeout | undefined;
-    let after: number | undefined;
-    let stopped = false;
-    const look = async (): Promise<void> => {
-      try {
-        after ??= (await ledger.read({ limit: 1 })).at(-1)?.id ?? 0;
-        const events = await ledger.read({ type: "approval.", after, limit: FOLLOWED_AT_ONCE });
-        after = events.at(-1)?.id ?? after;
-        const ids = events.map(({ data }) => (data as { readonly approvalId?: string }).approvalId);
-        for (const id of new Set(ids)) {
-          const approval = id === undefined ? undefined : await store.get(id);
-          if (approval !== undefined && !stopped) listener(desk.shown(approval));
-        }
-      } catch (thrown) {
-        onProblem(
-          `changes of approvals could not be followed: ${thrown instanceof Error ? thrown.message : "unknown"}`,
-        );
-      }
-      if (!stopped) timer = setTimeout(look, FOLLOW_MS).unref();
-    };
-    void look();
-    return () => {
-      stopped = true;
-      clearTimeout(timer);
-    };
-  }
-
   return {
     gatekeeper,
     worker,
@@ -138,7 +107,7 @@ export function createApproving(parts: ApprovingParts): Approving {
       withdraw: desk.withdraw,
       outcome: desk.outcome,
       run: worker.run,
-      onChange: follow,
+      onChange: (listener) => followApprovals({ ledger, store, shown: desk.shown, onProblem }, listener),
     },
   };
 }

@@ -295,6 +295,8 @@ export const listShape = z.strictObject({
 
 export const queryShape = z.string();
 
+export const replayShape = z.strictObject({ session: z.string().optional(), turn: z.string().optional() });
+
 export const searchShape = z.strictObject({
   query: z.string(),
   type: z.enum(searchTypes).optional(),

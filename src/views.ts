@@ -7,12 +7,16 @@ import type { Policy } from "./policy/policy.ts";
 
 const KEPT = 128;
 
+export interface Views {
+  of(policy: Policy, caller: Caller): View;
+}
+
 /**
  * Views by caller, kept while nothing they depend on has changed: a view looks at every action once, and a model asks
  * page after page. Where no rule speaks of `ctx`, all sessions of an actor share one. With a visibility policy of the
  * host's nothing is kept, because a kill switch must act at once.
  */
-export function createViews(catalog: Pick<Catalog, "snapshot">): { of(policy: Policy, caller: Caller): View } {
+export function createViews(catalog: Pick<Catalog, "snapshot">): Views {
   const kept = new Map<string, View>();
   let basis: unknown[] = [];
 

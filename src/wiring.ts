@@ -31,6 +31,7 @@ import {
   type QuartermasterOptions,
   quartermasterShape,
   queryShape,
+  replayShape,
   requireShape,
   searchShape,
 } from "./options.ts";
@@ -54,7 +55,7 @@ import { searchAnswer, searchOf } from "./surface/universal/search-actions.ts";
 import { systemProcess } from "./system-runtime.ts";
 import { createTurns } from "./turn/turns.ts";
 import type { UnstampedEvent } from "./unstamped-event.ts";
-import { createViews } from "./views.ts";
+import { createViews, type Views } from "./views.ts";
 
 const DEFAULT_LIMITS: RunLimits = { timeoutMs: 60_000, concurrency: 32, queue: 256 };
 const START_LIMIT_MS = 10_000;
@@ -168,10 +169,7 @@ export async function wire(
     runtime,
     ledger,
     policy: () => policy,
-    viewOf(then, caller) {
-      requireActor(then, caller.actor);
-      return pastViews.of(then, caller);
-    },
+    viewOf: (then, caller) => requiredView(then, caller, pastViews),
     anchors,
     exists: (name) => catalog.snapshot().get(name) !== undefined,
     valueLimit: options.valueLimit ?? VALUE_LIMIT,
@@ -212,13 +210,7 @@ export async function wire(
   const counter = createCounter(door, discovery, noteFor);
 
   function viewOf(caller: Caller): View {
-    requireActor(policy, caller.actor);
-    if (caller.session === SYSTEM_SESSION) {
-      throw new QmError("invalid_arguments", `the session ${SYSTEM_SESSION} is kept for what no caller asked for`, {
-        hint: "Use another session.",
-      });
-    }
-    return views.of(policy, caller);
+    return requiredView(policy, caller, views);
   }
 
   const aids = createPromptAids({
@@ -335,7 +327,11 @@ export async function wire(
     },
     approvals,
     turns: { begin: turns.begin, resume: turns.resume, get: turns.get, list: turns.list },
-    replay,
+    async replay(query, options = {}) {
+      requireShape(replayShape, "query", query);
+      if (options.policy !== undefined) requireShape(policyShape, "policy", options.policy);
+      return replay(query, options);
+    },
     rehearse,
     router: {
       ...router,
@@ -361,6 +357,16 @@ export async function wire(
   discovery.follow();
   if (options.approvals?.worker !== false) approving.worker.start();
   return quartermaster;
+}
+
+function requiredView(policy: Policy, caller: Caller, views: Views): View {
+  requireActor(policy, caller.actor);
+  if (caller.session === SYSTEM_SESSION) {
+    throw new QmError("invalid_arguments", `the session ${SYSTEM_SESSION} is kept for what no caller asked for`, {
+      hint: "Use another session.",
+    });
+  }
+  return views.of(policy, caller);
 }
 
 /** Each is closed, whatever the ones before it did; then the first fault is thrown. */

@@ -88,8 +88,18 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
     "mcp/servers",
   ],
   // Doors, as the command line is one: they know the quartermaster and what they show.
-  http: [".", "core", "config", "approval"],
-  "mcp/gateway": [".", "core", "config", "surface", "telemetry", "mcp/manifest", "mcp/provider", "mcp/servers"],
+  http: [".", "core", "config", "files", "approval"],
+  "mcp/gateway": [
+    ".",
+    "core",
+    "files",
+    "config",
+    "surface",
+    "telemetry",
+    "mcp/manifest",
+    "mcp/provider",
+    "mcp/servers",
+  ],
   cli: [
     ".",
     "core",
@@ -202,7 +212,7 @@ describe("one door", () => {
     const importing = (target: string) => files.filter((path) => runtimeImportsOf(path).includes(target));
 
     expect(importing("invoke/invoke.ts")).toEqual(["counter.ts", "replay/door.ts"]);
-    expect(importing("invoke/run.ts")).toEqual(["quartermaster.ts"]);
+    expect(importing("invoke/run.ts")).toEqual(["wiring.ts"]);
     expect(importing("policy/decide.ts").sort()).toEqual(["invoke/invoke.ts", "policy/explain.ts", "views.ts"]);
   });
 

@@ -122,7 +122,8 @@ export function createDesk({ store, changes, runtime, settings, redact, note }: 
       if (caller !== undefined && !isOf(approval, caller)) throw unknownApproval(id);
       if (isLate(approval)) await expire(approval, "nobody answered in time");
       const ended = (await changes.until(id, isOver, { signal, timeoutMs })) ?? approval;
-      if (isOver(ended)) await store.deliver(id);
+      // Somebody who only looks has not been given what the caller waits for.
+      if (isOver(ended) && caller !== undefined) await store.deliver(id);
       return outcomeOf(ended);
     },
   };

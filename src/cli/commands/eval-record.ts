@@ -3,7 +3,6 @@ import { extname, resolve } from "node:path";
 import type { Command } from "commander";
 import { messageOf, QmError } from "../../core/errors.ts";
 import type { EvalCase } from "../../evals/case.ts";
-import { recordCase } from "../../evals/record-case.ts";
 import { type Context, withWorkspace } from "../context.ts";
 import { examples } from "../options.ts";
 import { counted, oneLine, plain } from "../text.ts";
@@ -44,6 +43,7 @@ export function addEvalRecord(evals: Command, context: Context): void {
 
 async function record(context: Context, id: string, flags: RecordFlags): Promise<void> {
   const { io, out } = context;
+  const { recordCase } = await import("../../evals/record-case.ts");
   const [messages, prompt] = [await textIn(io.cwd, flags.messages), await textIn(io.cwd, flags.prompt)];
   const extras = {
     ...(flags.id === undefined ? {} : { id: flags.id }),

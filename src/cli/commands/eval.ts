@@ -2,14 +2,8 @@ import { resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import { type Command, Option } from "commander";
 import { messageOf, QmError } from "../../core/errors.ts";
-import { placeOf, readDataset } from "../../evals/dataset.ts";
-import {
-  type CaseResult,
-  type EvalReport,
-  type PromptMismatch,
-  promptMismatches,
-  runEvals,
-} from "../../evals/run-evals.ts";
+import type { DatasetProblem } from "../../evals/dataset.ts";
+import type { CaseResult, EvalReport, PromptMismatch } from "../../evals/run-evals.ts";
 import type { Subject } from "../../evals/subject.ts";
 import { type Context, withWorkspace } from "../context.ts";
 import { exitCodes } from "../exit-codes.ts";
@@ -19,6 +13,8 @@ import { showCount } from "../progress.ts";
 import { counted, oneLine, plain } from "../text.ts";
 import { addEvalRecord } from "./eval-record.ts";
 import { orUnknown, policyIn } from "./replay.ts";
+
+const promptMismatches = ["warn", "error", "ignore"] as const satisfies readonly PromptMismatch[];
 
 interface EvalFlags {
   readonly subject?: string;
@@ -60,6 +56,11 @@ export function addEval(program: Command, context: Context): void {
 async function evaluate(context: Context, path: string, flags: EvalFlags): Promise<void> {
   const { io, out } = context;
   const { promptMismatch: promptHashMismatch, unrecorded, timeout: timeoutMs } = flags;
+  // Loaded when it is run: the program starts with the words alone.
+  const [{ placeOf, readDataset }, { runEvals }] = await Promise.all([
+    import("../../evals/dataset.ts"),
+    import("../../evals/run-evals.ts"),
+  ]);
   const dataset = await orUnknown(context, () => readDataset(resolve(io.cwd, path)));
   if (dataset === undefined) return;
   const subject = flags.subject === undefined ? undefined : await subjectIn(resolve(io.cwd, flags.subject));
@@ -78,7 +79,7 @@ async function evaluate(context: Context, path: string, flags: EvalFlags): Promi
   ).finally(progress.end);
   if (report.summary.failed > 0 || report.problems.length > 0) context.end(exitCodes.failed);
   if (out.isJson) out.json(report);
-  else show(out, report);
+  else show(out, report, placeOf);
 }
 
 async function subjectIn(file: string): Promise<Subject> {
@@ -97,7 +98,11 @@ async function subjectIn(file: string): Promise<Subject> {
   });
 }
 
-function show(out: Output, { cases, problems, summary }: EvalReport): void {
+function show(
+  out: Output,
+  { cases, problems, summary }: EvalReport,
+  placeOf: (problem: DatasetProblem) => string,
+): void {
   for (const problem of problems) out.note(`qm: ${plain(placeOf(problem))}: ${oneLine(problem.message)}`);
   out.table(
     ["case", "", "score", "why"],

@@ -1,7 +1,7 @@
 import type { ShownApproval } from "../../../approval/approval.ts";
 import { QmError } from "../../../core/errors.ts";
+import { rolesOf } from "../../../http/approvers.ts";
 import type { Workspace } from "../../../workspace.ts";
-import { rolesOf } from "../../approver.ts";
 import { confirmed } from "../../ask.ts";
 import { type Context, personOf } from "../../context.ts";
 import { notAgreed } from "../servers/agreement.ts";

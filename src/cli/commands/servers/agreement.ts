@@ -1,7 +1,7 @@
 import type { AskPerson } from "../../../approval/approvals.ts";
 import { QmError } from "../../../core/errors.ts";
+import { rolesOf } from "../../../http/approvers.ts";
 import type { Workspace } from "../../../workspace.ts";
-import { rolesOf } from "../../approver.ts";
 import { type Context, personOf } from "../../context.ts";
 
 /** Nobody said yes. */
