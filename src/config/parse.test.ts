@@ -28,6 +28,17 @@ describe("a configuration", () => {
       gateway: { host: "127.0.0.1", port: 7420, allowed_hosts: [], allowed_origins: [], profiles: {} },
       policy: { denied: [], require_tags: [], rules: [], budgets: {} },
       actors: { default: { tools: ["*"], attributes: {} } },
+      approvals: {
+        expires_in: "24h",
+        allow_self: false,
+        ask_client: true,
+        max_open: 100,
+        categories: {},
+        levels: {},
+        approvers: {},
+      },
+      routing: { rules: [] },
+      telemetry: { enabled: false, content: false },
       surface: {
         kind: "universal",
         token_budget: 8000,
