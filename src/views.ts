@@ -1,6 +1,9 @@
+import { requireActor } from "./callers.ts";
 import type { Catalog } from "./catalog/catalog.ts";
 import { createView, type View } from "./catalog/view.ts";
 import type { Caller } from "./core/caller.ts";
+import { QmError } from "./core/errors.ts";
+import { SYSTEM_SESSION } from "./core/events.ts";
 import { canonicalJson } from "./core/json.ts";
 import { standingOf } from "./policy/decide.ts";
 import type { Policy } from "./policy/policy.ts";
@@ -40,4 +43,15 @@ export function createViews(catalog: Pick<Catalog, "snapshot">): Views {
       return view;
     },
   };
+}
+
+/** The view of a caller who may have one. Throws `unknown_actor`, and `invalid_arguments` for the session that is nobody's. */
+export function requiredView(policy: Policy, caller: Caller, views: Views): View {
+  requireActor(policy, caller.actor);
+  if (caller.session === SYSTEM_SESSION) {
+    throw new QmError("invalid_arguments", `the session ${SYSTEM_SESSION} is kept for what no caller asked for`, {
+      hint: "Use another session.",
+    });
+  }
+  return views.of(policy, caller);
 }

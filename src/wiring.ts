@@ -1,9 +1,9 @@
-import { createShelves, shelfOfItsOwn } from "./activation/shelves.ts";
+import { createShelves } from "./activation/shelves.ts";
 import { createUseTracker } from "./activation/use-tracker.ts";
 import { approvalProvider } from "./approval/provider.ts";
 import { createApproving } from "./approving.ts";
 import { completed, filledIn, requireActor } from "./callers.ts";
-import { type Catalog, createCatalog } from "./catalog/catalog.ts";
+import { createCatalog } from "./catalog/catalog.ts";
 import type { View } from "./catalog/view.ts";
 import { summaryOf } from "./core/action.ts";
 import type { Caller } from "./core/caller.ts";
@@ -45,8 +45,9 @@ import { policyWarnings } from "./policy/warnings.ts";
 import { createPromptAids } from "./prompt-aids.ts";
 import type { Quartermaster } from "./quartermaster.ts";
 import { createRegistry } from "./registry/registry.ts";
-import { createReplay } from "./replay/replay.ts";
+import { createReplaying } from "./replaying.ts";
 import { createRouter } from "./routing/router.ts";
+import { inTurn, settledSoon } from "./start-and-end.ts";
 import type { Store } from "./store/open.ts";
 import { openSurface } from "./surface/open.ts";
 import { describeAction } from "./surface/universal/describe-action.ts";
@@ -55,10 +56,9 @@ import { searchAnswer, searchOf } from "./surface/universal/search-actions.ts";
 import { systemProcess } from "./system-runtime.ts";
 import { createTurns } from "./turn/turns.ts";
 import type { UnstampedEvent } from "./unstamped-event.ts";
-import { createViews, type Views } from "./views.ts";
+import { createViews, requiredView } from "./views.ts";
 
 const DEFAULT_LIMITS: RunLimits = { timeoutMs: 60_000, concurrency: 32, queue: 256 };
-const START_LIMIT_MS = 10_000;
 
 /** Puts the parts together. Takes over the store: it is closed with what is made. */
 export async function wire(
@@ -164,28 +164,16 @@ export async function wire(
   const runner = createRunner({ ...DEFAULT_LIMITS, ...options.limits });
 
   const turns = createTurns({ store: store.turns, approvals, runtime, self: systemProcess, note: noteFor });
-  const pastViews = createViews(catalog);
-  const { replay, rehearse } = createReplay({
+  const { replay, rehearse } = createReplaying({
     runtime,
     ledger,
-    policy: () => policy,
-    viewOf: (then, caller) => requiredView(then, caller, pastViews),
+    catalog,
+    discovery,
     anchors,
-    exists: (name) => catalog.snapshot().get(name) !== undefined,
+    uses,
+    policy: () => policy,
     valueLimit: options.valueLimit ?? VALUE_LIMIT,
-    search: { canSearch: discovery.isOn, searchHint: discovery.hint, find: discovery.find },
-    openSurface(rehearsed, caller, then, kind) {
-      const choice = { ...surfaceOf(requireActor(then, caller.actor)), ...(kind === undefined ? {} : { kind }) };
-      // What is only tried out leaves no trace, and is shown what is used in earnest.
-      const passing = { open: async (_key: string, limit: number) => shelfOfItsOwn(limit) };
-      const unseen = { ...uses, used: () => {} };
-      return openSurface(
-        { counter: rehearsed, shelves: passing, uses: unseen, now: runtime.now },
-        caller,
-        choice,
-        true,
-      );
-    },
+    surfaceOf,
   });
 
   const door: Door = {
@@ -357,36 +345,6 @@ export async function wire(
   discovery.follow();
   if (options.approvals?.worker !== false) approving.worker.start();
   return quartermaster;
-}
-
-function requiredView(policy: Policy, caller: Caller, views: Views): View {
-  requireActor(policy, caller.actor);
-  if (caller.session === SYSTEM_SESSION) {
-    throw new QmError("invalid_arguments", `the session ${SYSTEM_SESSION} is kept for what no caller asked for`, {
-      hint: "Use another session.",
-    });
-  }
-  return views.of(policy, caller);
-}
-
-/** Each is closed, whatever the ones before it did; then the first fault is thrown. */
-async function inTurn(closing: readonly (() => Promise<void>)[]): Promise<void> {
-  const faults: unknown[] = [];
-  for (const close of closing) {
-    try {
-      await close();
-    } catch (thrown) {
-      faults.push(thrown);
-    }
-  }
-  if (faults.length > 0) throw faults[0];
-}
-
-/** A provider that never answers must not keep everything else from starting; its actions come when they come. */
-async function settledSoon(catalog: Catalog, onProblem: (problem: string) => void): Promise<void> {
-  const late = AbortSignal.timeout(START_LIMIT_MS);
-  await Promise.race([catalog.settled(), new Promise((resolve) => late.addEventListener("abort", resolve))]);
-  if (late.aborted) onProblem(`not every provider has listed its actions within ${START_LIMIT_MS / 1000} seconds`);
 }
 
 function requireSound(problems: readonly string[]): void {

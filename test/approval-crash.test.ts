@@ -1,4 +1,4 @@
-import { spawn } from "node:child_process";
+import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -128,8 +128,7 @@ interface Case {
 
 /** What was seen of a case. */
 interface Seen {
-  /** What the first process left, as it lay in the files. */
-  readonly left: { readonly state: string; readonly begun: boolean; readonly lines: number; readonly ends: number };
+  readonly left: Left;
   readonly first: Process;
   readonly second: Process;
   readonly third: Process;
@@ -141,6 +140,10 @@ interface Seen {
   readonly endedTwice: readonly Row[];
 }
 
+/** What the first process left, as it lay in the files. */
+type Left = Place["leaves"] & { readonly ends: number };
+
+/** What a process said about one store, and how it ended. */
 interface Process {
   readonly signal: string | null;
   readonly status: number | null;
@@ -148,10 +151,11 @@ interface Process {
 }
 
 const folder = mkdtempSync(join(tmpdir(), "qm-approval-crash-"));
-afterAll(() => rmSync(folder, { recursive: true, force: true }));
-
-const cases: readonly Case[] = (Object.keys(places) as PlaceName[]).flatMap((at, row) =>
-  (Object.keys(courses) as CourseName[]).map((name, column) => ({
+const children = new Set<ChildProcess>();
+const placeNames = Object.keys(places) as PlaceName[];
+const courseNames = Object.keys(courses) as CourseName[];
+const cases: readonly Case[] = placeNames.flatMap((at, row) =>
+  courseNames.map((name, column) => ({
     at,
     with: name,
     place: places[at],
@@ -164,110 +168,93 @@ const cases: readonly Case[] = (Object.keys(places) as PlaceName[]).flatMap((at,
 const seen = new Map<Case, Seen>();
 
 beforeAll(async () => {
-  const firsts = await inPairs(cases, (each) => processes([firstVisit(each)]));
-  const lefts = await inPairs(cases, async (each, at) => {
-    const left = await leftBy(each);
-    if (each.course.rewritten) await rewrite(each);
-    return { ...left, id: idIn(firsts[at]?.get(each.store)) };
-  });
-  const seconds = await visited((each, at) => secondVisit(each, lefts[at]?.id));
-  const ids = cases.map(({ store }, at) => lefts[at]?.id ?? idIn(seconds.get(store)));
-  for (const each of cases) if (isAskedLater(each) && each.course.rewritten) await rewrite(each);
-  const thirds = await visited((each, at) => thirdVisit(each, ids[at]));
+  const firsts = (await inPairs(cases, (each) => visited([firstVisit(each)]))).flat();
+  const lefts = await inPairs(cases, leftBy);
+  await rewriteSome(({ course, place }) => course.rewritten === true && !isAskedLater(place));
+  const asked = firsts.map(questionIn);
+  const seconds = await placeByPlace((each, at) => secondVisit(each, asked[at]));
+  await rewriteSome(({ course, place }) => course.rewritten === true && isAskedLater(place));
+  const ids = seconds.map((second, at) => asked[at] ?? questionIn(second));
+  const thirds = await placeByPlace((each, at) => thirdVisit(each, ids[at]));
   for (const [at, each] of cases.entries()) {
-    const [first, second, third] = [firsts[at], seconds, thirds].map((said) => said?.get(each.store));
-    const left = lefts[at];
-    if (!first || !second || !third || !left) expect.fail(`${each.at}, ${each.with}: a process said nothing`);
-    const { id: _, ...files } = left;
+    const [left, first, second, third] = [lefts[at], firsts[at], seconds[at], thirds[at]];
+    if (!left || !first || !second || !third) expect.fail("there is a process for every case");
     const endedTwice = await inStore(
       each,
       sql`select call_id from events where type = 'call.ended' group by call_id having count(*) > 1`,
     );
-    seen.set(each, { left: files, first, second, third, id: ids[at], lines: linesOf(each), endedTwice });
+    seen.set(each, { left, first, second, third, id: ids[at], lines: linesOf(each), endedTwice });
   }
 }, 300_000);
 
-describe.each(Object.keys(places) as PlaceName[])("killed %s", (at) => {
+afterAll(() => {
+  for (const child of children) child.kill("SIGKILL");
+  rmSync(folder, { recursive: true, force: true });
+});
+
+describe.each(placeNames)("killed %s", (at) => {
   test.each(cases.filter((each) => each.at === at))("$with", (each) => {
     const { place, course, end } = each;
-    const { left, first, second, third, id, lines, endedTwice } =
-      seen.get(each) ?? expect.fail("it did not take place");
-    const isDenied = course.answer[0] === "deny" && place.steps.includes("answer");
+    const { left, first, second, third, id, lines, endedTwice } = seenOf(each);
+    const isDenied = each.with === "denied" && place.steps.includes("answer");
 
     expect(first.signal).toBe("SIGKILL");
     expect([second.status, third.status]).toEqual([0, 0]);
     expect(left).toEqual({ ...(isDenied ? { state: "denied", begun: false, lines: 0 } : place.leaves), ends: 0 });
-    // Nobody but who was denied came back from running it.
+    // Nobody came back from running it but who found nothing to run.
     expect(runsIn(first)).toEqual(isDenied && place.steps.includes("run") ? [0] : []);
 
     expect(lines).toEqual(Array.from({ length: end.lines }, () => AGREED));
-    expect(lookIn(third)).toEqual({ state: end.state, ends: end.ends, broken: [] });
     expect(lookIn(second).broken).toEqual([]);
+    expect(lookIn(third)).toEqual({ state: end.state, ends: end.ends, broken: [] });
     expect(endedTwice).toEqual([]);
 
-    // One answer at most counts, whoever comes later and however often.
+    // One answer counts, where there is one in time, and none that comes later.
     const answers = [first, second, third].map(answersIn);
-    const askedIn = answers.findIndex((given) => given.length > 0);
-    const isHeard = end !== asksAnew && end !== late;
-    if (isHeard || place.steps.includes("answer")) expect(answers[askedIn]?.toSorted()).toEqual(course.heard);
-    const counted = answers.flat().filter((answer) => answer === "counted");
-    expect(counted).toHaveLength(isHeard || place.steps.includes("answer") ? 1 : 0);
-    expect(answers.at(-1)).toEqual(
-      end === asksAnew ? ["not_found"] : [end.state === "expired" ? "approval_expired" : "conflict"],
-    );
+    const isAnswered = place.steps.includes("answer") || (end !== late && end !== asksAnew);
+    if (isAnswered) expect(answers.find((given) => given.length > 0)?.toSorted()).toEqual(course.heard);
+    expect(answers.flat().filter((answer) => answer === "counted")).toHaveLength(isAnswered ? 1 : 0);
+    const tooLate = end.state === "expired" ? "approval_expired" : "conflict";
+    expect(answers.at(-1)).toEqual([end === asksAnew ? "not_found" : tooLate]);
 
-    // Once it is told how the call ended; after that, the same call is another question.
-    const calls = [...callsIn(second), ...callsIn(third)].filter(
-      ({ approval }) => approval === undefined || approval !== id || end === asksAnew,
-    );
+    // Once the caller is told how the call ended; after that, the same call is another question.
+    const calls = callsAfterwards(each);
     const hidden = course.revoked ? ["unknown_action"] : [];
-    expect(calls.map((call) => call.as)).toEqual([
-      ...hidden,
-      end.told,
-      ...Array(calls.length - hidden.length - 1).fill("waiting"),
-    ]);
-    const told = calls[hidden.length];
+    expect(calls.map((call) => call.as).slice(0, hidden.length + 1)).toEqual([...hidden, end.told]);
+    const [told, ...anew] = calls.slice(hidden.length);
     if (end.told === "done") expect(told?.data).toEqual({ paid: AGREED.sum });
     if (end.told === "interrupted") expect(told?.hint).toMatch(/look before/);
-    expect(calls.at(-1)?.as).toBe("waiting");
+    expect(anew.length).toBeGreaterThan(0);
+    for (const call of anew) {
+      expect(call.as).toBe("waiting");
+      expect(call.approval).not.toBe(id);
+    }
 
     // Other arguments are another question, too.
-    for (const other of callsIn(third, "call with other arguments")) {
-      expect(other.as).toBe("waiting");
-      expect([id, ...calls.map(({ approval }) => approval)]).not.toContain(other.approval);
-    }
+    const others = callsIn(third, "call with other arguments");
+    expect(others.map((call) => call.as)).toEqual(course.rewritten ? ["waiting"] : []);
+    for (const { approval } of others) expect([id, ...anew.map((call) => call.approval)]).not.toContain(approval);
   });
 });
 
 test("nothing is lost, run twice, run after it was denied, or run with other arguments", () => {
-  const all = cases.map((each) => ({ ...each, ...(seen.get(each) ?? expect.fail("it did not take place")) }));
-  const isTold = ({ end, second, third }: (typeof all)[number]) =>
-    [...callsIn(second), ...callsIn(third)].some((call) => call.as === end.told);
-  const count = (is: (each: (typeof all)[number]) => boolean) => all.filter(is).length;
+  const count = (is: (each: Case, seen: Seen) => boolean) => cases.filter((each) => is(each, seenOf(each))).length;
+  const isTold = (each: Case) => callsAfterwards(each).some((call) => call.as === each.end.told);
+  const isOther = (line: unknown) => JSON.stringify(line) !== JSON.stringify(AGREED);
   const totals = {
-    cases: all.length,
-    ran: count(({ lines }) => lines.length > 0),
-    lost: count((each) => each.lines.length < each.end.lines || !isTold(each)),
-    "run twice": count(({ lines }) => lines.length > 1),
-    "run after denial": count((each) => each.with === "denied" && each.lines.length > 0),
-    "run with other arguments": count(({ lines }) =>
-      lines.some((line) => JSON.stringify(line) !== JSON.stringify(AGREED)),
-    ),
+    cases: cases.length,
+    ran: count((_, { lines }) => lines.length > 0),
+    lost: count((each, { lines }) => lines.length < each.end.lines || !isTold(each)),
+    "run twice": count((_, { lines }) => lines.length > 1),
+    "run after denial": count((each, { lines }) => each.with === "denied" && lines.length > 0),
+    "run with other arguments": count((_, { lines }) => lines.some(isOther)),
   };
+  const text = Object.entries(totals).map(([what, number]) => `${what} ${number}`);
 
-  process.stdout.write(
-    `approvals and crashes: ${Object.entries(totals)
-      .map(([what, number]) => `${what} ${number}`)
-      .join(", ")}\n`,
-  );
-  expect(totals).toEqual({
-    cases: 49,
-    ran: 30,
-    lost: 0,
-    "run twice": 0,
-    "run after denial": 0,
-    "run with other arguments": 0,
-  });
+  process.stdout.write(`approvals and crashes: ${text.join(", ")}\n`);
+
+  const none = { lost: 0, "run twice": 0, "run after denial": 0, "run with other arguments": 0 };
+  expect(totals).toEqual({ cases: 49, ran: 30, ...none });
 });
 
 function firstVisit({ store, effects, place, course }: Case): Visit {
@@ -275,17 +262,16 @@ function firstVisit({ store, effects, place, course }: Case): Visit {
   return { store, effects, steps, killIn: place.killIn };
 }
 
-/** Whether the question of the case is one that the second process puts. */
-function isAskedLater({ place }: Case): boolean {
-  return place.leaves.state === "none";
+/** Whether the question in question is one that the second process puts. */
+function isAskedLater({ leaves }: Place): boolean {
+  return leaves.state === "none";
 }
 
-function secondVisit(each: Case, id: string | undefined): Visit {
-  const { store, effects, course } = each;
+function secondVisit({ store, effects, place, course }: Case, id: string | undefined): Visit {
   const { answer, revoked = false, aheadMs = 0 } = course;
-  const whole: readonly Step[] = ["run", ...answer, "run", "call", "look"];
   const visit = { store, effects, id, revoked, aheadMs };
-  if (!isAskedLater(each)) return { ...visit, steps: whole };
+  const whole: readonly Step[] = ["run", ...answer, "run", "call", "look"];
+  if (!isAskedLater(place)) return { ...visit, steps: whole };
   if (course.rewritten) return { ...visit, steps: ["call", ...answer, "look"] };
   if (revoked || aheadMs > 0) return { ...visit, steps: ["call", "run", "look"] };
   return { ...visit, steps: ["call", ...whole] };
@@ -294,47 +280,51 @@ function secondVisit(each: Case, id: string | undefined): Visit {
 function thirdVisit({ store, effects, course }: Case, id: string | undefined): Visit {
   const other: readonly Step[] = course.rewritten ? ["call with other arguments"] : [];
   const steps: readonly Step[] = ["run", "approve", "run", "call", "call", ...other, "look"];
-  return { store, effects, id, aheadMs: 2 * (course.aheadMs ?? 0), steps };
+  return { store, effects, id, steps, aheadMs: 2 * (course.aheadMs ?? 0) };
 }
 
-/** One process for each place, which visits one store after another. */
-async function visited(visit: (each: Case, at: number) => Visit): Promise<ReadonlyMap<string, Process>> {
+/** A process for each place, which visits the stores of its cases one after another. */
+async function placeByPlace(visit: (each: Case, at: number) => Visit): Promise<readonly Process[]> {
   const visits = cases.map(visit);
-  const groups = (Object.keys(places) as PlaceName[]).map((at) => visits.filter((_, index) => cases[index]?.at === at));
-  return new Map((await inPairs(groups, processes)).flatMap((said) => [...said]));
+  const groups = placeNames.map((_, row) => visits.slice(row * courseNames.length, (row + 1) * courseNames.length));
+  return (await inPairs(groups, visited)).flat();
 }
 
-/** What a process said about each store. */
-async function processes(visits: readonly Visit[]): Promise<ReadonlyMap<string, Process>> {
+/** One process that makes the visits: what it said at each. */
+async function visited(visits: readonly Visit[]): Promise<readonly Process[]> {
   const script = fileURLToPath(new URL("fixtures/approving-process.ts", import.meta.url));
   const child = spawn(process.execPath, ["--import", "tsx", script, JSON.stringify(visits)], {
     stdio: ["ignore", "pipe", "inherit"],
   });
+  children.add(child);
   let text = "";
   child.stdout.setEncoding("utf8").on("data", (chunk: string) => {
     text += chunk;
   });
   const [status, signal] = (await once(child, "close")) as [number | null, string | null];
+  children.delete(child);
   const lines = text.split("\n").filter((line) => line !== "");
   const all = lines.map((line) => JSON.parse(line) as Said & { readonly store: string });
-  return new Map(
-    visits.map(({ store }) => [store, { status, signal, said: all.filter((each) => each.store === store) }]),
-  );
+  return visits.map(({ store }) => ({ status, signal, said: all.filter((each) => each.store === store) }));
 }
 
-/** As the files have it, before anything but SQLite looks at them. */
-async function leftBy(each: Case): Promise<Seen["left"]> {
+/** Before anything but SQLite looks at the files. */
+async function leftBy(each: Case): Promise<Left> {
   const [row] = await inStore(each, sql`select state, begun_at from approvals`);
-  const [ended] = await inStore(
+  const ended = await inStore(
     each,
-    sql`select count(*) as n from events where type = 'call.ended' and call_id in (select call_id from approvals)`,
+    sql`select id from events where type = 'call.ended' and call_id in (select call_id from approvals)`,
   );
   const begun = typeof row?.begun_at === "string";
-  return { state: String(row?.state ?? "none"), begun, lines: linesOf(each).length, ends: Number(ended?.n) };
+  return { state: String(row?.state ?? "none"), begun, lines: linesOf(each).length, ends: ended.length };
 }
 
-async function rewrite(each: Case): Promise<void> {
-  await inStore(each, sql`update approvals set args = ${JSON.stringify(OTHER)}`);
+/** Puts other arguments in place of those that were asked about. */
+async function rewriteSome(isMeant: (each: Case) => boolean): Promise<void> {
+  for (const each of cases.filter(isMeant)) {
+    const rows = await inStore(each, sql`update approvals set args = ${JSON.stringify(OTHER)} returning id`);
+    expect(rows).toHaveLength(1);
+  }
 }
 
 async function inStore({ store }: Case, query: Query): Promise<readonly Row[]> {
@@ -352,8 +342,21 @@ function linesOf({ effects }: Case): readonly unknown[] {
   return lines.filter((line) => line !== "").map((line) => JSON.parse(line) as unknown);
 }
 
-function idIn(from: Process | undefined): string | undefined {
-  return from === undefined ? undefined : callsIn(from).find(({ approval }) => approval !== undefined)?.approval;
+function seenOf(each: Case): Seen {
+  return seen.get(each) ?? expect.fail("it did not take place");
+}
+
+/** What the caller is told by calling again, in the second and in the third process. */
+function callsAfterwards(each: Case): readonly SaidOutcome[] {
+  const { second, third } = seenOf(each);
+  const [asking, ...rest] = callsIn(second);
+  const again = isAskedLater(each.place) && asking?.as === "waiting" ? rest : callsIn(second);
+  return [...again, ...callsIn(third)];
+}
+
+/** The question that came of a process's first call. */
+function questionIn(from: Process): string | undefined {
+  return callsIn(from)[0]?.approval;
 }
 
 function callsIn({ said }: Process, step: "call" | "call with other arguments" = "call"): readonly SaidOutcome[] {
@@ -369,17 +372,17 @@ function answersIn({ said }: Process): readonly string[] {
 }
 
 function lookIn({ said }: Process): Look {
-  const look = said.findLast((each) => each.step === "look") ?? expect.fail("it did not look");
+  const look = said.find((each) => each.step === "look") ?? expect.fail("it did not look");
   return look.said as Look;
 }
 
 /** Two at a time. */
 async function inPairs<T, R>(items: readonly T[], work: (item: T, at: number) => Promise<R>): Promise<readonly R[]> {
   const results: R[] = [];
-  let next = 0;
-  const worker = async (): Promise<void> => {
-    for (let at = next++; at < items.length; at = next++) results[at] = await work(items[at] as T, at);
+  const left = items.entries();
+  const oneByOne = async (): Promise<void> => {
+    for (const [at, item] of left) results[at] = await work(item, at);
   };
-  await Promise.all([worker(), worker()]);
+  await Promise.all([oneByOne(), oneByOne()]);
   return results;
 }

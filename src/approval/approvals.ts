@@ -17,8 +17,8 @@ export interface Approvals {
   withdraw(id: string, caller: Caller, reason?: string): Promise<ShownApproval>;
   /**
    * Waits until the call has run or can run no more, and answers its outcome; a `waiting` one when the time is up first.
-   * With the caller who made the call, they have been given it then, and the same call is a new one. Throws `not_found`,
-   * also for what is another caller's.
+   * With the caller who made the call, they have been given it then, and the same call is a new one; whoever only looks sees
+   * of a result what a model would. Throws `not_found`, also for what is another caller's.
    */
   outcome(
     id: string,

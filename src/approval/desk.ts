@@ -2,6 +2,7 @@ import type { Caller } from "../core/caller.ts";
 import { QmError } from "../core/errors.ts";
 import type { NewEvent } from "../core/events.ts";
 import { clip, type Json } from "../core/json.ts";
+import type { Outcome } from "../core/outcome.ts";
 import type { Runtime } from "../core/runtime.ts";
 import { approverObjection, type CompiledApprovals } from "../policy/approvers.ts";
 import { type Approval, type Approver, type GivenAnswer, isOver, type ShownApproval } from "./approval.ts";
@@ -122,11 +123,16 @@ export function createDesk({ store, changes, runtime, settings, redact, note }: 
       if (caller !== undefined && !isOf(approval, caller)) throw unknownApproval(id);
       if (isLate(approval)) await expire(approval, "nobody answered in time");
       const ended = (await changes.until(id, isOver, { signal, timeoutMs })) ?? approval;
-      // Somebody who only looks has not been given what the caller waits for.
-      if (isOver(ended) && caller !== undefined) await store.deliver(id);
+      if (caller === undefined) return forOnlookers(outcomeOf(ended));
+      if (isOver(ended)) await store.deliver(id);
       return outcomeOf(ended);
     },
   };
+}
+
+/** Whoever only looks has not been given what the caller waits for, and sees of it what a model would. */
+function forOnlookers(outcome: Outcome): Outcome {
+  return outcome.status !== "done" || outcome.forModel === undefined ? outcome : { ...outcome, data: outcome.forModel };
 }
 
 export function aboutOf({ callId, id, action }: Approval) {

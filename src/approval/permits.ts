@@ -30,6 +30,8 @@ export interface Permits {
   readonly executor: string;
   /** Undefined where it is not to be had: somebody else has it, or nobody agreed. */
   claim(approval: Approval): Promise<Permit | undefined>;
+  /** Tries again to keep outcomes that could not be kept. */
+  keepRest(): Promise<void>;
   /** Whether a process that has claimed something is gone. */
   isGone(executor: Executor): boolean;
   close(): void;
@@ -52,6 +54,8 @@ const KEPT_RESULT = 4 * 1024 * 1024;
 export function createPermits(store: ApprovalStore, runtime: Runtime, self: ProcessFacts): Permits {
   const executor = runtime.newId();
   const leaseUntil = () => new Date(runtime.now().getTime() + LEASE_MS);
+  /** What ran here and could not be kept: as long as this process lives, it is not lost. */
+  const unkept = new Map<string, { readonly at: Date; readonly outcome: Outcome }>();
   let held = 0;
   let renewing: NodeJS.Timeout | undefined;
 
@@ -67,8 +71,17 @@ export function createPermits(store: ApprovalStore, runtime: Runtime, self: Proc
     renewing = undefined;
   }
 
+  async function finish(id: string, ended: { readonly at: Date; readonly outcome: Outcome }): Promise<void> {
+    unkept.set(id, ended);
+    await store.finish(id, executor, ended);
+    unkept.delete(id);
+  }
+
   return {
     executor,
+    async keepRest() {
+      for (const [id, ended] of unkept) await finish(id, ended);
+    },
     async claim(approval) {
       const { id } = approval;
       const { pid, host } = self;
@@ -84,7 +97,7 @@ export function createPermits(store: ApprovalStore, runtime: Runtime, self: Proc
         },
         async ended(outcome, heard) {
           letGo();
-          if (begun) await store.finish(id, executor, { at: runtime.now(), outcome: kept(outcome) });
+          if (begun) await finish(id, { at: runtime.now(), outcome: kept(outcome) });
           else if (!heard && passes(outcome)) await store.release(id, executor);
           else await store.void(id, executor, voidedBy(outcome, runtime.now()));
         },

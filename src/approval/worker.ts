@@ -92,6 +92,7 @@ export function createWorker(parts: WorkerParts): Worker {
   }
 
   async function look(): Promise<void> {
+    await permits.keepRest();
     await clearUp();
     await desk.expireOld();
     await runApproved();
@@ -122,6 +123,7 @@ export function createWorker(parts: WorkerParts): Worker {
 
   return {
     async run(id) {
+      await permits.keepRest();
       await clearUp();
       await desk.expireOld();
       const begun = await runApproved(id);

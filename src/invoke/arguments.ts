@@ -25,12 +25,12 @@ const DEPTH_LIMIT = 256;
  * the schema does not mind what it does not know. Throws `invalid_arguments` with what is wrong, the schema and a minimal
  * example, so that the next try can be right.
  */
-export function prepareArgs(action: Checkable, given: unknown): Prepared {
-  const asGiven = check(action, copied(given ?? {}));
+export function prepareArgs(action: Checkable, own: OwnArgs): Prepared {
+  const asGiven = check(action, own);
   const strange = asGiven.ok ? strangers(action, asGiven.args) : 0;
   if (asGiven.ok && strange === 0) return { args: asGiven.args, repairs: [] };
-  const { args, repairs } = repairArgs(action.inputSchema, given);
-  const repaired = repairs.length === 0 ? asGiven : check(action, copied(args));
+  const { args, repairs } = repairArgs(action.inputSchema, JSON.parse(own.text));
+  const repaired = repairs.length === 0 ? asGiven : check(action, ownArgs(args));
   if (asGiven.ok) {
     const better = repairs.length > 0 && repaired.ok && strangers(action, repaired.args) < strange;
     return better ? { args: repaired.args, repairs } : { args: asGiven.args, repairs: [] };
@@ -59,7 +59,7 @@ export function withSchema(action: Action, thrown: unknown): unknown {
 /** The arguments a resource's operation gets, checked once more against that operation's own schema. */
 export function targetArgs(action: Action, target: Action | undefined, args: JsonObject): JsonObject {
   if (target === undefined || action.canonical === undefined) return args;
-  const made = check(target, copied(transformArgs(action.canonical.transform, action.entry, args)));
+  const made = check(target, ownArgs(transformArgs(action.canonical.transform, action.entry, args)));
   if (made.ok) return made.args;
   throw refusal(action, made.mismatches);
 }
@@ -68,13 +68,16 @@ type Checked =
   | { readonly ok: true; readonly args: JsonObject }
   | { readonly ok: false; readonly mismatches: readonly Mismatch[] };
 
-interface Copied {
+/** Arguments as a plain copy that nobody else can reach. */
+export interface OwnArgs {
+  /** What they are; checking them fills in what the schema sets by itself. */
   readonly value: unknown;
-  readonly size: number;
+  /** Their JSON, as they were given. */
+  readonly text: string;
 }
 
-function check({ inputSchema }: Pick<Action, "inputSchema">, { value, size }: Copied): Checked {
-  const mismatches = validatorOf(inputSchema, "arguments")(value, size);
+function check({ inputSchema }: Pick<Action, "inputSchema">, { value, text }: OwnArgs): Checked {
+  const mismatches = validatorOf(inputSchema, "arguments")(value, text.length);
   if (mismatches.length > 0) return { ok: false, mismatches };
   return isRecord(value)
     ? { ok: true, args: value as JsonObject }
@@ -82,7 +85,8 @@ function check({ inputSchema }: Pick<Action, "inputSchema">, { value, size }: Co
 }
 
 /** A plain copy, so that nothing the caller does later reaches the handler, and no more than JSON gets in. */
-function copied(given: unknown): Copied {
+export function ownArgs(args: unknown): OwnArgs {
+  const given = args ?? {};
   let text: string | undefined;
   try {
     if (outgrows(given, { nodes: SIZE_LIMIT / 2, depth: DEPTH_LIMIT }))
@@ -98,7 +102,7 @@ function copied(given: unknown): Copied {
   if (text === undefined)
     throw new QmError("invalid_arguments", "the arguments are not JSON", { hint: "Give a JSON object." });
   if (text.length > SIZE_LIMIT) throw tooLarge(`have ${text.length} characters; at most ${SIZE_LIMIT} are taken`);
-  return { value: JSON.parse(text), size: text.length };
+  return { value: JSON.parse(text), text };
 }
 
 function tooLarge(what: string): QmError {

@@ -16,6 +16,7 @@ import type { Json } from "../core/json.ts";
 import { type Ending, failedOutcome, type Outcome, waitingOutcome } from "../core/outcome.ts";
 import type { Runtime } from "../core/runtime.ts";
 import type { TraceCarrier, Tracer } from "../core/tracing.ts";
+import { mayHoldTokens } from "../distribution/anchor-token.ts";
 import type { Anchors } from "../distribution/anchors.ts";
 import type { Distributor } from "../distribution/distributor.ts";
 import { decide } from "../policy/decide.ts";
@@ -23,14 +24,15 @@ import type { Policy } from "../policy/policy.ts";
 import type { Objection } from "../policy/verdict.ts";
 import type { Router } from "../routing/router.ts";
 import { type CallSpan, startCallSpan } from "../telemetry/call-span.ts";
-import { prepareArgs, targetArgs, withSchema } from "./arguments.ts";
+import { type OwnArgs, ownArgs, prepareArgs, targetArgs, withSchema } from "./arguments.ts";
 import type { Meter } from "./meter.ts";
 import { doneOutcome } from "./outcome.ts";
-import { type Held, placeOf } from "./places.ts";
+import type { Held } from "./places.ts";
 import type { Previewer } from "./preview.ts";
 import type { CallRecord, Recorder } from "./record.ts";
 import { type CheckedResult, checkedResult } from "./result.ts";
-import type { RunContext, Runner } from "./run.ts";
+import type { Runner } from "./run.ts";
+import { runContext } from "./run-context.ts";
 
 /** One request to run an action, from whatever surface. */
 export interface Call {
@@ -113,7 +115,7 @@ export async function invoke(door: Door, call: Call, signal?: AbortSignal): Prom
 }
 
 /** How far a call got, for the answer of one that did not end well. */
-interface Progress {
+export interface Progress {
   action: Action | undefined;
   began: boolean;
   result: CheckedResult | undefined;
@@ -153,8 +155,7 @@ async function attempt(
   progress.action = action;
   record.resolved(action, how);
 
-  const filled = call.permit === undefined ? await door.anchors.fill(caller, call.args) : call;
-  const { args: given, repairs } = prepareArgs(action, filled.args);
+  const { args: given, repairs } = prepareArgs(action, await filledArgs(door, call));
   record.repaired(action, repairs);
   const target = targetOf(view.snapshot, action);
   const args = targetArgs(action, target, given);
@@ -184,7 +185,7 @@ async function attempt(
   if (changesSomething(action.effect)) await record.flushed();
   const started = door.runtime.elapsed();
   try {
-    const context = runContext(door, call, action, progress);
+    const context = runContext(door, call, action, progress, invoke);
     // Agreed was to one run of it.
     const once = progress.permit !== undefined;
     const routed = { callId: call.id, action, args, caller, signal, timeoutMs: call.timeoutMs, once };
@@ -202,41 +203,17 @@ async function attempt(
   }
 }
 
+/** The caller's arguments, with values in place of the tokens that stand for them. What was agreed to is filled already. */
+async function filledArgs({ anchors }: Door, { caller, args, permit }: Call): Promise<OwnArgs> {
+  const own = ownArgs(args);
+  if (permit !== undefined || !mayHoldTokens(own.text)) return own;
+  const { args: filled } = await anchors.fill(caller, own.value);
+  return ownArgs(filled);
+}
+
 async function activated({ activation }: Call, action: Action, record: CallRecord): Promise<void> {
   if (!activation?.awaits(action)) return;
   if (await activation.activate(action)) record.activated(action, activation.scope);
-}
-
-function runContext(door: Door, call: Call, action: Action, progress: Progress): RunContext {
-  const { id, caller, via, inside, activation, dialogue } = call;
-  const held = new Set([...(inside?.held ?? []), placeOf(action)]);
-  const trace = progress.span.carrier();
-  return {
-    caller,
-    callId: id,
-    ...(trace.traceparent === undefined ? {} : { trace }),
-    ...approvalDecisionOf(progress.permit),
-    ...(dialogue === undefined ? {} : { dialogue }),
-    sees: (name) => door.viewOf(caller).get(name) !== undefined,
-    held: inside?.held,
-    async begin() {
-      if (!progress.began) await progress.permit?.begin();
-      progress.began = true;
-    },
-    inside: (signal, dialogue) => (name, args) => {
-      const place = { callId: id, held };
-      const inner = { id: door.runtime.newId(), name, args, caller, via, activation, dialogue, trace, inside: place };
-      return invoke(door, inner, signal);
-    },
-    settled: (outcome, signal) => door.gatekeeper.settled(outcome, caller, signal),
-  };
-}
-
-function approvalDecisionOf(permit: Permit | undefined): Pick<RunContext, "approvalDecision"> {
-  const { id: approvalId, answer } = permit?.approval ?? {};
-  if (approvalId === undefined || answer === undefined) return {};
-  const { by, via, at, reason } = answer;
-  return { approvalDecision: { approvalId, by, via, at, ...(reason === undefined ? {} : { reason }) } };
 }
 
 /** What was used is counted as well as can be; that it could not be counted does not undo what was done. */

@@ -1,9 +1,11 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { JsonSchema } from "../core/action.ts";
-import { prepareArgs } from "./arguments.ts";
+import { type Checkable, ownArgs, prepareArgs } from "./arguments.ts";
 import { minimalExample } from "./example.ts";
 import { repairArgs } from "./repair.ts";
+
+const prepared = (action: Checkable, given: unknown) => prepareArgs(action, ownArgs(given));
 
 const schema: JsonSchema = {
   type: "object",
@@ -42,11 +44,11 @@ describe("slips of a model are mended", () => {
     ["null where it is allowed", { path: "a", either: null }, { path: "a", either: null }],
     ["a number among alternatives", { path: "a", either: "5" }, { path: "a", either: 5 }],
   ])("%s", (_name, given, expected) => {
-    expect(prepareArgs(action, given).args).toEqual(expected);
+    expect(prepared(action, given).args).toEqual(expected);
   });
 
   test("and what was mended is told", () => {
-    expect(prepareArgs(action, { args: { path: "a", limit: "1" } }).repairs).toEqual([
+    expect(prepared(action, { args: { path: "a", limit: "1" } }).repairs).toEqual([
       "/args: unwrapped",
       "/limit: string read as integer",
     ]);
@@ -63,11 +65,11 @@ describe("what only looks like a slip is left alone", () => {
     ["text that is wanted as text", { type: "object", properties: { v: { type: "string" } } }, { v: "10" }],
     ["JSON text that is wanted as text", { type: "object", properties: { v: { type: "string" } } }, { v: '{"a":1}' }],
   ])("%s", (_name, inputSchema, given) => {
-    expect(prepareArgs({ name: "x", inputSchema, examples: [] }, given)).toEqual({ args: given, repairs: [] });
+    expect(prepared({ name: "x", inputSchema, examples: [] }, given)).toEqual({ args: given, repairs: [] });
   });
 
   test.each([["ten", "1e999", "0x10", "9007199254740993000000", "1,5", ""]])("%j is no number", (...texts) => {
-    for (const text of texts) expect(() => prepareArgs(action, { path: "a", limit: text })).toThrow(/do not fit/);
+    for (const text of texts) expect(() => prepared(action, { path: "a", limit: text })).toThrow(/do not fit/);
   });
 });
 
@@ -75,7 +77,7 @@ describe("arguments that cannot be mended", () => {
   test("are answered with what is wrong, the schema and the shortest example", () => {
     let problem: unknown;
     try {
-      prepareArgs(action, { limit: "many" });
+      prepared(action, { limit: "many" });
     } catch (thrown) {
       problem = (thrown as { toProblem(): unknown }).toProblem();
     }
@@ -102,20 +104,20 @@ describe("arguments that cannot be mended", () => {
     ["a BigInt", { path: 1n }],
     ["too much", { path: "x".repeat(1_100_000) }],
   ])("%s is refused", (_name, given) => {
-    expect(() => prepareArgs(action, given)).toThrow();
+    expect(() => prepared(action, given)).toThrow();
   });
 
   test("a cycle is refused", () => {
     const cycle: Record<string, unknown> = {};
     cycle.self = cycle;
 
-    expect(() => prepareArgs(action, cycle)).toThrow(/nested deeper than 256 or endless/);
+    expect(() => prepared(action, cycle)).toThrow(/nested deeper than 256 or endless/);
   });
 
   test("prototype keys stay keys", () => {
     const given = JSON.parse('{"path":"a","__proto__":{"polluted":true}}');
 
-    expect(() => prepareArgs(action, given)).toThrow(/additional properties/);
+    expect(() => prepared(action, given)).toThrow(/additional properties/);
     expect(({} as { polluted?: boolean }).polluted).toBeUndefined();
   });
 });

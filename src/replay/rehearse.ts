@@ -6,7 +6,7 @@ import { QmError } from "../core/errors.ts";
 import { clip, isRecord } from "../core/json.ts";
 import type { Outcome } from "../core/outcome.ts";
 import type { SurfaceKind } from "../core/surface-choice.ts";
-import { prepareArgs } from "../invoke/arguments.ts";
+import { ownArgs, prepareArgs } from "../invoke/arguments.ts";
 import type { Call } from "../invoke/invoke.ts";
 import type { PolicyOptions } from "../policy/policy.ts";
 import type { Counter, Surface } from "../surface/surface.ts";
@@ -119,7 +119,7 @@ function nameOf(scene: Scene, caller: Caller, name: string): string {
 /** As the door reads them, with defaults filled in and slips mended, as far as they fit. */
 function preparedFor(action: Action, args: unknown): unknown {
   try {
-    return prepareArgs(action, args).args;
+    return prepareArgs(action, ownArgs(args)).args;
   } catch {
     return args ?? {};
   }

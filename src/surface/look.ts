@@ -1,7 +1,7 @@
 import type { Caller } from "../core/caller.ts";
 import type { Problem } from "../core/errors.ts";
 import type { JsonObject } from "../core/json.ts";
-import { prepareArgs } from "../invoke/arguments.ts";
+import { ownArgs, prepareArgs } from "../invoke/arguments.ts";
 import { type Answer, answering, type Counter, type Surface, type SurfaceTool } from "./surface.ts";
 
 /** What looking around found; `text` where a model reads something else than the JSON of it. */
@@ -44,5 +44,5 @@ export function lookingAround(counter: Counter, caller: Caller, surface: Surface
 
 /** Arguments that fit a tool of the surface itself. Throws `invalid_arguments`. */
 export function preparedFor(tool: SurfaceTool, args: unknown): JsonObject {
-  return prepareArgs({ ...tool, examples: [] }, args).args;
+  return prepareArgs({ ...tool, examples: [] }, ownArgs(args)).args;
 }
