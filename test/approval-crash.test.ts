@@ -167,6 +167,12 @@ const cases: readonly Case[] = placeNames.flatMap((at, row) =>
 );
 const seen = new Map<Case, Seen>();
 
+afterAll(() => {
+  for (const child of children) child.kill("SIGKILL");
+  rmSync(folder, { recursive: true, force: true });
+});
+
+describe("a process killed", () => {
 beforeAll(async () => {
   const firsts = (await inPairs(cases, (each) => visited([firstVisit(each)]))).flat();
   const lefts = await inPairs(cases, leftBy);
@@ -187,12 +193,7 @@ beforeAll(async () => {
   }
 }, 300_000);
 
-afterAll(() => {
-  for (const child of children) child.kill("SIGKILL");
-  rmSync(folder, { recursive: true, force: true });
-});
-
-describe.each(placeNames)("killed %s", (at) => {
+describe.each(placeNames)("%s", (at) => {
   test.each(cases.filter((each) => each.at === at))("$with", (each) => {
     const { place, course, end } = each;
     const { left, first, second, third, id, lines, endedTwice } = seenOf(each);
@@ -255,6 +256,7 @@ test("nothing is lost, run twice, run after it was denied, or run with other arg
 
   const none = { lost: 0, "run twice": 0, "run after denial": 0, "run with other arguments": 0 };
   expect(totals).toEqual({ cases: 49, ran: 30, ...none });
+});
 });
 
 function firstVisit({ store, effects, place, course }: Case): Visit {

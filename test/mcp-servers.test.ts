@@ -532,7 +532,10 @@ test("what installing would run is told alike for the name of a hidden server an
   const { quartermaster } = await open(folder);
   const told = async (name: string) => {
     const asked = { name, command: "node", args: ["x.mjs"] };
-    const { value } = await quartermaster.invoke("mcp__install_local", asked, { caller: { actor: "guest" } });
+    const outcome = await quartermaster.invoke("mcp__install_local", asked, { caller: { actor: "guest" } });
+    if (outcome.status !== "waiting") expect.fail(outcome.value);
+    const { id, expiresAt } = outcome.approval;
+    const value = outcome.value.replaceAll(id, "").replaceAll(expiresAt, "");
     return value.replaceAll(name, "it").replace(/plan: [0-9a-f]+/, "");
   };
 
