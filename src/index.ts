@@ -16,6 +16,7 @@ export type { Provider } from "./catalog/provider.ts";
 export type {
   Action,
   ApprovalDecision,
+  ApprovalQuestion,
   ApprovalRule,
   ArgumentTransform,
   CallContext,
@@ -73,7 +74,7 @@ export type { ToolRegistration } from "./registry/tool.ts";
 export type { ReplayQuery } from "./replay/read-recorded.ts";
 export type { Rehearsal, RehearsalOptions } from "./replay/rehearse.ts";
 export type { Replay, ReplayOptions } from "./replay/replay.ts";
-export type { Difference, ReplayedCall, ReplayReport } from "./replay/report.ts";
+export type { Difference, Fate, ReplayedCall, ReplayReport } from "./replay/report.ts";
 export type { MadeCall, ScriptedCall } from "./replay/scripted.ts";
 export type { RoutableEvent, RoutedEvent } from "./routing/event.ts";
 export type { Router } from "./routing/router.ts";
@@ -87,5 +88,7 @@ export type { ActionDescription } from "./surface/universal/describe-action.ts";
 export type { ActionList, ListedAction, ListQuery } from "./surface/universal/list-actions.ts";
 export type { ActionSearch, FoundAction, FoundActions } from "./surface/universal/search-actions.ts";
 export type { ApprovalRequestPart, SuspendedTurn, Turn } from "./turn/held-turn.ts";
+export type { ShownTurn } from "./turn/shown-turn.ts";
+export type { TurnEnd, TurnQuery, TurnState, WaitingCall } from "./turn/turn-store.ts";
 export type { CallResult, Resumed, ResumeOptions, Turns } from "./turn/turns.ts";
 export { openWorkspace, type Workspace, type WorkspaceOptions } from "./workspace.ts";

@@ -3,7 +3,7 @@ import type { AskPerson } from "./approval/approvals.ts";
 import type { Provider } from "./catalog/provider.ts";
 import type { Caller } from "./core/caller.ts";
 import type { Dialogue } from "./core/dialogue.ts";
-import { DURATION } from "./core/duration.ts";
+import { durationMs } from "./core/duration.ts";
 import { QmError } from "./core/errors.ts";
 import { didYouMean } from "./core/nearest.ts";
 import type { Runtime } from "./core/runtime.ts";
@@ -111,7 +111,9 @@ export interface InvokeOptions {
 const texts = z.array(z.string());
 const whole = z.int().min(1);
 const callback = z.custom<unknown>((value) => typeof value === "function", "expected a function");
-const duration = z.string().regex(DURATION, "expected a time such as 30s, 15m, 24h or 7d");
+const duration = z
+  .string()
+  .refine((text) => durationMs(text) !== undefined, "expected a time such as 30s, 15m, 24h or 7d");
 const limit = z.strictObject({ calls: whole.optional(), ms: whole.optional(), bytes: whole.optional() });
 const surface = z.strictObject({
   kind: z.enum(surfaceKinds).optional(),

@@ -68,7 +68,7 @@ export interface Quartermaster {
   /** Calls that wait for a person. */
   readonly approvals: Approvals;
   /** Turns that wait for people, to be gone on with in whatever process. */
-  readonly turns: Pick<Turns, "begin" | "resume" | "get" | "list">;
+  readonly turns: Turns;
   /** What was decided then, decided again now, with the recorded results and nothing run. */
   readonly replay: Replay["replay"];
   /** A surface whose calls are answered from a script, for trying an agent out. */

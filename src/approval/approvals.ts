@@ -17,13 +17,15 @@ export interface Approvals {
   withdraw(id: string, caller: Caller, reason?: string): Promise<ShownApproval>;
   /**
    * Waits until the call has run or can run no more, and answers its outcome; a `waiting` one when the time is up first.
-   * With the caller who made the call, they have been given it then, and the same call is a new one; whoever only looks sees
-   * of a result what a model would. Throws `not_found`, also for what is another caller's.
+   * Whoever made the call has been given it then: the same call is a new one. Throws `not_found`, also for what is not the
+   * given caller's.
    */
   outcome(
     id: string,
     options?: { readonly caller?: Caller; readonly signal?: AbortSignal; readonly timeoutMs?: number },
   ): Promise<Outcome>;
+  /** The same for somebody who only looks: the caller has not been given it, and of a result a model's view is shown. */
+  look(id: string, options?: { readonly signal?: AbortSignal; readonly timeoutMs?: number }): Promise<Outcome>;
   /** Runs what is approved and not claimed, as far as its actions are known here; one, or all. Answers how many it ran. */
   run(id?: string): Promise<number>;
   /** Calls back when an approval has changed, here or in another process, until the returned function is called. */

@@ -1,14 +1,14 @@
 import type { Caller } from "../core/caller.ts";
 import { QmError } from "../core/errors.ts";
 import type { NewEvent } from "../core/events.ts";
-import { clip, type Json } from "../core/json.ts";
+import { clip, isRecord, type Json } from "../core/json.ts";
 import type { Outcome } from "../core/outcome.ts";
 import type { Runtime } from "../core/runtime.ts";
 import { approverObjection, type CompiledApprovals } from "../policy/approvers.ts";
 import { type Approval, type Approver, type GivenAnswer, isOver, type ShownApproval } from "./approval.ts";
 import type { ApprovalStore } from "./approval-store.ts";
 import type { Approvals } from "./approvals.ts";
-import type { Changes } from "./changes.ts";
+import type { Changes, Wait } from "./changes.ts";
 import { outcomeOf } from "./ending.ts";
 import { shownApproval } from "./shown.ts";
 
@@ -31,7 +31,7 @@ export interface DeskParts {
 }
 
 /** What is done with approvals but for running them. */
-export interface Desk extends Pick<Approvals, "list" | "get" | "answer" | "withdraw" | "outcome"> {
+export interface Desk extends Pick<Approvals, "list" | "get" | "answer" | "withdraw" | "outcome" | "look"> {
   readonly shown: (approval: Approval) => ShownApproval;
   /** Ends every question that nobody answered in time. */
   expireOld(): Promise<void>;
@@ -72,6 +72,11 @@ export function createDesk({ store, changes, runtime, settings, redact, note }: 
     return caller.actor === actor && caller.tenant === tenant && caller.user?.id === user?.id;
   }
 
+  async function end(approval: Approval, wait: Wait): Promise<Approval> {
+    if (isLate(approval)) await expire(approval, "nobody answered in time");
+    return (await changes.until(approval.id, isOver, wait)) ?? approval;
+  }
+
   async function refuse(approval: Approval, approver: Approver, reason: string): Promise<void> {
     const data = { ...aboutOf(approval), by: approver.id, via: approver.via, reason };
     await note(approval.caller, { type: "approval.refused", data });
@@ -90,9 +95,11 @@ export function createDesk({ store, changes, runtime, settings, redact, note }: 
       if (isLate(approval)) await expire(approval, "nobody answered in time");
       return shown(await need(id));
     },
-    async answer(id, { decision, reason }, approver) {
+    async answer(id, answer, approver) {
+      requireAnswer(answer, approver);
+      const { decision, reason } = answer;
       const approval = await need(id);
-      const objection = approverObjection(settings(), approval, approver);
+      const objection = approverObjection(settings(), approval, approver, decision);
       if (objection !== undefined) {
         await refuse(approval, approver, objection);
         throw new QmError("denied", objection, {
@@ -121,13 +128,28 @@ export function createDesk({ store, changes, runtime, settings, redact, note }: 
     async outcome(id, { caller, signal, timeoutMs } = {}) {
       const approval = await need(id);
       if (caller !== undefined && !isOf(approval, caller)) throw unknownApproval(id);
-      if (isLate(approval)) await expire(approval, "nobody answered in time");
-      const ended = (await changes.until(id, isOver, { signal, timeoutMs })) ?? approval;
-      if (caller === undefined) return forOnlookers(outcomeOf(ended));
+      const ended = await end(approval, { signal, timeoutMs });
       if (isOver(ended)) await store.deliver(id);
       return outcomeOf(ended);
     },
+    look: async (id, wait = {}) => forOnlookers(outcomeOf(await end(await need(id), wait))),
   };
+}
+
+/** Whoever compiles is told the same; a word that is none would be kept, and the question with it lost. */
+function requireAnswer(answer: unknown, approver: unknown): void {
+  const { decision, reason } = isRecord(answer) ? answer : {};
+  const { id, roles, via } = isRecord(approver) ? approver : {};
+  const isText = (value: unknown) => typeof value === "string" && value !== "";
+  const wrong =
+    decision !== "approved" && decision !== "denied"
+      ? "a decision is approved or denied"
+      : reason !== undefined && typeof reason !== "string"
+        ? "a reason is text"
+        : !isText(id) || !isText(via) || !Array.isArray(roles) || !roles.every(isText)
+          ? "an approver is {id, roles, via}"
+          : undefined;
+  if (wrong !== undefined) throw new QmError("invalid_arguments", `${wrong}; nothing was answered`);
 }
 
 /** Whoever only looks has not been given what the caller waits for, and sees of it what a model would. */

@@ -99,7 +99,7 @@ export function createPermits(store: ApprovalStore, runtime: Runtime, self: Proc
           letGo();
           if (begun) await finish(id, { at: runtime.now(), outcome: kept(outcome) });
           else if (!heard && passes(outcome)) await store.release(id, executor);
-          else await store.void(id, executor, voidedBy(outcome, runtime.now()));
+          else await store.void(id, executor, voidedBy(approval, outcome, runtime.now()));
         },
         async recorded(heard) {
           await store.recorded(id);
@@ -129,8 +129,10 @@ function kept(outcome: Outcome): Outcome {
   return { ...rest, data: { cut: outcome.value } };
 }
 
-function voidedBy(outcome: Outcome, at: Date) {
-  const reason = outcome.status === "done" || outcome.status === "waiting" ? "it was not run" : outcome.reason;
+/** The answer it had is not lost with it. */
+function voidedBy({ answer }: Approval, outcome: Outcome, at: Date) {
+  const why = outcome.status === "done" || outcome.status === "waiting" ? "it was not run" : outcome.reason;
+  const reason = answer === undefined ? why : `${answer.by} had agreed to it (${answer.via}), but ${why}`;
   return { decision: "expired", by: "quartermaster", via: "resume", at: at.toISOString(), reason } as const;
 }
 

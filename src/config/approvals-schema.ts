@@ -1,10 +1,14 @@
 import { z } from "zod";
-import { DURATION } from "../core/duration.ts";
+import { DURATION, durationMs } from "../core/duration.ts";
 import { REFERENCE, secret, text } from "./values.ts";
 
 /** A time as the file has it. */
 export function time() {
-  return z.string().regex(DURATION, "expected a time such as 30s, 15m, 24h or 7d");
+  const expected = "expected a time such as 30s, 15m, 24h or 7d";
+  return z
+    .string(expected)
+    .regex(DURATION, expected)
+    .refine((text) => durationMs(text) !== undefined, expected);
 }
 
 const roles = z.array(text("a role")).min(1);

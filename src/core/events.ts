@@ -67,6 +67,7 @@ export const eventShapes = {
     bytes: z.number(),
     result: z.unknown(),
     resultHash: z.string().optional(),
+    ranAs: z.string().optional(),
   }),
   "call.received": z.object({
     ...call,

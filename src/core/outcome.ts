@@ -8,6 +8,8 @@ interface Ended {
   /** Bounded text for the model and for logs. Nothing inside the system reads it back. */
   readonly value: string;
   readonly durationMs: number;
+  /** Of a call that was asked for before and has run meanwhile: the id of the call that ran. Nothing ran now. */
+  readonly ranAs?: string;
   /** The same result for an interface that can show more than text. Absent: it is what `data` or `error` says. */
   readonly content?: Content;
 }

@@ -54,7 +54,7 @@ export function createApi({ approvals, authorize, links, onProblem, signal }: Ap
         return changeStream(approvals, until);
       case "outcome": {
         const waiting = { timeoutMs: waitMs(searchParams), signal: until };
-        const { value: _value, ...outcome } = await approvals.outcome(place.id, waiting).catch((thrown: unknown) => {
+        const { value: _value, ...outcome } = await approvals.look(place.id, waiting).catch((thrown: unknown) => {
           throw until.aborted ? new QmError("cancelled", "nobody waits any more") : thrown;
         });
         return json(outcome);

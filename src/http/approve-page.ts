@@ -115,7 +115,7 @@ function over(status: number, approval: ShownApproval, message?: string): Respon
 
 /** Undefined where it is not known: the answer has been taken all the same. */
 async function outcomeOf({ approvals }: ApprovePageParts, { approvalId }: ApprovalLink, signal: AbortSignal) {
-  return approvals.outcome(approvalId, { timeoutMs: OUTCOME_MS, signal }).catch(() => undefined);
+  return approvals.look(approvalId, { timeoutMs: OUTCOME_MS, signal }).catch(() => undefined);
 }
 
 function becameOf(outcome: Outcome | undefined): string {

@@ -47,7 +47,7 @@ export function fakeApprovals(now: () => Date = () => new Date()): FakeApprovals
     return { ...ended, status: "refused", reason: state, error: { code: "tool_denied", error: state } };
   }
 
-  return {
+  const fake: FakeApprovals = {
     runs,
     get listeners() {
       return listeners.size;
@@ -103,7 +103,8 @@ export function fakeApprovals(now: () => Date = () => new Date()): FakeApprovals
     async withdraw(id) {
       return required(id);
     },
-    outcome(id, { signal, timeoutMs } = {}) {
+    outcome: (id, wait) => fake.look(id, wait),
+    look(id, { signal, timeoutMs } = {}) {
       return new Promise((resolve, reject) => {
         const answered = () => {
           const approval = kept.get(id);
@@ -137,6 +138,7 @@ export function fakeApprovals(now: () => Date = () => new Date()): FakeApprovals
       return () => listeners.delete(listener);
     },
   };
+  return fake;
 }
 
 export interface Sent {

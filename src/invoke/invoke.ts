@@ -127,18 +127,19 @@ export interface Progress {
 type Attempted = { readonly action: Action } & (
   | { readonly kind: "ran"; readonly result: CheckedResult }
   | { readonly kind: "waiting"; readonly approval: Approval }
-  | { readonly kind: "ended"; readonly outcome: Outcome }
+  | { readonly kind: "ended"; readonly approval: Approval; readonly outcome: Outcome }
 );
 
 function outcomeOf(attempted: Attempted, ending: Ending): Outcome {
   const { name } = attempted.action;
+  const { callId, durationMs } = ending;
   switch (attempted.kind) {
     case "ran":
       return doneOutcome(ending, name, attempted.result);
     case "waiting":
       return waitingOutcome(ending, name, attempted.approval.reason, waitingOf(attempted.approval));
     case "ended":
-      return { ...attempted.outcome, callId: ending.callId };
+      return { ...attempted.outcome, callId, durationMs, ranAs: attempted.approval.callId };
   }
 }
 

@@ -144,6 +144,7 @@ export function summary(outcome: Ended, result: CheckedResult | undefined) {
     ...(action === undefined ? {} : { action }),
     durationMs: Math.round(outcome.durationMs * 1000) / 1000,
     bytes: result?.bytes ?? 0,
+    ...(outcome.ranAs === undefined ? {} : { ranAs: outcome.ranAs }),
   };
   if (outcome.status !== "done") return { ...common, code: outcome.error.code, reason: outcome.reason, result: null };
   if (result === undefined) return { ...common, result: null };

@@ -51,11 +51,12 @@ export function compileApprovals(settings: ApprovalSettings): CompiledApprovals 
   };
 }
 
-/** Why this person may not answer this question; undefined: they may. */
+/** Why this person may not answer this question so; undefined: they may. Anybody with the role may say no. */
 export function approverObjection(
   { levels, allowSelf }: CompiledApprovals,
   asked: { readonly level: string; readonly caller: Caller },
   approver: { readonly id: string; readonly roles: readonly string[] },
+  decision: "approved" | "denied",
 ): string | undefined {
   // A level that nobody has defined is for the role of its name, and for administrators.
   const roles = levels.get(asked.level) ?? [asked.level, "admin"];
@@ -63,7 +64,7 @@ export function approverObjection(
     return `${approver.id} has none of the roles that may agree to it: ${roles.join(", ")}`;
   }
   const { user, person } = asked.caller;
-  if (!allowSelf && (approver.id === user?.id || approver.id === person)) {
+  if (decision === "approved" && !allowSelf && (approver.id === user?.id || approver.id === person)) {
     return `${approver.id} is the one it was asked for, and may not agree to it alone`;
   }
   return undefined;

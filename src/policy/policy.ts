@@ -54,7 +54,8 @@ export function compilePolicy(options: PolicyOptions = {}): Policy {
       rules,
       actors,
       budgets,
-      approvals,
+      // Who may agree and to what; how long and how many is no part of what was agreed to.
+      approvals: { categories: approvals.categories, levels: approvals.levels, allowSelf: approvals.allowSelf },
       visibility: visibility !== undefined,
     }).slice(0, 12),
     layers: layers.filter((layer) => isConfigured(layer, options)),

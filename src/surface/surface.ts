@@ -71,9 +71,12 @@ export interface Surface {
   call(tool: string, args: unknown, signal?: AbortSignal, dialogue?: Dialogue, trace?: TraceCarrier): Promise<Answer>;
 }
 
+const RAN_BEFORE = "[This call was asked for before, and this is what became of it. Nothing was run now.]";
+
 export function outcomeAnswer(outcome: Outcome): Answer {
   const { content, callId } = outcome;
-  const shown = { text: outcome.value, callId, ...(content === undefined ? {} : { content }) };
+  const text = outcome.ranAs === undefined ? outcome.value : `${RAN_BEFORE}\n${outcome.value}`;
+  const shown = { text, callId, ...(content === undefined ? {} : { content }) };
   switch (outcome.status) {
     case "done":
       return { ok: true, data: outcome.forModel === undefined ? outcome.data : outcome.forModel, ...shown };

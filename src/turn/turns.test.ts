@@ -10,7 +10,7 @@ import { turnStore } from "../store/suspended-turns.ts";
 import { MEMO_LIMIT, type Turn, type TurnEvent } from "./held-turn.ts";
 import { approvalsWith, callIdOf, done, failed, waiting } from "./testing.ts";
 import type { TurnStore } from "./turn-store.ts";
-import { createTurns, type Resumed, type Turns } from "./turns.ts";
+import { createTurns, type OpenTurns, type Resumed } from "./turns.ts";
 
 const caller: Caller = { actor: "main", session: "s", tenant: "acme", user: { id: "u", tier: "gold" } };
 const START = Date.UTC(2026, 0, 2);
@@ -496,7 +496,7 @@ async function world({ outcome, through = (store) => store }: WorldOptions = {})
   let ids = 0;
   let pids = 0;
   const runtime = { now: () => new Date(clock.ms), elapsed: () => 0, newId: () => `id-${ids++}` };
-  const otherProcess = (host = "here"): Turns => {
+  const otherProcess = (host = "here"): OpenTurns => {
     const self = { pid: ++pids, host, isAlive: (pid: number) => !dead.has(pid) };
     const turns = createTurns({ store, approvals, runtime, self, note: (who, event) => events.push([who, event]) });
     onTestFinished(() => turns.close());

@@ -25,6 +25,10 @@ export interface Turns {
   get(id: string): Promise<ShownTurn>;
   /** The last changed first. */
   list(query?: TurnQuery): Promise<readonly ShownTurn[]>;
+}
+
+/** Turns, for whoever opened them. */
+export interface OpenTurns extends Turns {
   /** Removes what ended before that. Answers how many. */
   prune(before: Date): Promise<number>;
   /** Renews no lease any more: what this process has is soon another's to resume. */
@@ -73,7 +77,7 @@ const LEASE_MS = 15_000;
 const TOKEN_BYTES = 32;
 const TOKEN_LIMIT = 256;
 
-export function createTurns({ store, approvals, runtime, self, note }: TurnsParts): Turns {
+export function createTurns({ store, approvals, runtime, self, note }: TurnsParts): OpenTurns {
   const { now } = runtime;
   const { pid, host } = self;
   const holderId = runtime.newId();

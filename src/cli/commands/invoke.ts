@@ -60,6 +60,10 @@ async function invoke(
   if (out.isJson) return out.json(withoutValue(outcome));
   if (outcome.action !== undefined && outcome.action !== action)
     out.note(`qm: ${oneLine(action)} was taken for ${outcome.action}`);
+  if (outcome.ranAs !== undefined)
+    out.note(
+      "qm: it was asked for before, and this is what became of it; nothing was run now. Call it again to run it again.",
+    );
   if (outcome.status === "done") return out.result(outcome.data);
   if (outcome.status === "waiting") return outcomeProblem(out, outcome);
   out.problem({

@@ -43,7 +43,7 @@ export async function answer(
     return out.line(decision === "denied" ? "Denied: it will not run." : "Approved: it runs where a process is there.");
   }
   if (!out.isJson) out.line("Approved.");
-  const outcome = await becomeOf(context, approvals, found.id);
+  const outcome = await becomeOf(context, approvals, found);
   if (out.isJson) out.json({ approval: await approvals.get(found.id), outcome });
   showOutcome(context, outcome);
 }

@@ -143,14 +143,25 @@ describe("qm approvals approve", () => {
     expect(await contentOf(cwd)).toBe("hello\n");
   });
 
-  test("gives whoever made the call its outcome, and does not ask a second time", async () => {
+  test("has given a call of the command line its outcome: the same call is a new question", async () => {
     const cwd = await folder();
     await approvals(cwd, ["approve", await asked(cwd), "--yes"]);
 
     const again = await qm(cwd, ["invoke", "file__edit", JSON.stringify(EDIT), "--json"], { env });
 
-    expect(JSON.parse(again.out)).toMatchObject({ status: "done", data: { replaced: 1 } });
+    expect(JSON.parse(again.out)).toMatchObject({ status: "waiting" });
     expect(await contentOf(cwd)).toBe("bye\n");
+  });
+
+  test("leaves the outcome of a call that was denied to its caller, who is told that nothing ran now", async () => {
+    const cwd = await folder();
+    await approvals(cwd, ["deny", await asked(cwd), "--yes"]);
+
+    const again = await qm(cwd, ["invoke", "file__edit", JSON.stringify(EDIT)], { env });
+
+    expect(again.code).toBe(3);
+    expect(again.err).toContain("it was asked for before");
+    expect(again.err).toContain("denied this call");
   });
 
   test("with --json answers with the approval and the outcome, and nothing else", async () => {

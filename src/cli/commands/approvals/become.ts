@@ -1,3 +1,4 @@
+import type { ShownApproval } from "../../../approval/approval.ts";
 import type { Approvals } from "../../../approval/approvals.ts";
 import { QmError } from "../../../core/errors.ts";
 import type { Outcome } from "../../../core/outcome.ts";
@@ -10,16 +11,19 @@ import { plain } from "../../text.ts";
 const OTHERS_MS = 2_000;
 
 /** Leaves an approved call to a process that is running, or runs it. Still `waiting`: nobody here can. */
-export async function becomeOf({ io }: Context, approvals: Approvals, id: string): Promise<Outcome> {
+export async function becomeOf({ io }: Context, approvals: Approvals, approval: ShownApproval): Promise<Outcome> {
   const { signal } = io;
+  const { id } = approval;
+  // Whoever called at the command line reads it here; any other caller has not been given it by that.
+  const outcome = approval.via === "cli" ? approvals.outcome : approvals.look;
   const wipe = showProgress(io.stderr, "the call");
   try {
-    const taken = await approvals.outcome(id, { timeoutMs: OTHERS_MS, signal });
+    const taken = await outcome(id, { timeoutMs: OTHERS_MS, signal });
     if (taken.status !== "waiting") return taken;
     await approvals.run(id);
     const { state } = await approvals.get(id);
     // What another process is at work on ends when it ends.
-    return await approvals.outcome(id, { signal, ...(state === "executing" ? {} : { timeoutMs: 0 }) });
+    return await outcome(id, { signal, ...(state === "executing" ? {} : { timeoutMs: 0 }) });
   } catch (thrown) {
     if (!signal.aborted) throw thrown;
     throw new QmError("cancelled", "nobody waits for the call any more", {

@@ -32,7 +32,7 @@ async function runOne(context: Context, approvals: Approvals, given: string): Pr
   const { out } = context;
   const found = await findApproval(approvals, given);
   requireAgreed(found);
-  const outcome = await becomeOf(context, approvals, found.id);
+  const outcome = await becomeOf(context, approvals, found);
   if (out.isJson) out.json({ approval: await approvals.get(found.id), outcome });
   showOutcome(context, outcome);
 }
