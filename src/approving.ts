@@ -58,7 +58,6 @@ export function createApproving(parts: ApprovingParts): Approving {
     permits,
     desk,
     runtime,
-    note,
     knows: parts.knows,
     resume: parts.resume,
     restoreEnd,
@@ -82,12 +81,18 @@ export function createApproving(parts: ApprovingParts): Approving {
     onProblem,
   });
 
+  async function isWritten(callId: string, type: NewEvent["type"]): Promise<boolean> {
+    return (await ledger.read({ callId, type, limit: 1 })).length > 0;
+  }
+
   /** The end of a call whose process was gone before it could write it. */
   async function restoreEnd(approval: Approval): Promise<void> {
-    const { callId, caller } = approval;
-    const written = await ledger.read({ callId, type: "call.ended", limit: 1 });
+    const { callId, caller, state } = approval;
+    if (state === "interrupted" && !(await isWritten(callId, "approval.interrupted"))) {
+      await note(caller, { type: "approval.interrupted", data: aboutOf(approval) });
+    }
     const outcome = outcomeOf(approval);
-    if (written.length > 0 || outcome.status === "waiting") return;
+    if (outcome.status === "waiting" || (await isWritten(callId, "call.ended"))) return;
     const data = { callId, ...summary(outcome, undefined) };
     const number = ledger.record({ type: "call.ended", at: runtime.now(), ...callerStamp(caller), data });
     await ledger.flushed(number);
@@ -106,7 +111,6 @@ export function createApproving(parts: ApprovingParts): Approving {
       },
       withdraw: desk.withdraw,
       outcome: desk.outcome,
-      look: desk.look,
       run: worker.run,
       onChange: (listener) => followApprovals({ ledger, store, shown: desk.shown, onProblem }, listener),
     },

@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { createQuartermaster } from "../src/index.ts";
 import { openSqlite } from "../src/store/drivers/sqlite.ts";
 import { type Query, type Row, sql } from "../src/store/sql.ts";
 import type { Hook, Look, Said, SaidOutcome, Step, Visit } from "./fixtures/approving-process.ts";
@@ -173,90 +174,124 @@ afterAll(() => {
 });
 
 describe("a process killed", () => {
-beforeAll(async () => {
-  const firsts = (await inPairs(cases, (each) => visited([firstVisit(each)]))).flat();
-  const lefts = await inPairs(cases, leftBy);
-  await rewriteSome(({ course, place }) => course.rewritten === true && !isAskedLater(place));
-  const asked = firsts.map(questionIn);
-  const seconds = await placeByPlace((each, at) => secondVisit(each, asked[at]));
-  await rewriteSome(({ course, place }) => course.rewritten === true && isAskedLater(place));
-  const ids = seconds.map((second, at) => asked[at] ?? questionIn(second));
-  const thirds = await placeByPlace((each, at) => thirdVisit(each, ids[at]));
-  for (const [at, each] of cases.entries()) {
-    const [left, first, second, third] = [lefts[at], firsts[at], seconds[at], thirds[at]];
-    if (!left || !first || !second || !third) expect.fail("there is a process for every case");
-    const endedTwice = await inStore(
-      each,
-      sql`select call_id from events where type = 'call.ended' group by call_id having count(*) > 1`,
-    );
-    seen.set(each, { left, first, second, third, id: ids[at], lines: linesOf(each), endedTwice });
-  }
-}, 300_000);
-
-describe.each(placeNames)("%s", (at) => {
-  test.each(cases.filter((each) => each.at === at))("$with", (each) => {
-    const { place, course, end } = each;
-    const { left, first, second, third, id, lines, endedTwice } = seenOf(each);
-    const isDenied = each.with === "denied" && place.steps.includes("answer");
-
-    expect(first.signal).toBe("SIGKILL");
-    expect([second.status, third.status]).toEqual([0, 0]);
-    expect(left).toEqual({ ...(isDenied ? { state: "denied", begun: false, lines: 0 } : place.leaves), ends: 0 });
-    // Nobody came back from running it but who found nothing to run.
-    expect(runsIn(first)).toEqual(isDenied && place.steps.includes("run") ? [0] : []);
-
-    expect(lines).toEqual(Array.from({ length: end.lines }, () => AGREED));
-    expect(lookIn(second).broken).toEqual([]);
-    expect(lookIn(third)).toEqual({ state: end.state, ends: end.ends, broken: [] });
-    expect(endedTwice).toEqual([]);
-
-    // One answer counts, where there is one in time, and none that comes later.
-    const answers = [first, second, third].map(answersIn);
-    const isAnswered = place.steps.includes("answer") || (end !== late && end !== asksAnew);
-    if (isAnswered) expect(answers.find((given) => given.length > 0)?.toSorted()).toEqual(course.heard);
-    expect(answers.flat().filter((answer) => answer === "counted")).toHaveLength(isAnswered ? 1 : 0);
-    const tooLate = end.state === "expired" ? "approval_expired" : "conflict";
-    expect(answers.at(-1)).toEqual([end === asksAnew ? "not_found" : tooLate]);
-
-    // Once the caller is told how the call ended; after that, the same call is another question.
-    const calls = callsAfterwards(each);
-    const hidden = course.revoked ? ["unknown_action"] : [];
-    expect(calls.map((call) => call.as).slice(0, hidden.length + 1)).toEqual([...hidden, end.told]);
-    const [told, ...anew] = calls.slice(hidden.length);
-    if (end.told === "done") expect(told?.data).toEqual({ paid: AGREED.sum });
-    if (end.told === "interrupted") expect(told?.hint).toMatch(/look before/);
-    expect(anew.length).toBeGreaterThan(0);
-    for (const call of anew) {
-      expect(call.as).toBe("waiting");
-      expect(call.approval).not.toBe(id);
+  beforeAll(async () => {
+    const firsts = (await inPairs(cases, (each) => visited([firstVisit(each)]))).flat();
+    const lefts = await inPairs(cases, leftBy);
+    await rewriteSome(({ course, place }) => course.rewritten === true && !isAskedLater(place));
+    const asked = firsts.map(questionIn);
+    const seconds = await placeByPlace((each, at) => secondVisit(each, asked[at]));
+    await rewriteSome(({ course, place }) => course.rewritten === true && isAskedLater(place));
+    const ids = seconds.map((second, at) => asked[at] ?? questionIn(second));
+    const thirds = await placeByPlace((each, at) => thirdVisit(each, ids[at]));
+    for (const [at, each] of cases.entries()) {
+      const [left, first, second, third] = [lefts[at], firsts[at], seconds[at], thirds[at]];
+      if (!left || !first || !second || !third) expect.fail("there is a process for every case");
+      const endedTwice = await inStore(
+        each,
+        sql`select call_id from events where type = 'call.ended' group by call_id having count(*) > 1`,
+      );
+      seen.set(each, { left, first, second, third, id: ids[at], lines: linesOf(each), endedTwice });
     }
+  }, 600_000);
 
-    // Other arguments are another question, too.
-    const others = callsIn(third, "call with other arguments");
-    expect(others.map((call) => call.as)).toEqual(course.rewritten ? ["waiting"] : []);
-    for (const { approval } of others) expect([id, ...anew.map((call) => call.approval)]).not.toContain(approval);
+  describe.each(placeNames)("%s", (at) => {
+    test.each(cases.filter((each) => each.at === at))("$with", (each) => {
+      const { place, course, end } = each;
+      const { left, first, second, third, id, lines, endedTwice } = seenOf(each);
+      const isDenied = each.with === "denied" && place.steps.includes("answer");
+
+      expect(first.signal).toBe("SIGKILL");
+      expect([second.status, third.status]).toEqual([0, 0]);
+      expect(left).toEqual({ ...(isDenied ? { state: "denied", begun: false, lines: 0 } : place.leaves), ends: 0 });
+      // Nobody came back from running it but who found nothing to run.
+      expect(runsIn(first)).toEqual(isDenied && place.steps.includes("run") ? [0] : []);
+
+      expect(lines).toEqual(Array.from({ length: end.lines }, () => AGREED));
+      expect(lookIn(second).broken).toEqual([]);
+      expect(lookIn(third)).toEqual({ state: end.state, ends: end.ends, broken: [] });
+      expect(endedTwice).toEqual([]);
+
+      // One answer counts, where there is one in time, and none that comes later.
+      const answers = [first, second, third].map(answersIn);
+      const isAnswered = place.steps.includes("answer") || (end !== late && end !== asksAnew);
+      if (isAnswered) expect(answers.find((given) => given.length > 0)?.toSorted()).toEqual(course.heard);
+      expect(answers.flat().filter((answer) => answer === "counted")).toHaveLength(isAnswered ? 1 : 0);
+      const tooLate = end.state === "expired" ? "approval_expired" : "conflict";
+      expect(answers.at(-1)).toEqual([end === asksAnew ? "not_found" : tooLate]);
+
+      // Once the caller is told how the call ended; after that, the same call is another question.
+      const calls = callsAfterwards(each);
+      const hidden = course.revoked ? ["unknown_action"] : [];
+      expect(calls.map((call) => call.as).slice(0, hidden.length + 1)).toEqual([...hidden, end.told]);
+      const [told, ...anew] = calls.slice(hidden.length);
+      if (end.told === "done") expect(told?.data).toEqual({ paid: AGREED.sum });
+      if (end.told === "interrupted") expect(told?.hint).toMatch(/look before/);
+      expect(anew.length).toBeGreaterThan(0);
+      for (const call of anew) {
+        expect(call.as).toBe("waiting");
+        expect(call.approval).not.toBe(id);
+      }
+
+      // Other arguments are another question, too.
+      const others = callsIn(third, "call with other arguments");
+      expect(others.map((call) => call.as)).toEqual(course.rewritten ? ["waiting"] : []);
+      for (const { approval } of others) expect([id, ...anew.map((call) => call.approval)]).not.toContain(approval);
+    });
+  });
+
+  test("nothing is lost, run twice, run after it was denied, or run with other arguments", () => {
+    const count = (is: (each: Case, seen: Seen) => boolean) => cases.filter((each) => is(each, seenOf(each))).length;
+    const isTold = (each: Case) => callsAfterwards(each).some((call) => call.as === each.end.told);
+    const isOther = (line: unknown) => JSON.stringify(line) !== JSON.stringify(AGREED);
+    const totals = {
+      cases: cases.length,
+      ran: count((_, { lines }) => lines.length > 0),
+      lost: count((each, { lines }) => lines.length < each.end.lines || !isTold(each)),
+      "run twice": count((_, { lines }) => lines.length > 1),
+      "run after denial": count((each, { lines }) => each.with === "denied" && lines.length > 0),
+      "run with other arguments": count((_, { lines }) => lines.some(isOther)),
+    };
+    const text = Object.entries(totals).map(([what, number]) => `${what} ${number}`);
+
+    process.stdout.write(`approvals and crashes: ${text.join(", ")}\n`);
+
+    const none = { lost: 0, "run twice": 0, "run after denial": 0, "run with other arguments": 0 };
+    expect(totals).toEqual({ cases: 49, ran: 30, ...none });
   });
 });
 
-test("nothing is lost, run twice, run after it was denied, or run with other arguments", () => {
-  const count = (is: (each: Case, seen: Seen) => boolean) => cases.filter((each) => is(each, seenOf(each))).length;
-  const isTold = (each: Case) => callsAfterwards(each).some((call) => call.as === each.end.told);
-  const isOther = (line: unknown) => JSON.stringify(line) !== JSON.stringify(AGREED);
-  const totals = {
-    cases: cases.length,
-    ran: count((_, { lines }) => lines.length > 0),
-    lost: count((each, { lines }) => lines.length < each.end.lines || !isTold(each)),
-    "run twice": count((_, { lines }) => lines.length > 1),
-    "run after denial": count((each, { lines }) => each.with === "denied" && lines.length > 0),
-    "run with other arguments": count((_, { lines }) => lines.some(isOther)),
+describe("when the ledger lacks the end of a call", () => {
+  const left = async (killIn: Hook) => {
+    const own = mkdtempSync(join(folder, "own-"));
+    const visit = { store: join(own, "store.db"), effects: join(own, "effects.txt") };
+    const [first] = await visited([{ ...visit, killIn, steps: ["call", "approve", "run"] }]);
+    return { ...visit, id: first && questionIn(first) };
   };
-  const text = Object.entries(totals).map(([what, number]) => `${what} ${number}`);
 
-  process.stdout.write(`approvals and crashes: ${text.join(", ")}\n`);
+  test.each<Hook>(["handler", "record"])("killed in the %s, and the next one while it clears up", async (killIn) => {
+    const visit = await left(killIn);
 
-  const none = { lost: 0, "run twice": 0, "run after denial": 0, "run with other arguments": 0 };
-  expect(totals).toEqual({ cases: 49, ran: 30, ...none });
-});
+    const [second] = await visited([{ ...visit, killIn: "clearing up", steps: ["run"] }]);
+    const [third] = await visited([{ ...visit, steps: ["run", "run", "look"] }]);
+
+    expect(second).toMatchObject({ signal: "SIGKILL", said: [] });
+    const state = killIn === "handler" ? "interrupted" : "done";
+    expect(third && lookIn(third)).toEqual({ state, ends: 1, broken: [] });
+    const told = await inStore(visit, sql`select id from events where type = 'approval.interrupted'`);
+    expect(told).toHaveLength(killIn === "handler" ? 1 : 0);
+  });
+
+  test.each<Hook>(["delivery", "record"])("killed in the %s, and two clear up at the same time", async (killIn) => {
+    const { store } = await left(killIn);
+    const both = [await waitingOn(store), await waitingOn(store)];
+
+    await Promise.all(both.map(({ approvals }) => approvals.run()));
+    await Promise.all(both.map((each) => each.close()));
+
+    expect(await inStore({ store }, sql`select id from events where type = 'call.ended'`)).toHaveLength(1);
+  });
+
+  const waitingOn = (store: string) => createQuartermaster({ store, approvals: { worker: false } });
 });
 
 function firstVisit({ store, effects, place, course }: Case): Visit {
@@ -329,7 +364,7 @@ async function rewriteSome(isMeant: (each: Case) => boolean): Promise<void> {
   }
 }
 
-async function inStore({ store }: Case, query: Query): Promise<readonly Row[]> {
+async function inStore({ store }: Pick<Case, "store">, query: Query): Promise<readonly Row[]> {
   const db = await openSqlite(store);
   try {
     return await db.all(query);

@@ -50,12 +50,17 @@ export interface ApprovalStore {
   finish(id: string, executorId: string, ended: { readonly at: Date; readonly outcome: Outcome }): Promise<boolean>;
   /** From `executing` to `interrupted`, only after it has begun. */
   interrupt(id: string, executorId: string, at: Date): Promise<boolean>;
-  /** The outcome is in the ledger, too. */
+  /**
+   * Of what a process that is gone has left ended and not known to be in the ledger: that `by` sees to it now. One of
+   * several that want to does.
+   */
+  takeOver(id: string, gone: Executor, by: Executor): Promise<boolean>;
+  /** How it ended is in the ledger, too. */
   recorded(id: string): Promise<void>;
   /** The caller has been given the outcome. Answers whether this was the first time. */
   deliver(id: string): Promise<boolean>;
   renew(executorId: string, leaseUntil: Date): Promise<void>;
-  /** What processes have claimed and not ended, and what is done and not known to be in the ledger. */
+  /** What processes have claimed and not ended, and what is done or interrupted and not known to be in the ledger. */
   claimed(): Promise<readonly Claimed[]>;
   /** Over, delivered or not, and older than that. Answers how many were removed. */
   prune(before: Date): Promise<number>;

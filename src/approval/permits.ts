@@ -2,7 +2,7 @@ import { QmError } from "../core/errors.ts";
 import type { Outcome } from "../core/outcome.ts";
 import type { Runtime } from "../core/runtime.ts";
 import type { Approval } from "./approval.ts";
-import type { ApprovalStore, Executor } from "./approval-store.ts";
+import type { ApprovalStore, Claimed, Executor } from "./approval-store.ts";
 
 /** The right to run one approved call, once, held by this process. */
 export interface Permit {
@@ -34,6 +34,8 @@ export interface Permits {
   keepRest(): Promise<void>;
   /** Whether a process that has claimed something is gone. */
   isGone(executor: Executor): boolean;
+  /** Whether it is this process that writes down how a call ended whose own process is gone. */
+  takeOver(left: Claimed): Promise<boolean>;
   close(): void;
 }
 
@@ -54,6 +56,7 @@ const KEPT_RESULT = 4 * 1024 * 1024;
 export function createPermits(store: ApprovalStore, runtime: Runtime, self: ProcessFacts): Permits {
   const executor = runtime.newId();
   const leaseUntil = () => new Date(runtime.now().getTime() + LEASE_MS);
+  const itself = (): Executor => ({ id: executor, pid: self.pid, host: self.host, leaseUntil: leaseUntil() });
   /** What ran here and could not be kept: as long as this process lives, it is not lost. */
   const unkept = new Map<string, { readonly at: Date; readonly outcome: Outcome }>();
   let held = 0;
@@ -84,8 +87,7 @@ export function createPermits(store: ApprovalStore, runtime: Runtime, self: Proc
     },
     async claim(approval) {
       const { id } = approval;
-      const { pid, host } = self;
-      if (!(await store.claim(id, { id: executor, pid, host, leaseUntil: leaseUntil() }))) return undefined;
+      if (!(await store.claim(id, itself()))) return undefined;
       hold();
       let begun = false;
       return {
@@ -99,7 +101,7 @@ export function createPermits(store: ApprovalStore, runtime: Runtime, self: Proc
           letGo();
           if (begun) await finish(id, { at: runtime.now(), outcome: kept(outcome) });
           else if (!heard && passes(outcome)) await store.release(id, executor);
-          else await store.void(id, executor, voidedBy(approval, outcome, runtime.now()));
+          else await store.void(id, executor, voidedBy(outcome, runtime.now()));
         },
         async recorded(heard) {
           await store.recorded(id);
@@ -112,6 +114,7 @@ export function createPermits(store: ApprovalStore, runtime: Runtime, self: Proc
       // That the number is in use again says nothing, so a lease that is over counts on this machine, too.
       return until.getTime() <= runtime.now().getTime() || (host === self.host && !self.isAlive(pid));
     },
+    takeOver: ({ approval, executor: gone }) => store.takeOver(approval.id, gone, itself()),
     close() {
       clearInterval(renewing);
     },
@@ -129,10 +132,8 @@ function kept(outcome: Outcome): Outcome {
   return { ...rest, data: { cut: outcome.value } };
 }
 
-/** The answer it had is not lost with it. */
-function voidedBy({ answer }: Approval, outcome: Outcome, at: Date) {
-  const why = outcome.status === "done" || outcome.status === "waiting" ? "it was not run" : outcome.reason;
-  const reason = answer === undefined ? why : `${answer.by} had agreed to it (${answer.via}), but ${why}`;
+function voidedBy(outcome: Outcome, at: Date) {
+  const reason = outcome.status === "done" || outcome.status === "waiting" ? "it was not run" : outcome.reason;
   return { decision: "expired", by: "quartermaster", via: "resume", at: at.toISOString(), reason } as const;
 }
 

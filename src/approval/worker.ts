@@ -3,7 +3,7 @@ import type { Outcome } from "../core/outcome.ts";
 import type { Approval } from "./approval.ts";
 import type { ApprovalStore } from "./approval-store.ts";
 import type { Changes } from "./changes.ts";
-import { aboutOf, type Desk, type DeskParts } from "./desk.ts";
+import type { Desk, DeskParts } from "./desk.ts";
 import type { Permit, Permits } from "./permits.ts";
 
 /** Runs what people have agreed to, and clears up after processes that are gone. */
@@ -18,7 +18,7 @@ export interface Worker {
   close(): Promise<void>;
 }
 
-export interface WorkerParts extends Pick<DeskParts, "note" | "runtime"> {
+export interface WorkerParts extends Pick<DeskParts, "runtime"> {
   readonly store: ApprovalStore;
   readonly changes: Changes;
   readonly permits: Permits;
@@ -40,7 +40,7 @@ const AT_ONCE = 100;
 const KEPT_MS = 30 * 86_400_000;
 
 export function createWorker(parts: WorkerParts): Worker {
-  const { store, changes, permits, desk, runtime, note } = parts;
+  const { store, changes, permits, desk, runtime } = parts;
   const running = new Map<string, Promise<Outcome>>();
   let timer: NodeJS.Timeout | undefined;
   let looking: Promise<void> | undefined;
@@ -52,20 +52,22 @@ export function createWorker(parts: WorkerParts): Worker {
   async function clearUp(): Promise<void> {
     for (const { approval, executor } of await store.claimed()) {
       if (!permits.isGone(executor)) continue;
-      if (approval.state === "done") {
-        await parts.restoreEnd(approval);
-        await store.recorded(approval.id);
-      } else if (approval.begunAt === undefined) {
+      if (approval.state === "executing" && approval.begunAt === undefined) {
         // Nobody has entered its handler: it is as good as when it was agreed to.
         await store.release(approval.id, executor.id);
-      } else if (await store.interrupt(approval.id, executor.id, runtime.now())) {
-        await note(approval.caller, { type: "approval.interrupted", data: aboutOf(approval) });
-        const left = await store.get(approval.id);
-        if (left !== undefined) await parts.restoreEnd(left);
-        await store.recorded(approval.id);
+      } else {
+        if (approval.state === "executing") await store.interrupt(approval.id, executor.id, runtime.now());
+        // Whoever does it may be gone before it is done, too.
+        if (await permits.takeOver({ approval, executor })) await restored(approval.id);
       }
       changes.made(approval.id);
     }
+  }
+
+  async function restored(id: string): Promise<void> {
+    const left = await store.get(id);
+    if (left !== undefined) await parts.restoreEnd(left);
+    await store.recorded(id);
   }
 
   async function claimed(approval: Approval): Promise<boolean> {

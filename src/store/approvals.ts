@@ -75,7 +75,7 @@ export function approvalStore(db: Sql): ApprovalStore {
     finish: async (id, executor, { at, outcome }) =>
       changed(sql`
         update approvals
-        set state = 'done', ended_at = ${at.toISOString()}, outcome = ${JSON.stringify(outcome)}
+        set state = 'done', ended_at = ${at.toISOString()}, outcome = ${JSON.stringify(outcome)}, recorded = 0
         where id = ${keepable(id)} and state in ('executing', 'interrupted') and executor = ${executor}
         returning id`),
     interrupt: async (id, executor, at) =>
@@ -83,8 +83,16 @@ export function approvalStore(db: Sql): ApprovalStore {
         update approvals set state = 'interrupted', ended_at = ${at.toISOString()}
         where id = ${keepable(id)} and state = 'executing' and executor = ${executor} and begun_at is not null
         returning id`),
+    takeOver: async (id, gone, by) =>
+      changed(sql`
+        update approvals
+        set executor_pid = ${by.pid}, executor_host = ${keepable(by.host)}, lease_until = ${by.leaseUntil.toISOString()}
+        where id = ${keepable(id)} and recorded = 0 and executor = ${gone.id} and executor_pid = ${gone.pid}
+          and lease_until = ${gone.leaseUntil.toISOString()} and state in ('done', 'interrupted')
+        returning id`),
     async recorded(id) {
-      await db.all(sql`update approvals set recorded = 1 where id = ${keepable(id)} and state = 'done'`);
+      await db.all(sql`
+        update approvals set recorded = 1 where id = ${keepable(id)} and state in ('done', 'interrupted')`);
     },
     deliver: async (id) =>
       changed(sql`
@@ -97,14 +105,15 @@ export function approvalStore(db: Sql): ApprovalStore {
     async claimed() {
       const rows = await db.all(sql`
         select ${columns}, outcome, executor_pid, executor_host, lease_until from approvals
-        where state = 'executing' or (state = 'done' and recorded = 0) order by requested_at, id`);
+        where state = 'executing' or (state in ('done', 'interrupted') and recorded = 0) order by requested_at, id`);
       return readable(rows, claimedOf);
     },
     async prune(before) {
       // What the ledger has not got yet would be lost.
       const gone = await db.all(sql`
         delete from approvals
-        where ended_at < ${before.toISOString()} and ${isOver} and (state <> 'done' or recorded = 1) returning id`);
+        where ended_at < ${before.toISOString()} and ${isOver} and (state in ('denied', 'expired') or recorded = 1)
+        returning id`);
       return gone.length;
     },
   };

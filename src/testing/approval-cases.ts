@@ -207,7 +207,7 @@ export const approvalStoreCases: readonly StoreCase[] = [
       await store.renew("me", LATER);
 
       const claims = new Map((await store.claimed()).map(({ approval, executor: who }) => [approval.id, who]));
-      assert.deepEqual([...claims.keys()], ["begun", "claimed", "done", "theirs"]);
+      assert.deepEqual([...claims.keys()], ["begun", "claimed", "done", "interrupted", "theirs"]);
       assert.deepEqual(claims.get("claimed"), { ...executor("me"), leaseUntil: LATER });
       assert.deepEqual(claims.get("theirs"), executor("other"));
       const done = (await store.claimed()).find(({ approval }) => approval.id === "done");
@@ -219,12 +219,38 @@ export const approvalStoreCases: readonly StoreCase[] = [
     },
   },
   {
+    name: "lets one of many see to what a process that is gone has not written down",
+    async run(db) {
+      const store = await migratedApprovals(db);
+      for (const place of places) await put(store, { id: place, binding: place }, place);
+      const takers = Array.from({ length: 20 }, (_, index) => ({ ...executor(`e${index}`), pid: 1000 + index }));
+      const taken = async (id: string) =>
+        (await Promise.all(takers.map((taker) => store.takeOver(id, executor("me"), taker)))).filter(Boolean).length;
+
+      const wins = await Promise.all(places.map(async (place) => [place, await taken(place)] as const));
+
+      const won = wins.filter(([, count]) => count > 0);
+      assert.deepEqual(won.toSorted(), [
+        ["done", 1],
+        ["interrupted", 1],
+      ]);
+      const [next] = (await store.claimed()).filter(({ approval }) => approval.id === "done");
+      assert(next !== undefined);
+      assert.equal(next.executor.id, "me");
+      assert.equal(await store.takeOver("done", next.executor, { ...executor("late"), pid: 99 }), true);
+      assert.equal(await store.takeOver("done", next.executor, { ...executor("later"), pid: 98 }), false);
+      await store.recorded("interrupted");
+      const [left] = (await store.claimed()).filter(({ approval }) => approval.id === "interrupted");
+      assert.equal(left, undefined);
+    },
+  },
+  {
     name: "removes what has long been over, and nothing that can still happen or is not in the ledger",
     async run(db) {
       const store = await migratedApprovals(db);
       for (const place of places) await put(store, { id: place, binding: place }, place);
       await put(store, { id: "unrecorded", binding: "unrecorded" }, "done");
-      await store.recorded("done");
+      for (const place of ["done", "interrupted"]) await store.recorded(place);
 
       assert.equal(await store.prune(new Date(ANSWERED)), 0);
       assert.equal(await store.prune(new Date(AFTER)), 1);
