@@ -111,6 +111,7 @@ export function createApproving(parts: ApprovingParts): Approving {
       },
       withdraw: desk.withdraw,
       outcome: desk.outcome,
+      look: desk.look,
       run: worker.run,
       onChange: (listener) => followApprovals({ ledger, store, shown: desk.shown, onProblem }, listener),
     },

@@ -63,8 +63,27 @@ export interface GatekeeperParts {
   readonly onProblem: (problem: string) => void;
 }
 
-export function createGatekeeper(parts: GatekeeperParts): Gatekeeper {
+/** Most calls are over by then. What is not is answered `waiting`. */
+const FOLLOWED_MS = 60_000;
+
+/** `close`: nobody is waited for any more. What is not answered yet stays asked, and its calls are answered `waiting`. */
+export function createGatekeeper(parts: GatekeeperParts): Gatekeeper & { close(): void } {
   const { store, permits, changes, settings } = parts;
+  const waits = new Set<AbortController>();
+  let closed = false;
+
+  /** Waits for something until the caller leaves, or nobody is waited for any more. */
+  async function waiting<T>({ signal }: LiveChannels, work: (over: AbortSignal) => Promise<T>): Promise<T> {
+    const wait = new AbortController();
+    waits.add(wait);
+    if (closed) wait.abort();
+    try {
+      return await work(signal === undefined ? wait.signal : AbortSignal.any([signal, wait.signal]));
+    } finally {
+      waits.delete(wait);
+      wait.abort();
+    }
+  }
 
   async function request(asked: ApprovalRequest): Promise<Approval> {
     const { approval, isNew } = await store.request(newApproval(asked), settings().maxOpen);
@@ -97,47 +116,66 @@ export function createGatekeeper(parts: GatekeeperParts): Gatekeeper {
 
   /** Asks everybody who can be asked now, and waits for the first answer from wherever it comes. */
   async function answered(approval: Approval, live: LiveChannels): Promise<Approval> {
-    const asking = new AbortController();
-    const channels = [
-      elicited(approval, live),
-      called(approval, live.ask, asking.signal),
-      called(approval, parts.ask, asking.signal),
-    ];
-    const asked = channels.filter((channel) => channel !== undefined);
-    if (asked.length === 0) return approval;
-    const everybodyIsDone = Promise.allSettled(asked).then(() => store.get(approval.id));
-    const decided = changes.until(approval.id, ({ state }) => state !== "pending", {
-      signal: live.signal === undefined ? asking.signal : AbortSignal.any([live.signal, asking.signal]),
-    });
-    // Whichever of the two is not waited for any more may still be rejected.
-    decided.catch(() => {});
     try {
-      return (await Promise.race([decided, everybodyIsDone])) ?? approval;
+      return await waiting(live, async (over) => {
+        const channels = [
+          elicited(approval, live.dialogue, over),
+          called(approval, live.ask, over),
+          called(approval, parts.ask, over),
+        ];
+        const asked = channels.filter((channel) => channel !== undefined);
+        if (asked.length === 0) return approval;
+        const everybodyIsDone = Promise.allSettled(asked).then(() => store.get(approval.id));
+        const decided = changes.until(approval.id, ({ state }) => state !== "pending", { signal: over });
+        // Whichever of the two is not waited for any more may still be rejected.
+        decided.catch(() => {});
+        const now = await Promise.race([decided, everybodyIsDone]);
+        live.signal?.throwIfAborted();
+        return now ?? approval;
+      });
     } catch (thrown) {
+      if (closed && live.signal?.aborted !== true) return approval;
       if (!isLeftOpen(live.signal?.reason)) await parts.withdrawn(approval, "the caller cancelled the call");
       throw thrown instanceof QmError ? thrown : new QmError("cancelled", `${approval.action} was cancelled`);
-    } finally {
-      asking.abort();
+    }
+  }
+
+  /** The right to run what was agreed to. Who waited for the answer waits for the end, too, where another process has it. */
+  async function claimed(
+    approval: Approval,
+    isWaitedFor: boolean,
+    live: LiveChannels,
+  ): Promise<readonly [Approval, Permit | undefined]> {
+    let now = approval;
+    for (;;) {
+      const permit = now.state === "approved" ? await permits.claim(now) : undefined;
+      if (permit !== undefined || !isWaitedFor || now.state === "pending" || isOver(now)) return [now, permit];
+      const isFree = ({ state }: Approval) => state !== "executing";
+      const next = await waiting(live, (signal) =>
+        changes.until(approval.id, isFree, { signal, timeoutMs: FOLLOWED_MS }),
+      ).catch(() => undefined);
+      if (next === undefined || !isFree(next)) return [next ?? now, undefined];
+      now = next;
     }
   }
 
   /** The person at the client, where there is one who may agree. */
-  function elicited(approval: Approval, { dialogue }: LiveChannels): Promise<void> | undefined {
+  function elicited(approval: Approval, dialogue: Dialogue | undefined, over: AbortSignal): Promise<void> | undefined {
     if (dialogue === undefined || !settings().askClient || !canBeAsked(dialogue)) return undefined;
     const { user, person, session } = approval.caller;
     const approver = { id: user?.id ?? person ?? `the client of ${session}`, roles: [CLIENT_ROLE], via: "elicitation" };
-    if (approverObjection(settings(), approval, approver) !== undefined) return undefined;
-    return heard(approval, async () => {
+    if (approverObjection(settings(), approval, approver, "approved") !== undefined) return undefined;
+    return heard(approval, over, async () => {
       const { approve } = await dialogue.ask({ approve: questionOf(parts.shown(approval)) });
       const answer = answerOf(approve ?? {});
       return answer && { answer, approver };
     });
   }
 
-  function called(approval: Approval, ask: AskPerson | undefined, signal: AbortSignal): Promise<void> | undefined {
+  function called(approval: Approval, ask: AskPerson | undefined, over: AbortSignal): Promise<void> | undefined {
     if (ask === undefined) return undefined;
-    return heard(approval, async () => {
-      const given = await ask(parts.shown(approval), signal);
+    return heard(approval, over, async () => {
+      const given = await ask(parts.shown(approval), over);
       if (given === undefined) return undefined;
       const { by, roles = [CLIENT_ROLE], ...answer } = given;
       return { answer, approver: { id: by, roles, via: "library" } };
@@ -145,12 +183,12 @@ export function createGatekeeper(parts: GatekeeperParts): Gatekeeper {
   }
 
   /** A channel that fails, or whose answer does not count, leaves the question to the others. */
-  async function heard(approval: Approval, listen: () => Promise<Heard | undefined>): Promise<void> {
+  async function heard(approval: Approval, over: AbortSignal, listen: () => Promise<Heard | undefined>): Promise<void> {
     try {
       const given = await listen();
       if (given !== undefined) await parts.answer(approval.id, given.answer, given.approver);
     } catch (thrown) {
-      if (thrown instanceof QmError && thrown.code === "conflict") return;
+      if (over.aborted || (thrown instanceof QmError && thrown.code === "conflict")) return;
       parts.onProblem(`approval ${approval.id} of ${approval.action}: ${messageOf(thrown)}`);
     }
   }
@@ -160,8 +198,8 @@ export function createGatekeeper(parts: GatekeeperParts): Gatekeeper {
       for (;;) {
         const approval = await request(asked);
         if (!isOver(approval)) {
-          const now = approval.state === "pending" ? await answered(approval, live) : approval;
-          const permit = now.state === "approved" ? await permits.claim(now) : undefined;
+          const isAsked = approval.state === "pending";
+          const [now, permit] = await claimed(isAsked ? await answered(approval, live) : approval, isAsked, live);
           if (permit !== undefined) return { kind: "permit", permit };
           if (!isOver(now)) return { kind: "waiting", approval: now };
         }
@@ -178,6 +216,10 @@ export function createGatekeeper(parts: GatekeeperParts): Gatekeeper {
       if (ended === undefined) return outcome;
       await store.deliver(ended.id);
       return outcomeOf(ended);
+    },
+    close() {
+      closed = true;
+      for (const wait of waits) wait.abort();
     },
   };
 }
