@@ -35,7 +35,7 @@ export interface ApprovingParts {
 
 export interface Approving {
   readonly approvals: Approvals;
-  readonly gatekeeper: Gatekeeper;
+  readonly gatekeeper: Gatekeeper & { close(): void };
   readonly worker: Worker;
 }
 

@@ -332,6 +332,7 @@ export async function wire(
     anchors,
     async close() {
       runner.close();
+      approving.gatekeeper.close();
       await inTurn([approving.worker.close, router.close, counter.idle, distributor.close]);
       await inTurn([async () => turns.close(), catalog.close, discovery.close, uses.close, ledger.close, store.close]);
     },

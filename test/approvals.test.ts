@@ -649,6 +649,26 @@ describe("asking while the call waits", () => {
   });
 });
 
+test("a call that another process runs while it is waited for here has one end in the ledger", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "qm-approvals-"));
+  folders.push(folder);
+  const store = join(folder, "store.db");
+  const here = await world({ store, approvals: { worker: false, ask: () => new Promise(() => {}) } });
+  const there = await world({ store, approvals: { worker: false } });
+
+  const call = here.qm.invoke("tool__pay", { sum: 5 });
+  await expect.poll(async () => (await there.qm.approvals.list({ state: "pending" })).length).toBe(1);
+  const [waiting] = await there.qm.approvals.list();
+  await there.qm.approvals.answer(waiting?.id ?? "", approved, ann);
+  await there.qm.approvals.run(waiting?.id);
+
+  const outcome = await call;
+  expect(outcome).toMatchObject({ status: "done", data: { paid: 5 } });
+  expect([...here.paid, ...there.paid]).toHaveLength(1);
+  const ends = await there.qm.ledger.read({ callId: outcome.callId, type: "call.ended" });
+  expect(ends).toHaveLength(1);
+});
+
 describe("calls inside calls", () => {
   test("in parallel: each waits for itself, and the one around them can wait for all", async () => {
     const { qm, paid } = await world();
@@ -658,7 +678,7 @@ describe("calls inside calls", () => {
       inputSchema: { type: "object", properties: {} },
       scope: "generalist",
       effect: "external",
-      timeout: 200,
+      timeout: 2_000,
       async handler(_, { invoke, settled }) {
         const outcomes = await Promise.all([1, 2, 3].map((sum) => invoke("tool__pay", { sum })));
         const settledAll = await Promise.all(outcomes.map(settled));
@@ -669,7 +689,7 @@ describe("calls inside calls", () => {
     const call = qm.invoke("tool__payAll");
     await expect.poll(async () => (await qm.approvals.list({ state: "pending" })).length).toBe(3);
     // Longer than the call's own time: that a person takes does not count.
-    await new Promise((resolve) => setTimeout(resolve, 300));
+    await new Promise((resolve) => setTimeout(resolve, 2_300));
     for (const { id, args } of await qm.approvals.list({ state: "pending" })) {
       await qm.approvals.answer(id, (args as JsonObject).sum === 2 ? denied : approved, ann);
     }

@@ -18,7 +18,7 @@ export interface Claimed {
 /** What is new when a question is put. */
 export type NewApproval = Omit<
   Approval,
-  "state" | "answer" | "executor" | "begunAt" | "endedAt" | "outcome" | "delivered"
+  "state" | "answer" | "executor" | "begunAt" | "endedAt" | "status" | "outcome" | "delivered"
 >;
 
 /**

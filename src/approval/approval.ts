@@ -49,6 +49,8 @@ export interface Approval {
   /** When its handler was about to be entered; absent: it certainly has not run. */
   readonly begunAt?: string;
   readonly endedAt?: string;
+  /** How it ended, once it ran. */
+  readonly status?: Outcome["status"];
   readonly outcome?: Outcome;
   /** Whether the caller has been given the outcome. */
   readonly delivered: boolean;
@@ -86,8 +88,6 @@ export type ShownApproval = Omit<Approval, "args" | "outcome" | "delivered" | "e
   readonly tenant?: string;
   readonly user?: string;
   readonly person?: string;
-  /** How it ended, once it has. */
-  readonly status?: Outcome["status"];
 };
 
 export interface ApprovalQuery {
@@ -96,6 +96,8 @@ export interface ApprovalQuery {
   readonly turn?: string;
   readonly actor?: string;
   readonly tenant?: string;
+  /** The id of the user for whom the call was made. */
+  readonly user?: string;
   readonly action?: string;
   /** Only those requested after the one with this id. */
   readonly after?: string;

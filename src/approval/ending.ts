@@ -17,6 +17,11 @@ export function waitingOf({ id, level, expiresAt, preview }: Approval): WaitingA
   return { id, level, expiresAt, ...(preview === undefined ? {} : { preview }) };
 }
 
+/** Whether whoever ran it, or cleared up after them, writes the end of the call into the ledger. */
+export function isEndWritten({ state, answer }: Approval): boolean {
+  return state === "done" || state === "interrupted" || answer?.via === "resume";
+}
+
 function errorOf({ id, action, state, answer }: Approval): QmError | undefined {
   const details = { approval_id: id, action };
   switch (state) {

@@ -3,7 +3,7 @@ import type { Approval, ShownApproval } from "./approval.ts";
 
 /** An approval as people are shown it. `redact` takes secrets out, as it does for the ledger. */
 export function shownApproval(approval: Approval, redact: (value: unknown) => Json): ShownApproval {
-  const { args, outcome, delivered: _, executor: _executor, caller, preview, ...rest } = approval;
+  const { args, outcome: _outcome, delivered: _, executor: _executor, caller, preview, ...rest } = approval;
   const { actor, session, turn, tenant, user, person } = caller;
   return {
     ...rest,
@@ -15,6 +15,5 @@ export function shownApproval(approval: Approval, redact: (value: unknown) => Js
     ...(tenant === undefined ? {} : { tenant }),
     ...(user === undefined ? {} : { user: user.id }),
     ...(person === undefined ? {} : { person }),
-    ...(outcome === undefined ? {} : { status: outcome.status }),
   };
 }

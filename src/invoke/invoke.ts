@@ -2,7 +2,7 @@ import type { Activation } from "../activation/activation.ts";
 import type { Approval } from "../approval/approval.ts";
 import type { AskPerson } from "../approval/approvals.ts";
 import { bindingOf } from "../approval/binding.ts";
-import { waitingOf } from "../approval/ending.ts";
+import { isEndWritten, waitingOf } from "../approval/ending.ts";
 import type { Gatekeeper } from "../approval/gatekeeper.ts";
 import type { Permit } from "../approval/permits.ts";
 import { resolve } from "../catalog/resolve.ts";
@@ -87,7 +87,14 @@ export interface Door {
 export async function invoke(door: Door, call: Call, signal?: AbortSignal): Promise<Outcome> {
   const started = door.runtime.elapsed();
   const span = startCallSpan(door.tracer, { ...call, callId: call.id, parent: call.trace, redact: door.redact });
-  const progress: Progress = { action: undefined, began: false, result: undefined, permit: call.permit, span };
+  const progress: Progress = {
+    action: undefined,
+    began: false,
+    result: undefined,
+    permit: call.permit,
+    endWritten: false,
+    span,
+  };
   const ending = () => ({
     callId: call.id,
     durationMs: Math.max(0, door.runtime.elapsed() - started),
@@ -105,7 +112,7 @@ export async function invoke(door: Door, call: Call, signal?: AbortSignal): Prom
     // What was agreed to is kept before it is written down: whoever finds the one without the other can tell.
     const hears = call.permit === undefined;
     await progress.permit?.ended(outcome, hears);
-    await record.ended(outcome, progress.result);
+    await (progress.endWritten ? record.flushed() : record.ended(outcome, progress.result));
     await progress.permit?.recorded(hears);
   } catch (thrown) {
     outcome = failedOutcome(ending(), progress.began ? unrecorded(thrown) : thrown);
@@ -120,6 +127,8 @@ export interface Progress {
   began: boolean;
   result: CheckedResult | undefined;
   permit: Permit | undefined;
+  /** Somebody else ran this very call while it waited here, and writes its end. */
+  endWritten: boolean;
   readonly span: CallSpan;
 }
 
@@ -139,6 +148,8 @@ function outcomeOf(attempted: Attempted, ending: Ending): Outcome {
     case "waiting":
       return waitingOutcome(ending, name, attempted.approval.reason, waitingOf(attempted.approval));
     case "ended":
+      // Run elsewhere while it waited here is still this call; asked for before is another.
+      if (attempted.approval.callId === callId) return attempted.outcome;
       return { ...attempted.outcome, callId, durationMs, ranAs: attempted.approval.callId };
   }
 }
@@ -174,7 +185,11 @@ async function attempt(
     const preview = await door.preview(action, args, signal);
     const request = { ...bound, callId: call.id, via: call.via, objection, preview };
     const obtained = await door.gatekeeper.obtain(request, { dialogue: call.dialogue, ask: call.ask, signal });
-    if (obtained.kind !== "permit") return { action, ...obtained };
+    if (obtained.kind !== "permit") {
+      const { approval } = obtained;
+      progress.endWritten = obtained.kind === "ended" && approval.callId === call.id && isEndWritten(approval);
+      return { action, ...obtained };
+    }
     progress.permit = obtained.permit;
     progress.span.decided(action, decision, obtained.permit.approval.id);
     record.resumed(obtained.permit);

@@ -1,0 +1,126 @@
+import { expect, onTestFinished, test, vi } from "vitest";
+import { z } from "zod";
+import { defineAction } from "../catalog/define.ts";
+import type { Outcome } from "../core/outcome.ts";
+import { compileApprovals } from "../policy/approvers.ts";
+import { approvalStore } from "../store/approvals.ts";
+import { openSqlite } from "../store/drivers/sqlite.ts";
+import { migrate } from "../store/migrations.ts";
+import { systemProcess, systemRuntime } from "../system-runtime.ts";
+import { createChanges } from "./changes.ts";
+import { createGatekeeper, type LiveChannels } from "./gatekeeper.ts";
+import { createPermits } from "./permits.ts";
+
+const pay = defineAction("tool", {
+  entry: "pay",
+  description: "Pay.",
+  effect: "external",
+  input: z.object({}),
+  run() {},
+});
+const request = {
+  action: pay,
+  args: {},
+  caller: { actor: "main", session: "s" },
+  policyVersion: "p",
+  callId: "call",
+  via: "native",
+  objection: { layer: "approval", effect: "ask", rule: "r", reason: "it pays", level: "user" },
+  preview: undefined,
+} as const;
+
+/** A gatekeeper over a real store, whose person never answers by themselves, and another process that may be faster. */
+async function opened() {
+  const db = await openSqlite(":memory:");
+  onTestFinished(() => db.close());
+  await migrate(db);
+  const store = approvalStore(db);
+  const changes = createChanges(store);
+  const problems: string[] = [];
+  const withdrawn: string[] = [];
+  const asked = vi.fn();
+  const gatekeeper = createGatekeeper({
+    store,
+    changes,
+    permits: createPermits(store, systemRuntime, systemProcess),
+    newId: systemRuntime.newId,
+    now: systemRuntime.now,
+    settings: () => compileApprovals({}),
+    shown: ({ caller, args, ...rest }) => ({ ...rest, ...caller, args, user: "" }),
+    answer: async () => {},
+    withdrawn: async (_, reason) => void withdrawn.push(reason),
+    requested: async () => {},
+    onProblem: (problem) => problems.push(problem),
+  });
+  /** The call, and the id of what it waits for. */
+  async function calling(signal: AbortSignal) {
+    const ask: LiveChannels["ask"] = (approval, over) => {
+      asked(approval);
+      return new Promise((_, reject) => over.addEventListener("abort", () => reject(new Error("gone"))));
+    };
+    const obtaining = gatekeeper.obtain(request, { ask, signal });
+    obtaining.catch(() => {});
+    await vi.waitFor(() => expect(asked).toHaveBeenCalled());
+    return { obtaining, id: String(asked.mock.lastCall?.[0].id) };
+  }
+  const executor = { id: "another", pid: 1, host: "there", leaseUntil: new Date(Date.now() + 60_000) };
+  async function claimedElsewhere(id: string) {
+    const at = new Date().toISOString();
+    // Both before the gatekeeper looks again: in one process nothing comes between two statements of SQLite.
+    const both = [store.answer(id, { decision: "approved", by: "ann", via: "cli", at }), store.claim(id, executor)];
+    expect(await Promise.all(both)).toEqual([true, true]);
+    const looked = vi.spyOn(store, "get");
+    changes.made(id);
+    // It has seen who has it, and looks again.
+    await vi.waitFor(() => expect(looked.mock.calls.length).toBeGreaterThan(1));
+  }
+  return { store, changes, gatekeeper, problems, withdrawn, executor, calling, claimedElsewhere };
+}
+
+const done: Outcome = { status: "done", callId: "call", action: pay.name, data: 5, value: "5", durationMs: 1 };
+
+test("whoever waits for a person gets the outcome, too, where another process is faster to run the call", async () => {
+  const { store, changes, executor, calling, claimedElsewhere } = await opened();
+  const { obtaining, id } = await calling(new AbortController().signal);
+
+  await claimedElsewhere(id);
+  await store.begin(id, executor.id, new Date());
+  await store.finish(id, executor.id, { at: new Date(), outcome: done });
+  changes.made(id);
+
+  expect(await obtaining).toMatchObject({ kind: "ended", outcome: done });
+});
+
+test("what another process lets go of before it began is run by whoever waits", async () => {
+  const { store, changes, executor, calling, claimedElsewhere } = await opened();
+  const { obtaining, id } = await calling(new AbortController().signal);
+
+  await claimedElsewhere(id);
+  await store.release(id, executor.id);
+  changes.made(id);
+
+  expect(await obtaining).toMatchObject({ kind: "permit", permit: { approval: { id } } });
+});
+
+test("when nobody is waited for any more, the call is answered and the question stays", async () => {
+  const { store, gatekeeper, withdrawn, problems, calling } = await opened();
+  const { obtaining, id } = await calling(new AbortController().signal);
+
+  gatekeeper.close();
+
+  expect(await obtaining).toMatchObject({ kind: "waiting", approval: { id, state: "pending" } });
+  expect(await store.get(id)).toMatchObject({ state: "pending" });
+  expect(await gatekeeper.obtain(request, { ask: () => new Promise(() => {}) })).toMatchObject({ kind: "waiting" });
+  expect([withdrawn, problems]).toEqual([[], []]);
+});
+
+test("a caller who leaves takes the question along, which is no problem of the channel", async () => {
+  const { withdrawn, problems, calling } = await opened();
+  const leaving = new AbortController();
+  const { obtaining } = await calling(leaving.signal);
+
+  leaving.abort();
+
+  await expect(obtaining).rejects.toMatchObject({ code: "cancelled" });
+  expect([withdrawn, problems]).toEqual([["the caller cancelled the call"], []]);
+});
