@@ -23,6 +23,8 @@ export interface ApprovingParts {
   readonly ledger: Ledger;
   readonly runtime: Runtime;
   readonly policy: () => Policy;
+  /** Whether it is the policy in force here, or was. */
+  hadPolicy(version: string): boolean;
   readonly redact: (value: unknown) => Json;
   readonly ask?: AskPerson | undefined;
   knows(action: string): boolean;
@@ -58,6 +60,7 @@ export function createApproving(parts: ApprovingParts): Approving {
     permits,
     desk,
     runtime,
+    hadPolicy: parts.hadPolicy,
     knows: parts.knows,
     resume: parts.resume,
     restoreEnd,
@@ -74,8 +77,8 @@ export function createApproving(parts: ApprovingParts): Approving {
     ask: parts.ask,
     shown: desk.shown,
     answer: desk.answer,
-    async withdrawn(approval, reason) {
-      await desk.expire(approval, reason, approval.caller.actor);
+    async expired(approval, reason) {
+      await desk.expire(approval, reason, { by: approval.caller.actor, via: approval.via });
     },
     requested: (approval) => note(approval.caller, { type: "approval.requested", data: requestOf(approval) }),
     onProblem,

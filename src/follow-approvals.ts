@@ -26,12 +26,24 @@ export function followApprovals(parts: FollowParts, listener: (approval: ShownAp
   /** The approval that an event is about, if it is about one. */
   function approvalOf({ type, data, callId }: StoredEvent): string | undefined {
     const id = isRecord(data) && typeof data.approvalId === "string" ? data.approvalId : undefined;
-    if (type === "call.resumed" && callId !== null && id !== undefined) running.set(callId, id);
+    if (type === "call.resumed" && callId !== null && id !== undefined) {
+      running.set(callId, id);
+      if (running.size > AT_ONCE) running.delete(running.keys().next().value ?? "");
+    }
     if (type === "call.resumed" || type.startsWith("approval.")) return id;
     if (type !== "call.ended" || callId === null) return undefined;
     const ended = running.get(callId);
     running.delete(callId);
     return ended;
+  }
+
+  /** Whatever the listener does, the others are told. */
+  function told(approval: ShownApproval): void {
+    try {
+      listener(approval);
+    } catch (thrown) {
+      onProblem(`a listener for approvals failed: ${messageOf(thrown)}`);
+    }
   }
 
   async function look(): Promise<void> {
@@ -42,7 +54,7 @@ export function followApprovals(parts: FollowParts, listener: (approval: ShownAp
       const ids = events.map(approvalOf).filter((id) => id !== undefined);
       for (const id of new Set(ids)) {
         const approval = await store.get(id);
-        if (approval !== undefined && !stopped) listener(shown(approval));
+        if (approval !== undefined && !stopped) told(shown(approval));
       }
     } catch (thrown) {
       onProblem(`changes of approvals could not be followed: ${messageOf(thrown)}`);

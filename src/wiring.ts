@@ -54,6 +54,7 @@ import { describeAction } from "./surface/universal/describe-action.ts";
 import { listActions } from "./surface/universal/list-actions.ts";
 import { searchAnswer, searchOf } from "./surface/universal/search-actions.ts";
 import { systemProcess } from "./system-runtime.ts";
+import { safeTracer } from "./telemetry/safe-tracer.ts";
 import { createTurns } from "./turn/turns.ts";
 import type { UnstampedEvent } from "./unstamped-event.ts";
 import { createViews, requiredView } from "./views.ts";
@@ -69,6 +70,7 @@ export async function wire(
 ): Promise<Quartermaster> {
   const { onProblem = () => {} } = options;
   let policy = startingPolicy;
+  const policiesHad = new Set([policy.version]);
   const redact = redactor(options.redact);
   const ledger = openLedger({
     store: store.events,
@@ -105,6 +107,7 @@ export async function wire(
     ledger,
     runtime,
     policy: () => policy,
+    hadPolicy: (version) => policiesHad.has(version),
     redact,
     ask: options.approvals?.ask,
     knows: (name) => catalog.snapshot().get(name) !== undefined,
@@ -163,7 +166,15 @@ export async function wire(
   const uses = createUseTracker({ store: store.actionUse, now: runtime.now, onProblem });
   const runner = createRunner({ ...DEFAULT_LIMITS, ...options.limits });
 
-  const turns = createTurns({ store: store.turns, approvals, runtime, self: systemProcess, note: noteFor });
+  const turns = createTurns({
+    store: store.turns,
+    approvals,
+    runtime,
+    self: systemProcess,
+    async note(caller, event) {
+      await ledger.flushed(ledger.record({ ...event, at: runtime.now(), ...callerStamp(caller) } as NewEvent));
+    },
+  });
   const { replay, rehearse } = createReplaying({
     runtime,
     ledger,
@@ -191,7 +202,7 @@ export async function wire(
     distributor,
     redact,
     preview: createPreviewer(),
-    tracer: options.tracer ?? silentTracer,
+    tracer: safeTracer(options.tracer ?? silentTracer),
     valueLimit: options.valueLimit ?? VALUE_LIMIT,
     onProblem,
   };
@@ -309,6 +320,7 @@ export async function wire(
       const compiled = compilePolicy(next);
       requireSound(problemsOf(compiled));
       policy = compiled;
+      policiesHad.add(policy.version);
       waiting.changed();
       noteFiltered();
       changed();

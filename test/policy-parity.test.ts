@@ -4,18 +4,16 @@ import { afterAll, describe, expect, test } from "vitest";
 import { cleanUp, folderWith, qm as program } from "../src/cli/testing.ts";
 import { isRecord, type JsonObject } from "../src/core/json.ts";
 import type { Approver } from "../src/index.ts";
+import { connected, type Path, paths, said } from "./fixtures/parity-paths.ts";
 import {
   type Actor,
   actors,
   BUDGET,
   type Case,
   cases,
-  connected,
   openWorld,
-  type Path,
-  paths,
+  PAUSE,
   policy,
-  said,
   type Verdict,
   type World,
 } from "./fixtures/parity-world.ts";
@@ -270,7 +268,7 @@ describe("resumed", () => {
   test.each(asked)("$actor: $what does not run when the budget is used up since", async ({ actor, what, each }) => {
     const world = await openWorld();
     const { id, caller } = await agreedTo(world, actor, each);
-    for (let left = BUDGET; left > 0; left--) await world.qm.invoke("flow__pause", {}, { caller });
+    for (let left = BUDGET; left > 0; left--) await world.qm.invoke(PAUSE, {}, { caller });
 
     await world.qm.approvals.run();
 

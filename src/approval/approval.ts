@@ -18,7 +18,7 @@ export type ApprovalState = (typeof approvalStates)[number];
 /** A person's single-use decision about one exact call, from the question to the outcome. */
 export interface Approval {
   readonly id: string;
-  /** The call it was asked for; it is the same call when it runs. */
+  /** The call it was first asked for. Who asks for the same while it waits may be the one that runs it. */
   readonly callId: string;
   readonly state: ApprovalState;
   readonly action: string;

@@ -13,7 +13,7 @@ export interface Approvals {
    * `approval_expired`, and `denied` where the approver has not the role or is who asked. Every attempt is written down.
    */
   answer(id: string, answer: ApprovalAnswer, approver: Approver): Promise<ShownApproval>;
-  /** Takes a question back that nobody has answered, for the caller who put it. Throws as `answer` does. */
+  /** Takes a call back that has not begun to run, for the caller who made it. Throws as `answer` does. */
   withdraw(id: string, caller: Caller, reason?: string): Promise<ShownApproval>;
   /**
    * Waits until the call has run or can run no more, and answers its outcome; a `waiting` one when the time is up first.

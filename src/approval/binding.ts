@@ -14,7 +14,8 @@ export interface Bound {
 }
 
 /** The same for the same call and for no other. */
-export function bindingOf({ action, target, args, caller, policyVersion }: Bound): string {
+export function bindingOf({ action, target, args, caller: { turn: _, ...caller }, policyVersion }: Bound): string {
+  // Whoever repeats a call does so in the next turn.
   return fingerprint([
     action.name,
     definitionOf(action),

@@ -1,8 +1,8 @@
-import type { Caller } from "../core/caller.ts";
-import { QmError } from "../core/errors.ts";
+import { type Caller, isSameCaller } from "../core/caller.ts";
+import { messageOf, QmError } from "../core/errors.ts";
 import type { NewEvent } from "../core/events.ts";
 import { clip, isRecord, type Json } from "../core/json.ts";
-import type { Outcome } from "../core/outcome.ts";
+import { modelData, type Outcome } from "../core/outcome.ts";
 import type { Runtime } from "../core/runtime.ts";
 import { approverObjection, type CompiledApprovals } from "../policy/approvers.ts";
 import { type Approval, type Approver, type GivenAnswer, isOver, type ShownApproval } from "./approval.ts";
@@ -35,10 +35,12 @@ export interface Desk extends Pick<Approvals, "list" | "get" | "answer" | "withd
   readonly shown: (approval: Approval) => ShownApproval;
   /** Ends every question that nobody answered in time. */
   expireOld(): Promise<void>;
-  expire(approval: Approval, reason: string, by?: string): Promise<boolean>;
+  expire(approval: Approval, reason: string, who?: { readonly by: string; readonly via: string }): Promise<boolean>;
 }
 
 const REASON_LIMIT = 500;
+const CLOCK = { by: "quartermaster", via: "clock" };
+const LATE = "its time was over before it was run";
 const EXPIRED_AT_ONCE = 200;
 
 export function createDesk({ store, changes, runtime, settings, redact, note }: DeskParts): Desk {
@@ -54,26 +56,28 @@ export function createDesk({ store, changes, runtime, settings, redact, note }: 
     return (state === "pending" || state === "approved") && expiresAt <= runtime.now().toISOString();
   }
 
-  async function expire(approval: Approval, reason: string, by = "quartermaster"): Promise<boolean> {
+  async function expire(approval: Approval, why: string, who = CLOCK): Promise<boolean> {
     const at = runtime.now().toISOString();
-    if (!(await store.expire(approval.id, { decision: "expired", by, via: "clock", at, reason }))) return false;
+    const { answer } = approval;
+    // The answer it had is not lost with it.
+    const reason = answer === undefined ? why : `${answer.by} had agreed to it (${answer.via}), but ${why}`;
+    if (!(await store.expire(approval.id, { decision: "expired", ...who, at, reason }))) return false;
     await note(approval.caller, { type: "approval.expired", data: { ...aboutOf(approval), reason } });
     changes.made(approval.id);
     return true;
   }
 
-  async function expireOld(): Promise<void> {
-    const open = await store.list({ state: ["pending", "approved"], limit: EXPIRED_AT_ONCE });
-    for (const approval of open.filter(isLate)) await expire(approval, "nobody answered in time");
+  function expireLate(approval: Approval): Promise<boolean> {
+    return expire(approval, approval.state === "approved" ? LATE : "nobody answered in time");
   }
 
-  /** Whether it is that caller's. Whoever knows the id of another's is told that there is none. */
-  function isOf({ caller }: Approval, { actor, tenant, user }: Caller): boolean {
-    return caller.actor === actor && caller.tenant === tenant && caller.user?.id === user?.id;
+  async function expireOld(): Promise<void> {
+    const open = await store.list({ state: ["pending", "approved"], limit: EXPIRED_AT_ONCE });
+    for (const approval of open.filter(isLate)) await expireLate(approval);
   }
 
   async function end(approval: Approval, wait: Wait): Promise<Approval> {
-    if (isLate(approval)) await expire(approval, "nobody answered in time");
+    if (isLate(approval)) await expireLate(approval);
     return (await changes.until(approval.id, isOver, wait)) ?? approval;
   }
 
@@ -92,7 +96,7 @@ export function createDesk({ store, changes, runtime, settings, redact, note }: 
     },
     async get(id) {
       const approval = await need(id);
-      if (isLate(approval)) await expire(approval, "nobody answered in time");
+      if (isLate(approval)) await expireLate(approval);
       return shown(await need(id));
     },
     async answer(id, answer, approver) {
@@ -107,7 +111,7 @@ export function createDesk({ store, changes, runtime, settings, redact, note }: 
           details: { approval_id: id },
         });
       }
-      if (isLate(approval)) await expire(approval, "nobody answered in time");
+      if (isLate(approval)) await expireLate(approval);
       const given = { decision, by: approver.id, via: approver.via, at: runtime.now().toISOString(), ...why(reason) };
       if (!(await store.answer(id, given))) {
         const settled = await need(id);
@@ -115,19 +119,26 @@ export function createDesk({ store, changes, runtime, settings, redact, note }: 
         throw alreadySettled(settled);
       }
       const { at: _, ...told } = given;
-      await note(approval.caller, { type: "approval.decided", data: { ...aboutOf(approval), ...told } });
       changes.made(id);
+      await note(approval.caller, { type: "approval.decided", data: { ...aboutOf(approval), ...told } }).catch(
+        (thrown: unknown) => {
+          throw new QmError("ledger_failed", `the answer counts, but could not be written down: ${messageOf(thrown)}`, {
+            cause: thrown,
+          });
+        },
+      );
       return shown(await need(id));
     },
     async withdraw(id, caller, reason) {
       const approval = await need(id);
-      if (!isOf(approval, caller)) throw unknownApproval(id);
-      if (await expire(approval, why(reason).reason ?? "it was taken back", caller.actor)) return shown(await need(id));
+      if (!isSameCaller(approval.caller, caller)) throw unknownApproval(id);
+      const by = { by: caller.actor, via: "withdrawn" };
+      if (await expire(approval, why(reason).reason ?? "it was taken back", by)) return shown(await need(id));
       throw alreadySettled(await need(id));
     },
     async outcome(id, { caller, signal, timeoutMs } = {}) {
       const approval = await need(id);
-      if (caller !== undefined && !isOf(approval, caller)) throw unknownApproval(id);
+      if (caller !== undefined && !isSameCaller(approval.caller, caller)) throw unknownApproval(id);
       const ended = await end(approval, { signal, timeoutMs });
       if (isOver(ended)) await store.deliver(id);
       return outcomeOf(ended);
@@ -154,7 +165,7 @@ function requireAnswer(answer: unknown, approver: unknown): void {
 
 /** Whoever only looks has not been given what the caller waits for, and sees of it what a model would. */
 function forOnlookers(outcome: Outcome): Outcome {
-  return outcome.status !== "done" || outcome.forModel === undefined ? outcome : { ...outcome, data: outcome.forModel };
+  return outcome.status === "done" ? { ...outcome, data: modelData(outcome) } : outcome;
 }
 
 export function aboutOf({ callId, id, action }: Approval) {

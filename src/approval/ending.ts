@@ -13,8 +13,9 @@ export function outcomeOf(approval: Approval): Outcome {
   return waitingOutcome(ending, action, approval.reason, waitingOf(approval));
 }
 
-export function waitingOf({ id, level, expiresAt, preview }: Approval): WaitingApproval {
-  return { id, level, expiresAt, ...(preview === undefined ? {} : { preview }) };
+/** Without what it would do, which may be made of values that the caller's model has not seen. */
+export function waitingOf({ id, level, expiresAt }: Approval): WaitingApproval {
+  return { id, level, expiresAt };
 }
 
 /** Whether whoever ran it, or cleared up after them, writes the end of the call into the ledger. */

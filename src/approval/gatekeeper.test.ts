@@ -37,7 +37,7 @@ async function opened() {
   const store = approvalStore(db);
   const changes = createChanges(store);
   const problems: string[] = [];
-  const withdrawn: string[] = [];
+  const expired: string[] = [];
   const asked = vi.fn();
   const gatekeeper = createGatekeeper({
     store,
@@ -48,7 +48,7 @@ async function opened() {
     settings: () => compileApprovals({}),
     shown: ({ caller, args, ...rest }) => ({ ...rest, ...caller, args, user: "" }),
     answer: async () => {},
-    withdrawn: async (_, reason) => void withdrawn.push(reason),
+    expired: async (_, reason) => void expired.push(reason),
     requested: async () => {},
     onProblem: (problem) => problems.push(problem),
   });
@@ -74,7 +74,7 @@ async function opened() {
     // It has seen who has it, and looks again.
     await vi.waitFor(() => expect(looked.mock.calls.length).toBeGreaterThan(1));
   }
-  return { store, changes, gatekeeper, problems, withdrawn, executor, calling, claimedElsewhere };
+  return { store, changes, gatekeeper, problems, expired, executor, calling, claimedElsewhere };
 }
 
 const done: Outcome = { status: "done", callId: "call", action: pay.name, data: 5, value: "5", durationMs: 1 };
@@ -103,7 +103,7 @@ test("what another process lets go of before it began is run by whoever waits", 
 });
 
 test("when nobody is waited for any more, the call is answered and the question stays", async () => {
-  const { store, gatekeeper, withdrawn, problems, calling } = await opened();
+  const { store, gatekeeper, expired, problems, calling } = await opened();
   const { obtaining, id } = await calling(new AbortController().signal);
 
   gatekeeper.close();
@@ -111,16 +111,16 @@ test("when nobody is waited for any more, the call is answered and the question 
   expect(await obtaining).toMatchObject({ kind: "waiting", approval: { id, state: "pending" } });
   expect(await store.get(id)).toMatchObject({ state: "pending" });
   expect(await gatekeeper.obtain(request, { ask: () => new Promise(() => {}) })).toMatchObject({ kind: "waiting" });
-  expect([withdrawn, problems]).toEqual([[], []]);
+  expect([expired, problems]).toEqual([[], []]);
 });
 
 test("a caller who leaves takes the question along, which is no problem of the channel", async () => {
-  const { withdrawn, problems, calling } = await opened();
+  const { expired, problems, calling } = await opened();
   const leaving = new AbortController();
   const { obtaining } = await calling(leaving.signal);
 
   leaving.abort();
 
   await expect(obtaining).rejects.toMatchObject({ code: "cancelled" });
-  expect([withdrawn, problems]).toEqual([["the caller cancelled the call"], []]);
+  expect([expired, problems]).toEqual([["the caller cancelled the call"], []]);
 });

@@ -1,4 +1,4 @@
-import type { Caller } from "../core/caller.ts";
+import { type Caller, isSameCaller } from "../core/caller.ts";
 import { definitionOf } from "../core/definition.ts";
 import { type Dialogue, isLeftOpen } from "../core/dialogue.ts";
 import { messageOf, QmError } from "../core/errors.ts";
@@ -58,7 +58,7 @@ export interface GatekeeperParts {
   readonly shown: (approval: Approval) => ShownApproval;
   answer(id: string, answer: ApprovalAnswer, approver: Approver): Promise<unknown>;
   /** The question is over without an answer. */
-  withdrawn(approval: Approval, reason: string): Promise<void>;
+  expired(approval: Approval, reason: string): Promise<void>;
   requested(approval: Approval): Promise<void>;
   readonly onProblem: (problem: string) => void;
 }
@@ -87,8 +87,15 @@ export function createGatekeeper(parts: GatekeeperParts): Gatekeeper & { close()
 
   async function request(asked: ApprovalRequest): Promise<Approval> {
     const { approval, isNew } = await store.request(newApproval(asked), settings().maxOpen);
-    if (isNew) await parts.requested(approval);
-    return approval;
+    if (!isNew) return approval;
+    try {
+      await parts.requested(approval);
+      return approval;
+    } catch (thrown) {
+      // A question that is nowhere written down must not be agreed to.
+      await parts.expired(approval, "it could not be written down");
+      throw thrown;
+    }
   }
 
   function newApproval(asked: ApprovalRequest): NewApproval {
@@ -126,16 +133,21 @@ export function createGatekeeper(parts: GatekeeperParts): Gatekeeper & { close()
         const asked = channels.filter((channel) => channel !== undefined);
         if (asked.length === 0) return approval;
         const everybodyIsDone = Promise.allSettled(asked).then(() => store.get(approval.id));
-        const decided = changes.until(approval.id, ({ state }) => state !== "pending", { signal: over });
+        const left = Date.parse(approval.expiresAt) - parts.now().getTime();
+        const isDecided = ({ state }: Approval) => state !== "pending";
+        const decided = changes.until(approval.id, isDecided, { signal: over, timeoutMs: Math.max(0, left) });
         // Whichever of the two is not waited for any more may still be rejected.
         decided.catch(() => {});
         const now = await Promise.race([decided, everybodyIsDone]);
         live.signal?.throwIfAborted();
-        return now ?? approval;
+        if (now?.state !== "pending" || now.expiresAt > parts.now().toISOString()) return now ?? approval;
+        await parts.expired(approval, "nobody answered in time");
+        return (await store.get(approval.id)) ?? approval;
       });
     } catch (thrown) {
       if (closed && live.signal?.aborted !== true) return approval;
-      if (!isLeftOpen(live.signal?.reason)) await parts.withdrawn(approval, "the caller cancelled the call");
+      if (live.signal?.aborted !== true) throw thrown;
+      if (!isLeftOpen(live.signal.reason)) await parts.expired(approval, "the caller cancelled the call");
       throw thrown instanceof QmError ? thrown : new QmError("cancelled", `${approval.action} was cancelled`);
     }
   }
@@ -165,8 +177,10 @@ export function createGatekeeper(parts: GatekeeperParts): Gatekeeper & { close()
     const { user, person, session } = approval.caller;
     const approver = { id: user?.id ?? person ?? `the client of ${session}`, roles: [CLIENT_ROLE], via: "elicitation" };
     if (approverObjection(settings(), approval, approver, "approved") !== undefined) return undefined;
+    const question = questionOf(parts.shown(approval));
+    if (question === undefined) return undefined;
     return heard(approval, over, async () => {
-      const { approve } = await dialogue.ask({ approve: questionOf(parts.shown(approval)) });
+      const { approve } = await dialogue.ask({ approve: question });
       const answer = answerOf(approve ?? {});
       return answer && { answer, approver };
     });
@@ -210,8 +224,10 @@ export function createGatekeeper(parts: GatekeeperParts): Gatekeeper & { close()
         }
       }
     },
-    async settled(outcome, _caller, signal) {
+    async settled(outcome, caller, signal) {
       if (outcome.status !== "waiting") return outcome;
+      const asked = await store.get(outcome.approval.id);
+      if (asked === undefined || !isSameCaller(asked.caller, caller)) return outcome;
       const ended = await changes.until(outcome.approval.id, isOver, { signal });
       if (ended === undefined) return outcome;
       await store.deliver(ended.id);

@@ -14,7 +14,7 @@ export interface Permit {
    * Keeps the outcome. A call that did not begin can be run later, where what stood in its way passes; where not, or where
    * whoever made it hears of it now, it never runs.
    */
-  ended(outcome: Outcome, heard: boolean): Promise<void>;
+  ended(outcome: Outcome, heard: boolean): Promise<"kept" | "released">;
   /** The outcome is in the ledger, too, and was given to whoever made the call, where they hear it now. */
   recorded(heard: boolean): Promise<void>;
 }
@@ -32,8 +32,8 @@ export interface Permits {
   claim(approval: Approval): Promise<Permit | undefined>;
   /** Tries again to keep outcomes that could not be kept. */
   keepRest(): Promise<void>;
-  /** Whether a process that has claimed something is gone. */
-  isGone(executor: Executor): boolean;
+  /** Whether nobody is at work on it any more: its process is gone, or this one has let go of it and could not say so. */
+  isLeft(claimed: Claimed): boolean;
   /** Whether it is this process that writes down how a call ended whose own process is gone. */
   takeOver(left: Claimed): Promise<boolean>;
   close(): void;
@@ -59,17 +59,18 @@ export function createPermits(store: ApprovalStore, runtime: Runtime, self: Proc
   const itself = (): Executor => ({ id: executor, pid: self.pid, host: self.host, leaseUntil: leaseUntil() });
   /** What ran here and could not be kept: as long as this process lives, it is not lost. */
   const unkept = new Map<string, { readonly at: Date; readonly outcome: Outcome }>();
-  let held = 0;
+  const held = new Set<string>();
   let renewing: NodeJS.Timeout | undefined;
 
-  function hold(): void {
-    held++;
+  function hold(id: string): void {
+    held.add(id);
     // A lease that cannot be renewed is over when it is over.
     renewing ??= setInterval(() => void store.renew(executor, leaseUntil()).catch(() => {}), LEASE_MS / 4).unref();
   }
 
-  function letGo(): void {
-    if (--held > 0) return;
+  function letGo(id: string): void {
+    held.delete(id);
+    if (held.size > 0) return;
     clearInterval(renewing);
     renewing = undefined;
   }
@@ -83,12 +84,13 @@ export function createPermits(store: ApprovalStore, runtime: Runtime, self: Proc
   return {
     executor,
     async keepRest() {
-      for (const [id, ended] of unkept) await finish(id, ended);
+      // One that cannot be kept must not keep the others from it; it is tried again.
+      for (const [id, ended] of unkept) await finish(id, ended).catch(() => {});
     },
     async claim(approval) {
       const { id } = approval;
       if (!(await store.claim(id, itself()))) return undefined;
-      hold();
+      hold(id);
       let begun = false;
       return {
         approval,
@@ -98,19 +100,26 @@ export function createPermits(store: ApprovalStore, runtime: Runtime, self: Proc
           begun = true;
         },
         async ended(outcome, heard) {
-          letGo();
-          if (begun) await finish(id, { at: runtime.now(), outcome: kept(outcome) });
-          else if (!heard && passes(outcome)) await store.release(id, executor);
-          else await store.void(id, executor, voidedBy(outcome, runtime.now()));
+          const isReleased = !begun && !heard && passes(outcome);
+          try {
+            if (begun) await finish(id, { at: runtime.now(), outcome: kept(outcome) });
+            else if (isReleased) await store.release(id, executor);
+            else await store.void(id, executor, voidedBy(approval, outcome, runtime.now()));
+          } finally {
+            letGo(id);
+          }
+          return isReleased ? "released" : "kept";
         },
         async recorded(heard) {
+          // What never began here may be another's by now.
+          if (!begun) return;
           await store.recorded(id);
           if (heard) await store.deliver(id);
         },
       };
     },
-    isGone({ id, pid, host, leaseUntil: until }) {
-      if (id === executor) return false;
+    isLeft({ approval, executor: { id, pid, host, leaseUntil: until } }) {
+      if (id === executor) return !held.has(approval.id) && !unkept.has(approval.id);
       // That the number is in use again says nothing, so a lease that is over counts on this machine, too.
       return until.getTime() <= runtime.now().getTime() || (host === self.host && !self.isAlive(pid));
     },
@@ -132,8 +141,10 @@ function kept(outcome: Outcome): Outcome {
   return { ...rest, data: { cut: outcome.value } };
 }
 
-function voidedBy(outcome: Outcome, at: Date) {
-  const reason = outcome.status === "done" || outcome.status === "waiting" ? "it was not run" : outcome.reason;
+/** The answer it had is not lost with it. */
+function voidedBy({ answer }: Approval, outcome: Outcome, at: Date) {
+  const why = outcome.status === "done" || outcome.status === "waiting" ? "it was not run" : outcome.reason;
+  const reason = answer === undefined ? why : `${answer.by} had agreed to it (${answer.via}), but ${why}`;
   return { decision: "expired", by: "quartermaster", via: "resume", at: at.toISOString(), reason } as const;
 }
 

@@ -3,10 +3,12 @@ import { defineAction } from "../catalog/define.ts";
 import type { Provider } from "../catalog/provider.ts";
 import type { Action, CallContext } from "../core/action.ts";
 import type { JsonObject } from "../core/json.ts";
-import { type Outcome, waitingFacts } from "../core/outcome.ts";
+import { modelData, type Outcome, waitingFacts } from "../core/outcome.ts";
+import { annotate } from "../distribution/annotated-record.ts";
+import type { ShownApproval } from "./approval.ts";
 import type { Approvals } from "./approvals.ts";
 
-export const APPROVAL = "approval";
+const APPROVAL = "approval";
 
 const LONGEST_WAIT_MS = 55_000;
 const USUAL_WAIT_MS = 20_000;
@@ -79,24 +81,28 @@ function withdrawAction(approvals: ApprovalProviderParts["approvals"]): Action {
   });
 }
 
-async function ownOf(approvals: ApprovalProviderParts["approvals"], { session, actor, tenant }: CallContext["caller"]) {
+async function ownOf(
+  approvals: ApprovalProviderParts["approvals"],
+  { session, actor, tenant, user }: CallContext["caller"],
+) {
   const open = await approvals.list({
     state: ["pending", "approved", "executing"],
     session,
     actor,
     ...(tenant === undefined ? {} : { tenant }),
   });
-  return open.filter((approval) => approval.tenant === tenant);
+  return open.filter((approval) => approval.tenant === tenant && approval.user === user?.id);
 }
 
-function waitingItem({ id, action, args, state, level, expiresAt }: Awaited<ReturnType<typeof ownOf>>[number]) {
-  return { approval_id: id, action, args, state, level, expires_at: expiresAt } satisfies JsonObject;
+/** Without the arguments: they may hold values that the model has only tokens for. */
+function waitingItem({ id, callId, action, state, level, expiresAt }: ShownApproval) {
+  return { approval_id: id, call_id: callId, action, state, level, expires_at: expiresAt } satisfies JsonObject;
 }
 
-/** What became of it, as a model may see it. */
+/** What became of it, as a model may see it. That call's own record has its result, as far as that may be written down. */
 function told(outcome: Outcome): unknown {
   const { status, action } = outcome;
   if (outcome.status === "waiting") return { status, action, ...waitingFacts(outcome.reason, outcome.approval) };
   if (outcome.status !== "done") return { status, action, ...outcome.error };
-  return { status, action, result: outcome.forModel ?? outcome.data };
+  return annotate({ status, action, result: modelData(outcome) }, { result: { hidden: ["audit"] } });
 }

@@ -3,8 +3,8 @@ import { clip, isRecord, type JsonObject } from "../core/json.ts";
 import { plain } from "../core/plain-text.ts";
 import type { ApprovalAnswer, ShownApproval } from "./approval.ts";
 
-const ARGUMENTS_SHOWN = 2_000;
-const PREVIEW_SHOWN = 2_000;
+/** What does not fit is not asked this way: nobody agrees to what they were not shown. */
+const SHOWN = 4_000;
 const REASON_KEPT = 500;
 
 /** Whether whoever made the call can be shown a form. From before there were kinds of questions: nothing said means forms. */
@@ -13,18 +13,20 @@ export function canBeAsked({ capabilities }: Dialogue): boolean {
   return isRecord(elicitation) && (elicitation.form !== undefined || elicitation.url === undefined);
 }
 
-/** The question to the person at the client, in the words of MCP. */
-export function questionOf(approval: ShownApproval): AskedQuestion {
+/** The question to the person at the client, in the words of MCP; undefined where it would not show everything. */
+export function questionOf(approval: ShownApproval): AskedQuestion | undefined {
   const lines = [
     `May ${approval.action} run? ${approval.reason}`,
-    ...(approval.preview === undefined ? [] : [`What it would do: ${clip(approval.preview, PREVIEW_SHOWN)}`]),
-    `Arguments: ${clip(JSON.stringify(approval.args), ARGUMENTS_SHOWN)}`,
+    ...(approval.preview === undefined ? [] : [`What it would do: ${approval.preview}`]),
+    `Arguments: ${JSON.stringify(approval.args)}`,
   ];
+  const message = plain(lines.join("\n"));
+  if (message.length > SHOWN) return undefined;
   return {
     method: "elicitation/create",
     params: {
       mode: "form",
-      message: plain(lines.join("\n")),
+      message,
       requestedSchema: {
         type: "object",
         properties: {

@@ -23,6 +23,8 @@ export interface WorkerParts extends Pick<DeskParts, "runtime"> {
   readonly changes: Changes;
   readonly permits: Permits;
   readonly desk: Pick<Desk, "expireOld">;
+  /** Whether it is the policy in force here, or was. */
+  hadPolicy(version: string): boolean;
   /** Whether the action is there, whoever may use it. What is not may be another process's. */
   knows(action: string): boolean;
   /** Runs the call through the one door. Never rejects. */
@@ -37,11 +39,14 @@ export interface WorkerParts extends Pick<DeskParts, "runtime"> {
 const BUSY_MS = 500;
 const IDLE_MS = 3_000;
 const AT_ONCE = 100;
+const AGAIN_MS = 5_000;
+const OTHERS_MS = 10_000;
 const KEPT_MS = 30 * 86_400_000;
 
 export function createWorker(parts: WorkerParts): Worker {
   const { store, changes, permits, desk, runtime } = parts;
   const running = new Map<string, Promise<Outcome>>();
+  const notBefore = new Map<string, number>();
   let timer: NodeJS.Timeout | undefined;
   let looking: Promise<void> | undefined;
   let started = false;
@@ -51,7 +56,7 @@ export function createWorker(parts: WorkerParts): Worker {
   /** What processes that are gone have left behind. */
   async function clearUp(): Promise<void> {
     for (const { approval, executor } of await store.claimed()) {
-      if (!permits.isGone(executor)) continue;
+      if (!permits.isLeft({ approval, executor })) continue;
       if (approval.state === "executing" && approval.begunAt === undefined) {
         // Nobody has entered its handler: it is as good as when it was agreed to.
         await store.release(approval.id, executor.id);
@@ -70,13 +75,24 @@ export function createWorker(parts: WorkerParts): Worker {
     await store.recorded(id);
   }
 
-  async function claimed(approval: Approval): Promise<boolean> {
+  /** Agreed to under another policy: a process that has it may be there, and this one could only say that it must not run. */
+  function isAnothers({ policyVersion, answer }: Approval, now: Date): boolean {
+    if (parts.hadPolicy(policyVersion)) return false;
+    return answer !== undefined && Date.parse(answer.at) + OTHERS_MS > now.getTime();
+  }
+
+  /** `isAskedFor`: somebody wants this one run here, and has left others the time to. */
+  async function claimed(approval: Approval, isAskedFor = false): Promise<boolean> {
     if (closed || running.has(approval.id) || !parts.knows(approval.action)) return false;
-    if (approval.expiresAt <= runtime.now().toISOString()) return false;
+    const now = runtime.now();
+    if (approval.expiresAt <= now.toISOString() || (notBefore.get(approval.id) ?? 0) > now.getTime()) return false;
+    if (!isAskedFor && isAnothers(approval, now)) return false;
     const permit = await permits.claim(approval);
     if (permit === undefined) return false;
     const work = parts.resume(permit).finally(() => {
       running.delete(approval.id);
+      // Where it could not be run now, it is not tried again at once.
+      notBefore.set(approval.id, runtime.now().getTime() + AGAIN_MS);
       changes.made(approval.id);
     });
     running.set(approval.id, work);
@@ -84,12 +100,20 @@ export function createWorker(parts: WorkerParts): Worker {
   }
 
   async function runApproved(id?: string): Promise<readonly string[]> {
-    const one = id === undefined ? undefined : await store.get(id);
-    const asked = id === undefined ? await store.list({ state: "approved", limit: AT_ONCE }) : [one];
     const begun: string[] = [];
-    for (const approval of asked) {
-      if (approval?.state === "approved" && (await claimed(approval))) begun.push(approval.id);
+    if (id !== undefined) {
+      const one = await store.get(id);
+      if (one?.state === "approved" && (await claimed(one, true))) begun.push(one.id);
+      return begun;
     }
+    // Page by page: calls of actions that are not known here must not stand in the way of others.
+    for (let after: string | undefined; ; ) {
+      const page = await store.list({ state: "approved", limit: AT_ONCE, ...(after === undefined ? {} : { after }) });
+      for (const approval of page) if (await claimed(approval)) begun.push(approval.id);
+      after = page.at(-1)?.id;
+      if (page.length < AT_ONCE) break;
+    }
+    for (const [each, at] of notBefore) if (at <= runtime.now().getTime()) notBefore.delete(each);
     return begun;
   }
 

@@ -14,3 +14,8 @@ export interface Caller {
   readonly person?: string;
   readonly tenant?: string;
 }
+
+/** Whether two are the same for whoever asks whose something is: the conversation it was asked in does not count. */
+export function isSameCaller(one: Caller, other: Caller): boolean {
+  return one.actor === other.actor && one.tenant === other.tenant && one.user?.id === other.user?.id;
+}

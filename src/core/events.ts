@@ -77,7 +77,12 @@ export const eventShapes = {
     parent: z.string().optional(),
     user: z.unknown().optional(),
   }),
-  "call.resumed": z.object({ ...approval, executor: z.string() }),
+  "call.resumed": z.object({
+    ...approval,
+    executor: z.string(),
+    by: z.string().optional(),
+    via: z.string().optional(),
+  }),
   "call.retried": z.object({
     ...call,
     action: z.string(),

@@ -56,6 +56,11 @@ export interface WaitingApproval {
   readonly preview?: string;
 }
 
+/** Of a result, what a model is shown. */
+export function modelData({ data, forModel }: Extract<Outcome, { readonly status: "done" }>): unknown {
+  return forModel === undefined ? data : forModel;
+}
+
 /** Whether a person said no to this very call. */
 export function isToolDenied(outcome: Outcome): boolean {
   return outcome.status === "refused" && outcome.error.code === "tool_denied";

@@ -19,7 +19,7 @@ import type { TraceCarrier, Tracer } from "../core/tracing.ts";
 import { mayHoldTokens } from "../distribution/anchor-token.ts";
 import type { Anchors } from "../distribution/anchors.ts";
 import type { Distributor } from "../distribution/distributor.ts";
-import { decide } from "../policy/decide.ts";
+import { type Decision, decide } from "../policy/decide.ts";
 import type { Policy } from "../policy/policy.ts";
 import type { Objection } from "../policy/verdict.ts";
 import type { Router } from "../routing/router.ts";
@@ -109,16 +109,26 @@ export async function invoke(door: Door, call: Call, signal?: AbortSignal): Prom
     } catch (thrown) {
       outcome = failedOutcome(ending(), thrown);
     }
-    // What was agreed to is kept before it is written down: whoever finds the one without the other can tell.
-    const hears = call.permit === undefined;
-    await progress.permit?.ended(outcome, hears);
-    await (progress.endWritten ? record.flushed() : record.ended(outcome, progress.result));
-    await progress.permit?.recorded(hears);
+    await ended(outcome, record, progress, call.permit === undefined);
   } catch (thrown) {
     outcome = failedOutcome(ending(), progress.began ? unrecorded(thrown) : thrown);
   }
   span.ended(outcome);
   return outcome;
+}
+
+/**
+ * What was agreed to is kept before it is written down: whoever finds the one without the other can tell. That it cannot be
+ * kept is no reason not to write it down.
+ */
+async function ended(outcome: Outcome, record: CallRecord, progress: Progress, heard: boolean): Promise<void> {
+  const { permit, result, endWritten } = progress;
+  const kept = await permit?.ended(outcome, heard).catch((thrown: unknown) => ({ thrown }));
+  if (kept === "released" && permit !== undefined) record.suspended(permit.approval);
+  else if (!endWritten) await record.ended(outcome, result);
+  await record.flushed();
+  if (typeof kept === "object") throw kept.thrown;
+  await permit?.recorded(heard);
 }
 
 /** How far a call got, for the answer of one that did not end well. */
@@ -135,7 +145,7 @@ export interface Progress {
 /** What an attempt led to: a result, a question that stands, or the end of the same call that was asked for before. */
 type Attempted = { readonly action: Action } & (
   | { readonly kind: "ran"; readonly result: CheckedResult }
-  | { readonly kind: "waiting"; readonly approval: Approval }
+  | { readonly kind: "waiting"; readonly approval: Approval; readonly preview?: string | undefined }
   | { readonly kind: "ended"; readonly approval: Approval; readonly outcome: Outcome }
 );
 
@@ -146,7 +156,10 @@ function outcomeOf(attempted: Attempted, ending: Ending): Outcome {
     case "ran":
       return doneOutcome(ending, name, attempted.result);
     case "waiting":
-      return waitingOutcome(ending, name, attempted.approval.reason, waitingOf(attempted.approval));
+      return waitingOutcome(ending, name, attempted.approval.reason, {
+        ...waitingOf(attempted.approval),
+        ...(attempted.preview === undefined ? {} : { preview: attempted.preview }),
+      });
     case "ended":
       // Run elsewhere while it waited here is still this call; asked for before is another.
       if (attempted.approval.callId === callId) return attempted.outcome;
@@ -179,7 +192,7 @@ async function attempt(
   if (decision.kind === "deny") throw refusal(decision.objection);
 
   const bound = { action, target, args: given, caller, policyVersion: door.policy.version };
-  if (call.permit !== undefined) requireSame(call.permit.approval, bindingOf(bound));
+  if (call.permit !== undefined) requireSame(call.permit.approval, bindingOf(bound), decision);
   else if (decision.kind === "ask") {
     const { objection } = decision;
     const preview = await door.preview(action, args, signal);
@@ -188,11 +201,15 @@ async function attempt(
     if (obtained.kind !== "permit") {
       const { approval } = obtained;
       progress.endWritten = obtained.kind === "ended" && approval.callId === call.id && isEndWritten(approval);
-      return { action, ...obtained };
+      if (obtained.kind === "ended") return { action, ...obtained };
+      // Made of values that the model has only tokens for, it is for people alone.
+      return { action, ...obtained, preview: mayHoldTokens(ownArgs(call.args).text) ? undefined : preview };
     }
-    progress.permit = obtained.permit;
-    progress.span.decided(action, decision, obtained.permit.approval.id);
-    record.resumed(obtained.permit);
+    // A person takes time, and the policy may be another by now: what was agreed to is decided on again.
+    const { permit } = obtained;
+    progress.permit = permit;
+    record.resumed(permit);
+    return attempt(door, { ...call, name: action.name, args: given, permit }, record, progress, signal);
   }
 
   const overdrawn = await door.meter.charge(caller);
@@ -242,8 +259,9 @@ async function settle(door: Door, { caller, id }: Call, ms: number, bytes: numbe
 }
 
 /** Agreed was to one exact call, under one policy. */
-function requireSame({ id, binding, action }: Approval, now: string): void {
-  if (binding === now) return;
+function requireSame({ id, binding, action, level }: Approval, now: string, decision: Decision): void {
+  const isSameLevel = decision.kind !== "ask" || (decision.objection.level ?? "user") === level;
+  if (binding === now && isSameLevel) return;
   throw new QmError(
     "approval_expired",
     `${action} would not run as it was agreed to: it, its arguments or the policy changed`,

@@ -1,4 +1,5 @@
 import { hash } from "node:crypto";
+import type { Approval } from "../approval/approval.ts";
 import type { Permit } from "../approval/permits.ts";
 import type { Resolved } from "../catalog/resolve.ts";
 import type { Action } from "../core/action.ts";
@@ -28,6 +29,8 @@ export interface CallRecord {
   repaired(action: Action, repairs: readonly string[]): void;
   /** `approvalId`: of the agreement that lets a call run which asks for one. */
   decided(action: Action, decision: Decision, approvalId: string | undefined, usage: Usage | undefined): void;
+  /** It could not be run now, and can be later. */
+  suspended(approval: Approval): void;
   /** Somebody has agreed while the call waited, and it goes on. */
   resumed(permit: Permit): void;
   activated(action: Action, scope: ActivationScope): void;
@@ -48,12 +51,21 @@ export function createRecorder(sink: EventSink, runtime: Runtime, policyVersion:
     const stamp = () => ({ at: runtime.now(), ...callerStamp(caller) });
     const parent = inside === undefined ? {} : { parent: inside.callId };
     const user = caller.user === undefined ? {} : { user: caller.user };
-    const resumed = ({ approval: { id: approvalId, action }, executor }: Permit): number =>
-      sink.record({ type: "call.resumed", ...stamp(), data: { callId, approvalId, action, executor } });
+    const resumed = ({ approval: { id: approvalId, action, answer }, executor }: Permit): number => {
+      const agreed = answer === undefined ? {} : { by: answer.by, via: answer.via };
+      return sink.record({
+        type: "call.resumed",
+        ...stamp(),
+        data: { callId, approvalId, action, executor, ...agreed },
+      });
+    };
     const first =
       permit === undefined
         ? sink.record({ type: "call.received", ...stamp(), data: { callId, asked, via, args, ...parent, ...user } })
         : resumed(permit);
+    const suspended = (approvalId: string, action: string): void => {
+      sink.record({ type: "call.suspended", ...stamp(), data: { callId, approvalId, action } });
+    };
     let decidedOn: Action | undefined;
     const notActivated = (reason: string): void => {
       sink.record({ type: "activation.denied", ...stamp(), data: { callId, asked, reason } });
@@ -95,16 +107,15 @@ export function createRecorder(sink: EventSink, runtime: Runtime, policyVersion:
       resumed(obtained) {
         resumed(obtained);
       },
+      suspended: (approval) => suspended(approval.id, approval.action),
       activated({ name: action }, scope) {
         sink.record({ type: "action.activated", ...stamp(), data: { callId, action, scope } });
       },
       flushed: () => sink.flushed(first),
       async ended(outcome, result) {
         if (activation !== undefined && ledNowhere(outcome)) notActivated("visibility_policy");
-        if (outcome.status === "waiting") {
-          const data = { callId, approvalId: outcome.approval.id, action: outcome.action };
-          sink.record({ type: "call.suspended", ...stamp(), data });
-        } else {
+        if (outcome.status === "waiting") suspended(outcome.approval.id, outcome.action);
+        else {
           const ended = summary(outcome, result);
           if (decidedOn?.scope === "specialist" && outcome.status !== "refused") {
             sink.record({ type: "specialist_execution", ...stamp(), data: execution(decidedOn, callId, args, ended) });

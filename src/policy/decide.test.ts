@@ -303,7 +303,7 @@ describe("each layer", () => {
       }),
       {},
       { args },
-      "ask by approval: its approval rule failed: x [user]",
+      "ask by approval: its approval rule failed: x [admin]",
     ],
     [
       "deny is stronger than ask",

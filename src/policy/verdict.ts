@@ -39,9 +39,15 @@ export function stronger(first: Objection | undefined, second: Objection): Objec
   const { level: other = "user", expiresInMs: long } = second;
   return {
     ...first,
-    level: demandOf(other) > demandOf(one) ? other : one,
+    level: moreDemanding(one, other),
     expiresInMs: short === undefined || long === undefined ? (short ?? long) : Math.min(short, long),
   };
+}
+
+/** Of two levels of an installation's own nobody knows which is more, so it takes both: an administrator. */
+function moreDemanding(one: string, other: string): string {
+  if (demandOf(one) === demandOf(other)) return one === other ? one : "admin";
+  return demandOf(other) > demandOf(one) ? other : one;
 }
 
 /** Levels of an installation's own lie between the two that everybody has. */

@@ -114,6 +114,7 @@ function keeping(told: Told): CallRecord {
     decided(_action, decision) {
       told.decision = decision;
     },
+    suspended() {},
     resumed() {},
     activated() {},
     flushed: async () => {},

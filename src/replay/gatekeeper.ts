@@ -27,7 +27,7 @@ export function recordedGatekeeper(
 }
 
 function permitFor(approval: Approval): Permit {
-  return { approval, executor: "replay", begin: async () => {}, ended: async () => {}, recorded: async () => {} };
+  return { approval, executor: "replay", begin: async () => {}, ended: async () => "kept", recorded: async () => {} };
 }
 
 /** The question as it would be put now, with the answer of then. */

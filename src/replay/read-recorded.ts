@@ -216,7 +216,7 @@ function notFound({ session, turn }: ReplayQuery): QmError {
     });
   const where = session === undefined ? "" : ` in session ${quoted(session)}`;
   return new QmError("not_found", `the ledger has no turn ${quoted(turn)}${where}`, {
-    hint: "`qm events --json` shows the turn of every event. A session is asked for as one: --session.",
+    hint: "`qm events --json` shows the turn of every event. A whole session is asked for by its name alone: `qm replay <session>`.",
   });
 }
 

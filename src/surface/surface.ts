@@ -5,7 +5,7 @@ import type { Content } from "../core/content.ts";
 import type { Dialogue } from "../core/dialogue.ts";
 import type { Effect } from "../core/effect.ts";
 import { messageOf, QmError } from "../core/errors.ts";
-import { type Outcome, problemText, valueText, waitingFacts } from "../core/outcome.ts";
+import { modelData, type Outcome, problemText, valueText, waitingFacts } from "../core/outcome.ts";
 import type { SurfaceKind } from "../core/surface-choice.ts";
 import type { TraceCarrier } from "../core/tracing.ts";
 import type { Call } from "../invoke/invoke.ts";
@@ -79,7 +79,7 @@ export function outcomeAnswer(outcome: Outcome): Answer {
   const shown = { text, callId, ...(content === undefined ? {} : { content }) };
   switch (outcome.status) {
     case "done":
-      return { ok: true, data: outcome.forModel === undefined ? outcome.data : outcome.forModel, ...shown };
+      return { ok: true, data: modelData(outcome), ...shown };
     case "waiting":
       return { ok: true, data: { status: "waiting", ...waitingFacts(outcome.reason, outcome.approval) }, ...shown };
     default:

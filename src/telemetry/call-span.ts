@@ -2,7 +2,7 @@ import { type Action, summaryOf } from "../core/action.ts";
 import type { Caller } from "../core/caller.ts";
 import { clip, type Json } from "../core/json.ts";
 import { type ActionName, categoryOf, NAME_LIMIT } from "../core/names.ts";
-import type { Outcome } from "../core/outcome.ts";
+import { modelData, type Outcome } from "../core/outcome.ts";
 import { type SpanFacts, silentTracer, type TraceCarrier, type Tracer } from "../core/tracing.ts";
 
 export interface TracedCall {
@@ -89,7 +89,7 @@ export function startCallSpan(tracer: Tracer, call: TracedCall): CallSpan {
       const error = "error" in outcome ? outcome.error.code : undefined;
       span.set({ "quartermaster.outcome": outcome.status });
       if (outcome.status === "waiting") span.set({ "quartermaster.approval.id": outcome.approval.id });
-      if (outcome.status === "done") span.set(contentOf("gen_ai.tool.call.result", outcome.forModel ?? outcome.data));
+      if (outcome.status === "done") span.set(contentOf("gen_ai.tool.call.result", modelData(outcome)));
       if (error !== undefined)
         span.fail(error, tracer.content && "reason" in outcome ? said(outcome.reason) : undefined);
       // A name that is nobody's is no tool, and a call that waits has not been executed.

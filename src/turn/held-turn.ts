@@ -3,7 +3,14 @@ import { messageOf, QmError } from "../core/errors.ts";
 import type { NewEvent } from "../core/events.ts";
 import type { Json } from "../core/json.ts";
 import type { Outcome } from "../core/outcome.ts";
-import type { Holder, TurnChange, TurnEnd, TurnStore, WaitingCall } from "./turn-store.ts";
+import {
+  type Holder,
+  type TurnChange,
+  type TurnEnd,
+  type TurnStore,
+  turnStates,
+  type WaitingCall,
+} from "./turn-store.ts";
 
 /** One model loop while this process has it. */
 export interface Turn {
@@ -55,7 +62,8 @@ export interface HeldTurnParts {
   readonly holder: () => Holder;
   /** This process does not have it any more. */
   readonly letGo: () => void;
-  note(caller: Caller, event: TurnEvent): void;
+  /** Resolves when it outlives the process. */
+  note(caller: Caller, event: TurnEvent): Promise<void>;
 }
 
 /** In bytes of JSON. */
@@ -122,14 +130,24 @@ export function heldTurn(parts: HeldTurnParts): Turn {
       }
       await write({ state: "suspended", calls, memo: memoText(memo) }, "is suspended");
       const approvals = [...new Set(calls.map(({ approvalId }) => approvalId))];
-      note(caller, { type: "turn.suspended", data: { turnId: id, approvals } });
+      await note(caller, { type: "turn.suspended", data: { turnId: id, approvals } });
       return { state: "suspended", turnId: id, resumeToken, parts: calls.map(approvalRequest) };
     },
     async end(state) {
+      if (!ends.includes(state)) throw notAnEnd(state);
       await write({ state, calls: [], memo: "null" }, "has ended");
-      note(caller, { type: "turn.ended", data: { turnId: id, state } });
+      await note(caller, { type: "turn.ended", data: { turnId: id, state } });
     },
   };
+}
+
+const ends: readonly unknown[] = turnStates.filter((state) => state !== "running" && state !== "suspended");
+
+/** Whoever compiles is told the same. */
+function notAnEnd(state: unknown): QmError {
+  return new QmError("invalid_arguments", `a turn does not end as ${JSON.stringify(state)}`, {
+    hint: `It ends as one of ${ends.join(", ")}.`,
+  });
 }
 
 function approvalRequest(data: WaitingCall): ApprovalRequestPart {

@@ -498,7 +498,13 @@ async function world({ outcome, through = (store) => store }: WorldOptions = {})
   const runtime = { now: () => new Date(clock.ms), elapsed: () => 0, newId: () => `id-${ids++}` };
   const otherProcess = (host = "here"): OpenTurns => {
     const self = { pid: ++pids, host, isAlive: (pid: number) => !dead.has(pid) };
-    const turns = createTurns({ store, approvals, runtime, self, note: (who, event) => events.push([who, event]) });
+    const turns = createTurns({
+      store,
+      approvals,
+      runtime,
+      self,
+      note: async (who, event) => void events.push([who, event]),
+    });
     onTestFinished(() => turns.close());
     return turns;
   };

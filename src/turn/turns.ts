@@ -1,7 +1,7 @@
 import { hash, randomBytes } from "node:crypto";
 import type { Approvals } from "../approval/approvals.ts";
 import type { ProcessFacts } from "../approval/permits.ts";
-import type { Caller } from "../core/caller.ts";
+import { type Caller, isSameCaller } from "../core/caller.ts";
 import { QmError } from "../core/errors.ts";
 import type { Json } from "../core/json.ts";
 import { type ActionName, quoted } from "../core/names.ts";
@@ -70,7 +70,8 @@ export interface TurnsParts {
   readonly approvals: Pick<Approvals, "outcome">;
   readonly runtime: Runtime;
   readonly self: ProcessFacts;
-  note(caller: Caller, event: TurnEvent): void;
+  /** Resolves when it outlives the process. */
+  note(caller: Caller, event: TurnEvent): Promise<void>;
 }
 
 const LEASE_MS = 15_000;
@@ -109,7 +110,7 @@ export function createTurns({ store, approvals, runtime, self, note }: TurnsPart
   async function resumable(token: string, caller: Caller | undefined): Promise<StoredTurn> {
     const isToken = typeof token === "string" && token.length <= TOKEN_LIMIT;
     const seen = isToken ? await store.byToken(hashOf(token)) : undefined;
-    if (seen === undefined || (caller !== undefined && !isSame(caller, seen.caller))) throw unknownToken();
+    if (seen === undefined || (caller !== undefined && !isSameCaller(caller, seen.caller))) throw unknownToken();
     if (seen.state === "suspended") return seen;
     if (seen.state !== "running") throw hasEnded(seen.state);
     if (seen.holder !== undefined && !isGone(seen.holder)) throw isHeld();
@@ -158,7 +159,7 @@ export function createTurns({ store, approvals, runtime, self, note }: TurnsPart
         await store.write({ id, holderId, version }, { state: "suspended", calls, memo: text, at: now() });
         throw damagedMemo(id);
       }
-      note(caller, { type: "turn.resumed", data: { turnId: id, calls: calls.map(({ callId }) => callId) } });
+      await note(caller, { type: "turn.resumed", data: { turnId: id, calls: calls.map(({ callId }) => callId) } });
       return { state: "running", turn: hold({ id, caller, version }, resumeToken), memo, results };
     },
     async get(id) {
@@ -176,10 +177,6 @@ export function createTurns({ store, approvals, runtime, self, note }: TurnsPart
       clearInterval(renewing);
     },
   };
-}
-
-function isSame(one: Caller, other: Caller): boolean {
-  return one.actor === other.actor && one.tenant === other.tenant && one.user?.id === other.user?.id;
 }
 
 function hashOf(token: string): string {
