@@ -59,6 +59,8 @@ import { createTurns } from "./turn/turns.ts";
 import type { UnstampedEvent } from "./unstamped-event.ts";
 import { createViews, requiredView } from "./views.ts";
 
+/** Whoever agrees to a call sees all of it but its secrets: more than arguments can be. */
+const SHOWN_WHOLE = { depth: 300, text: 2 ** 21, total: 2 ** 22 };
 const DEFAULT_LIMITS: RunLimits = { timeoutMs: 60_000, concurrency: 32, queue: 256 };
 
 /** Puts the parts together. Takes over the store: it is closed with what is made. */
@@ -108,7 +110,7 @@ export async function wire(
     runtime,
     policy: () => policy,
     hadPolicy: (version) => policiesHad.has(version),
-    redact,
+    redact: redactor({ ...options.redact, limits: SHOWN_WHOLE }),
     ask: options.approvals?.ask,
     knows: (name) => catalog.snapshot().get(name) !== undefined,
     prune: (before) => turns.prune(before),
