@@ -405,7 +405,7 @@ servers:
 
     expect([nothing.code, noTurn.code]).toEqual([4, 4]);
     expect(nothing.err).toMatch(/neither a session nor a turn "chta"[\s\S]*--turn[\s\S]*--session/);
-    expect(noTurn.err).toMatch(/no turn "chat"[\s\S]*--session/);
+    expect(noTurn.err).toMatch(/no turn "chat"[\s\S]*qm replay <session>/);
     expect((await command(cwd, ["replay", "chat", "--policy", "none.yaml"])).code).toBe(2);
   });
 });

@@ -17,6 +17,8 @@ export interface Permit {
   ended(outcome: Outcome, heard: boolean): Promise<"kept" | "released">;
   /** The outcome is in the ledger, too, and was given to whoever made the call, where they hear it now. */
   recorded(heard: boolean): Promise<void>;
+  /** Nothing more is done with it here: what is still to be done is for whoever clears up. */
+  leave(): void;
 }
 
 /** This process, as others can know it, and how to find out whether another on this machine is still there. */
@@ -101,13 +103,9 @@ export function createPermits(store: ApprovalStore, runtime: Runtime, self: Proc
         },
         async ended(outcome, heard) {
           const isReleased = !begun && !heard && passes(outcome);
-          try {
-            if (begun) await finish(id, { at: runtime.now(), outcome: kept(outcome) });
-            else if (isReleased) await store.release(id, executor);
-            else await store.void(id, executor, voidedBy(approval, outcome, runtime.now()));
-          } finally {
-            letGo(id);
-          }
+          if (begun) await finish(id, { at: runtime.now(), outcome: kept(outcome) });
+          else if (isReleased) await store.release(id, executor);
+          else await store.void(id, executor, voidedBy(approval, outcome, runtime.now()));
           return isReleased ? "released" : "kept";
         },
         async recorded(heard) {
@@ -116,6 +114,7 @@ export function createPermits(store: ApprovalStore, runtime: Runtime, self: Proc
           await store.recorded(id);
           if (heard) await store.deliver(id);
         },
+        leave: () => letGo(id),
       };
     },
     isLeft({ approval, executor: { id, pid, host, leaseUntil: until } }) {

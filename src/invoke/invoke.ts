@@ -123,12 +123,16 @@ export async function invoke(door: Door, call: Call, signal?: AbortSignal): Prom
  */
 async function ended(outcome: Outcome, record: CallRecord, progress: Progress, heard: boolean): Promise<void> {
   const { permit, result, endWritten } = progress;
-  const kept = await permit?.ended(outcome, heard).catch((thrown: unknown) => ({ thrown }));
-  if (kept === "released" && permit !== undefined) record.suspended(permit.approval);
-  else if (!endWritten) await record.ended(outcome, result);
-  await record.flushed();
-  if (typeof kept === "object") throw kept.thrown;
-  await permit?.recorded(heard);
+  try {
+    const kept = await permit?.ended(outcome, heard).catch((thrown: unknown) => ({ thrown }));
+    if (kept === "released" && permit !== undefined) record.suspended(permit.approval);
+    else if (!endWritten) await record.ended(outcome, result);
+    if (kept === "released" || endWritten) await record.flushed();
+    if (typeof kept === "object") throw kept.thrown;
+    await permit?.recorded(heard);
+  } finally {
+    permit?.leave();
+  }
 }
 
 /** How far a call got, for the answer of one that did not end well. */

@@ -27,7 +27,14 @@ export function recordedGatekeeper(
 }
 
 function permitFor(approval: Approval): Permit {
-  return { approval, executor: "replay", begin: async () => {}, ended: async () => "kept", recorded: async () => {} };
+  return {
+    approval,
+    executor: "replay",
+    begin: async () => {},
+    ended: async () => "kept",
+    recorded: async () => {},
+    leave() {},
+  };
 }
 
 /** The question as it would be put now, with the answer of then. */
