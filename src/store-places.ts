@@ -15,6 +15,11 @@ export function linkKeyPathOf(storePath: string): string {
   return join(dirname(storePath), "link-key");
 }
 
+/** Where `qm serve` listens, for as long as it does. */
+export function addressPathOf(storePath: string): string {
+  return join(dirname(storePath), "address");
+}
+
 /** What servers write to their error output, a file each. */
 export function logFolderOf(storePath: string): string {
   return join(dirname(storePath), "logs");
@@ -28,6 +33,8 @@ export function bundleFolderOf(storePath: string): string {
 /** Everything that is kept beside a store. */
 export function besideStore(storePath: string): readonly string[] {
   const secrets = secretsPathOf(storePath);
-  const places = [tokenPathOf, linkKeyPathOf, logFolderOf, bundleFolderOf].map((place) => place(storePath));
+  const places = [tokenPathOf, linkKeyPathOf, addressPathOf, logFolderOf, bundleFolderOf].map((place) =>
+    place(storePath),
+  );
   return [secrets, `${secrets}.lock`, ...places];
 }

@@ -1,3 +1,4 @@
+import { userInfo } from "node:os";
 import type { Command } from "commander";
 import type { CallerOptions } from "../options.ts";
 import type { Purpose, Workspace } from "../workspace.ts";
@@ -56,7 +57,16 @@ export async function withWorkspace<T>(
 
 /** The person at the keyboard, as far as the system knows. */
 export function personOf({ env }: Pick<Io, "env">): string {
-  return env.USER || env.USERNAME || "somebody at the command line";
+  return env.USER || env.USERNAME || accountName() || "somebody at the command line";
+}
+
+function accountName(): string | undefined {
+  try {
+    return userInfo().username;
+  } catch {
+    // A container may run as a number that has no name.
+    return undefined;
+  }
 }
 
 /** Who asks, as the command line says. */

@@ -59,7 +59,7 @@ function cells(out: Output, event: StoredEvent): readonly Cell[] {
 }
 
 function paintOf(out: Output, status: string): (text: string) => string {
-  if (status === "done" || status === "allow") return out.good;
+  if (status === "done" || status === "allow" || status === "approved") return out.good;
   return status === "failed" ? out.bad : out.warn;
 }
 
@@ -71,6 +71,20 @@ function whatOf(type: string, facts: Record<string, unknown>): string {
       return [facts.decision, facts.layer, facts.rule].filter((part) => part !== undefined).join(", ");
     case "call.ended":
       return `${facts.status}${facts.code === undefined ? "" : ` (${facts.code})`}, ${facts.durationMs} ms`;
+    case "approval.decided":
+      return clip(`${facts.decision} by ${whoOf(facts)}${becauseOf(facts)}`, ARGS_LIMIT);
+    case "approval.expired":
+      return clip(`never runs${becauseOf(facts)}`, ARGS_LIMIT);
+    case "approval.interrupted":
+      return "its process is gone; it may have had its effect";
+    case "approval.refused":
+      return clip(`not taken from ${whoOf(facts)}${becauseOf(facts)}`, ARGS_LIMIT);
+    case "approval.requested":
+      return `level ${facts.level}, asked by ${facts.rule}, until ${facts.expiresAt}`;
+    case "call.suspended":
+      return `waits for approval ${idOf(facts)}`;
+    case "call.resumed":
+      return `approval ${idOf(facts)}, run by ${facts.executor}`;
     case "catalog.changed":
       return `${facts.category}: ${facts.added} added, ${facts.removed} removed, ${facts.changed} changed`;
     case "client.connected":
@@ -93,6 +107,18 @@ function whatOf(type: string, facts: Record<string, unknown>): string {
     default:
       return clip(textOf(facts.reason) ?? JSON.stringify(facts), ARGS_LIMIT);
   }
+}
+
+function whoOf({ by, via }: Record<string, unknown>): string {
+  return `${by} (${via})`;
+}
+
+function becauseOf({ reason }: Record<string, unknown>): string {
+  return reason === undefined ? "" : `: ${reason}`;
+}
+
+function idOf({ approvalId }: Record<string, unknown>): string {
+  return String(approvalId).slice(0, ID_LENGTH);
 }
 
 function textOf(value: unknown): string | undefined {

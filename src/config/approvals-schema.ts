@@ -34,8 +34,16 @@ const approver = z.strictObject({
   roles: roles.describe(
     "What the person may agree to: `approver`, `admin`, or a role that a level names. `viewer` only looks.",
   ),
-  token: secret().optional().describe(`What the person says to the HTTP interface, as ${REFERENCE}.`),
+  token: secret()
+    .optional()
+    .describe(`What the person says to the HTTP interface, as ${REFERENCE}. At least 16 characters.`),
 });
+
+/** Below which addresses of pages can be made. */
+function isPlace(text: string): boolean {
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  return url !== undefined && /^https?:$/.test(url.protocol) && url.search === "" && url.hash === "";
+}
 
 /** Who is asked about calls, and how. */
 export const approvalsSchema = z
@@ -64,7 +72,12 @@ export const approvalsSchema = z
       .record(name, approver)
       .default({})
       .describe("The people who may answer. None: whoever is at this machine's command line, with every role."),
-    public_url: text("a URL").optional().describe("Where `qm serve` is reached from outside, for links to approvals."),
+    public_url: text("a URL")
+      .refine(isPlace, "expected the address of a page without ? and #, such as https://qm.example.com")
+      .optional()
+      .describe(
+        "Where `qm serve` is reached from outside, for links to approvals. Read when it starts: a change needs a restart.",
+      ),
   })
   .prefault({})
   .describe("Calls that a person must agree to.");

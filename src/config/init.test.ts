@@ -1,11 +1,18 @@
 import { expect, test } from "vitest";
 import { initialConfig } from "./init.ts";
+import { configKeys } from "./json-schema.ts";
 import { parseConfig } from "./parse.ts";
 
 test("the first line tells editors where the schema is", () => {
   expect(initialConfig().split("\n", 1)[0]).toBe(
     "# yaml-language-server: $schema=./node_modules/quartermaster/docs/config.schema.json",
   );
+});
+
+test("has every section, switched on or off", () => {
+  const sections = configKeys().filter(({ path }) => !path.includes("."));
+
+  for (const { path } of sections) expect(initialConfig()).toMatch(new RegExp(`^#?${path}:`, "m"));
 });
 
 test("says what an empty file says", () => {
@@ -27,9 +34,12 @@ test("loads with every setting that is switched off switched on", () => {
   expect(references.map(({ variable }) => variable)).toEqual([
     "secret:TRACKER_TOKEN",
     "REVIEWER_TOKEN",
+    "secret:ANN_TOKEN",
     "OPENAI_API_KEY",
     "GITHUB_TOKEN",
   ]);
   expect(Object.keys(config.servers)).toEqual(["memory", "tracker"]);
+  expect(Object.keys(config.approvals.categories)).toEqual(["mcp"]);
+  expect(config.routing.rules.map(({ name }) => name)).toEqual(["patient-reads"]);
   expect(config.gateway.profiles.reviewing?.surface).toBe("deferred");
 });

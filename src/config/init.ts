@@ -68,6 +68,23 @@ actors:
   #  tools: [file__read, file__list, file__grep]
   #  scope: reviewer
 
+# Calls that a person must agree to: by a rule that asks, above, or by category. \`qm approvals\` shows and answers them.
+approvals:
+  expires_in: 24h
+  #categories:
+  #  mcp: { auto_approve_if: "tool.effect == 'read'" }
+  # Who may answer, by role. With nobody here, whoever is at this machine's command line.
+  #approvers:
+  #  ann: { roles: [admin], token: "\${secret:ANN_TOKEN}" }
+
+# Deadlines and further tries for calls. The first rule that applies counts.
+#routing:
+#  rules:
+#    - name: patient-reads
+#      event: "tool_call:mcp__tracker__*"
+#      when: "tool.effect == 'read'"
+#      retry: { attempts: 3 }
+
 # What a model is shown: universal (a few constant tools that find and call actions), deferred (actions become tools when
 # they are called), flat (every action), auto (flat while that fits token_budget).
 surface:
@@ -84,6 +101,10 @@ search:
 limits:
   timeout_ms: 60000
   concurrency: 32
+
+# Spans and metrics, for the OpenTelemetry SDK that the process was started with.
+telemetry:
+  enabled: false
 
 # Keys whose values are never written down, beside the built-in ones.
 ledger:

@@ -61,9 +61,9 @@ describe("the list", () => {
     expect(second).not.toHaveProperty("next");
   });
 
-  test("is chosen from by state, session and action", async () => {
+  test("is chosen from by state, session, user and action", async () => {
     const door = await openDoor();
-    door.approvals.ask({ session: "one" });
+    door.approvals.ask({ session: "one", user: "eve" });
     door.approvals.ask({ session: "two", action: "file__write" });
     door.approvals.ask({ session: "two", state: "denied" });
     const count = async (query: string) =>
@@ -74,6 +74,7 @@ describe("the list", () => {
     expect(await count("state=pending,denied")).toBe(3);
     expect(await count("state=pending&state=denied")).toBe(3);
     expect(await count("action=file__write")).toBe(1);
+    expect(await count("user=eve")).toBe(1);
   });
 
   test.each(["state=open", "limit=0", "limit=501", "limit=-1", "limit=1e2", "sesion=x", "limit=1&limit=2", "state="])(

@@ -8,7 +8,12 @@ function configOf(approvers: object, profiles: object = {}): Given {
   return { approvals: { approvers }, gateway: { profiles } } as unknown as Given;
 }
 
-const env: Record<string, string> = { ANN: "a".repeat(32), BOB: "b".repeat(32), SAME: "a".repeat(32) };
+const env: Record<string, string> = {
+  ANN: "a".repeat(32),
+  BOB: "b".repeat(32),
+  SAME: "a".repeat(32),
+  SHORT: "s".repeat(15),
+};
 const fill = (text: string) => {
   const value = env[text];
   if (value === undefined) throw new Error(`${text} is not set`);
@@ -50,6 +55,7 @@ describe("tokens", () => {
 
   test.each([
     ["of two approvers", configOf({ ann, eve: { roles: [], token: "SAME" } }), /approvers ann and eve/],
+    ["that can be guessed", configOf({ ann, sam: { roles: [], token: "SHORT" } }), /approver sam has fewer than 16/],
     ["of a client, too", configOf({ ann }, { default: { token: "SAME" } }), /approver ann and the profile default/],
   ])("%s are refused", (_whose, config, message) => {
     expect(() => approverTokens(config, { fill, onProblem: () => {} })).toThrow(

@@ -13,6 +13,9 @@ export function rolesOf({ approvals }: Pick<Config, "approvals">, name: string):
   return getOwn(approvals.approvers, name)?.roles ?? [];
 }
 
+/** A shorter one can be guessed. */
+export const SHORTEST_TOKEN = 16;
+
 interface TokenParts {
   /** Fills a reference, or throws when what it refers to is not there. */
   readonly fill: (text: string, key: string) => string;
@@ -29,6 +32,7 @@ export function approverTokens(
     if (text === undefined) continue;
     const token = filled(() => fill(text, `approvals.approvers.${id}.token`));
     if (token instanceof Error) onProblem(`${id} cannot answer over HTTP: ${token.message}`);
+    else if (token.length < SHORTEST_TOKEN) throw shortToken(id);
     else if (found.has(token)) throw sameToken(`the approvers ${found.get(token)?.id} and ${id}`);
     else found.set(token, { id, roles });
   }
@@ -47,6 +51,12 @@ function filled(fill: () => string): string | Error {
   } catch (thrown) {
     return new Error(messageOf(thrown));
   }
+}
+
+function shortToken(id: string): QmError {
+  return new QmError("invalid_config", `the token of the approver ${id} has fewer than ${SHORTEST_TOKEN} characters`, {
+    hint: "Give a longer one that nobody can guess, as `openssl rand -base64 32` makes it.",
+  });
 }
 
 function sameToken(who: string): QmError {

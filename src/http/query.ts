@@ -7,13 +7,14 @@ const LONGEST_WAIT_MS = 55_000;
 
 /** The choice of a list, with how many a page has. Throws `invalid_arguments` for what would silently choose otherwise. */
 export function listQuery(given: URLSearchParams): ApprovalQuery & { readonly limit: number } {
-  requireKnown(given, ["state", "session", "action", "after", "limit"]);
+  requireKnown(given, ["state", "session", "user", "action", "after", "limit"]);
   const states = given.getAll("state").flatMap((text) => text.split(","));
-  const { session, action, after } = Object.fromEntries(given);
+  const { session, user, action, after } = Object.fromEntries(given);
   return {
     limit: wholeNumber(given, "limit", 1, PAGE.most) ?? PAGE.standard,
     ...(states.length === 0 ? {} : { state: states.map(stateOf) }),
     ...(session === undefined ? {} : { session }),
+    ...(user === undefined ? {} : { user }),
     ...(action === undefined ? {} : { action }),
     ...(after === undefined ? {} : { after }),
   };

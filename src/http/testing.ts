@@ -74,13 +74,14 @@ export function fakeApprovals(now: () => Date = () => new Date()): FakeApprovals
         ...given,
       });
     },
-    async list({ state, session, action, after, limit = 100 }: ApprovalQuery = {}) {
+    async list({ state, session, user, action, after, limit = 100 }: ApprovalQuery = {}) {
       const all = [...kept.values()];
       const from = after === undefined ? 0 : all.findIndex(({ id }) => id === after) + 1;
       return all
         .slice(from)
         .filter((each) => state === undefined || [state].flat().includes(each.state))
         .filter((each) => session === undefined || each.session === session)
+        .filter((each) => user === undefined || each.user === user)
         .filter((each) => action === undefined || each.action === action)
         .slice(0, limit);
     },

@@ -16,7 +16,7 @@ const DEFAULT_LIMIT = 100;
 /** All but the outcome, which may be long. */
 const columns = sql`
   id, call_id, state, action, definition, args, caller, via, policy_version, binding, level, rule, reason, preview,
-  requested_at, expires_at, answer, executor, begun_at, ended_at, delivered`;
+  requested_at, expires_at, answer, executor, begun_at, ended_at, status, delivered`;
 
 const isOver = sql`state in ('denied', 'expired', 'done', 'interrupted')`;
 
@@ -75,7 +75,8 @@ export function approvalStore(db: Sql): ApprovalStore {
     finish: async (id, executor, { at, outcome }) =>
       changed(sql`
         update approvals
-        set state = 'done', ended_at = ${at.toISOString()}, outcome = ${JSON.stringify(outcome)}, recorded = 0
+        set state = 'done', ended_at = ${at.toISOString()}, status = ${outcome.status},
+          outcome = ${JSON.stringify(outcome)}, recorded = 0
         where id = ${keepable(id)} and state in ('executing', 'interrupted') and executor = ${executor}
         returning id`),
     interrupt: async (id, executor, at) =>
@@ -146,13 +147,13 @@ async function request(tx: Sql, approval: NewApproval, maxOpen: number): ReturnT
 function insertion(approval: NewApproval, session: string): Query {
   const { id, callId, action, definition, args, caller, via, policyVersion, binding, level, rule, reason, preview } =
     approval;
-  const { actor, turn, tenant } = caller;
+  const { actor, turn, tenant, user } = caller;
   return sql`
-    insert into approvals (id, call_id, state, action, definition, args, caller, actor, session, turn, tenant, via,
-      policy_version, binding, level, rule, reason, preview, requested_at, expires_at, recorded, delivered)
+    insert into approvals (id, call_id, state, action, definition, args, caller, actor, session, turn, tenant, user_id,
+      via, policy_version, binding, level, rule, reason, preview, requested_at, expires_at, recorded, delivered)
     values (${keepable(id)}, ${keepable(callId)}, 'pending', ${keepable(action)}, ${keepable(definition)},
       ${JSON.stringify(args)}, ${JSON.stringify(caller)}, ${keepable(actor)}, ${session}, ${keepable(turn)},
-      ${keepable(tenant)}, ${keepable(via)}, ${keepable(policyVersion)}, ${keepable(binding)}, ${keepable(level)},
+      ${keepable(tenant)}, ${keepable(user?.id)}, ${keepable(via)}, ${keepable(policyVersion)}, ${keepable(binding)}, ${keepable(level)},
       ${keepable(rule)}, ${keepable(reason)}, ${keepable(preview)}, ${approval.requestedAt}, ${approval.expiresAt}, 0, 0)
     returning ${columns}`;
 }
@@ -164,13 +165,14 @@ function tooMany(maxOpen: number): QmError {
   });
 }
 
-function conditions({ state, session, turn, actor, tenant, action }: ApprovalQuery): Query[] {
+function conditions({ state, session, turn, actor, tenant, user, action }: ApprovalQuery): Query[] {
   const all: Query[] = [];
   if (state !== undefined) all.push(inStates(typeof state === "string" ? [state] : state));
   if (session !== undefined) all.push(sql`session = ${keepable(session)}`);
   if (turn !== undefined) all.push(sql`turn = ${keepable(turn)}`);
   if (actor !== undefined) all.push(sql`actor = ${keepable(actor)}`);
   if (tenant !== undefined) all.push(sql`tenant = ${keepable(tenant)}`);
+  if (user !== undefined) all.push(sql`user_id = ${keepable(user)}`);
   if (action !== undefined) all.push(sql`action = ${keepable(action)}`);
   return all;
 }
@@ -218,9 +220,18 @@ function approvalOf(row: Row): Approval {
     ...optional("executor", row.executor, String),
     ...optional("begunAt", row.begun_at, String),
     ...optional("endedAt", row.ended_at, String),
+    ...optional("status", row.status, () => statusOf(row, what)),
     ...optional("outcome", row.outcome, () => storedObject<Outcome>(row, "outcome", what)),
     delivered: Number(row.delivered) === 1,
   };
+}
+
+const statuses = ["done", "failed", "refused", "waiting"] as const satisfies readonly Outcome["status"][];
+
+function statusOf({ status }: Row, what: string): Outcome["status"] {
+  const known = statuses.find((each) => each === status);
+  if (known === undefined) throw damaged(what, "status");
+  return known;
 }
 
 function claimedOf(row: Row): Claimed {

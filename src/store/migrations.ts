@@ -173,6 +173,7 @@ export const migrations: readonly Migration[] = [
           session text not null,
           turn text,
           tenant text,
+          user_id text,
           via text not null,
           policy_version text not null,
           binding text not null,
@@ -189,6 +190,7 @@ export const migrations: readonly Migration[] = [
           lease_until text,
           begun_at text,
           ended_at text,
+          status text,
           recorded integer not null,
           delivered integer not null,
           outcome text

@@ -39,7 +39,9 @@ export const approvalStoreCases: readonly StoreCase[] = [
         assert(isNew);
         assert.deepEqual(approval, { ...asked, state: "pending", delivered: false });
         assert.deepEqual(await store.get(asked.id), approval);
-        assert.deepEqual(await store.list({ session: text, actor: text, turn: text, tenant: text }), [approval]);
+        assert.deepEqual(await store.list({ session: text, actor: text, turn: text, tenant: text, user: text }), [
+          approval,
+        ]);
         assert(Object.hasOwn(approval.args, "__proto__"));
         const given = { ...denied, by: text, reason: text };
         assert(await store.answer(asked.id, given));
@@ -262,15 +264,15 @@ export const approvalStoreCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "lists by state, session, turn, actor, tenant and action, and by all of them together",
+    name: "lists by state, session, turn, actor, tenant, user and action, and by all of them together",
     async run(db) {
       const store = await migratedApprovals(db);
-      const caller = { actor: "main", session: "s", turn: "t", tenant: "acme" };
+      const caller = { actor: "main", session: "s", turn: "t", tenant: "acme", user: { id: "eve" } };
       await put(store, { id: "a", binding: "a", caller }, "approved");
       await put(store, { id: "b", binding: "b", caller: { ...caller, session: "other" }, action: "web__fetch" });
       await put(
         store,
-        { id: "c", binding: "c", caller: { actor: "side", session: "s", turn: "u", tenant: "b" } },
+        { id: "c", binding: "c", caller: { actor: "side", session: "s", turn: "u", tenant: "b", user: { id: "ada" } } },
         "denied",
       );
       const found = async (query: Parameters<ApprovalStore["list"]>[0]) =>
@@ -284,8 +286,9 @@ export const approvalStoreCases: readonly StoreCase[] = [
       assert.equal(await found({ turn: "t" }), "ab");
       assert.equal(await found({ actor: "side" }), "c");
       assert.equal(await found({ tenant: "acme" }), "ab");
+      assert.equal(await found({ user: "eve" }), "ab");
       assert.equal(await found({ action: "web__fetch" }), "b");
-      assert.equal(await found({ state: "approved", ...caller, action: "file__write", limit: 5 }), "a");
+      assert.equal(await found({ state: "approved", ...caller, user: "eve", action: "file__write", limit: 5 }), "a");
       assert.equal(await found({ state: "pending", session: "s" }), "");
     },
   },
@@ -311,7 +314,8 @@ export const approvalStoreCases: readonly StoreCase[] = [
       assert.deepEqual(await page(undefined, 0), []);
       assert.deepEqual(await page(undefined, -1), []);
       await assert.rejects(store.list({ after: "gone" }), { code: "not_found" });
-      for (const approval of await store.list({})) assert.equal("outcome" in approval, false);
+      for (const approval of await store.list({}))
+        assert.deepEqual(["outcome" in approval, approval.status], [false, "done"]);
     },
   },
   {
@@ -349,6 +353,7 @@ export const approvalStoreCases: readonly StoreCase[] = [
         answer: sql`answer = ''`,
         outcome: sql`outcome = 'null'`,
         state: sql`state = 'odd'`,
+        status: sql`status = 'odd'`,
       };
       for (const [column, change] of Object.entries(damage)) {
         await put(store, { id: column, binding: column }, "done");

@@ -62,9 +62,9 @@ const operations: Readonly<Record<string, Operation>> = {
   finish: {
     run: (store, id) => store.finish(id, "me", { at: LATER, outcome: outcome() }),
     from: {
-      claimed: { state: "done", outcome: outcome(), ...ended },
-      begun: { state: "done", outcome: outcome(), ...ended },
-      interrupted: { state: "done", outcome: outcome(), ...ended },
+      claimed: { state: "done", status: "done", outcome: outcome(), ...ended },
+      begun: { state: "done", status: "done", outcome: outcome(), ...ended },
+      interrupted: { state: "done", status: "done", outcome: outcome(), ...ended },
     },
   },
   interrupt: {

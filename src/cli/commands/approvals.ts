@@ -1,3 +1,4 @@
+import { existsSync } from "node:fs";
 import type { Command } from "commander";
 import type { Purpose, Workspace } from "../../workspace.ts";
 import { type Context, withWorkspace } from "../context.ts";
@@ -5,6 +6,8 @@ import { examples, wholeNumber } from "../options.ts";
 import type { AnswerOptions } from "./approvals/answer.ts";
 import type { LinkOptions } from "./approvals/link.ts";
 import type { ListOptions } from "./approvals/list.ts";
+import type { ShowOptions } from "./approvals/show.ts";
+import { orUnknown } from "./replay.ts";
 
 const ID = "its id, or the beginning of it: at least 6 characters";
 
@@ -19,17 +22,25 @@ export function addApprovals(program: Command, context: Context): void {
       "after",
       examples("qm approvals list", "qm approvals show 0198c0de-1a2b", "qm approvals approve 0198c0de-1a2b"),
     );
-  const on = (purpose: Purpose, work: (workspace: Workspace) => Promise<void>) => withWorkspace(context, purpose, work);
+
+  async function on(purpose: Purpose, work: (workspace: Workspace) => Promise<void>): Promise<void> {
+    await orUnknown(context, async () =>
+      withWorkspace(context, purpose === "ledger" || (await isThere(context)) ? purpose : "ledger", work),
+    );
+  }
 
   approvals
     .command("list")
     .summary("what waits")
     .description("Show the calls that wait for an answer, oldest first.")
-    .option("--state <state>", "those in this state: approved, denied, expired, executing, done, interrupted")
+    .option(
+      "--state <state>",
+      "those in this state, or in several with commas: pending (unless given), approved, denied, expired, executing, done, interrupted",
+    )
     .option("--all", "those in every state")
     .option("--action <name>", "only calls of this action")
     .option("--limit <n>", "at most so many", wholeNumber(1, 10_000), 100)
-    .addHelpText("after", examples("qm approvals list", "qm approvals list --state interrupted --json"))
+    .addHelpText("after", examples("qm approvals list", "qm approvals list --state done,interrupted --json"))
     .action((options: ListOptions) =>
       on("ledger", async (workspace) => (await import("./approvals/list.ts")).list(context, workspace, options)),
     );
@@ -38,8 +49,10 @@ export function addApprovals(program: Command, context: Context): void {
     .command("show")
     .summary("one call: what exactly would run, for whom, and what became of it")
     .argument("<id>", ID)
-    .action((id: string) =>
-      on("ledger", async (workspace) => (await import("./approvals/show.ts")).show(context, workspace, id)),
+    .option("--full", "long arguments to their end")
+    .addHelpText("after", examples("qm approvals show 0198c0de-1a2b", "qm approvals show 0198c0de-1a2b --full"))
+    .action((id: string, options: ShowOptions) =>
+      on("ledger", async (workspace) => (await import("./approvals/show.ts")).show(context, workspace, id, options)),
     );
 
   approvals
@@ -84,7 +97,9 @@ export function addApprovals(program: Command, context: Context): void {
   approvals
     .command("run")
     .summary("run what is approved and was not run yet")
-    .description("Run approved calls that no other process has run: one, or all.")
+    .description(
+      "Run approved calls that no other process has run: one, or all. Ends with 1 when one of them did not end well.",
+    )
     .argument("[id]", ID)
     .action((id: string | undefined) =>
       on("calls", async (workspace) => (await import("./approvals/run.ts")).run(context, workspace, id)),
@@ -103,4 +118,13 @@ export function addApprovals(program: Command, context: Context): void {
     .action((id: string, options: LinkOptions) =>
       on("ledger", async (workspace) => (await import("./approvals/link.ts")).link(context, workspace, id, options)),
     );
+}
+
+/** Whether there is a store. Looking for an approval makes none. */
+async function isThere({ io: { cwd, env }, globals }: Context): Promise<boolean> {
+  const { loadConfig } = await import("../../config/load.ts");
+  const { CALL_VARIABLES, compileCondition } = await import("../../core/expression.ts");
+  const { storePathOf } = await import("../../workspace.ts");
+  const compileExpression = (text: string) => compileCondition(text, CALL_VARIABLES);
+  return existsSync(storePathOf(await loadConfig(globals.config, { cwd, env, compileExpression }), env));
 }

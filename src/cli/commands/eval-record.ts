@@ -1,5 +1,5 @@
-import { appendFile, readFile, writeFile } from "node:fs/promises";
-import { extname, resolve } from "node:path";
+import { appendFile, mkdir, readFile, writeFile } from "node:fs/promises";
+import { dirname, extname, resolve } from "node:path";
 import type { Command } from "commander";
 import { messageOf, QmError } from "../../core/errors.ts";
 import type { EvalCase } from "../../evals/case.ts";
@@ -20,6 +20,8 @@ interface RecordFlags {
 export function addEvalRecord(evals: Command, context: Context): void {
   evals
     .command("record")
+    // What `qm eval` takes means nothing here.
+    .configureHelp({ showGlobalOptions: true, visibleGlobalOptions: () => [...context.program.options] })
     .summary("make a case of a session or a turn that went as it should")
     .description(
       "Make a case of what the ledger has: who called what, and what came of it. It expects the same calls; write into the file what else there is to expect. What was redacted in the ledger is redacted in the case.",
@@ -38,7 +40,18 @@ export function addEvalRecord(evals: Command, context: Context): void {
         "qm eval record chat-1 --to cases.jsonl --prompt prompt.md",
       ),
     )
-    .action((id: string, flags: RecordFlags) => record(context, id, flags));
+    .action((id: string, flags: RecordFlags) => {
+      requireNone(evals);
+      return record(context, id, flags);
+    });
+}
+
+function requireNone(evals: Command): void {
+  const given = evals.options.find((option) => evals.getOptionValueSource(option.attributeName()) === "cli");
+  if (given === undefined) return;
+  throw new QmError("invalid_arguments", `${given.long} means nothing to \`qm eval record\``, {
+    hint: "`qm eval record --help` shows what it takes.",
+  });
 }
 
 async function record(context: Context, id: string, flags: RecordFlags): Promise<void> {
@@ -73,6 +86,7 @@ async function write(file: string, made: EvalCase, force: boolean): Promise<void
       hint: "Give one of them.",
     });
   try {
+    await mkdir(dirname(file), { recursive: true });
     if (isList) await appendFile(file, `${JSON.stringify(made)}\n`);
     else await writeFile(file, `${JSON.stringify(made, undefined, 2)}\n`, { flag: force ? "w" : "wx" });
   } catch (thrown) {

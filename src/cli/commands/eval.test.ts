@@ -1,6 +1,6 @@
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { afterEach, describe, expect, test } from "vitest";
+import { afterEach, describe, expect, test, vi } from "vitest";
 import { cleanUp, folderWith, qm } from "../testing.ts";
 
 afterEach(cleanUp);
@@ -9,6 +9,12 @@ const AGENT = `
 export default async ({ messages }, { surface }) => {
   const { ok, text } = await surface.call("invoke_action", { action_name: "file__read", args: { path: messages } });
   return { parts: [{ type: "text", ok, text }], turnState: "complete", prompt: { text: "Be brief." } };
+};`;
+
+const LOUD = `
+export default async () => {
+  console.log("noise %d", 7);
+  return { parts: [], turnState: "complete" };
 };`;
 
 /** A folder where somebody has read and written, and a case of it. */
@@ -65,6 +71,18 @@ describe("qm eval record", () => {
     expect(lines.map((line) => JSON.parse(line).id)).toEqual(["chat", "other"]);
     expect((await qm(cwd, ["eval", "record", "chta", "--to", "x.json"])).code).toBe(4);
     expect((await qm(cwd, ["eval", "record", "chat", "--to", "x.txt"])).code).toBe(2);
+  });
+
+  test("makes the folder, and takes nothing that is of `qm eval`", async () => {
+    const cwd = await recorded();
+
+    const made = await qm(cwd, ["eval", "record", "chat", "--to", "evals/new/case.json"]);
+    const foreign = await qm(cwd, ["eval", "record", "chat", "--to", "y.json", "--subject", "agent.mjs"]);
+
+    expect(made.code).toBe(0);
+    expect(JSON.parse(await readFile(join(cwd, "evals/new/case.json"), "utf8")).id).toBe("chat");
+    expect(foreign).toMatchObject({ code: 2, err: expect.stringContaining("--subject means nothing") });
+    expect((await qm(cwd, ["eval", "record", "--help"])).out).not.toContain("--subject");
   });
 });
 
@@ -150,4 +168,25 @@ describe("qm eval", () => {
 
     expect((await qm(cwd, ["eval", "case.json"], { columns: 120 })).err).toContain("1 of 1 cases");
   });
+});
+
+test("what a subject says goes beside the answer", async () => {
+  const cwd = await recorded();
+  await writeFile(join(cwd, "loud.mjs"), `console.info("loading");\n${LOUD}`);
+  const said = vi.spyOn(console, "log");
+
+  const { out, err } = await qm(cwd, ["eval", "case.json", "--subject", "loud.mjs", "--json"]);
+
+  expect(JSON.parse(out)).toMatchObject({ summary: { cases: 1 } });
+  expect(err).toBe("loading\nnoise 7\n");
+  expect(said).not.toHaveBeenCalled();
+});
+
+test("a session that is named twice is that session", async () => {
+  const cwd = await recorded();
+
+  const { code, out } = await qm(cwd, ["replay", "chat", "--session", "chat"]);
+
+  expect(code).toBe(0);
+  expect(out).toContain("2 calls of session chat");
 });

@@ -57,26 +57,29 @@ async function evaluate(context: Context, path: string, flags: EvalFlags): Promi
   const { io, out } = context;
   const { promptMismatch: promptHashMismatch, unrecorded, timeout: timeoutMs } = flags;
   // Loaded when it is run: the program starts with the words alone.
-  const [{ placeOf, readDataset }, { runEvals }] = await Promise.all([
+  const [{ placeOf, readDataset }, { runEvals }, { besideAnswer }] = await Promise.all([
     import("../../evals/dataset.ts"),
     import("../../evals/run-evals.ts"),
+    import("../beside-answer.ts"),
   ]);
   const dataset = await orUnknown(context, () => readDataset(resolve(io.cwd, path)));
   if (dataset === undefined) return;
-  const subject = flags.subject === undefined ? undefined : await subjectIn(resolve(io.cwd, flags.subject));
   const policy = flags.policy === undefined ? undefined : await policyIn(context, flags.policy);
   const progress = showCount(io.stderr, "cases");
-  const report = await withWorkspace(context, "looking", ({ quartermaster }) =>
-    runEvals(dataset, subject, {
-      quartermaster,
-      promptHashMismatch,
-      unrecorded,
-      signal: io.signal,
-      ...(policy === undefined ? {} : { policy }),
-      ...(timeoutMs === undefined ? {} : { timeoutMs }),
-      onCase: (_result, done) => progress.at(done),
-    }),
-  ).finally(progress.end);
+  const report = await besideAnswer(io, async () => {
+    const subject = flags.subject === undefined ? undefined : await subjectIn(resolve(io.cwd, flags.subject));
+    return withWorkspace(context, "looking", ({ quartermaster }) =>
+      runEvals(dataset, subject, {
+        quartermaster,
+        promptHashMismatch,
+        unrecorded,
+        signal: io.signal,
+        ...(policy === undefined ? {} : { policy }),
+        ...(timeoutMs === undefined ? {} : { timeoutMs }),
+        onCase: (_result, done) => progress.at(done),
+      }),
+    );
+  }).finally(progress.end);
   if (report.summary.failed > 0 || report.problems.length > 0) context.end(exitCodes.failed);
   if (out.isJson) out.json(report);
   else show(out, report, placeOf);

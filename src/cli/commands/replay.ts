@@ -49,7 +49,10 @@ async function replay(context: Context, id: string, { turn = false, policy: file
   else show(context.out, report, calls);
 }
 
-/** Asks for a session of that name and, where there is none, for a turn; only for a turn where that is said. */
+/**
+ * Asks for a session of that name and, where there is none, for a turn; only for a turn where that is said, or another
+ * session is.
+ */
 export async function meant<T>(
   { globals: { session } }: Context,
   id: string,
@@ -57,7 +60,7 @@ export async function meant<T>(
   ask: (query: ReplayQuery) => Promise<T>,
 ): Promise<T> {
   const asTurn = { turn: id, ...(session === undefined ? {} : { session }) };
-  if (isTurn || session !== undefined) return ask(asTurn);
+  if (isTurn || (session !== undefined && session !== id)) return ask(asTurn);
   try {
     return await ask({ session: id });
   } catch (thrown) {

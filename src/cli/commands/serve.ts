@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { isIP } from "node:net";
 import type { Command } from "commander";
-import { QmError } from "../../core/errors.ts";
+import { messageOf, QmError } from "../../core/errors.ts";
 import { quoted } from "../../core/names.ts";
 import { type Context, withWorkspace } from "../context.ts";
 import { examples, wholeNumber } from "../options.ts";
@@ -43,9 +43,20 @@ export function addServe(program: Command, context: Context): void {
             out.note(
               `qm: warning: other machines can reach ${host}, and nothing is encrypted: put TLS in front of it before a token passes`,
             );
-          if (out.isJson) out.json({ url, tokenPath });
+          const { announce } = await import("../../http/serving.ts");
+          const { addressPathOf } = await import("../../store-places.ts");
+          const { systemProcess, systemRuntime } = await import("../../system-runtime.ts");
+          const unique = systemRuntime.newId();
+          const address = addressPathOf(workspace.storePath);
+          const hide = await announce(address, url, { pid: systemProcess.pid, unique }).catch((thrown: unknown) => {
+            onProblem(`links to approvals may lead elsewhere: ${messageOf(thrown)}`);
+            return async () => {};
+          });
+          const approvals = new URL("/v1/approvals", url).href;
+          if (out.isJson) out.json({ url, approvals, tokenPath });
           else {
             out.line(`Listening on ${url}`);
+            out.line(`Approvers answer at ${approvals}`);
             out.line(
               out.dim(
                 `The token of the profile "default" is in ${tokenPath}; send it as Authorization: Bearer <token>.`,
@@ -53,6 +64,7 @@ export function addServe(program: Command, context: Context): void {
             );
           }
           if (!io.signal.aborted) await once(io.signal, "abort");
+          await hide();
           await close();
         },
         { watch: true },

@@ -45,7 +45,7 @@ test.each([
   [["explain", "--actor", "reader", "file__w"], ["file__write"]],
   [
     ["list", ""],
-    ["file", "mcp"],
+    ["approval", "file", "mcp"],
   ],
   [["invoke", "file__read", ""], []],
   [
@@ -54,7 +54,7 @@ test.each([
   ],
   [
     ["events", "--type", "call."],
-    ["call.decided", "call.ended", "call.received"],
+    ["call.decided", "call.ended", "call.received", "call.resumed", "call.retried", "call.suspended"],
   ],
   [
     ["completion", ""],
@@ -62,7 +62,7 @@ test.each([
   ],
   [
     ["help", "e"],
-    ["explain", "events", "embeddings"],
+    ["explain", "events", "eval", "embeddings"],
   ],
   [["help", "events", ""], ["verify"]],
   [["help", "nope", ""], []],

@@ -3,6 +3,7 @@ import { messageOf } from "../../core/errors.ts";
 import { wireOf } from "../../surface/wire-names.ts";
 import { openWorkspace, type Workspace, type WorkspaceOptions } from "../../workspace.ts";
 import { counted } from "../text.ts";
+import { checkApprovals } from "./approvals.ts";
 import { type Check, fail, ok, warn } from "./check.ts";
 import type { Places } from "./config.ts";
 import { checkServers } from "./servers.ts";
@@ -27,6 +28,7 @@ export async function checkCatalog(options: WorkspaceOptions, { fileRoot }: Plac
           .map((problem) => warn("provider", problem, "Mend what it names; the rest works.")),
         ...actors,
         ...checkServers(workspace),
+        ...checkApprovals(workspace),
         checkWireNames(workspace),
         await checkSearch(workspace),
       ];

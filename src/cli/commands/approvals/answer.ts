@@ -7,6 +7,7 @@ import { type Context, personOf } from "../../context.ts";
 import { notAgreed } from "../servers/agreement.ts";
 import { becomeOf, showOutcome } from "./become.ts";
 import { findApproval } from "./find.ts";
+import { rolesFor, rolesOfNamed, whoElse } from "./people.ts";
 import { answerText, showCall } from "./words.ts";
 
 export interface AnswerOptions {
@@ -27,17 +28,23 @@ export async function answer(
   const { approvals } = quartermaster;
   const found = await findApproval(approvals, given);
   if (found.state !== "pending") throw answeredBefore(found);
-  if (!out.isJson) showCall(out, found);
+  const by = as ?? personOf(io);
+  const roles = as === undefined ? rolesOf(config, by) : rolesOfNamed(config, as);
+  if (!out.isJson) showCall(out, found, { roles: rolesFor(config, found) });
   const question = decision === "approved" ? "Approve exactly this call?" : "Deny it?";
   if (!yes && !(await confirmed(io, question))) throw notAgreed(decision);
 
-  const by = as ?? personOf(io);
-  const approver = { id: by, roles: rolesOf(config, by), via: "cli" };
-  const approval = await approvals.answer(
-    found.id,
-    { decision, ...(reason === undefined ? {} : { reason }) },
-    approver,
-  );
+  const approval = await approvals
+    .answer(found.id, { decision, ...(reason === undefined ? {} : { reason }) }, { id: by, roles, via: "cli" })
+    .catch((thrown: unknown) => {
+      if (!(thrown instanceof QmError) || thrown.code !== "denied") throw thrown;
+      const { message, details } = thrown;
+      throw new QmError("denied", message, {
+        hint: whoElse(config, found, decision, (name) => `If that is you, give --as ${name}.`),
+        details,
+        cause: thrown,
+      });
+    });
   if (decision === "denied" || !run) {
     if (out.isJson) return out.json({ approval });
     return out.line(decision === "denied" ? "Denied: it will not run." : "Approved: it runs where a process is there.");

@@ -1,4 +1,5 @@
-import { readFile, writeFile } from "node:fs/promises";
+import { readdir, readFile, writeFile } from "node:fs/promises";
+import { userInfo } from "node:os";
 import { join } from "node:path";
 import { afterEach, describe, expect, test, vi } from "vitest";
 import type { ShownApproval } from "../../../approval/approval.ts";
@@ -45,12 +46,27 @@ describe("qm approvals list", () => {
     expect(code).toBe(0);
     expect(out).toContain("Nothing waits for an answer.");
     expect(out).toContain("the effect `ask`");
-    await expect(readFile(join(cwd, ".quartermaster/quartermaster.db"))).rejects.toThrow("ENOENT");
+    expect(await readdir(cwd)).toEqual(["a.txt", "quartermaster.yaml"]);
+  });
+
+  test.each([
+    [["run"], 0],
+    [["run", "0198c0de"], 4],
+    [["approve", "0198c0de", "--yes"], 4],
+    [["show", "0198c0de-1a2b-7c3d-8e4f-5a6b7c8d9e0f"], 4],
+  ])("%j leaves nothing behind either", async (argv, code) => {
+    const cwd = await folder();
+
+    expect((await approvals(cwd, argv)).code).toBe(code);
+    expect(await readdir(cwd)).toEqual(["a.txt", "quartermaster.yaml"]);
   });
 
   test("shows what waits: action, level, who asked; other states when asked for", async () => {
     const cwd = await folder();
-    const [one, other] = [await asked(cwd), await asked(cwd, { ...EDIT, new_string: "ciao" }, ["--session", "s2"])];
+    const [one, other] = [
+      await asked(cwd, EDIT, ["--user", "eve"]),
+      await asked(cwd, { ...EDIT, new_string: "ciao" }, ["--session", "s2"]),
+    ];
     await approvals(cwd, ["deny", one, "--yes"]);
     const rows = async (...argv: string[]) =>
       (JSON.parse((await approvals(cwd, ["list", "--json", ...argv])).out) as { approvals: ShownApproval[] }).approvals;
@@ -58,19 +74,24 @@ describe("qm approvals list", () => {
     const { out } = await approvals(cwd, ["list"]);
 
     expect(out).toMatch(
-      new RegExp(`^${other.slice(0, 13)} +pending +file__edit +user +\\ds +23h +default in s2$`, "m"),
+      new RegExp(`^${other.slice(0, 13)} +pending +file__edit +user +\\d+s +23h +default in s2 +{"path":.*"ciao"`, "m"),
     );
     expect(out).not.toContain(one.slice(0, 13));
     expect((await rows("--all")).map(({ id }) => id)).toEqual([one, other]);
     expect((await rows("--state", "denied")).map(({ id }) => id)).toEqual([one]);
+    expect((await rows("--state", "denied,pending")).map(({ id }) => id)).toEqual([one, other]);
+    expect((await rows("--all", "--user", "eve")).map(({ id }) => id)).toEqual([one]);
     expect(await rows("--session", "nobody")).toEqual([]);
     expect(await rows("--all", "--action", "file__read")).toEqual([]);
     expect(await rows("--all", "--limit", "1")).toHaveLength(1);
   });
 
-  test.each([[["--state", "open"]], [["--all", "--state", "done"]]])("%j is wrong usage", async (options) => {
-    expect((await approvals(await folder(), ["list", ...options])).code).toBe(2);
-  });
+  test.each([[["--state", "open"]], [["--state", "done,open"]], [["--all", "--state", "done"]]])(
+    "%j is wrong usage",
+    async (options) => {
+      expect((await approvals(await folder(), ["list", ...options])).code).toBe(2);
+    },
+  );
 });
 
 describe("qm approvals show", () => {
@@ -95,9 +116,42 @@ describe("qm approvals show", () => {
 
     expect(await code(one.slice(0, Math.max(6, common + 1)))).toBe(0);
     expect(await code(one.slice(0, 5))).toBe(2);
-    expect(await code("ffffffff")).toBe(1);
+    expect(await code("ffffffff")).toBe(4);
     const both = await approvals(cwd, ["show", one.slice(0, Math.max(6, common))]);
     expect(both).toMatchObject({ code: 2, err: expect.stringContaining(other) });
+  });
+
+  test("names the roles that may agree", async () => {
+    const cwd = await folder({ approvals: { levels: { user: { roles: ["clerk", "chief"] } } } });
+
+    const { out } = await approvals(cwd, ["show", await asked(cwd)]);
+
+    expect(out).toContain("somebody with one of the roles clerk, chief (level user)");
+  });
+
+  test("cuts what is long, with a note, and shows everything when asked to", async () => {
+    const cwd = await folder();
+    const id = await asked(cwd, { ...EDIT, new_string: `${"x".repeat(5_000)}end` });
+
+    const short = await approvals(cwd, ["show", id]);
+    const full = await approvals(cwd, ["show", id, "--full"]);
+
+    expect(short.out).not.toContain("xend");
+    expect(short.out).toContain(`\`qm approvals show ${id} --full\` shows everything`);
+    expect((await approvals(cwd, ["approve", id])).out).toContain("--full");
+    expect(full.out).toContain("xend");
+    expect(full.out).not.toContain("--full");
+  });
+
+  test("says of what was denied that it was, and nothing of an end", async () => {
+    const cwd = await folder();
+    const id = await asked(cwd);
+    await approvals(cwd, ["deny", id, "--yes"]);
+
+    const { out } = await approvals(cwd, ["show", id]);
+
+    expect(out).toContain("denied by ann (cli)");
+    expect(out).not.toMatch(/ended|undefined|interrupted/);
   });
 
   test("lets nothing from outside act on the terminal", async () => {
@@ -181,6 +235,38 @@ describe("qm approvals approve", () => {
 
     expect(ran.code).toBe(1);
     expect(await shown(cwd, id)).toMatchObject({ state: "done", status: "failed" });
+    expect((await approvals(cwd, ["show", id])).out).toContain("ended: failed: old_string is not in");
+    expect((await approvals(cwd, ["list", "--all"])).out).toContain("done, failed");
+  });
+
+  test("`run` of all says why one failed, and fails with it", async () => {
+    const cwd = await folder();
+    const id = await asked(cwd, { ...EDIT, old_string: "not there" });
+    await approvals(cwd, ["approve", id, "--yes", "--no-run"]);
+
+    const all = await approvals(cwd, ["run"]);
+
+    expect(all).toMatchObject({ code: 1, out: expect.stringContaining("file__edit: failed: old_string is not in") });
+  });
+
+  test("is told of in the ledger's lines, in words", async () => {
+    const cwd = await folder();
+    const id = await asked(cwd);
+    await approvals(cwd, ["deny", id, "--yes", "--reason", "not today"]);
+
+    const { out } = await qm(cwd, ["events", "--type", "approval."]);
+
+    expect(out).toContain("level user, asked by ask-first, until 20");
+    expect(out).toContain("denied by ann (cli): not today");
+  });
+
+  test("is by whoever runs it, where the environment does not say who", async () => {
+    const cwd = await folder();
+    const id = await asked(cwd);
+
+    await approvals(cwd, ["deny", id, "--yes"], { env: {} });
+
+    expect((await shown(cwd, id)).answer?.by).toBe(userInfo().username);
   });
 
   test("--no-run leaves it to others, as `run`", async () => {
@@ -207,15 +293,28 @@ describe("qm approvals approve", () => {
       approvals: { approvers: { ann: { roles: ["viewer"] }, bob: { roles: ["approver"] } } },
     });
     const id = await asked(cwd, EDIT, ["--user", "bob"]);
-    const codeOf = async (...argv: string[]) => (await approvals(cwd, ["approve", id, "--yes", ...argv])).code;
+    const approve = (...argv: string[]) => approvals(cwd, ["approve", id, "--yes", ...argv]);
 
-    expect(await codeOf()).toBe(3);
-    expect(await codeOf("--as", "bob")).toBe(3);
-    expect(await codeOf("--as", "nobody")).toBe(3);
-    expect(await codeOf("--as", "__proto__")).toBe(3);
+    expect(await approve()).toMatchObject({
+      code: 3,
+      err: expect.stringContaining("No approver of the configuration"),
+    });
+    expect((await approve("--as", "bob")).code).toBe(3);
+    expect(await approve("--as", "bop")).toMatchObject({ code: 2, err: expect.stringContaining("did you mean bob?") });
+    expect((await approve("--as", "__proto__")).code).toBe(2);
     expect(await shown(cwd, id)).toMatchObject({ state: "pending" });
     expect(await contentOf(cwd)).toBe("hello\n");
-    expect((await eventTypes(cwd)).filter((type) => type === "approval.refused")).toHaveLength(4);
+    expect((await eventTypes(cwd)).filter((type) => type === "approval.refused")).toHaveLength(2);
+  });
+
+  test("names who may to whoever may not", async () => {
+    const approvers = { ann: { roles: ["viewer"] }, bob: { roles: ["approver"] }, cem: { roles: ["admin"] } };
+    const cwd = await folder({ approvals: { approvers } });
+    const id = await asked(cwd);
+
+    const { err } = await approvals(cwd, ["approve", id, "--yes"]);
+
+    expect(err).toContain("Who may: bob, cem. If that is you, give --as <name>.");
   });
 
   test("is for those who are named, where some are", async () => {
@@ -265,7 +364,9 @@ describe("qm approvals watch", () => {
     const lines: string[] = [];
     const stdout = { write: (text: string) => void lines.push(text), isTTY: false };
 
-    const watching = approvals(cwd, ["watch", "--json"], { signal: stop.signal, stdout });
+    const notes: string[] = [];
+    const stderr = { write: (text: string) => void notes.push(text), isTTY: false };
+    const watching = approvals(cwd, ["watch", "--json"], { signal: stop.signal, stdout, stderr });
     const states = () =>
       lines.map((line) => JSON.parse(line) as ShownApproval).map((each) => `${each.id} ${each.state}`);
     await vi.waitFor(() => expect(states()).toEqual([`${id} pending`]), 10_000);
@@ -275,6 +376,7 @@ describe("qm approvals watch", () => {
     stop.abort();
 
     expect((await watching).code).toBe(130);
+    expect(notes.join("")).toMatch(/^1 call waits for an answer now\. /);
     expect(states().slice(1).sort()).toEqual([`${id} denied`, `${other} pending`].sort());
   });
 
@@ -284,7 +386,11 @@ describe("qm approvals watch", () => {
     const lines: string[] = [];
     const stdout = { write: (text: string) => void lines.push(text), isTTY: false };
 
-    const watching = approvals(cwd, ["watch"], { signal: stop.signal, stdout });
+    const notes: string[] = [];
+    const stderr = { write: (text: string) => void notes.push(text), isTTY: false };
+    const watching = approvals(cwd, ["watch"], { signal: stop.signal, stdout, stderr });
+    await vi.waitFor(() => expect(notes.join("")).toMatch(/^Nothing waits for an answer now\. /), 10_000);
+    expect(await readdir(cwd)).toEqual(["a.txt", "quartermaster.yaml"]);
     const id = await asked(cwd);
     await vi.waitFor(() => expect(lines.join("")).toContain(`pending      ${id}  file__edit`), 10_000);
     stop.abort();
@@ -303,12 +409,15 @@ describe("qm approvals link", () => {
       said += part;
     });
     await vi.waitFor(() => expect(said).toContain("\n"), 20_000);
-    const { origin } = new URL((JSON.parse(said) as { url: string }).url);
+    const told = JSON.parse(said) as { url: string; approvals: string };
+    const { origin } = new URL(told.url);
+    expect(told.approvals).toBe(`${origin}/v1/approvals`);
     const made = await approvals(cwd, ["link", id, "--for", "bob", "--expires", "5m", "--json"]);
     const { url } = JSON.parse(made.out) as { url: string };
-    const here = `${origin}/approve?${new URL(url).searchParams}`;
+    expect(new URL(url).origin).toBe(origin);
+    expect(made.err).toBe("");
 
-    const page = await (await fetch(here)).text();
+    const page = await (await fetch(url)).text();
     const [, t = ""] = /name="t" value="([^"]+)"/.exec(page) ?? [];
     const submit = () =>
       fetch(`${origin}/approve`, {
@@ -327,6 +436,30 @@ describe("qm approvals link", () => {
     expect(await shown(cwd, id)).toMatchObject({ answer: { by: "bob", via: "link" } });
     serving.child.kill("SIGINT");
     await serving.ended;
+    expect(await readdir(join(cwd, ".quartermaster"))).not.toContain("address");
+  });
+
+  test("leads to the configured place, with a warning, where nothing serves", async () => {
+    const cwd = await folder({ gateway: { host: "0.0.0.0", port: 7499 } });
+    const id = await asked(cwd);
+    await writeFile(join(cwd, ".quartermaster/address"), JSON.stringify({ url: "http://x:1/mcp", pid: 2 ** 30 }));
+
+    const { out, err } = await approvals(cwd, ["link", id, "--for", "bob"]);
+
+    expect(out).toMatch(/^http:\/\/127\.0\.0\.1:7499\/approve\?t=/);
+    expect(err).toContain("no `qm serve` runs now");
+  });
+
+  test("is made for nobody who can answer nothing, and with a warning for who can only say no", async () => {
+    const approvers = { ann: { roles: ["viewer"] }, bob: { roles: ["approver"] } };
+    const cwd = await folder({ approvals: { approvers } });
+    const id = await asked(cwd, EDIT, ["--user", "bob"]);
+
+    const viewer = await approvals(cwd, ["link", id, "--for", "ann"]);
+    const own = await approvals(cwd, ["link", id, "--for", "bob"]);
+
+    expect(viewer).toMatchObject({ code: 3, out: "", err: expect.stringContaining("ann has none of the roles") });
+    expect(own).toMatchObject({ code: 0, err: expect.stringContaining("they can only say no") });
   });
 
   test("says where, for whom and until when: no longer than the question stands", async () => {
@@ -347,7 +480,6 @@ describe("qm approvals link", () => {
     ["nobody", {}, [], 2],
     ["no time", {}, ["--for", "bob", "--expires", "soon"], 2],
     ["who is no approver", { approvers: { ann: { roles: ["approver"] } } }, ["--for", "amn"], 2],
-    ["an address that is none", { public_url: "qm.example.com" }, ["--for", "bob"], 2],
   ])("for %s is refused", async (_whom, settings, argv, code) => {
     const cwd = await folder({ approvals: settings });
     const id = await asked(cwd);

@@ -34,6 +34,13 @@ export async function becomeOf({ io }: Context, approvals: Approvals, approval: 
   }
 }
 
+/** Why a call that ran did not end well. */
+export async function whyNot(approvals: Approvals, { id, status }: ShownApproval): Promise<string | undefined> {
+  if (status === undefined || status === "done") return undefined;
+  const outcome = await approvals.look(id, { timeoutMs: 0 });
+  return outcome.status === "failed" || outcome.status === "refused" ? outcome.error.error : undefined;
+}
+
 /** Says how an approved call ended, in words and as the exit code; where --json is given, somebody has shown it. */
 export function showOutcome({ io, out, end }: Context, outcome: Outcome): void {
   if (outcome.status !== "waiting") end(exitCodeOfOutcome(outcome, io.signal.aborted));

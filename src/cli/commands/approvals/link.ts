@@ -1,18 +1,20 @@
 import { isIP } from "node:net";
+import type { ShownApproval } from "../../../approval/approval.ts";
 import { signLink } from "../../../approval/link.ts";
 import type { Config } from "../../../config/schema.ts";
 import { durationMs } from "../../../core/duration.ts";
 import { QmError } from "../../../core/errors.ts";
 import { quoted } from "../../../core/names.ts";
-import { didYouMean } from "../../../core/nearest.ts";
-import { rolesOf } from "../../../http/approvers.ts";
 import { linkKeyIn } from "../../../http/link-key.ts";
 import { approveUrl, publicUrlOf } from "../../../http/public-url.ts";
-import { linkKeyPathOf } from "../../../store-places.ts";
-import { systemRuntime } from "../../../system-runtime.ts";
+import { servingAt } from "../../../http/serving.ts";
+import { addressPathOf, linkKeyPathOf } from "../../../store-places.ts";
+import { systemProcess, systemRuntime } from "../../../system-runtime.ts";
 import type { Workspace } from "../../../workspace.ts";
 import type { Context } from "../../context.ts";
+import { oneLine } from "../../text.ts";
 import { findApproval } from "./find.ts";
+import { objection, rolesOfNamed, whoElse } from "./people.ts";
 import { answerText } from "./words.ts";
 
 export interface LinkOptions {
@@ -35,18 +37,35 @@ export async function link(
       hint: "Give --expires as in 30m, 8h or 2d.",
     });
   const roles = rolesFor(config, approver);
-  const place = publicUrlOf(config) ?? listeningAt(config);
+  const serving = await servingAt(addressPathOf(storePath), systemProcess);
+  const place = publicUrlOf(config) ?? (serving === undefined ? configuredPlace(config) : placeOf(serving));
   const approval = await findApproval(quartermaster.approvals, given);
   if (approval.state !== "pending")
     throw new QmError("conflict", `it is answered already: ${answerText(approval)}`, {
       hint: `\`qm approvals show ${approval.id}\` shows what became of it.`,
     });
+  requireAble(config, approval, approver);
   const expires = new Date(Math.min(systemRuntime.now().getTime() + ms, Date.parse(approval.expiresAt)));
   const key = await linkKeyIn(linkKeyPathOf(storePath));
   const url = approveUrl(place, signLink(key, { approvalId: approval.id, approver, roles, expires }));
-  if (out.isJson) return out.json({ url, for: approver, expires });
-  out.line(url);
-  out.note(`Whoever opens it answers as ${approver}, until ${expires.toISOString()}. \`qm serve\` must be running.`);
+  if (out.isJson) out.json({ url, for: approver, expires });
+  else {
+    out.line(url);
+    out.note(`Whoever opens it answers as ${approver}, until ${expires.toISOString()}.`);
+  }
+  const only = objection(config, approval, approver, "approved");
+  if (only !== undefined) out.note(`qm: warning: ${oneLine(only)}; they can only say no`);
+  if (serving === undefined) out.note("qm: warning: no `qm serve` runs now, and the link leads nowhere without it");
+}
+
+/** A link for somebody who can answer nothing would only disappoint them. */
+function requireAble(config: Config, approval: ShownApproval, name: string): void {
+  const why = objection(config, approval, name, "denied");
+  if (why === undefined) return;
+  throw new QmError("denied", why, {
+    hint: whoElse(config, approval, "approved", (name) => `Give --for ${name}.`),
+    details: { approval_id: approval.id },
+  });
 }
 
 function rolesFor(config: Config, name: string): readonly string[] {
@@ -54,20 +73,19 @@ function rolesFor(config: Config, name: string): readonly string[] {
     throw new QmError("invalid_arguments", `a name has 1 to ${LONGEST_NAME} characters`, {
       hint: "Give --for <name>.",
     });
-  const roles = rolesOf(config, name);
-  if (roles.length > 0) return roles;
-  const names = Object.keys(config.approvals.approvers);
-  throw new QmError("invalid_arguments", `${quoted(name)} is no approver${didYouMean(name, names)}`, {
-    hint: `approvals.approvers has: ${names.join(", ")}.`,
-  });
+  return rolesOfNamed(config, name);
 }
 
-/** Where `qm serve` listens, for somebody at this machine. */
-function listeningAt({ gateway: { host, port } }: Config): URL {
+/** Where `qm serve` would listen. */
+function configuredPlace({ gateway: { host, port } }: Config): URL {
   if (port === 0)
     throw new QmError("invalid_config", "nobody knows beforehand where `qm serve` will listen: gateway.port is 0", {
       hint: "Set gateway.port, or approvals.public_url to where people reach it.",
     });
-  const here = host === "0.0.0.0" || host === "::" ? "127.0.0.1" : host;
-  return new URL(`http://${isIP(here) === 6 ? `[${here}]` : here}:${port}`);
+  return placeOf(new URL(`http://${isIP(host) === 6 ? `[${host}]` : host}:${port}`));
+}
+
+/** The same for somebody at this machine. */
+function placeOf({ origin, hostname, port }: URL): URL {
+  return new URL(hostname === "0.0.0.0" || hostname === "[::]" ? `http://127.0.0.1:${port}` : origin);
 }

@@ -1,10 +1,12 @@
 import { type ApprovalState, approvalStates, type ShownApproval } from "../../../approval/approval.ts";
 import { QmError } from "../../../core/errors.ts";
+import { clip } from "../../../core/json.ts";
 import { quoted } from "../../../core/names.ts";
 import { systemRuntime } from "../../../system-runtime.ts";
 import type { Workspace } from "../../../workspace.ts";
 import type { Context } from "../../context.ts";
-import { paintOf, span, whoAsked } from "./words.ts";
+import { safeJson } from "../../text.ts";
+import { paintOf, span, stateText, whoAsked } from "./words.ts";
 
 export interface ListOptions {
   readonly state?: string;
@@ -13,17 +15,21 @@ export interface ListOptions {
   readonly limit: number;
 }
 
+/** Enough to tell calls apart. */
+const ARGS_LIMIT = 120;
+
 export async function list(context: Context, { quartermaster }: Workspace, options: ListOptions): Promise<void> {
   const { out, globals } = context;
-  const { session, actor, tenant } = globals;
+  const { session, actor, tenant, user } = globals;
   const { action, limit } = options;
-  const state = stateOf(options);
+  const state = statesOf(options);
   const found = await quartermaster.approvals.list({
     limit,
     ...(state === undefined ? {} : { state }),
     ...(session === undefined ? {} : { session }),
     ...(actor === undefined ? {} : { actor }),
     ...(tenant === undefined ? {} : { tenant }),
+    ...(user === undefined ? {} : { user }),
     ...(action === undefined ? {} : { action }),
   });
   if (out.isJson) return out.json({ approvals: found });
@@ -31,35 +37,44 @@ export async function list(context: Context, { quartermaster }: Workspace, optio
   const length = lengthToTell(found);
   const now = systemRuntime.now().getTime();
   out.table(
-    ["ID", "STATE", "ACTION", "LEVEL", "AGE", "EXPIRES IN", "ASKED BY"],
+    ["ID", "STATE", "ACTION", "LEVEL", "AGE", "EXPIRES IN", "ASKED BY", "ARGUMENTS"],
     found.map((approval) => [
       approval.id.slice(0, length),
-      { text: approval.state, paint: paintOf(out, approval.state) },
+      { text: stateText(approval), paint: paintOf(out, approval) },
       approval.action,
       approval.level,
       span(now - Date.parse(approval.requestedAt)),
       approval.state === "pending" ? span(Date.parse(approval.expiresAt) - now) : "",
       whoAsked(approval),
+      clip(safeJson(approval.args), ARGS_LIMIT),
     ]),
   );
   if (found.length === limit) out.line(out.dim(`These are the oldest ${limit}; --limit shows more.`));
-  if (state === "pending") out.line(out.dim("`qm approvals show <id>` shows what exactly would run."));
+  if (isPending(state)) out.line(out.dim("`qm approvals show <id>` shows what exactly would run."));
 }
 
-function stateOf({ state, all }: ListOptions): ApprovalState | undefined {
+function statesOf({ state, all }: ListOptions): readonly ApprovalState[] | undefined {
   if (all === true && state !== undefined)
     throw new QmError("invalid_arguments", "--all and --state contradict each other", { hint: "Give one of them." });
   if (all === true) return undefined;
-  const found = approvalStates.find((each) => each === (state ?? "pending"));
+  return (state ?? "pending").split(",").map(stateOf);
+}
+
+function stateOf(text: string): ApprovalState {
+  const found = approvalStates.find((each) => each === text.trim());
   if (found !== undefined) return found;
-  throw new QmError("invalid_arguments", `${quoted(state ?? "")} is no state of an approval`, {
+  throw new QmError("invalid_arguments", `${quoted(text)} is no state of an approval`, {
     details: { valid: [...approvalStates] },
-    hint: "Give one of them, or --all.",
+    hint: "Give one of them, several with commas, or --all.",
   });
 }
 
-function sayNone({ out }: Context, state: ApprovalState | undefined): void {
-  out.line(state === "pending" ? "Nothing waits for an answer." : "No approval fits.");
+function isPending(states: readonly ApprovalState[] | undefined): boolean {
+  return states?.length === 1 && states[0] === "pending";
+}
+
+function sayNone({ out }: Context, states: readonly ApprovalState[] | undefined): void {
+  out.line(isPending(states) ? "Nothing waits for an answer." : "No approval fits.");
   out.line(
     out.dim(
       "A call does that when a rule of policy.rules has the effect `ask`, or its action or category requires approval.",

@@ -1,10 +1,11 @@
-import type { ShownApproval } from "../../../approval/approval.ts";
+import { isOver, type ShownApproval } from "../../../approval/approval.ts";
 import type { Approvals } from "../../../approval/approvals.ts";
 import { QmError } from "../../../core/errors.ts";
 import type { Workspace } from "../../../workspace.ts";
 import type { Context } from "../../context.ts";
+import { exitCodes } from "../../exit-codes.ts";
 import { counted, oneLine } from "../../text.ts";
-import { becomeOf, showOutcome } from "./become.ts";
+import { becomeOf, showOutcome, whyNot } from "./become.ts";
 import { findApproval } from "./find.ts";
 import { answerText } from "./words.ts";
 
@@ -15,17 +16,31 @@ export async function run(context: Context, { quartermaster }: Workspace, given:
   return given === undefined ? runAll(context, approvals) : runOne(context, approvals, given);
 }
 
-async function runAll({ out }: Context, approvals: Approvals): Promise<void> {
+async function runAll({ out, end }: Context, approvals: Approvals): Promise<void> {
   const approved = await approvals.list({ state: "approved", limit: AT_ONCE });
   await approvals.run();
   const after = await Promise.all(approved.map(({ id }) => approvals.get(id)));
-  const ran = after.filter(({ state }) => state !== "approved");
+  const ran = await Promise.all(
+    after
+      .filter(({ state }) => state !== "approved")
+      .map(async (approval) => ({ ...approval, ...reasonOf(approval, await whyNot(approvals, approval)) })),
+  );
   const left = after.filter(({ state }) => state === "approved");
+  if (ran.some((approval) => isOver(approval) && approval.status !== "done")) end(exitCodes.failed);
   if (out.isJson) return out.json({ ran, left });
   if (ran.length === 0) out.line("Nothing approved was there to run.");
-  for (const { id, action, state, status } of ran) out.line(`${id}  ${oneLine(action)}: ${status ?? state}`);
+  for (const { id, action, state, status, why } of ran)
+    out.line(
+      `${id}  ${oneLine(action)}: ${oneLine([status ?? state, ...(why === undefined ? [] : [why])].join(": "))}`,
+    );
   if (left.length > 0)
     out.line(out.dim(`${counted(left.length, "call")} of actions that are not known here must wait.`));
+}
+
+/** Why it did not run, or did not end well. */
+function reasonOf({ state, answer }: ShownApproval, why: string | undefined): { readonly why?: string } {
+  const reason = why ?? (state === "expired" ? answer?.reason : undefined);
+  return reason === undefined ? {} : { why: reason };
 }
 
 async function runOne(context: Context, approvals: Approvals, given: string): Promise<void> {

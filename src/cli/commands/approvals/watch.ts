@@ -4,8 +4,8 @@ import { isOver, type ShownApproval } from "../../../approval/approval.ts";
 import type { Approvals } from "../../../approval/approvals.ts";
 import { type Context, withWorkspace } from "../../context.ts";
 import { exitCodes } from "../../exit-codes.ts";
-import { oneLine } from "../../text.ts";
-import { answerText, paintOf, whoAsked } from "./words.ts";
+import { counted, oneLine } from "../../text.ts";
+import { answerText, paintOf, stateText, whoAsked } from "./words.ts";
 
 const POLL_MS = 500;
 const PAGE = 1_000;
@@ -14,15 +14,27 @@ const PAGE = 1_000;
 export async function watch(context: Context): Promise<void> {
   const { signal } = context.io;
   let found = false;
+  let told = false;
   while (!found && !signal.aborted) {
     found = await withWorkspace(context, "ledger", async ({ quartermaster, storePath }) => {
-      if (!existsSync(storePath)) return false;
+      if (!existsSync(storePath)) {
+        if (!told) sayWaiting(context, 0);
+        told = true;
+        return false;
+      }
+      const waiting = await quartermaster.approvals.list({ state: "pending", limit: PAGE });
+      if (!told) sayWaiting(context, waiting.filter((approval) => isWanted(context, approval)).length);
       await follow(context, quartermaster.approvals);
       return true;
     });
     if (!found) await pause(POLL_MS, undefined, { signal }).catch(() => {});
   }
   context.end(exitCodes.interrupted);
+}
+
+function sayWaiting({ out }: Context, count: number): void {
+  const what = count === 0 ? "Nothing waits" : `${counted(count, "call")} ${count === 1 ? "waits" : "wait"}`;
+  out.note(`${what} for an answer now. Every change is shown here, until Ctrl-C.`);
 }
 
 /** Word of a change comes at once; what nobody gives word of is seen when looking again. */
@@ -51,11 +63,12 @@ export async function follow(context: Context, approvals: Approvals): Promise<vo
   }
 }
 
-function isWanted({ globals }: Context, { session, actor, tenant }: ShownApproval): boolean {
+function isWanted({ globals }: Context, { session, actor, tenant, user }: ShownApproval): boolean {
   return (
     (globals.session ?? session) === session &&
     (globals.actor ?? actor) === actor &&
-    (globals.tenant ?? tenant) === tenant
+    (globals.tenant ?? tenant) === tenant &&
+    (globals.user ?? user) === user
   );
 }
 
@@ -67,5 +80,7 @@ function print({ out }: Context, approval: ShownApproval): void {
   const { id, state, action, level, answer, requestedAt, endedAt } = approval;
   const at = (endedAt ?? answer?.at ?? requestedAt).slice(11, 19);
   const what = state === "pending" ? `${whoAsked(approval)}, level ${level}` : answerText(approval);
-  out.line(`${at}  ${paintOf(out, state)(state.padEnd(11))}  ${id}  ${oneLine(action)}  ${out.dim(oneLine(what))}`);
+  out.line(
+    `${at}  ${paintOf(out, approval)(stateText(approval).padEnd(11))}  ${id}  ${oneLine(action)}  ${out.dim(oneLine(what))}`,
+  );
 }

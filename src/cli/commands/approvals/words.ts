@@ -1,37 +1,60 @@
-import type { ApprovalState, ShownApproval } from "../../../approval/approval.ts";
+import type { ShownApproval } from "../../../approval/approval.ts";
+import { clip } from "../../../core/json.ts";
 import type { Context } from "../../context.ts";
 import { oneLine, plain, safeJson } from "../../text.ts";
 
 type Out = Context["out"];
 
+/** As much of one text as somebody reads on a screen. */
+const MOST = { characters: 4_000, lines: 60 } as const;
+
+export interface CallView {
+  /** Who may agree. */
+  readonly roles: readonly string[];
+  /** Whether a long text is shown to its end. */
+  readonly full?: boolean;
+}
+
 /** The exact call, for whoever must judge it. Everything in it is from outside. */
-export function showCall(out: Out, approval: ShownApproval): void {
+export function showCall(out: Out, approval: ShownApproval, { roles, full = false }: CallView): void {
   const { id, action, args, preview, reason, rule, level, via, requestedAt, expiresAt } = approval;
   const field = (name: string, text: string): void => {
     const [first = "", ...rest] = plain(text).split("\n");
     out.line(`${out.bold(`${name}:`.padEnd(12))}${first}`);
     for (const line of rest) out.line(`${" ".repeat(12)}${line}`);
   };
+  const long = (name: string, text: string): void => {
+    const shown = full ? text : beginning(text);
+    field(name, shown);
+    if (shown === text) return;
+    const note = `Cut: ${text.length} characters in all. \`qm approvals show ${id} --full\` shows everything.`;
+    out.line(`${" ".repeat(12)}${out.warn(note)}`);
+  };
   field("Approval", id);
   field("Action", oneLine(action));
-  field("Arguments", safeJson(args, 2));
-  if (preview !== undefined) field("Would do", preview);
+  long("Arguments", safeJson(args, 2));
+  if (preview !== undefined) long("Would do", preview);
   field("Why", `${reason} (${rule})`);
   field("Asked by", `${oneLine(whoAsked(approval))}, by ${oneLine(via)}, at ${requestedAt}`);
-  field("Agrees", `somebody for the level ${oneLine(level)}, until ${expiresAt}`);
+  const who = roles.length === 1 ? `the role ${roles[0]}` : `one of the roles ${roles.join(", ")}`;
+  field("Agrees", `somebody with ${oneLine(who)} (level ${oneLine(level)}), until ${expiresAt}`);
 }
 
-/** What became of it so far. */
-export function showHistory(out: Out, approval: ShownApproval): void {
+function beginning(text: string): string {
+  return clip(text.split("\n", MOST.lines).join("\n"), MOST.characters);
+}
+
+/** What became of it so far, and why it did not end well where it did not. */
+export function showHistory(out: Out, approval: ShownApproval, why?: string): void {
   const { state, answer, begunAt, endedAt, status } = approval;
-  out.line(`${out.bold("State:".padEnd(12))}${paintOf(out, state)(state)}`);
+  const ended = status === undefined ? "found interrupted" : `ended: ${status}${why === undefined ? "" : `: ${why}`}`;
+  out.line(`${out.bold("State:".padEnd(12))}${paintOf(out, approval)(stateText(approval))}`);
   const lines = [
     `${approval.requestedAt}  asked`,
     ...(answer === undefined ? [] : [`${answer.at}  ${answerText(approval)}`]),
     ...(begunAt === undefined ? [] : [`${begunAt}  begun`]),
-    ...(endedAt === undefined
-      ? []
-      : [`${endedAt}  ${state === "interrupted" ? "found interrupted" : `ended: ${status}`}`]),
+    // What was denied or expired never ran, and has said so above.
+    ...(endedAt === undefined || (status === undefined && state !== "interrupted") ? [] : [`${endedAt}  ${ended}`]),
   ];
   for (const line of lines) out.line(`  ${out.dim(oneLine(line))}`);
 }
@@ -52,8 +75,16 @@ export function whoAsked({ actor, session, user, person, tenant }: ShownApproval
   return `${actor} in ${session}${named.join("")}`;
 }
 
-export function paintOf(out: Out, state: ApprovalState): (text: string) => string {
-  if (state === "done") return out.good;
+/** The state, and with it how the call ended where that was not well. */
+export function stateText({ state, status }: Pick<ShownApproval, "state" | "status">): string {
+  return status === undefined || status === "done" ? state : `${state}, ${status}`;
+}
+
+export function paintOf(
+  out: Out,
+  { state, status }: Pick<ShownApproval, "state" | "status">,
+): (text: string) => string {
+  if (state === "done") return status === "done" ? out.good : out.bad;
   return state === "denied" || state === "interrupted" ? out.bad : out.warn;
 }
 
