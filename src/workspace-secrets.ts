@@ -46,8 +46,8 @@ function identityOf({ ino, size, mtimeNs }: BigIntStats): string {
   return `${ino}:${size}:${mtimeNs}`;
 }
 
-/** What is called a secret, and whatever servers and clients prove themselves by. */
-function variablesOf({ secrets, search, servers, gateway }: Config, env: Environment): readonly string[] {
+/** What is called a secret, and whatever servers, clients and people prove themselves by. */
+function variablesOf({ secrets, search, servers, gateway, approvals }: Config, env: Environment): readonly string[] {
   const texts = [
     ...secrets,
     search.embedder.api_key ?? "",
@@ -59,6 +59,7 @@ function variablesOf({ secrets, search, servers, gateway }: Config, env: Environ
       oauth?.client_secret ?? "",
     ]),
     ...Object.values(gateway.profiles).map(({ token = "" }) => token),
+    ...Object.values(approvals.approvers).map(({ token = "" }) => token),
   ];
   // Each variable alone, not the text around it: that is what may turn up somewhere else.
   const variables = new Set(texts.flatMap(variablesIn));

@@ -25,7 +25,7 @@ import {
 // Calls that a person must agree to, through gateways that are processes of their own, from clients of both SDKs: whoever
 // is asked, and however the answer comes, the call runs once or not at all. What ran is counted by the lines of a file.
 
-const tokens = { ANN: "token-of-ann", BEA: "token-of-bea", PASSED: "token-of-passed" };
+const tokens = { ANN: "token-of-ann-alone", BEA: "token-of-bea-alone", PASSED: "token-of-passed" };
 const env = (name: keyof typeof tokens) => `\${env:${name}}`;
 const config = {
   policy: {

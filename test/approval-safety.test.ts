@@ -15,6 +15,7 @@ import {
   type Quartermaster,
   type QuartermasterOptions,
 } from "../src/index.ts";
+import { systemRuntime } from "../src/system-runtime.ts";
 
 const ann: Approver = { id: "ann", roles: ["approver", "admin"], via: "test" };
 const approved = { decision: "approved" } as const;
@@ -200,6 +201,23 @@ describe("a question", () => {
     expect((await call).status).toBe("waiting");
     const later = await counter({ store });
     expect((await later.approvals.list()).map(({ state }) => state)).toEqual(["pending"]);
+  });
+
+  test("that is late is over, however many others wait longer", async () => {
+    let offset = 0;
+    const now = () => new Date(Date.now() + offset);
+    const policy = { approvals: { maxOpen: 500, expiresIn: "30d" } } as const;
+    const qm = await counter({ runtime: { ...systemRuntime, now }, policy, approvals: { worker: false } });
+    qm.register(tool("pay"));
+    qm.register(tool("soon", { requiresApproval: { autoApproveIf: "false", expiresIn: "1m" } }));
+    for (let sum = 0; sum < 210; sum++) await qm.invoke("tool__pay", { sum });
+    const id = idOf(await qm.invoke("tool__soon"));
+
+    offset = 3_600_000;
+
+    expect((await qm.approvals.list({ action: "tool__soon" })).map(({ state }) => state)).toEqual(["expired"]);
+    expect(await qm.ledger.read({ type: "approval.expired" })).toHaveLength(1);
+    expect((await qm.approvals.get(id)).answer).toMatchObject({ reason: "nobody answered in time" });
   });
 
   test("ends when its time is over, also for whoever waits for it", async () => {

@@ -354,8 +354,6 @@ async function configure(folder: string, more: object): Promise<void> {
 }
 
 describe("a server that is removed", () => {
-  
-
   test("is removed when a person agrees, and never before", async () => {
     const folder = await learnedFolder();
     const { quartermaster, servers } = await open(folder);

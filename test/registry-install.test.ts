@@ -75,11 +75,7 @@ test("a server that changes between agreement and installation is refused", asyn
     remotes: [{ type: "streamable-http", url: "https://mcp.example.com/mcp" }],
   });
 
-  const outcome = await quartermaster.invoke(
-    "mcp__install_registry",
-    { server_id: name, expect: hash },
-    agreed,
-  );
+  const outcome = await quartermaster.invoke("mcp__install_registry", { server_id: name, expect: hash }, agreed);
 
   expect(outcome).toMatchObject({ status: "failed", error: { code: "conflict" } });
   expect(servers.list()).toEqual([]);

@@ -34,6 +34,8 @@ export interface ApprovalStore {
   get(id: string): Promise<Approval | undefined>;
   /** Without outcomes: they can be long. */
   list(query: ApprovalQuery): Promise<readonly Approval[]>;
+  /** Those `pending` or `approved` whose time is over by then; some of them, where there are very many. */
+  late(at: Date): Promise<readonly Approval[]>;
   /** From `pending`, where it has not expired at the time of the answer. */
   answer(id: string, answer: GivenAnswer & { readonly decision: "approved" | "denied" }): Promise<boolean>;
   /** From `pending` or `approved` to `expired`. */

@@ -41,7 +41,6 @@ export interface Desk extends Pick<Approvals, "list" | "get" | "answer" | "withd
 const REASON_LIMIT = 500;
 const CLOCK = { by: "quartermaster", via: "clock" };
 const LATE = "its time was over before it was run";
-const EXPIRED_AT_ONCE = 200;
 
 export function createDesk({ store, changes, runtime, settings, redact, note }: DeskParts): Desk {
   const shown = (approval: Approval): ShownApproval => shownApproval(approval, redact);
@@ -72,8 +71,10 @@ export function createDesk({ store, changes, runtime, settings, redact, note }: 
   }
 
   async function expireOld(): Promise<void> {
-    const open = await store.list({ state: ["pending", "approved"], limit: EXPIRED_AT_ONCE });
-    for (const approval of open.filter(isLate)) await expireLate(approval);
+    for (;;) {
+      const expired = await Promise.all((await store.late(runtime.now())).map(expireLate));
+      if (!expired.includes(true)) return;
+    }
   }
 
   async function end(approval: Approval, wait: Wait): Promise<Approval> {

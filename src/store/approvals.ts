@@ -12,6 +12,7 @@ import { damaged, keepable, optional, readable, storedObject } from "./columns.t
 import { join, type Query, type Row, type Sql, sql } from "./sql.ts";
 
 const DEFAULT_LIMIT = 100;
+const LATE_AT_ONCE = 100;
 
 /** All but the outcome, which may be long. */
 const columns = sql`
@@ -38,6 +39,13 @@ export function approvalStore(db: Sql): ApprovalStore {
       const rows = await db.all(sql`
         select ${columns} from approvals ${all.length === 0 ? sql`` : sql`where ${join(all, " and ")}`}
         order by requested_at, id limit ${Math.max(0, Math.trunc(limit))}`);
+      return readable(rows, approvalOf);
+    },
+    async late(at) {
+      const rows = await db.all(sql`
+        select ${columns} from approvals
+        where state in ('pending', 'approved') and expires_at <= ${at.toISOString()}
+        order by expires_at, id limit ${LATE_AT_ONCE}`);
       return readable(rows, approvalOf);
     },
     answer: async (id, answer) =>
