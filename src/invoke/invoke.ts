@@ -111,6 +111,7 @@ export async function invoke(door: Door, call: Call, signal?: AbortSignal): Prom
     }
     await ended(outcome, record, progress, call.permit === undefined);
   } catch (thrown) {
+    progress.permit?.leave();
     outcome = failedOutcome(ending(), progress.began ? unrecorded(thrown) : thrown);
   }
   span.ended(outcome);
@@ -123,16 +124,13 @@ export async function invoke(door: Door, call: Call, signal?: AbortSignal): Prom
  */
 async function ended(outcome: Outcome, record: CallRecord, progress: Progress, heard: boolean): Promise<void> {
   const { permit, result, endWritten } = progress;
-  try {
-    const kept = await permit?.ended(outcome, heard).catch((thrown: unknown) => ({ thrown }));
-    if (kept === "released" && permit !== undefined) record.suspended(permit.approval);
-    else if (!endWritten) await record.ended(outcome, result);
-    if (kept === "released" || endWritten) await record.flushed();
-    if (typeof kept === "object") throw kept.thrown;
-    await permit?.recorded(heard);
-  } finally {
-    permit?.leave();
-  }
+  const kept = await permit?.ended(outcome, heard).catch((thrown: unknown) => ({ thrown }));
+  if (kept === "released" && permit !== undefined) record.suspended(permit.approval);
+  else if (!endWritten) await record.ended(outcome, result);
+  if (kept === "released" || endWritten) await record.flushed();
+  if (typeof kept === "object") throw kept.thrown;
+  await permit?.recorded(heard);
+  permit?.leave();
 }
 
 /** How far a call got, for the answer of one that did not end well. */
