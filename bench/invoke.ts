@@ -37,6 +37,21 @@ export async function benchInvoke(library: Library, { quick }: { readonly quick:
       if (outcome.status !== "done") throw new Error(outcome.value);
     };
   };
+  /** Each call another one: the same call twice at a time is one question. */
+  const agreed = async (store: string): Promise<Call> => {
+    const quartermaster = await library.createQuartermaster({
+      store: join(folder, store),
+      approvals: { ask: async () => ({ decision: "approved", by: "bench" }) },
+    });
+    opened.push(quartermaster);
+    const tool = { name: "add", description, inputSchema: input, handler: add } as const;
+    quartermaster.register({ ...tool, effect: "write", scope: "generalist", requiresApproval: true });
+    let calls = 0;
+    return async () => {
+      const outcome = await quartermaster.invoke("tool__add", { ...args, a: calls++ });
+      if (outcome.status !== "done") throw new Error(outcome.value);
+    };
+  };
   const linked = await mcp();
   const byHand = recordedByHand(join(folder, "by-hand.db"));
   const one = aiSdk(1);
@@ -48,6 +63,7 @@ export async function benchInvoke(library: Library, { quick }: { readonly quick:
     { name: "… 20 tag rules", calls: 250, call: await ours("pure", "rules.db", twentyRules) },
     { name: "… in memory, 20 tag rules", calls: 250, call: await ours("pure", undefined, twentyRules) },
     { name: "… effect write: recorded before it runs, too", calls: 250, call: await ours("write", "write.db") },
+    { name: "… agreed to: kept, claimed, run once", calls: 100, call: await agreed("agreed.db") },
     { name: DIRECT, calls: 50_000, call: () => add(args) },
     { name: "the handler and three rows by hand", calls: 1000, call: byHand.call },
     { name: "LangChain tool.invoke, zod", calls: 1000, call: langchainZod() },

@@ -23,7 +23,7 @@ describe("annotations", () => {
     [{ destructiveHint: true, idempotentHint: true }, "external", ["destructive"], true],
     [{ openWorldHint: false, destructiveHint: false, idempotentHint: true }, "write", [], true],
   ])("%j is %s %j, idempotent: %s", (annotations, effect, tags, idempotent) => {
-    expect(traits(annotations)).toEqual({ effect, tags, idempotent, approval: false, enabled: true });
+    expect(traits(annotations)).toEqual({ effect, tags, idempotent, enabled: true });
   });
 
   test.each<[JsonObject]>([
@@ -65,7 +65,6 @@ describe("overrides", () => {
       effect: "write",
       tags: ["destructive", "files"],
       idempotent: false,
-      approval: false,
       loading: "always",
       enabled: true,
     });
