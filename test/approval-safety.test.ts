@@ -324,6 +324,23 @@ describe("what was agreed to", () => {
   });
 });
 
+test("of two that ask for the same, one runs it, and both have an end in the ledger", async () => {
+  const qm = await counter();
+  qm.register(tool("pay"));
+
+  const first = await qm.invoke("tool__pay", { sum: 1 });
+  const second = await qm.invoke("tool__pay", { sum: 1 }, { ask: async () => ({ decision: "approved", by: "ann" }) });
+
+  expect([first.status, second.status]).toEqual(["waiting", "done"]);
+  expect(ran).toHaveLength(1);
+  const ends = await qm.ledger.read({ type: "call.ended" });
+  expect(ends.map(({ callId }) => callId).sort()).toEqual([first.callId, second.callId].sort());
+  expect(ends.find(({ callId }) => callId === first.callId)?.data).toMatchObject({
+    ranAs: second.callId,
+    status: "done",
+  });
+});
+
 describe("a result that is not for everybody alike", () => {
   const record = { name: "Ann", iban: "DE-SECRET-1", note: "for the model only" };
   const marks = { iban: { hidden: true }, note: { hidden: ["audit"] } } as const;

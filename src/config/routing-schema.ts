@@ -51,5 +51,3 @@ export const routingSchema = z
   })
   .prefault({})
   .describe("Deadlines and further tries for calls.");
-
-export type RoutingConfig = z.output<typeof routingSchema>;

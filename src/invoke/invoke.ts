@@ -126,7 +126,7 @@ async function ended(outcome: Outcome, record: CallRecord, progress: Progress, h
   const { permit, result, endWritten } = progress;
   const kept = await permit?.ended(outcome, heard).catch((thrown: unknown) => ({ thrown }));
   if (kept === "released" && permit !== undefined) record.suspended(permit.approval);
-  else if (!endWritten) await record.ended(outcome, result);
+  else if (!endWritten) await record.ended(outcome, result, permit?.approval.callId);
   if (kept === "released" || endWritten) await record.flushed();
   if (typeof kept === "object") throw kept.thrown;
   await permit?.recorded(heard);

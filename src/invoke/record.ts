@@ -36,8 +36,11 @@ export interface CallRecord {
   activated(action: Action, scope: ActivationScope): void;
   /** Resolves when every step so far is in the ledger for good. */
   flushed(): Promise<void>;
-  /** Writes the end and resolves when the whole call is in the ledger. Without `result` it answered nothing. */
-  ended(outcome: Outcome, result: CheckedResult | undefined): Promise<void>;
+  /**
+   * Writes the end and resolves when the whole call is in the ledger. Without `result` it answered nothing. `askedAs`: the
+   * call that the same was asked for by first; where it is another one, it has ended with this.
+   */
+  ended(outcome: Outcome, result: CheckedResult | undefined, askedAs?: string): Promise<void>;
 }
 
 /** Begins the record of a call: it is received. */
@@ -112,7 +115,7 @@ export function createRecorder(sink: EventSink, runtime: Runtime, policyVersion:
         sink.record({ type: "action.activated", ...stamp(), data: { callId, action, scope } });
       },
       flushed: () => sink.flushed(first),
-      async ended(outcome, result) {
+      async ended(outcome, result, askedAs = callId) {
         if (activation !== undefined && ledNowhere(outcome)) notActivated("visibility_policy");
         if (outcome.status === "waiting") suspended(outcome.approval.id, outcome.action);
         else {
@@ -121,6 +124,10 @@ export function createRecorder(sink: EventSink, runtime: Runtime, policyVersion:
             sink.record({ type: "specialist_execution", ...stamp(), data: execution(decidedOn, callId, args, ended) });
           }
           sink.record({ type: "call.ended", ...stamp(), data: { callId, ...ended } });
+          if (askedAs !== callId) {
+            const data = { ...summary(outcome, undefined), callId: askedAs, ranAs: callId };
+            sink.record({ type: "call.ended", ...stamp(), data });
+          }
         }
         await sink.flushed(first);
       },

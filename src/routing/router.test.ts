@@ -51,6 +51,7 @@ describe("useRules", () => {
 
 describe("subscribe", () => {
   test.each([
+    [{ evnt: "tool_call:*" }, () => {}],
     [undefined, () => {}],
     [{ source: "" }, () => {}],
     [{ actor: 7 }, () => {}],

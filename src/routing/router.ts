@@ -1,6 +1,7 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { QmError } from "../core/errors.ts";
 import { isRecord } from "../core/json.ts";
+import { didYouMean } from "../core/nearest.ts";
 import type { Runtime } from "../core/runtime.ts";
 import { type Facts, factsOf as factsOfCall } from "../policy/facts.ts";
 import type { Note } from "./announce.ts";
@@ -90,8 +91,11 @@ export function createRouter(parts: RouterParts): Router {
 function requireInterest(interest: Interest, listener: Listener): void {
   if (!isRecord(interest) || typeof listener !== "function")
     throw new QmError("invalid_arguments", "a subscriber says what it wants to be told of, and is a function");
-  for (const key of ["source", "event", "actor"] as const) {
-    const value: unknown = interest[key];
+  const known = ["source", "event", "actor"];
+  for (const [key, value] of Object.entries(interest)) {
+    // A misspelt key would mean everything.
+    if (!known.includes(key))
+      throw new QmError("invalid_arguments", `nothing can be subscribed to by ${key}${didYouMean(key, known)}`);
     if (value === undefined || (typeof value === "string" && value !== "")) continue;
     throw new QmError("invalid_arguments", `${key} of what is subscribed to is text, or left out`);
   }
