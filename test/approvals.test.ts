@@ -538,7 +538,11 @@ describe("asking while the call waits", () => {
 
     expect(await qm.invoke("tool__pay", { sum: 5 })).toMatchObject({ status: "done", data: { by: "host" } });
     expect(asked).toEqual([{ action: "tool__pay", args: { sum: 5 } }]);
-    expect(paid).toHaveLength(1);
+    // Whoever heard the outcome has it: the same call is a new one.
+    expect(await qm.invoke("tool__pay", { sum: 5 })).toMatchObject({ status: "done" });
+    expect(paid).toHaveLength(2);
+    const decided = (await qm.ledger.read({ type: "call.decided" })).map(({ data }) => data);
+    expect(decided.filter((data) => (data as JsonObject).approvalId !== undefined)).toHaveLength(2);
   });
 
   test.each<readonly [string, NonNullable<NonNullable<QuartermasterOptions["approvals"]>["ask"]>]>([
