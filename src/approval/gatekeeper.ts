@@ -1,26 +1,16 @@
 import { type Caller, isSameCaller } from "../core/caller.ts";
-import { definitionOf } from "../core/definition.ts";
 import { type Dialogue, isLeftOpen } from "../core/dialogue.ts";
 import { messageOf, QmError } from "../core/errors.ts";
 import type { Outcome } from "../core/outcome.ts";
 import { approverObjection, CLIENT_ROLE, type CompiledApprovals } from "../policy/approvers.ts";
-import type { Objection } from "../policy/verdict.ts";
 import { type Approval, type ApprovalAnswer, type Approver, isOver, type ShownApproval } from "./approval.ts";
-import type { ApprovalStore, NewApproval } from "./approval-store.ts";
+import type { ApprovalStore } from "./approval-store.ts";
 import type { AskPerson } from "./approvals.ts";
-import { type Bound, bindingOf } from "./binding.ts";
 import type { Changes } from "./changes.ts";
 import { outcomeOf } from "./ending.ts";
+import { type ApprovalRequest, newApproval } from "./new-approval.ts";
 import type { Permit, Permits } from "./permits.ts";
 import { answerOf, canBeAsked, questionOf } from "./question.ts";
-
-/** A call that a person must agree to. */
-export interface ApprovalRequest extends Bound {
-  readonly callId: string;
-  readonly via: string;
-  readonly objection: Objection;
-  readonly preview: string | undefined;
-}
 
 /** Who can be asked while the call waits. None of them: it is left to others, and the call is answered `waiting`. */
 export interface LiveChannels {
@@ -86,7 +76,11 @@ export function createGatekeeper(parts: GatekeeperParts): Gatekeeper & { close()
   }
 
   async function request(asked: ApprovalRequest): Promise<Approval> {
-    const { approval, isNew } = await store.request(newApproval(asked), settings().maxOpen);
+    const { maxOpen, expiresInMs } = settings();
+    const at = parts.now();
+    const until = new Date(at.getTime() + (asked.objection.expiresInMs ?? expiresInMs));
+    const when = { id: parts.newId(), requestedAt: at.toISOString(), expiresAt: until.toISOString() };
+    const { approval, isNew } = await store.request(newApproval(asked, when), maxOpen);
     if (!isNew) return approval;
     try {
       await parts.requested(approval);
@@ -96,29 +90,6 @@ export function createGatekeeper(parts: GatekeeperParts): Gatekeeper & { close()
       await parts.expired(approval, "it could not be written down");
       throw thrown;
     }
-  }
-
-  function newApproval(asked: ApprovalRequest): NewApproval {
-    const { action, args, caller, callId, via, policyVersion, objection, preview } = asked;
-    const at = parts.now();
-    const expiresAt = new Date(at.getTime() + (objection.expiresInMs ?? settings().expiresInMs));
-    return {
-      id: parts.newId(),
-      callId,
-      action: action.name,
-      definition: definitionOf(action),
-      args,
-      caller,
-      via,
-      policyVersion,
-      binding: bindingOf(asked),
-      level: objection.level ?? "user",
-      rule: objection.rule,
-      reason: objection.reason,
-      ...(preview === undefined ? {} : { preview }),
-      requestedAt: at.toISOString(),
-      expiresAt: expiresAt.toISOString(),
-    };
   }
 
   /** Asks everybody who can be asked now, and waits for the first answer from wherever it comes. */

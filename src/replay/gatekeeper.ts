@@ -1,9 +1,8 @@
 import type { Approval } from "../approval/approval.ts";
-import { bindingOf } from "../approval/binding.ts";
-import type { ApprovalRequest, Gatekeeper } from "../approval/gatekeeper.ts";
+import type { Gatekeeper } from "../approval/gatekeeper.ts";
+import { type ApprovalRequest, newApproval } from "../approval/new-approval.ts";
 import type { Permit } from "../approval/permits.ts";
 import type { Action } from "../core/action.ts";
-import { definitionOf } from "../core/definition.ts";
 import { askedThen, outcomeThen, ranThen } from "./fate.ts";
 import type { RecordedCall } from "./recorded.ts";
 
@@ -39,26 +38,11 @@ function permitFor(approval: Approval): Permit {
 
 /** The question as it would be put now, with the answer of then. */
 function approvalThen(request: ApprovalRequest, recorded: RecordedCall | undefined): Approval {
-  const { action, args, caller, callId, via, policyVersion, objection, preview } = request;
-  const { id = `replay-${callId}`, answer } = recorded?.approval ?? {};
+  const { id = `replay-${request.callId}`, answer } = recorded?.approval ?? {};
   const at = recorded?.at ?? "";
   return {
-    id,
-    callId,
+    ...newApproval(request, { id, requestedAt: at, expiresAt: at }),
     state: answer?.decision ?? "pending",
-    action: action.name,
-    definition: definitionOf(action),
-    args,
-    caller,
-    via,
-    policyVersion,
-    binding: bindingOf(request),
-    level: objection.level ?? "user",
-    rule: objection.rule,
-    reason: objection.reason,
-    ...(preview === undefined ? {} : { preview }),
-    requestedAt: at,
-    expiresAt: at,
     ...(answer === undefined ? {} : { answer: { ...answer, via: "replay", at } }),
     delivered: false,
   };
