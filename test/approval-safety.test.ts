@@ -5,6 +5,7 @@ import { afterEach, describe, expect, test } from "vitest";
 import type { Approver } from "../src/approval/approval.ts";
 import type { Dialogue } from "../src/core/dialogue.ts";
 import { QmError } from "../src/core/errors.ts";
+import { recordCase, runEvals } from "../src/evals/exports.ts";
 import {
   annotate,
   createQuartermaster,
@@ -339,6 +340,23 @@ test("of two that ask for the same, one runs it, and both have an end in the led
     ranAs: second.callId,
     status: "done",
   });
+});
+
+test("a call that was answered with what ran before is recorded as a case that passes", async () => {
+  const qm = await counter();
+  qm.register(tool("pay"));
+  const id = idOf(await qm.invoke("tool__pay", { sum: 1 }));
+  await qm.approvals.answer(id, approved, ann);
+  await qm.approvals.look(id, { timeoutMs: 5_000 });
+  expect((await qm.invoke("tool__pay", { sum: 1 })).ranAs).toBeDefined();
+
+  const { summary } = await qm.replay({ session: "local" });
+  const made = await recordCase(qm.ledger, { session: "local" });
+  const { cases } = await runEvals([made], undefined, { quartermaster: qm });
+
+  expect(summary).toMatchObject({ calls: 2, same: 2 });
+  expect(cases).toMatchObject([{ pass: true }]);
+  expect(ran).toHaveLength(1);
 });
 
 describe("a result that is not for everybody alike", () => {

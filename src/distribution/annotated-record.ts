@@ -92,8 +92,14 @@ function check(path: FieldPath, annotation: unknown): void {
       throw wrong(`${quoted(key)} of ${quoted(path)} is no annotation`, `Known: ${Object.keys(fields).join(", ")}.`);
     }
     if (value !== undefined && !isRight(value))
-      throw wrong(`${key} of ${quoted(path)} is wrong`, hints[key] ?? PROSE_HINT);
+      throw wrong(`${key} of ${quoted(path)} is wrong${which(value)}`, hints[key] ?? PROSE_HINT);
   }
+}
+
+/** Of a list of destinations, those that are none. */
+function which(value: unknown): string {
+  const unknown = Array.isArray(value) ? value.filter((word) => !namesDestination(word)) : [value];
+  return `: ${unknown.map((word) => quoted(String(word))).join(", ")}`;
 }
 
 const fields: Readonly<Record<keyof FieldAnnotation, (value: unknown) => boolean>> = {

@@ -33,7 +33,8 @@ export async function recordCase(
   if (first === undefined) {
     throw new QmError("invalid_arguments", `${query.turn ?? query.session} has no call, so there is nothing to repeat`);
   }
-  const calls = outer.flatMap(scriptedCall);
+  const byId = new Map(recorded.map((call) => [call.callId, call]));
+  const calls = outer.flatMap((call) => scriptedCall(call, byId.get(call.end?.ranAs ?? "") ?? call));
   return {
     id: id ?? query.turn ?? session,
     ...(description === undefined ? {} : { description }),
@@ -50,11 +51,12 @@ function keptPrompt(prompt: string | { readonly hash: string }): NonNullable<Eva
   return typeof prompt === "string" ? { hash: promptHash(prompt), text: prompt } : { hash: prompt.hash };
 }
 
-/** Nothing of a call whose end nobody knows. */
-function scriptedCall(call: RecordedCall): readonly ScriptedCall[] {
-  const outcome = scriptedOutcome(call);
+/** Nothing of a call whose end nobody knows. `ran`: the call itself, or the one that ran in its place. */
+function scriptedCall(call: RecordedCall, ran: RecordedCall): readonly ScriptedCall[] {
+  const outcome = scriptedOutcome(ran);
   if (outcome === undefined) return [];
-  const { args, approval, asked, decisions } = call;
+  const { args, asked, decisions } = call;
+  const { approval } = ran;
   const approved = approval?.answer?.decision === "approved" ? { approvedBy: approval.answer.by } : {};
   return [{ name: decisions[0]?.action ?? asked, ...(args === undefined ? {} : { args }), outcome, ...approved }];
 }

@@ -184,6 +184,7 @@ function endOf(data: JsonObject): RecordedEnd {
   const status = text(data, "status");
   const code = text(data, "code");
   const reason = text(data, "reason");
+  const ranAs = text(data, "ranAs");
   const result: Json = getOwn(data, "result") ?? null;
   return {
     status: status === "done" || status === "refused" ? status : "failed",
@@ -193,6 +194,7 @@ function endOf(data: JsonObject): RecordedEnd {
     bytes: amount(data.bytes),
     result,
     isPartial: Object.hasOwn(data, "resultHash") || isAltered(result),
+    ...(ranAs === undefined ? {} : { ranAs }),
   };
 }
 

@@ -54,4 +54,6 @@ export interface RecordedEnd {
   readonly result: Json;
   /** Whether `result` is less than what was answered. */
   readonly isPartial: boolean;
+  /** The call that ran in its place: the same was asked for twice. */
+  readonly ranAs?: string;
 }
