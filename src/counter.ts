@@ -1,10 +1,10 @@
 import type { Caller } from "./core/caller.ts";
+import type { UnstampedEvent } from "./core/events.ts";
 import type { Outcome } from "./core/outcome.ts";
 import type { Discovery } from "./discovery.ts";
 import { type Call, type Door, invoke } from "./invoke/invoke.ts";
 import type { Found, SearchRequest } from "./search/search.ts";
 import type { Counter } from "./surface/surface.ts";
-import type { UnstampedEvent } from "./unstamped-event.ts";
 
 interface CallsUnderWay {
   /** Goes on with a call that waited for a person. */

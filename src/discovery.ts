@@ -1,6 +1,6 @@
 import type { Action } from "./core/action.ts";
 import { messageOf, QmError } from "./core/errors.ts";
-import { NAMES_NOTED } from "./core/events.ts";
+import { NAMES_NOTED, type UnstampedEvent } from "./core/events.ts";
 import type { Runtime } from "./core/runtime.ts";
 import type { SearchSettings } from "./options.ts";
 import { createEmbedder } from "./search/embedders/create.ts";
@@ -17,7 +17,6 @@ import {
 } from "./search/semantic/semantic-index.ts";
 import { openSqliteStore, type Store } from "./store/open.ts";
 import { systemProcess } from "./system-runtime.ts";
-import type { UnstampedEvent } from "./unstamped-event.ts";
 
 /** Vectors of the catalog's actions, for search by meaning. */
 export interface Embeddings {

@@ -1,12 +1,12 @@
 import { loadingBy } from "./activation/activation.ts";
 import type { View } from "./catalog/view.ts";
 import type { Caller } from "./core/caller.ts";
+import type { UnstampedEvent } from "./core/events.ts";
 import type { SurfaceChoice } from "./core/surface-choice.ts";
 import type { Discovery } from "./discovery.ts";
 import type { SearchSettings } from "./options.ts";
 import { type Directory, type DirectoryOptions, renderDirectory } from "./search/directory.ts";
 import { renderHints } from "./search/hints.ts";
-import type { UnstampedEvent } from "./unstamped-event.ts";
 
 /** Blocks of a prompt that help a model find what it needs. */
 export interface PromptAids {

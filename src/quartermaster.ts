@@ -1,6 +1,7 @@
 import type { Approvals } from "./approval/approvals.ts";
 import type { Catalog } from "./catalog/catalog.ts";
 import type { Action } from "./core/action.ts";
+import type { UnstampedEvent } from "./core/events.ts";
 import type { ActionName } from "./core/names.ts";
 import type { Outcome } from "./core/outcome.ts";
 import type { SurfaceKind } from "./core/surface-choice.ts";
@@ -27,7 +28,6 @@ import type { ActionList, ListQuery } from "./surface/universal/list-actions.ts"
 import type { ActionSearch, FoundActions } from "./surface/universal/search-actions.ts";
 import { systemRuntime } from "./system-runtime.ts";
 import type { Turns } from "./turn/turns.ts";
-import type { UnstampedEvent } from "./unstamped-event.ts";
 import { wire } from "./wiring.ts";
 
 /** One action as an operator is shown it. */

@@ -1,7 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { hostname } from "node:os";
-import type { Runtime } from "./core/runtime.ts";
-import type { ProcessFacts } from "./search/semantic/build-lock.ts";
+import type { ProcessFacts, Runtime } from "./core/runtime.ts";
 
 /** The real clock and real chance. */
 export const systemRuntime: Runtime = {

@@ -8,7 +8,7 @@ import type { View } from "./catalog/view.ts";
 import { summaryOf } from "./core/action.ts";
 import type { Caller } from "./core/caller.ts";
 import { QmError } from "./core/errors.ts";
-import { NAMES_NOTED, type NewEvent, SYSTEM_SESSION } from "./core/events.ts";
+import { NAMES_NOTED, type NewEvent, SYSTEM_SESSION, type UnstampedEvent } from "./core/events.ts";
 import { failedOutcome, VALUE_LIMIT } from "./core/outcome.ts";
 import type { Runtime } from "./core/runtime.ts";
 import type { SurfaceChoice } from "./core/surface-choice.ts";
@@ -56,7 +56,6 @@ import { searchAnswer, searchOf } from "./surface/universal/search-actions.ts";
 import { systemProcess } from "./system-runtime.ts";
 import { safeTracer } from "./telemetry/safe-tracer.ts";
 import { createTurns } from "./turn/turns.ts";
-import type { UnstampedEvent } from "./unstamped-event.ts";
 import { createViews, requiredView } from "./views.ts";
 
 /** Whoever agrees to a call sees all of it but its secrets: more than arguments can be. */

@@ -2,6 +2,21 @@ import { readdirSync, readFileSync } from "node:fs";
 import { dirname, join, relative, resolve, sep } from "node:path";
 import { describe, expect, test } from "vitest";
 
+/** The folders that say what they want of a store. */
+const stored = [
+  "core",
+  "ledger",
+  "policy",
+  "search",
+  "activation",
+  "approval",
+  "turn",
+  "distribution",
+  "mcp/manifest",
+  "mcp/hub",
+  "mcp/registry",
+];
+
 /** Folder → the folders it may import. Read it top-down: nothing imports what is below it. */
 const mayImport: Readonly<Record<string, readonly string[]>> = {
   core: [],
@@ -33,33 +48,8 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   "mcp/clients": ["core", "files", "mcp"],
   "mcp/provider": ["core", "catalog", "mcp", "mcp/manifest", "mcp/hub", "mcp/registry"],
   "mcp/servers": ["core", "catalog", "mcp", "mcp/manifest", "mcp/hub", "mcp/registry", "mcp/provider"],
-  store: [
-    "core",
-    "ledger",
-    "policy",
-    "search",
-    "activation",
-    "approval",
-    "turn",
-    "distribution",
-    "mcp/manifest",
-    "mcp/hub",
-    "mcp/registry",
-  ],
-  testing: [
-    "core",
-    "ledger",
-    "policy",
-    "search",
-    "activation",
-    "approval",
-    "turn",
-    "distribution",
-    "mcp/manifest",
-    "mcp/hub",
-    "mcp/registry",
-    "store",
-  ],
+  store: stored,
+  testing: [...stored, "store"],
   // The composition root: quartermaster.ts, what only it needs, and the public API.
   ".": [
     "core",

@@ -109,3 +109,11 @@ export interface ApprovalQuery {
 export function isOver({ state }: Pick<Approval, "state">): boolean {
   return state === "denied" || state === "expired" || state === "done" || state === "interrupted";
 }
+
+/** So much of a reason is kept and shown, in characters. */
+export const REASON_LIMIT = 500;
+
+/** Why it is over, with the answer it had: that is not lost with it. */
+export function overWith(answer: GivenAnswer | undefined, why: string): string {
+  return answer === undefined ? why : `${answer.by} had agreed to it (${answer.via}), but ${why}`;
+}

@@ -1,11 +1,19 @@
 import { type Caller, isSameCaller } from "../core/caller.ts";
 import { messageOf, QmError } from "../core/errors.ts";
-import type { NewEvent } from "../core/events.ts";
+import type { EventType, UnstampedEvent } from "../core/events.ts";
 import { clip, isRecord, type Json } from "../core/json.ts";
 import { modelData, type Outcome } from "../core/outcome.ts";
 import type { Runtime } from "../core/runtime.ts";
 import { approverObjection, type CompiledApprovals } from "../policy/approvers.ts";
-import { type Approval, type Approver, type GivenAnswer, isOver, type ShownApproval } from "./approval.ts";
+import {
+  type Approval,
+  type Approver,
+  type GivenAnswer,
+  isOver,
+  overWith,
+  REASON_LIMIT,
+  type ShownApproval,
+} from "./approval.ts";
 import type { ApprovalStore } from "./approval-store.ts";
 import type { Approvals } from "./approvals.ts";
 import type { Changes, Wait } from "./changes.ts";
@@ -13,12 +21,7 @@ import { outcomeOf } from "./ending.ts";
 import { shownApproval } from "./shown.ts";
 
 /** An event about an approval, before it is said when. */
-export type ApprovalEvent =
-  Extract<NewEvent, { type: `approval.${string}` }> extends infer Event
-    ? Event extends NewEvent
-      ? Pick<Event, "type" | "data">
-      : never
-    : never;
+export type ApprovalEvent = UnstampedEvent<Extract<EventType, `approval.${string}`>>;
 
 export interface DeskParts {
   readonly store: ApprovalStore;
@@ -38,7 +41,6 @@ export interface Desk extends Pick<Approvals, "list" | "get" | "answer" | "withd
   expire(approval: Approval, reason: string, who?: { readonly by: string; readonly via: string }): Promise<boolean>;
 }
 
-const REASON_LIMIT = 500;
 const CLOCK = { by: "quartermaster", via: "clock" };
 const LATE = "its time was over before it was run";
 
@@ -57,9 +59,7 @@ export function createDesk({ store, changes, runtime, settings, redact, note }: 
 
   async function expire(approval: Approval, why: string, who = CLOCK): Promise<boolean> {
     const at = runtime.now().toISOString();
-    const { answer } = approval;
-    // The answer it had is not lost with it.
-    const reason = answer === undefined ? why : `${answer.by} had agreed to it (${answer.via}), but ${why}`;
+    const reason = overWith(approval.answer, why);
     if (!(await store.expire(approval.id, { decision: "expired", ...who, at, reason }))) return false;
     await note(approval.caller, { type: "approval.expired", data: { ...aboutOf(approval), reason } });
     changes.made(approval.id);

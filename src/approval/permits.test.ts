@@ -3,13 +3,14 @@ import { z } from "zod";
 import { defineAction } from "../catalog/define.ts";
 import { QmError } from "../core/errors.ts";
 import { failedOutcome, type Outcome, VALUE_LIMIT } from "../core/outcome.ts";
+import type { ProcessFacts } from "../core/runtime.ts";
 import { approvalStore } from "../store/approvals.ts";
 import { openSqlite } from "../store/drivers/sqlite.ts";
 import { migrate } from "../store/migrations.ts";
 import { systemRuntime } from "../system-runtime.ts";
 import type { ApprovalStore } from "./approval-store.ts";
 import { createChanges } from "./changes.ts";
-import { createPermits, type Permit, type ProcessFacts } from "./permits.ts";
+import { createPermits, type Permit } from "./permits.ts";
 import { createWorker } from "./worker.ts";
 
 const { name: action } = defineAction("bank", {

@@ -1,7 +1,7 @@
 import { QmError } from "../core/errors.ts";
 import type { Outcome } from "../core/outcome.ts";
-import type { Runtime } from "../core/runtime.ts";
-import type { Approval } from "./approval.ts";
+import type { ProcessFacts, Runtime } from "../core/runtime.ts";
+import { type Approval, overWith } from "./approval.ts";
 import type { ApprovalStore, Claimed, Executor } from "./approval-store.ts";
 
 /** The right to run one approved call, once, held by this process. */
@@ -21,15 +21,7 @@ export interface Permit {
   leave(): void;
 }
 
-/** This process, as others can know it, and how to find out whether another on this machine is still there. */
-export interface ProcessFacts {
-  readonly pid: number;
-  readonly host: string;
-  isAlive(pid: number): boolean;
-}
-
 export interface Permits {
-  readonly executor: string;
   /** Undefined where it is not to be had: somebody else has it, or nobody agreed. */
   claim(approval: Approval): Promise<Permit | undefined>;
   /** Tries again to keep outcomes that could not be kept. */
@@ -84,7 +76,6 @@ export function createPermits(store: ApprovalStore, runtime: Runtime, self: Proc
   }
 
   return {
-    executor,
     async keepRest() {
       // One that cannot be kept must not keep the others from it; it is tried again.
       for (const [id, ended] of unkept) await finish(id, ended).catch(() => {});
@@ -140,10 +131,9 @@ function kept(outcome: Outcome): Outcome {
   return { ...rest, data: { cut: outcome.value } };
 }
 
-/** The answer it had is not lost with it. */
 function voidedBy({ answer }: Approval, outcome: Outcome, at: Date) {
   const why = outcome.status === "done" || outcome.status === "waiting" ? "it was not run" : outcome.reason;
-  const reason = answer === undefined ? why : `${answer.by} had agreed to it (${answer.via}), but ${why}`;
+  const reason = overWith(answer, why);
   return { decision: "expired", by: "quartermaster", via: "resume", at: at.toISOString(), reason } as const;
 }
 

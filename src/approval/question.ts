@@ -1,11 +1,10 @@
 import type { AskedQuestion, Dialogue } from "../core/dialogue.ts";
 import { clip, isRecord, type JsonObject } from "../core/json.ts";
 import { plain } from "../core/plain-text.ts";
-import type { ApprovalAnswer, ShownApproval } from "./approval.ts";
+import { type ApprovalAnswer, REASON_LIMIT, type ShownApproval } from "./approval.ts";
 
 /** What does not fit is not asked this way: nobody agrees to what they were not shown. */
 const SHOWN = 4_000;
-const REASON_KEPT = 500;
 
 /** Whether whoever made the call can be shown a form. From before there were kinds of questions: nothing said means forms. */
 export function canBeAsked({ capabilities }: Dialogue): boolean {
@@ -36,7 +35,7 @@ export function questionOf(approval: ShownApproval): AskedQuestion | undefined {
             enum: ["approve", "deny"],
             description: "approve: exactly this call runs, once. deny: it does not run.",
           },
-          reason: { type: "string", title: "Why", maxLength: REASON_KEPT },
+          reason: { type: "string", title: "Why", maxLength: REASON_LIMIT },
         },
         required: ["decision"],
       },
@@ -49,7 +48,7 @@ export function answerOf({ action, content }: JsonObject): ApprovalAnswer | unde
   if (action === "decline") return { decision: "denied" };
   if (action !== "accept" || !isRecord(content)) return undefined;
   const { decision, reason } = content;
-  const why = typeof reason === "string" && reason.trim() !== "" ? { reason: clip(reason.trim(), REASON_KEPT) } : {};
+  const why = typeof reason === "string" && reason.trim() !== "" ? { reason: clip(reason.trim(), REASON_LIMIT) } : {};
   if (decision === "approve") return { decision: "approved", ...why };
   return decision === "deny" ? { decision: "denied", ...why } : undefined;
 }

@@ -195,6 +195,11 @@ export type NewEvent = {
   };
 }[EventType];
 
+/** What happened, before it is said when and on whose behalf. */
+export type UnstampedEvent<Types extends EventType = EventType> = {
+  [Type in Types]: Pick<Extract<NewEvent, { type: Type }>, "type" | "data">;
+}[Types];
+
 /** An event that could name the whole catalog names so many actions, and says how many there are. */
 export const NAMES_NOTED = 100;
 

@@ -5,3 +5,10 @@ export interface Runtime {
   readonly elapsed: () => number;
   readonly newId: () => string;
 }
+
+/** This process, as others can know it, and how to find out whether another on this machine is still there. */
+export interface ProcessFacts {
+  readonly pid: number;
+  readonly host: string;
+  isAlive(pid: number): boolean;
+}

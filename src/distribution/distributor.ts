@@ -1,6 +1,6 @@
 import type { Caller } from "../core/caller.ts";
 import { messageOf } from "../core/errors.ts";
-import type { NewEvent } from "../core/events.ts";
+import type { UnstampedEvent } from "../core/events.ts";
 import type { Json } from "../core/json.ts";
 import type { ActionName } from "../core/names.ts";
 import type { Runtime } from "../core/runtime.ts";
@@ -34,7 +34,7 @@ export interface DistributionLimits {
 const defaultLimits: DistributionLimits = { timeoutMs: 30_000, modelTimeoutMs: 5_000, waiting: 256, anchors: 2_000 };
 
 /** A view that did not get to its destination. */
-export type DistributionEvent = Pick<Extract<NewEvent, { type: "distribution.failed" }>, "type" | "data">;
+export type DistributionEvent = UnstampedEvent<"distribution.failed">;
 
 interface DistributorParts {
   readonly destinations?: Destinations;

@@ -1,9 +1,9 @@
-import type { ApprovalAnswer, ShownApproval } from "../approval/approval.ts";
+import { type ApprovalAnswer, REASON_LIMIT, type ShownApproval } from "../approval/approval.ts";
 import type { Approvals } from "../approval/approvals.ts";
 import { messageOf, QmError } from "../core/errors.ts";
 import { isRecord } from "../core/json.ts";
 import { json, problem, problemOf, unauthorized, wrongMethod } from "./answers.ts";
-import { type ApprovePageParts, approvePage, REASON_LIMIT } from "./approve-page.ts";
+import { type ApprovePageParts, approvePage } from "./approve-page.ts";
 import { bodyText } from "./body.ts";
 import { changeStream } from "./change-stream.ts";
 import { listQuery, waitMs } from "./query.ts";
@@ -16,7 +16,7 @@ export interface KnownApprover {
 
 export interface ApiOptions {
   readonly approvals: Approvals;
-  /** Who says the token; undefined: nobody. See `approverBy`. */
+  /** Who says the token; undefined: nobody. See `authorizeBy`. */
   readonly authorize: (token: string) => KnownApprover | undefined;
   /** What signed links are read with. Absent: there are none, and no page for them. */
   readonly links?: Pick<ApprovePageParts, "key" | "rolesOf" | "now">;

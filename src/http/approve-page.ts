@@ -1,4 +1,4 @@
-import type { ApprovalAnswer, ShownApproval } from "../approval/approval.ts";
+import { type ApprovalAnswer, REASON_LIMIT, type ShownApproval } from "../approval/approval.ts";
 import type { Approvals } from "../approval/approvals.ts";
 import { type ApprovalLink, readLink } from "../approval/link.ts";
 import { errorCodes, messageOf, QmError } from "../core/errors.ts";
@@ -18,8 +18,6 @@ export interface ApprovePageParts {
   readonly run: (id: string) => void;
   readonly onProblem: (problem: string) => void;
 }
-
-export const REASON_LIMIT = 500;
 
 /** How long whoever agreed waits to be told how the call ended. */
 const OUTCOME_MS = 2_000;

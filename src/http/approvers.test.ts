@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { Config } from "../config/schema.ts";
-import { approverBy, approverTokens, rolesOf } from "./approvers.ts";
+import { authorizeBy } from "../core/authorize-by.ts";
+import { approverTokens, rolesOf } from "./approvers.ts";
 
 type Given = Pick<Config, "approvals" | "gateway">;
 
@@ -44,7 +45,7 @@ describe("tokens", () => {
       cem: { roles: [] },
       dot: { roles: [], token: "D" },
     });
-    const find = approverBy(approverTokens(config, { fill, onProblem: (problem) => problems.push(problem) }));
+    const find = authorizeBy(approverTokens(config, { fill, onProblem: (problem) => problems.push(problem) }));
 
     expect(find("a".repeat(32))).toEqual({ id: "ann", roles: ["approver"] });
     expect(find("b".repeat(32))).toMatchObject({ id: "bob" });

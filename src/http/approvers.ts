@@ -1,4 +1,3 @@
-import { hash, timingSafeEqual } from "node:crypto";
 import type { Config } from "../config/schema.ts";
 import { messageOf, QmError } from "../core/errors.ts";
 import { getOwn } from "../core/json.ts";
@@ -63,20 +62,4 @@ function sameToken(who: string): QmError {
   return new QmError("invalid_config", `${who} have the same token`, {
     hint: "Give each its own: the token is what tells them apart.",
   });
-}
-
-/**
- * Finds the approver of a token. Every token is compared, each in the same time however much of it is right, so that
- * nobody learns one from how long the answer takes.
- */
-export function approverBy(
-  tokens: Iterable<readonly [token: string, approver: KnownApprover]>,
-): (token: string) => KnownApprover | undefined {
-  const known = [...tokens].map(([token, approver]) => ({ digest: hash("sha256", token, "buffer"), approver }));
-  return (token) => {
-    const given = hash("sha256", token, "buffer");
-    let found: KnownApprover | undefined;
-    for (const { digest, approver } of known) if (timingSafeEqual(digest, given)) found ??= approver;
-    return found;
-  };
 }

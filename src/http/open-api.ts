@@ -1,10 +1,11 @@
 import type { Config } from "../config/schema.ts";
+import { authorizeBy } from "../core/authorize-by.ts";
 import { messageOf } from "../core/errors.ts";
 import { linkKeyPathOf } from "../store-places.ts";
 import { systemRuntime } from "../system-runtime.ts";
 import type { Workspace } from "../workspace.ts";
 import { type Api, type ApiOptions, createApi, type KnownApprover } from "./api.ts";
-import { approverBy, approverTokens, rolesOf } from "./approvers.ts";
+import { approverTokens, rolesOf } from "./approvers.ts";
 import { linkKeyIn } from "./link-key.ts";
 
 /** The API in front of a workspace, as its configuration says; a change of its approvers is taken over at once. */
@@ -12,7 +13,7 @@ export async function openApi(
   workspace: Workspace,
   { onProblem, signal }: Pick<ApiOptions, "onProblem" | "signal">,
 ): Promise<Api> {
-  const knownBy = (config: Config) => approverBy(approverTokens(config, { fill: workspace.fill, onProblem }));
+  const knownBy = (config: Config) => authorizeBy(approverTokens(config, { fill: workspace.fill, onProblem }));
   let config = workspace.config;
   let known = knownBy(config);
 

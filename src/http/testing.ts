@@ -2,13 +2,13 @@ import { request } from "node:http";
 import { onTestFinished } from "vitest";
 import { type ApprovalQuery, isOver, type ShownApproval } from "../approval/approval.ts";
 import type { Approvals } from "../approval/approvals.ts";
+import { authorizeBy } from "../core/authorize-by.ts";
 import { QmError } from "../core/errors.ts";
 import type { ActionName } from "../core/names.ts";
 import type { Outcome } from "../core/outcome.ts";
 import { GATEWAY_LIMITS } from "../mcp/gateway/gateway.ts";
 import { listen } from "../mcp/gateway/listen.ts";
 import { createApi } from "./api.ts";
-import { approverBy } from "./approvers.ts";
 
 /** For tests of doors: the service without a store, with its rules about who is first. */
 export interface FakeApprovals extends Approvals {
@@ -168,7 +168,7 @@ export async function openDoor(
   const closing = new AbortController();
   const api = createApi({
     approvals,
-    authorize: approverBy(Object.entries(roles).map(([id, roles]) => [`${id}-token`, { id, roles }] as const)),
+    authorize: authorizeBy(Object.entries(roles).map(([id, roles]) => [`${id}-token`, { id, roles }] as const)),
     links: { key: KEY, rolesOf: (name) => roles[name] ?? [], now },
     onProblem,
     signal: closing.signal,

@@ -1,15 +1,13 @@
 import type { Caller } from "../core/caller.ts";
 import { QmError } from "../core/errors.ts";
-import type { NewEvent } from "../core/events.ts";
+import type { UnstampedEvent } from "../core/events.ts";
 import type { Runtime } from "../core/runtime.ts";
 import { copyOf, type RoutableEvent } from "./event.ts";
 import type { CompiledRule } from "./rules.ts";
 import type { Delivery, Heading } from "./subscribers.ts";
 
-type NoteType = "event.routed" | "call.retried";
-
 /** What routing writes down. */
-export type RoutingNote = { [Type in NoteType]: Pick<Extract<NewEvent, { type: Type }>, "type" | "data"> }[NoteType];
+export type RoutingNote = UnstampedEvent<"event.routed" | "call.retried">;
 
 /** Writes to the ledger. What it throws fails what was to be written down and has not begun. */
 export type Note = (caller: Caller | undefined, note: RoutingNote) => void;

@@ -1,6 +1,6 @@
 import type { Caller } from "../core/caller.ts";
 import { messageOf, QmError } from "../core/errors.ts";
-import type { NewEvent } from "../core/events.ts";
+import type { EventType, UnstampedEvent } from "../core/events.ts";
 import type { Json } from "../core/json.ts";
 import type { Outcome } from "../core/outcome.ts";
 import {
@@ -47,9 +47,7 @@ export interface ApprovalRequestPart {
 }
 
 /** An event about a turn, before it is said when. */
-export type TurnEvent = {
-  [Type in "turn.suspended" | "turn.resumed" | "turn.ended"]: Pick<Extract<NewEvent, { type: Type }>, "type" | "data">;
-}["turn.suspended" | "turn.resumed" | "turn.ended"];
+export type TurnEvent = UnstampedEvent<Extract<EventType, `turn.${string}`>>;
 
 export interface HeldTurnParts {
   readonly id: string;

@@ -1,12 +1,11 @@
 import { hash, randomBytes } from "node:crypto";
 import type { Approvals } from "../approval/approvals.ts";
-import type { ProcessFacts } from "../approval/permits.ts";
 import { type Caller, isSameCaller } from "../core/caller.ts";
 import { QmError } from "../core/errors.ts";
 import type { Json } from "../core/json.ts";
 import { type ActionName, quoted } from "../core/names.ts";
 import { failedOutcome, type Outcome, VALUE_LIMIT } from "../core/outcome.ts";
-import type { Runtime } from "../core/runtime.ts";
+import type { ProcessFacts, Runtime } from "../core/runtime.ts";
 import { heldTurn, memoText, type Turn, type TurnEvent } from "./held-turn.ts";
 import { type ShownTurn, shownTurn } from "./shown-turn.ts";
 import type { Holder, StoredTurn, TurnQuery, TurnState, TurnStore, WaitingCall } from "./turn-store.ts";

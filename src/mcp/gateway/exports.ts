@@ -1,5 +1,6 @@
 /** The gateway for programs: `quartermaster/mcp`. */
 
+export { authorizeBy } from "../../core/authorize-by.ts";
 export { createGateway } from "./create-gateway.ts";
 export type {
   Gateway,
@@ -10,5 +11,4 @@ export type {
   StdioOptions,
   Upstream,
 } from "./gateway.ts";
-export { authorizeBy } from "./guards.ts";
 export { openGateway, type WorkspaceGateway } from "./open-gateway.ts";

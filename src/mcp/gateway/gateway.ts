@@ -1,11 +1,11 @@
 import type { Readable, Writable } from "node:stream";
 import type { Caller } from "../../core/caller.ts";
+import type { UnstampedEvent } from "../../core/events.ts";
 import type { JsonObject } from "../../core/json.ts";
 import type { ActionName } from "../../core/names.ts";
 import type { Runtime } from "../../core/runtime.ts";
 import type { SurfaceKind } from "../../core/surface-choice.ts";
 import type { Quartermaster } from "../../quartermaster.ts";
-import type { UnstampedEvent } from "../../unstamped-event.ts";
 
 /** The protocol with a handshake and a session (up to 2025-11-25), and the one in which every request stands alone. */
 export type Era = "legacy" | "modern";

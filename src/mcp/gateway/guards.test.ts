@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
-import { authorizeBy, bearerToken } from "./guards.ts";
+import { authorizeBy } from "../../core/authorize-by.ts";
+import { bearerToken } from "./guards.ts";
 import { profileWith } from "./testing.ts";
 
 test("a token finds its profile, and no other text does", () => {

@@ -1,5 +1,4 @@
-import { hash, timingSafeEqual } from "node:crypto";
-import type { GatewayProfile } from "./gateway.ts";
+import { hash } from "node:crypto";
 import { rpcError } from "./rpc-error.ts";
 
 export interface Allowed {
@@ -47,24 +46,4 @@ export function unauthorized(hadToken: boolean): Response {
 /** What stands for a token where it must be remembered. */
 export function principalOf(token: string): string {
   return hash("sha256", token, "hex");
-}
-
-/**
- * Finds the profile of a token. Every token is compared, each in the same time however much of it is right, so that
- * nobody learns one from how long the answer takes.
- */
-export function authorizeBy(
-  tokens: Iterable<readonly [token: string, profile: GatewayProfile]>,
-): (token: string) => GatewayProfile | undefined {
-  const known = [...tokens].map(([token, profile]) => ({ digest: digestOf(token), profile }));
-  return (token) => {
-    const given = digestOf(token);
-    let found: GatewayProfile | undefined;
-    for (const { digest, profile } of known) if (timingSafeEqual(digest, given)) found ??= profile;
-    return found;
-  };
-}
-
-function digestOf(token: string): Buffer {
-  return hash("sha256", token, "buffer");
 }

@@ -1,3 +1,4 @@
+import { authorizeBy } from "../../core/authorize-by.ts";
 import { messageOf } from "../../core/errors.ts";
 import { matchesGlob } from "../../core/glob.ts";
 import { packageFacts } from "../../package-facts.ts";
@@ -8,7 +9,6 @@ import type { ServerView } from "../servers/servers.ts";
 import { createGateway } from "./create-gateway.ts";
 import { hasSurface } from "./desk.ts";
 import type { Gateway, GatewayProfile, Listening, ListenOptions } from "./gateway.ts";
-import { authorizeBy } from "./guards.ts";
 import { instructionsOf } from "./instructions.ts";
 import { profileOf, profilesByToken } from "./profiles.ts";
 import { serverUpstream } from "./server-upstream.ts";

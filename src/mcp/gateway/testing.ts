@@ -17,10 +17,12 @@ import { serveStdio } from "@modelcontextprotocol/server/stdio";
 import { onTestFinished } from "vitest";
 import type { Provider } from "../../catalog/provider.ts";
 import type { Action, CallContext } from "../../core/action.ts";
+import { authorizeBy } from "../../core/authorize-by.ts";
 import type { Caller } from "../../core/caller.ts";
 import { type ContentBlock, contentText, WithContent } from "../../core/content.ts";
 import type { AskedQuestion } from "../../core/dialogue.ts";
 import { facts, QmError } from "../../core/errors.ts";
+import type { UnstampedEvent } from "../../core/events.ts";
 import type { Json, JsonObject } from "../../core/json.ts";
 import { actionName } from "../../core/names.ts";
 import type { SurfaceChoice } from "../../core/surface-choice.ts";
@@ -28,10 +30,8 @@ import type { Tracer } from "../../core/tracing.ts";
 import type { PolicyOptions } from "../../policy/policy.ts";
 import { createQuartermaster, type Quartermaster } from "../../quartermaster.ts";
 import { systemRuntime } from "../../system-runtime.ts";
-import type { UnstampedEvent } from "../../unstamped-event.ts";
 import { createGateway } from "./create-gateway.ts";
 import type { Era, Gateway, GatewayOptions, GatewayProfile, Upstream } from "./gateway.ts";
-import { authorizeBy } from "./guards.ts";
 
 /** One real server behind the gateway, reached as plainly as can be: what stands in for the hub in tests. */
 export interface TestUpstream {

@@ -1,5 +1,5 @@
 import { setImmediate as breath } from "node:timers/promises";
-import type { NewEvent } from "../../core/events.ts";
+import type { UnstampedEvent } from "../../core/events.ts";
 import { fingerprintOf, type ServerSpec } from "../server-spec.ts";
 import { boundedOffer } from "./bounds.ts";
 import { type Decision, decided, meant } from "./decide.ts";
@@ -12,13 +12,11 @@ import { surroundings } from "./scan/other-tools.ts";
 import { scan } from "./scan/scan.ts";
 import type { Sign } from "./scan/sign.ts";
 
-type EventOf<Type> = Pick<Extract<NewEvent, { type: Type }>, "type" | "data">;
-
 export type BookEvent =
-  | EventOf<"definition.accepted">
-  | EventOf<"definition.rejected">
-  | EventOf<"definition.withheld">
-  | EventOf<"server.learned">;
+  | UnstampedEvent<"definition.accepted">
+  | UnstampedEvent<"definition.rejected">
+  | UnstampedEvent<"definition.withheld">
+  | UnstampedEvent<"server.learned">;
 
 export interface BookOptions {
   readonly store: ManifestStore;

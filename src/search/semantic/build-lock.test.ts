@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, expect, onTestFinished, test, vi } from "vitest";
+import type { ProcessFacts } from "../../core/runtime.ts";
 import { openSqliteStore } from "../../store/open.ts";
-import { type LockStore, type ProcessFacts, underLock } from "./build-lock.ts";
+import { type LockStore, underLock } from "./build-lock.ts";
 
 const here: ProcessFacts = { pid: 1, host: "here", isAlive: () => true };
 const never = new AbortController().signal;

@@ -1,5 +1,5 @@
 import { setTimeout as pause } from "node:timers/promises";
-import type { Runtime } from "../../core/runtime.ts";
+import type { ProcessFacts, Runtime } from "../../core/runtime.ts";
 
 /** Who holds a lock, and until when unless the lease is renewed. */
 export interface LockHolder {
@@ -16,13 +16,6 @@ export interface LockStore {
   /** Whether it still was the holder's. */
   renew(name: string, holder: LockHolder): Promise<boolean>;
   release(name: string, id: string): Promise<void>;
-}
-
-/** This process, as others can know it, and how to find out whether another on this machine is still there. */
-export interface ProcessFacts {
-  readonly pid: number;
-  readonly host: string;
-  isAlive(pid: number): boolean;
 }
 
 export interface LockOptions<T> {

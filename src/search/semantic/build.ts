@@ -1,11 +1,11 @@
 import type { Action } from "../../core/action.ts";
 import { QmError } from "../../core/errors.ts";
-import type { Runtime } from "../../core/runtime.ts";
+import type { ProcessFacts, Runtime } from "../../core/runtime.ts";
 import type { Embedder } from "../embedders/embedder.ts";
 import { unitVectors } from "../embedders/unit-vectors.ts";
 import { within } from "../embedders/within.ts";
 import { type Contents, textOf } from "./action-text.ts";
-import { type LockStore, type ProcessFacts, underLock } from "./build-lock.ts";
+import { type LockStore, underLock } from "./build-lock.ts";
 import { readVectorSet, type VectorSet } from "./vector-set.ts";
 import { USE_NOTED_EVERY_MS, type VectorSetKey, type VectorStore } from "./vector-store.ts";
 
