@@ -1,3 +1,4 @@
+import type { LiveResources } from "./catalog/live.ts";
 import type { Caller } from "./core/caller.ts";
 import type { UnstampedEvent } from "./core/events.ts";
 import type { Outcome } from "./core/outcome.ts";
@@ -16,6 +17,7 @@ interface CallsUnderWay {
 export function createCounter(
   door: Door,
   discovery: Discovery,
+  live: LiveResources,
   noteFor: (caller: Caller, event: UnstampedEvent) => void,
 ): Counter & Pick<CallsUnderWay, "resume" | "idle"> {
   const underWay = new Set<Promise<Outcome>>();
@@ -27,6 +29,7 @@ export function createCounter(
 
   return {
     viewOf: door.viewOf,
+    live,
     invoke: (request, signal) => run({ ...request, id: door.runtime.newId() }, signal),
     resume: run,
     canSearch: discovery.isOn,

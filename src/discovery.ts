@@ -4,7 +4,7 @@ import { NAMES_NOTED, type UnstampedEvent } from "./core/events.ts";
 import type { Runtime } from "./core/runtime.ts";
 import type { SearchSettings } from "./options.ts";
 import { createEmbedder } from "./search/embedders/create.ts";
-import type { ChosenEmbedder, Embedder } from "./search/embedders/embedder.ts";
+import type { ChosenEmbedder } from "./search/embedders/embedder.ts";
 import type { Hit } from "./search/hit.ts";
 import { createSearch, type Found, type SearchRequest } from "./search/search.ts";
 import type { Searchable } from "./search/searchable.ts";
@@ -13,6 +13,7 @@ import {
   type BuildReport,
   createSemanticIndex,
   type SemanticIndex,
+  type SemanticIndexOptions,
   type SemanticStatus,
 } from "./search/semantic/semantic-index.ts";
 import { openSqliteStore, type Store } from "./store/open.ts";
@@ -40,10 +41,14 @@ export interface Discovery {
   /** What `list_actions` says where search by meaning was not given up on purpose and is not there. */
   hint(): string | undefined;
   readonly embeddings: Embeddings;
+  /** Who makes vectors and where they are kept, for whoever searches something else than actions. Absent: nobody. */
+  readonly meaning?: Meaning;
   /** The catalog is another one now. */
   follow(): void;
   close(): Promise<void>;
 }
+
+export type Meaning = Pick<SemanticIndexOptions, "embedder" | "store" | "locks" | "runtime" | "self" | "queryLimitMs">;
 
 export interface DiscoveryParts {
   readonly settings: SearchSettings;
@@ -65,7 +70,18 @@ export async function openDiscovery({
   const wanted = enabled ? chosenEmbedder(settings.embedder) : undefined;
   const { ownStore, chosen } = await withOwnStore(wanted, index.path, runtime);
   const store = ownStore ?? parts.store;
-  const semantic = chosen !== undefined && "embedder" in chosen ? semanticIndex(chosen.embedder) : undefined;
+  const meaning: Meaning | undefined =
+    chosen === undefined || !("embedder" in chosen)
+      ? undefined
+      : {
+          embedder: chosen.embedder,
+          store: store.vectors,
+          locks: store.locks,
+          runtime,
+          self: systemProcess,
+          queryLimitMs: settings.embedderTimeoutMs ?? 1_500,
+        };
+  const semantic = meaning && semanticIndex(meaning);
   const search = createSearch({
     maxResults,
     preferredNamespaces,
@@ -74,14 +90,9 @@ export async function openDiscovery({
     onPrepared: (count) => note({ type: "search.prepared", data: { actions: count, semantic: status().state } }),
   });
 
-  function semanticIndex(embedder: Embedder): SemanticIndex {
+  function semanticIndex(how: Meaning): SemanticIndex {
     return createSemanticIndex({
-      embedder,
-      store: store.vectors,
-      locks: store.locks,
-      runtime,
-      self: systemProcess,
-      queryLimitMs: settings.embedderTimeoutMs ?? 1_500,
+      ...how,
       incremental: index.incremental ?? true,
       rebuild: index.rebuild ?? false,
       background: index.background ?? true,
@@ -90,7 +101,7 @@ export async function openDiscovery({
         const data = { model, catalog, embedded: names, embeddedCount: embedded.length, reused, durationMs };
         note({ type: "embeddings.built", data });
       },
-      onFailed: (reason) => note({ type: "embeddings.failed", data: { model: embedder.fingerprint, reason } }),
+      onFailed: (reason) => note({ type: "embeddings.failed", data: { model: how.embedder.fingerprint, reason } }),
     });
   }
 
@@ -137,6 +148,7 @@ export async function openDiscovery({
         return { rows };
       },
     },
+    ...(meaning === undefined ? {} : { meaning }),
     follow: () => semantic?.follow(actions()),
     async close() {
       try {

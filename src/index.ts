@@ -34,10 +34,17 @@ export { type ErrorCode, errorCodes, type Problem, QmError } from "./core/errors
 export { type EventType, eventShapes, type NewEvent } from "./core/events.ts";
 export type { Json, JsonObject } from "./core/json.ts";
 export { type ActionName, actionName, categoryOf, entryOf, parseActionName } from "./core/names.ts";
-export { isToolDenied, type Outcome, type OutcomeStatus, type WaitingApproval } from "./core/outcome.ts";
+export {
+  isToolDenied,
+  type KeptResult,
+  type Outcome,
+  type OutcomeStatus,
+  type WaitingApproval,
+} from "./core/outcome.ts";
 export type { Runtime } from "./core/runtime.ts";
 export { type SearchType, searchTypes } from "./core/search-type.ts";
 export type { InputSchema } from "./core/standard-schema.ts";
+export { Streamed } from "./core/streamed.ts";
 export type { ActivationScope, Selection, SurfaceChoice, SurfaceKind } from "./core/surface-choice.ts";
 export type { Span, SpanFacts, SpanKind, TraceCarrier, Tracer } from "./core/tracing.ts";
 export type { Embeddings } from "./discovery.ts";
@@ -53,6 +60,12 @@ export {
 export type { Destination } from "./distribution/destination.ts";
 export type { Deliver, DeliveryFacts, DestinationConfig, Destinations } from "./distribution/destinations.ts";
 export { validatedIn } from "./distribution/validated.ts";
+export type { Imported } from "./infospace/import-writer.ts";
+export type { Kept, NotesPage, NotesQuery, PageQuery } from "./infospace/listing.ts";
+export type { Collection, Item, Note, NoteFacts, NoteFormat, NoteVersion, Origin, Reach } from "./infospace/note.ts";
+export type { FoundKept, Notes, NotesExport, NotesSearch } from "./infospace/notes.ts";
+export type { ItemsQuery, KeptVersion, PartQuery } from "./infospace/reading.ts";
+export type { NoteSearchType, NotesFound } from "./infospace/search/note-search.ts";
 export type { RunLimits } from "./invoke/run.ts";
 export type { ChainHead, EventQuery, StoredEvent } from "./ledger/event-store.ts";
 export type { ChainReport, VerifyOptions } from "./ledger/verify.ts";

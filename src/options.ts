@@ -3,7 +3,7 @@ import type { AskPerson } from "./approval/approvals.ts";
 import type { Provider } from "./catalog/provider.ts";
 import type { Caller } from "./core/caller.ts";
 import type { Dialogue } from "./core/dialogue.ts";
-import { durationMs } from "./core/duration.ts";
+import { type Duration, durationMs } from "./core/duration.ts";
 import { QmError } from "./core/errors.ts";
 import { didYouMean } from "./core/nearest.ts";
 import type { Runtime } from "./core/runtime.ts";
@@ -30,6 +30,8 @@ export interface QuartermasterOptions {
   /** Which surface `surface()` makes when it is not told. */
   readonly surface?: SurfaceChoice;
   readonly search?: SearchSettings;
+  /** Where long results go, and what can be done with them unread. */
+  readonly infospace?: InfospaceSettings;
   readonly redact?: {
     /** Keys whose values are never written down, beside the built-in ones. */
     readonly names?: readonly string[];
@@ -51,6 +53,18 @@ export interface QuartermasterOptions {
   /** Told what a provider did wrong, and of writes to the ledger that failed. It is in the ledger too, where that works. */
   readonly onProblem?: (problem: string) => void;
   readonly runtime?: Runtime;
+}
+
+/** Notes and collections. Everything is optional; nothing given means that long results are kept for a day. */
+export interface InfospaceSettings {
+  /** `false`: long results are cut, handles in arguments are left as they are, and the category `infospace` is not there. */
+  readonly enabled?: boolean;
+  /** How long what nobody saves is kept. `24h` when absent. */
+  readonly expiresIn?: Duration;
+  /** How many characters of what is kept a model is shown. 1,200 when absent. */
+  readonly previewLimit?: number;
+  /** How many characters arguments may have once handles in them are filled in. 4 MiB when absent. */
+  readonly fillLimit?: number;
 }
 
 /** How actions are found. Everything is optional; nothing given means search by words. */
@@ -103,6 +117,8 @@ export interface InvokeOptions {
   readonly ask?: AskPerson;
   /** The trace the call belongs to. */
   readonly trace?: TraceCarrier;
+  /** `false`: a result that is too long for a model is not kept as a note. For whoever takes `data` whole. */
+  readonly keep?: boolean;
 }
 
 // The types say the same to whoever compiles. A misspelt `denied` or a caller that is not understood must not mean
@@ -252,6 +268,14 @@ export const quartermasterShape = z.strictObject({
   valueLimit: z.int().min(256).optional(),
   surface: surface.optional(),
   search: search.optional(),
+  infospace: z
+    .strictObject({
+      enabled: z.boolean().optional(),
+      expiresIn: duration.optional(),
+      previewLimit: whole.min(300).optional(),
+      fillLimit: whole.min(1024).optional(),
+    })
+    .optional(),
   redact: z.strictObject({ names: texts.optional(), secrets: callback.optional() }).optional(),
   approvals: z.strictObject({ ask: callback.optional(), worker: z.boolean().optional() }).optional(),
   routing: z.array(z.looseObject({})).optional(),
@@ -286,6 +310,7 @@ export const invokeShape = z.strictObject({
     .optional(),
   ask: callback.optional(),
   trace: z.looseObject({}).optional(),
+  keep: z.boolean().optional(),
 });
 
 export const listShape = z.strictObject({

@@ -7,6 +7,7 @@ import type { Outcome } from "./core/outcome.ts";
 import type { SurfaceKind } from "./core/surface-choice.ts";
 import type { Embeddings } from "./discovery.ts";
 import type { Anchors } from "./distribution/anchors.ts";
+import type { Notes } from "./infospace/notes.ts";
 import type { Ledger } from "./ledger/ledger.ts";
 import {
   type CallerOptions,
@@ -73,6 +74,8 @@ export interface Quartermaster {
   readonly replay: Replay["replay"];
   /** A surface whose calls are answered from a script, for trying an agent out. */
   readonly rehearse: Replay["rehearse"];
+  /** What is kept: notes and collections, for hosts and operators. */
+  readonly notes: Notes;
   /** Events for others: who takes them, who hears of calls, which calls are under way. */
   readonly router: Omit<Router, "dispatch" | "close">;
   /** Puts values that a model was not shown in place of the tokens it was shown. */

@@ -2,6 +2,7 @@ import { shelfOfItsOwn } from "./activation/shelves.ts";
 import type { UseTracker } from "./activation/use-tracker.ts";
 import { requireActor } from "./callers.ts";
 import type { Catalog } from "./catalog/catalog.ts";
+import type { LiveResources } from "./catalog/live.ts";
 import type { Runtime } from "./core/runtime.ts";
 import type { SurfaceChoice } from "./core/surface-choice.ts";
 import type { Discovery } from "./discovery.ts";
@@ -19,6 +20,7 @@ export interface ReplayingParts {
   readonly catalog: Pick<Catalog, "snapshot">;
   readonly discovery: Pick<Discovery, "isOn" | "hint" | "find">;
   readonly anchors: Pick<Anchors, "fill">;
+  readonly live: LiveResources;
   readonly uses: UseTracker;
   readonly policy: () => Policy;
   readonly valueLimit: number;
@@ -27,13 +29,14 @@ export interface ReplayingParts {
 
 /** Replay over what this quartermaster has. */
 export function createReplaying(parts: ReplayingParts): Replay {
-  const { runtime, ledger, catalog, discovery, anchors, uses, policy, valueLimit } = parts;
+  const { runtime, ledger, catalog, discovery, anchors, live, uses, policy, valueLimit } = parts;
   const views = createViews(catalog);
   return createReplay({
     runtime,
     ledger,
     policy,
-    viewOf: (then, caller) => requiredView(then, caller, views),
+    viewOf: (then, caller, resources) => requiredView(then, caller, views, resources),
+    live,
     anchors,
     exists: (name) => catalog.snapshot().get(name) !== undefined,
     valueLimit,

@@ -1,17 +1,23 @@
 import { requireActor } from "./callers.ts";
 import type { Catalog } from "./catalog/catalog.ts";
-import { createView, type View } from "./catalog/view.ts";
+import { withLive } from "./catalog/live.ts";
+import { createView, targetOf, type View } from "./catalog/view.ts";
+import type { Action } from "./core/action.ts";
 import type { Caller } from "./core/caller.ts";
 import { QmError } from "./core/errors.ts";
 import { SYSTEM_SESSION } from "./core/events.ts";
 import { canonicalJson } from "./core/json.ts";
-import { standingOf } from "./policy/decide.ts";
+import type { Access } from "./infospace/infospace.ts";
+import { decide, standingOf } from "./policy/decide.ts";
 import type { Policy } from "./policy/policy.ts";
 
 const KEPT = 128;
 
 export interface Views {
-  of(policy: Policy, caller: Caller): View;
+  /** With `live`, what only such callers have is in it as well, and it is made for this one caller. */
+  of(policy: Policy, caller: Caller, live?: readonly Action[]): View;
+  /** What the policy says of something that is this caller's or another's, before it is used by its handle. */
+  access(policy: Policy, caller: Caller, resource: Action): Access;
 }
 
 /**
@@ -24,10 +30,19 @@ export function createViews(catalog: Pick<Catalog, "snapshot">): Views {
   let basis: unknown[] = [];
 
   return {
-    of(policy, caller) {
-      const snapshot = catalog.snapshot();
+    access(policy, caller, resource) {
+      const view = withLive(catalog.snapshot(), [resource]);
+      const action = view.get(resource.name);
+      if (action === undefined) return "hidden";
+      const decision = decide(policy, { action, target: targetOf(view, action), caller, args: {} });
+      if (decision.kind === "allow") return "allowed";
+      if (decision.hidden) return "hidden";
+      return { refused: decision.objection.reason };
+    },
+    of(policy, caller, live = []) {
+      const snapshot = live.length === 0 ? catalog.snapshot() : withLive(catalog.snapshot(), live);
       const make = (): View => createView(snapshot, (action, target) => standingOf(policy, { action, target, caller }));
-      if (policy.visibility !== undefined) return make();
+      if (policy.visibility !== undefined || live.length > 0) return make();
       const current = [policy, snapshot, ...policy.gates.map((gate) => gate.shut())];
       if (current.length !== basis.length || current.some((part, index) => part !== basis[index])) {
         kept.clear();
@@ -46,12 +61,12 @@ export function createViews(catalog: Pick<Catalog, "snapshot">): Views {
 }
 
 /** The view of a caller who may have one. Throws `unknown_actor`, and `invalid_arguments` for the session that is nobody's. */
-export function requiredView(policy: Policy, caller: Caller, views: Views): View {
+export function requiredView(policy: Policy, caller: Caller, views: Views, live?: readonly Action[]): View {
   requireActor(policy, caller.actor);
   if (caller.session === SYSTEM_SESSION) {
     throw new QmError("invalid_arguments", `the session ${SYSTEM_SESSION} is kept for what no caller asked for`, {
       hint: "Use another session.",
     });
   }
-  return views.of(policy, caller);
+  return views.of(policy, caller, live);
 }

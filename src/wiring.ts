@@ -5,7 +5,7 @@ import { createApproving } from "./approving.ts";
 import { completed, filledIn, requireActor } from "./callers.ts";
 import { createCatalog } from "./catalog/catalog.ts";
 import type { View } from "./catalog/view.ts";
-import { summaryOf } from "./core/action.ts";
+import { type Action, summaryOf } from "./core/action.ts";
 import type { Caller } from "./core/caller.ts";
 import { QmError } from "./core/errors.ts";
 import { NAMES_NOTED, type NewEvent, SYSTEM_SESSION, type UnstampedEvent } from "./core/events.ts";
@@ -22,6 +22,7 @@ import { createMeter } from "./invoke/meter.ts";
 import { createPreviewer } from "./invoke/preview.ts";
 import { callerStamp, createRecorder } from "./invoke/record.ts";
 import { createRunner, type RunLimits } from "./invoke/run.ts";
+import { createKeeping } from "./keeping.ts";
 import { openLedger } from "./ledger/ledger.ts";
 import { redactor } from "./ledger/redact.ts";
 import {
@@ -125,8 +126,27 @@ export async function wire(
     isNeeded: () => settled && canAsk(policy, catalog.snapshot().actions),
   });
   let started = false;
+  const discovery = await openDiscovery({
+    settings: options.search ?? {},
+    runtime,
+    store,
+    actions: () => catalog.snapshot().actions,
+    note,
+  });
+  const keeping = createKeeping({
+    settings: options.infospace ?? {},
+    store: store.infospace,
+    runtime,
+    meaning: discovery.meaning,
+    rights: () => policy,
+    access: (resource, caller) => views.access(policy, caller, resource),
+    sees: (name, caller) => viewOf(caller).get(name) !== undefined,
+    noteFor,
+    note,
+    onProblem,
+  });
   const catalog = createCatalog({
-    providers: [registry.provider, waiting, ...(options.providers ?? [])],
+    providers: [registry.provider, waiting, ...keeping.providers, ...(options.providers ?? [])],
     onChange(change) {
       // What is there from the start is no change.
       if (!started) return;
@@ -141,13 +161,6 @@ export async function wire(
     },
   });
   const views = createViews(catalog);
-  const discovery = await openDiscovery({
-    settings: options.search ?? {},
-    runtime,
-    store,
-    actions: () => catalog.snapshot().actions,
-    note,
-  });
   const router = createRouter({
     runtime,
     note: (caller, event) => (caller === undefined ? note(event) : noteFor(caller, event)),
@@ -182,6 +195,7 @@ export async function wire(
     catalog,
     discovery,
     anchors,
+    live: keeping.live,
     uses,
     policy: () => policy,
     valueLimit: options.valueLimit ?? VALUE_LIMIT,
@@ -199,18 +213,21 @@ export async function wire(
     runner,
     gatekeeper: approving.gatekeeper,
     router,
+    live: keeping.live,
+    handles: keeping.handles,
     anchors,
     distributor,
+    keeper: keeping.keeper,
     redact,
     preview: createPreviewer(),
     tracer: safeTracer(options.tracer ?? silentTracer),
     valueLimit: options.valueLimit ?? VALUE_LIMIT,
     onProblem,
   };
-  const counter = createCounter(door, discovery, noteFor);
+  const counter = createCounter(door, discovery, keeping.live, noteFor);
 
-  function viewOf(caller: Caller): View {
-    return requiredView(policy, caller, views);
+  function viewOf(caller: Caller, live?: readonly Action[]): View {
+    return requiredView(policy, caller, views, live);
   }
 
   const aids = createPromptAids({
@@ -334,6 +351,7 @@ export async function wire(
       return replay(query, options);
     },
     rehearse,
+    notes: keeping.notes,
     router: {
       ...router,
       routeEvent: (source, type, data, { caller, ...rest } = {}) =>
@@ -347,7 +365,15 @@ export async function wire(
       runner.close();
       approving.gatekeeper.close();
       await inTurn([approving.worker.close, router.close, counter.idle, distributor.close]);
-      await inTurn([async () => turns.close(), catalog.close, discovery.close, uses.close, ledger.close, store.close]);
+      await inTurn([
+        async () => turns.close(),
+        keeping.close,
+        catalog.close,
+        discovery.close,
+        uses.close,
+        ledger.close,
+        store.close,
+      ]);
     },
   };
 
@@ -357,6 +383,7 @@ export async function wire(
   started = true;
   noteFiltered();
   discovery.follow();
+  keeping.start();
   if (options.approvals?.worker !== false) approving.worker.start();
   return quartermaster;
 }

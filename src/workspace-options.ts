@@ -4,7 +4,7 @@ import { type Environment, resolveReference } from "./config/references.ts";
 import type { Config } from "./config/schema.ts";
 import type { Duration } from "./core/duration.ts";
 import type { SurfaceChoice } from "./core/surface-choice.ts";
-import type { SearchSettings } from "./options.ts";
+import type { InfospaceSettings, SearchSettings } from "./options.ts";
 import type { ApprovalSettings } from "./policy/approvers.ts";
 import type { PolicyOptions } from "./policy/policy.ts";
 import type { RouteRule } from "./routing/rules.ts";
@@ -63,6 +63,16 @@ export function routesOf({ routing }: Pick<Config, "routing">): readonly RouteRu
       retry: retry && { attempts: retry.attempts, backoffMs: retry.backoff_ms },
     }),
   );
+}
+
+export function infospaceOf({ infospace }: Pick<Config, "infospace">): InfospaceSettings {
+  const { enabled, expires_in, preview_chars, fill_chars } = infospace;
+  return {
+    enabled,
+    expiresIn: expires_in as Duration,
+    previewLimit: preview_chars,
+    fillLimit: fill_chars,
+  };
 }
 
 export function surfaceOf(surface: Loose<Config["surface"]>): SurfaceChoice {

@@ -18,7 +18,7 @@ import { createQuartermaster, type Quartermaster } from "./quartermaster.ts";
 import { serverSpecsOf } from "./server-specs.ts";
 import { besideStore, secretsPathOf } from "./store-places.ts";
 import { systemRuntime } from "./system-runtime.ts";
-import { indexPathOf, policyOf, routesOf, searchOf, surfaceOf } from "./workspace-options.ts";
+import { indexPathOf, infospaceOf, policyOf, routesOf, searchOf, surfaceOf } from "./workspace-options.ts";
 import { unwritable } from "./workspace-secrets.ts";
 import { fillerOf, openWorkspaceServers, secretsReferredTo, withSecrets } from "./workspace-servers.ts";
 
@@ -155,6 +155,7 @@ export async function openWorkspace(options: WorkspaceOptions): Promise<Workspac
         purpose === "ledger"
           ? { enabled: false }
           : searchOf(loaded, filling, { path: vectorsPath(), background: purpose === "calls" }),
+      infospace: purpose === "ledger" ? { enabled: false } : infospaceOf(loaded.config),
       redact: { names: ledger.redact, secrets: () => secretsNow(loaded.config) },
       onProblem,
     });
@@ -242,6 +243,7 @@ const fixedParts = [
   "store",
   "limits",
   "ledger",
+  "infospace",
   "surface",
   "search",
   "mcp",

@@ -49,7 +49,7 @@ export function takeSnapshot(
   };
 }
 
-function grouped(actions: readonly Action[]): ReadonlyMap<string, readonly Action[]> {
+export function grouped(actions: readonly Action[]): ReadonlyMap<string, readonly Action[]> {
   const groups = new Map<string, Action[]>();
   for (const action of actions) {
     const group = groups.get(action.category);

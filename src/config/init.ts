@@ -85,6 +85,11 @@ approvals:
 #      when: "tool.effect == 'read'"
 #      retry: { attempts: 3 }
 
+# Results that are too long for a model are kept as notes and collections, to be used by reference. \`qm notes\` shows them.
+infospace:
+  enabled: true
+  expires_in: 24h
+
 # What a model is shown: universal (a few constant tools that find and call actions), deferred (actions become tools when
 # they are called), flat (every action), auto (flat while that fits token_budget).
 surface:

@@ -39,6 +39,7 @@ describe("a configuration", () => {
       },
       routing: { rules: [] },
       telemetry: { enabled: false, content: false },
+      infospace: { enabled: true, expires_in: "24h", preview_chars: 1200, fill_chars: 4194304 },
       surface: {
         kind: "universal",
         token_budget: 8000,

@@ -2,6 +2,7 @@ import { z } from "zod";
 import { didYouMean } from "../core/nearest.ts";
 import { approvalsSchema, time } from "./approvals-schema.ts";
 import { gatewaySchema } from "./gateway-schema.ts";
+import { infospaceSchema } from "./infospace-schema.ts";
 import { routingSchema } from "./routing-schema.ts";
 import { searchSchema } from "./search-schema.ts";
 import { mcpSchema, serversSchema } from "./servers-schema.ts";
@@ -112,6 +113,7 @@ export const configSchema = z
       .describe("Who may use what, by name. `default`, with every tool, is there unless it is defined anew."),
     approvals: approvalsSchema,
     routing: routingSchema,
+    infospace: infospaceSchema,
     surface: surfaceSchema,
     search: searchSchema,
     limits: z

@@ -99,6 +99,12 @@ export interface ArgumentTransform {
   readonly wrap?: string;
 }
 
+/**
+ * The only callers there are for it, where it is somebody's: whoever has all of these. The empty text stands for a caller
+ * without one.
+ */
+export type Owner = Partial<Readonly<Record<"tenant" | "user" | "actor" | "session", string>>>;
+
 /** One thing an agent can do. Everything in it is frozen; `run` is reached through `invoke()` only. */
 export interface Action {
   readonly name: ActionName;
@@ -118,6 +124,8 @@ export interface Action {
   /** Absent: as the policy says for its category, and never where that says nothing. */
   readonly requiresApproval?: ApprovalRule;
   readonly peerExposed: boolean;
+  /** Absent: nobody's in particular. */
+  readonly owner?: Owner;
   readonly loading?: Loading;
   /** The named set of extra skills it came with. */
   readonly world?: string;

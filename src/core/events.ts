@@ -3,6 +3,7 @@ import { effects } from "./effect.ts";
 
 const call = { callId: z.string() };
 const approval = { ...call, approvalId: z.string(), action: z.string() };
+const resource = { ...call, handle: z.string() };
 const routed = { source: z.string(), event: z.string() };
 const tool = { server: z.string(), tool: z.string(), hash: z.string() };
 const searched = { requested: z.string(), effective: z.string(), actions: z.array(z.string()) };
@@ -42,6 +43,20 @@ export const eventShapes = {
     policyVersion: z.string(),
     expiresAt: z.string(),
   }),
+  "arguments.filled": z.object({
+    ...call,
+    action: z.string(),
+    from: z.array(
+      z.object({
+        at: z.string(),
+        handle: z.string(),
+        path: z.string().optional(),
+        version: z.number(),
+        hash: z.string(),
+      }),
+    ),
+    args: z.unknown(),
+  }),
   "arguments.repaired": z.object({ ...call, action: z.string(), repairs: z.array(z.string()) }),
   "call.decided": z.object({
     ...call,
@@ -68,6 +83,7 @@ export const eventShapes = {
     result: z.unknown(),
     resultHash: z.string().optional(),
     ranAs: z.string().optional(),
+    kept: z.string().optional(),
   }),
   "call.received": z.object({
     ...call,
@@ -129,6 +145,17 @@ export const eventShapes = {
   "name.repaired": z.object({ ...call, asked: z.string(), action: z.string(), how: z.enum(["alias", "respelled"]) }),
   "policy.filtered": z.object({ removed: z.array(z.string()), removedCount: z.number(), left: z.number() }),
   "provider.failed": z.object({ category: z.string(), reason: z.string() }),
+  "resource.removed": z.object({ ...resource, notes: z.number(), collections: z.number() }),
+  "resource.saved": z.object({ ...resource, reach: z.string(), name: z.string().optional() }),
+  "resource.written": z.object({
+    ...resource,
+    version: z.number(),
+    bytes: z.number(),
+    count: z.number().optional(),
+    hash: z.string().optional(),
+    name: z.string().optional(),
+  }),
+  "resources.expired": z.object({ notes: z.number(), collections: z.number() }),
   "search.answered": z.object({
     query: z.string(),
     ...searched,

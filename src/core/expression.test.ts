@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { QmError } from "./errors.ts";
-import { CALL_VARIABLES, compileCondition } from "./expression.ts";
+import { CALL_VARIABLES, compileCondition, compileOpenCondition } from "./expression.ts";
 
 const facts = {
   tool: { name: "file__delete", tags: ["destructive", "file"], effect: "write" },
@@ -70,6 +70,19 @@ describe("conditions", () => {
     expect(compileCondition("args.n > 1 && actor.name == 'x'", CALL_VARIABLES).mentions).toEqual(
       new Set(["args", "actor"]),
     );
+  });
+
+  test("an open one takes whatever names it mentions for variables, and is limited like every other", () => {
+    const condition = compileOpenCondition("price + 1 > 3 && tags.exists(tag, tag == colour)");
+
+    expect(condition.mentions).toEqual(new Set(["price", "tags", "tag", "colour"]));
+    expect(condition.holds({ price: 3, tags: ["red"], colour: "red", tag: "other" })).toBe(true);
+    expect(() => condition.holds({ price: 3, tags: ["red"] })).toThrow(/Unknown variable: colour/);
+    expect(() => compileOpenCondition("price >")).toThrow(QmError);
+    expect(() => compileOpenCondition("__proto__ == 1")).toThrow(QmError);
+    expect(() => compileOpenCondition(`${"(".repeat(300)}true${")".repeat(300)}`)).toThrow(QmError);
+    expect(compileOpenCondition("x in [1, 'a']").holds({ x: "a" })).toBe(true);
+    expect(() => compileCondition("price > 3", ["args"])).toThrow(/Unknown variable: price/);
   });
 
   test("any text compiles or is refused as invalid_expression", () => {

@@ -30,8 +30,19 @@ const UNBOUNDED_CALLS = new Set(["all", "exists", "exists_one", "filter", "map",
  * mix in arithmetic, because JSON numbers arrive as doubles and literals are ints.
  */
 export function compileCondition(text: string, variables: readonly string[]): Condition {
+  const scope = environment.clone();
+  for (const name of variables) scope.registerVariable(name, "dyn");
+  return compiled(text, scope);
+}
+
+/** The same over whatever variables it mentions, for facts whose names nobody knows before. One that is not given cannot be evaluated. */
+export function compileOpenCondition(text: string): Condition {
+  return compiled(text, openEnvironment);
+}
+
+function compiled(text: string, scope: Environment): Condition {
   if (text.length > TEXT_LIMIT) throw invalid(text, `is longer than ${TEXT_LIMIT} characters`);
-  const program = parse(text, variables);
+  const program = parse(text, scope);
   const checked = program.check();
   if (!checked.valid) throw invalid(text, firstLine(checked.error));
   if (checked.type !== "bool" && checked.type !== "dyn")
@@ -81,9 +92,9 @@ const environment = new Environment({
   .registerOperator("double / int: double", (a: number, b: bigint) => a / Number(b))
   .registerOperator("int / double: double", (a: bigint, b: number) => Number(a) / b);
 
-function parse(text: string, variables: readonly string[]) {
-  const scope = environment.clone();
-  for (const name of variables) scope.registerVariable(name, "dyn");
+const openEnvironment = environment.clone({ unlistedVariablesAreDyn: true });
+
+function parse(text: string, scope: Environment) {
   try {
     return scope.parse(text);
   } catch (thrown) {

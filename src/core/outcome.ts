@@ -27,8 +27,10 @@ export type Outcome =
       readonly status: "done";
       readonly action: ActionName;
       readonly data: unknown;
-      /** What a model is shown in place of `data`, where the result says that it may not see everything. */
+      /** What a model is shown in place of `data`: it may not see everything, or there is too much of it. */
       readonly forModel?: unknown;
+      /** Where the whole of what a model may see is, for a result that is longer than what it is shown. */
+      readonly kept?: KeptResult;
     })
   | (Ended & {
       readonly status: "waiting";
@@ -42,6 +44,15 @@ export type Outcome =
       readonly reason: string;
       readonly error: Problem;
     });
+
+/** A result as a note or a collection. */
+export interface KeptResult {
+  /** `note__12`, `collection__7`: to be loaded, or given as `{"$from": "note__12"}` in the arguments of any call. */
+  readonly handle: ActionName;
+  readonly bytes: number;
+  /** Of a collection. */
+  readonly count?: number;
+}
 
 export type OutcomeStatus = Outcome["status"];
 

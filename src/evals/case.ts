@@ -90,7 +90,13 @@ export const caseShape = z.strictObject({
   messages: json.optional(),
   prompt: z.strictObject({ hash: z.string().min(1), text: z.string().optional() }).optional(),
   calls: z.array(
-    z.strictObject({ name: z.string().min(1), args: json.optional(), outcome, approvedBy: z.string().optional() }),
+    z.strictObject({
+      name: z.string().min(1),
+      args: json.optional(),
+      filledArgs: json.optional(),
+      outcome,
+      approvedBy: z.string().optional(),
+    }),
   ),
   expected: z.strictObject({
     state: z.string().optional(),

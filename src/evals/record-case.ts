@@ -55,10 +55,11 @@ function keptPrompt(prompt: string | { readonly hash: string }): NonNullable<Eva
 function scriptedCall(call: RecordedCall, ran: RecordedCall): readonly ScriptedCall[] {
   const outcome = scriptedOutcome(ran);
   if (outcome === undefined) return [];
-  const { args, asked, decisions } = call;
+  const { args, filledArgs, asked, decisions } = call;
   const { approval } = ran;
   const approved = approval?.answer?.decision === "approved" ? { approvedBy: approval.answer.by } : {};
-  return [{ name: decisions[0]?.action ?? asked, ...(args === undefined ? {} : { args }), outcome, ...approved }];
+  const given = { ...(args === undefined ? {} : { args }), ...(filledArgs === undefined ? {} : { filledArgs }) };
+  return [{ name: decisions[0]?.action ?? asked, ...given, outcome, ...approved }];
 }
 
 function scriptedOutcome({ end, approval }: RecordedCall): ScriptedOutcome | undefined {

@@ -17,7 +17,10 @@ export interface Checkable extends Pick<Action, "inputSchema" | "examples"> {
   readonly name: string;
 }
 
-const SIZE_LIMIT = 1024 * 1024;
+/** So many characters of JSON may be given, or agreed to by a person. */
+export const SIZE_LIMIT = 1024 * 1024;
+/** What was given is within its own limit; what handles put in its place is within another. */
+const FILLED_LIMIT = 256 * 1024 * 1024;
 const DEPTH_LIMIT = 256;
 
 /**
@@ -30,7 +33,7 @@ export function prepareArgs(action: Checkable, own: OwnArgs): Prepared {
   const strange = asGiven.ok ? strangers(action, asGiven.args) : 0;
   if (asGiven.ok && strange === 0) return { args: asGiven.args, repairs: [] };
   const { args, repairs } = repairArgs(action.inputSchema, JSON.parse(own.text));
-  const repaired = repairs.length === 0 ? asGiven : check(action, ownArgs(args));
+  const repaired = repairs.length === 0 ? asGiven : check(action, filledCopy(args));
   if (asGiven.ok) {
     const better = repairs.length > 0 && repaired.ok && strangers(action, repaired.args) < strange;
     return better ? { args: repaired.args, repairs } : { args: asGiven.args, repairs: [] };
@@ -59,7 +62,7 @@ export function withSchema(action: Action, thrown: unknown): unknown {
 /** The arguments a resource's operation gets, checked once more against that operation's own schema. */
 export function targetArgs(action: Action, target: Action | undefined, args: JsonObject): JsonObject {
   if (target === undefined || action.canonical === undefined) return args;
-  const made = check(target, ownArgs(transformArgs(action.canonical.transform, action.entry, args)));
+  const made = check(target, filledCopy(transformArgs(action.canonical.transform, action.entry, args)));
   if (made.ok) return made.args;
   throw refusal(action, made.mismatches);
 }
@@ -84,12 +87,17 @@ function check({ inputSchema }: Pick<Action, "inputSchema">, { value, text }: Ow
     : { ok: false, mismatches: [{ path: "", message: "must be object" }] };
 }
 
+/** Arguments that handles and tokens were filled in, or that somebody has agreed to as they are. */
+export function filledCopy(args: unknown): OwnArgs {
+  return ownArgs(args, FILLED_LIMIT);
+}
+
 /** A plain copy, so that nothing the caller does later reaches the handler, and no more than JSON gets in. */
-export function ownArgs(args: unknown): OwnArgs {
+export function ownArgs(args: unknown, limit = SIZE_LIMIT): OwnArgs {
   const given = args ?? {};
   let text: string | undefined;
   try {
-    if (outgrows(given, { nodes: SIZE_LIMIT / 2, depth: DEPTH_LIMIT }))
+    if (outgrows(given, { nodes: limit / 2, depth: DEPTH_LIMIT }))
       throw tooLarge(`are nested deeper than ${DEPTH_LIMIT} or endless`);
     text = JSON.stringify(given);
   } catch (thrown) {
@@ -101,7 +109,7 @@ export function ownArgs(args: unknown): OwnArgs {
   }
   if (text === undefined)
     throw new QmError("invalid_arguments", "the arguments are not JSON", { hint: "Give a JSON object." });
-  if (text.length > SIZE_LIMIT) throw tooLarge(`have ${text.length} characters; at most ${SIZE_LIMIT} are taken`);
+  if (text.length > limit) throw tooLarge(`have ${text.length} characters; at most ${limit} are taken`);
   return { value: JSON.parse(text), text };
 }
 

@@ -5,10 +5,12 @@ import { bindingOf } from "../approval/binding.ts";
 import { isEndWritten, waitingOf } from "../approval/ending.ts";
 import type { Gatekeeper } from "../approval/gatekeeper.ts";
 import type { Permit } from "../approval/permits.ts";
+import type { LiveResources } from "../catalog/live.ts";
 import { resolve } from "../catalog/resolve.ts";
 import { targetOf, type View } from "../catalog/view.ts";
 import type { Action } from "../core/action.ts";
 import type { Caller } from "../core/caller.ts";
+import { mediaSize } from "../core/content.ts";
 import type { Dialogue } from "../core/dialogue.ts";
 import { changesSomething } from "../core/effect.ts";
 import { messageOf, QmError } from "../core/errors.ts";
@@ -19,12 +21,15 @@ import type { TraceCarrier, Tracer } from "../core/tracing.ts";
 import { mayHoldTokens } from "../distribution/anchor-token.ts";
 import type { Anchors } from "../distribution/anchors.ts";
 import type { Distributor } from "../distribution/distributor.ts";
+import { type Handles, mayHoldHandles } from "../infospace/handles.ts";
+import type { Maker } from "../infospace/infospace.ts";
+import type { Keepable, Keeper } from "../infospace/keep.ts";
 import { type Decision, decide } from "../policy/decide.ts";
 import type { Policy } from "../policy/policy.ts";
 import type { Objection } from "../policy/verdict.ts";
 import type { Router } from "../routing/router.ts";
 import { type CallSpan, startCallSpan } from "../telemetry/call-span.ts";
-import { type OwnArgs, ownArgs, prepareArgs, targetArgs, withSchema } from "./arguments.ts";
+import { filledCopy, type OwnArgs, ownArgs, prepareArgs, SIZE_LIMIT, targetArgs, withSchema } from "./arguments.ts";
 import type { Meter } from "./meter.ts";
 import { doneOutcome } from "./outcome.ts";
 import type { Held } from "./places.ts";
@@ -57,20 +62,26 @@ export interface Call {
   readonly trace?: TraceCarrier | undefined;
   /** What becomes a tool of its own by being called. Absent: nothing does. */
   readonly activation?: Activation | undefined;
+  /** `false`: whoever asks takes the whole result, however long. Absent: what is too long to be shown is kept. */
+  readonly keep?: boolean | undefined;
 }
 
 /** What a call passes through. */
 export interface Door {
   readonly runtime: Runtime;
   readonly policy: Policy;
-  viewOf(caller: Caller): View;
+  /** With what is found by its name only, where the call names such. */
+  viewOf(caller: Caller, live?: readonly Action[]): View;
+  readonly live: Pick<LiveResources, "find">;
   readonly record: Recorder;
   readonly meter: Meter;
   readonly gatekeeper: Gatekeeper;
   readonly router: Pick<Router, "dispatch">;
   readonly runner: Runner;
+  readonly handles: Handles;
   readonly anchors: Pick<Anchors, "fill">;
   readonly distributor: Pick<Distributor, "distribute">;
+  readonly keeper: Keeper;
   readonly preview: Previewer;
   readonly tracer: Tracer;
   /** Takes secrets out of what is told to those who trace. */
@@ -177,12 +188,14 @@ async function attempt(
   signal: AbortSignal | undefined,
 ): Promise<Attempted> {
   const { caller } = call;
-  const view = door.viewOf(caller);
+  const live = await door.live.find(call.name);
+  const view = door.viewOf(caller, live === undefined ? [] : [live]);
   const { action, how } = resolve(view, call.name);
   progress.action = action;
   record.resolved(action, how);
 
-  const { args: given, repairs } = prepareArgs(action, await filledArgs(door, call));
+  const own = await filledArgs(door, call, action, record);
+  const { args: given, repairs } = prepareArgs(action, own);
   record.repaired(action, repairs);
   const target = targetOf(view.snapshot, action);
   const args = targetArgs(action, target, given);
@@ -197,6 +210,7 @@ async function attempt(
   if (call.permit !== undefined) requireSame(call.permit.approval, bindingOf(bound), decision);
   else if (decision.kind === "ask") {
     const { objection } = decision;
+    if (own.text.length > SIZE_LIMIT) throw unreadable(action, own.text.length);
     const preview = await door.preview(action, args, signal);
     const request = { ...bound, callId: call.id, via: call.via, objection, preview };
     const obtained = await door.gatekeeper.obtain(request, { dialogue: call.dialogue, ask: call.ask, signal });
@@ -226,10 +240,13 @@ async function attempt(
     const routed = { callId: call.id, action, args, caller, signal, timeoutMs: call.timeoutMs, once };
     progress.result = await door.router.dispatch(routed, async (wish) => {
       const answered = await progress.span.within(() => door.runner.run(action, args, context, wish));
-      return checkedResult(action, answered, (annotated) =>
-        door.distributor.distribute(annotated, { callId: call.id, action: action.name, caller, signal }),
-      );
+      return checkedResult(action, answered, {
+        distribute: (annotated) =>
+          door.distributor.distribute(annotated, { callId: call.id, action: action.name, caller, signal }),
+        keepStream: (streamed) => door.keeper.keepStream(streamed, makerOf(call, action), signal),
+      });
     });
+    progress.result = await keptWhereLong(door, call, action, progress.result);
     return { action, kind: "ran", result: progress.result };
   } catch (thrown) {
     throw withSchema(action, thrown);
@@ -238,12 +255,47 @@ async function attempt(
   }
 }
 
-/** The caller's arguments, with values in place of the tokens that stand for them. What was agreed to is filled already. */
-async function filledArgs({ anchors }: Door, { caller, args, permit }: Call): Promise<OwnArgs> {
-  const own = ownArgs(args);
-  if (permit !== undefined || !mayHoldTokens(own.text)) return own;
-  const { args: filled } = await anchors.fill(caller, own.value);
-  return ownArgs(filled);
+/**
+ * The caller's arguments, with values in place of the handles and then of the tokens that stand for them. What was agreed to
+ * is filled already.
+ */
+async function filledArgs(door: Door, call: Call, action: Action, record: CallRecord): Promise<OwnArgs> {
+  const { caller, args, permit } = call;
+  if (permit !== undefined) return filledCopy(args);
+  let own = ownArgs(args);
+  if (mayHoldHandles(own.text)) {
+    const { args: filled, from } = await door.handles.fill(caller, own.value);
+    own = filledCopy(filled);
+    record.filled(action, from, own.value);
+  }
+  if (!mayHoldTokens(own.text)) return own;
+  const { args: filled } = await door.anchors.fill(caller, own.value);
+  return filledCopy(filled);
+}
+
+/**
+ * A result that is longer than what a model is shown becomes a note or a collection. One that a handler asked for is that
+ * handler's; that it could not be kept does not undo what was done.
+ */
+async function keptWhereLong(door: Door, call: Call, action: Action, result: CheckedResult): Promise<CheckedResult> {
+  if (call.inside !== undefined || call.keep === false || result.kept !== undefined) return result;
+  try {
+    const kept = await door.keeper.keep(keepable(result), makerOf(call, action), door.valueLimit);
+    return kept === undefined ? result : { ...result, kept };
+  } catch (thrown) {
+    door.onProblem(`call ${call.id}: its result could not be kept: ${messageOf(thrown)}`);
+    return result;
+  }
+}
+
+/** What a model may see of it, and nothing else. */
+function keepable({ data, text, content, forModel }: CheckedResult): Keepable {
+  if (forModel !== undefined) return { data: forModel, size: JSON.stringify(forModel).length };
+  return { data, content, size: text.length + (content === undefined ? 0 : mediaSize(content.blocks)) };
+}
+
+function makerOf({ caller, id: callId }: Call, { name: action }: Action): Maker {
+  return { caller, callId, action };
 }
 
 async function activated({ activation }: Call, action: Action, record: CallRecord): Promise<void> {
@@ -270,6 +322,16 @@ function requireSame({ id, binding, action, level }: Approval, now: string, deci
     {
       hint: "It was not run. Call it again if it is still wanted; a person is asked anew.",
       details: { approval_id: id },
+    },
+  );
+}
+
+function unreadable(action: Action, length: number): QmError {
+  return new QmError(
+    "too_large",
+    `a person must agree to ${action.name}, and ${length} characters of arguments are too many to read`,
+    {
+      hint: `Narrow what is put in their place to less than ${SIZE_LIMIT} characters.`,
     },
   );
 }

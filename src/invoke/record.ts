@@ -10,6 +10,7 @@ import { clip } from "../core/json.ts";
 import { type Outcome, valueText } from "../core/outcome.ts";
 import type { Runtime } from "../core/runtime.ts";
 import type { ActivationScope } from "../core/surface-choice.ts";
+import type { FilledFrom } from "../infospace/handles.ts";
 import type { Decision } from "../policy/decide.ts";
 import type { Usage } from "../policy/usage.ts";
 import type { Call } from "./invoke.ts";
@@ -26,6 +27,8 @@ export interface EventSink {
 /** One call in the ledger, step by step. */
 export interface CallRecord {
   resolved(action: Action, how: Resolved["how"]): void;
+  /** `args` as they are with what handles lead to in their place. */
+  filled(action: Action, from: readonly FilledFrom[], args: unknown): void;
   repaired(action: Action, repairs: readonly string[]): void;
   /** `approvalId`: of the agreement that lets a call run which asks for one. */
   decided(action: Action, decision: Decision, approvalId: string | undefined, usage: Usage | undefined): void;
@@ -70,6 +73,7 @@ export function createRecorder(sink: EventSink, runtime: Runtime, policyVersion:
       sink.record({ type: "call.suspended", ...stamp(), data: { callId, approvalId, action } });
     };
     let decidedOn: Action | undefined;
+    let given = args;
     const notActivated = (reason: string): void => {
       sink.record({ type: "activation.denied", ...stamp(), data: { callId, asked, reason } });
     };
@@ -78,6 +82,11 @@ export function createRecorder(sink: EventSink, runtime: Runtime, policyVersion:
       resolved(action, how) {
         if (how === "exact") return;
         sink.record({ type: "name.repaired", ...stamp(), data: { callId, asked, action: action.name, how } });
+      },
+      filled({ name: action }, from, args) {
+        given = args;
+        const data = { callId, action, from: from.map((each) => ({ ...each })), args };
+        sink.record({ type: "arguments.filled", ...stamp(), data });
       },
       repaired(action, repairs) {
         if (repairs.length === 0) return;
@@ -121,7 +130,7 @@ export function createRecorder(sink: EventSink, runtime: Runtime, policyVersion:
         else {
           const ended = summary(outcome, result);
           if (decidedOn?.scope === "specialist" && outcome.status !== "refused") {
-            sink.record({ type: "specialist_execution", ...stamp(), data: execution(decidedOn, callId, args, ended) });
+            sink.record({ type: "specialist_execution", ...stamp(), data: execution(decidedOn, callId, given, ended) });
           }
           sink.record({ type: "call.ended", ...stamp(), data: { callId, ...ended } });
           if (askedAs !== callId) {
@@ -164,14 +173,15 @@ export function summary(outcome: Ended, result: CheckedResult | undefined) {
     bytes: result?.bytes ?? 0,
     ...(outcome.ranAs === undefined ? {} : { ranAs: outcome.ranAs }),
   };
+  const kept = outcome.status === "done" && outcome.kept !== undefined ? { kept: outcome.kept.handle } : {};
   if (outcome.status !== "done") return { ...common, code: outcome.error.code, reason: outcome.reason, result: null };
   if (result === undefined) return { ...common, result: null };
   const { text } = result;
   const shown = result.audit === undefined ? outcome.data : result.audit;
-  if (text.length <= RECORDED_RESULT) return { ...common, result: shown };
+  if (text.length <= RECORDED_RESULT) return { ...common, ...kept, result: shown };
   // Only of what is not written down whole: the hash of something short would give it away to whoever tries all values.
   const cut = result.audit === undefined ? outcome.value : valueText(result.audit);
-  return { ...common, result: { cut }, resultHash: hash("sha256", text, "hex") };
+  return { ...common, ...kept, result: { cut }, resultHash: hash("sha256", text, "hex") };
 }
 
 /** A specialist's work as audits and replays want it: everything in one line. */

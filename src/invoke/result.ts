@@ -2,9 +2,11 @@ import type { Action, JsonSchema } from "../core/action.ts";
 import { type Content, mediaSize, WithContent } from "../core/content.ts";
 import { facts, messageOf, QmError } from "../core/errors.ts";
 import type { JsonObject } from "../core/json.ts";
+import { Streamed } from "../core/streamed.ts";
 import { type Mismatch, validatorOf } from "../core/validator.ts";
 import { AnnotatedRecord } from "../distribution/annotated-record.ts";
 import type { Distributed } from "../distribution/distributor.ts";
+import type { Kept } from "../infospace/keep.ts";
 
 /** A result that is JSON and, where the action declares a form, has it. */
 export interface CheckedResult {
@@ -18,18 +20,34 @@ export interface CheckedResult {
   readonly forModel?: unknown;
   /** What may be written down in its place. Absent: everything. */
   readonly audit?: unknown;
+  /** Where it is kept, and what a model is shown of it. Absent: it is short enough to be shown, or nobody keeps any. */
+  readonly kept?: Kept;
 }
 
-/** A record that is not for everybody alike is shared out by `distribute`, whole and checked. */
+/** What becomes of a result that is more than data. */
+export interface ResultWays {
+  /** A record that is not for everybody alike is shared out, whole and checked. */
+  distribute(annotated: AnnotatedRecord<unknown>): Promise<Distributed>;
+  /** What comes bit by bit is kept as it comes. */
+  keepStream(streamed: Streamed): Promise<Kept>;
+}
+
 export async function checkedResult(
   action: Action,
   answered: unknown,
-  distribute: (annotated: AnnotatedRecord<unknown>) => Promise<Distributed>,
+  { distribute, keepStream }: ResultWays,
 ): Promise<CheckedResult> {
+  if (answered instanceof Streamed) return streamedResult(await keepStream(answered));
   if (!(answered instanceof AnnotatedRecord)) return checkedData(action, answered);
   const whole = checkedData(action, answered.record);
   const { forModel, audit } = await distribute(answered);
   return { ...whole, forModel, audit };
+}
+
+/** Nobody holds all of it: its data is where it is. */
+function streamedResult(kept: Kept): CheckedResult {
+  const { shown: _shown, ...data } = kept;
+  return { data, text: JSON.stringify(data), bytes: kept.bytes, kept };
 }
 
 function checkedData(action: Action, answered: unknown): CheckedResult {

@@ -1,4 +1,5 @@
-import type { Action } from "../core/action.ts";
+import type { Action, Owner } from "../core/action.ts";
+import type { Caller } from "../core/caller.ts";
 import type { JsonObject } from "../core/json.ts";
 import { didYouMean } from "../core/nearest.ts";
 import { type PatternSet, patternSet, spellings } from "../core/patterns.ts";
@@ -34,10 +35,12 @@ export function compileActor({ name, tools, scope, attributes, surface = {} }: A
 export function actorObjection(
   actors: ReadonlyMap<string, CompiledActor>,
   action: Action,
-  actorName: string,
+  caller: Caller,
 ): Objection | undefined {
+  const { actor: actorName } = caller;
   const actor = actors.get(actorName);
   if (actor === undefined) return hide(`no actor ${JSON.stringify(actorName)} is configured`);
+  if (action.owner !== undefined && !isOwnedBy(action.owner, caller)) return hide("it belongs to another caller");
   if (action.scope === "specialist") {
     const owners = ownersOf(actors.values(), action);
     if (!owners.includes(actor)) return hide("a specialist tool is seen only by the actor that lists it by name");
@@ -67,6 +70,11 @@ export function actorProblems(
         `specialist ${action.name} is listed by ${names(owners)}; it can belong to one actor only`,
     ),
   ];
+}
+
+function isOwnedBy(owner: Owner, { tenant, user, actor, session }: Caller): boolean {
+  const has: Required<Owner> = { tenant: tenant ?? "", user: user?.id ?? "", actor, session };
+  return (Object.keys(has) as (keyof Owner)[]).every((key) => owner[key] === undefined || owner[key] === has[key]);
 }
 
 function ownersOf(actors: Iterable<CompiledActor>, action: Action): readonly CompiledActor[] {

@@ -105,7 +105,7 @@ function objectionOf(policy: Policy, layer: Layer, { action, caller, args, usage
     case "visibility":
       return visibilityObjection(policy.visibility, action, caller);
     case "actor":
-      return actorObjection(policy.actors, action, caller.actor);
+      return actorObjection(policy.actors, action, caller);
     case "budget":
       return usage === undefined ? undefined : budgetObjection(accountsOf(policy.budgets, caller), usage);
     case "approval":

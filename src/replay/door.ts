@@ -1,3 +1,4 @@
+import type { LiveResources } from "../catalog/live.ts";
 import type { View } from "../catalog/view.ts";
 import type { Action } from "../core/action.ts";
 import type { Caller } from "../core/caller.ts";
@@ -22,7 +23,9 @@ import type { RecordedCall } from "./recorded.ts";
 export interface Scene {
   readonly runtime: Runtime;
   readonly policy: Policy;
-  viewOf(caller: Caller): View;
+  viewOf(caller: Caller, live?: readonly Action[]): View;
+  /** What calls name and is not in the catalog. */
+  readonly live: Pick<LiveResources, "find">;
   readonly accounts: Accounts;
   /** What tokens in arguments stand for. */
   readonly anchors: Pick<Anchors, "fill">;
@@ -35,6 +38,8 @@ export interface Script {
   recordedOf(action: Action): RecordedCall | undefined;
   /** Makes the calls again that were made inside it. */
   inside?(place: NonNullable<Call["inside"]>): Promise<void>;
+  /** What the arguments were once handles in them were filled in. Absent, or undefined: there were none. */
+  filledArgs?(args: unknown): unknown;
   /** What is answered where nothing was recorded. */
   missing(action: Action): QmError;
 }
@@ -58,13 +63,14 @@ export interface Answered {
  * anew, what a person said and what the action answered are repeated. No handler is entered, and nothing is written.
  */
 export async function answerCall(scene: Scene, script: Script, call: Call, signal?: AbortSignal): Promise<Answered> {
-  const { policy, runtime, viewOf, valueLimit, accounts, anchors } = scene;
+  const { policy, runtime, viewOf, live, valueLimit, accounts, anchors } = scene;
   const told: Told = { action: undefined, decision: undefined, repairs: [], isRun: false, isMissing: false };
   const recordedOf = (action: Action): RecordedCall | undefined => script.recordedOf(action);
   const door: Door = {
     runtime,
     policy,
     viewOf,
+    live,
     valueLimit,
     record: () => keeping(told),
     meter: accounts.meterFor(() => (told.action === undefined ? undefined : recordedOf(told.action))),
@@ -72,7 +78,10 @@ export async function answerCall(scene: Scene, script: Script, call: Call, signa
     // Nobody is told, nothing is tried twice: what is repeated is how it ended.
     router: { dispatch: (_call, run) => run({ signal: signal ?? new AbortController().signal }) },
     runner: repeating(script, call, told),
+    handles: { fill: async (_caller, args) => ({ args: script.filledArgs?.(args) ?? args, from: [] }) },
     anchors,
+    // What was kept then is kept already.
+    keeper: { keep: async () => undefined, keepStream: () => Promise.reject(new TypeError("nothing runs here")) },
     // A recorded result is what may be written down of it, and nobody else is given it again.
     distributor: {
       distribute: async ({ record }) => ({ data: record, forModel: record as Json, audit: record as Json }),
@@ -108,6 +117,7 @@ function keeping(told: Told): CallRecord {
     resolved(action) {
       told.action = action;
     },
+    filled() {},
     repaired(_action, repairs) {
       told.repairs = repairs;
     },

@@ -71,6 +71,10 @@ function take(calls: Map<string, Writing>, event: StoredEvent): void {
   const call = calls.get(callId);
   if (call === undefined) return;
   switch (event.type) {
+    case "arguments.filled":
+      call.filledArgs = getOwn(data, "args");
+      if (isAltered(call.filledArgs)) call.lacks ??= "what handles led to was not written down whole";
+      return;
     case "call.decided":
       call.decisions.push(decisionOf(data));
       return;

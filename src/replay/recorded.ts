@@ -13,6 +13,8 @@ export interface RecordedCall {
   readonly asked: string;
   readonly via: string;
   readonly args: unknown;
+  /** With what handles led to in their place. Absent: there were no handles in them. */
+  readonly filledArgs?: unknown;
   /** The call that it was made in. */
   readonly parent?: string;
   /** None: it did not get as far. More than one: rights were decided again when it was resumed. */

@@ -3,7 +3,7 @@ import type { Action } from "../core/action.ts";
 import type { Caller } from "../core/caller.ts";
 import { changesSomething } from "../core/effect.ts";
 import { QmError } from "../core/errors.ts";
-import { clip, isRecord } from "../core/json.ts";
+import { canonicalJson, clip, isRecord } from "../core/json.ts";
 import type { Outcome } from "../core/outcome.ts";
 import type { SurfaceKind } from "../core/surface-choice.ts";
 import { ownArgs, prepareArgs } from "../invoke/arguments.ts";
@@ -60,13 +60,16 @@ export async function rehearsalOf(
       if (found === null) found = script(action, call.args);
       return found;
     };
-    const answered = await answerCall(scene, { recordedOf, missing: missing[unrecorded] }, call, until);
+    const filledArgs = (args: unknown): unknown =>
+      calls.find((each) => canonicalJson(each.args) === canonicalJson(args))?.filledArgs;
+    const answered = await answerCall(scene, { recordedOf, filledArgs, missing: missing[unrecorded] }, call, until);
     made[place] = madeCall(call, answered);
     return answered.outcome;
   }
 
   const counter: Counter = {
     viewOf: scene.viewOf,
+    live: { find: scene.live.find, list: async () => [] },
     invoke: make,
     canSearch,
     searchHint,

@@ -1,3 +1,4 @@
+import type { LiveResources } from "../catalog/live.ts";
 import type { View } from "../catalog/view.ts";
 import type { Action } from "../core/action.ts";
 import type { Caller } from "../core/caller.ts";
@@ -45,7 +46,8 @@ export interface ReplayParts {
   /** The policy in force. */
   readonly policy: () => Policy;
   /** What a caller may see under a policy. Throws `unknown_actor`. */
-  viewOf(policy: Policy, caller: Caller): View;
+  viewOf(policy: Policy, caller: Caller, live?: readonly Action[]): View;
+  readonly live: Pick<LiveResources, "find">;
   readonly anchors: Pick<Anchors, "fill">;
   /** Whether there is such an action, whoever may see it. */
   exists(action: string): boolean;
@@ -63,9 +65,9 @@ type SearchAsked = Parameters<Counter["search"]> extends [unknown, ...infer Rest
 export function createReplay(parts: ReplayParts): Replay {
   function sceneFor(options: PolicyOptions | undefined): Scene {
     const policy = options === undefined ? parts.policy() : compilePolicy(options);
-    const { runtime, valueLimit, anchors } = parts;
-    const viewOf = (caller: Caller): View => parts.viewOf(policy, caller);
-    return { runtime, policy, viewOf, valueLimit, anchors, accounts: recordedAccounts(policy) };
+    const { runtime, valueLimit, anchors, live } = parts;
+    const viewOf: Scene["viewOf"] = (caller, resources) => parts.viewOf(policy, caller, resources);
+    return { runtime, policy, viewOf, live, valueLimit, anchors, accounts: recordedAccounts(policy) };
   }
 
   return {
@@ -105,6 +107,7 @@ async function replayed(scene: Scene, calls: readonly RecordedCall[]): Promise<R
     const inner = within.get(id) ?? [];
     const script: Script = {
       recordedOf: () => recorded,
+      filledArgs: () => recorded.filledArgs,
       async inside(place) {
         for (const each of inner) await again(each, place);
       },

@@ -7,6 +7,8 @@ export interface ScriptedCall {
   readonly name: string;
   /** Where the ledger has left something out of a text, any text fits. */
   readonly args?: unknown;
+  /** With what handles led to in their place, where there were any. */
+  readonly filledArgs?: unknown;
   readonly outcome: ScriptedOutcome;
   /** Who agreed to it, where a person was asked. */
   readonly approvedBy?: string;

@@ -226,6 +226,101 @@ export const migrations: readonly Migration[] = [
         )`,
     ],
   },
+  {
+    name: "notes and collections",
+    statements: ({ bytes }) => [
+      // Counted here and not by the engine: an id that was used once must never lead to something else.
+      sql`create table resource_ids (kind text primary key, last bigint not null)`,
+      sql`insert into resource_ids (kind, last) values ('note', 0), ('collection', 0), ('origin', 0), ('owner', 0), ('revision', 0)`,
+      // Whom something reaches, as one value to look it up by, and when something of it changed last.
+      sql`
+        create table owners (
+          id bigint primary key,
+          key text not null unique,
+          reach text not null,
+          revision bigint not null
+        )`,
+      sql`
+        create table origins (
+          id bigint primary key,
+          tenant text not null,
+          user_id text not null,
+          session text not null,
+          actor text not null,
+          turn text,
+          action text not null,
+          call_id text not null,
+          made_at text not null
+        )`,
+      sql`create index origins_by_call on origins (call_id, session)`,
+      sql`create index origins_by_session on origins (session)`,
+      sql`
+        create table notes (
+          id bigint primary key,
+          origin bigint not null,
+          owner bigint not null,
+          part_of bigint,
+          expires_at text,
+          format text not null,
+          version bigint not null,
+          bytes bigint not null,
+          hash text not null,
+          changed_at text not null,
+          name text,
+          properties text,
+          content text not null
+        )`,
+      sql`create index notes_by_origin on notes (origin)`,
+      sql`create index notes_by_name on notes (name) where name is not null`,
+      sql`create index notes_by_owner on notes (owner, part_of, id)`,
+      sql`create index notes_by_expiry on notes (owner, expires_at) where expires_at is not null`,
+      sql`
+        create table note_history (
+          note bigint not null,
+          version bigint not null,
+          format text not null,
+          bytes bigint not null,
+          hash text not null,
+          changed_at text not null,
+          content text not null,
+          primary key (note, version)
+        )`,
+      sql`
+        create table note_files (
+          note bigint not null,
+          version bigint not null,
+          data ${bytes} not null,
+          primary key (note, version)
+        )`,
+      sql`
+        create table collections (
+          id bigint primary key,
+          origin bigint not null,
+          owner bigint not null,
+          expires_at text,
+          complete integer not null,
+          version bigint not null,
+          count bigint not null,
+          bytes bigint not null,
+          changed_at text not null,
+          name text,
+          properties text
+        )`,
+      sql`create index collections_by_origin on collections (origin)`,
+      sql`create index collections_by_owner on collections (owner, expires_at)`,
+      // A row is a run of notes with consecutive ids at consecutive positions: what was kept in one go is a few rows.
+      sql`
+        create table members (
+          collection bigint not null,
+          version bigint not null,
+          position bigint not null,
+          note bigint not null,
+          run bigint not null,
+          primary key (collection, version, position)
+        )`,
+      sql`create index members_by_note on members (note)`,
+    ],
+  },
 ];
 
 /**

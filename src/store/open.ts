@@ -2,6 +2,7 @@ import type { ActionUseStore } from "../activation/action-use.ts";
 import type { ShelfStore } from "../activation/shelf-store.ts";
 import type { ApprovalStore } from "../approval/approval-store.ts";
 import type { AnchorStore } from "../distribution/anchor-store.ts";
+import type { InfospaceStore } from "../infospace/infospace-store.ts";
 import type { EventStore } from "../ledger/event-store.ts";
 import type { ProblemStore } from "../mcp/hub/problem-store.ts";
 import type { ProcessStore } from "../mcp/hub/process-store.ts";
@@ -16,6 +17,7 @@ import { anchorStore } from "./anchors.ts";
 import { approvalStore } from "./approvals.ts";
 import { openSqlite, type SqliteOptions } from "./drivers/sqlite.ts";
 import { eventStore } from "./events.ts";
+import { infospaceStore } from "./infospace.ts";
 import { lockStore } from "./locks.ts";
 import { manifestStore } from "./manifests.ts";
 import { migrate } from "./migrations.ts";
@@ -42,6 +44,7 @@ export interface Store {
   readonly problems: ProblemStore;
   readonly approvals: ApprovalStore;
   readonly anchors: AnchorStore;
+  readonly infospace: InfospaceStore;
   readonly turns: TurnStore;
   /** Waits for what was asked for before. */
   close(): Promise<void>;
@@ -77,6 +80,7 @@ export async function openStore(db: SqlDriver, now: () => Date): Promise<Store> 
     problems: problemStore(db),
     approvals: approvalStore(db),
     anchors: anchorStore(db, now),
+    infospace: infospaceStore(db, now),
     turns: turnStore(db),
     close: db.close,
   };

@@ -1,5 +1,6 @@
+import type { LiveResources } from "../catalog/live.ts";
 import type { View } from "../catalog/view.ts";
-import type { JsonSchema } from "../core/action.ts";
+import type { Action, JsonSchema } from "../core/action.ts";
 import type { Caller } from "../core/caller.ts";
 import type { Content } from "../core/content.ts";
 import type { Dialogue } from "../core/dialogue.ts";
@@ -13,7 +14,9 @@ import type { Found, SearchRequest } from "../search/search.ts";
 
 /** What a surface stands in front of. */
 export interface Counter {
-  viewOf(caller: Caller): View;
+  viewOf(caller: Caller, live?: readonly Action[]): View;
+  /** What is there only when it is named. */
+  readonly live: LiveResources;
   /** The one door. `via` is written to the ledger. */
   invoke(request: Omit<Call, "id">, signal?: AbortSignal): Promise<Outcome>;
   readonly canSearch: boolean;

@@ -1,5 +1,5 @@
 import type { Command } from "commander";
-import type { Outcome } from "../../core/outcome.ts";
+import { modelData, type Outcome } from "../../core/outcome.ts";
 import type { CallerOptions } from "../../options.ts";
 import type { Workspace } from "../../workspace.ts";
 import { callArguments } from "../call-arguments.ts";
@@ -13,6 +13,7 @@ import { oneLine } from "../text.ts";
 interface InvokeOptions {
   readonly arg?: readonly string[];
   readonly timeout?: number;
+  readonly keep?: boolean;
 }
 
 export function addInvoke(program: Command, context: Context): void {
@@ -24,6 +25,7 @@ export function addInvoke(program: Command, context: Context): void {
     .argument("[args]", "its arguments: a JSON object, - for stdin, or @file.json")
     .option("--arg <key=value>", "one argument; key:=json for what is not text; may be repeated", collected)
     .option("--timeout <time>", "cancel it after 500ms, 30s, 2m; a bare number is seconds", duration)
+    .option("--keep", "keep a long result as a note and print what a model would be shown of it")
     .addHelpText(
       "after",
       examples(
@@ -42,7 +44,7 @@ async function invoke(
   { quartermaster }: Workspace,
   action: string,
   given: string | undefined,
-  { arg = [], timeout }: InvokeOptions,
+  { arg = [], timeout, keep = false }: InvokeOptions,
 ): Promise<void> {
   const { io, out, globals } = context;
   const caller = callerOf(globals);
@@ -52,6 +54,7 @@ async function invoke(
     caller,
     signal: io.signal,
     via: "cli",
+    keep,
     ...(timeout === undefined ? {} : { timeoutMs: timeout }),
   });
   wipe();
@@ -64,7 +67,7 @@ async function invoke(
     out.note(
       "qm: it was asked for before, and this is what became of it; nothing was run now. Call it again to run it again.",
     );
-  if (outcome.status === "done") return out.result(outcome.data);
+  if (outcome.status === "done") return out.result(keep ? modelData(outcome) : outcome.data);
   if (outcome.status === "waiting") return outcomeProblem(out, outcome);
   out.problem({
     ...outcome.error,

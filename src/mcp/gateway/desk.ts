@@ -62,7 +62,7 @@ export function createDesk(parts: DeskParts): Desk {
   const { quartermaster, upstream, keeper, subscriptions, profile, era, caller } = parts;
 
   const invoke = (name: string, args: unknown, talk: Talk): Promise<Outcome> =>
-    quartermaster.invoke(name, args, { caller, via: "mcp", ...talk });
+    quartermaster.invoke(name, args, { caller, via: "mcp", keep: false, ...talk });
   const ofServer = (server: string, method: string, args: JsonObject, talk: Talk) =>
     invoke(`mcp__${server}__${method}`, args, talk);
 

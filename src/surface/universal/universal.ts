@@ -8,7 +8,7 @@ import { lookingAround, preparedFor } from "../look.ts";
 import { nameBehind, viewOrNone } from "../native-tools.ts";
 import { type Answer, answering, type Counter, outcomeAnswer, type Surface, type SurfaceTool } from "../surface.ts";
 import { describeAction, describeActionTool } from "./describe-action.ts";
-import { listActions, listActionsTool } from "./list-actions.ts";
+import { type ListQuery, listActions, listActionsTool } from "./list-actions.ts";
 import { type ActionSearch, searchActionsTool, searchAnswer, searchOf } from "./search-actions.ts";
 import type { Shortcuts } from "./shortcuts.ts";
 
@@ -58,13 +58,17 @@ export function universalSurface(counter: Counter, caller: Caller, shortcuts?: S
     async call(tool, args, signal, ...told) {
       switch (tool) {
         case "list_actions":
-          return look(listActionsTool, args, (query) => ({
-            data: listActions(counter.viewOf(caller), query, counter.searchHint()),
-          }));
+          return look(listActionsTool, args, async (prepared) => {
+            const query: ListQuery = prepared;
+            const live = await counter.live.list(caller, query.category ?? []);
+            return { data: listActions(counter.viewOf(caller, live), query, counter.searchHint()) };
+          });
         case "describe_action":
-          return look(describeActionTool, args, ({ action_name }) => ({
-            data: describeAction(counter.viewOf(caller), String(action_name)),
-          }));
+          return look(describeActionTool, args, async ({ action_name }) => {
+            const live = await counter.live.find(String(action_name));
+            const view = counter.viewOf(caller, live === undefined ? [] : [live]);
+            return { data: describeAction(view, String(action_name)) };
+          });
         case "search_actions":
           return look(searchActionsTool, args, async (prepared) => {
             const asked = prepared as unknown as ActionSearch;

@@ -1,0 +1,124 @@
+import { clip, type Json, type JsonObject } from "../core/json.ts";
+import { quoted } from "../core/names.ts";
+import { UNSAFE } from "../core/plain-text.ts";
+
+/** A value as much of it as fits, and whether that is all of it. */
+export interface Fitted {
+  readonly value: Json;
+  readonly whole: boolean;
+}
+
+const KEY_LIMIT = 60;
+const NAMED_KEYS = 4;
+/** How many items of a list are looked at to say what it is a list of. */
+const LOOKED_AT = 100;
+const NODES = 400;
+
+interface Measure {
+  readonly text: number;
+  readonly items: number;
+  readonly keys: number;
+  readonly depth: number;
+}
+
+/** From generous to scant: the first that fits is taken. */
+const measures: readonly Measure[] = [
+  { text: 400, items: 20, keys: 40, depth: 6 },
+  { text: 160, items: 5, keys: 24, depth: 4 },
+  { text: 80, items: 3, keys: 12, depth: 3 },
+  { text: 40, items: 2, keys: 8, depth: 2 },
+  { text: 24, items: 1, keys: 4, depth: 1 },
+];
+
+/** A field's name as it may be shown: bounded, with nothing in it that could hide or act; quoted where it had to be changed. */
+export function shownKey(key: string): string {
+  return key.length <= KEY_LIMIT && key.search(UNSAFE) < 0 ? key : quoted(clip(key, KEY_LIMIT));
+}
+
+/** What a value is, in a few words: `array of 120 objects {id, title}`. Without sizes it says what stays the same from item to item. */
+export function described(value: Json, sizes: boolean): string {
+  if (value === null) return "null";
+  if (typeof value === "string") return sizes ? `string of ${value.length} characters` : "string";
+  if (isList(value)) {
+    const count = sizes ? `${value.length} ` : "";
+    return value.length === 0 ? "empty array" : `array of ${count}${describedItems(value)}`;
+  }
+  if (typeof value === "object") return `object${namedKeys(value)}`;
+  return typeof value;
+}
+
+/** The value in at most `limit` characters of JSON. What is cut is said in its place. */
+export function fitted(value: Json, limit: number): Fitted {
+  if (typeof value === "string") return fittedText(value, limit);
+  for (const measure of measures) {
+    const cutting = { nodes: NODES, cut: false };
+    const shrunk = shrink(value, measure, cutting);
+    if (JSON.stringify(shrunk).length <= limit) return { value: shrunk, whole: !cutting.cut };
+  }
+  return { value: fittedText(described(value, true), limit).value, whole: false };
+}
+
+function fittedText(text: string, limit: number): Fitted {
+  for (let size = Math.min(text.length, Math.max(limit - 2, 0)); ; size = Math.floor(size * 0.7)) {
+    const cut = size === 0 ? "" : clip(text, size);
+    if (size === 0 || JSON.stringify(cut).length <= limit) return { value: cut, whole: size >= text.length };
+  }
+}
+
+function shrink(value: Json, measure: Measure, cutting: { nodes: number; cut: boolean }): Json {
+  cutting.nodes--;
+  if (typeof value === "string") {
+    if (value.length <= measure.text) return value;
+    cutting.cut = true;
+    return `${clip(value, measure.text)} (${value.length} characters)`;
+  }
+  if (typeof value !== "object" || value === null) return value;
+  const size = isList(value) ? value.length : Object.keys(value).length;
+  if (size > 0 && (measure.depth === 0 || cutting.nodes <= 0)) {
+    cutting.cut = true;
+    return described(value, true);
+  }
+  const inner = { ...measure, depth: measure.depth - 1 };
+  if (isList(value)) {
+    const items = value.slice(0, measure.items).map((item) => shrink(item, inner, cutting));
+    if (items.length === size) return items;
+    cutting.cut = true;
+    return [...items, `… ${size - items.length} more`];
+  }
+  const entries = Object.keys(value)
+    .slice(0, measure.keys)
+    .map((key): [string, Json] => {
+      const label = shownKey(key);
+      if (label !== key) cutting.cut = true;
+      return [label, shrink(value[key] ?? null, inner, cutting)];
+    });
+  if (entries.length < size) {
+    cutting.cut = true;
+    entries.push(["…", `${size - entries.length} more fields`]);
+  }
+  return Object.fromEntries(entries);
+}
+
+function describedItems(list: readonly Json[]): string {
+  const looked = list.slice(0, LOOKED_AT);
+  const [first = null] = looked;
+  const kind = kindOf(first);
+  if (kind === "null" || looked.some((item) => kindOf(item) !== kind)) return "values";
+  return kind === "object" ? `objects${namedKeys(first as JsonObject)}` : `${kind}s`;
+}
+
+/** `null`, `boolean`, `number`, `string`, `array` or `object`. */
+export function kindOf(value: Json): string {
+  if (value === null) return "null";
+  return isList(value) ? "array" : typeof value;
+}
+
+function namedKeys(value: JsonObject): string {
+  const keys = Object.keys(value);
+  const named = keys.slice(0, NAMED_KEYS).map((key) => clip(shownKey(key), 24));
+  return ` {${named.join(", ")}${keys.length > NAMED_KEYS ? ", …" : ""}}`;
+}
+
+export function isList(value: Json): value is readonly Json[] {
+  return Array.isArray(value);
+}

@@ -1,0 +1,175 @@
+import type { Caller } from "../core/caller.ts";
+import { QmError } from "../core/errors.ts";
+import { isRecord, type Json, type JsonObject } from "../core/json.ts";
+import { quoted } from "../core/names.ts";
+import { parseHandle } from "./handle.ts";
+import type { Infospace } from "./infospace.ts";
+import { parsePath, valueAt } from "./path.ts";
+
+/** Where in the arguments something was put, and what it was. */
+export interface FilledFrom {
+  /** As a path: `items[0].id`. */
+  readonly at: string;
+  readonly handle: string;
+  readonly path?: string;
+  readonly version: number;
+  /** Of the note's content; of a collection there is none, and its version says which it was. */
+  readonly hash: string;
+}
+
+/** Puts what handles lead to in their place. */
+export interface Handles {
+  /**
+   * Every `{"$from": "note__12", "path": "items[0].id"}` in the arguments becomes the value there. What is put in is not
+   * looked through again: a note that holds such a thing holds just that. Throws `not_found` and `invalid_arguments` with the
+   * place in the arguments, and `too_large`.
+   */
+  fill(caller: Caller, args: unknown): Promise<{ readonly args: unknown; readonly from: readonly FilledFrom[] }>;
+}
+
+export interface HandlesParts {
+  readonly infospace: Pick<Infospace, "note" | "collection" | "items">;
+  /** How many characters of JSON arguments may have once they are filled. */
+  readonly fillLimit: number;
+}
+
+export const FROM = "$from";
+
+const MOST_HANDLES = 64;
+
+/** Whether there may be a handle in arguments with this JSON: looking at the text is quicker than looking through them. */
+export function mayHoldHandles(text: string): boolean {
+  return text.includes(`"${FROM}"`);
+}
+
+export function createHandles({ infospace, fillLimit }: HandlesParts): Handles {
+  return {
+    async fill(caller, args) {
+      const from: FilledFrom[] = [];
+      const known = new Map<string, Promise<Held>>();
+      let size = 0;
+
+      async function filled(value: unknown, at: string): Promise<unknown> {
+        if (Array.isArray(value)) return inTurn(value, (part, index) => filled(part, `${at}[${index}]`));
+        if (!isRecord(value)) return value;
+        if (isHandle(value)) return lookedUp(value, at);
+        const entries = await inTurn(Object.entries(value), async ([key, part]) => {
+          return [key, await filled(part, at === "" ? step(key) : `${at}${step(key, ".")}`)] as const;
+        });
+        return Object.fromEntries(entries);
+      }
+
+      async function lookedUp(written: JsonObject, at: string): Promise<Json> {
+        const { handle, path } = understood(written, at);
+        if (from.length === MOST_HANDLES) throw tooMany();
+        let reading = known.get(handle);
+        if (reading === undefined) {
+          reading = read(handle, caller, at);
+          known.set(handle, reading);
+        }
+        const held = await reading;
+        const found =
+          path === undefined ? { found: true as const, value: held.content } : valueAt(held.content, parsePath(path));
+        if (!found.found) {
+          throw new QmError(
+            "not_found",
+            `${at || "the arguments"}: ${handle} has no ${quoted(path ?? "")}: ${found.missing}`,
+            {
+              details: { at, handle, path: path ?? "" },
+              hint: `Look at its shape with infospace__load {"target":"${handle}"}, then give a path that is there.`,
+            },
+          );
+        }
+        size += JSON.stringify(found.value).length;
+        if (size > fillLimit) throw tooLarge(fillLimit, handle);
+        from.push({ at, handle, ...(path === undefined ? {} : { path }), version: held.version, hash: held.hash });
+        return found.value;
+      }
+
+      return { args: await filled(args, ""), from };
+    },
+  };
+
+  async function read(handle: string, caller: Caller, at: string): Promise<Held> {
+    try {
+      if (parseHandle(handle)?.kind !== "collection") return await infospace.note(handle, caller);
+      const collection = await infospace.collection(handle, caller);
+      return { content: await whole(handle, collection), version: collection.version, hash: "" };
+    } catch (thrown) {
+      if (!(thrown instanceof QmError)) throw thrown;
+      const { code, hint, details } = thrown;
+      throw new QmError(code, `${at || "the arguments"}: ${thrown.message}`, {
+        cause: thrown,
+        ...(hint === undefined ? {} : { hint }),
+        details: { ...details, at },
+      });
+    }
+  }
+
+  async function whole(handle: string, collection: Awaited<ReturnType<Infospace["collection"]>>): Promise<Json> {
+    if (!collection.complete) {
+      throw new QmError("conflict", `${handle} is not complete: whoever filled it has not come to the end`, {
+        hint: "Wait for it, or take what is there with infospace__head.",
+      });
+    }
+    // Told before anything is read: a collection may be larger than what is free.
+    if (collection.bytes > fillLimit) throw tooLarge(fillLimit, handle);
+    const contents: Json[] = [];
+    for await (const { content } of infospace.items(collection)) contents.push(content);
+    return contents;
+  }
+}
+
+interface Held {
+  readonly content: Json;
+  readonly version: number;
+  readonly hash: string;
+}
+
+/** One after the other, so that the first that is wrong is what is told. */
+async function inTurn<T, U>(list: readonly T[], work: (each: T, index: number) => Promise<U>): Promise<U[]> {
+  const done: U[] = [];
+  for (const [index, each] of list.entries()) done.push(await work(each, index));
+  return done;
+}
+
+/** Something else than a text under that name is data like any other. */
+function isHandle(value: Record<string, unknown>): value is JsonObject {
+  return Object.hasOwn(value, FROM) && typeof value[FROM] === "string";
+}
+
+function understood(written: JsonObject, at: string): { readonly handle: string; readonly path?: string } {
+  const { [FROM]: handle, path, ...rest } = written;
+  const unknown = Object.keys(rest)[0];
+  const problem =
+    typeof handle !== "string" || parseHandle(handle) === undefined
+      ? `${quoted(String(handle))} is not a handle`
+      : unknown !== undefined
+        ? `${quoted(unknown)} is nothing that a handle has`
+        : path !== undefined && typeof path !== "string"
+          ? "path is not a text"
+          : undefined;
+  if (problem === undefined)
+    return { handle: handle as string, ...(typeof path === "string" && path !== "" ? { path } : {}) };
+  throw new QmError("invalid_arguments", `${at || "the arguments"}: ${problem}`, {
+    hint: 'Write {"$from": "note__12"}, or {"$from": "collection__7", "path": "[0].id"} for a part of it.',
+    details: { at },
+  });
+}
+
+function step(key: string, before = ""): string {
+  return /^[\p{L}_$][\p{L}\p{N}_$-]*$/u.test(key) ? `${before}${key}` : `[${quoted(key)}]`;
+}
+
+function tooMany(): QmError {
+  return new QmError("too_large", `the arguments hold more than ${MOST_HANDLES} handles`, {
+    hint: "Make one collection of what they lead to with infospace__create-collection, and give that.",
+  });
+}
+
+function tooLarge(limit: number, handle: string): QmError {
+  return new QmError("too_large", `with ${handle} in their place the arguments are longer than ${limit} characters`, {
+    hint: "Give a path to the part that is needed, or narrow it first with infospace__filter-structured, infospace__project or infospace__head.",
+    details: { handle, limit },
+  });
+}

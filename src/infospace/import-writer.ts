@@ -1,0 +1,256 @@
+import { getOwn, type Json, type JsonObject } from "../core/json.ts";
+import type { CollectionLine, NoteLine, VersionLine } from "./export-lines.ts";
+import type { ResourceKind } from "./handle.ts";
+import type { InfospaceStore, NewNote, Standing, StoredContent } from "./infospace-store.ts";
+import type { Collection, NoteFacts, Origin, Reach } from "./note.ts";
+import { fileContent, jsonContent } from "./stored-content.ts";
+
+export interface Imported {
+  readonly notes: number;
+  readonly collections: number;
+  /** Earlier versions of notes. */
+  readonly versions: number;
+  /** How many would have expired by now, and were given as much time as what is new. */
+  readonly renewed: number;
+}
+
+interface Made {
+  readonly kind: ResourceKind;
+  readonly id: number;
+}
+
+/** Writes what an import brings, under new ids. */
+export interface ImportWriter {
+  /** With what it said before, the first one first. Throws where something is not what its hash says. */
+  note(line: NoteLine, earlier: readonly VersionLine[]): Promise<void>;
+  collection(line: CollectionLine): Promise<void>;
+  /** More of the collection that was begun last, by the handles they had. Throws where one did not come before. */
+  items(handles: readonly string[]): Promise<void>;
+  counts(): Pick<Imported, "notes" | "collections">;
+  /** Writes what is left, and keeps for good what was: nothing is kept for good before. */
+  finish(): Promise<Imported>;
+  /** Takes back everything. */
+  undo(): Promise<void>;
+  /** What it made, as it is now, but for the notes that were made for collections. */
+  made(): AsyncIterable<readonly [ResourceKind, NoteFacts | Collection]>;
+}
+
+export interface WriterParts {
+  readonly store: InfospaceStore;
+  readonly origin: Origin;
+  /** Until when something new is kept. */
+  readonly expiresAt: string;
+}
+
+/** Where a note went: a part's id is looked up when it is needed, for most never is. */
+type Place = number | { readonly collection: number; readonly position: number };
+
+/** Something that is to be kept for good. */
+interface Saving {
+  readonly kind: ResourceKind;
+  readonly at: Place;
+  readonly reach: Reach;
+}
+
+interface Batch<T> {
+  readonly waiting: T[];
+  bytes: number;
+}
+
+const BATCH = { members: 500, bytes: 1024 * 1024 };
+/** Where an imported resource says what it was. */
+const IMPORTED = "imported";
+
+export function createImportWriter({ store, origin, expiresAt: anew }: WriterParts): ImportWriter {
+  const places = new Map<string, Place>();
+  const made: Made[] = [];
+  const saving: Saving[] = [];
+  const counts = { notes: 0, collections: 0, versions: 0, renewed: 0 };
+  const alone: Batch<{ readonly note: NewNote; readonly line: NoteLine }> = { waiting: [], bytes: 0 };
+  const parts: Batch<NewNote> = { waiting: [], bytes: 0 };
+  let standing: Standing = { reach: "session" };
+  let open: { readonly id: number; readonly line: CollectionLine; count: number } | undefined;
+
+  /** What was kept for good expires like anything else until everything is there. */
+  function standingOf({ reach, expires_at }: NoteLine | CollectionLine): Standing {
+    if (expires_at === undefined) return { reach, expiresAt: anew };
+    const expiresAt = new Date(expires_at).toISOString();
+    if (expiresAt > origin.at) return { reach, expiresAt };
+    counts.renewed++;
+    return { reach, expiresAt: anew };
+  }
+
+  async function writeAlone(): Promise<void> {
+    const taken = alone.waiting.splice(0);
+    alone.bytes = 0;
+    if (taken.length === 0) return;
+    const first = await store.addNotes(
+      origin,
+      taken.map(({ note }) => note),
+      standing,
+    );
+    for (const [index, { line }] of taken.entries()) {
+      const id = first + index;
+      made.push({ kind: "note", id });
+      if (line.id !== undefined) places.set(line.id, id);
+      if (line.expires_at === undefined) saving.push({ kind: "note", at: id, reach: line.reach });
+    }
+  }
+
+  async function writeParts(): Promise<void> {
+    const taken = parts.waiting.splice(0);
+    parts.bytes = 0;
+    if (open !== undefined && taken.length > 0) await store.append(open.id, taken, origin);
+  }
+
+  async function closeCollection(): Promise<void> {
+    await writeParts();
+    if (open?.line.complete === true) await store.complete(open.id);
+    open = undefined;
+  }
+
+  /** The id that the note of that handle has now. */
+  async function idOf(handle: string): Promise<number> {
+    const place = places.get(handle);
+    if (place === undefined) throw new Error(`${handle} does not come before it`);
+    const id = await idAt(place);
+    places.set(handle, id);
+    return id;
+  }
+
+  async function idAt(place: Place): Promise<number> {
+    if (typeof place === "number") return place;
+    const [item] = await store.items(place.collection, { from: place.position, limit: 1 });
+    if (item === undefined) throw new Error("what was imported is being changed");
+    return item.id;
+  }
+
+  async function replaceBy(later: readonly StoredContent[], place: () => Place): Promise<void> {
+    if (later.length === 0) return;
+    await writeAlone();
+    await writeParts();
+    const id = await idAt(place());
+    for (const [index, content] of later.entries()) await store.replaceNote(id, index + 1, content, origin.at);
+    counts.versions += later.length;
+  }
+
+  async function addAlone(line: NoteLine, note: NewNote): Promise<void> {
+    const next = standingOf(line);
+    if (!isSame(next, standing)) await writeAlone();
+    standing = next;
+    alone.waiting.push({ note, line });
+    alone.bytes += note.bytes;
+    if (isFull(alone)) await writeAlone();
+  }
+
+  async function addPart(line: NoteLine, note: NewNote, place: Place, of: CollectionLine): Promise<void> {
+    if (line.id !== undefined) places.set(line.id, place);
+    // Saved for itself: otherwise it is kept as long as the collection, and for the same.
+    if (line.expires_at === undefined && (of.expires_at !== undefined || of.reach !== line.reach))
+      saving.push({ kind: "note", at: place, reach: line.reach });
+    parts.waiting.push(note);
+    parts.bytes += note.bytes;
+    if (isFull(parts)) await writeParts();
+  }
+
+  return {
+    async note(line, earlier) {
+      const present = saidBy(line);
+      const [first = present, ...rest] = earlier.map(saidBy);
+      const later = earlier.length === 0 ? [] : [...rest, present];
+      const note = { ...first, ...labelOf(line) };
+      counts.notes++;
+      if (line.part_of === undefined || open === undefined) {
+        await addAlone(line, note);
+        return replaceBy(later, () => made.at(-1)?.id ?? 0);
+      }
+      const place = { collection: open.id, position: open.count++ };
+      await addPart(line, note, place, open.line);
+      return replaceBy(later, () => place);
+    },
+    async collection(line) {
+      await closeCollection();
+      counts.collections++;
+      const id = await store.addCollection(origin, labelOf(line), standingOf(line));
+      made.push({ kind: "collection", id });
+      open = { id, line, count: 0 };
+      if (line.expires_at === undefined) saving.push({ kind: "collection", at: id, reach: line.reach });
+    },
+    async items(handles) {
+      await writeAlone();
+      await writeParts();
+      if (open === undefined) return;
+      const entries: { readonly id: number }[] = [];
+      for (const handle of handles) entries.push({ id: await idOf(handle) });
+      if (entries.length > 0) await store.append(open.id, entries, origin);
+      open.count += entries.length;
+    },
+    counts: () => counts,
+    async finish() {
+      await writeAlone();
+      await closeCollection();
+      // Collections first: with them goes what is in them, and a note may reach others than they do.
+      for (const wanted of ["collection", "note"] as const) {
+        for (const { kind, at, reach } of saving) {
+          if (kind === wanted) await store.save(kind, await idAt(at), { reach, at: origin.at });
+        }
+      }
+      return counts;
+    },
+    async undo() {
+      // A collection can hold what was made for an earlier one, and never the other way round.
+      for (const { kind, id } of made.toReversed()) await store.remove(kind, id);
+    },
+    async *made() {
+      for (const { kind, id } of made) {
+        const facts = await (kind === "note" ? store.noteFacts(id) : store.collection(id));
+        if (facts !== undefined) yield [kind, facts];
+      }
+    },
+  };
+}
+
+function isFull({ waiting, bytes }: Batch<unknown>): boolean {
+  return waiting.length >= BATCH.members || bytes >= BATCH.bytes;
+}
+
+function isSame(one: Standing, other: Standing): boolean {
+  return one.reach === other.reach && one.expiresAt === other.expiresAt;
+}
+
+/** What it was is remembered, and not what it was when it was imported the last time. */
+function labelOf({ id, name, properties, origin, changed_at }: NoteLine | CollectionLine) {
+  const was: JsonObject = {
+    ...(id === undefined ? {} : { id }),
+    ...(changed_at === undefined ? {} : { changed_at }),
+    ...(origin === undefined ? {} : { origin }),
+  };
+  const isNew = getOwn(properties, IMPORTED) === undefined && Object.keys(was).length > 0;
+  return {
+    ...(name === undefined ? {} : { name }),
+    properties: isNew ? { ...properties, [IMPORTED]: was } : properties,
+  };
+}
+
+/** What a line says, as it is kept. Throws where it is not what its hash says. */
+function saidBy({ format, hash, content, media_type, base64 }: NoteLine | VersionLine): StoredContent {
+  const said =
+    base64 === undefined
+      ? jsonContent(requiredContent(content))
+      : fileContent(bytesOf(base64), media_type ?? "application/octet-stream");
+  if (format !== undefined && said.format !== format) throw new Error(`its format is ${said.format}, not ${format}`);
+  if (hash !== undefined && said.hash !== hash)
+    throw new Error("its content is not what its hash says: it was changed");
+  return said;
+}
+
+function requiredContent(content: unknown): Json {
+  if (content === undefined) throw new Error("it has neither content nor base64");
+  return content as Json;
+}
+
+function bytesOf(base64: string): Uint8Array {
+  const bytes = Buffer.from(base64, "base64");
+  if (bytes.toString("base64") !== base64) throw new Error("base64: it is not that");
+  return bytes;
+}

@@ -1,0 +1,294 @@
+import type { Action } from "../core/action.ts";
+import type { Caller } from "../core/caller.ts";
+import { QmError } from "../core/errors.ts";
+import type { UnstampedEvent } from "../core/events.ts";
+import type { Json, JsonObject } from "../core/json.ts";
+import { quoted } from "../core/names.ts";
+import type { Runtime } from "../core/runtime.ts";
+import { fileContent, jsonContent } from "./stored-content.ts";
+import { handleOf, parseHandle, type ResourceKind } from "./handle.ts";
+import type { Entry, InfospaceStore, NewNote, Standing } from "./infospace-store.ts";
+import type { Collection, Item, Note, NoteFacts, Origin, Reach } from "./note.ts";
+import { portions } from "./portions.ts";
+import { resourceAction } from "./resource.ts";
+
+/** In whose name, and by which call, something is written. */
+export interface Maker {
+  readonly caller: Caller;
+  readonly action: string;
+  readonly callId: string;
+}
+
+/** What it is called and what is known of it. The same name again is the next version of the same resource. */
+export interface Label {
+  readonly name?: string | undefined;
+  readonly properties?: JsonObject | undefined;
+}
+
+/** One more for a collection: a note that is there, or what a new one says. */
+export type Member = { readonly id: number } | ({ readonly content: Json } & Label);
+
+export type Members = Iterable<Member> | AsyncIterable<Member>;
+
+export interface Collecting extends Label {
+  /** Told the handle before the first note is in, and how many there are after each portion. */
+  readonly onProgress?: (handle: string, count: number) => void;
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** Media as it is kept: what a model can only be told of. */
+export interface FileContent extends Label {
+  readonly bytes: Uint8Array;
+  readonly mediaType: string;
+}
+
+export interface Slice {
+  /** The position of the first; 0 when absent. */
+  readonly from?: number;
+  /** The position after the last. */
+  readonly to?: number;
+  readonly signal?: AbortSignal;
+}
+
+export interface Removed {
+  readonly notes: number;
+  readonly collections: number;
+}
+
+/**
+ * Notes and collections, for callers: whatever takes a caller asks the policy first. What is not there and what the caller
+ * may not know of answer alike, `not_found`.
+ */
+export interface Infospace {
+  note(handle: string, caller: Caller): Promise<Note>;
+  collection(handle: string, caller: Caller): Promise<Collection>;
+  /** Either, without content. */
+  resource(handle: string, caller: Caller): Promise<NoteFacts | Collection>;
+  /** In order, read portion by portion, so that no more of it is in memory. Throws when the signal aborts. */
+  items(collection: Pick<Collection, "id" | "version">, slice?: Slice): AsyncIterable<Item>;
+  write(maker: Maker, content: Json, label?: Label): Promise<NoteFacts>;
+  writeFile(maker: Maker, file: FileContent): Promise<NoteFacts>;
+  /** A collection of what comes, written portion by portion as it comes. */
+  collect(maker: Maker, members: Members, how?: Collecting): Promise<Collection>;
+  /** Appends to a collection that is there. */
+  add(maker: Maker, handle: string, members: Members): Promise<Collection>;
+  /** Takes notes out of a collection; answers how many places that were. */
+  takeOut(maker: Maker, handle: string, notes: readonly number[]): Promise<number>;
+  /** Keeps it for good; of a collection, all that is in it. */
+  save(
+    maker: Maker,
+    handle: string,
+    how: { readonly reach: Reach; readonly name?: string | undefined },
+  ): Promise<NoteFacts | Collection>;
+  remove(maker: Maker, handle: string): Promise<Removed>;
+}
+
+export interface InfospaceParts {
+  readonly store: InfospaceStore;
+  readonly runtime: Pick<Runtime, "now">;
+  /** How long what nobody saves is kept. */
+  readonly expiresInMs: number;
+  /** What the policy says of a resource: it may be used, it is as if it were not there, or why it may not. */
+  mayUse(resource: Action, caller: Caller): Access;
+  readonly note: (caller: Caller, event: UnstampedEvent) => void;
+}
+
+export type Access = "allowed" | "hidden" | { readonly refused: string };
+
+const PAGE = 500;
+const PORTION = { members: 500, bytes: 1024 * 1024 };
+/** How often a name is taken that somebody else changes at the same time. */
+const ATTEMPTS = 8;
+
+export function createInfospace({ store, runtime, expiresInMs, mayUse, note: record }: InfospaceParts): Infospace {
+  const now = (): string => runtime.now().toISOString();
+
+  function allowed<T extends NoteFacts | Collection>(
+    kind: ResourceKind,
+    found: T | undefined,
+    asked: string,
+    caller: Caller,
+  ): T {
+    const access = found === undefined ? "hidden" : mayUse(resourceAction(kind, found), caller);
+    if (access === "allowed" && found !== undefined) return found;
+    if (typeof access === "object") throw new QmError("denied", access.refused, { details: { handle: asked } });
+    throw notFound(asked);
+  }
+
+  async function resource(handle: string, caller: Caller): Promise<NoteFacts | Collection> {
+    const { kind, id } = required(handle);
+    const found = await (kind === "note" ? store.noteFacts(id) : store.collection(id));
+    return allowed(kind, found, handle, caller);
+  }
+
+  async function collection(handle: string, caller: Caller): Promise<Collection> {
+    const { kind, id } = required(handle);
+    if (kind !== "collection") throw wrongKind(handle, "collection");
+    return allowed(kind, await store.collection(id), handle, caller);
+  }
+
+  function originOf({ caller: { actor, session, turn, tenant, user }, action, callId }: Maker): Origin {
+    return {
+      action,
+      callId,
+      actor,
+      session,
+      ...(turn === undefined ? {} : { turn }),
+      ...(tenant === undefined ? {} : { tenant }),
+      ...(user === undefined ? {} : { user: user.id }),
+      at: now(),
+    };
+  }
+
+  function transient(): Standing {
+    return { reach: "session", expiresAt: new Date(runtime.now().getTime() + expiresInMs).toISOString() };
+  }
+
+  /** The newest of that name that is the caller's own: what others share under the same name stays theirs. */
+  async function named(kind: ResourceKind, name: string, caller: Caller): Promise<NoteFacts | Collection | undefined> {
+    const query = { whose: whoseOf(caller), name, parts: false, limit: 1 };
+    const [found] = await (kind === "note"
+      ? store.list({ ...query, kind: "note" })
+      : store.list({ ...query, kind: "collection" }));
+    if (found === undefined || found.origin.actor !== caller.actor || found.origin.user !== caller.user?.id)
+      return undefined;
+    return mayUse(resourceAction(kind, found), caller) === "allowed" ? found : undefined;
+  }
+
+  async function put(maker: Maker, content: NewNote): Promise<NoteFacts> {
+    for (let attempt = 0; content.name !== undefined && attempt < ATTEMPTS; attempt++) {
+      const present = (await named("note", content.name, maker.caller)) as NoteFacts | undefined;
+      if (present === undefined) break;
+      const replaced = await store.replaceNote(present.id, present.version, content, now());
+      if (replaced !== undefined) return written(maker, "note", replaced);
+    }
+    const id = await store.addNotes(originOf(maker), [content], transient());
+    const added = await store.noteFacts(id);
+    if (added === undefined) throw notFound(handleOf("note", id));
+    return written(maker, "note", added);
+  }
+
+  function written<T extends NoteFacts | Collection>({ caller, callId }: Maker, kind: ResourceKind, made: T): T {
+    const { id, version, bytes, name } = made;
+    const facts = "count" in made ? { count: made.count } : { hash: made.hash };
+    record(caller, {
+      type: "resource.written",
+      data: { callId, handle: handleOf(kind, id), version, bytes, ...facts, ...(name === undefined ? {} : { name }) },
+    });
+    return made;
+  }
+
+  async function fill(
+    id: number,
+    maker: Maker,
+    members: Members,
+    { onProgress, signal }: Pick<Collecting, "onProgress" | "signal"> = {},
+  ): Promise<void> {
+    const handle = handleOf("collection", id);
+    const origin = originOf(maker);
+    let count = 0;
+    for await (const entries of portions(entriesOf(members), PORTION)) {
+      signal?.throwIfAborted();
+      if ((await store.append(id, entries, origin)) === undefined) throw notFound(handle);
+      count += entries.length;
+      onProgress?.(handle, count);
+    }
+  }
+
+  return {
+    resource,
+    collection,
+    async note(handle, caller) {
+      const { kind, id } = required(handle);
+      if (kind !== "note") throw wrongKind(handle, "note");
+      return allowed(kind, await store.note(id), handle, caller);
+    },
+    async *items({ id, version }, { from = 0, to = Number.POSITIVE_INFINITY, signal } = {}) {
+      for (let at = from; at < to; ) {
+        signal?.throwIfAborted();
+        const page = await store.items(id, { version, from: at, limit: Math.min(PAGE, to - at) });
+        yield* page.filter(({ position }) => position < to);
+        const last = page.at(-1);
+        if (last === undefined) return;
+        at = last.position + 1;
+      }
+    },
+    write: (maker, content, label = {}) => put(maker, { ...jsonContent(content), ...label }),
+    writeFile: (maker, { bytes, mediaType, ...label }) => put(maker, { ...fileContent(bytes, mediaType), ...label }),
+    async collect(maker, members, { name, properties, ...how } = {}) {
+      const present = name === undefined ? undefined : await named("collection", name, maker.caller);
+      // What takes the place of another has no name of its own until it is all there.
+      const label = present === undefined ? { name, properties } : { properties };
+      const id = await store.addCollection(originOf(maker), label, transient());
+      how.onProgress?.(handleOf("collection", id), 0);
+      await fill(id, maker, members, how);
+      await store.complete(id);
+      const replaced = present === undefined ? undefined : await store.replaceCollection(present.id, id, now());
+      const made = replaced ?? (await store.collection(id));
+      if (made === undefined) throw notFound(handleOf("collection", id));
+      return written(maker, "collection", made);
+    },
+    async add(maker, handle, members) {
+      const { id } = await collection(handle, maker.caller);
+      await fill(id, maker, members);
+      return written(maker, "collection", await collection(handle, maker.caller));
+    },
+    async takeOut(maker, handle, notes) {
+      const { id } = await collection(handle, maker.caller);
+      const places = await store.removeItems(id, notes, now());
+      if (places > 0) written(maker, "collection", await collection(handle, maker.caller));
+      return places;
+    },
+    async save(maker, handle, { reach, name }) {
+      const { id } = await resource(handle, maker.caller);
+      const { kind } = required(handle);
+      const saved = await store.save(kind, id, { reach, name, at: now() });
+      if (saved === undefined) throw notFound(handle);
+      const data = { callId: maker.callId, handle, reach, ...(name === undefined ? {} : { name }) };
+      record(maker.caller, { type: "resource.saved", data });
+      return saved;
+    },
+    async remove(maker, handle) {
+      const { id } = await resource(handle, maker.caller);
+      const removed = await store.remove(required(handle).kind, id);
+      record(maker.caller, { type: "resource.removed", data: { callId: maker.callId, handle, ...removed } });
+      return removed;
+    },
+  };
+}
+
+/** Of a caller, what decides on which resources are within reach. */
+export function whoseOf({ tenant, user, actor, session }: Caller) {
+  return { tenant, user: user?.id, actor, session };
+}
+
+async function* entriesOf(members: Members): AsyncGenerator<Entry & { readonly bytes?: number }> {
+  for await (const member of members) {
+    if ("id" in member) yield member;
+    else yield { ...jsonContent(member.content), name: member.name, properties: member.properties };
+  }
+}
+
+function required(handle: string) {
+  const reference = parseHandle(handle);
+  if (reference !== undefined) return reference;
+  throw new QmError("not_found", `${quoted(handle)} is not a handle`, {
+    hint: "A handle is note__<number> or collection__<number>, as the answer that kept it has it.",
+  });
+}
+
+function wrongKind(handle: string, wanted: ResourceKind): QmError {
+  return new QmError("invalid_arguments", `${handle} is not a ${wanted}`, {
+    hint:
+      wanted === "collection"
+        ? "Make a collection of it with infospace__split or infospace__create-collection."
+        : "Take a note of the collection, or make one of it with infospace__flatten.",
+  });
+}
+
+function notFound(handle: string): QmError {
+  return new QmError("not_found", `there is no ${quoted(handle)} here`, {
+    hint: "It may have expired: what is not saved is forgotten after a while. Make it again, or look with infospace__search-notes.",
+    details: { handle },
+  });
+}

@@ -1,0 +1,266 @@
+import { afterEach, describe, expect, test } from "vitest";
+import type { Json, JsonObject } from "../core/json.ts";
+import type { CallerOptions } from "../options.ts";
+import { createQuartermaster, type Quartermaster } from "../quartermaster.ts";
+import { systemRuntime } from "../system-runtime.ts";
+import type { Kept } from "./listing.ts";
+
+const open: Quartermaster[] = [];
+afterEach(async () => {
+  for (const each of open.splice(0)) await each.close();
+});
+
+const ann: CallerOptions = { session: "s1", user: { id: "ann" }, tenant: "acme" };
+const bob: CallerOptions = { session: "s2", user: { id: "bob" }, tenant: "acme" };
+const DAY_MS = 86_400_000;
+
+async function world(options: Parameters<typeof createQuartermaster>[0] = {}) {
+  let offset = 0;
+  const runtime = { ...systemRuntime, now: () => new Date(Date.now() + offset) };
+  const qm = await createQuartermaster({ runtime, ...options });
+  open.push(qm);
+  const later = (ms: number) => {
+    offset += ms;
+  };
+  return { qm, notes: qm.notes, later };
+}
+
+const handles = ({ items }: { readonly items: readonly Kept[] }) => items.map(({ handle }) => handle);
+const members = (...contents: Json[]) => contents.map((content) => ({ content }));
+
+describe("list", () => {
+  test("has everybody's for an operator, and for a caller what that caller may use", async () => {
+    const { notes } = await world();
+    const mine = await notes.write("mine", {}, ann);
+    const theirs = await notes.write("theirs", {}, bob);
+    const shared = await notes.write("shared", {}, bob);
+    await notes.save(shared.handle, { reach: "tenant" }, bob);
+
+    expect(new Set(handles(await notes.list()))).toEqual(new Set([mine.handle, theirs.handle, shared.handle]));
+    expect(new Set(handles(await notes.list({}, ann)))).toEqual(new Set([mine.handle, shared.handle]));
+    await expect(notes.get(theirs.handle, ann)).rejects.toMatchObject({ code: "not_found" });
+    expect(await notes.get(theirs.handle)).toMatchObject({ kind: "note", format: "text", origin: { user: "bob" } });
+  });
+
+  test("asks the policy, not only whose it is", async () => {
+    const { notes } = await world({ policy: { rules: [{ rule: "tool.category == 'note'", effect: "hide" }] } });
+    const note = await notes.write("mine", {}, ann);
+    const collection = await notes.collect(members(1), {}, ann);
+
+    expect(handles(await notes.list({}, ann))).toEqual([collection.handle]);
+    await expect(notes.read(note.handle, {}, ann)).rejects.toMatchObject({ code: "not_found" });
+    expect(await notes.read(note.handle)).toBe("mine");
+  });
+
+  test("is the same page by page, notes and collections mixed, without what was made for a collection", async () => {
+    const { notes, later } = await world();
+    const made: string[] = [];
+    for (let at = 0; at < 12; at++) {
+      later(1_000);
+      const one =
+        at % 3 === 0
+          ? await notes.collect(members(at, at), { name: `c${at}` }, ann)
+          : await notes.write(at, {}, at % 2 === 0 ? ann : bob);
+      made.push(one.handle);
+    }
+
+    const paged: string[] = [];
+    let sizes = "";
+    for (let before: string | undefined; ; ) {
+      const page = await notes.list({ limit: 5, before });
+      paged.push(...handles(page));
+      sizes += page.items.length;
+      before = page.next;
+      if (before === undefined) break;
+    }
+
+    expect(paged).toEqual(made.toReversed());
+    expect(sizes).toBe("552");
+    expect((await notes.list({ limit: 12 })).next).toBeUndefined();
+    expect((await notes.list({ parts: true })).items).toHaveLength(12 + 8);
+  });
+
+  test("narrows by what is asked for", async () => {
+    const { notes } = await world();
+    const named = await notes.write({ a: 1 }, { name: "prices" }, ann);
+    const theirs = await notes.write("b", {}, bob);
+    const many = await notes.collect(members(1, 2), {}, { ...bob, actor: "default", session: "s3" });
+    await notes.save(named.handle);
+    const found = async (query: object) => handles(await notes.list(query));
+
+    expect(await found({ kind: "collection" })).toEqual([many.handle]);
+    expect(await found({ name: "prices" })).toEqual([named.handle]);
+    expect(await found({ session: "s2" })).toEqual([theirs.handle]);
+    expect(await found({ user: "ann" })).toEqual([named.handle]);
+    expect(await found({ tenant: "other" })).toEqual([]);
+    expect(await found({ actor: "nobody" })).toEqual([]);
+    expect(await found({ action: "library", saved: true })).toEqual([named.handle]);
+    expect(await found({ saved: false, user: "bob", kind: "note" })).toEqual([theirs.handle]);
+  });
+
+  test.each([{ limit: 0 }, { limit: 1.5 }, { limit: 1_001 }, { before: "note__0" }, { before: "nonsense" }])(
+    "refuses %j",
+    async (query) => {
+      const { notes } = await world();
+
+      await expect(notes.list(query)).rejects.toMatchObject({ code: "invalid_arguments" });
+    },
+  );
+});
+
+describe("read", () => {
+  test("answers all of it or a part of it", async () => {
+    const { notes } = await world();
+    const text = await notes.write("hello world", {}, ann);
+    const json = await notes.write({ items: [{ id: 7 }, { id: 8 }], n: 1 }, {}, ann);
+    const many = await notes.collect(members({ a: 1 }, "two", [3, 4]), {}, ann);
+
+    expect(await notes.read(text.handle)).toBe("hello world");
+    expect(await notes.read(text.handle, { from: 6, to: 9 }, ann)).toBe("wor");
+    expect(await notes.read(json.handle, { path: "items[1].id" })).toBe(8);
+    expect(await notes.read(json.handle, { path: "items", from: 1 })).toEqual([{ id: 8 }]);
+    expect(await notes.read(many.handle)).toEqual([{ a: 1 }, "two", [3, 4]]);
+    expect(await notes.read(many.handle, { from: 1, to: 2 })).toEqual(["two"]);
+    expect(await notes.read(many.handle, { path: "[2][0]" })).toBe(3);
+    expect(await notes.read(many.handle, { path: "[-3].a" })).toBe(1);
+    await expect(notes.read(json.handle, { from: 1 })).rejects.toMatchObject({ code: "invalid_arguments" });
+    await expect(notes.read(json.handle, { path: "none" })).rejects.toThrow('has no "none": the value has no none');
+    await expect(notes.read(many.handle, { path: "[3]" })).rejects.toThrow("it holds 3 notes");
+    await expect(notes.read(many.handle, { path: "a" })).rejects.toThrow("which have positions");
+  });
+
+  test("answers what it said before", async () => {
+    const { notes } = await world();
+    await notes.write("one", { name: "n" }, ann);
+    const { handle } = await notes.write("two", { name: "n" }, ann);
+    await notes.collect(members(1, 2), { name: "c" }, ann);
+    const many = await notes.collect(members(3), { name: "c" }, ann);
+
+    expect(await notes.read(handle)).toBe("two");
+    expect(await notes.read(handle, { version: 1 })).toBe("one");
+    expect(await notes.history(handle)).toMatchObject([
+      { version: 1, format: "text", isPresent: false },
+      { version: 2, isPresent: true },
+    ]);
+    expect(await notes.read(many.handle, { version: 1 })).toEqual([1, 2]);
+    expect(await notes.read(many.handle, { version: 1, path: "[-1]" })).toBe(2);
+    expect(await notes.history(many.handle)).toMatchObject([
+      { version: 1, isPresent: false },
+      { version: 2, count: 1, isPresent: true },
+    ]);
+    await expect(notes.read(handle, { version: 3 })).rejects.toMatchObject({ code: "not_found" });
+    await expect(notes.read(many.handle, { version: 3 })).rejects.toMatchObject({ code: "not_found" });
+  });
+
+  test("goes through a collection bit by bit", async () => {
+    const { notes } = await world();
+    const { handle } = await notes.collect(members(...Array.from({ length: 1_200 }, (_, at) => at)), {}, ann);
+
+    const seen: Json[] = [];
+    for await (const { content } of notes.items(handle, { from: 10 })) seen.push(content);
+
+    expect(seen).toEqual(Array.from({ length: 1_190 }, (_, at) => at + 10));
+  });
+});
+
+describe("what a host writes", () => {
+  test("is the caller's, is changed and removed by its handle, and is in the ledger", async () => {
+    const { qm, notes } = await world();
+    const one = await notes.write("one", {}, ann);
+    const file = await notes.writeFile({ bytes: Buffer.from("GIF"), mediaType: "image/gif" }, ann);
+    const many = await notes.collect([{ id: one.id }, { content: "new" }], {}, ann);
+
+    await notes.add(many.handle, members("more"), ann);
+    expect(await notes.takeOut(many.handle, [one.handle], ann)).toBe(1);
+    expect(await notes.read(many.handle)).toEqual(["new", "more"]);
+    expect(await notes.save(many.handle, {}, ann)).toMatchObject({ reach: "session", name: undefined });
+    expect((await notes.get(many.handle)).expiresAt).toBeUndefined();
+    expect(await notes.remove(many.handle)).toEqual({ notes: 2, collections: 1 });
+    expect(await notes.read(file.handle)).toMatchObject({ media_type: "image/gif", base64: "R0lG" });
+    await expect(notes.add(many.handle, members(1), ann)).rejects.toMatchObject({ code: "not_found" });
+    const types = (await qm.ledger.read({ type: "resource." })).map(({ type, session }) => `${type} ${session}`);
+    expect(types).toEqual([
+      "resource.written s1",
+      "resource.written s1",
+      "resource.written s1",
+      "resource.written s1",
+      "resource.written s1",
+      "resource.saved s1",
+      "resource.removed system",
+    ]);
+  });
+
+  test("holds only what the caller may use, and only JSON", async () => {
+    const { notes } = await world();
+    const theirs = await notes.write("secret", {}, bob);
+    const cycle: { self?: unknown } = {};
+    cycle.self = cycle;
+
+    await expect(notes.collect([{ id: theirs.id }], {}, ann)).rejects.toMatchObject({ code: "not_found" });
+    for (const value of [undefined, cycle, 1n, () => 1])
+      await expect(notes.write(value, {}, ann)).rejects.toMatchObject({ code: "invalid_arguments" });
+    await expect(notes.save(theirs.handle, {}, ann)).rejects.toMatchObject({ code: "not_found" });
+    await expect(notes.remove(theirs.handle, ann)).rejects.toMatchObject({ code: "not_found" });
+    await expect(notes.takeOut("collection__1", ["nonsense"])).rejects.toMatchObject({ code: "invalid_arguments" });
+    expect(await notes.read(theirs.handle)).toBe("secret");
+  });
+
+  test("expires, unless it is saved", async () => {
+    const { qm, notes, later } = await world();
+    const gone = await notes.write("gone", {}, ann);
+    const saved = await notes.write("saved", {}, ann);
+    await notes.save(saved.handle, { name: "kept" }, ann);
+    later(2 * DAY_MS);
+
+    expect(handles(await notes.list())).toEqual([saved.handle]);
+    expect(await notes.expire()).toEqual({ notes: 1, collections: 0 });
+    expect(await notes.expire()).toEqual({ notes: 0, collections: 0 });
+    await expect(notes.get(gone.handle)).rejects.toMatchObject({ code: "not_found" });
+    expect((await qm.ledger.read({ type: "resources.expired" })).map(({ data }) => data)).toEqual([
+      { notes: 1, collections: 0 },
+    ]);
+  });
+});
+
+describe("search", () => {
+  test("finds everybody's for an operator, and for a caller what that caller may use", async () => {
+    const { notes } = await world();
+    const mine = await notes.write("the price of tea in winter", {}, ann);
+    const theirs = await notes.write("the price of coffee", {}, bob);
+    const many = await notes.collect(members("tea from Assam", "milk"), { name: "teas" }, bob);
+    const found = async (...args: Parameters<typeof notes.search>) =>
+      (await notes.search(...args)).hits.map(({ resource }) => resource.handle);
+
+    expect(new Set(await found("price"))).toEqual(new Set([mine.handle, theirs.handle]));
+    expect(await found("price", {}, ann)).toEqual([mine.handle]);
+    expect(await found("assam", { kind: "collection" })).toEqual([many.handle]);
+    expect(await found("assam", { kind: "collection" }, ann)).toEqual([]);
+    expect((await notes.search("tea", { within: many.handle })).hits).toMatchObject([
+      { position: 0, passage: "tea from Assam" },
+    ]);
+    await expect(notes.search("tea", { within: many.handle }, ann)).rejects.toMatchObject({ code: "not_found" });
+    expect(await notes.search("price", { limit: 1 })).toMatchObject({ limitReached: true });
+    await notes.remove(theirs.handle);
+    expect(await found("price")).toEqual([mine.handle]);
+  });
+});
+
+test("where nothing is kept, an operator still sees what is there, and no caller does", async () => {
+  const { notes } = await world({ infospace: { enabled: false } });
+  const { handle } = await notes.write("left over", {}, ann);
+
+  expect(handles(await notes.list())).toEqual([handle]);
+  expect(handles(await notes.list({}, ann))).toEqual([]);
+  expect(await notes.read(handle)).toBe("left over");
+});
+
+test("what makes keys of odd names is just data", async () => {
+  const { notes } = await world();
+  const odd = JSON.parse('{"__proto__":{"a":1},"constructor":"\\ud800\\u0000"}') as JsonObject;
+
+  const { handle } = await notes.write(odd, { name: "__proto__", properties: odd }, ann);
+
+  expect(JSON.stringify(await notes.read(handle))).toBe(JSON.stringify(odd));
+  expect(handles(await notes.list({ name: "__proto__" }))).toEqual([handle]);
+  await expect(notes.read(handle, { path: "toString" })).rejects.toMatchObject({ code: "not_found" });
+});

@@ -1,0 +1,83 @@
+import { messageOf, QmError } from "../../core/errors.ts";
+import { type Condition, compileOpenCondition } from "../../core/expression.ts";
+import { getOwn, isRecord, type Json } from "../../core/json.ts";
+import { isList } from "../content.ts";
+import type { Input } from "../primitives/target.ts";
+import { createReasons, type Derived, type Inputs, type Reason } from "./derived.ts";
+
+export type Filtered = {
+  readonly input: number;
+  /** Those for which it is false. */
+  readonly dropped: number;
+  /** Those for which it is neither true nor false: a field that it needs is missing, or is of another type. They are not kept. */
+  readonly undecided: number;
+  readonly reasons: readonly Reason[];
+};
+
+/**
+ * Those for which a CEL expression is true. `item` is the content, `position` its place; every other name is a field of
+ * the item. Throws `invalid_expression` at once for what is no expression.
+ */
+export function filter(inputs: Inputs, expression: string): Derived<Filtered> {
+  const condition = understood(expression);
+  const reasons = createReasons();
+  let input = 0;
+  let dropped = 0;
+  let undecided = 0;
+
+  async function* items(): AsyncGenerator<Input> {
+    for await (const each of inputs) {
+      const position = input++;
+      let holds = false;
+      try {
+        holds = condition.holds(variablesOf(condition, each.content, position));
+        if (!holds) dropped++;
+      } catch (thrown) {
+        undecided++;
+        reasons.add(position, messageOf(thrown));
+      }
+      if (holds) yield each;
+    }
+  }
+
+  return { items: items(), report: () => ({ input, dropped, undecided, reasons: reasons.first() }) };
+}
+
+function understood(expression: string): Condition {
+  try {
+    return compileOpenCondition(expression);
+  } catch (thrown) {
+    throw new QmError("invalid_expression", messageOf(thrown), {
+      cause: thrown,
+      hint: 'Write CEL, such as price > 10 && "red" in tags && owner.name.startsWith("A"). A field that is called as something of the language, or has no plain name: item.type, item["first name"].',
+    });
+  }
+}
+
+/**
+ * CEL tells types apart by their constructor, and an item may have a field of that name. A map is a map whatever is in it.
+ * What needs no change is answered as it is.
+ */
+function legible(value: Json): unknown {
+  if (typeof value !== "object" || value === null) return value;
+  if (isList(value)) {
+    const items = value.map(legible);
+    return items.some((item, index) => item !== value[index]) ? items : value;
+  }
+  const entries = Object.entries(value).map(([name, part]): [string, unknown] => [name, legible(part)]);
+  if (Object.hasOwn(value, "constructor")) return new Map(entries);
+  return entries.some(([name, part]) => part !== value[name]) ? Object.fromEntries(entries) : value;
+}
+
+/** Only what it mentions, without a prototype, so that nothing is found that is not in the item. */
+function variablesOf({ mentions }: Condition, item: Json, position: number): Readonly<Record<string, unknown>> {
+  const variables: Record<string, unknown> = Object.create(null);
+  for (const name of mentions) {
+    const value = isRecord(item) ? getOwn(item, name) : undefined;
+    if (value !== undefined) variables[name] = legible(value as Json);
+  }
+  // A whole number, as literals are.
+  variables.position = BigInt(position);
+  if (mentions.has("item")) variables.item = legible(item);
+  return variables;
+}

@@ -1,0 +1,102 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import type { Json } from "../../core/json.ts";
+import { parsePath } from "../path.ts";
+import { type Sorting, sort } from "./sort.ts";
+import { anyItem, ended, streamed, texts } from "./testing.ts";
+
+const ranks = ["boolean", "number", "string", "object"];
+
+function keyAt(item: Json, name: string): Json {
+  if (name === "") return item;
+  if (typeof item !== "object" || item === null || Array.isArray(item)) return null;
+  return Object.entries(item).find(([key]) => key === name)?.[1] ?? null;
+}
+
+/** Ascending order of two keys that are there. */
+function isBefore(a: Json, b: Json): boolean {
+  const [rankA, rankB] = [ranks.indexOf(typeof a), ranks.indexOf(typeof b)];
+  if (rankA !== rankB) return rankA < rankB;
+  const [one, other] = typeof a === "object" ? [texts([a]), texts([b])].map(([text]) => text) : [a, b];
+  return (one as string) < (other as string);
+}
+
+/** By the least significant key first, each time by insertion, which leaves equal ones where they are. */
+function sortedArray(items: readonly Json[], { by, missing }: Sorting): readonly Json[] {
+  let order = [...items];
+  for (const { path, direction } of by.toReversed()) {
+    const lacking = order.filter((item) => keyAt(item, path.text) === null);
+    const there: Json[] = [];
+    for (const item of order.filter((each) => !lacking.includes(each) || keyAt(each, path.text) !== null)) {
+      const key = keyAt(item, path.text);
+      const at = there.findIndex((other) => {
+        const otherKey = keyAt(other, path.text);
+        return direction === "asc" ? isBefore(key, otherKey) : isBefore(otherKey, key);
+      });
+      there.splice(at < 0 ? there.length : at, 0, item);
+    }
+    order = missing === "last" ? [...there, ...lacking] : [...lacking, ...there];
+  }
+  return order;
+}
+
+const someOrder = fc.record({
+  path: fc.constantFrom("a", "n", "id", "__proto__", "ü😀", "").map(parsePath),
+  direction: fc.constantFrom("asc" as const, "desc" as const),
+});
+
+describe("sort", () => {
+  test("is what an array would be, stable, with nothing dropped", async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(anyItem, { maxLength: 12 }),
+        fc.array(someOrder, { minLength: 1, maxLength: 3 }),
+        fc.constantFrom("first" as const, "last" as const),
+        async (contents, by, missing) => {
+          // A number of its own makes a swap of equal items visible.
+          const items = contents.map((content, mark) =>
+            typeof content === "object" && content !== null && !Array.isArray(content) ? { ...content, mark } : content,
+          );
+          const { contents: sorted, report } = await ended(sort(streamed(items), { by, missing }));
+
+          expect(texts(sorted)).toEqual(texts(sortedArray(items, { by, missing })));
+          expect(report).toMatchObject({ input: items.length, dropped: 0 });
+          expect(sorted).toHaveLength(items.length);
+          for (const { path } of by) {
+            const count = items.filter((item) => keyAt(item, path.text) === null).length;
+            for (const told of report.missing.filter((each) => each.path === path.text)) expect(told.count).toBe(count);
+            expect(report.missing.some((each) => each.path === path.text)).toBe(count > 0);
+          }
+        },
+      ),
+      { numRuns: 300 },
+    );
+  });
+
+  test("has one order for everything", async () => {
+    const items = [{ b: 1 }, "b", 10, null, true, [2], "B", 9, false, [10], "é", "a"];
+    const by = (direction: "asc" | "desc") => [{ path: parsePath(""), direction }];
+    const ascending = [false, true, 9, 10, "B", "a", "b", "é", [10], [2], { b: 1 }];
+
+    expect((await ended(sort(streamed(items), { by: by("asc"), missing: "last" }))).contents).toEqual([
+      ...ascending,
+      null,
+    ]);
+    expect((await ended(sort(streamed(items), { by: by("desc"), missing: "last" }))).contents).toEqual([
+      ...ascending.toReversed(),
+      null,
+    ]);
+    expect((await ended(sort(streamed(items), { by: by("asc"), missing: "first" }))).contents).toEqual([
+      null,
+      ...ascending,
+    ]);
+  });
+
+  test("keeps the notes it is about", async () => {
+    const { inputs } = await ended(
+      sort(streamed([3, 1, 2], 7), { by: [{ path: parsePath(""), direction: "asc" }], missing: "last" }),
+    );
+
+    expect(inputs.map(({ id }) => id)).toEqual([8, 9, 7]);
+  });
+});

@@ -1,0 +1,22 @@
+import type { Provider } from "../../catalog/provider.ts";
+import { INFOSPACE } from "../resource.ts";
+import { computing } from "./computing.ts";
+import { finding } from "./finding.ts";
+import { type MapParts, mapping } from "./mapping.ts";
+import { sets } from "./sets.ts";
+import { shaping } from "./shaping.ts";
+import { storage } from "./storage.ts";
+import { structured } from "./structured.ts";
+import { talking } from "./talking.ts";
+
+/** What can be done with notes and collections without reading them. */
+export function infospaceProvider(parts: MapParts): Provider {
+  const actions = [storage, computing, mapping, shaping, structured, sets, finding, talking].flatMap((make) =>
+    make(parts),
+  );
+  return {
+    category: INFOSPACE,
+    capability: "keep, narrow, join and search long results by reference, without reading them",
+    list: () => actions,
+  };
+}

@@ -1,0 +1,30 @@
+import { expect, test } from "vitest";
+import { makerFor, someone } from "../testing.ts";
+import { sets } from "./sets.ts";
+import { primitives } from "./testing.ts";
+
+test.each([
+  ["union", [{ id: 1 }, { id: 2 }, { id: 3 }], { left: 3, right: 2 }, 2, 2],
+  ["intersection", [{ id: 2 }], { left: 3, right: 2 }, 2, 0],
+  ["difference", [{ id: 1 }], { left: 3, right: 2 }, 2, 1],
+])("%s", async (entry, expected, input, dropped, repeated) => {
+  const { run, infospace } = primitives(sets);
+  const { id } = await infospace.collect(makerFor(someone), [{ id: 1 }, { id: 1 }, { id: 2 }].map((content) => ({ content })));
+  const before = infospace.notes.size;
+  const answer = await run(entry, { target: `collection__${id}`, with: [{ id: 2 }, { id: 3 }] });
+
+  expect(infospace.contents(String(answer.handle))).toEqual(expected);
+  expect(answer).toMatchObject({ count: expected.length, input, dropped, repeated, incomparable: 0 });
+  // Notes that are there are not written again.
+  expect(infospace.notes.size - before).toBe(entry === "union" ? 1 : 0);
+});
+
+test("by a path or by the note, and not by both", async () => {
+  const { run, infospace } = primitives(sets);
+  const { id } = await infospace.collect(makerFor(someone), [{ k: 1, a: 1 }, { k: 1, a: 2 }, { a: 3 }].map((content) => ({ content })));
+  const target = `collection__${id}`;
+
+  expect(await run("difference", { target, with: [{ k: 1 }], path: "k" })).toMatchObject({ count: 1, dropped: 2, incomparable: 1 });
+  expect(await run("intersection", { target, with: target, by: "note" })).toMatchObject({ count: 3, dropped: 0 });
+  await expect(run("union", { target, with: [], path: "k", by: "note" })).rejects.toMatchObject({ code: "invalid_arguments" });
+});

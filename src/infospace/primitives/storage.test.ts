@@ -1,0 +1,256 @@
+import { describe, expect, test } from "vitest";
+import type { JsonObject } from "../../core/json.ts";
+import { VALUE_LIMIT } from "../../core/outcome.ts";
+import { makerFor, someone } from "../testing.ts";
+import { storage } from "./storage.ts";
+import { primitives } from "./testing.ts";
+
+const records = Array.from({ length: 12 }, (_, id) => ({ id, title: `t${id}` }));
+
+async function withRecords() {
+  const space = primitives(storage);
+  const made = await space.run("create-collection", { items: records });
+  return { ...space, made, handle: String(made.handle) };
+}
+
+describe("create-note and create-collection", () => {
+  test("answer the handle and the shape", async () => {
+    const { run, infospace } = primitives(storage);
+
+    expect(await run("create-note", { value: { a: [1] }, name: "mine" })).toMatchObject({
+      handle: "note__1",
+      name: "mine",
+      first: { a: [1] },
+      whole: true,
+    });
+    expect(await run("create-note", { value: null })).toMatchObject({ handle: "note__2" });
+    expect(infospace.notes.get(1)?.content).toEqual({ a: [1] });
+    await expect(run("create-note", {})).rejects.toMatchObject({ code: "invalid_arguments" });
+  });
+
+  test("a text that is a handle is that note, and of a collection its notes; the rest is new", async () => {
+    const { run, infospace } = primitives(storage);
+    await run("create-note", { value: "kept" });
+    const pair = await run("create-collection", { items: ["a", "b"] });
+
+    const made = await run("create-collection", { items: [{ new: true }, "note__1", String(pair.handle), "note 1"] });
+
+    expect(infospace.contents(String(made.handle))).toEqual([{ new: true }, "kept", "a", "b", "note 1"]);
+    expect(made).toMatchObject({ count: 5, types: { object: 1, string: 4 } });
+    expect(infospace.notes.size).toBe(5);
+  });
+
+  test("one handle is copied without its notes", async () => {
+    const { run, infospace, handle } = await withRecords();
+    const notes = infospace.notes.size;
+
+    const copy = await run("create-collection", { items: handle, name: "copy" });
+
+    expect(copy.handle).not.toBe(handle);
+    expect(infospace.contents(String(copy.handle))).toEqual(records);
+    expect(infospace.notes.size).toBe(notes);
+  });
+
+  test("an unbound handle is an error, and then nothing is made", async () => {
+    const { run, infospace } = primitives(storage);
+
+    for (const items of [["x", "note__99"], ["collection__99"], "collection__99", "no handle"]) {
+      await expect(run("create-collection", { items })).rejects.toMatchObject({ code: "not_found" });
+    }
+    expect(infospace.notes.size).toBe(0);
+    expect(await run("create-collection", { items: [] })).toMatchObject({ count: 0, whole: true });
+  });
+});
+
+describe("save, size, add, remove, head", () => {
+  test("save keeps it for the actor where nothing else is said", async () => {
+    const { run, handle } = await withRecords();
+
+    expect(await run("size", { target: handle })).toHaveProperty("expires_at");
+    expect(await run("save", { target: handle, name: "all" })).toMatchObject({
+      saved: true,
+      reach: "actor",
+      name: "all",
+    });
+    expect(await run("size", { target: handle })).not.toHaveProperty("expires_at");
+    expect(await run("save", { target: handle, reach: "tenant" })).toMatchObject({ reach: "tenant" });
+    await expect(run("save", { target: handle, reach: "world" })).rejects.toMatchObject({ code: "invalid_arguments" });
+    await expect(run("save", { target: "note__99" })).rejects.toMatchObject({ code: "not_found" });
+  });
+
+  test("size says how much of what there is", async () => {
+    const { run, handle } = await withRecords();
+    await run("create-note", { value: "one\ntwo" });
+    await run("create-note", { value: { a: 1, b: 2 } });
+    await run("create-note", { value: [1, 2, 3] });
+    const notes = [14, 15, 16].map((id) => run("size", { target: `note__${id}` }));
+
+    expect(await run("size", { target: handle })).toMatchObject({ count: 12 });
+    expect(await Promise.all(notes)).toMatchObject([{ characters: 7, lines: 2 }, { fields: 2 }, { items: 3 }]);
+    expect(await run("size", { target: [1, 2] })).toEqual({ count: 2 });
+  });
+
+  test("add appends, even a collection to itself", async () => {
+    const { run, infospace, handle } = await withRecords();
+
+    expect(await run("add", { target: handle, items: [{ id: 12 }] })).toMatchObject({ added: 1, count: 13 });
+    expect(await run("add", { target: handle, items: handle })).toMatchObject({ added: 13, count: 26 });
+    expect(infospace.contents(handle).slice(12, 15)).toEqual([{ id: 12 }, records[0], records[1]]);
+    await expect(run("add", { target: handle, items: ["note__999"] })).rejects.toMatchObject({ code: "not_found" });
+  });
+
+  test("remove takes notes out by handle, or removes it all", async () => {
+    const { run, infospace, handle } = await withRecords();
+
+    expect(await run("remove", { target: handle, items: ["note__2", "note__3"] })).toMatchObject({
+      removed: 2,
+      count: 10,
+    });
+    expect(infospace.contents(handle)).toEqual(records.filter(({ id }) => id !== 0 && id !== 1));
+    expect(infospace.notes.has(2)).toBe(true);
+    await expect(run("remove", { target: handle, items: ["note__999"] })).rejects.toMatchObject({ code: "not_found" });
+    await expect(run("remove", { target: handle, items: [handle] })).rejects.toMatchObject({ code: "not_found" });
+    expect(await run("remove", { target: handle })).toMatchObject({ removed: { collections: 1 } });
+    await expect(run("size", { target: handle })).rejects.toMatchObject({ code: "not_found" });
+  });
+
+  test("head is a collection of the same notes, and says whether there are more", async () => {
+    const { run, infospace, handle } = await withRecords();
+    const notes = infospace.notes.size;
+
+    const head = await run("head", { target: handle, count: 3 });
+
+    expect(infospace.contents(String(head.handle))).toEqual(records.slice(0, 3));
+    expect(head).toMatchObject({ count: 3, total: 12, more: true, whole: true });
+    expect(infospace.notes.size).toBe(notes);
+    expect(await run("head", { target: handle, count: 50 })).toMatchObject({ count: 12, more: false });
+    expect(await run("head", { target: handle, count: 0 })).toMatchObject({ count: 0, more: true });
+    expect(await run("head", { target: [1, 2, 3], count: 2 })).toMatchObject({ count: 2, first: [1, 2] });
+  });
+});
+
+describe("load", () => {
+  test("a text comes in parts that fit an answer and together are all of it", async () => {
+    const { run } = primitives(storage);
+    const text = Array.from({ length: 900 }, (_, line) => `line ${line} "😀"\u0000`).join("\n");
+    await run("create-note", { value: text });
+
+    let read = "";
+    for (let from = 0, more = true; more; ) {
+      const part = await run("load", { target: "note__1", from });
+      expect(JSON.stringify(part).length).toBeLessThanOrEqual(VALUE_LIMIT);
+      expect(part).toMatchObject({ from, total: text.length });
+      expect(Buffer.from(String(part.text)).toString()).toBe(part.text);
+      read += part.text;
+      from = Number(part.to);
+      more = part.more === true;
+      expect("next" in part).toBe(more);
+    }
+
+    expect(read).toBe(text);
+    expect(await run("load", { target: "note__1", from: 5, to: 8 })).toMatchObject({
+      text: text.slice(5, 8),
+      more: true,
+    });
+    expect(await run("load", { target: "note__1", from: 10 ** 9 })).toMatchObject({ text: "", more: false });
+  });
+
+  test("a collection comes in items, five where nothing is said, each with its handle", async () => {
+    const { run, handle } = await withRecords();
+
+    const first = await run("load", { target: handle });
+
+    expect(first).toMatchObject({ from: 0, to: 5, total: 12, more: true });
+    expect(first.items).toEqual(records.slice(0, 5).map((value, index) => ({ handle: `note__${index + 2}`, value })));
+    expect(first.next).toBe(`infospace__load {"target":"${handle}","from":5}`);
+    expect(await run("load", { target: handle, from: 10, to: 99 })).toMatchObject({ from: 10, to: 12, more: false });
+    expect(await run("load", { target: handle, from: 3, to: 3 })).toMatchObject({ items: [], more: true });
+  });
+
+  test("long items: as many as fit, and the first of them in part rather than not at all", async () => {
+    const { run } = primitives(storage);
+    const { handle } = await run("create-collection", {
+      items: ["a".repeat(9_000), "b".repeat(2_000), "c".repeat(2_000), "d".repeat(2_000)],
+    });
+
+    const first = await run("load", { target: String(handle) });
+    expect(first).toMatchObject({ to: 1, more: true, items: [{ handle: "note__2", cut: true }] });
+    const next = await run("load", { target: String(handle), from: 1 });
+    expect(next).toMatchObject({ from: 1, to: 2, items: [{ value: "b".repeat(2_000) }] });
+    for (const part of [first, next]) expect(JSON.stringify(part).length).toBeLessThanOrEqual(VALUE_LIMIT);
+  });
+
+  test("the value at a path, of a note and of a collection", async () => {
+    const { run, handle } = await withRecords();
+    await run("create-note", { value: { items: records, deep: { text: "abcdef" }, n: 5 } });
+
+    expect(await run("load", { target: "note__14", path: "n" })).toMatchObject({ value: 5, more: false });
+    expect(await run("load", { target: "note__14", path: "deep.text", from: 2, to: 4 })).toMatchObject({ text: "cd" });
+    expect(await run("load", { target: "note__14", path: "items", from: 4 })).toMatchObject({
+      items: records.slice(4, 9),
+      total: 12,
+      more: true,
+      next: 'infospace__load {"target":"note__14","path":"items","from":9}',
+    });
+    expect(await run("load", { target: handle, path: "[-1].title" })).toMatchObject({ text: "t11" });
+    await expect(run("load", { target: handle, path: "title" })).rejects.toMatchObject({ code: "invalid_arguments" });
+    await expect(run("load", { target: handle, path: "[12]" })).rejects.toMatchObject({ code: "not_found" });
+    await expect(run("load", { target: handle, path: "[-13]" })).rejects.toMatchObject({ code: "not_found" });
+    await expect(run("load", { target: "note__14", path: "items[0].nope" })).rejects.toMatchObject({
+      code: "not_found",
+      message: expect.stringContaining("id, title"),
+    });
+  });
+
+  test("an object that is too long says what it is made of", async () => {
+    const { run } = primitives(storage);
+    await run("create-note", { value: { body: "x".repeat(9_000), n: 1 } });
+
+    const loaded = await run("load", { target: "note__1" });
+
+    expect(loaded).toMatchObject({ total: 2, more: true, keys: { body: "string of 9000 characters", n: "number" } });
+  });
+
+  test("of a file what it is; its bytes only where a part is asked for", async () => {
+    const { run, infospace } = primitives(storage);
+    const bytes = Buffer.from(Array.from({ length: 9_000 }, (_, index) => index % 251));
+    await infospace.writeFile(makerFor(someone), { bytes, mediaType: "image/png" });
+
+    const about = await run("load", { target: "note__1" });
+    expect(about).toMatchObject({ media_type: "image/png", size: 9_000, total: 9_000, more: true });
+    expect(about).not.toHaveProperty("base64");
+    const part = await run("load", { target: "note__1", from: 10, to: 20 });
+    expect(Buffer.from(String(part.base64), "base64")).toEqual(bytes.subarray(10, 20));
+    const long = await run("load", { target: "note__1", from: 0 });
+    expect(JSON.stringify(long).length).toBeLessThanOrEqual(VALUE_LIMIT);
+    expect(long).toMatchObject({ more: true });
+  });
+
+  test.each<[string, JsonObject]>([
+    ["negative", { from: -5 }],
+    ["negative to the end", { to: -1 }],
+    ["reversed", { from: 5, to: 2 }],
+    ["fractional", { from: 0.5 }],
+  ])("a %s slice is an error", async (_, slice) => {
+    const { run, handle } = await withRecords();
+
+    await expect(run("load", { target: handle, ...slice })).rejects.toMatchObject({ code: "invalid_arguments" });
+  });
+
+  test("a slice of what has no order is an error", async () => {
+    const { run, handle } = await withRecords();
+
+    await expect(run("load", { target: handle, path: "[0]", from: 1 })).rejects.toMatchObject({
+      code: "invalid_arguments",
+    });
+  });
+
+  test("what is not there, or is somebody else's, is an error", async () => {
+    const { run, infospace } = primitives(storage);
+    await infospace.write(makerFor({ ...someone, session: "other" }), "secret");
+
+    for (const target of ["note__1", "note__7", "collection__1", "nonsense"]) {
+      await expect(run("load", { target })).rejects.toMatchObject({ code: "not_found" });
+    }
+  });
+});

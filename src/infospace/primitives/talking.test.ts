@@ -1,0 +1,24 @@
+import { expect, test } from "vitest";
+import { talking } from "./talking.ts";
+import { listening, primitives } from "./testing.ts";
+
+test("say tells whoever listens, and says whether anybody does", async () => {
+  const { lines, dialogue } = listening();
+
+  expect(await primitives(talking, { dialogue }).run("say", { value: "half way" })).toMatchObject({
+    said: true,
+    heard: true,
+  });
+  expect(lines).toEqual([{ level: "info", logger: "say", data: "half way" }]);
+  expect(await primitives(talking).run("say", { value: "hello?" })).toMatchObject({ heard: false });
+});
+
+test("there is nothing blank to say or to think", async () => {
+  const { run } = primitives(talking);
+
+  for (const entry of ["say", "think"]) {
+    for (const value of ["", " \n\t"])
+      await expect(run(entry, { value })).rejects.toMatchObject({ code: "invalid_arguments" });
+  }
+  expect(await run("think", { value: "so far so good" })).toEqual({ thought: true });
+});

@@ -1,0 +1,45 @@
+import { z } from "zod";
+import type { CallContext } from "../../core/action.ts";
+import type { Json } from "../../core/json.ts";
+import type { Infospace, Maker } from "../infospace.ts";
+
+/** What an operation goes over: a collection by its handle, or values as they are (a `$from` is values by then). */
+export const targetShape = z
+  .union([z.string().min(1).max(64), z.array(z.json())])
+  .describe("A handle such as collection__7, or a list of values.");
+
+export type Target = z.output<typeof targetShape>;
+
+/** One of what an operation goes over. */
+export interface Input {
+  /** Of its note. Absent: a value that was given as it is. */
+  readonly id?: number;
+  readonly content: Json;
+}
+
+export interface Source {
+  /** How many there are, where that was known before. */
+  readonly count: number;
+  readonly inputs: AsyncIterable<Input>;
+}
+
+/** A single note is a list of one. */
+export async function sourceOf(infospace: Infospace, target: Target, { caller, signal }: CallContext): Promise<Source> {
+  if (typeof target !== "string") return { count: target.length, inputs: given(target as readonly Json[]) };
+  const resource = await infospace.resource(target, caller);
+  if ("count" in resource) return { count: resource.count, inputs: infospace.items(resource, { signal }) };
+  return { count: 1, inputs: one(infospace, target, caller) };
+}
+
+export function makerOf({ caller, callId }: CallContext, action: string): Maker {
+  return { caller, callId, action };
+}
+
+async function* given(values: readonly Json[]): AsyncGenerator<Input> {
+  for (const content of values) yield { content };
+}
+
+async function* one(infospace: Infospace, target: string, caller: CallContext["caller"]): AsyncGenerator<Input> {
+  const { id, content } = await infospace.note(target, caller);
+  yield { id, content };
+}

@@ -1,0 +1,116 @@
+import { messageOf, QmError } from "../core/errors.ts";
+import { isRecord, type Json, type JsonObject } from "../core/json.ts";
+import { handleOf, type ResourceKind } from "./handle.ts";
+import type { Infospace, Label, Maker, Member } from "./infospace.ts";
+import { jsonLinesOf, type LineCounts } from "./json-lines.ts";
+import { longestList, type Next, partOfFirst } from "./next-step.ts";
+import type { Collection, NoteFacts } from "./note.ts";
+import { createSampler, type Sampler, shownCollection, shownNote } from "./shown.ts";
+import { textForm } from "./text-form.ts";
+
+/** A value as a note or a collection. */
+export interface Put {
+  readonly kind: ResourceKind;
+  readonly resource: NoteFacts | Collection;
+  /** What it looks like, in at most so many characters of JSON. */
+  shown(limit: number): JsonObject;
+  readonly next: Next;
+}
+
+/** Where things are put, by whom, and how much of them is shown later at most. */
+export interface Putting extends Label {
+  readonly infospace: Pick<Infospace, "write" | "collect">;
+  readonly maker: Maker;
+  readonly previewLimit: number;
+  readonly signal?: AbortSignal | undefined;
+  readonly onProgress?: (handle: string, count: number) => void;
+}
+
+/**
+ * A list becomes a collection with a note for each item; of a single text or number it stays a list. A text that is JSON, or
+ * JSON lines, becomes what it says; everything else is one note.
+ */
+export async function put(value: unknown, putting: Putting): Promise<Put> {
+  if (Array.isArray(value)) return isRecords(value) ? putAll(value, putting) : putOne(asJson(value), putting);
+  if (typeof value !== "string") return putOne(asJson(value), putting);
+  const read = textForm(value);
+  switch (read.form) {
+    case "lines": {
+      const { values, counts } = jsonLinesOf(value);
+      return putAll(values, putting, counts);
+    }
+    case "json":
+      return Array.isArray(read.value) ? put(read.value, putting) : putOne(read.value, putting);
+    case "text":
+      return putOne(value, putting);
+  }
+}
+
+/** A collection of what comes, each a note. No more is in memory than a portion. */
+export async function putAll(
+  values: Iterable<unknown> | AsyncIterable<unknown>,
+  { infospace, maker, previewLimit, name, properties, signal, onProgress }: Putting,
+  counts?: LineCounts,
+): Promise<Put> {
+  const sampler = createSampler(previewLimit);
+  const how = { name, properties, signal, ...(onProgress === undefined ? {} : { onProgress }) };
+  const resource = await infospace.collect(maker, sampled(values, sampler), how);
+  const skipped = counts === undefined || counts.empty === 0 ? {} : { empty_lines: counts.empty };
+  const room = JSON.stringify(skipped).length;
+  return {
+    kind: "collection",
+    resource,
+    shown: (limit) => ({ ...shownCollection(resource, sampler, limit - room), ...skipped }),
+    next: {
+      handle: handleOf("collection", resource.id),
+      kind: "collection",
+      part: resource.count === 0 ? undefined : partOfFirst(sampler.shown()),
+    },
+  };
+}
+
+async function putOne(content: Json, { infospace, maker, name, properties }: Putting): Promise<Put> {
+  const resource = await infospace.write(maker, content, { name, properties });
+  const list = longestList(content);
+  const [field] = isRecord(content) ? Object.keys(content) : [];
+  return {
+    kind: "note",
+    resource,
+    shown: (limit) => shownNote(resource, content, limit),
+    next: {
+      handle: handleOf("note", resource.id),
+      kind: "note",
+      format: resource.format,
+      list,
+      part: list === undefined ? plainName(field) : `${list}[0]`,
+    },
+  };
+}
+
+async function* sampled(values: Iterable<unknown> | AsyncIterable<unknown>, sampler: Sampler): AsyncGenerator<Member> {
+  let position = 0;
+  for await (const value of values) {
+    const content = asJson(value, position++);
+    sampler.take(content);
+    yield { content };
+  }
+}
+
+/** The JSON of a value, because that is what is kept: a Date is a text by then. */
+function asJson(value: unknown, position?: number): Json {
+  try {
+    if (typeof value === "function" || typeof value === "symbol") throw new TypeError(`it is a ${typeof value}`);
+    return JSON.parse(JSON.stringify(value) ?? "null") as Json;
+  } catch (thrown) {
+    const what = position === undefined ? "the result" : `item ${position} of the result`;
+    throw new QmError("invalid_output", `${what} is not JSON: ${messageOf(thrown)}`, { cause: thrown });
+  }
+}
+
+function isRecords(list: readonly unknown[]): boolean {
+  return list.length !== 1 || isRecord(list[0]);
+}
+
+function plainName(field: string | undefined): string | undefined {
+  return field !== undefined && /^[A-Za-z_][\w-]{0,40}$/.test(field) ? field : undefined;
+}

@@ -1,0 +1,156 @@
+import type { Caller } from "../core/caller.ts";
+import { QmError } from "../core/errors.ts";
+import type { Json } from "../core/json.ts";
+import { quoted } from "../core/names.ts";
+import { isList, kindOf } from "./content.ts";
+import { parseHandle } from "./handle.ts";
+import type { Infospace } from "./infospace.ts";
+import type { InfospaceStore } from "./infospace-store.ts";
+import type { Collection, Item, Note, NoteVersion } from "./note.ts";
+import { type Path, parsePath, valueAt } from "./path.ts";
+
+/** Which part of it. */
+export interface PartQuery {
+  /** Where in it: `items[0].id`. Of a collection the first step is the position of a note. */
+  readonly path?: string | undefined;
+  /** Of a list, or of a text in characters: the position of the first; 0 when absent. */
+  readonly from?: number | undefined;
+  /** The position after the last. */
+  readonly to?: number | undefined;
+  /** As it was then. Absent: as it is. */
+  readonly version?: number | undefined;
+}
+
+export interface ItemsQuery extends Omit<PartQuery, "path"> {
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** A state of a note or collection. Of an earlier one of a collection only what it held is known. */
+export type KeptVersion = Pick<NoteVersion, "version"> &
+  Partial<NoteVersion> & { readonly count?: number; readonly isPresent: boolean };
+
+interface Reading {
+  readonly store: InfospaceStore;
+  readonly infospace: Infospace;
+  readonly caller: Caller;
+}
+
+/** What it says, or the part of it. Of a collection, what its notes say, in order. */
+export async function readPart(reading: Reading, handle: string, query: PartQuery): Promise<Json> {
+  const path = parsePath(query.path ?? "");
+  requireRange(query);
+  if (parseHandle(handle)?.kind !== "collection") {
+    const { content } = await noteAt(reading, handle, query.version);
+    return slice(valueIn(content, path, handle), query);
+  }
+  const collection = await collectionAt(reading, handle, query.version);
+  const [first, ...steps] = path.steps;
+  if (first === undefined) return contents(reading.infospace.items(collection, rangeOf(query)));
+  const { infospace, store } = reading;
+  const count = first === undefined || Number(first) >= 0 ? 0 : await lengthOf(store, collection);
+  const at = typeof first === "number" ? (first < 0 ? first + count : first) : -1;
+  const [content] = at < 0 ? [] : await contents(infospace.items(collection, { from: at, to: at + 1 }));
+  if (content === undefined)
+    throw missing(handle, path.text, `it holds ${collection.count} notes, which have positions: [0]`);
+  return slice(valueIn(content, { ...path, steps }, handle), query);
+}
+
+export async function* readItems(reading: Reading, handle: string, query: ItemsQuery): AsyncGenerator<Item> {
+  requireRange(query);
+  const collection = await collectionAt(reading, handle, query.version);
+  yield* reading.infospace.items(collection, rangeOf(query));
+}
+
+/** Every state it had, the first one first. */
+export async function versionsOf(
+  { store, infospace, caller }: Reading,
+  handle: string,
+): Promise<readonly KeptVersion[]> {
+  const resource = await infospace.resource(handle, caller);
+  const { version, bytes, changedAt } = resource;
+  if ("count" in resource) {
+    const earlier = Array.from({ length: version - 1 }, (_, index) => ({ version: index + 1, isPresent: false }));
+    return [...earlier, { version, bytes, changedAt, count: resource.count, isPresent: true }];
+  }
+  const { format, hash } = resource;
+  const earlier = (await store.history(resource.id)).filter((each) => each.version < version);
+  return [
+    ...earlier.map((each) => ({ ...each, isPresent: false })),
+    { version, format, hash, bytes, changedAt, isPresent: true },
+  ];
+}
+
+async function noteAt({ store, infospace, caller }: Reading, handle: string, version?: number): Promise<Note> {
+  if (version === undefined) return infospace.note(handle, caller);
+  const { id } = await infospace.resource(handle, caller);
+  const found = await store.noteVersion(id, version);
+  if (found === undefined) throw noVersion(handle, version);
+  return found;
+}
+
+async function collectionAt({ infospace, caller }: Reading, handle: string, version?: number): Promise<Collection> {
+  const collection = await infospace.collection(handle, caller);
+  if (version === undefined) return collection;
+  if (version < 1 || version > collection.version) throw noVersion(handle, version);
+  return { ...collection, version };
+}
+
+/** How many it holds, or held. */
+async function lengthOf(store: InfospaceStore, { id, version, count }: Collection): Promise<number> {
+  const present = await store.collection(id);
+  if (present === undefined || present.version === version) return count;
+  let length = 0;
+  for (;;) {
+    const last = (await store.items(id, { version, from: length, limit: 1_000 })).at(-1);
+    if (last === undefined) return length;
+    length = last.position + 1;
+  }
+}
+
+async function contents(items: AsyncIterable<Item>): Promise<readonly Json[]> {
+  const all: Json[] = [];
+  for await (const { content } of items) all.push(content);
+  return all;
+}
+
+function valueIn(content: Json, path: Path, handle: string): Json {
+  const found = valueAt(content, path);
+  if (found.found) return found.value;
+  throw missing(handle, path.text, found.missing);
+}
+
+function slice(value: Json, query: PartQuery): Json {
+  const { from, to } = query;
+  if (from === undefined && to === undefined) return value;
+  if (typeof value === "string" || isList(value)) return value.slice(from, to);
+  throw new QmError("invalid_arguments", `from and to go over lists and texts, and it is a ${kindOf(value)}`, {
+    hint: "Leave them out, or give the path of a list or a text in it.",
+  });
+}
+
+function rangeOf({ from, to, signal }: ItemsQuery) {
+  return {
+    ...(from === undefined ? {} : { from }),
+    ...(to === undefined ? {} : { to }),
+    ...(signal === undefined ? {} : { signal }),
+  };
+}
+
+function requireRange(query: PartQuery): void {
+  for (const key of ["from", "to", "version"] as const) {
+    const value = query[key];
+    if (value !== undefined && (!Number.isSafeInteger(value) || value < 0))
+      throw new QmError("invalid_arguments", `${key} must be a whole number of at least 0`);
+  }
+}
+
+function missing(handle: string, path: string, why: string): QmError {
+  return new QmError("not_found", `${handle} has no ${quoted(path)}: ${why}`, { details: { handle, path } });
+}
+
+function noVersion(handle: string, version: number): QmError {
+  return new QmError("not_found", `${handle} has no version ${version}`, {
+    hint: "Its history says which there are.",
+    details: { handle, version },
+  });
+}

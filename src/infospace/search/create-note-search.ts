@@ -1,0 +1,168 @@
+import type { Caller } from "../../core/caller.ts";
+import { QmError } from "../../core/errors.ts";
+import { canonicalJson, clip } from "../../core/json.ts";
+import type { InfospaceParts } from "../infospace.ts";
+import type { Collection, NoteFacts } from "../note.ts";
+import { resourceAction } from "../resource.ts";
+import type { IndexLimits, Source } from "./documents.ts";
+import { createMeaning, type MeaningParts } from "./meaning.ts";
+import type { FoundNote, NoteQuery, NoteSearch, NotesFound } from "./note-search.ts";
+import { passagesOf } from "./note-text.ts";
+import { createPassageIndex, type PassageIndex, type Ranked } from "./passage-index.ts";
+import { createPlaces, type Places } from "./places.ts";
+import { createScopes } from "./scopes.ts";
+import { callersCollections, callersNotes, itemsOf, noteText, type SearchedStore } from "./sources.ts";
+
+export interface NoteSearchParts {
+  readonly store: SearchedStore;
+  readonly mayUse: InfospaceParts["mayUse"];
+  /**
+   * Another value whenever `mayUse` may answer differently than it did. Absent: it never does by itself, and what is found
+   * is asked about once more all the same.
+   */
+  readonly rights?: (() => unknown) | undefined;
+  /** Absent: search by words alone. */
+  readonly meaning?: MeaningParts | undefined;
+  /** Why there is no search by meaning. Absent: nobody was chosen for it. */
+  readonly withoutMeaning?: string | undefined;
+  readonly limits?: Partial<IndexLimits> | undefined;
+}
+
+const LIMITS: IndexLimits = { documents: 200_000, characters: 64_000_000 };
+/** No single note may crowd out all others. */
+const LARGEST_SHARE = 4;
+const UNMATCHED_SHOWN = 10;
+const WORD_SHOWN = 40;
+
+/** What may not be shown after all: it is not there any more, or the caller may not use it any more. */
+type Missing = "gone" | "revoked";
+
+export function createNoteSearch(parts: NoteSearchParts): NoteSearch & { close(): Promise<void> } {
+  const { store, mayUse, rights, meaning, withoutMeaning = "no embedder is configured" } = parts;
+  const limits = { ...LIMITS, ...parts.limits };
+  const sources = { store, mayUse, textLimit: Math.floor(limits.characters / LARGEST_SHARE) };
+  const scopes = createScopes<PassageIndex>({ characters: 2 * limits.characters });
+  const places = new WeakMap<PassageIndex, Places>();
+  const closing = new AbortController();
+
+  const indexOf = (source: () => Source): PassageIndex =>
+    createPassageIndex(source(), limits, meaning && createMeaning(meaning));
+
+  function scopeOf(of: string, caller: Caller, source: (parts: typeof sources, caller: Caller) => Source) {
+    const { turn: _, ...who } = caller;
+    return scopes.of(`${of} ${canonicalJson(who)}`, rights?.(), () => indexOf(() => source(sources, caller)));
+  }
+
+  const notesOf = (caller: Caller) => scopeOf("notes", caller, callersNotes);
+  const collectionsOf = (caller: Caller) => scopeOf("collections", caller, callersCollections);
+  const insideOf = ({ id }: Collection) =>
+    scopes.of(`collection ${id}`, undefined, () => indexOf(() => itemsOf(sources, { id })));
+
+  function signalOf(signal: AbortSignal | undefined): AbortSignal {
+    return signal === undefined ? closing.signal : AbortSignal.any([closing.signal, signal]);
+  }
+
+  /** What is found has to be there still: where it is not, it is looked once more, over what there is now. */
+  async function find<Hit extends object>(
+    index: PassageIndex,
+    { query, type, limit, signal: wish }: NoteQuery,
+    resolve: (ranked: Ranked, at: number, signal: AbortSignal) => Promise<Hit | Missing>,
+  ): Promise<NotesFound<Hit>> {
+    const signal = signalOf(wish);
+    const wanted = type ?? (meaning === undefined ? "keyword" : "hybrid");
+    const off = meaning === undefined && wanted !== "keyword" ? [`Searched by words only: ${withoutMeaning}.`] : [];
+    for (let attempt = 1; ; attempt++) {
+      signal.throwIfAborted();
+      const found = await index.search({ query: plain(query), type: wanted, limit: limit + 1, signal });
+      const hits: Hit[] = [];
+      let missing: Missing | undefined;
+      for (const ranked of found.ranked) {
+        const hit = await resolve(ranked, hits.length, signal);
+        if (typeof hit === "string") missing = missing === "revoked" ? missing : hit;
+        else hits.push(hit);
+      }
+      if (missing !== undefined && attempt === 1) {
+        await index.renew(missing === "revoked");
+        continue;
+      }
+      const notes = [...off, ...found.notes];
+      return {
+        hits: hits.slice(0, limit),
+        limitReached: hits.length > limit,
+        searched: found.searched,
+        left: found.left,
+        effective: found.effective,
+        unmatched: found.unmatched.slice(0, UNMATCHED_SHOWN).map((word) => clip(word, WORD_SHOWN)),
+        ...(notes.length === 0 ? {} : { note: notes.join(" ") }),
+      };
+    }
+  }
+
+  async function foundNote(
+    { id, score, at }: Ranked,
+    isShown: boolean,
+    allows: (note: NoteFacts) => boolean,
+  ): Promise<FoundNote | Missing> {
+    const facts = await store.noteFacts(id);
+    if (facts === undefined) return "gone";
+    if (!allows(facts)) return "revoked";
+    if (!isShown) return { note: facts, score, passage: "" };
+    const whole = await store.note(id);
+    if (whole === undefined) return "gone";
+    const { content, ...note } = whole;
+    const passages = [...passagesOf(noteText(whole, sources.textLimit).text)];
+    return { note, score, passage: passages[at] ?? passages[0] ?? "" };
+  }
+
+  return {
+    async notes(caller, query) {
+      const allows = (note: NoteFacts) => mayUse(resourceAction("note", note), caller) === "allowed";
+      return find(await notesOf(caller), query, (ranked, at) => foundNote(ranked, at < query.limit, allows));
+    },
+    async collections(caller, query) {
+      return find(await collectionsOf(caller), query, async ({ id, score }) => {
+        const collection = await store.collection(id);
+        if (collection === undefined) return "gone";
+        if (mayUse(resourceAction("collection", collection), caller) !== "allowed") return "revoked";
+        return { collection, score };
+      });
+    },
+    async within(collection, query) {
+      const index = await insideOf(collection);
+      const placesOf = places.get(index) ?? createPlaces(store);
+      places.set(index, placesOf);
+      return find(index, query, async (ranked, at, signal) => {
+        const position = (await placesOf(collection, [ranked.id], signal)).get(ranked.id);
+        if (position === undefined) return "gone";
+        const found = await foundNote(ranked, at < query.limit, () => true);
+        return typeof found === "string" ? found : { ...found, position };
+      });
+    },
+    async index(of, { signal: wish, onProgress }) {
+      if (meaning === undefined) {
+        throw new QmError("search_off", `no vectors can be made: ${withoutMeaning}`, {
+          hint: "Search by words works without. An operator can set search.embedder.",
+        });
+      }
+      const signal = signalOf(wish);
+      if ("count" in of) return (await insideOf(of)).make({ signal, onProgress });
+      const made = await (await notesOf(of)).make({ signal, onProgress });
+      // So that collections are found by meaning too; they are few.
+      await (await collectionsOf(of)).make({ signal });
+      return made;
+    },
+    async close() {
+      closing.abort(new QmError("cancelled", "the search was closed"));
+      await Promise.all(scopes.all().map((index) => index.close()));
+    },
+  };
+}
+
+// All of them are words that say nothing, but an index of actions takes a question to be for whatever looks things up.
+const QUESTION = /^(?:\P{L}*\b(?:what|which|how|who|where|when|is|are|do|does|did|has|have|show|tell|give)\b)+/iu;
+
+/** A query without what an index of actions would take for more than words: questions, and names after `select:`. */
+function plain(query: string): string {
+  const asked = query.trim().replace(/^select:/i, "select ");
+  return asked.replace(QUESTION, "").trim() || asked;
+}

@@ -1,0 +1,118 @@
+import { QmError } from "../../core/errors.ts";
+import { within } from "../../search/embedders/within.ts";
+import type { Hit, HitOrder } from "../../search/hit.ts";
+import type { Searchable } from "../../search/searchable.ts";
+import { contentHash } from "../../search/semantic/action-text.ts";
+import {
+  type BuildReport,
+  createSemanticIndex,
+  type SemanticIndex,
+  type SemanticIndexOptions,
+} from "../../search/semantic/semantic-index.ts";
+import type { Passage } from "./passage.ts";
+
+/** What vectors are made with and kept in: the same as the catalog's, so that the same text is embedded once. */
+export type MeaningParts = Pick<
+  SemanticIndexOptions,
+  "embedder" | "store" | "locks" | "runtime" | "self" | "queryLimitMs" | "onFailed"
+>;
+
+/** Has passages whose text is wanted remember it. */
+export type Recall = (passages: readonly Passage[]) => Promise<void>;
+
+export interface Making {
+  readonly signal: AbortSignal;
+  readonly onProgress?: ((step: { done: number; total: number }) => void) | undefined;
+}
+
+/** Search by meaning over passages that change. */
+export interface Meaning {
+  /** Makes the few vectors that may be missing. Answers why there is no searching by meaning; undefined: there is. */
+  follow(passages: readonly Passage[], recall: Recall, signal: AbortSignal): Promise<string | undefined>;
+  /** Makes all that are missing. Rejects as `SemanticIndex.build` does. */
+  make(passages: readonly Passage[], recall: Recall, how: Making): Promise<BuildReport>;
+  search(
+    query: string,
+    view: Searchable,
+    how: { readonly limit: number; readonly order: HitOrder; readonly signal: AbortSignal },
+  ): Promise<{ readonly hits: readonly Hit[] } | { readonly unavailable: string }>;
+  close(): Promise<void>;
+}
+
+/** The most passages that have vectors, the newest of them: each is a few kilobytes of memory. */
+export const VECTORS = 50_000;
+/** So many are embedded unasked, while somebody waits for an answer. */
+export const FEW = 64;
+const FOLLOW_LIMIT_MS = 10_000;
+
+const UNMADE = "the vectors could not be made.";
+const BUSY = "vectors are being made.";
+
+export function createMeaning({ embedder, store, ...parts }: MeaningParts): Meaning {
+  const { fingerprint: model, floor } = embedder;
+  // Without its end: it is everybody's.
+  const shared = {
+    fingerprint: model,
+    ...(floor === undefined ? {} : { floor }),
+    embed: embedder.embed.bind(embedder),
+  } satisfies SemanticIndexOptions["embedder"];
+  const semantic: SemanticIndex = createSemanticIndex({ ...parts, store, embedder: shared });
+  let answering = new WeakSet<Passage>();
+  let making = 0;
+
+  async function missingOf(passages: readonly Passage[]): Promise<readonly Passage[]> {
+    const samples = new Map(passages.map((passage) => [contentHash(passage), passage]));
+    const known = await store.known(model, samples.keys());
+    return [...samples].filter(([hash]) => !known.has(hash)).map(([, passage]) => passage);
+  }
+
+  async function build(
+    passages: readonly Passage[],
+    missing: readonly Passage[],
+    recall: Recall,
+    how: Making,
+  ): Promise<BuildReport> {
+    const { signal, onProgress } = how;
+    try {
+      await recall(missing);
+      const report = await semantic.build(passages, { signal, ...(onProgress === undefined ? {} : { onProgress }) });
+      answering = new WeakSet(passages);
+      return report;
+    } finally {
+      for (const passage of missing) passage.forget();
+    }
+  }
+
+  return {
+    async follow(all, recall, signal) {
+      const passages = all.slice(0, VECTORS);
+      // What is gone needs no vectors, and what is left has its own.
+      if (passages.every((passage) => answering.has(passage))) return undefined;
+      // Whoever makes them needs the texts that would be forgotten here.
+      if (making > 0) return BUSY;
+      const late = () => new QmError("embedder_failed", `the embedder did not answer within ${FOLLOW_LIMIT_MS} ms`);
+      try {
+        return await within({ ms: FOLLOW_LIMIT_MS, late, signal }, async (inner) => {
+          const missing = await missingOf(passages);
+          if (missing.length > FEW) return `${missing.length} passages have no vectors. infospace__index makes them.`;
+          await build(passages, missing, recall, { signal: inner });
+          return undefined;
+        });
+      } catch {
+        signal.throwIfAborted();
+        return UNMADE;
+      }
+    },
+    async make(all, recall, how) {
+      making++;
+      try {
+        const passages = all.slice(0, VECTORS);
+        return await build(passages, await missingOf(passages), recall, how);
+      } finally {
+        making--;
+      }
+    },
+    search: (query, view, how) => semantic.search(query, view, how),
+    close: () => semantic.close(),
+  };
+}

@@ -1,0 +1,118 @@
+import type { Caller } from "../../core/caller.ts";
+import { getOwn, type Json, type JsonObject } from "../../core/json.ts";
+import { type InfospaceParts, whoseOf } from "../infospace.ts";
+import type { InfospaceStore } from "../infospace-store.ts";
+import type { Collection, Note } from "../note.ts";
+import { resourceAction } from "../resource.ts";
+import type { Source } from "./documents.ts";
+import { labelsOf, PASSAGE, type Readable, readable } from "./note-text.ts";
+import type { Document } from "./passage.ts";
+
+export type SearchedStore = Pick<
+  InfospaceStore,
+  "mark" | "contents" | "note" | "noteFacts" | "notes" | "collection" | "items" | "list" | "count"
+>;
+
+export interface SourceParts {
+  readonly store: SearchedStore;
+  readonly mayUse: InfospaceParts["mayUse"];
+  /** How much of one text is looked at. */
+  readonly textLimit: number;
+}
+
+/** Every note that a caller may use. */
+export function callersNotes({ store, mayUse, textLimit }: SourceParts, caller: Caller): Source {
+  const whose = whoseOf(caller);
+  return {
+    kind: "note",
+    mark: () => store.mark(whose),
+    marks: () => store.contents(whose),
+    async read(ids) {
+      const notes = await store.notes(ids);
+      const allowed = notes.filter((note) => mayUse(resourceAction("note", note), caller) === "allowed");
+      return allowed.map((note) => noteDocument(note, textLimit));
+    },
+  };
+}
+
+/** What is in a collection: who may use that may use these. */
+export function itemsOf({ store, textLimit }: SourceParts, { id }: Pick<Collection, "id">): Source {
+  return {
+    kind: "note",
+    marks: () => store.contents({ collection: id }),
+    read: async (ids) => (await store.notes(ids)).map((note) => noteDocument(note, textLimit)),
+  };
+}
+
+const PAGE = 500;
+/** More than anybody has made by hand; what is older is counted. */
+const COLLECTIONS = 10_000;
+const FIRST_ITEMS = 5;
+const ITEM_LIMIT = Math.floor(PASSAGE / FIRST_ITEMS);
+
+/** Every collection that a caller may use, by what it is called, where it comes from and what its first notes say. */
+export function callersCollections({ store, mayUse }: SourceParts, caller: Caller): Source {
+  const whose = whoseOf(caller);
+  const firsts = new Map<number, readonly number[]>();
+  let listed = new Map<number, Collection>();
+  let left = 0;
+
+  async function list(): Promise<void> {
+    const found = new Map<number, Collection>();
+    let page: readonly Collection[];
+    do {
+      const before = [...found.keys()].at(-1);
+      page = await store.list({ kind: "collection", whose, limit: PAGE, before });
+      for (const collection of page) found.set(collection.id, collection);
+    } while (page.length === PAGE && found.size < COLLECTIONS);
+    left = page.length < PAGE ? 0 : Math.max(0, (await store.count({ kind: "collection", whose })) - found.size);
+    listed = found;
+  }
+
+  return {
+    kind: "collection",
+    left: () => left,
+    mark: () => store.mark(whose),
+    async marks() {
+      await list();
+      const contents = await store.contents(whose);
+      return new Map(
+        [...listed.values()].map(({ id, name, version, count, changedAt }) => {
+          const items = (firsts.get(id) ?? []).map((note) => contents.get(note) ?? "");
+          return [id, [version, count, changedAt, name, ...items].join(" ")];
+        }),
+      );
+    },
+    async read(ids) {
+      const documents: Document[] = [];
+      for (const id of ids) {
+        const collection = listed.get(id);
+        if (collection === undefined || mayUse(resourceAction("collection", collection), caller) !== "allowed")
+          continue;
+        const items = await store.items(id, { version: collection.version, from: 0, limit: FIRST_ITEMS });
+        firsts.set(
+          id,
+          items.map((item) => item.id),
+        );
+        const { action } = collection.origin;
+        const text = [action, ...items.map(({ content }) => readable(content, ITEM_LIMIT).text)].join("\n");
+        const { name, properties, version } = collection;
+        const hash = [version, ...items.map((item) => item.hash)].join(" ");
+        documents.push({ id, hash, name, labels: labelsOf(properties), text, whole: true });
+      }
+      return documents;
+    },
+  };
+}
+
+function noteDocument(note: Note, limit: number): Document {
+  const { id, hash, name, properties } = note;
+  return { id, hash, name, labels: labelsOf(properties), ...noteText(note, limit) };
+}
+
+/** What a note is found by. Of a file that is what kind of file it is. */
+export function noteText({ format, content }: Pick<Note, "format" | "content">, limit: number): Readable {
+  if (format !== "file") return readable(content, limit);
+  const mediaType: Json | undefined = getOwn(content as JsonObject, "media_type");
+  return { text: typeof mediaType === "string" ? mediaType : "", whole: true };
+}

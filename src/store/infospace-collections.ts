@@ -1,0 +1,140 @@
+import type { InfospaceStore, NewCollection, Standing } from "../infospace/infospace-store.ts";
+import type { Collection, NoteFacts, Origin, Reach } from "../infospace/note.ts";
+import { type Change, changing, forget, type Left, nextIds, originId, ownerId, touch } from "./infospace-change.ts";
+import { dropCollection } from "./infospace-drop.ts";
+import { keepUntil, widenTo } from "./infospace-holding.ts";
+import {
+  collectionColumns,
+  collectionIsThere,
+  collectionOf,
+  collectionTables,
+  exact,
+  factsOf,
+  noteColumns,
+  noteIsThere,
+  noteTables,
+} from "./infospace-rows.ts";
+import { notesIn } from "./infospace-runs.ts";
+import { type Sql, sql } from "./sql.ts";
+
+type CollectionMethods = Pick<
+  InfospaceStore,
+  "addCollection" | "collection" | "complete" | "replaceCollection" | "save"
+>;
+
+/** Collections in SQL, but for what they hold. */
+export function collectionMethods(db: Sql, now: () => Date): CollectionMethods {
+  return {
+    addCollection: (origin, collection, standing) =>
+      changing(db, now, (change) => addCollection(change, origin, collection, standing)),
+    collection: (id) => collectionIn({ tx: db, now: now().toISOString() }, id),
+    complete: (id) =>
+      changing(db, now, async (change) => {
+        await change.tx.all(sql`update collections set complete = 1 where id = ${id}`);
+        await touch(change, sql`select owner from collections where id = ${id}`);
+      }),
+    replaceCollection: (id, by, at) => changing(db, now, (change) => replaceCollection(change, id, by, at)),
+    save: (kind, id, how) =>
+      changing<NoteFacts | Collection | undefined>(db, now, (change) =>
+        kind === "note" ? saveNote(change, id, how) : saveCollection(change, id, how),
+      ),
+  };
+}
+
+/** The collection, where it is there. */
+export async function collectionIn(
+  { tx, now }: Pick<Change, "tx" | "now">,
+  id: number,
+): Promise<Collection | undefined> {
+  const [row] = await tx.all(sql`
+    select ${collectionColumns} from ${collectionTables} where c.id = ${id} and ${collectionIsThere(now)}`);
+  return row === undefined ? undefined : collectionOf(row);
+}
+
+async function addCollection(
+  change: Change,
+  origin: Origin,
+  { name, properties }: NewCollection,
+  { reach, expiresAt }: Standing,
+): Promise<number> {
+  const id = await nextIds(change.tx, "collection", 1);
+  const from = await originId(change, origin);
+  const owner = await ownerId(change, reach, origin);
+  await change.tx.all(sql`
+    insert into collections (id, origin, owner, expires_at, complete, version, count, bytes, changed_at, name, properties)
+    values (${id}, ${from}, ${owner}, ${expiresAt ?? null}, 0, 1, 0, 0, ${origin.at}, ${exact(name)},
+      ${properties === undefined ? null : JSON.stringify(properties)})`);
+  return id;
+}
+
+async function replaceCollection(change: Change, id: number, by: number, at: string): Promise<Collection | undefined> {
+  const { tx } = change;
+  const [old, next] = [await collectionIn(change, id), await collectionIn(change, by)];
+  if (old === undefined || next === undefined || id === by) return undefined;
+  const version = old.version + 1;
+  const expiresAt = later(old.expiresAt, next.expiresAt);
+  await tx.all(sql`
+    update members set collection = ${id}, version = ${version} where collection = ${by} and version = ${next.version}`);
+  await tx.all(sql`
+    update notes set part_of = ${id} where part_of = ${by} and id in (${notesIn(id, version)})`);
+  await tx.all(sql`
+    update collections set version = ${version}, count = ${next.count}, bytes = ${next.bytes},
+      complete = ${next.complete ? 1 : 0}, expires_at = ${expiresAt ?? null}, changed_at = ${at},
+      properties = coalesce((select b.properties from collections b where b.id = ${by}), properties)
+    where id = ${id}`);
+  await keepUntil(change, notesIn(id), expiresAt);
+  await widenTo(change, notesIn(id, version), old.reach);
+  await touch(change, sql`select owner from collections where id = ${id}`);
+  const left: Left = { origins: new Set(), owners: new Set() };
+  await dropCollection(change, by, left, sql`n.part_of is not null`);
+  await forget(change, left);
+  return collectionIn(change, id);
+}
+
+/** Absent: for good, which is later than every other. */
+function later(one: string | undefined, other: string | undefined): string | undefined {
+  if (one === undefined || other === undefined) return undefined;
+  return one > other ? one : other;
+}
+
+interface Saving {
+  readonly reach: Reach;
+  readonly name?: string | undefined;
+  readonly at: string;
+}
+
+/** What was made for a collection and is saved for itself stands for itself from then on, whatever becomes of the other. */
+async function saveNote(change: Change, id: number, { reach, name, at }: Saving): Promise<NoteFacts | undefined> {
+  const { tx, now } = change;
+  const find = sql`select ${noteColumns}, n.owner from ${noteTables} where n.id = ${id} and ${noteIsThere(now)}`;
+  const [before] = await tx.all(find);
+  if (before === undefined) return undefined;
+  const owner = await ownerId(change, reach, factsOf(before).origin);
+  await tx.all(sql`
+    update notes set owner = ${owner}, expires_at = null, part_of = null, changed_at = ${at}
+      ${name === undefined ? sql`` : sql`, name = ${exact(name)}`}
+    where id = ${id}`);
+  await forget(change, { origins: new Set(), owners: new Set([Number(before.owner)]) });
+  const [row] = await tx.all(find);
+  return row === undefined ? undefined : factsOf(row);
+}
+
+async function saveCollection(
+  change: Change,
+  id: number,
+  { reach, name, at }: Saving,
+): Promise<Collection | undefined> {
+  const { tx } = change;
+  const before = await collectionIn(change, id);
+  if (before === undefined) return undefined;
+  await touch(change, sql`select owner from collections where id = ${id}`);
+  const owner = await ownerId(change, reach, before.origin);
+  await tx.all(sql`
+    update collections set owner = ${owner}, expires_at = null, changed_at = ${at}
+      ${name === undefined ? sql`` : sql`, name = ${exact(name)}`}
+    where id = ${id}`);
+  // What it held before is kept with it, and reaches no farther for that.
+  await keepUntil(change, notesIn(id), undefined);
+  await widenTo(change, notesIn(id, before.version), reach);
+  return collectionIn(change, id);
+}

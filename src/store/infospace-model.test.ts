@@ -1,0 +1,201 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import type { Entry, InfospaceStore, Standing, Whose } from "../infospace/infospace-store.ts";
+import { type Origin, reaches } from "../infospace/note.ts";
+import { infospaceModel } from "../testing/infospace-model.ts";
+import { infospaceIn, me, note, origin } from "../testing/infospace-places.ts";
+import { openSqlite } from "./drivers/sqlite.ts";
+
+type Modelled = Omit<InfospaceStore, "mark">;
+
+/** One thing done to a store. What it answers is compared; so is everything there is afterwards. */
+interface Step {
+  readonly name: string;
+  run(store: Modelled, at: string): Promise<unknown>;
+}
+
+const MOST = 5; // ids that are tried: some are there, some never were
+const id = fc.integer({ min: 1, max: MOST });
+const minutes = fc.integer({ min: 0, max: 90 });
+const reach = fc.constantFrom(...reaches);
+const name = fc.constantFrom(undefined, "one", "two");
+const content = fc.oneof(fc.string({ maxLength: 5 }), fc.record({ n: fc.nat(9) }), fc.constant(null));
+const properties = fc.constantFrom(undefined, { a: 1 }, { b: 2 });
+const made = fc.record({ content, name, properties }).map((one) => note(one.content, one));
+
+const whose: readonly Whose[] = [
+  me,
+  { ...me, session: "t" },
+  { ...me, actor: "side" },
+  { ...me, user: "ada" },
+  { actor: "main", session: "s" },
+];
+const from: fc.Arbitrary<Origin> = fc.constantFrom(
+  ...whose.map(
+    ({ actor, session, user, tenant }, index) =>
+      Object.fromEntries(
+        Object.entries(origin({ callId: `c${index}`, actor, session, ...{ user, tenant } } as Origin)).filter(
+          ([, value]) => value !== undefined,
+        ),
+      ) as unknown as Origin,
+  ),
+);
+const until = fc.option(minutes, { nil: undefined });
+const standing = fc
+  .record({ reach, until })
+  .map(
+    ({ reach: how, until: end }): Standing =>
+      end === undefined ? { reach: how } : { reach: how, expiresAt: time(end) },
+  );
+const entries = fc.array(
+  fc.oneof(
+    id.map((given): Entry => ({ id: given })),
+    made,
+  ),
+  { maxLength: 4 },
+);
+
+const step: fc.Arbitrary<Step> = fc.oneof(
+  fc.record({ from, notes: fc.array(made, { maxLength: 3 }), standing }).map((one) => ({
+    name: `addNotes ${JSON.stringify(one)}`,
+    run: (store: Modelled) => store.addNotes(one.from, one.notes, one.standing),
+  })),
+  fc.record({ from, name, properties, standing }).map((one) => ({
+    name: `addCollection ${JSON.stringify(one)}`,
+    run: (store: Modelled) => store.addCollection(one.from, one, one.standing),
+  })),
+  ...[0, 1, 2].map(() =>
+    fc.record({ id, entries, from }).map((one) => ({
+      name: `append ${JSON.stringify(one)}`,
+      run: (store: Modelled) => store.append(one.id, one.entries, one.from),
+    })),
+  ),
+  fc.record({ id, version: fc.integer({ min: 1, max: 2 }), made }).map((one) => ({
+    name: `replaceNote ${JSON.stringify(one)}`,
+    run: (store: Modelled, at: string) => store.replaceNote(one.id, one.version, one.made, at),
+  })),
+  fc.record({ id, by: id }).map((one) => ({
+    name: `replaceCollection ${JSON.stringify(one)}`,
+    run: (store: Modelled, at: string) => store.replaceCollection(one.id, one.by, at),
+  })),
+  fc.record({ id, notes: fc.array(id, { maxLength: 3 }) }).map((one) => ({
+    name: `removeItems ${JSON.stringify(one)}`,
+    run: (store: Modelled, at: string) => store.removeItems(one.id, one.notes, at),
+  })),
+  fc.record({ kind: fc.constantFrom("note", "collection"), id, reach, name }).map((one) => ({
+    name: `save ${JSON.stringify(one)}`,
+    run: (store: Modelled, at: string) => store.save(one.kind, one.id, { ...one, at }),
+  })),
+  fc.record({ kind: fc.constantFrom("note", "collection"), id }).map((one) => ({
+    name: `remove ${JSON.stringify(one)}`,
+    run: (store: Modelled) => store.remove(one.kind, one.id),
+  })),
+  id.map((each) => ({ name: `complete ${each}`, run: (store: Modelled) => store.complete(each) })),
+  fc.constant({ name: "expire", run: (store: Modelled, at: string) => store.expire(at) }),
+);
+
+const course = fc.array(fc.record({ step, wait: fc.oneof(fc.constant(0), fc.integer({ min: 0, max: 20 })) }), {
+  minLength: 8,
+  maxLength: 25,
+});
+
+test("whatever is done, it answers as plain arrays would, and marks what changed", async () => {
+  await fc.assert(
+    fc.asyncProperty(course, async (steps) => {
+      const db = await openSqlite(":memory:");
+      try {
+        const { store, clock } = await infospaceIn(db);
+        const model = infospaceModel(() => clock.at);
+        for (const each of [store, model]) await begin(each);
+        let minute = 0;
+        let seen = await Promise.all(
+          whose.map(async (who) => ({ mark: await store.mark(who), view: await viewOf(model, who) })),
+        );
+        for (const { step: next, wait } of steps) {
+          minute += wait;
+          clock.at = time(minute);
+          const expected = await answer(next.run(model, clock.at));
+
+          expect(await answer(next.run(store, clock.at)), next.name).toEqual(expected);
+          expect(await look(store), next.name).toEqual(await look(model));
+
+          const now = await Promise.all(
+            whose.map(async (who) => ({ mark: await store.mark(who), view: await viewOf(model, who) })),
+          );
+          for (const [index, { mark, view }] of now.entries()) {
+            if (mark === seen[index]?.mark) expect(view, `the mark after ${next.name}`).toEqual(seen[index]?.view);
+          }
+          seen = now;
+        }
+      } finally {
+        await db.close();
+      }
+    }),
+    { numRuns: 50 },
+  );
+}, 120_000);
+
+/** Three collections of one note each, so that there is something to do things to. */
+async function begin(store: Modelled): Promise<void> {
+  for (const minute of [undefined, 30, 60]) {
+    const end = minute === undefined ? {} : { expiresAt: time(minute) };
+    const collection = await store.addCollection(origin(), {}, { reach: "session", ...end });
+    await store.append(collection, [note(collection)], origin());
+  }
+}
+
+/** Everything that can be asked. */
+async function look(store: Modelled): Promise<unknown> {
+  const ids = Array.from({ length: 2 * MOST }, (_, index) => index + 1);
+  const answers: unknown[] = [];
+  for (const each of ids) {
+    answers.push(await store.note(each), await store.history(each), await store.noteVersion(each, 1));
+    if (each > MOST) continue;
+    answers.push(await store.collection(each), await store.contents({ collection: each }));
+    for (const version of [undefined, 1, 2]) answers.push(await paged(store, each, version));
+  }
+  for (const who of whose) answers.push(await viewOf(store, who));
+  answers.push((await store.notes(ids)).toSorted((one, other) => one.id - other.id));
+  for (const filter of [
+    {},
+    { parts: true },
+    { saved: true, parts: true },
+    { name: "one" },
+    { session: "t" },
+    { tenant: "" },
+  ]) {
+    answers.push(
+      await store.list({ kind: "note", limit: 5, ...filter }),
+      await store.count({ kind: "note", ...filter }),
+    );
+    answers.push(await store.list({ kind: "note", limit: 5, before: 4, ...filter }));
+    answers.push(await store.list({ kind: "collection", limit: 5, ...filter }));
+  }
+  return answers;
+}
+
+async function viewOf(store: Modelled, who: Whose): Promise<unknown> {
+  return {
+    notes: await store.list({ kind: "note", whose: who, parts: true, limit: 99 }),
+    collections: await store.list({ kind: "collection", whose: who, limit: 99 }),
+    counts: [await store.count({ kind: "note", whose: who }), await store.count({ kind: "collection", whose: who })],
+    contents: [...(await store.contents(who))].toSorted(([one], [other]) => one - other),
+  };
+}
+
+async function paged(store: Modelled, collection: number, version: number | undefined): Promise<unknown> {
+  const all = [];
+  for (let first = 0; ; first = (all.at(-1)?.position ?? 0) + 1) {
+    const page = await store.items(collection, { from: first, limit: 2, version });
+    if (page.length === 0) return all;
+    all.push(...page);
+  }
+}
+
+async function answer(work: Promise<unknown>): Promise<unknown> {
+  return work.catch((thrown: { code?: string }) => ({ thrown: thrown.code }));
+}
+
+function time(minute: number): string {
+  return new Date(Date.UTC(2026, 0, 2, 3, minute)).toISOString();
+}

@@ -1,0 +1,422 @@
+import assert from "node:assert/strict";
+import type { JsonObject } from "../core/json.ts";
+import type { InfospaceStore, ResourceQuery, Whose } from "../infospace/infospace-store.ts";
+import { sql } from "../store/sql.ts";
+import {
+  AFTER,
+  collected,
+  contentsOf,
+  EXPIRES,
+  file,
+  gotCollection,
+  gotNote,
+  infospaceIn,
+  LATER,
+  me,
+  NEXT_DAY,
+  note,
+  notes,
+  numbered,
+  origin,
+  START,
+  transient,
+} from "./infospace-places.ts";
+import type { StoreCase } from "./store-cases.ts";
+
+const odd = [
+  "nul\0here",
+  "half \ud800 pair",
+  "__proto__",
+  "🦑",
+  "line\u2028separator",
+  'a "quote" \\',
+  "'; drop table --",
+];
+
+/** Notes, and what holds for notes and collections alike. */
+export const infospaceCases: readonly StoreCase[] = [
+  {
+    name: "gives a note back as it was put, whatever is in it",
+    async run(db) {
+      const { store } = await infospaceIn(db);
+      for (const text of odd) {
+        const properties: JsonObject = JSON.parse(`{"__proto__": {"polluted": 1}, "x": ${JSON.stringify(text)}}`);
+        const content: JsonObject = { ...properties, list: [text, null, 1.5, true] };
+        const from = origin({
+          action: text,
+          callId: text,
+          actor: text,
+          session: text,
+          turn: text,
+          tenant: text,
+          user: text,
+        });
+        const put = note(content, { name: text, properties });
+
+        const id = await store.addNotes(from, [put], transient);
+
+        const { bytes, hash } = put;
+        const facts = {
+          id,
+          name: text,
+          properties,
+          origin: from,
+          ...transient,
+          version: 1,
+          bytes,
+          changedAt: START,
+          format: "json",
+          hash,
+        };
+        assert.deepEqual(await store.noteFacts(id), facts);
+        assert.deepEqual(await store.note(id), { ...facts, content });
+        assert.deepEqual(await store.notes([id, id, 999]), [{ ...facts, content }]);
+        assert.deepEqual(await store.list({ kind: "note", name: text, session: text, tenant: text, limit: 9 }), [
+          facts,
+        ]);
+        assert.deepEqual(await store.list({ kind: "note", action: text, callId: text, limit: 9 }), [facts]);
+        const collection = await store.addCollection(from, { name: text, properties }, transient);
+        assert.deepEqual((await gotCollection(store, collection)).origin, from);
+        assert.equal((await gotCollection(store, collection)).name, text);
+        assert.deepEqual((await gotCollection(store, collection)).properties, properties);
+      }
+      assert.equal(Object.hasOwn(Object.prototype, "polluted"), false);
+    },
+  },
+  {
+    name: "keeps text, every kind of JSON and the bytes of files",
+    async run(db) {
+      const { store } = await infospaceIn(db);
+      const values = ["", "text\0", null, false, 0, [], {}, [[1], { a: "\udc00" }]];
+      const bytes = Uint8Array.from({ length: 256 }, (_, byte) => byte);
+
+      const first = await store.addNotes(origin(), [...notes(...values), file(bytes)], transient);
+
+      for (const [index, value] of values.entries()) {
+        const found = await store.note(first + index);
+        assert.deepEqual([found?.content, found?.format], [value, typeof value === "string" ? "text" : "json"]);
+      }
+      const base64 = Buffer.from(bytes).toString("base64");
+      const kept = await store.note(first + values.length);
+      assert.deepEqual(kept?.content, { media_type: "image/png", size: 256, base64 });
+      assert.equal(kept?.format, "file");
+    },
+  },
+  {
+    name: "counts ids up, all of one call in a row, and never uses one twice",
+    async run(db) {
+      const { store } = await infospaceIn(db);
+
+      assert.equal(await store.addNotes(origin(), numbered(1_200), transient), 1);
+      assert.equal(await store.addNotes(origin(), [], transient), 1_201);
+      const newest = await store.addNotes(origin(), numbered(1), transient);
+      assert.equal(newest, 1_201);
+      assert.deepEqual((await store.note(1_200))?.content, { n: 1_199 });
+      await store.remove("note", newest);
+      await store.addCollection(origin(), {}, transient);
+      await store.remove("collection", 1);
+
+      const again = (await infospaceIn(db)).store;
+      assert.equal(await again.addNotes(origin(), numbered(1), transient), 1_202);
+      assert.equal(await again.addCollection(origin(), {}, transient), 2);
+      await again.expire(NEXT_DAY);
+      assert.equal(await again.addNotes(origin(), numbered(1), transient), 1_203);
+    },
+  },
+  {
+    name: "puts new content in the place of the old, and keeps the old in the history",
+    async run(db) {
+      const { store } = await infospaceIn(db);
+      const first = note("one", { name: "plan", properties: { a: 1 } });
+      const id = await store.addNotes(origin(), [first], transient);
+      const second = file(Uint8Array.of(1, 2, 3));
+
+      const replaced = await store.replaceNote(id, 1, second, LATER);
+      assert.equal(replaced?.version, 2);
+      assert.deepEqual(replaced, await store.noteFacts(id));
+      assert.deepEqual([replaced?.name, replaced?.properties], ["plan", { a: 1 }]);
+      assert.deepEqual([replaced?.changedAt, replaced?.hash, replaced?.bytes], [LATER, second.hash, 3]);
+      const third = note({ three: 3 }, { name: "other", properties: {} });
+      await store.replaceNote(id, 2, third, EXPIRES);
+
+      const now = await store.note(id);
+      assert.deepEqual([now?.version, now?.content, now?.name, now?.properties], [3, { three: 3 }, "other", {}]);
+      assert.deepEqual(await store.history(id), [
+        { version: 1, format: "text", hash: first.hash, bytes: first.bytes, changedAt: START },
+        { version: 2, format: "file", hash: second.hash, bytes: 3, changedAt: LATER },
+      ]);
+      assert.deepEqual((await store.noteVersion(id, 1))?.content, "one");
+      const before = await store.noteVersion(id, 2);
+      assert.deepEqual(before?.content, { media_type: "image/png", size: 3, base64: "AQID" });
+      assert.deepEqual([before?.version, before?.format, before?.changedAt], [2, "file", LATER]);
+      assert.deepEqual(await store.noteVersion(id, 3), now);
+      assert.equal(await store.noteVersion(id, 4), undefined);
+    },
+  },
+  {
+    name: "leaves a note alone that somebody else has changed since",
+    async run(db) {
+      const { store } = await infospaceIn(db);
+      const id = await store.addNotes(origin(), notes("one"), transient);
+
+      const answers = await Promise.all(
+        Array.from({ length: 10 }, (_, at) => store.replaceNote(id, 1, note(`by ${at}`), LATER)),
+      );
+
+      assert.equal(answers.filter((answer) => answer !== undefined).length, 1);
+      assert.equal((await gotNote(store, id)).version, 2);
+      assert.equal((await store.history(id)).length, 1);
+      assert.equal(await store.replaceNote(id, 3, note("too new"), LATER), undefined);
+      assert.equal(await store.replaceNote(99, 1, note("nowhere"), LATER), undefined);
+    },
+  },
+  {
+    name: "forgets what has expired, at once and everywhere, whether it was removed or not",
+    async run(db) {
+      const { store, clock } = await infospaceIn(db);
+      const id = await store.addNotes(origin(), [note("x", { name: "n" }), file(Uint8Array.of(1))], transient);
+      await store.replaceNote(id, 1, note("y"), LATER);
+      const collection = await collected(store, [1, 2]);
+      const saved = await store.addNotes(origin(), notes("kept"), { reach: "session" });
+      const looks = async () => [
+        await store.note(id),
+        await store.noteFacts(id),
+        (await store.notes([id])).at(0),
+        (await store.history(id)).at(0),
+        await store.noteVersion(id, 1),
+        await store.noteVersion(id, 2),
+        await store.collection(collection.id),
+        (await store.items(collection.id, { from: 0, limit: 9 })).at(0),
+        (await store.list({ kind: "note", name: "n", limit: 9 })).at(0),
+        (await store.list({ kind: "collection", limit: 9 })).at(0),
+        (await store.contents(me)).get(id),
+        [...(await store.contents({ collection: collection.id }))].at(0),
+        (await store.count({ kind: "collection" })) === 1 ? 1 : undefined,
+        (await store.count({ kind: "note", parts: true })) === 5 ? 5 : undefined,
+      ];
+      clock.at = "2026-01-02T03:59:59.999Z";
+      assert.equal((await looks()).includes(undefined), false);
+
+      clock.at = EXPIRES;
+      const [first, ...others] = new Set(await looks());
+      assert.deepEqual([first, others], [undefined, []]);
+      assert.equal(await store.replaceNote(id, 2, note("z"), EXPIRES), undefined);
+      assert.equal(await store.append(collection.id, numbered(1), origin()), undefined);
+      assert.equal(await store.save("note", id, { reach: "tenant", at: EXPIRES }), undefined);
+      assert.equal(await store.save("collection", collection.id, { reach: "tenant", at: EXPIRES }), undefined);
+      assert.equal(await store.removeItems(collection.id, [3], EXPIRES), 0);
+      assert.deepEqual(await store.remove("note", id), { notes: 0, collections: 0 });
+      assert.deepEqual(await store.remove("collection", collection.id), { notes: 0, collections: 0 });
+
+      assert.deepEqual(await store.expire("2026-01-02T03:59:59.999Z"), { notes: 0, collections: 0 });
+      assert.deepEqual(await store.expire(EXPIRES), { notes: 4, collections: 1 });
+      assert.deepEqual(await store.expire(AFTER), { notes: 0, collections: 0 });
+      assert.deepEqual((await store.note(saved))?.content, "kept");
+      await store.remove("note", saved);
+      for (const table of ["notes", "note_history", "note_files", "collections", "members", "origins", "owners"]) {
+        assert.deepEqual(await db.all({ parts: [`select * from ${table}`], values: [] }), [], table);
+      }
+    },
+  },
+  {
+    name: "saves a note for good, for whom it is said and under a name",
+    async run(db) {
+      const { store, clock } = await infospaceIn(db);
+      const id = await store.addNotes(origin(), [note("x", { name: "before" })], transient);
+
+      const saved = await store.save("note", id, { reach: "actor", at: LATER });
+      assert.deepEqual(
+        [saved?.reach, saved?.expiresAt, saved?.name, saved?.changedAt],
+        ["actor", undefined, "before", LATER],
+      );
+      assert.deepEqual(saved, await store.noteFacts(id));
+      assert.equal((await store.save("note", id, { reach: "session", name: "now", at: LATER }))?.name, "now");
+      assert.equal((await gotNote(store, id)).reach, "session");
+      assert.equal(await store.save("note", 99, { reach: "actor", at: LATER }), undefined);
+      assert.equal(await store.save("collection", id, { reach: "actor", at: LATER }), undefined);
+
+      clock.at = NEXT_DAY;
+      assert.deepEqual(await store.expire(NEXT_DAY), { notes: 0, collections: 0 });
+      assert.equal((await store.note(id))?.content, "x");
+    },
+  },
+  {
+    name: "lists for a caller what reaches it and nothing else, and counts the same",
+    async run(db) {
+      const { store } = await infospaceIn(db);
+      for (const reach of ["session", "actor", "tenant"] as const) {
+        await store.addNotes(origin(), [note(reach)], { reach });
+        await store.addCollection(origin(), { name: reach }, { reach });
+      }
+      const seen: readonly (readonly [Whose, readonly string[]])[] = [
+        [me, ["tenant", "actor", "session"]],
+        [{ ...me, actor: "other" }, ["tenant", "session"]],
+        [{ ...me, session: "other" }, ["tenant", "actor"]],
+        [{ ...me, user: "ada" }, ["tenant"]],
+        [{ ...me, user: undefined }, ["tenant"]],
+        [{ ...me, tenant: "b" }, []],
+        [{ actor: "main", session: "s" }, []],
+      ];
+      for (const [whose, expected] of seen) {
+        const found = await store.list({ kind: "note", whose, limit: 9 });
+        assert.deepEqual(
+          found.map(({ reach }) => reach),
+          expected,
+        );
+        assert.deepEqual(
+          (await store.list({ kind: "collection", whose, limit: 9 })).map(({ name }) => name),
+          expected,
+        );
+        assert.equal(await store.count({ kind: "note", whose }), expected.length);
+        assert.equal(await store.count({ kind: "collection", whose }), expected.length);
+        const ids = [...(await store.contents(whose)).keys()].sort();
+        assert.deepEqual(ids, found.map(({ id }) => id).sort());
+      }
+    },
+  },
+  {
+    name: "tells owners apart that a column could not",
+    async run(db) {
+      const { store } = await infospaceIn(db);
+      const tenants = ["a\0", "a\ufffd", "a\ud800", "a\udbff", "a\\u0000", "a", "A", "a ", '["a"]'];
+      for (const tenant of tenants) {
+        await store.addNotes(origin({ tenant, session: tenant, user: tenant }), [note(tenant)], { reach: "session" });
+        await store.addNotes(origin({ tenant }), [note(tenant)], { reach: "tenant" });
+      }
+      for (const tenant of tenants) {
+        const whose = { tenant, session: tenant, user: tenant, actor: "main" };
+        const ids = [...(await store.contents(whose)).keys()];
+        assert.deepEqual(
+          (await store.notes(ids)).map(({ content }) => content),
+          [tenant, tenant],
+        );
+        assert.equal(await store.count({ kind: "note", tenant }), 2);
+        assert.equal(await store.count({ kind: "note", session: tenant }), 1);
+      }
+    },
+  },
+  {
+    name: "lists by every filter, newest first and page by page, and counts the same",
+    async run(db) {
+      const { store } = await infospaceIn(db);
+      await store.addNotes(origin({ callId: "x" }), numbered(3), transient);
+      await store.addNotes(origin({ action: "b", session: "t" }), [note(1, { name: "n" })], { reach: "actor" });
+      await store.addNotes(origin({ tenant: "b" }), [note(1, { name: "n" })], transient);
+      await collected(store, [1, 2], { from: origin({ callId: "y" }) });
+      await store.addCollection(origin({ session: "t" }), { name: "n" }, { reach: "tenant" });
+      const found = async (query: Omit<ResourceQuery, "limit">) => {
+        const all = await listed(store, { ...query, limit: 100 });
+        assert.equal(await store.count(query), all.length);
+        const paged: number[] = [];
+        for (let before: number | undefined; ; before = paged.at(-1)) {
+          const page = await listed(store, { ...query, before, limit: 2 });
+          if (page.length === 0) break;
+          paged.push(...page);
+        }
+        assert.deepEqual(paged, all);
+        return all.join(" ");
+      };
+
+      assert.equal(await found({ kind: "note" }), "5 4 3 2 1");
+      assert.equal(await found({ kind: "note", parts: true }), "7 6 5 4 3 2 1");
+      assert.equal(await found({ kind: "note", parts: true, callId: "y" }), "7 6");
+      assert.equal(await found({ kind: "note", callId: "x" }), "3 2 1");
+      assert.equal(await found({ kind: "note", name: "n" }), "5 4");
+      assert.equal(await found({ kind: "note", name: "n", whose: me }), "4");
+      assert.equal(await found({ kind: "note", session: "t" }), "4");
+      assert.equal(await found({ kind: "note", action: "b" }), "4");
+      assert.equal(await found({ kind: "note", tenant: "b" }), "5");
+      assert.equal(await found({ kind: "note", saved: true }), "4");
+      assert.equal(await found({ kind: "note", saved: false }), "5 3 2 1");
+      assert.equal(await found({ kind: "note", saved: false, callId: "x", whose: me, tenant: "acme" }), "3 2 1");
+      assert.equal(await found({ kind: "note", name: "N" }), "");
+      assert.equal(await found({ kind: "collection" }), "2 1");
+      assert.equal(await found({ kind: "collection", name: "n" }), "2");
+      assert.equal(await found({ kind: "collection", saved: false, callId: "y" }), "1");
+      assert.deepEqual(await store.list({ kind: "note", limit: 0 }), []);
+    },
+  },
+  {
+    name: "marks every change of what a caller can reach, and no change of what it cannot",
+    async run(db) {
+      const { store, clock } = await infospaceIn(db);
+      const stranger: Whose = { ...me, tenant: "other" };
+      await store.addNotes(origin({ tenant: "other" }), numbered(1), { reach: "session" });
+      const [mine, theirs] = [new Set<string>(), await store.mark(stranger)];
+      const marked = async (what: string) => {
+        const mark = await store.mark(me);
+        assert.equal(await store.mark(me), mark, what);
+        assert(!mine.has(mark), what);
+        mine.add(mark);
+        assert.equal(await store.mark(stranger), theirs, what);
+      };
+
+      await marked("empty");
+      const id = await store.addNotes(origin(), numbered(4), transient);
+      await marked("a note");
+      await store.replaceNote(id, 1, note("new"), LATER);
+      await marked("a change");
+      const collection = await store.addCollection(origin(), {}, transient);
+      await marked("a collection");
+      await store.append(collection, [{ id }, note("of it")], origin());
+      await marked("more in it");
+      await store.complete(collection);
+      await marked("complete");
+      await store.removeItems(collection, [id], LATER);
+      await marked("something taken out");
+      await store.save("note", id, { reach: "tenant", at: LATER });
+      await marked("saved");
+      await store.save("collection", collection, { reach: "tenant", at: LATER });
+      await marked("all of it saved");
+      await store.remove("note", id);
+      await marked("removed");
+      await store.remove("collection", collection);
+      await marked("the collection removed");
+      clock.at = EXPIRES;
+      await marked("expired");
+      await store.expire(EXPIRES);
+      assert.deepEqual(await store.contents(me), new Map());
+    },
+  },
+  {
+    name: "says of a damaged row that it is damaged, and shows the others",
+    async run(db) {
+      const { store } = await infospaceIn(db);
+      const damage = [
+        sql`update notes set content = '{' where id = 1`,
+        sql`update notes set properties = '[]' where id = 2`,
+        sql`update notes set format = 'other' where id = 3`,
+        sql`delete from note_files where note = 4`,
+        sql`update notes set name = 'a"' where id = 5`,
+      ];
+      const good = [
+        ...notes("a"),
+        note("b", { properties: {} }),
+        note("c"),
+        file(Uint8Array.of(1)),
+        note("d", { name: "a" }),
+      ];
+      const id = await store.addCollection(origin(), {}, transient);
+      await store.append(id, [...good, note("whole")], origin());
+      for (const statement of damage) await db.all(statement);
+
+      for (const [index] of good.entries()) {
+        await assert.rejects(store.note(index + 1), { code: "store_failed", message: /^note__\d is damaged/ });
+      }
+      assert.deepEqual(
+        (await store.notes([1, 2, 3, 4, 5, 6])).map((each) => each.content),
+        ["whole"],
+      );
+      assert.deepEqual(await listed(store, { kind: "note", parts: true, limit: 9 }), [6, 4, 1]);
+      await assert.rejects(contentsOf(store, id), { code: "store_failed" });
+      await db.all(sql`update owners set reach = 'all'`);
+      await assert.rejects(store.collection(id), { code: "store_failed" });
+      assert.deepEqual(await store.list({ kind: "collection", limit: 9 }), []);
+    },
+  },
+];
+
+async function listed(store: InfospaceStore, { kind, ...query }: ResourceQuery): Promise<readonly number[]> {
+  const found = kind === "note" ? await store.list({ kind, ...query }) : await store.list({ kind, ...query });
+  return found.map(({ id }) => id);
+}
