@@ -147,7 +147,8 @@ const nothingKept: Omit<Keeping, "notes" | "close"> = {
   handles: { fill: async (_caller, args) => ({ args, from: [] }) },
   keeper: {
     keep: async () => undefined,
-    async keepStream() {
+    async keepStream(streamed) {
+      await streamed.discard();
       throw new QmError("invalid_output", "it answers bit by bit, and nothing is kept here", {
         hint: "Switch infospace.enabled on.",
       });

@@ -138,7 +138,8 @@ export async function wire(
     store: store.infospace,
     runtime,
     meaning: discovery.meaning,
-    rights: () => policy,
+    // A host's own visibility policy may answer differently each time.
+    rights: () => (policy.visibility === undefined ? policy : {}),
     access: (resource, caller) => views.access(policy, caller, resource),
     sees: (name, caller) => viewOf(caller).get(name) !== undefined,
     noteFor,

@@ -12,7 +12,7 @@ export const exitCodes = {
   usage: 2,
   /** The caller may not, or a budget is used up, or a person must agree first: nothing was run. */
   refused: 3,
-  /** No such action or category, as far as this caller may see; no such approval, session, turn or dataset. */
+  /** No such action or category, as far as this caller may see; no such approval, session, turn, dataset or note. */
   unknown: 4,
   /** Of `qm preflight`: everything is there, and a person must agree to some of the calls. */
   needsApproval: 10,

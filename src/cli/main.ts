@@ -20,6 +20,7 @@ import { addInit } from "./commands/init.ts";
 import { addInvoke } from "./commands/invoke.ts";
 import { addList } from "./commands/list.ts";
 import { addMcp } from "./commands/mcp.ts";
+import { addNotes } from "./commands/notes.ts";
 import { addPreflight } from "./commands/preflight.ts";
 import { addReplay } from "./commands/replay.ts";
 import { addSearch } from "./commands/search.ts";
@@ -43,6 +44,7 @@ const commands = [
   addEvents,
   addReplay,
   addEval,
+  addNotes,
   addServers,
   addSecrets,
   addPreflight,

@@ -22,7 +22,7 @@ const object = z.custom<JsonObject>(isRecord, "it is not an object");
 const said = {
   format: z.enum(["text", "json", "file"]).optional(),
   hash: z.string().optional(),
-  content: z.unknown(),
+  content: z.unknown().optional(),
   media_type: z.string().optional(),
   base64: z.string().optional(),
 };

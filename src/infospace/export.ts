@@ -42,7 +42,7 @@ export async function* exportLines(
   async function* noteLines(note: Note, partOf?: number): AsyncGenerator<string> {
     written.add(note.id);
     if (history) yield* versionLines(store, note);
-    yield lineOf({ ...noteLine(note), ...(partOf === undefined ? {} : { part_of: handleOf("collection", partOf) }) });
+    yield lineOf(noteLine(note, partOf));
   }
 
   async function* memberLines(collection: Collection): AsyncGenerator<string> {
@@ -127,11 +127,12 @@ async function* versionLines(store: InfospaceStore, { id, version: present }: No
   }
 }
 
-function noteLine(note: Note): JsonObject {
+function noteLine(note: Note, partOf: number | undefined): JsonObject {
   const { id, format, hash, content } = note;
   return {
     kind: "note",
     id: handleOf("note", id),
+    ...(partOf === undefined ? {} : { part_of: handleOf("collection", partOf) }),
     format,
     ...commonLine(note),
     hash,

@@ -169,6 +169,7 @@ export function createImportWriter({ store, origin, expiresAt: anew }: WriterPar
       return replaceBy(later, () => place);
     },
     async collection(line) {
+      await writeAlone();
       await closeCollection();
       counts.collections++;
       const id = await store.addCollection(origin, labelOf(line), standingOf(line));

@@ -1,3 +1,4 @@
+import { setImmediate as breath } from "node:timers/promises";
 import type { Action } from "../core/action.ts";
 import type { Caller } from "../core/caller.ts";
 import { QmError } from "../core/errors.ts";
@@ -60,12 +61,13 @@ export interface Removed {
  * may not know of answer alike, `not_found`.
  */
 export interface Infospace {
-  note(handle: string, caller: Caller): Promise<Note>;
+  /** As it is, or was: `version` from 1. */
+  note(handle: string, caller: Caller, version?: number): Promise<Note>;
   collection(handle: string, caller: Caller): Promise<Collection>;
   /** Either, without content. */
   resource(handle: string, caller: Caller): Promise<NoteFacts | Collection>;
   /** In order, read portion by portion, so that no more of it is in memory. Throws when the signal aborts. */
-  items(collection: Pick<Collection, "id" | "version">, slice?: Slice): AsyncIterable<Item>;
+  items(collection: Pick<Collection, "id" | "version" | "count" | "bytes">, slice?: Slice): AsyncIterable<Item>;
   write(maker: Maker, content: Json, label?: Label): Promise<NoteFacts>;
   writeFile(maker: Maker, file: FileContent): Promise<NoteFacts>;
   /** A collection of what comes, written portion by portion as it comes. */
@@ -95,7 +97,7 @@ export interface InfospaceParts {
 
 export type Access = "allowed" | "hidden" | { readonly refused: string };
 
-const PAGE = 500;
+/** What is read or written at a time. In between others get their turn: SQLite answers at once, and would never let go. */
 const PORTION = { members: 500, bytes: 1024 * 1024 };
 /** How often a name is taken that somebody else changes at the same time. */
 const ATTEMPTS = 8;
@@ -192,25 +194,32 @@ export function createInfospace({ store, runtime, expiresInMs, mayUse, note: rec
       if ((await store.append(id, entries, origin)) === undefined) throw notFound(handle);
       count += entries.length;
       onProgress?.(handle, count);
+      await breath();
     }
   }
 
   return {
     resource,
     collection,
-    async note(handle, caller) {
+    async note(handle, caller, version) {
       const { kind, id } = required(handle);
       if (kind !== "note") throw wrongKind(handle, "note");
-      return allowed(kind, await store.note(id), handle, caller);
+      const present = allowed(kind, await store.note(id), handle, caller);
+      if (version === undefined || version === present.version) return present;
+      const earlier = await store.noteVersion(id, version);
+      if (earlier === undefined) throw noVersion(handle, version, present.version);
+      return earlier;
     },
-    async *items({ id, version }, { from = 0, to = Number.POSITIVE_INFINITY, signal } = {}) {
+    async *items({ id, version, count, bytes }, { from = 0, to = Number.POSITIVE_INFINITY, signal } = {}) {
+      const fitting = Math.max(1, Math.min(PORTION.members, Math.floor((PORTION.bytes * count) / Math.max(1, bytes))));
       for (let at = from; at < to; ) {
         signal?.throwIfAborted();
-        const page = await store.items(id, { version, from: at, limit: Math.min(PAGE, to - at) });
+        const page = await store.items(id, { version, from: at, limit: Math.min(fitting, to - at) });
         yield* page.filter(({ position }) => position < to);
         const last = page.at(-1);
         if (last === undefined) return;
         at = last.position + 1;
+        await breath();
       }
     },
     write: (maker, content, label = {}) => put(maker, { ...jsonContent(content), ...label }),
@@ -274,6 +283,13 @@ function required(handle: string) {
   if (reference !== undefined) return reference;
   throw new QmError("not_found", `${quoted(handle)} is not a handle`, {
     hint: "A handle is note__<number> or collection__<number>, as the answer that kept it has it.",
+  });
+}
+
+function noVersion(handle: string, asked: number, present: number): QmError {
+  return new QmError("not_found", `${handle} has no version ${asked}`, {
+    hint: `It is at version ${present}; those before it are counted from 1.`,
+    details: { handle, version: present },
   });
 }
 

@@ -11,7 +11,7 @@ import type { Infospace, Maker } from "./infospace.ts";
 import { readJsonLines } from "./json-lines.ts";
 import { type KeptMedia, keepMedia } from "./media.ts";
 import { type Next, nextStep } from "./next-step.ts";
-import { type Put, put, putAll } from "./put.ts";
+import { jsonOf, type Put, put, putAll } from "./put.ts";
 import { within } from "./shown.ts";
 
 /** A result where a model can use it without reading it. */
@@ -125,7 +125,7 @@ export function createKeeper({ infospace, previewLimit, sees }: KeeperParts): Ke
     async keepStream(streamed, maker, signal) {
       const source = streamed.take();
       const { values, counts } =
-        source.form === "lines" ? readJsonLines(source.chunks) : { values: source.values, counts: undefined };
+        source.form === "lines" ? readJsonLines(source.chunks) : { values: jsonOf(source.values), counts: undefined };
       let came = { handle: "", count: 0 };
       const onProgress = (handle: string, count: number) => {
         came = { handle, count };

@@ -173,11 +173,12 @@ describe("what a host writes", () => {
     await notes.add(many.handle, members("more"), ann);
     expect(await notes.takeOut(many.handle, [one.handle], ann)).toBe(1);
     expect(await notes.read(many.handle)).toEqual(["new", "more"]);
-    expect(await notes.save(many.handle, {}, ann)).toMatchObject({ reach: "session", name: undefined });
+    expect(await notes.save(many.handle, {}, ann)).toMatchObject({ reach: "session" });
     expect((await notes.get(many.handle)).expiresAt).toBeUndefined();
     expect(await notes.remove(many.handle)).toEqual({ notes: 2, collections: 1 });
     expect(await notes.read(file.handle)).toMatchObject({ media_type: "image/gif", base64: "R0lG" });
     await expect(notes.add(many.handle, members(1), ann)).rejects.toMatchObject({ code: "not_found" });
+    await qm.ledger.flushed();
     const types = (await qm.ledger.read({ type: "resource." })).map(({ type, session }) => `${type} ${session}`);
     expect(types).toEqual([
       "resource.written s1",
@@ -216,6 +217,7 @@ describe("what a host writes", () => {
     expect(await notes.expire()).toEqual({ notes: 1, collections: 0 });
     expect(await notes.expire()).toEqual({ notes: 0, collections: 0 });
     await expect(notes.get(gone.handle)).rejects.toMatchObject({ code: "not_found" });
+    await qm.ledger.flushed();
     expect((await qm.ledger.read({ type: "resources.expired" })).map(({ data }) => data)).toEqual([
       { notes: 1, collections: 0 },
     ]);

@@ -31,7 +31,7 @@ export interface Putting extends Label {
  * JSON lines, becomes what it says; everything else is one note.
  */
 export async function put(value: unknown, putting: Putting): Promise<Put> {
-  if (Array.isArray(value)) return isRecords(value) ? putAll(value, putting) : putOne(asJson(value), putting);
+  if (Array.isArray(value)) return isRecords(value) ? putAll(jsonOf(value), putting) : putOne(asJson(value), putting);
   if (typeof value !== "string") return putOne(asJson(value), putting);
   const read = textForm(value);
   switch (read.form) {
@@ -48,7 +48,7 @@ export async function put(value: unknown, putting: Putting): Promise<Put> {
 
 /** A collection of what comes, each a note. No more is in memory than a portion. */
 export async function putAll(
-  values: Iterable<unknown> | AsyncIterable<unknown>,
+  values: Iterable<Json> | AsyncIterable<Json>,
   { infospace, maker, previewLimit, name, properties, signal, onProgress }: Putting,
   counts?: LineCounts,
 ): Promise<Put> {
@@ -87,13 +87,17 @@ async function putOne(content: Json, { infospace, maker, name, properties }: Put
   };
 }
 
-async function* sampled(values: Iterable<unknown> | AsyncIterable<unknown>, sampler: Sampler): AsyncGenerator<Member> {
-  let position = 0;
-  for await (const value of values) {
-    const content = asJson(value, position++);
+async function* sampled(values: Iterable<Json> | AsyncIterable<Json>, sampler: Sampler): AsyncGenerator<Member> {
+  for await (const content of values) {
     sampler.take(content);
     yield { content };
   }
+}
+
+/** What a program gave, as JSON. */
+export async function* jsonOf(values: Iterable<unknown> | AsyncIterable<unknown>): AsyncGenerator<Json> {
+  let position = 0;
+  for await (const value of values) yield asJson(value, position++);
 }
 
 /** The JSON of a value, because that is what is kept: a Date is a text by then. */

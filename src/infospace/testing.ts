@@ -67,9 +67,9 @@ export function memoryInfospace(): Infospace & { readonly notes: Map<number, Not
         "id" in member
           ? (notes.get(member.id) as Note)
           : addNote(maker, { ...jsonContent(member.content), ...labelOf(member) });
-      const all = [...items, note.id];
-      collections.set(id, { ...collection, items: all, count: all.length, bytes: collection.bytes + note.bytes });
-      onProgress?.(handleOf("collection", id), all.length);
+      const count = collection.count + 1;
+      collections.set(id, { ...collection, items: [...items, note.id], count, bytes: collection.bytes + note.bytes });
+      onProgress?.(handleOf("collection", id), count);
     }
   }
 
@@ -85,8 +85,10 @@ export function memoryInfospace(): Infospace & { readonly notes: Map<number, Not
     async *items({ id }, { from = 0, to = Number.POSITIVE_INFINITY, signal } = {}) {
       for (const [position, noteId] of (collections.get(id)?.items ?? []).entries()) {
         signal?.throwIfAborted();
-        const { content, bytes, hash } = notes.get(noteId) as Note;
-        if (position >= from && position < to) yield { position, id: noteId, content, bytes, hash };
+        const note = notes.get(noteId);
+        if (note === undefined || position < from || position >= to) continue;
+        const { content, bytes, hash } = note;
+        yield { position, id: noteId, content, bytes, hash };
       }
     },
     write: async (maker, content, label = {}) => addNote(maker, { ...jsonContent(content), ...label }),
@@ -126,7 +128,13 @@ export function memoryInfospace(): Infospace & { readonly notes: Map<number, Not
     async remove({ caller }, handle) {
       const reference = parseHandle(handle);
       if (reference?.kind !== "collection") {
-        notes.delete(found(notes, handle, caller).id);
+        const { id } = found(notes, handle, caller);
+        notes.delete(id);
+        // Its place stays empty.
+        for (const [key, held] of collections) {
+          const places = held.items.filter((item) => item === id).length;
+          if (places > 0) collections.set(key, { ...held, count: held.count - places });
+        }
         return { notes: 1, collections: 0 };
       }
       const { id, items } = collectionAt(handle, caller);

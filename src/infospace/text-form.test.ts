@@ -7,6 +7,7 @@ test.each([
   ["lines", '{"a":1}\n{"a":2}\n', { form: "lines" }],
   ["lines with empty ones between and CRLF", '{"a":1}\r\n\r\n[2]', { form: "lines" }],
   ["one line is one value", '{"a":1}\n', { form: "json", value: { a: 1 } }],
+  ["one value after empty lines", '\n\n{"a":1}', { form: "json", value: { a: 1 } }],
   ["one line that is none", '{"a":1}\n{"a":2}\noops', { form: "text" }],
   ["one line that is no record", '{"a":1}\n2\n', { form: "text" }],
   ["plain lines", "1\n2\n3", { form: "text" }],

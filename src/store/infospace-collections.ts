@@ -75,8 +75,9 @@ async function replaceCollection(change: Change, id: number, by: number, at: str
   const expiresAt = later(old.expiresAt, next.expiresAt);
   await tx.all(sql`
     update members set collection = ${id}, version = ${version} where collection = ${by} and version = ${next.version}`);
-  await tx.all(sql`
-    update notes set part_of = ${id} where part_of = ${by} and id in (${notesIn(id, version)})`);
+  const moved = sql`part_of = ${by} and id in (${notesIn(id, version)})`;
+  await touch(change, sql`select owner from notes where ${moved}`);
+  await tx.all(sql`update notes set part_of = ${id} where ${moved}`);
   await tx.all(sql`
     update collections set version = ${version}, count = ${next.count}, bytes = ${next.bytes},
       complete = ${next.complete ? 1 : 0}, expires_at = ${expiresAt ?? null}, changed_at = ${at},

@@ -33,8 +33,8 @@ export const contentColumns = sql`n.content, f.data`;
 export const fileTable = sql`left join note_files f on f.note = n.id and f.version = n.version`;
 
 /**
- * A note that has not expired. As one comparison and not as two: nothing is looked up by it, and an engine that saw it
- * could might pass over the index that leads to few rows.
+ * A note that has not expired. Said so that no engine looks rows up by it: nearly all are like that, and it would pass over
+ * the index that leads to few.
  */
 export const noteIsThere = (now: string): Query => sql`coalesce(n.expires_at, '9999') > ${now}`;
 export const collectionIsThere = (now: string): Query => sql`coalesce(c.expires_at, '9999') > ${now}`;

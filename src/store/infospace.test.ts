@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { infospaceCases } from "../testing/infospace-cases.ts";
 import { infospaceCollectionCases } from "../testing/infospace-collection-cases.ts";
+import { infospaceListCases } from "../testing/infospace-list-cases.ts";
 import {
   contentsOf,
   gotCollection,
@@ -28,7 +29,7 @@ const drivers: Record<string, () => Promise<SqlDriver>> = {
 };
 
 describe.each(Object.entries(drivers))("%s", (_driver, open) => {
-  test.each([...infospaceCases, ...infospaceCollectionCases])("$name", async ({ run }) => {
+  test.each([...infospaceCases, ...infospaceCollectionCases, ...infospaceListCases])("$name", async ({ run }) => {
     const db = await open();
     await run(db).finally(() => db.close());
   });

@@ -158,6 +158,17 @@ export const infospaceCollectionCases: readonly StoreCase[] = [
       assert.deepEqual(await contentsOf(store, other), ["12345", "a", "12345", "12345"]);
       assert.deepEqual(await store.remove("note", 2), { notes: 1, collections: 0 });
       assert.equal(await sizes(), "1:3 1:3");
+      await store.addNotes(origin(), notes("beside", "beside"), transient);
+      const last = await collected(store, ["last"]);
+      assert.deepEqual(
+        [await store.remove("note", 4), await store.remove("note", 3)].map((gone) => gone.notes),
+        [1, 1],
+      );
+      assert.equal(await sizes(), "1:3 1:3");
+      assert.equal((await gotCollection(store, last.id)).count, 1);
+      await store.addNotes(origin(), notes("beside"), transient);
+      await store.remove("note", 6);
+      assert.equal((await gotCollection(store, last.id)).count, 1);
       assert.equal(await store.noteVersion(2, 1), undefined);
       assert.deepEqual(await store.history(2), []);
       assert.deepEqual(await store.remove("note", 2), { notes: 0, collections: 0 });
@@ -300,6 +311,25 @@ export const infospaceCollectionCases: readonly StoreCase[] = [
       // Made for a collection that is gone, and held by none: nobody would ever remove it.
       assert.deepEqual(await store.remove("collection", other.id), { notes: 2, collections: 1 });
       assert.deepEqual(await left(), [4, 1]);
+    },
+  },
+  {
+    name: "removes no note with a collection that another holds among many, also where a third holds some of them",
+    async run(db) {
+      const { store } = await infospaceIn(db);
+      const made = await collected(store, [1, 2, 3, 4, 5, 6, 7]);
+      for (const held of [[2, 3, 4, 5, 6], [3], [4, 3]]) {
+        const id = await store.addCollection(origin(), {}, transient);
+        await store.append(
+          id,
+          held.map((each) => ({ id: each })),
+          origin(),
+        );
+      }
+
+      assert.deepEqual(await store.remove("collection", made.id), { notes: 2, collections: 1 });
+
+      assert.deepEqual(await contentsOf(store, 2), [2, 3, 4, 5, 6]);
     },
   },
   {

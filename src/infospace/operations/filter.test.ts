@@ -104,6 +104,12 @@ describe("filter", () => {
     expect(report.reasons[1]).toEqual({ position: 1, reason: expect.stringContaining("no such overload") });
   });
 
+  test("knows no names but those of the item", async () => {
+    const { report } = await ended(filter(streamed([{}]), "valueOf == 1"));
+
+    expect(report.reasons[0]?.reason).toContain("Unknown variable: valueOf");
+  });
+
   test("reads no more of its input than is asked of it", async () => {
     const source = endless((n) => ({ n }));
     const taken = [];

@@ -20,8 +20,8 @@ function apply(parts: PrimitiveParts): Action {
   return defineAction(INFOSPACE, {
     entry: "apply",
     description: "Run any action and keep its result as a note or a collection, however short. Answers its handle.",
-    // What it runs is decided on by itself.
-    effect: "read",
+    // What it runs is decided on by itself. Of itself it says the most that it can do, so that nobody takes it for reading.
+    effect: "stateful",
     input: z.object({
       action: z.string().min(1).max(NAME_LIMIT),
       args: z.record(z.string(), z.unknown()).default({}),

@@ -1,3 +1,4 @@
+import { setImmediate } from "node:timers/promises";
 import { z } from "zod";
 import type { CallContext } from "../../core/action.ts";
 import type { Effect } from "../../core/effect.ts";
@@ -9,7 +10,7 @@ import { INFOSPACE } from "../resource.ts";
 import { createSampler, shownFacts } from "../shown.ts";
 import { membersFrom } from "./members.ts";
 import type { PrimitiveParts } from "./parts.ts";
-import { makerOf } from "./target.ts";
+import { type Input, makerOf, sourceOf, type Target } from "./target.ts";
 
 /** They change nothing that is there: all they leave is a collection of the caller's own that nobody has saved. */
 export const DERIVES: Effect = "read";
@@ -26,6 +27,30 @@ export const pathShape = z.string().max(512);
 
 export function makerFor(context: CallContext, entry: string): Maker {
   return makerOf(context, actionName(INFOSPACE, entry));
+}
+
+/** Between so many items others get their turn, and the call can end. */
+const BREATH = 16;
+
+/** What an operation goes over, such that a long one can be stopped: what is in memory already comes without a pause. */
+export async function inputsOf(
+  { infospace }: PrimitiveParts,
+  target: Target,
+  context: CallContext,
+): Promise<AsyncIterable<Input>> {
+  const { inputs } = await sourceOf(infospace, target, context);
+  return breathing(inputs, context.signal);
+}
+
+async function* breathing(inputs: AsyncIterable<Input>, signal: AbortSignal): AsyncGenerator<Input> {
+  let count = 0;
+  for await (const input of inputs) {
+    if (++count % BREATH === 0) {
+      await setImmediate();
+      signal.throwIfAborted();
+    }
+    yield input;
+  }
 }
 
 /** Collects what is derived, and answers where it is, what became of the input, and what it looks like. */

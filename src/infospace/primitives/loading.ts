@@ -40,8 +40,7 @@ export async function load(
     if (path === undefined) return loadItems(infospace, collection, asked, signal);
     return loadValue(shownFacts(collection), await itemAt(infospace, collection, parsePath(path), target), asked);
   }
-  const note = await infospace.note(target, caller);
-  if (version !== undefined && version !== note.version) throw noVersion(target, version, note.version);
+  const note = await infospace.note(target, caller, version);
   const facts = shownFacts(note);
   if (note.format === "file" && path === undefined) return loadFile(facts, note, asked);
   return loadValue(facts, path === undefined ? note.content : at(note.content, parsePath(path), target), asked);
@@ -67,7 +66,7 @@ async function loadItems(
     room -= JSON.stringify(item).length + 1;
     next = position + 1;
   }
-  const more = next < collection.count;
+  const more = await hasFrom(infospace, collection, next);
   return {
     ...facts,
     from,
@@ -77,6 +76,15 @@ async function loadItems(
     items,
     ...(more ? { next: goOn(target, next) } : {}),
   };
+}
+
+/** Where notes were removed there are gaps, so that the count does not tell. */
+async function hasFrom(infospace: Infospace, collection: Collection, position: number): Promise<boolean> {
+  const next = infospace.items(collection, { from: position, to: position + 1 });
+  for await (const _ of next) return true;
+  if (position < collection.count) return true;
+  for await (const _ of infospace.items(collection, { from: position + 1 })) return true;
+  return false;
 }
 
 /** A slice of a text or a list; of anything else all of it, or what it is made of. */
@@ -170,10 +178,12 @@ async function itemAt(infospace: Infospace, collection: Collection, path: Path, 
       hint: "Write [0] for the first note, [0].id for its id.",
     });
   }
-  const position = first < 0 ? collection.count + first : first;
-  if (position >= 0) {
-    const slice = { from: position, to: position + 1 };
-    for await (const { content } of infospace.items(collection, slice)) return at(content, { ...path, steps }, target);
+  // By order, as in the arguments of any action: where notes were removed, positions leave some out.
+  let left = first < 0 ? collection.count + first : first;
+  if (left >= 0 && left < collection.count) {
+    for await (const { content } of infospace.items(collection)) {
+      if (left-- === 0) return at(content, { ...path, steps }, target);
+    }
   }
   throw new QmError("not_found", `${target} has ${collection.count} notes, so there is no [${first}]`);
 }
@@ -205,8 +215,4 @@ function notSliceable(target: string): QmError {
   return new QmError("invalid_arguments", `${target} is neither a text nor a list there, so it has no from and to`, {
     hint: "Leave them out, or give the path of a text or a list in it.",
   });
-}
-
-function noVersion(target: string, asked: number, present: number): QmError {
-  return new QmError("not_found", `${target} has no version ${asked} here; it is at ${present}`);
 }

@@ -31,7 +31,10 @@ const waiting = (id: string): Outcome => ({
 });
 
 /** A map whose calls are answered by `answer`, over a clock that moves a second with every look at it. */
-function mapped(answer: (args: JsonObject, name: string) => Outcome | Promise<Outcome>, context: Partial<CallContext> = {}) {
+function mapped(
+  answer: (args: JsonObject, name: string) => Outcome | Promise<Outcome>,
+  context: Partial<CallContext> = {},
+) {
   const members: Member[] = [];
   let seconds = 0;
   const made = primitives(
@@ -80,7 +83,10 @@ describe("map", () => {
     expect(asked[0]).toEqual(["tool__each", { n: 0, fixed: true }]);
     expect(asked).toHaveLength(6);
     expect(infospace.contents(String(answer.handle))).toEqual([{ shown: 0 }, { shown: 5 }]);
-    expect(members.map((member) => "properties" in member && member.properties)).toEqual([{ source_position: 0 }, { source_position: 5 }]);
+    expect(members.map((member) => "properties" in member && member.properties)).toEqual([
+      { source_position: 0 },
+      { source_position: 5 },
+    ]);
     expect(answer).toMatchObject({
       name: "results",
       count: 2,
@@ -115,33 +121,45 @@ describe("map", () => {
     const { run, infospace, members } = mapped(({ target }) => done(target));
     const { id } = await infospace.collect(makerFor(someone), [{ content: "a" }, { content: "b" }]);
     const [first, second] = [...infospace.notes.keys()];
-    const answer = await run("map", { target: `collection__${id}`, action: "infospace__load", args: { target: { $handle: true } } });
+    const answer = await run("map", {
+      target: `collection__${id}`,
+      action: "infospace__load",
+      args: { target: { $handle: true } },
+    });
 
     expect(infospace.contents(String(answer.handle))).toEqual([`note__${first}`, `note__${second}`]);
     expect(members[1]).toMatchObject({ properties: { source_position: 1, source: `note__${second}` } });
   });
 
   test("goes on where it stopped", async () => {
-    const { run, infospace } = mapped(({ n }) => done(n));
+    const { run, infospace, members } = mapped(({ n }) => done(n));
     const first = await run("map", { target: numbers(5), action: "tool__each", limit: 2 });
     const rest = await run("map", { target: numbers(5), action: "tool__each", offset: Number(first.next) });
 
     expect(first).toMatchObject({ count: 2, input: 5, not_run: 3, stopped_by: "limit", next: 2 });
     expect(rest).toMatchObject({ count: 3, input: 3, not_run: 0 });
     expect(infospace.contents(String(rest.handle))).toEqual([2, 3, 4]);
+    expect(members.at(-1)).toMatchObject({ properties: { source_position: 4 } });
+    expect(await run("map", { target: numbers(5), action: "tool__each", offset: 1, limit: 2 })).toMatchObject({
+      next: 3,
+    });
   });
 
   test("starts no more when the time is up, or after a failure where that is asked for", async () => {
     const timed = mapped(({ n }) => done(n));
     const broken = mapped(({ n }) => (n === 1 ? failed("action_failed", "no") : done(n)));
 
-    expect(await timed.run("map", { target: numbers(9), action: "tool__each", concurrency: 1, max_seconds: 3 })).toMatchObject({
+    expect(
+      await timed.run("map", { target: numbers(9), action: "tool__each", concurrency: 1, max_seconds: 3 }),
+    ).toMatchObject({
       done: 2,
       not_run: 7,
       stopped_by: "time",
       next: 2,
     });
-    expect(await broken.run("map", { target: numbers(9), action: "tool__each", concurrency: 1, on_error: "stop" })).toMatchObject({
+    expect(
+      await broken.run("map", { target: numbers(9), action: "tool__each", concurrency: 1, on_error: "stop" }),
+    ).toMatchObject({
       done: 1,
       failed: 1,
       not_run: 7,
@@ -164,7 +182,12 @@ describe("map", () => {
     const answer = await run("map", { target: numbers(3), action: "tool__each", concurrency: 1 });
 
     expect(calls[0]).toBe(1);
-    expect(updates.map(({ progress, total }) => [progress, total])).toEqual([[0, 3], [1, 3], [2, 3], [3, 3]]);
+    expect(updates.map(({ progress, total }) => [progress, total])).toEqual([
+      [0, 3],
+      [1, 3],
+      [2, 3],
+      [3, 3],
+    ]);
     for (const { message } of updates) expect(message).toContain(String(answer.handle));
   });
 
@@ -177,7 +200,10 @@ describe("map", () => {
       },
       { signal: controller.signal },
     );
-    const { id } = await infospace.collect(makerFor(someone), numbers(9).map((content) => ({ content })));
+    const { id } = await infospace.collect(
+      makerFor(someone),
+      numbers(9).map((content) => ({ content })),
+    );
     const answer = await run("map", { target: `collection__${id}`, action: "tool__each", concurrency: 1 });
 
     expect(infospace.contents(String(answer.handle))).toEqual([0, 1, 2]);
@@ -189,7 +215,11 @@ describe("map", () => {
     round.self = round;
     const { run } = mapped(() => done(round));
 
-    expect(await run("map", { target: numbers(1), action: "tool__each" })).toMatchObject({ failed: 1, count: 0, failures: [{ code: "invalid_output" }] });
+    expect(await run("map", { target: numbers(1), action: "tool__each" })).toMatchObject({
+      failed: 1,
+      count: 0,
+      failures: [{ code: "invalid_output" }],
+    });
   });
 
   test("of nothing is an empty collection; of what is not there, an error before anything runs", async () => {
@@ -199,14 +229,28 @@ describe("map", () => {
       return done(1);
     });
 
-    expect(await run("map", { target: [], action: "tool__each" })).toMatchObject({ count: 0, input: 0, done: 0, not_run: 0 });
-    await expect(run("map", { target: "collection__77", action: "tool__each" })).rejects.toMatchObject({ code: "not_found" });
-    await expect(run("map", { target: [1], action: "tool__each", args: { a: { $item: "a[" } } })).rejects.toMatchObject({ code: "invalid_arguments" });
+    expect(await run("map", { target: [], action: "tool__each" })).toMatchObject({
+      count: 0,
+      input: 0,
+      done: 0,
+      not_run: 0,
+    });
+    await expect(run("map", { target: "collection__77", action: "tool__each" })).rejects.toMatchObject({
+      code: "not_found",
+    });
+    await expect(run("map", { target: [1], action: "tool__each", args: { a: { $item: "a[" } } })).rejects.toMatchObject(
+      { code: "invalid_arguments" },
+    );
     expect(asked).toEqual([]);
   });
 
   test("is nothing that a client may take for reading", () => {
-    const [action] = mapping({ infospace: undefined as never, search: undefined as never, previewLimit: 1, elapsed: () => 0 });
+    const [action] = mapping({
+      infospace: undefined as never,
+      search: undefined as never,
+      previewLimit: 1,
+      elapsed: () => 0,
+    });
 
     expect(action?.effect).toBe("stateful");
     expect(action?.inputSchema.required).toEqual(["target", "action"]);

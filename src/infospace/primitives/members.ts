@@ -4,6 +4,7 @@ import type { Caller } from "../../core/caller.ts";
 import type { Json } from "../../core/json.ts";
 import { parseHandle } from "../handle.ts";
 import type { Infospace, Member } from "../infospace.ts";
+import { head } from "../operations/derived.ts";
 import type { Sampler } from "../shown.ts";
 import type { Input } from "./target.ts";
 
@@ -31,8 +32,8 @@ export async function membersOf(
     }
     const resource = await infospace.resource(item, caller);
     if (!("count" in resource)) inputs.push(noteAt(infospace, item, caller));
-    // No further than now: it may be the very collection that they are added to.
-    else inputs.push(infospace.items(resource, { to: resource.count, signal }));
+    // No more than there are now: it may be the very collection that they are added to.
+    else inputs.push(head(infospace.items(resource, { signal }), resource.count));
   }
   return membersFrom(joined(inputs), sampler);
 }

@@ -9,7 +9,10 @@ test.each([
   ["difference", [{ id: 1 }], { left: 3, right: 2 }, 2, 1],
 ])("%s", async (entry, expected, input, dropped, repeated) => {
   const { run, infospace } = primitives(sets);
-  const { id } = await infospace.collect(makerFor(someone), [{ id: 1 }, { id: 1 }, { id: 2 }].map((content) => ({ content })));
+  const { id } = await infospace.collect(
+    makerFor(someone),
+    [{ id: 1 }, { id: 1 }, { id: 2 }].map((content) => ({ content })),
+  );
   const before = infospace.notes.size;
   const answer = await run(entry, { target: `collection__${id}`, with: [{ id: 2 }, { id: 3 }] });
 
@@ -21,10 +24,19 @@ test.each([
 
 test("by a path or by the note, and not by both", async () => {
   const { run, infospace } = primitives(sets);
-  const { id } = await infospace.collect(makerFor(someone), [{ k: 1, a: 1 }, { k: 1, a: 2 }, { a: 3 }].map((content) => ({ content })));
+  const { id } = await infospace.collect(
+    makerFor(someone),
+    [{ k: 1, a: 1 }, { k: 1, a: 2 }, { a: 3 }].map((content) => ({ content })),
+  );
   const target = `collection__${id}`;
 
-  expect(await run("difference", { target, with: [{ k: 1 }], path: "k" })).toMatchObject({ count: 1, dropped: 2, incomparable: 1 });
+  expect(await run("difference", { target, with: [{ k: 1 }], path: "k" })).toMatchObject({
+    count: 1,
+    dropped: 2,
+    incomparable: 1,
+  });
   expect(await run("intersection", { target, with: target, by: "note" })).toMatchObject({ count: 3, dropped: 0 });
-  await expect(run("union", { target, with: [], path: "k", by: "note" })).rejects.toMatchObject({ code: "invalid_arguments" });
+  await expect(run("union", { target, with: [], path: "k", by: "note" })).rejects.toMatchObject({
+    code: "invalid_arguments",
+  });
 });

@@ -5,9 +5,9 @@ import { QmError } from "../../core/errors.ts";
 import { combine, type SameBy, type SetOperation } from "../operations/sets.ts";
 import { parsePath } from "../path.ts";
 import { INFOSPACE } from "../resource.ts";
-import { collected, DERIVES, pathShape, resultName } from "./deriving.ts";
+import { collected, DERIVES, inputsOf, pathShape, resultName } from "./deriving.ts";
 import type { PrimitiveParts, Primitives } from "./parts.ts";
-import { sourceOf, targetShape } from "./target.ts";
+import { targetShape } from "./target.ts";
 
 const descriptions: Readonly<Record<SetOperation, string>> = {
   union: "Put the items of target and of another collection together, each once, as a new collection.",
@@ -37,9 +37,9 @@ function setAction(parts: PrimitiveParts, entry: SetOperation): Action {
     examples: [{ args: { target: "collection__7", with: "collection__9", path: "id" } }],
     async run({ target, with: other, by, path, name }, context) {
       const sameBy = sameByOf(by, path);
-      const left = await sourceOf(parts.infospace, target, context);
-      const right = await sourceOf(parts.infospace, other, context);
-      return collected(parts, context, { entry, name }, combine(entry, left.inputs, right.inputs, sameBy));
+      const left = await inputsOf(parts, target, context);
+      const right = await inputsOf(parts, other, context);
+      return collected(parts, context, { entry, name }, combine(entry, left, right, sameBy));
     },
   });
 }

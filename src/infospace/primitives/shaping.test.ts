@@ -5,11 +5,26 @@ import { primitives } from "./testing.ts";
 
 test("coerce turns what it can, and counts the rest with reasons", async () => {
   const { run, infospace } = primitives(shaping);
-  const answer = await run("coerce", { target: [{ price: "1.5" }, { price: "free" }, { price: 2 }], to: "float", path: "price" });
+  const answer = await run("coerce", {
+    target: [{ price: "1.5" }, { price: "free" }, { price: 2 }],
+    to: "float",
+    path: "price",
+  });
 
   expect(infospace.contents(String(answer.handle))).toEqual([{ price: 1.5 }, { price: 2 }]);
-  expect(answer).toMatchObject({ count: 2, input: 3, dropped: 1, failed: 1, reasons: [{ position: 1, reason: '"free" is not a number' }] });
-  expect(await run("coerce", { target: ["x"], to: "int", failing: "null" })).toMatchObject({ count: 1, dropped: 0, failed: 1, first: [null] });
+  expect(answer).toMatchObject({
+    count: 2,
+    input: 3,
+    dropped: 1,
+    failed: 1,
+    reasons: [{ position: 1, reason: '"free" is not a number' }],
+  });
+  expect(await run("coerce", { target: ["x"], to: "int", failing: "null" })).toMatchObject({
+    count: 1,
+    dropped: 0,
+    failed: 1,
+    first: [null],
+  });
 });
 
 test("split takes a note apart", async () => {
@@ -20,14 +35,19 @@ test("split takes a note apart", async () => {
 
   expect(infospace.contents(String(items.handle))).toEqual([{ a: 1 }, { a: 2 }]);
   expect(infospace.contents(String(lines.handle))).toEqual(["a", "b"]);
-  expect(lines).toMatchObject({ input: 2, dropped: 1, reasons: [{ position: 1, reason: "it is a number, not a text" }] });
+  expect(lines).toMatchObject({
+    input: 2,
+    dropped: 1,
+    reasons: [{ position: 1, reason: "it is a number, not a text" }],
+  });
   expect(await run("split", { target: [""], by: "sentence" })).toMatchObject({ count: 0, input: 1, dropped: 0 });
   await expect(run("split", { target: ["a"], by: "delimiter" })).rejects.toMatchObject({ code: "invalid_arguments" });
 });
 
 test("flatten makes one note, or takes lists apart", async () => {
   const { run, infospace } = primitives(shaping);
-  const contentOf = ({ handle }: { readonly [key: string]: unknown }) => infospace.notes.get(Number(String(handle).slice(6)))?.content;
+  const contentOf = ({ handle }: { readonly [key: string]: unknown }) =>
+    infospace.notes.get(Number(String(handle).slice(6)))?.content;
   const text = await run("flatten", { target: ["a", { b: 1 }], separator: " | ", name: "all" });
   const list = await run("flatten", { target: ["a", { b: 1 }], as: "list" });
   const items = await run("flatten", { target: [[1, [2]], 3], as: "items" });

@@ -9,9 +9,9 @@ import { split, splits } from "../operations/split.ts";
 import { parsePath } from "../path.ts";
 import { INFOSPACE } from "../resource.ts";
 import { shownNote } from "../shown.ts";
-import { answer, collected, DERIVES, makerFor, noted, pathShape, resultName } from "./deriving.ts";
+import { answer, collected, DERIVES, inputsOf, makerFor, noted, pathShape, resultName } from "./deriving.ts";
 import type { PrimitiveParts, Primitives } from "./parts.ts";
-import { sourceOf, targetShape } from "./target.ts";
+import { targetShape } from "./target.ts";
 
 /** Making something else of items: other types, several of one, one of several. */
 export const shaping: Primitives = (parts) => [coerceAction(parts), splitAction(parts), flattenAction(parts)];
@@ -41,7 +41,7 @@ function coerceAction(parts: PrimitiveParts): Action {
     examples: [{ args: { target: "collection__7", to: "float", path: "price" } }],
     async run({ target, to, path, delimiter, failing, name }, context) {
       const parsed = parsePath(path);
-      const { inputs } = await sourceOf(parts.infospace, target, context);
+      const inputs = await inputsOf(parts, target, context);
       const made = coerce(inputs, { to, path: parsed, delimiter, failing });
       return collected(parts, context, { entry: "coerce", name }, made);
     },
@@ -72,7 +72,7 @@ function splitAction(parts: PrimitiveParts): Action {
         });
       }
       const parsed = parsePath(path);
-      const { inputs } = await sourceOf(parts.infospace, target, context);
+      const inputs = await inputsOf(parts, target, context);
       const made = split(inputs, { by, path: parsed, delimiter: delimiter ?? "\n" });
       return collected(parts, context, { entry: "split", name }, made);
     },
@@ -96,7 +96,7 @@ function flattenAction(parts: PrimitiveParts): Action {
     }),
     examples: [{ args: { target: "collection__7", as: "text", separator: "\n" } }],
     async run({ target, as, separator, name }, context) {
-      const { inputs } = await sourceOf(parts.infospace, target, context);
+      const inputs = await inputsOf(parts, target, context);
       if (as === "items") return collected(parts, context, { entry: "flatten", name }, spread(inputs));
       const gathered = await (as === "text" ? joinedText(inputs, separator, NOTE_LIMIT) : listed(inputs, NOTE_LIMIT));
       return written(parts, context, gathered, name);

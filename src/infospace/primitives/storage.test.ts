@@ -180,6 +180,27 @@ describe("load", () => {
     for (const part of [first, next]) expect(JSON.stringify(part).length).toBeLessThanOrEqual(VALUE_LIMIT);
   });
 
+  test("where notes were removed, their places are left out and nothing else is", async () => {
+    const { run, infospace, handle } = await withRecords();
+    for (const target of ["note__2", "note__6", "note__12"]) await run("remove", { target });
+    const left = records.filter(({ id }) => ![0, 4, 10].includes(id));
+
+    const read: unknown[] = [];
+    for (let from = 0, more = true; more; ) {
+      const part = await run("load", { target: handle, from });
+      expect(part.total).toBe(9);
+      read.push(...(part.items as JsonObject[]).map(({ value }) => value));
+      from = Number(part.to);
+      more = part.more === true;
+    }
+
+    expect(read).toEqual(left);
+    expect(await run("load", { target: handle, path: "[0].id" })).toMatchObject({ value: 1 });
+    expect(await run("load", { target: handle, path: "[-1].id" })).toMatchObject({ value: 11 });
+    const copy = await run("create-collection", { items: handle });
+    expect(infospace.contents(String(copy.handle))).toEqual(left);
+  });
+
   test("the value at a path, of a note and of a collection", async () => {
     const { run, handle } = await withRecords();
     await run("create-note", { value: { items: records, deep: { text: "abcdef" }, n: 5 } });

@@ -13,7 +13,10 @@ const people: readonly Json[] = [
 
 async function withPeople() {
   const made = primitives(structured);
-  const { id } = await made.infospace.collect(makerFor(someone), people.map((content) => ({ content })));
+  const { id } = await made.infospace.collect(
+    makerFor(someone),
+    people.map((content) => ({ content })),
+  );
   const target = `collection__${id}`;
   const first = (await made.infospace.collection(target, someone)).id;
   return { ...made, target, first, ids: [...made.infospace.notes.keys()] };
@@ -24,7 +27,11 @@ describe("project", () => {
     const { run, infospace, target } = await withPeople();
     const answer = await run("project", { target, fields: ["id", "owner.email"], name: "mails" });
 
-    expect(infospace.contents(String(answer.handle))).toEqual([{ id: 1, owner: { email: "a@x" } }, { id: 2 }, { id: 3 }]);
+    expect(infospace.contents(String(answer.handle))).toEqual([
+      { id: 1, owner: { email: "a@x" } },
+      { id: 2 },
+      { id: 3 },
+    ]);
     expect(answer).toMatchObject({ kind: "collection", name: "mails", count: 3, input: 4, dropped: 1 });
     expect(answer.missing).toEqual([
       { path: "id", count: 1, position: 3, reason: "the value is a string, which has no parts" },
@@ -59,7 +66,8 @@ describe("filter-structured", () => {
     const answer = await run("filter-structured", { target, where: "age > 30" });
     const { id } = await infospace.collection(String(answer.handle), someone);
     const kept = [];
-    for await (const item of infospace.items({ ...(await infospace.collection(`collection__${id}`, someone)) })) kept.push(item.id);
+    for await (const item of infospace.items({ ...(await infospace.collection(`collection__${id}`, someone)) }))
+      kept.push(item.id);
 
     expect(kept).toEqual([ids[0]]);
     expect(answer).toMatchObject({ count: 1, input: 4, dropped: 1, undecided: 2 });
@@ -69,9 +77,17 @@ describe("filter-structured", () => {
   test("finds nothing without failing, and fails for what is no expression", async () => {
     const { run, target } = await withPeople();
 
-    expect(await run("filter-structured", { target, where: "position > 100" })).toMatchObject({ count: 0, input: 4, dropped: 4 });
-    await expect(run("filter-structured", { target, where: "age > 30 AND x" })).rejects.toMatchObject({ code: "invalid_expression" });
-    await expect(run("filter-structured", { target: "collection__99", where: "true" })).rejects.toMatchObject({ code: "not_found" });
+    expect(await run("filter-structured", { target, where: "position > 100" })).toMatchObject({
+      count: 0,
+      input: 4,
+      dropped: 4,
+    });
+    await expect(run("filter-structured", { target, where: "age > 30 AND x" })).rejects.toMatchObject({
+      code: "invalid_expression",
+    });
+    await expect(run("filter-structured", { target: "collection__99", where: "true" })).rejects.toMatchObject({
+      code: "not_found",
+    });
   });
 
   test("goes over values as they are", async () => {
@@ -95,7 +111,13 @@ test("sort keeps everything, in both forms of asking", async () => {
 test("join makes rows, and tells what fitted nothing and what clashed", async () => {
   const { run, infospace, target } = await withPeople();
   const other = [{ person: 1, name: "Ada L." }, { person: 1, city: "London" }, { person: 9 }];
-  const answer = await run("join", { target, with: other, on: { left: "id", right: "person" }, kind: "left", limit: 3 });
+  const answer = await run("join", {
+    target,
+    with: other,
+    on: { left: "id", right: "person" },
+    kind: "left",
+    limit: 3,
+  });
 
   expect(infospace.contents(String(answer.handle))).toEqual([
     { ...(people[0] as object), person: 1, right_name: "Ada L." },
@@ -113,7 +135,20 @@ test("join makes rows, and tells what fitted nothing and what clashed", async ()
     limit_reached: true,
     rows_left_out: 2,
   });
-  expect(await run("join", { target, with: [], on: ["id", "name"] })).toMatchObject({ count: 0, unmatched: { left: 4, right: 0 } });
+  expect(await run("join", { target, with: [], on: ["id", "name"] })).toMatchObject({
+    count: 0,
+    unmatched: { left: 4, right: 0 },
+  });
+});
+
+test("a long one over what is in memory can be stopped", async () => {
+  const controller = new AbortController();
+  const { run } = primitives(structured, { signal: controller.signal });
+  setImmediate(() => controller.abort(new Error("enough")));
+
+  await expect(run("filter-structured", { target: Array(5000).fill({ a: 1 }), where: "a > 1" })).rejects.toThrow(
+    "enough",
+  );
 });
 
 test("each says what it is for, needs its target, and has an example that fits", () => {
@@ -129,14 +164,17 @@ test("each says what it is for, needs its target, and has an example that fits",
   for (const { inputSchema, examples, effect } of actions) {
     expect(inputSchema.required).toContain("target");
     expect(effect).toBe("read");
-    for (const { args } of examples) expect(Object.keys(args)).toEqual(expect.arrayContaining(inputSchema.required as string[]));
+    for (const { args } of examples)
+      expect(Object.keys(args)).toEqual(expect.arrayContaining(inputSchema.required as string[]));
     expect(examples.length).toBeGreaterThan(0);
   }
 });
 
 test("an answer stays within what may be shown, twice over at most", async () => {
   const { run } = await withPeople();
-  const wide = Array.from({ length: 50 }, (_, row) => Object.fromEntries(Array.from({ length: 60 }, (_, at) => [`field_${at}_${row}`, "x".repeat(500)])));
+  const wide = Array.from({ length: 50 }, (_, row) =>
+    Object.fromEntries(Array.from({ length: 60 }, (_, at) => [`field_${at}_${row}`, "x".repeat(500)])),
+  );
   const answer = await run("sort", { target: wide, by: "field_1_1" });
 
   expect(JSON.stringify(answer).length).toBeLessThan(2000);

@@ -8,9 +8,9 @@ import { pluck, project, whenMissing } from "../operations/project.ts";
 import { sort } from "../operations/sort.ts";
 import { parsePath } from "../path.ts";
 import { INFOSPACE } from "../resource.ts";
-import { collected, DERIVES, pathShape, resultName } from "./deriving.ts";
+import { collected, DERIVES, inputsOf, pathShape, resultName } from "./deriving.ts";
 import type { PrimitiveParts, Primitives } from "./parts.ts";
-import { sourceOf, targetShape } from "./target.ts";
+import { targetShape } from "./target.ts";
 
 /** Operations over the fields of items. */
 export const structured: Primitives = (parts) => [
@@ -44,7 +44,7 @@ function projectAction(parts: PrimitiveParts): Action {
     examples: [{ args: { target: "collection__7", fields: ["id", "owner.name"] } }],
     async run({ target, fields, missing, name }, context) {
       const asked = fieldsOf(fields);
-      const { inputs } = await sourceOf(parts.infospace, target, context);
+      const inputs = await inputsOf(parts, target, context);
       return collected(parts, context, { entry: "project", name }, project(inputs, { fields: asked, missing }));
     },
   });
@@ -73,7 +73,7 @@ function pluckAction(parts: PrimitiveParts): Action {
     examples: [{ args: { target: "collection__7", path: "owner.email" } }],
     async run({ target, path, name }, context) {
       const parsed = parsePath(path);
-      const { inputs } = await sourceOf(parts.infospace, target, context);
+      const inputs = await inputsOf(parts, target, context);
       return collected(parts, context, { entry: "pluck", name }, pluck(inputs, parsed));
     },
   });
@@ -98,7 +98,7 @@ function filterAction(parts: PrimitiveParts): Action {
     }),
     examples: [{ args: { target: "collection__7", where: 'price > 10 && status == "open"' } }],
     async run({ target, where, name }, context) {
-      const { inputs } = await sourceOf(parts.infospace, target, context);
+      const inputs = await inputsOf(parts, target, context);
       return collected(parts, context, { entry: "filter-structured", name }, filter(inputs, where));
     },
   });
@@ -133,7 +133,7 @@ function sortAction(parts: PrimitiveParts): Action {
         const { path, order: direction = order } = typeof each === "string" ? { path: each } : each;
         return { path: parsePath(path), direction };
       });
-      const { inputs } = await sourceOf(parts.infospace, target, context);
+      const inputs = await inputsOf(parts, target, context);
       return collected(parts, context, { entry: "sort", name }, sort(inputs, { by: orders, missing }));
     },
   });
@@ -172,9 +172,9 @@ function joinAction(parts: PrimitiveParts): Action {
           ? { left: parsePath(key), right: parsePath(key) }
           : { left: parsePath(key.left), right: parsePath(key.right) },
       );
-      const left = await sourceOf(parts.infospace, target, context);
-      const right = await sourceOf(parts.infospace, other, context);
-      const joined = join(left.inputs, right.inputs, { on: keys, kind, clash, limit });
+      const left = await inputsOf(parts, target, context);
+      const right = await inputsOf(parts, other, context);
+      const joined = join(left, right, { on: keys, kind, clash, limit });
       return collected(parts, context, { entry: "join", name }, joined);
     },
   });

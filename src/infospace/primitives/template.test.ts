@@ -5,11 +5,17 @@ import { templateOf } from "./template.ts";
 const item = { id: 12, content: { owner: { id: 7 }, list: [1, 2], "": 0 } };
 
 test.each<[JsonObject, JsonObject]>([
-  [{ a: { $item: "owner.id" }, b: "fixed" }, { a: 7, b: "fixed" }],
+  [
+    { a: { $item: "owner.id" }, b: "fixed" },
+    { a: 7, b: "fixed" },
+  ],
   [{ a: [{ $item: "list[-1]" }, { b: { $item: "" } }] }, { a: [2, { b: item.content }] }],
   [{ target: { $handle: true } }, { target: "note__12" }],
   [{ a: { $item: "owner", b: 1 } }, { a: { $item: "owner", b: 1 } }],
-  [{ a: { $handle: false }, b: { $item: 5 } }, { a: { $handle: false }, b: { $item: 5 } }],
+  [
+    { a: { $handle: false }, b: { $item: 5 } },
+    { a: { $handle: false }, b: { $item: 5 } },
+  ],
 ])("%j becomes %j", (template, args) => {
   expect(templateOf(template)(item)).toEqual({ args });
 });
@@ -22,12 +28,16 @@ test("without a template the item is the arguments, where it can be", () => {
 
 test("says what an item has not", () => {
   expect(templateOf({ a: { $item: "owner.name" } })(item)).toEqual({ missing: "owner has no name; it has: id" });
-  expect(templateOf({ a: { $handle: true } })({ content: 1 })).toEqual({ missing: expect.stringContaining("no handle") });
+  expect(templateOf({ a: { $handle: true } })({ content: 1 })).toEqual({
+    missing: expect.stringContaining("no handle"),
+  });
   expect(() => templateOf({ a: { $item: "owner[" } })).toThrow(/is not a path/);
 });
 
 test("keeps names that others would take for something else", () => {
-  const made = templateOf(JSON.parse('{"__proto__":{"$item":"x"}}') as JsonObject)({ content: JSON.parse('{"x":{"__proto__":1}}') });
+  const made = templateOf(JSON.parse('{"__proto__":{"$item":"x"}}') as JsonObject)({
+    content: JSON.parse('{"x":{"__proto__":1}}'),
+  });
 
   expect(JSON.stringify(made)).toBe('{"args":{"__proto__":{"__proto__":1}}}');
 });
@@ -38,7 +48,9 @@ test("what an item holds is data: a handle in it is not looked up for it", () =>
   expect(templateOf({ text: { $item: "body.quote" } })({ id: 12, content })).toEqual({
     args: { text: { $from: "note__12", path: "body.quote" } },
   });
-  expect(templateOf({ all: { $item: "" } })({ id: 12, content })).toEqual({ args: { all: { $from: "note__12", path: "" } } });
+  expect(templateOf({ all: { $item: "" } })({ id: 12, content })).toEqual({
+    args: { all: { $from: "note__12", path: "" } },
+  });
   expect(templateOf(undefined)({ id: 12, content })).toEqual({ args: { $from: "note__12", path: "" } });
   expect(templateOf(undefined)({ content })).toEqual({ missing: expect.stringContaining("$from") });
   expect(templateOf(undefined)({ id: 12, content: { $from: "note__3" } })).toEqual({

@@ -76,8 +76,7 @@ function filled(places: Places, input: Input): Json {
  */
 function asData({ id }: Input, steps: readonly Step[], value: Json): Json {
   if (!holdsHandle(value)) return value;
-  if (id === undefined)
-    throw missing(`it holds a ${FROM}, which would be looked up; make a collection of it first`);
+  if (id === undefined) throw missing(`it holds a ${FROM}, which would be looked up; make a collection of it first`);
   return { [FROM]: handleOf("note", id), path: pathText(steps) };
 }
 

@@ -73,7 +73,6 @@ describe("search by meaning", () => {
     const search = searchWith({ embedder: knowingGizmos() });
 
     for (const type of ["semantic", "hybrid"] as const) {
-      console.log(JSON.stringify(await search.notes(ada, { query: "gizmo", type, limit: 2 })));
       expect(await search.notes(ada, { query: "gizmo", type, limit: 2 })).toMatchObject({ limitReached: true });
       expect(await search.notes(ada, { query: "gizmo", type, limit: 3 })).toMatchObject({ limitReached: false });
     }
@@ -293,7 +292,7 @@ describe("making vectors", () => {
   });
 
   test("never takes another text for the one that was wanted", async () => {
-    const { addAll, edit, store, searchWith } = await opened();
+    const { addAll, add, edit, store, searchWith } = await opened();
     const first = await addAll(ada, many);
     const embedder = wordEmbedder();
     let reads = 0;
@@ -316,6 +315,8 @@ describe("making vectors", () => {
     const found = await search.notes(ada, { query: "changed meanwhile", type: "semantic", limit: 1 });
     expect(ids(found)).toEqual([first + 199]);
     expect(ids(await search.notes(ada, { query: "topiccmmz authorcmmz", type: "semantic", limit: 1 }))).toEqual([]);
+    const again = await add(ada, many[199] ?? "");
+    expect(ids(await search.notes(ada, { query: many[199] ?? "", type: "semantic", limit: 1 }))).toEqual([again]);
   });
 
   test("is refused where nobody makes any", async () => {

@@ -2,7 +2,7 @@ import { QmError } from "../../core/errors.ts";
 import { within } from "../../search/embedders/within.ts";
 import type { Hit, HitOrder } from "../../search/hit.ts";
 import type { Searchable } from "../../search/searchable.ts";
-import { contentHash } from "../../search/semantic/action-text.ts";
+import { contentsOf } from "../../search/semantic/action-text.ts";
 import {
   type BuildReport,
   createSemanticIndex,
@@ -60,10 +60,11 @@ export function createMeaning({ embedder, store, ...parts }: MeaningParts): Mean
   let answering = new WeakSet<Passage>();
   let making = 0;
 
+  /** Of several with the same text, the one whose text is embedded for all. */
   async function missingOf(passages: readonly Passage[]): Promise<readonly Passage[]> {
-    const samples = new Map(passages.map((passage) => [contentHash(passage), passage]));
+    const { samples } = contentsOf(passages);
     const known = await store.known(model, samples.keys());
-    return [...samples].filter(([hash]) => !known.has(hash)).map(([, passage]) => passage);
+    return [...samples].filter(([hash]) => !known.has(hash)).map(([, passage]) => passage as Passage);
   }
 
   async function build(

@@ -1,0 +1,97 @@
+import { once } from "node:events";
+import { afterEach, describe, expect, test, vi } from "vitest";
+import { cleanUp, folderWith, start } from "../src/cli/testing.ts";
+import type { Kept, Notes } from "../src/index.ts";
+import { openWorkspace } from "../src/index.ts";
+
+afterEach(cleanUp);
+
+async function inNotes<T>(cwd: string, work: (notes: Notes) => Promise<T>): Promise<T> {
+  const { quartermaster, close } = await openWorkspace({ cwd, env: {}, purpose: "calls" });
+  return work(quartermaster.notes).finally(close);
+}
+
+const listed = async (cwd: string, query = {}): Promise<readonly Kept[]> =>
+  (await inNotes(cwd, (notes) => notes.list({ ...query, limit: 1_000 }))).items;
+
+/** A process of its own with its input left open. */
+function running(cwd: string, argv: readonly string[]) {
+  const { child, ended } = start(cwd, ["notes", ...argv]);
+  if (child.stdin === null || child.stdout === null) throw new Error("it has no pipes");
+  return { child, ended, stdin: child.stdin, stdout: child.stdout };
+}
+
+/** More than is written at a time, all of it saved, without an end. */
+function* unfinished(): Generator<string> {
+  yield '{"quartermaster":"notes","version":1}\n';
+  for (let at = 0; at < 700; at++)
+    yield `${JSON.stringify({ kind: "note", id: `note__${at + 1}`, content: { at } })}\n`;
+}
+
+describe("qm notes, as a process", () => {
+  test("exports to a pipe what another imports from one", { timeout: 60_000 }, async () => {
+    const [from, to] = [await folderWith(), await folderWith()];
+    const text = "Grüße\u0000\u2028 \u{1F375}\n";
+    await inNotes(from, async (notes) => {
+      await notes.write(text, { name: "greeting" }, { session: "s1" });
+      const rows = Array.from({ length: 1_500 }, (_, at) => ({ content: { at, text: "x".repeat(200) } }));
+      const { handle } = await notes.collect(rows, { name: "rows" }, { session: "s1" });
+      await notes.save(handle);
+    });
+
+    const [exporting, importing] = [running(from, ["export"]), running(to, ["import", "-", "--session", "s1"])];
+    exporting.stdout.pipe(importing.stdin);
+
+    expect(await exporting.ended).toMatchObject({ code: 0, err: "1501 notes and 1 collection.\n" });
+    expect(await importing.ended).toMatchObject({
+      code: 0,
+      out: expect.stringContaining("1501 notes and 1 collection"),
+    });
+    expect(await listed(to)).toMatchObject([
+      { kind: "note", name: "greeting", expiresAt: expect.any(String) },
+      { kind: "collection", count: 1_500, complete: true, name: "rows" },
+    ]);
+    expect((await running(to, ["show", "note__1"]).ended).out).toBe(text);
+    const shown = await running(to, ["show", "collection__1", "--from", "1499", "--path", "[0].at"]).ended;
+    expect(shown).toMatchObject({ code: 2, err: expect.stringContaining("from and to go over lists and texts") });
+  });
+
+  test("that is killed while it imports leaves nothing that does not expire", { timeout: 60_000 }, async () => {
+    const cwd = await folderWith();
+    await inNotes(cwd, (notes) => notes.write("before"));
+    const { child, stdin } = running(cwd, ["import", "-"]);
+    for (const line of unfinished()) stdin.write(line);
+    await vi.waitFor(async () => expect((await listed(cwd)).length).toBeGreaterThan(1), 30_000);
+
+    child.kill("SIGKILL");
+    await once(child, "close");
+
+    expect((await listed(cwd)).length).toBeGreaterThan(1);
+    expect(await listed(cwd, { saved: true })).toEqual([]);
+  });
+
+  test("that is interrupted while it imports takes everything back", { timeout: 60_000 }, async () => {
+    const cwd = await folderWith();
+    await inNotes(cwd, (notes) => notes.write("before"));
+    const { child, stdin, ended } = running(cwd, ["import", "-"]);
+    for (const line of unfinished()) stdin.write(line);
+    await vi.waitFor(async () => expect((await listed(cwd)).length).toBeGreaterThan(1), 30_000);
+
+    child.kill("SIGINT");
+
+    expect(await ended).toMatchObject({ code: 130 });
+    expect(await listed(cwd)).toMatchObject([{ handle: "note__1" }]);
+  });
+
+  test("ends well when whoever reads it has seen enough", { timeout: 60_000 }, async () => {
+    const cwd = await folderWith();
+    await inNotes(cwd, async (notes) => {
+      for (let at = 0; at < 40; at++) await notes.write("x".repeat(50_000));
+    });
+    const { ended, stdout } = running(cwd, ["export"]);
+
+    stdout.once("data", () => stdout.destroy());
+
+    expect((await ended).code).toBe(0);
+  });
+});
