@@ -248,6 +248,17 @@ describe("a handle in arguments", () => {
     expect(w.got).toEqual([{ any: { $from: "note__2" } }]);
   });
 
+  test("in what a handler passes on is data too: nobody can have a note of the caller's looked up", async () => {
+    const w = await world();
+    const secret = await w.done("infospace__create-note", { value: "mine" });
+    const items = await w.qm.notes.collect([{ content: { any: { $from: String(secret.handle) } } }], {}, me);
+
+    await w.done("infospace__map", { target: `collection__${items.id}`, action: "tool__take" });
+    await w.done("infospace__apply", { action: "tool__take", args: { any: { $from: `collection__${items.id}` } } });
+
+    expect(w.got).toEqual([{ any: { $from: secret.handle } }, { any: [{ any: { $from: secret.handle } }] }]);
+  });
+
   test("is bounded: many handles, and much behind them", async () => {
     const w = await world({ infospace: { fillLimit: 10_000 } });
     const handle = await keptPeople(w);

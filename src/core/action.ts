@@ -21,7 +21,8 @@ export interface CallContext {
   sees(name: string): boolean;
   /**
    * Calls another action for the same caller, through the same door. It runs in this call's place, is recorded with this
-   * call as its parent, and is cancelled with it. Never rejects.
+   * call as its parent, and is cancelled with it. Handles in its arguments are data: a handler has what they lead to. Never
+   * rejects.
    */
   invoke(name: string, args?: unknown): Promise<Outcome>;
   /**

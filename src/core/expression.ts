@@ -9,8 +9,12 @@ export interface Condition {
   /** The variables it mentions. */
   readonly mentions: ReadonlySet<string>;
   /** Throws `invalid_expression` when it cannot be evaluated; who asks then fails closed. */
-  holds(variables: Readonly<Record<string, unknown>>): boolean;
+  holds(variables: Variables): boolean;
+  /** The same for many, at less than the price of one by one: what cannot be evaluated is answered with why. */
+  each(many: readonly Variables[]): readonly (boolean | QmError)[];
 }
+
+export type Variables = Readonly<Record<string, unknown>>;
 
 /** What a condition about a call may speak of: the action, the actor's configuration, the caller, the arguments. */
 export const CALL_VARIABLES = ["tool", "actor", "ctx", "args"] as const;
@@ -52,24 +56,43 @@ function compiled(text: string, scope: Environment, timeLimitMs: number): Condit
   const { calls, identifiers } = wordsOf(program.ast);
   const guarded = [...calls].some((call) => UNBOUNDED_CALLS.has(call));
 
+  const late = (): QmError => invalid(text, `took longer than ${timeLimitMs} ms`);
+  const within = <T>(work: () => T): T => (guarded ? bounded(timeLimitMs, work, late) : work());
+  const holds = (given: Variables): boolean => {
+    let answer: unknown;
+    try {
+      answer = program(given);
+    } catch (thrown) {
+      throw thrown instanceof QmError ? thrown : invalid(text, firstLine(thrown));
+    }
+    if (typeof answer !== "boolean") throw invalid(text, "did not give true or false");
+    return answer;
+  };
+  const held = (given: Variables): boolean | QmError => {
+    try {
+      return holds(given);
+    } catch (thrown) {
+      return thrown as QmError;
+    }
+  };
+
   return {
     text,
     mentions: identifiers,
-    holds(given) {
-      let answer: unknown;
+    holds: (given) => within(() => holds(given)),
+    each(many) {
       try {
-        answer = guarded
-          ? bounded(
-              timeLimitMs,
-              () => program(given),
-              () => invalid(text, `took longer than ${timeLimitMs} ms`),
-            )
-          : program(given);
-      } catch (thrown) {
-        throw thrown instanceof QmError ? thrown : invalid(text, firstLine(thrown));
+        return within(() => many.map(held));
+      } catch {
+        // One of them takes all the time there is. Each has as much for itself.
+        return many.map((given) => {
+          try {
+            return within(() => held(given));
+          } catch (thrown) {
+            return thrown as QmError;
+          }
+        });
       }
-      if (typeof answer !== "boolean") throw invalid(text, "did not give true or false");
-      return answer;
     },
   };
 }

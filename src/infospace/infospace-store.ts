@@ -126,6 +126,9 @@ export interface InfospaceStore {
   count(query: Omit<ResourceQuery, "limit" | "before">): Promise<number>;
   /** Changes whenever a note or collection that may be within reach is added, changed or removed. Cheap to ask. */
   mark(whose: Whose): Promise<string>;
-  /** Every note within reach by id, with the hash of its content; of a collection where one is named. For indexes. */
+  /**
+   * Every note within reach, or of the named collection, by id, with a text that changes when what it says, its name or its
+   * properties do. For indexes.
+   */
   contents(of: Whose | { readonly collection: number }): Promise<ReadonlyMap<number, string>>;
 }

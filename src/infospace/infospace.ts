@@ -6,12 +6,12 @@ import type { UnstampedEvent } from "../core/events.ts";
 import type { Json, JsonObject } from "../core/json.ts";
 import { quoted } from "../core/names.ts";
 import type { Runtime } from "../core/runtime.ts";
-import { fileContent, jsonContent } from "./stored-content.ts";
 import { handleOf, parseHandle, type ResourceKind } from "./handle.ts";
 import type { Entry, InfospaceStore, NewNote, Standing } from "./infospace-store.ts";
 import type { Collection, Item, Note, NoteFacts, Origin, Reach } from "./note.ts";
 import { portions } from "./portions.ts";
 import { resourceAction } from "./resource.ts";
+import { fileContent, jsonContent } from "./stored-content.ts";
 
 /** In whose name, and by which call, something is written. */
 export interface Maker {
@@ -35,6 +35,8 @@ export interface Collecting extends Label {
   /** Told the handle before the first note is in, and how many there are after each portion. */
   readonly onProgress?: (handle: string, count: number) => void;
   readonly signal?: AbortSignal | undefined;
+  /** How many are written at a time, at most: so many are lost when the process dies. Absent: a few hundred. */
+  readonly portion?: number | undefined;
 }
 
 /** Media as it is kept: what a model can only be told of. */
@@ -184,12 +186,12 @@ export function createInfospace({ store, runtime, expiresInMs, mayUse, note: rec
     id: number,
     maker: Maker,
     members: Members,
-    { onProgress, signal }: Pick<Collecting, "onProgress" | "signal"> = {},
+    { onProgress, signal, portion = PORTION.members }: Omit<Collecting, keyof Label> = {},
   ): Promise<void> {
     const handle = handleOf("collection", id);
     const origin = originOf(maker);
     let count = 0;
-    for await (const entries of portions(entriesOf(members), PORTION)) {
+    for await (const entries of portions(entriesOf(members), { ...PORTION, members: portion })) {
       signal?.throwIfAborted();
       if ((await store.append(id, entries, origin)) === undefined) throw notFound(handle);
       count += entries.length;

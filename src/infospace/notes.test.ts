@@ -244,6 +244,8 @@ describe("search", () => {
     expect(await notes.search("price", { limit: 1 })).toMatchObject({ limitReached: true });
     await notes.remove(theirs.handle);
     expect(await found("price")).toEqual([mine.handle]);
+    await notes.save(mine.handle, { name: "zebra" });
+    expect(await found("zebra")).toEqual([mine.handle]);
   });
 });
 

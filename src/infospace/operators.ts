@@ -37,7 +37,7 @@ function everybodys(store: InfospaceStore): SearchedStore {
     const found = new Map<number, string>();
     for (let before: number | undefined; ; ) {
       const page = await store.list({ kind: "note", parts: true, before, limit: PAGE });
-      for (const { id, hash } of page) found.set(id, hash);
+      for (const { id, hash, name, properties } of page) found.set(id, JSON.stringify([hash, name, properties]));
       before = page.at(-1)?.id;
       if (page.length < PAGE) return found;
     }

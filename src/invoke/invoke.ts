@@ -260,10 +260,11 @@ async function attempt(
  * is filled already.
  */
 async function filledArgs(door: Door, call: Call, action: Action, record: CallRecord): Promise<OwnArgs> {
-  const { caller, args, permit } = call;
+  const { caller, args, permit, inside } = call;
   if (permit !== undefined) return filledCopy(args);
-  let own = ownArgs(args);
-  if (mayHoldHandles(own.text)) {
+  // What a handler passes on may come from anywhere: a handle in it would be looked up in the caller's name.
+  let own = inside === undefined ? ownArgs(args) : filledCopy(args);
+  if (inside === undefined && mayHoldHandles(own.text)) {
     const { args: filled, from } = await door.handles.fill(caller, own.value);
     own = filledCopy(filled);
     record.filled(action, from, own.value);

@@ -14,7 +14,7 @@ import {
   noteTables,
 } from "./infospace-rows.ts";
 import { runHasNote } from "./infospace-runs.ts";
-import { join, type Query, type Sql, sql } from "./sql.ts";
+import { join, type Query, type Row, type Sql, sql } from "./sql.ts";
 
 type ListMethods = Pick<InfospaceStore, "list" | "count" | "mark" | "contents">;
 
@@ -58,14 +58,14 @@ export function listMethods(db: Sql, now: () => Date): ListMethods {
       const rows = await db.all(
         "collection" in of
           ? sql`
-            select n.id, n.hash from collections c
+            select n.id, n.hash, n.name, n.properties from collections c
             join members m on m.collection = c.id and m.version = c.version join notes n on ${runHasNote}
             where c.id = ${of.collection} and ${collectionIsThere(at)} and ${noteIsThere(at)}`
           : sql`
-            select n.id, n.hash from notes n
+            select n.id, n.hash, n.name, n.properties from notes n
             where n.owner in (${ownersOf(of)}) and ${noteIsThere(at)}`,
       );
-      return new Map(rows.map(({ id, hash }) => [Number(id), String(hash)]));
+      return new Map(rows.map((row) => [Number(row.id), stateOf(row)]));
     },
   };
 }
@@ -93,6 +93,10 @@ function conditions(query: Omit<ResourceQuery, "limit" | "before">, now: string)
   if (saved !== undefined) all.push(sql`${alias}.expires_at is ${saved ? sql`null` : sql`not null`}`);
   if (kind === "note" && !parts) all.push(sql`n.part_of is null`);
   return all;
+}
+
+function stateOf({ hash, name, properties }: Row): string {
+  return name === null && properties === null ? String(hash) : [hash, name, properties].map(String).join("\n");
 }
 
 function ownersOf(whose: Whose): Query {

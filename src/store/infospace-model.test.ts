@@ -151,7 +151,7 @@ async function look(store: Modelled): Promise<unknown> {
   for (const each of ids) {
     answers.push(await store.note(each), await store.history(each), await store.noteVersion(each, 1));
     if (each > MOST) continue;
-    answers.push(await store.collection(each), await store.contents({ collection: each }));
+    answers.push(await store.collection(each), hashesOf(await store.contents({ collection: each })));
     for (const version of [undefined, 1, 2]) answers.push(await paged(store, each, version));
   }
   for (const who of whose) answers.push(await viewOf(store, who));
@@ -179,8 +179,13 @@ async function viewOf(store: Modelled, who: Whose): Promise<unknown> {
     notes: await store.list({ kind: "note", whose: who, parts: true, limit: 99 }),
     collections: await store.list({ kind: "collection", whose: who, limit: 99 }),
     counts: [await store.count({ kind: "note", whose: who }), await store.count({ kind: "collection", whose: who })],
-    contents: [...(await store.contents(who))].toSorted(([one], [other]) => one - other),
+    contents: hashesOf(await store.contents(who)),
   };
+}
+
+/** Names and properties may be written otherwise here; when they change is held by a case of its own. */
+function hashesOf(contents: ReadonlyMap<number, string>): readonly (readonly [number, string | undefined])[] {
+  return [...contents].map(([id, state]) => [id, state.split("\n")[0]] as const).toSorted(([a], [b]) => a - b);
 }
 
 async function paged(store: Modelled, collection: number, version: number | undefined): Promise<unknown> {

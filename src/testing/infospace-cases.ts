@@ -237,4 +237,25 @@ export const infospaceCases: readonly StoreCase[] = [
       assert.equal((await store.note(id))?.content, "x");
     },
   },
+  {
+    name: "what an index is told of a note changes with what it says, its name and its properties, and only then",
+    async run(db) {
+      const { store } = await infospaceIn(db);
+      const id = await store.addNotes(origin(), notes("x"), { reach: "session" });
+      const seen: (string | undefined)[] = [];
+      const look = async () => seen.push((await store.contents(me)).get(id));
+      await look();
+      await store.replaceNote(id, 1, note("y"), LATER);
+      await look();
+      await store.save("note", id, { reach: "session", name: "called", at: LATER });
+      await look();
+      await store.save("note", id, { reach: "session", at: LATER });
+      await look();
+      await store.replaceNote(id, 2, { ...note("y"), properties: { kind: "k" } }, LATER);
+      await look();
+      assert.equal(new Set(seen.slice(0, 3)).size, 3);
+      assert.equal(seen[3], seen[2]);
+      assert.equal(new Set(seen).size, 4);
+    },
+  },
 ];

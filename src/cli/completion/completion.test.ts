@@ -45,7 +45,7 @@ test.each([
   [["explain", "--actor", "reader", "file__w"], ["file__write"]],
   [
     ["list", ""],
-    ["approval", "file", "mcp"],
+    ["approval", "file", "infospace", "mcp"],
   ],
   [["invoke", "file__read", ""], []],
   [

@@ -19,6 +19,8 @@ import { templateOf } from "./template.ts";
 
 export type MapParts = PrimitiveParts & Pick<Runtime, "elapsed">;
 
+/** A call may be dear, and what it answered is not to be lost with the process. */
+const PORTION = 8;
 /** The time that was asked for ends it, and not the time that every action has. */
 const MOST_SECONDS = 3600;
 
@@ -94,6 +96,7 @@ async function gathered(
   };
   const collection = await infospace.collect(makerFor(context, "map"), members(run, sampler, told), {
     name,
+    portion: PORTION,
     onProgress(written, count) {
       handle = written;
       if (count === 0) told();

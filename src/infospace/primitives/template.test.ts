@@ -41,19 +41,3 @@ test("keeps names that others would take for something else", () => {
 
   expect(JSON.stringify(made)).toBe('{"args":{"__proto__":{"__proto__":1}}}');
 });
-
-test("what an item holds is data: a handle in it is not looked up for it", () => {
-  const content = { to: "x", body: { quote: [{ $from: "note__3" }] } };
-
-  expect(templateOf({ text: { $item: "body.quote" } })({ id: 12, content })).toEqual({
-    args: { text: { $from: "note__12", path: "body.quote" } },
-  });
-  expect(templateOf({ all: { $item: "" } })({ id: 12, content })).toEqual({
-    args: { all: { $from: "note__12", path: "" } },
-  });
-  expect(templateOf(undefined)({ id: 12, content })).toEqual({ args: { $from: "note__12", path: "" } });
-  expect(templateOf(undefined)({ content })).toEqual({ missing: expect.stringContaining("$from") });
-  expect(templateOf(undefined)({ id: 12, content: { $from: "note__3" } })).toEqual({
-    args: { $from: "note__12", path: "" },
-  });
-});

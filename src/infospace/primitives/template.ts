@@ -2,8 +2,7 @@ import { QmError } from "../../core/errors.ts";
 import { getOwn, isRecord, type Json, type JsonObject } from "../../core/json.ts";
 import { isList } from "../content.ts";
 import { handleOf } from "../handle.ts";
-import { FROM } from "../handles.ts";
-import { type Path, parsePath, pathText, type Step, valueAt } from "../path.ts";
+import { type Path, parsePath, valueAt } from "../path.ts";
 import type { Input } from "./target.ts";
 
 /** The arguments for one item, or why there are none. */
@@ -14,8 +13,7 @@ const HANDLE = "$handle";
 
 /**
  * Arguments with places in them for an item: `{"$item": "owner.id"}` for a part of it, `{"$handle": true}` for its handle.
- * Without any, an item that is an object is the arguments. What is put in is data: a handle in it is not looked up. Throws
- * `invalid_arguments` for a path that is none.
+ * Without any, an item that is an object is the arguments. Throws `invalid_arguments` for a path that is none.
  */
 export function templateOf(written: JsonObject | undefined): (input: Input) => Made {
   const places = written === undefined ? undefined : placed(written);
@@ -23,7 +21,7 @@ export function templateOf(written: JsonObject | undefined): (input: Input) => M
     try {
       if (places !== undefined) return { args: filled(places, input) as JsonObject };
       if (!isRecord(input.content)) return { missing: "it is not an object, so args must say where it goes" };
-      return { args: asData(input, [], input.content as JsonObject) as JsonObject };
+      return { args: input.content as JsonObject };
     } catch (thrown) {
       if (thrown instanceof QmError) return { missing: thrown.message };
       throw thrown;
@@ -61,29 +59,13 @@ function filled(places: Places, input: Input): Json {
     case "item": {
       const found = valueAt(input.content, places.path);
       if (!found.found) throw missing(found.missing);
-      return asData(input, places.path.steps, found.value);
+      return found.value;
     }
     case "list":
       return places.parts.map((part) => filled(part, input));
     case "object":
       return Object.fromEntries(places.parts.map(([name, part]) => [name, filled(part, input)]));
   }
-}
-
-/**
- * A value that looks like a handle would be looked up by the call it is given to, in the caller's name. It goes there by
- * reference instead, because what a reference leads to is not looked through.
- */
-function asData({ id }: Input, steps: readonly Step[], value: Json): Json {
-  if (!holdsHandle(value)) return value;
-  if (id === undefined) throw missing(`it holds a ${FROM}, which would be looked up; make a collection of it first`);
-  return { [FROM]: handleOf("note", id), path: pathText(steps) };
-}
-
-function holdsHandle(value: Json): boolean {
-  if (typeof value !== "object" || value === null) return false;
-  if (isList(value)) return value.some(holdsHandle);
-  return typeof getOwn(value, FROM) === "string" || Object.values(value).some(holdsHandle);
 }
 
 /** An item that has not what the arguments need. */
