@@ -30,6 +30,7 @@ interface Declaration<Schema extends InputSchema> {
   readonly timeoutMs?: number;
   readonly concurrency?: number;
   readonly requiresApproval?: ApprovalRule;
+  readonly handleArguments?: readonly string[];
   readonly preview?: NonNullable<Action["preview"]>;
   run(args: OutputOf<Schema>, context: CallContext): unknown;
 }

@@ -127,6 +127,8 @@ export interface Action {
   readonly peerExposed: boolean;
   /** Absent: nobody's in particular. */
   readonly owner?: Owner;
+  /** Arguments that are handles themselves: `{"$from": "note__12"}` there is `note__12`, and not what it leads to. */
+  readonly handleArguments?: readonly string[];
   readonly loading?: Loading;
   /** The named set of extra skills it came with. */
   readonly world?: string;

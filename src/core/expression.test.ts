@@ -101,3 +101,36 @@ describe("conditions", () => {
     );
   });
 });
+
+describe("many at once", () => {
+  test("are answered as one by one: true, false, or why not", () => {
+    const condition = compileOpenCondition("n > 2");
+
+    const answers = condition.each([{ n: 1 }, { n: 3 }, {}, { n: "x" }]);
+
+    expect(answers.slice(0, 2)).toEqual([false, true]);
+    expect(answers.slice(2).map((answer) => (answer as QmError).code)).toEqual([
+      "invalid_expression",
+      "invalid_expression",
+    ]);
+  });
+
+  test("do not suffer from the one that never ends", () => {
+    const condition = compileOpenCondition("text.matches('^(a+)+$')");
+    const endless = { text: `${"a".repeat(60)}!` };
+
+    const answers = condition.each([{ text: "aaa" }, endless, { text: "b" }]);
+
+    expect([answers[0], answers[2]]).toEqual([true, false]);
+    expect((answers[1] as QmError).message).toContain("took longer");
+  });
+
+  test("are given up where most of them never end", () => {
+    const condition = compileOpenCondition("text.matches('^(a+)+$')");
+    const endless = { text: `${"a".repeat(60)}!` };
+
+    const answers = condition.each([...Array.from({ length: 50 }, () => endless), { text: "aaa" }]);
+
+    expect(answers.every((answer) => answer instanceof QmError)).toBe(true);
+  });
+});

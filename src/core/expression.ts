@@ -24,6 +24,7 @@ export const ROUTE_VARIABLES = ["event", "tool", "actor", "ctx"] as const;
 
 const TEXT_LIMIT = 4096;
 const TIME_LIMIT_MS = 50;
+const MOST_LATE = 4;
 /** Of one that decides on data, item by item: a machine that is busy for a moment must not lose any. */
 const OPEN_TIME_LIMIT_MS = 250;
 
@@ -84,11 +85,13 @@ function compiled(text: string, scope: Environment, timeLimitMs: number): Condit
       try {
         return within(() => many.map(held));
       } catch {
-        // One of them takes all the time there is. Each has as much for itself.
+        // One of them takes all the time there is. Each has as much for itself, until it is clear that it is not just one.
+        let lateOnes = 0;
         return many.map((given) => {
           try {
-            return within(() => held(given));
+            return lateOnes < MOST_LATE ? within(() => held(given)) : late();
           } catch (thrown) {
+            lateOnes++;
             return thrown as QmError;
           }
         });

@@ -24,7 +24,14 @@ export interface Handles {
    * looked through again: a note that holds such a thing holds just that. Throws `not_found` and `invalid_arguments` with the
    * place in the arguments, and `too_large`.
    */
-  fill(caller: Caller, args: unknown): Promise<{ readonly args: unknown; readonly from: readonly FilledFrom[] }>;
+  fill(
+    caller: Caller,
+    args: unknown,
+    options?: {
+      /** Of the outermost fields, those that are handles themselves. */
+      readonly asHandles?: readonly string[] | undefined;
+    },
+  ): Promise<{ readonly args: unknown; readonly from: readonly FilledFrom[] }>;
 }
 
 export interface HandlesParts {

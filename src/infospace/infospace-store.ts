@@ -90,6 +90,8 @@ export interface InfospaceStore {
   /** An empty one, not complete. */
   addCollection(origin: Origin, collection: NewCollection, standing: Standing): Promise<number>;
   collection(id: number): Promise<Collection | undefined>;
+  /** What a version of it held, as far as that is there. Undefined: there is no such version. */
+  collectionVersion(id: number, version: number): Promise<Pick<Collection, "count" | "bytes"> | undefined>;
   /**
    * Appends to the newest version, in this order; new notes get the collection's standing and the given origin, and what is
    * there already gets at least its reach and is kept as long. Answers how it is now; undefined where it is not there.

@@ -6,19 +6,13 @@ import type { UnstampedEvent } from "../core/events.ts";
 import type { Json, JsonObject } from "../core/json.ts";
 import { quoted } from "../core/names.ts";
 import type { Runtime } from "../core/runtime.ts";
-import { handleOf, parseHandle, type ResourceKind } from "./handle.ts";
+import { handleOf, parseHandle, type Reference, type ResourceKind } from "./handle.ts";
 import type { Entry, InfospaceStore, NewNote, Standing } from "./infospace-store.ts";
-import type { Collection, Item, Note, NoteFacts, Origin, Reach } from "./note.ts";
+import { type Maker, originOf, writtenEvent } from "./maker.ts";
+import type { Collection, Item, Note, NoteFacts, Reach } from "./note.ts";
 import { portions } from "./portions.ts";
 import { resourceAction } from "./resource.ts";
 import { fileContent, jsonContent } from "./stored-content.ts";
-
-/** In whose name, and by which call, something is written. */
-export interface Maker {
-  readonly caller: Caller;
-  readonly action: string;
-  readonly callId: string;
-}
 
 /** What it is called and what is known of it. The same name again is the next version of the same resource. */
 export interface Label {
@@ -35,6 +29,8 @@ export interface Collecting extends Label {
   /** Told the handle before the first note is in, and how many there are after each portion. */
   readonly onProgress?: (handle: string, count: number) => void;
   readonly signal?: AbortSignal | undefined;
+  /** Asked at the end: whether all that there should be has come. Absent: yes. */
+  readonly isWhole?: (() => boolean) | undefined;
   /** How many are written at a time, at most: so many are lost when the process dies. Absent: a few hundred. */
   readonly portion?: number | undefined;
 }
@@ -60,12 +56,13 @@ export interface Removed {
 
 /**
  * Notes and collections, for callers: whatever takes a caller asks the policy first. What is not there and what the caller
- * may not know of answer alike, `not_found`.
+ * may not know of answer alike, `not_found`. In place of a handle a name will do: the newest within reach that is called so.
  */
 export interface Infospace {
   /** As it is, or was: `version` from 1. */
   note(handle: string, caller: Caller, version?: number): Promise<Note>;
-  collection(handle: string, caller: Caller): Promise<Collection>;
+  /** As it is, or was: of an earlier version what it held then, as far as that is there. */
+  collection(handle: string, caller: Caller, version?: number): Promise<Collection>;
   /** Either, without content. */
   resource(handle: string, caller: Caller): Promise<NoteFacts | Collection>;
   /** In order, read portion by portion, so that no more of it is in memory. Throws when the signal aborts. */
@@ -119,44 +116,54 @@ export function createInfospace({ store, runtime, expiresInMs, mayUse, note: rec
     throw notFound(asked);
   }
 
-  async function resource(handle: string, caller: Caller): Promise<NoteFacts | Collection> {
-    const { kind, id } = required(handle);
+  /** What a handle says, or what the newest thing of that name is. */
+  async function reference(asked: string, caller: Caller, wanted?: ResourceKind): Promise<Reference> {
+    const written = parseHandle(asked);
+    if (written !== undefined) {
+      if (wanted !== undefined && written.kind !== wanted) throw wrongKind(asked, wanted);
+      return written;
+    }
+    for (const kind of ["collection", "note"] as const) {
+      if (wanted !== undefined && kind !== wanted) continue;
+      const found = await newest(kind, asked, caller);
+      if (found !== undefined) return { kind, id: found.id };
+    }
+    throw notAHandle(asked);
+  }
+
+  async function resource(asked: string, caller: Caller): Promise<NoteFacts | Collection> {
+    const { kind, id } = await reference(asked, caller);
     const found = await (kind === "note" ? store.noteFacts(id) : store.collection(id));
-    return allowed(kind, found, handle, caller);
+    return allowed(kind, found, asked, caller);
   }
 
-  async function collection(handle: string, caller: Caller): Promise<Collection> {
-    const { kind, id } = required(handle);
-    if (kind !== "collection") throw wrongKind(handle, "collection");
-    return allowed(kind, await store.collection(id), handle, caller);
-  }
-
-  function originOf({ caller: { actor, session, turn, tenant, user }, action, callId }: Maker): Origin {
-    return {
-      action,
-      callId,
-      actor,
-      session,
-      ...(turn === undefined ? {} : { turn }),
-      ...(tenant === undefined ? {} : { tenant }),
-      ...(user === undefined ? {} : { user: user.id }),
-      at: now(),
-    };
+  async function collection(asked: string, caller: Caller, version?: number): Promise<Collection> {
+    const { id } = await reference(asked, caller, "collection");
+    const present = allowed("collection", await store.collection(id), asked, caller);
+    if (version === undefined || version === present.version) return present;
+    const held = await store.collectionVersion(id, version);
+    if (held === undefined) throw noVersion(asked, version, present.version);
+    return { ...present, version, ...held };
   }
 
   function transient(): Standing {
     return { reach: "session", expiresAt: new Date(runtime.now().getTime() + expiresInMs).toISOString() };
   }
 
-  /** The newest of that name that is the caller's own: what others share under the same name stays theirs. */
-  async function named(kind: ResourceKind, name: string, caller: Caller): Promise<NoteFacts | Collection | undefined> {
+  /** The newest of that name that the caller may use. */
+  async function newest(kind: ResourceKind, name: string, caller: Caller): Promise<NoteFacts | Collection | undefined> {
     const query = { whose: whoseOf(caller), name, parts: false, limit: 1 };
     const [found] = await (kind === "note"
       ? store.list({ ...query, kind: "note" })
       : store.list({ ...query, kind: "collection" }));
-    if (found === undefined || found.origin.actor !== caller.actor || found.origin.user !== caller.user?.id)
-      return undefined;
-    return mayUse(resourceAction(kind, found), caller) === "allowed" ? found : undefined;
+    return found !== undefined && mayUse(resourceAction(kind, found), caller) === "allowed" ? found : undefined;
+  }
+
+  /** What a name is given to again, if it is the caller's own: what others share under the same name stays theirs. */
+  async function named(kind: ResourceKind, name: string, caller: Caller): Promise<NoteFacts | Collection | undefined> {
+    const found = await newest(kind, name, caller);
+    const isOwn = found?.origin.actor === caller.actor && found.origin.user === caller.user?.id;
+    return isOwn ? found : undefined;
   }
 
   async function put(maker: Maker, content: NewNote): Promise<NoteFacts> {
@@ -166,19 +173,14 @@ export function createInfospace({ store, runtime, expiresInMs, mayUse, note: rec
       const replaced = await store.replaceNote(present.id, present.version, content, now());
       if (replaced !== undefined) return written(maker, "note", replaced);
     }
-    const id = await store.addNotes(originOf(maker), [content], transient());
+    const id = await store.addNotes(originOf(maker, runtime.now()), [content], transient());
     const added = await store.noteFacts(id);
     if (added === undefined) throw notFound(handleOf("note", id));
     return written(maker, "note", added);
   }
 
-  function written<T extends NoteFacts | Collection>({ caller, callId }: Maker, kind: ResourceKind, made: T): T {
-    const { id, version, bytes, name } = made;
-    const facts = "count" in made ? { count: made.count } : { hash: made.hash };
-    record(caller, {
-      type: "resource.written",
-      data: { callId, handle: handleOf(kind, id), version, bytes, ...facts, ...(name === undefined ? {} : { name }) },
-    });
+  function written<T extends NoteFacts | Collection>(maker: Maker, kind: ResourceKind, made: T): T {
+    record(maker.caller, writtenEvent(maker, kind, made));
     return made;
   }
 
@@ -189,7 +191,7 @@ export function createInfospace({ store, runtime, expiresInMs, mayUse, note: rec
     { onProgress, signal, portion = PORTION.members }: Omit<Collecting, keyof Label> = {},
   ): Promise<void> {
     const handle = handleOf("collection", id);
-    const origin = originOf(maker);
+    const origin = originOf(maker, runtime.now());
     let count = 0;
     for await (const entries of portions(entriesOf(members), { ...PORTION, members: portion })) {
       signal?.throwIfAborted();
@@ -203,13 +205,12 @@ export function createInfospace({ store, runtime, expiresInMs, mayUse, note: rec
   return {
     resource,
     collection,
-    async note(handle, caller, version) {
-      const { kind, id } = required(handle);
-      if (kind !== "note") throw wrongKind(handle, "note");
-      const present = allowed(kind, await store.note(id), handle, caller);
+    async note(asked, caller, version) {
+      const { id } = await reference(asked, caller, "note");
+      const present = allowed("note", await store.note(id), asked, caller);
       if (version === undefined || version === present.version) return present;
       const earlier = await store.noteVersion(id, version);
-      if (earlier === undefined) throw noVersion(handle, version, present.version);
+      if (earlier === undefined) throw noVersion(asked, version, present.version);
       return earlier;
     },
     async *items({ id, version, count, bytes }, { from = 0, to = Number.POSITIVE_INFINITY, signal } = {}) {
@@ -230,10 +231,10 @@ export function createInfospace({ store, runtime, expiresInMs, mayUse, note: rec
       const present = name === undefined ? undefined : await named("collection", name, maker.caller);
       // What takes the place of another has no name of its own until it is all there.
       const label = present === undefined ? { name, properties } : { properties };
-      const id = await store.addCollection(originOf(maker), label, transient());
+      const id = await store.addCollection(originOf(maker, runtime.now()), label, transient());
       how.onProgress?.(handleOf("collection", id), 0);
       await fill(id, maker, members, how);
-      await store.complete(id);
+      if (how.isWhole?.() !== false) await store.complete(id);
       const replaced = present === undefined ? undefined : await store.replaceCollection(present.id, id, now());
       const made = replaced ?? (await store.collection(id));
       if (made === undefined) throw notFound(handleOf("collection", id));
@@ -250,18 +251,20 @@ export function createInfospace({ store, runtime, expiresInMs, mayUse, note: rec
       if (places > 0) written(maker, "collection", await collection(handle, maker.caller));
       return places;
     },
-    async save(maker, handle, { reach, name }) {
-      const { id } = await resource(handle, maker.caller);
-      const { kind } = required(handle);
+    async save(maker, asked, { reach, name }) {
+      const made = await resource(asked, maker.caller);
+      const [kind, id] = [kindOf(made), made.id];
+      const handle = handleOf(kind, id);
       const saved = await store.save(kind, id, { reach, name, at: now() });
       if (saved === undefined) throw notFound(handle);
       const data = { callId: maker.callId, handle, reach, ...(name === undefined ? {} : { name }) };
       record(maker.caller, { type: "resource.saved", data });
       return saved;
     },
-    async remove(maker, handle) {
-      const { id } = await resource(handle, maker.caller);
-      const removed = await store.remove(required(handle).kind, id);
+    async remove(maker, asked) {
+      const made = await resource(asked, maker.caller);
+      const handle = handleOf(kindOf(made), made.id);
+      const removed = await store.remove(kindOf(made), made.id);
       record(maker.caller, { type: "resource.removed", data: { callId: maker.callId, handle, ...removed } });
       return removed;
     },
@@ -280,11 +283,14 @@ async function* entriesOf(members: Members): AsyncGenerator<Entry & { readonly b
   }
 }
 
-function required(handle: string) {
-  const reference = parseHandle(handle);
-  if (reference !== undefined) return reference;
-  throw new QmError("not_found", `${quoted(handle)} is not a handle`, {
-    hint: "A handle is note__<number> or collection__<number>, as the answer that kept it has it.",
+function kindOf(made: NoteFacts | Collection): ResourceKind {
+  return "count" in made ? "collection" : "note";
+}
+
+function notAHandle(asked: string): QmError {
+  return new QmError("not_found", `${quoted(asked)} is neither a handle nor the name of something here`, {
+    hint: "A handle is note__<number> or collection__<number>, as the answer that kept it has it. infospace__search-collections and infospace__search-notes with an empty query list the newest.",
+    details: { handle: asked },
   });
 }
 
@@ -306,7 +312,7 @@ function wrongKind(handle: string, wanted: ResourceKind): QmError {
 
 function notFound(handle: string): QmError {
   return new QmError("not_found", `there is no ${quoted(handle)} here`, {
-    hint: "It may have expired: what is not saved is forgotten after a while. Make it again, or look with infospace__search-notes.",
+    hint: "What is not saved is forgotten after a while. infospace__search-collections and infospace__search-notes find what is there; or make it again.",
     details: { handle },
   });
 }

@@ -1,7 +1,8 @@
 import type { Content, ContentBlock } from "../core/content.ts";
 import { isRecord, type Json, type JsonObject } from "../core/json.ts";
 import { handleOf } from "./handle.ts";
-import type { Infospace, Maker } from "./infospace.ts";
+import type { Infospace } from "./infospace.ts";
+import type { Maker } from "./maker.ts";
 import type { NoteFacts } from "./note.ts";
 
 /** Pictures, sound and files of a result, as notes. */

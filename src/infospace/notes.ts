@@ -8,18 +8,10 @@ import { type ExportOptions, exportLines, type Selection } from "./export.ts";
 import { handleOf, parseHandle, type ResourceKind } from "./handle.ts";
 import { importLines } from "./import.ts";
 import { createImportWriter, type Imported } from "./import-writer.ts";
-import type {
-  Collecting,
-  FileContent,
-  Infospace,
-  InfospaceParts,
-  Label,
-  Maker,
-  Members,
-  Removed,
-} from "./infospace.ts";
+import type { Collecting, FileContent, Infospace, InfospaceParts, Label, Members, Removed } from "./infospace.ts";
 import { createListing, type Kept, kept, type NotesPage, type NotesQuery, type PageQuery } from "./listing.ts";
-import type { Collection, Item, NoteFacts, Origin, Reach } from "./note.ts";
+import { type Maker, originOf, writtenEvent } from "./maker.ts";
+import type { Item, Reach } from "./note.ts";
 import { type Operators, operator } from "./operators.ts";
 import { type ItemsQuery, type KeptVersion, type PartQuery, readItems, readPart, versionsOf } from "./reading.ts";
 import type { FoundNote, NoteQuery, NoteSearch, NotesFound } from "./search/note-search.ts";
@@ -219,7 +211,7 @@ export function createNotes(parts: NotesParts): Notes {
       const writer = createImportWriter({ store, origin: originOf(maker, at), expiresAt });
       try {
         const imported = await importLines(chunks, writer, signal);
-        for await (const [kind, made] of writer.made()) note(writtenEvent(maker.callId, kind, made), caller);
+        for await (const [kind, made] of writer.made()) note(writtenEvent(maker, kind, made), caller);
         return imported;
       } catch (thrown) {
         // What cannot be taken back expires.
@@ -231,33 +223,6 @@ export function createNotes(parts: NotesParts): Notes {
 }
 
 const IMPORT = "import";
-
-function originOf({ caller: { actor, session, turn, tenant, user }, action, callId }: Maker, at: Date): Origin {
-  return {
-    action,
-    callId,
-    actor,
-    session,
-    ...(turn === undefined ? {} : { turn }),
-    ...(tenant === undefined ? {} : { tenant }),
-    ...(user === undefined ? {} : { user: user.id }),
-    at: at.toISOString(),
-  };
-}
-
-function writtenEvent(callId: string, kind: ResourceKind, made: NoteFacts | Collection): UnstampedEvent {
-  const { id, version, bytes, name } = made;
-  const facts = "count" in made ? { count: made.count } : { hash: made.hash };
-  const data = {
-    callId,
-    handle: handleOf(kind, id),
-    version,
-    bytes,
-    ...facts,
-    ...(name === undefined ? {} : { name }),
-  };
-  return { type: "resource.written", data };
-}
 
 /** What a handle that led somewhere leads to. */
 function kindOf(handle: string): ResourceKind {

@@ -1,8 +1,9 @@
 import { messageOf, QmError } from "../core/errors.ts";
 import { isRecord, type Json, type JsonObject } from "../core/json.ts";
 import { handleOf, type ResourceKind } from "./handle.ts";
-import type { Infospace, Label, Maker, Member } from "./infospace.ts";
+import type { Infospace, Label, Member } from "./infospace.ts";
 import { jsonLinesOf, type LineCounts } from "./json-lines.ts";
+import type { Maker } from "./maker.ts";
 import { longestList, type Next, partOfFirst } from "./next-step.ts";
 import type { Collection, NoteFacts } from "./note.ts";
 import { createSampler, type Sampler, shownCollection, shownNote } from "./shown.ts";

@@ -6,7 +6,7 @@ import { isList, kindOf } from "./content.ts";
 import { parseHandle } from "./handle.ts";
 import type { Infospace } from "./infospace.ts";
 import type { InfospaceStore } from "./infospace-store.ts";
-import type { Collection, Item, Note, NoteVersion } from "./note.ts";
+import type { Collection, Item, NoteVersion } from "./note.ts";
 import { type Path, parsePath, valueAt } from "./path.ts";
 
 /** Which part of it. */
@@ -40,7 +40,7 @@ export async function readPart(reading: Reading, handle: string, query: PartQuer
   const path = parsePath(query.path ?? "");
   requireRange(query);
   if (parseHandle(handle)?.kind !== "collection") {
-    const { content } = await noteAt(reading, handle, query.version);
+    const { content } = await reading.infospace.note(handle, reading.caller, query.version);
     return slice(valueIn(content, path, handle), query);
   }
   const collection = await collectionAt(reading, handle, query.version);
@@ -78,14 +78,6 @@ export async function versionsOf(
     ...earlier.map((each) => ({ ...each, isPresent: false })),
     { version, format, hash, bytes, changedAt, isPresent: true },
   ];
-}
-
-async function noteAt({ store, infospace, caller }: Reading, handle: string, version?: number): Promise<Note> {
-  if (version === undefined) return infospace.note(handle, caller);
-  const { id } = await infospace.resource(handle, caller);
-  const found = await store.noteVersion(id, version);
-  if (found === undefined) throw noVersion(handle, version);
-  return found;
 }
 
 async function collectionAt({ infospace, caller }: Reading, handle: string, version?: number): Promise<Collection> {

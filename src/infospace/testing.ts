@@ -2,8 +2,9 @@ import type { Caller } from "../core/caller.ts";
 import { QmError } from "../core/errors.ts";
 import type { Json } from "../core/json.ts";
 import { handleOf, parseHandle } from "./handle.ts";
-import type { Collecting, Infospace, Maker, Member, Members } from "./infospace.ts";
+import type { Collecting, Infospace, Member, Members } from "./infospace.ts";
 import type { NewNote } from "./infospace-store.ts";
+import type { Maker } from "./maker.ts";
 import type { Collection, Note, NoteFacts } from "./note.ts";
 import { fileContent, jsonContent } from "./stored-content.ts";
 

@@ -22,8 +22,8 @@ import { mayHoldTokens } from "../distribution/anchor-token.ts";
 import type { Anchors } from "../distribution/anchors.ts";
 import type { Distributor } from "../distribution/distributor.ts";
 import { type Handles, mayHoldHandles } from "../infospace/handles.ts";
-import type { Maker } from "../infospace/infospace.ts";
 import type { Keepable, Keeper } from "../infospace/keep.ts";
+import type { Maker } from "../infospace/maker.ts";
 import { type Decision, decide } from "../policy/decide.ts";
 import type { Policy } from "../policy/policy.ts";
 import type { Objection } from "../policy/verdict.ts";
@@ -265,9 +265,10 @@ async function filledArgs(door: Door, call: Call, action: Action, record: CallRe
   // What a handler passes on may come from anywhere: a handle in it would be looked up in the caller's name.
   let own = inside === undefined ? ownArgs(args) : filledCopy(args);
   if (inside === undefined && mayHoldHandles(own.text)) {
-    const { args: filled, from } = await door.handles.fill(caller, own.value);
+    const { args: filled, from } = await door.handles.fill(caller, own.value, { asHandles: action.handleArguments });
+    const given = own.text;
     own = filledCopy(filled);
-    record.filled(action, from, own.value);
+    if (own.text !== given) record.filled(action, from, own.value);
   }
   if (!mayHoldTokens(own.text)) return own;
   const { args: filled } = await door.anchors.fill(caller, own.value);

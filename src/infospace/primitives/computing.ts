@@ -5,7 +5,7 @@ import { QmError } from "../../core/errors.ts";
 import type { JsonObject } from "../../core/json.ts";
 import { NAME_LIMIT } from "../../core/names.ts";
 import { modelData, type Outcome } from "../../core/outcome.ts";
-import type { Maker } from "../infospace.ts";
+import type { Maker } from "../maker.ts";
 import { put } from "../put.ts";
 import { INFOSPACE } from "../resource.ts";
 import { shownFacts } from "../shown.ts";

@@ -4,13 +4,13 @@ import type { CallContext } from "../../core/action.ts";
 import type { Effect } from "../../core/effect.ts";
 import type { JsonObject } from "../../core/json.ts";
 import { actionName } from "../../core/names.ts";
-import type { Maker } from "../infospace.ts";
+import type { Maker } from "../maker.ts";
 import type { Derived } from "../operations/derived.ts";
 import { INFOSPACE } from "../resource.ts";
 import { createSampler, shownFacts } from "../shown.ts";
 import { membersFrom } from "./members.ts";
 import type { PrimitiveParts } from "./parts.ts";
-import { type Input, makerOf, sourceOf, type Target } from "./target.ts";
+import { type Input, sourceOf, type Target } from "./target.ts";
 
 /** They change nothing that is there: all they leave is a collection of the caller's own that nobody has saved. */
 export const DERIVES: Effect = "read";
@@ -25,12 +25,12 @@ export const resultName = z
 
 export const pathShape = z.string().max(512);
 
-export function makerFor(context: CallContext, entry: string): Maker {
-  return makerOf(context, actionName(INFOSPACE, entry));
+export function makerFor({ caller, callId }: CallContext, entry: string): Maker {
+  return { caller, callId, action: actionName(INFOSPACE, entry) };
 }
 
 /** Between so many items others get their turn, and the call can end. */
-const BREATH = 16;
+const BREATH = 100;
 
 /** What an operation goes over, such that a long one can be stopped: what is in memory already comes without a pause. */
 export async function inputsOf(

@@ -8,8 +8,8 @@ import { INFOSPACE } from "../resource.ts";
 import { excerpt } from "../search/excerpt.ts";
 import { type FoundNote, type NotesFound, noteSearchTypes } from "../search/note-search.ts";
 import { shownFacts } from "../shown.ts";
+import { makerFor } from "./deriving.ts";
 import type { PrimitiveParts, Primitives } from "./parts.ts";
-import { makerOf } from "./target.ts";
 
 const USUAL_HITS = 5;
 const MOST_HITS = 50;
@@ -50,7 +50,7 @@ function searchNotes(parts: PrimitiveParts): Action {
     input: z.object({ ...asked, ...collecting }),
     async run({ query, type, limit, ...keep }, context) {
       const found = await parts.search.notes(context.caller, { query, type, limit, signal: context.signal });
-      return shownNotes(parts, query, found, keep, { context, action: "infospace__search-notes" });
+      return shownNotes(parts, query, found, keep, { context, entry: "search-notes" });
     },
   });
 }
@@ -65,7 +65,7 @@ function searchWithin(parts: PrimitiveParts): Action {
     async run({ target, query, type, limit, ...keep }, context) {
       const collection = await parts.infospace.collection(target, context.caller);
       const found = await parts.search.within(collection, { query, type, limit, signal: context.signal });
-      return shownNotes(parts, query, found, keep, { context, action: "infospace__search-within-collection" });
+      return shownNotes(parts, query, found, keep, { context, entry: "search-within-collection" });
     },
   });
 }
@@ -110,7 +110,7 @@ async function shownNotes(
   query: string,
   found: NotesFound<Shown>,
   { collect, name }: { readonly collect: boolean; readonly name?: string | undefined },
-  { context, action }: { readonly context: CallContext; readonly action: string },
+  { context, entry }: { readonly context: CallContext; readonly entry: string },
 ): Promise<JsonObject> {
   const room = Math.max(SHORTEST_PASSAGE, Math.floor(previewLimit / Math.max(1, found.hits.length)));
   const hits = found.hits.map(({ note, score, passage, position }) => ({
@@ -125,7 +125,7 @@ async function shownNotes(
   if (!collect && name === undefined) return answer;
   const members = found.hits.map(({ note: { id } }) => ({ id }));
   const { signal } = context;
-  const collected = await infospace.collect(makerOf(context, action), members, { name, signal });
+  const collected = await infospace.collect(makerFor(context, entry), members, { name, signal });
   return { ...answer, collected: shownFacts(collected) };
 }
 

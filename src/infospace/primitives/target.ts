@@ -1,7 +1,7 @@
 import { z } from "zod";
 import type { CallContext } from "../../core/action.ts";
 import type { Json } from "../../core/json.ts";
-import type { Infospace, Maker } from "../infospace.ts";
+import type { Infospace } from "../infospace.ts";
 
 /** What an operation goes over: a collection by its handle, or values as they are (a `$from` is values by then). */
 export const targetShape = z
@@ -29,10 +29,6 @@ export async function sourceOf(infospace: Infospace, target: Target, { caller, s
   const resource = await infospace.resource(target, caller);
   if ("count" in resource) return { count: resource.count, inputs: infospace.items(resource, { signal }) };
   return { count: 1, inputs: one(infospace, target, caller) };
-}
-
-export function makerOf({ caller, callId }: CallContext, action: string): Maker {
-  return { caller, callId, action };
 }
 
 async function* given(values: readonly Json[]): AsyncGenerator<Input> {
