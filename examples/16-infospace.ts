@@ -5,7 +5,7 @@ import assert from "node:assert/strict";
 
 import { createQuartermaster } from "../src/index.ts";
 
-const qm = await createQuartermaster();
+const qm = await createQuartermaster({ infospace: {} });
 
 qm.register({
   name: "list_orders",
@@ -50,7 +50,7 @@ const disputed = await qm.invoke(
   { target: orders.kept.handle, where: "status == 'disputed' && amount > 500" },
   { caller },
 );
-console.log(disputed.value); // {"handle":"collection__2",…,"count":25,"input":5000,"dropped":4975,…
+console.log(disputed.value); // {"handle":"collection__2",…,"count":20,"input":5000,"dropped":4980,…
 
 await qm.invoke("tool__send_report", { rows: { $from: "collection__2" } }, { caller });
 
@@ -66,7 +66,7 @@ const mapped = await qm.invoke(
   { target: "collection__2", action: "tool__send_report", args: { rows: [{ $item: "" }] } },
   { caller },
 );
-console.log(mapped.value); // {"handle":"collection__3",…,"done":25,"failed":0,"empty":0,…
+console.log(mapped.value); // {"handle":"collection__3",…,"done":20,"failed":0,"empty":0,…
 
 // #endregion
 

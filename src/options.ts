@@ -30,7 +30,7 @@ export interface QuartermasterOptions {
   /** Which surface `surface()` makes when it is not told. */
   readonly surface?: SurfaceChoice;
   readonly search?: SearchSettings;
-  /** Where long results go, and what can be done with them unread. */
+  /** Where long results go, and what can be done with them unread. Absent: they are cut. */
   readonly infospace?: InfospaceSettings;
   readonly redact?: {
     /** Keys whose values are never written down, beside the built-in ones. */
@@ -55,7 +55,7 @@ export interface QuartermasterOptions {
   readonly runtime?: Runtime;
 }
 
-/** Notes and collections. Everything is optional; nothing given means that long results are kept for a day. */
+/** Notes and collections. Everything is optional: `{}` keeps long results for a day. */
 export interface InfospaceSettings {
   /** `false`: long results are cut, handles in arguments are left as they are, and the category `infospace` is not there. */
   readonly enabled?: boolean;

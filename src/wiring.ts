@@ -134,7 +134,7 @@ export async function wire(
     note,
   });
   const keeping = createKeeping({
-    settings: options.infospace ?? {},
+    settings: options.infospace ?? { enabled: false },
     store: store.infospace,
     runtime,
     meaning: discovery.meaning,

@@ -53,6 +53,7 @@ test("takes over everything the file says, relative to the file", async () => {
     "quartermaster.yaml": `
 store: { path: "kept/\${env:STAGE}.db" }
 mcp: { install: false }
+infospace: { enabled: false }
 providers: { file: { root: docs, read_only: true } }
 policy:
   denied: [file__glob]
@@ -157,7 +158,7 @@ test("a change of the file changes the next decision", async () => {
 
 test("a change of the file replaces and withdraws a provider", async () => {
   const folder = await folderWith({
-    "quartermaster.yaml": "mcp: { install: false }",
+    "quartermaster.yaml": "mcp: { install: false }\ninfospace: { enabled: false }",
     "a.txt": "one",
     "docs/a.txt": "two",
   });
@@ -165,14 +166,20 @@ test("a change of the file replaces and withdraws a provider", async () => {
   const { quartermaster } = workspace;
   const config = join(folder, "quartermaster.yaml");
 
-  await writeFile(config, "mcp: { install: false }\nproviders: { file: { root: docs } }");
+  await writeFile(
+    config,
+    "mcp: { install: false }\ninfospace: { enabled: false }\nproviders: { file: { root: docs } }",
+  );
   await vi.waitFor(
     async () =>
       expect(await quartermaster.invoke("file__read", { path: "a.txt" })).toMatchObject({ data: { content: "two" } }),
     10_000,
   );
 
-  await writeFile(config, "mcp: { install: false }\nproviders: { file: { enabled: false } }");
+  await writeFile(
+    config,
+    "mcp: { install: false }\ninfospace: { enabled: false }\nproviders: { file: { enabled: false } }",
+  );
   await vi.waitFor(() => expect(quartermaster.list().total).toBe(0), 10_000);
 });
 

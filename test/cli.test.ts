@@ -115,7 +115,7 @@ describe("list", () => {
   });
 
   test("goes page by page, or shows all", async () => {
-    const cwd = await folderWith({ "quartermaster.yaml": "mcp: { install: false }" });
+    const cwd = await folderWith({ "quartermaster.yaml": "mcp: { install: false }\ninfospace: { enabled: false }" });
 
     const page = await qm(cwd, ["list", "--limit", "2", "--offset", "1"]);
     const json = JSON.parse((await qm(cwd, ["list", "--limit", "3", "--json"])).out);

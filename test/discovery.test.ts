@@ -506,6 +506,7 @@ describe("prompt aids", () => {
 describe("with an endpoint in quartermaster.yaml", () => {
   const KEY = "sk-the-key-that-nobody-may-see";
   const yaml = (url: string) => `mcp: { install: false }
+infospace: { enabled: false }
 search:
   embedder:
     class: standard

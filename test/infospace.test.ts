@@ -43,7 +43,7 @@ const me: CallerOptions = { session: "mine" };
 async function world(options: QuartermasterOptions = {}): Promise<World> {
   let offset = 0;
   const runtime = { ...systemRuntime, now: () => new Date(Date.now() + offset) };
-  const qm = await createQuartermaster({ runtime, ...options });
+  const qm = await createQuartermaster({ runtime, infospace: {}, ...options });
   open.push(qm);
   const got: unknown[] = [];
   const common = { scope: "generalist", effect: "read", inputSchema: { type: "object", properties: {} } } as const;

@@ -147,10 +147,13 @@ test("a search waits as long as timeout_ms says", async () => {
   });
   onTestFinished(silent.close);
 
-  const answer = await seen(`${embedder(silent.url, ", timeout_ms: 1")} }`, async (qm) => {
-    await qm.embeddings.build();
-    return qm.search({ query: "read a file" });
-  });
+  const answer = await seen(
+    `${embedder(silent.url, ", timeout_ms: 1")} }\ninfospace: { enabled: false }`,
+    async (qm) => {
+      await qm.embeddings.build();
+      return qm.search({ query: "read a file" });
+    },
+  );
 
   expect(answer).toContain("Searched by words only");
 });

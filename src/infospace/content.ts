@@ -119,6 +119,21 @@ function namedKeys(value: JsonObject): string {
   return ` {${named.join(", ")}${keys.length > NAMED_KEYS ? ", …" : ""}}`;
 }
 
+/** What a file says: its bytes are of no use to whoever looks at it. */
+export function isFileContent(value: Json): boolean {
+  if (kindOf(value) !== "object") return false;
+  const { media_type, size, base64, ...more } = value as JsonObject;
+  const isFile = typeof media_type === "string" && typeof size === "number" && typeof base64 === "string";
+  return isFile && Object.keys(more).length === 0;
+}
+
+/** A value as it may be looked at: of a file what it is, without its bytes. */
+export function withoutBytes(value: Json): Json {
+  if (!isFileContent(value)) return value;
+  const { media_type = null, size = null } = value as JsonObject;
+  return { media_type, size };
+}
+
 export function isList(value: Json): value is readonly Json[] {
   return Array.isArray(value);
 }

@@ -1,10 +1,11 @@
 import type { Caller } from "../core/caller.ts";
 import { QmError } from "../core/errors.ts";
-import { isRecord, type Json, type JsonObject } from "../core/json.ts";
+import { isRecord, type Json } from "../core/json.ts";
 import { quoted } from "../core/names.ts";
 import { parseHandle } from "./handle.ts";
 import type { Infospace } from "./infospace.ts";
 import { parsePath, valueAt } from "./path.ts";
+import { holdsWritten, textOf, type Written, writtenHandle } from "./written-handle.ts";
 
 /** Where in the arguments something was put, and what it was. */
 export interface FilledFrom {
@@ -20,15 +21,15 @@ export interface FilledFrom {
 /** Puts what handles lead to in their place. */
 export interface Handles {
   /**
-   * Every `{"$from": "note__12", "path": "items[0].id"}` in the arguments becomes the value there. What is put in is not
-   * looked through again: a note that holds such a thing holds just that. Throws `not_found` and `invalid_arguments` with the
-   * place in the arguments, and `too_large`.
+   * Every `{"$from": "note__12", "path": "items[0].id"}` in the arguments becomes the value there; with `version` as it was
+   * then, with `as` (`json`, `jsonl`, `text`) as a text. What is put in is not looked through again: a note that holds such a
+   * thing holds just that. Throws `not_found` and `invalid_arguments` with the place in the arguments, and `too_large`.
    */
   fill(
     caller: Caller,
     args: unknown,
     options?: {
-      /** Of the outermost fields, those that are handles themselves. */
+      /** Of the outermost fields, those that are handles themselves: what is written there stands for the handle alone. */
       readonly asHandles?: readonly string[] | undefined;
     },
   ): Promise<{ readonly args: unknown; readonly from: readonly FilledFrom[] }>;
@@ -40,40 +41,43 @@ export interface HandlesParts {
   readonly fillLimit: number;
 }
 
-export const FROM = "$from";
-
 const MOST_HANDLES = 64;
 
-/** Whether there may be a handle in arguments with this JSON: looking at the text is quicker than looking through them. */
+/**
+ * Whether there may be a handle in arguments with this JSON, also one that is misspelt or in a text: looking at the text is
+ * quicker than looking through them, and nearly none have a dollar sign there.
+ */
 export function mayHoldHandles(text: string): boolean {
-  return text.includes(`"${FROM}"`);
+  return text.includes('"$');
 }
 
 export function createHandles({ infospace, fillLimit }: HandlesParts): Handles {
   return {
-    async fill(caller, args) {
+    async fill(caller, args, { asHandles = [] } = {}) {
+      if (!holdsWritten(args)) return { args, from: [] };
       const from: FilledFrom[] = [];
       const known = new Map<string, Promise<Held>>();
       let size = 0;
 
-      async function filled(value: unknown, at: string): Promise<unknown> {
+      async function filled(value: unknown, at: string, isOutermost = false): Promise<unknown> {
+        const written = writtenHandle(value, at);
+        if (written !== undefined) return lookedUp(written, at);
         if (Array.isArray(value)) return inTurn(value, (part, index) => filled(part, `${at}[${index}]`));
         if (!isRecord(value)) return value;
-        if (isHandle(value)) return lookedUp(value, at);
         const entries = await inTurn(Object.entries(value), async ([key, part]) => {
-          return [key, await filled(part, at === "" ? step(key) : `${at}${step(key, ".")}`)] as const;
+          const place = at === "" ? step(key) : `${at}${step(key, ".")}`;
+          const handle = isOutermost && asHandles.includes(key) ? bareHandle(writtenHandle(part, place)) : undefined;
+          return [key, handle ?? (await filled(part, place))] as const;
         });
         return Object.fromEntries(entries);
       }
 
-      async function lookedUp(written: JsonObject, at: string): Promise<Json> {
-        const { handle, path } = understood(written, at);
+      async function lookedUp(written: Written, at: string): Promise<Json> {
+        const { handle, path, as } = written;
         if (from.length === MOST_HANDLES) throw tooMany();
-        let reading = known.get(handle);
-        if (reading === undefined) {
-          reading = read(handle, caller, at);
-          known.set(handle, reading);
-        }
+        const key = `${handle} ${written.version ?? ""}`;
+        const reading = known.get(key) ?? read(written, caller, at);
+        known.set(key, reading);
         const held = await reading;
         const found =
           path === undefined ? { found: true as const, value: held.content } : valueAt(held.content, parsePath(path));
@@ -87,20 +91,21 @@ export function createHandles({ infospace, fillLimit }: HandlesParts): Handles {
             },
           );
         }
-        size += JSON.stringify(found.value).length;
+        const value = as === undefined ? found.value : textOf(found.value, as);
+        size += JSON.stringify(value).length;
         if (size > fillLimit) throw tooLarge(fillLimit, handle);
         from.push({ at, handle, ...(path === undefined ? {} : { path }), version: held.version, hash: held.hash });
-        return found.value;
+        return value;
       }
 
-      return { args: await filled(args, ""), from };
+      return { args: await filled(args, "", true), from };
     },
   };
 
-  async function read(handle: string, caller: Caller, at: string): Promise<Held> {
+  async function read({ handle, version }: Written, caller: Caller, at: string): Promise<Held> {
     try {
-      if (parseHandle(handle)?.kind !== "collection") return await infospace.note(handle, caller);
-      const collection = await infospace.collection(handle, caller);
+      if (parseHandle(handle)?.kind !== "collection") return await infospace.note(handle, caller, version);
+      const collection = await infospace.collection(handle, caller, version);
       return { content: await whole(handle, collection), version: collection.version, hash: "" };
     } catch (thrown) {
       if (!(thrown instanceof QmError)) throw thrown;
@@ -140,28 +145,9 @@ async function inTurn<T, U>(list: readonly T[], work: (each: T, index: number) =
   return done;
 }
 
-/** Something else than a text under that name is data like any other. */
-function isHandle(value: Record<string, unknown>): value is JsonObject {
-  return Object.hasOwn(value, FROM) && typeof value[FROM] === "string";
-}
-
-function understood(written: JsonObject, at: string): { readonly handle: string; readonly path?: string } {
-  const { [FROM]: handle, path, ...rest } = written;
-  const unknown = Object.keys(rest)[0];
-  const problem =
-    typeof handle !== "string" || parseHandle(handle) === undefined
-      ? `${quoted(String(handle))} is not a handle`
-      : unknown !== undefined
-        ? `${quoted(unknown)} is nothing that a handle has`
-        : path !== undefined && typeof path !== "string"
-          ? "path is not a text"
-          : undefined;
-  if (problem === undefined)
-    return { handle: handle as string, ...(typeof path === "string" && path !== "" ? { path } : {}) };
-  throw new QmError("invalid_arguments", `${at || "the arguments"}: ${problem}`, {
-    hint: 'Write {"$from": "note__12"}, or {"$from": "collection__7", "path": "[0].id"} for a part of it.',
-    details: { at },
-  });
+/** The handle, where nothing but that is written. */
+function bareHandle(written: Written | undefined): string | undefined {
+  return written === undefined || Object.keys(written).length > 1 ? undefined : written.handle;
 }
 
 function step(key: string, before = ""): string {

@@ -17,7 +17,7 @@ const DAY_MS = 86_400_000;
 
 async function world(ahead = 0) {
   const runtime = { ...systemRuntime, now: () => new Date(Date.now() + ahead) };
-  const qm = await createQuartermaster({ runtime });
+  const qm = await createQuartermaster({ runtime, infospace: {} });
   open.push(qm);
   return { qm, notes: qm.notes };
 }

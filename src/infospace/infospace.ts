@@ -82,6 +82,8 @@ export interface Infospace {
     how: { readonly reach: Reach; readonly name?: string | undefined },
   ): Promise<NoteFacts | Collection>;
   remove(maker: Maker, handle: string): Promise<Removed>;
+  /** The handles of others within reach that are called the same, a few of the newest. */
+  namesakes(resource: NoteFacts | Collection, caller: Caller): Promise<readonly string[]>;
 }
 
 export interface InfospaceParts {
@@ -100,6 +102,7 @@ export type Access = "allowed" | "hidden" | { readonly refused: string };
 const PORTION = { members: 500, bytes: 1024 * 1024 };
 /** How often a name is taken that somebody else changes at the same time. */
 const ATTEMPTS = 8;
+const NAMESAKES = 5;
 
 export function createInfospace({ store, runtime, expiresInMs, mayUse, note: record }: InfospaceParts): Infospace {
   const now = (): string => runtime.now().toISOString();
@@ -171,15 +174,15 @@ export function createInfospace({ store, runtime, expiresInMs, mayUse, note: rec
       const present = (await named("note", content.name, maker.caller)) as NoteFacts | undefined;
       if (present === undefined) break;
       const replaced = await store.replaceNote(present.id, present.version, content, now());
-      if (replaced !== undefined) return written(maker, "note", replaced);
+      if (replaced !== undefined) return recorded(maker, "note", replaced);
     }
     const id = await store.addNotes(originOf(maker, runtime.now()), [content], transient());
     const added = await store.noteFacts(id);
     if (added === undefined) throw notFound(handleOf("note", id));
-    return written(maker, "note", added);
+    return recorded(maker, "note", added);
   }
 
-  function written<T extends NoteFacts | Collection>(maker: Maker, kind: ResourceKind, made: T): T {
+  function recorded<T extends NoteFacts | Collection>(maker: Maker, kind: ResourceKind, made: T): T {
     record(maker.caller, writtenEvent(maker, kind, made));
     return made;
   }
@@ -193,12 +196,14 @@ export function createInfospace({ store, runtime, expiresInMs, mayUse, note: rec
     const handle = handleOf("collection", id);
     const origin = originOf(maker, runtime.now());
     let count = 0;
+    signal?.throwIfAborted();
     for await (const entries of portions(entriesOf(members), { ...PORTION, members: portion })) {
-      signal?.throwIfAborted();
       if ((await store.append(id, entries, origin)) === undefined) throw notFound(handle);
       count += entries.length;
       onProgress?.(handle, count);
       await breath();
+      // What came is written first: whoever is stopped has it.
+      signal?.throwIfAborted();
     }
   }
 
@@ -232,23 +237,33 @@ export function createInfospace({ store, runtime, expiresInMs, mayUse, note: rec
       // What takes the place of another has no name of its own until it is all there.
       const label = present === undefined ? { name, properties } : { properties };
       const id = await store.addCollection(originOf(maker, runtime.now()), label, transient());
-      how.onProgress?.(handleOf("collection", id), 0);
-      await fill(id, maker, members, how);
+      let written = 0;
+      const onProgress = (handle: string, count: number): void => {
+        written = count;
+        how.onProgress?.(handle, count);
+      };
+      onProgress(handleOf("collection", id), 0);
+      try {
+        await fill(id, maker, members, { ...how, onProgress });
+      } catch (thrown) {
+        if (written === 0) await store.remove("collection", id).catch(() => {});
+        throw thrown;
+      }
       if (how.isWhole?.() !== false) await store.complete(id);
       const replaced = present === undefined ? undefined : await store.replaceCollection(present.id, id, now());
       const made = replaced ?? (await store.collection(id));
       if (made === undefined) throw notFound(handleOf("collection", id));
-      return written(maker, "collection", made);
+      return recorded(maker, "collection", made);
     },
     async add(maker, handle, members) {
       const { id } = await collection(handle, maker.caller);
       await fill(id, maker, members);
-      return written(maker, "collection", await collection(handle, maker.caller));
+      return recorded(maker, "collection", await collection(handle, maker.caller));
     },
     async takeOut(maker, handle, notes) {
       const { id } = await collection(handle, maker.caller);
       const places = await store.removeItems(id, notes, now());
-      if (places > 0) written(maker, "collection", await collection(handle, maker.caller));
+      if (places > 0) recorded(maker, "collection", await collection(handle, maker.caller));
       return places;
     },
     async save(maker, asked, { reach, name }) {
@@ -267,6 +282,20 @@ export function createInfospace({ store, runtime, expiresInMs, mayUse, note: rec
       const removed = await store.remove(kindOf(made), made.id);
       record(maker.caller, { type: "resource.removed", data: { callId: maker.callId, handle, ...removed } });
       return removed;
+    },
+    async namesakes(resource, caller) {
+      const { name } = resource;
+      if (name === undefined) return [];
+      const query = { whose: whoseOf(caller), name, limit: NAMESAKES + 1 };
+      const [collections, notes] = [
+        await store.list({ ...query, kind: "collection" }),
+        await store.list({ ...query, kind: "note" }),
+      ];
+      return [...collections, ...notes]
+        .filter((each) => each.id !== resource.id || kindOf(each) !== kindOf(resource))
+        .filter((each) => mayUse(resourceAction(kindOf(each), each), caller) === "allowed")
+        .slice(0, NAMESAKES)
+        .map((each) => handleOf(kindOf(each), each.id));
     },
   };
 }

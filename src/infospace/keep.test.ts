@@ -3,6 +3,7 @@ import type { Content } from "../core/content.ts";
 import type { Json, JsonObject } from "../core/json.ts";
 import { Streamed } from "../core/streamed.ts";
 import { createKeeper, type Kept } from "./keep.ts";
+import { createSampler } from "./shown.ts";
 import { makerFor, memoryInfospace, someone } from "./testing.ts";
 
 const LIMIT = 4_096;
@@ -57,6 +58,12 @@ describe("what is kept", () => {
     ["a list of texts", ["x".repeat(3_000), "y".repeat(3_000)], ["x".repeat(3_000), "y".repeat(3_000)]],
     ["a text that is a JSON list", JSON.stringify(records), records],
     ["a text that is JSON lines", records.map((record) => JSON.stringify(record)).join("\n"), records],
+    ["a record with nothing but the text of a JSON list", { content: JSON.stringify(records) }, records],
+    [
+      "a record with nothing but JSON lines, itself a text",
+      JSON.stringify({ content: records.map((record) => JSON.stringify(record)).join("\n") }),
+      records,
+    ],
     [
       "values as JSON has them",
       [{ at: new Date(0), gone: undefined, x: "x".repeat(5_000) }, undefined],
@@ -75,6 +82,8 @@ describe("what is kept", () => {
     ["a text", "hello ".repeat(1_000), "text", "hello ".repeat(1_000)],
     ["an object", { items: records }, "json", { items: records }],
     ["a text that is a JSON object", JSON.stringify({ items: records }), "json", { items: records }],
+    ["a record with more than that", { content: JSON.stringify(records), size: 1 }, "json", undefined],
+    ["a record with a text that is one JSON object", { content: JSON.stringify({ records }) }, "json", undefined],
     ["a list with one text in it", ["x".repeat(5_000)], "json", ["x".repeat(5_000)]],
     [
       "a text with digits that a number would lose",
@@ -88,7 +97,7 @@ describe("what is kept", () => {
     const kept = await keep(data);
 
     expect(kept).toMatchObject({ kind: "note" });
-    expect([...infospace.notes.values()]).toEqual([expect.objectContaining({ format, content })]);
+    expect([...infospace.notes.values()]).toEqual([expect.objectContaining({ format, content: content ?? data })]);
   });
 
   test("empty lines between JSON lines are counted", async () => {
@@ -120,6 +129,91 @@ describe("what the model is told", () => {
       `infospace__split {"target":"${kept?.handle}","by":"items","path":"[\\"all items\\"]"}`,
     );
     expect(kept?.shown.keys).toMatchObject({ "all items": "array of 200 objects {id, title, open}" });
+  });
+
+  test.each<[string, unknown, string | undefined, Json | undefined]>([
+    [
+      "a text that is a JSON list",
+      { path: "/a/b.json", content: JSON.stringify(records), mtime: 5 },
+      '"by":"items","path":"content"',
+      { content: "text, JSON array of 200 objects {id, title, open}" },
+    ],
+    [
+      "a text that is JSON lines",
+      { path: "/a", content: records.map((each) => JSON.stringify(each)).join("\n") },
+      '"by":"json_lines","path":"content"',
+      { content: "text, JSON lines: object {id, title, open}" },
+    ],
+    [
+      "a text that is a JSON object with a list",
+      { path: "/a", content: JSON.stringify({ next: null, records }) },
+      '"path":"content"',
+      { content: "text, JSON object {next, records}" },
+    ],
+    ["a text of lines", { path: "/a", content: "one line\n".repeat(900) }, '"by":"line","path":"content"', undefined],
+    [
+      "a list farther in",
+      { path: "/a", data: { deep: { rows: records } } },
+      '"by":"items","path":"data.deep.rows"',
+      { "data.deep.rows": "array of 200 objects {id, title, open}" },
+    ],
+    [
+      "a list in a list of one",
+      { results: [{ rows: records }] },
+      '"by":"items","path":"results[0].rows"',
+      { "results[0].rows": "array of 200 objects {id, title, open}" },
+    ],
+    ["a list too far in", { a: { b: { c: { d: { rows: records } } } } }, undefined, undefined],
+    ["one long text", { path: "/a", content: "word ".repeat(2_000) }, undefined, undefined],
+    [
+      "nothing that is larger than the rest",
+      Object.fromEntries(Array.from({ length: 9 }, (_, n) => [`f${n}`, "x".repeat(900)])),
+      undefined,
+      undefined,
+    ],
+  ])("of an object with %s", async (_, data, split, inside) => {
+    const { handle = "", shown } = (await keeping().keep(data)) ?? {};
+    const call = `infospace__split {"target":"${handle}",${split}}`;
+
+    if (split === undefined) expect(shown?.next).not.toContain("infospace__split");
+    else expect(shown?.next).toContain(`Make a collection of it with ${call}.`);
+    expect(shown?.next).not.toContain('"path":"path"');
+    expect(shown?.inside).toEqual(inside);
+    expect(JSON.stringify(shown).length).toBeLessThanOrEqual(1_200);
+  });
+
+  test("that the action itself has cut its answer, before anything else", async () => {
+    const kept = await keeping({ previewLimit: 700 }).keep({
+      content: "x".repeat(20_000),
+      entries: records,
+      path: "/a",
+      truncated: true,
+      next_offset: 20_000,
+    });
+
+    expect(Object.entries(kept?.shown.first as object).slice(0, 3)).toEqual([
+      ["path", "/a"],
+      ["truncated", true],
+      ["next_offset", 20_000],
+    ]);
+    expect(Object.keys(kept?.shown.keys as object).slice(0, 3)).toEqual(["path", "truncated", "next_offset"]);
+  });
+
+  test("of files what they are, and nothing of their bytes", async () => {
+    const { infospace } = keeping();
+    const bytes = Buffer.alloc(9_000, 7);
+    const { id } = await infospace.writeFile(maker, { bytes, mediaType: "image/png" });
+    const sampler = createSampler(1_000);
+    sampler.take(infospace.notes.get(id)?.content ?? null);
+    sampler.take({ media_type: "a/b", size: 1, base64: "AA==" });
+
+    expect(sampler.shown()).toEqual({
+      keys: { media_type: "string", size: "number", base64: "string" },
+      first: [
+        { media_type: "image/png", size: 9_000 },
+        { media_type: "a/b", size: 1 },
+      ],
+    });
   });
 
   test("never more than the limit, whatever it is", async () => {
@@ -245,6 +339,16 @@ describe("streams", () => {
     const { handle } = (failed as { details: { handle: string } }).details;
     expect(infospace.contents(handle)).toHaveLength(2);
     expect(await infospace.collection(handle, someone)).toMatchObject({ complete: false, count: 2 });
+  });
+
+  test("that break before anything has come leave nothing", async () => {
+    const { keeper, infospace } = keeping();
+
+    const failed = await keeper.keepStream(Streamed.jsonLines(["x\n"]), maker).catch((thrown: unknown) => thrown);
+
+    expect(failed).toMatchObject({ code: "invalid_output", details: { count: 0, complete: false } });
+    expect(failed).not.toHaveProperty("details.handle");
+    await expect(infospace.collection("collection__1", someone)).rejects.toMatchObject({ code: "not_found" });
   });
 
   test("end when the call is cancelled, and close their source", async () => {

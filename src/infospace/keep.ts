@@ -134,7 +134,7 @@ export function createKeeper({ infospace, previewLimit, sees }: KeeperParts): Ke
       try {
         return keptPut(await putAll(values, { infospace, maker, previewLimit, signal, onProgress }, counts), maker);
       } catch (thrown) {
-        throw came.handle === "" ? thrown : broken(thrown, came, signal?.aborted === true);
+        throw came.handle === "" ? thrown : brokenOff(thrown, came, signal?.aborted === true);
       }
     },
   };
@@ -154,7 +154,7 @@ function lengthOf(data: unknown): number {
   return typeof data === "string" ? data.length : (JSON.stringify(data) ?? "null").length;
 }
 
-function broken(
+function brokenOff(
   thrown: unknown,
   { handle, count }: { readonly handle: string; readonly count: number },
   isCancelled: boolean,
@@ -163,7 +163,8 @@ function broken(
   const code = known?.code ?? (isCancelled ? "cancelled" : "action_failed");
   return new QmError(code, `the result broke off after ${counted(count, "item")}: ${messageOf(thrown)}`, {
     cause: thrown,
-    hint: `What came before is in ${handle}, which says that it is not complete.`,
-    details: { ...known?.details, handle, count, complete: false },
+    // Of what never began nothing is kept.
+    ...(count === 0 ? {} : { hint: `What came before is in ${handle}, which says that it is not complete.` }),
+    details: { ...known?.details, ...(count === 0 ? {} : { handle }), count, complete: false },
   });
 }

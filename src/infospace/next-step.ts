@@ -1,7 +1,7 @@
-import { isRecord, type Json, type JsonObject } from "../core/json.ts";
+import { isRecord, type JsonObject } from "../core/json.ts";
 import { actionName } from "../core/names.ts";
-import { isList } from "./content.ts";
 import type { ResourceKind } from "./handle.ts";
+import type { LargePart } from "./large-part.ts";
 import { pathText } from "./path.ts";
 import { INFOSPACE } from "./resource.ts";
 
@@ -12,13 +12,13 @@ export interface Next {
   readonly format?: "text" | "json" | "file";
   /** The path of a part of it, for an example. */
   readonly part?: string | undefined;
-  /** The path of a long list in it. */
-  readonly list?: string | undefined;
+  /** What a collection can be made of, and how. */
+  readonly split?: Pick<LargePart, "path" | "by"> | undefined;
 }
 
 /** One sentence or two in at most `limit` characters. Names no action that the model does not see. */
 export function nextStep(
-  { handle, kind, format, part, list }: Next,
+  { handle, kind, format, part, split }: Next,
   sees: (name: string) => boolean,
   limit: number,
 ): string {
@@ -26,14 +26,14 @@ export function nextStep(
   const from = (path?: string) => JSON.stringify({ $from: handle, ...(path === undefined ? {} : { path }) });
   const whole = `Give ${from()}${part === undefined ? "" : ` or ${from(part)}`} as an argument of any action.`;
   const narrow = kind === "collection" ? either(offered("filter-structured", "project", "head")) : "";
-  const [split] = list === undefined ? [] : offered("split");
+  const [splitting] = split === undefined ? [] : offered("split");
   const [load] = format === "file" ? [] : offered("load");
   const sentences = [
     whole,
     narrow === "" ? "" : `Narrow it with ${narrow}.`,
-    split === undefined
+    splitting === undefined
       ? ""
-      : `Make a collection of its ${list} with ${split} {"target":"${handle}","by":"items","path":${JSON.stringify(list)}}.`,
+      : `Make a collection of it with ${splitting} ${JSON.stringify({ target: handle, ...split })}.`,
     load === undefined ? "" : `Read it with ${load}.`,
   ];
   let text = "";
@@ -44,26 +44,11 @@ export function nextStep(
   return text;
 }
 
-const PATH_LIMIT = 60;
-
 /** A path that leads somewhere in the first item, as short as it can be told. */
 export function partOfFirst(shape: JsonObject): string | undefined {
   const keys = isRecord(shape.keys) ? Object.keys(shape.keys) : [];
   const plain = keys.find((key) => /^[A-Za-z_][\w-]{0,40}$/.test(key));
   return plain === undefined ? "[0]" : pathText([0, plain]);
-}
-
-/** The longest list among its fields. */
-export function longestList(content: Json): string | undefined {
-  if (!isRecord(content)) return undefined;
-  let longest: { readonly path: string; readonly length: number } | undefined;
-  for (const [key, value] of Object.entries(content as JsonObject)) {
-    const path = pathText([key]);
-    if (!isList(value) || value.length < 2 || value.length <= (longest?.length ?? 0) || path.length > PATH_LIMIT)
-      continue;
-    longest = { path, length: value.length };
-  }
-  return longest?.path;
 }
 
 function either(names: readonly string[]): string {

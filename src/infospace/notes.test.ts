@@ -17,7 +17,7 @@ const DAY_MS = 86_400_000;
 async function world(options: Parameters<typeof createQuartermaster>[0] = {}) {
   let offset = 0;
   const runtime = { ...systemRuntime, now: () => new Date(Date.now() + offset) };
-  const qm = await createQuartermaster({ runtime, ...options });
+  const qm = await createQuartermaster({ runtime, infospace: {}, ...options });
   open.push(qm);
   const later = (ms: number) => {
     offset += ms;

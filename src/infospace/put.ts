@@ -1,10 +1,12 @@
 import { messageOf, QmError } from "../core/errors.ts";
 import { isRecord, type Json, type JsonObject } from "../core/json.ts";
+import { isList } from "./content.ts";
 import { handleOf, type ResourceKind } from "./handle.ts";
 import type { Infospace, Label, Member } from "./infospace.ts";
 import { jsonLinesOf, type LineCounts } from "./json-lines.ts";
+import { largePart, listInText } from "./large-part.ts";
 import type { Maker } from "./maker.ts";
-import { longestList, type Next, partOfFirst } from "./next-step.ts";
+import { type Next, partOfFirst } from "./next-step.ts";
 import type { Collection, NoteFacts } from "./note.ts";
 import { createSampler, type Sampler, shownCollection, shownNote } from "./shown.ts";
 import { textForm } from "./text-form.ts";
@@ -29,22 +31,37 @@ export interface Putting extends Label {
 
 /**
  * A list becomes a collection with a note for each item; of a single text or number it stays a list. A text that is JSON, or
- * JSON lines, becomes what it says; everything else is one note.
+ * JSON lines, becomes what it says, and so does a record that has nothing but a text with a list in it, as those have that
+ * read files; everything else is one note.
  */
 export async function put(value: unknown, putting: Putting): Promise<Put> {
-  if (Array.isArray(value)) return isRecords(value) ? putAll(jsonOf(value), putting) : putOne(asJson(value), putting);
-  if (typeof value !== "string") return putOne(asJson(value), putting);
+  if (Array.isArray(value)) return putList(value, putting);
+  if (typeof value !== "string") return putRecord(asJson(value), putting);
   const read = textForm(value);
   switch (read.form) {
-    case "lines": {
-      const { values, counts } = jsonLinesOf(value);
-      return putAll(values, putting, counts);
-    }
+    case "lines":
+      return putLines(value, putting);
     case "json":
-      return Array.isArray(read.value) ? put(read.value, putting) : putOne(read.value, putting);
+      return isList(read.value) ? putList(read.value, putting) : putRecord(read.value, putting);
     case "text":
       return putOne(value, putting);
   }
+}
+
+function putList(list: readonly unknown[], putting: Putting): Promise<Put> {
+  return isRecords(list) ? putAll(jsonOf(list), putting) : putOne(asJson(list), putting);
+}
+
+function putLines(text: string, putting: Putting): Promise<Put> {
+  const { values, counts } = jsonLinesOf(text);
+  return putAll(values, putting, counts);
+}
+
+function putRecord(content: Json, putting: Putting): Promise<Put> {
+  const [only, ...more] = isRecord(content) ? Object.values(content) : [];
+  const list = typeof only === "string" && more.length === 0 ? listInText(only) : undefined;
+  if (list === undefined || (list.form === "json" && !isRecords(list.value))) return putOne(content, putting);
+  return list.form === "lines" ? putLines(only as string, putting) : putList(list.value, putting);
 }
 
 /** A collection of what comes, each a note. No more is in memory than a portion. */
@@ -72,18 +89,17 @@ export async function putAll(
 
 async function putOne(content: Json, { infospace, maker, name, properties }: Putting): Promise<Put> {
   const resource = await infospace.write(maker, content, { name, properties });
-  const list = longestList(content);
-  const [field] = isRecord(content) ? Object.keys(content) : [];
+  const part = largePart(content);
   return {
     kind: "note",
     resource,
-    shown: (limit) => shownNote(resource, content, limit),
+    shown: (limit) => shownNote(resource, content, limit, part),
     next: {
       handle: handleOf("note", resource.id),
       kind: "note",
       format: resource.format,
-      list,
-      part: list === undefined ? plainName(field) : `${list}[0]`,
+      part: part?.path,
+      split: part?.isMany ? { ...(part.by === undefined ? {} : { by: part.by }), path: part.path } : undefined,
     },
   };
 }
@@ -114,8 +130,4 @@ function asJson(value: unknown, position?: number): Json {
 
 function isRecords(list: readonly unknown[]): boolean {
   return list.length !== 1 || isRecord(list[0]);
-}
-
-function plainName(field: string | undefined): string | undefined {
-  return field !== undefined && /^[A-Za-z_][\w-]{0,40}$/.test(field) ? field : undefined;
 }

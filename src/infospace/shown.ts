@@ -1,6 +1,7 @@
 import { clip, getOwn, type Json, type JsonObject } from "../core/json.ts";
-import { described, fitted, isList, kindOf, shownKey } from "./content.ts";
+import { described, fitted, isList, kindOf, shownKey, withoutBytes } from "./content.ts";
 import { handleOf } from "./handle.ts";
+import { type LargePart, largePart } from "./large-part.ts";
 import type { Collection, NoteFacts } from "./note.ts";
 
 /** Sees every content of a collection once, and says afterwards what they look like. Its memory does not grow with them. */
@@ -72,9 +73,11 @@ export function createSampler(limit: number): Sampler {
       kinds.set(kind, (kinds.get(kind) ?? 0) + 1);
       if (kind === "object") takeFields(content as JsonObject);
       if (room <= 0 || first.length === FIRST_ITEMS) return;
-      const all = fitted(content, limit);
-      const part = fitted(content, Math.floor(limit / (first.length === 0 ? 3 : 6)));
-      first.push({ all: all.whole ? JSON.stringify(all.value) : undefined, part: JSON.stringify(part.value) });
+      const visible = withoutBytes(content);
+      const all = fitted(visible, limit);
+      const part = fitted(visible, Math.floor(limit / (first.length === 0 ? 3 : 6)));
+      const isWhole = all.whole && visible === content;
+      first.push({ all: isWhole ? JSON.stringify(all.value) : undefined, part: JSON.stringify(part.value) });
       room -= JSON.stringify(part.value).length + 1;
     },
     shown(most = limit) {
@@ -95,9 +98,9 @@ export function createSampler(limit: number): Sampler {
 }
 
 /** A note for a model: its facts and its shape, in at most `limit` characters of JSON. */
-export function shownNote(note: NoteFacts, content: Json, limit: number): JsonObject {
+export function shownNote(note: NoteFacts, content: Json, limit: number, part = largePart(content)): JsonObject {
   const facts = shownFacts(note);
-  return { ...facts, ...noteShape(note, content, limit - sizeOf(facts)) };
+  return { ...facts, ...noteShape(note, content, limit - sizeOf(facts), part) };
 }
 
 /** A collection for a model: its facts, and what the sampler saw of it, in at most `limit` characters where that is given. */
@@ -125,7 +128,7 @@ function standing({ name, version, expiresAt }: NoteFacts | Collection): JsonObj
   };
 }
 
-function noteShape({ format }: NoteFacts, content: Json, limit: number): JsonObject {
+function noteShape({ format }: NoteFacts, content: Json, limit: number, part: LargePart | undefined): JsonObject {
   if (format === "file") return fileShape(content, limit);
   if (typeof content === "string") return textShape(content, limit);
   if (isList(content)) {
@@ -136,9 +139,30 @@ function noteShape({ format }: NoteFacts, content: Json, limit: number): JsonObj
   }
   const all = fitted(content, limit - `"first":,"whole":true,`.length);
   if (all.whole) return within({ first: all.value, whole: true }, limit);
-  const shape = kindOf(content) === "object" ? objectKeys(content as JsonObject, Math.floor(limit * 0.6)) : {};
+  if (kindOf(content) !== "object") return within({ first: fitted(content, limit - `"first":,`.length).value }, limit);
+  const record = shortFirst(content as JsonObject);
+  const inside = insideOf(record, part);
+  const shape = { ...objectKeys(record, Math.floor(limit * 0.6) - sizeOf(inside)), ...inside };
   const room = limit - sizeOf(shape) - `"first":,`.length;
-  return within({ ...shape, ...(room < 20 ? {} : { first: fitted(content, room).value }) }, limit);
+  return within({ ...shape, ...(room < 20 ? {} : { first: fitted(record, room).value }) }, limit);
+}
+
+const SHORT = 80;
+
+/** Its short fields first: whether there is more where it came from is said there, and would be cut at its end. */
+function shortFirst(content: JsonObject): JsonObject {
+  const isShort = ([, value]: readonly [string, Json]): boolean =>
+    typeof value === "string" ? value.length <= SHORT : typeof value !== "object" || value === null;
+  const entries = Object.entries(content);
+  return Object.fromEntries([...entries.filter(isShort), ...entries.filter((entry) => !isShort(entry))]);
+}
+
+/** What is in the part that makes it long, where its fields do not say so. */
+function insideOf(content: JsonObject, part: LargePart | undefined): JsonObject {
+  if (part === undefined) return {};
+  const [name, ...deeper] = part.steps;
+  const isSaid = deeper.length === 0 && part.what === described(getOwn(content, String(name)) ?? null, true);
+  return isSaid ? {} : { inside: { [shownKey(part.path)]: part.what } };
 }
 
 function fileShape(content: Json, limit: number): JsonObject {

@@ -99,8 +99,13 @@ export function memoryInfospace(): Infospace & { readonly notes: Map<number, Not
       const id = nextId++;
       collections.set(id, { ...common(maker, how.name), id, bytes: 0, count: 0, complete: false, items: [] });
       how.onProgress?.(handleOf("collection", id), 0);
-      await fill(id, maker, members, how);
-      const made = { ...(collections.get(id) as Held), complete: true };
+      try {
+        await fill(id, maker, members, how);
+      } catch (thrown) {
+        if (collections.get(id)?.count === 0) collections.delete(id);
+        throw thrown;
+      }
+      const made = { ...(collections.get(id) as Held), complete: how.isWhole?.() !== false };
       collections.set(id, made);
       return made;
     },
@@ -142,6 +147,11 @@ export function memoryInfospace(): Infospace & { readonly notes: Map<number, Not
       collections.delete(id);
       for (const item of items) notes.delete(item);
       return { notes: items.length, collections: 1 };
+    },
+    async namesakes({ id, name, origin }) {
+      return [...collections.values(), ...notes.values()]
+        .filter((each) => each.name === name && each.origin.session === origin.session && each.id !== id)
+        .map((each) => handleOf("items" in each ? "collection" : "note", each.id));
     },
   };
 }

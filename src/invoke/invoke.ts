@@ -182,13 +182,16 @@ function outcomeOf(attempted: Attempted, ending: Ending): Outcome {
 
 async function attempt(
   door: Door,
-  call: Call,
+  asked: Call,
   record: CallRecord,
   progress: Progress,
   signal: AbortSignal | undefined,
 ): Promise<Attempted> {
+  const finding = door.live.find(asked.name);
+  // Whoever waits lets the caller change the arguments: they are copied before, and without need nobody waits.
+  const call = finding === undefined ? asked : { ...asked, args: filledCopy(asked.args).value };
+  const live = finding && (await finding);
   const { caller } = call;
-  const live = await door.live.find(call.name);
   const view = door.viewOf(caller, live === undefined ? [] : [live]);
   const { action, how } = resolve(view, call.name);
   progress.action = action;

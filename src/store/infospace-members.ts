@@ -7,10 +7,10 @@ import { collectionIn } from "./infospace-collections.ts";
 import { keepUntil, widenTo } from "./infospace-holding.ts";
 import { insertNotes } from "./infospace-notes.ts";
 import { collectionIsThere, contentColumns, fileTable, itemOf, noteIsThere } from "./infospace-rows.ts";
-import { addTo, RUN_LIMIT, type Run } from "./infospace-runs.ts";
+import { addTo, RUN_LIMIT, type Run, runHasNote } from "./infospace-runs.ts";
 import { join, type Row, type Sql, sql } from "./sql.ts";
 
-type MemberMethods = Pick<InfospaceStore, "append" | "removeItems" | "items">;
+type MemberMethods = Pick<InfospaceStore, "append" | "removeItems" | "items" | "collectionVersion">;
 
 /**
  * What collections hold, in SQL: one row a run. A position is given once and stays with its note; where that note was
@@ -34,6 +34,18 @@ export function memberMethods(db: Sql, now: () => Date): MemberMethods {
         where c.id = ${id} and m.position > ${first - RUN_LIMIT} and ${collectionIsThere(at)} and ${noteIsThere(at)}
         order by m.position, n.id limit ${Math.max(0, Math.trunc(limit))}`);
       return rows.map(itemOf);
+    },
+    async collectionVersion(id, version) {
+      if (!Number.isSafeInteger(version) || version < 1) return undefined;
+      const at = now().toISOString();
+      const [row] = await db.all(sql`
+        select count(n.id) as count, coalesce(sum(n.bytes), 0) as bytes
+        from collections c
+        left join members m on m.collection = c.id and m.version = ${version}
+        left join notes n on ${runHasNote} and ${noteIsThere(at)}
+        where c.id = ${id} and c.version >= ${version} and ${collectionIsThere(at)}
+        group by c.id`);
+      return row === undefined ? undefined : { count: Number(row.count), bytes: Number(row.bytes) };
     },
   };
 }

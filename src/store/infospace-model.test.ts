@@ -153,6 +153,7 @@ async function look(store: Modelled): Promise<unknown> {
     if (each > MOST) continue;
     answers.push(await store.collection(each), hashesOf(await store.contents({ collection: each })));
     for (const version of [undefined, 1, 2]) answers.push(await paged(store, each, version));
+    for (const version of [0, 1, 2, 3]) answers.push(await store.collectionVersion(each, version));
   }
   for (const who of whose) answers.push(await viewOf(store, who));
   answers.push((await store.notes(ids)).toSorted((one, other) => one.id - other.id));

@@ -237,6 +237,31 @@ export const infospaceCollectionCases: readonly StoreCase[] = [
     },
   },
   {
+    name: "says how much each version of a collection held, as far as that is there",
+    async run(db) {
+      const { store, clock } = await infospaceIn(db);
+      const { id } = await collected(store, ["a", "bb", "ccc"]);
+      await store.append(id, [{ id: 1 }], origin());
+      await store.removeItems(id, [2], LATER);
+      const by = await store.addCollection(origin(), {}, transient);
+      await store.replaceCollection(id, by, LATER);
+      const held = () => Promise.all([0, 1, 2, 3, 4].map((version) => store.collectionVersion(id, version)));
+
+      const [all, some, none] = [
+        { count: 4, bytes: 3 + 4 + 5 + 3 },
+        { count: 3, bytes: 3 + 5 + 3 },
+        { count: 0, bytes: 0 },
+      ];
+      assert.deepEqual(await held(), [undefined, all, some, none, undefined]);
+      assert.equal(await store.collectionVersion(id, 1.5), undefined);
+      assert.equal(await store.collectionVersion(99, 1), undefined);
+      await store.remove("note", 1);
+      assert.deepEqual(await held(), [undefined, { count: 2, bytes: 9 }, { count: 1, bytes: 5 }, none, undefined]);
+      clock.at = AFTER;
+      assert.equal(await store.collectionVersion(id, 1), undefined);
+    },
+  },
+  {
     name: "saves all that is in a collection with it, and what comes later",
     async run(db) {
       const { store, clock } = await infospaceIn(db);

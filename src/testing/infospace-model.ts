@@ -32,8 +32,12 @@ export function infospaceModel(now: () => string): Omit<InfospaceStore, "mark"> 
   }
 
   function shown({ facts, versions }: KeptCollection): Collection {
-    const held = (versions.at(-1) ?? []).flatMap((id) => noteAt(id)?.note ?? []);
-    return { ...facts, count: held.length, bytes: held.reduce((sum, { bytes }) => sum + bytes, 0) };
+    return { ...facts, ...amountOf(versions.at(-1) ?? []) };
+  }
+
+  function amountOf(ids: readonly number[]): Pick<Collection, "count" | "bytes"> {
+    const held = ids.flatMap((id) => noteAt(id)?.note ?? []);
+    return { count: held.length, bytes: held.reduce((sum, { bytes }) => sum + bytes, 0) };
   }
 
   function make(origin: Origin, { reach, expiresAt }: Standing, made: NewNote, partOf?: number): number {
@@ -158,6 +162,10 @@ export function infospaceModel(now: () => string): Omit<InfospaceStore, "mark"> 
     async collection(id) {
       const kept = collectionAt(id);
       return kept === undefined ? undefined : shown(kept);
+    },
+    async collectionVersion(id, version) {
+      const held = collectionAt(id)?.versions[version - 1];
+      return held === undefined ? undefined : amountOf(held);
     },
     async append(id, entries, origin) {
       const kept = collectionAt(id);

@@ -4,6 +4,8 @@ import { getOwn, isRecord, type Json } from "../../core/json.ts";
 import { isList } from "../content.ts";
 import type { Input } from "../primitives/target.ts";
 import { createReasons, type Derived, type Inputs, type Reason } from "./derived.ts";
+import { createFieldNames, type FieldNames } from "./fields.ts";
+import { asFields, expressionHint, reasonHint } from "./filter-expression.ts";
 
 export type Filtered = {
   readonly input: number;
@@ -12,6 +14,7 @@ export type Filtered = {
   /** Those for which it is neither true nor false: a field that it needs is missing, or is of another type. They are not kept. */
   readonly undecided: number;
   readonly reasons: readonly Reason[];
+  readonly warning?: string;
 };
 
 /** Many at a time, because guarding the time of an expression costs more than evaluating it. */
@@ -19,11 +22,13 @@ const BATCH = 100;
 
 /**
  * Those for which a CEL expression is true. `item` is the content, `position` its place; every other name is a field of
- * the item. Throws `invalid_expression` at once for what is no expression.
+ * the item. Throws `invalid_expression` at once for what is no expression, and at the end for one that could be decided for
+ * no item at all.
  */
 export function filter(inputs: Inputs, expression: string): Derived<Filtered> {
   const condition = understood(expression);
   const reasons = createReasons();
+  const names = createFieldNames();
   let input = 0;
   let dropped = 0;
   let undecided = 0;
@@ -37,7 +42,8 @@ export function filter(inputs: Inputs, expression: string): Derived<Filtered> {
       else if (answer === false) dropped++;
       else {
         undecided++;
-        reasons.add(position, messageOf(answer));
+        names.take(each.content);
+        reasons.add(position, problemOf(answer));
       }
     }
     input += batch.length;
@@ -51,20 +57,46 @@ export function filter(inputs: Inputs, expression: string): Derived<Filtered> {
       batch = [];
     }
     yield* held(batch);
+    if (input > 0 && undecided === input) throw undecidable(input, reasons.first(), names);
   }
 
-  return { items: items(), report: () => ({ input, dropped, undecided, reasons: reasons.first() }) };
+  return {
+    items: items(),
+    report: () => ({
+      input,
+      dropped,
+      undecided,
+      reasons: reasons.first(),
+      ...(undecided === 0 ? {} : { warning: warningOf(undecided, input, reasons.first()) }),
+    }),
+  };
 }
 
 function understood(expression: string): Condition {
   try {
     return compileOpenCondition(expression);
   } catch (thrown) {
-    throw new QmError("invalid_expression", messageOf(thrown), {
-      cause: thrown,
-      hint: 'Write CEL, such as price > 10 && "red" in tags && owner.name.startsWith("A"). A field that is called as something of the language, or has no plain name: item.type, item["first name"].',
-    });
+    const meant = asFields(expression);
+    if (meant !== undefined) return meant;
+    throw new QmError("invalid_expression", messageOf(thrown), { cause: thrown, hint: expressionHint(expression) });
   }
+}
+
+/** Without the expression, which whoever gave it knows. */
+function problemOf(answer: unknown): string {
+  return messageOf(answer).replace(/^expression "(?:[^"\\]|\\.)*": /, "");
+}
+
+function undecidable(input: number, [first]: readonly Reason[], names: FieldNames): QmError {
+  const why = first?.reason ?? "";
+  const unknown = /(?:Unknown variable|No such key): (\w+)/.exec(why)?.[1];
+  const about = `it can be decided for none of ${input} ${input === 1 ? "item" : "items"}: ${why}`;
+  return new QmError("invalid_expression", `${about}; ${names.told(unknown)}`, { hint: reasonHint(why) });
+}
+
+function warningOf(undecided: number, input: number, [first]: readonly Reason[]): string {
+  const hint = reasonHint(first?.reason ?? "");
+  return `${undecided} of ${input} items are left out because it cannot be decided for them. ${hint}`;
 }
 
 /**

@@ -5,6 +5,7 @@ import { shownKey } from "../content.ts";
 import { type Path, valueAt } from "../path.ts";
 import type { Input } from "../primitives/target.ts";
 import { type Derived, type Inputs, keyOf } from "./derived.ts";
+import { createPresence } from "./fields.ts";
 
 export const joinKinds = ["inner", "left", "right", "outer"] as const;
 export type JoinKind = (typeof joinKinds)[number];
@@ -46,7 +47,8 @@ const CLASHING_FIELDS = 20;
 
 /**
  * Rows of a left and a right item that belong together, in the order of the left, then of the right; at the end the right
- * ones that nothing fits. An item that is no object stands in a row as `value`. Holds the right side.
+ * ones that nothing fits. An item that is no object stands in a row as `value`. Holds the right side. Throws `not_found`
+ * for a side that has items and none with its key.
  */
 export function join(left: Inputs, right: Inputs, { on, kind, clash, limit }: Joining): Derived<Joined> {
   const keepsLeft = kind === "left" || kind === "outer";
@@ -63,7 +65,8 @@ export function join(left: Inputs, right: Inputs, { on, kind, clash, limit }: Jo
   let made = 0;
   let leftOut = 0;
 
-  /** Rows are counted on when there is no room for them, so that the limit hides nothing. */
+  const keys = { left: createKeys(on, "left"), right: createKeys(on, "right") };
+
   function* row(content: () => JsonObject): Generator<Input> {
     if (made >= limit) {
       leftOut++;
@@ -74,43 +77,46 @@ export function join(left: Inputs, right: Inputs, { on, kind, clash, limit }: Jo
   }
 
   async function* items(): AsyncGenerator<Input> {
-    const rights: { readonly fields: JsonObject; isMatched: boolean }[] = [];
-    const byKey = new Map<string, (typeof rights)[number][]>();
+    const rights: { readonly fields: JsonObject; readonly bucket: Bucket }[] = [];
+    const byKey = new Map<string, Bucket>();
     for await (const { content } of right) {
       input.right++;
-      const entry = { fields: fieldsOf(content), isMatched: false };
-      rights.push(entry);
-      const key = joinKey(content, on, "right");
-      if (key === undefined) {
-        withoutKey.right++;
-        continue;
-      }
-      const same = byKey.get(key);
-      if (same === undefined) byKey.set(key, [entry]);
-      else {
-        repeated.right++;
-        same.push(entry);
-      }
+      const fields = fieldsOf(content);
+      const key = keys.right.of(content);
+      const same = key === undefined ? undefined : byKey.get(key);
+      const bucket = same ?? { members: [], isMatched: false };
+      bucket.members.push(fields);
+      rights.push({ fields, bucket });
+      if (key === undefined) withoutKey.right++;
+      else if (same !== undefined) repeated.right++;
+      else byKey.set(key, bucket);
     }
+    keys.right.require();
     const seen = new Set<string>();
     for await (const { content } of left) {
       input.left++;
-      const key = joinKey(content, on, "left");
+      const key = keys.left.of(content);
       if (key === undefined) withoutKey.left++;
       else if (seen.has(key)) repeated.left++;
       else seen.add(key);
-      const matches = (key === undefined ? undefined : byKey.get(key)) ?? [];
-      if (matches.length === 0) {
+      const bucket = key === undefined ? undefined : byKey.get(key);
+      if (bucket === undefined) {
         unmatched.left++;
         if (keepsLeft) yield* row(() => fieldsOf(content));
+        continue;
       }
-      for (const match of matches) {
-        match.isMatched = true;
-        yield* row(() => merged(fieldsOf(content), match.fields, clash, clashed));
+      bucket.isMatched = true;
+      // What there is no room for is counted without going through it: two large sides with few keys make more rows than
+      // there is time for.
+      const room = Math.min(limit - made, bucket.members.length);
+      leftOut += bucket.members.length - room;
+      for (const fields of room === 0 ? [] : bucket.members.slice(0, room)) {
+        yield* row(() => merged(fieldsOf(content), fields, clash, clashed));
       }
     }
-    for (const { fields, isMatched } of rights) {
-      if (isMatched) continue;
+    keys.left.require();
+    for (const { fields, bucket } of rights) {
+      if (bucket.isMatched) continue;
       unmatched.right++;
       if (keepsRight) yield* row(() => fields);
     }
@@ -134,14 +140,30 @@ export function join(left: Inputs, right: Inputs, { on, kind, clash, limit }: Jo
   };
 }
 
-function joinKey(content: Json, on: Joining["on"], side: "left" | "right"): string | undefined {
-  const values: Json[] = [];
-  for (const paths of on) {
-    const found = valueAt(content, paths[side]);
-    if (!found.found || found.value === null) return undefined;
-    values.push(found.value);
-  }
-  return keyOf(values);
+/** Right items with the same key. */
+interface Bucket {
+  readonly members: JsonObject[];
+  isMatched: boolean;
+}
+
+/** Makes the keys of one side. */
+function createKeys(on: Joining["on"], side: "left" | "right") {
+  const parts = on.map((paths) => ({ path: paths[side], presence: createPresence(paths[side]) }));
+  return {
+    /** Undefined: it has nothing, or null, at one of the paths. */
+    of(content: Json): string | undefined {
+      const values: Json[] = [];
+      for (const { path, presence } of parts) {
+        const found = valueAt(content, path);
+        presence.take(content, found);
+        if (found.found && found.value !== null) values.push(found.value);
+      }
+      return values.length === parts.length ? keyOf(values) : undefined;
+    },
+    require(): void {
+      for (const { presence } of parts) presence.require(` on the ${side}`);
+    },
+  };
 }
 
 function fieldsOf(content: Json): JsonObject {

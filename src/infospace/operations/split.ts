@@ -3,6 +3,7 @@ import type { Json } from "../../core/json.ts";
 import { isList, kindOf } from "../content.ts";
 import { type Path, valueAt } from "../path.ts";
 import { createReasons, type Derived, type Inputs, type Reason } from "./derived.ts";
+import { aKind } from "./fields.ts";
 
 export const splits = ["sentence", "paragraph", "line", "delimiter", "items", "json_lines"] as const;
 
@@ -78,7 +79,7 @@ function partsOf(value: Json, by: Split, delimiter: string): Parts {
   if (by === "items") return listParts(value);
   if (typeof value !== "string") {
     const hint = isList(value) ? ': "items" takes its items' : "";
-    return { reason: `it is ${named(value)}, not a text${hint}` };
+    return { reason: `it is ${aKind(kindOf(value))}, not a text${hint}` };
   }
   switch (by) {
     case "json_lines":
@@ -96,21 +97,16 @@ function partsOf(value: Json, by: Split, delimiter: string): Parts {
 
 function listParts(value: Json): Parts {
   if (isList(value)) return { of: "parts", parts: value };
-  if (typeof value !== "string") return { reason: `it is ${named(value)}, not a list` };
+  if (typeof value !== "string") return { reason: `it is ${aKind(kindOf(value))}, not a list` };
   if (value.trim() === "") return { of: "parts", parts: [] };
   try {
     const parsed = JSON.parse(value) as Json;
     return isList(parsed)
       ? { of: "parts", parts: parsed }
-      : { reason: `it is the JSON of ${named(parsed)}, not of a list` };
+      : { reason: `it is the JSON of ${aKind(kindOf(parsed))}, not of a list` };
   } catch (thrown) {
     return { reason: `it is not the JSON of a list: ${messageOf(thrown)}` };
   }
-}
-
-function named(value: Json): string {
-  const kind = kindOf(value);
-  return kind === "null" ? kind : `${/^[ao]/.test(kind) ? "an" : "a"} ${kind}`;
 }
 
 function* sentences(text: string): Generator<string> {

@@ -10,20 +10,24 @@ import { INFOSPACE } from "../resource.ts";
 import { createSampler, shownFacts } from "../shown.ts";
 import { membersFrom } from "./members.ts";
 import type { PrimitiveParts } from "./parts.ts";
-import { type Input, sourceOf, type Target } from "./target.ts";
+import { type Input, type Source, sourceOf, type Target } from "./target.ts";
 
 /** They change nothing that is there: all they leave is a collection of the caller's own that nobody has saved. */
 export const DERIVES: Effect = "read";
 
+/** They may go over a hundred thousand items, and be stopped at any. */
+export const DERIVING_MS = 600_000;
+
+// Limits that a model never comes near are checked without being part of what it is shown.
 export const resultName = z
   .string()
   .trim()
-  .min(1)
-  .max(200)
+  .refine(({ length }) => length > 0 && length <= 200, "a name has 1 to 200 characters")
   .optional()
-  .describe("A name for the result. The same name again is its next version.");
+  .describe("Names the result.");
 
-export const pathShape = z.string().max(512);
+/** Its length is checked where it is parsed. */
+export const pathShape = z.string();
 
 export function makerFor({ caller, callId }: CallContext, entry: string): Maker {
   return { caller, callId, action: actionName(INFOSPACE, entry) };
@@ -33,13 +37,9 @@ export function makerFor({ caller, callId }: CallContext, entry: string): Maker 
 const BREATH = 100;
 
 /** What an operation goes over, such that a long one can be stopped: what is in memory already comes without a pause. */
-export async function inputsOf(
-  { infospace }: PrimitiveParts,
-  target: Target,
-  context: CallContext,
-): Promise<AsyncIterable<Input>> {
-  const { inputs } = await sourceOf(infospace, target, context);
-  return breathing(inputs, context.signal);
+export async function openSource({ infospace }: PrimitiveParts, target: Target, context: CallContext): Promise<Source> {
+  const source = await sourceOf(infospace, target, context);
+  return { ...source, inputs: breathing(source.inputs, context.signal) };
 }
 
 async function* breathing(inputs: AsyncIterable<Input>, signal: AbortSignal): AsyncGenerator<Input> {
@@ -53,19 +53,47 @@ async function* breathing(inputs: AsyncIterable<Input>, signal: AbortSignal): As
   }
 }
 
-/** Collects what is derived, and answers where it is, what became of the input, and what it looks like. */
+export interface Deriving {
+  readonly entry: string;
+  readonly name: string | undefined;
+  readonly from: readonly Source[];
+}
+
+/**
+ * Collects what is derived, and answers where it is, what became of the input, and what it looks like. What fails before it
+ * has made anything leaves nothing.
+ */
 export async function collected(
   { infospace, previewLimit }: PrimitiveParts,
   context: CallContext,
-  { entry, name }: { readonly entry: string; readonly name: string | undefined },
+  { entry, name, from }: Deriving,
   { items, report }: Derived<JsonObject>,
 ): Promise<JsonObject> {
   const sampler = createSampler(previewLimit);
-  const collection = await infospace.collect(makerFor(context, entry), membersFrom(items, sampler), {
-    name,
-    signal: context.signal,
-  });
-  return answer({ ...shownFacts(collection), ...noted(report()) }, (room) => sampler.shown(room), previewLimit);
+  const members = membersFrom(await begun(items), sampler);
+  const { signal } = context;
+  const collection = await infospace.collect(makerFor(context, entry), members, { name, signal });
+  const facts = { ...shownFacts(collection), ...noted(report()), ...completeness(from) };
+  return answer(facts, (room) => sampler.shown(room), previewLimit);
+}
+
+/** The same, with the first already read. */
+async function begun(items: AsyncIterable<Input>): Promise<AsyncIterable<Input>> {
+  const iterator = items[Symbol.asyncIterator]();
+  const first = await iterator.next();
+  async function* all(): AsyncGenerator<Input> {
+    try {
+      for (let next = first; !next.done; next = await iterator.next()) yield next.value;
+    } finally {
+      await iterator.return?.();
+    }
+  }
+  return all();
+}
+
+/** What is made of a collection that was not filled to the end is not made of all that there should be. */
+export function completeness(from: readonly Source[]): JsonObject {
+  return from.every(({ complete }) => complete) ? {} : { incomplete_input: true };
 }
 
 /** What a result looks like gets the room that the facts leave, and half of it in any case. */

@@ -1,9 +1,9 @@
 import { z } from "zod";
 import { defineAction } from "../../catalog/define.ts";
 import type { Action, CallContext } from "../../core/action.ts";
-import { messageOf } from "../../core/errors.ts";
+import { messageOf, QmError } from "../../core/errors.ts";
 import type { Json, JsonObject } from "../../core/json.ts";
-import { NAME_LIMIT } from "../../core/names.ts";
+import { NAME_LIMIT, quoted } from "../../core/names.ts";
 import { modelData, type Outcome } from "../../core/outcome.ts";
 import type { Runtime } from "../../core/runtime.ts";
 import { handleOf } from "../handle.ts";
@@ -12,9 +12,9 @@ import type { Inputs } from "../operations/derived.ts";
 import { type ItemResult, type MapRun, mapItems } from "../operations/map.ts";
 import { INFOSPACE } from "../resource.ts";
 import { createSampler, type Sampler, shownFacts } from "../shown.ts";
-import { answer, makerFor, noted, resultName } from "./deriving.ts";
+import { answer, completeness, makerFor, noted, resultName } from "./deriving.ts";
 import type { PrimitiveParts } from "./parts.ts";
-import { type Input, sourceOf, targetShape } from "./target.ts";
+import { type Input, type Source, sourceOf, targetShape } from "./target.ts";
 import { templateOf } from "./template.ts";
 
 export type MapParts = PrimitiveParts & Pick<Runtime, "elapsed">;
@@ -23,6 +23,7 @@ export type MapParts = PrimitiveParts & Pick<Runtime, "elapsed">;
 const PORTION = 8;
 /** The time that was asked for ends it, and not the time that every action has. */
 const MOST_SECONDS = 3600;
+const MOST_ITEMS = 1_000_000_000;
 
 /** Running an action for each item of a collection. */
 export const mapping = (parts: MapParts): readonly Action[] => [mapAction(parts)];
@@ -31,25 +32,26 @@ function mapAction(parts: MapParts): Action {
   return defineAction(INFOSPACE, {
     entry: "map",
     description:
-      "Run an action for every item of target and collect what it answers, in order, as a new collection. Counts what is done, failed, empty and waiting for a person; what there is is kept when it is stopped.",
+      "Run an action for every item and collect its answers, in order, as a new collection. Counts what is done, failed, empty, dropped and waiting for a person.",
     // Each call is decided on by itself. Of itself it says the most that one of them can do, so that nobody takes it for
     // something that only reads.
     effect: "stateful",
     timeoutMs: (MOST_SECONDS + 60) * 1000,
-    input: z.object({
+    handleArguments: ["target"],
+    input: z.strictObject({
       target: targetShape,
-      action: z.string().min(1).max(NAME_LIMIT).describe("The action to run, such as tool__summarize."),
+      action: z.string().min(1).max(NAME_LIMIT).describe("Its name, such as tool__summarize."),
       args: z
-        .record(z.string(), z.json())
+        .record(z.string(), z.unknown())
         .optional()
         .describe(
-          'Its arguments. {"$item": "owner.id"} stands for that part of the item, {"$item": ""} for all of it, {"$handle": true} for its handle. Absent: the item itself.',
+          'Its arguments, with {"$item": "owner.id"} for a part of the item, {"$item": ""} for all of it, {"$handle": true} for its handle. Absent: the item.',
         ),
       name: resultName,
-      concurrency: z.int().min(1).max(16).default(4).describe("How many run at the same time."),
-      offset: z.int().min(0).default(0).describe("The position to begin at, such as next of an earlier answer."),
-      limit: z.int().min(1).optional().describe("Items at most."),
-      max_seconds: z.number().positive().max(MOST_SECONDS).default(50).describe("After this no more are started."),
+      concurrency: z.int().min(1).max(16).default(4),
+      offset: z.int().min(0).max(MOST_ITEMS).default(0).describe("Position to begin at: next of an earlier answer."),
+      limit: z.int().min(1).max(MOST_ITEMS).optional(),
+      max_seconds: z.number().positive().max(MOST_SECONDS).default(50),
       on_error: z.enum(["continue", "stop"]).default("continue"),
     }),
     examples: [
@@ -58,6 +60,8 @@ function mapAction(parts: MapParts): Action {
     async run({ target, action, args, name, concurrency, offset, limit, max_seconds, on_error }, context) {
       const template = templateOf(args as JsonObject | undefined);
       const source = await sourceOf(parts.infospace, target, context);
+      // With an item the call itself says so.
+      if (source.count <= offset && !context.sees(action)) throw unknownAction(action);
       const ends = parts.elapsed() + max_seconds * 1000;
       const run = mapItems(
         skipping(source.inputs, offset),
@@ -75,17 +79,20 @@ function mapAction(parts: MapParts): Action {
           ...(limit === undefined ? {} : { limit }),
         },
       );
-      return gathered(parts, context, run, { name, action, input: Math.max(source.count - offset, 0) });
+      return gathered(parts, context, run, { name, action, source, input: Math.max(source.count - offset, 0) });
     },
   });
 }
 
-/** Not stopped with the call: what was done is written down all the same. */
+/**
+ * Not stopped with the call: what was done is written down all the same, as a collection that is not complete. One that
+ * ends because of what was asked for is complete, and says why it ended.
+ */
 async function gathered(
   { infospace, previewLimit }: MapParts,
   { dialogue, ...context }: CallContext,
   run: MapRun,
-  { name, action, input }: { readonly name: string | undefined; readonly action: string; readonly input: number },
+  { name, action, source, input }: Asked,
 ): Promise<JsonObject> {
   const sampler = createSampler(previewLimit);
   let handle = "";
@@ -97,14 +104,29 @@ async function gathered(
   const collection = await infospace.collect(makerFor(context, "map"), members(run, sampler, told), {
     name,
     portion: PORTION,
+    isWhole: () => run.report().stopped_by !== "cancelled",
     onProgress(written, count) {
       handle = written;
       if (count === 0) told();
     },
   });
   const { taken, ...report } = run.report();
-  const facts = { ...shownFacts(collection), input, ...noted(report), not_run: Math.max(input - taken, 0) };
+  const counts = { input, ...noted(report), not_run: Math.max(input - taken, 0) };
+  const facts = { ...shownFacts(collection), ...counts, ...completeness([source]) };
   return answer(facts, (room) => sampler.shown(room), previewLimit);
+}
+
+interface Asked {
+  readonly name: string | undefined;
+  readonly action: string;
+  readonly source: Source;
+  readonly input: number;
+}
+
+function unknownAction(action: string): QmError {
+  return new QmError("unknown_action", `there is no action ${quoted(action)} to run`, {
+    hint: "Give its whole name, as a search for actions answers it.",
+  });
 }
 
 async function* members({ items }: MapRun, sampler: Sampler, told: () => void): AsyncGenerator<Member> {
@@ -116,7 +138,10 @@ async function* members({ items }: MapRun, sampler: Sampler, told: () => void): 
   }
 }
 
-/** What a model may see of a result, never more: what becomes a note is shown to it. */
+/**
+ * What a model may see of a result, never more: what becomes a note is shown to it. An action that answers is done, also
+ * where its answer tells of failures inside, as that of a map over maps does.
+ */
 function resultOf(outcome: Outcome): ItemResult {
   switch (outcome.status) {
     case "done": {

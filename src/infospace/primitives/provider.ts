@@ -1,5 +1,6 @@
 import type { Provider } from "../../catalog/provider.ts";
 import { INFOSPACE } from "../resource.ts";
+import { aggregating } from "./aggregating.ts";
 import { computing } from "./computing.ts";
 import { finding } from "./finding.ts";
 import { type MapParts, mapping } from "./mapping.ts";
@@ -11,9 +12,8 @@ import { talking } from "./talking.ts";
 
 /** What can be done with notes and collections without reading them. */
 export function infospaceProvider(parts: MapParts): Provider {
-  const actions = [storage, computing, mapping, shaping, structured, sets, finding, talking].flatMap((make) =>
-    make(parts),
-  );
+  const kinds = [storage, computing, mapping, shaping, structured, aggregating, sets, finding, talking];
+  const actions = kinds.flatMap((make) => make(parts));
   return {
     category: INFOSPACE,
     capability: "keep, narrow, join and search long results by reference, without reading them",

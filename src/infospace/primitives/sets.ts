@@ -5,14 +5,14 @@ import { QmError } from "../../core/errors.ts";
 import { combine, type SameBy, type SetOperation } from "../operations/sets.ts";
 import { parsePath } from "../path.ts";
 import { INFOSPACE } from "../resource.ts";
-import { collected, DERIVES, inputsOf, pathShape, resultName } from "./deriving.ts";
+import { collected, DERIVES, DERIVING_MS, openSource, pathShape, resultName } from "./deriving.ts";
 import type { PrimitiveParts, Primitives } from "./parts.ts";
 import { targetShape } from "./target.ts";
 
 const descriptions: Readonly<Record<SetOperation, string>> = {
-  union: "Put the items of target and of another collection together, each once, as a new collection.",
-  intersection: "Keep the items of target that are also in another collection, each once, as a new collection.",
-  difference: "Keep the items of target that are not in another collection, each once, as a new collection.",
+  union: "The items of target and of with, each once, as a new collection. Without with: target without repeats.",
+  intersection: "The items of target that are also in with, each once, as a new collection.",
+  difference: "The items of target that are not in with, each once, as a new collection.",
 };
 
 /** Collections as sets, in the order of the first appearance. */
@@ -25,24 +25,29 @@ export const sets: Primitives = (parts) => [
 function setAction(parts: PrimitiveParts, entry: SetOperation): Action {
   return defineAction(INFOSPACE, {
     entry,
-    description: `${descriptions[entry]} Repeated ones are dropped and counted.`,
+    description: descriptions[entry],
     effect: DERIVES,
-    input: z.object({
-      target: targetShape,
-      with: targetShape,
-      by: z.enum(["content", "note"]).default("content").describe("The same: says the same, or is the same note."),
-      path: pathShape.optional().describe("The same: has the same value there, such as id."),
-      name: resultName,
-    }),
+    timeoutMs: DERIVING_MS,
+    handleArguments: ["target", "with"],
+    input: entry === "union" ? asked.extend({ with: targetShape.optional() }) : asked,
     examples: [{ args: { target: "collection__7", with: "collection__9", path: "id" } }],
-    async run({ target, with: other, by, path, name }, context) {
+    async run({ target, with: other = [], by, path, name }, context) {
       const sameBy = sameByOf(by, path);
-      const left = await inputsOf(parts, target, context);
-      const right = await inputsOf(parts, other, context);
-      return collected(parts, context, { entry, name }, combine(entry, left, right, sameBy));
+      const left = await openSource(parts, target, context);
+      const right = await openSource(parts, other, context);
+      const made = combine(entry, left.inputs, right.inputs, sameBy);
+      return collected(parts, context, { entry, name, from: [left, right] }, made);
     },
   });
 }
+
+const asked = z.strictObject({
+  target: targetShape,
+  with: targetShape,
+  by: z.enum(["content", "note"]).default("content").describe("Which are the same."),
+  path: pathShape.optional().describe("Those with the same value there are the same."),
+  name: resultName,
+});
 
 function sameByOf(by: "content" | "note", path: string | undefined): SameBy {
   if (path === undefined) return by;

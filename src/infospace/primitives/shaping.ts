@@ -9,9 +9,20 @@ import { split, splits } from "../operations/split.ts";
 import { parsePath } from "../path.ts";
 import { INFOSPACE } from "../resource.ts";
 import { shownNote } from "../shown.ts";
-import { answer, collected, DERIVES, inputsOf, makerFor, noted, pathShape, resultName } from "./deriving.ts";
+import {
+  answer,
+  collected,
+  completeness,
+  DERIVES,
+  DERIVING_MS,
+  makerFor,
+  noted,
+  openSource,
+  pathShape,
+  resultName,
+} from "./deriving.ts";
 import type { PrimitiveParts, Primitives } from "./parts.ts";
-import { targetShape } from "./target.ts";
+import { type Source, targetShape } from "./target.ts";
 
 /** Making something else of items: other types, several of one, one of several. */
 export const shaping: Primitives = (parts) => [coerceAction(parts), splitAction(parts), flattenAction(parts)];
@@ -19,31 +30,31 @@ export const shaping: Primitives = (parts) => [coerceAction(parts), splitAction(
 /** How many characters one note is made of. */
 const NOTE_LIMIT = 50_000_000;
 
+const traits = { effect: DERIVES, timeoutMs: DERIVING_MS, handleArguments: ["target"] } as const;
+const delimiter = z.string().refine(({ length }) => length > 0 && length <= 100, "a delimiter has 1 to 100 characters");
+
 function coerceAction(parts: PrimitiveParts): Action {
   return defineAction(INFOSPACE, {
     entry: "coerce",
     description:
-      "Turn every item of target, or the value at a path in it, into another type, as a new collection. What cannot be turned is counted, with reasons.",
-    effect: DERIVES,
-    input: z.object({
+      "Turn every item, or the value at a path in it, into another type, as a new collection. Tells what cannot be turned.",
+    ...traits,
+    input: z.strictObject({
       target: targetShape,
       to: z
         .enum(coercions)
         .describe("string: as JSON; text: to be read; json: parsed; list: taken apart at the delimiter."),
-      path: pathShape.default("").describe("Only the value there. Absent: the whole item."),
-      delimiter: z.string().min(1).max(100).default(",").describe("For list."),
-      failing: z
-        .enum(whenFailing)
-        .default("drop")
-        .describe("An item for which it fails: is dropped, kept, or gets null."),
+      path: pathShape.default("").describe("Only the value there."),
+      delimiter: delimiter.default(","),
+      failing: z.enum(whenFailing).default("drop").describe("What becomes of items for which it fails."),
       name: resultName,
     }),
     examples: [{ args: { target: "collection__7", to: "float", path: "price" } }],
     async run({ target, to, path, delimiter, failing, name }, context) {
       const parsed = parsePath(path);
-      const inputs = await inputsOf(parts, target, context);
-      const made = coerce(inputs, { to, path: parsed, delimiter, failing });
-      return collected(parts, context, { entry: "coerce", name }, made);
+      const source = await openSource(parts, target, context);
+      const made = coerce(source.inputs, { to, path: parsed, delimiter, failing });
+      return collected(parts, context, { entry: "coerce", name, from: [source] }, made);
     },
   });
 }
@@ -52,13 +63,13 @@ function splitAction(parts: PrimitiveParts): Action {
   return defineAction(INFOSPACE, {
     entry: "split",
     description:
-      "Take every item of target apart by sentence, paragraph, line, delimiter, list items or JSON lines, as a new collection of the parts. White space is kept.",
-    effect: DERIVES,
-    input: z.object({
+      "Take every item apart, by lines, sentences, list items or JSON lines, as a new collection of the parts.",
+    ...traits,
+    input: z.strictObject({
       target: targetShape,
       by: z.enum(splits),
-      path: pathShape.default("").describe("Where in each item the text or list is. Absent: the whole item."),
-      delimiter: z.string().min(1).max(100).optional().describe("For delimiter."),
+      path: pathShape.default("").describe("Where in the item the text or list is."),
+      delimiter: delimiter.optional(),
       name: resultName,
     }),
     examples: [
@@ -72,9 +83,9 @@ function splitAction(parts: PrimitiveParts): Action {
         });
       }
       const parsed = parsePath(path);
-      const inputs = await inputsOf(parts, target, context);
-      const made = split(inputs, { by, path: parsed, delimiter: delimiter ?? "\n" });
-      return collected(parts, context, { entry: "split", name }, made);
+      const source = await openSource(parts, target, context);
+      const made = split(source.inputs, { by, path: parsed, delimiter: delimiter ?? "\n" });
+      return collected(parts, context, { entry: "split", name, from: [source] }, made);
     },
   });
 }
@@ -83,23 +94,24 @@ function flattenAction(parts: PrimitiveParts): Action {
   return defineAction(INFOSPACE, {
     entry: "flatten",
     description:
-      "Make one note of all items of target, as text with a separator between them or as one list; or take items that are lists apart, one level, as a new collection.",
-    effect: DERIVES,
-    input: z.object({
+      "Make one note of all items, a text or a list; or put the items of lists in their place, as a new collection.",
+    ...traits,
+    input: z.strictObject({
       target: targetShape,
       as: z
         .enum(["text", "list", "items"])
         .default("text")
-        .describe("text and list: one note; items: a collection with the items of lists in their place."),
-      separator: z.string().max(1000).default("\n\n").describe("For text."),
+        .describe("text, list: one note; items: a collection."),
+      separator: z.string().max(1000).default("\n\n"),
       name: resultName,
     }),
     examples: [{ args: { target: "collection__7", as: "text", separator: "\n" } }],
     async run({ target, as, separator, name }, context) {
-      const inputs = await inputsOf(parts, target, context);
-      if (as === "items") return collected(parts, context, { entry: "flatten", name }, spread(inputs));
+      const source = await openSource(parts, target, context);
+      const { inputs } = source;
+      if (as === "items") return collected(parts, context, { entry: "flatten", name, from: [source] }, spread(inputs));
       const gathered = await (as === "text" ? joinedText(inputs, separator, NOTE_LIMIT) : listed(inputs, NOTE_LIMIT));
-      return written(parts, context, gathered, name);
+      return written(parts, context, gathered, { name, source });
     },
   });
 }
@@ -108,9 +120,9 @@ async function written(
   { infospace, previewLimit }: PrimitiveParts,
   context: CallContext,
   { value, input, leftOut }: Gathered<Json>,
-  name: string | undefined,
+  { name, source }: { readonly name: string | undefined; readonly source: Source },
 ): Promise<JsonObject> {
   const note = await infospace.write(makerFor(context, "flatten"), value, { name });
-  const report = noted({ input, dropped: leftOut, limit_reached: leftOut > 0 });
+  const report = { ...noted({ input, dropped: leftOut, limit_reached: leftOut > 0 }), ...completeness([source]) };
   return answer(report, (room) => shownNote(note, value, room), previewLimit);
 }

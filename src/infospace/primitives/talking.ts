@@ -3,20 +3,22 @@ import { defineAction } from "../../catalog/define.ts";
 import { INFOSPACE } from "../resource.ts";
 import type { Primitives } from "./parts.ts";
 
-/** Telling somebody, and telling oneself. */
+function spoken(limit: number) {
+  return z.string().refine((text) => /\S/.test(text) && text.length <= limit, `it is blank, or longer than ${limit}`);
+}
+
+/** Telling the user, and telling oneself. */
 export const talking: Primitives = () => [
   defineAction(INFOSPACE, {
     entry: "say",
     description: "Tell the user something now, without waiting for the end of the turn.",
     // What a person has read cannot be taken back, and it leaves this system.
     effect: "external",
-    input: z.object({
-      value: z.string().regex(/\S/, "say something").max(20_000),
-      target: z.string().min(1).max(200).default("user").describe("Who is told."),
-    }),
-    run({ value, target }, { dialogue }) {
-      dialogue?.log({ level: "info", logger: "say", data: target === "user" ? value : { to: target, said: value } });
-      return { said: true, to: target, heard: dialogue !== undefined };
+    input: z.strictObject({ value: spoken(20_000) }),
+    examples: [{ args: { value: "Half of the invoices are checked." } }],
+    run({ value }, { dialogue }) {
+      dialogue?.log({ level: "info", logger: "say", data: value });
+      return { said: true, shown: dialogue !== undefined };
     },
   }),
   defineAction(INFOSPACE, {
@@ -24,7 +26,8 @@ export const talking: Primitives = () => [
     description: "Write down a thought. It is recorded and does nothing.",
     effect: "pure",
     idempotent: true,
-    input: z.object({ value: z.string().regex(/\S/, "think something").max(100_000) }),
+    input: z.strictObject({ value: spoken(100_000) }),
+    examples: [{ args: { value: "The totals differ, so a page must be missing." } }],
     run: () => ({ thought: true }),
   }),
 ];

@@ -5,8 +5,8 @@ import type { Infospace } from "../infospace.ts";
 
 /** What an operation goes over: a collection by its handle, or values as they are (a `$from` is values by then). */
 export const targetShape = z
-  .union([z.string().min(1).max(64), z.array(z.json())])
-  .describe("A handle such as collection__7, or a list of values.");
+  .union([z.string(), z.array(z.unknown())])
+  .describe("Handle such as collection__7, or a list.");
 
 export type Target = z.output<typeof targetShape>;
 
@@ -20,15 +20,20 @@ export interface Input {
 export interface Source {
   /** How many there are, where that was known before. */
   readonly count: number;
+  /** False: it is a collection that was not filled to the end. */
+  readonly complete: boolean;
   readonly inputs: AsyncIterable<Input>;
 }
 
 /** A single note is a list of one. */
 export async function sourceOf(infospace: Infospace, target: Target, { caller, signal }: CallContext): Promise<Source> {
-  if (typeof target !== "string") return { count: target.length, inputs: given(target as readonly Json[]) };
+  if (typeof target !== "string") {
+    return { count: target.length, complete: true, inputs: given(target as readonly Json[]) };
+  }
   const resource = await infospace.resource(target, caller);
-  if ("count" in resource) return { count: resource.count, inputs: infospace.items(resource, { signal }) };
-  return { count: 1, inputs: one(infospace, target, caller) };
+  if (!("count" in resource)) return { count: 1, complete: true, inputs: one(infospace, target, caller) };
+  const { count, complete } = resource;
+  return { count, complete, inputs: infospace.items(resource, { signal }) };
 }
 
 async function* given(values: readonly Json[]): AsyncGenerator<Input> {

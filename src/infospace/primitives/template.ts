@@ -1,5 +1,6 @@
 import { QmError } from "../../core/errors.ts";
-import { getOwn, isRecord, type Json, type JsonObject } from "../../core/json.ts";
+import { clip, getOwn, isRecord, type Json, type JsonObject } from "../../core/json.ts";
+import { quoted } from "../../core/names.ts";
 import { isList } from "../content.ts";
 import { handleOf } from "../handle.ts";
 import { type Path, parsePath, valueAt } from "../path.ts";
@@ -10,10 +11,13 @@ export type Made = { readonly args: JsonObject } | { readonly missing: string };
 
 const ITEM = "$item";
 const HANDLE = "$handle";
+/** As other languages write a place into a text. */
+const WRITTEN_IN = /\$(?:item|handle)\b|\{\{\s*\$?(?:item|handle)\b|\$\{\s*(?:item|handle)\b/;
 
 /**
  * Arguments with places in them for an item: `{"$item": "owner.id"}` for a part of it, `{"$handle": true}` for its handle.
- * Without any, an item that is an object is the arguments. Throws `invalid_arguments` for a path that is none.
+ * Without any, an item that is an object is the arguments. Throws `invalid_arguments` for a path that is none, and for a text
+ * with such a place written into it, which nobody would fill.
  */
 export function templateOf(written: JsonObject | undefined): (input: Input) => Made {
   const places = written === undefined ? undefined : placed(written);
@@ -39,6 +43,7 @@ type Places =
 
 function placed(written: Json): Places {
   if (isList(written)) return { is: "list", parts: written.map(placed) };
+  if (typeof written === "string" && WRITTEN_IN.test(written)) throw writtenIn(written);
   if (typeof written !== "object" || written === null) return { is: "value", value: written };
   const entries = Object.entries(written);
   if (entries.length === 1) {
@@ -71,4 +76,11 @@ function filled(places: Places, input: Input): Json {
 /** An item that has not what the arguments need. */
 function missing(what: string): QmError {
   return new QmError("invalid_arguments", what);
+}
+
+function writtenIn(text: string): QmError {
+  const path = /(?:item|handle)[.[]?([\w.[\]]*)/.exec(text)?.[1]?.replace(/\.$/, "") ?? "";
+  return new QmError("invalid_arguments", `nothing is filled in inside a text: ${quoted(clip(text, 80))}`, {
+    hint: `Give the place as the whole value: ${JSON.stringify({ [ITEM]: path })} for a part of the item, {"$handle": true} for its handle.`,
+  });
 }
