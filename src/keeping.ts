@@ -96,7 +96,7 @@ export function createKeeping(parts: KeepingParts): Keeping {
   }
 
   return {
-    providers: [infospaceProvider({ infospace, search, previewLimit, elapsed: runtime.elapsed })],
+    providers: [tokensKept(infospaceProvider({ infospace, search, previewLimit, elapsed: runtime.elapsed }))],
     live: {
       find(name) {
         const reference = parseHandle(name);
@@ -118,6 +118,11 @@ export function createKeeping(parts: KeepingParts): Keeping {
       // What the primitives answer is short already. What the caller could not load again is better cut than kept.
       keep: async (result, maker, limit) =>
         isPrimitive(maker.action) || !canLoad(maker.caller) ? undefined : keeper.keep(result, maker, limit),
+      async keepStream(streamed, maker, signal) {
+        if (canLoad(maker.caller)) return keeper.keepStream(streamed, maker, signal);
+        await streamed.discard();
+        throw notForYou();
+      },
     },
     notes,
     start() {
@@ -136,8 +141,21 @@ export function createKeeping(parts: KeepingParts): Keeping {
 
 const kinds = ["note", "collection"] as const;
 
+/** What is kept is what the model may see, tokens and all. Only what is said to a person is filled in. */
+function tokensKept(provider: Provider): Provider {
+  const keeping = (action: Action): Action =>
+    action.entry === "say" ? action : Object.freeze({ ...action, keepsTokens: true });
+  return { ...provider, list: async () => (await provider.list()).map(keeping) };
+}
+
 function isPrimitive(action: string): boolean {
   return [INFOSPACE, ...kinds].some((category) => action.startsWith(category + SEPARATOR));
+}
+
+function notForYou(): QmError {
+  return new QmError("denied", "it answers bit by bit, and you may not load what is kept", {
+    hint: "An operator can let you use infospace__load, note__* and collection__*.",
+  });
 }
 
 /** Long results are cut, and what looks like a handle is data. */

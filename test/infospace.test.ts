@@ -2,10 +2,12 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, describe, expect, test } from "vitest";
+import { z } from "zod";
 import {
   annotate,
   type CallerOptions,
   createQuartermaster,
+  defineAction,
   type JsonObject,
   type Outcome,
   type Quartermaster,
@@ -88,6 +90,34 @@ async function world(options: QuartermasterOptions = {}): Promise<World> {
   });
   qm.register({
     ...common,
+    name: "contact",
+    description: "A person with an address that models have a token for.",
+    handler: () => annotate({ email: "ann@private.example" }, { email: { composition: "anchored", label: "Email" } }),
+  });
+  qm.register({
+    ...common,
+    name: "mail",
+    description: "Mails somebody.",
+    effect: "external",
+    inputSchema: { type: "object", properties: { to: { type: "string" } }, required: ["to"] },
+    handler: (args) => {
+      got.push(args);
+      return "mailed";
+    },
+  });
+  qm.register({
+    ...common,
+    name: "endless",
+    description: "Records without end.",
+    handler: () =>
+      Streamed.records(
+        (async function* () {
+          for (let n = 0; ; n++) yield { n };
+        })(),
+      ),
+  });
+  qm.register({
+    ...common,
     name: "stream",
     description: "Records, bit by bit.",
     handler: () => Streamed.records(people),
@@ -107,6 +137,17 @@ async function world(options: QuartermasterOptions = {}): Promise<World> {
     },
   };
 }
+
+/** Of a provider; a person is shown whom it would go to, and must agree. */
+const posting = defineAction("post", {
+  entry: "send",
+  description: "Sends something.",
+  effect: "external",
+  requiresApproval: true,
+  input: z.object({ to: z.string() }),
+  preview: async ({ to }) => `mails ${to}`,
+  run: () => "sent",
+});
 
 async function keptPeople({ call }: World, caller = me): Promise<string> {
   const outcome = await call("tool__people", {}, caller);
@@ -190,6 +231,16 @@ describe("a result that is longer than a model is shown", () => {
   });
 });
 
+test("a result that comes bit by bit has the time that its action has", async () => {
+  const w = await world({ limits: { timeoutMs: 300 } });
+
+  const outcome = await w.call("tool__endless");
+
+  expect(outcome).toMatchObject({ status: "failed", error: { code: "timed_out" } });
+  await w.qm.close();
+  open.length = 0;
+});
+
 describe("a handle in arguments", () => {
   test("stands for what is there: all of it, or a part by its path", async () => {
     const w = await world();
@@ -213,6 +264,15 @@ describe("a handle in arguments", () => {
       error: { code: "invalid_arguments" },
     });
     expect(w.got).toEqual([]);
+  });
+
+  test("is filled in arguments that come as the JSON of an object, too", async () => {
+    const w = await world();
+    const handle = await keptPeople(w);
+
+    await w.done("tool__take", JSON.stringify({ one: { $from: handle, path: "[7].id" } }));
+
+    expect(w.got).toEqual([{ one: 7 }]);
   });
 
   test("that leads nowhere is an error that says where and what is missing", async () => {
@@ -304,6 +364,47 @@ describe("a handle in arguments", () => {
     expect(JSON.stringify(filled)).not.toContain("hunter2");
     const { calls } = await w.qm.replay({ session: "mine" });
     expect(calls.filter(({ differs }) => differs.length > 0).map(({ asked }) => asked)).toEqual([]);
+  });
+});
+
+describe("values that a model has only tokens for", () => {
+  async function token(w: World): Promise<string> {
+    const outcome = await w.call("tool__contact");
+    return (JSON.parse(outcome.value) as { readonly email: string }).email;
+  }
+
+  test("stay tokens in notes, whatever is done with them, and are values where something else is called", async () => {
+    const w = await world();
+    const email = await token(w);
+    const note = await w.done("infospace__create-note", { value: { to: email } });
+    const list = await w.done("infospace__create-collection", { items: [{ to: email }, { to: "x" }] });
+
+    const seen = JSON.stringify([
+      note,
+      list,
+      await w.done("infospace__load", { target: note.handle }),
+      await w.done("infospace__filter-structured", { target: list.handle, where: "to != 'x'" }),
+      await w.call("infospace__load", { target: email }),
+      await w.call(String(note.handle), { path: email }),
+      await w.done("infospace__search-notes", { query: email }),
+    ]);
+    expect(seen).toContain("{{Email:");
+    expect(seen).not.toContain("private.example");
+    await w.done("tool__mail", { to: { $from: note.handle, path: "to" } });
+    await w.done("infospace__map", { target: list.handle, action: "tool__mail", limit: 1 });
+    expect(w.got).toEqual([{ to: "ann@private.example" }, { to: "ann@private.example" }]);
+  });
+
+  test("are not told in what a person is shown before they agree, however they got there", async () => {
+    const w = await world({ providers: [{ category: "post", capability: "post", list: () => [posting] }] });
+    const note = await w.done("infospace__create-note", { value: await token(w) });
+
+    const waiting = await w.call("post__send", { to: { $from: note.handle } });
+
+    expect(waiting.status).toBe("waiting");
+    expect(waiting.value).not.toContain("private.example");
+    const [asked] = await w.qm.approvals.list({});
+    expect(asked?.preview).toBe("mails ann@private.example");
   });
 });
 

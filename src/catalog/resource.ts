@@ -16,6 +16,7 @@ export function linkResource(resource: Action, target: Action): Action {
     idempotent: target.idempotent,
     ...(target.timeoutMs === undefined ? {} : { timeoutMs: target.timeoutMs }),
     ...(target.concurrency === undefined ? {} : { concurrency: target.concurrency }),
+    ...(target.keepsTokens === undefined ? {} : { keepsTokens: target.keepsTokens }),
     tags: frozenCopy([...new Set([...resource.tags, ...target.tags])]),
     run: target.run,
   });

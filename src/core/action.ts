@@ -127,6 +127,8 @@ export interface Action {
   readonly peerExposed: boolean;
   /** Absent: nobody's in particular. */
   readonly owner?: Owner;
+  /** Whether tokens in its arguments stay tokens: it works on what the model may see, and shows it to the model again. */
+  readonly keepsTokens?: boolean;
   /** Arguments that are handles themselves: `{"$from": "note__12"}` there is `note__12`, and not what it leads to. */
   readonly handleArguments?: readonly string[];
   readonly loading?: Loading;

@@ -57,6 +57,7 @@ function compiled(text: string, scope: Environment, timeLimitMs: number): Condit
   const { calls, identifiers } = wordsOf(program.ast);
   const guarded = [...calls].some((call) => UNBOUNDED_CALLS.has(call));
 
+  let lateOnes = 0;
   const late = (): QmError => invalid(text, `took longer than ${timeLimitMs} ms`);
   const within = <T>(work: () => T): T => (guarded ? bounded(timeLimitMs, work, late) : work());
   const holds = (given: Variables): boolean => {
@@ -82,11 +83,11 @@ function compiled(text: string, scope: Environment, timeLimitMs: number): Condit
     mentions: identifiers,
     holds: (given) => within(() => holds(given)),
     each(many) {
+      if (lateOnes === MOST_LATE) return many.map(late);
       try {
         return within(() => many.map(held));
       } catch {
         // One of them takes all the time there is. Each has as much for itself, until it is clear that it is not just one.
-        let lateOnes = 0;
         return many.map((given) => {
           try {
             return lateOnes < MOST_LATE ? within(() => held(given)) : late();

@@ -87,6 +87,17 @@ function check({ inputSchema }: Pick<Action, "inputSchema">, { value, text }: Ow
     : { ok: false, mismatches: [{ path: "", message: "must be object" }] };
 }
 
+/** Arguments that came as the JSON of an object, which repairing would find out too late: what is in it is filled before. */
+export function unwrapped(value: unknown): unknown {
+  if (typeof value !== "string") return value;
+  try {
+    const inner: unknown = JSON.parse(value);
+    return isRecord(inner) ? inner : value;
+  } catch {
+    return value;
+  }
+}
+
 /** Arguments that handles and tokens were filled in, or that somebody has agreed to as they are. */
 export function filledCopy(args: unknown): OwnArgs {
   return ownArgs(args, FILLED_LIMIT);

@@ -29,7 +29,16 @@ import type { Policy } from "../policy/policy.ts";
 import type { Objection } from "../policy/verdict.ts";
 import type { Router } from "../routing/router.ts";
 import { type CallSpan, startCallSpan } from "../telemetry/call-span.ts";
-import { filledCopy, type OwnArgs, ownArgs, prepareArgs, SIZE_LIMIT, targetArgs, withSchema } from "./arguments.ts";
+import {
+  filledCopy,
+  type OwnArgs,
+  ownArgs,
+  prepareArgs,
+  SIZE_LIMIT,
+  targetArgs,
+  unwrapped,
+  withSchema,
+} from "./arguments.ts";
 import type { Meter } from "./meter.ts";
 import { doneOutcome } from "./outcome.ts";
 import type { Held } from "./places.ts";
@@ -197,7 +206,7 @@ async function attempt(
   progress.action = action;
   record.resolved(action, how);
 
-  const own = await filledArgs(door, call, action, record);
+  const { own, hasTokens } = await filledArgs(door, call, action, record);
   const { args: given, repairs } = prepareArgs(action, own);
   record.repaired(action, repairs);
   const target = targetOf(view.snapshot, action);
@@ -222,7 +231,7 @@ async function attempt(
       progress.endWritten = obtained.kind === "ended" && approval.callId === call.id && isEndWritten(approval);
       if (obtained.kind === "ended") return { action, ...obtained };
       // Made of values that the model has only tokens for, it is for people alone.
-      return { action, ...obtained, preview: mayHoldTokens(ownArgs(call.args).text) ? undefined : preview };
+      return { action, ...obtained, preview: hasTokens ? undefined : preview };
     }
     // A person takes time, and the policy may be another by now: what was agreed to is decided on again.
     const { permit } = obtained;
@@ -243,11 +252,9 @@ async function attempt(
     const routed = { callId: call.id, action, args, caller, signal, timeoutMs: call.timeoutMs, once };
     progress.result = await door.router.dispatch(routed, async (wish) => {
       const answered = await progress.span.within(() => door.runner.run(action, args, context, wish));
-      return checkedResult(action, answered, {
-        distribute: (annotated) =>
-          door.distributor.distribute(annotated, { callId: call.id, action: action.name, caller, signal }),
-        keepStream: (streamed) => door.keeper.keepStream(streamed, makerOf(call, action), signal),
-      });
+      return checkedResult(action, answered, (annotated) =>
+        door.distributor.distribute(annotated, { callId: call.id, action: action.name, caller, signal }),
+      );
     });
     progress.result = await keptWhereLong(door, call, action, progress.result);
     return { action, kind: "ran", result: progress.result };
@@ -258,24 +265,34 @@ async function attempt(
   }
 }
 
+/** A call's arguments, ready to be checked. */
+interface FilledArgs {
+  readonly own: OwnArgs;
+  /** Whether there are values in them that the model has only tokens for. */
+  readonly hasTokens: boolean;
+}
+
 /**
  * The caller's arguments, with values in place of the handles and then of the tokens that stand for them. What was agreed to
  * is filled already.
  */
-async function filledArgs(door: Door, call: Call, action: Action, record: CallRecord): Promise<OwnArgs> {
+async function filledArgs(door: Door, call: Call, action: Action, record: CallRecord): Promise<FilledArgs> {
   const { caller, args, permit, inside } = call;
-  if (permit !== undefined) return filledCopy(args);
+  if (permit !== undefined) return { own: filledCopy(args), hasTokens: false };
   // What a handler passes on may come from anywhere: a handle in it would be looked up in the caller's name.
   let own = inside === undefined ? ownArgs(args) : filledCopy(args);
   if (inside === undefined && mayHoldHandles(own.text)) {
-    const { args: filled, from } = await door.handles.fill(caller, own.value, { asHandles: action.handleArguments });
     const given = own.text;
+    const { args: filled, from } = await door.handles.fill(caller, unwrapped(own.value), {
+      asHandles: action.handleArguments,
+    });
     own = filledCopy(filled);
     if (own.text !== given) record.filled(action, from, own.value);
   }
-  if (!mayHoldTokens(own.text)) return own;
+  const hasTokens = mayHoldTokens(own.text);
+  if (!hasTokens || action.keepsTokens) return { own, hasTokens };
   const { args: filled } = await door.anchors.fill(caller, own.value);
-  return filledCopy(filled);
+  return { own: filledCopy(filled), hasTokens };
 }
 
 /**
@@ -304,7 +321,8 @@ function makerOf({ caller, id: callId }: Call, { name: action }: Action): Maker 
 }
 
 async function activated({ activation }: Call, action: Action, record: CallRecord): Promise<void> {
-  if (!activation?.awaits(action)) return;
+  // What is somebody's own is no tool: it is there when it is named.
+  if (action.owner !== undefined || !activation?.awaits(action)) return;
   if (await activation.activate(action)) record.activated(action, activation.scope);
 }
 

@@ -2,7 +2,6 @@ import type { Action, JsonSchema } from "../core/action.ts";
 import { type Content, mediaSize, WithContent } from "../core/content.ts";
 import { facts, messageOf, QmError } from "../core/errors.ts";
 import type { JsonObject } from "../core/json.ts";
-import { Streamed } from "../core/streamed.ts";
 import { type Mismatch, validatorOf } from "../core/validator.ts";
 import { AnnotatedRecord } from "../distribution/annotated-record.ts";
 import type { Distributed } from "../distribution/distributor.ts";
@@ -24,20 +23,22 @@ export interface CheckedResult {
   readonly kept?: Kept;
 }
 
-/** What becomes of a result that is more than data. */
-export interface ResultWays {
-  /** A record that is not for everybody alike is shared out, whole and checked. */
-  distribute(annotated: AnnotatedRecord<unknown>): Promise<Distributed>;
-  /** What comes bit by bit is kept as it comes. */
-  keepStream(streamed: Streamed): Promise<Kept>;
+/** What came bit by bit, where it is now. */
+export class KeptStream {
+  readonly kept: Kept;
+
+  constructor(kept: Kept) {
+    this.kept = kept;
+  }
 }
 
+/** A record that is not for everybody alike is shared out by `distribute`, whole and checked. */
 export async function checkedResult(
   action: Action,
   answered: unknown,
-  { distribute, keepStream }: ResultWays,
+  distribute: (annotated: AnnotatedRecord<unknown>) => Promise<Distributed>,
 ): Promise<CheckedResult> {
-  if (answered instanceof Streamed) return streamedResult(await keepStream(answered));
+  if (answered instanceof KeptStream) return streamedResult(answered.kept);
   if (!(answered instanceof AnnotatedRecord)) return checkedData(action, answered);
   const whole = checkedData(action, answered.record);
   const { forModel, audit } = await distribute(answered);

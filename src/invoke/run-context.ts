@@ -3,6 +3,7 @@ import type { Action } from "../core/action.ts";
 import type { Outcome } from "../core/outcome.ts";
 import type { Call, Door, Progress } from "./invoke.ts";
 import { placeOf } from "./places.ts";
+import { KeptStream } from "./result.ts";
 import type { RunContext } from "./run.ts";
 
 /** What the handler of a call is given beside its arguments. `invoke` is how it calls others: through the same door. */
@@ -33,6 +34,8 @@ export function runContext(
       const inner = { id: door.runtime.newId(), name, args, caller, via, activation, dialogue, trace, inside: place };
       return invoke(door, inner, signal);
     },
+    taken: async (streamed, signal) =>
+      new KeptStream(await door.keeper.keepStream(streamed, { caller, callId: id, action: action.name }, signal)),
     settled: (outcome, signal) => door.gatekeeper.settled(outcome, caller, signal),
   };
 }

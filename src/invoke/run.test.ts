@@ -11,6 +11,9 @@ const context: RunContext = {
   callId: "c",
   sees: () => false,
   settled: async (outcome) => outcome,
+  taken: () => {
+    throw new Error("nothing is streamed here");
+  },
   inside: () => () => expect.fail("nothing is called inside"),
 };
 const limits = { timeoutMs: 10_000, concurrency: 2, queue: 1 };

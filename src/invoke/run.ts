@@ -3,6 +3,7 @@ import type { AskedQuestions, Dialogue } from "../core/dialogue.ts";
 import { messageOf, QmError } from "../core/errors.ts";
 import type { JsonObject } from "../core/json.ts";
 import type { Outcome } from "../core/outcome.ts";
+import { Streamed } from "../core/streamed.ts";
 import { startDeadline } from "./deadline.ts";
 import { createPlaces, type Held } from "./places.ts";
 
@@ -31,6 +32,8 @@ export interface RunContext
   /** How the handler calls others, until the signal aborts. What they ask counts as little for this call as for them. */
   inside(signal: AbortSignal, dialogue: Dialogue | undefined): CallContext["invoke"];
   settled(outcome: Outcome, signal: AbortSignal): Promise<Outcome>;
+  /** What becomes of a result that comes bit by bit. That takes its time as the rest does. */
+  taken(streamed: Streamed, signal: AbortSignal): Promise<unknown>;
 }
 
 /** Runs handlers within limits. */
@@ -56,7 +59,7 @@ export function createRunner(limits: RunLimits): Runner {
     async run(
       action,
       args,
-      { held, begin, inside, settled, dialogue: raw, ...context },
+      { held, begin, inside, settled, taken, dialogue: raw, ...context },
       { signal: outer, timeoutMs: wished },
     ) {
       const controller = new AbortController();
@@ -78,14 +81,15 @@ export function createRunner(limits: RunLimits): Runner {
         begun = true;
         await begin?.();
         signal.throwIfAborted();
-        work = start(action, args, {
+        const told = {
           ...context,
           ...(dialogue === undefined ? {} : { dialogue }),
           signal,
           untimed,
           invoke: inside(signal, dialogue),
-          settled: (outcome) => untimed(() => settled(outcome, signal)),
-        });
+          settled: (outcome: Outcome) => untimed(() => settled(outcome, signal)),
+        };
+        work = start(action, args, told, taken);
         return await untilAborted(work, signal);
       } catch (thrown) {
         throw asError(action, thrown);
@@ -105,8 +109,14 @@ export function createRunner(limits: RunLimits): Runner {
 }
 
 /** A handler may be synchronous and may throw before its first await. */
-async function start(action: Action, args: JsonObject, context: CallContext): Promise<unknown> {
-  return action.run(args, context);
+async function start(
+  action: Action,
+  args: JsonObject,
+  context: CallContext,
+  taken: RunContext["taken"],
+): Promise<unknown> {
+  const answered = await action.run(args, context);
+  return answered instanceof Streamed ? taken(answered, context.signal) : answered;
 }
 
 function untilAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {

@@ -164,4 +164,3 @@ function createNames(by: Aggregating["by"], measures: Aggregating["measures"]) {
     measures: measures.map(({ kind, path }) => free(`${kind}_${nameOf(path)}`)),
   };
 }
-

@@ -6,14 +6,20 @@ const RESERVED =
   "as break const continue else for function if import let loop package namespace return var void while".split(" ");
 
 const TEXT = /"""[\s\S]*?"""|'''[\s\S]*?'''|"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'/;
-const WORD = new RegExp(`(${TEXT.source})|(\\bhas\\(\\s*)([A-Za-z_]\\w*)(?=\\s*\\))|(\\.\\s*)?\\b([A-Za-z_]\\w*)(\\s*\\()?`, "g");
+const WORD = new RegExp(
+  `(${TEXT.source})|(\\bhas\\(\\s*)([A-Za-z_]\\w*)(?=\\s*\\))|(\\.\\s*)?\\b([A-Za-z_]\\w*)(\\s*\\()?`,
+  "g",
+);
 
 /**
  * The same expression with `item.` before names that the language has for itself: `type == "x"` is about a field, and so is
  * `has(status)`. Undefined where that makes no expression of it either.
  */
 export function asFields(expression: string): Condition | undefined {
-  for (const names of [["type", ...RESERVED], [...TYPES, ...RESERVED]]) {
+  for (const names of [
+    ["type", ...RESERVED],
+    [...TYPES, ...RESERVED],
+  ]) {
     const meant = expression.replace(
       WORD,
       (all: string, text?: string, has?: string, asked?: string, dot?: string, name?: string, call?: string) => {
@@ -58,7 +64,8 @@ export function expressionHint(expression: string): string {
 /** What helps where an expression cannot be decided for an item. */
 export function reasonHint(reason: string): string {
   if (/Unknown variable|No such key/.test(reason)) return "has(item.name) && … is false where a field is missing.";
-  if (/dyn<string>/.test(reason)) return "double(name) reads a number out of a text, as infospace__coerce does for all.";
+  if (/dyn<string>/.test(reason))
+    return "double(name) reads a number out of a text, as infospace__coerce does for all.";
   if (/did not give/.test(reason)) return "It must give true or false: name == true, or size(name) > 0.";
   return LANGUAGE;
 }

@@ -23,7 +23,7 @@ function aggregateAction(parts: PrimitiveParts): Action {
   return defineAction(INFOSPACE, {
     entry: "aggregate",
     description:
-      "Group the items by the values at paths and count, sum and compare them: one record for each group, as a new collection. Without by: of all together; of by alone: the distinct values.",
+      "Group the items by the values at paths, count them and sum fields: one record for each group, as a new collection. Without by: one for all.",
     aliases: ["infospace__group-by", "infospace__distinct", "infospace__count"],
     effect: DERIVES,
     timeoutMs: DERIVING_MS,
@@ -35,7 +35,7 @@ function aggregateAction(parts: PrimitiveParts): Action {
       mean: paths,
       min: paths,
       max: paths,
-      limit: z.int().min(1).max(MOST_GROUPS).default(10_000).describe("Groups at most."),
+      limit: z.int().min(1).max(MOST_GROUPS).default(10_000),
       name: resultName,
     }),
     examples: [{ args: { target: "collection__7", by: ["status"], sum: ["amount"] } }],

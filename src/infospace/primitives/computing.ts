@@ -22,11 +22,18 @@ function apply(parts: PrimitiveParts): Action {
     description: "Run any action and keep its result as a note or a collection, however short. Answers its handle.",
     // What it runs is decided on by itself. Of itself it says the most that it can do, so that nobody takes it for reading.
     effect: "stateful",
-    input: z.object({
+    input: z.strictObject({
       action: z.string().min(1).max(NAME_LIMIT),
       args: z.record(z.string(), z.unknown()).default({}),
-      name: z.string().trim().min(1).max(200).optional().describe("What the result is called from now on."),
+      name: z
+        .string()
+        .trim()
+        .min(1)
+        .max(200)
+        .optional()
+        .describe("The same name again is the next version of the same thing."),
     }),
+    examples: [{ args: { action: "web__fetch", args: { url: "https://example.com" }, name: "page" } }],
     async run({ action, args, name }, context) {
       const outcome = await context.settled(await context.invoke(action, args));
       if (outcome.status !== "done") throw failure(outcome);

@@ -8,7 +8,7 @@ import { INFOSPACE } from "../resource.ts";
 import { excerpt } from "../search/excerpt.ts";
 import { type FoundNote, type NotesFound, noteSearchTypes } from "../search/note-search.ts";
 import { shownFacts } from "../shown.ts";
-import { makerFor } from "./deriving.ts";
+import { makerFor, resultName } from "./deriving.ts";
 import type { PrimitiveParts, Primitives } from "./parts.ts";
 
 const USUAL_HITS = 5;
@@ -16,23 +16,25 @@ const MOST_HITS = 50;
 const QUERY_LIMIT = 10_000;
 const NAME_LIMIT = 80;
 const SHORTEST_PASSAGE = 80;
+const NAMED_COLLECTIONS = 3;
 const INDEX_TIMEOUT_MS = 600_000;
 
 const asked = {
-  query: z.string().max(QUERY_LIMIT).describe("Words or a sentence about what is wanted."),
-  type: z
-    .enum(noteSearchTypes)
-    .optional()
-    .describe("By words, by meaning, or by both, which is usual where both can be done."),
+  query: z
+    .string()
+    .default("")
+    .refine(({ length }) => length <= QUERY_LIMIT, `a query has at most ${QUERY_LIMIT} characters`)
+    .describe("Words or a sentence. Empty: the newest."),
+  type: z.enum(noteSearchTypes).optional(),
   limit: z.int().min(1).max(MOST_HITS).default(USUAL_HITS),
 };
 
 const collecting = {
-  collect: z.boolean().default(false).describe("Also make a collection of the notes that are found."),
-  name: z.string().trim().min(1).max(200).optional().describe("What that collection is called."),
+  collect: z.boolean().default(false).describe("Also make a collection of them."),
+  name: resultName,
 };
 
-const collectionHandle = z.string().min(1).max(64).describe("A handle such as collection__7.");
+const collectionHandle = z.string().describe("Handle such as collection__7.");
 
 /** Searching what is kept by what it says. */
 export const finding: Primitives = (parts) => [
@@ -45,12 +47,14 @@ export const finding: Primitives = (parts) => [
 function searchNotes(parts: PrimitiveParts): Action {
   return defineAction(INFOSPACE, {
     entry: "search-notes",
-    description: "Find notes by what they say. Answers handles with the passage that fits best.",
+    description: "Find or list notes by what they say. Answers handles, each with the passage that fits best.",
     effect: "read",
-    input: z.object({ ...asked, ...collecting }),
+    input: z.strictObject({ ...asked, ...collecting }),
+    examples: [{ args: { query: "overdue invoices" } }],
     async run({ query, type, limit, ...keep }, context) {
       const found = await parts.search.notes(context.caller, { query, type, limit, signal: context.signal });
-      return shownNotes(parts, query, found, keep, { context, entry: "search-notes" });
+      const shown = await shownNotes(parts, query, found, keep, { context, entry: "search-notes" });
+      return found.hits.length > 0 ? shown : { ...shown, ...(await elsewhere(parts, context, found)) };
     },
   });
 }
@@ -58,10 +62,11 @@ function searchNotes(parts: PrimitiveParts): Action {
 function searchWithin(parts: PrimitiveParts): Action {
   return defineAction(INFOSPACE, {
     entry: "search-within-collection",
-    description:
-      "Find notes of one collection by what they say. Answers handles, positions and the passage that fits best.",
+    description: "Find items of one collection by what they say. Answers handles, positions and passages.",
     effect: "read",
-    input: z.object({ target: collectionHandle, ...asked, ...collecting }),
+    handleArguments: ["target"],
+    input: z.strictObject({ target: collectionHandle, ...asked, ...collecting }),
+    examples: [{ args: { target: "collection__7", query: "overdue invoices" } }],
     async run({ target, query, type, limit, ...keep }, context) {
       const collection = await parts.infospace.collection(target, context.caller);
       const found = await parts.search.within(collection, { query, type, limit, signal: context.signal });
@@ -73,13 +78,19 @@ function searchWithin(parts: PrimitiveParts): Action {
 function searchCollections({ search }: PrimitiveParts): Action {
   return defineAction(INFOSPACE, {
     entry: "search-collections",
-    description: "Find collections by name, properties, the action they come from and their first notes.",
+    description: "Find or list collections, by name, the action they come from and their first items.",
+    aliases: ["infospace__list-collections"],
     effect: "read",
     idempotent: true,
-    input: z.object(asked),
+    input: z.strictObject(asked),
+    examples: [{ args: { query: "invoices" } }],
     async run({ query, type, limit }, { caller, signal }) {
       const found = await search.collections(caller, { query, type, limit, signal });
-      const hits = found.hits.map(({ collection, score }) => ({ ...shownFacts(collection), score: rounded(score) }));
+      const hits = found.hits.map(({ collection, score }) => ({
+        ...shownFacts(collection),
+        from: collection.origin.action,
+        ...shownScore(query, score),
+      }));
       return { hits, ...shownSearch(found) };
     },
   });
@@ -89,11 +100,13 @@ function indexing({ infospace, search }: PrimitiveParts): Action {
   return defineAction(INFOSPACE, {
     entry: "index",
     description:
-      "Prepare a collection, or all your notes, for search by meaning. Search by words needs no preparation. Few notes need none either.",
+      "Prepare a collection, or all your notes, for search by meaning. Search by words needs no preparation.",
     effect: "read",
     idempotent: true,
     timeoutMs: INDEX_TIMEOUT_MS,
-    input: z.object({ target: collectionHandle.optional().describe("A collection's handle. Absent: all your notes.") }),
+    handleArguments: ["target"],
+    input: z.strictObject({ target: collectionHandle.optional().describe("Absent: all your notes.") }),
+    examples: [{ args: { target: "collection__7" } }],
     async run({ target }, { caller, signal, dialogue }) {
       const of: Collection | typeof caller = target === undefined ? caller : await infospace.collection(target, caller);
       const onProgress = ({ done, total }: { done: number; total: number }): void =>
@@ -117,8 +130,9 @@ async function shownNotes(
     handle: handleOf("note", note.id),
     ...(note.name === undefined ? {} : { name: clip(note.name, NAME_LIMIT) }),
     format: note.format,
+    from: note.origin.action,
     ...(position === undefined ? {} : { position }),
-    score: rounded(score),
+    ...shownScore(query, score),
     passage: excerpt(passage, query, room),
   }));
   const answer = { hits, ...shownSearch(found) };
@@ -141,6 +155,20 @@ function shownSearch({ hits, limitReached, searched, left, effective, unmatched,
   };
 }
 
-function rounded(score: number): number {
-  return Math.round(score * 1_000) / 1_000;
+/** Where nothing was asked for nothing fits better than something else. */
+function shownScore(query: string, score: number): JsonObject {
+  return query.trim() === "" ? {} : { score: Math.round(score * 1_000) / 1_000 };
+}
+
+/** Where no note fits, what is looked for may be in a collection. */
+async function elsewhere(
+  { search }: PrimitiveParts,
+  { caller, signal }: CallContext,
+  { note }: NotesFound<unknown>,
+): Promise<JsonObject> {
+  const { hits } = await search.collections(caller, { query: "", limit: NAMED_COLLECTIONS, signal });
+  if (hits.length === 0) return {};
+  const named = hits.map(({ collection }) => handleOf("collection", collection.id)).join(", ");
+  const told = `There are collections, such as ${named}: infospace__search-collections finds them by name and origin, infospace__filter-structured by field.`;
+  return { note: note === undefined ? told : `${note} ${told}` };
 }

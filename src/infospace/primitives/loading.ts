@@ -2,7 +2,7 @@ import type { Caller } from "../../core/caller.ts";
 import { QmError } from "../../core/errors.ts";
 import { isRecord, type Json, type JsonObject } from "../../core/json.ts";
 import { VALUE_LIMIT } from "../../core/outcome.ts";
-import { fitted, isList } from "../content.ts";
+import { fitted, isList, withoutBytes } from "../content.ts";
 import { handleOf } from "../handle.ts";
 import type { Infospace } from "../infospace.ts";
 import type { Collection, Note } from "../note.ts";
@@ -36,7 +36,7 @@ export async function load(
   if (to !== undefined && to < from) throw reversed(from, to);
   const resource = await infospace.resource(target, caller);
   if ("count" in resource) {
-    const collection = version === undefined ? resource : { ...resource, version };
+    const collection = version === undefined ? resource : await infospace.collection(target, caller, version);
     if (path === undefined) return loadItems(infospace, collection, asked, signal);
     return loadValue(shownFacts(collection), await itemAt(infospace, collection, parsePath(path), target), asked);
   }
@@ -49,7 +49,7 @@ export async function load(
 async function loadItems(
   infospace: Infospace,
   collection: Collection,
-  { target, from = 0, to = from + ITEMS }: Loading,
+  { target, version, from = 0, to = from + ITEMS }: Loading,
   signal: AbortSignal,
 ): Promise<JsonObject> {
   const items: JsonObject[] = [];
@@ -58,10 +58,11 @@ async function loadItems(
   let next = from;
   for await (const { id, position, content } of infospace.items(collection, { from, to, signal })) {
     const handle = handleOf("note", id);
-    const { value, whole } = fitted(content, room - handle.length - `{"handle":"","value":,"cut":true},`.length);
+    const visible = withoutBytes(content);
+    const { value, whole } = fitted(visible, room - handle.length - `{"handle":"","value":,"cut":true},`.length);
     // The first is shown in part rather than not at all; the others have their turn.
     if (!whole && items.length > 0) break;
-    const item = { handle, value, ...(whole ? {} : { cut: true }) };
+    const item = { handle, value, ...(whole && visible === content ? {} : { cut: true }) };
     items.push(item);
     room -= JSON.stringify(item).length + 1;
     next = position + 1;
@@ -74,7 +75,7 @@ async function loadItems(
     total: collection.count,
     more,
     items,
-    ...(more ? { next: goOn(target, next) } : {}),
+    ...(more ? { next: goOn({ target, version, from: next }) } : {}),
   };
 }
 
@@ -100,7 +101,8 @@ function loadValue(facts: JsonObject, value: Json, asked: Loading): JsonObject {
   return { ...facts, total, more: true, ...keys, next: `Give the path of the part that is needed to ${LOAD}.` };
 }
 
-function loadText(facts: JsonObject, text: string, { target, from = 0, to = text.length, path }: Loading): JsonObject {
+function loadText(facts: JsonObject, text: string, asked: Loading): JsonObject {
+  const { target, version, from = 0, to = text.length, path } = asked;
   const total = text.length;
   const room = roomBeside(facts, path);
   let end = Math.min(to, total, from + room);
@@ -117,14 +119,14 @@ function loadText(facts: JsonObject, text: string, { target, from = 0, to = text
     total,
     more,
     text: text.slice(from, end),
-    ...(more ? { next: goOn(target, end, path) } : {}),
+    ...(more ? { next: goOn({ target, version, path, from: end }) } : {}),
   };
 }
 
 function loadList(
   facts: JsonObject,
   list: readonly Json[],
-  { target, from = 0, to = from + ITEMS, path }: Loading,
+  { target, version, from = 0, to = from + ITEMS, path }: Loading,
 ): JsonObject {
   const items: Json[] = [];
   let cut = false;
@@ -147,17 +149,19 @@ function loadList(
     more,
     items,
     ...(cut ? { cut } : {}),
-    ...(more ? { next: goOn(target, end, path) } : {}),
+    ...(more ? { next: goOn({ target, version, path, from: end }) } : {}),
   };
 }
 
 /** Bytes are of no use to most readers: they come when a part of them is asked for. */
-function loadFile(facts: JsonObject, { content }: Note, { target, from, to }: Loading): JsonObject {
+function loadFile(facts: JsonObject, { content }: Note, { target, version, from, to }: Loading): JsonObject {
   const { media_type = null, base64 = "" } = content as JsonObject;
   const bytes = Buffer.from(String(base64), "base64");
   const total = bytes.byteLength;
   const told = { ...facts, media_type, size: total, total };
-  if (from === undefined && to === undefined) return { ...told, more: total > 0 };
+  if (from === undefined && to === undefined) {
+    return { ...told, more: total > 0, ...(total > 0 ? { next: goOn({ target, version, from: 0 }) } : {}) };
+  }
   const start = from ?? 0;
   const end = Math.min(to ?? total, total, start + Math.floor((roomBeside(told) * 3) / 4));
   const more = end < total;
@@ -167,7 +171,7 @@ function loadFile(facts: JsonObject, { content }: Note, { target, from, to }: Lo
     to: Math.max(end, start),
     more,
     base64: bytes.subarray(start, end).toString("base64"),
-    ...(more ? { next: goOn(target, end) } : {}),
+    ...(more ? { next: goOn({ target, version, from: end }) } : {}),
   };
 }
 
@@ -201,8 +205,8 @@ function roomBeside(facts: JsonObject, path = ""): number {
   return ANSWER_LIMIT - JSON.stringify(facts).length - AROUND - 3 * path.length;
 }
 
-function goOn(target: string, from: number, path?: string): string {
-  return `${LOAD} ${JSON.stringify({ target, ...(path === undefined ? {} : { path }), from })}`;
+function goOn({ target, version, path, from }: Loading): string {
+  return `${LOAD} ${JSON.stringify({ target, version, path, from })}`;
 }
 
 function reversed(from: number, to: number): QmError {

@@ -1,20 +1,27 @@
 import { z } from "zod";
 import type { CallContext } from "../../core/action.ts";
 import type { Caller } from "../../core/caller.ts";
+import { QmError } from "../../core/errors.ts";
 import type { Json } from "../../core/json.ts";
 import { parseHandle } from "../handle.ts";
 import type { Infospace, Member } from "../infospace.ts";
+import { jsonLinesOf } from "../json-lines.ts";
+import { type ListInText, listInText } from "../large-part.ts";
 import { head } from "../operations/derived.ts";
 import type { Sampler } from "../shown.ts";
 import type { Input } from "./target.ts";
 
 /** What goes into a collection. */
 export const membersShape = z
-  .union([z.string().min(1).max(64), z.array(z.unknown())])
+  .union([z.string().min(1), z.array(z.unknown())])
   .describe("A list of values and handles (note__12 is that note, collection__7 all its notes), or one handle.");
 
+/** As long as a name can be: what is longer is no handle. */
+const HANDLE_LIMIT = 200;
+
 /**
- * In this order: a text that is a handle is what it leads to, and everything else a new note. Every handle is looked up
+ * In this order: a text that is a handle is what it leads to, and everything else a new note. A text that is a JSON list, or
+ * JSON lines, stands for that list. Every handle is looked up
  * before the first is answered, so that nothing is made where one leads nowhere. `sampler` sees what they say.
  */
 export async function membersOf(
@@ -23,6 +30,11 @@ export async function membersOf(
   { caller, signal }: CallContext,
   sampler?: Sampler,
 ): Promise<AsyncIterable<Member>> {
+  if (typeof items === "string") {
+    const list = listInText(items);
+    if (list !== undefined) return membersFrom(inText(items, list), sampler);
+    if (items.length > HANDLE_LIMIT) throw notAList(items);
+  }
   const inputs: AsyncIterable<Input>[] = [];
   for (const item of typeof items === "string" ? [items] : items) {
     const isHandle = typeof item === "string" && (typeof items === "string" || parseHandle(item) !== undefined);
@@ -48,6 +60,17 @@ export async function* membersFrom(inputs: AsyncIterable<Input>, sampler?: Sampl
 
 async function* joined(inputs: readonly AsyncIterable<Input>[]): AsyncGenerator<Input> {
   for (const each of inputs) yield* each;
+}
+
+/** What a text says is data: handles in it are texts. */
+async function* inText(text: string, list: ListInText): AsyncGenerator<Input> {
+  for (const content of list.form === "lines" ? jsonLinesOf(text).values : list.value) yield { content };
+}
+
+function notAList(text: string): QmError {
+  return new QmError("invalid_arguments", `items is a text of ${text.length} characters that is no list`, {
+    hint: "Give a list, a text that is a JSON list or JSON lines, or a handle. To take a text apart keep it with infospace__create-note and use infospace__split.",
+  });
 }
 
 async function* given(content: Json): AsyncGenerator<Input> {

@@ -7,7 +7,7 @@ import { parsePath } from "../path.ts";
 import { INFOSPACE } from "../resource.ts";
 import { collected, DERIVES, DERIVING_MS, openSource, pathShape, resultName } from "./deriving.ts";
 import type { PrimitiveParts, Primitives } from "./parts.ts";
-import { targetShape } from "./target.ts";
+import { otherShape, targetShape } from "./target.ts";
 
 const descriptions: Readonly<Record<SetOperation, string>> = {
   union: "The items of target and of with, each once, as a new collection. Without with: target without repeats.",
@@ -29,7 +29,7 @@ function setAction(parts: PrimitiveParts, entry: SetOperation): Action {
     effect: DERIVES,
     timeoutMs: DERIVING_MS,
     handleArguments: ["target", "with"],
-    input: entry === "union" ? asked.extend({ with: targetShape.optional() }) : asked,
+    input: entry === "union" ? asked.extend({ with: otherShape.optional() }) : asked,
     examples: [{ args: { target: "collection__7", with: "collection__9", path: "id" } }],
     async run({ target, with: other = [], by, path, name }, context) {
       const sameBy = sameByOf(by, path);
@@ -43,9 +43,9 @@ function setAction(parts: PrimitiveParts, entry: SetOperation): Action {
 
 const asked = z.strictObject({
   target: targetShape,
-  with: targetShape,
-  by: z.enum(["content", "note"]).default("content").describe("Which are the same."),
-  path: pathShape.optional().describe("Those with the same value there are the same."),
+  with: otherShape,
+  by: z.enum(["content", "note"]).default("content"),
+  path: pathShape.optional().describe("Compare only the value there."),
   name: resultName,
 });
 

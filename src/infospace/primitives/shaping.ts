@@ -41,12 +41,10 @@ function coerceAction(parts: PrimitiveParts): Action {
     ...traits,
     input: z.strictObject({
       target: targetShape,
-      to: z
-        .enum(coercions)
-        .describe("string: as JSON; text: to be read; json: parsed; list: taken apart at the delimiter."),
+      to: z.enum(coercions).describe("string: as JSON; text: to be read; json: parsed; list: split."),
       path: pathShape.default("").describe("Only the value there."),
       delimiter: delimiter.default(","),
-      failing: z.enum(whenFailing).default("drop").describe("What becomes of items for which it fails."),
+      failing: z.enum(whenFailing).default("drop").describe("Items that cannot be turned."),
       name: resultName,
     }),
     examples: [{ args: { target: "collection__7", to: "float", path: "price" } }],
@@ -98,10 +96,7 @@ function flattenAction(parts: PrimitiveParts): Action {
     ...traits,
     input: z.strictObject({
       target: targetShape,
-      as: z
-        .enum(["text", "list", "items"])
-        .default("text")
-        .describe("text, list: one note; items: a collection."),
+      as: z.enum(["text", "list", "items"]).default("text").describe("text, list: one note; items: a collection."),
       separator: z.string().max(1000).default("\n\n"),
       name: resultName,
     }),

@@ -16,8 +16,10 @@ import { membersFrom, membersOf, membersShape } from "./members.ts";
 import type { PrimitiveParts, Primitives } from "./parts.ts";
 import { sourceOf, targetShape } from "./target.ts";
 
-const name = z.string().trim().min(1).max(200).describe("The same name again is the next version of the same thing.");
-const handle = z.string().min(1).max(64).describe("A handle such as note__12 or collection__7.");
+const name = z.string().trim().min(1).max(200);
+const newName = name.optional().describe("The same name again is the next version of the same thing.");
+const handle = z.string().min(1).max(200).describe("Handle such as note__12 or collection__7, or a name.");
+const TARGET = ["target"];
 const position = z.int().min(0);
 
 /** Making, keeping, reading and removing notes and collections. */
@@ -37,11 +39,12 @@ function createNote({ infospace, previewLimit }: PrimitiveParts): Action {
     entry: "create-note",
     description: "Keep a text or any other JSON value as a note. Answers its handle.",
     effect: "write",
-    input: z.object({
+    input: z.strictObject({
       value: z.unknown().describe("A text, or any other JSON value."),
-      name: name.optional(),
+      name: newName,
       properties: z.record(z.string(), z.unknown()).optional().describe("What is known of it beside what it says."),
     }),
+    examples: [{ args: { value: "Ada prefers tea.", name: "preferences" } }],
     async run({ value, name, properties }, context) {
       const content = value as Json;
       const label = { name, properties: properties as JsonObject | undefined };
@@ -56,7 +59,11 @@ function createCollection({ infospace, previewLimit }: PrimitiveParts): Action {
     entry: "create-collection",
     description: "Keep a list as a collection, each item a note. Answers its handle.",
     effect: "write",
-    input: z.object({ items: membersShape, name: name.optional() }),
+    input: z.strictObject({ items: membersShape, name: newName }),
+    examples: [
+      { args: { items: [{ id: 1 }, { id: 2 }], name: "rows" } },
+      { args: { items: ["note__12", "collection__7"] }, description: "The same notes, in one collection." },
+    ],
     async run({ items, name }, context) {
       const sampler = createSampler(previewLimit);
       const members = await membersOf(infospace, items, context, sampler);
@@ -73,17 +80,25 @@ function save({ infospace }: PrimitiveParts): Action {
     description: "Keep a note or a collection for good. What is not saved is forgotten after a while.",
     effect: "write",
     idempotent: true,
-    input: z.object({
+    input: z.strictObject({
       target: handle,
-      name: name.optional(),
+      name: name
+        .optional()
+        .describe(
+          "A name to find it by. Others keep theirs: a name that several have leads to the newest, see also_called.",
+        ),
       reach: z
         .enum(reaches)
         .default("actor")
         .describe("Who may use it: this conversation, the same assistant in any, or everybody of the tenant."),
     }),
+    examples: [{ args: { target: "collection__7", name: "orders" } }],
+    handleArguments: TARGET,
     async run({ target, ...how }, context) {
       const saved = await infospace.save(makerFor(context, "save"), target, how);
-      return { ...shownFacts(saved), saved: true, reach: saved.reach };
+      const others = how.name === undefined ? [] : await infospace.namesakes(saved, context.caller);
+      const called = others.length === 0 ? {} : { also_called: others };
+      return { ...shownFacts(saved), saved: true, reach: saved.reach, ...called };
     },
   });
 }
@@ -95,13 +110,18 @@ function loading({ infospace }: PrimitiveParts): Action {
       "Read a part of a note or a collection: characters of a text, items of a collection or list, the value at a path. Says how much there is and how to go on.",
     effect: "read",
     idempotent: true,
-    input: z.object({
+    input: z.strictObject({
       target: handle,
       from: position.optional().describe("The position of the first character or item, from 0."),
       to: position.optional().describe("The position after the last."),
       path: z.string().max(512).optional().describe("Where in it: items[0].id; of a collection, [0].id."),
       version: z.int().min(1).optional().describe("An earlier version of it."),
     }),
+    examples: [
+      { args: { target: "collection__7", from: 5, to: 10 } },
+      { args: { target: "note__12", path: "items[0].title" } },
+    ],
+    handleArguments: TARGET,
     run: (asked, { caller, signal }) => load(infospace, asked, caller, signal),
   });
 }
@@ -111,7 +131,9 @@ function head({ infospace, previewLimit }: PrimitiveParts): Action {
     entry: "head",
     description: "Make a collection of the first notes of another.",
     effect: DERIVES,
-    input: z.object({ target: targetShape, count: z.int().min(0).max(100_000).default(10) }),
+    input: z.strictObject({ target: targetShape, count: z.int().min(0).max(100_000).default(10) }),
+    examples: [{ args: { target: "collection__7", count: 20 } }],
+    handleArguments: TARGET,
     async run({ target, count }, context) {
       const source = await sourceOf(infospace, target, context);
       const sampler = createSampler(previewLimit);
@@ -129,7 +151,9 @@ function size({ infospace }: PrimitiveParts): Action {
     description: "How much is in a note, a collection or a list.",
     effect: "read",
     idempotent: true,
-    input: z.object({ target: targetShape }),
+    input: z.strictObject({ target: targetShape }),
+    examples: [{ args: { target: "collection__7" } }],
+    handleArguments: TARGET,
     async run({ target }, { caller }) {
       if (typeof target !== "string") return { count: target.length };
       const resource = await infospace.resource(target, caller);
@@ -145,7 +169,9 @@ function add({ infospace }: PrimitiveParts): Action {
     entry: "add",
     description: "Append values or notes to a collection.",
     effect: "write",
-    input: z.object({ target: handle, items: membersShape }),
+    input: z.strictObject({ target: handle, items: membersShape }),
+    examples: [{ args: { target: "collection__7", items: [{ id: 3 }] } }],
+    handleArguments: TARGET,
     async run({ target, items }, context) {
       const before = await infospace.collection(target, context.caller);
       const members = await membersOf(infospace, items, context);
@@ -161,10 +187,13 @@ function remove({ infospace }: PrimitiveParts): Action {
     description: "Take notes out of a collection; without items, remove the note or collection itself.",
     effect: "write",
     idempotent: true,
-    input: z.object({
+    input: z.strictObject({
       target: handle,
-      items: z.array(handle).min(1).max(10_000).optional().describe("The handles of the notes to take out."),
+      items: z.array(z.string()).min(1).max(10_000).optional().describe("The handles of the notes to take out."),
     }),
+    tags: ["destructive"],
+    examples: [{ args: { target: "collection__7", items: ["note__12"] } }, { args: { target: "note__12" } }],
+    handleArguments: TARGET,
     async run({ target, items }, context) {
       const maker = makerFor(context, "remove");
       if (items === undefined) return { handle: target, removed: { ...(await infospace.remove(maker, target)) } };

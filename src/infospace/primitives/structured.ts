@@ -10,7 +10,7 @@ import { parsePath } from "../path.ts";
 import { INFOSPACE } from "../resource.ts";
 import { collected, DERIVES, DERIVING_MS, openSource, pathShape, resultName } from "./deriving.ts";
 import type { PrimitiveParts, Primitives } from "./parts.ts";
-import { targetShape } from "./target.ts";
+import { otherShape, targetShape } from "./target.ts";
 
 /** Operations over the fields of items. */
 export const structured: Primitives = (parts) => [
@@ -37,7 +37,10 @@ function projectAction(parts: PrimitiveParts): Action {
       fields: z
         .union([z.array(pathShape), z.record(z.string(), pathShape)])
         .describe('Paths such as owner.name or items[0].id; or new names: {"who": "owner.name"}.'),
-      missing: z.enum(whenMissing).default("omit").describe("Of an item without one: the field, null, the item."),
+      missing: z
+        .enum(whenMissing)
+        .default("omit")
+        .describe("Items without a field go without, get null, or are dropped."),
       name: resultName,
     }),
     examples: [{ args: { target: "collection__7", fields: ["id", "owner.name"] } }],
@@ -139,20 +142,17 @@ function joinAction(parts: PrimitiveParts): Action {
     ...traits,
     entry: "join",
     description:
-      "Join items of target (left) and with (right) that have the same value, as a new collection of rows. Counts what fits nothing and what clashes.",
+      "Join the items of target (left) and with (right) that have the same values, as a new collection of rows. Counts what fits nothing.",
     handleArguments: ["target", "with"],
     input: z.strictObject({
       target: targetShape,
-      with: targetShape,
+      with: otherShape,
       on: z
         .union([pathShape, keyPair, several(z.union([pathShape, keyPair]))])
         .describe('A path in both, {"left": "owner_id", "right": "id"}, or a list of these.'),
-      kind: z.enum(joinKinds).default("inner").describe("Which side keeps items that fit nothing."),
-      clash: z
-        .enum(whenClashing)
-        .default("prefix")
-        .describe("Of fields that differ: right_<name> beside it, the left's, the right's, or fail."),
-      limit: z.int().min(1).max(MOST_ROWS).default(100_000).describe("Rows at most."),
+      kind: z.enum(joinKinds).default("inner"),
+      clash: z.enum(whenClashing).default("prefix").describe("What becomes of fields that differ."),
+      limit: z.int().min(1).max(MOST_ROWS).default(100_000),
       name: resultName,
     }),
     examples: [{ args: { target: "collection__7", with: "collection__9", on: { left: "owner_id", right: "id" } } }],

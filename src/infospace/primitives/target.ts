@@ -4,9 +4,10 @@ import type { Json } from "../../core/json.ts";
 import type { Infospace } from "../infospace.ts";
 
 /** What an operation goes over: a collection by its handle, or values as they are (a `$from` is values by then). */
-export const targetShape = z
-  .union([z.string(), z.array(z.unknown())])
-  .describe("Handle such as collection__7, or a list.");
+export const targetShape = z.union([z.string(), z.array(z.unknown())]).describe("A handle or a list.");
+
+/** The second of two. */
+export const otherShape = z.union([z.string(), z.array(z.unknown())]);
 
 export type Target = z.output<typeof targetShape>;
 

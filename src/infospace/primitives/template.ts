@@ -79,7 +79,7 @@ function missing(what: string): QmError {
 }
 
 function writtenIn(text: string): QmError {
-  const path = /(?:item|handle)[.[]?([\w.[\]]*)/.exec(text)?.[1]?.replace(/\.$/, "") ?? "";
+  const path = /(?:\$|\{\{\s*\$?|\$\{\s*)item\.?([\w.[\]]*)/.exec(text)?.[1]?.replace(/\.$/, "") ?? "";
   return new QmError("invalid_arguments", `nothing is filled in inside a text: ${quoted(clip(text, 80))}`, {
     hint: `Give the place as the whole value: ${JSON.stringify({ [ITEM]: path })} for a part of the item, {"$handle": true} for its handle.`,
   });

@@ -11,7 +11,7 @@ import { passagesOf } from "./note-text.ts";
 import { createPassageIndex, type PassageIndex, type Ranked } from "./passage-index.ts";
 import { createPlaces, type Places } from "./places.ts";
 import { createScopes } from "./scopes.ts";
-import { callersCollections, callersNotes, itemsOf, noteText, type SearchedStore } from "./sources.ts";
+import { callersCollections, callersNotes, itemsOf, newest, noteText, type SearchedStore } from "./sources.ts";
 
 export interface NoteSearchParts {
   readonly store: SearchedStore;
@@ -114,12 +114,44 @@ export function createNoteSearch(parts: NoteSearchParts): NoteSearch & { close()
     return { note, score, passage: passages[at] ?? passages[0] ?? "" };
   }
 
+  /** One more than are wanted tells that there are more. */
+  function listed<Hit>(all: readonly Hit[], limit: number): NotesFound<Hit> {
+    const hits = all.slice(0, limit);
+    return {
+      hits,
+      limitReached: all.length > limit,
+      searched: all.length,
+      left: 0,
+      effective: "keyword",
+      unmatched: [],
+    };
+  }
+
+  async function beginningOf(id: number): Promise<string> {
+    const note = await store.note(id);
+    if (note === undefined) return "";
+    const [first = ""] = passagesOf(noteText(note, sources.textLimit).text);
+    return first;
+  }
+
   return {
     async notes(caller, query) {
+      if (isBlank(query)) {
+        const { hits, ...rest } = listed(await newest(sources, "note", caller, query.limit + 1), query.limit);
+        const shown = hits.map(async (note) => ({ note, score: 1, passage: await beginningOf(note.id) }));
+        return { hits: await Promise.all(shown), ...rest };
+      }
       const allows = (note: NoteFacts) => mayUse(resourceAction("note", note), caller) === "allowed";
       return find(await notesOf(caller), query, (ranked, at) => foundNote(ranked, at < query.limit, allows));
     },
     async collections(caller, query) {
+      if (isBlank(query)) {
+        const all = await newest(sources, "collection", caller, query.limit + 1);
+        return listed(
+          all.map((collection) => ({ collection, score: 1 })),
+          query.limit,
+        );
+      }
       return find(await collectionsOf(caller), query, async ({ id, score }) => {
         const collection = await store.collection(id);
         if (collection === undefined) return "gone";
@@ -128,6 +160,17 @@ export function createNoteSearch(parts: NoteSearchParts): NoteSearch & { close()
       });
     },
     async within(collection, query) {
+      if (isBlank(query)) {
+        const { id, version } = collection;
+        const items = await store.items(id, { version, from: 0, limit: query.limit + 1 });
+        const { hits, ...rest } = listed(items, query.limit);
+        const shown: (FoundNote & { readonly position: number })[] = [];
+        for (const { id, position } of hits) {
+          const note = await store.noteFacts(id);
+          if (note !== undefined) shown.push({ note, score: 1, passage: await beginningOf(id), position });
+        }
+        return { hits: shown, ...rest };
+      }
       const index = await insideOf(collection);
       const placesOf = places.get(index) ?? createPlaces(store);
       places.set(index, placesOf);
@@ -156,6 +199,10 @@ export function createNoteSearch(parts: NoteSearchParts): NoteSearch & { close()
       await Promise.all(scopes.all().map((index) => index.close()));
     },
   };
+}
+
+function isBlank({ query }: NoteQuery): boolean {
+  return query.trim() === "";
 }
 
 // All of them are words that say nothing, but an index of actions takes a question to be for whatever looks things up.

@@ -6,6 +6,7 @@ export const noteSearchTypes = ["keyword", "semantic", "hybrid"] as const;
 export type NoteSearchType = (typeof noteSearchTypes)[number];
 
 export interface NoteQuery {
+  /** Blank: whatever there is, the newest first; of a collection, in its order. */
   readonly query: string;
   /** Absent: `hybrid` where there is an embedder, else `keyword`. */
   readonly type?: NoteSearchType | undefined;

@@ -2,7 +2,7 @@ import type { Caller } from "../../core/caller.ts";
 import { getOwn, type Json, type JsonObject } from "../../core/json.ts";
 import { type InfospaceParts, whoseOf } from "../infospace.ts";
 import type { InfospaceStore } from "../infospace-store.ts";
-import type { Collection, Note } from "../note.ts";
+import type { Collection, Note, NoteFacts } from "../note.ts";
 import { resourceAction } from "../resource.ts";
 import type { Source } from "./documents.ts";
 import { labelsOf, PASSAGE, type Readable, readable } from "./note-text.ts";
@@ -104,6 +104,35 @@ export function callersCollections({ store, mayUse }: SourceParts, caller: Calle
     },
   };
 }
+
+/** The newest that a caller may use, without the notes that were made for a collection. */
+export async function newest<Kind extends "note" | "collection">(
+  { store, mayUse }: Pick<SourceParts, "store" | "mayUse">,
+  kind: Kind,
+  caller: Caller,
+  limit: number,
+): Promise<readonly Listed[Kind][]> {
+  const query = { whose: whoseOf(caller), parts: false, limit: Math.max(limit, FEWEST_LISTED) };
+  const found: Listed[Kind][] = [];
+  for (let before: number | undefined; ; ) {
+    const page = await (kind === "note"
+      ? store.list({ ...query, kind: "note", before })
+      : store.list({ ...query, kind: "collection", before }));
+    for (const each of page) {
+      if (mayUse(resourceAction(kind, each), caller) === "allowed") found.push(each as Listed[Kind]);
+      if (found.length === limit) return found;
+    }
+    before = page.at(-1)?.id;
+    if (page.length < query.limit) return found;
+  }
+}
+
+interface Listed {
+  readonly note: NoteFacts;
+  readonly collection: Collection;
+}
+
+const FEWEST_LISTED = 50;
 
 function noteDocument(note: Note, limit: number): Document {
   const { id, hash, name, properties } = note;
