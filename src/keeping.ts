@@ -37,6 +37,8 @@ export interface Keeping {
 
 export interface KeepingParts {
   readonly settings: InfospaceSettings;
+  /** How many characters of a result a model is shown. */
+  readonly valueLimit: number;
   readonly store: InfospaceStore;
   readonly runtime: Runtime;
   /** Who makes vectors of notes. Absent: nobody, and notes are found by words. */
@@ -57,7 +59,8 @@ const DAY_MS = 86_400_000;
 
 export function createKeeping(parts: KeepingParts): Keeping {
   const { settings, store, runtime, access, sees, noteFor, note, onProblem } = parts;
-  const { enabled = true, expiresIn = "24h", previewLimit = 1_200, fillLimit = 4 * 1024 * 1024 } = settings;
+  const { enabled = true, expiresIn = "24h", fillLimit = 4 * 1024 * 1024 } = settings;
+  const previewLimit = Math.min(settings.previewLimit ?? 1_200, parts.valueLimit);
   const basis = { store, runtime, expiresInMs: durationMs(expiresIn) ?? DAY_MS };
   const infospace = createInfospace({ ...basis, mayUse: access, note: noteFor });
   const search = createNoteSearch({ store, mayUse: access, rights: parts.rights, meaning: parts.meaning });
@@ -83,8 +86,7 @@ export function createKeeping(parts: KeepingParts): Keeping {
 
   async function sweep(): Promise<void> {
     try {
-      const gone = await store.expire(runtime.now().toISOString());
-      if (gone.notes + gone.collections > 0) note({ type: "resources.expired", data: gone });
+      await notes.expire();
     } catch (thrown) {
       onProblem(`what has expired could not be removed: ${messageOf(thrown)}`);
     }
@@ -96,7 +98,10 @@ export function createKeeping(parts: KeepingParts): Keeping {
   }
 
   return {
-    providers: [tokensKept(infospaceProvider({ infospace, search, previewLimit, elapsed: runtime.elapsed }))],
+    providers: [
+      tokensKept(infospaceProvider({ infospace, search, previewLimit, elapsed: runtime.elapsed })),
+      ...kinds.map(reserved),
+    ],
     live: {
       find(name) {
         const reference = parseHandle(name);
@@ -140,6 +145,11 @@ export function createKeeping(parts: KeepingParts): Keeping {
 }
 
 const kinds = ["note", "collection"] as const;
+
+/** Nobody else may list actions that look like handles. */
+function reserved(category: ResourceKind): Provider {
+  return { category, capability: `load what is kept as a ${category}`, list: () => [] };
+}
 
 /** What is kept is what the model may see, tokens and all. Only what is said to a person is filled in. */
 function tokensKept(provider: Provider): Provider {

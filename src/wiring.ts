@@ -135,6 +135,7 @@ export async function wire(
   });
   const keeping = createKeeping({
     settings: options.infospace ?? { enabled: false },
+    valueLimit: options.valueLimit ?? VALUE_LIMIT,
     store: store.infospace,
     runtime,
     meaning: discovery.meaning,

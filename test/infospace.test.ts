@@ -549,3 +549,9 @@ test("structured content goes whole through create, search, project, filter, joi
     .map(({ id, town }) => ({ id, country: towns.find((each) => each.town === town)?.country }));
   expect(second.got).toEqual([{ rows: wanted }]);
 });
+
+test("nobody else may list actions that look like handles", async () => {
+  const provider = { category: "note", capability: "x", list: () => [] };
+
+  await expect(world({ providers: [provider] })).rejects.toMatchObject({ code: "invalid_config" });
+});

@@ -121,6 +121,8 @@ export function createInfospace({ store, runtime, expiresInMs, mayUse, note: rec
 
   /** What a handle says, or what the newest thing of that name is. */
   async function reference(asked: string, caller: Caller, wanted?: ResourceKind): Promise<Reference> {
+    // A host may give anything, and no name at all would be that of everything.
+    if (typeof asked !== "string" || asked === "") throw notAHandle(String(asked));
     const written = parseHandle(asked);
     if (written !== undefined) {
       if (wanted !== undefined && written.kind !== wanted) throw wrongKind(asked, wanted);

@@ -1,7 +1,7 @@
 import type { Caller } from "../core/caller.ts";
 import { messageOf, QmError } from "../core/errors.ts";
 import type { UnstampedEvent } from "../core/events.ts";
-import type { Json } from "../core/json.ts";
+import { isRecord, type Json } from "../core/json.ts";
 import { quoted } from "../core/names.ts";
 import type { Runtime } from "../core/runtime.ts";
 import { type ExportOptions, exportLines, type Selection } from "./export.ts";
@@ -11,7 +11,7 @@ import { createImportWriter, type Imported } from "./import-writer.ts";
 import type { Collecting, FileContent, Infospace, InfospaceParts, Label, Members, Removed } from "./infospace.ts";
 import { createListing, type Kept, kept, type NotesPage, type NotesQuery, type PageQuery } from "./listing.ts";
 import { type Maker, originOf, writtenEvent } from "./maker.ts";
-import type { Item, Reach } from "./note.ts";
+import type { Collection, Item, NoteFacts, Reach } from "./note.ts";
 import { type Operators, operator } from "./operators.ts";
 import { type ItemsQuery, type KeptVersion, type PartQuery, readItems, readPart, versionsOf } from "./reading.ts";
 import type { FoundNote, NoteQuery, NoteSearch, NotesFound } from "./search/note-search.ts";
@@ -60,7 +60,7 @@ export interface Notes {
   /** A note. The same name again is the next version of the same note. It expires until it is saved. */
   write(content: unknown, label?: Label, caller?: Asking): Promise<Kept>;
   writeFile(file: FileContent, caller?: Asking): Promise<Kept>;
-  /** A collection of what comes, written as it comes. */
+  /** A collection of what comes, written as it comes: `{ content }` for each new note, `{ id }` for one that is there. */
   collect(members: Members, how?: Collecting, caller?: Asking): Promise<Kept>;
   add(handle: string, members: Members, caller?: Asking): Promise<Kept>;
   /** Takes notes out of a collection; answers how many places that were. */
@@ -114,8 +114,11 @@ export function createNotes(parts: NotesParts): Notes {
   }
 
   async function* membersFor(caller: Caller, members: Members): Members {
+    requireIterable(members);
+    let position = 0;
     for await (const member of members) {
-      if (!("id" in member)) yield { ...member, content: asJson(member.content) };
+      requireMember(member, position++);
+      if ("content" in member) yield { ...member, content: asJson(member.content) };
       else yield { id: (await infospace.resource(handleOf("note", member.id), caller)).id };
     }
   }
@@ -128,7 +131,7 @@ export function createNotes(parts: NotesParts): Notes {
       else found.collections.push(id);
     };
     if (handles !== undefined) {
-      for (const handle of new Set(handles)) take(kept(kindOf(handle), await infospace.resource(handle, caller)));
+      for (const handle of new Set(handles)) take(keptOf(await infospace.resource(handle, caller)));
       return found;
     }
     for (const kind of ["note", "collection"] as const) {
@@ -145,7 +148,7 @@ export function createNotes(parts: NotesParts): Notes {
     list: async (query = {}, asking) => listing.page(query, asking && completed(asking)),
     async get(handle, asking) {
       const { infospace, caller } = seenBy(asking);
-      return kept(kindOf(handle), await infospace.resource(handle, caller));
+      return keptOf(await infospace.resource(handle, caller));
     },
     read: async (handle, part = {}, asking) => readPart(seenBy(asking), handle, part),
     async *items(handle, query = {}, asking) {
@@ -171,6 +174,8 @@ export function createNotes(parts: NotesParts): Notes {
       return kept("note", await infospace.write(makerFor(completed(asking)), asJson(content), label));
     },
     async writeFile(file, asking) {
+      if (!(file?.bytes instanceof Uint8Array) || typeof file.mediaType !== "string")
+        throw new QmError("invalid_arguments", "a file is { bytes: Uint8Array, mediaType }");
       return kept("note", await infospace.writeFile(makerFor(completed(asking)), file));
     },
     async collect(members, how, asking) {
@@ -183,13 +188,14 @@ export function createNotes(parts: NotesParts): Notes {
     },
     async takeOut(handle, notes, asking) {
       const { infospace, caller } = seenBy(asking);
-      return infospace.takeOut(makerFor(caller), handle, notes.map(noteId));
+      requireIterable(notes);
+      return infospace.takeOut(makerFor(caller), handle, Array.from(notes, noteId));
     },
     async save(handle, { reach, name } = {}, asking) {
       const { infospace, caller } = seenBy(asking);
       const present = await infospace.resource(handle, caller);
       const how = { reach: reach ?? present.reach, name };
-      return kept(kindOf(handle), await infospace.save(makerFor(caller), handle, how));
+      return keptOf(await infospace.save(makerFor(caller), handle, how));
     },
     async remove(handle, asking) {
       const { infospace, caller } = seenBy(asking);
@@ -224,16 +230,38 @@ export function createNotes(parts: NotesParts): Notes {
 
 const IMPORT = "import";
 
-/** What a handle that led somewhere leads to. */
-function kindOf(handle: string): ResourceKind {
-  return parseHandle(handle)?.kind ?? "note";
+function keptOf(resource: NoteFacts | Collection): Kept {
+  return kept("count" in resource ? "collection" : "note", resource);
 }
 
 function noteId(handle: string): number {
   const reference = parseHandle(handle);
   if (reference?.kind === "note") return reference.id;
-  throw new QmError("invalid_arguments", `${quoted(handle)} is not the handle of a note`);
+  throw new QmError("invalid_arguments", `${quoted(String(handle))} is not the handle of a note`);
 }
+
+function requireIterable(members: unknown): void {
+  const isThat = typeof members === "object" && members !== null;
+  if (isThat && (Symbol.iterator in members || Symbol.asyncIterator in members)) return;
+  throw new QmError(
+    "invalid_arguments",
+    "what is to be collected is neither a list nor anything else that can be iterated",
+  );
+}
+
+/** A row with an id of its own must not be taken for the note of that number. */
+function requireMember(member: unknown, position: number): void {
+  if (isRecord(member)) {
+    const keys = Object.keys(member);
+    if (keys.length === 1 && Number.isSafeInteger(member.id)) return;
+    if ("content" in member && keys.every((key) => MEMBER_KEYS.has(key))) return;
+  }
+  throw new QmError("invalid_arguments", `item ${position} is neither { content } nor the { id } of a note`, {
+    hint: "Wrap every value: rows.map((content) => ({ content })).",
+  });
+}
+
+const MEMBER_KEYS: ReadonlySet<string> = new Set(["content", "name", "properties"]);
 
 /** As JSON has it, because that is what is kept: a Date is a text by then. */
 function asJson(value: unknown): Json {

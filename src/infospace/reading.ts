@@ -3,7 +3,6 @@ import { QmError } from "../core/errors.ts";
 import type { Json } from "../core/json.ts";
 import { quoted } from "../core/names.ts";
 import { isList, kindOf } from "./content.ts";
-import { parseHandle } from "./handle.ts";
 import type { Infospace } from "./infospace.ts";
 import type { InfospaceStore } from "./infospace-store.ts";
 import type { Collection, Item, NoteVersion } from "./note.ts";
@@ -25,7 +24,7 @@ export interface ItemsQuery extends Omit<PartQuery, "path"> {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** A state of a note or collection. Of an earlier one of a collection only what it held is known. */
+/** A state of a note or collection. Of an earlier one of a collection only what it held is known, as far as that is there. */
 export type KeptVersion = Pick<NoteVersion, "version"> &
   Partial<NoteVersion> & { readonly count?: number; readonly isPresent: boolean };
 
@@ -36,29 +35,45 @@ interface Reading {
 }
 
 /** What it says, or the part of it. Of a collection, what its notes say, in order. */
-export async function readPart(reading: Reading, handle: string, query: PartQuery): Promise<Json> {
+export async function readPart({ infospace, caller }: Reading, handle: string, query: PartQuery): Promise<Json> {
   const path = parsePath(query.path ?? "");
   requireRange(query);
-  if (parseHandle(handle)?.kind !== "collection") {
-    const { content } = await reading.infospace.note(handle, reading.caller, query.version);
+  const resource = await infospace.resource(handle, caller);
+  if (!("count" in resource)) {
+    const { content } = await infospace.note(handle, caller, query.version);
     return slice(valueIn(content, path, handle), query);
   }
-  const collection = await collectionAt(reading, handle, query.version);
+  const collection = await infospace.collection(handle, caller, query.version);
   const [first, ...steps] = path.steps;
-  if (first === undefined) return contents(reading.infospace.items(collection, rangeOf(query)));
-  const { infospace, store } = reading;
-  const count = first === undefined || Number(first) >= 0 ? 0 : await lengthOf(store, collection);
-  const at = typeof first === "number" ? (first < 0 ? first + count : first) : -1;
-  const [content] = at < 0 ? [] : await contents(infospace.items(collection, { from: at, to: at + 1 }));
+  if (first === undefined) return contents(infospace.items(collection, rangeOf(query)));
+  const content = typeof first === "number" ? await nthContent(infospace, collection, first) : undefined;
   if (content === undefined)
     throw missing(handle, path.text, `it holds ${collection.count} notes, which have positions: [0]`);
   return slice(valueIn(content, { ...path, steps }, handle), query);
 }
 
-export async function* readItems(reading: Reading, handle: string, query: ItemsQuery): AsyncGenerator<Item> {
+/**
+ * What the note says that is at this place in order, from the end where negative: where notes were removed, positions leave
+ * some out.
+ */
+export async function nthContent(
+  infospace: Pick<Infospace, "items">,
+  collection: Collection,
+  index: number,
+): Promise<Json | undefined> {
+  let left = index < 0 ? collection.count + index : index;
+  if (left < 0 || left >= collection.count) return undefined;
+  for await (const { content } of infospace.items(collection)) if (left-- === 0) return content;
+  return undefined;
+}
+
+export async function* readItems(
+  { infospace, caller }: Reading,
+  handle: string,
+  query: ItemsQuery,
+): AsyncGenerator<Item> {
   requireRange(query);
-  const collection = await collectionAt(reading, handle, query.version);
-  yield* reading.infospace.items(collection, rangeOf(query));
+  yield* infospace.items(await infospace.collection(handle, caller, query.version), rangeOf(query));
 }
 
 /** Every state it had, the first one first. */
@@ -69,7 +84,10 @@ export async function versionsOf(
   const resource = await infospace.resource(handle, caller);
   const { version, bytes, changedAt } = resource;
   if ("count" in resource) {
-    const earlier = Array.from({ length: version - 1 }, (_, index) => ({ version: index + 1, isPresent: false }));
+    const earlier: KeptVersion[] = [];
+    for (let each = 1; each < version; each++) {
+      earlier.push({ version: each, ...(await store.collectionVersion(resource.id, each)), isPresent: false });
+    }
     return [...earlier, { version, bytes, changedAt, count: resource.count, isPresent: true }];
   }
   const { format, hash } = resource;
@@ -78,25 +96,6 @@ export async function versionsOf(
     ...earlier.map((each) => ({ ...each, isPresent: false })),
     { version, format, hash, bytes, changedAt, isPresent: true },
   ];
-}
-
-async function collectionAt({ infospace, caller }: Reading, handle: string, version?: number): Promise<Collection> {
-  const collection = await infospace.collection(handle, caller);
-  if (version === undefined) return collection;
-  if (version < 1 || version > collection.version) throw noVersion(handle, version);
-  return { ...collection, version };
-}
-
-/** How many it holds, or held. */
-async function lengthOf(store: InfospaceStore, { id, version, count }: Collection): Promise<number> {
-  const present = await store.collection(id);
-  if (present === undefined || present.version === version) return count;
-  let length = 0;
-  for (;;) {
-    const last = (await store.items(id, { version, from: length, limit: 1_000 })).at(-1);
-    if (last === undefined) return length;
-    length = last.position + 1;
-  }
 }
 
 async function contents(items: AsyncIterable<Item>): Promise<readonly Json[]> {
@@ -134,15 +133,13 @@ function requireRange(query: PartQuery): void {
     if (value !== undefined && (!Number.isSafeInteger(value) || value < 0))
       throw new QmError("invalid_arguments", `${key} must be a whole number of at least 0`);
   }
+  const { from = 0, to = from } = query;
+  if (to < from)
+    throw new QmError("invalid_arguments", `it would end at ${to}, before it begins at ${from}`, {
+      hint: "from is the position of the first, to the position after the last.",
+    });
 }
 
 function missing(handle: string, path: string, why: string): QmError {
   return new QmError("not_found", `${handle} has no ${quoted(path)}: ${why}`, { details: { handle, path } });
-}
-
-function noVersion(handle: string, version: number): QmError {
-  return new QmError("not_found", `${handle} has no version ${version}`, {
-    hint: "Its history says which there are.",
-    details: { handle, version },
-  });
 }

@@ -10,7 +10,6 @@ import { resolve } from "../catalog/resolve.ts";
 import { targetOf, type View } from "../catalog/view.ts";
 import type { Action } from "../core/action.ts";
 import type { Caller } from "../core/caller.ts";
-import { mediaSize } from "../core/content.ts";
 import type { Dialogue } from "../core/dialogue.ts";
 import { changesSomething } from "../core/effect.ts";
 import { messageOf, QmError } from "../core/errors.ts";
@@ -18,27 +17,18 @@ import type { Json } from "../core/json.ts";
 import { type Ending, failedOutcome, type Outcome, waitingOutcome } from "../core/outcome.ts";
 import type { Runtime } from "../core/runtime.ts";
 import type { TraceCarrier, Tracer } from "../core/tracing.ts";
-import { mayHoldTokens } from "../distribution/anchor-token.ts";
 import type { Anchors } from "../distribution/anchors.ts";
 import type { Distributor } from "../distribution/distributor.ts";
-import { type Handles, mayHoldHandles } from "../infospace/handles.ts";
-import type { Keepable, Keeper } from "../infospace/keep.ts";
-import type { Maker } from "../infospace/maker.ts";
+import type { Handles } from "../infospace/handles.ts";
+import type { Keeper } from "../infospace/keep.ts";
 import { type Decision, decide } from "../policy/decide.ts";
 import type { Policy } from "../policy/policy.ts";
 import type { Objection } from "../policy/verdict.ts";
 import type { Router } from "../routing/router.ts";
 import { type CallSpan, startCallSpan } from "../telemetry/call-span.ts";
-import {
-  filledCopy,
-  type OwnArgs,
-  ownArgs,
-  prepareArgs,
-  SIZE_LIMIT,
-  targetArgs,
-  unwrapped,
-  withSchema,
-} from "./arguments.ts";
+import { filledCopy, prepareArgs, SIZE_LIMIT, targetArgs, withSchema } from "./arguments.ts";
+import { filledArgs } from "./filled-args.ts";
+import { keptWhereLong } from "./keep-result.ts";
 import type { Meter } from "./meter.ts";
 import { doneOutcome } from "./outcome.ts";
 import type { Held } from "./places.ts";
@@ -263,61 +253,6 @@ async function attempt(
   } finally {
     await settle(door, call, door.runtime.elapsed() - started, progress.result?.bytes ?? 0);
   }
-}
-
-/** A call's arguments, ready to be checked. */
-interface FilledArgs {
-  readonly own: OwnArgs;
-  /** Whether there are values in them that the model has only tokens for. */
-  readonly hasTokens: boolean;
-}
-
-/**
- * The caller's arguments, with values in place of the handles and then of the tokens that stand for them. What was agreed to
- * is filled already.
- */
-async function filledArgs(door: Door, call: Call, action: Action, record: CallRecord): Promise<FilledArgs> {
-  const { caller, args, permit, inside } = call;
-  if (permit !== undefined) return { own: filledCopy(args), hasTokens: false };
-  // What a handler passes on may come from anywhere: a handle in it would be looked up in the caller's name.
-  let own = inside === undefined ? ownArgs(args) : filledCopy(args);
-  if (inside === undefined && mayHoldHandles(own.text)) {
-    const given = own.text;
-    const { args: filled, from } = await door.handles.fill(caller, unwrapped(own.value), {
-      asHandles: action.handleArguments,
-    });
-    own = filledCopy(filled);
-    if (own.text !== given) record.filled(action, from, own.value);
-  }
-  const hasTokens = mayHoldTokens(own.text);
-  if (!hasTokens || action.keepsTokens) return { own, hasTokens };
-  const { args: filled } = await door.anchors.fill(caller, own.value);
-  return { own: filledCopy(filled), hasTokens };
-}
-
-/**
- * A result that is longer than what a model is shown becomes a note or a collection. One that a handler asked for is that
- * handler's; that it could not be kept does not undo what was done.
- */
-async function keptWhereLong(door: Door, call: Call, action: Action, result: CheckedResult): Promise<CheckedResult> {
-  if (call.inside !== undefined || call.keep === false || result.kept !== undefined) return result;
-  try {
-    const kept = await door.keeper.keep(keepable(result), makerOf(call, action), door.valueLimit);
-    return kept === undefined ? result : { ...result, kept };
-  } catch (thrown) {
-    door.onProblem(`call ${call.id}: its result could not be kept: ${messageOf(thrown)}`);
-    return result;
-  }
-}
-
-/** What a model may see of it, and nothing else. */
-function keepable({ data, text, content, forModel }: CheckedResult): Keepable {
-  if (forModel !== undefined) return { data: forModel, size: JSON.stringify(forModel).length };
-  return { data, content, size: text.length + (content === undefined ? 0 : mediaSize(content.blocks)) };
-}
-
-function makerOf({ caller, id: callId }: Call, { name: action }: Action): Maker {
-  return { caller, callId, action };
 }
 
 async function activated({ activation }: Call, action: Action, record: CallRecord): Promise<void> {

@@ -67,6 +67,8 @@ async function invoke(
     out.note(
       "qm: it was asked for before, and this is what became of it; nothing was run now. Call it again to run it again.",
     );
+  if (outcome.status === "done" && keep && outcome.kept === undefined)
+    out.note("qm: it is not kept: it is short, or the caller may not load notes");
   if (outcome.status === "done") return out.result(keep ? modelData(outcome) : outcome.data);
   if (outcome.status === "waiting") return outcomeProblem(out, outcome);
   out.problem({

@@ -1,6 +1,5 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { QmError } from "../../core/errors.ts";
 import type { Json } from "../../core/json.ts";
 import { head } from "./derived.ts";
 import { filter } from "./filter.ts";
@@ -46,8 +45,13 @@ describe("filter", () => {
   test.each(Object.entries(conditions))("%s keeps what an array would", async (expression, verdict) => {
     await fc.assert(
       fc.asyncProperty(fc.array(anyItem, { maxLength: 10 }), async (items) => {
-        const { inputs, contents, report } = await ended(filter(streamed(items, 100), expression));
         const verdicts = items.map(verdict);
+        const filtering = ended(filter(streamed(items, 100), expression));
+        if (items.length > 0 && verdicts.every((each) => each === "undecided")) {
+          await expect(filtering).rejects.toMatchObject({ code: "invalid_expression" });
+          return;
+        }
+        const { inputs, contents, report } = await filtering;
         const places = (wanted: Verdict) => verdicts.flatMap((each, index) => (each === wanted ? [index] : []));
 
         expect(inputs.map(({ id }) => id)).toEqual(places(true).map((index) => index + 100));
@@ -70,10 +74,14 @@ describe("filter", () => {
     ["owner.name.startsWith('A')", [1]],
     ["tags.exists(tag, tag == 'red') && item.type == 'b'", [2]],
     ["has(item.owner)", [1]],
+    ["has(owner) && !has( type )", [1]],
+    ["type == 'b'", [2]],
+    ["has(type) && type == 'b' && type(position) == int", [2]],
+    ["package == 'type' || string > 1", [1]],
   ])("%s", async (expression, expected) => {
     const items = [
       { name: "x AND y" },
-      { name: "z", price: 2, sold: false, owner: { name: "Ada" } },
+      { name: "z", price: 2, sold: false, owner: { name: "Ada" }, package: "type", string: 0 },
       { name: "z", price: 0, sold: false, "first name": "A", tags: ["red"], type: "b" },
     ];
     const { inputs } = await ended(filter(streamed(items, 0), expression));
@@ -81,17 +89,32 @@ describe("filter", () => {
     expect(inputs.map(({ id }) => id)).toEqual(expected);
   });
 
-  test.each(["price >", "a AND b", "type == 'x'", "1 + 1", "__proto__ == 1"])(
-    "%s is an error, with a hint",
-    (expression) => {
-      expect(() => filter([], expression)).toThrow(QmError);
-      try {
-        filter([], expression);
-      } catch (thrown) {
-        expect(thrown).toMatchObject({ code: "invalid_expression", hint: expect.stringContaining("item.type") });
-      }
-    },
-  );
+  test.each([
+    ["price >", "It is CEL: "],
+    ["a AND b", "&& for and"],
+    ["a > 1 or b", "|| for or"],
+    ["not sold", "! for not"],
+    ["a = 1", "== for equal"],
+    ["a === 1", "== for equal"],
+    ["a <> 1", "!= for not equal"],
+    ["name LIKE '%x%'", 'name.contains("x")'],
+    ["status in ('a', 'b')", 'status in ["a", "b"]'],
+    ["owner is not null", "== null"],
+    ["name.toLowerCase() == 'x'", "lowerAscii()"],
+    ["contains(name, 'x')", 'name.contains("x")'],
+    ["1 + 1", "It is CEL: "],
+    ["__proto__ == 1", "It is CEL: "],
+  ])("%s is an error, with a hint", (expression, hint) => {
+    expect(() => filter([], expression)).toThrow(
+      expect.objectContaining({ code: "invalid_expression", hint: expect.stringContaining(hint) }),
+    );
+  });
+
+  test("hints at nothing that is only said in a text", () => {
+    expect(() => filter([], "name == 'this and that' &&")).toThrow(
+      expect.objectContaining({ hint: expect.stringMatching(/^It is CEL/) }),
+    );
+  });
 
   test("says why it could not be decided", async () => {
     const { report } = await ended(
@@ -99,15 +122,48 @@ describe("filter", () => {
     );
 
     expect(report).toMatchObject({ input: 5, dropped: 0, undecided: 4 });
+    expect(report.warning).toBe(
+      "4 of 5 items are left out because it cannot be decided for them. has(item.name) && … is false where a field is missing.",
+    );
     expect(report.reasons).toHaveLength(3);
-    expect(report.reasons[0]).toEqual({ position: 0, reason: expect.stringContaining("Unknown variable: price") });
+    expect(report.reasons[0]).toEqual({ position: 0, reason: "Unknown variable: price" });
     expect(report.reasons[1]).toEqual({ position: 1, reason: expect.stringContaining("no such overload") });
   });
 
-  test("knows no names but those of the item", async () => {
-    const { report } = await ended(filter(streamed([{}]), "valueOf == 1"));
+  test("warns of nothing where all were decided", async () => {
+    expect((await ended(filter(streamed([{ a: 1 }, { a: 2 }]), "a > 1"))).report).not.toHaveProperty("warning");
+  });
 
-    expect(report.reasons[0]?.reason).toContain("Unknown variable: valueOf");
+  test("is an error where it can be decided for none, with the fields there are", async () => {
+    const items = [
+      { id: 1, status: "open" },
+      { id: 2, amount: "7" },
+    ];
+
+    await expect(ended(filter(streamed(items), "statsu == 'open'"))).rejects.toMatchObject({
+      code: "invalid_expression",
+      message:
+        "it can be decided for none of 2 items: Unknown variable: statsu; they have: id, status, amount; did you mean status?",
+      hint: expect.stringContaining("has(item.name)"),
+    });
+    await expect(ended(filter(streamed(items.slice(1)), "amount > 3"))).rejects.toMatchObject({
+      message: expect.stringContaining("none of 1 item: no such overload"),
+      hint: expect.stringContaining("double(name)"),
+    });
+    await expect(ended(filter(streamed(["a", [1]]), "amount > 3"))).rejects.toThrow(
+      "they have no fields: each is a string or an array",
+    );
+    await expect(ended(filter(streamed([]), "amount > 3"))).resolves.toMatchObject({ report: { input: 0 } });
+  });
+
+  test("names so many fields and no more", async () => {
+    const wide = Object.fromEntries(Array.from({ length: 2_000 }, (_, at) => [`field_${at}`, at]));
+
+    await expect(ended(filter(streamed([wide]), "other == 1"))).rejects.toThrow(/field_19, and 980 more$/);
+  });
+
+  test("knows no names but those of the item", async () => {
+    await expect(ended(filter(streamed([{}]), "valueOf == 1"))).rejects.toThrow("Unknown variable: valueOf");
   });
 
   test("reads little more of its input than is asked of it", async () => {

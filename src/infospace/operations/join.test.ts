@@ -79,15 +79,25 @@ const repeatedIn = (items: readonly Json[], names: readonly string[]) => {
   return keys.filter((key, index) => keys.slice(0, index).some((other) => isDeepStrictEqual(key, other))).length;
 };
 
+/** Whether a side has items, and none of them has a field that it is joined by. */
+const lacks = (items: readonly Json[], names: Names, side: 0 | 1) =>
+  items.length > 0 &&
+  names.some((pair) => pair[side] !== "" && !items.some((item) => Object.hasOwn(asObject(item), pair[side])));
+
 describe.each(joinKinds)("a join, %s", (kind) => {
   test.each(["prefix", "left", "right"] as const)(
     "with %s on clashes is what loops over arrays would make",
     async (clash) => {
       await fc.assert(
         fc.asyncProperty(someItems, someItems, someNames, async (left, right, names) => {
-          const { contents, report } = await ended(
+          const joining = ended(
             join(streamed(left, 1), streamed(right), { on: paths(names), kind, clash, limit: 1000 }),
           );
+          if (lacks(left, names, 0) || lacks(right, names, 1)) {
+            await expect(joining).rejects.toMatchObject({ code: "not_found" });
+            return;
+          }
+          const { contents, report } = await joining;
           const { rows, clashes, unmatched } = nestedLoops(left, right, names, kind, clash);
 
           expect(texts(contents)).toEqual(texts(rows));
@@ -125,6 +135,7 @@ describe.each(joinKinds)("a join, %s", (kind) => {
   test("stops making rows at the limit, and counts on", async () => {
     await fc.assert(
       fc.asyncProperty(someItems, someItems, fc.nat({ max: 6 }), async (left, right, limit) => {
+        fc.pre(!lacks(left, [["id", "id"]], 0) && !lacks(right, [["id", "id"]], 1));
         const how = { on: paths([["id", "id"]]), kind, clash: "left" } as const;
         const all = await ended(join(streamed(left), streamed(right), { ...how, limit: 1000 }));
         const cut = await ended(join(streamed(left), streamed(right), { ...how, limit }));
@@ -135,6 +146,44 @@ describe.each(joinKinds)("a join, %s", (kind) => {
         expect(cut.report.unmatched).toEqual(all.report.unmatched);
       }),
     );
+  });
+});
+
+test("counts rows that there is no room for without going through them", async () => {
+  // Going through all pairs would take hours.
+  const side = Array.from({ length: 200_000 }, (_, at) => ({ key: at % 2 }));
+  const { contents, report } = await ended(
+    join(streamed(side), streamed(side), { on: paths([["key", "key"]]), kind: "outer", clash: "left", limit: 3 }),
+  );
+
+  expect(contents).toHaveLength(3);
+  expect(report).toMatchObject({ limit_reached: true, rows_left_out: 2 * 100_000 ** 2 - 3 });
+  expect(report.unmatched).toEqual({ left: 0, right: 0 });
+});
+
+describe("a side without its key", () => {
+  const left = [{ id: 1, owner_id: 7 }];
+  const right = [{ id: 7, name: "Ada", team: null }];
+  const joined = (one: string, other: string, kind: Joining["kind"] = "inner") =>
+    ended(join(streamed(left), streamed(right), { on: paths([[one, other]]), kind, clash: "left", limit: 9 }));
+
+  test("is an error that names the side, the path and what there is", async () => {
+    for (const kind of joinKinds) {
+      await expect(joined("owner", "id", kind)).rejects.toMatchObject({
+        code: "not_found",
+        message: "no item on the left has owner: they have: id, owner_id",
+      });
+      await expect(joined("owner_id", "nmae", kind)).rejects.toThrow(
+        "no item on the right has nmae: they have: id, name, team; did you mean name?",
+      );
+    }
+  });
+
+  test("is none where it is null, or where there are no items", async () => {
+    await expect(joined("owner_id", "team")).resolves.toMatchObject({ report: { without_key: { right: 1 } } });
+    await expect(
+      ended(join(streamed(left), streamed([]), { on: paths([["id", "x"]]), kind: "left", clash: "left", limit: 9 })),
+    ).resolves.toMatchObject({ contents: left });
   });
 });
 

@@ -7,6 +7,10 @@ import { anyItem, ended, streamed, texts } from "./testing.ts";
 
 const ranks = ["boolean", "number", "string", "object"];
 
+function isObject(item: Json): item is { [key: string]: Json } {
+  return typeof item === "object" && item !== null && !Array.isArray(item);
+}
+
 function keyAt(item: Json, name: string): Json {
   if (name === "") return item;
   if (typeof item !== "object" || item === null || Array.isArray(item)) return null;
@@ -54,10 +58,14 @@ describe("sort", () => {
         fc.constantFrom("first" as const, "last" as const),
         async (contents, by, missing) => {
           // A number of its own makes a swap of equal items visible.
-          const items = contents.map((content, mark) =>
-            typeof content === "object" && content !== null && !Array.isArray(content) ? { ...content, mark } : content,
-          );
-          const { contents: sorted, report } = await ended(sort(streamed(items), { by, missing }));
+          const items = contents.map((content, mark) => (isObject(content) ? { ...content, mark } : content));
+          const sorting = ended(sort(streamed(items), { by, missing }));
+          const isThere = (item: Json, name: string) => name === "" || (isObject(item) && Object.hasOwn(item, name));
+          if (items.length > 0 && by.some(({ path }) => !items.some((item) => isThere(item, path.text)))) {
+            await expect(sorting).rejects.toMatchObject({ code: "not_found" });
+            return;
+          }
+          const { contents: sorted, report } = await sorting;
 
           expect(texts(sorted)).toEqual(texts(sortedArray(items, { by, missing })));
           expect(report).toMatchObject({ input: items.length, dropped: 0 });
@@ -66,6 +74,15 @@ describe("sort", () => {
             const count = items.filter((item) => keyAt(item, path.text) === null).length;
             for (const told of report.missing.filter((each) => each.path === path.text)) expect(told.count).toBe(count);
             expect(report.missing.some((each) => each.path === path.text)).toBe(count > 0);
+            const kinds = items.map((item) => keyAt(item, path.text)).filter((key) => key !== null);
+            const types = new Set(kinds.map((key) => (Array.isArray(key) ? "array" : typeof key)));
+            const told = report.mixed.find((each) => each.path === path.text);
+            expect(told === undefined ? [] : Object.keys(told.types).sort()).toEqual(
+              types.size > 1 ? [...types].sort() : [],
+            );
+            expect(Object.values(told?.types ?? {}).reduce((sum, each) => sum + each, 0)).toBe(
+              told === undefined ? 0 : kinds.length,
+            );
           }
         },
       ),
@@ -90,6 +107,37 @@ describe("sort", () => {
       null,
       ...ascending,
     ]);
+  });
+
+  test("tells of values of several types", async () => {
+    const by = [{ path: parsePath("amount"), direction: "asc" as const }];
+    const { report } = await ended(
+      sort(streamed([{ amount: 2 }, { amount: "10" }, { amount: 1 }, {}]), { by, missing: "last" }),
+    );
+
+    expect(report.mixed).toEqual([{ path: "amount", types: { number: 2, string: 1 } }]);
+    expect(report.warning).toMatch(/^amount has values of several types.*infospace__coerce/);
+    expect((await ended(sort(streamed([{ amount: 2 }, {}]), { by, missing: "last" }))).report).not.toHaveProperty(
+      "warning",
+    );
+  });
+
+  test.each([
+    ["amuont", "no item has amuont: they have: id, amount; did you mean amount?", undefined],
+    ["-amount", "no item has -amount: they have: id, amount; did you mean amount?", { by: "amount", order: "desc" }],
+    ["amount DESC", "no item has amount DESC: they have: id, amount", { by: "amount", order: "desc" }],
+    ["amount ascending", "no item has amount ascending: they have: id, amount", { by: "amount", order: "asc" }],
+    ["id.of", "no item has id.of: id is a number, which has no parts", undefined],
+    ["[0]", "no item has [0]: the value is an object, which has no [0]; it has: id, amount", undefined],
+  ])("by %s is an error", async (path, message, instead) => {
+    const items = streamed([{ id: 1, amount: null }]);
+    const sorting = ended(sort(items, { by: [{ path: parsePath(path), direction: "asc" }], missing: "last" }));
+
+    await expect(sorting).rejects.toMatchObject({
+      code: "not_found",
+      message,
+      hint: instead === undefined ? undefined : expect.stringContaining(JSON.stringify(instead)),
+    });
   });
 
   test("keeps the notes it is about", async () => {

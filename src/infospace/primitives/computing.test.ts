@@ -41,6 +41,14 @@ test("apply keeps the whole result however short, never the text that is shown o
   expect(infospace.notes.get(1)?.content).toEqual({ total: 3 });
 });
 
+test("apply takes nothing that it does not know", async () => {
+  const { run } = applying(done(1));
+
+  await expect(run("apply", { action: "tool__list", arguments: {} })).rejects.toMatchObject({
+    code: "invalid_arguments",
+  });
+});
+
 test("a list becomes a collection, an empty one too", async () => {
   const several = applying(done([1, 2, 3]));
   const answer = await several.run("apply", { action: "tool__list" });

@@ -7,6 +7,7 @@ import { handleOf } from "../handle.ts";
 import type { Infospace } from "../infospace.ts";
 import type { Collection, Note } from "../note.ts";
 import { type Path, parsePath, valueAt } from "../path.ts";
+import { nthContent } from "../reading.ts";
 import { LOAD } from "../resource.ts";
 import { objectKeys, shownFacts } from "../shown.ts";
 
@@ -35,25 +36,29 @@ export async function load(
   const { target, from = 0, to, path, version } = asked;
   if (to !== undefined && to < from) throw reversed(from, to);
   const resource = await infospace.resource(target, caller);
+  const then = version === undefined ? {} : { version };
   if ("count" in resource) {
-    const collection = version === undefined ? resource : await infospace.collection(target, caller, version);
-    if (path === undefined) return loadItems(infospace, collection, asked, signal);
-    return loadValue(shownFacts(collection), await itemAt(infospace, collection, parsePath(path), target), asked);
+    const found = { ...asked, target: handleOf("collection", resource.id) };
+    const collection = version === undefined ? resource : await infospace.collection(found.target, caller, version);
+    const facts = { ...shownFacts(collection), ...then };
+    if (path === undefined) return loadItems(infospace, collection, facts, found, signal);
+    return loadValue(facts, await itemAt(infospace, collection, parsePath(path), found.target), found);
   }
-  const note = await infospace.note(target, caller, version);
-  const facts = shownFacts(note);
-  if (note.format === "file" && path === undefined) return loadFile(facts, note, asked);
-  return loadValue(facts, path === undefined ? note.content : at(note.content, parsePath(path), target), asked);
+  const found = { ...asked, target: handleOf("note", resource.id) };
+  const note = await infospace.note(found.target, caller, version);
+  const facts = { ...shownFacts(note), ...then };
+  if (note.format === "file" && path === undefined) return loadFile(facts, note, found);
+  return loadValue(facts, path === undefined ? note.content : at(note.content, parsePath(path), found.target), found);
 }
 
 async function loadItems(
   infospace: Infospace,
   collection: Collection,
+  facts: JsonObject,
   { target, version, from = 0, to = from + ITEMS }: Loading,
   signal: AbortSignal,
 ): Promise<JsonObject> {
   const items: JsonObject[] = [];
-  const facts = shownFacts(collection);
   let room = roomBeside(facts);
   let next = from;
   for await (const { id, position, content } of infospace.items(collection, { from, to, signal })) {
@@ -182,13 +187,8 @@ async function itemAt(infospace: Infospace, collection: Collection, path: Path, 
       hint: "Write [0] for the first note, [0].id for its id.",
     });
   }
-  // By order, as in the arguments of any action: where notes were removed, positions leave some out.
-  let left = first < 0 ? collection.count + first : first;
-  if (left >= 0 && left < collection.count) {
-    for await (const { content } of infospace.items(collection)) {
-      if (left-- === 0) return at(content, { ...path, steps }, target);
-    }
-  }
+  const content = await nthContent(infospace, collection, first);
+  if (content !== undefined) return at(content, { ...path, steps }, target);
   throw new QmError("not_found", `${target} has ${collection.count} notes, so there is no [${first}]`);
 }
 

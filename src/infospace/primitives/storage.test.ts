@@ -1,4 +1,6 @@
 import { describe, expect, test } from "vitest";
+import type { CallContext } from "../../core/action.ts";
+import type { QmError } from "../../core/errors.ts";
 import type { JsonObject } from "../../core/json.ts";
 import { VALUE_LIMIT } from "../../core/outcome.ts";
 import { makerFor, someone } from "../testing.ts";
@@ -62,6 +64,56 @@ describe("create-note and create-collection", () => {
   });
 });
 
+describe("what they take", () => {
+  const { infospace } = primitives(storage);
+  const actions = storage({ infospace, search: undefined as never, previewLimit: 1_000 });
+
+  test.each(actions.map((action) => [action.entry, action] as const))(
+    "%s: examples that fit, and nothing else",
+    async (_, action) => {
+      const context = { caller: someone, callId: "1", signal: new AbortController().signal } as CallContext;
+      expect(action.examples).not.toEqual([]);
+      for (const { args } of action.examples) {
+        const outcome = await Promise.resolve(action.run(args, context)).catch((thrown: QmError) => thrown.code);
+        expect(outcome).not.toBe("invalid_arguments");
+        await expect(async () => action.run({ ...args, limit: 3 }, context)).rejects.toMatchObject({
+          code: "invalid_arguments",
+        });
+      }
+      const { properties } = action.inputSchema as { properties: JsonObject };
+      expect(action.handleArguments ?? []).toEqual("target" in properties ? ["target"] : []);
+      expect(action.tags).toEqual(action.entry === "remove" ? ["destructive"] : []);
+      expect(JSON.stringify(action.inputSchema).length).toBeLessThan(1_300);
+    },
+  );
+
+  test.each<[string, string]>([
+    ["a JSON list", ' [{"id":1},{"id":2}] '],
+    ["JSON lines", '{"id":1}\n{"id":2}\n'],
+  ])("a text that is %s is that list, with handles in it as texts", async (_, text) => {
+    const { run, infospace, handle } = await withRecords();
+
+    const made = await run("create-collection", { items: text });
+    expect(infospace.contents(String(made.handle))).toEqual([{ id: 1 }, { id: 2 }]);
+    expect(made).toMatchObject({ count: 2, keys: { id: "number" } });
+    expect(await run("add", { target: handle, items: text })).toMatchObject({ added: 2 });
+    const named = await run("create-collection", { items: '["note__2"]' });
+    expect(infospace.contents(String(named.handle))).toEqual(["note__2"]);
+  });
+
+  test("any other long text is an error that says what is wanted", async () => {
+    const { run } = primitives(storage);
+
+    for (const items of ["word ".repeat(100), `{"a":"${"x".repeat(500)}"}`]) {
+      await expect(run("create-collection", { items })).rejects.toMatchObject({
+        code: "invalid_arguments",
+        message: `items is a text of ${items.length} characters that is no list`,
+        hint: expect.stringContaining("infospace__split"),
+      });
+    }
+  });
+});
+
 describe("save, size, add, remove, head", () => {
   test("save keeps it for the actor where nothing else is said", async () => {
     const { run, handle } = await withRecords();
@@ -76,6 +128,15 @@ describe("save, size, add, remove, head", () => {
     expect(await run("save", { target: handle, reach: "tenant" })).toMatchObject({ reach: "tenant" });
     await expect(run("save", { target: handle, reach: "world" })).rejects.toMatchObject({ code: "invalid_arguments" });
     await expect(run("save", { target: "note__99" })).rejects.toMatchObject({ code: "not_found" });
+  });
+
+  test("save says who else is called so", async () => {
+    const { run, handle } = await withRecords();
+    const other = await run("create-note", { value: 1, name: "all" });
+
+    expect(await run("save", { target: handle, name: "all" })).toMatchObject({ also_called: [other.handle] });
+    expect(await run("save", { target: handle, name: "only" })).not.toHaveProperty("also_called");
+    expect(await run("save", { target: handle })).not.toHaveProperty("also_called");
   });
 
   test("size says how much of what there is", async () => {
@@ -240,6 +301,15 @@ describe("load", () => {
     const about = await run("load", { target: "note__1" });
     expect(about).toMatchObject({ media_type: "image/png", size: 9_000, total: 9_000, more: true });
     expect(about).not.toHaveProperty("base64");
+    expect(about.next).toBe('infospace__load {"target":"note__1","from":0}');
+    const all = await run("create-collection", { items: ["note__1", "note__1"] });
+    expect((await run("load", { target: String(all.handle) })).items).toEqual(
+      ["note__1", "note__1"].map((handle) => ({
+        handle,
+        value: { media_type: "image/png", size: 9_000 },
+        cut: true,
+      })),
+    );
     const part = await run("load", { target: "note__1", from: 10, to: 20 });
     expect(Buffer.from(String(part.base64), "base64")).toEqual(bytes.subarray(10, 20));
     const long = await run("load", { target: "note__1", from: 0 });

@@ -196,7 +196,10 @@ function remove({ infospace }: PrimitiveParts): Action {
     handleArguments: TARGET,
     async run({ target, items }, context) {
       const maker = makerFor(context, "remove");
-      if (items === undefined) return { handle: target, removed: { ...(await infospace.remove(maker, target)) } };
+      if (items === undefined) {
+        const { handle = target } = shownFacts(await infospace.resource(target, context.caller));
+        return { handle, removed: { ...(await infospace.remove(maker, target)) } };
+      }
       const ids: number[] = [];
       for (const item of items) {
         if (parseHandle(item)?.kind !== "note") throw notANote(item);

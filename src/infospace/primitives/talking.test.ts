@@ -2,15 +2,21 @@ import { expect, test } from "vitest";
 import { talking } from "./talking.ts";
 import { listening, primitives } from "./testing.ts";
 
-test("say tells whoever listens, and says whether anybody does", async () => {
+test("say tells whoever listens, and says whether there is anybody", async () => {
   const { lines, dialogue } = listening();
 
-  expect(await primitives(talking, { dialogue }).run("say", { value: "half way" })).toMatchObject({
+  expect(await primitives(talking, { dialogue }).run("say", { value: "half way" })).toEqual({
     said: true,
-    heard: true,
+    shown: true,
   });
   expect(lines).toEqual([{ level: "info", logger: "say", data: "half way" }]);
-  expect(await primitives(talking).run("say", { value: "hello?" })).toMatchObject({ heard: false });
+  expect(await primitives(talking).run("say", { value: "hello?" })).toEqual({
+    said: true,
+    shown: false,
+  });
+  await expect(primitives(talking).run("say", { value: "psst", target: "the other agent" })).rejects.toMatchObject({
+    code: "invalid_arguments",
+  });
 });
 
 test("there is nothing blank to say or to think", async () => {

@@ -34,6 +34,26 @@ test("says what an item has not", () => {
   expect(() => templateOf({ a: { $item: "owner[" } })).toThrow(/is not a path/);
 });
 
+test.each([
+  ["$item.note", "note"],
+  ["Summarize this: $item.owner.name.", "owner.name"],
+  ["{{item.note}}", "note"],
+  ["{{ $item.list[0] }}", "list[0]"],
+  ["x ${item.id}", "id"],
+  ["$item", ""],
+])("%s in a text is refused, with how to write it", (text, path) => {
+  const hint = expect.stringContaining(JSON.stringify({ $item: path }));
+
+  for (const args of [{ a: text }, { a: [{ b: text }] }]) {
+    expect(() => templateOf(args)).toThrow(expect.objectContaining({ code: "invalid_arguments", hint }));
+  }
+  expect(() => templateOf({ a: "$handle" })).toThrow(/nothing is filled in inside a text/);
+});
+
+test.each(["$items", "item.note", "5 $ an item", "{{note}}", "{{items}}"])("%s is a text as any other", (text) => {
+  expect(templateOf({ a: text })(item)).toEqual({ args: { a: text } });
+});
+
 test("keeps names that others would take for something else", () => {
   const made = templateOf(JSON.parse('{"__proto__":{"$item":"x"}}') as JsonObject)({
     content: JSON.parse('{"x":{"__proto__":1}}'),
