@@ -555,3 +555,27 @@ test("nobody else may list actions that look like handles", async () => {
 
   await expect(world({ providers: [provider] })).rejects.toMatchObject({ code: "invalid_config" });
 });
+
+test("every rule binds what map and apply run, item by item", async () => {
+  const w = await world({
+    policy: {
+      rules: [
+        { rule: "tool.name == 'tool__take' && args.one > 6", effect: "deny" },
+        { rule: "tool.name == 'tool__take' && args.one == 3", effect: "ask" },
+        { rule: "tool.name == 'tool__mail'", effect: "hide" },
+      ],
+    },
+  });
+  const items = Array.from({ length: 10 }, (_, one) => ({ one }));
+  const { handle: target } = await w.done("infospace__create-collection", { items });
+
+  const mapped = await w.done("infospace__map", { target, action: "tool__take" });
+
+  expect(mapped).toMatchObject({ done: 6, failed: 3, waiting: 1, count: 6 });
+  expect(w.got).toEqual([0, 1, 2, 4, 5, 6].map((one) => ({ one })));
+  const applied = await w.call("infospace__apply", { action: "tool__take", args: { one: 9 } });
+  expect(applied).toMatchObject({ status: "refused", error: { code: "denied" } });
+  const hidden = await w.call("infospace__apply", { action: "tool__mail", args: { to: "x" } });
+  expect(hidden).toMatchObject({ error: { code: "unknown_action" } });
+  expect(hidden).toMatchObject({ error: { suggestions: expect.not.arrayContaining(["tool__mail"]) } });
+});

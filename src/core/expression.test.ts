@@ -102,6 +102,12 @@ describe("conditions", () => {
   });
 });
 
+test("the rest of a division knows the numbers of JSON", () => {
+  const { holds } = compileOpenCondition("n % 2 == 1 && n % 2.5 == 0.5 && 7 % n == 1");
+
+  expect(holds({ n: 3 })).toBe(true);
+});
+
 describe("many at once", () => {
   test("are answered as one by one: true, false, or why not", () => {
     const condition = compileOpenCondition("n > 2");

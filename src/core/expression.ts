@@ -119,7 +119,10 @@ const environment = new Environment({
   .registerOperator("double * int: double", (a: number, b: bigint) => a * Number(b))
   .registerOperator("int * double: double", (a: bigint, b: number) => Number(a) * b)
   .registerOperator("double / int: double", (a: number, b: bigint) => a / Number(b))
-  .registerOperator("int / double: double", (a: bigint, b: number) => Number(a) / b);
+  .registerOperator("int / double: double", (a: bigint, b: number) => Number(a) / b)
+  .registerOperator("double % int: double", (a: number, b: bigint) => a % Number(b))
+  .registerOperator("int % double: double", (a: bigint, b: number) => Number(a) % b)
+  .registerOperator("double % double: double", (a: number, b: number) => a % b);
 
 const openEnvironment = environment.clone({ unlistedVariablesAreDyn: true });
 

@@ -49,6 +49,7 @@ export type Outcome =
 export interface KeptResult {
   /** `note__12`, `collection__7`: to be loaded, or given as `{"$from": "note__12"}` in the arguments of any call. */
   readonly handle: ActionName;
+  readonly kind: "note" | "collection";
   readonly bytes: number;
   /** Of a collection. */
   readonly count?: number;

@@ -10,7 +10,19 @@ export type StreamSource =
 /**
  * What a handler answers when its result is too much to be held at once. It is read once, as it comes, into a collection: no
  * more of it is in memory than a portion. What it comes from is closed when it is read to the end, cannot be read, or is not
- * wanted.
+ * wanted. When it breaks, what came before is kept, and the error says where.
+ *
+ * @example
+ * qm.register({
+ *   name: "list_orders",
+ *   description: "List every order.",
+ *   scope: "generalist",
+ *   effect: "read",
+ *   inputSchema: { type: "object", properties: {} },
+ *   handler: () => Streamed.records(db.prepare("select * from orders").iterate()),
+ * });
+ *
+ * const { kept } = await qm.invoke("tool__list_orders"); // { handle: "collection__1", count: 2000000, … }
  */
 export class Streamed {
   #source: StreamSource | undefined;

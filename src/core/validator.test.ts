@@ -26,7 +26,7 @@ describe("validation", () => {
   test("says everything that is wrong, with where", () => {
     expect(check(schema, { mode: "append", extra: 1, when: "soon" })).toEqual([
       " must have required property 'path'",
-      ' must NOT have additional properties: "extra"',
+      ' must NOT have additional properties: "extra"; it takes path, mode, limit, when',
       '/mode must be equal to one of the allowed values: "read", "write"',
       '/when must match format "date"',
     ]);
@@ -202,4 +202,12 @@ describe("hostile schemas end in a clear error within bounds", () => {
     expect(check(schema, JSON.parse('{"constructor":1}'))).toEqual([]);
     expect(({} as Record<string, unknown>).polluted).toBeUndefined();
   });
+});
+
+test("a field that there is not leads to the one that was meant", () => {
+  const schema = { type: "object", properties: { target: {}, count: {} }, additionalProperties: false };
+
+  const [mismatch] = validatorOf(schema, "arguments")({ tarcet: 1 }, 10);
+
+  expect(mismatch?.message).toContain('"tarcet"; did you mean target?; it takes target, count');
 });

@@ -4,7 +4,8 @@ import formats from "ajv-formats";
 import type { JsonSchema } from "./action.ts";
 import { bounded } from "./bounded.ts";
 import { messageOf, QmError } from "./errors.ts";
-import { clip } from "./json.ts";
+import { clip, isRecord } from "./json.ts";
+import { didYouMean } from "./nearest.ts";
 import { guardSchema, linearPattern, type SchemaUse } from "./schema-guard.ts";
 
 /** One way in which a value does not fit, for a reader: where, and what was expected there. */
@@ -24,6 +25,7 @@ const COMPILE_MS = 2_000;
 const CHECK_MS = 250;
 /** Above this many characters of JSON even a harmless schema is checked under the interrupt. */
 const LARGE = 16 * 1024;
+const CHARACTERS_PER_MS = 10_000;
 const MISMATCHES = 8;
 
 const validators = {
@@ -72,9 +74,9 @@ function compile(raw: JsonSchema, use: SchemaUse): Validator {
     try {
       return costly || size > LARGE
         ? bounded(
-            CHECK_MS,
+            timeFor(size),
             () => run(value),
-            () => tooSlow("check", CHECK_MS),
+            () => tooSlow("check", timeFor(size)),
           )
         : run(value);
     } catch (thrown) {
@@ -85,10 +87,17 @@ function compile(raw: JsonSchema, use: SchemaUse): Validator {
   };
 }
 
+/** A long value takes its time even where nothing is wrong. */
+function timeFor(size: number): number {
+  return CHECK_MS + Math.round(size / CHARACTERS_PER_MS);
+}
+
 /** A fresh engine a schema: `$id`s of unrelated schemas cannot clash, and one that hung takes nothing with it. */
 function engine(schema: JsonSchema, use: SchemaUse): Ajv {
   const options: Options = {
     allErrors: true,
+    // Which fields there are, for whoever wrote one that there is not.
+    verbose: true,
     strict: false,
     validateSchema: false,
     meta: false,
@@ -110,17 +119,20 @@ const regExp = Object.assign((pattern: string, flags: string) => linearPattern(p
 function mismatches(errors: readonly ErrorObject[]): readonly Mismatch[] {
   // A failed branch of anyOf reports each of its parts; the closing "must match" line adds nothing to them.
   const telling = errors.filter((error) => error.keyword !== "if" && error.keyword !== "anyOf");
-  return (telling.length > 0 ? telling : errors).slice(0, MISMATCHES).map(({ instancePath, message, params }) => ({
-    path: clip(instancePath, 200),
-    message: clip(`${message ?? "does not fit"}${allowed(params)}`, 200),
+  return (telling.length > 0 ? telling : errors).slice(0, MISMATCHES).map((error) => ({
+    path: clip(error.instancePath, 200),
+    message: clip(`${error.message ?? "does not fit"}${allowed(error)}`, 300),
   }));
 }
 
-function allowed(params: Record<string, unknown>): string {
+function allowed({ params, parentSchema }: ErrorObject): string {
   if (Array.isArray(params.allowedValues))
     return `: ${params.allowedValues.map((value) => JSON.stringify(value)).join(", ")}`;
-  if (typeof params.additionalProperty === "string") return `: ${JSON.stringify(clip(params.additionalProperty, 60))}`;
-  return "";
+  const { additionalProperty: strange } = params;
+  if (typeof strange !== "string") return "";
+  const known = isRecord(parentSchema?.properties) ? Object.keys(parentSchema.properties) : [];
+  const fields = known.length === 0 ? "" : `; it takes ${clip(known.join(", "), 150)}`;
+  return `: ${JSON.stringify(clip(strange, 60))}${didYouMean(strange, known)}${fields}`;
 }
 
 function tooSlow(step: string, ms: number): QmError {

@@ -50,15 +50,24 @@ const collectionShape = z.object({
   complete: z.boolean().default(true),
   ...resource,
 });
+const stateShape = z.object({ kind: z.literal("state"), of: collection, version: z.int().min(2) });
 const itemsShape = z.object({ kind: z.literal("items"), of: collection, items: z.array(note) });
 const endShape = z.object({ kind: z.literal("end"), notes: z.int().min(0), collections: z.int().min(0) });
 
 /**
  * Every line after the first. A collection's line comes before what it holds, which follows in order: notes with `part_of`
- * that were made for it, and `items` with the handles of notes of earlier lines. The earlier versions of a note come before
- * it. The last line counts them, so that a file that was cut off is not taken for a whole one.
+ * that were made for it, and `items` with the handles of notes of earlier lines. Where a collection comes with what it held
+ * before, that comes first, and `state` begins what it held from then on. The earlier versions of a note come before it. The
+ * last line counts them, so that a file that was cut off is not taken for a whole one.
  */
-export const lineShape = z.discriminatedUnion("kind", [noteShape, versionShape, collectionShape, itemsShape, endShape]);
+export const lineShape = z.discriminatedUnion("kind", [
+  noteShape,
+  versionShape,
+  collectionShape,
+  stateShape,
+  itemsShape,
+  endShape,
+]);
 
 export type Line = z.output<typeof lineShape>;
 export type NoteLine = z.output<typeof noteShape>;

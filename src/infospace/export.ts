@@ -12,7 +12,7 @@ export interface Selection {
 }
 
 export interface ExportOptions {
-  /** Also what notes said before. Of collections there is only what they hold now. */
+  /** Also what notes said, and what collections held, before. */
   readonly history?: boolean | undefined;
   readonly signal?: AbortSignal | undefined;
 }
@@ -43,6 +43,17 @@ export async function* exportLines(
     written.add(note.id);
     if (history) yield* versionLines(store, note);
     yield lineOf(noteLine(note, partOf));
+  }
+
+  /** What it held, version by version: with the same handles for what stayed. */
+  async function* earlierLines(collection: Collection): AsyncGenerator<string> {
+    const { id, version: present } = collection;
+    for (let version = 1; version < present; version++) {
+      const held = await store.collectionVersion(id, version);
+      if (held === undefined) return;
+      yield* memberLines({ ...collection, version, ...held });
+      yield lineOf({ kind: "state", of: handleOf("collection", id), version: version + 1 });
+    }
   }
 
   async function* memberLines(collection: Collection): AsyncGenerator<string> {
@@ -87,6 +98,7 @@ export async function* exportLines(
     if (collection === undefined) continue;
     collections++;
     yield lineOf(collectionLine(collection));
+    if (history) yield* earlierLines(collection);
     yield* memberLines(collection);
   }
   yield lineOf({ kind: "end", notes: written.size, collections });

@@ -48,7 +48,7 @@ const MOST_HANDLES = 64;
  * quicker than looking through them, and nearly none have a dollar sign there.
  */
 export function mayHoldHandles(text: string): boolean {
-  return text.includes('"$');
+  return text.includes("$") && text.includes('"$');
 }
 
 export function createHandles({ infospace, fillLimit }: HandlesParts): Handles {

@@ -1,17 +1,18 @@
-import { getOwn, type Json, type JsonObject } from "../core/json.ts";
 import type { CollectionLine, NoteLine, VersionLine } from "./export-lines.ts";
-import type { ResourceKind } from "./handle.ts";
+import { handleOf, type ResourceKind } from "./handle.ts";
+import { labelOf, saidBy } from "./import-said.ts";
 import type { InfospaceStore, NewNote, Standing, StoredContent } from "./infospace-store.ts";
 import type { Collection, NoteFacts, Origin, Reach } from "./note.ts";
-import { fileContent, jsonContent } from "./stored-content.ts";
 
 export interface Imported {
   readonly notes: number;
   readonly collections: number;
-  /** Earlier versions of notes. */
+  /** Earlier versions, of notes and of collections. */
   readonly versions: number;
   /** How many would have expired by now, and were given as much time as what is new. */
   readonly renewed: number;
+  /** The first of the new handles, without those of notes that were made for a collection. */
+  readonly handles: readonly string[];
 }
 
 interface Made {
@@ -24,6 +25,8 @@ export interface ImportWriter {
   /** With what it said before, the first one first. Throws where something is not what its hash says. */
   note(line: NoteLine, earlier: readonly VersionLine[]): Promise<void>;
   collection(line: CollectionLine): Promise<void>;
+  /** What comes from here on is the next version of the collection that was begun last. Throws where it is not. */
+  state(version: number): Promise<void>;
   /** More of the collection that was begun last, by the handles they had. Throws where one did not come before. */
   items(handles: readonly string[]): Promise<void>;
   counts(): Pick<Imported, "notes" | "collections">;
@@ -43,7 +46,18 @@ export interface WriterParts {
 }
 
 /** Where a note went: a part's id is looked up when it is needed, for most never is. */
-type Place = number | { readonly collection: number; readonly position: number };
+type Place = number | { readonly collection: number; readonly version: number; readonly position: number };
+
+/** The collection that is being written. */
+interface Open {
+  readonly id: number;
+  readonly line: CollectionLine;
+  readonly standing: Standing;
+  /** Which version it is that is being filled, and where: what becomes the next one is a collection of its own until then. */
+  readonly version: number;
+  readonly filling: number;
+  count: number;
+}
 
 /** Something that is to be kept for good. */
 interface Saving {
@@ -58,8 +72,7 @@ interface Batch<T> {
 }
 
 const BATCH = { members: 500, bytes: 1024 * 1024 };
-/** Where an imported resource says what it was. */
-const IMPORTED = "imported";
+const SHOWN_HANDLES = 20;
 
 export function createImportWriter({ store, origin, expiresAt: anew }: WriterParts): ImportWriter {
   const places = new Map<string, Place>();
@@ -69,7 +82,7 @@ export function createImportWriter({ store, origin, expiresAt: anew }: WriterPar
   const alone: Batch<{ readonly note: NewNote; readonly line: NoteLine }> = { waiting: [], bytes: 0 };
   const parts: Batch<NewNote> = { waiting: [], bytes: 0 };
   let standing: Standing = { reach: "session" };
-  let open: { readonly id: number; readonly line: CollectionLine; count: number } | undefined;
+  let open: Open | undefined;
 
   /** What was kept for good expires like anything else until everything is there. */
   function standingOf({ reach, expires_at }: NoteLine | CollectionLine): Standing {
@@ -100,11 +113,20 @@ export function createImportWriter({ store, origin, expiresAt: anew }: WriterPar
   async function writeParts(): Promise<void> {
     const taken = parts.waiting.splice(0);
     parts.bytes = 0;
-    if (open !== undefined && taken.length > 0) await store.append(open.id, taken, origin);
+    if (open !== undefined && taken.length > 0) await store.append(open.filling, taken, origin);
+  }
+
+  /** Puts what was written last in its place, where that is not the first there is. */
+  async function closeState(): Promise<void> {
+    await writeParts();
+    if (open === undefined || open.filling === open.id) return;
+    const { id, filling } = open;
+    if ((await store.replaceCollection(id, filling, origin.at)) === undefined) throw changing();
+    open = { ...open, filling: id };
   }
 
   async function closeCollection(): Promise<void> {
-    await writeParts();
+    await closeState();
     if (open?.line.complete === true) await store.complete(open.id);
     open = undefined;
   }
@@ -120,8 +142,12 @@ export function createImportWriter({ store, origin, expiresAt: anew }: WriterPar
 
   async function idAt(place: Place): Promise<number> {
     if (typeof place === "number") return place;
-    const [item] = await store.items(place.collection, { from: place.position, limit: 1 });
-    if (item === undefined) throw new Error("what was imported is being changed");
+    const { collection, version, position } = place;
+    const isFilled = open?.id === collection && open.version === version && open.filling !== collection;
+    const [item] = isFilled
+      ? await store.items(open?.filling ?? 0, { from: position, limit: 1 })
+      : await store.items(collection, { version, from: position, limit: 1 });
+    if (item === undefined) throw changing();
     return item.id;
   }
 
@@ -153,6 +179,13 @@ export function createImportWriter({ store, origin, expiresAt: anew }: WriterPar
     if (isFull(parts)) await writeParts();
   }
 
+  async function* madeNow(): AsyncGenerator<readonly [ResourceKind, NoteFacts | Collection]> {
+    for (const { kind, id } of made) {
+      const facts = await (kind === "note" ? store.noteFacts(id) : store.collection(id));
+      if (facts !== undefined) yield [kind, facts];
+    }
+  }
+
   return {
     async note(line, earlier) {
       const present = saidBy(line);
@@ -164,7 +197,7 @@ export function createImportWriter({ store, origin, expiresAt: anew }: WriterPar
         await addAlone(line, note);
         return replaceBy(later, () => made.at(-1)?.id ?? 0);
       }
-      const place = { collection: open.id, position: open.count++ };
+      const place = { collection: open.id, version: open.version, position: open.count++ };
       await addPart(line, note, place, open.line);
       return replaceBy(later, () => place);
     },
@@ -172,10 +205,20 @@ export function createImportWriter({ store, origin, expiresAt: anew }: WriterPar
       await writeAlone();
       await closeCollection();
       counts.collections++;
-      const id = await store.addCollection(origin, labelOf(line), standingOf(line));
+      const standing = standingOf(line);
+      const id = await store.addCollection(origin, labelOf(line), standing);
       made.push({ kind: "collection", id });
-      open = { id, line, count: 0 };
+      open = { id, line, standing, version: 1, filling: id, count: 0 };
       if (line.expires_at === undefined) saving.push({ kind: "collection", at: id, reach: line.reach });
+    },
+    async state(version) {
+      await writeAlone();
+      await closeState();
+      if (open?.version !== version - 1) throw new Error(`it has no version before ${version}`);
+      const filling = await store.addCollection(origin, {}, open.standing);
+      made.push({ kind: "collection", id: filling });
+      counts.versions++;
+      open = { ...open, version, filling, count: 0 };
     },
     async items(handles) {
       await writeAlone();
@@ -183,7 +226,7 @@ export function createImportWriter({ store, origin, expiresAt: anew }: WriterPar
       if (open === undefined) return;
       const entries: { readonly id: number }[] = [];
       for (const handle of handles) entries.push({ id: await idOf(handle) });
-      if (entries.length > 0) await store.append(open.id, entries, origin);
+      if (entries.length > 0) await store.append(open.filling, entries, origin);
       open.count += entries.length;
     },
     counts: () => counts,
@@ -196,19 +239,23 @@ export function createImportWriter({ store, origin, expiresAt: anew }: WriterPar
           if (kind === wanted) await store.save(kind, await idAt(at), { reach, at: origin.at });
         }
       }
-      return counts;
+      const handles: string[] = [];
+      for await (const [kind, { id }] of madeNow()) {
+        handles.push(handleOf(kind, id));
+        if (handles.length === SHOWN_HANDLES) break;
+      }
+      return { ...counts, handles };
     },
     async undo() {
       // A collection can hold what was made for an earlier one, and never the other way round.
       for (const { kind, id } of made.toReversed()) await store.remove(kind, id);
     },
-    async *made() {
-      for (const { kind, id } of made) {
-        const facts = await (kind === "note" ? store.noteFacts(id) : store.collection(id));
-        if (facts !== undefined) yield [kind, facts];
-      }
-    },
+    made: madeNow,
   };
+}
+
+function changing(): Error {
+  return new Error("what was imported is being changed");
 }
 
 function isFull({ waiting, bytes }: Batch<unknown>): boolean {
@@ -217,41 +264,4 @@ function isFull({ waiting, bytes }: Batch<unknown>): boolean {
 
 function isSame(one: Standing, other: Standing): boolean {
   return one.reach === other.reach && one.expiresAt === other.expiresAt;
-}
-
-/** What it was is remembered, and not what it was when it was imported the last time. */
-function labelOf({ id, name, properties, origin, changed_at }: NoteLine | CollectionLine) {
-  const was: JsonObject = {
-    ...(id === undefined ? {} : { id }),
-    ...(changed_at === undefined ? {} : { changed_at }),
-    ...(origin === undefined ? {} : { origin }),
-  };
-  const isNew = getOwn(properties, IMPORTED) === undefined && Object.keys(was).length > 0;
-  return {
-    ...(name === undefined ? {} : { name }),
-    properties: isNew ? { ...properties, [IMPORTED]: was } : properties,
-  };
-}
-
-/** What a line says, as it is kept. Throws where it is not what its hash says. */
-function saidBy({ format, hash, content, media_type, base64 }: NoteLine | VersionLine): StoredContent {
-  const said =
-    base64 === undefined
-      ? jsonContent(requiredContent(content))
-      : fileContent(bytesOf(base64), media_type ?? "application/octet-stream");
-  if (format !== undefined && said.format !== format) throw new Error(`its format is ${said.format}, not ${format}`);
-  if (hash !== undefined && said.hash !== hash)
-    throw new Error("its content is not what its hash says: it was changed");
-  return said;
-}
-
-function requiredContent(content: unknown): Json {
-  if (content === undefined) throw new Error("it has neither content nor base64");
-  return content as Json;
-}
-
-function bytesOf(base64: string): Uint8Array {
-  const bytes = Buffer.from(base64, "base64");
-  if (bytes.toString("base64") !== base64) throw new Error("base64: it is not that");
-  return bytes;
 }

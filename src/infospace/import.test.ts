@@ -75,11 +75,54 @@ describe("a round trip", () => {
     const counts = await to.notes.import(before, {}, { session: "new" });
     const after = await exported(to.notes, query);
 
-    expect(counts).toEqual({ notes: 10, collections: 4, versions: query.history ? 1 : 0, renewed: 0 });
+    const [notes, collections] = [[1, 2, 3].map((id) => `note__${id}`), [1, 2, 3, 4].map((id) => `collection__${id}`)];
+    expect(counts).toEqual({
+      notes: 10,
+      collections: 4,
+      versions: query.history ? 1 : 0,
+      renewed: 0,
+      handles: [...notes, ...collections],
+    });
     const version = (line: unknown) => (query.history ? line : { ...(line as object), version: 0 });
     expect(lasting(after).map(version)).toEqual(lasting(before).map(version));
     expect(await held(to.notes)).toEqual(await held(from.notes));
     expect(await exported((await again(after)).notes, query).then(lasting)).toEqual(lasting(after));
+  });
+
+  test("brings what collections held before, and what was only in that", async () => {
+    const [from, to] = [await world(), await world()];
+    const loose = await from.notes.write("loose", {}, ann);
+    const { handle } = await from.notes.collect(members(1, 2, 3), { name: "c" }, ann);
+    const [second] = (await from.notes.list({ parts: true, kind: "note" })).items.filter(({ id }) => id === 3);
+    await from.notes.takeOut(handle, [second?.handle ?? ""], ann);
+    await from.notes.add(handle, [{ content: 4 }, { id: loose.id }], ann);
+    await from.notes.collect([{ content: 5 }, { id: 2 }, { content: 6 }], { name: "c" }, ann);
+    await from.notes.collect([], { name: "c" }, ann);
+    await from.notes.collect([{ id: 2 }, { content: 7 }], { name: "c" }, ann);
+    await from.notes.save(handle, {}, ann);
+    await from.notes.collect([{ id: 3 }, { id: 5 }], { name: "other" }, ann);
+    const states = [[1, 2, 3], [1, 3, 4, "loose"], [5, 1, 6], [], [1, 7]];
+
+    const lines = await exported(from.notes, { history: true });
+    const counts = await to.notes.import(lines, {}, ann);
+
+    expect(counts).toMatchObject({ notes: 8, collections: 2, versions: 4 });
+    expect(counts.handles).toHaveLength(3);
+    const [other, made] = (await to.notes.list({ kind: "collection" })).items;
+    for (const [notes, at] of [
+      [from.notes, handle],
+      [to.notes, made?.handle ?? ""],
+    ] as const) {
+      const read = await Promise.all(states.map((_, index) => notes.read(at, { version: index + 1 })));
+      expect(read).toEqual(states);
+      expect((await notes.history(at)).map(({ count }) => count)).toEqual(states.map(({ length }) => length));
+    }
+    expect(made).toMatchObject({ name: "c", version: 5, complete: true });
+    expect(made?.expiresAt).toBeUndefined();
+    expect(await to.notes.read(other?.handle ?? "")).toEqual([2, 4]);
+    expect(await exported(to.notes, { history: true }).then(lasting)).toEqual(lasting(lines));
+    expect((await to.notes.list({ kind: "collection" })).items).toHaveLength(2);
+    expect((await exported(from.notes)).join("")).not.toContain('"kind":"state"');
   });
 
   /** What every collection holds, in order. */
@@ -206,7 +249,7 @@ describe("an import", () => {
     const bytes = Buffer.from((await sample()).join(""));
     const chunks = Array.from({ length: Math.ceil(bytes.length / 7) }, (_, at) => bytes.subarray(at * 7, at * 7 + 7));
 
-    expect(await notes.import(chunks, {}, ann)).toEqual({ notes: 4, collections: 1, versions: 0, renewed: 0 });
+    expect(await notes.import(chunks, {}, ann)).toMatchObject({ notes: 4, collections: 1, versions: 0, renewed: 0 });
     await qm.ledger.flushed();
     expect((await qm.ledger.read({ type: "resource.written" })).map(({ data }) => data)).toMatchObject([
       { handle: "note__1", name: "first", hash: expect.any(String) },
@@ -239,6 +282,21 @@ describe("an import", () => {
       "with a part of another collection",
       (lines) => lines.with(4, changed(lines[4], { part_of: "collection__9" })),
       "line 5: it is of collection__9",
+    ],
+    [
+      "with a state of another collection",
+      (lines) => lines.toSpliced(4, 0, '{"kind":"state","of":"collection__9","version":2}\n'),
+      "line 5: it is of collection__9",
+    ],
+    [
+      "with a state that leaves one out",
+      (lines) => lines.toSpliced(5, 0, '{"kind":"state","of":"collection__1","version":3}\n'),
+      "line 6: it has no version before 3",
+    ],
+    [
+      "that is wrong after a state",
+      (lines) => lines.toSpliced(5, 0, '{"kind":"state","of":"collection__1","version":2}\n', "{nonsense}\n"),
+      "line 7 is not JSON",
     ],
     [
       "with versions of nothing",

@@ -73,6 +73,9 @@ function createReader(writer: ImportWriter) {
         return;
       case "collection":
         return takeCollection(line);
+      case "state":
+        requireOpen(line.of);
+        return writer.state(line.version);
       case "items":
         requireOpen(line.of);
         return writer.items(line.items);

@@ -145,9 +145,9 @@ describe("what the model is told", () => {
       { content: "text, JSON lines: object {id, title, open}" },
     ],
     [
-      "a text that is a JSON object with a list",
+      "a text that is a JSON object",
       { path: "/a", content: JSON.stringify({ next: null, records }) },
-      '"path":"content"',
+      '"to":"json","path":"content"',
       { content: "text, JSON object {next, records}" },
     ],
     ["a text of lines", { path: "/a", content: "one line\n".repeat(900) }, '"by":"line","path":"content"', undefined],
@@ -173,10 +173,11 @@ describe("what the model is told", () => {
     ],
   ])("of an object with %s", async (_, data, split, inside) => {
     const { handle = "", shown } = (await keeping().keep(data)) ?? {};
-    const call = `infospace__split {"target":"${handle}",${split}}`;
+    const call = `{"target":"${handle}",${split}}`;
 
-    if (split === undefined) expect(shown?.next).not.toContain("infospace__split");
-    else expect(shown?.next).toContain(`Make a collection of it with ${call}.`);
+    if (split === undefined) expect(shown?.next).not.toMatch(/infospace__(split|coerce)/);
+    else
+      expect(shown?.next).toContain(`${split.includes('json"') ? "infospace__coerce" : "infospace__split"} ${call}.`);
     expect(shown?.next).not.toContain('"path":"path"');
     expect(shown?.inside).toEqual(inside);
     expect(JSON.stringify(shown).length).toBeLessThanOrEqual(1_200);

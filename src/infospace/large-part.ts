@@ -1,4 +1,4 @@
-import { isRecord, type Json, type JsonObject } from "../core/json.ts";
+import { isRecord, type Json } from "../core/json.ts";
 import { described, isList } from "./content.ts";
 import { jsonLinesOf } from "./json-lines.ts";
 import { pathText, type Step } from "./path.ts";
@@ -10,10 +10,8 @@ export interface LargePart {
   readonly steps: readonly Step[];
   /** What it is, of a text what it says: `array of 900 objects {id}`, `text, JSON array of 12 strings`. */
   readonly what: string;
-  /** How a collection is made of it. Absent: of its one list, whatever that is called. */
-  readonly by?: "items" | "json_lines" | "line";
-  /** Whether there is a list in it at all. */
-  readonly isMany: boolean;
+  /** How a collection is made of it; `json` where it is a text that must be read as JSON first. Absent: it is one thing. */
+  readonly by?: "items" | "json_lines" | "line" | "json";
 }
 
 const DEPTH = 4;
@@ -65,22 +63,18 @@ export function listInText(text: string): ListInText | undefined {
   return read.form === "json" && isList(read.value) ? { form: "json", value: read.value } : undefined;
 }
 
-function formOf(value: string | readonly Json[]): Pick<LargePart, "what" | "by" | "isMany"> {
-  if (typeof value !== "string") return { what: described(value, true), by: "items", isMany: value.length > 1 };
+function formOf(value: string | readonly Json[]): Pick<LargePart, "what" | "by"> {
+  const what = described(value, true);
+  if (typeof value !== "string") return value.length > 1 ? { what, by: "items" } : { what };
   const read = textForm(value);
   switch (read.form) {
     case "lines": {
       const [first = null] = jsonLinesOf(value).values;
-      return { what: `text, JSON lines: ${described(first, false)}`, by: "json_lines", isMany: true };
+      return { what: `text, JSON lines: ${described(first, false)}`, by: "json_lines" };
     }
     case "json":
-      if (isList(read.value)) return { what: `text, JSON ${described(read.value, true)}`, by: "items", isMany: true };
-      return { what: `text, JSON ${described(read.value, true)}`, isMany: hasList(read.value as JsonObject) };
+      return { what: `text, JSON ${described(read.value, true)}`, by: isList(read.value) ? "items" : "json" };
     case "text":
-      return { what: described(value, true), by: "line", isMany: value.trimEnd().includes("\n") };
+      return value.trimEnd().includes("\n") ? { what, by: "line" } : { what };
   }
-}
-
-function hasList(value: JsonObject): boolean {
-  return Object.values(value).some((part) => isList(part) && part.length > 1);
 }

@@ -12,13 +12,13 @@ export interface Next {
   readonly format?: "text" | "json" | "file";
   /** The path of a part of it, for an example. */
   readonly part?: string | undefined;
-  /** What a collection can be made of, and how. */
-  readonly split?: Pick<LargePart, "path" | "by"> | undefined;
+  /** What makes it long. */
+  readonly large?: LargePart | undefined;
 }
 
 /** One sentence or two in at most `limit` characters. Names no action that the model does not see. */
 export function nextStep(
-  { handle, kind, format, part, split }: Next,
+  { handle, kind, format, part, large }: Next,
   sees: (name: string) => boolean,
   limit: number,
 ): string {
@@ -26,14 +26,11 @@ export function nextStep(
   const from = (path?: string) => JSON.stringify({ $from: handle, ...(path === undefined ? {} : { path }) });
   const whole = `Give ${from()}${part === undefined ? "" : ` or ${from(part)}`} as an argument of any action.`;
   const narrow = kind === "collection" ? either(offered("filter-structured", "project", "head")) : "";
-  const [splitting] = split === undefined ? [] : offered("split");
   const [load] = format === "file" ? [] : offered("load");
   const sentences = [
     whole,
     narrow === "" ? "" : `Narrow it with ${narrow}.`,
-    splitting === undefined
-      ? ""
-      : `Make a collection of it with ${splitting} ${JSON.stringify({ target: handle, ...split })}.`,
+    large === undefined ? "" : takenApart(handle, large, offered),
     load === undefined ? "" : `Read it with ${load}.`,
   ];
   let text = "";
@@ -42,6 +39,15 @@ export function nextStep(
     if (sentence !== "" && more.length <= limit) text = more;
   }
   return text;
+}
+
+/** The call that makes something to go on with of the part that makes it long. */
+function takenApart(handle: string, { path, by }: LargePart, offered: (...entries: string[]) => string[]): string {
+  const [name] = by === undefined ? [] : offered(by === "json" ? "coerce" : "split");
+  if (name === undefined) return "";
+  const args = by === "json" ? { target: handle, to: by, path } : { target: handle, by, path };
+  const what = by === "json" ? "Read the JSON in it" : "Make a collection of it";
+  return `${what} with ${name} ${JSON.stringify(args)}.`;
 }
 
 /** A path that leads somewhere in the first item, as short as it can be told. */

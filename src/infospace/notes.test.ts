@@ -145,11 +145,45 @@ describe("read", () => {
     expect(await notes.read(many.handle, { version: 1 })).toEqual([1, 2]);
     expect(await notes.read(many.handle, { version: 1, path: "[-1]" })).toBe(2);
     expect(await notes.history(many.handle)).toMatchObject([
-      { version: 1, isPresent: false },
-      { version: 2, count: 1, isPresent: true },
+      { version: 1, count: 2, bytes: 2, isPresent: false },
+      { version: 2, count: 1, bytes: 1, isPresent: true },
     ]);
+    await expect(notes.read(many.handle, { version: 1, path: "[2]" })).rejects.toThrow("it holds 2 notes");
     await expect(notes.read(handle, { version: 3 })).rejects.toMatchObject({ code: "not_found" });
     await expect(notes.read(many.handle, { version: 3 })).rejects.toMatchObject({ code: "not_found" });
+  });
+
+  test("goes by name as well, for whoever it is within reach of", async () => {
+    const { notes } = await world();
+    const text = await notes.write("hello", { name: "text" }, ann);
+    const many = await notes.collect(members(1, 2), { name: "rows" }, ann);
+
+    expect(await notes.read("text", {}, ann)).toBe("hello");
+    expect(await notes.read("rows", { path: "[1]" }, ann)).toBe(2);
+    expect(await notes.get("rows", ann)).toMatchObject({ kind: "collection", handle: many.handle });
+    expect(await notes.save("text", {}, ann)).toMatchObject({ kind: "note", handle: text.handle });
+    for (const caller of [bob, undefined])
+      await expect(notes.read("rows", {}, caller)).rejects.toMatchObject({ code: "not_found" });
+  });
+
+  test.each([{ from: 5, to: 2 }, { to: -1 }, { version: 0.5 }])("refuses %j", async (part) => {
+    const { notes } = await world();
+    const { handle } = await notes.collect(members(1, 2), {}, ann);
+
+    await expect(notes.read(handle, part)).rejects.toMatchObject({ code: "invalid_arguments" });
+    await expect(notes.items(handle, part)[Symbol.asyncIterator]().next()).rejects.toMatchObject({
+      code: "invalid_arguments",
+    });
+  });
+
+  test("goes by order where notes were removed", async () => {
+    const { notes } = await world();
+    const { handle } = await notes.collect(members("a", "b", "c"), {}, ann);
+    await notes.remove("note__2");
+
+    expect(await notes.read(handle, { path: "[1]" })).toBe("c");
+    expect(await notes.read(handle, { path: "[-2]" })).toBe("a");
+    await expect(notes.read(handle, { path: "[2]" })).rejects.toMatchObject({ code: "not_found" });
   });
 
   test("goes through a collection bit by bit", async () => {
@@ -206,6 +240,76 @@ describe("what a host writes", () => {
     expect(await notes.read(theirs.handle)).toBe("secret");
   });
 
+  test("is told apart: values are wrapped, and a row with an id is no note", async () => {
+    const { notes } = await world();
+    const odd = [[1, 2, 3], ["a"], [null], [{ id: 1, title: "x" }], [{ id: "1" }], [{}], [{ content: 1, title: 2 }], 5];
+
+    for (const given of odd) {
+      await expect(notes.collect(given as never, {}, ann)).rejects.toMatchObject({
+        code: "invalid_arguments",
+        message: expect.stringMatching(/^item 0 is neither|^what is to be collected/),
+      });
+    }
+    expect((await notes.list({ parts: true })).items).toEqual([]);
+    const { handle } = await notes.collect([{ content: { id: 1 } }], {}, ann);
+    await expect(notes.add(handle, [7] as never, ann)).rejects.toMatchObject({ code: "invalid_arguments" });
+    await expect(notes.takeOut(handle, 5 as never, ann)).rejects.toMatchObject({ code: "invalid_arguments" });
+    await expect(notes.writeFile({ bytes: "abc", mediaType: "a/b" } as never)).rejects.toMatchObject({
+      code: "invalid_arguments",
+    });
+  });
+
+  test.each([undefined, "", null, 5, {}, "nonsense"])("needs a handle, and %j is none", async (handle) => {
+    const { notes } = await world();
+    await notes.write("the newest", {}, ann);
+
+    for (const caller of [ann, undefined]) {
+      const works = [
+        notes.get(handle as never, caller),
+        notes.read(handle as never, {}, caller),
+        notes.history(handle as never, caller),
+        notes.save(handle as never, {}, caller),
+        notes.remove(handle as never, caller),
+        notes.add(handle as never, [], caller),
+      ];
+      for (const work of works) await expect(work).rejects.toMatchObject({ code: "not_found" });
+    }
+    expect((await notes.list()).items).toHaveLength(1);
+  });
+
+  test("is there up to where it broke off, and not at all where nothing came", async () => {
+    const { notes } = await world();
+    function* broken(count: number) {
+      for (let at = 0; at < count; at++) yield { content: at };
+      throw new Error("no more");
+    }
+
+    for (const count of [0, 1, 700]) await expect(notes.collect(broken(count), {}, ann)).rejects.toThrow("no more");
+
+    expect((await notes.list()).items.map((each) => each.kind === "collection" && [each.count, each.complete])).toEqual(
+      [
+        [700, false],
+        [1, false],
+      ],
+    );
+  });
+
+  test("is there up to where it was stopped", async () => {
+    const { notes } = await world();
+    const stop = new AbortController();
+    function* endless() {
+      for (let at = 0; ; at++) {
+        if (at === 550) stop.abort();
+        yield { content: at };
+      }
+    }
+
+    await expect(notes.collect(endless(), { signal: stop.signal }, ann)).rejects.toThrow("aborted");
+    await expect(notes.collect(endless(), { signal: AbortSignal.abort() }, ann)).rejects.toThrow("aborted");
+
+    expect((await notes.list()).items).toMatchObject([{ count: 1_000, complete: false }]);
+  });
+
   test("expires, unless it is saved", async () => {
     const { qm, notes, later } = await world();
     const gone = await notes.write("gone", {}, ann);
@@ -246,6 +350,81 @@ describe("search", () => {
     expect(await found("price")).toEqual([mine.handle]);
     await notes.save(mine.handle, { name: "zebra" });
     expect(await found("zebra")).toEqual([mine.handle]);
+  });
+});
+
+test.each<[string, unknown, number]>([
+  ["a file of JSON that says more", { path: "/a", content: JSON.stringify(rows(300)) }, 300],
+  ["a file of JSON lines that says more", { path: "/a", content: lines(300) }, 300],
+  ["a file of lines", { path: "/a", content: "some words\n".repeat(900) }, 900],
+  ["a list farther in", { data: { deep: { rows: rows(300) } } }, 300],
+  ["a list in a list of one", { found: [{ rows: rows(300) }] }, 300],
+  ["a file with a JSON object", { path: "/a", content: JSON.stringify({ rows: rows(300) }) }, 1],
+])("what is said of %s can be called as it stands", async (_, result, count) => {
+  const { qm } = await world();
+  qm.register({
+    name: "read",
+    description: "Reads.",
+    scope: "generalist",
+    effect: "read",
+    inputSchema: { type: "object", properties: {} },
+    handler: () => result,
+  });
+  const read = await qm.invoke("tool__read", {}, { caller: ann });
+  const { next } = JSON.parse(read.status === "done" ? String(read.value) : "{}") as { next: string };
+
+  const [, name = "", args = ""] = /(infospace__(?:split|coerce)) (\{.*?\})\./.exec(next) ?? [];
+  const made = await qm.invoke(name, JSON.parse(args), { caller: ann });
+
+  expect(made).toMatchObject({ status: "done", data: { kind: "collection", count } });
+});
+
+function rows(count: number): JsonObject[] {
+  return Array.from({ length: count }, (_, id) => ({ id, title: `Row ${id}` }));
+}
+
+function lines(count: number): string {
+  return rows(count)
+    .map((row) => JSON.stringify(row))
+    .join("\n");
+}
+
+describe("what a model loads", () => {
+  test("of an earlier version is that alone, to its end", async () => {
+    const { qm, notes } = await world();
+    const load = async (args: JsonObject) => {
+      const outcome = await qm.invoke("infospace__load", args, { caller: ann });
+      if (outcome.status === "done") return outcome.data as JsonObject;
+      return { error: "error" in outcome ? outcome.error.code : outcome.status };
+    };
+    await notes.collect(members(1, 2, 3, 4, 5, 6, 7), { name: "rows" }, ann);
+    const { handle } = await notes.collect(members(8), { name: "rows" }, ann);
+
+    const first = await load({ target: handle, version: 1 });
+    expect(first).toMatchObject({ count: 7, total: 7, more: true, version: 1, from: 0, to: 5 });
+    expect(first.next).toBe(`infospace__load {"target":"${handle}","version":1,"from":5}`);
+    expect(await load({ target: handle, version: 1, from: 5 })).toMatchObject({ to: 7, more: false });
+    expect(await load({ target: handle, version: 1, path: "[-1]" })).toMatchObject({ value: 7 });
+    expect(await load({ target: "rows" })).toMatchObject({ handle, count: 1, more: false, version: 2 });
+    expect(await load({ target: handle, version: 3 })).toEqual({ error: "not_found" });
+    await notes.write("x".repeat(9_000), { name: "text" }, ann);
+    const text = await notes.write("y", { name: "text" }, ann);
+    expect((await load({ target: text.handle, version: 1 })).next).toContain(`"target":"${text.handle}","version":1,`);
+  });
+
+  test("and saves under a name says who else has it, as far as the caller may know", async () => {
+    const { qm, notes } = await world();
+    const save = async (target: string) => {
+      const outcome = await qm.invoke("infospace__save", { target, name: "same" }, { caller: ann });
+      return outcome.status === "done" ? (outcome.data as JsonObject).also_called : outcome;
+    };
+    await notes.write("theirs", { name: "same" }, { ...bob, tenant: "elsewhere" });
+    const first = await notes.write("first", {}, ann);
+    const second = await notes.collect(members(1), {}, ann);
+
+    expect(await save(first.handle)).toBeUndefined();
+    expect(await save(second.handle)).toEqual([first.handle]);
+    expect(await save(first.handle)).toEqual([second.handle]);
   });
 });
 

@@ -99,7 +99,7 @@ async function putOne(content: Json, { infospace, maker, name, properties }: Put
       kind: "note",
       format: resource.format,
       part: part?.path,
-      split: part?.isMany ? { ...(part.by === undefined ? {} : { by: part.by }), path: part.path } : undefined,
+      large: part,
     },
   };
 }

@@ -1,12 +1,14 @@
 import { existsSync } from "node:fs";
 import { type Command, Option } from "commander";
 import { QmError } from "../../core/errors.ts";
+import { reaches } from "../../infospace/note.ts";
 import type { Purpose, Workspace } from "../../workspace.ts";
 import { type Context, withWorkspace } from "../context.ts";
 import { examples, wholeNumber } from "../options.ts";
 import type { ExportFlags } from "./notes/export.ts";
 import type { ListFlags } from "./notes/list.ts";
 import type { RemoveFlags } from "./notes/remove.ts";
+import type { SaveFlags } from "./notes/save.ts";
 import type { SearchFlags } from "./notes/search.ts";
 import type { ShowFlags } from "./notes/show.ts";
 import { orUnknown } from "./replay.ts";
@@ -19,7 +21,7 @@ export function addNotes(program: Command, context: Context): void {
   const notes = program
     .command("notes")
     .helpCommand(false)
-    .summary("what was kept of results: look, search, export, import, remove")
+    .summary("what was kept of results: look, search, save, export, import, remove")
     .description(
       "See the notes and collections that results were kept as, and take them out or in. Yours is everybody's.",
     )
@@ -89,13 +91,30 @@ export function addNotes(program: Command, context: Context): void {
     });
 
   notes
+    .command("save")
+    .summary("keep one for good")
+    .description(
+      "Keep a note or a collection for good, with all that is in it. It reaches whom it did, unless --reach says otherwise.",
+    )
+    .argument("<handle>", HANDLE)
+    .option("--name <name>", "what it is called from now on")
+    .addOption(new Option("--reach <reach>", "who may use it").choices(reaches))
+    .addHelpText(
+      "after",
+      examples("qm notes save collection__7 --name orders", "qm notes save note__12 --reach tenant"),
+    )
+    .action((handle: string, flags: SaveFlags) =>
+      on("ledger", async (workspace) => (await import("./notes/save.ts")).saveNote(context, workspace, handle, flags)),
+    );
+
+  notes
     .command("export")
     .summary("write notes and collections as JSON lines")
     .description(`Write notes and collections as JSON lines, for \`qm notes import\` or anything else. ${WHOSE}`)
     .argument("[handles...]", `these, with what is in them: ${HANDLE}; everything, when absent`)
     .option("-o, --output <file>", "write to this file, not to stdout")
     .option("--force", "replace the file where there is one")
-    .option("--history", "also what notes said before")
+    .option("--history", "also what notes said and collections held before")
     .addOption(kindOption())
     .option("--saved", "only what is kept for good")
     .addHelpText(
@@ -122,6 +141,7 @@ export function addNotes(program: Command, context: Context): void {
 
   notes
     .command("rm")
+    .alias("remove")
     .summary("remove notes and collections")
     .description(`Remove notes and collections for good; of a collection what was made for it, too. ${WHOSE}`)
     .argument("[handles...]", HANDLE)
@@ -143,6 +163,8 @@ export function addNotes(program: Command, context: Context): void {
 function withHint(thrown: unknown): never {
   if (!(thrown instanceof QmError) || thrown.code !== "not_found") throw thrown;
   const { message, details } = thrown;
+  // It is there, in other versions than that.
+  if (details?.version !== undefined) throw thrown;
   const hint = "What is not saved expires. `qm notes list` shows what is kept, and for whom.";
   throw new QmError("not_found", message, { hint, details, cause: thrown });
 }

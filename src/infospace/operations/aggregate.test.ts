@@ -90,6 +90,7 @@ describe("aggregate", () => {
           expect(contents.reduce<number>((sum, each) => sum + Number((each as { count: number }).count), dropped)).toBe(
             items.length,
           );
+          expect("warning" in report).toBe(report.skipped.some((each) => each.other_type > 0));
           for (const path of by) {
             const lacking = items.filter((item) => (at(item, path)[0] ?? null) === null).length;
             expect(report.missing.find((each) => each.path === path)?.count ?? 0).toBe(lacking);
@@ -99,6 +100,7 @@ describe("aggregate", () => {
             const values = valuesAt(grouped, path);
             const isText = ["min", "max"].includes(kind) && numbersIn(values).length === 0;
             expect(told?.missing ?? 0).toBe(grouped.length - values.length);
+            if ((told?.other_type ?? 0) > 0) expect(report.warning).toContain(`${kind}_`);
             expect(told?.other_type ?? 0).toBe(values.length - (isText ? textsIn(values) : numbersIn(values)).length);
           }
         },

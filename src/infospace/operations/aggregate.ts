@@ -1,4 +1,5 @@
 import type { Json } from "../../core/json.ts";
+import { shownKey } from "../content.ts";
 import { type Path, valueAt } from "../path.ts";
 import { type Derived, type Inputs, keyOf } from "./derived.ts";
 import { createPresence, type Presence } from "./fields.ts";
@@ -27,6 +28,7 @@ export type Aggregated = {
     /** Groups whose result is no number that JSON has. It is null there. */
     readonly too_large?: number;
   }[];
+  readonly warning?: string;
 };
 
 /**
@@ -91,19 +93,30 @@ export function aggregate(inputs: Inputs, { by, measures, limit }: Aggregating):
 
   return {
     items: items(),
-    report: () => ({
-      input,
-      dropped,
-      limit_reached: dropped > 0,
-      missing: groupedBy.flatMap(({ path, lacking }) => (lacking === 0 ? [] : [{ path: path.text, count: lacking }])),
-      skipped: measured.flatMap((measure) => {
-        const { field, missing, tooLarge } = measure;
-        const otherType = measure.others + (typeOf(measure) === "number" ? measure.texts : 0);
-        if (missing + otherType + tooLarge === 0) return [];
-        return [{ field, missing, other_type: otherType, ...(tooLarge === 0 ? {} : { too_large: tooLarge }) }];
-      }),
-    }),
+    report() {
+      const skipped = measured.flatMap(skippedBy);
+      const untyped = skipped.filter((each) => each.other_type > 0).map(({ field }) => shownKey(field));
+      return {
+        input,
+        dropped,
+        limit_reached: dropped > 0,
+        missing: groupedBy.flatMap(({ path, lacking }) => (lacking === 0 ? [] : [{ path: path.text, count: lacking }])),
+        skipped,
+        ...(untyped.length === 0 ? {} : { warning: untypedWarning(untyped) }),
+      };
+    },
   };
+}
+
+function skippedBy(measure: Measured): Aggregated["skipped"] {
+  const { field, missing, tooLarge } = measure;
+  const otherType = measure.others + (typeOf(measure) === "number" ? measure.texts : 0);
+  if (missing + otherType + tooLarge === 0) return [];
+  return [{ field, missing, other_type: otherType, ...(tooLarge === 0 ? {} : { too_large: tooLarge }) }];
+}
+
+function untypedWarning(fields: readonly string[]): string {
+  return `Values of another type are not in ${fields.join(", ")}. Make them numbers with infospace__coerce first.`;
 }
 
 interface Group {

@@ -59,6 +59,7 @@ describe("search-notes", () => {
         {
           handle: `note__${first}`,
           format: "text",
+          from: "tool__list",
           score: expect.any(Number),
           passage: "Overdue invoices from Berlin",
         },
@@ -119,7 +120,36 @@ describe("search-notes", () => {
     await expect(space.call("search-notes", { query: "x".repeat(10_001) })).rejects.toMatchObject({
       code: "invalid_arguments",
     });
-    expect(await space.call("search-notes", { query: "" })).toMatchObject({ hits: [], count: 0 });
+  });
+
+  test("an empty query lists the newest, without the items of collections and what is another's", async () => {
+    const first = await space.addAll(ada, ["one", "two", "three"]);
+    await space.collect(ada, ["an item"]);
+    await space.add(bob, "another's");
+
+    const answer = await space.call("search-notes", { query: " ", limit: 2 });
+
+    expect(answer).toMatchObject({ count: 2, limit_reached: true });
+    expect(answer.hits).toEqual([
+      { handle: `note__${first + 2}`, format: "text", from: "tool__list", passage: "three" },
+      { handle: `note__${first + 1}`, format: "text", from: "tool__list", passage: "two" },
+    ]);
+    expect(await space.call("search-notes", {})).toMatchObject({ count: 3, limit_reached: false });
+    expect(await space.call("search-notes", {}, { ...ada, session: "s9" })).toMatchObject({ hits: [], count: 0 });
+  });
+
+  test("mentions collections where it finds nothing and there are some", async () => {
+    const nothing = await space.call("search-notes", { query: "zeppelin", type: "keyword" });
+    const id = await space.collect(ada, ["opal"]);
+    await space.collect(bob, ["ruby"]);
+    const mentioned = await space.call("search-notes", { query: "zeppelin", type: "keyword" });
+    const found = await space.call("search-notes", { query: "opal", type: "keyword" });
+
+    expect(nothing).not.toHaveProperty("note");
+    expect(mentioned.note).toMatch(
+      new RegExp(`^There are collections, such as collection__${id}: infospace__search-collections`),
+    );
+    expect(found).not.toHaveProperty("note");
   });
 });
 
@@ -130,6 +160,20 @@ describe("search-within-collection", () => {
     const answer = await space.call("search-within-collection", { target: `collection__${id}`, query: "opal" });
 
     expect(answer).toMatchObject({ hits: [{ position: 1, format: "json", passage: "stone: opal" }], searched: 3 });
+  });
+
+  test("an empty query lists the first", async () => {
+    const id = await space.collect(ada, ["ruby", "opal", "jade"]);
+
+    const answer = await space.call("search-within-collection", { target: `collection__${id}`, limit: 2 });
+
+    expect(answer).toMatchObject({
+      hits: [
+        { position: 0, passage: "ruby" },
+        { position: 1, passage: "opal" },
+      ],
+      limit_reached: true,
+    });
   });
 
   test("another's collection is not there, and a note is no collection", async () => {
@@ -150,9 +194,27 @@ test("search-collections answers what is known of each", async () => {
   const answer = await space.call("search-collections", { query: "stones" });
 
   expect(answer).toMatchObject({
-    hits: [{ handle: `collection__${id}`, name: "Stones", count: 2, score: 1 }],
+    hits: [{ handle: `collection__${id}`, name: "Stones", count: 2, from: "tool__list", score: 1 }],
     count: 1,
   });
+});
+
+test("search-collections lists the newest for an empty query", async () => {
+  const first = await space.collect(ada, ["ruby"], { name: "Stones" });
+  const second = await space.collect(ada, ["oak", "ash"], { action: "tool__trees" });
+  await space.collect(bob, ["another's"]);
+
+  const answer = await space.call("search-collections", {});
+
+  expect(answer).toMatchObject({
+    hits: [
+      { handle: `collection__${second}`, count: 2, from: "tool__trees" },
+      { handle: `collection__${first}`, name: "Stones", from: "tool__list" },
+    ],
+    count: 2,
+    limit_reached: false,
+  });
+  expect(await space.call("search-collections", { limit: 1 })).toMatchObject({ count: 1, limit_reached: true });
 });
 
 describe("index", () => {

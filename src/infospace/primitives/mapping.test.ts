@@ -4,7 +4,8 @@ import type { ProgressUpdate } from "../../core/dialogue.ts";
 import type { Json, JsonObject } from "../../core/json.ts";
 import { actionName } from "../../core/names.ts";
 import type { Outcome } from "../../core/outcome.ts";
-import type { Member } from "../infospace.ts";
+import { createInfospace, type Member } from "../infospace.ts";
+import { openedSearch, owns } from "../search/testing.ts";
 import { makerFor, someone } from "../testing.ts";
 import { mapping } from "./mapping.ts";
 import { primitives } from "./testing.ts";
@@ -210,6 +211,44 @@ describe("map", () => {
     expect(answer).toMatchObject({ stopped_by: "cancelled", done: 3, not_run: 6 });
   });
 
+  test("is complete unless it was cancelled", async () => {
+    const closers: (() => Promise<void>)[] = [];
+    const { store } = await openedSearch((close) => closers.unshift(close));
+    const runtime = { now: () => new Date(Date.UTC(2026, 0, 1)) };
+    const infospace = createInfospace({ store, runtime, expiresInMs: 60_000, mayUse: owns, note: () => {} });
+    const controller = new AbortController();
+    const { run } = primitives((parts) => mapping({ ...parts, infospace, elapsed: () => 0 }), {
+      signal: controller.signal,
+      invoke: async (_, args) => {
+        if ((args as JsonObject).n === 5) controller.abort();
+        return done((args as JsonObject).n);
+      },
+    });
+    const limited = await run("map", { target: numbers(4), action: "tool__each", limit: 2 });
+    const cancelled = await run("map", { target: numbers(9), action: "tool__each", concurrency: 1, name: "cut" });
+
+    expect(limited).toMatchObject({ count: 2, stopped_by: "limit" });
+    expect(limited).not.toHaveProperty("complete");
+    expect(await infospace.collection(String(limited.handle), someone)).toMatchObject({ complete: true });
+    expect(cancelled).toMatchObject({ count: 6, stopped_by: "cancelled", complete: false });
+    expect(await infospace.collection(String(cancelled.handle), someone)).toMatchObject({ complete: false });
+    for (const close of closers) await close();
+  });
+
+  test("says that what it went over is not complete", async () => {
+    const { run, infospace } = primitives((parts) => mapping({ ...parts, elapsed: () => 0 }), {
+      invoke: async () => done(1),
+    });
+    const { id } = await infospace.collect(makerFor(someone), [{ content: { n: 1 } }]);
+    const { resource } = infospace;
+    infospace.resource = async (handle, caller) => ({ ...(await resource(handle, caller)), complete: false });
+
+    expect(await run("map", { target: `collection__${id}`, action: "tool__each" })).toMatchObject({
+      count: 1,
+      incomplete_input: true,
+    });
+  });
+
   test("a result that is no JSON has failed", async () => {
     const round: Record<string, unknown> = {};
     round.self = round;
@@ -235,6 +274,12 @@ describe("map", () => {
       done: 0,
       not_run: 0,
     });
+    const unseeing = mapped(() => done(1), { sees: () => false });
+    await expect(unseeing.run("map", { target: [], action: "tool__eech" })).rejects.toMatchObject({
+      code: "unknown_action",
+      message: expect.stringContaining("tool__eech"),
+    });
+    expect(await unseeing.run("map", { target: numbers(1), action: "each" })).toMatchObject({ done: 1 });
     await expect(run("map", { target: "collection__77", action: "tool__each" })).rejects.toMatchObject({
       code: "not_found",
     });

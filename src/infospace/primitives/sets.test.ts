@@ -22,6 +22,16 @@ test.each([
   expect(infospace.notes.size - before).toBe(entry === "union" ? 1 : 0);
 });
 
+test("a union with nothing removes repeats; the others need something to compare with", async () => {
+  const { run, infospace } = primitives(sets);
+  const answer = await run("union", { target: [1, 2, 1] });
+
+  expect(infospace.contents(String(answer.handle))).toEqual([1, 2]);
+  expect(answer).toMatchObject({ input: { left: 3, right: 0 }, dropped: 1, repeated: 1 });
+  for (const entry of ["intersection", "difference"])
+    await expect(run(entry, { target: [1] })).rejects.toMatchObject({ code: "invalid_arguments" });
+});
+
 test("by a path or by the note, and not by both", async () => {
   const { run, infospace } = primitives(sets);
   const { id } = await infospace.collect(

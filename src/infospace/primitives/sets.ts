@@ -10,7 +10,7 @@ import type { PrimitiveParts, Primitives } from "./parts.ts";
 import { otherShape, targetShape } from "./target.ts";
 
 const descriptions: Readonly<Record<SetOperation, string>> = {
-  union: "The items of target and of with, each once, as a new collection. Without with: target without repeats.",
+  union: "The items of target and of with, each once, as a new collection. Without with: target without duplicates.",
   intersection: "The items of target that are also in with, each once, as a new collection.",
   difference: "The items of target that are not in with, each once, as a new collection.",
 };
@@ -26,6 +26,7 @@ function setAction(parts: PrimitiveParts, entry: SetOperation): Action {
   return defineAction(INFOSPACE, {
     entry,
     description: descriptions[entry],
+    aliases: entry === "union" ? ["infospace__remove-duplicates", "infospace__unique"] : [],
     effect: DERIVES,
     timeoutMs: DERIVING_MS,
     handleArguments: ["target", "with"],

@@ -25,6 +25,20 @@ test("coerce turns what it can, and counts the rest with reasons", async () => {
     failed: 1,
     first: [null],
   });
+  for (const delimiter of ["", "x".repeat(101)])
+    await expect(run("coerce", { target: ["x"], to: "list", delimiter })).rejects.toMatchObject({
+      code: "invalid_arguments",
+    });
+});
+
+test("flatten says that what it was made of is not complete", async () => {
+  const { run, infospace } = primitives(shaping);
+  const { id } = await infospace.collect(makerFor(someone), [{ content: "a" }]);
+  const { resource } = infospace;
+  infospace.resource = async (handle, caller) => ({ ...(await resource(handle, caller)), complete: false });
+
+  expect(await run("flatten", { target: `collection__${id}` })).toMatchObject({ incomplete_input: true });
+  expect(await run("flatten", { target: ["a"] })).not.toHaveProperty("incomplete_input");
 });
 
 test("split takes a note apart", async () => {
@@ -39,6 +53,12 @@ test("split takes a note apart", async () => {
     input: 2,
     dropped: 1,
     reasons: [{ position: 1, reason: "it is a number, not a text" }],
+  });
+  expect(await run("split", { target: [{}, [1]], by: "line" })).toMatchObject({
+    reasons: [
+      { reason: "it is an object, not a text" },
+      { reason: 'it is an array, not a text: "items" takes its items' },
+    ],
   });
   expect(await run("split", { target: [""], by: "sentence" })).toMatchObject({ count: 0, input: 1, dropped: 0 });
   await expect(run("split", { target: ["a"], by: "delimiter" })).rejects.toMatchObject({ code: "invalid_arguments" });

@@ -1,4 +1,4 @@
-import { describe, expect, test } from "vitest";
+import { describe, expect, test, vi } from "vitest";
 import type { Json } from "../../core/json.ts";
 import { makerFor, someone } from "../testing.ts";
 import { structured } from "./structured.ts";
@@ -47,6 +47,7 @@ describe("project", () => {
 
     expect(infospace.contents(String(answer.handle))).toEqual([{ who: "Ada", mail: "a@x" }]);
     expect(answer).toMatchObject({ count: 1, input: 4, dropped: 3 });
+    await expect(run("project", { target, fields: [] })).rejects.toMatchObject({ code: "invalid_arguments" });
     await expect(run("project", { target, fields: {} })).rejects.toMatchObject({ code: "invalid_arguments" });
     await expect(run("project", { target, fields: ["a["] })).rejects.toThrow(/"a\[" is not a path/);
   });
@@ -90,6 +91,25 @@ describe("filter-structured", () => {
     });
   });
 
+  test("leaves nothing behind where it can be decided for none", async () => {
+    const { run, infospace, target } = await withPeople();
+    const collecting = vi.spyOn(infospace, "collect");
+
+    await expect(run("filter-structured", { target, where: "agee > 3", name: "old" })).rejects.toMatchObject({
+      code: "invalid_expression",
+      message: expect.stringContaining("did you mean age?"),
+    });
+    expect(collecting).not.toHaveBeenCalled();
+  });
+
+  test("warns where only some could be decided", async () => {
+    const { run, target } = await withPeople();
+
+    expect(await run("filter-structured", { target, where: "age > 30" })).toMatchObject({
+      warning: expect.stringMatching(/^2 of 4 items are left out/),
+    });
+  });
+
   test("goes over values as they are", async () => {
     const { run, infospace } = await withPeople();
     const answer = await run("filter-structured", { target: [{ a: 1 }, { a: 2 }], where: "a > 1" });
@@ -106,6 +126,18 @@ test("sort keeps everything, in both forms of asking", async () => {
   expect(infospace.contents(String(byAge.handle))).toEqual([people[1], people[0], people[2], people[3]]);
   expect(infospace.contents(String(byName.handle))).toEqual([people[3], people[2], people[1], people[0]]);
   expect(byAge).toMatchObject({ count: 4, input: 4, dropped: 0, missing: [{ path: "age", count: 1 }] });
+  expect(byAge).toMatchObject({
+    mixed: [{ path: "age", types: { number: 2, string: 1 } }],
+    warning: expect.stringContaining("infospace__coerce"),
+    types: { object: 3, string: 1 },
+  });
+  expect(byName).not.toHaveProperty("mixed");
+  await expect(run("sort", { target, by: "-age" })).rejects.toMatchObject({
+    code: "not_found",
+    hint: expect.stringContaining('{"by":"age","order":"desc"}'),
+  });
+  for (const by of [[], [{ path: "age", direction: "desc" }], [5]])
+    await expect(run("sort", { target, by })).rejects.toMatchObject({ code: "invalid_arguments" });
 });
 
 test("join makes rows, and tells what fitted nothing and what clashed", async () => {
@@ -139,6 +171,18 @@ test("join makes rows, and tells what fitted nothing and what clashed", async ()
     count: 0,
     unmatched: { left: 4, right: 0 },
   });
+});
+
+test("what is made of a collection that is not complete says so", async () => {
+  const { run, infospace, target } = await withPeople();
+  const { resource } = infospace;
+  infospace.resource = async (handle, caller) => ({ ...(await resource(handle, caller)), complete: false });
+  const byHand = [{ id: 1 }];
+
+  expect(await run("filter-structured", { target, where: "has(id)" })).toMatchObject({ incomplete_input: true });
+  expect(await run("project", { target, fields: ["id"] })).toMatchObject({ incomplete_input: true });
+  expect(await run("join", { target: byHand, with: target, on: "id" })).toMatchObject({ incomplete_input: true });
+  expect(await run("join", { target: byHand, with: byHand, on: "id" })).not.toHaveProperty("incomplete_input");
 });
 
 test("a long one over what is in memory can be stopped", async () => {

@@ -39,7 +39,7 @@ test.each([
   ["Summarize this: $item.owner.name.", "owner.name"],
   ["{{item.note}}", "note"],
   ["{{ $item.list[0] }}", "list[0]"],
-  ["x ${item.id}", "id"],
+  [`x \${item.id}`, "id"],
   ["$item", ""],
 ])("%s in a text is refused, with how to write it", (text, path) => {
   const hint = expect.stringContaining(JSON.stringify({ $item: path }));

@@ -436,6 +436,26 @@ describe("collections", () => {
   });
 });
 
+describe("a blank query", () => {
+  test("lists the newest that may be used, however many of the newest may not", async () => {
+    const { addAll, searchWith } = await opened();
+    const first = await addAll(
+      ada,
+      Array.from({ length: 130 }, (_, at) => `thing ${at}`),
+    );
+    const search = searchWith({
+      mayUse: ({ entry }) => (Number(entry) < first + 5 && Number(entry) !== first + 3 ? "allowed" : "hidden"),
+    });
+
+    const found = await search.notes(ada, { query: "", limit: 3 });
+
+    expect(ids(found)).toEqual([first + 4, first + 2, first + 1]);
+    expect(found.limitReached).toBe(true);
+    expect(await search.notes(ada, { query: "", limit: 4 })).toMatchObject({ limitReached: false });
+    expect(await search.collections(ada, { query: "", limit: 4 })).toMatchObject({ hits: [], limitReached: false });
+  });
+});
+
 test("a search that is given up ends, and the next one answers", async () => {
   const { addAll, searchWith } = await opened();
   await addAll(

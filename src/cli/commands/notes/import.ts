@@ -5,28 +5,31 @@ import type { Workspace } from "../../../workspace.ts";
 import { type Context, callerOf } from "../../context.ts";
 import type { Io } from "../../io.ts";
 import { showProgress } from "../../progress.ts";
-import { counted, oneLine, plain } from "../../text.ts";
-import { interruptible } from "./words.ts";
+import { counted, plain } from "../../text.ts";
+import { interruptible, originText } from "./words.ts";
 
-export async function importNotes(
-  context: Context,
-  { quartermaster: { notes } }: Workspace,
-  file: string,
-): Promise<void> {
+/** As many new handles as somebody looks at. */
+const SHOWN = 5;
+
+export async function importNotes(context: Context, { quartermaster }: Workspace, file: string): Promise<void> {
   const { io, out, globals } = context;
+  const { notes } = quartermaster;
+  const caller = callerOf(globals);
+  // What came in for an actor that is not configured, nobody would ever reach.
+  quartermaster.categories(caller);
   const chunks = file === "-" ? untilInterrupted(io) : chunksOf(io, file);
   const end = showProgress(io.stderr, "The import");
-  const imported = await interruptible(context, () =>
-    notes.import(chunks, { signal: io.signal }, callerOf(globals)),
-  ).finally(end);
+  const imported = await interruptible(context, () => notes.import(chunks, { signal: io.signal }, caller)).finally(end);
   if (out.isJson) return out.json(imported);
-  const { versions, renewed } = imported;
+  const { versions, renewed, handles } = imported;
   const earlier = versions === 0 ? "" : `, with ${counted(versions, "earlier version")}`;
-  out.line(
-    `${counted(imported.notes, "note")} and ${counted(imported.collections, "collection")}${earlier}, for the session ${oneLine(globals.session ?? "local")}.`,
-  );
+  const [first] = handles;
+  const of = first === undefined ? "" : `, of ${originText((await notes.get(first)).origin)}`;
+  out.line(`${counted(imported.notes, "note")} and ${counted(imported.collections, "collection")}${earlier}${of}.`);
   if (renewed > 0) out.note(`${renewed} of them would have expired by now; they are kept as long as what is new.`);
-  out.line(out.dim("`qm notes list` shows them, with their new handles."));
+  if (first === undefined) return;
+  const more = handles.length > SHOWN ? ", …" : "";
+  out.line(out.dim(`Their handles: ${handles.slice(0, SHOWN).join(", ")}${more}. \`qm notes list\` shows them all.`));
 }
 
 async function* chunksOf({ cwd }: Io, file: string): AsyncGenerator<Uint8Array> {

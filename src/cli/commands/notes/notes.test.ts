@@ -129,6 +129,34 @@ describe("qm notes show", () => {
     expect(await notes(cwd, ["show", text.handle, "--at", "3"])).toMatchObject({ code: 4 });
   });
 
+  test("shows of a collection how much it held in each version, and what", async () => {
+    const { cwd, many } = await filled();
+    await inNotes(cwd, (all) => all.collect(members(2), { name: "rows" }, { session: "s1" }));
+
+    expect((await notes(cwd, ["show", many.handle, "--history"])).out).toMatch(/^1 +30 notes, \d+ bytes/m);
+    const was = await notes(cwd, ["show", many.handle, "--at", "1", "--from", "29"]);
+    expect(was).toMatchObject({ code: 0, out: '{"at":29,"what":"row"}\n' });
+    expect(was.err).toMatch(/30 notes, \d+ bytes · version 1 ·/);
+    expect(JSON.parse((await notes(cwd, ["show", many.handle, "--at", "1", "--json"])).out)).toMatchObject({
+      version: 1,
+      count: 30,
+    });
+    expect(await notes(cwd, ["show", many.handle, "--at", "3"])).toMatchObject({
+      code: 4,
+      err: expect.stringContaining("--history` shows which it has"),
+    });
+  });
+
+  test("refuses a part that ends before it begins", async () => {
+    const { cwd, text, many } = await filled();
+
+    for (const { handle } of [text, many])
+      expect(await notes(cwd, ["show", handle, "--from", "5", "--to", "2"])).toMatchObject({
+        code: 2,
+        err: expect.stringContaining("it would end at 2, before it begins at 5"),
+      });
+  });
+
   test("writes it to a file, of a file the bytes", async () => {
     const { cwd, many } = await filled();
     const bytes = Buffer.from([0, 255, 10]);
@@ -179,7 +207,13 @@ describe("qm notes export and import", () => {
 
     expect(wrote).toMatchObject({ code: 0, out: "32 notes and 1 collection in all.jsonl.\n" });
     expect((await notes(cwd, ["export"])).out.split("\n").slice(1)).toEqual(lines.split("\n").slice(1));
-    expect(JSON.parse(took.out)).toEqual({ notes: 32, collections: 1, versions: 0, renewed: 0 });
+    expect(JSON.parse(took.out)).toMatchObject({
+      notes: 32,
+      collections: 1,
+      versions: 0,
+      renewed: 0,
+      handles: ["note__1", "note__2", "collection__1"],
+    });
     const out = (await notes(other, ["list", "--session", "s9"])).out;
     expect(out).toMatch(/^collection__1 +rows +30 notes/m);
     expect(out).toMatch(/^note__1 +drinks/m);
@@ -187,6 +221,24 @@ describe("qm notes export and import", () => {
     expect(some).toHaveLength(1 + 1 + 30 + 1);
     expect((await notes(cwd, ["export", "--session", "s2"])).err).toBe("1 note and 0 collections.\n");
     expect((await notes(cwd, ["export", "--session", "s1"], { columns: 80 })).out).not.toContain("\u001B");
+  });
+
+  test("say whose it is, and where: or that there is no such actor", async () => {
+    const { cwd } = await filled();
+    const lines = (await notes(cwd, ["export"])).out;
+    const importing = (...argv: string[]) => notes(cwd, ["import", "-", ...argv], { stdin: typed(lines) });
+
+    expect(await importing("--session", "s9", "--user", "eve", "--tenant", "acme")).toMatchObject({
+      code: 0,
+      out:
+        "32 notes and 1 collection, of actor default in session s9, of eve at acme.\n" +
+        "Their handles: note__33, note__34, collection__2. `qm notes list` shows them all.\n",
+    });
+    expect(await importing("--actor", "nobody")).toMatchObject({
+      code: 2,
+      err: expect.stringContaining('no actor "nobody" is configured'),
+    });
+    expect(JSON.parse((await notes(cwd, ["list", "--json"])).out).items).toHaveLength(6);
   });
 
   test("leave no half file, and replace one only when told to", async () => {
@@ -223,6 +275,20 @@ describe("qm notes export and import", () => {
   });
 });
 
+test("qm notes save keeps it for good, under a name and for whom it is said", async () => {
+  const { cwd, text, many } = await filled();
+
+  expect(await notes(cwd, ["save", text.handle])).toMatchObject({
+    code: 0,
+    out: expect.stringMatching(/^note__1 "drinks" \(text, \d+ bytes\) is kept for good, for session s1\.\n$/),
+  });
+  const saved = await notes(cwd, ["save", many.handle, "--name", "all rows", "--reach", "actor", "--json"]);
+  expect(JSON.parse(saved.out)).toMatchObject({ handle: many.handle, name: "all rows", reach: "actor" });
+  expect((await notes(cwd, ["list", "--unsaved"])).out).toContain("Nothing that is kept fits.");
+  expect(await notes(cwd, ["save", text.handle, "--reach", "world"])).toMatchObject({ code: 2 });
+  expect(await notes(cwd, ["save", "note__99"])).toMatchObject({ code: 4 });
+});
+
 describe("qm notes rm", () => {
   const left = async (cwd: string) =>
     (JSON.parse((await notes(cwd, ["list", "--json"])).out) as { items: Kept[] }).items.map(({ handle }) => handle);
@@ -236,6 +302,9 @@ describe("qm notes rm", () => {
     expect(no).toMatchObject({ code: 3 });
     expect(no.err).toContain("Remove 2 notes and 1 collection with what was made for them (1 saved), for good? [y/N]");
     expect(await left(cwd)).toHaveLength(3);
+    expect((await notes(cwd, ["remove", "--all"])).err).toContain(
+      "nobody agreed to remove 2 notes and 1 collection with what was made for them (1 saved)",
+    );
     expect(await notes(cwd, ["rm", many.handle], { stdin: typing("y\n") })).toMatchObject({
       code: 0,
       out: expect.stringContaining("30 notes and 1 collection removed."),

@@ -7,7 +7,6 @@ import { confirmed, Interrupted } from "../../ask.ts";
 import type { Context } from "../../context.ts";
 import { showCount } from "../../progress.ts";
 import { counted } from "../../text.ts";
-import { notAgreed } from "../servers/agreement.ts";
 import { showTable } from "./list.ts";
 import { whoseOf } from "./words.ts";
 
@@ -38,7 +37,7 @@ export async function removeNotes(
     if (!out.isJson) showTable(context, found.slice(0, SHOWN));
     const more = found.length > SHOWN ? `, of which the first ${SHOWN} are shown` : "";
     const question = `Remove ${amountOf(found)}${more}, for good?`;
-    if (!(await confirmed(io, question))) throw notAgreed("removed");
+    if (!(await confirmed(io, question))) throw notAgreed(found);
   }
   const progress = showCount(io.stderr, "removed");
   let [gone, collections] = [0, 0];
@@ -59,6 +58,12 @@ export async function removeNotes(
     progress.end();
   }
   say(context, { notes: gone, collections });
+}
+
+function notAgreed(found: readonly Kept[]): QmError {
+  return new QmError("tool_denied", `nothing was removed: nobody agreed to remove ${amountOf(found)}`, {
+    hint: "Answer y at a terminal, or give --yes where there is none.",
+  });
 }
 
 function requireOne(handles: readonly string[], expired: boolean, all: boolean): void {

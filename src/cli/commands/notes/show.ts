@@ -29,8 +29,8 @@ export async function show(
   flags: ShowFlags,
 ): Promise<void> {
   const { out, io } = context;
-  const resource = await notes.get(handle);
   if (flags.history === true) return showHistory(context, notes, handle);
+  const resource = await resourceAt(notes, handle, flags.at);
   if (!out.isJson) out.note(factsText(resource));
   const end = showProgress(io.stderr, `Reading ${handle}`);
   try {
@@ -42,6 +42,20 @@ export async function show(
   } finally {
     end();
   }
+}
+
+/** As it was in that version, as far as that is known. */
+async function resourceAt(notes: Notes, handle: string, version?: number): Promise<Kept> {
+  const present = await notes.get(handle);
+  if (version === undefined || version === present.version) return present;
+  const then = (await notes.history(handle)).find((each) => each.version === version);
+  if (then === undefined)
+    throw new QmError("not_found", `${handle} has no version ${version}`, {
+      hint: `\`qm notes show ${handle} --history\` shows which it has.`,
+      details: { handle, version },
+    });
+  const { isPresent: _, ...was } = then;
+  return { ...present, ...was } as Kept;
 }
 
 async function showContent(context: Context, notes: Notes, resource: Kept, flags: ShowFlags): Promise<void> {

@@ -2,7 +2,7 @@ import { QmError } from "../../../core/errors.ts";
 import type { Kept, NotesQuery } from "../../../infospace/listing.ts";
 import { Interrupted } from "../../ask.ts";
 import type { Context } from "../../context.ts";
-import { counted } from "../../text.ts";
+import { counted, oneLine } from "../../text.ts";
 
 /** Whose, as the options of every command say. */
 export function whoseOf({ globals: { session, actor, tenant, user } }: Context): NotesQuery {
@@ -14,6 +14,13 @@ export function whatText(resource: Kept): string {
   const size = bytesText(resource.bytes);
   if (resource.kind === "note") return `${resource.format}, ${size}`;
   return `${counted(resource.count, "note")}, ${size}${resource.complete ? "" : ", not complete"}`;
+}
+
+/** Whose it was made. */
+export function originText({ actor, session, tenant, user }: Kept["origin"]): string {
+  const of = user === undefined ? "" : `, of ${user}`;
+  const at = tenant === undefined ? "" : ` at ${tenant}`;
+  return oneLine(`actor ${actor} in session ${session}${of}${at}`);
 }
 
 /** Whose it is: of whom, and whom it reaches. */

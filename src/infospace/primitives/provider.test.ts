@@ -1,0 +1,39 @@
+import { describe, expect, test } from "vitest";
+import { validatorOf } from "../../core/validator.ts";
+import { tokenCounter, toolTokens } from "../../surface/tokens.ts";
+import type { MapParts } from "./mapping.ts";
+import { infospaceProvider } from "./provider.ts";
+
+const unused = undefined as never;
+const parts: MapParts = { infospace: unused, search: unused, previewLimit: 1_000, elapsed: () => 0 };
+const actions = await infospaceProvider(parts).list();
+
+describe.each(actions.map((action) => [action.entry, action] as const))("%s", (_, action) => {
+  const { inputSchema, examples, handleArguments = [] } = action;
+  const problems = (args: object) => validatorOf(inputSchema, "arguments")(structuredClone(args), 1_000);
+
+  test("has examples that fit", () => {
+    expect(examples.length).toBeGreaterThan(0);
+    for (const { args } of examples) expect(problems(args)).toEqual([]);
+  });
+
+  test("refuses what it does not know, by its name", () => {
+    const [{ message } = { message: "" }] = problems({ ...examples[0]?.args, descending: true });
+
+    expect(message).toContain('"descending"');
+  });
+
+  test("takes every target as the handle that it is", () => {
+    const named = Object.keys(inputSchema.properties as object).filter((name) => name === "target" || name === "with");
+
+    expect(handleArguments).toEqual(expect.arrayContaining(named));
+  });
+});
+
+test("together they cost a model no more than a long page", async () => {
+  const count = await tokenCounter();
+  const total = actions.reduce((sum, action) => sum + toolTokens(action, count), 0);
+
+  expect(actions.map(({ entry }) => entry)).toContain("aggregate");
+  expect(total).toBeLessThan(4_200);
+});
