@@ -99,7 +99,7 @@ export function createKeeping(parts: KeepingParts): Keeping {
 
   return {
     providers: [
-      tokensKept(infospaceProvider({ infospace, search, previewLimit, elapsed: runtime.elapsed })),
+      infospaceProvider({ infospace, search, previewLimit, elapsed: runtime.elapsed }),
       ...kinds.map(reserved),
     ],
     live: {
@@ -149,13 +149,6 @@ const kinds = ["note", "collection"] as const;
 /** Nobody else may list actions that look like handles. */
 function reserved(category: ResourceKind): Provider {
   return { category, capability: `load what is kept as a ${category}`, list: () => [] };
-}
-
-/** What is kept is what the model may see, tokens and all. Only what is said to a person is filled in. */
-function tokensKept(provider: Provider): Provider {
-  const keeping = (action: Action): Action =>
-    action.entry === "say" ? action : Object.freeze({ ...action, keepsTokens: true });
-  return { ...provider, list: async () => (await provider.list()).map(keeping) };
 }
 
 function isPrimitive(action: string): boolean {

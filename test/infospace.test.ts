@@ -2,158 +2,13 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, describe, expect, test } from "vitest";
-import { z } from "zod";
-import {
-  annotate,
-  type CallerOptions,
-  createQuartermaster,
-  defineAction,
-  type JsonObject,
-  type Outcome,
-  type Quartermaster,
-  type QuartermasterOptions,
-  Streamed,
-} from "../src/index.ts";
-import { systemRuntime } from "../src/system-runtime.ts";
+import { closeWorlds, keptPeople, me, people, towns, world } from "./fixtures/infospace-world.ts";
 
-const open: Quartermaster[] = [];
 const folders: string[] = [];
 afterEach(async () => {
-  for (const each of open.splice(0)) await each.close();
+  await closeWorlds();
   for (const folder of folders.splice(0)) rmSync(folder, { recursive: true });
 });
-
-const people = Array.from({ length: 200 }, (_, at) => ({
-  id: at,
-  name: `Person ${at}`,
-  town: `T${at % 5}`,
-  age: at % 90,
-}));
-const towns = Array.from({ length: 5 }, (_, at) => ({ town: `T${at}`, country: at % 2 === 0 ? "A" : "B" }));
-
-interface World {
-  readonly qm: Quartermaster;
-  readonly got: unknown[];
-  call(name: string, args?: unknown, caller?: CallerOptions): Promise<Outcome>;
-  /** The data of a call that must end well. */
-  done(name: string, args?: unknown, caller?: CallerOptions): Promise<JsonObject>;
-  later(ms: number): void;
-}
-
-const me: CallerOptions = { session: "mine" };
-
-async function world(options: QuartermasterOptions = {}): Promise<World> {
-  let offset = 0;
-  const runtime = { ...systemRuntime, now: () => new Date(Date.now() + offset) };
-  const qm = await createQuartermaster({ runtime, infospace: {}, ...options });
-  open.push(qm);
-  const got: unknown[] = [];
-  const common = { scope: "generalist", effect: "read", inputSchema: { type: "object", properties: {} } } as const;
-  qm.register({ ...common, name: "people", description: "All people.", handler: () => people });
-  qm.register({ ...common, name: "report", description: "A long text.", handler: () => "word ".repeat(5_000) });
-  qm.register({ ...common, name: "short", description: "A short text.", handler: () => "short" });
-  qm.register({
-    ...common,
-    name: "secretive",
-    description: "Records with a field that models do not see.",
-    handler: () => annotate({ rows: people, pin: "4711" }, { pin: { hidden: ["llm-session"] } }),
-  });
-  qm.register({
-    ...common,
-    name: "nested",
-    description: "Calls another.",
-    handler: async (_args, context) => {
-      const inner = await context.invoke("tool__people");
-      return inner.status === "done"
-        ? { rows: (inner.data as readonly unknown[]).length, kept: inner.kept ?? null }
-        : inner;
-    },
-  });
-  qm.register({
-    ...common,
-    name: "take",
-    description: "Takes rows.",
-    effect: "write",
-    inputSchema: {
-      type: "object",
-      properties: {
-        rows: { type: "array", items: { type: "object" } },
-        one: { type: "integer" },
-        password: { type: "string" },
-        any: {},
-      },
-    },
-    handler: (args) => {
-      got.push(args);
-      return "taken";
-    },
-  });
-  qm.register({
-    ...common,
-    name: "contact",
-    description: "A person with an address that models have a token for.",
-    handler: () => annotate({ email: "ann@private.example" }, { email: { composition: "anchored", label: "Email" } }),
-  });
-  qm.register({
-    ...common,
-    name: "mail",
-    description: "Mails somebody.",
-    effect: "external",
-    inputSchema: { type: "object", properties: { to: { type: "string" } }, required: ["to"] },
-    handler: (args) => {
-      got.push(args);
-      return "mailed";
-    },
-  });
-  qm.register({
-    ...common,
-    name: "endless",
-    description: "Records without end.",
-    handler: () =>
-      Streamed.records(
-        (async function* () {
-          for (let n = 0; ; n++) yield { n };
-        })(),
-      ),
-  });
-  qm.register({
-    ...common,
-    name: "stream",
-    description: "Records, bit by bit.",
-    handler: () => Streamed.records(people),
-  });
-  const call: World["call"] = (name, args = {}, caller = me) => qm.invoke(name, args, { caller });
-  return {
-    qm,
-    got,
-    call,
-    async done(name, args, caller) {
-      const outcome = await call(name, args, caller);
-      if (outcome.status !== "done") throw new Error(`${name}: ${outcome.value}`);
-      return outcome.data as JsonObject;
-    },
-    later(ms) {
-      offset += ms;
-    },
-  };
-}
-
-/** Of a provider; a person is shown whom it would go to, and must agree. */
-const posting = defineAction("post", {
-  entry: "send",
-  description: "Sends something.",
-  effect: "external",
-  requiresApproval: true,
-  input: z.object({ to: z.string() }),
-  preview: async ({ to }) => `mails ${to}`,
-  run: () => "sent",
-});
-
-async function keptPeople({ call }: World, caller = me): Promise<string> {
-  const outcome = await call("tool__people", {}, caller);
-  if (outcome.status !== "done" || outcome.kept === undefined) throw new Error(outcome.value);
-  return outcome.kept.handle;
-}
 
 describe("a result that is longer than a model is shown", () => {
   test("is kept as a collection where it is a list, with data whole and value bounded", async () => {
@@ -237,8 +92,7 @@ test("a result that comes bit by bit has the time that its action has", async ()
   const outcome = await w.call("tool__endless");
 
   expect(outcome).toMatchObject({ status: "failed", error: { code: "timed_out" } });
-  await w.qm.close();
-  open.length = 0;
+  await closeWorlds();
 });
 
 describe("a handle in arguments", () => {
@@ -367,124 +221,6 @@ describe("a handle in arguments", () => {
   });
 });
 
-describe("values that a model has only tokens for", () => {
-  async function token(w: World): Promise<string> {
-    const outcome = await w.call("tool__contact");
-    return (JSON.parse(outcome.value) as { readonly email: string }).email;
-  }
-
-  test("stay tokens in notes, whatever is done with them, and are values where something else is called", async () => {
-    const w = await world();
-    const email = await token(w);
-    const note = await w.done("infospace__create-note", { value: { to: email } });
-    const list = await w.done("infospace__create-collection", { items: [{ to: email }, { to: "x" }] });
-
-    const seen = JSON.stringify([
-      note,
-      list,
-      await w.done("infospace__load", { target: note.handle }),
-      await w.done("infospace__filter-structured", { target: list.handle, where: "to != 'x'" }),
-      await w.call("infospace__load", { target: email }),
-      await w.call(String(note.handle), { path: email }),
-      await w.done("infospace__search-notes", { query: email }),
-    ]);
-    expect(seen).toContain("{{Email:");
-    expect(seen).not.toContain("private.example");
-    await w.done("tool__mail", { to: { $from: note.handle, path: "to" } });
-    await w.done("infospace__map", { target: list.handle, action: "tool__mail", limit: 1 });
-    expect(w.got).toEqual([{ to: "ann@private.example" }, { to: "ann@private.example" }]);
-  });
-
-  test("are not told in what a person is shown before they agree, however they got there", async () => {
-    const w = await world({ providers: [{ category: "post", capability: "post", list: () => [posting] }] });
-    const note = await w.done("infospace__create-note", { value: await token(w) });
-
-    const waiting = await w.call("post__send", { to: { $from: note.handle } });
-
-    expect(waiting.status).toBe("waiting");
-    expect(waiting.value).not.toContain("private.example");
-    const [asked] = await w.qm.approvals.list({});
-    expect(asked?.preview).toBe("mails ann@private.example");
-  });
-});
-
-describe("access follows the handle", () => {
-  const others: readonly [string, CallerOptions, CallerOptions][] = [
-    ["another session", { session: "mine" }, { session: "yours" }],
-    ["another user", { session: "s", user: { id: "ann" } }, { session: "s", user: { id: "bob" } }],
-    ["nobody in particular", { session: "s", user: { id: "ann" } }, { session: "s" }],
-    ["another tenant", { session: "s", tenant: "a" }, { session: "s", tenant: "b" }],
-    ["no tenant", { session: "s", tenant: "a" }, { session: "s" }],
-  ];
-
-  test.each(others)("and %s is told just what is told of what is not there", async (_who, owner, other) => {
-    const w = await world();
-    const handle = await keptPeople(w, owner);
-    const hidden = async (name: string, args: object) => {
-      const outcome = await w.call(name, args, other);
-      return JSON.stringify([outcome.status, outcome.status === "done" ? outcome.data : outcome.reason]);
-    };
-    const absent = (told: string) => told.replaceAll(handle, "collection__404");
-
-    for (const [name, args] of [
-      [handle, {}],
-      ["infospace__load", { target: handle }],
-      ["infospace__save", { target: handle }],
-      ["infospace__remove", { target: handle }],
-      ["infospace__size", { target: handle }],
-      ["infospace__filter-structured", { target: handle, where: "true" }],
-      ["tool__take", { any: { $from: handle } }],
-    ] as const) {
-      const swapped = JSON.parse(JSON.stringify(args).replaceAll(handle, "collection__404")) as object;
-      expect(absent(await hidden(name, args))).toBe(await hidden(name.replace(handle, "collection__404"), swapped));
-    }
-    expect(await w.done("infospace__search-notes", { query: "Person" }, other)).toMatchObject({
-      hits: [],
-      searched: 0,
-    });
-    const surface = await w.qm.surface(other, "universal");
-    expect(await surface.call("describe_action", { action_name: handle })).toMatchObject({ ok: false });
-    expect(await surface.call("list_actions", { category: ["collection"] })).toMatchObject({ ok: false });
-    expect(w.got).toEqual([]);
-    expect(await w.call("infospace__size", { target: handle }, owner)).toMatchObject({ data: { count: 200 } });
-  });
-
-  test("saved for the actor it is reached from every session, for the tenant by everybody in it", async () => {
-    const w = await world({
-      policy: {
-        actors: [
-          { name: "default", tools: ["*"] },
-          { name: "other", tools: ["*"] },
-        ],
-      },
-    });
-    const caller = { session: "mine", tenant: "t", user: { id: "ann" } };
-    const handle = await keptPeople(w, caller);
-    const reached = async (who: CallerOptions) => (await w.call("infospace__size", { target: handle }, who)).status;
-
-    await w.done("infospace__save", { target: handle }, caller);
-    expect(await reached({ ...caller, session: "later" })).toBe("done");
-    expect(await reached({ ...caller, session: "later", actor: "other" })).toBe("failed");
-    expect(await reached({ ...caller, user: { id: "bob" } })).toBe("failed");
-    await w.done("infospace__save", { target: handle, reach: "tenant" }, caller);
-    expect(await reached({ session: "x", tenant: "t", actor: "other", user: { id: "bob" } })).toBe("done");
-    expect(await reached({ ...caller, tenant: "u" })).toBe("failed");
-  });
-
-  test("goes by the policy: what is denied by name, tag rule or actor cannot be used by its handle either", async () => {
-    const w = await world();
-    const handle = await keptPeople(w);
-    const one = await w.done("infospace__create-note", { value: "x" });
-
-    w.qm.usePolicy({ rules: [{ rule: "tool.category == 'collection'", effect: "deny" }] });
-
-    expect(await w.call("tool__take", { rows: { $from: handle } })).toMatchObject({ error: { code: "denied" } });
-    expect(await w.call("infospace__head", { target: handle, count: 1 })).toMatchObject({ error: { code: "denied" } });
-    expect(await w.call(handle)).toMatchObject({ status: "refused", error: { code: "denied" } });
-    expect(await w.call("tool__take", { any: { $from: one.handle } })).toMatchObject({ status: "done" });
-  });
-});
-
 describe("notes and collections are actions", () => {
   test("that can be described, listed and invoked: load is their default", async () => {
     const w = await world();
@@ -538,8 +274,7 @@ test("structured content goes whole through create, search, project, filter, joi
     name: "rows",
   });
   await first.done("infospace__save", { target: rows.handle });
-  await first.qm.close();
-  open.length = 0;
+  await closeWorlds();
 
   const second = await world({ store });
   await second.done("tool__take", { rows: { $from: rows.handle } });
@@ -554,28 +289,4 @@ test("nobody else may list actions that look like handles", async () => {
   const provider = { category: "note", capability: "x", list: () => [] };
 
   await expect(world({ providers: [provider] })).rejects.toMatchObject({ code: "invalid_config" });
-});
-
-test("every rule binds what map and apply run, item by item", async () => {
-  const w = await world({
-    policy: {
-      rules: [
-        { rule: "tool.name == 'tool__take' && args.one > 6", effect: "deny" },
-        { rule: "tool.name == 'tool__take' && args.one == 3", effect: "ask" },
-        { rule: "tool.name == 'tool__mail'", effect: "hide" },
-      ],
-    },
-  });
-  const items = Array.from({ length: 10 }, (_, one) => ({ one }));
-  const { handle: target } = await w.done("infospace__create-collection", { items });
-
-  const mapped = await w.done("infospace__map", { target, action: "tool__take" });
-
-  expect(mapped).toMatchObject({ done: 6, failed: 3, waiting: 1, count: 6 });
-  expect(w.got).toEqual([0, 1, 2, 4, 5, 6].map((one) => ({ one })));
-  const applied = await w.call("infospace__apply", { action: "tool__take", args: { one: 9 } });
-  expect(applied).toMatchObject({ status: "refused", error: { code: "denied" } });
-  const hidden = await w.call("infospace__apply", { action: "tool__mail", args: { to: "x" } });
-  expect(hidden).toMatchObject({ error: { code: "unknown_action" } });
-  expect(hidden).toMatchObject({ error: { suggestions: expect.not.arrayContaining(["tool__mail"]) } });
 });

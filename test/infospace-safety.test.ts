@@ -1,0 +1,221 @@
+import { afterEach, describe, expect, test } from "vitest";
+import type { CallerOptions } from "../src/index.ts";
+import { closeWorlds, keptPeople, me, posting, type World, world } from "./fixtures/infospace-world.ts";
+
+afterEach(closeWorlds);
+
+describe("values that a model has only tokens for", () => {
+  async function token(w: World): Promise<string> {
+    const outcome = await w.call("tool__contact");
+    return (JSON.parse(outcome.value) as { readonly email: string }).email;
+  }
+
+  test("stay tokens in notes, whatever is done with them, and are values where something else is called", async () => {
+    const w = await world();
+    const email = await token(w);
+    const note = await w.done("infospace__create-note", { value: { to: email } });
+    const list = await w.done("infospace__create-collection", { items: [{ to: email }, { to: "x" }] });
+
+    const seen = JSON.stringify([
+      note,
+      list,
+      await w.done("infospace__load", { target: note.handle }),
+      await w.done("infospace__filter-structured", { target: list.handle, where: "to != 'x'" }),
+      await w.call("infospace__load", { target: email }),
+      await w.call(String(note.handle), { path: email }),
+      await w.done("infospace__search-notes", { query: email }),
+    ]);
+    expect(seen).toContain("{{Email:");
+    expect(seen).not.toContain("private.example");
+    await w.done("tool__mail", { to: { $from: note.handle, path: "to" } });
+    await w.done("infospace__map", { target: list.handle, action: "tool__mail", limit: 1 });
+    expect(w.got).toEqual([{ to: "ann@private.example" }, { to: "ann@private.example" }]);
+  });
+
+  test("are not told in what a person is shown before they agree, however they got there", async () => {
+    const w = await world({ providers: [{ category: "post", capability: "post", list: () => [posting] }] });
+    const note = await w.done("infospace__create-note", { value: await token(w) });
+
+    const waiting = await w.call("post__send", { to: { $from: note.handle } });
+
+    expect(waiting.status).toBe("waiting");
+    expect(waiting.value).not.toContain("private.example");
+    const [asked] = await w.qm.approvals.list({});
+    expect(asked?.preview).toBe("mails ann@private.example");
+  });
+});
+
+describe("access follows the handle", () => {
+  const others: readonly [string, CallerOptions, CallerOptions][] = [
+    ["another session", { session: "mine" }, { session: "yours" }],
+    ["another user", { session: "s", user: { id: "ann" } }, { session: "s", user: { id: "bob" } }],
+    ["nobody in particular", { session: "s", user: { id: "ann" } }, { session: "s" }],
+    ["another tenant", { session: "s", tenant: "a" }, { session: "s", tenant: "b" }],
+    ["no tenant", { session: "s", tenant: "a" }, { session: "s" }],
+  ];
+
+  test.each(others)("and %s is told just what is told of what is not there", async (_who, owner, other) => {
+    const w = await world();
+    const handle = await keptPeople(w, owner);
+    const hidden = async (name: string, args: object) => {
+      const outcome = await w.call(name, args, other);
+      return JSON.stringify([outcome.status, outcome.status === "done" ? outcome.data : outcome.reason]);
+    };
+    const absent = (told: string) => told.replaceAll(handle, "collection__404");
+
+    for (const [name, args] of [
+      [handle, {}],
+      ["infospace__load", { target: handle }],
+      ["infospace__save", { target: handle }],
+      ["infospace__remove", { target: handle }],
+      ["infospace__size", { target: handle }],
+      ["infospace__filter-structured", { target: handle, where: "true" }],
+      ["tool__take", { any: { $from: handle } }],
+    ] as const) {
+      const swapped = JSON.parse(JSON.stringify(args).replaceAll(handle, "collection__404")) as object;
+      expect(absent(await hidden(name, args))).toBe(await hidden(name.replace(handle, "collection__404"), swapped));
+    }
+    expect(await w.done("infospace__search-notes", { query: "Person" }, other)).toMatchObject({
+      hits: [],
+      searched: 0,
+    });
+    const surface = await w.qm.surface(other, "universal");
+    expect(await surface.call("describe_action", { action_name: handle })).toMatchObject({ ok: false });
+    expect(await surface.call("list_actions", { category: ["collection"] })).toMatchObject({ ok: false });
+    expect(w.got).toEqual([]);
+    expect(await w.call("infospace__size", { target: handle }, owner)).toMatchObject({ data: { count: 200 } });
+  });
+
+  test("saved for the actor it is reached from every session, for the tenant by everybody in it", async () => {
+    const w = await world({
+      policy: {
+        actors: [
+          { name: "default", tools: ["*"] },
+          { name: "other", tools: ["*"] },
+        ],
+      },
+    });
+    const caller = { session: "mine", tenant: "t", user: { id: "ann" } };
+    const handle = await keptPeople(w, caller);
+    const reached = async (who: CallerOptions) => (await w.call("infospace__size", { target: handle }, who)).status;
+
+    await w.done("infospace__save", { target: handle }, caller);
+    expect(await reached({ ...caller, session: "later" })).toBe("done");
+    expect(await reached({ ...caller, session: "later", actor: "other" })).toBe("failed");
+    expect(await reached({ ...caller, user: { id: "bob" } })).toBe("failed");
+    await w.done("infospace__save", { target: handle, reach: "tenant" }, caller);
+    expect(await reached({ session: "x", tenant: "t", actor: "other", user: { id: "bob" } })).toBe("done");
+    expect(await reached({ ...caller, tenant: "u" })).toBe("failed");
+  });
+
+  test("goes by the policy: what is denied by name, tag rule or actor cannot be used by its handle either", async () => {
+    const w = await world();
+    const handle = await keptPeople(w);
+    const one = await w.done("infospace__create-note", { value: "x" });
+
+    w.qm.usePolicy({ rules: [{ rule: "tool.category == 'collection'", effect: "deny" }] });
+
+    expect(await w.call("tool__take", { rows: { $from: handle } })).toMatchObject({ error: { code: "denied" } });
+    expect(await w.call("infospace__head", { target: handle, count: 1 })).toMatchObject({ error: { code: "denied" } });
+    expect(await w.call(handle)).toMatchObject({ status: "refused", error: { code: "denied" } });
+    expect(await w.call("tool__take", { any: { $from: one.handle } })).toMatchObject({ status: "done" });
+  });
+});
+
+test("every rule binds what map and apply run, item by item", async () => {
+  const w = await world({
+    policy: {
+      rules: [
+        { rule: "tool.name == 'tool__take' && args.one > 6", effect: "deny" },
+        { rule: "tool.name == 'tool__take' && args.one == 3", effect: "ask" },
+        { rule: "tool.name == 'tool__mail'", effect: "hide" },
+      ],
+    },
+  });
+  const items = Array.from({ length: 10 }, (_, one) => ({ one }));
+  const { handle: target } = await w.done("infospace__create-collection", { items });
+
+  const mapped = await w.done("infospace__map", { target, action: "tool__take" });
+
+  expect(mapped).toMatchObject({ done: 6, failed: 3, waiting: 1, count: 6 });
+  expect(w.got).toEqual([0, 1, 2, 4, 5, 6].map((one) => ({ one })));
+  const applied = await w.call("infospace__apply", { action: "tool__take", args: { one: 9 } });
+  expect(applied).toMatchObject({ status: "refused", error: { code: "denied" } });
+  const hidden = await w.call("infospace__apply", { action: "tool__mail", args: { to: "x" } });
+  expect(hidden).toMatchObject({ error: { code: "unknown_action" } });
+  expect(hidden).toMatchObject({ error: { suggestions: expect.not.arrayContaining(["tool__mail"]) } });
+});
+
+describe("what a person must agree to", () => {
+  const ask = (rule: string) => ({ policy: { rules: [{ rule, effect: "ask" as const }] } });
+
+  test("loading: a handle is of no use anywhere until then, because nobody can be asked about half a call", async () => {
+    const w = await world();
+    const handle = await keptPeople(w);
+    w.qm.usePolicy(ask("tool.name == 'infospace__load'").policy);
+
+    expect(await w.call("tool__take", { rows: { $from: handle } })).toMatchObject({ error: { code: "denied" } });
+    expect(await w.call("infospace__head", { target: handle, count: 1 })).toMatchObject({ error: { code: "denied" } });
+    expect(await w.done("infospace__search-notes", { query: "Person" })).toMatchObject({ hits: [] });
+    expect(w.got).toEqual([]);
+  });
+
+  test("more than anybody can read is refused before anybody is asked", async () => {
+    const w = await world(ask("tool.name == 'tool__take'"));
+    const { handle } = await w.done("infospace__create-note", { value: "x".repeat(600_000) });
+
+    const outcome = await w.call("tool__take", { any: [{ $from: handle }, { $from: handle }] });
+
+    expect(outcome).toMatchObject({ status: "failed", error: { code: "too_large" } });
+    expect(await w.qm.approvals.list({})).toEqual([]);
+  });
+});
+
+test("what is put in the place of handles may be longer than what is given, also for what is called inside", async () => {
+  const w = await world();
+  const { handle } = await w.done("infospace__create-note", { value: "x".repeat(700_000) });
+
+  await w.done("infospace__apply", { action: "tool__take", args: { any: [{ $from: handle }, { $from: handle }] } });
+
+  expect(JSON.stringify(w.got).length).toBeGreaterThan(1_400_000);
+});
+
+test("a collection that did not come to its end is not taken for whole", async () => {
+  const w = await world();
+  async function* breaking() {
+    for (let n = 0; n < 3; n++) yield { content: n };
+    throw new Error("the source broke");
+  }
+  let handle = "";
+  const onProgress = (begun: string) => {
+    handle = begun;
+  };
+  await expect(w.qm.notes.collect(breaking(), { onProgress }, me)).rejects.toThrow("the source broke");
+
+  expect(await w.call("tool__take", { any: { $from: handle } })).toMatchObject({ error: { code: "conflict" } });
+  expect(await w.done("infospace__filter-structured", { target: handle, where: "item >= 0" })).toMatchObject({
+    count: 3,
+    incomplete_input: true,
+  });
+});
+
+test("a specialist's work is written down with what handles led to", async () => {
+  const w = await world({
+    policy: { actors: [{ name: "default", tools: ["*", "tool__ship"] }] },
+  });
+  w.qm.register({
+    name: "ship",
+    description: "Ships an order.",
+    inputSchema: { type: "object", properties: { order: { type: "integer" } }, required: ["order"] },
+    effect: "write",
+    scope: "specialist",
+    justification: "Only the one who packs knows what is in the parcel.",
+    handler: () => "shipped",
+  });
+  const { handle } = await w.done("infospace__create-note", { value: { id: 5 } });
+  await w.done("tool__ship", { order: { $from: handle, path: "id" } });
+
+  const events = await w.qm.ledger.read({ session: "mine", type: "specialist_execution" });
+
+  expect(events.map(({ data }) => data)).toMatchObject([{ args: { order: 5 } }]);
+});
