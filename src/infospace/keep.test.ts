@@ -167,7 +167,7 @@ describe("what the model is told", () => {
     ["one long text", { path: "/a", content: "word ".repeat(2_000) }, undefined, undefined],
     [
       "nothing that is larger than the rest",
-      Object.fromEntries(Array.from({ length: 9 }, (_, n) => [`f${n}`, "x".repeat(900)])),
+      Object.fromEntries(Array.from({ length: 9 }, (_, n) => [`f${n}`, "a line\n".repeat(150)])),
       undefined,
       undefined,
     ],
