@@ -99,7 +99,7 @@ export function createKeeping(parts: KeepingParts): Keeping {
 
   return {
     providers: [
-      infospaceProvider({ infospace, search, previewLimit, elapsed: runtime.elapsed }),
+      infospaceProvider({ infospace, search, previewLimit, valueLimit: parts.valueLimit, elapsed: runtime.elapsed }),
       ...kinds.map(reserved),
     ],
     live: {

@@ -509,6 +509,20 @@ describe("words and colours", () => {
     });
   });
 
+  test.each<[string, string]>([
+    ["note list", "qm --help"],
+    ["notes lst", "qm notes --help"],
+    ["--actor notes lst", "qm --help"],
+    ["--actor=list notes lst", "qm notes --help"],
+    ["notes --no-color lst list", "qm notes --help"],
+    ["notes remove --bogus", "qm notes rm --help"],
+    ["search notes list --bogus", "qm search --help"],
+  ])("of `qm %s` the help that is named is that of the command that was typed", async (line, help) => {
+    const { code, err } = await qm(await folderWith(), line.split(" "));
+
+    expect({ code, hint: /`(qm [^`]*)` shows what there is/.exec(err)?.[1] }).toEqual({ code: 2, hint: help });
+  });
+
   test.each(["list", "describe", "invoke", "explain", "events", "doctor", "init", "completion", "tour"])(
     "qm %s --help has an example and the global options",
     async (command) => {

@@ -219,3 +219,103 @@ test("a specialist's work is written down with what handles led to", async () =>
 
   expect(events.map(({ data }) => data)).toMatchObject([{ args: { order: 5 } }]);
 });
+
+describe("what somebody shares", () => {
+  const ann = { session: "a", tenant: "t", user: { id: "ann" } };
+  const bob = { session: "b", tenant: "t", user: { id: "bob" } };
+
+  async function shared(w: World): Promise<string> {
+    const { handle } = await w.done(
+      "infospace__create-collection",
+      { items: [{ n: 1 }, { n: 2 }], name: "board" },
+      ann,
+    );
+    await w.done("infospace__save", { target: handle, reach: "tenant" }, ann);
+    return String(handle);
+  }
+
+  test("others use, and nobody but they change it", async () => {
+    const w = await world();
+    const target = await shared(w);
+
+    for (const [name, args] of [
+      ["infospace__remove", { target }],
+      ["infospace__save", { target, reach: "session", name: "stolen" }],
+      ["infospace__add", { target, items: [{ n: 3 }] }],
+    ] as const) {
+      expect(await w.call(name, args, bob)).toMatchObject({ status: "refused", error: { code: "denied" } });
+    }
+    expect(await w.done("infospace__size", { target }, bob)).toMatchObject({ count: 2 });
+    expect(await w.done("infospace__add", { target, items: [{ n: 3 }] }, ann)).toMatchObject({ count: 3 });
+    expect(await w.done("infospace__remove", { target }, ann)).toMatchObject({ removed: { collections: 1 } });
+  });
+
+  test("shows others what it is, and not what it was before", async () => {
+    const w = await world();
+    const { handle } = await w.done("infospace__create-note", { value: "draft with the salary", name: "letter" }, ann);
+    await w.done("infospace__create-note", { value: "letter", name: "letter" }, ann);
+    await w.done("infospace__save", { target: handle, reach: "tenant" }, ann);
+    const board = await shared(w);
+    await w.done("infospace__create-collection", { items: [{ n: 9 }], name: "board" }, ann);
+
+    expect(await w.done("infospace__load", { target: handle, version: 1 }, ann)).toMatchObject({
+      text: "draft with the salary",
+    });
+    for (const [target, path] of [
+      [handle, undefined],
+      [board, "[0].n"],
+    ]) {
+      const args = { target, version: 1, ...(path === undefined ? {} : { path }) };
+      expect(await w.call("infospace__load", args, bob)).toMatchObject({ error: { code: "denied" } });
+      const from = { $from: target, version: 1, ...(path === undefined ? {} : { path }) };
+      expect(await w.call("tool__take", { any: from }, bob)).toMatchObject({ error: { code: "denied" } });
+      await expect(
+        w.qm.notes.read(String(target), { version: 1, path: path === undefined ? undefined : String(path) }, bob),
+      ).rejects.toMatchObject({
+        code: "denied",
+      });
+    }
+    expect(await w.done("infospace__load", { target: board }, bob)).toMatchObject({ items: [{ content: { n: 9 } }] });
+  });
+
+  test("keeps its name: another's of the same name is another, and the name means one's own first", async () => {
+    const w = await world();
+    const target = await shared(w);
+
+    const own = await w.done("infospace__create-collection", { items: [{ n: 7 }], name: "board" }, bob);
+
+    expect(own.handle).not.toBe(target);
+    expect(await w.done("infospace__size", { target }, ann)).toMatchObject({ count: 2 });
+    expect(await w.done("infospace__size", { target: "board" }, bob)).toMatchObject({ count: 1 });
+    expect(await w.done("infospace__size", { target: "board" }, ann)).toMatchObject({ count: 2 });
+  });
+
+  test("is not replaced, nor anything shared with it, by what only reads", async () => {
+    const w = await world();
+    const target = await shared(w);
+    const mine = await w.done("infospace__create-collection", { items: [{ i: 2 }, { i: 1 }] }, ann);
+
+    const sorted = await w.done("infospace__sort", { target: mine.handle, by: "i", name: "board" }, ann);
+
+    expect(sorted.handle).not.toBe(target);
+    expect(await w.done("infospace__load", { target }, bob)).toMatchObject({ count: 2 });
+    expect(await w.call("infospace__load", { target: sorted.handle }, bob)).toMatchObject({
+      error: { code: "not_found" },
+    });
+  });
+});
+
+test("a collection that is gone in the middle is not taken for a shorter one", async () => {
+  const w = await world();
+  const many = Array.from({ length: 2_000 }, (_, n) => ({ content: { n } }));
+  const { handle } = await w.qm.notes.collect(many, {}, me);
+  const items = w.qm.notes.items(handle, {}, me)[Symbol.asyncIterator]();
+  await items.next();
+  await w.qm.notes.remove(handle, me);
+
+  const rest = async () => {
+    while (!(await items.next()).done);
+  };
+
+  await expect(rest()).rejects.toMatchObject({ code: "not_found" });
+});

@@ -148,16 +148,21 @@ function usageError({ code, message }: CommanderError, program: Command, argv: r
   });
 }
 
-/** The command that was typed, as far down as there is one. */
+/** The command that was typed, as far down as there is one. What comes after a word that is none belongs to that. */
 function namesOf(program: Command, argv: readonly string[]): readonly string[] {
   const names: string[] = [];
-  let { commands } = program;
-  for (const word of argv) {
-    if (word === "--") break;
-    const found = commands.find((command) => command.name() === word);
-    if (found === undefined) continue;
-    names.push(word);
-    commands = found.commands;
+  let at = program;
+  for (let place = 0; place < argv.length; place++) {
+    const word = argv[place] ?? "";
+    if (word.startsWith("-") && word !== "--") {
+      const option = [...program.options, ...at.options].find((each) => each.is(word));
+      if (option?.required === true) place++;
+      continue;
+    }
+    const found = at.commands.find((command) => [command.name(), ...command.aliases()].includes(word));
+    if (found === undefined) break;
+    names.push(found.name());
+    at = found;
   }
   return names;
 }

@@ -52,7 +52,7 @@ export const eventShapes = {
         handle: z.string(),
         path: z.string().optional(),
         version: z.number(),
-        hash: z.string(),
+        hash: z.string().optional(),
       }),
     ),
     args: z.unknown(),

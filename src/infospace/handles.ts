@@ -1,11 +1,15 @@
 import type { Caller } from "../core/caller.ts";
 import { QmError } from "../core/errors.ts";
-import { isRecord, type Json } from "../core/json.ts";
+import type { Json } from "../core/json.ts";
 import { quoted } from "../core/names.ts";
+import { counted } from "../core/plain-text.ts";
+import { fromData, type Place, placed, replaced } from "./argument-places.ts";
 import { parseHandle } from "./handle.ts";
 import type { Infospace } from "./infospace.ts";
-import { parsePath, valueAt } from "./path.ts";
-import { holdsWritten, textOf, type Written, writtenHandle } from "./written-handle.ts";
+import type { Collection } from "./note.ts";
+import { type Found, type Step, valueAt } from "./path.ts";
+import { nthItem } from "./reading.ts";
+import { holdsWritten, textOf, type Written } from "./written-handle.ts";
 
 /** Where in the arguments something was put, and what it was. */
 export interface FilledFrom {
@@ -14,8 +18,8 @@ export interface FilledFrom {
   readonly handle: string;
   readonly path?: string;
   readonly version: number;
-  /** Of the note's content; of a collection there is none, and its version says which it was. */
-  readonly hash: string;
+  /** Of a long note's content. What is short could be found out from it by trying; of a collection the version says which it was. */
+  readonly hash?: string;
 }
 
 /** Puts what handles lead to in their place. */
@@ -29,19 +33,27 @@ export interface Handles {
     caller: Caller,
     args: unknown,
     options?: {
-      /** Of the outermost fields, those that are handles themselves: what is written there stands for the handle alone. */
+      /**
+       * Of the outermost fields, those that are handles themselves: what is written there stands for the handle alone. A list
+       * from elsewhere is values there; in a field that is named with `[]`, as in `notes[]`, a list is handles, too. A handle
+       * is never taken out of what is kept: what somebody wrote there would choose what is worked on.
+       */
       readonly asHandles?: readonly string[] | undefined;
     },
   ): Promise<{ readonly args: unknown; readonly from: readonly FilledFrom[] }>;
 }
 
 export interface HandlesParts {
-  readonly infospace: Pick<Infospace, "note" | "collection" | "items">;
+  readonly infospace: Pick<Infospace, "note" | "collection" | "resource" | "items">;
   /** How many characters of JSON arguments may have once they are filled. */
   readonly fillLimit: number;
 }
 
 const MOST_HANDLES = 64;
+/** How much is read for what is put in: of long notes a small part may be all that is needed. */
+const READ_FOR_FILLED = 4;
+/** The hash of what is shorter is not told. */
+const HASHED_BYTES = 1_024;
 
 /**
  * Whether there may be a handle in arguments with this JSON, also one that is misspelt or in a text: looking at the text is
@@ -55,103 +67,129 @@ export function createHandles({ infospace, fillLimit }: HandlesParts): Handles {
   return {
     async fill(caller, args, { asHandles = [] } = {}) {
       if (!holdsWritten(args)) return { args, from: [] };
-      const from: FilledFrom[] = [];
-      const known = new Map<string, Promise<Held>>();
-      let size = 0;
-
-      async function filled(value: unknown, at: string, isOutermost = false): Promise<unknown> {
-        const written = writtenHandle(value, at);
-        if (written !== undefined) return lookedUp(written, at);
-        if (Array.isArray(value)) return inTurn(value, (part, index) => filled(part, `${at}[${index}]`));
-        if (!isRecord(value)) return value;
-        const entries = await inTurn(Object.entries(value), async ([key, part]) => {
-          const place = at === "" ? step(key) : `${at}${step(key, ".")}`;
-          const handle = isOutermost && asHandles.includes(key) ? bareHandle(writtenHandle(part, place)) : undefined;
-          return [key, handle ?? (await filled(part, place))] as const;
-        });
-        return Object.fromEntries(entries);
-      }
-
-      async function lookedUp(written: Written, at: string): Promise<Json> {
-        const { handle, path, as } = written;
-        if (from.length === MOST_HANDLES) throw tooMany();
-        const key = `${handle} ${written.version ?? ""}`;
-        const reading = known.get(key) ?? read(written, caller, at);
-        known.set(key, reading);
-        const held = await reading;
-        const found =
-          path === undefined ? { found: true as const, value: held.content } : valueAt(held.content, parsePath(path));
-        if (!found.found) {
-          throw new QmError(
-            "not_found",
-            `${at || "the arguments"}: ${handle} has no ${quoted(path ?? "")}: ${found.missing}`,
-            {
-              details: { at, handle, path: path ?? "" },
-              hint: `Look at its shape with infospace__load {"target":"${handle}"}, then give a path that is there.`,
-            },
-          );
-        }
-        const value = as === undefined ? found.value : textOf(found.value, as);
-        size += JSON.stringify(value).length;
-        if (size > fillLimit) throw tooLarge(fillLimit, handle);
-        from.push({ at, handle, ...(path === undefined ? {} : { path }), version: held.version, hash: held.hash });
-        return value;
-      }
-
-      return { args: await filled(args, "", true), from };
+      const places: Place[] = [];
+      replaced(args, asHandles, (place) => void places.push(place));
+      if (places.length > MOST_HANDLES) throw tooMany();
+      const { values, from } = await valuesFor(places, caller);
+      const next = values.values();
+      return { args: replaced(args, asHandles, () => next.next().value), from };
     },
   };
 
-  async function read({ handle, version }: Written, caller: Caller, at: string): Promise<Held> {
+  /** One after the other, so that the first that is wrong is what is told. */
+  async function valuesFor(places: readonly Place[], caller: Caller) {
+    const budget = { left: READ_FOR_FILLED * fillLimit };
+    const known = new Map<Place, Part>();
+    const values: Json[] = [];
+    const from: FilledFrom[] = [];
+    let size = 0;
+    for (const place of places) {
+      const { at, written, isHandle } = place;
+      const { handle, path, as } = written;
+      if (!known.has(place)) {
+        const held = await read(place, caller, budget);
+        // All that is needed of it is taken now, so that it is read once and need not be kept.
+        for (const each of places) if (each.source === place.source) known.set(each, partOf(held, each));
+      }
+      const { found, version, hash } = known.get(place) as Part;
+      known.delete(place);
+      if (!found.found) throw missing(place, found.missing);
+      const value = as === undefined ? found.value : textOf(found.value, as);
+      if (isHandle && typeof value === "string") throw fromData(at);
+      size += JSON.stringify(value).length;
+      if (size > fillLimit) throw tooLarge(fillLimit, handle);
+      values.push(value);
+      from.push({ at, handle, ...(path === undefined ? {} : { path }), version, ...(hash === "" ? {} : { hash }) });
+    }
+    return { values, from };
+  }
+
+  async function read({ written, at, path }: Place, caller: Caller, budget: Budget): Promise<Held> {
+    const { handle, version } = written;
     try {
-      if (parseHandle(handle)?.kind !== "collection") return await infospace.note(handle, caller, version);
+      if (parseHandle(handle)?.kind !== "collection") return await readNote(written, caller, budget);
       const collection = await infospace.collection(handle, caller, version);
-      return { content: await whole(handle, collection), version: collection.version, hash: "" };
+      if (!collection.complete) throw incomplete(handle);
+      const held = { version: collection.version, hash: "" };
+      const [first] = path.steps;
+      if (first === undefined) return { ...held, content: await whole(handle, collection, budget) };
+      const item = typeof first === "number" ? await nthItem(infospace, collection, first) : undefined;
+      if (item === undefined) return { ...held, missing: noSuchItem(collection.count, first) };
+      spend(budget, item.bytes, handle);
+      return { ...held, content: item.content, isItem: true };
     } catch (thrown) {
-      if (!(thrown instanceof QmError)) throw thrown;
-      const { code, hint, details } = thrown;
-      throw new QmError(code, `${at || "the arguments"}: ${thrown.message}`, {
-        cause: thrown,
-        ...(hint === undefined ? {} : { hint }),
-        details: { ...details, at },
-      });
+      throw placed(thrown, at);
     }
   }
 
-  async function whole(handle: string, collection: Awaited<ReturnType<Infospace["collection"]>>): Promise<Json> {
-    if (!collection.complete) {
-      throw new QmError("conflict", `${handle} is not complete: whoever filled it has not come to the end`, {
-        hint: "Wait for it, or take what is there with infospace__head.",
-      });
-    }
+  async function readNote({ handle, version }: Written, caller: Caller, budget: Budget): Promise<Held> {
+    // Told before it is read; how long an earlier one was is known only then.
+    if (version === undefined) spend(budget, (await infospace.resource(handle, caller)).bytes, handle);
+    const note = await infospace.note(handle, caller, version);
+    if (version !== undefined) spend(budget, note.bytes, handle);
+    return { content: note.content, version: note.version, hash: note.bytes > HASHED_BYTES ? note.hash : "" };
+  }
+
+  async function whole(handle: string, collection: Collection, budget: Budget): Promise<Json> {
     // Told before anything is read: a collection may be larger than what is free.
     if (collection.bytes > fillLimit) throw tooLarge(fillLimit, handle);
+    spend(budget, collection.bytes, handle);
     const contents: Json[] = [];
     for await (const { content } of infospace.items(collection)) contents.push(content);
     return contents;
   }
+
+  function spend(budget: Budget, bytes: number, handle: string): void {
+    budget.left -= bytes;
+    if (budget.left >= 0) return;
+    const limit = READ_FOR_FILLED * fillLimit;
+    throw new QmError("too_large", `with ${handle} more than ${limit} bytes would be read for the arguments`, {
+      hint: "Make notes of the parts that are needed first, with infospace__project or infospace__split, and give those.",
+      details: { handle, limit },
+    });
+  }
 }
 
-interface Held {
-  readonly content: Json;
+/** How many bytes may still be read. */
+interface Budget {
+  left: number;
+}
+
+/** What was read for one source. */
+type Held = {
   readonly version: number;
+  /** Empty: not told. */
   readonly hash: string;
+} & ({ readonly content: Json; readonly isItem?: boolean } | { readonly missing: string });
+
+interface Part extends Pick<Held, "version" | "hash"> {
+  readonly found: Found;
 }
 
-/** One after the other, so that the first that is wrong is what is told. */
-async function inTurn<T, U>(list: readonly T[], work: (each: T, index: number) => Promise<U>): Promise<U[]> {
-  const done: U[] = [];
-  for (const [index, each] of list.entries()) done.push(await work(each, index));
-  return done;
+function partOf(held: Held, { path }: Place): Part {
+  const { version, hash } = held;
+  if ("missing" in held) return { version, hash, found: { found: false, missing: held.missing } };
+  const steps = held.isItem ? path.steps.slice(1) : path.steps;
+  return { version, hash, found: valueAt(held.content, { steps }) };
 }
 
-/** The handle, where nothing but that is written. */
-function bareHandle(written: Written | undefined): string | undefined {
-  return written === undefined || Object.keys(written).length > 1 ? undefined : written.handle;
+function noSuchItem(count: number, step: Step): string {
+  const items = counted(count, "item");
+  if (typeof step === "number") return `it has ${items}, so there is no [${step}]`;
+  return `it is a collection of ${items}, whose parts have positions: [0]`;
 }
 
-function step(key: string, before = ""): string {
-  return /^[\p{L}_$][\p{L}\p{N}_$-]*$/u.test(key) ? `${before}${key}` : `[${quoted(key)}]`;
+function missing({ at, written: { handle, path = "" } }: Place, why: string): QmError {
+  return new QmError("not_found", `${at || "the arguments"}: ${handle} has no ${quoted(path)}: ${why}`, {
+    details: { at, handle, path },
+    hint: `Look at its shape with infospace__load {"target":"${handle}"}, then give a path that is there.`,
+  });
+}
+
+function incomplete(handle: string): QmError {
+  return new QmError("conflict", `${handle} is not complete: whoever filled it has not come to the end`, {
+    hint: "Wait for it, or take what is there with infospace__head.",
+  });
 }
 
 function tooMany(): QmError {

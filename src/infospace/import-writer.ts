@@ -1,7 +1,14 @@
 import type { CollectionLine, NoteLine, VersionLine } from "./export-lines.ts";
 import { handleOf, type ResourceKind } from "./handle.ts";
 import { labelOf, saidBy } from "./import-said.ts";
-import type { InfospaceStore, NewNote, Standing, StoredContent } from "./infospace-store.ts";
+import {
+  type InfospaceStore,
+  type NewNote,
+  type Saving,
+  type Standing,
+  type StoredContent,
+  VERSIONS_KEPT,
+} from "./infospace-store.ts";
 import type { Collection, NoteFacts, Origin, Reach } from "./note.ts";
 
 export interface Imported {
@@ -22,7 +29,7 @@ interface Made {
 
 /** Writes what an import brings, under new ids. */
 export interface ImportWriter {
-  /** With what it said before, the first one first. Throws where something is not what its hash says. */
+  /** With what it said before, the first one first, as much of that as is kept. Throws where something is not what its hash says. */
   note(line: NoteLine, earlier: readonly VersionLine[]): Promise<void>;
   collection(line: CollectionLine): Promise<void>;
   /** What comes from here on is the next version of the collection that was begun last. Throws where it is not. */
@@ -30,7 +37,10 @@ export interface ImportWriter {
   /** More of the collection that was begun last, by the handles they had. Throws where one did not come before. */
   items(handles: readonly string[]): Promise<void>;
   counts(): Pick<Imported, "notes" | "collections">;
-  /** Writes what is left, and keeps for good what was: nothing is kept for good before. */
+  /**
+   * Writes what is left, and keeps for good what was, all of it in one go: who dies before has kept nothing for good, and what
+   * was written expires.
+   */
   finish(): Promise<Imported>;
   /** Takes back everything. */
   undo(): Promise<void>;
@@ -60,9 +70,9 @@ interface Open {
 }
 
 /** Something that is to be kept for good. */
-interface Saving {
+interface Saved {
   readonly kind: ResourceKind;
-  readonly at: Place;
+  readonly place: Place;
   readonly reach: Reach;
 }
 
@@ -77,7 +87,7 @@ const SHOWN_HANDLES = 20;
 export function createImportWriter({ store, origin, expiresAt: anew }: WriterParts): ImportWriter {
   const places = new Map<string, Place>();
   const made: Made[] = [];
-  const saving: Saving[] = [];
+  const saved: Saved[] = [];
   const counts = { notes: 0, collections: 0, versions: 0, renewed: 0 };
   const alone: Batch<{ readonly note: NewNote; readonly line: NoteLine }> = { waiting: [], bytes: 0 };
   const parts: Batch<NewNote> = { waiting: [], bytes: 0 };
@@ -106,7 +116,7 @@ export function createImportWriter({ store, origin, expiresAt: anew }: WriterPar
       const id = first + index;
       made.push({ kind: "note", id });
       if (line.id !== undefined) places.set(line.id, id);
-      if (line.expires_at === undefined) saving.push({ kind: "note", at: id, reach: line.reach });
+      if (line.expires_at === undefined) saved.push({ kind: "note", place: id, reach: line.reach });
     }
   }
 
@@ -173,7 +183,7 @@ export function createImportWriter({ store, origin, expiresAt: anew }: WriterPar
     if (line.id !== undefined) places.set(line.id, place);
     // Saved for itself: otherwise it is kept as long as the collection, and for the same.
     if (line.expires_at === undefined && (of.expires_at !== undefined || of.reach !== line.reach))
-      saving.push({ kind: "note", at: place, reach: line.reach });
+      saved.push({ kind: "note", place, reach: line.reach });
     parts.waiting.push(note);
     parts.bytes += note.bytes;
     if (isFull(parts)) await writeParts();
@@ -189,8 +199,9 @@ export function createImportWriter({ store, origin, expiresAt: anew }: WriterPar
   return {
     async note(line, earlier) {
       const present = saidBy(line);
-      const [first = present, ...rest] = earlier.map(saidBy);
-      const later = earlier.length === 0 ? [] : [...rest, present];
+      const before = earlier.map(saidBy).slice(-VERSIONS_KEPT);
+      const [first = present, ...rest] = before;
+      const later = before.length === 0 ? [] : [...rest, present];
       const note = { ...first, ...labelOf(line) };
       counts.notes++;
       if (line.part_of === undefined || open === undefined) {
@@ -209,7 +220,7 @@ export function createImportWriter({ store, origin, expiresAt: anew }: WriterPar
       const id = await store.addCollection(origin, labelOf(line), standing);
       made.push({ kind: "collection", id });
       open = { id, line, standing, version: 1, filling: id, count: 0 };
-      if (line.expires_at === undefined) saving.push({ kind: "collection", at: id, reach: line.reach });
+      if (line.expires_at === undefined) saved.push({ kind: "collection", place: id, reach: line.reach });
     },
     async state(version) {
       await writeAlone();
@@ -233,12 +244,10 @@ export function createImportWriter({ store, origin, expiresAt: anew }: WriterPar
     async finish() {
       await writeAlone();
       await closeCollection();
+      const all: Saving[] = [];
+      for (const { kind, place, reach } of saved) all.push({ kind, id: await idAt(place), reach, at: origin.at });
       // Collections first: with them goes what is in them, and a note may reach others than they do.
-      for (const wanted of ["collection", "note"] as const) {
-        for (const { kind, at, reach } of saving) {
-          if (kind === wanted) await store.save(kind, await idAt(at), { reach, at: origin.at });
-        }
-      }
+      await store.saveAll(all.toSorted((one, other) => Number(one.kind === "note") - Number(other.kind === "note")));
       const handles: string[] = [];
       for await (const [kind, { id }] of madeNow()) {
         handles.push(handleOf(kind, id));

@@ -3,7 +3,14 @@ import { afterEach, describe, expect, test } from "vitest";
 import type { Json, JsonObject } from "../core/json.ts";
 import type { CallerOptions } from "../options.ts";
 import { createQuartermaster, type Quartermaster } from "../quartermaster.ts";
+import { openSqlite } from "../store/drivers/sqlite.ts";
+import { infospaceStore } from "../store/infospace.ts";
+import { openStore } from "../store/open.ts";
+import type { Sql } from "../store/sql.ts";
 import { systemRuntime } from "../system-runtime.ts";
+import { importLines } from "./import.ts";
+import { createImportWriter } from "./import-writer.ts";
+import { VERSIONS_KEPT } from "./infospace-store.ts";
 import type { Notes, NotesExport } from "./notes.ts";
 
 const open: Quartermaster[] = [];
@@ -46,6 +53,24 @@ function lasting(lines: readonly string[]): readonly unknown[] {
     const items = Array.isArray(rest.items) ? { items: rest.items.map(named) } : {};
     return { ...rest, ...items, own, id: named(rest.id), of: named(rest.of), part_of: named(rest.part_of) };
   });
+}
+
+/** From `begin` on it answers so many statements, and nothing after that. */
+function dying(db: Sql, statements: number): Sql & { begin(): void } {
+  let left = Number.POSITIVE_INFINITY;
+  const counting = (inner: Sql): Sql => ({
+    async all(query) {
+      if (left-- <= 0) throw new Error("it is dead");
+      return inner.all(query);
+    },
+    transaction: (work) => inner.transaction((tx) => work(counting(tx))),
+  });
+  return {
+    ...counting(db),
+    begin() {
+      left = statements;
+    },
+  };
 }
 
 /** Some of everything there is. */
@@ -342,6 +367,53 @@ describe("an import", () => {
 
     expect(seen).toEqual(lines.map(() => 0));
     expect((await notes.list({ saved: true })).items).toHaveLength(1);
+  });
+
+  test("that dies in its last step has kept nothing for good", async () => {
+    const from = await world();
+    for (const text of ["a", "b"]) await from.notes.save((await from.notes.write(text, {}, ann)).handle, {}, ann);
+    const { handle } = await from.notes.collect(members("x", "y"), {}, ann);
+    await from.notes.save(handle, { reach: "tenant" }, ann);
+    const lines = await exported(from.notes);
+    const origin = { action: "import", callId: "c", actor: "main", session: "s", at: "2026-01-02T03:00:00.000Z" };
+    const expiresAt = "2026-01-02T04:00:00.000Z";
+
+    const saved: number[] = [];
+    for (let statements = 0; saved.at(-1) !== 5; statements++) {
+      const db = await openSqlite(":memory:");
+      const { infospace, close } = await openStore(db, () => new Date(origin.at));
+      const process = dying(db, statements);
+      function* all(): Generator<string> {
+        yield* lines;
+        process.begin();
+      }
+      const store = infospaceStore(process, () => new Date(origin.at));
+      await importLines(all(), createImportWriter({ store, origin, expiresAt })).catch(() => {});
+      saved.push(
+        (await infospace.count({ kind: "note", saved: true, parts: true })) +
+          (await infospace.count({ kind: "collection", saved: true })),
+      );
+      await close();
+    }
+
+    expect(saved.length).toBeGreaterThan(5);
+    expect(new Set(saved)).toEqual(new Set([0, 5]));
+  });
+
+  test("of more earlier versions than are kept brings the newest", async () => {
+    const { notes } = await world();
+    const version = (at: number) => `{"kind":"version","of":"note__1","version":${at},"content":"v${at}"}\n`;
+    const versions = Array.from({ length: VERSIONS_KEPT + 2 }, (_, at) => version(at + 1));
+    const [header = ""] = await exported(notes);
+    const lines = [header, ...versions, '{"kind":"note","id":"note__1","content":"now"}\n'];
+
+    const counts = await notes.import([...lines, '{"kind":"end","notes":1,"collections":0}\n'], {}, ann);
+
+    expect(counts).toMatchObject({ notes: 1, versions: VERSIONS_KEPT });
+    const [handle = ""] = counts.handles;
+    expect(await notes.history(handle)).toHaveLength(VERSIONS_KEPT + 1);
+    expect(await notes.read(handle, { version: 1 })).toBe("v3");
+    expect(await notes.read(handle)).toBe("now");
   });
 
   test("of what has expired since gives it as much time as what is new", async () => {

@@ -67,6 +67,18 @@ export interface ItemQuery {
   readonly limit: number;
 }
 
+/** Something that is to be kept for good, and for whom. */
+export interface Saving {
+  readonly kind: ResourceKind;
+  readonly id: number;
+  readonly reach: Reach;
+  readonly name?: string | undefined;
+  readonly at: string;
+}
+
+/** How many earlier versions a note has at most. */
+export const VERSIONS_KEPT = 50;
+
 /**
  * Where notes and collections are kept. Ids count up and are never used twice. Everything that a method does, it does in one
  * transaction: a process that dies leaves all of it or nothing. What has expired is not there, whether it was removed or not.
@@ -79,12 +91,13 @@ export interface InfospaceStore {
   /** Those that are there, in no order. */
   notes(ids: readonly number[]): Promise<readonly Note[]>;
   /**
-   * Puts new content in the place of the old, which goes to the history. Answers the note as it is now; undefined where it
-   * is not there, or has another version than `version`.
+   * Puts new content in the place of the old, which goes to the history; of that, the newest `VERSIONS_KEPT` stay. Answers
+   * the note as it is now; undefined where it is not there, or has another version than `version`.
    */
   replaceNote(id: number, version: number, content: NewNote, at: string): Promise<NoteFacts | undefined>;
+  /** The earlier versions that are kept, the oldest first. */
   history(id: number): Promise<readonly NoteVersion[]>;
-  /** The content of an earlier version, or of the present one. */
+  /** The content of an earlier version that is kept, or of the present one. */
   noteVersion(id: number, version: number): Promise<Note | undefined>;
 
   /** An empty one, not complete. */
@@ -107,6 +120,8 @@ export interface InfospaceStore {
   /** Takes notes out, wherever they stand: a next version. Answers how many places that were. */
   removeItems(id: number, notes: readonly number[], at: string): Promise<number>;
   items(id: number, query: ItemQuery): Promise<readonly Item[]>;
+  /** Where notes stand in a version of it, the first place of each. Those that are not in it, or not there, are left out. */
+  positions(id: number, version: number, notes: readonly number[]): Promise<ReadonlyMap<number, number>>;
 
   /** Kept for good and for whom; of a collection, all that is in it as well. Undefined where it is not there. */
   save(
@@ -114,6 +129,8 @@ export interface InfospaceStore {
     id: number,
     how: { readonly reach: Reach; readonly name?: string | undefined; readonly at: string },
   ): Promise<NoteFacts | Collection | undefined>;
+  /** `save` of each, in this order, and all of it or nothing. What is not there is passed over. */
+  saveAll(list: readonly Saving[]): Promise<void>;
   /**
    * A note goes from every collection as well; of a collection, the notes that were made for it and are nowhere else go with
    * it. Answers what was removed.

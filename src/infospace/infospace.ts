@@ -7,7 +7,7 @@ import type { Json, JsonObject } from "../core/json.ts";
 import { quoted } from "../core/names.ts";
 import type { Runtime } from "../core/runtime.ts";
 import { handleOf, parseHandle, type Reference, type ResourceKind } from "./handle.ts";
-import type { Entry, InfospaceStore, NewNote, Standing } from "./infospace-store.ts";
+import type { Entry, InfospaceStore, NewNote, Standing, StoredContent } from "./infospace-store.ts";
 import { type Maker, originOf, writtenEvent } from "./maker.ts";
 import type { Collection, Item, Note, NoteFacts, Reach } from "./note.ts";
 import { portions } from "./portions.ts";
@@ -18,6 +18,8 @@ import { fileContent, jsonContent } from "./stored-content.ts";
 export interface Label {
   readonly name?: string | undefined;
   readonly properties?: JsonObject | undefined;
+  /** Whether something saved of that name is replaced as well, or only what expires. Absent: only that. */
+  readonly replaces?: "transient" | "saved" | undefined;
 }
 
 /** One more for a collection: a note that is there, or what a new one says. */
@@ -102,7 +104,8 @@ export type Access = "allowed" | "hidden" | { readonly refused: string };
 const PORTION = { members: 500, bytes: 1024 * 1024 };
 /** How often a name is taken that somebody else changes at the same time. */
 const ATTEMPTS = 8;
-const NAMESAKES = 5;
+const NAMESAKES = 20;
+const NAMESAKES_TOLD = 5;
 
 export function createInfospace({ store, runtime, expiresInMs, mayUse, note: record }: InfospaceParts): Infospace {
   const now = (): string => runtime.now().toISOString();
@@ -117,6 +120,19 @@ export function createInfospace({ store, runtime, expiresInMs, mayUse, note: rec
     if (access === "allowed" && found !== undefined) return found;
     if (typeof access === "object") throw new QmError("denied", access.refused, { details: { handle: asked } });
     throw notFound(asked);
+  }
+
+  /** Whoever may read something may not therefore change it, nor see what it was before it was shared. */
+  function requireOwn(made: NoteFacts | Collection, asked: string, caller: Caller): void {
+    if (isOwn(made, caller)) return;
+    throw new QmError("denied", `${asked} is another's: you may use it as it is`, {
+      hint: "Make a copy of your own and change that: infospace__create-collection, infospace__create-note.",
+      details: { handle: asked },
+    });
+  }
+
+  function isOwn(made: NoteFacts | Collection, caller: Caller): boolean {
+    return mayUse(resourceAction(kindOf(made), { ...made, reach: "actor" }), caller) === "allowed";
   }
 
   /** What a handle says, or what the newest thing of that name is. */
@@ -146,6 +162,7 @@ export function createInfospace({ store, runtime, expiresInMs, mayUse, note: rec
     const { id } = await reference(asked, caller, "collection");
     const present = allowed("collection", await store.collection(id), asked, caller);
     if (version === undefined || version === present.version) return present;
+    requireOwn(present, asked, caller);
     const held = await store.collectionVersion(id, version);
     if (held === undefined) throw noVersion(asked, version, present.version);
     return { ...present, version, ...held };
@@ -155,25 +172,39 @@ export function createInfospace({ store, runtime, expiresInMs, mayUse, note: rec
     return { reach: "session", expiresAt: new Date(runtime.now().getTime() + expiresInMs).toISOString() };
   }
 
-  /** The newest of that name that the caller may use. */
-  async function newest(kind: ResourceKind, name: string, caller: Caller): Promise<NoteFacts | Collection | undefined> {
-    const query = { whose: whoseOf(caller), name, parts: false, limit: 1 };
-    const [found] = await (kind === "note"
+  /** Those of a name that the caller may use, the newest first. */
+  async function called(
+    kind: ResourceKind,
+    name: string,
+    caller: Caller,
+  ): Promise<readonly (NoteFacts | Collection)[]> {
+    const query = { whose: whoseOf(caller), name, parts: false, limit: NAMESAKES };
+    const found = await (kind === "note"
       ? store.list({ ...query, kind: "note" })
       : store.list({ ...query, kind: "collection" }));
-    return found !== undefined && mayUse(resourceAction(kind, found), caller) === "allowed" ? found : undefined;
+    return found.filter((each) => mayUse(resourceAction(kind, each), caller) === "allowed");
   }
 
-  /** What a name is given to again, if it is the caller's own: what others share under the same name stays theirs. */
-  async function named(kind: ResourceKind, name: string, caller: Caller): Promise<NoteFacts | Collection | undefined> {
-    const found = await newest(kind, name, caller);
-    const isOwn = found?.origin.actor === caller.actor && found.origin.user === caller.user?.id;
-    return isOwn ? found : undefined;
+  /** What a name means to the caller: the newest of their own, or else of what others share. */
+  async function newest(kind: ResourceKind, name: string, caller: Caller): Promise<NoteFacts | Collection | undefined> {
+    const all = await called(kind, name, caller);
+    return all.find((each) => isOwn(each, caller)) ?? all[0];
   }
 
-  async function put(maker: Maker, content: NewNote): Promise<NoteFacts> {
-    for (let attempt = 0; content.name !== undefined && attempt < ATTEMPTS; attempt++) {
-      const present = (await named("note", content.name, maker.caller)) as NoteFacts | undefined;
+  /** What a name is given to again: one's own. What was saved is not replaced by what is only derived. */
+  async function renewed(
+    kind: ResourceKind,
+    { name, replaces = "transient" }: Label,
+    caller: Caller,
+  ): Promise<NoteFacts | Collection | undefined> {
+    if (name === undefined) return undefined;
+    const own = (await called(kind, name, caller)).find((each) => isOwn(each, caller));
+    return own?.expiresAt === undefined && replaces === "transient" ? undefined : own;
+  }
+
+  async function put(maker: Maker, content: NewNote, label: Label): Promise<NoteFacts> {
+    for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
+      const present = (await renewed("note", label, maker.caller)) as NoteFacts | undefined;
       if (present === undefined) break;
       const replaced = await store.replaceNote(present.id, present.version, content, now());
       if (replaced !== undefined) return recorded(maker, "note", replaced);
@@ -216,6 +247,7 @@ export function createInfospace({ store, runtime, expiresInMs, mayUse, note: rec
       const { id } = await reference(asked, caller, "note");
       const present = allowed("note", await store.note(id), asked, caller);
       if (version === undefined || version === present.version) return present;
+      requireOwn(present, asked, caller);
       const earlier = await store.noteVersion(id, version);
       if (earlier === undefined) throw noVersion(asked, version, present.version);
       return earlier;
@@ -227,15 +259,20 @@ export function createInfospace({ store, runtime, expiresInMs, mayUse, note: rec
         const page = await store.items(id, { version, from: at, limit: Math.min(fitting, to - at) });
         yield* page.filter(({ position }) => position < to);
         const last = page.at(-1);
-        if (last === undefined) return;
+        if (last === undefined) {
+          // What is gone has no items either, and half of it must not be taken for all.
+          if ((await store.collection(id)) === undefined) throw notFound(handleOf("collection", id));
+          return;
+        }
         at = last.position + 1;
         await breath();
       }
     },
-    write: (maker, content, label = {}) => put(maker, { ...jsonContent(content), ...label }),
-    writeFile: (maker, { bytes, mediaType, ...label }) => put(maker, { ...fileContent(bytes, mediaType), ...label }),
-    async collect(maker, members, { name, properties, ...how } = {}) {
-      const present = name === undefined ? undefined : await named("collection", name, maker.caller);
+    write: (maker, content, label = {}) => put(maker, noteOf(jsonContent(content), label), label),
+    writeFile: (maker, { bytes, mediaType, ...label }) =>
+      put(maker, noteOf(fileContent(bytes, mediaType), label), label),
+    async collect(maker, members, { name, properties, replaces, ...how } = {}) {
+      const present = await renewed("collection", { name, replaces }, maker.caller);
       // What takes the place of another has no name of its own until it is all there.
       const label = present === undefined ? { name, properties } : { properties };
       const id = await store.addCollection(originOf(maker, runtime.now()), label, transient());
@@ -258,18 +295,23 @@ export function createInfospace({ store, runtime, expiresInMs, mayUse, note: rec
       return recorded(maker, "collection", made);
     },
     async add(maker, handle, members) {
-      const { id } = await collection(handle, maker.caller);
+      const present = await collection(handle, maker.caller);
+      requireOwn(present, handle, maker.caller);
+      const { id } = present;
       await fill(id, maker, members);
       return recorded(maker, "collection", await collection(handle, maker.caller));
     },
     async takeOut(maker, handle, notes) {
-      const { id } = await collection(handle, maker.caller);
+      const present = await collection(handle, maker.caller);
+      requireOwn(present, handle, maker.caller);
+      const { id } = present;
       const places = await store.removeItems(id, notes, now());
       if (places > 0) recorded(maker, "collection", await collection(handle, maker.caller));
       return places;
     },
     async save(maker, asked, { reach, name }) {
       const made = await resource(asked, maker.caller);
+      requireOwn(made, asked, maker.caller);
       const [kind, id] = [kindOf(made), made.id];
       const handle = handleOf(kind, id);
       const saved = await store.save(kind, id, { reach, name, at: now() });
@@ -280,6 +322,7 @@ export function createInfospace({ store, runtime, expiresInMs, mayUse, note: rec
     },
     async remove(maker, asked) {
       const made = await resource(asked, maker.caller);
+      requireOwn(made, asked, maker.caller);
       const handle = handleOf(kindOf(made), made.id);
       const removed = await store.remove(kindOf(made), made.id);
       record(maker.caller, { type: "resource.removed", data: { callId: maker.callId, handle, ...removed } });
@@ -288,15 +331,10 @@ export function createInfospace({ store, runtime, expiresInMs, mayUse, note: rec
     async namesakes(resource, caller) {
       const { name } = resource;
       if (name === undefined) return [];
-      const query = { whose: whoseOf(caller), name, limit: NAMESAKES + 1 };
-      const [collections, notes] = [
-        await store.list({ ...query, kind: "collection" }),
-        await store.list({ ...query, kind: "note" }),
-      ];
-      return [...collections, ...notes]
+      const all = [...(await called("collection", name, caller)), ...(await called("note", name, caller))];
+      return all
         .filter((each) => each.id !== resource.id || kindOf(each) !== kindOf(resource))
-        .filter((each) => mayUse(resourceAction(kindOf(each), each), caller) === "allowed")
-        .slice(0, NAMESAKES)
+        .slice(0, NAMESAKES_TOLD)
         .map((each) => handleOf(kindOf(each), each.id));
     },
   };
@@ -305,6 +343,10 @@ export function createInfospace({ store, runtime, expiresInMs, mayUse, note: rec
 /** Of a caller, what decides on which resources are within reach. */
 export function whoseOf({ tenant, user, actor, session }: Caller) {
   return { tenant, user: user?.id, actor, session };
+}
+
+function noteOf(content: StoredContent, { name, properties }: Label): NewNote {
+  return { ...content, name, properties };
 }
 
 async function* entriesOf(members: Members): AsyncGenerator<Entry & { readonly bytes?: number }> {

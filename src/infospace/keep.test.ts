@@ -28,6 +28,8 @@ function keeping(given: { previewLimit?: number; sees?: (name: string) => boolea
 
 const records = Array.from({ length: 200 }, (_, id) => ({ id, title: `Issue ${id}`, open: id % 2 === 0 }));
 
+const numbers = Array.from({ length: 2_000 }, (_, n) => n);
+
 describe("what is kept", () => {
   test("nothing that is not longer than the limit", async () => {
     const { keep, infospace } = keeping();
@@ -55,6 +57,8 @@ describe("what is kept", () => {
 
   test.each<[string, unknown, unknown]>([
     ["a list with one record in it", [{ body: "x".repeat(5_000) }], [{ body: "x".repeat(5_000) }]],
+    ["a list of lists", [[1, "x".repeat(5_000)], [2]], [[1, "x".repeat(5_000)], [2]]],
+    ["a list where a few records are missing", [...records, null, 1], [...records, null, 1]],
     ["a list of texts", ["x".repeat(3_000), "y".repeat(3_000)], ["x".repeat(3_000), "y".repeat(3_000)]],
     ["a text that is a JSON list", JSON.stringify(records), records],
     ["a text that is JSON lines", records.map((record) => JSON.stringify(record)).join("\n"), records],
@@ -84,6 +88,11 @@ describe("what is kept", () => {
     ["a text that is a JSON object", JSON.stringify({ items: records }), "json", { items: records }],
     ["a record with more than that", { content: JSON.stringify(records), size: 1 }, "json", undefined],
     ["a record with a text that is one JSON object", { content: JSON.stringify({ records }) }, "json", undefined],
+    ["a list of numbers", numbers, "json", numbers],
+    ["a text that is a JSON list of numbers", JSON.stringify(numbers), "json", numbers],
+    ["a record with nothing but the text of one", { content: JSON.stringify(numbers) }, "json", undefined],
+    ["a list of truths and nothing", numbers.map((n) => (n % 2 ? null : true)), "json", undefined],
+    ["a list of hardly any records", [...numbers, { id: 1 }], "json", undefined],
     ["a list with one text in it", ["x".repeat(5_000)], "json", ["x".repeat(5_000)]],
     [
       "a text with digits that a number would lose",
@@ -122,12 +131,17 @@ describe("what the model is told", () => {
     expect(none?.shown.next).not.toContain("infospace__");
   });
 
+  test("of a list of numbers: how to make a collection of it all the same", async () => {
+    const kept = await keeping().keep(numbers);
+
+    expect(kept?.shown).toMatchObject({ items: 2_000, types: { number: 2_000 } });
+    expect(kept?.shown.next).toContain(`Make a collection of it with infospace__split {"target":"${kept?.handle}"}.`);
+  });
+
   test("of an object with a long list: how to make a collection of it", async () => {
     const kept = await keeping().keep({ few: [1, 2], "all items": records });
 
-    expect(kept?.shown.next).toContain(
-      `infospace__split {"target":"${kept?.handle}","by":"items","path":"[\\"all items\\"]"}`,
-    );
+    expect(kept?.shown.next).toContain(`infospace__split {"target":"${kept?.handle}","path":"[\\"all items\\"]"}`);
     expect(kept?.shown.keys).toMatchObject({ "all items": "array of 200 objects {id, title, open}" });
   });
 
@@ -135,32 +149,32 @@ describe("what the model is told", () => {
     [
       "a text that is a JSON list",
       { path: "/a/b.json", content: JSON.stringify(records), mtime: 5 },
-      '"by":"items","path":"content"',
+      '"path":"content"',
       { content: "text, JSON array of 200 objects {id, title, open}" },
     ],
     [
       "a text that is JSON lines",
       { path: "/a", content: records.map((each) => JSON.stringify(each)).join("\n") },
-      '"by":"json_lines","path":"content"',
+      '"path":"content"',
       { content: "text, JSON lines: object {id, title, open}" },
     ],
     [
       "a text that is a JSON object",
       { path: "/a", content: JSON.stringify({ next: null, records }) },
-      '"to":"json","path":"content"',
+      '"path":"content"',
       { content: "text, JSON object {next, records}" },
     ],
-    ["a text of lines", { path: "/a", content: "one line\n".repeat(900) }, '"by":"line","path":"content"', undefined],
+    ["a text of lines", { path: "/a", content: "one line\n".repeat(900) }, '"path":"content"', undefined],
     [
       "a list farther in",
       { path: "/a", data: { deep: { rows: records } } },
-      '"by":"items","path":"data.deep.rows"',
+      '"path":"data.deep.rows"',
       { "data.deep.rows": "array of 200 objects {id, title, open}" },
     ],
     [
       "a list in a list of one",
       { results: [{ rows: records }] },
-      '"by":"items","path":"results[0].rows"',
+      '"path":"results[0].rows"',
       { "results[0].rows": "array of 200 objects {id, title, open}" },
     ],
     ["a list too far in", { a: { b: { c: { d: { rows: records } } } } }, undefined, undefined],
@@ -176,8 +190,7 @@ describe("what the model is told", () => {
     const call = `{"target":"${handle}",${split}}`;
 
     if (split === undefined) expect(shown?.next).not.toMatch(/infospace__(split|coerce)/);
-    else
-      expect(shown?.next).toContain(`${split.includes('json"') ? "infospace__coerce" : "infospace__split"} ${call}.`);
+    else expect(shown?.next).toContain(`Make a collection of it with infospace__split ${call}.`);
     expect(shown?.next).not.toContain('"path":"path"');
     expect(shown?.inside).toEqual(inside);
     expect(JSON.stringify(shown).length).toBeLessThanOrEqual(1_200);

@@ -1,4 +1,4 @@
-import { isRecord, type Json } from "../core/json.ts";
+import { isRecord, type Json, type JsonObject } from "../core/json.ts";
 import { described, isList } from "./content.ts";
 import { jsonLinesOf } from "./json-lines.ts";
 import { pathText, type Step } from "./path.ts";
@@ -10,8 +10,8 @@ export interface LargePart {
   readonly steps: readonly Step[];
   /** What it is, of a text what it says: `array of 900 objects {id}`, `text, JSON array of 12 strings`. */
   readonly what: string;
-  /** How a collection is made of it; `json` where it is a text that must be read as JSON first. Absent: it is one thing. */
-  readonly by?: "items" | "json_lines" | "line" | "json";
+  /** Whether it can be taken apart: otherwise it is one thing. */
+  readonly isMany: boolean;
 }
 
 const DEPTH = 4;
@@ -63,18 +63,61 @@ export function listInText(text: string): ListInText | undefined {
   return read.form === "json" && isList(read.value) ? { form: "json", value: read.value } : undefined;
 }
 
-function formOf(value: string | readonly Json[]): Pick<LargePart, "what" | "by"> {
+/** A list, or a text that is the JSON lines of one. */
+export type FoundList =
+  | { readonly by: "items"; readonly list: readonly Json[] }
+  | { readonly by: "json_lines"; readonly text: string };
+
+interface Longest {
+  readonly steps: readonly Step[];
+  readonly size: number;
+  readonly found: FoundList;
+}
+
+/** Of a list of one record, what has so large a share in it is meant. */
+const INNER_SHARE = 0.5;
+
+/** The longest list of an object, or text that says one, a few levels deep, and where it is. */
+export function listIn(content: JsonObject): Pick<Longest, "steps" | "found"> | undefined {
+  let nodes = 0;
+  function longest(value: Json, steps: readonly Step[]): Longest | undefined {
+    if (++nodes > NODES) return undefined;
+    if (typeof value === "string") {
+      const said = listInText(value);
+      if (said === undefined) return undefined;
+      const found: FoundList =
+        said.form === "lines" ? { by: "json_lines", text: value } : { by: "items", list: said.value };
+      return { steps, size: value.length, found };
+    }
+    let best: Longest | undefined;
+    for (const [step, part] of steps.length < DEPTH ? partsOf(value) : []) {
+      const inner = longest(part, [...steps, step]);
+      if (inner !== undefined && inner.size > (best?.size ?? 0)) best = inner;
+    }
+    if (!isList(value)) return best;
+    const size = JSON.stringify(value).length;
+    return best !== undefined && best.size >= size * INNER_SHARE
+      ? best
+      : { steps, size, found: { by: "items", list: value } };
+  }
+  return longest(content, []);
+}
+
+function formOf(value: string | readonly Json[]): Pick<LargePart, "what" | "isMany"> {
   const what = described(value, true);
-  if (typeof value !== "string") return value.length > 1 ? { what, by: "items" } : { what };
+  if (typeof value !== "string") return { what, isMany: value.length > 1 };
   const read = textForm(value);
   switch (read.form) {
     case "lines": {
       const [first = null] = jsonLinesOf(value).values;
-      return { what: `text, JSON lines: ${described(first, false)}`, by: "json_lines" };
+      return { what: `text, JSON lines: ${described(first, false)}`, isMany: true };
     }
     case "json":
-      return { what: `text, JSON ${described(read.value, true)}`, by: isList(read.value) ? "items" : "json" };
+      return {
+        what: `text, JSON ${described(read.value, true)}`,
+        isMany: !isRecord(read.value) || listIn(read.value) !== undefined,
+      };
     case "text":
-      return value.trimEnd().includes("\n") ? { what, by: "line" } : { what };
+      return { what, isMany: value.trimEnd().includes("\n") };
   }
 }

@@ -24,6 +24,8 @@ export function originOf({ caller, action, callId }: Maker, at: Date): Origin {
   };
 }
 
+const SHORT = 1024;
+
 /** That it was made, or has a new version, as the ledger has it. */
 export function writtenEvent(
   { callId }: Pick<Maker, "callId">,
@@ -31,7 +33,8 @@ export function writtenEvent(
   made: NoteFacts | Collection,
 ): UnstampedEvent<"resource.written"> {
   const { id, version, bytes, name } = made;
-  const facts = "count" in made ? { count: made.count } : { hash: made.hash };
+  // The hash of something short would give it away to whoever tries all values.
+  const facts = "count" in made ? { count: made.count } : bytes > SHORT ? { hash: made.hash } : {};
   const label = name === undefined ? {} : { name };
   const data = { callId, handle: handleOf(kind, id), version, bytes, ...facts, ...label };
   return { type: "resource.written", data };

@@ -30,7 +30,7 @@ export function nextStep(
   const sentences = [
     whole,
     narrow === "" ? "" : `Narrow it with ${narrow}.`,
-    large === undefined ? "" : takenApart(handle, large, offered),
+    large?.isMany === true ? takenApart(handle, large.path, offered("split")) : "",
     load === undefined ? "" : `Read it with ${load}.`,
   ];
   let text = "";
@@ -41,13 +41,10 @@ export function nextStep(
   return text;
 }
 
-/** The call that makes something to go on with of the part that makes it long. */
-function takenApart(handle: string, { path, by }: LargePart, offered: (...entries: string[]) => string[]): string {
-  const [name] = by === undefined ? [] : offered(by === "json" ? "coerce" : "split");
-  if (name === undefined) return "";
-  const args = by === "json" ? { target: handle, to: by, path } : { target: handle, by, path };
-  const what = by === "json" ? "Read the JSON in it" : "Make a collection of it";
-  return `${what} with ${name} ${JSON.stringify(args)}.`;
+/** The call that makes a collection of the part that makes it long. */
+function takenApart(handle: string, path: string, [split]: readonly string[]): string {
+  const call = JSON.stringify({ target: handle, ...(path === "" ? {} : { path }) });
+  return split === undefined ? "" : `Make a collection of it with ${split} ${call}.`;
 }
 
 /** A path that leads somewhere in the first item, as short as it can be told. */

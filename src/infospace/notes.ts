@@ -171,16 +171,22 @@ export function createNotes(parts: NotesParts): Notes {
       return { ...found, hits };
     },
     async write(content, label, asking) {
-      return kept("note", await infospace.write(makerFor(completed(asking)), asJson(content), label));
+      return kept(
+        "note",
+        await infospace.write(makerFor(completed(asking)), asJson(content), { replaces: "saved", ...label }),
+      );
     },
     async writeFile(file, asking) {
       if (!(file?.bytes instanceof Uint8Array) || typeof file.mediaType !== "string")
         throw new QmError("invalid_arguments", "a file is { bytes: Uint8Array, mediaType }");
-      return kept("note", await infospace.writeFile(makerFor(completed(asking)), file));
+      return kept("note", await infospace.writeFile(makerFor(completed(asking)), { replaces: "saved", ...file }));
     },
     async collect(members, how, asking) {
       const caller = completed(asking);
-      return kept("collection", await infospace.collect(makerFor(caller), membersFor(caller, members), how));
+      return kept(
+        "collection",
+        await infospace.collect(makerFor(caller), membersFor(caller, members), { replaces: "saved", ...how }),
+      );
     },
     async add(handle, members, asking) {
       const caller = completed(asking);

@@ -1,10 +1,10 @@
 import { messageOf, QmError } from "../core/errors.ts";
 import { isRecord, type Json, type JsonObject } from "../core/json.ts";
-import { isList } from "./content.ts";
+import { described, isList } from "./content.ts";
 import { handleOf, type ResourceKind } from "./handle.ts";
 import type { Infospace, Label, Member } from "./infospace.ts";
 import { jsonLinesOf, type LineCounts } from "./json-lines.ts";
-import { largePart, listInText } from "./large-part.ts";
+import { type LargePart, largePart, listInText } from "./large-part.ts";
 import type { Maker } from "./maker.ts";
 import { type Next, partOfFirst } from "./next-step.ts";
 import type { Collection, NoteFacts } from "./note.ts";
@@ -30,7 +30,8 @@ export interface Putting extends Label {
 }
 
 /**
- * A list becomes a collection with a note for each item; of a single text or number it stays a list. A text that is JSON, or
+ * A list of records, lists or texts becomes a collection with a note for each item; one of numbers, or with a single text in
+ * it, stays a list: a note for each would be many times as large as what it says. A text that is JSON, or
  * JSON lines, becomes what it says, and so does a record that has nothing but a text with a list in it, as those have that
  * read files; everything else is one note.
  */
@@ -89,7 +90,7 @@ export async function putAll(
 
 async function putOne(content: Json, { infospace, maker, name, properties }: Putting): Promise<Put> {
   const resource = await infospace.write(maker, content, { name, properties });
-  const part = largePart(content);
+  const part = largePart(content) ?? listPart(content);
   return {
     kind: "note",
     resource,
@@ -98,7 +99,7 @@ async function putOne(content: Json, { infospace, maker, name, properties }: Put
       handle: handleOf("note", resource.id),
       kind: "note",
       format: resource.format,
-      part: part?.path,
+      part: part?.path || undefined,
       large: part,
     },
   };
@@ -128,6 +129,16 @@ function asJson(value: unknown, position?: number): Json {
   }
 }
 
+/** Of a list that stays one, how a collection is made of it all the same. */
+function listPart(content: Json): LargePart | undefined {
+  if (!isList(content) || content.length < 2) return undefined;
+  return { path: "", steps: [], what: described(content, true), isMany: true };
+}
+
+/** Whether its items are worth a note each: here and there one may be missing. */
 function isRecords(list: readonly unknown[]): boolean {
-  return list.length !== 1 || isRecord(list[0]);
+  if (list.length === 1) return isRecord(list[0]);
+  let small = 0;
+  for (const item of list) if (typeof item !== "string" && (typeof item !== "object" || item === null)) small++;
+  return small <= list.length / 2;
 }

@@ -46,24 +46,32 @@ export async function readPart({ infospace, caller }: Reading, handle: string, q
   const collection = await infospace.collection(handle, caller, query.version);
   const [first, ...steps] = path.steps;
   if (first === undefined) return contents(infospace.items(collection, rangeOf(query)));
-  const content = typeof first === "number" ? await nthContent(infospace, collection, first) : undefined;
-  if (content === undefined)
+  const item = typeof first === "number" ? await nthItem(infospace, collection, first) : undefined;
+  if (item === undefined)
     throw missing(handle, path.text, `it holds ${collection.count} notes, which have positions: [0]`);
-  return slice(valueIn(content, { ...path, steps }, handle), query);
+  return slice(valueIn(item.content, { ...path, steps }, handle), query);
 }
 
 /**
- * What the note says that is at this place in order, from the end where negative: where notes were removed, positions leave
- * some out.
+ * The note that is at this place in order, from the end where negative. Only that is read, unless notes were removed: then
+ * positions leave some out, and those before it are counted.
  */
-export async function nthContent(
+export async function nthItem(
   infospace: Pick<Infospace, "items">,
   collection: Collection,
   index: number,
-): Promise<Json | undefined> {
-  let left = index < 0 ? collection.count + index : index;
-  if (left < 0 || left >= collection.count) return undefined;
-  for await (const { content } of infospace.items(collection)) if (left-- === 0) return content;
+): Promise<Item | undefined> {
+  const { count } = collection;
+  let left = index < 0 ? count + index : index;
+  if (left < 0 || left >= count) return undefined;
+  const there = await firstOf(infospace.items(collection, { from: left, to: left + 1 }));
+  if (there !== undefined && (await firstOf(infospace.items(collection, { from: count }))) === undefined) return there;
+  for await (const item of infospace.items(collection)) if (left-- === 0) return item;
+  return undefined;
+}
+
+async function firstOf(items: AsyncIterable<Item>): Promise<Item | undefined> {
+  for await (const item of items) return item;
   return undefined;
 }
 

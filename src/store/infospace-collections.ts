@@ -1,5 +1,5 @@
-import type { InfospaceStore, NewCollection, Standing } from "../infospace/infospace-store.ts";
-import type { Collection, NoteFacts, Origin, Reach } from "../infospace/note.ts";
+import type { InfospaceStore, NewCollection, Saving, Standing } from "../infospace/infospace-store.ts";
+import type { Collection, NoteFacts, Origin } from "../infospace/note.ts";
 import { type Change, changing, forget, type Left, nextIds, originId, ownerId, touch } from "./infospace-change.ts";
 import { dropCollection } from "./infospace-drop.ts";
 import { keepUntil, widenTo } from "./infospace-holding.ts";
@@ -19,7 +19,7 @@ import { type Sql, sql } from "./sql.ts";
 
 type CollectionMethods = Pick<
   InfospaceStore,
-  "addCollection" | "collection" | "complete" | "replaceCollection" | "save"
+  "addCollection" | "collection" | "complete" | "replaceCollection" | "save" | "saveAll"
 >;
 
 /** Collections in SQL, but for what they hold. */
@@ -34,10 +34,11 @@ export function collectionMethods(db: Sql, now: () => Date): CollectionMethods {
         await touch(change, sql`select owner from collections where id = ${id}`);
       }),
     replaceCollection: (id, by, at) => changing(db, now, (change) => replaceCollection(change, id, by, at)),
-    save: (kind, id, how) =>
-      changing<NoteFacts | Collection | undefined>(db, now, (change) =>
-        kind === "note" ? saveNote(change, id, how) : saveCollection(change, id, how),
-      ),
+    save: (kind, id, how) => changing(db, now, (change) => save(change, { kind, id, ...how })),
+    saveAll: (list) =>
+      changing(db, now, async (change) => {
+        for (const each of list) await save(change, each);
+      }),
   };
 }
 
@@ -98,14 +99,12 @@ function later(one: string | undefined, other: string | undefined): string | und
   return one > other ? one : other;
 }
 
-interface Saving {
-  readonly reach: Reach;
-  readonly name?: string | undefined;
-  readonly at: string;
+function save(change: Change, saving: Saving): Promise<NoteFacts | Collection | undefined> {
+  return saving.kind === "note" ? saveNote(change, saving) : saveCollection(change, saving);
 }
 
 /** What was made for a collection and is saved for itself stands for itself from then on, whatever becomes of the other. */
-async function saveNote(change: Change, id: number, { reach, name, at }: Saving): Promise<NoteFacts | undefined> {
+async function saveNote(change: Change, { id, reach, name, at }: Saving): Promise<NoteFacts | undefined> {
   const { tx, now } = change;
   const find = sql`select ${noteColumns}, n.owner from ${noteTables} where n.id = ${id} and ${noteIsThere(now)}`;
   const [before] = await tx.all(find);
@@ -120,11 +119,7 @@ async function saveNote(change: Change, id: number, { reach, name, at }: Saving)
   return row === undefined ? undefined : factsOf(row);
 }
 
-async function saveCollection(
-  change: Change,
-  id: number,
-  { reach, name, at }: Saving,
-): Promise<Collection | undefined> {
+async function saveCollection(change: Change, { id, reach, name, at }: Saving): Promise<Collection | undefined> {
   const { tx } = change;
   const before = await collectionIn(change, id);
   if (before === undefined) return undefined;

@@ -10,7 +10,7 @@ import { collectionIsThere, contentColumns, fileTable, itemOf, noteIsThere } fro
 import { addTo, RUN_LIMIT, type Run, runHasNote } from "./infospace-runs.ts";
 import { join, type Row, type Sql, sql } from "./sql.ts";
 
-type MemberMethods = Pick<InfospaceStore, "append" | "removeItems" | "items" | "collectionVersion">;
+type MemberMethods = Pick<InfospaceStore, "append" | "removeItems" | "items" | "positions" | "collectionVersion">;
 
 /**
  * What collections hold, in SQL: one row a run. A position is given once and stays with its note; where that note was
@@ -34,6 +34,29 @@ export function memberMethods(db: Sql, now: () => Date): MemberMethods {
         where c.id = ${id} and m.position > ${first - RUN_LIMIT} and ${collectionIsThere(at)} and ${noteIsThere(at)}
         order by m.position, n.id limit ${Math.max(0, Math.trunc(limit))}`);
       return rows.map(itemOf);
+    },
+    async positions(id, version, notes) {
+      const at = now().toISOString();
+      const first = new Map<number, number>();
+      for (const some of portions([...new Set(notes)])) {
+        const there = await db.all(
+          sql`select n.id from notes n where n.id in (${listed(some)}) and ${noteIsThere(at)}`,
+        );
+        const wanted = there.map((row) => Number(row.id));
+        const [least, most] = [Math.min(...wanted), Math.max(...wanted)];
+        if (wanted.length === 0) continue;
+        const runs = await db.all(sql`
+          select m.position, m.note, m.run from collections c join members m on m.collection = c.id
+          where c.id = ${id} and m.version = ${version} and ${collectionIsThere(at)}
+            and (m.note in (${listed(wanted)}) or m.run > 1 and m.note > ${least - RUN_LIMIT} and m.note <= ${most})
+          order by m.position`);
+        for (const { position, note, run } of runs.map(runOf)) {
+          for (const each of wanted) {
+            if (each >= note && each < note + run && !first.has(each)) first.set(each, position + (each - note));
+          }
+        }
+      }
+      return first;
     },
     async collectionVersion(id, version) {
       if (!Number.isSafeInteger(version) || version < 1) return undefined;

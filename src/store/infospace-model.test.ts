@@ -86,6 +86,12 @@ const step: fc.Arbitrary<Step> = fc.oneof(
     name: `save ${JSON.stringify(one)}`,
     run: (store: Modelled, at: string) => store.save(one.kind, one.id, { ...one, at }),
   })),
+  fc
+    .array(fc.record({ kind: fc.constantFrom("note", "collection"), id, reach, name }), { maxLength: 4 })
+    .map((all) => ({
+      name: `saveAll ${JSON.stringify(all)}`,
+      run: (store: Modelled, at: string) => store.saveAll(all.map((one) => ({ ...one, at }))),
+    })),
   fc.record({ kind: fc.constantFrom("note", "collection"), id }).map((one) => ({
     name: `remove ${JSON.stringify(one)}`,
     run: (store: Modelled) => store.remove(one.kind, one.id),
@@ -153,7 +159,9 @@ async function look(store: Modelled): Promise<unknown> {
     if (each > MOST) continue;
     answers.push(await store.collection(each), hashesOf(await store.contents({ collection: each })));
     for (const version of [undefined, 1, 2]) answers.push(await paged(store, each, version));
-    for (const version of [0, 1, 2, 3]) answers.push(await store.collectionVersion(each, version));
+    for (const version of [0, 1, 2, 3]) {
+      answers.push(await store.collectionVersion(each, version), await store.positions(each, version, ids));
+    }
   }
   for (const who of whose) answers.push(await viewOf(store, who));
   answers.push((await store.notes(ids)).toSorted((one, other) => one.id - other.id));

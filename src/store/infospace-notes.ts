@@ -1,4 +1,10 @@
-import type { InfospaceStore, NewNote, Standing, StoredContent } from "../infospace/infospace-store.ts";
+import {
+  type InfospaceStore,
+  type NewNote,
+  type Standing,
+  type StoredContent,
+  VERSIONS_KEPT,
+} from "../infospace/infospace-store.ts";
 import type { Note, NoteFacts, Origin } from "../infospace/note.ts";
 import { readable } from "./columns.ts";
 import { type Change, changing, listed, nextIds, originId, ownerId, portions, touch } from "./infospace-change.ts";
@@ -123,6 +129,8 @@ async function replaceNote(
       content = ${text}
     where id = ${id}`);
   await insertFile(change, id, version + 1, content);
+  await tx.all(sql`delete from note_history where note = ${id} and version <= ${version - VERSIONS_KEPT}`);
+  await tx.all(sql`delete from note_files where note = ${id} and version <= ${version - VERSIONS_KEPT}`);
   await touch(change, listed([Number(before.owner)]));
   for (const { collection, owner, places } of await holdersOf(change, id)) {
     const more = places * (bytes - Number(before.bytes));

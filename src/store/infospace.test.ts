@@ -95,6 +95,7 @@ test("everything is found by an index, however much there is", async () => {
   }
   await store.items(1, { from: 1, limit: 2 });
   await store.items(1, { from: 1, limit: 2, version: 1 });
+  await store.positions(1, 1, [1, 2]);
   await store.note(1);
   await store.notes([1, 2]);
   await store.replaceNote(2, 1, note("x"), LATER);
@@ -113,6 +114,7 @@ test("everything is found by an index, however much there is", async () => {
   await store.contents({ collection: 1 });
   await store.removeItems(1, [2], LATER);
   await store.save("collection", 1, { reach: "tenant", at: LATER });
+  await store.saveAll([{ kind: "note", id: 2, reach: "tenant", at: LATER }]);
   await store.replaceCollection(1, 2, LATER);
   await store.remove("note", 3);
   await store.remove("collection", 1);

@@ -1,5 +1,8 @@
 import assert from "node:assert/strict";
 import type { JsonObject } from "../core/json.ts";
+import { VERSIONS_KEPT } from "../infospace/infospace-store.ts";
+import { infospaceStore } from "../store/infospace.ts";
+import type { Query, Sql } from "../store/sql.ts";
 import {
   AFTER,
   collected,
@@ -151,6 +154,35 @@ export const infospaceCases: readonly StoreCase[] = [
     },
   },
   {
+    name: "keeps the newest earlier versions of a note, and nothing of those before",
+    async run(db) {
+      const { store } = await infospaceIn(db);
+      const id = await store.addNotes(origin(), [file(Uint8Array.of(1))], transient);
+      const other = await store.addNotes(origin(), notes("other"), transient);
+      await store.replaceNote(other, 1, note("more"), LATER);
+      const last = VERSIONS_KEPT + 4;
+      for (let version = 1; version < last; version++) {
+        const next = version % 2 === 0 ? note(version) : file(Uint8Array.of(version));
+        assert.equal((await store.replaceNote(id, version, next, LATER))?.version, version + 1);
+      }
+
+      const kept = Array.from({ length: VERSIONS_KEPT }, (_, at) => last - VERSIONS_KEPT + at);
+      assert.deepEqual(
+        (await store.history(id)).map(({ version }) => version),
+        kept,
+      );
+      assert.equal(await store.noteVersion(id, last - VERSIONS_KEPT - 1), undefined);
+      assert.deepEqual((await store.noteVersion(id, last - VERSIONS_KEPT))?.version, last - VERSIONS_KEPT);
+      assert.equal((await store.note(id))?.version, last);
+      assert.equal((await store.history(other)).length, 1);
+      const files = await db.all({ parts: ["select version from note_files order by version"], values: [] });
+      assert.deepEqual(
+        files.map((row) => Number(row.version)),
+        [...kept, last].filter((version) => version % 2 === 0),
+      );
+    },
+  },
+  {
     name: "leaves a note alone that somebody else has changed since",
     async run(db) {
       const { store } = await infospaceIn(db);
@@ -238,6 +270,37 @@ export const infospaceCases: readonly StoreCase[] = [
     },
   },
   {
+    name: "saves several at once, all of them or none",
+    async run(db) {
+      const { store, clock } = await infospaceIn(db);
+      const first = await store.addNotes(origin(), numbered(3), transient);
+      const { id } = await collected(store, ["a"]);
+      const all = [
+        { kind: "collection", id, reach: "tenant", at: LATER },
+        { kind: "note", id: 99, reach: "tenant", at: LATER },
+        { kind: "note", id: first, reach: "actor", name: "one", at: LATER },
+        { kind: "note", id: first + 2, reach: "session", at: LATER },
+      ] as const;
+      const saved = () => Promise.all([store.count({ kind: "note", saved: true, parts: true }), store.collection(id)]);
+      const [, before] = await saved();
+      // However far it gets.
+      for (let left = 0; ; left++) {
+        const failing = infospaceStore(failingAfter(db, left), () => new Date(clock.at));
+        const failed = await failing.saveAll(all).then(
+          () => false,
+          () => true,
+        );
+        if (!failed) break;
+        assert.deepEqual(await saved(), [0, before]);
+      }
+
+      const [count, after] = await saved();
+      assert.deepEqual([count, after?.reach, after?.expiresAt], [3, "tenant", undefined]);
+      const { reach, name } = await gotNote(store, first);
+      assert.deepEqual([reach, name], ["actor", "one"]);
+    },
+  },
+  {
     name: "what an index is told of a note changes with what it says, its name and its properties, and only then",
     async run(db) {
       const { store } = await infospaceIn(db);
@@ -259,3 +322,16 @@ export const infospaceCases: readonly StoreCase[] = [
     },
   },
 ];
+
+/** Answers so many statements, and none after that. */
+function failingAfter(db: Sql, statements: number): Sql {
+  let left = statements;
+  const counting = (inner: Sql): Sql => ({
+    async all(query: Query) {
+      if (left-- <= 0) throw new Error("no more");
+      return inner.all(query);
+    },
+    transaction: (work) => inner.transaction((tx) => work(counting(tx))),
+  });
+  return counting(db);
+}

@@ -121,6 +121,36 @@ export const infospaceCollectionCases: readonly StoreCase[] = [
     },
   },
   {
+    name: "says where notes stand in each version, the first place of each",
+    async run(db) {
+      const { store, clock } = await infospaceIn(db);
+      const id = await store.addCollection(origin(), {}, transient);
+      await store.addNotes(origin(), notes("beside"), transient);
+      await store.append(id, numbered(2_100), origin());
+      const loose = await store.addNotes(origin(), notes("loose", "gone", "elsewhere"), transient);
+      await store.append(id, [{ id: loose + 1 }, { id: 500 }, { id: loose }, { id: loose }], origin());
+      await store.remove("note", loose + 1);
+      await store.remove("note", 3);
+      const asked = [2, 3, 4, 500, 1_001, 1_002, 2_101, loose, loose + 1, loose + 2, 1, 99_999, 500];
+
+      const places = await store.positions(id, 1, asked);
+      const expected = [2, 4, 500, 1_001, 1_002, 2_101].map((each) => [each, each - 2] as const);
+      assert.deepEqual(places, new Map([...expected, [loose, 2_102]]));
+      for (const [each, position] of places) {
+        const [item] = await store.items(id, { from: position, limit: 1 });
+        assert.deepEqual([item?.id, item?.position], [each, position]);
+      }
+      await store.removeItems(id, [2, 500], LATER);
+      assert.deepEqual(await store.positions(id, 2, [2, 500, 501]), new Map([[501, 497]]));
+      assert.deepEqual(await store.positions(id, 1, [2, 500]), new Map([2, 500].map((each) => [each, each - 2])));
+      assert.deepEqual(await store.positions(id, 3, [4]), new Map());
+      assert.deepEqual(await store.positions(id, 1, []), new Map());
+      assert.deepEqual(await store.positions(99, 1, [4]), new Map());
+      clock.at = AFTER;
+      assert.deepEqual(await store.positions(id, 1, [4]), new Map());
+    },
+  },
+  {
     name: "lets whoever reads find the others where they were, while notes are removed",
     async run(db) {
       const { store } = await infospaceIn(db);

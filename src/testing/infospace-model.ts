@@ -1,6 +1,14 @@
 import { QmError } from "../core/errors.ts";
 import type { Json, JsonObject } from "../core/json.ts";
-import type { InfospaceStore, NewNote, ResourceQuery, Standing, Whose } from "../infospace/infospace-store.ts";
+import {
+  type InfospaceStore,
+  type NewNote,
+  type ResourceQuery,
+  type Saving,
+  type Standing,
+  VERSIONS_KEPT,
+  type Whose,
+} from "../infospace/infospace-store.ts";
 import { type Collection, type Note, type NoteFacts, type Origin, type Reach, reaches } from "../infospace/note.ts";
 
 interface KeptNote {
@@ -68,6 +76,24 @@ export function infospaceModel(now: () => string): Omit<InfospaceStore, "mark"> 
     }
   }
 
+  function save({ kind, id, reach, name, at }: Saving): NoteFacts | Collection | undefined {
+    const named = name === undefined ? {} : { name };
+    if (kind === "note") {
+      const kept = noteAt(id);
+      if (kept === undefined) return undefined;
+      const { expiresAt: _until, partOf: _of, ...rest } = kept.note;
+      kept.note = { ...rest, ...named, reach, changedAt: at };
+      return factsOf(kept.note);
+    }
+    const kept = collectionAt(id);
+    if (kept === undefined) return undefined;
+    const { expiresAt: _until, ...rest } = kept.facts;
+    kept.facts = { ...rest, ...named, reach, changedAt: at };
+    hold(kept.versions.flat(), {});
+    hold(kept.versions.at(-1) ?? [], { reach });
+    return shown(kept);
+  }
+
   /** Removes a collection, and the notes made for one that are in none then. */
   function drop(id: number, which: (note: Note) => boolean): number {
     const held = new Set(collections.get(id)?.versions.flat());
@@ -121,6 +147,7 @@ export function infospaceModel(now: () => string): Omit<InfospaceStore, "mark"> 
       const kept = noteAt(id);
       if (kept === undefined || kept.note.version !== version) return undefined;
       kept.past.push(kept.note);
+      kept.past.splice(0, kept.past.length - VERSIONS_KEPT);
       const { name = kept.note.name, properties = kept.note.properties } = content;
       const named = name === undefined ? {} : { name };
       kept.note = { ...kept.note, ...said(content), ...named, properties, version: version + 1, changedAt: at };
@@ -230,22 +257,14 @@ export function infospaceModel(now: () => string): Omit<InfospaceStore, "mark"> 
         .filter(({ position }) => position >= from)
         .slice(0, limit);
     },
-    async save(kind, id, { reach, name, at }) {
-      const named = name === undefined ? {} : { name };
-      if (kind === "note") {
-        const kept = noteAt(id);
-        if (kept === undefined) return undefined;
-        const { expiresAt: _until, partOf: _of, ...rest } = kept.note;
-        kept.note = { ...rest, ...named, reach, changedAt: at };
-        return factsOf(kept.note);
-      }
-      const kept = collectionAt(id);
-      if (kept === undefined) return undefined;
-      const { expiresAt: _until, ...rest } = kept.facts;
-      kept.facts = { ...rest, ...named, reach, changedAt: at };
-      hold(kept.versions.flat(), {});
-      hold(kept.versions.at(-1) ?? [], { reach });
-      return shown(kept);
+    async positions(id, version, wanted) {
+      const held = collectionAt(id)?.versions[version - 1] ?? [];
+      const there = wanted.filter((each) => held.includes(each) && noteAt(each) !== undefined);
+      return new Map(there.map((each) => [each, held.indexOf(each)]));
+    },
+    save: async (kind, id, how) => save({ kind, id, ...how }),
+    async saveAll(list) {
+      for (const each of list) save(each);
     },
     async remove(kind, id) {
       if (kind === "collection") {

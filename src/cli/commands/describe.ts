@@ -2,6 +2,7 @@ import type { Command } from "commander";
 import { isRecord } from "../../core/json.ts";
 import type { ActionDescription } from "../../surface/universal/describe-action.ts";
 import { type Context, callerOf, withWorkspace } from "../context.ts";
+import { requireListed } from "../kept-not-listed.ts";
 import { examples } from "../options.ts";
 import type { Output } from "../output.ts";
 import { oneLine, plain, safeJson, shellQuoted } from "../text.ts";
@@ -13,13 +14,14 @@ export function addDescribe(program: Command, context: Context): void {
     .description("Show everything a caller may know of one action.")
     .argument("<action>", "its name, as in `qm list`")
     .addHelpText("after", examples("qm describe file__read", "qm describe file__read --json"))
-    .action((action: string) =>
-      withWorkspace(context, "looking", ({ quartermaster }) => {
+    .action(async (action: string) => {
+      await requireListed(action);
+      await withWorkspace(context, "looking", ({ quartermaster }) => {
         const found = quartermaster.describe(action, callerOf(context.globals));
         if (context.out.isJson) context.out.json(found);
         else show(context.out, found);
-      }),
-    );
+      });
+    });
 }
 
 function show(

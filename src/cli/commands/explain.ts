@@ -3,6 +3,7 @@ import type { Explanation } from "../../index.ts";
 import { type Context, callerOf, withWorkspace } from "../context.ts";
 import { exitCodes } from "../exit-codes.ts";
 import { whatToChange } from "../explain-change.ts";
+import { requireListed } from "../kept-not-listed.ts";
 import { examples } from "../options.ts";
 import type { Output } from "../output.ts";
 import { oneLine, plain } from "../text.ts";
@@ -14,14 +15,15 @@ export function addExplain(program: Command, context: Context): void {
     .description("Show what each layer of the policy says about an action, and what to change.")
     .argument("<action>", "its full name, whether the caller sees it or not")
     .addHelpText("after", examples("qm explain file__write", "qm explain file__write --actor reviewer"))
-    .action((action: string) =>
-      withWorkspace(context, "looking", ({ quartermaster, configPath }) => {
+    .action(async (action: string) => {
+      await requireListed(action);
+      await withWorkspace(context, "looking", ({ quartermaster, configPath }) => {
         const explanation = quartermaster.explain(action, callerOf(context.globals));
         if (!explanation.exists) context.end(exitCodes.unknown);
         if (context.out.isJson) context.out.json(explanation);
         else show(context.out, explanation, configPath);
-      }),
-    );
+      });
+    });
 }
 
 function show(out: Output, explanation: Explanation, configPath: string | undefined): void {

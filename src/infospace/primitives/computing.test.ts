@@ -50,10 +50,14 @@ test("apply takes nothing that it does not know", async () => {
 });
 
 test("a list becomes a collection, an empty one too", async () => {
-  const several = applying(done([1, 2, 3]));
+  const several = applying(done([{ n: 1 }, { n: 2 }]));
   const answer = await several.run("apply", { action: "tool__list" });
-  expect(answer).toMatchObject({ kind: "collection", count: 3 });
-  expect(several.infospace.contents(String(answer.handle))).toEqual([1, 2, 3]);
+  expect(answer).toMatchObject({ kind: "collection", count: 2 });
+  expect(several.infospace.contents(String(answer.handle))).toEqual([{ n: 1 }, { n: 2 }]);
+  expect(await applying(done([1, 2, 3])).run("apply", { action: "tool__list" })).toMatchObject({
+    kind: "note",
+    items: 3,
+  });
 
   expect(await applying(done([])).run("apply", { action: "tool__list" })).toMatchObject({
     kind: "collection",
@@ -77,7 +81,7 @@ test("what came bit by bit is kept already", async () => {
   expect(await streamed.run("apply", { action: "tool__list" })).toMatchObject({ handle: kept.handle, count: 2 });
 
   const invoke = async () => done(kept, { kept, forModel: shown });
-  const named = computing({ infospace, search: undefined as never, previewLimit: 1_000 })[0];
+  const named = computing({ infospace, search: undefined as never, previewLimit: 1_000, valueLimit: 4_096 })[0];
   const context = {
     caller: someone,
     callId: "1",

@@ -53,7 +53,7 @@ async function kept(
   const { action, kept: already } = outcome;
   if (already === undefined) {
     const made = await put(modelData(outcome), { infospace, maker, previewLimit, name, signal });
-    return { action, ...made.shown(previewLimit) };
+    return { action, ...made.shown(previewLimit - JSON.stringify({ action }).length) };
   }
   const shown = modelData(outcome) as JsonObject;
   if (name === undefined || already.count === undefined) return { action, ...shown };

@@ -20,7 +20,7 @@ async function opened(embedder = wordEmbedder()) {
     mayUse: owns,
     note: () => {},
   });
-  const actions = finding({ infospace, search: space.searchWith({ embedder }), previewLimit: 1_000 });
+  const actions = finding({ infospace, search: space.searchWith({ embedder }), previewLimit: 1_000, valueLimit: 4_096 });
   const progress: ProgressUpdate[] = [];
   const call = async (entry: string, args: JsonObject, caller: Caller = ada) => {
     const action = actions.find((each) => each.entry === entry);
@@ -226,9 +226,9 @@ describe("index", () => {
 
     const answer = await space.call("index", { target: `collection__${id}` });
 
-    expect(answer).toEqual({ notes: 100, embedded: 100, reused: 0, left: 0 });
+    expect(answer).toEqual({ notes: 100, ready: 100, left: 0 });
     expect(space.progress.at(-1)).toMatchObject({ progress: 100, total: 100 });
-    expect(await space.call("index", {})).toMatchObject({ notes: 100, embedded: 0, reused: 100 });
+    expect(await space.call("index", {})).toEqual({ notes: 100, ready: 100, left: 0 });
     const found = await space.call("search-notes", { query: "thing 7", type: "semantic" });
     expect(found.effective).toBe("semantic");
   });

@@ -1,13 +1,12 @@
 import type { Caller } from "../../core/caller.ts";
 import { QmError } from "../../core/errors.ts";
 import { isRecord, type Json, type JsonObject } from "../../core/json.ts";
-import { VALUE_LIMIT } from "../../core/outcome.ts";
 import { fitted, isList, withoutBytes } from "../content.ts";
 import { handleOf } from "../handle.ts";
 import type { Infospace } from "../infospace.ts";
 import type { Collection, Note } from "../note.ts";
 import { type Path, parsePath, valueAt } from "../path.ts";
-import { nthContent } from "../reading.ts";
+import { nthItem } from "../reading.ts";
 import { LOAD } from "../resource.ts";
 import { objectKeys, shownFacts } from "../shown.ts";
 
@@ -20,15 +19,21 @@ export interface Loading {
   readonly version?: number | undefined;
 }
 
-/** An answer longer than what a model is shown would be kept again instead of being read. */
-const ANSWER_LIMIT = VALUE_LIMIT - 96;
+export interface LoadParts {
+  readonly infospace: Infospace;
+  /** How many characters of JSON an answer has at most: of what is longer a model is shown less than the answer says. */
+  readonly valueLimit: number;
+}
+
 const ITEMS = 5;
-/** For what stands around a part: positions, and how to go on. */
-const AROUND = 250;
+/** As long as a position can be written. */
+const LAST_POSITION = 999_999_999_999;
+/** The share of an answer that is for the part itself, where what stands around it can be shorter. */
+const SHARE = 0.3;
 
 /** A part of it that fits one answer, and how to go on. Always says `total` and `more`. */
 export async function load(
-  infospace: Infospace,
+  { infospace, valueLimit }: LoadParts,
   asked: Loading,
   caller: Caller,
   signal: AbortSignal,
@@ -41,25 +46,29 @@ export async function load(
     const found = { ...asked, target: handleOf("collection", resource.id) };
     const collection = version === undefined ? resource : await infospace.collection(found.target, caller, version);
     const facts = { ...shownFacts(collection), ...then };
-    if (path === undefined) return loadItems(infospace, collection, facts, found, signal);
-    return loadValue(facts, await itemAt(infospace, collection, parsePath(path), found.target), found);
+    if (path === undefined) return loadItems({ infospace, valueLimit }, collection, facts, found, signal);
+    return loadValue(valueLimit, facts, await itemAt(infospace, collection, parsePath(path), found.target), found);
   }
   const found = { ...asked, target: handleOf("note", resource.id) };
   const note = await infospace.note(found.target, caller, version);
   const facts = { ...shownFacts(note), ...then };
-  if (note.format === "file" && path === undefined) return loadFile(facts, note, found);
-  return loadValue(facts, path === undefined ? note.content : at(note.content, parsePath(path), found.target), found);
+  if (note.format === "file" && path === undefined) return loadFile(valueLimit, facts, note, found);
+  const value = path === undefined ? note.content : at(note.content, parsePath(path), found.target);
+  return loadValue(valueLimit, facts, value, found);
 }
 
 async function loadItems(
-  infospace: Infospace,
+  { infospace, valueLimit }: LoadParts,
   collection: Collection,
-  facts: JsonObject,
+  known: JsonObject,
   { target, version, from = 0, to = from + ITEMS }: Loading,
   signal: AbortSignal,
 ): Promise<JsonObject> {
   const items: JsonObject[] = [];
-  let room = roomBeside(facts);
+  const total = collection.count;
+  const most = Math.max(from, Math.min(to, LAST_POSITION));
+  const frame = frameOf(valueLimit, known, { from, to: most, total, items }, goOn({ target, version, from: most }));
+  let { room } = frame;
   let next = from;
   for await (const { id, position, content } of infospace.items(collection, { from, to, signal })) {
     const handle = handleOf("note", id);
@@ -73,15 +82,7 @@ async function loadItems(
     next = position + 1;
   }
   const more = await hasFrom(infospace, collection, next);
-  return {
-    ...facts,
-    from,
-    to: next,
-    total: collection.count,
-    more,
-    items,
-    ...(more ? { next: goOn({ target, version, from: next }) } : {}),
-  };
+  return frame.around({ from, to: next, total, more, items }, more, goOn({ target, version, from: next }));
 }
 
 /** Where notes were removed there are gaps, so that the count does not tell. */
@@ -94,48 +95,47 @@ async function hasFrom(infospace: Infospace, collection: Collection, position: n
 }
 
 /** A slice of a text or a list; of anything else all of it, or what it is made of. */
-function loadValue(facts: JsonObject, value: Json, asked: Loading): JsonObject {
-  if (typeof value === "string") return loadText(facts, value, asked);
-  if (isList(value)) return loadList(facts, value, asked);
+function loadValue(limit: number, facts: JsonObject, value: Json, asked: Loading): JsonObject {
+  if (typeof value === "string") return loadText(limit, facts, value, asked);
+  if (isList(value)) return loadList(limit, facts, value, asked);
   if (asked.from !== undefined || asked.to !== undefined) throw notSliceable(asked.target);
   const total = isRecord(value) ? Object.keys(value).length : 1;
-  const room = roomBeside(facts);
-  const { value: shown, whole } = fitted(value, room);
-  if (whole) return { ...facts, total, more: false, value: shown };
-  const keys = objectKeys(value as JsonObject, room);
-  return { ...facts, total, more: true, ...keys, next: `Give the path of the part that is needed to ${LOAD}.` };
+  const next = `Give the path of the part that is needed to ${LOAD}.`;
+  const frame = frameOf(limit, facts, { total, value: null }, next);
+  const { value: shown, whole } = fitted(value, frame.room);
+  if (whole) return frame.around({ total, more: false, value: shown }, false, next);
+  return frame.around({ total, more: true, ...objectKeys(value as JsonObject, frame.room) }, true, next);
 }
 
-function loadText(facts: JsonObject, text: string, asked: Loading): JsonObject {
+function loadText(limit: number, facts: JsonObject, text: string, asked: Loading): JsonObject {
   const { target, version, from = 0, to = text.length, path } = asked;
   const total = text.length;
-  const room = roomBeside(facts, path);
-  let end = Math.min(to, total, from + room);
+  const goingOn = (at: number): string => goOn({ target, version, path, from: at });
+  const frame = frameOf(limit, facts, { from, to: Math.max(from, total), total, text: "" }, goingOn(total));
+  let end = Math.min(to, total, from + frame.room);
   // Escapes take room as well.
-  while (end > from && JSON.stringify(text.slice(from, end)).length > room) {
+  while (end > from && JSON.stringify(text.slice(from, end)).length > frame.room) {
     end = from + Math.floor((end - from) * 0.8);
   }
   if (end < total && end - from > 1 && /[\uD800-\uDBFF]/.test(text.charAt(end - 1))) end--;
   const more = end < total;
-  return {
-    ...facts,
-    from,
-    to: Math.max(end, from),
-    total,
-    more,
-    text: text.slice(from, end),
-    ...(more ? { next: goOn({ target, version, path, from: end }) } : {}),
-  };
+  const part = { from, to: Math.max(end, from), total, more, text: text.slice(from, end) };
+  return frame.around(part, more, goingOn(end));
 }
 
 function loadList(
+  limit: number,
   facts: JsonObject,
   list: readonly Json[],
   { target, version, from = 0, to = from + ITEMS, path }: Loading,
 ): JsonObject {
   const items: Json[] = [];
+  const total = list.length;
+  const goingOn = (at: number): string => goOn({ target, version, path, from: at });
+  const longest = { from, to: Math.max(from, total), total, items, cut: true };
+  const frame = frameOf(limit, facts, longest, goingOn(total));
   let cut = false;
-  let room = roomBeside(facts, path);
+  let { room } = frame;
   for (const item of list.slice(from, to)) {
     const { value, whole } = fitted(item, room);
     if (!whole && items.length > 0) break;
@@ -145,39 +145,30 @@ function loadList(
     if (cut) break;
   }
   const end = from + items.length;
-  const more = end < list.length;
-  return {
-    ...facts,
-    from,
-    to: end,
-    total: list.length,
-    more,
-    items,
-    ...(cut ? { cut } : {}),
-    ...(more ? { next: goOn({ target, version, path, from: end }) } : {}),
-  };
+  const more = end < total;
+  return frame.around({ from, to: end, total, more, items, ...(cut ? { cut } : {}) }, more, goingOn(end));
 }
 
 /** Bytes are of no use to most readers: they come when a part of them is asked for. */
-function loadFile(facts: JsonObject, { content }: Note, { target, version, from, to }: Loading): JsonObject {
+function loadFile(
+  limit: number,
+  facts: JsonObject,
+  { content }: Note,
+  { target, version, from, to }: Loading,
+): JsonObject {
   const { media_type = null, base64 = "" } = content as JsonObject;
   const bytes = Buffer.from(String(base64), "base64");
   const total = bytes.byteLength;
-  const told = { ...facts, media_type, size: total, total };
-  if (from === undefined && to === undefined) {
-    return { ...told, more: total > 0, ...(total > 0 ? { next: goOn({ target, version, from: 0 }) } : {}) };
-  }
+  const file = { media_type, size: total, total };
+  const goingOn = (at: number): string => goOn({ target, version, from: at });
   const start = from ?? 0;
-  const end = Math.min(to ?? total, total, start + Math.floor((roomBeside(told) * 3) / 4));
-  const more = end < total;
-  return {
-    ...told,
-    from: start,
-    to: Math.max(end, start),
-    more,
-    base64: bytes.subarray(start, end).toString("base64"),
-    ...(more ? { next: goOn({ target, version, from: end }) } : {}),
-  };
+  const longest = { ...file, from: start, to: Math.max(start, total), base64: "" };
+  const frame = frameOf(limit, facts, longest, goingOn(total));
+  if (from === undefined && to === undefined) return frame.around({ ...file, more: total > 0 }, total > 0, goingOn(0));
+  const end = Math.min(to ?? total, total, start + Math.floor((frame.room * 3) / 4));
+  const part = { from: start, to: Math.max(end, start), more: end < total };
+  const slice = bytes.subarray(start, end).toString("base64");
+  return frame.around({ ...file, ...part, base64: slice }, end < total, goingOn(end));
 }
 
 async function itemAt(infospace: Infospace, collection: Collection, path: Path, target: string): Promise<Json> {
@@ -187,8 +178,8 @@ async function itemAt(infospace: Infospace, collection: Collection, path: Path, 
       hint: "Write [0] for the first note, [0].id for its id.",
     });
   }
-  const content = await nthContent(infospace, collection, first);
-  if (content !== undefined) return at(content, { ...path, steps }, target);
+  const item = await nthItem(infospace, collection, first);
+  if (item !== undefined) return at(item.content, { ...path, steps }, target);
   throw new QmError("not_found", `${target} has ${collection.count} notes, so there is no [${first}]`);
 }
 
@@ -200,9 +191,33 @@ function at(content: Json, path: Path, target: string): Json {
   });
 }
 
-/** A path is said again, with whatever escapes it takes. */
-function roomBeside(facts: JsonObject, path = ""): number {
-  return ANSWER_LIMIT - JSON.stringify(facts).length - AROUND - 3 * path.length;
+/** What stands around a part in an answer, and the room that it leaves. */
+interface Frame {
+  readonly room: number;
+  around(part: JsonObject, more: boolean, next: string): JsonObject;
+}
+
+/** `longest` and `next` are as long as they can become. Where they leave little room, less is said around the part. */
+function frameOf(limit: number, facts: JsonObject, longest: JsonObject, next: string): Frame {
+  const { handle = null } = facts;
+  const frames = [
+    { said: facts, isNextSaid: true },
+    { said: { handle }, isNextSaid: true },
+    { said: { handle }, isNextSaid: false },
+  ].map(({ said, isNextSaid }): Frame => {
+    const last = (text: string): JsonObject => (isNextSaid ? { next: text } : {});
+    return {
+      room: limit - spare(limit) - JSON.stringify({ ...said, ...longest, more: false, ...last(next) }).length,
+      around: (part, more, text) => ({ ...said, ...part, ...(more ? last(text) : {}) }),
+    };
+  });
+  const enough = Math.floor(limit * SHARE);
+  return frames.find(({ room }) => room >= enough) ?? (frames.at(-1) as Frame);
+}
+
+/** An answer just as long as the limit would be cut where something is put around it. */
+function spare(limit: number): number {
+  return Math.min(96, Math.floor(limit / 16));
 }
 
 function goOn({ target, version, path, from }: Loading): string {

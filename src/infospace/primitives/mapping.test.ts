@@ -294,6 +294,7 @@ describe("map", () => {
       infospace: undefined as never,
       search: undefined as never,
       previewLimit: 1,
+      valueLimit: 4_096,
       elapsed: () => 0,
     });
 

@@ -8,6 +8,8 @@ export interface PrimitiveParts {
   readonly search: NoteSearch;
   /** How many characters of what it made a primitive shows. */
   readonly previewLimit: number;
+  /** How many characters of an answer a model is shown: what says how far it goes must be no longer. */
+  readonly valueLimit: number;
 }
 
 /** Several primitives of a kind. */

@@ -5,7 +5,7 @@ import type { MapParts } from "./mapping.ts";
 import { infospaceProvider } from "./provider.ts";
 
 const unused = undefined as never;
-const parts: MapParts = { infospace: unused, search: unused, previewLimit: 1_000, elapsed: () => 0 };
+const parts: MapParts = { infospace: unused, search: unused, previewLimit: 1_000, valueLimit: 4_096, elapsed: () => 0 };
 const actions = await infospaceProvider(parts).list();
 
 describe.each(actions.map((action) => [action.entry, action] as const))("%s", (_, action) => {

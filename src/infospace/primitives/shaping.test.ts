@@ -46,6 +46,13 @@ test("split takes a note apart", async () => {
   const { id } = await infospace.write(makerFor(someone), { results: [{ a: 1 }, { a: 2 }] });
   const items = await run("split", { target: `note__${id}`, by: "items", path: "results" });
   const lines = await run("split", { target: ["a;b", 5], by: "delimiter", delimiter: ";" });
+  const found = await run("split", { target: `note__${id}` });
+  const delimited = await run("split", { target: ["a;b"], delimiter: ";" });
+
+  expect(infospace.contents(String(found.handle))).toEqual([{ a: 1 }, { a: 2 }]);
+  expect(found).toMatchObject({ count: 2, by: ["items"], paths: ["results"] });
+  expect(items).not.toHaveProperty("by");
+  expect(infospace.contents(String(delimited.handle))).toEqual(["a", "b"]);
 
   expect(infospace.contents(String(items.handle))).toEqual([{ a: 1 }, { a: 2 }]);
   expect(infospace.contents(String(lines.handle))).toEqual(["a", "b"]);

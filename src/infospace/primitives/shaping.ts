@@ -61,19 +61,16 @@ function splitAction(parts: PrimitiveParts): Action {
   return defineAction(INFOSPACE, {
     entry: "split",
     description:
-      "Take every item apart, by lines, sentences, list items or JSON lines, as a new collection of the parts.",
+      "Take every item apart, into the items of its list, JSON lines, lines or sentences, as a new collection of the parts.",
     ...traits,
     input: z.strictObject({
       target: targetShape,
-      by: z.enum(splits),
+      by: z.enum(splits).optional().describe("Absent: found out, and told."),
       path: pathShape.default("").describe("Where in the item the text or list is."),
       delimiter: delimiter.optional(),
       name: resultName,
     }),
-    examples: [
-      { args: { target: "note__12", by: "paragraph" } },
-      { args: { target: "note__12", by: "items", path: "results" } },
-    ],
+    examples: [{ args: { target: "note__12" } }, { args: { target: "note__12", by: "paragraph", path: "body" } }],
     async run({ target, by, path, delimiter, name }, context) {
       if (by === "delimiter" && delimiter === undefined) {
         throw new QmError("invalid_arguments", 'by "delimiter" needs the delimiter', {
@@ -82,7 +79,11 @@ function splitAction(parts: PrimitiveParts): Action {
       }
       const parsed = parsePath(path);
       const source = await openSource(parts, target, context);
-      const made = split(source.inputs, { by, path: parsed, delimiter: delimiter ?? "\n" });
+      const made = split(source.inputs, {
+        by: by ?? (delimiter === undefined ? undefined : "delimiter"),
+        path: parsed,
+        delimiter: delimiter ?? "",
+      });
       return collected(parts, context, { entry: "split", name, from: [source] }, made);
     },
   });

@@ -30,23 +30,47 @@ describe("create-note and create-collection", () => {
     await expect(run("create-note", {})).rejects.toMatchObject({ code: "invalid_arguments" });
   });
 
-  test("a text that is a handle is that note, and of a collection its notes; the rest is new", async () => {
+  test("items are new notes, and notes those that are there, of a collection all of its", async () => {
     const { run, infospace } = primitives(storage);
     await run("create-note", { value: "kept" });
     const pair = await run("create-collection", { items: ["a", "b"] });
 
-    const made = await run("create-collection", { items: [{ new: true }, "note__1", String(pair.handle), "note 1"] });
+    const made = await run("create-collection", {
+      items: [{ new: true }, "note 1"],
+      notes: ["note__1", String(pair.handle)],
+    });
 
-    expect(infospace.contents(String(made.handle))).toEqual([{ new: true }, "kept", "a", "b", "note 1"]);
+    expect(infospace.contents(String(made.handle))).toEqual([{ new: true }, "note 1", "kept", "a", "b"]);
     expect(made).toMatchObject({ count: 5, types: { object: 1, string: 4 } });
+    expect(made).not.toHaveProperty("note");
     expect(infospace.notes.size).toBe(5);
+    await expect(run("create-collection", { name: "empty" })).rejects.toMatchObject({
+      code: "invalid_arguments",
+      message: "there are neither items nor notes",
+    });
+  });
+
+  test("a text in items that looks like a handle is a text, and that is said", async () => {
+    const { run, infospace, handle } = await withRecords();
+    await run("create-note", { value: "secret" });
+
+    const made = await run("create-collection", { items: ["x", "note__14", handle] });
+    expect(infospace.contents(String(made.handle))).toEqual(["x", "note__14", handle]);
+    expect(made.note).toBe("items are values: note__14 was kept as a text. notes takes handles.");
+    const more = await run("add", { target: handle, items: ["note__14"] });
+    expect(infospace.contents(handle).at(-1)).toBe("note__14");
+    expect(more).toMatchObject({ added: 1, note: expect.stringContaining("notes takes handles") });
+    await expect(run("create-collection", { items: handle })).rejects.toMatchObject({
+      code: "invalid_arguments",
+      hint: expect.stringContaining("handles go into notes"),
+    });
   });
 
   test("one handle is copied without its notes", async () => {
     const { run, infospace, handle } = await withRecords();
     const notes = infospace.notes.size;
 
-    const copy = await run("create-collection", { items: handle, name: "copy" });
+    const copy = await run("create-collection", { notes: handle, name: "copy" });
 
     expect(copy.handle).not.toBe(handle);
     expect(infospace.contents(String(copy.handle))).toEqual(records);
@@ -56,8 +80,8 @@ describe("create-note and create-collection", () => {
   test("an unbound handle is an error, and then nothing is made", async () => {
     const { run, infospace } = primitives(storage);
 
-    for (const items of [["x", "note__99"], ["collection__99"], "collection__99", "no handle"]) {
-      await expect(run("create-collection", { items })).rejects.toMatchObject({ code: "not_found" });
+    for (const notes of [["note__99"], ["collection__99"], "collection__99", "no handle"]) {
+      await expect(run("create-collection", { items: ["x"], notes })).rejects.toMatchObject({ code: "not_found" });
     }
     expect(infospace.notes.size).toBe(0);
     expect(await run("create-collection", { items: [] })).toMatchObject({ count: 0, whole: true });
@@ -66,7 +90,7 @@ describe("create-note and create-collection", () => {
 
 describe("what they take", () => {
   const { infospace } = primitives(storage);
-  const actions = storage({ infospace, search: undefined as never, previewLimit: 1_000 });
+  const actions = storage({ infospace, search: undefined as never, previewLimit: 1_000, valueLimit: 4_096 });
 
   test.each(actions.map((action) => [action.entry, action] as const))(
     "%s: examples that fit, and nothing else",
@@ -81,7 +105,8 @@ describe("what they take", () => {
         });
       }
       const { properties } = action.inputSchema as { properties: JsonObject };
-      expect(action.handleArguments ?? []).toEqual("target" in properties ? ["target"] : []);
+      const named = Object.keys(properties).filter((name) => name === "target" || name === "notes");
+      expect(action.handleArguments ?? []).toEqual(named.map((name) => (name === "notes" ? "notes[]" : name)));
       expect(action.tags).toEqual(action.entry === "remove" ? ["destructive"] : []);
       expect(JSON.stringify(action.inputSchema).length).toBeLessThan(1_300);
     },
@@ -155,22 +180,22 @@ describe("save, size, add, remove, head", () => {
     const { run, infospace, handle } = await withRecords();
 
     expect(await run("add", { target: handle, items: [{ id: 12 }] })).toMatchObject({ added: 1, count: 13 });
-    expect(await run("add", { target: handle, items: handle })).toMatchObject({ added: 13, count: 26 });
+    expect(await run("add", { target: handle, notes: handle })).toMatchObject({ added: 13, count: 26 });
     expect(infospace.contents(handle).slice(12, 15)).toEqual([{ id: 12 }, records[0], records[1]]);
-    await expect(run("add", { target: handle, items: ["note__999"] })).rejects.toMatchObject({ code: "not_found" });
+    await expect(run("add", { target: handle, notes: ["note__999"] })).rejects.toMatchObject({ code: "not_found" });
   });
 
   test("remove takes notes out by handle, or removes it all", async () => {
     const { run, infospace, handle } = await withRecords();
 
-    expect(await run("remove", { target: handle, items: ["note__2", "note__3"] })).toMatchObject({
+    expect(await run("remove", { target: handle, notes: ["note__2", "note__3"] })).toMatchObject({
       removed: 2,
       count: 10,
     });
     expect(infospace.contents(handle)).toEqual(records.filter(({ id }) => id !== 0 && id !== 1));
     expect(infospace.notes.has(2)).toBe(true);
-    await expect(run("remove", { target: handle, items: ["note__999"] })).rejects.toMatchObject({ code: "not_found" });
-    await expect(run("remove", { target: handle, items: [handle] })).rejects.toMatchObject({ code: "not_found" });
+    await expect(run("remove", { target: handle, notes: ["note__999"] })).rejects.toMatchObject({ code: "not_found" });
+    await expect(run("remove", { target: handle, notes: [handle] })).rejects.toMatchObject({ code: "not_found" });
     expect(await run("remove", { target: handle })).toMatchObject({ removed: { collections: 1 } });
     await expect(run("size", { target: handle })).rejects.toMatchObject({ code: "not_found" });
   });
@@ -216,6 +241,48 @@ describe("load", () => {
     expect(await run("load", { target: "note__1", from: 10 ** 9 })).toMatchObject({ text: "", more: false });
   });
 
+  test.each([256, 400, 700, 4_096])(
+    "where %i characters are shown, no answer is longer, and all is read",
+    async (limit) => {
+      const { run, infospace } = primitives(storage, {}, limit);
+      const text = Array.from({ length: 60 }, (_, line) => `line ${line} "😀"\u0000`).join("\n");
+      const name = "a long name ".repeat(10);
+      await run("create-note", { value: text, name });
+      await run("create-note", { value: { deep: { "a list": ["one", ...text.split("\n")] } }, name });
+      await infospace.writeFile(makerFor(someone), { bytes: Buffer.from(text), mediaType: "image/png" });
+      const { handle } = await run("create-collection", { items: records, name });
+      const fits = (part: JsonObject) => {
+        expect(JSON.stringify(part).length).toBeLessThanOrEqual(limit);
+        return part;
+      };
+      const read = async (asked: JsonObject, part: (answer: JsonObject) => unknown[]) => {
+        const all: unknown[] = [];
+        for (let [from, more] = [0, true]; more; ) {
+          const answer = fits(await run("load", { ...asked, from }));
+          const before = from;
+          all.push(...part(answer));
+          [from, more] = [Number(answer.to), answer.more === true];
+          expect(from).toBeGreaterThan(before);
+        }
+        return all;
+      };
+
+      expect((await read({ target: "note__1" }, (answer) => [answer.text])).join("")).toBe(text);
+      const list = await read({ target: "note__2", path: 'deep["a list"]' }, ({ items }) => items as unknown[]);
+      expect(list).toEqual(["one", ...text.split("\n")]);
+      const bytes = await read({ target: "note__3" }, ({ base64 }) => [Buffer.from(String(base64), "base64")]);
+      expect(Buffer.concat(bytes as Buffer[]).toString()).toBe(text);
+      const items = await read({ target: String(handle) }, (answer) =>
+        (answer.items as JsonObject[]).map(({ value }) => value),
+      );
+      expect(items).toEqual(records);
+      for (const asked of [{ target: "note__2" }, { target: "note__3" }, { target: handle as string, path: "[0]" }]) {
+        fits(await run("load", asked));
+      }
+      fits(await run("head", { target: String(handle), count: 3 }));
+    },
+  );
+
   test("a collection comes in items, five where nothing is said, each with its handle", async () => {
     const { run, handle } = await withRecords();
 
@@ -258,7 +325,7 @@ describe("load", () => {
     expect(read).toEqual(left);
     expect(await run("load", { target: handle, path: "[0].id" })).toMatchObject({ value: 1 });
     expect(await run("load", { target: handle, path: "[-1].id" })).toMatchObject({ value: 11 });
-    const copy = await run("create-collection", { items: handle });
+    const copy = await run("create-collection", { notes: handle });
     expect(infospace.contents(String(copy.handle))).toEqual(left);
   });
 
@@ -302,7 +369,7 @@ describe("load", () => {
     expect(about).toMatchObject({ media_type: "image/png", size: 9_000, total: 9_000, more: true });
     expect(about).not.toHaveProperty("base64");
     expect(about.next).toBe('infospace__load {"target":"note__1","from":0}');
-    const all = await run("create-collection", { items: ["note__1", "note__1"] });
+    const all = await run("create-collection", { notes: ["note__1", "note__1"] });
     expect((await run("load", { target: String(all.handle) })).items).toEqual(
       ["note__1", "note__1"].map((handle) => ({
         handle,

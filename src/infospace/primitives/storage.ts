@@ -12,7 +12,7 @@ import { INFOSPACE } from "../resource.ts";
 import { createSampler, linesOf, shownCollection, shownFacts, shownNote } from "../shown.ts";
 import { DERIVES, makerFor } from "./deriving.ts";
 import { load } from "./loading.ts";
-import { membersFrom, membersOf, membersShape } from "./members.ts";
+import { MEMBER_HANDLES, membersFrom, membersOf, membersShape } from "./members.ts";
 import type { PrimitiveParts, Primitives } from "./parts.ts";
 import { sourceOf, targetShape } from "./target.ts";
 
@@ -59,17 +59,19 @@ function createCollection({ infospace, previewLimit }: PrimitiveParts): Action {
     entry: "create-collection",
     description: "Keep a list as a collection, each item a note. Answers its handle.",
     effect: "write",
-    input: z.strictObject({ items: membersShape, name: newName }),
+    input: z.strictObject({ ...membersShape, name: newName }),
     examples: [
       { args: { items: [{ id: 1 }, { id: 2 }], name: "rows" } },
-      { args: { items: ["note__12", "collection__7"] }, description: "The same notes, in one collection." },
+      { args: { notes: ["note__12", "collection__7"] }, description: "The same notes, in one collection." },
     ],
-    async run({ items, name }, context) {
+    handleArguments: [MEMBER_HANDLES],
+    async run({ name, ...given }, context) {
       const sampler = createSampler(previewLimit);
-      const members = await membersOf(infospace, items, context, sampler);
+      const { members, remark } = await membersOf(infospace, given, context, sampler);
       const maker = makerFor(context, "create-collection");
       const made = await infospace.collect(maker, members, { name, signal: context.signal });
-      return shownCollection(made, sampler, previewLimit);
+      const room = previewLimit - JSON.stringify(remark).length;
+      return { ...shownCollection(made, sampler, room), ...remark };
     },
   });
 }
@@ -103,7 +105,7 @@ function save({ infospace }: PrimitiveParts): Action {
   });
 }
 
-function loading({ infospace }: PrimitiveParts): Action {
+function loading(parts: PrimitiveParts): Action {
   return defineAction(INFOSPACE, {
     entry: "load",
     description:
@@ -122,7 +124,7 @@ function loading({ infospace }: PrimitiveParts): Action {
       { args: { target: "note__12", path: "items[0].title" } },
     ],
     handleArguments: TARGET,
-    run: (asked, { caller, signal }) => load(infospace, asked, caller, signal),
+    run: (asked, { caller, signal }) => load(parts, asked, caller, signal),
   });
 }
 
@@ -140,7 +142,8 @@ function head({ infospace, previewLimit }: PrimitiveParts): Action {
       const members = membersFrom(first(source.inputs, count), sampler);
       const made = await infospace.collect(makerFor(context, "head"), members, { signal: context.signal });
       const total = source.count;
-      return { ...shownCollection(made, sampler, previewLimit), total, more: total > made.count };
+      const facts = { ...shownFacts(made), total, more: total > made.count };
+      return { ...facts, ...sampler.shown(previewLimit - JSON.stringify(facts).length) };
     },
   });
 }
@@ -169,14 +172,17 @@ function add({ infospace }: PrimitiveParts): Action {
     entry: "add",
     description: "Append values or notes to a collection.",
     effect: "write",
-    input: z.strictObject({ target: handle, items: membersShape }),
-    examples: [{ args: { target: "collection__7", items: [{ id: 3 }] } }],
-    handleArguments: TARGET,
-    async run({ target, items }, context) {
+    input: z.strictObject({ target: handle, ...membersShape }),
+    examples: [
+      { args: { target: "collection__7", items: [{ id: 3 }] } },
+      { args: { target: "collection__7", notes: ["note__12"] } },
+    ],
+    handleArguments: [...TARGET, MEMBER_HANDLES],
+    async run({ target, ...given }, context) {
       const before = await infospace.collection(target, context.caller);
-      const members = await membersOf(infospace, items, context);
+      const { members, remark } = await membersOf(infospace, given, context);
       const after = await infospace.add(makerFor(context, "add"), target, members);
-      return { ...shownFacts(after), added: after.count - before.count };
+      return { ...shownFacts(after), added: after.count - before.count, ...remark };
     },
   });
 }
@@ -184,26 +190,26 @@ function add({ infospace }: PrimitiveParts): Action {
 function remove({ infospace }: PrimitiveParts): Action {
   return defineAction(INFOSPACE, {
     entry: "remove",
-    description: "Take notes out of a collection; without items, remove the note or collection itself.",
+    description: "Take notes out of a collection; without notes, remove the note or collection itself.",
     effect: "write",
     idempotent: true,
     input: z.strictObject({
       target: handle,
-      items: z.array(z.string()).min(1).max(10_000).optional().describe("The handles of the notes to take out."),
+      notes: z.array(z.string()).min(1).max(10_000).optional().describe("The handles of the notes to take out."),
     }),
     tags: ["destructive"],
-    examples: [{ args: { target: "collection__7", items: ["note__12"] } }, { args: { target: "note__12" } }],
-    handleArguments: TARGET,
-    async run({ target, items }, context) {
+    examples: [{ args: { target: "collection__7", notes: ["note__12"] } }, { args: { target: "note__12" } }],
+    handleArguments: [...TARGET, MEMBER_HANDLES],
+    async run({ target, notes }, context) {
       const maker = makerFor(context, "remove");
-      if (items === undefined) {
+      if (notes === undefined) {
         const { handle = target } = shownFacts(await infospace.resource(target, context.caller));
         return { handle, removed: { ...(await infospace.remove(maker, target)) } };
       }
       const ids: number[] = [];
-      for (const item of items) {
-        if (parseHandle(item)?.kind !== "note") throw notANote(item);
-        ids.push((await infospace.resource(item, context.caller)).id);
+      for (const note of notes) {
+        if (parseHandle(note)?.kind !== "note") throw notANote(note);
+        ids.push((await infospace.resource(note, context.caller)).id);
       }
       const removed = await infospace.takeOut(maker, target, ids);
       return { ...shownFacts(await infospace.collection(target, context.caller)), removed };

@@ -196,7 +196,12 @@ test("a long one over what is in memory can be stopped", async () => {
 });
 
 test("each says what it is for, needs its target, and has an example that fits", () => {
-  const actions = structured({ infospace: undefined as never, search: undefined as never, previewLimit: 1 });
+  const actions = structured({
+    infospace: undefined as never,
+    search: undefined as never,
+    previewLimit: 1,
+    valueLimit: 4_096,
+  });
 
   expect(actions.map(({ name }) => name)).toEqual([
     "infospace__project",

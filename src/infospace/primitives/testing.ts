@@ -1,15 +1,16 @@
 import type { Action, CallContext } from "../../core/action.ts";
 import type { LogLine } from "../../core/dialogue.ts";
 import type { JsonObject } from "../../core/json.ts";
-import type { Outcome } from "../../core/outcome.ts";
+import { type Outcome, VALUE_LIMIT } from "../../core/outcome.ts";
 import type { NoteSearch } from "../search/note-search.ts";
 import { memoryInfospace, someone } from "../testing.ts";
 import type { Primitives } from "./parts.ts";
 
 /** Primitives over an infospace in memory, called as a handler is called. */
-export function primitives(make: Primitives, context: Partial<CallContext> = {}) {
+export function primitives(make: Primitives, context: Partial<CallContext> = {}, valueLimit = VALUE_LIMIT) {
   const infospace = memoryInfospace();
-  const actions = make({ infospace, search: undefined as unknown as NoteSearch, previewLimit: 1_000 });
+  const previewLimit = Math.min(1_000, valueLimit);
+  const actions = make({ infospace, search: undefined as unknown as NoteSearch, previewLimit, valueLimit });
   const given: CallContext = {
     caller: someone,
     callId: "call-1",

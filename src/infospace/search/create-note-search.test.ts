@@ -369,6 +369,17 @@ describe("inside a collection", () => {
     expect(found).toMatchObject({ searched: 4, left: 0, limitReached: false });
   });
 
+  test("nothing is read through for their positions", async () => {
+    const { collect, collection, searchWith, store } = await opened();
+    const id = await collect(ada, [...Array.from({ length: 600 }, (_, at) => `stone ${at}`), "opal"]);
+    const items = () => Promise.reject(new Error("read through"));
+    const search = searchWith({ store: { ...store, items } });
+
+    const { hits } = await search.within(await collection(id), { query: "opal", limit: 5 });
+
+    expect(hits).toMatchObject([{ position: 600, passage: "opal" }]);
+  });
+
   test("what is added, edited and taken out is followed", async () => {
     const { append, collect, collection, edit, store, searchWith } = await opened();
     const id = await collect(ada, ["ruby", "opal", "jade"]);

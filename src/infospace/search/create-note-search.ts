@@ -9,7 +9,6 @@ import { createMeaning, type MeaningParts } from "./meaning.ts";
 import type { FoundNote, NoteQuery, NoteSearch, NotesFound } from "./note-search.ts";
 import { passagesOf } from "./note-text.ts";
 import { createPassageIndex, type PassageIndex, type Ranked } from "./passage-index.ts";
-import { createPlaces, type Places } from "./places.ts";
 import { createScopes } from "./scopes.ts";
 import { callersCollections, callersNotes, itemsOf, newest, noteText, type SearchedStore } from "./sources.ts";
 
@@ -42,7 +41,6 @@ export function createNoteSearch(parts: NoteSearchParts): NoteSearch & { close()
   const limits = { ...LIMITS, ...parts.limits };
   const sources = { store, mayUse, textLimit: Math.floor(limits.characters / LARGEST_SHARE) };
   const scopes = createScopes<PassageIndex>({ characters: 2 * limits.characters });
-  const places = new WeakMap<PassageIndex, Places>();
   const closing = new AbortController();
 
   const indexOf = (source: () => Source): PassageIndex =>
@@ -66,7 +64,8 @@ export function createNoteSearch(parts: NoteSearchParts): NoteSearch & { close()
   async function find<Hit extends object>(
     index: PassageIndex,
     { query, type, limit, signal: wish }: NoteQuery,
-    resolve: (ranked: Ranked, at: number, signal: AbortSignal) => Promise<Hit | Missing>,
+    /** Given all of them, answers how each is shown; `at` says how many are shown before it. */
+    resolving: (all: readonly Ranked[]) => Promise<(ranked: Ranked, at: number) => Promise<Hit | Missing>>,
   ): Promise<NotesFound<Hit>> {
     const signal = signalOf(wish);
     const wanted = type ?? (meaning === undefined ? "keyword" : "hybrid");
@@ -74,10 +73,11 @@ export function createNoteSearch(parts: NoteSearchParts): NoteSearch & { close()
     for (let attempt = 1; ; attempt++) {
       signal.throwIfAborted();
       const found = await index.search({ query: plain(query), type: wanted, limit: limit + 1, signal });
+      const resolve = await resolving(found.ranked);
       const hits: Hit[] = [];
       let missing: Missing | undefined;
       for (const ranked of found.ranked) {
-        const hit = await resolve(ranked, hits.length, signal);
+        const hit = await resolve(ranked, hits.length);
         if (typeof hit === "string") missing = missing === "revoked" ? missing : hit;
         else hits.push(hit);
       }
@@ -142,7 +142,11 @@ export function createNoteSearch(parts: NoteSearchParts): NoteSearch & { close()
         return { hits: await Promise.all(shown), ...rest };
       }
       const allows = (note: NoteFacts) => mayUse(resourceAction("note", note), caller) === "allowed";
-      return find(await notesOf(caller), query, (ranked, at) => foundNote(ranked, at < query.limit, allows));
+      return find(
+        await notesOf(caller),
+        query,
+        async () => (ranked, at) => foundNote(ranked, at < query.limit, allows),
+      );
     },
     async collections(caller, query) {
       if (isBlank(query)) {
@@ -152,7 +156,7 @@ export function createNoteSearch(parts: NoteSearchParts): NoteSearch & { close()
           query.limit,
         );
       }
-      return find(await collectionsOf(caller), query, async ({ id, score }) => {
+      return find(await collectionsOf(caller), query, async () => async ({ id, score }) => {
         const collection = await store.collection(id);
         if (collection === undefined) return "gone";
         if (mayUse(resourceAction("collection", collection), caller) !== "allowed") return "revoked";
@@ -171,14 +175,15 @@ export function createNoteSearch(parts: NoteSearchParts): NoteSearch & { close()
         }
         return { hits: shown, ...rest };
       }
-      const index = await insideOf(collection);
-      const placesOf = places.get(index) ?? createPlaces(store);
-      places.set(index, placesOf);
-      return find(index, query, async (ranked, at, signal) => {
-        const position = (await placesOf(collection, [ranked.id], signal)).get(ranked.id);
-        if (position === undefined) return "gone";
-        const found = await foundNote(ranked, at < query.limit, () => true);
-        return typeof found === "string" ? found : { ...found, position };
+      return find(await insideOf(collection), query, async (all) => {
+        const ids = all.map(({ id }) => id);
+        const positions = await store.positions(collection.id, collection.version, ids);
+        return async (ranked, at) => {
+          const position = positions.get(ranked.id);
+          if (position === undefined) return "gone";
+          const found = await foundNote(ranked, at < query.limit, () => true);
+          return typeof found === "string" ? found : { ...found, position };
+        };
       });
     },
     async index(of, { signal: wish, onProgress }) {

@@ -4,7 +4,6 @@ import type { Hit, HitOrder } from "../../search/hit.ts";
 import type { Searchable } from "../../search/searchable.ts";
 import { contentsOf } from "../../search/semantic/action-text.ts";
 import {
-  type BuildReport,
   createSemanticIndex,
   type SemanticIndex,
   type SemanticIndexOptions,
@@ -30,7 +29,7 @@ export interface Meaning {
   /** Makes the few vectors that may be missing. Answers why there is no searching by meaning; undefined: there is. */
   follow(passages: readonly Passage[], recall: Recall, signal: AbortSignal): Promise<string | undefined>;
   /** Makes all that are missing. Rejects as `SemanticIndex.build` does. */
-  make(passages: readonly Passage[], recall: Recall, how: Making): Promise<BuildReport>;
+  make(passages: readonly Passage[], recall: Recall, how: Making): Promise<void>;
   search(
     query: string,
     view: Searchable,
@@ -46,6 +45,7 @@ export const FEW = 64;
 const FOLLOW_LIMIT_MS = 10_000;
 
 const UNMADE = "the vectors could not be made.";
+const UNPREPARED = "passages have no vectors. infospace__index makes them.";
 const BUSY = "vectors are being made.";
 
 export function createMeaning({ embedder, store, ...parts }: MeaningParts): Meaning {
@@ -71,14 +71,13 @@ export function createMeaning({ embedder, store, ...parts }: MeaningParts): Mean
     passages: readonly Passage[],
     missing: readonly Passage[],
     recall: Recall,
-    how: Making,
-  ): Promise<BuildReport> {
-    const { signal, onProgress } = how;
+    { signal, onProgress }: Making,
+  ): Promise<void> {
     try {
       await recall(missing);
-      const report = await semantic.build(passages, { signal, ...(onProgress === undefined ? {} : { onProgress }) });
+      const progress = onProgress === undefined ? {} : { onProgress: fromNone(onProgress) };
+      await semantic.build(passages, { signal, ...progress });
       answering = new WeakSet(passages);
-      return report;
     } finally {
       for (const passage of missing) passage.forget();
     }
@@ -95,7 +94,7 @@ export function createMeaning({ embedder, store, ...parts }: MeaningParts): Mean
       try {
         return await within({ ms: FOLLOW_LIMIT_MS, late, signal }, async (inner) => {
           const missing = await missingOf(passages);
-          if (missing.length > FEW) return `${missing.length} passages have no vectors. infospace__index makes them.`;
+          if (missing.length > FEW) return UNPREPARED;
           await build(passages, missing, recall, { signal: inner });
           return undefined;
         });
@@ -108,12 +107,21 @@ export function createMeaning({ embedder, store, ...parts }: MeaningParts): Mean
       making++;
       try {
         const passages = all.slice(0, VECTORS);
-        return await build(passages, await missingOf(passages), recall, how);
+        await build(passages, await missingOf(passages), recall, how);
       } finally {
         making--;
       }
     },
     search: (query, view, how) => semantic.search(query, view, how),
     close: () => semantic.close(),
+  };
+}
+
+/** From none to all, also where some were there before: which texts others have is not to be told. */
+function fromNone(onProgress: NonNullable<Making["onProgress"]>): NonNullable<Making["onProgress"]> {
+  let before: number | undefined;
+  return ({ done, total }) => {
+    before ??= done;
+    onProgress({ done: before === total ? total : Math.round((total * (done - before)) / (total - before)), total });
   };
 }

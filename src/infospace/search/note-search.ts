@@ -45,9 +45,20 @@ export interface NoteSearch {
     query: NoteQuery,
   ): Promise<NotesFound<{ readonly collection: Collection; readonly score: number }>>;
   within(collection: Collection, query: NoteQuery): Promise<NotesFound<FoundNote & { readonly position: number }>>;
-  /** Makes the vectors of a collection, or of all the caller's notes, now. Rejects with `search_off` where nobody makes any. */
+  /**
+   * Makes the vectors of a collection, or of all the caller's notes, now. Rejects with `search_off` where nobody makes any.
+   * Vectors are everybody's, by text: nothing tells which of them were there, and so what others have written.
+   */
   index(
     of: Collection | Caller,
     options: { readonly signal?: AbortSignal; readonly onProgress?: (step: { done: number; total: number }) => void },
-  ): Promise<{ readonly notes: number; readonly embedded: number; readonly reused: number; readonly left: number }>;
+  ): Promise<Indexed>;
+}
+
+export interface Indexed {
+  readonly notes: number;
+  /** How many are found by meaning. */
+  readonly ready: number;
+  /** How many are not, because together they are more than an index holds. */
+  readonly left: number;
 }

@@ -1,10 +1,9 @@
 import { QmError } from "../../core/errors.ts";
 import { fuse } from "../../search/fusion.ts";
 import type { Hit, HitOrder } from "../../search/hit.ts";
-import type { BuildReport } from "../../search/semantic/semantic-index.ts";
 import { type Analysed, createDocuments, type IndexLimits, type Source } from "./documents.ts";
 import { type Making, type Meaning, VECTORS } from "./meaning.ts";
-import type { NoteSearchType } from "./note-search.ts";
+import type { Indexed, NoteSearchType } from "./note-search.ts";
 import { type Passage, TextGone } from "./passage.ts";
 
 /** The best passage of a note or collection. */
@@ -30,18 +29,11 @@ export interface RankedQuery {
   readonly signal: AbortSignal;
 }
 
-export interface Made {
-  readonly notes: number;
-  readonly embedded: number;
-  readonly reused: number;
-  readonly left: number;
-}
-
 /** Documents of one scope, found by words and by meaning. Every search is over what there is when it is asked for. */
 export interface PassageIndex {
   search(query: RankedQuery): Promise<Ranking>;
   /** Makes the vectors that are missing. Counts are of documents. */
-  make(how: Making): Promise<Made>;
+  make(how: Making): Promise<Indexed>;
   /** What is there may have changed without a mark; with `all`, also who may find it. */
   renew(all: boolean): Promise<void>;
   /** How much text is in it. */
@@ -112,13 +104,14 @@ export function createPassageIndex(source: Source, limits: IndexLimits, meaning:
     search: (query) => inTurn(async () => ranked(query, await refreshed(query.signal))),
     async make(how) {
       for (let attempt = 1; ; attempt++) {
-        const { there, made } = await inTurn(async () => {
+        const { there, making } = await inTurn(async () => {
           const there = await refreshed(how.signal);
           // Begun in turn, and waited for where it keeps no search waiting.
-          return { there, made: { report: meaning?.make(there.passages, documents.recall, how) } };
+          return { there, making: { end: meaning?.make(there.passages, documents.recall, how) } };
         });
         try {
-          return counted(there, await made.report);
+          await making.end;
+          return counted(there);
         } catch (thrown) {
           if (!(thrown instanceof TextGone)) throw thrown;
           if (attempt === ATTEMPTS) throw new QmError("conflict", "the notes change faster than they can be read");
@@ -156,11 +149,9 @@ function answer(
   };
 }
 
-function counted({ passages, searched: notes, left }: Analysed, report: BuildReport | undefined): Made {
-  const made = new Set(report?.embedded);
-  const embedded = documentsOf(passages.filter(({ name }) => made.has(name)));
-  const beyond = notes - documentsOf(passages.slice(0, VECTORS));
-  return { notes, embedded, reused: notes - embedded - beyond, left: left + beyond };
+function counted({ passages, searched: notes, left }: Analysed): Indexed {
+  const ready = documentsOf(passages.slice(0, VECTORS));
+  return { notes, ready, left: left + notes - ready };
 }
 
 function documentsOf(passages: readonly Passage[]): number {

@@ -10,7 +10,7 @@ import type { Document } from "./passage.ts";
 
 export type SearchedStore = Pick<
   InfospaceStore,
-  "mark" | "contents" | "note" | "noteFacts" | "notes" | "collection" | "items" | "list" | "count"
+  "mark" | "contents" | "note" | "noteFacts" | "notes" | "collection" | "items" | "positions" | "list" | "count"
 >;
 
 export interface SourceParts {

@@ -31,7 +31,9 @@ export function answerResult({ ok, data, text, content, callId }: Answer, era: E
 export function passedResult(outcome: Outcome): CallToolResult {
   const { content, value } = outcome;
   const meta = metaOf(content?.meta);
-  const shown = content === undefined ? [{ type: "text", text: value }] : content.blocks.map(valid);
+  // A single text is answered as just that, and `value` is only as much of it as a model is shown.
+  const whole = outcome.status === "done" && typeof outcome.data === "string" ? outcome.data : value;
+  const shown = content === undefined ? [{ type: "text", text: whole }] : content.blocks.map(valid);
   if (outcome.status === "done") {
     const own = content?.structured ? { structuredContent: outcome.data } : {};
     return result({ content: shown, ...own, ...meta });
