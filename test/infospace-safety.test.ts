@@ -275,7 +275,7 @@ describe("what somebody shares", () => {
         code: "denied",
       });
     }
-    expect(await w.done("infospace__load", { target: board }, bob)).toMatchObject({ items: [{ content: { n: 9 } }] });
+    expect(await w.done("infospace__load", { target: board }, bob)).toMatchObject({ items: [{ value: { n: 9 } }] });
   });
 
   test("keeps its name: another's of the same name is another, and the name means one's own first", async () => {

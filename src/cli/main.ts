@@ -155,7 +155,7 @@ function namesOf(program: Command, argv: readonly string[]): readonly string[] {
   for (let place = 0; place < argv.length; place++) {
     const word = argv[place] ?? "";
     if (word.startsWith("-") && word !== "--") {
-      const option = [...program.options, ...at.options].find((each) => each.is(word));
+      const option = [...program.options, ...at.options].find(({ short, long }) => [short, long].includes(word));
       if (option?.required === true) place++;
       continue;
     }

@@ -129,7 +129,10 @@ export interface Action {
   readonly owner?: Owner;
   /** Whether tokens in its arguments stay tokens: it works on what the model may see, and shows it to the model again. */
   readonly keepsTokens?: boolean;
-  /** Arguments that are handles themselves: `{"$from": "note__12"}` there is `note__12`, and not what it leads to. */
+  /**
+   * Arguments that are handles themselves: `{"$from": "note__12"}` there is `note__12`, and not what it leads to. `notes[]` is
+   * a list of handles, or one, and nothing in it is taken from data.
+   */
   readonly handleArguments?: readonly string[];
   readonly loading?: Loading;
   /** The named set of extra skills it came with. */

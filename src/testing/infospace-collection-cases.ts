@@ -140,6 +140,9 @@ export const infospaceCollectionCases: readonly StoreCase[] = [
         const [item] = await store.items(id, { from: position, limit: 1 });
         assert.deepEqual([item?.id, item?.position], [each, position]);
       }
+      for (const each of [900, 1_500]) {
+        assert.deepEqual(await store.positions(id, 1, [each]), new Map([[each, each - 2]]));
+      }
       await store.removeItems(id, [2, 500], LATER);
       assert.deepEqual(await store.positions(id, 2, [2, 500, 501]), new Map([[501, 497]]));
       assert.deepEqual(await store.positions(id, 1, [2, 500]), new Map([2, 500].map((each) => [each, each - 2])));

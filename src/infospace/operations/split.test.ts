@@ -30,6 +30,12 @@ describe("what is not said is found out", () => {
       [records[0] ?? null],
       { paths: ["rows"] },
     ],
+    [
+      "a list of one with a list",
+      { rows: [{ title: "a title", tags: [1] }] },
+      [{ title: "a title", tags: [1] }],
+      { paths: ["rows"] },
+    ],
     ["a list farther in", { data: { rows: records } }, records, { by: ["items"], paths: ["data.rows"] }],
     ["a list in a list of one", { results: [{ n: 9, rows: records }] }, records, { paths: ["results[0].rows"] }],
     [

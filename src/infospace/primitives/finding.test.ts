@@ -20,7 +20,12 @@ async function opened(embedder = wordEmbedder()) {
     mayUse: owns,
     note: () => {},
   });
-  const actions = finding({ infospace, search: space.searchWith({ embedder }), previewLimit: 1_000, valueLimit: 4_096 });
+  const actions = finding({
+    infospace,
+    search: space.searchWith({ embedder }),
+    previewLimit: 1_000,
+    valueLimit: 4_096,
+  });
   const progress: ProgressUpdate[] = [];
   const call = async (entry: string, args: JsonObject, caller: Caller = ada) => {
     const action = actions.find((each) => each.entry === entry);

@@ -47,7 +47,7 @@ function createNote({ infospace, previewLimit }: PrimitiveParts): Action {
     examples: [{ args: { value: "Ada prefers tea.", name: "preferences" } }],
     async run({ value, name, properties }, context) {
       const content = value as Json;
-      const label = { name, properties: properties as JsonObject | undefined };
+      const label = { name, properties: properties as JsonObject | undefined, replaces: "saved" } as const;
       const note = await infospace.write(makerFor(context, "create-note"), content, label);
       return shownNote(note, content, previewLimit);
     },
@@ -69,7 +69,7 @@ function createCollection({ infospace, previewLimit }: PrimitiveParts): Action {
       const sampler = createSampler(previewLimit);
       const { members, remark } = await membersOf(infospace, given, context, sampler);
       const maker = makerFor(context, "create-collection");
-      const made = await infospace.collect(maker, members, { name, signal: context.signal });
+      const made = await infospace.collect(maker, members, { name, replaces: "saved", signal: context.signal });
       const room = previewLimit - JSON.stringify(remark).length;
       return { ...shownCollection(made, sampler, room), ...remark };
     },
