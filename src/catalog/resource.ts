@@ -9,7 +9,7 @@ export function linkResource(resource: Action, target: Action): Action {
   const { transform } = resource.canonical ?? { transform: {} };
   return Object.freeze({
     ...resource,
-    inputSchema: frozenCopy(openPart(target.inputSchema, transform)),
+    inputSchema: openSchema(target.inputSchema, transform),
     ...(target.outputSchema === undefined ? {} : { outputSchema: target.outputSchema }),
     effect: target.effect,
     ...(target.requiresApproval === undefined ? {} : { requiresApproval: target.requiresApproval }),
@@ -34,6 +34,18 @@ function fill(value: Json, entry: string): Json {
   if (isRecord(value))
     return Object.fromEntries(Object.entries(value).map(([key, part]) => [key, fill(part as Json, entry)]));
   return value;
+}
+
+const open = new WeakMap<JsonSchema, Map<string, JsonSchema>>();
+
+/** Of an operation that very many resources run, it is the same for all of them. */
+function openSchema(schema: JsonSchema, transform: ArgumentTransform): JsonSchema {
+  const key = JSON.stringify([transform.wrap, Object.keys(transform.set ?? {})]);
+  const known = open.get(schema) ?? new Map<string, JsonSchema>();
+  open.set(schema, known);
+  const made = known.get(key) ?? frozenCopy(openPart(schema, transform));
+  known.set(key, made);
+  return made;
 }
 
 /** What of the target's schema is left for the caller to say. */

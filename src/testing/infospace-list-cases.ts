@@ -2,11 +2,14 @@ import assert from "node:assert/strict";
 import type { InfospaceStore, ResourceQuery, Whose } from "../infospace/infospace-store.ts";
 import { sql } from "../store/sql.ts";
 import {
+  AFTER,
   collected,
   contentsOf,
   EXPIRES,
   file,
+  gotCollection,
   infospaceIn,
+  itemsOf,
   LATER,
   me,
   note,
@@ -17,7 +20,7 @@ import {
 } from "./infospace-places.ts";
 import type { StoreCase } from "./store-cases.ts";
 
-/** What is told of notes and collections: lists, counts, marks, contents, and what is damaged. */
+/** What is told of notes and collections: lists, counts, pages, places, marks, contents, and what is damaged. */
 export const infospaceListCases: readonly StoreCase[] = [
   {
     name: "lists for a caller what reaches it and nothing else, and counts the same",
@@ -213,6 +216,73 @@ export const infospaceListCases: readonly StoreCase[] = [
       await db.all(sql`update owners set reach = 'all'`);
       await assert.rejects(store.collection(id), { code: "store_failed" });
       assert.deepEqual(await store.list({ kind: "collection", limit: 9 }), []);
+    },
+  },
+  {
+    name: "pages through thousands without missing or repeating one, with notes removed and pages of any size",
+    async run(db) {
+      const { store } = await infospaceIn(db);
+      const id = await store.addCollection(origin(), {}, transient);
+      for (let at = 0; at < 2_800; at += 700) {
+        await store.append(id, numbered(700, at), origin());
+        // Somebody else's note between, so that ids do not go on.
+        if (at === 700) await store.addNotes(origin(), notes("other"), transient);
+      }
+      const expected = Array.from({ length: 2_800 }, (_, n) => ({ n }));
+      assert.deepEqual(await contentsOf(store, id), expected);
+      assert.equal((await gotCollection(store, id)).count, 2_800);
+      const read = await itemsOf(store, id, { limit: 999 });
+      assert.deepEqual(
+        read.map(({ position }) => position),
+        expected.map(({ n }) => n),
+      );
+
+      const gone = new Set([0, 1, 2, 499, 500, 501, 999, 1_000, 1_001, 1_399, 1_400, 2_799]);
+      for (const n of gone) await store.remove("note", read[n]?.id ?? 0);
+
+      const left = read.filter(({ position }) => !gone.has(position));
+      for (const limit of [1, 7, 500, 1_000, 5_000]) assert.deepEqual(await itemsOf(store, id, { limit }), left);
+      for (const from of [0, 1, 3, 498, 1_000, 1_398, 2_798, 2_799, 9_999]) {
+        const page = await store.items(id, { from, limit: 3 });
+        assert.deepEqual(page, left.filter(({ position }) => position >= from).slice(0, 3));
+      }
+      const { count, bytes } = await gotCollection(store, id);
+      assert.deepEqual([count, bytes], [left.length, left.reduce((sum, item) => sum + item.bytes, 0)]);
+      await store.append(id, notes("last"), origin());
+      assert.deepEqual((await itemsOf(store, id, { limit: 900 })).at(-1)?.position, 2_800);
+    },
+  },
+  {
+    name: "says where notes stand in each version, the first place of each",
+    async run(db) {
+      const { store, clock } = await infospaceIn(db);
+      const id = await store.addCollection(origin(), {}, transient);
+      await store.addNotes(origin(), notes("beside"), transient);
+      await store.append(id, numbered(2_100), origin());
+      const loose = await store.addNotes(origin(), notes("loose", "gone", "elsewhere"), transient);
+      await store.append(id, [{ id: loose + 1 }, { id: 500 }, { id: loose }, { id: loose }], origin());
+      await store.remove("note", loose + 1);
+      await store.remove("note", 3);
+      const asked = [2, 3, 4, 500, 1_001, 1_002, 2_101, loose, loose + 1, loose + 2, 1, 99_999, 500];
+
+      const places = await store.positions(id, 1, asked);
+      const expected = [2, 4, 500, 1_001, 1_002, 2_101].map((each) => [each, each - 2] as const);
+      assert.deepEqual(places, new Map([...expected, [loose, 2_102]]));
+      for (const [each, position] of places) {
+        const [item] = await store.items(id, { from: position, limit: 1 });
+        assert.deepEqual([item?.id, item?.position], [each, position]);
+      }
+      for (const each of [900, 1_500]) {
+        assert.deepEqual(await store.positions(id, 1, [each]), new Map([[each, each - 2]]));
+      }
+      await store.removeItems(id, [2, 500], LATER);
+      assert.deepEqual(await store.positions(id, 2, [2, 500, 501]), new Map([[501, 497]]));
+      assert.deepEqual(await store.positions(id, 1, [2, 500]), new Map([2, 500].map((each) => [each, each - 2])));
+      assert.deepEqual(await store.positions(id, 3, [4]), new Map());
+      assert.deepEqual(await store.positions(id, 1, []), new Map());
+      assert.deepEqual(await store.positions(99, 1, [4]), new Map());
+      clock.at = AFTER;
+      assert.deepEqual(await store.positions(id, 1, [4]), new Map());
     },
   },
 ];

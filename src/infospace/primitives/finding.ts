@@ -12,7 +12,7 @@ import { makerFor, resultName } from "./deriving.ts";
 import type { PrimitiveParts, Primitives } from "./parts.ts";
 
 const USUAL_HITS = 5;
-const MOST_HITS = 50;
+const MOST_HITS = 20;
 const QUERY_LIMIT = 10_000;
 const NAME_LIMIT = 80;
 const SHORTEST_PASSAGE = 80;
