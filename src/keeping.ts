@@ -9,9 +9,10 @@ import type { UnstampedEvent } from "./core/events.ts";
 import { SEPARATOR } from "./core/names.ts";
 import type { Runtime } from "./core/runtime.ts";
 import type { Meaning } from "./discovery.ts";
+import { createInfospace, whoseOf } from "./infospace/create-infospace.ts";
 import { parseHandle, type ResourceKind } from "./infospace/handle.ts";
 import { createHandles, type Handles } from "./infospace/handles.ts";
-import { type Access, createInfospace, whoseOf } from "./infospace/infospace.ts";
+import type { Access } from "./infospace/infospace.ts";
 import type { InfospaceStore } from "./infospace/infospace-store.ts";
 import { createKeeper, type Keeper } from "./infospace/keep.ts";
 import { createNotes, type Notes } from "./infospace/notes.ts";
@@ -121,8 +122,10 @@ export function createKeeping(parts: KeepingParts): Keeping {
     keeper: {
       ...keeper,
       // What the primitives answer is short already. What the caller could not load again is better cut than kept.
-      keep: async (result, maker, limit) =>
-        isPrimitive(maker.action) || !canLoad(maker.caller) ? undefined : keeper.keep(result, maker, limit),
+      keep: async (result, maker, limit) => {
+        const isLeft = result.size <= limit || isPrimitive(maker.action) || !canLoad(maker.caller);
+        return isLeft ? undefined : keeper.keep(result, maker, limit);
+      },
       async keepStream(streamed, maker, signal) {
         if (canLoad(maker.caller)) return keeper.keepStream(streamed, maker, signal);
         await streamed.discard();

@@ -2,8 +2,8 @@ import { describe, expect, onTestFinished, test } from "vitest";
 import type { Json } from "../core/json.ts";
 import { openSqlite } from "../store/drivers/sqlite.ts";
 import { infospaceIn } from "../testing/infospace-places.ts";
+import { createInfospace } from "./create-infospace.ts";
 import { createHandles, mayHoldHandles } from "./handles.ts";
-import { createInfospace } from "./infospace.ts";
 import { makerFor, someone } from "./testing.ts";
 
 const maker = makerFor(someone);

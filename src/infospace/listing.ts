@@ -1,8 +1,9 @@
 import type { Caller } from "../core/caller.ts";
 import { QmError } from "../core/errors.ts";
 import { quoted } from "../core/names.ts";
+import { whoseOf } from "./create-infospace.ts";
 import { handleOf, parseHandle, type ResourceKind } from "./handle.ts";
-import { type InfospaceParts, whoseOf } from "./infospace.ts";
+import type { InfospaceParts } from "./infospace.ts";
 import type { InfospaceStore, ResourceQuery } from "./infospace-store.ts";
 import type { Collection, NoteFacts } from "./note.ts";
 import { resourceAction } from "./resource.ts";

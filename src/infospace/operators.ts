@@ -1,6 +1,7 @@
 import type { Caller } from "../core/caller.ts";
 import { SYSTEM_SESSION, type UnstampedEvent } from "../core/events.ts";
-import { createInfospace, type Infospace, type InfospaceParts } from "./infospace.ts";
+import { createInfospace } from "./create-infospace.ts";
+import type { Infospace, InfospaceParts } from "./infospace.ts";
 import type { InfospaceStore, ResourceQuery } from "./infospace-store.ts";
 import { createNoteSearch, type NoteSearchParts } from "./search/create-note-search.ts";
 import type { NoteSearch } from "./search/note-search.ts";

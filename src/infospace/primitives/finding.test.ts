@@ -4,7 +4,7 @@ import type { Caller } from "../../core/caller.ts";
 import type { ProgressUpdate } from "../../core/dialogue.ts";
 import type { Json, JsonObject } from "../../core/json.ts";
 import { wordEmbedder } from "../../search/semantic/testing.ts";
-import { createInfospace } from "../infospace.ts";
+import { createInfospace } from "../create-infospace.ts";
 import { ada, bob, openedSearch, owns } from "../search/testing.ts";
 import { finding } from "./finding.ts";
 

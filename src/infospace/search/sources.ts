@@ -1,6 +1,7 @@
 import type { Caller } from "../../core/caller.ts";
 import { getOwn, type Json, type JsonObject } from "../../core/json.ts";
-import { type InfospaceParts, whoseOf } from "../infospace.ts";
+import { whoseOf } from "../create-infospace.ts";
+import type { InfospaceParts } from "../infospace.ts";
 import type { InfospaceStore } from "../infospace-store.ts";
 import type { Collection, Note, NoteFacts } from "../note.ts";
 import { resourceAction } from "../resource.ts";
