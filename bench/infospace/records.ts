@@ -25,6 +25,8 @@ export const LEAST = 900;
 /** A word that ten records have. */
 export const WORD = "zeppelin";
 export const FOUND = 5;
+/** How often nothing changes between two searches. */
+export const AGAIN = 10;
 export const PAGE = 20;
 
 const words = "amber birch copper dusk ember flint grove harbor iris jetty kelp lichen meadow north orchard pine".split(
@@ -45,6 +47,14 @@ export function recordsOf(size: number): Records {
   return {
     orders,
     customers,
-    expected: { create: size, load: PAGE, "read all": size, filter: filtered, join: joined, search: FOUND },
+    expected: {
+      create: size,
+      load: PAGE,
+      "read all": size,
+      filter: filtered,
+      join: joined,
+      search: FOUND,
+      "search again": FOUND * AGAIN,
+    },
   };
 }

@@ -1,4 +1,4 @@
-export const tasks = ["create", "load", "read all", "filter", "join", "search"] as const;
+export const tasks = ["create", "load", "read all", "filter", "join", "search", "search again"] as const;
 
 export type Task = (typeof tasks)[number];
 

@@ -143,8 +143,11 @@ export interface InfospaceStore {
   list(query: ResourceQuery & { readonly kind: "collection" }): Promise<readonly Collection[]>;
   /** How many `list` would answer without a limit. */
   count(query: Omit<ResourceQuery, "limit" | "before">): Promise<number>;
-  /** Changes whenever a note or collection that may be within reach is added, changed or removed. Cheap to ask. */
-  mark(whose: Whose): Promise<string>;
+  /**
+   * Changes whenever a note or collection that may be within reach, or a note of the named collection, is added, changed or
+   * removed. Cheap to ask.
+   */
+  mark(of: Whose | { readonly collection: number }): Promise<string>;
   /**
    * Every note within reach, or of the named collection, by id, with a text that changes when what it says, its name or its
    * properties do. For indexes.

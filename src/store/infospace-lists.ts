@@ -41,13 +41,18 @@ export function listMethods(db: Sql, now: () => Date): ListMethods {
         select count(*) as n from ${kinds[query.kind].tables} where ${join(all, " and ")}`);
       return Number(row?.n);
     },
-    async mark(whose) {
+    async mark(of) {
+      // A note of it may be of whomever, so every change counts.
+      if ("collection" in of) {
+        const [row] = await db.all(sql`select last from resource_ids where kind = 'revision'`);
+        return String(row?.last);
+      }
       const at = now().toISOString();
       const rows = await db.all(sql`
         select w.key, w.revision,
           (select max(n.expires_at) from notes n where n.owner = w.id and n.expires_at <= ${at}) as notes_until,
           (select max(c.expires_at) from collections c where c.owner = w.id and c.expires_at <= ${at}) as collections_until
-        from owners w where w.key in (${keysOf(whose)}) order by w.key`);
+        from owners w where w.key in (${keysOf(of)}) order by w.key`);
       // What expires is gone without a change.
       return JSON.stringify(
         rows.map((row) => [row.key, row.revision, row.notes_until, row.collections_until].map(String)),

@@ -40,6 +40,7 @@ export function callersNotes({ store, mayUse, textLimit }: SourceParts, caller: 
 export function itemsOf({ store, textLimit }: SourceParts, { id }: Pick<Collection, "id">): Source {
   return {
     kind: "note",
+    mark: () => store.mark({ collection: id }),
     marks: () => store.contents({ collection: id }),
     read: async (ids) => (await store.notes(ids)).map((note) => noteDocument(note, textLimit)),
   };
