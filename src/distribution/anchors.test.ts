@@ -34,7 +34,7 @@ async function tokenFor(value: Json, of = caller): Promise<string> {
 
 describe("an anchored value", () => {
   test("is a token to the model, each value's own, the same for the same value of the same field", async () => {
-    const record = { items: [{ price: 12.5 }, { price: 12.5 }, { price: 99 }], fee: 12.5, name: "Lamp" };
+    const record = { items: [{ price: 12.5 }, { price: 12.5 }, { price: 98_765 }], fee: 12.5, name: "Lamp" };
     const annotations: Annotations = {
       "items[].price": { composition: "anchored" },
       fee: { composition: "anchored", label: "Service fee" },
@@ -50,7 +50,7 @@ describe("an anchored value", () => {
     expect(c).not.toBe(a);
     expect(second.items[0]?.price).not.toBe(a);
     expect(first.name).toBe("Lamp");
-    expect(JSON.stringify(first)).not.toMatch(/12\.5|99/);
+    expect(JSON.stringify(first)).not.toMatch(/12\.5|98765/);
   });
 
   test.each<[Json, string]>([
