@@ -110,6 +110,10 @@ describe("a path", () => {
     );
   });
 
+  test("minus nothing is the first", () => {
+    expect(parsePath("[-0]").steps).toEqual([0]);
+  });
+
   test("any text is a path or is refused", () => {
     fc.assert(
       fc.property(fc.string({ unit: fc.constantFrom(...'ab.[]"\\0-1 é'), maxLength: 20 }), (text) => {

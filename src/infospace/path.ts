@@ -31,7 +31,8 @@ export function parsePath(text: string): Path {
   while (step.lastIndex < text.length) {
     const at = step.lastIndex;
     const [, position, written, dot, name] = step.exec(text) ?? [];
-    const next = position === undefined ? (name ?? unquoted(written)) : Number(position);
+    // Minus nothing is nothing.
+    const next = position === undefined ? (name ?? unquoted(written)) : Number(position) || 0;
     const isJoined = name === undefined || (dot === "") === (steps.length === 0);
     if (next === undefined || !isJoined) {
       throw notAPath(text, `goes wrong at character ${at + 1}, ${quoted(clip(text.slice(at), 20))}`);
