@@ -1,8 +1,6 @@
 import type { AnchorStore } from "../distribution/anchor-store.ts";
-import { join, type Query, type Sql, sql } from "./sql.ts";
-
-// Engines bound the values of one statement.
-const PORTION = 500;
+import { portions } from "./portions.ts";
+import { join, type Sql, sql } from "./sql.ts";
 
 /** Anchored values in SQL: one row a token, as JSON. */
 export function anchorStore(db: Sql, now: () => Date): AnchorStore {
@@ -43,7 +41,3 @@ export function anchorStore(db: Sql, now: () => Date): AnchorStore {
 
 /** Leaves the transaction, so that nothing of it stays. */
 class Taken extends Error {}
-
-function* portions(queries: readonly Query[]): Generator<readonly Query[]> {
-  for (let at = 0; at < queries.length; at += PORTION) yield queries.slice(at, at + PORTION);
-}

@@ -1,6 +1,7 @@
 import type { Whose } from "../infospace/infospace-store.ts";
 import type { Origin, Reach } from "../infospace/note.ts";
 import { exact } from "./infospace-rows.ts";
+import { portions } from "./portions.ts";
 import { join, type Query, type Sql, sql } from "./sql.ts";
 
 /** One change of notes and collections, in one transaction. */
@@ -105,11 +106,4 @@ export function listed(ids: readonly number[]): Query {
         ids.map((id) => sql`${id}`),
         ", ",
       );
-}
-
-// Engines bound the values of one statement; a row has up to 13.
-const PORTION = 500;
-
-export function* portions<T>(list: readonly T[]): Generator<readonly T[]> {
-  for (let at = 0; at < list.length; at += PORTION) yield list.slice(at, at + PORTION);
 }

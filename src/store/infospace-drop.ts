@@ -1,7 +1,8 @@
 import type { InfospaceStore } from "../infospace/infospace-store.ts";
-import { type Change, changing, forget, type Left, listed, portions, touch } from "./infospace-change.ts";
+import { type Change, changing, forget, type Left, listed, touch } from "./infospace-change.ts";
 import { collectionIsThere, noteIsThere } from "./infospace-rows.ts";
 import { holdersOf, RUN_LIMIT, runHasNote } from "./infospace-runs.ts";
+import { portions } from "./portions.ts";
 import { type Query, type Sql, sql } from "./sql.ts";
 
 type DropMethods = Pick<InfospaceStore, "remove" | "expire">;

@@ -2,12 +2,13 @@ import { QmError } from "../core/errors.ts";
 import { handleOf } from "../infospace/handle.ts";
 import type { Entry, InfospaceStore, NewNote } from "../infospace/infospace-store.ts";
 import type { Collection, Origin } from "../infospace/note.ts";
-import { type Change, changing, listed, portions, touch } from "./infospace-change.ts";
+import { type Change, changing, listed, touch } from "./infospace-change.ts";
 import { collectionIn } from "./infospace-collections.ts";
 import { keepUntil, widenTo } from "./infospace-holding.ts";
 import { insertNotes } from "./infospace-notes.ts";
 import { collectionIsThere, contentColumns, fileTable, itemOf, noteIsThere } from "./infospace-rows.ts";
 import { addTo, RUN_LIMIT, type Run, runHasNote } from "./infospace-runs.ts";
+import { portions } from "./portions.ts";
 import { join, type Row, type Sql, sql } from "./sql.ts";
 
 type MemberMethods = Pick<InfospaceStore, "append" | "removeItems" | "items" | "positions" | "collectionVersion">;

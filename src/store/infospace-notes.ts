@@ -7,7 +7,7 @@ import {
 } from "../infospace/infospace-store.ts";
 import type { Note, NoteFacts, Origin } from "../infospace/note.ts";
 import { readable } from "./columns.ts";
-import { type Change, changing, listed, nextIds, originId, ownerId, portions, touch } from "./infospace-change.ts";
+import { type Change, changing, listed, nextIds, originId, ownerId, touch } from "./infospace-change.ts";
 import {
   contentColumns,
   exact,
@@ -20,6 +20,7 @@ import {
   versionOf,
 } from "./infospace-rows.ts";
 import { holdersOf } from "./infospace-runs.ts";
+import { portions } from "./portions.ts";
 import { join, type Sql, sql } from "./sql.ts";
 
 type NoteMethods = Pick<

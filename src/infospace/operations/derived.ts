@@ -1,6 +1,12 @@
 import { hash } from "node:crypto";
 import { canonicalJson, clip, type Json, type JsonObject } from "../../core/json.ts";
-import type { Input } from "../primitives/target.ts";
+
+/** One of what an operation goes over. */
+export interface Input {
+  /** Of its note. Absent: a value that was given as it is. */
+  readonly id?: number;
+  readonly content: Json;
+}
 
 export type Inputs = Iterable<Input> | AsyncIterable<Input>;
 

@@ -31,7 +31,9 @@ export function asFields(expression: string): Condition | undefined {
     if (meant === expression) continue;
     try {
       return compileOpenCondition(meant);
-    } catch {}
+    } catch {
+      // Not what was meant, either.
+    }
   }
   return undefined;
 }

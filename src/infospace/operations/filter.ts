@@ -2,7 +2,7 @@ import { messageOf, QmError } from "../../core/errors.ts";
 import { type Condition, compileOpenCondition } from "../../core/expression.ts";
 import { getOwn, isRecord, type Json } from "../../core/json.ts";
 import { isList } from "../content.ts";
-import type { Input } from "../primitives/target.ts";
+import type { Input } from "./derived.ts";
 import { createReasons, type Derived, type Inputs, type Reason } from "./derived.ts";
 import { createFieldNames, type FieldNames } from "./fields.ts";
 import { asFields, expressionHint, reasonHint } from "./filter-expression.ts";

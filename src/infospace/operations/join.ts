@@ -3,7 +3,7 @@ import { canonicalJson, isRecord, type Json, type JsonObject } from "../../core/
 import { quoted } from "../../core/names.ts";
 import { shownKey } from "../content.ts";
 import { type Path, valueAt } from "../path.ts";
-import type { Input } from "../primitives/target.ts";
+import type { Input } from "./derived.ts";
 import { type Derived, type Inputs, keyOf } from "./derived.ts";
 import { createPresence } from "./fields.ts";
 

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { Json } from "../../core/json.ts";
-import type { Input } from "../primitives/target.ts";
+import type { Input } from "./derived.ts";
 import { type ItemResult, type Mapped, type Mapping, mapItems } from "./map.ts";
 import { endless, streamed } from "./testing.ts";
 

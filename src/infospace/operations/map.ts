@@ -1,6 +1,6 @@
 import { messageOf } from "../../core/errors.ts";
 import { clip, type Json } from "../../core/json.ts";
-import type { Input } from "../primitives/target.ts";
+import type { Input } from "./derived.ts";
 import { createReasons, type Inputs, type Reason } from "./derived.ts";
 
 /** What came of one item. */

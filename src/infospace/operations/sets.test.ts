@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { Json } from "../../core/json.ts";
 import { parsePath } from "../path.ts";
-import type { Input } from "../primitives/target.ts";
+import type { Input } from "./derived.ts";
 import { combine, setOperations } from "./sets.ts";
 import { anyItem, ended, texts } from "./testing.ts";
 

@@ -1,5 +1,5 @@
 import { type Path, valueAt } from "../path.ts";
-import type { Input } from "../primitives/target.ts";
+import type { Input } from "./derived.ts";
 import { type Derived, type Inputs, keyOf } from "./derived.ts";
 
 export const setOperations = ["union", "intersection", "difference"] as const;

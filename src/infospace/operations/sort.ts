@@ -1,8 +1,7 @@
 import { canonicalJson, type Json } from "../../core/json.ts";
 import { kindOf, shownKey } from "../content.ts";
 import { type Found, type Path, valueAt } from "../path.ts";
-import type { Input } from "../primitives/target.ts";
-import type { Derived, Inputs } from "./derived.ts";
+import type { Derived, Input, Inputs } from "./derived.ts";
 import { createPresence } from "./fields.ts";
 
 export interface Order {

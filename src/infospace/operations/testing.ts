@@ -1,7 +1,6 @@
 import fc from "fast-check";
 import { canonicalJson, type Json, type JsonObject } from "../../core/json.ts";
-import type { Input } from "../primitives/target.ts";
-import type { Derived } from "./derived.ts";
+import type { Derived, Input } from "./derived.ts";
 
 /** Names that have hurt others before. */
 export const hostileKeys = [

@@ -9,7 +9,7 @@ import type { Maker } from "../maker.ts";
 import { put } from "../put.ts";
 import { INFOSPACE } from "../resource.ts";
 import { shownFacts } from "../shown.ts";
-import { makerFor } from "./deriving.ts";
+import { makerFor, newName } from "./deriving.ts";
 import { membersFrom } from "./members.ts";
 import type { PrimitiveParts, Primitives } from "./parts.ts";
 
@@ -25,13 +25,7 @@ function apply(parts: PrimitiveParts): Action {
     input: z.strictObject({
       action: z.string().min(1).max(NAME_LIMIT),
       args: z.record(z.string(), z.unknown()).default({}),
-      name: z
-        .string()
-        .trim()
-        .min(1)
-        .max(200)
-        .optional()
-        .describe("The same name again is the next version of the same thing."),
+      name: newName,
     }),
     examples: [{ args: { action: "web__fetch", args: { url: "https://example.com" }, name: "page" } }],
     async run({ action, args, name }, context) {

@@ -5,12 +5,12 @@ import type { Effect } from "../../core/effect.ts";
 import type { JsonObject } from "../../core/json.ts";
 import { actionName } from "../../core/names.ts";
 import type { Maker } from "../maker.ts";
-import type { Derived } from "../operations/derived.ts";
+import type { Derived, Input } from "../operations/derived.ts";
 import { INFOSPACE } from "../resource.ts";
 import { createSampler, shownFacts } from "../shown.ts";
 import { membersFrom } from "./members.ts";
 import type { PrimitiveParts } from "./parts.ts";
-import { type Input, type Source, sourceOf, type Target } from "./target.ts";
+import { type Source, sourceOf, type Target } from "./target.ts";
 
 /** They change nothing that is there: all they leave is a collection of the caller's own that nobody has saved. */
 export const DERIVES: Effect = "read";
@@ -19,6 +19,10 @@ export const DERIVES: Effect = "read";
 export const DERIVING_MS = 600_000;
 
 // Limits that a model never comes near are checked without being part of what it is shown.
+export const givenName = z.string().trim().min(1).max(200);
+
+export const newName = givenName.optional().describe("The same name again is the next version of the same thing.");
+
 export const resultName = z
   .string()
   .trim()

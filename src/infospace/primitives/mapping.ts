@@ -8,13 +8,13 @@ import { modelData, type Outcome } from "../../core/outcome.ts";
 import type { Runtime } from "../../core/runtime.ts";
 import { handleOf } from "../handle.ts";
 import type { Member } from "../infospace.ts";
-import type { Inputs } from "../operations/derived.ts";
+import type { Input, Inputs } from "../operations/derived.ts";
 import { type ItemResult, type MapRun, mapItems } from "../operations/map.ts";
 import { INFOSPACE } from "../resource.ts";
 import { createSampler, type Sampler, shownFacts } from "../shown.ts";
 import { answer, completeness, makerFor, noted, resultName } from "./deriving.ts";
 import type { PrimitiveParts } from "./parts.ts";
-import { type Input, type Source, sourceOf, targetShape } from "./target.ts";
+import { type Source, sourceOf, targetShape } from "./target.ts";
 import { templateOf } from "./template.ts";
 
 export type MapParts = PrimitiveParts & Pick<Runtime, "elapsed">;

@@ -7,9 +7,9 @@ import { parseHandle } from "../handle.ts";
 import type { Infospace, Member } from "../infospace.ts";
 import { jsonLinesOf } from "../json-lines.ts";
 import { listInText } from "../large-part.ts";
+import type { Input } from "../operations/derived.ts";
 import { head } from "../operations/derived.ts";
 import type { Sampler } from "../shown.ts";
-import type { Input } from "./target.ts";
 
 /**
  * What goes into a collection: values, and notes that are there. They are apart so that nothing in a value is ever followed:

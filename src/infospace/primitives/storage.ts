@@ -10,14 +10,12 @@ import { reaches } from "../note.ts";
 import { head as first } from "../operations/derived.ts";
 import { INFOSPACE } from "../resource.ts";
 import { createSampler, linesOf, shownCollection, shownFacts, shownNote } from "../shown.ts";
-import { DERIVES, makerFor } from "./deriving.ts";
+import { DERIVES, givenName, makerFor, newName } from "./deriving.ts";
 import { load } from "./loading.ts";
 import { MEMBER_HANDLES, membersFrom, membersOf, membersShape } from "./members.ts";
 import type { PrimitiveParts, Primitives } from "./parts.ts";
 import { sourceOf, targetShape } from "./target.ts";
 
-const name = z.string().trim().min(1).max(200);
-const newName = name.optional().describe("The same name again is the next version of the same thing.");
 const handle = z.string().min(1).max(200).describe("Handle such as note__12 or collection__7, or a name.");
 const TARGET = ["target"];
 const position = z.int().min(0);
@@ -84,7 +82,7 @@ function save({ infospace }: PrimitiveParts): Action {
     idempotent: true,
     input: z.strictObject({
       target: handle,
-      name: name
+      name: givenName
         .optional()
         .describe(
           "A name to find it by. Others keep theirs: a name that several have leads to the newest, see also_called.",

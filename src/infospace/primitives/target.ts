@@ -2,6 +2,7 @@ import { z } from "zod";
 import type { CallContext } from "../../core/action.ts";
 import type { Json } from "../../core/json.ts";
 import type { Infospace } from "../infospace.ts";
+import type { Input } from "../operations/derived.ts";
 
 /** What an operation goes over: a collection by its handle, or values as they are (a `$from` is values by then). */
 export const targetShape = z.union([z.string(), z.array(z.unknown())]).describe("A handle or a list.");
@@ -10,13 +11,6 @@ export const targetShape = z.union([z.string(), z.array(z.unknown())]).describe(
 export const otherShape = z.union([z.string(), z.array(z.unknown())]);
 
 export type Target = z.output<typeof targetShape>;
-
-/** One of what an operation goes over. */
-export interface Input {
-  /** Of its note. Absent: a value that was given as it is. */
-  readonly id?: number;
-  readonly content: Json;
-}
 
 export interface Source {
   /** How many there are, where that was known before. */

@@ -3,8 +3,8 @@ import { clip, getOwn, isRecord, type Json, type JsonObject } from "../../core/j
 import { quoted } from "../../core/names.ts";
 import { isList } from "../content.ts";
 import { handleOf } from "../handle.ts";
+import type { Input } from "../operations/derived.ts";
 import { type Path, parsePath, valueAt } from "../path.ts";
-import type { Input } from "./target.ts";
 
 /** The arguments for one item, or why there are none. */
 export type Made = { readonly args: JsonObject } | { readonly missing: string };

@@ -22,14 +22,13 @@ export interface NoteSearchParts {
   readonly rights?: (() => unknown) | undefined;
   /** Absent: search by words alone. */
   readonly meaning?: MeaningParts | undefined;
-  /** Why there is no search by meaning. Absent: nobody was chosen for it. */
-  readonly withoutMeaning?: string | undefined;
   readonly limits?: Partial<IndexLimits> | undefined;
 }
 
 const LIMITS: IndexLimits = { documents: 200_000, characters: 64_000_000 };
 /** No single note may crowd out all others. */
 const LARGEST_SHARE = 4;
+const NO_EMBEDDER = "no embedder is configured";
 const UNMATCHED_SHOWN = 10;
 const WORD_SHOWN = 40;
 
@@ -37,7 +36,7 @@ const WORD_SHOWN = 40;
 type Missing = "gone" | "revoked";
 
 export function createNoteSearch(parts: NoteSearchParts): NoteSearch & { close(): Promise<void> } {
-  const { store, mayUse, rights, meaning, withoutMeaning = "no embedder is configured" } = parts;
+  const { store, mayUse, rights, meaning } = parts;
   const limits = { ...LIMITS, ...parts.limits };
   const sources = { store, mayUse, textLimit: Math.floor(limits.characters / LARGEST_SHARE) };
   const scopes = createScopes<PassageIndex>({ characters: 2 * limits.characters });
@@ -69,7 +68,7 @@ export function createNoteSearch(parts: NoteSearchParts): NoteSearch & { close()
   ): Promise<NotesFound<Hit>> {
     const signal = signalOf(wish);
     const wanted = type ?? (meaning === undefined ? "keyword" : "hybrid");
-    const off = meaning === undefined && wanted !== "keyword" ? [`Searched by words only: ${withoutMeaning}.`] : [];
+    const off = meaning === undefined && wanted !== "keyword" ? [`Searched by words only: ${NO_EMBEDDER}.`] : [];
     for (let attempt = 1; ; attempt++) {
       signal.throwIfAborted();
       const found = await index.search({ query: plain(query), type: wanted, limit: limit + 1, signal });
@@ -188,7 +187,7 @@ export function createNoteSearch(parts: NoteSearchParts): NoteSearch & { close()
     },
     async index(of, { signal: wish, onProgress }) {
       if (meaning === undefined) {
-        throw new QmError("search_off", `no vectors can be made: ${withoutMeaning}`, {
+        throw new QmError("search_off", `no vectors can be made: ${NO_EMBEDDER}`, {
           hint: "Search by words works without. An operator can set search.embedder.",
         });
       }
