@@ -27,6 +27,7 @@ export const errorCodes = {
   invalid_registration: { http: 400, retryable: false },
   ledger_failed: { http: 503, retryable: true },
   needs_login: { http: 401, retryable: false },
+  not_evaluated: { http: 503, retryable: true },
   not_found: { http: 404, retryable: false },
   overloaded: { http: 503, retryable: true },
   path_refused: { http: 403, retryable: false },

@@ -111,6 +111,7 @@ const REFUSALS: ReadonlySet<ErrorCode> = new Set([
   "approval_expired",
   "budget_exceeded",
   "denied",
+  "not_evaluated",
   "quarantined",
   "tool_denied",
   "unknown_actor",

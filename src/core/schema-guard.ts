@@ -1,30 +1,23 @@
-import { RE2JS } from "re2js";
 import type { JsonSchema } from "./action.ts";
-import { bounded } from "./bounded.ts";
 import { messageOf, QmError } from "./errors.ts";
 import { clip, isRecord, outgrows } from "./json.ts";
+import { LinearPattern, writtenOutSize } from "./linear-pattern.ts";
 
 const BYTES = 128 * 1024;
 const NODES = 5_000;
 const DEPTH = 64;
 const PATTERNS = 100;
-const INSPECT_MS = 250;
+/** What all patterns may come to with their counted repetitions written out. */
+const PATTERN_SIZE = 20_000;
 
 /** Arguments are always an object, a result may be anything. */
 export type SchemaUse = "arguments" | "result";
-
-/** What the validator must know of a schema before it trusts it with time. */
-export interface GuardedSchema {
-  readonly schema: JsonSchema;
-  /** Whether checking a value against it can take more than about the time of walking both. */
-  readonly costly: boolean;
-}
 
 /**
  * Takes a schema from anywhere and answers a plain, bounded copy of it, or throws `unsafe_schema` saying what is wrong:
  * too large, too deep, not JSON, pointing outside itself, or, for arguments, not the schema of an object.
  */
-export function guardSchema(raw: unknown, use: SchemaUse): GuardedSchema {
+export function guardSchema(raw: unknown, use: SchemaUse): JsonSchema {
   const text = textOf(raw);
   const schema: unknown = text === undefined ? undefined : JSON.parse(text);
   if (text === undefined || !isRecord(schema)) throw unsafe(`the schema is ${describeKind(raw)}, not an object`);
@@ -32,11 +25,8 @@ export function guardSchema(raw: unknown, use: SchemaUse): GuardedSchema {
     const found = schema.type === undefined ? "has no type" : `has type ${JSON.stringify(schema.type)}`;
     throw unsafe(`the schema ${found}; the schema of an action's arguments needs type "object"`);
   }
-  // Compiling patterns is the one part of this that can take long, whatever the engine.
-  const inspect = () => isCostly(schema as JsonSchema);
-  const patterned = text.includes('"pattern":"') || text.includes('"patternProperties":');
-  const late = () => unsafe(`the schema took longer than ${INSPECT_MS} ms to look through and was stopped`);
-  return { schema: schema as JsonSchema, costly: patterned ? bounded(INSPECT_MS, inspect, late) : inspect() };
+  inspect(schema as JsonSchema);
+  return schema as JsonSchema;
 }
 
 function describeKind(raw: unknown): string {
@@ -60,36 +50,34 @@ function textOf(raw: unknown): string | undefined {
   return text;
 }
 
-/** Looks at every part, whatever was found before: looking is also what refuses a schema that could not be used. */
-function isCostly(root: JsonSchema): boolean {
+/** Throws when some part of the schema could not be used. */
+function inspect(root: JsonSchema): void {
   let patterns = 0;
-  let costly = false;
+  let size = 0;
   const visit = (part: unknown): void => {
     if (Array.isArray(part)) part.forEach(visit);
     if (!isRecord(part)) return;
     checkType(part.type);
     checkReferences(part, root);
-    const own = patternsOf(part);
-    patterns += own.length;
-    if (patterns > PATTERNS) throw unsafe(`the schema has more than ${PATTERNS} patterns`);
-    // References can multiply work without making the schema longer, and uniqueItems compares every pair.
-    if (typeof part.$ref === "string" || typeof part.$dynamicRef === "string" || part.uniqueItems === true)
-      costly = true;
-    if (part.format === "url" || own.some((pattern) => !isLinear(pattern))) costly = true;
+    for (const pattern of patternsOf(part)) {
+      size += writtenOutSize(pattern);
+      if (++patterns > PATTERNS) throw unsafe(`the schema has more than ${PATTERNS} patterns`);
+      if (size > PATTERN_SIZE) throw unsafe("the schema has patterns that are too large");
+      checkPattern(pattern);
+    }
     for (const [keyword, value] of Object.entries(part)) if (!DATA.has(keyword)) visit(value);
   };
   visit(root);
-  return costly;
 }
 
 /** Keywords whose values are data, in which a `type` or a `$ref` means nothing. */
-const DATA = new Set(["const", "default", "enum", "examples"]);
+export const DATA: ReadonlySet<string> = new Set(["const", "default", "enum", "examples"]);
 const TYPES = new Set(["array", "boolean", "integer", "null", "number", "object", "string"]);
 
 function checkType(type: unknown): void {
   const named = Array.isArray(type) ? type : [type];
   const unknown = named.find((each) => typeof each === "string" && !TYPES.has(each));
-  if (unknown !== undefined) throw unsafe(`the schema has the type ${JSON.stringify(unknown)}, which there is none of`);
+  if (unknown !== undefined) throw unsafe(`the schema has the unknown type ${JSON.stringify(unknown)}`);
 }
 
 function checkReferences(part: Record<string, unknown>, root: JsonSchema): void {
@@ -106,9 +94,8 @@ function checkReferences(part: Record<string, unknown>, root: JsonSchema): void 
 /** What a reference of the form `#/a/b` stands for. */
 export function pointedAt(root: JsonSchema, reference: string): unknown {
   return reference
-    .slice(1)
+    .slice(2)
     .split("/")
-    .filter((part) => part !== "")
     .map((part) => decoded(part).replace(/~1/g, "/").replace(/~0/g, "~"))
     .reduce<unknown>(
       (part, key) => (typeof part === "object" && part !== null ? Reflect.get(part, key) : undefined),
@@ -129,22 +116,14 @@ function patternsOf({ pattern, patternProperties }: Record<string, unknown>): re
   return typeof pattern === "string" ? [...own, pattern] : own;
 }
 
-function isLinear(pattern: string): boolean {
-  if (linearPattern(pattern) !== undefined) return true;
+function checkPattern(pattern: string): void {
   try {
     new RegExp(pattern, "u");
-    return false;
   } catch {
-    throw unsafe(`the schema has the pattern ${JSON.stringify(clip(pattern, 60))}, which is none`);
-  }
-}
-
-/** The pattern on the linear-time engine, or undefined when that engine does not know something in it. */
-export function linearPattern(pattern: string): RE2JS | undefined {
-  try {
-    return RE2JS.compile(pattern);
-  } catch {
-    return undefined;
+    const linear = LinearPattern.compile(pattern);
+    if (typeof linear !== "string") return;
+    if (linear === "too_large") throw unsafe("the schema has patterns that are too large");
+    throw unsafe(`the schema has the pattern ${JSON.stringify(clip(pattern, 60))}, which is not a regular expression`);
   }
 }
 

@@ -2,7 +2,8 @@ import { transformArgs } from "../catalog/resource.ts";
 import type { Action } from "../core/action.ts";
 import { facts, QmError } from "../core/errors.ts";
 import { isRecord, type JsonObject, outgrows } from "../core/json.ts";
-import { type Mismatch, validatorOf } from "../core/validator.ts";
+import type { Mismatch } from "../core/json-schema.ts";
+import { validatorOf } from "../core/validator.ts";
 import { minimalExample } from "./example.ts";
 import { repairArgs } from "./repair.ts";
 

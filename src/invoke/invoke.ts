@@ -301,7 +301,8 @@ function unrecorded(thrown: unknown): QmError {
   });
 }
 
-function refusal({ layer, reason }: Objection): QmError {
+function refusal({ layer, reason, unevaluated }: Objection): QmError {
+  if (unevaluated) return new QmError("not_evaluated", reason, { hint: "Try again with smaller arguments." });
   return layer === "budget"
     ? new QmError("budget_exceeded", reason, { hint: "Finish with what you have." })
     : new QmError("denied", reason, { hint: "Choose another way; asking again will not help." });

@@ -3,6 +3,7 @@ import type { Caller } from "../core/caller.ts";
 import { durationMs } from "../core/duration.ts";
 import { CALL_VARIABLES, type Condition, compileCondition } from "../core/expression.ts";
 import type { JsonObject } from "../core/json.ts";
+import type { WorkBudget } from "../core/work.ts";
 import type { Facts } from "./facts.ts";
 import type { Objection } from "./verdict.ts";
 
@@ -25,6 +26,7 @@ export function approvalObjection(
   caller: Caller,
   args: JsonObject | undefined,
   facts: () => Facts,
+  budget?: WorkBudget,
 ): Objection | undefined {
   if (rule === false) return undefined;
   if (rule === true) return ask("requires approval", "user");
@@ -37,7 +39,7 @@ export function approvalObjection(
         ? ask("its approval policy", level)
         : ask("its approval policy named no level", "admin");
     }
-    if (conditionOf(rule).holds(facts())) return undefined;
+    if (conditionOf(rule).holds(facts(), budget)) return undefined;
     const { level = "user", expiresIn } = rule;
     return ask(`not (${rule.autoApproveIf})`, level, expiresIn === undefined ? undefined : durationMs(expiresIn));
   } catch (thrown) {

@@ -1,6 +1,7 @@
 import type { Action } from "../core/action.ts";
 import type { Caller } from "../core/caller.ts";
 import type { JsonObject } from "../core/json.ts";
+import { WORK_LIMIT, type WorkBudget } from "../core/work.ts";
 import { actorObjection } from "./actors.ts";
 import { approvalObjection, approvalRuleOf } from "./approval.ts";
 import { accountsOf, budgetObjection } from "./budget.ts";
@@ -33,8 +34,10 @@ export type Decision =
  */
 export function decide(policy: Policy, question: Question): Decision {
   let strongest: Objection | undefined;
+  // All rules share one budget: many rules must not hold the process longer than one.
+  const budget = { left: WORK_LIMIT };
   for (const layer of policy.layers) {
-    const objection = layerObjection(policy, layer, question);
+    const objection = layerObjection(policy, layer, question, budget);
     if (objection === undefined) continue;
     if (objection.effect === "hide") return { kind: "deny", hidden: true, objection };
     strongest = stronger(strongest, objection);
@@ -67,29 +70,35 @@ export function objections(
   policy: Policy,
   question: Question,
 ): readonly { readonly layer: Layer; readonly objection: Objection | undefined }[] {
+  const budget = { left: WORK_LIMIT };
   return layers.map((layer) => ({
     layer,
-    objection: layerObjection(policy, layer, question),
+    objection: layerObjection(policy, layer, question, budget),
   }));
 }
 
 const ALLOW: Decision = Object.freeze({ kind: "allow" });
 
 /** Of the action and of what it runs; the stronger one, where both are objected to. */
-function layerObjection(policy: Policy, layer: Layer, question: Question): Objection | undefined {
-  const own = objectionOf(policy, layer, question);
-  const about = question.target === undefined ? undefined : targetObjection(policy, layer, question);
+function layerObjection(policy: Policy, layer: Layer, question: Question, budget: WorkBudget): Objection | undefined {
+  const own = objectionOf(policy, layer, question, budget);
+  const about = question.target === undefined ? undefined : targetObjection(policy, layer, question, budget);
   return about === undefined ? own : stronger(own, about);
 }
 
-function targetObjection(policy: Policy, layer: Layer, question: Question): Objection | undefined {
+function targetObjection(policy: Policy, layer: Layer, question: Question, budget: WorkBudget): Objection | undefined {
   if (question.target === undefined) return undefined;
-  const objection = objectionOf(policy, layer, { ...question, action: question.target });
+  const objection = objectionOf(policy, layer, { ...question, action: question.target }, budget);
   const { name } = question.target;
   return objection && { ...objection, about: name, rule: `${name}, which it runs: ${objection.rule}` };
 }
 
-function objectionOf(policy: Policy, layer: Layer, { action, caller, args, usage }: Question): Objection | undefined {
+function objectionOf(
+  policy: Policy,
+  layer: Layer,
+  { action, caller, args, usage }: Question,
+  budget: WorkBudget,
+): Objection | undefined {
   let made: Facts | undefined;
   const facts = (): Facts => {
     made ??= factsOf(action, caller, policy.actors.get(caller.actor), args);
@@ -101,7 +110,7 @@ function objectionOf(policy: Policy, layer: Layer, { action, caller, args, usage
     case "gates":
       return gateObjection(policy.gates, action);
     case "tag-rules":
-      return tagRuleObjection(policy.rules, facts, args !== undefined);
+      return tagRuleObjection(policy.rules, facts, args !== undefined, budget);
     case "visibility":
       return visibilityObjection(policy.visibility, action, caller);
     case "actor":
@@ -109,6 +118,13 @@ function objectionOf(policy: Policy, layer: Layer, { action, caller, args, usage
     case "budget":
       return usage === undefined ? undefined : budgetObjection(accountsOf(policy.budgets, caller), usage);
     case "approval":
-      return approvalObjection(approvalRuleOf(action, policy.approvals.categories), action, caller, args, facts);
+      return approvalObjection(
+        approvalRuleOf(action, policy.approvals.categories),
+        action,
+        caller,
+        args,
+        facts,
+        budget,
+      );
   }
 }

@@ -1,6 +1,7 @@
 import { type Duration, durationMs } from "../core/duration.ts";
 import { QmError } from "../core/errors.ts";
 import { CALL_VARIABLES, type Condition, compileCondition } from "../core/expression.ts";
+import { type WorkBudget, WorkExceeded } from "../core/work.ts";
 import type { Facts } from "./facts.ts";
 import { type Objection, stronger } from "./verdict.ts";
 
@@ -57,19 +58,21 @@ export function tagRuleObjection(
   rules: readonly CompiledTagRule[],
   facts: () => Facts,
   withArgs: boolean,
+  budget?: WorkBudget,
 ): Objection | undefined {
   let strongest: Objection | undefined;
   for (const rule of rules) {
     if (rule.aboutArgs && !withArgs) continue;
     if (strongest?.effect === "deny" && rule.effect !== "hide") continue;
-    const problem = holds(rule.condition, facts());
-    if (problem === undefined) continue;
-    const { effect, reason, level = "user", expiresInMs } = rule;
+    const held = holds(rule.condition, facts(), budget);
+    if (held === undefined) continue;
+    const { effect, level = "user", expiresInMs } = rule;
     strongest = stronger(strongest, {
       layer: "tag-rules",
       effect,
-      rule: rule.label + problem,
-      reason,
+      rule: rule.label + held.note,
+      reason: held.unevaluated ? UNEVALUATED : rule.reason,
+      ...(held.unevaluated ? { unevaluated: true } : {}),
       ...(effect === "ask" ? { level, expiresInMs } : {}),
     });
     if (rule.effect === "hide") break;
@@ -77,11 +80,18 @@ export function tagRuleObjection(
   return strongest;
 }
 
-/** Undefined when it does not hold; else a note for the operator, empty when it simply holds. */
-function holds(condition: Condition, facts: Facts): string | undefined {
+const UNEVALUATED = "A rule of the policy could not be evaluated: it needs more work than one call may do.";
+
+/** Undefined when the rule does not hold. `note` tells the operator why one that failed counts as one that holds. */
+function holds(
+  condition: Condition,
+  facts: Facts,
+  budget: WorkBudget | undefined,
+): { readonly note: string; readonly unevaluated: boolean } | undefined {
   try {
-    return condition.holds(facts) ? "" : undefined;
+    return condition.holds(facts, budget) ? { note: "", unevaluated: false } : undefined;
   } catch (thrown) {
-    return ` (counted as true: ${thrown instanceof Error ? thrown.message : "it failed"})`;
+    const note = ` (counted as true: ${thrown instanceof Error ? thrown.message : "it failed"})`;
+    return { note, unevaluated: thrown instanceof WorkExceeded };
   }
 }

@@ -18,6 +18,8 @@ export interface Objection {
   readonly about?: ActionName;
   /** For the caller. Says nothing about rules. */
   readonly reason: string;
+  /** Set when the rule reached its work limit and counts as one that holds. */
+  readonly unevaluated?: true;
   /** Of one that asks: who must agree. Absent: `user`. */
   readonly level?: string;
   /** Of one that asks: how long the question stands. Absent: as the policy says. */

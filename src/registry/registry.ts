@@ -97,10 +97,10 @@ function toAction(tool: ToolRegistration<InputSchema>, site: string): Action {
     category: CATEGORY,
     entry: tool.name,
     description: tool.description.trim(),
-    inputSchema: frozenCopy(guardSchema(toJsonSchema(tool.inputSchema), "arguments").schema),
+    inputSchema: frozenCopy(guardSchema(toJsonSchema(tool.inputSchema), "arguments")),
     ...(tool.outputSchema === undefined
       ? {}
-      : { outputSchema: frozenCopy(guardSchema(toJsonSchema(tool.outputSchema), "result").schema) }),
+      : { outputSchema: frozenCopy(guardSchema(toJsonSchema(tool.outputSchema), "result")) }),
     effect: tool.effect,
     tags: frozenCopy([...new Set(tool.tags ?? [])]),
     aliases: frozenCopy([...new Set(tool.aliases ?? [])]),

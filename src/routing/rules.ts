@@ -3,6 +3,7 @@ import { messageOf, QmError } from "../core/errors.ts";
 import { type Condition, compileCondition, ROUTE_VARIABLES } from "../core/expression.ts";
 import { matchesGlob } from "../core/glob.ts";
 import { clip } from "../core/json.ts";
+import { WORK_LIMIT } from "../core/work.ts";
 import { TOOL_CALL, TOOL_RESULT } from "./event.ts";
 
 /** Which events, and what becomes of them. Rules are asked in order; the first that fits is the only one that counts. */
@@ -83,13 +84,14 @@ export function compileRules(given: readonly RouteRule[], say: (problem: string)
 
   function first(source: string, type: string, facts: () => RouteFacts): Compiled | undefined {
     let known: RouteFacts | undefined;
+    const budget = { left: WORK_LIMIT };
     return rules.find((rule) => {
       if (rule.source !== undefined && !matchesGlob(rule.source, source)) return false;
       if (rule.event !== undefined && !matchesGlob(rule.event, type)) return false;
       if (rule.condition === undefined) return true;
       try {
         known ??= facts();
-        return rule.condition.holds(known);
+        return rule.condition.holds(known, budget);
       } catch (thrown) {
         sayOnce(rule.label, `it does not fit ${type}, because its condition fails there: ${messageOf(thrown)}`);
         return false;

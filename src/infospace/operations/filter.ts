@@ -1,6 +1,8 @@
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { messageOf, QmError } from "../../core/errors.ts";
 import { type Condition, compileOpenCondition } from "../../core/expression.ts";
 import { getOwn, isRecord, type Json } from "../../core/json.ts";
+import { WORK_LIMIT, WorkExceeded } from "../../core/work.ts";
 import { isList } from "../content.ts";
 import type { Input } from "./derived.ts";
 import { createReasons, type Derived, type Inputs, type Reason } from "./derived.ts";
@@ -17,8 +19,8 @@ export type Filtered = {
   readonly warning?: string;
 };
 
-/** Many at a time, because guarding the time of an expression costs more than evaluating it. */
-const BATCH = 100;
+/** After so many items that reached the work limit, the others are not tried. */
+const MOST_EXCEEDED = 4;
 
 /**
  * Those for which a CEL expression is true. `item` is the content, `position` its place; every other name is a field of
@@ -33,30 +35,39 @@ export function filter(inputs: Inputs, expression: string): Derived<Filtered> {
   let dropped = 0;
   let undecided = 0;
 
-  function* held(batch: readonly Input[]): Generator<Input> {
-    const answers = condition.each(batch.map(({ content }, at) => variablesOf(condition, content, input + at)));
-    for (const [at, each] of batch.entries()) {
-      const position = input + at;
-      const answer = answers[at];
-      if (answer === true) yield each;
-      else if (answer === false) dropped++;
-      else {
-        undecided++;
-        names.take(each.content);
-        reasons.add(position, problemOf(answer));
-      }
+  let spent = 0;
+  const exceeded: WorkExceeded[] = [];
+
+  /** True, false, or why it cannot be decided. */
+  function evaluate(content: Json): boolean | QmError {
+    if (exceeded.length >= MOST_EXCEEDED) return exceeded[0] as WorkExceeded;
+    const budget = { left: WORK_LIMIT };
+    try {
+      return condition.holds(variablesOf(condition, content, input), budget);
+    } catch (thrown) {
+      if (thrown instanceof WorkExceeded) exceeded.push(thrown);
+      return thrown as QmError;
+    } finally {
+      spent += WORK_LIMIT - budget.left;
     }
-    input += batch.length;
   }
 
   async function* items(): AsyncGenerator<Input> {
-    let batch: Input[] = [];
     for await (const each of inputs) {
-      if (batch.push(each) < BATCH) continue;
-      yield* held(batch);
-      batch = [];
+      const answer = evaluate(each.content);
+      if (answer === false) dropped++;
+      else if (answer !== true) {
+        undecided++;
+        names.take(each.content);
+        reasons.add(input, problemOf(answer));
+      }
+      input++;
+      if (spent > WORK_LIMIT / 2) {
+        spent = 0;
+        await nextTurn();
+      }
+      if (answer === true) yield each;
     }
-    yield* held(batch);
     if (input > 0 && undecided === input) throw undecidable(input, reasons.first(), names);
   }
 

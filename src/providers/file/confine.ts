@@ -21,6 +21,8 @@ export interface Place {
 }
 
 const PATH_LIMIT = 4096;
+/** Each part is looked up on disk. Real folders are rarely nested more than thirty deep. */
+const PARTS_LIMIT = 128;
 const NAME_BYTES = 255;
 const DEVICE = /^(?:con|prn|aux|nul|conin\$|conout\$|com[0-9¹²³]|lpt[0-9¹²³])$/i;
 
@@ -79,6 +81,7 @@ export function pathParts(roots: readonly string[], text: string): readonly stri
   if (inside === undefined) throw refuse("is absolute and not inside the root");
 
   const parts = inside.split("/").filter((part) => part !== "" && part !== ".");
+  if (parts.length > PARTS_LIMIT) throw refuse(`has more than ${PARTS_LIMIT} parts`);
   for (const part of parts) {
     if (/^[. ]+$/.test(part)) throw refuse("holds a part of dots or spaces only, such as ..");
     if (Buffer.byteLength(part) > NAME_BYTES) throw refuse(`holds a name of more than ${NAME_BYTES} bytes`);

@@ -1,6 +1,7 @@
-import { RE2JS } from "re2js";
 import { QmError } from "../../core/errors.ts";
+import { DOTALL, LinearPattern } from "../../core/linear-pattern.ts";
 import { quoted } from "../../core/names.ts";
+import { WORK_LIMIT } from "../../core/work.ts";
 
 /** A compiled pattern over paths relative to where it is applied. */
 export interface GlobPattern {
@@ -20,9 +21,14 @@ const PART = "[^/]+";
  */
 export function compileGlob(pattern: string): GlobPattern {
   const expanded = expandBraces(pattern).map(partsOf);
-  const regex = RE2JS.compile(`(?:${expanded.map(regexOf).join("|")})`, RE2JS.DOTALL);
+  const regex = LinearPattern.compile(`(?:${expanded.map(regexOf).join("|")})`, DOTALL);
+  if (typeof regex === "string") {
+    throw new QmError("invalid_arguments", `the pattern ${quoted(pattern)} is too large`, {
+      hint: "Use a shorter pattern with fewer alternatives.",
+    });
+  }
   return {
-    matches: (path) => regex.testExact(path),
+    matches: (path) => regex.testWhole(path, { left: WORK_LIMIT }),
     mayEnter: (path) => expanded.some((parts) => mayEnter(parts, path.split("/"))),
     names: (name) => expanded.some((parts) => parts.includes(name)),
   };

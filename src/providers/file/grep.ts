@@ -1,8 +1,8 @@
-import { RE2JS } from "re2js";
 import { z } from "zod";
 import { defineAction } from "../../catalog/define.ts";
 import type { Action } from "../../core/action.ts";
-import { messageOf, QmError } from "../../core/errors.ts";
+import { QmError } from "../../core/errors.ts";
+import { CASE_INSENSITIVE, LinearPattern } from "../../core/linear-pattern.ts";
 import { quoted } from "../../core/names.ts";
 import { locate, type Place } from "./confine.ts";
 import { inFolder, inFolderOf } from "./folder.ts";
@@ -53,19 +53,22 @@ async function grep(root: Root, args: z.output<typeof input>, signal: AbortSigna
     files_searched: counts.searched,
     ...(counts.skipped > 0 ? { files_skipped: counts.skipped } : {}),
     ...(search.cutLines > 0 ? { lines_cut: search.cutLines } : {}),
+    ...(search.skippedLines > 0 ? { lines_skipped: search.skippedLines } : {}),
     ...(counts.isIncomplete ? { incomplete: true } : {}),
   };
 }
 
-function compile({ pattern, case_sensitive }: z.output<typeof input>): RE2JS {
-  try {
-    return RE2JS.compile(pattern, case_sensitive ? 0 : RE2JS.CASE_INSENSITIVE);
-  } catch (thrown) {
-    throw new QmError("invalid_arguments", `the pattern ${quoted(pattern)} cannot be used: ${messageOf(thrown)}`, {
-      cause: thrown,
-      hint: "RE2 has no lookahead, lookbehind or backreferences. To search for text as it is, put \\Q before it and \\E after.",
+function compile({ pattern, case_sensitive }: z.output<typeof input>): LinearPattern {
+  const compiled = LinearPattern.compile(pattern, case_sensitive ? 0 : CASE_INSENSITIVE);
+  if (typeof compiled !== "string") return compiled;
+  if (compiled === "too_large") {
+    throw new QmError("invalid_arguments", `the pattern ${quoted(pattern)} is too large`, {
+      hint: "Use fewer alternatives and smaller counts, or search in several calls.",
     });
   }
+  throw new QmError("invalid_arguments", `the pattern ${quoted(pattern)} is not RE2 syntax`, {
+    hint: "RE2 has no lookahead, lookbehind or backreferences. To search for text as it is, put \\Q before it and \\E after.",
+  });
 }
 
 interface Counts {

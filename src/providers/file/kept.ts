@@ -69,12 +69,11 @@ export class Kept {
     if (this.#targets.length === 0) return "free";
     const spot = spotAt(path);
     if (this.#isOtherName(spot)) return "kept";
-    const below: string[] = [];
-    for (let at = spot; ; at = this.#folder(dirname(at.path))) {
-      const isKept = ({ anchor, missing }: Target) => isSame(anchor, at) && startsWith(below, missing);
+    const names = namesOf(path).map(folded);
+    for (let at = spot, depth = names.length; ; at = this.#folder(dirname(at.path)), depth--) {
+      const isKept = ({ anchor, missing }: Target) => isSame(anchor, at) && startsWith(names, missing, depth);
       if (this.#targets.some(isKept)) return "kept";
       if (dirname(at.path) === at.path) break;
-      below.unshift(folded(parse(at.path).base));
     }
     return this.#ways.some((way) => isSame(way, spot)) ? "way" : "free";
   }
@@ -205,7 +204,12 @@ function spotOf(path: string, stats: BigIntStats | undefined): Spot {
 function isSame(a: Spot, b: Spot): boolean {
   if (a.path === b.path) return true;
   if (a.id !== undefined && b.id !== undefined) return a.id === b.id;
+  if (depthOf(a.path) !== depthOf(b.path)) return false;
   return foldedPath(a.path) === foldedPath(b.path);
+}
+
+function depthOf(path: string): number {
+  return path.split(sep).length;
 }
 
 function foldedPath(path: string): string {
@@ -226,8 +230,9 @@ export function folded(name: string): string {
   return letters.toLowerCase().replace(/[. ]+$/, "");
 }
 
-function startsWith(names: readonly string[], start: readonly string[]): boolean {
-  return start.length <= names.length && start.every((name, index) => name === names[index]);
+/** Whether the names from an index on begin with these. */
+function startsWith(names: readonly string[], start: readonly string[], from: number): boolean {
+  return start.every((name, index) => name === names[from + index]);
 }
 
 function namesOf(path: string): string[] {

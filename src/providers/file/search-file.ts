@@ -1,5 +1,7 @@
-import type { RE2JS } from "re2js";
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { clip } from "../../core/json.ts";
+import type { LinearPattern } from "../../core/linear-pattern.ts";
+import { WORK_LIMIT, WorkExceeded } from "../../core/work.ts";
 import { lineBlocks } from "./lines.ts";
 import type { OpenFile } from "./open-file.ts";
 
@@ -20,11 +22,14 @@ export class Search {
   /** There is a match more than the limit. */
   isTruncated = false;
   cutLines = 0;
-  readonly #regex: RE2JS;
+  /** Lines on which the pattern reached its work limit. */
+  skippedLines = 0;
+  readonly #regex: LinearPattern;
+  #budget = { left: WORK_LIMIT };
   readonly #context: number;
   readonly #limit: number;
 
-  constructor(regex: RE2JS, { context, limit }: { context: number; limit: number }) {
+  constructor(regex: LinearPattern, { context, limit }: { context: number; limit: number }) {
     this.#regex = regex;
     this.#context = context;
     this.#limit = limit;
@@ -41,7 +46,8 @@ export class Search {
           for (const after of waiting) after.push(clip(line, TEXT_LIMIT));
           waiting = waiting.filter((after) => after.length < this.#context);
         }
-        if (!this.isTruncated && this.#regex.test(line)) {
+        if (this.#budget.left < WORK_LIMIT / 2) await this.#rest(signal);
+        if (!this.isTruncated && this.#matches(line)) {
           const after = this.#add(path, number + index, line, before);
           if (after !== undefined && this.#context > 0) waiting.push(after);
         }
@@ -50,6 +56,23 @@ export class Search {
         if (before.length > this.#context) before.shift();
       }
       number += lines.length;
+    }
+  }
+
+  /** Lets other work have its turn. */
+  async #rest(signal: AbortSignal): Promise<void> {
+    await nextTurn();
+    signal.throwIfAborted();
+    this.#budget = { left: WORK_LIMIT };
+  }
+
+  #matches(line: string): boolean {
+    try {
+      return this.#regex.test(line, this.#budget);
+    } catch (thrown) {
+      if (!(thrown instanceof WorkExceeded)) throw thrown;
+      this.skippedLines++;
+      return false;
     }
   }
 
@@ -65,13 +88,18 @@ export class Search {
     return after;
   }
 
-  /** The line, or of a long one the part with the match in it. */
+  /** The line, or of a long one the first part that matches by itself. */
   #window(line: string): string {
     if (line.length <= TEXT_LIMIT) return line;
-    const matcher = this.#regex.matcher(line);
-    const at = matcher.find() ? matcher.start() : 0;
-    if (at < TEXT_LIMIT / 2) return clip(line, TEXT_LIMIT);
-    const cut = line.slice(at - TEXT_LIMIT / 4);
-    return clip(`…${/^[\uDC00-\uDFFF]/.test(cut) ? cut.slice(1) : cut}`, TEXT_LIMIT);
+    try {
+      for (let at = 0; at < line.length; at += TEXT_LIMIT / 2) {
+        if (!this.#regex.test(line.slice(at, at + TEXT_LIMIT), this.#budget)) continue;
+        if (at === 0) break;
+        return clip(`…${line.slice(at).replace(/^[\uDC00-\uDFFF]/, "")}`, TEXT_LIMIT);
+      }
+    } catch (thrown) {
+      if (!(thrown instanceof WorkExceeded)) throw thrown;
+    }
+    return clip(line, TEXT_LIMIT);
   }
 }

@@ -1,0 +1,255 @@
+import { type AST, RegExpParser } from "@eslint-community/regexpp";
+import { spend, type WorkBudget, WorkExceeded } from "./work.ts";
+
+/** Matches at a position and goes on with `next` from where the match ends. */
+type Matcher = (run: Run, at: number, next: (at: number) => boolean) => boolean;
+
+interface Run {
+  readonly text: string;
+  readonly budget: WorkBudget;
+  /** The end and the start of each captured group, by its number. */
+  readonly captures: (readonly [start: number, end: number] | undefined)[];
+}
+
+const STEP_WORK = 12;
+
+/**
+ * An ECMAScript pattern with lookaround or backreferences, which RE2 does not have. It backtracks like the built-in
+ * engine, but counts its steps and stops at the budget instead of running for minutes.
+ */
+export class BacktrackingPattern {
+  readonly #match: Matcher;
+  readonly #unicode: boolean;
+
+  /** Throws `SyntaxError` when it is not a pattern. */
+  constructor(source: string) {
+    this.#unicode = isUnicodePattern(source);
+    const pattern = new RegExpParser().parsePattern(source, 0, source.length, { unicode: this.#unicode });
+    this.#match = new Compiler(pattern, this.#unicode).alternatives(pattern.alternatives, false);
+  }
+
+  /** Whether the text holds a match. Throws `WorkExceeded`. */
+  test(text: string, budget: WorkBudget): boolean {
+    try {
+      for (let start = 0; start <= text.length; start++) {
+        if (this.#unicode && isInsidePair(text, start)) continue;
+        const run: Run = { text, budget, captures: [] };
+        if (this.#match(run, start, () => true)) return true;
+      }
+      return false;
+    } catch (thrown) {
+      // A deep recursion is work as well.
+      throw thrown instanceof RangeError ? new WorkExceeded("the pattern") : thrown;
+    }
+  }
+}
+
+function isInsidePair(text: string, at: number): boolean {
+  return /^[\uD800-\uDBFF][\uDC00-\uDFFF]$/.test(text.slice(at - 1, at + 1)) && at > 0;
+}
+
+function isUnicodePattern(source: string): boolean {
+  try {
+    new RegExp(source, "u");
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+class Compiler {
+  readonly #groups: readonly AST.CapturingGroup[];
+  readonly #flags: string;
+
+  constructor(pattern: AST.Pattern, unicode: boolean) {
+    this.#groups = groupsIn(pattern.alternatives);
+    this.#flags = unicode ? "u" : "";
+  }
+
+  alternatives(alternatives: readonly AST.Alternative[], backward: boolean): Matcher {
+    const matchers = alternatives.map(({ elements }) => this.#sequence(elements, backward));
+    if (matchers.length === 1 && matchers[0] !== undefined) return matchers[0];
+    return (run, at, next) => matchers.some((match) => match(run, at, next));
+  }
+
+  #sequence(elements: readonly AST.Element[], backward: boolean): Matcher {
+    const matchers = elements.map((element) => this.#element(element, backward));
+    if (backward) matchers.reverse();
+    const from = (index: number): Matcher => {
+      const first = matchers[index];
+      if (first === undefined) return (_run, at, next) => next(at);
+      const rest = from(index + 1);
+      return (run, at, next) => {
+        spend(run.budget, STEP_WORK);
+        return first(run, at, (after) => rest(run, after, next));
+      };
+    };
+    return from(0);
+  }
+
+  #element(element: AST.Element, backward: boolean): Matcher {
+    switch (element.type) {
+      case "Group":
+        return this.alternatives(element.alternatives, backward);
+      case "CapturingGroup":
+        return this.#capture(element, backward);
+      case "Assertion":
+        return this.#assertion(element);
+      case "Quantifier":
+        return this.#quantifier(element, backward);
+      case "Backreference":
+        return this.#backreference(element, backward);
+      default: {
+        const one = this.#character(element);
+        return (run, at, next) => {
+          const after = one(run, at, backward);
+          return after !== undefined && next(after);
+        };
+      }
+    }
+  }
+
+  #capture(group: AST.CapturingGroup, backward: boolean): Matcher {
+    const number = this.#groups.indexOf(group);
+    const match = this.alternatives(group.alternatives, backward);
+    return (run, at, next) =>
+      match(run, at, (after) => {
+        const before = run.captures[number];
+        run.captures[number] = backward ? [after, at] : [at, after];
+        if (next(after)) return true;
+        run.captures[number] = before;
+        return false;
+      });
+  }
+
+  #assertion(assertion: AST.Assertion): Matcher {
+    if (assertion.kind === "lookahead" || assertion.kind === "lookbehind") {
+      const match = this.alternatives(assertion.alternatives, assertion.kind === "lookbehind");
+      return (run, at, next) => {
+        const before = [...run.captures];
+        const found = match(run, at, () => true);
+        // What is found inside a lookahead can be referred to behind it.
+        if (found && !assertion.negate && next(at)) return true;
+        run.captures.splice(0, run.captures.length, ...before);
+        return !found && assertion.negate && next(at);
+      };
+    }
+    if (assertion.kind === "word") {
+      return ({ text }, at, next) => (isWord(text[at - 1]) !== isWord(text[at])) !== assertion.negate && next(at);
+    }
+    const isStart = assertion.kind === "start";
+    return ({ text }, at, next) => at === (isStart ? 0 : text.length) && next(at);
+  }
+
+  #backreference({ resolved }: AST.Backreference, backward: boolean): Matcher {
+    const groups = Array.isArray(resolved) ? resolved : [resolved];
+    const numbers = groups.map((group) => this.#groups.indexOf(group));
+    return (run, at, next) => {
+      const captured = numbers.map((number) => run.captures[number]).find((capture) => capture !== undefined);
+      if (captured === undefined) return next(at);
+      const same = run.text.slice(...captured);
+      spend(run.budget, same.length);
+      const start = backward ? at - same.length : at;
+      if (start < 0 || !run.text.startsWith(same, start)) return false;
+      return next(backward ? start : start + same.length);
+    };
+  }
+
+  #quantifier({ element, min, max, greedy }: AST.Quantifier, backward: boolean): Matcher {
+    if (element.type === "Character" || element.type === "CharacterClass" || element.type === "CharacterSet") {
+      return repeatCharacter(this.#character(element), { min, max, greedy, backward });
+    }
+    const match = this.#element(element, backward);
+    const inner = groupsIn([element]).map((group) => this.#groups.indexOf(group));
+    const repeat = (run: Run, at: number, count: number, next: (at: number) => boolean): boolean => {
+      spend(run.budget, STEP_WORK);
+      const again = (): boolean => {
+        if (count >= max) return false;
+        const before = inner.map((number) => run.captures[number]);
+        for (const number of inner) run.captures[number] = undefined;
+        // An iteration that matches nothing would repeat for ever.
+        if (match(run, at, (after) => (after !== at || count < min) && repeat(run, after, count + 1, next)))
+          return true;
+        for (const [index, number] of inner.entries()) run.captures[number] = before[index];
+        return false;
+      };
+      if (count < min) return again();
+      return greedy ? again() || next(at) : next(at) || again();
+    };
+    return (run, at, next) => repeat(run, at, 0, next);
+  }
+
+  /** Reads one character that fits and answers the position behind it. */
+  #character(
+    element: AST.Character | AST.CharacterClass | AST.CharacterSet | AST.ExpressionCharacterClass,
+  ): OneCharacter {
+    // One character against one class: the built-in engine has nothing to backtrack over.
+    const single = new RegExp(`^${element.raw}$`, this.#flags);
+    const fits = new Map<string, boolean>();
+    return ({ text, budget }, at, backward) => {
+      spend(budget, STEP_WORK);
+      const character = this.#flags === "u" ? pointAt(text, at, backward) : text[backward ? at - 1 : at];
+      if (character === undefined) return undefined;
+      let isFit = fits.get(character);
+      if (isFit === undefined) {
+        isFit = single.test(character);
+        if (fits.size < 1000) fits.set(character, isFit);
+      }
+      return isFit ? at + (backward ? -character.length : character.length) : undefined;
+    };
+  }
+}
+
+type OneCharacter = (run: Run, at: number, backward: boolean) => number | undefined;
+
+interface Repetition {
+  readonly min: number;
+  readonly max: number;
+  readonly greedy: boolean;
+  readonly backward: boolean;
+}
+
+/** A repeated character needs no recursion: the positions it can end at are a list. */
+function repeatCharacter(one: OneCharacter, { min, max, greedy, backward }: Repetition): Matcher {
+  return (run, at, next) => {
+    const ends = [at];
+    const take = (): boolean => {
+      const end = ends.length <= max ? one(run, ends[ends.length - 1] ?? at, backward) : undefined;
+      if (end !== undefined) ends.push(end);
+      return end !== undefined;
+    };
+    while (ends.length <= min) if (!take()) return false;
+    if (greedy) {
+      while (take());
+      for (let count = ends.length - 1; count >= min; count--) if (next(ends[count] ?? at)) return true;
+      return false;
+    }
+    for (let count = min; ; count++) {
+      if (next(ends[count] ?? at)) return true;
+      if (!take()) return false;
+    }
+  };
+}
+
+function pointAt(text: string, at: number, backward: boolean): string | undefined {
+  if (!backward) {
+    const point = text.codePointAt(at);
+    return point === undefined ? undefined : String.fromCodePoint(point);
+  }
+  const pair = text.slice(Math.max(0, at - 2), at);
+  return /^[\uD800-\uDBFF][\uDC00-\uDFFF]$/.test(pair) ? pair : text[at - 1];
+}
+
+function isWord(character: string | undefined): boolean {
+  return character !== undefined && /\w/.test(character);
+}
+
+/** The capturing groups in the order of their numbers. */
+function groupsIn(nodes: readonly (AST.Alternative | AST.Element)[]): readonly AST.CapturingGroup[] {
+  return nodes.flatMap((node): readonly AST.CapturingGroup[] => {
+    if (node.type === "CapturingGroup") return [node, ...groupsIn(node.alternatives)];
+    if (node.type === "Alternative") return groupsIn(node.elements);
+    if (node.type === "Quantifier") return groupsIn([node.element]);
+    return "alternatives" in node ? groupsIn(node.alternatives as readonly AST.Alternative[]) : [];
+  });
+}

@@ -1,0 +1,273 @@
+import { isRecord } from "./json.ts";
+import type { Findings, Keyword, Place, Schema, SchemaChecker } from "./json-schema.ts";
+import { defaultOf, STEP_WORK } from "./json-schema-values.ts";
+import { didYouMean } from "./nearest.ts";
+
+/** The keywords that have schemas in them. */
+export const partKeywords: readonly (readonly [string, Keyword])[] = [
+  ["$ref", checkReference],
+  ["$dynamicRef", checkReference],
+  ["$recursiveRef", checkReference],
+  ["prefixItems", (checker, wanted, _schema, place) => checkEach(checker, wanted, place)],
+  ["items", checkItems],
+  [
+    "additionalItems",
+    (checker, wanted, { items }, place) => {
+      if (Array.isArray(items)) checkItemsFrom(checker, items.length, wanted, place);
+    },
+  ],
+  ["contains", checkContains],
+  ["dependentRequired", checkDependencies],
+  ["dependencies", checkDependencies],
+  [
+    "propertyNames",
+    (checker, wanted, _schema, place) => {
+      for (const name of namesIn(checker, place.value)) checker.fits(wanted, { ...place, value: name, fills: false });
+    },
+  ],
+  ["additionalProperties", checkAdditional],
+  ["properties", checkProperties],
+  [
+    "patternProperties",
+    (checker, wanted, _schema, place) => {
+      for (const [source, schema] of entriesOf(wanted)) {
+        for (const name of namesIn(checker, place.value)) {
+          if (checker.matches(source, name)) checker.fits(schema, fieldOf(place, name));
+        }
+      }
+    },
+  ],
+  ["dependentSchemas", checkDependencies],
+  [
+    "allOf",
+    (checker, wanted, _schema, place) => {
+      for (const schema of Array.isArray(wanted) ? wanted : []) checker.fits(schema, place);
+    },
+  ],
+  ["anyOf", checkAnyOf],
+  ["oneOf", checkOneOf],
+  [
+    "not",
+    (checker, wanted, _schema, place) => {
+      if (checker.probe(wanted, place).count === 0) checker.report(place, "must NOT be valid");
+    },
+  ],
+  [
+    "if",
+    (checker, wanted, { then: yes = true, else: no = true }, place) => {
+      checker.fits(checker.probe(wanted, place).count === 0 ? yes : no, place);
+    },
+  ],
+  [
+    "unevaluatedItems",
+    (checker, wanted, schema, place) => {
+      if (!Array.isArray(place.value)) return;
+      const seen = evaluatedIn(checker, schema, place, itemsOf);
+      for (const index of place.value.keys()) if (!seen.has(index)) checker.fits(wanted, itemOf(place, index));
+    },
+  ],
+  [
+    "unevaluatedProperties",
+    (checker, wanted, schema, place) => {
+      if (!isRecord(place.value)) return;
+      const seen = evaluatedIn(checker, schema, place, propertiesOf);
+      for (const name of namesIn(checker, place.value)) {
+        if (seen.has(name)) continue;
+        if (wanted === false) checker.report(place, `must NOT have unevaluated properties: ${JSON.stringify(name)}`);
+        else checker.fits(wanted, fieldOf(place, name));
+      }
+    },
+  ],
+];
+
+function checkReference(checker: SchemaChecker, wanted: unknown, _schema: Schema, place: Place): void {
+  const target = checker.resolve(String(wanted));
+  if (target === undefined) throw new RangeError(`the reference ${JSON.stringify(wanted)} points at nothing`);
+  checker.fits(target, place);
+}
+
+function checkEach(checker: SchemaChecker, schemas: unknown, place: Place): void {
+  if (!Array.isArray(place.value) || !Array.isArray(schemas)) return;
+  for (const [index, schema] of schemas.entries()) {
+    if (index < place.value.length) checker.fits(schema, itemOf(place, index));
+  }
+}
+
+function checkItems(checker: SchemaChecker, wanted: unknown, { prefixItems }: Schema, place: Place): void {
+  if (Array.isArray(wanted)) checkEach(checker, wanted, place);
+  else checkItemsFrom(checker, Array.isArray(prefixItems) ? prefixItems.length : 0, wanted, place);
+}
+
+function checkItemsFrom(checker: SchemaChecker, from: number, wanted: unknown, place: Place): void {
+  if (!Array.isArray(place.value)) return;
+  if (wanted === false && place.value.length > from) {
+    checker.report(place, `must NOT have more than ${from} items`);
+  } else if (wanted !== true) {
+    for (let index = from; index < place.value.length; index++) checker.fits(wanted, itemOf(place, index));
+  }
+}
+
+function checkContains(checker: SchemaChecker, wanted: unknown, schema: Schema, place: Place): void {
+  if (!Array.isArray(place.value)) return;
+  const { minContains: least = 1, maxContains: most = Number.POSITIVE_INFINITY } = schema;
+  const found = place.value.filter((_, index) => checker.probe(wanted, itemOf(place, index)).count === 0).length;
+  if (found >= Number(least) && found <= Number(most)) return;
+  checker.report(place, `must contain at least ${least} valid item(s)`);
+}
+
+/** `dependentRequired`, `dependentSchemas`, and `dependencies` of older drafts, which is both. */
+function checkDependencies(checker: SchemaChecker, wanted: unknown, _schema: Schema, place: Place): void {
+  for (const [name, needed] of entriesOf(wanted)) {
+    checker.spend(1);
+    if (!isRecord(place.value) || !Object.hasOwn(place.value, name)) continue;
+    if (!Array.isArray(needed)) checker.fits(needed, place);
+    else {
+      const missing = needed.filter((other) => !Object.hasOwn(place.value as object, String(other)));
+      for (const other of missing)
+        checker.report(place, `must have property ${other} when property ${name} is present`);
+    }
+  }
+}
+
+function checkAdditional(checker: SchemaChecker, wanted: unknown, schema: Schema, place: Place): void {
+  if (wanted === true) return;
+  const sources = entriesOf(schema.patternProperties).map(([source]) => source);
+  for (const name of namesIn(checker, place.value)) {
+    if (isRecord(schema.properties) && Object.hasOwn(schema.properties, name)) continue;
+    if (sources.some((source) => checker.matches(source, name))) continue;
+    if (wanted !== false) checker.fits(wanted, fieldOf(place, name));
+    else checker.report(place, `must NOT have additional properties: ${unknownField(name, schema.properties)}`);
+  }
+}
+
+const NAME_LIMIT = 60;
+
+function unknownField(name: string, properties: unknown): string {
+  const known = isRecord(properties) ? Object.keys(properties) : [];
+  const shown = name.length > NAME_LIMIT ? `${name.slice(0, NAME_LIMIT - 1)}…` : name;
+  const fields = known.join(", ");
+  const takes = known.length === 0 ? "" : `; it takes ${fields.length > 150 ? `${fields.slice(0, 149)}…` : fields}`;
+  return `${JSON.stringify(shown)}${didYouMean(name, known)}${takes}`;
+}
+
+function checkProperties(checker: SchemaChecker, wanted: unknown, _schema: Schema, place: Place): void {
+  const { value, fills } = place;
+  if (!isRecord(value)) return;
+  for (const [name, schema] of entriesOf(wanted)) {
+    checker.spend(1);
+    if (Object.hasOwn(value, name)) checker.fits(schema, fieldOf(place, name));
+    else if (fills) {
+      const filled = defaultOf(wanted, name);
+      if (filled === undefined) continue;
+      // Own, whatever its name: `__proto__` would be swallowed.
+      Object.defineProperty(value, name, { value: filled, enumerable: true, writable: true, configurable: true });
+      checker.fits(schema, fieldOf(place, name));
+    }
+  }
+}
+
+function checkAnyOf(checker: SchemaChecker, wanted: unknown, _schema: Schema, place: Place): void {
+  if (!Array.isArray(wanted)) return;
+  const branches: Findings[] = [];
+  for (const schema of wanted) {
+    const findings = checker.probe(schema, place);
+    if (findings.count === 0) return;
+    branches.push(findings);
+  }
+  for (const findings of branches) checker.adopt(findings);
+}
+
+function checkOneOf(checker: SchemaChecker, wanted: unknown, _schema: Schema, place: Place): void {
+  if (!Array.isArray(wanted)) return;
+  const branches = wanted.map((schema) => checker.probe(schema, place));
+  const fitting = branches.filter(({ count }) => count === 0).length;
+  if (fitting === 1) return;
+  if (fitting === 0) for (const findings of branches) checker.adopt(findings);
+  checker.report(place, "must match exactly one schema in oneOf");
+}
+
+/** What a part of the schema itself says of the fields or items of a value. */
+type Evaluated<Key> = (checker: SchemaChecker, schema: Schema, value: unknown) => Iterable<Key>;
+
+/** The fields or items that some part of the schema, on this level and in branches that fit, has something to say of. */
+function evaluatedIn<Key>(checker: SchemaChecker, root: Schema, place: Place, own: Evaluated<Key>): ReadonlySet<Key> {
+  const seen = new Set<Key>();
+  const visit = (schema: unknown, isRoot: boolean): void => {
+    if (!isRecord(schema)) return;
+    checker.spend(STEP_WORK);
+    for (const key of own(checker, schema, place.value)) seen.add(key);
+    const { allOf, anyOf, oneOf, dependentSchemas } = schema;
+    if (!isRoot && (schema.unevaluatedItems !== undefined || schema.unevaluatedProperties !== undefined)) {
+      for (const key of everyKey(place.value)) seen.add(key as Key);
+    }
+    for (const reference of [schema.$ref, schema.$dynamicRef]) {
+      if (typeof reference === "string") visit(checker.resolve(reference), false);
+    }
+    const fitsAlready = isRecord(schema.if) && checker.probe(schema.if, place).count === 0;
+    const branches = [
+      ...(Array.isArray(allOf) ? allOf : []),
+      ...[anyOf, oneOf].flatMap((list) => (Array.isArray(list) ? list : [])),
+      ...(schema.if === undefined ? [] : fitsAlready ? [schema.if, schema.then] : [schema.else]),
+      ...entriesOf(dependentSchemas).flatMap(([name, dependent]) =>
+        isRecord(place.value) && Object.hasOwn(place.value, name) ? [dependent] : [],
+      ),
+    ];
+    for (const branch of branches) if (checker.probe(branch, place).count === 0) visit(branch, false);
+  };
+  visit(root, true);
+  return seen;
+}
+
+function* propertiesOf(checker: SchemaChecker, schema: Schema, value: unknown): Generator<string> {
+  const sources = entriesOf(schema.patternProperties).map(([source]) => source);
+  for (const name of namesIn(checker, value)) {
+    const isNamed = isRecord(schema.properties) && Object.hasOwn(schema.properties, name);
+    const isKnown = isNamed || schema.additionalProperties !== undefined;
+    if (isKnown || sources.some((source) => checker.matches(source, name))) yield name;
+  }
+}
+
+function* itemsOf(checker: SchemaChecker, schema: Schema, value: unknown): Generator<number> {
+  if (!Array.isArray(value)) return;
+  const { prefixItems, items, additionalItems, contains } = schema;
+  const tuple = Array.isArray(items) ? items : Array.isArray(prefixItems) ? prefixItems : [];
+  const isRest = (items !== undefined && !Array.isArray(items)) || additionalItems !== undefined;
+  for (const index of value.keys()) {
+    if (isRest || index < tuple.length) yield index;
+    else if (contains !== undefined) {
+      if (checker.probe(contains, { value: value[index], fills: false }).count === 0) yield index;
+    }
+  }
+}
+
+function everyKey(value: unknown): Iterable<string | number> {
+  return Array.isArray(value) ? value.keys() : isRecord(value) ? Object.keys(value) : [];
+}
+
+function namesIn(checker: SchemaChecker, value: unknown): readonly string[] {
+  if (!isRecord(value)) return [];
+  const names = Object.keys(value);
+  checker.spend(2 * names.length);
+  return names;
+}
+
+const entryLists = new WeakMap<object, readonly [string, unknown][]>();
+
+/** Kept, because the same schema is read for every item of a list. */
+function entriesOf(value: unknown): readonly [string, unknown][] {
+  if (!isRecord(value)) return [];
+  let entries = entryLists.get(value);
+  if (entries === undefined) {
+    entries = Object.entries(value);
+    entryLists.set(value, entries);
+  }
+  return entries;
+}
+
+function fieldOf(parent: Place, key: string): Place {
+  return { value: (parent.value as Record<string, unknown>)[key], parent, key, fills: parent.fills };
+}
+
+function itemOf(parent: Place, key: number): Place {
+  return { value: (parent.value as readonly unknown[])[key], parent, key, fills: parent.fills };
+}

@@ -1,0 +1,188 @@
+import type { JsonSchema } from "./action.ts";
+import { BacktrackingPattern } from "./backtracking-pattern.ts";
+import { isRecord } from "./json.ts";
+import { partKeywords } from "./json-schema-parts.ts";
+import { STEP_WORK, valueKeywords } from "./json-schema-values.ts";
+import { LinearPattern } from "./linear-pattern.ts";
+import { pointedAt } from "./schema-guard.ts";
+import { spend, type WorkBudget } from "./work.ts";
+
+/** One way in which a value does not fit, for a reader: where, and what was expected there. */
+export interface Mismatch {
+  /** JSON pointer; the empty string is the whole value. */
+  readonly path: string;
+  readonly message: string;
+}
+
+export interface CheckOptions {
+  readonly budget: WorkBudget;
+  /** Whether missing fields get the schema's defaults, in place. */
+  readonly fillDefaults: boolean;
+}
+
+export type Schema = Readonly<Record<string, unknown>>;
+
+/** A value and how it is reached. Paths are written when something is wrong, and mostly nothing is. */
+export interface Place {
+  readonly value: unknown;
+  readonly parent?: Place;
+  readonly key?: string | number;
+  /** Inside `anyOf`, `not` and the like nothing is filled in: whether the branch counts is not known yet. */
+  readonly fills: boolean;
+}
+
+export interface Findings {
+  count: number;
+  readonly mismatches: Mismatch[];
+}
+
+/** The first so many are told. */
+const MISMATCHES = 8;
+const MISMATCH_WORK = 50;
+/** References can nest without end where the value does not. */
+const DEPTH_LIMIT = 400;
+
+/**
+ * Checks values against one JSON Schema (2020-12, and what older drafts write differently), which has passed the guard.
+ * It interprets the schema instead of compiling it, so that nothing is done for parts that no value reaches, and counts its
+ * work as it goes.
+ */
+export class SchemaChecker {
+  readonly #root: JsonSchema;
+  readonly #plans = new WeakMap<object, readonly PlannedKeyword[]>();
+  readonly #patterns = new Map<string, LinearPattern | BacktrackingPattern>();
+  readonly #anchors = new Map<string, unknown>();
+  readonly #targets = new Map<string, unknown>();
+  #options: CheckOptions = { budget: { left: 0 }, fillDefaults: false };
+  #findings: Findings = { count: 0, mismatches: [] };
+  #depth = 0;
+
+  constructor(root: JsonSchema) {
+    this.#root = root;
+    if (/"\$(?:dynamicA|a)nchor"/.test(JSON.stringify(root))) this.#collectAnchors(root);
+  }
+
+  /** Throws `WorkExceeded`, and `RangeError` for references that lead in a circle. */
+  check(value: unknown, options: CheckOptions): readonly Mismatch[] {
+    this.#options = options;
+    this.#findings = { count: 0, mismatches: [] };
+    this.#depth = 0;
+    const found = this.#findings;
+    try {
+      this.fits(this.#root, { value, fills: options.fillDefaults });
+    } catch (thrown) {
+      if (!(thrown instanceof EnoughFound)) throw thrown;
+    }
+    return found.mismatches;
+  }
+
+  /** Whether the value fits this part of the schema. What does not is reported. */
+  fits(schema: unknown, place: Place): boolean {
+    if (typeof schema === "boolean") return schema || this.report(place, "boolean schema is false");
+    if (!isRecord(schema)) return true;
+    this.spend(STEP_WORK);
+    if (++this.#depth > DEPTH_LIMIT) throw new RangeError("its references lead too deep");
+    const before = this.#findings.count;
+    for (const { keyword, wanted } of this.#plan(schema)) keyword(this, wanted, schema, place);
+    this.#depth--;
+    return this.#findings.count === before;
+  }
+
+  /** The same without a report. */
+  probe(schema: unknown, place: Place): Findings {
+    const outer = this.#findings;
+    const depth = this.#depth;
+    const inner: Findings = { count: 0, mismatches: [] };
+    this.#findings = inner;
+    try {
+      this.fits(schema, { ...place, fills: false });
+    } catch (thrown) {
+      if (!(thrown instanceof EnoughFound)) throw thrown;
+    } finally {
+      this.#findings = outer;
+      this.#depth = depth;
+    }
+    return inner;
+  }
+
+  report(place: Place, message: string): false {
+    return this.#add({ path: pathOf(place), message });
+  }
+
+  #add(mismatch: Mismatch): false {
+    this.spend(MISMATCH_WORK);
+    this.#findings.count++;
+    this.#findings.mismatches.push(mismatch);
+    if (this.#findings.count >= MISMATCHES) throw new EnoughFound();
+    return false;
+  }
+
+  /** Reports what a branch found. */
+  adopt(findings: Findings): void {
+    for (const mismatch of findings.mismatches) this.#add(mismatch);
+  }
+
+  spend(units: number): void {
+    spend(this.#options.budget, units);
+  }
+
+  matches(source: string, text: string): boolean {
+    let pattern = this.#patterns.get(source);
+    if (pattern === undefined) {
+      const linear = LinearPattern.compile(source);
+      pattern = typeof linear === "string" ? new BacktrackingPattern(source) : linear;
+      this.#patterns.set(source, pattern);
+    }
+    return pattern.test(text, this.#options.budget);
+  }
+
+  resolve(reference: string): unknown {
+    if (reference === "#") return this.#root;
+    let target = this.#targets.get(reference);
+    if (target === undefined) {
+      target = reference.startsWith("#/") ? pointedAt(this.#root, reference) : this.#anchors.get(reference.slice(1));
+      this.#targets.set(reference, target);
+    }
+    return target;
+  }
+
+  /** The keywords of a part that are checked, in the order of the table. */
+  #plan(schema: Schema): readonly PlannedKeyword[] {
+    let plan = this.#plans.get(schema);
+    if (plan === undefined) {
+      plan = [...keywords].flatMap(([name, keyword]) =>
+        Object.hasOwn(schema, name) ? [{ keyword, wanted: schema[name] }] : [],
+      );
+      this.#plans.set(schema, plan);
+    }
+    return plan;
+  }
+
+  #collectAnchors(part: unknown): void {
+    if (Array.isArray(part)) for (const each of part) this.#collectAnchors(each);
+    if (!isRecord(part)) return;
+    for (const name of [part.$anchor, part.$dynamicAnchor]) {
+      if (typeof name === "string" && !this.#anchors.has(name)) this.#anchors.set(name, part);
+    }
+    for (const value of Object.values(part)) this.#collectAnchors(value);
+  }
+}
+
+interface PlannedKeyword {
+  readonly keyword: Keyword;
+  readonly wanted: unknown;
+}
+
+function pathOf({ parent, key }: Place): string {
+  if (parent === undefined) return "";
+  return `${pathOf(parent)}/${String(key).replaceAll("~", "~0").replaceAll("/", "~1")}`;
+}
+
+/** Ends a check in which as much was found as is told. */
+class EnoughFound extends Error {}
+
+/** Reports what does not fit. `wanted` is the keyword's own value, from a schema of anybody's: it may be anything. */
+export type Keyword = (checker: SchemaChecker, wanted: unknown, schema: Schema, place: Place) => void;
+
+/** In the order in which they are checked: a wrong type is told before what is wrong inside. */
+const keywords: ReadonlyMap<string, Keyword> = new Map([...valueKeywords, ...partKeywords]);

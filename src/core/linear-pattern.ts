@@ -1,0 +1,186 @@
+import { RE2JS } from "re2js";
+import { spend, type WorkBudget, WorkExceeded } from "./work.ts";
+
+/** Why a pattern cannot be compiled. */
+export type PatternProblem = "syntax" | "too_large";
+
+/** What a pattern may come to when its counted repetitions are written out. Checked before it is compiled. */
+const WRITTEN_OUT_LIMIT = 5_000;
+const PROGRAM_LIMIT = 2_000;
+/** Bounds of character classes in the whole program: the automaton sorts all of them. */
+const CLASS_BOUNDS_LIMIT = 200_000;
+
+/** A fixed price for each text, however short. */
+const TEXT_WORK = 16;
+/** The price of one new state of the automaton, for each instruction of the program. */
+const STATE_WORK = 10;
+const STATE_BASE = 50;
+
+const UNANCHORED = 0;
+const ANCHOR_BOTH = 2;
+
+export const CASE_INSENSITIVE = RE2JS.CASE_INSENSITIVE;
+export const MULTILINE = RE2JS.MULTILINE;
+export const DOTALL = RE2JS.DOTALL;
+
+/**
+ * A regular expression on RE2: linear in the text, without backtracking. The engine builds an automaton as it reads. A
+ * character is nearly free where its state exists and costs as much as the whole program where it does not, so the work
+ * is counted while it runs.
+ */
+export class LinearPattern {
+  readonly #program: RE2JS;
+  readonly #stateWork: number;
+
+  private constructor(program: RE2JS) {
+    this.#program = program;
+    this.#stateWork = STATE_WORK * (program.programSize() + STATE_BASE);
+  }
+
+  static compile(source: string, flags = 0): LinearPattern | PatternProblem {
+    if (writtenOutSize(source) > WRITTEN_OUT_LIMIT) return "too_large";
+    let program: RE2JS;
+    try {
+      program = RE2JS.compile(source, flags);
+    } catch {
+      return "syntax";
+    }
+    if (program.programSize() > PROGRAM_LIMIT || classBounds(program) > CLASS_BOUNDS_LIMIT) return "too_large";
+    // Lookbehind runs on an engine whose work cannot be counted.
+    return program.re2().prog.numLb > 0 ? "syntax" : new LinearPattern(program);
+  }
+
+  /** Instructions of the compiled program. */
+  get size(): number {
+    return this.#program.programSize();
+  }
+
+  /** Whether the text holds a match. Throws `WorkExceeded`. */
+  test(text: string, budget: WorkBudget): boolean {
+    return this.#run(text, budget, UNANCHORED);
+  }
+
+  /** Whether the whole text is a match. Throws `WorkExceeded`. */
+  testWhole(text: string, budget: WorkBudget): boolean {
+    return this.#run(text, budget, ANCHOR_BOTH);
+  }
+
+  #run(text: string, budget: WorkBudget, anchor: number): boolean {
+    const { dfa } = this.#program.re2();
+    const stateWork = this.#stateWork + dfa.numClasses;
+    const length = text.length + TEXT_WORK;
+    const worst = length * (1 + stateWork);
+    if (worst > budget.left) {
+      spend(budget, TEXT_WORK);
+      const answer = dfa.match(new CountedText(text, dfa, budget, stateWork) as never, 0, anchor);
+      // The automaton gave up on its memory: the engine that takes over would be slower than what is left.
+      if (answer === null) throw new WorkExceeded("the pattern");
+      return answer;
+    }
+    // There is enough for the worst case, so the library's own shortcuts can be used.
+    const isIntact = (): boolean => dfa.stateCount === 0 || dfa.startStates.size > 0;
+    const before = dfa.stateCount;
+    const wasIntact = isIntact();
+    const answer = anchor === UNANCHORED ? this.#program.test(text) : this.#program.testExact(text);
+    spend(budget, wasIntact && isIntact() ? length / 2 + (dfa.stateCount - before) * stateWork : worst);
+    return answer;
+  }
+}
+
+/** A text as the automaton reads it. Each character, and each state that was made for the one before, is paid for. */
+class CountedText {
+  readonly #text: string;
+  readonly #dfa: { readonly stateCount: number };
+  readonly #budget: WorkBudget;
+  readonly #stateWork: number;
+  #states: number;
+
+  constructor(text: string, dfa: { readonly stateCount: number }, budget: WorkBudget, stateWork: number) {
+    this.#text = text;
+    this.#dfa = dfa;
+    this.#budget = budget;
+    this.#stateWork = stateWork;
+    this.#states = dfa.stateCount;
+  }
+
+  endPos(): number {
+    return this.#text.length;
+  }
+
+  /** The library's flags for the beginning of a text and of a line. It is only asked about position 0. */
+  context(): number {
+    return 0b101;
+  }
+
+  /** The code point at a position, shifted by 3, and how many units it takes. */
+  step(position: number): number {
+    const { stateCount } = this.#dfa;
+    // Fewer than before: the automaton has thrown its states away and begun again.
+    const made = stateCount >= this.#states ? stateCount - this.#states : stateCount;
+    this.#states = stateCount;
+    spend(this.#budget, 1 + made * this.#stateWork);
+    const unit = this.#text.charCodeAt(position);
+    if (unit < 0xd800 || unit > 0xdbff) return (unit << 3) | 1;
+    const point = this.#text.codePointAt(position) ?? unit;
+    return (point << 3) | (point > 0xffff ? 2 : 1);
+  }
+}
+
+function classBounds(program: RE2JS): number {
+  const { prog } = program.re2();
+  let bounds = 0;
+  for (let at = 0; at < prog.numInst(); at++) bounds += prog.getInst(at).runes?.length ?? 0;
+  return bounds;
+}
+
+const COUNTED = /^\{(\d+)(?:,(\d*))?\}/;
+
+/** About how many instructions a pattern has once its counted repetitions are written out. Any text can be given. */
+export function writtenOutSize(source: string): number {
+  const groups = [{ total: 0, last: 0 }];
+  const add = (size: number): void => {
+    const group = groups[groups.length - 1];
+    if (group === undefined) return;
+    group.total += size;
+    group.last = size;
+  };
+  for (let at = 0; at < source.length; at++) {
+    const character = source[at];
+    if (character === "\\") {
+      at++;
+      if (/[pPxu]/.test(source[at] ?? "") && source[at + 1] === "{") at = endOf(source, "}", at);
+      add(1);
+    } else if (character === "[") {
+      at = endOfClass(source, at);
+      add(1);
+    } else if (character === "(") groups.push({ total: 0, last: 0 });
+    else if (character === ")") {
+      const closed = groups.length > 1 ? groups.pop() : undefined;
+      add((closed?.total ?? 0) + 2);
+    } else {
+      const [whole, least = "", most = ""] = (character === "{" && COUNTED.exec(source.slice(at, at + 16))) || [];
+      const group = groups[groups.length - 1];
+      if (whole === undefined || group === undefined) add(1);
+      else {
+        const times = Math.max(1, Number(least), Number(most));
+        group.total += group.last * (times - 1);
+        group.last *= times;
+        at += whole.length - 1;
+      }
+    }
+  }
+  return groups.reduce((sum, { total }) => sum + total, 0);
+}
+
+function endOf(source: string, end: string, from: number): number {
+  const at = source.indexOf(end, from);
+  return at === -1 ? source.length : at;
+}
+
+function endOfClass(source: string, start: number): number {
+  let at = start + (source[start + 1] === "^" ? 2 : 1);
+  // A bracket in first place stands for itself.
+  if (source[at] === "]") at++;
+  while (at < source.length && source[at] !== "]") at += source[at] === "\\" ? 2 : 1;
+  return at;
+}
