@@ -4,7 +4,7 @@ import { Readable } from "node:stream";
 import { messageOf, QmError } from "../../core/errors.ts";
 import { corsHeaders, preflight } from "./cors.ts";
 import type { GatewayLimits, GatewayProfile, Listening, ListenOptions, Remote } from "./gateway.ts";
-import { bearerToken, principalOf, refusedPlace, unauthorized } from "./guards.ts";
+import { bearerToken, principalOf, refusedHostCount, refusedPlace, unauthorized } from "./guards.ts";
 import { parsedBody, tooLarge } from "./http.ts";
 import { bodyText, webRequest, writeResponse } from "./node-exchange.ts";
 import { rpcError } from "./rpc-error.ts";
@@ -36,7 +36,8 @@ export async function listen(parts: ListenParts, options: ListenOptions): Promis
     const { host, origin } = incoming.headers;
     const isOther = options.other !== undefined && !OWN_PATHS.has(pathOf(incoming));
     const isOwnPage = isOther && isPageOf(origin, [`http://${host}`, `https://${host}`, options.publicOrigin]);
-    const refused = refusedPlace(isOwnPage ? { host } : incoming.headers, allowed);
+    const refused =
+      refusedHostCount(incoming.rawHeaders) ?? refusedPlace(isOwnPage ? { host } : incoming.headers, allowed);
     const response = refused ?? (await answer(incoming, outgoing));
     if (outgoing.destroyed) return;
     const cors = refused === undefined && origin !== undefined && !isOther ? corsHeaders(origin) : {};

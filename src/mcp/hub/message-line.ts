@@ -1,6 +1,6 @@
 import type { JSONRPCMessage } from "@modelcontextprotocol/client";
 import { isRecord } from "../../core/json.ts";
-import type { DroppedLine } from "./line-reader.ts";
+import type { DroppedLine } from "../../core/line-reader.ts";
 
 export interface ReadLine {
   readonly messages: readonly JSONRPCMessage[];

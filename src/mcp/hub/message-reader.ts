@@ -1,8 +1,8 @@
 import type { JSONRPCMessage } from "@modelcontextprotocol/client";
 import { QmError } from "../../core/errors.ts";
 import { clip } from "../../core/json.ts";
+import { lineReader } from "../../core/line-reader.ts";
 import { oneLine } from "../../core/plain-text.ts";
-import { lineReader } from "./line-reader.ts";
 import { mayHoldMessage, readMessages, refusalOf } from "./message-line.ts";
 
 export interface MessageReaderOptions {
