@@ -39,7 +39,13 @@ export async function serveStdio(parts: StdioParts, { stdin, stdout, signal }: S
     ({ era }) => {
       // A client that looked first and then opened the other way leaves a connection behind.
       present?.connection.close();
-      const connection = face.connect({ era, session, principal: `stdio:${session}`, transport: "stdio" });
+      const connection = face.connect({
+        era,
+        session,
+        principal: `stdio:${session}`,
+        account: "stdio",
+        transport: "stdio",
+      });
       present = { era, connection };
       return connection.server;
     },
