@@ -64,6 +64,10 @@ export interface GatewayOptions {
 export interface GatewayLimits {
   /** Of a request over HTTP, and of a line on stdin. */
   readonly bodyBytes: number;
+  /** How many connections a listener takes. More are refused. */
+  readonly connections: number;
+  /** How many requests of one principal a listener answers at a time, streams included. */
+  readonly requestsEach: number;
   readonly sessions: number;
   /** How many sessions of the legacy era one principal may have open. */
   readonly sessionsEach: number;
@@ -127,6 +131,8 @@ export interface Gateway {
 
 export const GATEWAY_LIMITS: GatewayLimits = {
   bodyBytes: 4 * 1024 * 1024,
+  connections: 1024,
+  requestsEach: 256,
   sessions: 1024,
   sessionsEach: 64,
   sessionIdleMs: 30 * 60_000,

@@ -73,6 +73,7 @@ export function openGateway(workspace: Workspace, onProblem: (problem: string) =
     close: gateway.close,
     profile: (name) => profileOf(workspace.config, name),
     async listen(where) {
+      await servers.hub.prepare();
       const tokenPath = tokenPathOf(storePath);
       const tokens = profilesByToken(workspace.config, { fill, defaultToken: await tokenIn(tokenPath), onProblem });
       const { publicUrl } = where;
