@@ -126,7 +126,9 @@ export function createDesk(parts: DeskParts): Desk {
     async subscribe(uri, follower, talk) {
       const server = serverOf(uri);
       // First, so that no update is lost between the server's yes and ours.
-      subscriptions.add(follower, server, uri);
+      if (!subscriptions.add(follower, server, uri)) {
+        throw new ProtocolError(ProtocolErrorCode.InvalidParams, "Too many subscriptions: end some of yours first");
+      }
       try {
         rawResult(await ofServer(server, "resources/subscribe", { uri }, talk));
       } catch (thrown) {
