@@ -128,6 +128,20 @@ describe.each(["legacy", "modern"] as const)("over pipes in the %s era", (era) =
   });
 });
 
+test.each(["legacy", "modern"] as const)("a %s client over pipes names the session of a call", async (era) => {
+  const piped = await pipes();
+  const client = await piped.connect(era);
+  const call = { name: "invoke_action", arguments: { action_name: "tool__echo", args: {} } };
+
+  await client.callTool({ ...call, _meta: { "quartermaster/session": "talk" } });
+  await client.callTool(call);
+  await expect(client.callTool({ ...call, _meta: { "quartermaster/session": "no good" } })).rejects.toThrow("session");
+
+  const received = await piped.gate.qm.ledger.read({ type: "call.received" });
+  const sessions = received.map(({ session }) => session);
+  expect(sessions).toEqual([expect.stringMatching(/^mcp:plain:[0-9a-f]{16}:talk$/), expect.stringMatching(/^[^:]+$/)]);
+});
+
 test("ends when stdin ends, and stops what runs", async () => {
   const piped = await pipes();
   write(piped, initialize);
