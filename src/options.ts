@@ -292,6 +292,7 @@ export const callerShape = z.strictObject({
   user: z.looseObject({ id: z.string() }).optional(),
   person: z.string().optional(),
   tenant: z.string().optional(),
+  client: z.string().optional(),
 });
 
 export const invokeShape = z.strictObject({

@@ -431,8 +431,10 @@ test("where clients are not to be asked calls wait, and killed gateways lose not
   await second.end();
   expect(await other.qm("approvals", "approve", two, "--yes")).toMatchObject({ code: 0 });
 
-  const last = await other.modern(await other.serve());
-  expect(await awaited(last, one)).toMatchObject({ status: "done", result: { line: "one" } });
+  const third = await other.serve();
+  const last = await other.modern(third);
+  expect(await awaited(last, one)).toMatchObject({ code: "not_found" });
+  expect(await awaited(await other.legacy(third), one)).toMatchObject({ status: "done", result: { line: "one" } });
   expect(await add(last, "two")).toMatchObject({ structuredContent: { line: "two" } });
   expect([other.times("one"), other.times("two")]).toEqual([1, 1]);
 });

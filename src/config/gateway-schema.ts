@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { surfaceKinds } from "../core/surface-choice.ts";
+import { time } from "./approvals-schema.ts";
 import { REFERENCE, secret, text, whole } from "./values.ts";
 
 const profile = z.strictObject({
@@ -30,6 +31,9 @@ export const gatewaySchema = z
       .array(text("an origin"))
       .default([])
       .describe("Web pages that may call, as `https://example.com`. None else may."),
+    session_idle: time()
+      .default("30m")
+      .describe("A client's session ends after this time without requests. Its next request begins a new session."),
     profiles: z
       .record(
         z.string().regex(/^[A-Za-z][A-Za-z0-9_.-]{0,63}$/, "expected a letter, then letters, digits, `_`, `.` or `-`"),

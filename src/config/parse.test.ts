@@ -25,7 +25,14 @@ describe("a configuration", () => {
       providers: { file: { enabled: true, root: ".", read_only: false } },
       servers: {},
       mcp: { registry: "https://registry.modelcontextprotocol.io", starting_at_once: 4, install: true },
-      gateway: { host: "127.0.0.1", port: 7420, allowed_hosts: [], allowed_origins: [], profiles: {} },
+      gateway: {
+        host: "127.0.0.1",
+        port: 7420,
+        allowed_hosts: [],
+        allowed_origins: [],
+        session_idle: "30m",
+        profiles: {},
+      },
       policy: { denied: [], require_tags: [], rules: [], budgets: {} },
       actors: { default: { tools: ["*"], attributes: {} } },
       approvals: {

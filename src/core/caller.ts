@@ -13,9 +13,15 @@ export interface Caller {
   /** The human behind several users, where known. */
   readonly person?: string;
   readonly tenant?: string;
+  /** Which client it came through, where a gateway knows that: a hash of profile, token, description and session name. */
+  readonly client?: string;
 }
 
-/** Whether two are the same for whoever asks whose something is: the conversation it was asked in does not count. */
+/**
+ * Whether what one caller began is the other's. A known client stays the same when it reconnects and its session is
+ * another one. Without a client the session must be the same.
+ */
 export function isSameCaller(one: Caller, other: Caller): boolean {
-  return one.actor === other.actor && one.tenant === other.tenant && one.user?.id === other.user?.id;
+  if (one.actor !== other.actor || one.tenant !== other.tenant || one.user?.id !== other.user?.id) return false;
+  return one.client === other.client && (one.client !== undefined || one.session === other.session);
 }

@@ -28,6 +28,8 @@ export interface StoredEvent {
 
 export interface EventQuery {
   readonly session?: string;
+  /** Only the last session, in the order of their names, that begins with this. */
+  readonly lastSessionOf?: string;
   readonly actor?: string;
   readonly tenant?: string;
   readonly user?: string;

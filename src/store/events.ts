@@ -20,7 +20,7 @@ export function eventStore(db: Sql): EventStore {
       const rows = await db.all(sql`
         select id, session, seq, type, at, actor, tenant, turn, user_id, person, call_id, action, data, prev, hash
         from events ${conditions(query)}
-        order by ${newestFirst && query.session !== undefined ? sql`seq` : sql`id`} ${newestFirst ? sql`desc` : sql`asc`}
+        order by ${newestFirst && (query.session ?? query.lastSessionOf) !== undefined ? sql`seq` : sql`id`} ${newestFirst ? sql`desc` : sql`asc`}
         limit ${limit}`);
       return (newestFirst ? rows.toReversed() : rows).map(storedEvent);
     },
@@ -95,9 +95,15 @@ async function reserve(tx: Sql, lines: readonly NewLine[]): Promise<Map<string, 
   );
 }
 
-function conditions({ session, actor, tenant, user, type, callId, action, after }: EventQuery): Query {
+function conditions({ session, lastSessionOf, actor, tenant, user, type, callId, action, after }: EventQuery): Query {
   const all: Query[] = [];
   if (session !== undefined) all.push(sql`session = ${keepable(session)}`);
+  if (lastSessionOf !== undefined) {
+    const [from, to] = [keepable(lastSessionOf), `${keepable(lastSessionOf)}\u{10ffff}`];
+    all.push(
+      sql`session = (select session from chains where session >= ${from} and session < ${to} order by session desc limit 1)`,
+    );
+  }
   if (actor !== undefined) all.push(sql`actor = ${keepable(actor)}`);
   if (tenant !== undefined) all.push(sql`tenant = ${keepable(tenant)}`);
   if (user !== undefined) all.push(sql`user_id = ${keepable(user)}`);

@@ -11,6 +11,10 @@ export function tokenCounter(): Promise<CountTokens> {
       (text: string) =>
         countTokens(text),
   );
+  // What could not be loaded, as while no file descriptor is left, is tried again.
+  counting.catch(() => {
+    counting = undefined;
+  });
   return counting;
 }
 

@@ -225,6 +225,23 @@ export const eventStoreCases: readonly StoreCase[] = [
     },
   },
   {
+    name: "reads the last session that begins with a text",
+    async run(db) {
+      const events = await migrated(db);
+
+      await events.append([received("m:1@2", 1), received("m:1@1", 2), received("m:1@2", 3), received("m:2@9", 4)]);
+
+      const read = async (lastSessionOf: string, limit = 10) =>
+        (await events.read({ lastSessionOf, limit })).map(({ session, seq }) => [session, seq]);
+      assert.deepEqual(await read("m:1@", 1), [["m:1@2", 2]]);
+      assert.deepEqual(await read("m:1@"), [
+        ["m:1@2", 1],
+        ["m:1@2", 2],
+      ]);
+      assert.deepEqual(await read("m:3@"), []);
+    },
+  },
+  {
     name: "gives an event back as it was written",
     async run(db) {
       const events = await migrated(db);

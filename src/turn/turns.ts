@@ -109,7 +109,9 @@ export function createTurns({ store, approvals, runtime, self, note }: TurnsPart
   async function resumable(token: string, caller: Caller | undefined): Promise<StoredTurn> {
     const isToken = typeof token === "string" && token.length <= TOKEN_LIMIT;
     const seen = isToken ? await store.byToken(hashOf(token)) : undefined;
-    if (seen === undefined || (caller !== undefined && !isSameCaller(caller, seen.caller))) throw unknownToken();
+    // The token, which is a secret, stands for the session: another one may go on.
+    const asker = caller && seen && { ...caller, session: seen.caller.session };
+    if (seen === undefined || (asker !== undefined && !isSameCaller(asker, seen.caller))) throw unknownToken();
     if (seen.state === "suspended") return seen;
     if (seen.state !== "running") throw hasEnded(seen.state);
     if (seen.holder !== undefined && !isGone(seen.holder)) throw isHeld();

@@ -7,6 +7,7 @@ const ALLOWED_HEADERS = [
   "mcp-name",
   "mcp-protocol-version",
   "mcp-session-id",
+  "quartermaster-session",
 ];
 
 /** What a browser must be told before it lets an allowed page read an answer. */

@@ -27,6 +27,7 @@ export interface Talk {
 
 /** What one client may ask for, in MCP's words and without its wire. Rejects with protocol errors. */
 export interface Desk {
+  readonly caller: Caller;
   tools(): Promise<readonly JsonObject[]>;
   callTool(name: string, args: unknown, talk: Talk): Promise<CallToolResult>;
   /** The tool's own output schema, where it is shown as its server gave it. */
@@ -87,6 +88,7 @@ export function createDesk(parts: DeskParts): Desk {
   };
 
   return {
+    caller,
     async tools() {
       const ours = await surfaceTools();
       return [...ours.map(toolDefinition), ...definitions(passedTools(ours), ({ definition }) => definition)];
@@ -124,7 +126,9 @@ export function createDesk(parts: DeskParts): Desk {
     async subscribe(uri, follower, talk) {
       const server = serverOf(uri);
       // First, so that no update is lost between the server's yes and ours.
-      subscriptions.add(follower, server, uri);
+      if (!subscriptions.add(follower, server, uri)) {
+        throw new ProtocolError(ProtocolErrorCode.InvalidParams, "Too many subscriptions: end some of yours first");
+      }
       try {
         rawResult(await ofServer(server, "resources/subscribe", { uri }, talk));
       } catch (thrown) {

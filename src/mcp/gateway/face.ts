@@ -11,6 +11,13 @@ import { messageOf } from "../../core/errors.ts";
 import { isRecord } from "../../core/json.ts";
 import { oneLine } from "../../core/plain-text.ts";
 import type { McpTelemetry } from "../../telemetry/mcp-span.ts";
+import {
+  callerFrom,
+  createClientSessions,
+  parseSessionName,
+  SESSION_HEADER,
+  SESSION_META_KEY,
+} from "./client-sessions.ts";
 import { createDesk, type Desk, hasSurface } from "./desk.ts";
 import type { Era, GatewayLimits, GatewayOptions, GatewayProfile } from "./gateway.ts";
 import type { HeldCalls } from "./held-calls.ts";
@@ -41,8 +48,13 @@ export interface Connection {
 
 export interface ConnectionFacts {
   readonly era: Era;
+  /** Of calls that name no session of their own. */
   readonly session: string;
   readonly principal: string;
+  /** As `ClientFacts` have it: the same after a restart. */
+  readonly account: string;
+  /** The session's name for the whole connection, where the client gave one. */
+  readonly name?: string | undefined;
   readonly transport: "stdio" | "http";
 }
 
@@ -77,7 +89,13 @@ export function createFace(parts: FaceParts, profile: GatewayProfile): Face {
   const { quartermaster, upstream, runtime, onProblem } = options;
   const keeper = createSurfaceKeeper(quartermaster, runtime, profile);
   const connections = new Map<Connection, ListWatch>();
-  const principals = new WeakMap<Request, string>();
+  const clients = createClientSessions({
+    profile,
+    runtime,
+    idleMs: limits.sessionIdleMs,
+    lastEvent: async (prefix) => (await quartermaster.ledger.read({ lastSessionOf: prefix, limit: 1 }))[0],
+  });
+  const known = new WeakMap<Request, { readonly principal: string; readonly caller: Caller }>();
   const noted = new Set<string>();
   const problem = (thrown: unknown) => onProblem(`${profile.name}: ${messageOf(thrown)}`);
 
@@ -91,28 +109,36 @@ export function createFace(parts: FaceParts, profile: GatewayProfile): Face {
     onProblem: problem,
   });
   const modern: McpHttpHandler = createMcpHandler(
-    ({ requestInfo }) =>
-      createMcpServer({
+    ({ requestInfo }) => {
+      const { principal, caller } = (requestInfo && known.get(requestInfo)) ?? {
+        principal: "",
+        caller: sessionless(profile),
+      };
+      return createMcpServer({
         ...common,
         era: "modern",
         transport: "http",
-        principal: (requestInfo && principals.get(requestInfo)) ?? "",
+        principal,
         deskOf(ctx) {
-          const caller = callerOf(profile, ctx);
           noteClient(caller, "http", ctx);
           return deskFor(caller, "modern");
         },
         watch: modernWatch,
-      }),
+      });
+    },
     { legacy: "reject", maxRequestBodySize: limits.bodyBytes, onerror: problem },
   );
 
-  /** A client without a connection comes with every request; it is written down once. */
+  /** A client without a connection comes with every request; it is written down once a session. */
   function noteClient(caller: Caller, transport: string, { mcpReq: { envelope } }: ServerContext): void {
     const said = envelope as Readonly<Record<string, unknown>> | undefined;
     const client = clientText(said?.[CLIENT_INFO_META_KEY]);
-    if (noted.has(client) || noted.size >= CLIENTS_NOTED) return;
-    noted.add(client);
+    const key = JSON.stringify([caller.session, client]);
+    const isNoted = noted.delete(key);
+    noted.add(key);
+    const [oldest] = noted;
+    if (noted.size > CLIENTS_NOTED && oldest !== undefined) noted.delete(oldest);
+    if (isNoted) return;
     note(caller, client, String(said?.[PROTOCOL_VERSION_META_KEY] ?? ""), transport);
   }
 
@@ -123,18 +149,22 @@ export function createFace(parts: FaceParts, profile: GatewayProfile): Face {
     });
   }
 
-  function connect({ era, session, principal, transport }: ConnectionFacts): Connection {
-    const caller: Caller = { actor: profile.actor, session };
+  function connect({ era, session, principal, account, name, transport }: ConnectionFacts): Connection {
     const began = telemetry.elapsed();
-    const desk = deskFor(caller, era);
+    const callerOf = (ctx?: ServerContext): Caller => {
+      const named = parseSessionName(ctx?.mcpReq._meta?.[SESSION_META_KEY]) ?? name;
+      const said = ctx?.mcpReq.envelope as Readonly<Record<string, unknown>> | undefined;
+      const info = said?.[CLIENT_INFO_META_KEY] ?? server.getClientVersion();
+      return callerFrom(profile, { account, info, name: named }, session);
+    };
     const watch = createListWatch({
-      current: (what) => desk[what](),
+      current: (what) => deskFor(callerOf(), era)[what](),
       changed: (what) => void server[SENT[what]]().catch(() => {}),
       onProblem: problem,
     });
     let surfaceTools: unknown;
     const lookIfOther = async () => {
-      const { tools } = await keeper.of(caller);
+      const { tools } = await keeper.of(callerOf());
       if (tools !== surfaceTools) watch.look("tools");
       surfaceTools = tools;
     };
@@ -142,17 +172,16 @@ export function createFace(parts: FaceParts, profile: GatewayProfile): Face {
       audience: {},
       tell: (uri) => void server.sendResourceUpdated({ uri }).catch(() => {}),
     };
-    let known = false;
-    const server = createMcpServer({
+    const server: Server = createMcpServer({
       ...common,
       era,
       transport,
       principal,
       session,
       deskOf(ctx) {
-        if (!known && era === "modern") noteClient(caller, transport, ctx);
-        known = true;
-        return desk;
+        const caller = callerOf(ctx);
+        if (era === "modern") noteClient(caller, transport, ctx);
+        return deskFor(caller, era);
       },
       watch,
       called() {
@@ -162,10 +191,12 @@ export function createFace(parts: FaceParts, profile: GatewayProfile): Face {
       follower: () => follower,
     });
     server.oninitialized = () =>
-      note(caller, clientText(server.getClientVersion()), server.getNegotiatedProtocolVersion() ?? "", transport);
+      note(callerOf(), clientText(server.getClientVersion()), server.getNegotiatedProtocolVersion() ?? "", transport);
     const connection: Connection = {
       server,
-      desk,
+      get desk() {
+        return deskFor(callerOf(), era);
+      },
       follower,
       close() {
         if (!connections.delete(connection)) return;
@@ -174,7 +205,7 @@ export function createFace(parts: FaceParts, profile: GatewayProfile): Face {
           const facts = { "mcp.protocol.version": server.getNegotiatedProtocolVersion(), ...TRANSPORTS[transport] };
           telemetry.tracer.took("mcp.server.session.duration", (telemetry.elapsed() - began) / 1000, facts);
         }
-        desk.unfollow(follower).catch(problem);
+        connection.desk.unfollow(follower).catch(problem);
       },
     };
     connections.set(connection, watch);
@@ -182,10 +213,10 @@ export function createFace(parts: FaceParts, profile: GatewayProfile): Face {
   }
 
   /** Follows what a listening client named, for as long as it listens. */
-  function follow(request: Request, body: unknown): void {
+  function follow(request: Request, body: unknown, caller: Caller): void {
     const uris = listenedUris(body);
     if (uris.length === 0 || request.signal.aborted) return;
-    const desk = deskFor(sessionless(profile), "modern");
+    const desk = deskFor(caller, "modern");
     const follower: Follower = { audience: modern, tell: (uri) => modern.notify.resourceUpdated(uri) };
     request.signal.addEventListener("abort", () => void desk.unfollow(follower).catch(problem), { once: true });
     // What it may not follow it does not hear of; the rest of what it listens to is none the worse.
@@ -195,9 +226,13 @@ export function createFace(parts: FaceParts, profile: GatewayProfile): Face {
   return {
     profile,
     async serveModern(request, body, principal) {
-      principals.set(request, principal);
+      const meta = metaOf(body);
+      const info = meta[CLIENT_INFO_META_KEY];
+      const name = parseSessionName(meta[SESSION_META_KEY] ?? request.headers.get(SESSION_HEADER));
+      const caller = await clients.callerOf({ account: principal, info, name }, meta.traceparent);
+      known.set(request, { principal, caller });
       const response = await modern.fetch(request, { parsedBody: body });
-      if (response.ok) follow(request, body);
+      if (response.ok) follow(request, body, caller);
       return response;
     },
     connect,
@@ -224,15 +259,16 @@ export function listenedUris(body: unknown): readonly string[] {
 
 const URIS_LIMIT = 100;
 
+/** For what is looked at on behalf of all clients of a profile. */
 function sessionless({ name, actor }: GatewayProfile): Caller {
   return { actor, session: `mcp:${name}` };
 }
 
-/** Requests that stand alone belong together where they say so: by the trace they are part of, else by the profile. */
-function callerOf(profile: GatewayProfile, { mcpReq: { _meta } }: ServerContext): Caller {
-  const whole = sessionless(profile);
-  const trace = /^[0-9a-f]{2}-([0-9a-f]{32})-/.exec(String(_meta?.traceparent ?? ""))?.[1];
-  return trace === undefined ? whole : { ...whole, session: `${whole.session}:${trace}` };
+/** The `_meta` of a request, checked further by whoever answers it. */
+function metaOf(body: unknown): Readonly<Record<string, unknown>> {
+  const params = isRecord(body) ? body.params : undefined;
+  const meta = isRecord(params) ? params._meta : undefined;
+  return isRecord(meta) ? meta : {};
 }
 
 /** It says itself who it is, so nothing may depend on it. */

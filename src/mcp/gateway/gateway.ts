@@ -46,7 +46,7 @@ export interface Upstream {
 }
 
 export interface GatewayOptions {
-  readonly quartermaster: Pick<Quartermaster, "surface" | "invoke" | "onChange">;
+  readonly quartermaster: Pick<Quartermaster, "surface" | "invoke" | "onChange" | "ledger">;
   /** Absent: there are no servers behind us. */
   readonly upstream?: Upstream;
   readonly runtime: Runtime;
@@ -64,8 +64,14 @@ export interface GatewayOptions {
 export interface GatewayLimits {
   /** Of a request over HTTP, and of a line on stdin. */
   readonly bodyBytes: number;
+  /** How many connections a listener takes. More are refused. */
+  readonly connections: number;
+  /** How many requests of one principal a listener answers at a time, streams included. */
+  readonly requestsEach: number;
   readonly sessions: number;
-  /** A session without calls, streams and requests for so long is closed. */
+  /** How many sessions of the legacy era one principal may have open. */
+  readonly sessionsEach: number;
+  /** A session without calls, streams and requests for so long is closed; the next request begins another one. */
   readonly sessionIdleMs: number;
   /** How long a question waits for its answer; the call is cancelled then. */
   readonly questionMs: number;
@@ -125,7 +131,10 @@ export interface Gateway {
 
 export const GATEWAY_LIMITS: GatewayLimits = {
   bodyBytes: 4 * 1024 * 1024,
-  sessions: 256,
+  connections: 1024,
+  requestsEach: 256,
+  sessions: 1024,
+  sessionsEach: 64,
   sessionIdleMs: 30 * 60_000,
   questionMs: 10 * 60_000,
   heldCalls: 256,

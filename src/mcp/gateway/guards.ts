@@ -6,6 +6,14 @@ export interface Allowed {
   readonly origins: readonly string[];
 }
 
+/** A request must have exactly one `Host`: a proxy in front may check another one than we do. */
+export function refusedHostCount(rawHeaders: readonly string[]): Response | undefined {
+  const count = rawHeaders.filter((name, at) => at % 2 === 0 && name.toLowerCase() === "host").length;
+  return count === 1
+    ? undefined
+    : rpcError(400, -32000, `Bad Request: exactly one Host header is needed, got ${count}`);
+}
+
 /**
  * A web page that was lured to our address under a name of its own sends that name as Host, and its own address as
  * Origin. Undefined: the request is not one of those.
@@ -26,7 +34,7 @@ const LOOPBACK: ReadonlySet<string> = new Set(["localhost", "127.0.0.1", "[::1]"
 /** `host` as the header has it: a name or an address, IPv6 in brackets, with or without a port. */
 function isOurHost(host: string | undefined, allowed: readonly string[]): boolean {
   const given = host?.toLowerCase() ?? "";
-  const name = /^(\[[0-9a-f:.]+\]|[^:[\]]+)(?::\d{1,5})?$/.exec(given)?.[1];
+  const name = /^(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::\d{1,5})?$/.exec(given)?.[1];
   if (name === undefined) return false;
   return LOOPBACK.has(name) || allowed.some((known) => known.toLowerCase() === given || known.toLowerCase() === name);
 }

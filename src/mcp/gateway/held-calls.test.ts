@@ -55,12 +55,23 @@ test("a question ends the request, and the next one goes on with the same call",
   expect(third.result).toMatchObject({ resultType: "complete", structuredContent: { ...name, ...colour } });
 });
 
-test("answers that come with the first request are taken", async () => {
+test("ignores answers in the first request, because nothing was asked yet", async () => {
   const gate = await openGate();
 
   const first = await call(gate, { more: { inputResponses: { ...name, extra: { action: "cancel" } } } });
 
-  expect(Object.keys(first.result?.inputRequests ?? {})).toEqual(["how"]);
+  expect(Object.keys(first.result?.inputRequests ?? {})).toEqual(["who"]);
+});
+
+test("ignores answers to a question that comes later", async () => {
+  const gate = await openGate();
+  const first = await call(gate);
+
+  const second = await call(gate, {
+    more: { inputResponses: { ...name, ...colour }, requestState: stateOf(first) },
+  });
+
+  expect(Object.keys(second.result?.inputRequests ?? {})).toEqual(["how"]);
 });
 
 test.each([

@@ -35,8 +35,6 @@ interface HeldCall {
   round: number;
   asked: Asked | undefined;
   telling: Telling | undefined;
-  /** Answers that came before they were asked for: a client may know what it will be asked. */
-  early: Readonly<Record<string, unknown>> | undefined;
   /** Called when there is a question for the request that waits. */
   wake: (() => void) | undefined;
   expiry: NodeJS.Timeout | undefined;
@@ -58,7 +56,7 @@ export function createHeldCalls(runtime: Runtime, limits: GatewayLimits): HeldCa
   const states = createRequestStates();
   const waiting = new Map<string, HeldCall>();
 
-  function begin({ principal, capabilities, owner, start, ctx }: HeldRequest): HeldCall {
+  function begin({ principal, capabilities, owner, start }: HeldRequest): HeldCall {
     const controller = new AbortController();
     let turn: Promise<unknown> = Promise.resolve();
     const can = askable(capabilities);
@@ -91,7 +89,6 @@ export function createHeldCalls(runtime: Runtime, limits: GatewayLimits): HeldCa
       round: 0,
       asked: undefined,
       telling: undefined,
-      early: ctx.mcpReq.inputResponses,
       wake: undefined,
       expiry: undefined,
     };
@@ -103,9 +100,7 @@ export function createHeldCalls(runtime: Runtime, limits: GatewayLimits): HeldCa
       if (call.controller.signal.aborted) return refused(call.controller.signal.reason);
       call.asked = { questions, answers: {}, answered, refused };
       call.controller.signal.addEventListener("abort", () => refused(call.controller.signal.reason), { once: true });
-      answer(call, call.early ?? {});
-      call.early = undefined;
-      if (call.asked !== undefined) call.wake?.();
+      call.wake?.();
     });
   }
 
@@ -192,6 +187,7 @@ export function createHeldCalls(runtime: Runtime, limits: GatewayLimits): HeldCa
   return {
     async serve(request) {
       const state: unknown = request.ctx.mcpReq.requestState();
+      // Without a state no question was asked, so `inputResponses` of such a request answer nothing.
       if (state === undefined) return attend(begin(request), request);
       const call = take(request, String(state));
       answer(call, request.ctx.mcpReq.inputResponses ?? {});

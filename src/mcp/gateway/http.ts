@@ -1,4 +1,4 @@
-import { isJsonContentType, isLegacyRequest, readRequestBody } from "@modelcontextprotocol/server";
+import { isJsonContentType, isLegacyRequest, ProtocolError, readRequestBody } from "@modelcontextprotocol/server";
 import { outgrows } from "../../core/json.ts";
 import type { Face } from "./face.ts";
 import type { GatewayLimits, Remote } from "./gateway.ts";
@@ -25,8 +25,13 @@ export async function serveHttp(
   const { body } = read;
   if (typeof body !== "object" || body === null) return rpcError(400, -32600, "Invalid Request: not a message");
   if (outgrows(body, MESSAGE_SHAPE)) return rpcError(400, -32600, "Invalid Request: too deep, or too many parts");
-  if (await isLegacyRequest(request, body)) return sessions.serve(face, request, body, principal);
-  return face.serveModern(request, body, principal);
+  try {
+    if (await isLegacyRequest(request, body)) return await sessions.serve(face, request, body, principal);
+    return await face.serveModern(request, body, principal);
+  } catch (thrown) {
+    if (thrown instanceof ProtocolError) return rpcError(400, thrown.code, thrown.message);
+    throw thrown;
+  }
 }
 
 async function bodyOf(request: Request, limit: number): Promise<{ readonly body: unknown } | Response> {

@@ -7,6 +7,7 @@ import {
 } from "@modelcontextprotocol/server";
 import { isRecord } from "../../core/json.ts";
 import type { Runtime } from "../../core/runtime.ts";
+import { parseSessionName, SESSION_HEADER } from "./client-sessions.ts";
 import type { Connection, Face } from "./face.ts";
 import type { GatewayLimits } from "./gateway.ts";
 import { withLegacyCode } from "./legacy-codes.ts";
@@ -49,18 +50,26 @@ export function createLegacySessions(runtime: Runtime, limits: GatewayLimits): L
     session.transport.close().catch(() => {});
   }
 
-  /** Whether there is room for one more; the one that was idle for longest makes it, if it has to. */
-  function hasRoom(): boolean {
-    if (sessions.size < limits.sessions) return true;
-    const idle = [...sessions.values()].filter(isIdle).sort((a, b) => a.lastSeen - b.lastSeen)[0];
+  /** Whether a principal may have one more; its own that was idle for longest makes room, never another principal's. */
+  function hasRoom(principal: string): boolean {
+    const own = [...sessions.values()].filter((session) => session.principal === principal);
+    if (own.length < limits.sessionsEach && sessions.size < limits.sessions) return true;
+    const idle = own.filter(isIdle).sort((a, b) => a.lastSeen - b.lastSeen)[0];
     if (idle !== undefined) end(idle);
     return idle !== undefined;
   }
 
-  async function open(face: Face, principal: string): Promise<Session> {
+  async function open(face: Face, principal: string, name: string | undefined): Promise<Session> {
     const id = runtime.newId();
     const transport = new SessionTransport({ sessionIdGenerator: () => id, maxRequestBodySize: limits.bodyBytes });
-    const connection = face.connect({ era: "legacy", session: id, principal, transport: "http" });
+    const connection = face.connect({
+      era: "legacy",
+      session: id,
+      principal,
+      account: principal,
+      name,
+      transport: "http",
+    });
     const session: Session = {
       id,
       transport,
@@ -79,8 +88,9 @@ export function createLegacySessions(runtime: Runtime, limits: GatewayLimits): L
   }
 
   async function begin(face: Face, request: Request, body: unknown, principal: string): Promise<Response> {
-    if (!hasRoom()) return rpcError(503, -32000, "Too many sessions are open; close one, or try again later");
-    const session = await open(face, principal);
+    const name = parseSessionName(request.headers.get(SESSION_HEADER));
+    if (!hasRoom(principal)) return rpcError(503, -32000, "Too many sessions are open; close one, or try again later");
+    const session = await open(face, principal, name);
     sessions.set(session.id, session);
     const response = await session.transport.handleRequest(request, { parsedBody: body });
     if (!response.ok) end(session);

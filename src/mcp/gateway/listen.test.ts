@@ -1,4 +1,6 @@
 import { request } from "node:http";
+import { connect } from "node:net";
+import { text } from "node:stream/consumers";
 import { describe, expect, test } from "vitest";
 import { type Gate, openGate } from "./testing.ts";
 
@@ -109,6 +111,30 @@ describe("the Host header", () => {
     expect((await send(gate, { method: "GET", path: "/health", headers: { host } })).status).toBe(421);
   });
 });
+
+test.each([
+  ["two Host headers", ["Host: localhost", "Host: evil.test"], "HTTP/1.1 400"],
+  ["the same Host twice", ["Host: localhost", "hOST: localhost"], "HTTP/1.1 400"],
+  ["no Host", [], "HTTP/1.1 400"],
+  ["an odd Host", ["Host: local\thost"], "HTTP/1.1 421"],
+  ["a Host with a user", ["Host: x@localhost"], "HTTP/1.1 421"],
+  ["one Host", ["Host: localhost"], "HTTP/1.1 200"],
+])("answers a request with %s on every path", async (_which, hosts, status) => {
+  const gate = await openGate();
+
+  for (const path of ["/health", "/v1/approvals", "/mcp"]) {
+    const answer = await rawRequest(gate, [`GET ${path} HTTP/1.1`, ...hosts, "Connection: close"]);
+    if (status !== "HTTP/1.1 200" || path === "/health") expect(answer.startsWith(status)).toBe(true);
+  }
+});
+
+/** Node's own client does not send two `Host` headers. */
+async function rawRequest(gate: Gate, lines: readonly string[]): Promise<string> {
+  const { hostname, port } = new URL(gate.url);
+  const socket = connect(Number(port), hostname);
+  socket.end(`${lines.join("\r\n")}\r\n\r\n`);
+  return text(socket);
+}
 
 describe("the Origin header", () => {
   const allowedOrigins = ["https://good.test"];

@@ -163,6 +163,7 @@ export function createMcpServer(parts: McpServerParts): Server {
     return parts.held.serve({
       ctx,
       principal: parts.principal,
+      client: deskOf(ctx).caller.client,
       profile: profile.name,
       method,
       params,

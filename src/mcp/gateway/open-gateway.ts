@@ -1,4 +1,5 @@
 import { authorizeBy } from "../../core/authorize-by.ts";
+import { durationMs } from "../../core/duration.ts";
 import { messageOf } from "../../core/errors.ts";
 import { matchesGlob } from "../../core/glob.ts";
 import { packageFacts } from "../../package-facts.ts";
@@ -8,7 +9,7 @@ import type { Workspace } from "../../workspace.ts";
 import type { ServerView } from "../servers/servers.ts";
 import { createGateway } from "./create-gateway.ts";
 import { hasSurface } from "./desk.ts";
-import type { Gateway, GatewayProfile, Listening, ListenOptions } from "./gateway.ts";
+import { GATEWAY_LIMITS, type Gateway, type GatewayProfile, type Listening, type ListenOptions } from "./gateway.ts";
 import { instructionsOf } from "./instructions.ts";
 import { profileOf, profilesByToken } from "./profiles.ts";
 import { serverUpstream } from "./server-upstream.ts";
@@ -43,6 +44,7 @@ export function openGateway(workspace: Workspace, onProblem: (problem: string) =
     instructions: (profile) => instructionsOf(profile, workspace.config),
     onProblem,
     note: (caller, event) => quartermaster.note(event, caller),
+    limits: { sessionIdleMs: durationMs(config.gateway.session_idle) ?? GATEWAY_LIMITS.sessionIdleMs },
   });
   const { host, port, allowed_hosts, allowed_origins } = config.gateway;
 
@@ -71,6 +73,7 @@ export function openGateway(workspace: Workspace, onProblem: (problem: string) =
     close: gateway.close,
     profile: (name) => profileOf(workspace.config, name),
     async listen(where) {
+      await servers.hub.prepare();
       const tokenPath = tokenPathOf(storePath);
       const tokens = profilesByToken(workspace.config, { fill, defaultToken: await tokenIn(tokenPath), onProblem });
       const { publicUrl } = where;

@@ -3,6 +3,7 @@ import { createRequestStates } from "./request-state.ts";
 
 const binding = {
   principal: "p",
+  client: "k",
   profile: "f",
   method: "tools/call",
   params: { name: "x", arguments: { b: 1, a: 2 } },
@@ -18,7 +19,8 @@ test("is read back by whoever signed it, however the parameters are written", ()
 });
 
 test.each([
-  ["another client", { principal: "q" }],
+  ["another principal", { principal: "q" }],
+  ["another client of the principal", { client: "l" }],
   ["another profile", { profile: "g" }],
   ["another method", { method: "prompts/get" }],
   ["other parameters", { params: { name: "x", arguments: { a: 2 } } }],

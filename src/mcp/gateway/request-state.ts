@@ -12,6 +12,8 @@ export interface HeldRound {
 /** What a state is good for: this client, this request, and no other. */
 export interface Binding {
   readonly principal: string;
+  /** Which client of the principal. */
+  readonly client: string | undefined;
   readonly profile: string;
   readonly method: string;
   readonly params: unknown;
@@ -30,9 +32,11 @@ const STATE_LIMIT = 1024;
  * and covers whom and what it is for. That it is used once is kept by whoever holds the call.
  */
 export function createRequestStates(key: Buffer = randomBytes(32)): RequestStates {
-  const macOf = (payload: string, { principal, profile, method, params }: Binding) =>
+  const macOf = (payload: string, { principal, client, profile, method, params }: Binding) =>
     createHmac("sha256", key)
-      .update(JSON.stringify([payload, principal, profile, method, hash("sha256", canonicalJson(params), "hex")]))
+      .update(
+        JSON.stringify([payload, principal, client, profile, method, hash("sha256", canonicalJson(params), "hex")]),
+      )
       .digest();
 
   return {

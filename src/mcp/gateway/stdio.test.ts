@@ -128,6 +128,20 @@ describe.each(["legacy", "modern"] as const)("over pipes in the %s era", (era) =
   });
 });
 
+test.each(["legacy", "modern"] as const)("a %s client over pipes names the session of a call", async (era) => {
+  const piped = await pipes();
+  const client = await piped.connect(era);
+  const call = { name: "invoke_action", arguments: { action_name: "tool__echo", args: {} } };
+
+  await client.callTool({ ...call, _meta: { "quartermaster/session": "talk" } });
+  await client.callTool(call);
+  await expect(client.callTool({ ...call, _meta: { "quartermaster/session": "no good" } })).rejects.toThrow("session");
+
+  const received = await piped.gate.qm.ledger.read({ type: "call.received" });
+  const sessions = received.map(({ session }) => session);
+  expect(sessions).toEqual([expect.stringMatching(/^mcp:plain:[0-9a-f]{16}:talk$/), expect.stringMatching(/^[^:]+$/)]);
+});
+
 test("ends when stdin ends, and stops what runs", async () => {
   const piped = await pipes();
   write(piped, initialize);
@@ -167,13 +181,37 @@ test("noise, batches and what is too deep harm nobody, and only messages are wri
   expect(piped.lines.every((line) => line.startsWith('{"') && line.includes('"jsonrpc":"2.0"'))).toBe(true);
 });
 
-test("a line without end closes the connection before it fills the memory", async () => {
+test("answers a line that is too long with an error, skips it and goes on", async () => {
   const piped = await pipes({ limits: { bodyBytes: 100_000 } });
   write(piped, initialize);
   await piped.answer(1);
 
   for (let n = 0; n < 20; n++) piped.stdin.write("x".repeat(10_000));
+  const refused = await vi.waitFor(() => {
+    const line = piped.lines.map((each) => JSON.parse(each)).find(({ id }) => id === null);
+    expect(line).toBeDefined();
+    return line;
+  });
+  piped.stdin.write("\n");
+  write(piped, { jsonrpc: "2.0", id: 2, method: "tools/list" });
 
-  await piped.served;
-  expect(piped.gate.problems.join()).toContain("exceeded");
+  expect(refused.error).toEqual({ code: -32600, message: expect.stringContaining("at most 100000 bytes") });
+  expect(await piped.answer(2)).toMatchObject({ result: { tools: expect.any(Array) } });
+  expect(piped.lines.filter((line) => line.includes('"id":null'))).toHaveLength(1);
+});
+
+test.each([
+  ["not JSON", "hello", -32700],
+  ["half a message", '{"jsonrpc":"2.0","id":1,', -32700],
+  ["not an object", "null", -32600],
+  ["not a message", "{}", -32600],
+  ["a batch", '[{"jsonrpc":"2.0","id":9,"method":"ping"}]', -32600],
+])("answers a line that is %s with the code for it", async (_which, line, code) => {
+  const piped = await pipes();
+
+  piped.stdin.write(`${line}\n`);
+  write(piped, initialize);
+  await piped.answer(1);
+
+  expect(piped.lines.map((each) => JSON.parse(each))[0]).toMatchObject({ id: null, error: { code } });
 });

@@ -1,12 +1,15 @@
+import { PassThrough, type Readable } from "node:stream";
 import {
   isJSONRPCNotification,
   isJSONRPCRequest,
   type JSONRPCMessage,
+  parseJSONRPCMessage,
   type Transport,
 } from "@modelcontextprotocol/server";
 import { StdioServerTransport, serveStdio as serveOver } from "@modelcontextprotocol/server/stdio";
 import { messageOf } from "../../core/errors.ts";
 import { outgrows } from "../../core/json.ts";
+import { lineReader } from "../../core/line-reader.ts";
 import type { Runtime } from "../../core/runtime.ts";
 import { type Connection, type Face, listenedUris } from "./face.ts";
 import type { Era, GatewayLimits, StdioOptions } from "./gateway.ts";
@@ -26,9 +29,9 @@ export async function serveStdio(parts: StdioParts, { stdin, stdout, signal }: S
   const { face, runtime, limits, onProblem } = parts;
   const session = runtime.newId();
   let present: { readonly era: Era; readonly connection: Connection } | undefined;
-  const wire = new StdioServerTransport(stdin, stdout, { maxBufferSize: limits.bodyBytes });
   const heard = listening(() => present?.connection);
-  const { transport, closed } = guarded(wire, {
+  const { transport, closed } = guarded(stdin, new StdioServerTransport(new PassThrough(), stdout), {
+    lineBytes: limits.bodyBytes,
     arrived: heard.arrived,
     leaving: (message) => (present?.era === "legacy" ? withLegacyCode(message) : message),
   });
@@ -36,7 +39,13 @@ export async function serveStdio(parts: StdioParts, { stdin, stdout, signal }: S
     ({ era }) => {
       // A client that looked first and then opened the other way leaves a connection behind.
       present?.connection.close();
-      const connection = face.connect({ era, session, principal: `stdio:${session}`, transport: "stdio" });
+      const connection = face.connect({
+        era,
+        session,
+        principal: `stdio:${session}`,
+        account: "stdio",
+        transport: "stdio",
+      });
       present = { era, connection };
       return connection.server;
     },
@@ -56,36 +65,73 @@ export async function serveStdio(parts: StdioParts, { stdin, stdout, signal }: S
 }
 
 interface Passing {
+  readonly lineBytes: number;
   arrived(message: JSONRPCMessage): void;
   leaving(message: JSONRPCMessage): JSONRPCMessage;
 }
 
-/** The pipes, with what is not fit to be looked into kept out, and word of when they are closed. */
-function guarded(wire: StdioServerTransport, { arrived, leaving }: Passing) {
+/**
+ * Reads messages from stdin and writes them through `wire`, which reads nothing itself: it ends the service at a line
+ * that is too long. Each line that is no message is answered with a JSON-RPC error, and the next one is read.
+ */
+function guarded(stdin: Readable, wire: StdioServerTransport, { lineBytes, arrived, leaving }: Passing) {
   let done = () => {};
   const closed = new Promise<void>((resolve) => {
     done = resolve;
   });
+  const refuse = (code: number, message: string, id: string | number | null = null) => {
+    // JSON-RPC wants `null` where the id is unknown; the library's type does not know of that.
+    wire.send({ jsonrpc: "2.0", id: id as never, error: { code, message } }).catch(() => {});
+  };
+  const lines = lineReader({
+    limit: lineBytes,
+    onLine(line) {
+      const message = parseLine(line.toString("utf8"));
+      if (typeof message === "number") return refuse(message, PROBLEMS[message]);
+      if (outgrows(message, MESSAGE_SHAPE)) {
+        if (isJSONRPCRequest(message)) refuse(-32600, "Invalid Request: too deep, or too many parts", message.id);
+        return;
+      }
+      arrived(message);
+      transport.onmessage?.(message);
+    },
+    // At once, because the line may never end.
+    onGivenUp: () => refuse(-32600, `Invalid Request: a line has at most ${lineBytes} bytes; this one was skipped`),
+    onDropped() {},
+  });
+  const end = () => void wire.close().catch(() => {});
+  const report = (error: Error) => transport.onerror?.(error);
   const transport: Transport = {
-    start: () => wire.start(),
+    async start() {
+      await wire.start();
+      if (stdin.readableEnded || stdin.destroyed) setImmediate(end);
+      stdin.on("data", lines.push).on("error", report).on("end", end).on("close", end);
+    },
     send: (message) => wire.send(leaving(message)),
     close: () => wire.close(),
   };
-  wire.onmessage = (message) => {
-    if (outgrows(message, MESSAGE_SHAPE)) {
-      const error = { code: -32600, message: "Invalid Request: too deep, or too many parts" };
-      if (isJSONRPCRequest(message)) wire.send({ jsonrpc: "2.0", id: message.id, error }).catch(() => {});
-      return;
-    }
-    arrived(message);
-    transport.onmessage?.(message);
-  };
-  wire.onerror = (error) => transport.onerror?.(error);
+  wire.onerror = report;
   wire.onclose = () => {
+    stdin.off("data", lines.push).off("error", report).off("end", end).off("close", end);
+    if (stdin.listenerCount("data") === 0) stdin.pause();
     transport.onclose?.();
     done();
   };
   return { transport, closed };
+}
+
+const PROBLEMS = {
+  [-32700]: "Parse error: the line is not JSON",
+  [-32600]: "Invalid Request: the line is not one JSON-RPC message",
+} as const;
+
+/** The message on a line, or the code of what is wrong with it. */
+function parseLine(text: string): JSONRPCMessage | keyof typeof PROBLEMS {
+  try {
+    return parseJSONRPCMessage(JSON.parse(text));
+  } catch (thrown) {
+    return thrown instanceof SyntaxError ? -32700 : -32600;
+  }
 }
 
 /** Follows the resources that a client of the modern era listens to, one follower a stream. */

@@ -156,6 +156,9 @@ export function createHub(options: HubOptions): Hub {
       updateListeners.add(listener);
       return () => void updateListeners.delete(listener);
     },
+    async prepare() {
+      await loadSdk();
+    },
     async close() {
       closing.abort(closed());
       await Promise.all([...supervisors.values()].map((supervisor) => supervisor.retire("closing")));

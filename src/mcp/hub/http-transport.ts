@@ -1,5 +1,7 @@
+import { setImmediate } from "node:timers/promises";
 import type { AuthProvider, FetchLike, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
 import { QmError } from "../../core/errors.ts";
+import { createFloodGuard, FLOOD_LIMIT, type FloodLimit, floodReason, turnEnd } from "./paced-reading.ts";
 import type { Sdk } from "./sdk-client.ts";
 
 interface HttpTransportOptions {
@@ -48,13 +50,17 @@ function hasAuthorization(headers: Readonly<Record<string, string>>): boolean {
 }
 
 /** Counts what a message has, and begins anew with each event of a stream. */
-export function boundedFetch(limit: number): FetchLike {
+export function boundedFetch(limit: number, flood: FloodLimit = FLOOD_LIMIT): FetchLike {
+  const guard = createFloodGuard(flood);
   return async (url, init) => {
     const response = await fetch(url, init);
-    if (response.body === null || saysItFits(response.headers, limit)) return response;
     const perEvent = response.headers.get("content-type")?.startsWith("text/event-stream") === true;
-    const body = response.body.pipeThrough(perEvent ? boundedEvents(limit) : boundedBody(limit));
-    return withBody(response, body);
+    if (response.body === null || (!perEvent && saysItFits(response.headers, limit))) return response;
+    const events = () =>
+      boundedEvents(limit, () => {
+        if (guard.isFlooded()) throw new QmError("server_failed", `the server failed: ${floodReason(flood)}`);
+      });
+    return withBody(response, response.body.pipeThrough(perEvent ? events() : boundedBody(limit)));
   };
 }
 
@@ -84,18 +90,26 @@ function boundedBody(limit: number): TransformStream<Uint8Array, Uint8Array> {
 const NEWLINE = 10;
 const RETURN = 13;
 
-function boundedEvents(limit: number): TransformStream<Uint8Array, Uint8Array> {
+/** Hands on a few lines a turn, so that a stream of many small events does not keep timers waiting. */
+function boundedEvents(limit: number, onEvent: () => void): TransformStream<Uint8Array, Uint8Array> {
   let bytes = 0;
   let last = 0;
   return new TransformStream({
-    transform(chunk, controller) {
-      for (const byte of chunk) {
-        if (byte === RETURN) continue;
-        bytes = byte === NEWLINE && last === NEWLINE ? 0 : bytes + 1;
-        last = byte;
-        if (bytes > limit) return controller.error(tooLong(limit));
+    async transform(chunk, controller) {
+      for (let from = 0; from < chunk.length; ) {
+        const piece = chunk.subarray(from, turnEnd(chunk, from));
+        from += piece.length;
+        for (const byte of piece) {
+          if (byte === RETURN) continue;
+          const isEnd = byte === NEWLINE && last === NEWLINE;
+          if (isEnd) onEvent();
+          bytes = isEnd ? 0 : bytes + 1;
+          last = byte;
+          if (bytes > limit) return controller.error(tooLong(limit));
+        }
+        controller.enqueue(piece);
+        if (from < chunk.length) await setImmediate();
       }
-      controller.enqueue(chunk);
     },
   });
 }

@@ -70,6 +70,8 @@ export interface Hub {
   onChange(listener: (server: string) => void): () => void;
   /** Calls back when a server says that a resource has changed that was subscribed to. */
   onResourceUpdated(listener: (server: string, uri: string) => void): () => void;
+  /** Loads the SDK now. Node remembers a failed import, so one while no file descriptor is left would fail for good. */
+  prepare(): Promise<void>;
   /** Stops everything. */
   close(): Promise<void>;
 }

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import type { DroppedLine } from "./line-reader.ts";
+import type { DroppedLine } from "../../core/line-reader.ts";
 import { mayHoldMessage, readMessages, refusalOf } from "./message-line.ts";
 
 const read = (text: string) => readMessages(Buffer.from(text));

@@ -1,6 +1,6 @@
 import type { JSONRPCMessage } from "@modelcontextprotocol/client";
 import { isRecord } from "../../core/json.ts";
-import type { DroppedLine } from "./line-reader.ts";
+import type { DroppedLine } from "../../core/line-reader.ts";
 
 export interface ReadLine {
   readonly messages: readonly JSONRPCMessage[];
@@ -10,6 +10,8 @@ export interface ReadLine {
 
 /** How a message begins. Servers do not agree on what comes first in it. */
 const OPENING = /\{\s{0,16}"(?:jsonrpc|id|method|params|result|error)"\s{0,16}:/;
+/** So many messages of a batch are read: they are handled in one turn of the event loop. */
+const BATCH_LIMIT = 1000;
 /** So many openings are tried from either end of a line: each costs reading it once more. */
 const TRIED = 4;
 
@@ -23,7 +25,7 @@ export function readMessages(line: Buffer): ReadLine {
   const whole = /^\s*[[{]/.test(text) ? parsed(text) : undefined;
   if (whole !== undefined) {
     const parts = Array.isArray(whole.value) ? whole.value : [whole.value];
-    const messages = parts.filter(isMessage);
+    const messages = parts.slice(0, BATCH_LIMIT).filter(isMessage);
     return { messages, noise: messages.length < parts.length || parts.length === 0 };
   }
   for (const opening of openingsIn(text)) {

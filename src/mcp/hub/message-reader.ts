@@ -1,12 +1,14 @@
 import type { JSONRPCMessage } from "@modelcontextprotocol/client";
 import { QmError } from "../../core/errors.ts";
 import { clip } from "../../core/json.ts";
+import { lineReader } from "../../core/line-reader.ts";
 import { oneLine } from "../../core/plain-text.ts";
-import { lineReader } from "./line-reader.ts";
 import { mayHoldMessage, readMessages, refusalOf } from "./message-line.ts";
 
 export interface MessageReaderOptions {
   readonly limit: number;
+  /** Before the messages of each line, and for each line that is none. */
+  readonly onLine?: () => void;
   readonly onMessage: (message: JSONRPCMessage) => void;
   /** Something was lost. */
   readonly onProblem: (problem: QmError) => void;
@@ -25,7 +27,7 @@ export interface MessageReader {
 const SAMPLES = 5;
 const SAMPLE = 200;
 
-export function messageReader({ limit, onMessage, onProblem }: MessageReaderOptions): MessageReader {
+export function messageReader({ limit, onLine, onMessage, onProblem }: MessageReaderOptions): MessageReader {
   let noise = 0;
   const samples: string[] = [];
   const heard = (line: Buffer): void => {
@@ -37,6 +39,7 @@ export function messageReader({ limit, onMessage, onProblem }: MessageReaderOpti
     limit,
     worthwhile: mayHoldMessage,
     onLine(line) {
+      onLine?.();
       const { messages, noise } = readMessages(line);
       if (noise) heard(line);
       for (const message of messages) onMessage(message);

@@ -50,6 +50,10 @@ export function startFailure(server: string, launch: FilledLaunch, thrown: unkno
       `there is no program \`${command}\``,
       `Is ${command} installed, and on the PATH of this process? A full path as \`command\` is found always.`,
     );
+  if (code === "EMFILE" || code === "ENFILE" || code === "EAGAIN")
+    return new QmError("overloaded", `server ${server} could not be started: too many files or processes are open`, {
+      hint: "Try again in a moment.",
+    });
   if (code === "EACCES")
     return failed(`\`${command}\` may not be run`, "Make the file executable, or start it with its interpreter.");
   return failed(code ?? "the system refused it", "Check `command`, `args` and `env` of the server.");

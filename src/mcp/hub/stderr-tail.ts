@@ -1,7 +1,7 @@
 import { stripVTControlCharacters } from "node:util";
 import { clip } from "../../core/json.ts";
+import { lineReader } from "../../core/line-reader.ts";
 import { plain } from "../../core/plain-text.ts";
-import { lineReader } from "./line-reader.ts";
 
 export interface StderrTail {
   push(chunk: Buffer): void;

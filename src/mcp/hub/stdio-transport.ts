@@ -4,6 +4,14 @@ import { QmError } from "../../core/errors.ts";
 import type { Variables } from "./environment.ts";
 import { type Hide, hidingValues } from "./hide-values.ts";
 import { messageReader } from "./message-reader.ts";
+import {
+  createFloodGuard,
+  FLOOD_LIMIT,
+  type FloodLimit,
+  floodReason,
+  type PacedReading,
+  readPaced,
+} from "./paced-reading.ts";
 import { endGroup, type Kill, type Patience, processGroup } from "./process-group.ts";
 import { type FilledLaunch, type ServerProcess, startFailure, startProcess } from "./start-process.ts";
 import { stderrTail } from "./stderr-tail.ts";
@@ -24,6 +32,8 @@ export interface StdioTransport extends Transport {
   readonly noiseSamples: readonly string[];
   /** The end of what it wrote to stderr, without what is to be hidden. */
   stderrTail(): string;
+  /** Why it was stopped, where that was for what it did. */
+  readonly fault: string | undefined;
   /** Resolves when its whole group of processes is gone. Both null: it never ran, or could not be made to end. */
   readonly ended: Promise<ProcessEnd>;
   /** Closes its stdin, waits, sends SIGTERM to the group, waits, sends SIGKILL. Resolves with `ended`. */
@@ -37,6 +47,8 @@ export interface StdioLimits extends Patience {
   readonly unreadBytes: number;
   /** How long a server may take to go once its stdin is closed. */
   readonly closeMs: number;
+  /** A server that sends more lines than this is stopped. */
+  readonly flood: FloodLimit;
 }
 
 export interface StdioPorts {
@@ -61,6 +73,7 @@ const LIMITS: StdioLimits = {
   lineBytes: 64 * MEBIBYTE,
   unreadBytes: 64 * MEBIBYTE,
   closeMs: 2_000,
+  flood: FLOOD_LIMIT,
   termMs: 2_000,
   killMs: 2_000,
 };
@@ -80,9 +93,20 @@ export function openStdioTransport(launch: FilledLaunch, ports: StdioPorts): Std
     settle = resolve;
   });
 
+  let fault: string | undefined;
+  const guard = createFloodGuard(limits.flood);
   const stdout = messageReader({
     limit: limits.lineBytes,
+    onLine() {
+      if (fault !== undefined || !guard.isFlooded()) return;
+      fault = floodReason(limits.flood);
+      reading?.stop();
+      transport.onerror?.(new QmError("server_failed", `server ${server}: ${fault}`));
+      announce();
+      void transport.close();
+    },
     onMessage(message) {
+      if (fault !== undefined) return;
       try {
         transport.onmessage?.(message);
       } catch (thrown) {
@@ -91,6 +115,7 @@ export function openStdioTransport(launch: FilledLaunch, ports: StdioPorts): Std
     },
     onProblem: (problem) => transport.onerror?.(problem),
   });
+  let reading: PacedReading | undefined;
   const stderr = stderrTail({ hide, onLine: ports.log });
 
   const transport: StdioTransport = {
@@ -135,6 +160,9 @@ export function openStdioTransport(launch: FilledLaunch, ports: StdioPorts): Std
       return stdout.noise;
     },
     noiseSamples: stdout.samples,
+    get fault() {
+      return fault;
+    },
     stderrTail: () => stderr.text(),
     ended,
   };
@@ -149,8 +177,10 @@ export function openStdioTransport(launch: FilledLaunch, ports: StdioPorts): Std
     running.on("error", (error) => transport.onerror?.(error));
     // A server that went away, or reads no more: whoever sends is told so by `send`.
     running.stdin.on("error", () => {});
-    running.stdout.on("data", stdout.push).on("error", () => {});
-    running.stderr.on("data", stderr.push).on("error", () => {});
+    running.stdout.on("error", () => {});
+    running.stderr.on("error", () => {});
+    const readings = [readPaced(running.stdout, stdout.push), readPaced(running.stderr, stderr.push)];
+    reading = readings[0];
     running.stdout.once("close", () => {
       // Without its stdout it is of no use, whether it runs or not.
       void within(exited, DRAIN_MS).then((isGone) => {
@@ -164,6 +194,7 @@ export function openStdioTransport(launch: FilledLaunch, ports: StdioPorts): Std
     // What it started ends with it. It may hold the pipes, so that they would never be drained.
     const isGone = endGroup(processGroup(pid, ports.kill, platform), limits);
     await within(drained, DRAIN_MS);
+    for (const each of readings) each.stop();
     stdout.end();
     stderr.end();
     announce();

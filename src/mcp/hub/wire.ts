@@ -106,6 +106,7 @@ function stdioWires(sdk: Sdk, server: string, configured: StdioLaunch, ports: Wi
       },
       failure: async (thrown) => failureOf(sdk, thrown, { server, hide, session: false }),
       async lastWords(isOver) {
+        if (transport.fault !== undefined) return transport.fault;
         if (isOver) await within(transport.ended, LAST_WORDS_MS);
         const end = isOver ? await Promise.race([transport.ended, Promise.resolve(undefined)]) : undefined;
         const how = end?.signal != null ? `signal ${end.signal}` : end?.code != null ? `exit code ${end.code}` : "";

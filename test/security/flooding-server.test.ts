@@ -1,0 +1,97 @@
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { monitorEventLoopDelay } from "node:perf_hooks";
+import { expect, onTestFinished, test } from "vitest";
+import { local, remote, testHub } from "../../src/mcp/hub/testing.ts";
+
+// A server that sends messages without end delays neither the limits of its own calls nor other servers.
+
+const STALL_NS = 1_000_000_000;
+
+test("a flooding server on stdio delays no timer and no other server, and is stopped with a clear error", async () => {
+  const { hub, request } = await testHub([local("flooder.mjs"), { ...local("plain.mjs"), name: "other" }], {
+    limits: { stdio: { flood: { burst: 20_000, perSecond: 1 } } },
+  });
+  await hub.connect("subject");
+  await hub.connect("other");
+  const order: string[] = [];
+  const delay = monitorEventLoopDelay({ resolution: 10 });
+  delay.enable();
+
+  const limited = request("tools/call", { name: "echo" }, { signal: AbortSignal.timeout(300) });
+  const flooded = request("tools/call", { name: "echo" });
+  limited.catch(() => order.push("the limit"));
+  flooded.catch(() => order.push("the flood"));
+  const echoed = await hub.request(
+    "other",
+    { method: "tools/call", params: { name: "echo", arguments: { a: 1 } } },
+    {},
+  );
+  order.push("the other server");
+
+  expect(echoed).toMatchObject({ content: [{ text: '{"a":1}' }] });
+  await expect(flooded).rejects.toMatchObject({ code: "server_failed", message: expect.stringContaining("flood") });
+  await expect(limited).rejects.toBeDefined();
+  delay.disable();
+  expect(order.at(-1)).toBe("the flood");
+  expect(delay.max).toBeLessThan(STALL_NS);
+  expect(hub.status("subject").problem).toContain("flood");
+});
+
+test("a flooding server over HTTP delays no timer, and its call fails", async () => {
+  const url = await floodingServer();
+  const { hub, request } = await testHub(remote(url));
+  await hub.connect("subject");
+  const order: string[] = [];
+  const delay = monitorEventLoopDelay({ resolution: 10 });
+  delay.enable();
+
+  const limited = request("tools/call", { name: "echo" }, { signal: AbortSignal.timeout(300) });
+  const flooded = request("tools/call", { name: "echo" });
+  limited.catch(() => order.push("the limit"));
+  flooded.catch(() => order.push("the flood"));
+
+  await expect(flooded).rejects.toMatchObject({ code: "server_failed" });
+  delay.disable();
+  expect(order).toEqual(["the limit", "the flood"]);
+  expect(delay.max).toBeLessThan(STALL_NS);
+});
+
+/** Answers a call with a stream of notifications that never ends. */
+async function floodingServer(): Promise<string> {
+  const results: Record<string, object> = {
+    initialize: {
+      protocolVersion: "2025-06-18",
+      capabilities: { tools: {} },
+      serverInfo: { name: "flood", version: "1" },
+    },
+    "tools/list": { tools: [{ name: "echo", inputSchema: { type: "object" } }] },
+  };
+  const note = { jsonrpc: "2.0", method: "notifications/message", params: { level: "info", data: 1 } };
+  const many = `data: ${JSON.stringify(note)}\n\n`.repeat(500);
+  const server = createServer(async (request, response) => {
+    let body = "";
+    for await (const chunk of request) body += String(chunk);
+    const { id, method } = (body === "" ? {} : JSON.parse(body)) as { id?: number; method?: string };
+    if (request.method !== "POST") return response.writeHead(405).end();
+    if (id === undefined) return response.writeHead(202).end();
+    if (method === "tools/call") {
+      response.writeHead(200, { "content-type": "text/event-stream" });
+      const flood = () => {
+        while (!response.destroyed && response.write(many));
+        if (!response.destroyed) response.once("drain", () => setImmediate(flood));
+      };
+      return flood();
+    }
+    const result = results[method ?? ""];
+    const answer = result === undefined ? { error: { code: -32601, message: "no such method" } } : { result };
+    response.writeHead(200, { "content-type": "application/json" });
+    response.end(JSON.stringify({ jsonrpc: "2.0", id, ...answer }));
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  onTestFinished(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}/mcp`;
+}
