@@ -8,8 +8,8 @@ export interface WorkBudget {
   left: number;
 }
 
-/** The most that one synchronous evaluation may do: about 30 milliseconds. */
-export const WORK_LIMIT = 3_000_000;
+/** The most that one synchronous evaluation may do: about 20 milliseconds. */
+export const WORK_LIMIT = 2_000_000;
 
 /** Thrown when a budget is used up. The same evaluation of smaller input may succeed. */
 export class WorkExceeded extends QmError {

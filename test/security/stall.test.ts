@@ -1,0 +1,237 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { readFile, rm } from "node:fs/promises";
+import { join } from "node:path";
+import { fileURLToPath, pathToFileURL } from "node:url";
+import { afterEach, expect, onTestFinished, test, vi } from "vitest";
+import { cleanUp, folderWith, plainEnvironment, qm, qmCommand } from "../../src/cli/testing.ts";
+
+// No input of a model, a client or a server holds the event loop for long: the longest stretch of work is measured in a real
+// `qm serve`, in processor time of its main thread, while /health is asked again and again.
+
+const LIMIT_MS = 100;
+
+afterEach(cleanUp);
+
+const fixture = (name: string) => fileURLToPath(new URL(`../fixtures/${name}`, import.meta.url));
+const letters = Array.from({ length: 400_000 }, (_, at) => (((at * 2_654_435_761) >>> 16) % 3 ? "a" : "b")).join("");
+const numbers = Array.from({ length: 3_000 }, (_, at) => at);
+const alternatives = Array.from({ length: 70 }, (_, at) => `[ab]{${920 + at}}c`).join("|");
+
+/** Name, action, arguments. */
+const corpus: readonly (readonly [string, string, object])[] = [
+  ["grep: 70 counted alternatives", "file__grep", { pattern: alternatives.slice(0, 990), path: "line.txt" }],
+  [
+    "grep: counted alternatives below the size limit",
+    "file__grep",
+    { pattern: "[ab]{300}c|[ab]{301}d|a{302}e", path: "line.txt" },
+  ],
+  ["grep: a state for each character", "file__grep", { pattern: "a.{450}z", path: "line.txt" }],
+  ["grep: a large class", "file__grep", { pattern: "(?:\\pL|\\pN){300}\\pZ", path: "line.txt" }],
+  ["grep: many short lines", "file__grep", { pattern: "(a|b)*.{100}z", path: "lines.txt" }],
+  [
+    "glob: many long alternatives",
+    "file__glob",
+    { pattern: `{${Array.from({ length: 200 }, (_, at) => `a${at}*b?`).join(",")}}/**` },
+  ],
+  ["path: 2,000 parts", "file__read", { path: "a/".repeat(2_000) }],
+  [
+    "path: 128 long parts",
+    "file__read",
+    { path: Array.from({ length: 128 }, () => "part-of-a-long-path-of-some-30b").join("/") },
+  ],
+  [
+    "edit: a text that is nearly there",
+    "file__edit",
+    { path: "line.txt", old_text: `${letters.slice(0, 100_000)}!`, new_text: "" },
+  ],
+  ["rule: loops in loops", "file__list", { path: ".", extra: numbers }],
+  ["rule: a pattern and a long text", "file__write", { path: "out.txt", content: letters }],
+  ["name: a megabyte", "x".repeat(900_000), {}],
+  ["name: nearly right", "file__reed_fiel_".repeat(5_000), {}],
+  ["arguments: deep", "file__read", JSON.parse(`${'{"path":'.repeat(250)}1${"}".repeat(250)}`)],
+  ["arguments: wide", "file__read", Object.fromEntries(Array.from({ length: 60_000 }, (_, at) => [`key${at}`, at]))],
+  [
+    "arguments: JSON in JSON",
+    "file__read",
+    { path: JSON.stringify(JSON.stringify(JSON.stringify(letters.slice(0, 100_000)))) },
+  ],
+  ["secrets: many half secrets", "file__write", { path: "out.txt", content: "password=".repeat(60_000) }],
+  [
+    "secrets: a key that never ends",
+    "file__write",
+    { path: "out.txt", content: "-----BEGIN PRIVATE KEY-----".repeat(20_000) },
+  ],
+  [
+    "notes: a filter with loops",
+    "infospace__filter-structured",
+    { target: "NOTES", where: "list.all(a, list.all(b, list.all(c, a + b + c >= 0)))" },
+  ],
+  [
+    "notes: a filter with a pattern",
+    "infospace__filter-structured",
+    { target: "NOTES", where: "text.matches('a.{300}z')" },
+  ],
+  ["notes: a join with everything", "infospace__join", { left: "NOTES", right: "NOTES", on: "same" }],
+  ["notes: sorting long texts", "infospace__sort", { target: "NOTES", by: "text" }],
+  ["search: a pattern", "search_actions", { query: "(a.{0,40}b.{0,40}){3}z", search_type: "regex" }],
+  ["search: long words", "search_actions", { query: `${letters.slice(0, 2_000)} `.repeat(50) }],
+  ["server: patterns", "mcp__hostile__patterns", {}],
+  ["server: patterns with many states", "mcp__hostile__states", {}],
+  ["server: a backtracking pattern", "mcp__hostile__backtracking", {}],
+  ["server: references that multiply", "mcp__hostile__references", {}],
+  ["server: choices", "mcp__hostile__choices", {}],
+  ["server: unique items", "mcp__hostile__unique", {}],
+  ["server: unevaluated properties", "mcp__hostile__unevaluated", {}],
+];
+
+test.skipIf(process.platform !== "linux")(
+  "no hostile input holds the event loop for 100 ms",
+  { timeout: 300_000 },
+  async () => {
+    const config = {
+      policy: {
+        rules: [
+          {
+            name: "loops",
+            rule: "has(args.extra) && args.extra.all(a, args.extra.all(b, args.extra.all(c, a + b + c >= 0)))",
+            effect: "deny",
+          },
+          { name: "pattern", rule: "has(args.content) && args.content.matches('a.{300}z')", effect: "deny" },
+        ],
+      },
+      servers: { hostile: { command: process.execPath, args: [fixture("hostile-server.mjs")] } },
+    };
+    const cwd = await folderWith({
+      "quartermaster.yaml": JSON.stringify(config),
+      "line.txt": `${letters}\n`,
+      "lines.txt": `${letters.slice(0, 120)}\n`.repeat(20_000),
+      "small.txt": "one line\n",
+    });
+    expect(await qm(cwd, ["servers", "start"], { env: plainEnvironment() })).toMatchObject({ code: 0 });
+    const stallFile = join(cwd, ".stall");
+    const [node = "", ...rest] = qmCommand;
+    const monitor = pathToFileURL(fixture("stall-monitor.mjs")).href;
+    const child = spawn(node, ["--import", monitor, ...rest, "serve", "--port", "0", "--json"], {
+      cwd,
+      env: { ...plainEnvironment(), STALL_FILE: stallFile },
+    });
+    onTestFinished(() => void child.kill("SIGKILL"));
+    const [line] = (await Promise.race([once(child.stdout, "data"), once(child, "close")])) as [Buffer | number];
+    const { url, tokenPath } = JSON.parse(String(line)) as { url: string; tokenPath: string };
+    const token = (await readFile(tokenPath, "utf8")).trim();
+    const call = (action: string, args: object) => callTool({ url, token }, action, args);
+
+    /** The longest stretch since the last time this was asked. */
+    async function takeLongest(): Promise<number> {
+      await rm(stallFile, { force: true });
+      child.kill("SIGUSR2");
+      return Number(
+        await vi.waitFor(() => readFile(stallFile, "utf8").then((text) => text.trim() || Promise.reject()), {
+          timeout: 60_000,
+        }),
+      );
+    }
+
+    // What is loaded or compiled at the first use of a part is not the input's fault.
+    const notes = await call("infospace__create-collection", {
+      items: Array.from({ length: 300 }, (_, at) => ({
+        same: 1,
+        text: letters.slice(at, at + 2_000),
+        list: numbers.slice(0, 300),
+      })),
+    });
+    const handle = /collection__\d+/.exec(notes.text)?.[0] ?? "";
+    expect(handle).not.toBe("");
+    for (const action of new Set(corpus.map(([, name]) => name)))
+      await call(action.slice(0, 100), gentle(action, handle));
+    await takeLongest();
+
+    let healthy = 0;
+    const measured: (readonly [string, number])[] = [];
+    for (const [name, action, args] of corpus) {
+      const work = call(action, withHandle(args, handle));
+      let ended = false;
+      void work.finally(() => {
+        ended = true;
+      });
+      while (!ended) {
+        expect((await fetch(new URL("/health", url))).status).toBe(200);
+        healthy++;
+      }
+      const { status } = await work;
+      expect(status, name).toBeLessThan(500);
+      measured.push([name, await takeLongest()]);
+    }
+
+    const longest = [...measured].sort(([, a], [, b]) => b - a);
+    console.log(
+      [
+        `longest stretch of work on the main thread, of ${measured.length} hostile inputs (${healthy} answers of /health):`,
+      ]
+        .concat(longest.slice(0, 8).map(([name, ms]) => `  ${ms.toFixed(0).padStart(4)} ms  ${name}`))
+        .join("\n"),
+    );
+    expect(child.exitCode).toBeNull();
+    expect(longest.filter(([, ms]) => ms >= LIMIT_MS)).toEqual([]);
+  },
+);
+
+/** The same action with nothing wrong. */
+function gentle(action: string, handle: string): object {
+  if (action.startsWith("mcp__") || action.startsWith("x")) return {};
+  if (action === "search_actions") return { query: "read a file" };
+  if (action === "infospace__join") return { left: handle, right: handle, on: "text" };
+  if (action === "infospace__sort") return { target: handle, by: "same" };
+  if (action.startsWith("infospace__")) return { target: handle, where: "same == 1 && text.matches('x$')" };
+  const path = "small.txt";
+  const rest = {
+    file__grep: { pattern: "line" },
+    file__write: { path: "out.txt", content: "x" },
+    file__glob: { pattern: "*.md" },
+  };
+  const edit = action === "file__edit" ? { old_text: "not there", new_text: "" } : {};
+  return {
+    ...(action === "file__glob" || action === "file__list" ? {} : { path }),
+    ...edit,
+    ...rest[action as keyof typeof rest],
+  };
+}
+
+function withHandle(args: object, handle: string): object {
+  return JSON.parse(JSON.stringify(args).replaceAll('"NOTES"', JSON.stringify(handle)));
+}
+
+async function callTool(
+  { url, token }: { readonly url: string; readonly token: string },
+  action: string,
+  args: object,
+): Promise<{ readonly status: number; readonly text: string }> {
+  const isTool = action === "search_actions";
+  const name = isTool ? action : "invoke_action";
+  const response = await fetch(url, {
+    method: "POST",
+    headers: {
+      authorization: `Bearer ${token}`,
+      "content-type": "application/json",
+      accept: "application/json, text/event-stream",
+      "mcp-protocol-version": "2026-07-28",
+      "mcp-method": "tools/call",
+      "mcp-name": name,
+    },
+    body: JSON.stringify({
+      jsonrpc: "2.0",
+      id: 1,
+      method: "tools/call",
+      params: {
+        name,
+        arguments: isTool ? args : { action_name: action, args },
+        _meta: {
+          "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+          "io.modelcontextprotocol/clientCapabilities": {},
+        },
+      },
+    }),
+  });
+  return { status: response.status, text: await response.text() };
+}
