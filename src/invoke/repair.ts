@@ -9,6 +9,7 @@ export interface Repaired {
 
 const WRAPPERS = new Set(["args", "arguments", "input", "parameters", "params", "tool_args", "kwargs"]);
 const DEPTH = 16;
+const RESPELT_FIELDS = 200;
 
 /**
  * Brings arguments closer to the schema where a model's slip is plain: JSON inside a string, a second wrapping,
@@ -59,8 +60,12 @@ function repairObject(
   const properties = propertiesOf(schema);
   const required = new Set(Array.isArray(schema.required) ? schema.required : []);
   const entries: [string, unknown][] = [];
-  for (const [given, part] of Object.entries(value)) {
-    const key = Object.hasOwn(properties, given) ? given : (respelt(given, properties, value) ?? given);
+  const fields = Object.entries(value);
+  // Nobody misspells this many, and comparing them all would hold the process.
+  const respells = fields.length <= RESPELT_FIELDS;
+  for (const [given, part] of fields) {
+    const isKnown = Object.hasOwn(properties, given) || !respells;
+    const key = isKnown ? given : (respelt(given, properties, value) ?? given);
     if (key !== given) repairs.push(`${path}/${given}: read as ${key}`);
     const wanted = Object.hasOwn(properties, key) ? properties[key] : undefined;
     if (part === null && wanted !== undefined && !required.has(key) && !allowsNull(wanted)) {
