@@ -12,6 +12,7 @@ import { canonicalJson } from "./core/json.ts";
 import { silentTracer, type Tracer } from "./core/tracing.ts";
 import type { SecretStore } from "./mcp/secret-store.ts";
 import type { Servers, ServersEvent } from "./mcp/servers/servers.ts";
+import { STATE_FOLDER } from "./files/private-folder.ts";
 import { packageFacts } from "./package-facts.ts";
 import { fileProvider } from "./providers/file/provider.ts";
 import { createQuartermaster, type Quartermaster } from "./quartermaster.ts";
@@ -287,12 +288,10 @@ function configPlaces(folder: string): readonly string[] {
   return [join(folder, CONFIG_FILE), ...(above === folder ? [] : configPlaces(above))];
 }
 
-const STORE_FOLDER = ".quartermaster";
-
 /** The store's own folder, if it has one, and its files: SQLite keeps some beside the one it is given, links followed. */
 function storePlaces(path: string): readonly string[] {
   const files = [path, realPathOf(path)].flatMap((file) => ["", "-wal", "-shm", "-journal"].map((end) => file + end));
-  return basename(dirname(path)) === STORE_FOLDER ? [dirname(path), ...files] : files;
+  return basename(dirname(path)) === STATE_FOLDER ? [dirname(path), ...files] : files;
 }
 
 function realPathOf(path: string): string {
