@@ -54,6 +54,24 @@ export function withoutNamespace(text: string): string {
   return prefix === undefined ? text : text.slice(prefix.length);
 }
 
+const RESERVED_NAMES: ReadonlySet<string> = new Set([
+  // Ends an actor's turn.
+  "respond",
+  // The tools of the surfaces.
+  "list_actions",
+  "describe_action",
+  "search_actions",
+  "invoke_action",
+  "tool_search",
+  "tool_get",
+]);
+
+/** Whether a bare name belongs to the runtime or to a surface, so that no action may answer to it. */
+export function isReservedName(text: string): boolean {
+  const name = withoutNamespace(text).toLowerCase();
+  return RESERVED_NAMES.has(name.replace(/^[^\p{L}\p{N}]+|[^\p{L}\p{N}]+$/gu, ""));
+}
+
 function wordKey(words: readonly string[]): string {
   return [...new Set(words)].sort().join(" ");
 }
