@@ -124,6 +124,7 @@ export async function wire(
   const waiting = approvalProvider({
     approvals,
     isNeeded: () => settled && canAsk(policy, catalog.snapshot().actions),
+    canAskByArguments: () => policy.rules.some(({ effect, aboutArgs }) => effect === "ask" && aboutArgs),
   });
   let started = false;
   const discovery = await openDiscovery({
@@ -297,7 +298,13 @@ export async function wire(
     },
     embeddings: discovery.embeddings,
     describe: (name, caller) => describeAction(viewOf(completed(caller)), name),
-    explain: (name, caller) => explain(policy, catalog.snapshot(), name, completed(caller)),
+    explain(name, caller) {
+      const who = completed(caller);
+      const explained = explain(policy, catalog.snapshot(), name, who);
+      if (!explained.visible || views.of(policy, who).get(explained.action) !== undefined) return explained;
+      const rule = "it serves other actions, and the caller sees none of them";
+      return { ...explained, visible: false, decision: "deny", because: { layer: "visibility", rule } };
+    },
     names: (caller) =>
       viewOf(completed(caller))
         .actions()

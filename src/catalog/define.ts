@@ -31,6 +31,7 @@ interface Declaration<Schema extends InputSchema> {
   readonly concurrency?: number;
   readonly requiresApproval?: ApprovalRule;
   readonly handleArguments?: readonly string[];
+  readonly serves?: NonNullable<Action["serves"]>;
   readonly preview?: NonNullable<Action["preview"]>;
   run(args: OutputOf<Schema>, context: CallContext): unknown;
 }

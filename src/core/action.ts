@@ -81,6 +81,9 @@ export type ApprovalRule =
     }
   | ((question: ApprovalQuestion) => string);
 
+/** Whether a person must agree to an action's calls, as far as that is known before there are arguments. */
+export type ApprovalStanding = "never" | "always" | "conditional";
+
 export type Scope = "generalist" | "specialist";
 export type Routing = "routed" | "bypass";
 export type Loading = "always" | "deferred";
@@ -134,6 +137,11 @@ export interface Action {
    * a list of handles, or one, and nothing in it is taken from data.
    */
   readonly handleArguments?: readonly string[];
+  /**
+   * Shown only to callers that see another action for which this answers true, so that it tells nothing of hidden ones.
+   * Absent: shown by itself.
+   */
+  readonly serves?: (other: Action, approval: ApprovalStanding) => boolean;
   readonly loading?: Loading;
   /** The named set of extra skills it came with. */
   readonly world?: string;
