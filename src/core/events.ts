@@ -115,7 +115,12 @@ export const eventShapes = {
     protocol: z.string(),
     transport: z.string(),
   }),
-  "config.loaded": z.object({ path: z.string(), policyVersion: z.string() }),
+  "config.loaded": z.object({
+    path: z.string(),
+    policyVersion: z.string(),
+    /** Of a reload: what is less strict than before. */
+    loosened: z.array(z.string()).optional(),
+  }),
   "config.rejected": z.object({ path: z.string(), reason: z.string() }),
   "definition.accepted": z.object({ ...tool, by: z.string() }),
   "definition.rejected": z.object({ ...tool, by: z.string() }),
