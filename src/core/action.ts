@@ -4,6 +4,7 @@ import type { Duration } from "./duration.ts";
 import type { Effect } from "./effect.ts";
 import { clip, type Json, type JsonObject } from "./json.ts";
 import type { ActionName } from "./names.ts";
+import type { ArgumentForms } from "./normalize.ts";
 import type { Outcome } from "./outcome.ts";
 import type { TraceCarrier } from "./tracing.ts";
 
@@ -137,6 +138,11 @@ export interface Action {
    * a list of handles, or one, and nothing in it is taken from data.
    */
   readonly handleArguments?: readonly string[];
+  /**
+   * Arguments that can be spelled in several ways. They are brought into one spelling before anything is decided, so that
+   * rules, approvals, the ledger and the handler all see that one. Absent: as the caller wrote them.
+   */
+  readonly normalize?: ArgumentForms;
   /**
    * Shown only to callers that see another action for which this answers true, so that it tells nothing of hidden ones.
    * Absent: shown by itself.

@@ -57,7 +57,13 @@ export const eventShapes = {
     ),
     args: z.unknown(),
   }),
-  "arguments.repaired": z.object({ ...call, action: z.string(), repairs: z.array(z.string()) }),
+  "arguments.repaired": z.object({
+    ...call,
+    action: z.string(),
+    repairs: z.array(z.string()),
+    /** Of arguments that were brought into their normal form: all of them, as they are decided upon. */
+    args: z.unknown().optional(),
+  }),
   "call.decided": z.object({
     ...call,
     action: z.string(),

@@ -6,6 +6,7 @@ import { CALL_VARIABLES, compileCondition } from "../core/expression.ts";
 import { clip, isRecord, outgrows } from "../core/json.ts";
 import { actionName } from "../core/names.ts";
 import { didYouMean } from "../core/nearest.ts";
+import { normalForms } from "../core/normalize.ts";
 import { guardSchema, type SchemaUse } from "../core/schema-guard.ts";
 import { isStandardSchema, toJsonSchema } from "../core/standard-schema.ts";
 import { isPlaceholder, placeholderProblem } from "./prose.ts";
@@ -36,6 +37,7 @@ const checks: Readonly<Record<string, Check>> = {
   justification: justificationProblem,
   peerExposed: optional(peerProblem),
   requiresApproval: optional(approvalProblem),
+  normalize: optional(normalizeProblem),
   loading: optional(oneOf(["always", "deferred"])),
   tags: optional(stringsProblem),
   aliases: optional(aliasesProblem),
@@ -121,6 +123,13 @@ function aliasesProblem(value: unknown): string | undefined {
   if (problem !== undefined || !Array.isArray(value)) return problem;
   const reserved: unknown = value.find(isReservedName);
   return reserved === undefined ? undefined : `holds ${JSON.stringify(reserved)}, which ${RESERVED}`;
+}
+
+function normalizeProblem(value: unknown): string | undefined {
+  const isForm = (each: unknown) => typeof each === "function" || normalForms.some((form) => form === each);
+  return isRecord(value) && Object.values(value).every(isForm)
+    ? undefined
+    : `does not give each argument a function or one of ${normalForms.join(", ")}`;
 }
 
 function examplesProblem(value: unknown): string | undefined {

@@ -47,7 +47,7 @@ describe.skipIf(process.platform === "win32")("the folder .quartermaster", () =>
 
   test.each<[string, (folder: string) => Promise<unknown>]>([
     ["qm secrets set", (folder) => qm(folder, ["secrets", "set", "KEY"], { stdin: typed() })],
-    ["the first call", (folder) => qm(folder, ["invoke", "file__list", "path=."])],
+    ["the first call", (folder) => qm(folder, ["invoke", "file__list"])],
     ["the gateway's token", (folder) => tokenIn(join(folder, ".quartermaster", "token"))],
     ["the key for approval links", (folder) => linkKeyIn(join(folder, ".quartermaster", "link-key"))],
   ])("is closed to others when %s creates it", async (_what, create) => {
