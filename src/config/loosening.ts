@@ -1,4 +1,4 @@
-import { canonicalJson } from "../core/json.ts";
+import { canonicalJson, getOwn } from "../core/json.ts";
 import type { Config } from "./schema.ts";
 
 /**
@@ -13,6 +13,10 @@ export function findLooserSettings(before: Config, after: Config): readonly stri
     ...looserActors(before.actors, after.actors),
     ...looserApprovals(before.approvals, after.approvals),
     ...looserFiles(before.providers.file, after.providers.file),
+    ...Object.entries(after.servers).flatMap(([name, server]) =>
+      Object.hasOwn(before.servers, name) ? looserServer(`servers.${name}`, before.servers[name], server) : [],
+    ),
+    ...missingFrom(after.secrets, before.secrets).map((each) => `secrets no longer lists ${each}`),
   ];
 }
 
@@ -89,7 +93,7 @@ function looserApprovals(before: Approvals, after: Approvals): readonly string[]
     ...(!before.allow_self && after.allow_self ? ["approvals.allow_self lets users agree to their own calls"] : []),
     ...(!before.ask_client && after.ask_client ? ["approvals.ask_client lets MCP clients answer"] : []),
     ...Object.entries(before.categories).flatMap(([category, rule]) =>
-      looserCategory(category, rule, after.categories[category] ?? false),
+      looserCategory(category, rule, getOwn(after.categories, category) ?? false),
     ),
     ...widenedRoles("approvals.levels", before.levels, after.levels, "changes who may agree"),
     ...(Object.keys(before.approvers).length > 0 && Object.keys(after.approvers).length === 0
@@ -128,6 +132,37 @@ function looserFiles(before: Files, after: Files): readonly string[] {
   return [
     ...(before.read_only && !after.read_only ? ["providers.file.read_only is off, so files can be changed"] : []),
     ...(before.root === after.root ? [] : ["providers.file.root is another folder"]),
+  ];
+}
+
+type Server = Config["servers"][string];
+
+function looserServer(key: string, before: Server | undefined, after: Server): readonly string[] {
+  if (before === undefined) return [];
+  return [
+    ...(!before.enabled && after.enabled ? [`${key}.enabled brings its tools`] : []),
+    ...(before.pin && !after.pin ? [`${key}.pin is off, so changed tools are not withheld`] : []),
+    ...(!before.trust_annotations && after.trust_annotations
+      ? [`${key}.trust_annotations believes the server about its tools' effects`]
+      : []),
+    ...Object.entries(before.tools).flatMap(([tool, old]) =>
+      looserTool(`${key}.tools.${tool}`, old, getOwn(after.tools, tool)),
+    ),
+  ];
+}
+
+type ToolOverride = Server["tools"][string];
+
+function looserTool(key: string, before: ToolOverride, after: ToolOverride | undefined): readonly string[] {
+  const forms = Object.entries(before.arguments).filter(([argument, form]) => getOwn(after?.arguments ?? {}, argument) !== form);
+  return [
+    ...(!before.enabled && after?.enabled !== false ? [`${key} is offered`] : []),
+    ...(before.approval === true && after?.approval !== true ? [`${key}.approval no longer asks`] : []),
+    ...(before.effect !== undefined && before.effect !== after?.effect
+      ? [`${key}.effect is no longer ${before.effect}`]
+      : []),
+    ...missingFrom(after?.tags ?? [], before.tags).map((tag) => `${key}.tags no longer lists ${quote(tag)}`),
+    ...forms.map(([argument, form]) => `${key}.arguments.${argument} no longer has the form ${form}`),
   ];
 }
 
