@@ -54,10 +54,7 @@ export function withoutNamespace(text: string): string {
   return prefix === undefined ? text : text.slice(prefix.length);
 }
 
-const RESERVED_NAMES: ReadonlySet<string> = new Set([
-  // Ends an actor's turn.
-  "respond",
-  // The tools of the surfaces.
+const SURFACE_TOOLS: ReadonlySet<string> = new Set([
   "list_actions",
   "describe_action",
   "search_actions",
@@ -66,10 +63,20 @@ const RESERVED_NAMES: ReadonlySet<string> = new Set([
   "tool_get",
 ]);
 
-/** Whether a bare name belongs to the runtime or to a surface, so that no action may answer to it. */
+/** Whether a name means `respond`, which ends an actor's turn and is no action. */
+export function isRespond(text: string): boolean {
+  return bareName(text) === "respond";
+}
+
+/** Whether a bare name belongs to the runtime or to a surface, so that it leads to no action. */
 export function isReservedName(text: string): boolean {
-  const name = withoutNamespace(text).toLowerCase();
-  return RESERVED_NAMES.has(name.replace(/^[^\p{L}\p{N}]+|[^\p{L}\p{N}]+$/gu, ""));
+  return isRespond(text) || SURFACE_TOOLS.has(bareName(text));
+}
+
+function bareName(text: string): string {
+  return withoutNamespace(text)
+    .toLowerCase()
+    .replace(/^[^\p{L}\p{N}]+|[^\p{L}\p{N}]+$/gu, "");
 }
 
 function wordKey(words: readonly string[]): string {

@@ -154,7 +154,9 @@ function looserServer(key: string, before: Server | undefined, after: Server): r
 type ToolOverride = Server["tools"][string];
 
 function looserTool(key: string, before: ToolOverride, after: ToolOverride | undefined): readonly string[] {
-  const forms = Object.entries(before.arguments).filter(([argument, form]) => getOwn(after?.arguments ?? {}, argument) !== form);
+  const forms = Object.entries(before.arguments).filter(
+    ([argument, form]) => getOwn(after?.arguments ?? {}, argument) !== form,
+  );
   return [
     ...(!before.enabled && after?.enabled !== false ? [`${key} is offered`] : []),
     ...(before.approval === true && after?.approval !== true ? [`${key}.approval no longer asks`] : []),

@@ -1,4 +1,4 @@
-import { isReservedName } from "../catalog/spelling.ts";
+import { isReservedName, isRespond } from "../catalog/spelling.ts";
 import { durationMs } from "../core/duration.ts";
 import { effects } from "../core/effect.ts";
 import { messageOf, QmError } from "../core/errors.ts";
@@ -61,7 +61,7 @@ const RESERVED = "is reserved: the runtime or a surface answers to it";
 
 function nameProblem(value: unknown): string | undefined {
   if (typeof value !== "string" || value.trim() === "") return "is empty";
-  if (isReservedName(value)) return RESERVED;
+  if (isRespond(value)) return RESERVED;
   return thrownBy(() => actionName("tool", value));
 }
 

@@ -36,7 +36,7 @@ describe("a reserved name", () => {
     },
   );
 
-  test.each(reserved)("is refused as a name: %s", async (name) => {
+  test.each(["respond", "Respond", "respond_"])("is refused as a name: %s", async (name) => {
     const qm = await start();
 
     expect(() => qm.register({ ...echo, name })).toThrow(/name .* is reserved/);
