@@ -34,6 +34,7 @@ export { type ErrorCode, errorCodes, type Problem, QmError } from "./core/errors
 export { type EventType, eventShapes, type NewEvent } from "./core/events.ts";
 export type { Json, JsonObject } from "./core/json.ts";
 export { type ActionName, actionName, categoryOf, entryOf, parseActionName } from "./core/names.ts";
+export type { ArgumentForms, NormalForm } from "./core/normalize.ts";
 export {
   isToolDenied,
   type KeptResult,

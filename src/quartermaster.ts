@@ -82,8 +82,10 @@ export interface Quartermaster {
   readonly anchors: Anchors;
   readonly catalog: Pick<Catalog, "provide" | "withdraw" | "settled">;
   readonly ledger: Pick<Ledger, "read" | "verify" | "heads" | "flushed">;
-  /** Writes down that a configuration file was taken over, or with a reason that it was not. */
-  recordConfig(path: string, rejected?: string): void;
+  /** Writes down that a configuration file was taken over and what it loosened, or with a reason that it was not. */
+  recordConfig(path: string, rejected?: string, loosened?: readonly string[]): void;
+  /** Remembers policy and catalog as they are now. The returned function tells which decisions are less strict since then. */
+  watchDecisions(): () => Promise<readonly string[]>;
   /** Writes down what happened beside calls: to a server, to a client. For hosts; it is nobody's call. */
   note(event: UnstampedEvent, caller?: CallerOptions): void;
   /** Calls back when what callers may see can have changed, until the returned function is called. */

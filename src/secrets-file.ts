@@ -1,10 +1,11 @@
 import { readFileSync } from "node:fs";
-import { chmod, mkdir } from "node:fs/promises";
+import { chmod } from "node:fs/promises";
 import { dirname } from "node:path";
 import { messageOf, QmError } from "./core/errors.ts";
 import { isRecord } from "./core/json.ts";
 import type { Runtime } from "./core/runtime.ts";
 import { withLock } from "./files/lock-file.ts";
+import { makePrivateFolder } from "./files/private-folder.ts";
 import { replaceFile } from "./files/replace-file.ts";
 import type { SecretStore } from "./mcp/secret-store.ts";
 
@@ -33,7 +34,7 @@ export function readSecrets(path: string): Readonly<Record<string, string>> {
 export function secretsFile(path: string, runtime: Pick<Runtime, "newId" | "now">): SecretStore {
   async function change(edit: (secrets: Map<string, string>) => boolean): Promise<boolean> {
     try {
-      await mkdir(dirname(path), { recursive: true });
+      makePrivateFolder(dirname(path));
       // Two processes that store a secret each must not lose one.
       return await withLock(`${path}.lock`, runtime, async () => {
         const secrets = new Map(Object.entries(readSecrets(path)));

@@ -9,6 +9,7 @@ import { SYSTEM_SESSION } from "./core/events.ts";
 import { canonicalJson } from "./core/json.ts";
 import type { Access } from "./infospace/infospace.ts";
 import { decide, standingOf } from "./policy/decide.ts";
+import { type Explanation, explain } from "./policy/explain.ts";
 import type { Policy } from "./policy/policy.ts";
 
 const KEPT = 128;
@@ -16,6 +17,8 @@ const KEPT = 128;
 export interface Views {
   /** With `live`, what only such callers have is in it as well, and it is made for this one caller. */
   of(policy: Policy, caller: Caller, live?: readonly Action[]): View;
+  /** Why an action is or is not in a caller's view. */
+  explain(policy: Policy, caller: Caller, name: string): Explanation;
   /** What the policy says of something that is this caller's or another's, before it is used by its handle. */
   access(policy: Policy, caller: Caller, resource: Action): Access;
 }
@@ -29,7 +32,13 @@ export function createViews(catalog: Pick<Catalog, "snapshot">): Views {
   const kept = new Map<string, View>();
   let basis: unknown[] = [];
 
-  return {
+  const views: Views = {
+    explain(policy, caller, name) {
+      const explained = explain(policy, catalog.snapshot(), name, caller);
+      if (!explained.visible || views.of(policy, caller).get(explained.action) !== undefined) return explained;
+      const rule = "it serves other actions, and the caller sees none of them";
+      return { ...explained, visible: false, decision: "deny", because: { layer: "visibility", rule } };
+    },
     access(policy, caller, resource) {
       const view = withLive(catalog.snapshot(), [resource]);
       const action = view.get(resource.name);
@@ -58,6 +67,7 @@ export function createViews(catalog: Pick<Catalog, "snapshot">): Views {
       return view;
     },
   };
+  return views;
 }
 
 /** The view of a caller who may have one. Throws `unknown_actor`, and `invalid_arguments` for the session that is nobody's. */

@@ -8,12 +8,13 @@ import type { View } from "./catalog/view.ts";
 import { type Action, summaryOf } from "./core/action.ts";
 import type { Caller } from "./core/caller.ts";
 import { QmError } from "./core/errors.ts";
-import { NAMES_NOTED, type NewEvent, SYSTEM_SESSION, type UnstampedEvent } from "./core/events.ts";
+import { type NewEvent, SYSTEM_SESSION, type UnstampedEvent } from "./core/events.ts";
 import { failedOutcome, VALUE_LIMIT } from "./core/outcome.ts";
 import type { Runtime } from "./core/runtime.ts";
 import type { SurfaceChoice } from "./core/surface-choice.ts";
 import { silentTracer } from "./core/tracing.ts";
 import { createCounter } from "./counter.ts";
+import { watchDecisions } from "./decision-changes.ts";
 import { openDiscovery } from "./discovery.ts";
 import { createAnchors } from "./distribution/anchors.ts";
 import { createDistributor } from "./distribution/distributor.ts";
@@ -38,9 +39,8 @@ import {
 } from "./options.ts";
 import { actorProblems, type CompiledActor } from "./policy/actors.ts";
 import { canAsk } from "./policy/approval.ts";
-import { explain } from "./policy/explain.ts";
 import { factsOf } from "./policy/facts.ts";
-import { filteredOut } from "./policy/filtered.ts";
+import { filteredEvent } from "./policy/filtered.ts";
 import { compilePolicy, type Policy } from "./policy/policy.ts";
 import { policyWarnings } from "./policy/warnings.ts";
 import { createPromptAids } from "./prompt-aids.ts";
@@ -124,6 +124,7 @@ export async function wire(
   const waiting = approvalProvider({
     approvals,
     isNeeded: () => settled && canAsk(policy, catalog.snapshot().actions),
+    canAskByArguments: () => policy.rules.some(({ effect, aboutArgs }) => effect === "ask" && aboutArgs),
   });
   let started = false;
   const discovery = await openDiscovery({
@@ -245,15 +246,8 @@ export async function wire(
   }
 
   function noteFiltered(): void {
-    const { actions } = catalog.snapshot();
-    const removed = filteredOut(policy, actions).map(({ name }) => name);
-    if (removed.length === 0) return;
-    const data = {
-      removed: removed.slice(0, NAMES_NOTED),
-      removedCount: removed.length,
-      left: actions.length - removed.length,
-    };
-    note({ type: "policy.filtered", data });
+    const event = filteredEvent(policy, catalog.snapshot().actions);
+    if (event !== undefined) note(event);
   }
 
   function problemsOf({ actors }: Policy, starting: Iterable<CompiledActor> = actors.values()): readonly string[] {
@@ -297,7 +291,7 @@ export async function wire(
     },
     embeddings: discovery.embeddings,
     describe: (name, caller) => describeAction(viewOf(completed(caller)), name),
-    explain: (name, caller) => explain(policy, catalog.snapshot(), name, completed(caller)),
+    explain: (name, caller) => views.explain(policy, completed(caller), name),
     names: (caller) =>
       viewOf(completed(caller))
         .actions()
@@ -318,10 +312,12 @@ export async function wire(
     },
     catalog: { provide: catalog.provide, withdraw: catalog.withdraw, settled: catalog.settled },
     ledger: { read: ledger.read, verify: ledger.verify, heads: ledger.heads, flushed: ledger.flushed },
-    recordConfig(path, reason) {
+    recordConfig(path, reason, loosened = []) {
+      const more = loosened.length === 0 ? {} : { loosened: [...loosened] };
       if (reason !== undefined) note({ type: "config.rejected", data: { path, reason } });
-      else note({ type: "config.loaded", data: { path, policyVersion: policy.version } });
+      else note({ type: "config.loaded", data: { path, policyVersion: policy.version, ...more } });
     },
+    watchDecisions: () => watchDecisions(() => ({ policy, snapshot: catalog.snapshot() })),
     note(event, caller) {
       if (caller === undefined) note(event);
       else noteFor(completed(caller), event);

@@ -2,6 +2,7 @@ import { existsSync, realpathSync } from "node:fs";
 import { basename, dirname, join, resolve } from "node:path";
 import type { Provider } from "./catalog/provider.ts";
 import { CONFIG_FILE, loadConfig } from "./config/load.ts";
+import { findLooserSettings } from "./config/loosening.ts";
 import type { LoadedConfig } from "./config/parse.ts";
 import { type Environment, resolveReference } from "./config/references.ts";
 import type { Config } from "./config/schema.ts";
@@ -10,6 +11,7 @@ import { QmError } from "./core/errors.ts";
 import { CALL_VARIABLES, compileCondition } from "./core/expression.ts";
 import { canonicalJson } from "./core/json.ts";
 import { silentTracer, type Tracer } from "./core/tracing.ts";
+import { STATE_FOLDER } from "./files/private-folder.ts";
 import type { SecretStore } from "./mcp/secret-store.ts";
 import type { Servers, ServersEvent } from "./mcp/servers/servers.ts";
 import { packageFacts } from "./package-facts.ts";
@@ -104,6 +106,7 @@ export async function openWorkspace(options: WorkspaceOptions): Promise<Workspac
     recordLoaded();
   }
   const { path } = loaded;
+  if (path !== undefined && loaded.isEmpty) onProblem(`${path} has no content: the defaults allow every action`);
   const ignored = path === undefined ? MISTAKEN_FILES.find((name) => existsSync(join(cwd, name))) : undefined;
   if (ignored !== undefined) onProblem(`${ignored} is not read: call it ${CONFIG_FILE}`);
   const stopWatching =
@@ -163,6 +166,8 @@ export async function openWorkspace(options: WorkspaceOptions): Promise<Workspac
 
   /** Puts a new configuration into force, all of it or nothing. */
   async function adopt(next: LoadedConfig): Promise<void> {
+    const looser = findLooserSettings(loaded.config, next.config);
+    const findOpened = quartermaster.watchDecisions();
     const nextFile = hasSameFiles(loaded, next) ? file : fileProviderOf(next, env, protectedBy(next));
     // No call can come between the two: nothing is waited for until the policy stands.
     const replaced = replaceProvider(file, nextFile);
@@ -177,10 +182,18 @@ export async function openWorkspace(options: WorkspaceOptions): Promise<Workspac
     const later = fixedParts.filter((part) => canonicalJson(loaded.config[part]) !== canonicalJson(next.config[part]));
     loaded = next;
     file = nextFile;
-    recordLoaded();
     if (later.length > 0) onProblem(`${next.path}: the change of ${later.join(", ")} needs a restart`);
-    await replaced;
-    await connected.servers?.configure(serverSpecsOf(next.config, next.folder));
+    try {
+      await replaced;
+      await connected.servers?.configure(serverSpecsOf(next.config, next.folder));
+    } finally {
+      recordLoosened([...looser, ...(await findOpened())]);
+    }
+  }
+
+  function recordLoosened(loosened: readonly string[]): void {
+    recordLoaded(loosened);
+    for (const each of loosened) onProblem(`${loaded.path} is less strict: ${each}`);
   }
 
   async function replaceProvider(from: Provider | undefined, to: Provider | undefined): Promise<void> {
@@ -229,8 +242,8 @@ export async function openWorkspace(options: WorkspaceOptions): Promise<Workspac
     onProblem(`the change was not taken: ${error.message}`);
   }
 
-  function recordLoaded(): void {
-    quartermaster.recordConfig(loaded.path ?? "defaults");
+  function recordLoaded(loosened?: readonly string[]): void {
+    quartermaster.recordConfig(loaded.path ?? "defaults", undefined, loosened);
   }
 }
 
@@ -287,12 +300,10 @@ function configPlaces(folder: string): readonly string[] {
   return [join(folder, CONFIG_FILE), ...(above === folder ? [] : configPlaces(above))];
 }
 
-const STORE_FOLDER = ".quartermaster";
-
 /** The store's own folder, if it has one, and its files: SQLite keeps some beside the one it is given, links followed. */
 function storePlaces(path: string): readonly string[] {
   const files = [path, realPathOf(path)].flatMap((file) => ["", "-wal", "-shm", "-journal"].map((end) => file + end));
-  return basename(dirname(path)) === STORE_FOLDER ? [dirname(path), ...files] : files;
+  return basename(dirname(path)) === STATE_FOLDER ? [dirname(path), ...files] : files;
 }
 
 function realPathOf(path: string): string {

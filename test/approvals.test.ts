@@ -518,7 +518,7 @@ describe("the caller", () => {
     const { qm } = await world({}, {});
     expect(qm.names()).toEqual(["tool__pay"]);
 
-    qm.usePolicy({ rules: [{ rule: "false", effect: "ask" }] });
+    qm.usePolicy({ rules: [{ rule: "tool.name == 'tool__pay'", effect: "ask" }] });
 
     expect(qm.names()).toEqual(["approval__await", "approval__list", "approval__withdraw", "tool__pay"]);
   });

@@ -50,7 +50,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   "mcp/clients": ["core", "files", "mcp"],
   "mcp/provider": ["core", "catalog", "mcp", "mcp/manifest", "mcp/hub", "mcp/registry"],
   "mcp/servers": ["core", "catalog", "mcp", "mcp/manifest", "mcp/hub", "mcp/registry", "mcp/provider"],
-  store: stored,
+  store: [...stored, "files"],
   testing: [...stored, "store"],
   // The composition root: quartermaster.ts, what only it needs, and the public API.
   ".": [

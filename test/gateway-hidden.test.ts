@@ -38,6 +38,46 @@ function shown({ servers, quartermaster }: Workspace, actor: string) {
   };
 }
 
+describe("a server that is hidden from a caller", () => {
+  const actors = { default: { tools: ["file__*", "mcp__*"] }, other: { tools: ["mcp__*"] } };
+  const policy = {
+    rules: [
+      {
+        name: "hide-it",
+        rule: "actor.name == 'default' && 'mcp' == tool.category && tool.entry.startsWith('everything__')",
+        effect: "hide",
+      },
+    ],
+  };
+  const told = async ({ quartermaster }: Workspace, actor: string) => {
+    const caller = { actor, session: "s" };
+    const surface = await quartermaster.surface(caller);
+    const asked = [
+      ["list_actions", {}],
+      ["list_actions", { category: ["mcp"] }],
+      ["search_actions", { query: "list the tools of a server" }],
+      ["describe_action", { action_name: "mcp__list_servers" }],
+      ["invoke_action", { action_name: "mcp__list_servers", args: {} }],
+      ["invoke_action", { action_name: "mcp__list_tools", args: { server: "everything" } }],
+    ] as const;
+    const answers = [];
+    for (const [tool, args] of asked) answers.push(await surface.call(tool, args));
+    const listed = [quartermaster.names(caller), quartermaster.categories(caller), quartermaster.directory(caller)];
+    return JSON.stringify([listed, answers], (key, value) => (key === "callId" ? undefined : value));
+  };
+
+  test.each([true, false])("leaves no trace when mcp.install is %s", async (install) => {
+    const base = { mcp: { install }, actors, policy };
+    const [withIt, without] = await Promise.all([
+      workspaceWith({ ...base, servers: { everything: server } }),
+      workspaceWith(base),
+    ]);
+
+    expect(await told(withIt, "default")).toBe(await told(without, "default"));
+    expect(withIt.quartermaster.names({ actor: "other" })).toContain("mcp__list_servers");
+  });
+});
+
 describe("what a gateway passes on of a server", () => {
   const nothing = { tools: [], resources: 0, templates: 0, prompts: 0 };
 

@@ -31,6 +31,7 @@ const make = (name: string, more: object = {}) => {
     effect: "write",
     tags: name === SECRET ? ["crown"] : ["common"],
     aliases: name === SECRET ? ["open_sesame"] : [],
+    requiresApproval: name === SECRET,
     input: z.object({ path: z.string() }),
     run: () => "ran",
     ...more,
@@ -279,6 +280,37 @@ test("a specialist's tool is as hidden from every other actor", async () => {
   ]);
 });
 
+describe("approval__*", () => {
+  const asking = (qm: Quartermaster, actor = "default") =>
+    qm.names({ actor }).filter((name) => /^approval__/.test(name));
+  const actors = [
+    { name: "default", tools: ["doc__*", "approval__*"] },
+    { name: "treasurer", tools: ["vault__*", "approval__*"] },
+  ];
+
+  test("is shown only to the actor that sees an action that asks", async () => {
+    const qm = await counter(true, { actors });
+
+    expect(asking(qm)).toEqual([]);
+    expect(asking(qm, "treasurer")).toEqual(["approval__await", "approval__list", "approval__withdraw"]);
+    expect(await qm.invoke("approval__list", {})).toMatchObject({ error: { code: "unknown_action" } });
+    expect(qm.explain("approval__list")).toMatchObject({ visible: false, decision: "deny" });
+    expect(qm.explain("approval__list", { actor: "treasurer" })).toMatchObject({ visible: true });
+  });
+
+  test("is hidden when the only rule that asks is about a hidden action", async () => {
+    const rules = [{ rule: "tool.category == 'vault'", effect: "ask" } as const];
+
+    expect(asking(await counter(true, { actors, rules }))).toEqual([]);
+  });
+
+  test("is shown when a rule about arguments may ask", async () => {
+    const rules = [{ rule: "args.path == 'x'", effect: "ask" } as const];
+
+    expect(asking(await counter(false, { actors, rules }))).toHaveLength(3);
+  });
+});
+
 test("what runs a hidden operation is as hidden", async () => {
   const policy = { tools: { denied: [SECRET] } };
   const key = defineResource("key", {
@@ -304,7 +336,8 @@ test("the places would tell, were it not hidden", async () => {
     expect(
       WORDS.test(guesses.reduce((text, guess) => text.replaceAll(guess, ""), answered)) ||
         answered.includes(SECRET) ||
-        answered.includes("ran"),
+        answered.includes("ran") ||
+        answered.includes("must approve"),
       place,
     ).toBe(true);
   }

@@ -17,14 +17,21 @@ const approvalId = z.string().min(1).max(200).describe("As the answer of the wai
 
 export interface ApprovalProviderParts {
   readonly approvals: Pick<Approvals, "list" | "outcome" | "withdraw">;
-  /** Whether anything there is can ask for a person. */
+  /** Whether any action can ask for a person. */
   isNeeded(): boolean;
+  /** Whether the arguments of a call can make it ask, which no listing knows of. */
+  canAskByArguments(): boolean;
 }
 
-/** What a model can do about its own calls that wait for a person. There only where a call can come to wait. */
-export function approvalProvider({ approvals, isNeeded }: ApprovalProviderParts): Provider & { changed(): void } {
+/** What a model can do about its own calls that wait for a person. Listed only where a call can come to wait, and shown only to callers whose own calls can. */
+export function approvalProvider({
+  approvals,
+  isNeeded,
+  canAskByArguments,
+}: ApprovalProviderParts): Provider & { changed(): void } {
   const watchers = new Set<() => void>();
-  const actions = [awaitAction(approvals), listAction(approvals), withdrawAction(approvals)];
+  const serves: Serves = (_other, approval) => approval !== "never" || canAskByArguments();
+  const actions = [awaitAction(approvals, serves), listAction(approvals, serves), withdrawAction(approvals, serves)];
   let listed = false;
   return {
     category: APPROVAL,
@@ -43,8 +50,11 @@ export function approvalProvider({ approvals, isNeeded }: ApprovalProviderParts)
   };
 }
 
-function awaitAction(approvals: ApprovalProviderParts["approvals"]): Action {
+type Serves = NonNullable<Action["serves"]>;
+
+function awaitAction(approvals: ApprovalProviderParts["approvals"], serves: Serves): Action {
   return defineAction(APPROVAL, {
+    serves,
     entry: "await",
     description: "Wait for the outcome of a call of yours that a person must agree to.",
     effect: "read",
@@ -57,8 +67,9 @@ function awaitAction(approvals: ApprovalProviderParts["approvals"]): Action {
   });
 }
 
-function listAction(approvals: ApprovalProviderParts["approvals"]): Action {
+function listAction(approvals: ApprovalProviderParts["approvals"], serves: Serves): Action {
   return defineAction(APPROVAL, {
+    serves,
     entry: "list",
     description: "List the calls of this conversation that wait for a person.",
     effect: "read",
@@ -67,8 +78,9 @@ function listAction(approvals: ApprovalProviderParts["approvals"]): Action {
   });
 }
 
-function withdrawAction(approvals: ApprovalProviderParts["approvals"]): Action {
+function withdrawAction(approvals: ApprovalProviderParts["approvals"], serves: Serves): Action {
   return defineAction(APPROVAL, {
+    serves,
     entry: "withdraw",
     description: "Take back a call of yours that waits for a person, so that it never runs.",
     effect: "write",

@@ -2,10 +2,11 @@ import type { Action, JsonSchema } from "../core/action.ts";
 import { definitionOf } from "../core/definition.ts";
 import { messageOf, QmError } from "../core/errors.ts";
 import { frozenCopy, isFrozenThrough, isRecord } from "../core/json.ts";
-import { categoryName } from "../core/names.ts";
+import { categoryName, quoted } from "../core/names.ts";
 import { guardSchema } from "../core/schema-guard.ts";
 import type { Provider } from "./provider.ts";
 import { type Snapshot, takeSnapshot } from "./snapshot.ts";
+import { isReservedName } from "./spelling.ts";
 
 export interface CategoryChange {
   readonly category: string;
@@ -154,6 +155,8 @@ const guarded = new WeakSet<JsonSchema>();
 function problemWith(category: string, action: Action, seen: ReadonlySet<string>): string | undefined {
   if (!isRecord(action) || typeof action.name !== "string") return "something is left out: it is no action";
   if (action.category !== category) return `${action.name} is left out: it is not of category ${category}`;
+  const reserved = action.aliases?.find(isReservedName);
+  if (reserved !== undefined) return `${action.name} is left out: its alias ${quoted(reserved)} is reserved`;
   if (seen.has(action.name)) return `${action.name} is left out: it was listed twice`;
   try {
     if (!guarded.has(action.inputSchema)) guardSchema(action.inputSchema, "arguments");

@@ -12,6 +12,7 @@ import type {
 import type { Effect } from "../core/effect.ts";
 import { frozenCopy, type JsonObject } from "../core/json.ts";
 import { type ActionName, actionName } from "../core/names.ts";
+import type { ArgumentForms } from "../core/normalize.ts";
 import { checkedBy, type InputSchema, type OutputOf, toJsonSchema } from "../core/standard-schema.ts";
 
 interface Declaration<Schema extends InputSchema> {
@@ -31,19 +32,22 @@ interface Declaration<Schema extends InputSchema> {
   readonly concurrency?: number;
   readonly requiresApproval?: ApprovalRule;
   readonly handleArguments?: readonly string[];
+  readonly normalize?: ArgumentForms;
+  readonly serves?: NonNullable<Action["serves"]>;
   readonly preview?: NonNullable<Action["preview"]>;
   run(args: OutputOf<Schema>, context: CallContext): unknown;
 }
 
 /** An action of a provider, declared: types flow from the schema, the effect is stated. */
 export function defineAction<Schema extends InputSchema>(category: string, declared: Declaration<Schema>): Action {
-  const { entry, input, output, run, ...rest } = declared;
+  const { entry, input, output, run, normalize, ...rest } = declared;
   return Object.freeze({
     aliases: [],
     examples: [],
     tags: [],
     idempotent: false,
     ...frozenParts(rest),
+    ...(normalize === undefined ? {} : { normalize: Object.freeze({ ...normalize }) }),
     name: actionName(category, entry),
     category,
     entry,

@@ -4,7 +4,7 @@ import { QmError } from "../core/errors.ts";
 import { getOwn } from "../core/json.ts";
 import { NAME_LIMIT, parseActionName, quoted, SEPARATOR } from "../core/names.ts";
 import { categoryRedirects } from "./redirects.ts";
-import { withoutNamespace, wordsOf } from "./spelling.ts";
+import { isReservedName, withoutNamespace, wordsOf } from "./spelling.ts";
 import { suggestions } from "./suggest.ts";
 import { effectAsked } from "./verbs.ts";
 import type { View } from "./view.ts";
@@ -22,6 +22,7 @@ export interface Resolved {
 export function resolve(view: View, asked: string): Resolved {
   const exact = view.get(asked);
   if (exact !== undefined) return { action: exact, how: "exact" };
+  if (isReservedName(asked)) throw unknownAction(view, asked);
   const alias = onlyOne(aliasesOf(view, asked));
   if (alias !== undefined) return { action: alias, how: "alias" };
   const respelled = onlyOne(respellings(view, asked));

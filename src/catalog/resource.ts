@@ -1,5 +1,6 @@
 import type { Action, ArgumentTransform, JsonSchema } from "../core/action.ts";
 import { frozenCopy, isRecord, type Json, type JsonObject } from "../core/json.ts";
+import type { ArgumentForms } from "../core/normalize.ts";
 
 /**
  * A resource with its target's promise filled in: invoking `rag_corpus__meetings` is invoking the recall operation
@@ -16,10 +17,19 @@ export function linkResource(resource: Action, target: Action): Action {
     idempotent: target.idempotent,
     ...(target.timeoutMs === undefined ? {} : { timeoutMs: target.timeoutMs }),
     ...(target.concurrency === undefined ? {} : { concurrency: target.concurrency }),
+    ...normalizeOf(target.normalize, transform),
     ...(target.keepsTokens === undefined ? {} : { keepsTokens: target.keepsTokens }),
     tags: frozenCopy([...new Set([...resource.tags, ...target.tags])]),
     run: target.run,
   });
+}
+
+/** The target's normal forms, by what the caller's arguments are called. */
+function normalizeOf(forms: ArgumentForms = {}, { wrap }: ArgumentTransform): Pick<Action, "normalize"> {
+  const prefix = wrap === undefined ? "" : `${wrap}.`;
+  const own = Object.entries(forms).filter(([argument]) => argument.startsWith(prefix));
+  if (own.length === 0) return {};
+  return { normalize: Object.fromEntries(own.map(([argument, form]) => [argument.slice(prefix.length), form])) };
 }
 
 /** The target's arguments for what a caller gave to the resource. */

@@ -54,6 +54,31 @@ export function withoutNamespace(text: string): string {
   return prefix === undefined ? text : text.slice(prefix.length);
 }
 
+const SURFACE_TOOLS: ReadonlySet<string> = new Set([
+  "list_actions",
+  "describe_action",
+  "search_actions",
+  "invoke_action",
+  "tool_search",
+  "tool_get",
+]);
+
+/** Whether a name means `respond`, which ends an actor's turn and is no action. */
+export function isRespond(text: string): boolean {
+  return bareName(text) === "respond";
+}
+
+/** Whether a bare name belongs to the runtime or to a surface, so that it leads to no action. */
+export function isReservedName(text: string): boolean {
+  return isRespond(text) || SURFACE_TOOLS.has(bareName(text));
+}
+
+function bareName(text: string): string {
+  return withoutNamespace(text)
+    .toLowerCase()
+    .replace(/^[^\p{L}\p{N}]+|[^\p{L}\p{N}]+$/gu, "");
+}
+
 function wordKey(words: readonly string[]): string {
   return [...new Set(words)].sort().join(" ");
 }

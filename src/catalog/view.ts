@@ -1,4 +1,4 @@
-import type { Action } from "../core/action.ts";
+import type { Action, ApprovalStanding } from "../core/action.ts";
 import type { Snapshot } from "./snapshot.ts";
 
 /** What one caller may see right now. Every surface, error text and suggestion reads only this. */
@@ -7,7 +7,7 @@ export interface View {
   get(name: string): Action | undefined;
   sees(action: Action): boolean;
   /** Whether a person must agree to its calls: to none, to all, or as their arguments are. */
-  approval(action: Action): Standing["approval"];
+  approval(action: Action): ApprovalStanding;
   /** All of them, sorted by name. The first call looks at every action there is; later ones do not. */
   actions(): readonly Action[];
   /** The categories with something visible in them, sorted. */
@@ -18,7 +18,7 @@ export interface View {
 /** What the policy says of an action, before anything is called. */
 export interface Standing {
   readonly visible: boolean;
-  readonly approval: "never" | "always" | "conditional";
+  readonly approval: ApprovalStanding;
 }
 
 /** `standingOf` is the policy's answer for one action and, for a resource, the operation it runs. */
@@ -27,7 +27,9 @@ export function createView(
   standingOf: (action: Action, target: Action | undefined) => Standing,
 ): View {
   const standing = (action: Action): Standing => standingOf(action, targetOf(snapshot, action));
-  const sees = (action: Action): boolean => standing(action).visible;
+  const served = new Map<Action["serves"], boolean>();
+  const sees = (action: Action): boolean =>
+    standing(action).visible && (action.serves === undefined || isServing(action.serves));
   const groups = new Map<string, readonly Action[]>();
   let all: readonly Action[] | undefined;
   const inCategory = (category: string): readonly Action[] => {
@@ -38,6 +40,19 @@ export function createView(
     }
     return group;
   };
+
+  function isServing(serves: NonNullable<Action["serves"]>): boolean {
+    let answer = served.get(serves);
+    if (answer === undefined) {
+      answer = snapshot.actions.some((other) => {
+        if (other.serves !== undefined) return false;
+        const { visible, approval } = standing(other);
+        return visible && serves(other, approval);
+      });
+      served.set(serves, answer);
+    }
+    return answer;
+  }
 
   return {
     snapshot,

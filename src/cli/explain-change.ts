@@ -3,6 +3,8 @@ import type { Explanation } from "../index.ts";
 /** What an operator would do in the configuration to let the action through: one line for each layer in its way. */
 export function whatToChange(explanation: Explanation, configPath: string | undefined): readonly string[] {
   const objecting = explanation.layers.filter(({ says }) => says !== "nothing");
+  if (objecting.length === 0 && explanation.because !== undefined)
+    return ["It appears when the caller sees an action that it serves."];
   if (objecting.length === 0)
     return [`Nothing stands in its way before it is called; ${JUDGED_LATER} are judged then.`];
   const changes = objecting.map(

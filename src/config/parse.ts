@@ -34,6 +34,8 @@ export interface LoadedConfig {
   /** What the configuration's relative paths are relative to. */
   readonly folder: string;
   readonly references: readonly Reference[];
+  /** Whether the document has no content: nothing at all, only comments, or null. */
+  readonly isEmpty: boolean;
   /** Equal for equal bytes. */
   readonly fingerprint: string;
 }
@@ -62,6 +64,7 @@ export function parseConfig(
     path,
     folder: dirname(path),
     references: references.map(({ at, variable }) => ({ key: keyText(at), variable })),
+    isEmpty: yaml.value === undefined || yaml.value === null,
     fingerprint: fingerprintOf(bytes),
   };
 }

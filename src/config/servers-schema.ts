@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { effects } from "../core/effect.ts";
+import { normalForms } from "../core/normalize.ts";
 import { variablesIn } from "./references.ts";
 import { REFERENCE, referring, secret, text, whole } from "./values.ts";
 
@@ -14,12 +15,20 @@ export const serverName = z
   .max(40, SERVER_NAME)
   .regex(/^[a-z0-9]+(?:[-_][a-z0-9]+)*$/, SERVER_NAME);
 
+const serverForms = ["file", ...normalForms] as const;
+
 const toolOverride = z.strictObject({
   enabled: z.boolean().default(true).describe("`false`: the tool is not offered to anybody."),
   effect: z.enum(effects).optional().describe("In place of what the server's annotations say."),
   tags: z.array(text("a tag")).default([]).describe("Further tags, for rules."),
   approval: z.boolean().optional().describe("`true`: a person must agree to each call."),
   loading: z.enum(["always", "deferred"]).optional().describe("For the deferred surface."),
+  arguments: z
+    .record(text("an argument, or a field of one as in `options.cwd`"), z.enum(serverForms))
+    .default({})
+    .describe(
+      "Arguments that can be spelled in several ways, by name, and the one form that rules, approvals, the ledger and the server see. `file`: an absolute path on this machine. `path`: one without `.` and `..`.",
+    ),
 });
 
 const oauth = z.strictObject({

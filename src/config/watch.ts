@@ -22,7 +22,8 @@ export interface WatchOptions extends ConfigOptions {
 /**
  * Follows a configuration file through edits, replacement, deletion and re-creation, until the returned function is
  * called; after that neither callback is called and nothing is left open. Does not keep the process alive. Unlike when
- * loading, an empty file is refused: it is how a file looks that is about to be written.
+ * loading, a file without content is refused, comments or not: a file looks like that while it is being written, and the
+ * defaults would allow everything.
  */
 export function watchConfig(path: string, options: WatchOptions): () => void {
   const { debounceMs = 100, pollMs = 2000 } = options;
@@ -97,8 +98,9 @@ export function watchConfig(path: string, options: WatchOptions): () => void {
     seen = state.fingerprint;
     try {
       if ("error" in state) throw state.error;
-      if (isBlank(state.bytes)) throw new QmError("invalid_config", `${file} is empty; write {} for the defaults`);
-      await options.onChange(parseConfig(state.bytes, file, options));
+      const next = parseConfig(state.bytes, file, options);
+      if (next.isEmpty) throw new QmError("invalid_config", `${file} is empty; write {} for the defaults`);
+      await options.onChange(next);
     } catch (thrown) {
       reject(thrown);
     }
@@ -114,10 +116,6 @@ export function watchConfig(path: string, options: WatchOptions): () => void {
       // There is no one left to tell, and the next change must still be seen.
     }
   }
-}
-
-function isBlank(bytes: Uint8Array): boolean {
-  return bytes.every((byte) => byte <= 0x20);
 }
 
 type FileState =

@@ -4,6 +4,7 @@ import type { Duration } from "./duration.ts";
 import type { Effect } from "./effect.ts";
 import { clip, type Json, type JsonObject } from "./json.ts";
 import type { ActionName } from "./names.ts";
+import type { ArgumentForms } from "./normalize.ts";
 import type { Outcome } from "./outcome.ts";
 import type { TraceCarrier } from "./tracing.ts";
 
@@ -81,6 +82,9 @@ export type ApprovalRule =
     }
   | ((question: ApprovalQuestion) => string);
 
+/** Whether a person must agree to an action's calls, as far as that is known before there are arguments. */
+export type ApprovalStanding = "never" | "always" | "conditional";
+
 export type Scope = "generalist" | "specialist";
 export type Routing = "routed" | "bypass";
 export type Loading = "always" | "deferred";
@@ -134,6 +138,16 @@ export interface Action {
    * a list of handles, or one, and nothing in it is taken from data.
    */
   readonly handleArguments?: readonly string[];
+  /**
+   * Arguments that can be spelled in several ways. They are brought into one spelling before anything is decided, so that
+   * rules, approvals, the ledger and the handler all see that one. Absent: as the caller wrote them.
+   */
+  readonly normalize?: ArgumentForms;
+  /**
+   * Shown only to callers that see another action for which this answers true, so that it tells nothing of hidden ones.
+   * Absent: shown by itself.
+   */
+  readonly serves?: (other: Action, approval: ApprovalStanding) => boolean;
   readonly loading?: Loading;
   /** The named set of extra skills it came with. */
   readonly world?: string;

@@ -57,7 +57,13 @@ export const eventShapes = {
     ),
     args: z.unknown(),
   }),
-  "arguments.repaired": z.object({ ...call, action: z.string(), repairs: z.array(z.string()) }),
+  "arguments.repaired": z.object({
+    ...call,
+    action: z.string(),
+    repairs: z.array(z.string()),
+    /** Of arguments that were brought into their normal form: all of them, as they are decided upon. */
+    args: z.unknown().optional(),
+  }),
   "call.decided": z.object({
     ...call,
     action: z.string(),
@@ -115,7 +121,12 @@ export const eventShapes = {
     protocol: z.string(),
     transport: z.string(),
   }),
-  "config.loaded": z.object({ path: z.string(), policyVersion: z.string() }),
+  "config.loaded": z.object({
+    path: z.string(),
+    policyVersion: z.string(),
+    /** Of a reload: what is less strict than before. */
+    loosened: z.array(z.string()).optional(),
+  }),
   "config.rejected": z.object({ path: z.string(), reason: z.string() }),
   "definition.accepted": z.object({ ...tool, by: z.string() }),
   "definition.rejected": z.object({ ...tool, by: z.string() }),

@@ -3,6 +3,7 @@ import type { Action } from "../core/action.ts";
 import { facts, QmError } from "../core/errors.ts";
 import { isRecord, type JsonObject, outgrows } from "../core/json.ts";
 import type { Mismatch } from "../core/json-schema.ts";
+import { type NormalizedArgs, normalizeArgs } from "../core/normalize.ts";
 import { validatorOf } from "../core/validator.ts";
 import { minimalExample } from "./example.ts";
 import { repairArgs } from "./repair.ts";
@@ -10,11 +11,14 @@ import { repairArgs } from "./repair.ts";
 /** Arguments that fit the schema, ready to be decided upon and run with. */
 export interface Prepared {
   readonly args: JsonObject;
+  /** What was changed, in words. */
   readonly repairs: readonly string[];
+  /** Whether an argument was brought into its normal form. */
+  readonly isNormalized?: true;
 }
 
 /** What arguments are checked against: an action, or a tool of a surface. */
-export interface Checkable extends Pick<Action, "inputSchema" | "examples"> {
+export interface Checkable extends Pick<Action, "inputSchema" | "examples" | "normalize"> {
   readonly name: string;
 }
 
@@ -26,21 +30,37 @@ const DEPTH_LIMIT = 256;
 
 /**
  * Checks arguments against the action's schema, repairing them where they do not fit as they are, or fit only because
- * the schema does not mind what it does not know. Throws `invalid_arguments` with what is wrong, the schema and a minimal
+ * the schema does not mind what it does not know, and brings them into their normal form. Throws `invalid_arguments` with what is wrong, the schema and a minimal
  * example, so that the next try can be right.
  */
 export function prepareArgs(action: Checkable, own: OwnArgs): Prepared {
+  const { args, repairs } = repaired(action, own);
+  const normal = normalized(action, args);
+  const notes = normal.changed.map((argument) => `/${argument.replaceAll(".", "/")}: brought into its normal form`);
+  return { args: normal.args, repairs: [...repairs, ...notes], ...(notes.length > 0 ? { isNormalized: true } : {}) };
+}
+
+function normalized(action: Checkable, args: JsonObject): NormalizedArgs {
+  if (action.normalize === undefined) return { args, changed: [] };
+  const normal = normalizeArgs(action.normalize, args);
+  if (normal.changed.length === 0) return { args, changed: [] };
+  const checked = check(action, filledCopy(normal.args));
+  if (!checked.ok) throw refusal(action, checked.mismatches);
+  return { ...normal, args: checked.args };
+}
+
+function repaired(action: Checkable, own: OwnArgs): Omit<Prepared, "isNormalized"> {
   const asGiven = check(action, own);
   const strange = asGiven.ok ? strangers(action, asGiven.args) : 0;
   if (asGiven.ok && strange === 0) return { args: asGiven.args, repairs: [] };
   const { args, repairs } = repairArgs(action.inputSchema, JSON.parse(own.text));
-  const repaired = repairs.length === 0 ? asGiven : check(action, filledCopy(args));
+  const mended = repairs.length === 0 ? asGiven : check(action, filledCopy(args));
   if (asGiven.ok) {
-    const better = repairs.length > 0 && repaired.ok && strangers(action, repaired.args) < strange;
-    return better ? { args: repaired.args, repairs } : { args: asGiven.args, repairs: [] };
+    const better = repairs.length > 0 && mended.ok && strangers(action, mended.args) < strange;
+    return better ? { args: mended.args, repairs } : { args: asGiven.args, repairs: [] };
   }
-  if (repaired.ok) return { args: repaired.args, repairs };
-  throw refusal(action, repaired.mismatches);
+  if (mended.ok) return { args: mended.args, repairs };
+  throw refusal(action, mended.mismatches);
 }
 
 /** How many fields the schema has no name for, where it names any. */
@@ -64,7 +84,7 @@ export function withSchema(action: Action, thrown: unknown): unknown {
 export function targetArgs(action: Action, target: Action | undefined, args: JsonObject): JsonObject {
   if (target === undefined || action.canonical === undefined) return args;
   const made = check(target, filledCopy(transformArgs(action.canonical.transform, action.entry, args)));
-  if (made.ok) return made.args;
+  if (made.ok) return normalized(target, made.args).args;
   throw refusal(action, made.mismatches);
 }
 

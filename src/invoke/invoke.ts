@@ -197,8 +197,9 @@ async function attempt(
   record.resolved(action, how);
 
   const { own, hasTokens } = await filledArgs(door, call, action, record);
-  const { args: given, repairs } = prepareArgs(action, own);
-  record.repaired(action, repairs);
+  const prepared = prepareArgs(action, own);
+  record.repaired(action, prepared);
+  const given = prepared.args;
   const target = targetOf(view.snapshot, action);
   const args = targetArgs(action, target, given);
 

@@ -13,6 +13,7 @@ import type { ActivationScope } from "../core/surface-choice.ts";
 import type { FilledFrom } from "../infospace/handles.ts";
 import type { Decision } from "../policy/decide.ts";
 import type { Usage } from "../policy/usage.ts";
+import type { Prepared } from "./arguments.ts";
 import type { Call } from "./invoke.ts";
 import type { CheckedResult } from "./result.ts";
 
@@ -29,7 +30,7 @@ export interface CallRecord {
   resolved(action: Action, how: Resolved["how"]): void;
   /** `args` as they are with what handles lead to in their place. */
   filled(action: Action, from: readonly FilledFrom[], args: unknown): void;
-  repaired(action: Action, repairs: readonly string[]): void;
+  repaired(action: Action, prepared: Prepared): void;
   /** `approvalId`: of the agreement that lets a call run which asks for one. */
   decided(action: Action, decision: Decision, approvalId: string | undefined, usage: Usage | undefined): void;
   /** It could not be run now, and can be later. */
@@ -88,9 +89,10 @@ export function createRecorder(sink: EventSink, runtime: Runtime, policyVersion:
         const data = { callId, action, from: from.map((each) => ({ ...each })), args };
         sink.record({ type: "arguments.filled", ...stamp(), data });
       },
-      repaired(action, repairs) {
+      repaired(action, { args, repairs, isNormalized }) {
         if (repairs.length === 0) return;
-        const data = { callId, action: action.name, repairs: [...repairs] };
+        if (isNormalized) given = args;
+        const data = { callId, action: action.name, repairs: [...repairs], ...(isNormalized ? { args } : {}) };
         sink.record({ type: "arguments.repaired", ...stamp(), data });
       },
       decided(action, decision, approvalId, usage) {

@@ -1,6 +1,7 @@
 import { hash } from "node:crypto";
 import type { Effect } from "../core/effect.ts";
 import { canonicalJson } from "../core/json.ts";
+import type { NormalForm } from "../core/normalize.ts";
 import { shellQuoted } from "../core/plain-text.ts";
 
 /** A program that is started and spoken to over its standard streams. Every text may hold references. */
@@ -42,6 +43,8 @@ export interface ToolOverride {
   readonly tags: readonly string[];
   readonly approval?: boolean;
   readonly loading?: "always" | "deferred";
+  /** Arguments that have one spelling. `file`: an absolute path on the machine of the server, from its working directory. */
+  readonly arguments?: Readonly<Record<string, "file" | Extract<NormalForm, string>>>;
 }
 
 /** One MCP server as it is configured: references are filled when it is reached, and not before. */

@@ -1,4 +1,4 @@
-import type { Action } from "../core/action.ts";
+import type { Action, ApprovalStanding } from "../core/action.ts";
 import type { Caller } from "../core/caller.ts";
 import type { JsonObject } from "../core/json.ts";
 import { WORK_LIMIT, type WorkBudget } from "../core/work.ts";
@@ -51,7 +51,7 @@ export interface Standing {
   /** Whether the caller may know of the action. */
   readonly visible: boolean;
   /** Whether a person must agree to its calls. Rules that speak of arguments are not known before there are any. */
-  readonly approval: "never" | "always" | "conditional";
+  readonly approval: ApprovalStanding;
 }
 
 export function standingOf(policy: Policy, question: Question): Standing {

@@ -1,9 +1,14 @@
 import type { Action } from "../core/action.ts";
+import { NAMES_NOTED, type UnstampedEvent } from "../core/events.ts";
 import type { Policy } from "./policy.ts";
 import { toolPolicyObjection } from "./tool-policy.ts";
 
-/** The actions that the static layer leaves out for everyone, whoever asks. */
-export function filteredOut({ tools, layers }: Policy, actions: readonly Action[]): readonly Action[] {
-  if (!layers.includes("tool-policy")) return [];
-  return actions.filter((action) => toolPolicyObjection(tools, action) !== undefined);
+/** The event that names the actions which the static layer leaves out for everyone. Undefined: it leaves out none. */
+export function filteredEvent({ tools, layers }: Policy, actions: readonly Action[]): UnstampedEvent | undefined {
+  if (!layers.includes("tool-policy")) return undefined;
+  const removed = actions.filter((action) => toolPolicyObjection(tools, action) !== undefined).map(({ name }) => name);
+  if (removed.length === 0) return undefined;
+  const left = actions.length - removed.length;
+  const data = { removed: removed.slice(0, NAMES_NOTED), removedCount: removed.length, left };
+  return { type: "policy.filtered", data };
 }

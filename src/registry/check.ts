@@ -1,3 +1,4 @@
+import { isReservedName, isRespond } from "../catalog/spelling.ts";
 import { durationMs } from "../core/duration.ts";
 import { effects } from "../core/effect.ts";
 import { messageOf, QmError } from "../core/errors.ts";
@@ -5,6 +6,7 @@ import { CALL_VARIABLES, compileCondition } from "../core/expression.ts";
 import { clip, isRecord, outgrows } from "../core/json.ts";
 import { actionName } from "../core/names.ts";
 import { didYouMean } from "../core/nearest.ts";
+import { normalForms } from "../core/normalize.ts";
 import { guardSchema, type SchemaUse } from "../core/schema-guard.ts";
 import { isStandardSchema, toJsonSchema } from "../core/standard-schema.ts";
 import { isPlaceholder, placeholderProblem } from "./prose.ts";
@@ -21,9 +23,6 @@ type Fields = Readonly<Record<string, unknown>>;
 /** What is wrong with a field's value, given the others, or undefined. */
 type Check = (value: unknown, tool: Fields) => string | undefined;
 
-/** `respond` ends an actor's turn; it is infrastructure and not a tool anyone may define. */
-const RESERVED = new Set(["respond"]);
-
 // The types say the same, but registrations also come from JavaScript and from casts.
 const checks: Readonly<Record<string, Check>> = {
   name: nameProblem,
@@ -38,9 +37,10 @@ const checks: Readonly<Record<string, Check>> = {
   justification: justificationProblem,
   peerExposed: optional(peerProblem),
   requiresApproval: optional(approvalProblem),
+  normalize: optional(normalizeProblem),
   loading: optional(oneOf(["always", "deferred"])),
   tags: optional(stringsProblem),
-  aliases: optional(stringsProblem),
+  aliases: optional(aliasesProblem),
   examples: optional(examplesProblem),
   timeout: optional(wholeNumberProblem),
   concurrency: optional(wholeNumberProblem),
@@ -57,9 +57,11 @@ export function registrationProblems(tool: Fields): readonly FieldProblem[] {
   ].flatMap(({ field, problem }) => (problem === undefined ? [] : [{ field, value: shown(tool[field]), problem }]));
 }
 
+const RESERVED = "is reserved: the runtime or a surface answers to it";
+
 function nameProblem(value: unknown): string | undefined {
   if (typeof value !== "string" || value.trim() === "") return "is empty";
-  if (RESERVED.has(value.toLowerCase())) return "is reserved: every actor has it without registration";
+  if (isRespond(value)) return RESERVED;
   return thrownBy(() => actionName("tool", value));
 }
 
@@ -114,6 +116,20 @@ function approvalProblem(value: unknown): string | undefined {
 function stringsProblem(value: unknown): string | undefined {
   const sound = (each: unknown) => typeof each === "string" && each.trim() !== "" && each.length <= 256;
   return Array.isArray(value) && value.every(sound) ? undefined : "is not a list of non-empty strings";
+}
+
+function aliasesProblem(value: unknown): string | undefined {
+  const problem = stringsProblem(value);
+  if (problem !== undefined || !Array.isArray(value)) return problem;
+  const reserved: unknown = value.find(isReservedName);
+  return reserved === undefined ? undefined : `holds ${JSON.stringify(reserved)}, which ${RESERVED}`;
+}
+
+function normalizeProblem(value: unknown): string | undefined {
+  const isForm = (each: unknown) => typeof each === "function" || normalForms.some((form) => form === each);
+  return isRecord(value) && Object.values(value).every(isForm)
+    ? undefined
+    : `does not give each argument a function or one of ${normalForms.join(", ")}`;
 }
 
 function examplesProblem(value: unknown): string | undefined {

@@ -110,6 +110,7 @@ function toAction(tool: ToolRegistration<InputSchema>, site: string): Action {
     ...(tool.justification === undefined ? {} : { justification: tool.justification }),
     ...(tool.bypassRouting === undefined ? {} : { bypassReason: tool.bypassRouting.reason }),
     ...approvalOf(tool),
+    ...(tool.normalize === undefined ? {} : { normalize: Object.freeze({ ...tool.normalize }) }),
     peerExposed: tool.peerExposed ?? false,
     ...(tool.loading === undefined ? {} : { loading: tool.loading }),
     idempotent: tool.idempotent ?? false,

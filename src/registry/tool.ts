@@ -1,5 +1,6 @@
 import type { ApprovalRule, CallContext, Example, JsonSchema, Loading } from "../core/action.ts";
 import type { Effect } from "../core/effect.ts";
+import type { ArgumentForms } from "../core/normalize.ts";
 import type { InputSchema, OutputOf } from "../core/standard-schema.ts";
 
 interface Common<Schema extends InputSchema> {
@@ -13,6 +14,8 @@ interface Common<Schema extends InputSchema> {
   readonly handler: (args: OutputOf<Schema>, context: CallContext) => unknown;
   readonly effect: Effect;
   readonly requiresApproval?: ApprovalRule;
+  /** Arguments with more than one spelling: `{ path: "path", "options.link": "url" }`. Rules and the handler see one. */
+  readonly normalize?: ArgumentForms;
   readonly tags?: readonly string[];
   readonly loading?: Loading;
   readonly examples?: readonly Example[];

@@ -118,7 +118,7 @@ function keeping(told: Told): CallRecord {
       told.action = action;
     },
     filled() {},
-    repaired(_action, repairs) {
+    repaired(_action, { repairs }) {
       told.repairs = repairs;
     },
     decided(_action, decision) {

@@ -2,7 +2,7 @@ import type { Loading } from "../../core/action.ts";
 import { changesSomething, type Effect } from "../../core/effect.ts";
 import { matchesGlob } from "../../core/glob.ts";
 import { getOwn, isRecord } from "../../core/json.ts";
-import type { ServerSpec } from "../server-spec.ts";
+import type { ServerSpec, ToolOverride } from "../server-spec.ts";
 import type { OfferedTool } from "./offer.ts";
 
 /** What a call of a tool can do, and how it is treated for that. */
@@ -14,6 +14,7 @@ export interface ToolTraits {
   /** Whether a person must agree to each call. Absent: nobody has said. */
   readonly approval?: boolean;
   readonly loading?: Loading;
+  readonly arguments?: ToolOverride["arguments"];
   /** `false`: it is not offered to anybody. */
   readonly enabled: boolean;
 }
@@ -39,6 +40,7 @@ export function effectOf(
     idempotent: !changes || hints.idempotent,
     ...(override?.approval === undefined ? {} : { approval: override.approval }),
     ...(override?.loading === undefined ? {} : { loading: override.loading }),
+    ...(override?.arguments === undefined ? {} : { arguments: override.arguments }),
     enabled: override?.enabled ?? true,
   };
 }

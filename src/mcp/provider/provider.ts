@@ -1,4 +1,5 @@
 import type { Provider } from "../../catalog/provider.ts";
+import type { Action } from "../../core/action.ts";
 import type { Hub } from "../hub/hub.ts";
 import type { ServerBook } from "../manifest/book.ts";
 import type { ServerDesk } from "./desk.ts";
@@ -18,11 +19,16 @@ export interface McpProviderOptions extends Reach {
   readonly install: boolean;
 }
 
+const isServerAction = ({ category }: Action): boolean => category === MCP;
+
 /** The category `mcp`: the tools of every server, and the verbs that manage servers. */
 export function mcpProvider(options: McpProviderOptions): Provider {
   const { desk, install } = options;
   const servers = createServerCatalog(options, desk.specs);
-  const using = [listServersAction(servers), listToolsAction(servers), callToolAction()];
+  const using = [listServersAction(servers), listToolsAction(servers), callToolAction()].map((verb) =>
+    // Where servers can be installed, the verbs are there without any. Elsewhere a hidden server must not bring them.
+    install ? verb : Object.freeze({ ...verb, serves: isServerAction }),
+  );
   const managing = [searchRegistryAction(desk), ...installActions(desk), dropServerAction(desk, servers)];
   return {
     category: MCP,

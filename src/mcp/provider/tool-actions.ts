@@ -9,6 +9,7 @@ import type { KnownTool } from "../manifest/known-tools.ts";
 import type { ServerSpec } from "../server-spec.ts";
 import { toolEntry } from "./entry-names.ts";
 import { toolResult } from "./results.ts";
+import { serverForms } from "./server-forms.ts";
 
 export const MCP = "mcp";
 
@@ -21,7 +22,7 @@ export interface Reach {
 /** A server's tool as an action. Undefined where the configuration takes it away. */
 export function toolAction(reach: Reach, spec: ServerSpec, known: KnownTool): Action | undefined {
   const { definition } = known;
-  const { effect, tags, idempotent, approval, loading, enabled } = effectOf(definition, spec);
+  const { effect, tags, idempotent, approval, loading, enabled, arguments: forms } = effectOf(definition, spec);
   if (!enabled) return undefined;
   const { name: tool, title, description, inputSchema, outputSchema } = definition;
   const entry = toolEntry(spec.name, tool);
@@ -42,6 +43,7 @@ export function toolAction(reach: Reach, spec: ServerSpec, known: KnownTool): Ac
     ...(approval === undefined ? {} : { requiresApproval: approval }),
     peerExposed: false,
     ...(loading === undefined ? {} : { loading }),
+    ...(forms === undefined ? {} : { normalize: serverForms(forms, spec.launch) }),
     readiness: () =>
       reach.book.tool(spec.name, tool)?.state === "withheld" ? "quarantined" : readinessOf(reach, spec.name),
     idempotent,

@@ -49,20 +49,21 @@ export async function replaceFile(
 async function fill(handle: FileHandle, { bytes, before }: Replacement): Promise<void> {
   try {
     await handle.writeFile(bytes);
-    if (before !== undefined) await keepOwnerAndMode(handle, before);
+    if (before !== undefined) await keepOwnerAndPermissions(handle, before);
     await handle.sync();
   } finally {
     await handle.close();
   }
 }
 
-async function keepOwnerAndMode(handle: FileHandle, before: Stats): Promise<void> {
+async function keepOwnerAndPermissions(handle: FileHandle, before: Stats): Promise<void> {
   const now = await handle.stat();
   if (now.uid !== before.uid || now.gid !== before.gid) {
     // Only a privileged process may give files away; for others the new file is theirs, as with any editor.
     await handle.chown(before.uid, before.gid).catch(() => undefined);
   }
-  await handle.chmod(before.mode & 0o7777);
+  // Never setuid, setgid or sticky: new content must not run with the rights that were given to the old.
+  await handle.chmod(before.mode & 0o777);
 }
 
 async function requireUnchanged(folder: Folder, name: string, { before, shown }: Replacement): Promise<void> {

@@ -4,7 +4,7 @@ import { QmError } from "../../core/errors.ts";
 import { quoted } from "../../core/names.ts";
 import { errnoOf, explained } from "./fs-errors.ts";
 import type { Kept } from "./kept.ts";
-import type { Root } from "./root.ts";
+import { type Root, realPathOf } from "./root.ts";
 import { isTemporaryName } from "./temporary.ts";
 
 /** Where a path leads: inside the root, all links followed, at the moment it was asked. */
@@ -65,7 +65,7 @@ async function realRootOf(root: Root): Promise<string> {
 
 /**
  * The parts of a path, checked for what no file system needs to be asked about. `..` is refused even where it would
- * stay inside: a policy rule reads the path as it was written.
+ * stay inside: after a link it leads elsewhere than it reads, and a policy rule only reads.
  */
 export function pathParts(roots: readonly string[], text: string): readonly string[] {
   const shown = text.startsWith("/") ? "the path" : quoted(text);
@@ -91,6 +91,11 @@ export function pathParts(roots: readonly string[], text: string): readonly stri
     if (isTemporaryName(part)) throw refuse("names a file of a write in progress");
   }
   return parts;
+}
+
+/** The one spelling of a path: relative to the root, without `.` and empty parts. Throws `path_refused`. Follows no links. */
+export function normalPath(root: Root, text: string): string {
+  return pathParts([root.path, realPathOf(root.path)], text).join("/") || ".";
 }
 
 const HINT = "Give a path relative to the root, such as src/main.ts; the root itself is a single dot.";

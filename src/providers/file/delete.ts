@@ -5,7 +5,7 @@ import { defineAction } from "../../catalog/define.ts";
 import type { Action } from "../../core/action.ts";
 import { QmError } from "../../core/errors.ts";
 import { quoted } from "../../core/names.ts";
-import { locateEntry } from "./confine.ts";
+import { locateEntry, normalPath } from "./confine.ts";
 import { type Folder, inFolder, openFolder } from "./folder.ts";
 import { errnoOf, explained } from "./fs-errors.ts";
 import { notFound } from "./nearby.ts";
@@ -25,6 +25,7 @@ export function deleteAction(root: Root): Action {
     effect: "write",
     tags: ["file", "write", "destructive"],
     input,
+    normalize: { path: (path) => normalPath(root, path) },
     run: ({ path }) => remove(root, path),
   });
 }

@@ -6,7 +6,7 @@ import { facts, QmError } from "../../core/errors.ts";
 import { clip } from "../../core/json.ts";
 import { quoted } from "../../core/names.ts";
 import { replaceFile } from "./atomic.ts";
-import { locate } from "./confine.ts";
+import { locate, normalPath } from "./confine.ts";
 import { closestLine, occurrences } from "./find-text.ts";
 import { inFolderOf } from "./folder.ts";
 import { withFile } from "./open-file.ts";
@@ -29,6 +29,7 @@ export function editAction(root: Root): Action {
     effect: "write",
     tags: ["file", "write"],
     input,
+    normalize: { path: (path) => normalPath(root, path) },
     examples: [{ args: { path: "src/config.ts", old_string: "retries: 3,", new_string: "retries: 5," } }],
     run: (args, { signal }) => edit(root, args, signal),
   });

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { defineAction } from "../../catalog/define.ts";
 import type { Action } from "../../core/action.ts";
-import { locate } from "./confine.ts";
+import { locate, normalPath } from "./confine.ts";
 import { inFolder } from "./folder.ts";
 import { compileGlob, type GlobPattern } from "./glob-pattern.ts";
 import { notFound } from "./nearby.ts";
@@ -23,6 +23,7 @@ export function globAction(root: Root): Action {
     idempotent: true,
     tags: ["file", "read"],
     input,
+    normalize: { path: (path) => normalPath(root, path) },
     examples: [{ args: { pattern: "**/*.md" } }, { args: { pattern: "*.{test,spec}.ts", path: "src/core" } }],
     run: (args, { signal }) => glob(root, args, signal),
   });

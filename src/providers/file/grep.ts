@@ -4,7 +4,7 @@ import type { Action } from "../../core/action.ts";
 import { QmError } from "../../core/errors.ts";
 import { CASE_INSENSITIVE, LinearPattern } from "../../core/linear-pattern.ts";
 import { quoted } from "../../core/names.ts";
-import { locate, type Place } from "./confine.ts";
+import { locate, normalPath, type Place } from "./confine.ts";
 import { inFolder, inFolderOf } from "./folder.ts";
 import { entersFor } from "./glob.ts";
 import { compileGlob } from "./glob-pattern.ts";
@@ -32,6 +32,7 @@ export function grepAction(root: Root): Action {
     idempotent: true,
     tags: ["file", "read"],
     input,
+    normalize: { path: (path) => normalPath(root, path) },
     examples: [
       { args: { pattern: "TODO|FIXME", glob: "*.ts" } },
       { args: { pattern: "^export function parse", path: "src", case_sensitive: true, context: 2 } },

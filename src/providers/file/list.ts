@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { defineAction } from "../../catalog/define.ts";
 import type { Action } from "../../core/action.ts";
-import { locate } from "./confine.ts";
+import { locate, normalPath } from "./confine.ts";
 import { inFolder } from "./folder.ts";
 import { notFound } from "./nearby.ts";
 import { statsIn } from "./open-file.ts";
@@ -23,6 +23,7 @@ export function listAction(root: Root): Action {
     idempotent: true,
     tags: ["file", "read"],
     input,
+    normalize: { path: (path) => normalPath(root, path) },
     examples: [{ args: {} }, { args: { path: "src", depth: 2 } }],
     run: (args, { signal }) => list(root, args, signal),
   });

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { defineAction } from "../../catalog/define.ts";
 import type { Action } from "../../core/action.ts";
-import { locate } from "./confine.ts";
+import { locate, normalPath } from "./confine.ts";
 import { withFile } from "./open-file.ts";
 import type { Root } from "./root.ts";
 import { readSlice } from "./slice.ts";
@@ -28,6 +28,7 @@ export function readAction(root: Root): Action {
     idempotent: true,
     tags: ["file", "read"],
     input,
+    normalize: { path: (path) => normalPath(root, path) },
     examples: [
       { args: { path: "README.md" } },
       { args: { path: "logs/server.log", offset: 4000, limit: 200 }, description: "Lines 4000 to 4199" },

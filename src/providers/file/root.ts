@@ -77,7 +77,7 @@ function keeping({ paths: protect = [], names = [] }: Protected): Root["kept"] {
 }
 
 /** The path with the links followed, as far as it exists. */
-function realPathOf(path: string): string {
+export function realPathOf(path: string): string {
   try {
     return realpathSync.native(path);
   } catch {

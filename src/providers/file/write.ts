@@ -8,7 +8,7 @@ import type { Action } from "../../core/action.ts";
 import { facts, QmError } from "../../core/errors.ts";
 import { quoted } from "../../core/names.ts";
 import { replaceFile } from "./atomic.ts";
-import { locate, type Place } from "./confine.ts";
+import { locate, normalPath, type Place } from "./confine.ts";
 import { type Folder, openFolder } from "./folder.ts";
 import { errnoOf, explained } from "./fs-errors.ts";
 import { notFound } from "./nearby.ts";
@@ -35,6 +35,7 @@ export function writeAction(root: Root): Action {
     effect: "write",
     tags: ["file", "write"],
     input,
+    normalize: { path: (path) => normalPath(root, path) },
     examples: [{ args: { path: "notes/todo.md", content: "# To do\n\n- call Ada\n" } }],
     run: (args, { signal }) => write(root, args, signal),
   });

@@ -1,7 +1,8 @@
-import { closeSync, existsSync, mkdirSync, openSync } from "node:fs";
+import { closeSync, openSync } from "node:fs";
 import { dirname } from "node:path";
 import { DatabaseSync, type StatementSyncInstance } from "@photostructure/sqlite";
 import { QmError } from "../../core/errors.ts";
+import { makePrivateFolder } from "../../files/private-folder.ts";
 import type { Query, Row, SqlValue } from "../sql.ts";
 
 /** One open database file, as synchronous as SQLite is. Throws what SQLite or the file system throws. */
@@ -50,7 +51,7 @@ export function connectSqlite(path: string): SqliteConnection {
 
 // SQLite would make it readable for everybody; its helper files take over the mode of this one.
 function createFile(path: string): void {
-  makeFolder(dirname(path));
+  makePrivateFolder(dirname(path));
   closeSync(openSync(path, "a", 0o600));
 }
 
@@ -64,16 +65,4 @@ function bound(value: SqlValue | undefined, at: number): string | number | bigin
   if (!unfit) return value;
   const what = typeof value === "string" ? "text with a NUL character" : String(value);
   throw new QmError("internal", `value ${at + 1} of a statement is ${what}, which no store can keep`);
-}
-
-/** Folder by folder: below /proc, Node's own way of making them all never ends. */
-function makeFolder(path: string): void {
-  if (existsSync(path)) return;
-  makeFolder(dirname(path));
-  try {
-    mkdirSync(path, { mode: 0o700 });
-  } catch (thrown) {
-    // Another process may have been quicker.
-    if (!existsSync(path)) throw thrown;
-  }
 }
