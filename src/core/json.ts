@@ -33,16 +33,27 @@ function textOf(value: unknown): string | undefined {
   return `{${fields.join(",")}}`;
 }
 
+/** How large a value may be. `fields` counts the keys of all objects, which cost far more than the items of lists. */
+interface Extent {
+  readonly nodes: number;
+  readonly depth: number;
+  readonly fields?: number;
+}
+
 /**
  * Whether a value has more parts, or lies deeper, than allowed. Walks without recursion and stops at the limit, so it is
  * safe on cycles and on a few shared objects that would write out as billions.
  */
-export function outgrows(value: unknown, limits: { readonly nodes: number; readonly depth: number }): boolean {
+export function outgrows(value: unknown, limits: Extent): boolean {
   const open = [{ value, depth: 0 }];
+  let fields = 0;
   for (let nodes = 1, next = open.pop(); next !== undefined; nodes++, next = open.pop()) {
     if (nodes > limits.nodes || next.depth > limits.depth) return true;
     if (typeof next.value !== "object" || next.value === null) continue;
-    for (const part of Object.values(next.value)) open.push({ value: part, depth: next.depth + 1 });
+    const parts: readonly unknown[] = Array.isArray(next.value) ? next.value : Object.values(next.value);
+    if (parts !== next.value) fields += parts.length;
+    if (limits.fields !== undefined && fields > limits.fields) return true;
+    for (const part of parts) open.push({ value: part, depth: next.depth + 1 });
   }
   return false;
 }

@@ -25,8 +25,10 @@ export interface Checkable extends Pick<Action, "inputSchema" | "examples" | "no
 /** So many characters of JSON may be given, or agreed to by a person. */
 export const SIZE_LIMIT = 1024 * 1024;
 /** What was given is within its own limit; what handles put in its place is within another. */
-const FILLED_LIMIT = 256 * 1024 * 1024;
+const FILLED_LIMIT = 16 * 1024 * 1024;
 const DEPTH_LIMIT = 256;
+/** Keys of all objects together, in what a caller may give. */
+const FIELD_LIMIT = 10_000;
 
 /**
  * Checks arguments against the action's schema, repairing them where they do not fit as they are, or fit only because
@@ -121,16 +123,16 @@ export function unwrapped(value: unknown): unknown {
 
 /** Arguments that handles and tokens were filled in, or that somebody has agreed to as they are. */
 export function filledCopy(args: unknown): OwnArgs {
-  return ownArgs(args, FILLED_LIMIT);
+  return ownArgs(args, FILLED_LIMIT, FILLED_LIMIT);
 }
 
 /** A plain copy, so that nothing the caller does later reaches the handler, and no more than JSON gets in. */
-export function ownArgs(args: unknown, limit = SIZE_LIMIT): OwnArgs {
+export function ownArgs(args: unknown, limit = SIZE_LIMIT, fields = FIELD_LIMIT): OwnArgs {
   const given = args ?? {};
   let text: string | undefined;
   try {
-    if (outgrows(given, { nodes: limit / 2, depth: DEPTH_LIMIT }))
-      throw tooLarge(`are nested deeper than ${DEPTH_LIMIT} or endless`);
+    if (outgrows(given, { nodes: limit / 2, depth: DEPTH_LIMIT, fields }))
+      throw tooLarge(`are nested deeper than ${DEPTH_LIMIT}, have more than ${fields} fields or are endless`);
     text = JSON.stringify(given);
   } catch (thrown) {
     if (thrown instanceof QmError) throw thrown;

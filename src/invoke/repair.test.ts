@@ -111,7 +111,7 @@ describe("arguments that cannot be mended", () => {
     const cycle: Record<string, unknown> = {};
     cycle.self = cycle;
 
-    expect(() => prepared(action, cycle)).toThrow(/nested deeper than 256 or endless/);
+    expect(() => prepared(action, cycle)).toThrow(/nested deeper than 256/);
   });
 
   test("prototype keys stay keys", () => {

@@ -52,6 +52,12 @@ const corpus: readonly (readonly [string, string, object])[] = [
   ["arguments: deep", "file__read", JSON.parse(`${'{"path":'.repeat(250)}1${"}".repeat(250)}`)],
   ["arguments: wide", "file__read", Object.fromEntries(Array.from({ length: 60_000 }, (_, at) => [`key${at}`, at]))],
   [
+    "arguments: as many fields as are taken",
+    "file__read",
+    Object.fromEntries(Array.from({ length: 9_500 }, (_, at) => [`key${at}`, at])),
+  ],
+  ["arguments: a long list", "file__read", { path: Array.from({ length: 150_000 }, () => 1) }],
+  [
     "arguments: JSON in JSON",
     "file__read",
     { path: JSON.stringify(JSON.stringify(JSON.stringify(letters.slice(0, 100_000)))) },

@@ -6,7 +6,7 @@ import type { LegacySessions } from "./legacy-sessions.ts";
 import { rpcError } from "./rpc-error.ts";
 
 /** Deeper or larger than any honest request, and shallow enough for whatever walks through it. */
-export const MESSAGE_SHAPE = { nodes: 200_000, depth: 128 } as const;
+export const MESSAGE_SHAPE = { nodes: 200_000, depth: 128, fields: 10_000 } as const;
 
 /** Answers one request to the endpoint, in the era that it speaks. */
 export async function serveHttp(
@@ -24,7 +24,8 @@ export async function serveHttp(
   if (read instanceof Response) return read;
   const { body } = read;
   if (typeof body !== "object" || body === null) return rpcError(400, -32600, "Invalid Request: not a message");
-  if (outgrows(body, MESSAGE_SHAPE)) return rpcError(400, -32600, "Invalid Request: too deep, or too many parts");
+  if (outgrows(body, MESSAGE_SHAPE))
+    return rpcError(400, -32600, "Invalid Request: too deep, too many parts or too many fields");
   try {
     if (await isLegacyRequest(request, body)) return await sessions.serve(face, request, body, principal);
     return await face.serveModern(request, body, principal);

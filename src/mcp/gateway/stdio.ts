@@ -89,7 +89,8 @@ function guarded(stdin: Readable, wire: StdioServerTransport, { lineBytes, arriv
       const message = parseLine(line.toString("utf8"));
       if (typeof message === "number") return refuse(message, PROBLEMS[message]);
       if (outgrows(message, MESSAGE_SHAPE)) {
-        if (isJSONRPCRequest(message)) refuse(-32600, "Invalid Request: too deep, or too many parts", message.id);
+        if (isJSONRPCRequest(message))
+          refuse(-32600, "Invalid Request: too deep, too many parts or too many fields", message.id);
         return;
       }
       arrived(message);
