@@ -10,6 +10,7 @@ import { createWorker, type Worker } from "./approval/worker.ts";
 import type { Caller } from "./core/caller.ts";
 import type { NewEvent } from "./core/events.ts";
 import type { Json } from "./core/json.ts";
+import type { Masked } from "./core/known-secret.ts";
 import type { Outcome } from "./core/outcome.ts";
 import type { Runtime } from "./core/runtime.ts";
 import { followApprovals } from "./follow-approvals.ts";
@@ -25,7 +26,8 @@ export interface ApprovingParts {
   readonly policy: () => Policy;
   /** Whether it is the policy in force here, or was. */
   hadPolicy(version: string): boolean;
-  readonly redact: (value: unknown) => Json;
+  /** Hides known secrets from whoever is shown a call. */
+  readonly mask: (value: Json) => Masked;
   readonly ask?: AskPerson | undefined;
   knows(action: string): boolean;
   /** Removes what else is over and older than that. */
@@ -43,7 +45,7 @@ export interface Approving {
 
 /** Everything about calls that wait for a person, put together. */
 export function createApproving(parts: ApprovingParts): Approving {
-  const { store, ledger, runtime, redact, onProblem } = parts;
+  const { store, ledger, runtime, mask, onProblem } = parts;
   const settings = () => parts.policy().approvals;
   const changes = createChanges(store);
   const permits = createPermits(store, runtime, systemProcess);
@@ -53,7 +55,7 @@ export function createApproving(parts: ApprovingParts): Approving {
     await ledger.flushed(number);
   }
 
-  const desk = createDesk({ store, changes, runtime, settings, redact, note });
+  const desk = createDesk({ store, changes, runtime, settings, mask, note });
   const worker = createWorker({
     store,
     changes,
@@ -107,6 +109,7 @@ export function createApproving(parts: ApprovingParts): Approving {
     approvals: {
       list: desk.list,
       get: desk.get,
+      reveal: desk.reveal,
       async answer(id, answer, approver) {
         const answered = await desk.answer(id, answer, approver);
         worker.nudge();

@@ -46,7 +46,7 @@ async function opened() {
     newId: systemRuntime.newId,
     now: systemRuntime.now,
     settings: () => compileApprovals({}),
-    shown: ({ caller, args, ...rest }) => ({ ...rest, ...caller, args, user: "" }),
+    shown: ({ caller, args, ...rest }) => ({ ...rest, ...caller, args, user: "", masked: [], warnings: [] }),
     answer: async () => {},
     expired: async (_, reason) => void expired.push(reason),
     requested: async () => {},

@@ -43,6 +43,7 @@ export const eventShapes = {
     policyVersion: z.string(),
     expiresAt: z.string(),
   }),
+  "approval.revealed": z.object({ ...approval, by: z.string(), via: z.string(), names: z.array(z.string()) }),
   "arguments.filled": z.object({
     ...call,
     action: z.string(),

@@ -3,6 +3,7 @@ import { confirmed } from "../../ask.ts";
 import { type Context, callerOf, withWorkspace } from "../../context.ts";
 import { exitCodeOfOutcome } from "../../exit-codes.ts";
 import { outcomeProblem } from "../../outcome-problem.ts";
+import { personAt } from "../../person.ts";
 import { agreedBy, notAgreed } from "./agreement.ts";
 
 export function addRemove(servers: Command, context: Context): void {
@@ -16,11 +17,18 @@ export function addRemove(servers: Command, context: Context): void {
       withWorkspace(context, "calls", async (workspace) => {
         const { quartermaster } = workspace;
         const { io, out, globals } = context;
+        const person = personAt(context, workspace);
         if (!options.yes && !(await confirmed(io, `Remove the server ${name}?`))) throw notAgreed("removed");
         const outcome = await quartermaster.invoke(
           "mcp__drop_server",
           { server: name, clear_secrets: options.keepSecrets !== true },
-          { caller: callerOf(globals), signal: io.signal, via: "cli", ...agreedBy(context, workspace) },
+          {
+            caller: callerOf(globals),
+            signal: io.signal,
+            via: "cli",
+            // Where a rule asks for a person, --yes alone is none: the call waits like any other.
+            ...(options.yes && !person.hasToken ? {} : agreedBy(person)),
+          },
         );
         context.end(exitCodeOfOutcome(outcome, io.signal.aborted));
         if (outcome.status !== "done") return outcomeProblem(out, outcome);
