@@ -1,6 +1,6 @@
 import { type Caller, isSameCaller } from "../core/caller.ts";
-import { messageOf, QmError } from "../core/errors.ts";
-import type { EventType, UnstampedEvent } from "../core/events.ts";
+import { QmError } from "../core/errors.ts";
+import type { EventType, NewEvent, UnstampedEvent } from "../core/events.ts";
 import { clip, isRecord, type Json } from "../core/json.ts";
 import type { Masked } from "../core/known-secret.ts";
 import { modelData, type Outcome } from "../core/outcome.ts";
@@ -33,6 +33,8 @@ export interface DeskParts {
   readonly mask: (value: Json) => Masked;
   /** Writes down what happened, for the caller of the call; resolves when it outlives the process. */
   note(caller: Caller, event: ApprovalEvent): Promise<void>;
+  /** The event as it would be written down. */
+  prepare(caller: Caller, event: ApprovalEvent): NewEvent;
 }
 
 /** What is done with approvals but for running them. */
@@ -46,7 +48,7 @@ export interface Desk extends Pick<Approvals, "list" | "get" | "reveal" | "answe
 const CLOCK = { by: "quartermaster", via: "clock" };
 const LATE = "its time was over before it was run";
 
-export function createDesk({ store, changes, runtime, settings, mask, note }: DeskParts): Desk {
+export function createDesk({ store, changes, runtime, settings, mask, note, prepare }: DeskParts): Desk {
   const shown = (approval: Approval): ShownApproval => showApproval(approval, mask);
 
   async function need(id: string): Promise<Approval> {
@@ -129,20 +131,14 @@ export function createDesk({ store, changes, runtime, settings, mask, note }: De
       await requireAble(approval, approver, decision);
       if (isLate(approval)) await expireLate(approval);
       const given = { decision, by: approver.id, via: approver.via, at: runtime.now().toISOString(), ...why(reason) };
-      if (!(await store.answer(id, given))) {
+      const { at: _, ...told } = given;
+      const decided = prepare(approval.caller, { type: "approval.decided", data: { ...aboutOf(approval), ...told } });
+      if (!(await store.answer(id, given, [decided]))) {
         const settled = await need(id);
         await refuse(settled, approver, settledReason(settled));
         throw alreadySettled(settled);
       }
-      const { at: _, ...told } = given;
       changes.made(id);
-      await note(approval.caller, { type: "approval.decided", data: { ...aboutOf(approval), ...told } }).catch(
-        (thrown: unknown) => {
-          throw new QmError("ledger_failed", `the answer counts, but could not be written down: ${messageOf(thrown)}`, {
-            cause: thrown,
-          });
-        },
-      );
       return shown(await need(id));
     },
     async withdraw(id, caller, reason) {
