@@ -164,8 +164,9 @@ async function ledgerObjection(ledger: Pick<Ledger, "read">, approval: Approval)
   if (decided === undefined) return "the ledger has no approval of it";
   const by = String(decided.data.by);
   if (by !== answer?.by && !by.includes(REDACTED)) return "the ledger says that somebody else approved it";
-  const [requested] = await about("approval.requested");
-  if (requested?.data.binding !== binding) return "the ledger has a question about another call";
+  // Events from before they had the binding: the question has it.
+  const bound = decided.data.binding ?? (await about("approval.requested"))[0]?.data.binding;
+  if (bound !== binding) return "the ledger has a question about another call";
   const over = [...(await about("approval.expired")), ...(await about("approval.interrupted"))];
   // A caller that went away while the question stood has ended, too, and what it asked for still runs.
   const ended = (await about("call.ended")).filter(({ id, data }) => id > decided.id && data.code !== "cancelled");

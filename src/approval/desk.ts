@@ -132,7 +132,8 @@ export function createDesk({ store, changes, runtime, settings, mask, note, prep
       if (isLate(approval)) await expireLate(approval);
       const given = { decision, by: approver.id, via: approver.via, at: runtime.now().toISOString(), ...why(reason) };
       const { at: _, ...told } = given;
-      const decided = prepare(approval.caller, { type: "approval.decided", data: { ...aboutOf(approval), ...told } });
+      const data = { ...aboutOf(approval), ...told, binding: approval.binding };
+      const decided = prepare(approval.caller, { type: "approval.decided", data });
       if (!(await store.answer(id, given, [decided]))) {
         const settled = await need(id);
         await refuse(settled, approver, settledReason(settled));

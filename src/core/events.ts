@@ -29,6 +29,7 @@ export const eventShapes = {
     decision: z.enum(["approved", "denied"]),
     by: z.string(),
     via: z.string(),
+    binding: z.string().optional(),
     reason: z.string().optional(),
   }),
   "approval.expired": z.object({ ...approval, reason: z.string() }),

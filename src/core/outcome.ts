@@ -155,7 +155,8 @@ export function waitingFacts(reason: string, approval: WaitingApproval): JsonObj
     approval_id: id,
     level,
     expires_at: expiresAt,
-    ...(preview === undefined ? {} : { would_run: preview }),
     hint: `It has not run. Once a person agrees it runs by itself, once. Tell the user what waits and why; approval__await with {"approval_id":"${id}"}, or the same call again, answers what became of it.${elsewhere}`,
+    // Last: a long one is cut, and the hint is not.
+    ...(preview === undefined ? {} : { would_run: preview }),
   };
 }
