@@ -113,15 +113,16 @@ function copier(isSecretName: (name: string) => boolean, forms: readonly string[
         copies.push(`[cut: ${size - copies.length} more]`);
         break;
       }
-      copies.push(typeof value === "string" && isSecretOption(before) ? REDACTED : copy(value, depth));
+      copies.push(typeof value === "string" && isSecretArgument(value, before) ? REDACTED : copy(value, depth));
       before = value;
     }
     return copies;
   }
 
-  /** In a list of arguments, what follows `--password` is one. */
-  function isSecretOption(value: unknown): boolean {
-    return typeof value === "string" && value.startsWith("-") && !value.includes("=") && isSecretName(value);
+  /** In a list of arguments, what follows `--password` is one, and `name:password` after `-u`. */
+  function isSecretArgument(value: string, before: unknown): boolean {
+    if (typeof before !== "string" || !before.startsWith("-") || before.includes("=")) return false;
+    return isSecretName(before) || (/^(?:-u|--(?:proxy-)?user)$/.test(before) && /^[^\s:]+:(?!\d+$)\S+$/.test(value));
   }
 
   function fields<Key>(keys: readonly Key[], read: (key: Key) => unknown, depth: number): Json {
