@@ -82,6 +82,34 @@ test("a server that changes between agreement and installation is refused", asyn
   expect(servers.list()).toEqual([]);
 });
 
+test("does not install a version that the approver was not shown", async () => {
+  const { registry, cwd, env } = await folderWithRegistry();
+  const { quartermaster, servers, close } = await openWorkspace({ cwd, env });
+  onTestFinished(close);
+  const name = "io.github.example/notes-bundle";
+
+  const outcome = await quartermaster.invoke(
+    "mcp__install_registry",
+    { server_id: name },
+    {
+      ask: async ({ preview }) => {
+        expect(preview).toContain("notes");
+        registry.put({
+          name,
+          description: "Another one.",
+          version: "2.0.0",
+          packages: [],
+          remotes: [{ type: "streamable-http", url: "https://mcp.example.com/mcp" }],
+        });
+        return { decision: "approved", by: "ann", roles: ["approver"] };
+      },
+    },
+  );
+
+  expect(outcome).toMatchObject({ status: "failed", error: { code: "conflict" } });
+  expect(servers.list()).toEqual([]);
+});
+
 test("missing secrets are named with what stores them, and the same plan is complete afterwards", async () => {
   const { cwd, env, run } = await folderWithRegistry();
   const airtable = ["servers", "add", "registry:io.github.example/airtable-mcp-server", "--choose", "npm"];
