@@ -52,7 +52,19 @@ export function requirePresence({ io, out }: Context, person: Person, shownOn?: 
   });
 }
 
-/** Whether the person says yes. `--yes` says it for them only where a token shows who they are. */
-export async function approves({ io }: Context, person: Person, question: string, yes = false): Promise<boolean> {
-  return (yes && person.hasToken) || confirmed(io, question);
+export interface Approving {
+  readonly question: string;
+  /** What would be done, as in `nothing was installed`. */
+  readonly done: string;
+  /** Whether `--yes` was given. It counts only where a token shows who the person is. */
+  readonly yes: boolean | undefined;
+}
+
+/** Throws unless a person is there and says yes. */
+export async function requireYes(context: Context, person: Person, approving: Approving): Promise<void> {
+  requirePresence(context, person);
+  if ((approving.yes && person.hasToken) || (await confirmed(context.io, approving.question))) return;
+  throw new QmError("tool_denied", `nothing was ${approving.done}: nobody agreed to it`, {
+    hint: `Answer y at a terminal, or give --yes together with ${TOKEN_VARIABLE}.`,
+  });
 }

@@ -3,7 +3,7 @@ import { QmError } from "../../../core/errors.ts";
 import type { Workspace } from "../../../workspace.ts";
 import { confirmed } from "../../ask.ts";
 import type { Context } from "../../context.ts";
-import { approves, personAt, requirePresence } from "../../person.ts";
+import { personAt, requireYes } from "../../person.ts";
 import { notAgreed } from "../servers/agreement.ts";
 import { becomeOf, showOutcome } from "./become.ts";
 import { findApproval } from "./find.ts";
@@ -32,10 +32,9 @@ export async function answer(
   const person = personAt(context, workspace, as);
   const { id: by, roles } = person;
   showCall(out.isJson ? onStderr(out) : out, found, { roles: rolesFor(config, found) });
-  if (decision === "approved") {
-    requirePresence(context, person);
-    if (!(await approves(context, person, "Approve exactly this call?", yes))) throw notAgreed(decision);
-  } else if (!yes && !(await confirmed(io, "Deny it?"))) throw notAgreed(decision);
+  if (decision === "approved")
+    await requireYes(context, person, { question: "Approve exactly this call?", done: decision, yes });
+  else if (!yes && !(await confirmed(io, "Deny it?"))) throw notAgreed(decision);
 
   const approval = await approvals
     .answer(found.id, { decision, ...(reason === undefined ? {} : { reason }) }, { id: by, roles, via: "cli" })

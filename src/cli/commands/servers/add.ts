@@ -10,10 +10,10 @@ import { type Context, callerOf, withWorkspace } from "../../context.ts";
 import { exitCodeOfOutcome } from "../../exit-codes.ts";
 import { collected, examples } from "../../options.ts";
 import { outcomeProblem } from "../../outcome-problem.ts";
-import { approves, personAt, requirePresence } from "../../person.ts";
+import { personAt, requireYes } from "../../person.ts";
 import { showProgress } from "../../progress.ts";
 import { counted, plain } from "../../text.ts";
-import { agreedBy, notAgreed } from "./agreement.ts";
+import { agreedBy } from "./agreement.ts";
 import { type AddOptions, installCall } from "./install-call.ts";
 
 export function addAdd(servers: Command, context: Context): void {
@@ -69,8 +69,7 @@ async function add(
   showPlan(context, plan);
   if (plan.missing.length > 0) throw incomplete(plan);
   const person = personAt(context, workspace);
-  requirePresence(context, person);
-  if (!(await approves(context, person, "Install it?", options.yes))) throw notAgreed("installed");
+  await requireYes(context, person, { question: "Install it?", done: "installed", yes: options.yes });
 
   const wipe = showProgress(io.stderr, `starting ${plan.name}`);
   const outcome = await quartermaster.invoke(

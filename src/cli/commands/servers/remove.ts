@@ -2,8 +2,8 @@ import type { Command } from "commander";
 import { type Context, callerOf, withWorkspace } from "../../context.ts";
 import { exitCodeOfOutcome } from "../../exit-codes.ts";
 import { outcomeProblem } from "../../outcome-problem.ts";
-import { approves, personAt, requirePresence } from "../../person.ts";
-import { agreedBy, notAgreed } from "./agreement.ts";
+import { personAt, requireYes } from "../../person.ts";
+import { agreedBy } from "./agreement.ts";
 
 export function addRemove(servers: Command, context: Context): void {
   servers
@@ -17,8 +17,8 @@ export function addRemove(servers: Command, context: Context): void {
         const { quartermaster } = workspace;
         const { io, out, globals } = context;
         const person = personAt(context, workspace);
-        requirePresence(context, person);
-        if (!(await approves(context, person, `Remove the server ${name}?`, options.yes))) throw notAgreed("removed");
+        const question = `Remove the server ${name}?`;
+        await requireYes(context, person, { question, done: "removed", yes: options.yes });
         const outcome = await quartermaster.invoke(
           "mcp__drop_server",
           { server: name, clear_secrets: options.keepSecrets !== true },

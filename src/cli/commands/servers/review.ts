@@ -7,7 +7,7 @@ import type { Workspace } from "../../../workspace.ts";
 import { confirmed } from "../../ask.ts";
 import { type Context, withWorkspace } from "../../context.ts";
 import { examples } from "../../options.ts";
-import { approves, personAt, requirePresence } from "../../person.ts";
+import { personAt, requireYes } from "../../person.ts";
 import { counted, plain } from "../../text.ts";
 import { notAgreed } from "./agreement.ts";
 import { requireServer } from "./require-server.ts";
@@ -73,10 +73,8 @@ async function review(
   if (decided) {
     const person = personAt(context, workspace);
     const question = `${options.accept ? "Accept" : "Reject"} ${counted(waiting.length, "definition")}?`;
-    if (options.accept) {
-      requirePresence(context, person);
-      if (!(await approves(context, person, question, options.yes))) throw notAgreed(result);
-    } else if (!options.yes && !(await confirmed(io, question))) throw notAgreed(result);
+    if (options.accept) await requireYes(context, person, { question, done: result, yes: options.yes });
+    else if (!options.yes && !(await confirmed(io, question))) throw notAgreed(result);
     for (const { server, tool, hash } of waiting) {
       if (options.accept) await servers.book.accept(server, tool, person.id, hash);
       else await servers.book.reject(server, tool, person.id, hash);
