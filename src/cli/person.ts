@@ -1,10 +1,7 @@
-import { authorizeBy } from "../core/authorize-by.ts";
 import { QmError } from "../core/errors.ts";
 import { quoted } from "../core/names.ts";
-import { approverTokens, rolesOf } from "../http/approvers.ts";
 import type { Workspace } from "../workspace.ts";
 import { confirmed, isTerminal } from "./ask.ts";
-import { rolesOfNamed } from "./commands/approvals/people.ts";
 import { type Context, personOf } from "./context.ts";
 import type { TextOut } from "./io.ts";
 import { oneLine } from "./text.ts";
@@ -21,12 +18,17 @@ export interface Person {
 }
 
 /** The approver whose token the environment holds, else whoever `--as` names, else the user of this system. */
-export function personAt({ io, out }: Context, { config, fill }: Workspace, as?: string): Person {
+export async function personAt({ io, out }: Context, { config, fill }: Workspace, as?: string): Promise<Person> {
+  // Loaded with the first answer: the program starts without them.
+  const { approverTokens, rolesOf } = await import("../http/approvers.ts");
   const token = io.env[TOKEN_VARIABLE];
   if (token === undefined || token === "") {
     const id = as ?? personOf(io);
-    return { id, roles: as === undefined ? rolesOf(config, id) : rolesOfNamed(config, as), hasToken: false };
+    if (as === undefined) return { id, roles: rolesOf(config, id), hasToken: false };
+    const { rolesOfNamed } = await import("./commands/approvals/people.ts");
+    return { id, roles: rolesOfNamed(config, as), hasToken: false };
   }
+  const { authorizeBy } = await import("../core/authorize-by.ts");
   const onProblem = (problem: string) => out.note(`qm: warning: ${oneLine(problem)}`);
   const known = authorizeBy(approverTokens(config, { fill, onProblem }))(token);
   if (known === undefined)

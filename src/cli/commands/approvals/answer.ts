@@ -29,7 +29,7 @@ export async function answer(
   const { approvals } = workspace.quartermaster;
   const found = await findApproval(approvals, given);
   if (found.state !== "pending") throw answeredBefore(found);
-  const person = personAt(context, workspace, as);
+  const person = await personAt(context, workspace, as);
   const { id: by, roles } = person;
   showCall(out.isJson ? onStderr(out) : out, found, { roles: rolesFor(config, found) });
   if (decision === "approved")

@@ -43,7 +43,7 @@ export async function link(context: Context, workspace: Workspace, given: string
       hint: `\`qm approvals show ${approval.id}\` shows what became of it.`,
     });
   requireAble(config, approval, approver);
-  const person = personAt(context, workspace);
+  const person = await personAt(context, workspace);
   requirePresence(context, person, io.stderr);
   // Whoever makes a link for somebody else could answer as them.
   if (person.hasToken && person.id !== approver) requireAble(config, approval, person.id, "approved");

@@ -31,8 +31,8 @@ export async function show(
 }
 
 /** Secrets are shown to somebody who could approve the call, and only where a person is there. */
-function revealed(context: Context, workspace: Workspace, id: string, as: string | undefined) {
-  const person = personAt(context, workspace, as);
+async function revealed(context: Context, workspace: Workspace, id: string, as: string | undefined) {
+  const person = await personAt(context, workspace, as);
   requirePresence(context, person);
   return workspace.quartermaster.approvals.reveal(id, { id: person.id, roles: person.roles, via: "cli" });
 }

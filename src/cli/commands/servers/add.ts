@@ -68,7 +68,7 @@ async function add(
   if (options.dryRun) return out.isJson ? out.json({ plan }) : showPlan(context, plan);
   showPlan(context, plan);
   if (plan.missing.length > 0) throw incomplete(plan);
-  const person = personAt(context, workspace);
+  const person = await personAt(context, workspace);
   await requireYes(context, person, { question: "Install it?", done: "installed", yes: options.yes });
 
   const wipe = showProgress(io.stderr, `starting ${plan.name}`);

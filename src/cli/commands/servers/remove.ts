@@ -16,7 +16,7 @@ export function addRemove(servers: Command, context: Context): void {
       withWorkspace(context, "calls", async (workspace) => {
         const { quartermaster } = workspace;
         const { io, out, globals } = context;
-        const person = personAt(context, workspace);
+        const person = await personAt(context, workspace);
         const question = `Remove the server ${name}?`;
         await requireYes(context, person, { question, done: "removed", yes: options.yes });
         const outcome = await quartermaster.invoke(

@@ -71,7 +71,7 @@ async function review(
   const result = options.accept ? "accepted" : options.reject ? "rejected" : "withheld";
   const decided = waiting.length > 0 && result !== "withheld";
   if (decided) {
-    const person = personAt(context, workspace);
+    const person = await personAt(context, workspace);
     const question = `${options.accept ? "Accept" : "Reject"} ${counted(waiting.length, "definition")}?`;
     if (options.accept) await requireYes(context, person, { question, done: result, yes: options.yes });
     else if (!options.yes && !(await confirmed(io, question))) throw notAgreed(result);
