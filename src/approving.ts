@@ -8,13 +8,16 @@ import { createGatekeeper, type Gatekeeper } from "./approval/gatekeeper.ts";
 import { createPermits, type Permit } from "./approval/permits.ts";
 import { createWorker, type Worker } from "./approval/worker.ts";
 import type { Caller } from "./core/caller.ts";
-import type { NewEvent } from "./core/events.ts";
-import type { Json } from "./core/json.ts";
+import type { EventType, NewEvent } from "./core/events.ts";
+import { isRecord, type Json } from "./core/json.ts";
+import type { Masked } from "./core/known-secret.ts";
 import type { Outcome } from "./core/outcome.ts";
 import type { Runtime } from "./core/runtime.ts";
 import { followApprovals } from "./follow-approvals.ts";
 import { callerStamp, summary } from "./invoke/record.ts";
+import { lineHash } from "./ledger/chain.ts";
 import type { Ledger } from "./ledger/ledger.ts";
+import { REDACTED } from "./ledger/secret-text.ts";
 import type { Policy } from "./policy/policy.ts";
 import { systemProcess } from "./system-runtime.ts";
 
@@ -25,7 +28,8 @@ export interface ApprovingParts {
   readonly policy: () => Policy;
   /** Whether it is the policy in force here, or was. */
   hadPolicy(version: string): boolean;
-  readonly redact: (value: unknown) => Json;
+  /** Hides known secrets from whoever is shown a call. */
+  readonly mask: (value: Json) => Masked;
   readonly ask?: AskPerson | undefined;
   knows(action: string): boolean;
   /** Removes what else is over and older than that. */
@@ -43,17 +47,39 @@ export interface Approving {
 
 /** Everything about calls that wait for a person, put together. */
 export function createApproving(parts: ApprovingParts): Approving {
-  const { store, ledger, runtime, redact, onProblem } = parts;
+  const { store, ledger, runtime, mask, onProblem } = parts;
   const settings = () => parts.policy().approvals;
   const changes = createChanges(store);
-  const permits = createPermits(store, runtime, systemProcess);
+  const stamped = (caller: Caller, event: ApprovalEvent) =>
+    ({ ...event, at: runtime.now(), ...callerStamp(caller) }) as NewEvent;
 
   async function note(caller: Caller, event: ApprovalEvent): Promise<void> {
-    const number = ledger.record({ ...event, at: runtime.now(), ...callerStamp(caller) } as NewEvent);
-    await ledger.flushed(number);
+    await ledger.flushed(ledger.record(stamped(caller, event)));
   }
 
-  const desk = createDesk({ store, changes, runtime, settings, redact, note });
+  const desk = createDesk({
+    store,
+    changes,
+    runtime,
+    settings,
+    mask,
+    note,
+    prepare: (caller, event) => ledger.prepare(stamped(caller, event)),
+  });
+  const permits = createPermits({
+    store,
+    runtime,
+    self: systemProcess,
+    async isBorneOut(approval) {
+      const objection = await ledgerObjection(ledger, approval);
+      if (objection === undefined) return true;
+      onProblem(`approval ${approval.id} does not run: ${objection}`);
+      // Whoever is named in the row has not agreed to anything, as far as the ledger knows.
+      const { answer: _, ...unanswered } = approval;
+      await desk.expire(unanswered, objection, { by: "quartermaster", via: "ledger" });
+      return false;
+    },
+  });
   const worker = createWorker({
     store,
     changes,
@@ -107,6 +133,7 @@ export function createApproving(parts: ApprovingParts): Approving {
     approvals: {
       list: desk.list,
       get: desk.get,
+      reveal: desk.reveal,
       async answer(id, answer, approver) {
         const answered = await desk.answer(id, answer, approver);
         worker.nudge();
@@ -119,6 +146,31 @@ export function createApproving(parts: ApprovingParts): Approving {
       onChange: (listener) => followApprovals({ ledger, store, shown: desk.shown, onProblem }, listener),
     },
   };
+}
+
+/**
+ * Why an approval may not run although its row says approved: the ledger has no such decision about this very call, or
+ * says that it is over. A row can be edited by whoever can write the store; its event is hashed into the session's chain.
+ */
+async function ledgerObjection(ledger: Pick<Ledger, "read">, approval: Approval): Promise<string | undefined> {
+  const { id, callId, binding, answer } = approval;
+  const about = async (type: EventType) =>
+    (await ledger.read({ callId, type })).flatMap((event) => {
+      const data = isRecord(event.data) ? event.data : {};
+      const isAbout = type === "call.ended" || data.approvalId === id;
+      return isAbout && lineHash(event) === event.hash ? [{ id: event.id, data }] : [];
+    });
+  const [decided] = (await about("approval.decided")).filter(({ data }) => data.decision === "approved");
+  if (decided === undefined) return "the ledger has no approval of it";
+  const by = String(decided.data.by);
+  if (by !== answer?.by && !by.includes(REDACTED)) return "the ledger says that somebody else approved it";
+  // Events from before they had the binding: the question has it.
+  const bound = decided.data.binding ?? (await about("approval.requested"))[0]?.data.binding;
+  if (bound !== binding) return "the ledger has a question about another call";
+  const over = [...(await about("approval.expired")), ...(await about("approval.interrupted"))];
+  // A caller that went away while the question stood has ended, too, and what it asked for still runs.
+  const ended = (await about("call.ended")).filter(({ id, data }) => id > decided.id && data.code !== "cancelled");
+  return over.length > 0 || ended.length > 0 ? "the ledger says that it is over" : undefined;
 }
 
 function requestOf(approval: Approval) {

@@ -5,6 +5,7 @@ import type { Caller } from "./core/caller.ts";
 import type { Dialogue } from "./core/dialogue.ts";
 import { type Duration, durationMs } from "./core/duration.ts";
 import { QmError } from "./core/errors.ts";
+import type { KnownSecret } from "./core/known-secret.ts";
 import { didYouMean } from "./core/nearest.ts";
 import type { Runtime } from "./core/runtime.ts";
 import { type SearchType, searchTypes } from "./core/search-type.ts";
@@ -35,8 +36,8 @@ export interface QuartermasterOptions {
   readonly redact?: {
     /** Keys whose values are never written down, beside the built-in ones. */
     readonly names?: readonly string[];
-    /** Values that are never written down, wherever they stand. */
-    readonly secrets?: () => Iterable<string>;
+    /** Values that are never written down, wherever they stand. Approvers see the name of one in place of its value. */
+    readonly secrets?: () => Iterable<KnownSecret>;
   };
   readonly approvals?: {
     /** How a person is asked about a call that must be agreed to: for hosts that have somebody to ask. */

@@ -25,6 +25,7 @@ import { callerStamp, createRecorder } from "./invoke/record.ts";
 import { createRunner, type RunLimits } from "./invoke/run.ts";
 import { createKeeping } from "./keeping.ts";
 import { openLedger } from "./ledger/ledger.ts";
+import { secretMasker } from "./ledger/mask.ts";
 import { redactor } from "./ledger/redact.ts";
 import {
   invokeShape,
@@ -59,8 +60,6 @@ import { safeTracer } from "./telemetry/safe-tracer.ts";
 import { createTurns } from "./turn/turns.ts";
 import { createViews, requiredView } from "./views.ts";
 
-/** Whoever agrees to a call sees all of it but its secrets: more than arguments can be. */
-const SHOWN_WHOLE = { depth: 300, text: 2 ** 21, total: 2 ** 22 };
 const DEFAULT_LIMITS: RunLimits = { timeoutMs: 60_000, concurrency: 32, queue: 256 };
 
 /** Puts the parts together. Takes over the store: it is closed with what is made. */
@@ -110,7 +109,7 @@ export async function wire(
     runtime,
     policy: () => policy,
     hadPolicy: (version) => policiesHad.has(version),
-    redact: redactor({ ...options.redact, limits: SHOWN_WHOLE }),
+    mask: secretMasker(options.redact?.secrets ?? (() => [])),
     ask: options.approvals?.ask,
     knows: (name) => catalog.snapshot().get(name) !== undefined,
     prune: (before) => turns.prune(before),

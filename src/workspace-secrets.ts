@@ -3,9 +3,11 @@ import { type Environment, variablesIn } from "./config/references.ts";
 import type { Config } from "./config/schema.ts";
 import { messageOf } from "./core/errors.ts";
 import { isRecord } from "./core/json.ts";
+import type { KnownSecret } from "./core/known-secret.ts";
 import { readSecrets } from "./secrets-file.ts";
 
 type Stored = Readonly<Record<string, string>>;
+type NamedSecret = Exclude<KnownSecret, string>;
 
 /**
  * Everything that may not be written down, as it is when it is asked for: secrets may be stored, and logins renewed, at
@@ -15,10 +17,10 @@ export function unwritable(
   env: Environment,
   path: string,
   onProblem: (problem: string) => void,
-): (config: Config) => readonly string[] {
+): (config: Config) => readonly NamedSecret[] {
   let seen: string | undefined;
   let stored: Stored = {};
-  let made: { readonly config: Config; readonly stored: Stored; readonly texts: readonly string[] } | undefined;
+  let made: { readonly config: Config; readonly stored: Stored; readonly secrets: readonly NamedSecret[] } | undefined;
 
   function storedNow(): Stored {
     const stats = statSync(path, { bigint: true, throwIfNoEntry: false });
@@ -36,8 +38,8 @@ export function unwritable(
   return (config) => {
     const latest = storedNow();
     if (made?.config !== config || made.stored !== latest)
-      made = { config, stored: latest, texts: [...variablesOf(config, env), ...textsOf(latest)] };
-    return made.texts;
+      made = { config, stored: latest, secrets: [...variablesOf(config, env), ...secretsIn(latest)] };
+    return made.secrets;
   };
 }
 
@@ -47,7 +49,10 @@ function identityOf({ ino, size, mtimeNs }: BigIntStats): string {
 }
 
 /** What is called a secret, and whatever servers, clients and people prove themselves by. */
-function variablesOf({ secrets, search, servers, gateway, approvals }: Config, env: Environment): readonly string[] {
+function variablesOf(
+  { secrets, search, servers, gateway, approvals }: Config,
+  env: Environment,
+): readonly NamedSecret[] {
   const texts = [
     ...secrets,
     search.embedder.api_key ?? "",
@@ -64,23 +69,27 @@ function variablesOf({ secrets, search, servers, gateway, approvals }: Config, e
   // Each variable alone, not the text around it: that is what may turn up somewhere else.
   const variables = new Set(texts.flatMap(variablesIn));
   // What is not set cannot leak. What is stored is all of it hidden, referred to or not.
-  return [...variables].flatMap((name) => env[name] || []);
+  return [...variables].flatMap((name) => (env[name] ? [{ name, value: env[name] }] : []));
 }
 
-function textsOf(stored: Stored): readonly string[] {
+function secretsIn(stored: Stored): readonly NamedSecret[] {
   return Object.entries(stored).flatMap(([name, value]) => [
-    ...(value === "" ? [] : [value]),
+    ...(value === "" ? [] : [{ name, value }]),
     // What is kept of a login is a record: what turns up elsewhere is a part of it.
-    ...(name.startsWith("oauth.") ? proofsIn(parsed(value)) : []),
+    ...(name.startsWith("oauth.") ? proofsIn(name, parsed(value)) : []),
   ]);
 }
 
 const PROOFS = new Set(["access_token", "refresh_token", "id_token", "client_secret", "registration_access_token"]);
 
-function proofsIn(value: unknown): readonly string[] {
+function proofsIn(name: string, value: unknown): readonly NamedSecret[] {
   if (!isRecord(value)) return [];
   return Object.entries(value).flatMap(([key, part]) =>
-    typeof part === "string" ? (PROOFS.has(key) && part !== "" ? [part] : []) : proofsIn(part),
+    typeof part === "string"
+      ? PROOFS.has(key) && part !== ""
+        ? [{ name: `${name} ${key}`, value: part }]
+        : []
+      : proofsIn(name, part),
   );
 }
 

@@ -60,7 +60,9 @@ afterAll(async () => {
   await command?.remove();
 });
 
-const approve = (id: string, ...more: string[]) => place.qm("approvals", "approve", id, "--yes", ...more);
+const approveAs = (token: string, id: string, ...more: string[]) =>
+  place.qmAs(token, "approvals", "approve", id, "--yes", ...more);
+const approve = (id: string, ...more: string[]) => approveAs(tokens.ANN, id, ...more);
 const transports = ["stdio", "http"] as const;
 const gates = { stdio: () => ({}), http: () => serving } satisfies Record<string, () => Gate>;
 
@@ -305,7 +307,7 @@ describe("people who are not at the client", () => {
     const client = await place.modern(serving);
     const line = `link-${decision}`;
     const id = waitingId(await add(client, line));
-    const made = await place.qm("approvals", "link", id, "--for", "bea", "--json");
+    const made = await place.qmAs(tokens.ANN, "approvals", "link", id, "--for", "bea", "--json");
     const link = new URL(JSON.parse(made.out).url);
     // What stands in front of us passes on what comes for that address.
     const page = new URL(link.pathname + link.search, serving.url);
@@ -404,7 +406,7 @@ test.each(["modern", "legacy"] as const)(
     const id = waitingId(await invoke(client, "file__delete", { path }));
     expect((await approve(id)).err).toContain("ann has none of the roles");
     expect([person.mock.calls.length, place.written(path)]).toEqual([0, "k"]);
-    expect(await approve(id, "--as", "bea")).toMatchObject({ code: 0 });
+    expect(await approveAs(tokens.BEA, id)).toMatchObject({ code: 0 });
 
     expect(await awaited(client, id)).toMatchObject({ status: "done" });
     expect(place.written(path)).toBeUndefined();
@@ -412,7 +414,11 @@ test.each(["modern", "legacy"] as const)(
 );
 
 test("where clients are not to be asked calls wait, and killed gateways lose nothing of them", async () => {
-  const other = await openWorkplace(command.bin, { ...config, approvals: { ask_client: false } }, tokens);
+  const other = await openWorkplace(
+    command.bin,
+    { ...config, approvals: { ...config.approvals, ask_client: false } },
+    tokens,
+  );
   onTestFinished(other.close);
   const person = vi.fn(() => says("approve"));
   const first = await other.serve();
@@ -421,7 +427,7 @@ test("where clients are not to be asked calls wait, and killed gateways lose not
   const two = waitingId(await add(modern, "two"));
   expect(person).not.toHaveBeenCalled();
   await first.end();
-  expect(await other.qm("approvals", "approve", one, "--yes", "--no-run")).toMatchObject({ code: 0 });
+  expect(await other.qmAs(tokens.ANN, "approvals", "approve", one, "--yes", "--no-run")).toMatchObject({ code: 0 });
   expect(other.times("one")).toBe(0);
 
   // What was agreed to while nobody was there to run it is run by whoever comes.
@@ -429,7 +435,7 @@ test("where clients are not to be asked calls wait, and killed gateways lose not
   await other.approval("one", "done");
   expect(waitingId(await add(await other.modern(second), "two"))).toBe(two);
   await second.end();
-  expect(await other.qm("approvals", "approve", two, "--yes")).toMatchObject({ code: 0 });
+  expect(await other.qmAs(tokens.ANN, "approvals", "approve", two, "--yes")).toMatchObject({ code: 0 });
 
   const third = await other.serve();
   const last = await other.modern(third);

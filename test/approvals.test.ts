@@ -169,9 +169,10 @@ describe("a call that must be agreed to", () => {
     expect(paid).toEqual([]);
   });
 
-  test("its secrets are shown to nobody, and it runs with them", async () => {
-    const { qm, paid } = await world();
-    const args = { sum: 5, password: "correct-horse" };
+  test("shows the exact arguments but for known secrets, and runs with them", async () => {
+    const secrets = () => [{ name: "PAY_PIN", value: "correct-horse" }];
+    const { qm, paid } = await world({ redact: { secrets } });
+    const args = { sum: 5, password: "correct-horse", token: "not known" };
 
     const id = idOf(await qm.invoke("tool__pay", args));
     const shown = JSON.stringify([await qm.approvals.list(), await qm.approvals.get(id)]);
@@ -179,7 +180,7 @@ describe("a call that must be agreed to", () => {
     await ended(qm, id);
 
     expect(shown).not.toContain("correct-horse");
-    expect(shown).toContain("[redacted]");
+    expect(shown).toContain('"password":"[secret PAY_PIN]","token":"not known"');
     expect(JSON.stringify(await qm.ledger.read({}))).not.toContain("correct-horse");
     expect(paid).toEqual([args]);
   });

@@ -5,12 +5,21 @@ import { join } from "node:path";
 import { Client } from "@modelcontextprotocol/client";
 import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
 import { afterEach, describe, expect, onTestFinished, test, vi } from "vitest";
-import { cleanUp, endings, eventTypes, folderWith, plainEnvironment, qm, qmCommand } from "../src/cli/testing.ts";
+import {
+  atTerminal,
+  cleanUp,
+  endings,
+  eventTypes,
+  folderWith,
+  plainEnvironment,
+  qm,
+  qmCommand,
+} from "../src/cli/testing.ts";
 import { listening } from "../src/mcp/hub/testing.ts";
 
 const odd = join(import.meta.dirname, "fixtures/odd-server.mjs");
 const node = process.execPath;
-const env = { PATH: process.env.PATH, USER: "ann" };
+const env = { PATH: process.env.PATH, USER: "ann", NO_COLOR: "1" };
 
 afterEach(cleanUp);
 
@@ -28,7 +37,6 @@ async function oddFolder(script: object = {}, settings: object = {}): Promise<st
   return folder;
 }
 
-const answered = (text: string) => Object.assign(typed(text), { isTTY: true });
 async function* typed(text: string): AsyncGenerator<string> {
   yield text;
 }
@@ -39,7 +47,7 @@ describe("qm servers add", () => {
   test("shows the command, asks, tries it, and writes it down", async () => {
     const cwd = await folderWith({ "script.json": JSON.stringify({ tools }) });
 
-    const added = await qm(cwd, what(cwd), { env, stdin: answered("y\n") });
+    const added = await qm(cwd, what(cwd), { env, ...atTerminal("y\n") });
     const listed = await qm(cwd, ["servers", "list"], { env });
 
     expect(added).toMatchObject({ code: 0, out: expect.stringContaining("odd works and is written down: 3 tools.") });
@@ -53,7 +61,7 @@ describe("qm servers add", () => {
   test.each(["n\n", "", "yess\n"])("installs nothing when %j is answered", async (answer) => {
     const cwd = await folderWith({ "script.json": JSON.stringify({ tools }) });
 
-    const refused = await qm(cwd, what(cwd), { env, stdin: answered(answer) });
+    const refused = await qm(cwd, what(cwd), { env, ...atTerminal(answer) });
     const unattended = await qm(cwd, what(cwd), { env });
 
     expect(refused).toMatchObject({ code: 3, err: expect.stringContaining("nobody agreed") });
@@ -64,7 +72,7 @@ describe("qm servers add", () => {
   test("writes nothing when the server does not work, and says what it said", async () => {
     const cwd = await folderWith({ "script.json": JSON.stringify({ tools, dies: "the disk is on fire" }) });
 
-    const failed = await qm(cwd, what(cwd), { env, stdin: answered("y\n") });
+    const failed = await qm(cwd, what(cwd), { env, ...atTerminal("y\n") });
 
     expect(failed).toMatchObject({ code: 1, err: expect.stringContaining("the disk is on fire") });
     await expect(stat(join(cwd, "quartermaster.yaml"))).rejects.toThrow("ENOENT");
@@ -87,9 +95,9 @@ describe("qm servers add", () => {
     const add = ["servers", "add", "--name", "odd", "--env", `ODD_KEY=\${secret:ODD_KEY}`, "--yes", "--"];
     const command = [node, odd, join(cwd, "script.json")];
 
-    const early = await qm(cwd, [...add, ...command], { env });
+    const early = await qm(cwd, [...add, ...command], { env, ...atTerminal("y\n") });
     const stored = await qm(cwd, ["secrets", "set", "ODD_KEY"], { env, stdin: typed("hunter2-hunter2\n") });
-    const added = await qm(cwd, [...add, ...command], { env });
+    const added = await qm(cwd, [...add, ...command], { env, ...atTerminal("y\n") });
     const called = await qm(cwd, ["invoke", "mcp__odd__environment", "--json"], { env });
     const names = await qm(cwd, ["secrets", "list"], { env });
 
@@ -104,7 +112,7 @@ describe("qm servers add", () => {
     expect(await readFile(join(cwd, ".quartermaster/quartermaster.db"), "latin1")).not.toContain("hunter2");
     expect((await stat(join(cwd, ".quartermaster/secrets.json"))).mode & 0o777).toBe(0o600);
 
-    const removed = await qm(cwd, ["servers", "remove", "odd", "--yes", "--json"], { env });
+    const removed = await qm(cwd, ["servers", "remove", "odd", "--json"], { env, ...atTerminal("y\n") });
     expect(JSON.parse(removed.out)).toEqual({ server: "odd", secrets: ["ODD_KEY"] });
     expect((await qm(cwd, ["secrets", "list"], { env })).out).toContain("No secrets are stored");
   });
@@ -124,7 +132,7 @@ describe("qm servers add", () => {
       }),
     );
 
-    const added = await qm(cwd, ["servers", "add", url, "--name", "remote", "--yes"], { env });
+    const added = await qm(cwd, ["servers", "add", url, "--name", "remote"], { env, ...atTerminal("y\n") });
     const listed = await qm(cwd, ["servers", "list", "--json"], { env });
 
     expect(added).toMatchObject({ code: 0, out: expect.stringContaining("qm servers login remote") });
@@ -207,8 +215,8 @@ describe("qm servers", () => {
     const cwd = await oddFolder({}, { enabled: false });
 
     const listed = JSON.parse((await qm(cwd, ["servers", "list", "--json"], { env })).out);
-    const removed = await qm(cwd, ["servers", "remove", "odd", "--yes"], { env });
-    const again = await qm(cwd, ["servers", "remove", "odd", "--yes"], { env });
+    const removed = await qm(cwd, ["servers", "remove", "odd"], { env, ...atTerminal("y\n") });
+    const again = await qm(cwd, ["servers", "remove", "odd"], { env, ...atTerminal("y\n") });
 
     expect(listed.servers).toMatchObject([{ name: "odd", state: "disabled" }]);
     expect(removed).toMatchObject({ code: 0, out: "odd is removed.\n" });
@@ -229,8 +237,8 @@ describe("qm servers", () => {
     const refused = await qm(cwd, ["invoke", "mcp__odd__echo"], { env });
     const rejected = await qm(cwd, ["servers", "review", "odd", "--reject", "--yes"], { env });
     const unnamed = await qm(cwd, ["servers", "review"], { env });
-    const declined = await qm(cwd, ["servers", "review", "odd", "echo", "--accept"], { env, stdin: answered("n\n") });
-    const accepted = await qm(cwd, ["servers", "review", "odd", "echo", "--accept"], { env, stdin: answered("y\n") });
+    const declined = await qm(cwd, ["servers", "review", "odd", "echo", "--accept"], { env, ...atTerminal("n\n") });
+    const accepted = await qm(cwd, ["servers", "review", "odd", "echo", "--accept"], { env, ...atTerminal("y\n") });
     const called = await qm(cwd, ["invoke", "mcp__odd__echo", '{"text":"hi"}'], { env });
 
     expect(shown.out).toContain("odd: echo");

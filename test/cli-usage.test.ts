@@ -2,11 +2,11 @@ import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterEach, describe, expect, test, vi } from "vitest";
 import type { Io } from "../src/cli/io.ts";
-import { cleanUp, folderWith, qm } from "../src/cli/testing.ts";
+import { atTerminal, cleanUp, folderWith, qm } from "../src/cli/testing.ts";
 
 const odd = join(import.meta.dirname, "fixtures/odd-server.mjs");
 const node = process.execPath;
-const env = { PATH: process.env.PATH, USER: "ann" };
+const env = { PATH: process.env.PATH, USER: "ann", NO_COLOR: "1" };
 const tool = { name: "echo", description: "Repeat a text.", inputSchema: { type: "object" } };
 
 afterEach(cleanUp);
@@ -54,7 +54,7 @@ describe("qm servers review", () => {
     expect(shown.out).toContain("it was not there when the server was accepted");
     expect(shown.out).toContain("it says that you are not to know something, at /description: ");
     expect(torn).toMatchObject({ code: 2, err: expect.stringContaining("contradict each other") });
-    expect(unasked).toMatchObject({ code: 3, err: expect.stringContaining("nothing was accepted: nobody agreed") });
+    expect(unasked).toMatchObject({ code: 3, err: expect.stringContaining("a person at a terminal") });
     expect(unknown).toMatchObject({
       code: 1,
       err: expect.stringContaining('odd has no tool "spi"; did you mean spy?'),
@@ -80,8 +80,9 @@ describe("qm servers add", () => {
     await mkdir(below);
     await writeFile(join(below, "script.json"), JSON.stringify({ tools: [tool] }));
 
-    const added = await qm(below, ["servers", "add", "--name", "odd", "--yes", "--", node, odd, "script.json"], {
+    const added = await qm(below, ["servers", "add", "--name", "odd", "--", node, odd, "script.json"], {
       env,
+      ...atTerminal("y\n"),
     });
 
     expect(added.code).toBe(0);
@@ -132,7 +133,8 @@ describe("Ctrl-C at a question", () => {
     const asked: string[] = [];
     const stderr = { isTTY: false, write: (text: string) => void asked.push(text) };
 
-    const ended = qm(cwd, argv, { env, stdin: terminal("ye", interrupt.signal), stderr, signal: interrupt.signal });
+    const stdin = terminal("ye", interrupt.signal);
+    const ended = qm(cwd, argv, { env, stdin, columns: 100, stderr, signal: interrupt.signal });
     await vi.waitFor(() => expect(asked.join("")).toMatch(/Install it\?|Value of A_KEY/), 20_000);
     interrupt.abort();
 

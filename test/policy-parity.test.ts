@@ -287,14 +287,17 @@ describe("the program", () => {
     policy: { rules: policy.rules, budgets: policy.budgets },
     actors: Object.fromEntries(policy.actors.map(({ name, scope, tools }) => [name, { scope, tools }])),
     mcp: { install: false },
+    approvals: { approvers: { ann: { roles: ["approver"], token: `\${env:ANN_TOKEN}` } } },
   });
+  const token = "the-token-of-an-approver";
+  const env = { ANN_TOKEN: token, QM_APPROVER_TOKEN: token };
   const pages = Object.fromEntries(there.map((_, at) => [`page-${at}`, "old"]));
   const files = { "quartermaster.yaml": config, ...pages };
   const exits: Record<Verdict, number> = { allow: 0, ask: 3, deny: 3, hidden: 4 };
 
   async function json(cwd: string, caller: { actor: Actor; session?: string }, ...argv: readonly string[]) {
     const { actor, session = "looking" } = caller;
-    const { out, code } = await program(cwd, ["--json", "--actor", actor, "--session", session, ...argv]);
+    const { out, code } = await program(cwd, ["--json", "--actor", actor, "--session", session, ...argv], { env });
     return { code, answer: JSON.parse(out) as JsonObject };
   }
 

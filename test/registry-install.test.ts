@@ -2,7 +2,7 @@ import { readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { Readable } from "node:stream";
 import { afterEach, expect, onTestFinished, test } from "vitest";
-import { cleanUp, eventTypes, folderWith, qm } from "../src/cli/testing.ts";
+import { atTerminal, cleanUp, eventTypes, folderWith, qm } from "../src/cli/testing.ts";
 import { startRegistry } from "../src/mcp/registry/testing/stand-in.ts";
 import { openWorkspace } from "../src/workspace.ts";
 
@@ -17,17 +17,18 @@ async function folderWithRegistry() {
   const cwd = await folderWith({ "quartermaster.yaml": `mcp: { registry: "${registry.url}" }\n` });
   const env = { PATH: process.env.PATH, HOME: cwd, USER: "ann" };
   const run = (...argv: string[]) => qm(cwd, argv, { env });
-  return { registry, cwd, env, run };
+  const agree = (...argv: string[]) => qm(cwd, argv, { env: { ...env, NO_COLOR: "1" }, ...atTerminal("y\n") });
+  return { registry, cwd, env, run, agree };
 }
 
 const NOTES = "registry:io.github.example/notes-bundle";
 
 test("a server is found, planned, installed as it was published, and works", async () => {
-  const { cwd, run } = await folderWithRegistry();
+  const { cwd, run, agree } = await folderWithRegistry();
 
   const found = await run("invoke", "mcp__search_registry", '{"query":"short notes"}', "--json");
   const planned = await run("servers", "add", NOTES, "--dry-run", "--json");
-  const added = await run("servers", "add", NOTES, "--yes");
+  const added = await agree("servers", "add", NOTES);
   const listed = await run("servers", "list", "--json");
 
   expect(JSON.parse(found.out).data.servers[0]).toMatchObject({ name: "io.github.example/notes-bundle" });
@@ -48,10 +49,10 @@ test("a server is found, planned, installed as it was published, and works", asy
 });
 
 test("what is not what was published is not installed, and leaves nothing behind", async () => {
-  const { cwd, run } = await folderWithRegistry();
+  const { cwd, agree } = await folderWithRegistry();
   const before = await readFile(join(cwd, "quartermaster.yaml"), "utf8");
 
-  const refused = await run("servers", "add", "registry:io.github.example/replaced-bundle", "--yes");
+  const refused = await agree("servers", "add", "registry:io.github.example/replaced-bundle");
 
   expect(refused.code).toBe(1);
   expect(refused.err).toContain("is not the one that was published");
@@ -76,6 +77,34 @@ test("a server that changes between agreement and installation is refused", asyn
   });
 
   const outcome = await quartermaster.invoke("mcp__install_registry", { server_id: name, expect: hash }, agreed);
+
+  expect(outcome).toMatchObject({ status: "failed", error: { code: "conflict" } });
+  expect(servers.list()).toEqual([]);
+});
+
+test("does not install a version that the approver was not shown", async () => {
+  const { registry, cwd, env } = await folderWithRegistry();
+  const { quartermaster, servers, close } = await openWorkspace({ cwd, env });
+  onTestFinished(close);
+  const name = "io.github.example/notes-bundle";
+
+  const outcome = await quartermaster.invoke(
+    "mcp__install_registry",
+    { server_id: name },
+    {
+      ask: async ({ preview }) => {
+        expect(preview).toContain("notes");
+        registry.put({
+          name,
+          description: "Another one.",
+          version: "2.0.0",
+          packages: [],
+          remotes: [{ type: "streamable-http", url: "https://mcp.example.com/mcp" }],
+        });
+        return { decision: "approved", by: "ann", roles: ["approver"] };
+      },
+    },
+  );
 
   expect(outcome).toMatchObject({ status: "failed", error: { code: "conflict" } });
   expect(servers.list()).toEqual([]);

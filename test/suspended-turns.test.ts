@@ -56,7 +56,7 @@ type Suspended = Extract<Told, { token: string }>;
 type Complete = Extract<Told, { words: string }>;
 
 async function place(): Promise<Place> {
-  const cwd = await folderWith({ "quartermaster.yaml": "store: { path: store.db }\nmcp: { install: false }\n" });
+  const cwd = await folderWith({ "quartermaster.yaml": SHELL_CONFIG });
   const [store, effects] = [join(cwd, "store.db"), join(cwd, "effects")];
   const looking = await createQuartermaster({ store, approvals: { worker: false } });
   onTestFinished(() => looking.close());
@@ -198,9 +198,19 @@ describe("a turn with three calls at once, of which two wait", () => {
   });
 });
 
+const SHELL_TOKEN = "the-token-of-somebody-at-a-shell";
+const SHELL_CONFIG = JSON.stringify({
+  store: { path: "store.db" },
+  mcp: { install: false },
+  approvals: { approvers: { shell: { roles: ["approver", "admin"], token: `\${env:SHELL_TOKEN}` } } },
+});
+
 /** Somebody at another shell. */
 async function atTheShell({ cwd }: Place, verb: "approve" | "deny", id: string, ...more: readonly string[]) {
-  const { code, err } = await start(cwd, ["approvals", verb, id, "--yes", ...more]).ended;
+  const { code, err } = await start(cwd, ["approvals", verb, id, "--yes", ...more], {
+    SHELL_TOKEN,
+    QM_APPROVER_TOKEN: SHELL_TOKEN,
+  }).ended;
   expect(code, err).toBe(0);
 }
 

@@ -1,3 +1,4 @@
+import type { NewEvent } from "../core/events.ts";
 import type { Outcome } from "../core/outcome.ts";
 import type { Approval, ApprovalQuery, GivenAnswer } from "./approval.ts";
 
@@ -36,8 +37,15 @@ export interface ApprovalStore {
   list(query: ApprovalQuery): Promise<readonly Approval[]>;
   /** Those `pending` or `approved` whose time is over by then; some of them, where there are very many. */
   late(at: Date): Promise<readonly Approval[]>;
-  /** From `pending`, where it has not expired at the time of the answer. */
-  answer(id: string, answer: GivenAnswer & { readonly decision: "approved" | "denied" }): Promise<boolean>;
+  /**
+   * From `pending`, where it has not expired at the time of the answer. The events that say so are written in the same
+   * transaction: no crash leaves an answer without its event, or an event without its answer.
+   */
+  answer(
+    id: string,
+    answer: GivenAnswer & { readonly decision: "approved" | "denied" },
+    events: readonly NewEvent[],
+  ): Promise<boolean>;
   /** From `pending` or `approved` to `expired`. */
   expire(id: string, answer: GivenAnswer & { readonly decision: "expired" }): Promise<boolean>;
   /** From `approved` to `executing`. */

@@ -1,5 +1,6 @@
 import type { Caller } from "../core/caller.ts";
 import type { Json, JsonObject } from "../core/json.ts";
+import type { MaskedSecret } from "../core/known-secret.ts";
 import type { Outcome } from "../core/outcome.ts";
 
 export const approvalStates = ["pending", "approved", "denied", "expired", "executing", "done", "interrupted"] as const;
@@ -79,9 +80,14 @@ export interface GivenAnswer {
   readonly reason?: string;
 }
 
-/** An approval as people are shown it: without secrets, and with nothing that only the program needs. */
+/** An approval as people are shown it: exactly what would run, without what only the program needs. */
 export type ShownApproval = Omit<Approval, "args" | "outcome" | "delivered" | "executor" | "caller"> & {
+  /** Exact, but for the secrets that `masked` names. */
   readonly args: Json;
+  /** Known secrets that stand as `[secret NAME]` in `args` and `preview`. Any other such text is the caller's own. */
+  readonly masked: readonly MaskedSecret[];
+  /** What a reader could overlook: characters that cannot be seen or pass for others, text that looks like a mask. */
+  readonly warnings: readonly string[];
   readonly actor: string;
   readonly session: string;
   readonly turn?: string;

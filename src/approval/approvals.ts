@@ -4,10 +4,15 @@ import type { ApprovalAnswer, ApprovalQuery, Approver, ShownApproval } from "./a
 
 /** Calls that wait for a person, for whoever shows them and hears the answer. */
 export interface Approvals {
-  /** Oldest first, without secrets. What nobody answered in time is `expired` by then. */
+  /** Oldest first, with known secrets masked. What nobody answered in time is `expired` by then. */
   list(query?: ApprovalQuery): Promise<readonly ShownApproval[]>;
   /** Throws `not_found`. */
   get(id: string): Promise<ShownApproval>;
+  /**
+   * Shows a call with its secrets, to somebody who may approve it. Writes down who saw which of them. Throws `not_found`,
+   * and `denied` as `answer` does.
+   */
+  reveal(id: string, approver: Approver): Promise<ShownApproval>;
   /**
    * Takes a person's answer. The first one counts: after it, `conflict` says who gave it. Throws `not_found`,
    * `approval_expired`, and `denied` where the approver has not the role or is who asked. Every attempt is written down.

@@ -1,7 +1,8 @@
 import { type Caller, isSameCaller } from "../core/caller.ts";
-import { messageOf, QmError } from "../core/errors.ts";
-import type { EventType, UnstampedEvent } from "../core/events.ts";
+import { QmError } from "../core/errors.ts";
+import type { EventType, NewEvent, UnstampedEvent } from "../core/events.ts";
 import { clip, isRecord, type Json } from "../core/json.ts";
+import type { Masked } from "../core/known-secret.ts";
 import { modelData, type Outcome } from "../core/outcome.ts";
 import type { Runtime } from "../core/runtime.ts";
 import { approverObjection, type CompiledApprovals } from "../policy/approvers.ts";
@@ -18,7 +19,7 @@ import type { ApprovalStore } from "./approval-store.ts";
 import type { Approvals } from "./approvals.ts";
 import type { Changes, Wait } from "./changes.ts";
 import { outcomeOf } from "./ending.ts";
-import { shownApproval } from "./shown.ts";
+import { showApproval } from "./shown.ts";
 
 /** An event about an approval, before it is said when. */
 export type ApprovalEvent = UnstampedEvent<Extract<EventType, `approval.${string}`>>;
@@ -28,13 +29,16 @@ export interface DeskParts {
   readonly changes: Changes;
   readonly runtime: Runtime;
   readonly settings: () => CompiledApprovals;
-  readonly redact: (value: unknown) => Json;
+  /** Hides known secrets from whoever is shown a call. */
+  readonly mask: (value: Json) => Masked;
   /** Writes down what happened, for the caller of the call; resolves when it outlives the process. */
   note(caller: Caller, event: ApprovalEvent): Promise<void>;
+  /** The event as it would be written down. */
+  prepare(caller: Caller, event: ApprovalEvent): NewEvent;
 }
 
 /** What is done with approvals but for running them. */
-export interface Desk extends Pick<Approvals, "list" | "get" | "answer" | "withdraw" | "outcome" | "look"> {
+export interface Desk extends Pick<Approvals, "list" | "get" | "reveal" | "answer" | "withdraw" | "outcome" | "look"> {
   readonly shown: (approval: Approval) => ShownApproval;
   /** Ends every question that nobody answered in time. */
   expireOld(): Promise<void>;
@@ -44,8 +48,8 @@ export interface Desk extends Pick<Approvals, "list" | "get" | "answer" | "withd
 const CLOCK = { by: "quartermaster", via: "clock" };
 const LATE = "its time was over before it was run";
 
-export function createDesk({ store, changes, runtime, settings, redact, note }: DeskParts): Desk {
-  const shown = (approval: Approval): ShownApproval => shownApproval(approval, redact);
+export function createDesk({ store, changes, runtime, settings, mask, note, prepare }: DeskParts): Desk {
+  const shown = (approval: Approval): ShownApproval => showApproval(approval, mask);
 
   async function need(id: string): Promise<Approval> {
     const approval = await store.get(id);
@@ -87,6 +91,16 @@ export function createDesk({ store, changes, runtime, settings, redact, note }: 
     await note(approval.caller, { type: "approval.refused", data });
   }
 
+  async function requireAble(approval: Approval, approver: Approver, decision: "approved" | "denied"): Promise<void> {
+    const objection = approverObjection(settings(), approval, approver, decision);
+    if (objection === undefined) return;
+    await refuse(approval, approver, objection);
+    throw new QmError("denied", objection, {
+      hint: "Somebody with one of those roles must answer.",
+      details: { approval_id: approval.id },
+    });
+  }
+
   return {
     shown,
     expire,
@@ -100,34 +114,32 @@ export function createDesk({ store, changes, runtime, settings, redact, note }: 
       if (isLate(approval)) await expireLate(approval);
       return shown(await need(id));
     },
+    async reveal(id, approver) {
+      requireApprover(approver);
+      const approval = await need(id);
+      await requireAble(approval, approver, "approved");
+      const names = shown(approval).masked.map(({ name }) => name);
+      const data = { ...aboutOf(approval), by: approver.id, via: approver.via, names };
+      // Written down before it is shown.
+      await note(approval.caller, { type: "approval.revealed", data });
+      return showApproval(approval, (value) => ({ value, masked: [] }));
+    },
     async answer(id, answer, approver) {
       requireAnswer(answer, approver);
       const { decision, reason } = answer;
       const approval = await need(id);
-      const objection = approverObjection(settings(), approval, approver, decision);
-      if (objection !== undefined) {
-        await refuse(approval, approver, objection);
-        throw new QmError("denied", objection, {
-          hint: "Somebody with one of those roles must answer.",
-          details: { approval_id: id },
-        });
-      }
+      await requireAble(approval, approver, decision);
       if (isLate(approval)) await expireLate(approval);
       const given = { decision, by: approver.id, via: approver.via, at: runtime.now().toISOString(), ...why(reason) };
-      if (!(await store.answer(id, given))) {
+      const { at: _, ...told } = given;
+      const data = { ...aboutOf(approval), ...told, binding: approval.binding };
+      const decided = prepare(approval.caller, { type: "approval.decided", data });
+      if (!(await store.answer(id, given, [decided]))) {
         const settled = await need(id);
         await refuse(settled, approver, settledReason(settled));
         throw alreadySettled(settled);
       }
-      const { at: _, ...told } = given;
       changes.made(id);
-      await note(approval.caller, { type: "approval.decided", data: { ...aboutOf(approval), ...told } }).catch(
-        (thrown: unknown) => {
-          throw new QmError("ledger_failed", `the answer counts, but could not be written down: ${messageOf(thrown)}`, {
-            cause: thrown,
-          });
-        },
-      );
       return shown(await need(id));
     },
     async withdraw(id, caller, reason) {
@@ -151,17 +163,21 @@ export function createDesk({ store, changes, runtime, settings, redact, note }: 
 /** Whoever compiles is told the same; a word that is none would be kept, and the question with it lost. */
 function requireAnswer(answer: unknown, approver: unknown): void {
   const { decision, reason } = isRecord(answer) ? answer : {};
-  const { id, roles, via } = isRecord(approver) ? approver : {};
-  const isText = (value: unknown) => typeof value === "string" && value !== "";
   const wrong =
     decision !== "approved" && decision !== "denied"
       ? "a decision is approved or denied"
       : reason !== undefined && typeof reason !== "string"
         ? "a reason is text"
-        : !isText(id) || !isText(via) || !Array.isArray(roles) || !roles.every(isText)
-          ? "an approver is {id, roles, via}"
-          : undefined;
+        : undefined;
   if (wrong !== undefined) throw new QmError("invalid_arguments", `${wrong}; nothing was answered`);
+  requireApprover(approver);
+}
+
+function requireApprover(approver: unknown): void {
+  const { id, roles, via } = isRecord(approver) ? approver : {};
+  const isText = (value: unknown) => typeof value === "string" && value !== "";
+  if (isText(id) && isText(via) && Array.isArray(roles) && roles.every(isText)) return;
+  throw new QmError("invalid_arguments", "an approver is {id, roles, via}; nothing was answered");
 }
 
 /** Whoever only looks has not been given what the caller waits for, and sees of it what a model would. */

@@ -42,11 +42,16 @@ async function opened() {
   const gatekeeper = createGatekeeper({
     store,
     changes,
-    permits: createPermits(store, systemRuntime, systemProcess),
+    permits: createPermits({
+      store,
+      runtime: systemRuntime,
+      self: systemProcess,
+      isBorneOut: async () => true,
+    }),
     newId: systemRuntime.newId,
     now: systemRuntime.now,
     settings: () => compileApprovals({}),
-    shown: ({ caller, args, ...rest }) => ({ ...rest, ...caller, args, user: "" }),
+    shown: ({ caller, args, ...rest }) => ({ ...rest, ...caller, args, user: "", masked: [], warnings: [] }),
     answer: async () => {},
     expired: async (_, reason) => void expired.push(reason),
     requested: async () => {},
@@ -67,7 +72,7 @@ async function opened() {
   async function claimedElsewhere(id: string) {
     const at = new Date().toISOString();
     // Both before the gatekeeper looks again: in one process nothing comes between two statements of SQLite.
-    const both = [store.answer(id, { decision: "approved", by: "ann", via: "cli", at }), store.claim(id, executor)];
+    const both = [store.answer(id, { decision: "approved", by: "ann", via: "cli", at }, []), store.claim(id, executor)];
     expect(await Promise.all(both)).toEqual([true, true]);
     const looked = vi.spyOn(store, "get");
     changes.made(id);

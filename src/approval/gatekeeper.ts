@@ -26,7 +26,12 @@ export interface LiveChannels {
  */
 export type Obtained =
   | { readonly kind: "permit"; readonly permit: Permit }
-  | { readonly kind: "waiting"; readonly approval: Approval }
+  | {
+      readonly kind: "waiting";
+      readonly approval: Approval;
+      /** Why the person at the client was not asked, although the client can ask. */
+      readonly unfit?: string | undefined;
+    }
   | { readonly kind: "ended"; readonly approval: Approval; readonly outcome: Outcome };
 
 /** Where calls wait that a person must agree to. */
@@ -142,14 +147,19 @@ export function createGatekeeper(parts: GatekeeperParts): Gatekeeper & { close()
     }
   }
 
-  /** The person at the client, where there is one who may agree. */
-  function elicited(approval: Approval, dialogue: Dialogue | undefined, over: AbortSignal): Promise<void> | undefined {
+  /** What the person at the client would be asked, where there is one who may agree. */
+  function clientQuestion(approval: Approval, dialogue: Dialogue | undefined) {
     if (dialogue === undefined || !settings().askClient || !canBeAsked(dialogue)) return undefined;
     const { user, person, session } = approval.caller;
     const approver = { id: user?.id ?? person ?? `the client of ${session}`, roles: [CLIENT_ROLE], via: "elicitation" };
     if (approverObjection(settings(), approval, approver, "approved") !== undefined) return undefined;
-    const question = questionOf(parts.shown(approval));
-    if (question === undefined) return undefined;
+    return { dialogue, approver, question: questionOf(parts.shown(approval)) };
+  }
+
+  function elicited(approval: Approval, given: Dialogue | undefined, over: AbortSignal): Promise<void> | undefined {
+    const asked = clientQuestion(approval, given);
+    if (asked === undefined || "unfit" in asked.question) return undefined;
+    const { dialogue, approver, question } = asked;
     return heard(approval, over, async () => {
       const { approve } = await dialogue.ask({ approve: question });
       const answer = answerOf(approve ?? {});
@@ -165,6 +175,11 @@ export function createGatekeeper(parts: GatekeeperParts): Gatekeeper & { close()
       const { by, roles = [CLIENT_ROLE], ...answer } = given;
       return { answer, approver: { id: by, roles, via: "library" } };
     });
+  }
+
+  function unfitFor(approval: Approval, dialogue: Dialogue | undefined): string | undefined {
+    const asked = approval.state === "pending" ? clientQuestion(approval, dialogue) : undefined;
+    return asked !== undefined && "unfit" in asked.question ? asked.question.unfit : undefined;
   }
 
   /** A channel that fails, or whose answer does not count, leaves the question to the others. */
@@ -186,7 +201,7 @@ export function createGatekeeper(parts: GatekeeperParts): Gatekeeper & { close()
           const isAsked = approval.state === "pending";
           const [now, permit] = await claimed(isAsked ? await answered(approval, live) : approval, isAsked, live);
           if (permit !== undefined) return { kind: "permit", permit };
-          if (!isOver(now)) return { kind: "waiting", approval: now };
+          if (!isOver(now)) return { kind: "waiting", approval: now, unfit: unfitFor(now, live.dialogue) };
         }
         // What its caller has been given already is history, and the same call is a new one.
         const ended = await store.get(approval.id);

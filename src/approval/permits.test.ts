@@ -53,8 +53,8 @@ async function opened() {
   };
   const rest = { via: "library", policyVersion: "p", binding: "b", level: "user", rule: "r", reason: "it pays" };
   await real.request({ ...asked, ...rest, requestedAt: at, expiresAt: "2999-01-01T00:00:00.000Z" }, 10);
-  await real.answer("a1", { decision: "approved", by: "ann", via: "cli", at });
-  const permits = createPermits(store, systemRuntime, self);
+  await real.answer("a1", { decision: "approved", by: "ann", via: "cli", at }, []);
+  const permits = createPermits({ store, runtime: systemRuntime, self, isBorneOut: async () => true });
   const ran: string[] = [];
   const restored: string[] = [];
   const workerFor = (outcome: (permit: Permit) => Promise<Outcome>) =>

@@ -47,7 +47,15 @@ const PASSING: ReadonlySet<string> = new Set([
 /** So much of a result is kept with its approval, in characters. */
 const KEPT_RESULT = 4 * 1024 * 1024;
 
-export function createPermits(store: ApprovalStore, runtime: Runtime, self: ProcessFacts): Permits {
+export interface PermitsParts {
+  readonly store: ApprovalStore;
+  readonly runtime: Runtime;
+  readonly self: ProcessFacts;
+  /** Whether the ledger has the decision that the row claims. Where it has not, this ends the approval. */
+  isBorneOut(approval: Approval): Promise<boolean>;
+}
+
+export function createPermits({ store, runtime, self, isBorneOut }: PermitsParts): Permits {
   const executor = runtime.newId();
   const leaseUntil = () => new Date(runtime.now().getTime() + LEASE_MS);
   const itself = (): Executor => ({ id: executor, pid: self.pid, host: self.host, leaseUntil: leaseUntil() });
@@ -82,7 +90,7 @@ export function createPermits(store: ApprovalStore, runtime: Runtime, self: Proc
     },
     async claim(approval) {
       const { id } = approval;
-      if (!(await store.claim(id, itself()))) return undefined;
+      if (!(await isBorneOut(approval)) || !(await store.claim(id, itself()))) return undefined;
       hold(id);
       let begun = false;
       return {

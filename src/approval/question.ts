@@ -1,10 +1,10 @@
 import type { AskedQuestion, Dialogue } from "../core/dialogue.ts";
 import { clip, isRecord, type JsonObject } from "../core/json.ts";
-import { plain } from "../core/plain-text.ts";
+import { visible, visibleJson, visibleText } from "../core/visible.ts";
 import { type ApprovalAnswer, REASON_LIMIT, type ShownApproval } from "./approval.ts";
 
-/** What does not fit is not asked this way: nobody agrees to what they were not shown. */
-const SHOWN = 4_000;
+/** A longer question is not asked this way: clients cut what they show. */
+const LONGEST = 4_000;
 
 /** Whether whoever made the call can be shown a form. From before there were kinds of questions: nothing said means forms. */
 export function canBeAsked({ capabilities }: Dialogue): boolean {
@@ -12,15 +12,25 @@ export function canBeAsked({ capabilities }: Dialogue): boolean {
   return isRecord(elicitation) && (elicitation.form !== undefined || elicitation.url === undefined);
 }
 
-/** The question to the person at the client, in the words of MCP; undefined where it would not show everything. */
-export function questionOf(approval: ShownApproval): AskedQuestion | undefined {
+/** The question to the person at the client, in the words of MCP; or why it cannot be asked there. */
+export function questionOf(approval: ShownApproval): AskedQuestion | { readonly unfit: string } {
+  if (approval.masked.length > 0) return { unfit: "it holds secrets that are masked" };
   const lines = [
-    `May ${approval.action} run? ${approval.reason}`,
-    ...(approval.preview === undefined ? [] : [`What it would do: ${approval.preview}`]),
-    `Arguments: ${JSON.stringify(approval.args)}`,
+    `May ${visible(approval.action)} run? ${visible(approval.reason)}`,
+    `Arguments: ${visibleJson(approval.args)}`,
+    // Indented: no line of it can be taken for one of ours.
+    ...(approval.preview === undefined
+      ? []
+      : [
+          "What it would do:",
+          ...visibleText(approval.preview)
+            .split("\n")
+            .map((line) => `  ${line}`),
+        ]),
+    ...approval.warnings.map((warning) => `Careful: it ${warning}`),
   ];
-  const message = plain(lines.join("\n"));
-  if (message.length > SHOWN) return undefined;
+  const message = lines.join("\n");
+  if (message.length > LONGEST) return { unfit: "it is too long to be shown in full" };
   return {
     method: "elicitation/create",
     params: {

@@ -71,6 +71,14 @@ export async function qm(
   return { code, out: out.join(""), err: err.join("") };
 }
 
+/** A person at a terminal who types that, for `qm()`. */
+export function atTerminal(text: string): Pick<Io, "stdin"> & { columns: number } {
+  async function* typed(): AsyncGenerator<string> {
+    yield text;
+  }
+  return { stdin: Object.assign(typed(), { isTTY: true }), columns: 100 };
+}
+
 /** What to put before the arguments to have a process of its own. */
 export const qmCommand = [
   process.execPath,
@@ -85,9 +93,13 @@ export function plainEnvironment(): NodeJS.ProcessEnv {
   return env;
 }
 
-export function start(cwd: string, argv: readonly string[]): { child: ChildProcess; ended: Promise<Ran> } {
+export function start(
+  cwd: string,
+  argv: readonly string[],
+  env: NodeJS.ProcessEnv = {},
+): { child: ChildProcess; ended: Promise<Ran> } {
   const [node, ...options] = qmCommand;
-  const child = spawn(node, [...options, ...argv], { cwd, env: plainEnvironment() });
+  const child = spawn(node, [...options, ...argv], { cwd, env: { ...plainEnvironment(), ...env } });
   started.push(child);
   let out = "";
   let err = "";

@@ -44,6 +44,8 @@ export interface ApprovalDecision {
   readonly via: string;
   readonly at: string;
   readonly reason?: string;
+  /** What they were told that running it would do. */
+  readonly preview?: string;
 }
 
 /**

@@ -29,6 +29,7 @@ export const eventShapes = {
     decision: z.enum(["approved", "denied"]),
     by: z.string(),
     via: z.string(),
+    binding: z.string().optional(),
     reason: z.string().optional(),
   }),
   "approval.expired": z.object({ ...approval, reason: z.string() }),
@@ -43,6 +44,7 @@ export const eventShapes = {
     policyVersion: z.string(),
     expiresAt: z.string(),
   }),
+  "approval.revealed": z.object({ ...approval, by: z.string(), via: z.string(), names: z.array(z.string()) }),
   "arguments.filled": z.object({
     ...call,
     action: z.string(),

@@ -66,6 +66,8 @@ export interface WaitingApproval {
   readonly expiresAt: string;
   /** What exactly running it would do, where the arguments do not say it all. */
   readonly preview?: string;
+  /** Why the person at the client was not asked there, although the client can ask. */
+  readonly unfit?: string;
 }
 
 /** Of a result, what a model is shown. */
@@ -143,13 +145,19 @@ export function waitingOutcome(
 }
 
 /** What a model is told of a call that waits. */
-export function waitingFacts(reason: string, { id, level, expiresAt, preview }: WaitingApproval): JsonObject {
+export function waitingFacts(reason: string, approval: WaitingApproval): JsonObject {
+  const { id, level, expiresAt, preview, unfit } = approval;
+  const elsewhere =
+    unfit === undefined
+      ? ""
+      : ` The user was not asked here, because ${unfit}: they answer it with \`qm approvals\`, an approval link or the HTTP API.`;
   return {
     reason,
     approval_id: id,
     level,
     expires_at: expiresAt,
+    hint: `It has not run. Once a person agrees it runs by itself, once. Tell the user what waits and why; approval__await with {"approval_id":"${id}"}, or the same call again, answers what became of it.${elsewhere}`,
+    // Last: a long one is cut, and the hint is not.
     ...(preview === undefined ? {} : { would_run: preview }),
-    hint: `It has not run. Once a person agrees it runs by itself, once. Tell the user what waits and why; approval__await with {"approval_id":"${id}"}, or the same call again, answers what became of it.`,
   };
 }

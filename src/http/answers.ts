@@ -1,9 +1,11 @@
 import { errorCodes, messageOf, QmError } from "../core/errors.ts";
+import { visibleJson } from "../core/visible.ts";
 
 const NOT_KEPT = { "cache-control": "no-store", "x-content-type-options": "nosniff" };
 
+/** JSON that shows on a terminal what is in it, also where nobody parses it. */
 export function json(value: unknown): Response {
-  return Response.json(value, { headers: NOT_KEPT });
+  return new Response(visibleJson(value), { headers: { ...NOT_KEPT, "content-type": "application/json" } });
 }
 
 /** What went wrong, with the status of its code unless another one says more. */

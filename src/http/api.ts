@@ -6,7 +6,7 @@ import { json, problem, problemOf, unauthorized, wrongMethod } from "./answers.t
 import { type ApprovePageParts, approvePage } from "./approve-page.ts";
 import { bodyText } from "./body.ts";
 import { changeStream } from "./change-stream.ts";
-import { listQuery, waitMs } from "./query.ts";
+import { isReveal, listQuery, waitMs } from "./query.ts";
 
 /** A person whom a channel knows by their token. */
 export interface KnownApprover {
@@ -60,8 +60,14 @@ export function createApi({ approvals, authorize, links, onProblem, signal }: Ap
         return json(outcome);
       }
       default:
-        return json(await (request.method === "GET" ? approvals.get(place.id) : answer(place.id, who, request)));
+        return json(
+          await (request.method === "GET" ? show(place.id, who, searchParams) : answer(place.id, who, request)),
+        );
     }
+  }
+
+  function show(id: string, who: KnownApprover, given: URLSearchParams): Promise<ShownApproval> {
+    return isReveal(given) ? approvals.reveal(id, { ...who, via: "http" }) : approvals.get(id);
   }
 
   async function list(given: URLSearchParams): Promise<Response> {

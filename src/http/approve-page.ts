@@ -1,9 +1,11 @@
 import { type ApprovalAnswer, REASON_LIMIT, type ShownApproval } from "../approval/approval.ts";
 import type { Approvals } from "../approval/approvals.ts";
 import { type ApprovalLink, readLink } from "../approval/link.ts";
+import { maskedText } from "../approval/shown.ts";
 import { errorCodes, messageOf, QmError } from "../core/errors.ts";
 import { clip } from "../core/json.ts";
 import type { Outcome } from "../core/outcome.ts";
+import { visibleJson, visibleText } from "../core/visible.ts";
 import { bodyText } from "./body.ts";
 import { type Html, html, page } from "./html.ts";
 
@@ -124,14 +126,17 @@ function becameOf(outcome: Outcome | undefined): string {
 
 /** The exact call. Everything in it is from outside. */
 function callOf(approval: ShownApproval): Html {
-  const { action, args, preview, reason, actor, session, user, person, tenant, level, answer } = approval;
+  const { action, args, preview, masked, warnings, reason, actor, session, user, person, tenant, level, answer } =
+    approval;
   const who = Object.entries({ actor, session, user, person, tenant }).flatMap(([what, name]) =>
     name === undefined ? [] : `${what} ${name}`,
   );
   const rows: readonly (readonly [string, Html | undefined])[] = [
     ["Action", html`${action}`],
-    ["Arguments", html`<pre>${JSON.stringify(args, null, 2)}</pre>`],
-    ["What it would do", preview === undefined ? undefined : html`<pre>${preview}</pre>`],
+    ["Arguments", html`<pre>${visibleJson(args, 2)}</pre>`],
+    ["What it would do", preview === undefined ? undefined : html`<pre>${visibleText(preview)}</pre>`],
+    ["Careful", warnings.length === 0 ? undefined : html`It ${warnings.join(", and it ")}.`],
+    ["Masked secrets", masked.length === 0 ? undefined : html`${maskedText(masked)}`],
     ["Why you are asked", html`${reason}`],
     ["Asked by", html`${who.join(", ")}`],
     ["Who must agree", html`${level}`],

@@ -1,4 +1,5 @@
 import type { Approvals } from "../approval/approvals.ts";
+import { visibleJson } from "../core/visible.ts";
 
 /** A proxy that hears nothing for a minute hangs up. */
 const HEARTBEAT_MS = 20_000;
@@ -24,7 +25,7 @@ export function changeStream(approvals: Pick<Approvals, "onChange">, signal: Abo
           controller.close();
         };
         const stopListening = approvals.onChange((approval) =>
-          send(`event: approval\nid: ${approval.id}.${approval.state}\ndata: ${JSON.stringify(approval)}\n\n`),
+          send(`event: approval\nid: ${approval.id}.${approval.state}\ndata: ${visibleJson(approval)}\n\n`),
         );
         const heartbeat = setInterval(() => send(":\n\n"), HEARTBEAT_MS);
         stop = () => {

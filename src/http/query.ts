@@ -20,6 +20,14 @@ export function listQuery(given: URLSearchParams): ApprovalQuery & { readonly li
   };
 }
 
+/** Whether the secrets in a call are to be shown. */
+export function isReveal(given: URLSearchParams): boolean {
+  requireKnown(given, ["reveal"]);
+  const reveal = given.get("reveal");
+  if (reveal === null || reveal === "true") return reveal !== null;
+  throw new QmError("invalid_arguments", "reveal must be true, or absent");
+}
+
 /** How long an outcome is waited for. */
 export function waitMs(given: URLSearchParams): number {
   requireKnown(given, ["wait_ms"]);

@@ -71,6 +71,8 @@ export function fakeApprovals(now: () => Date = () => new Date()): FakeApprovals
         expiresAt: new Date(now().getTime() + 3_600_000).toISOString(),
         actor: "default",
         session: "s",
+        masked: [],
+        warnings: [],
         ...given,
       });
     },
@@ -87,6 +89,12 @@ export function fakeApprovals(now: () => Date = () => new Date()): FakeApprovals
     },
     async get(id) {
       return required(id);
+    },
+    async reveal(id, approver) {
+      const found = required(id);
+      if (!approver.roles.some((role) => [found.level, "approver", "admin"].includes(role)))
+        throw new QmError("denied", `${approver.id} has none of the roles that may agree to it`);
+      return { ...found, masked: [], args: { revealed: approver.id } };
     },
     async answer(id, { decision, reason }, approver) {
       const found = required(id);

@@ -157,7 +157,12 @@ export interface Progress {
 /** What an attempt led to: a result, a question that stands, or the end of the same call that was asked for before. */
 type Attempted = { readonly action: Action } & (
   | { readonly kind: "ran"; readonly result: CheckedResult }
-  | { readonly kind: "waiting"; readonly approval: Approval; readonly preview?: string | undefined }
+  | {
+      readonly kind: "waiting";
+      readonly approval: Approval;
+      readonly preview?: string | undefined;
+      readonly unfit?: string | undefined;
+    }
   | { readonly kind: "ended"; readonly approval: Approval; readonly outcome: Outcome }
 );
 
@@ -171,6 +176,7 @@ function outcomeOf(attempted: Attempted, ending: Ending): Outcome {
       return waitingOutcome(ending, name, attempted.approval.reason, {
         ...waitingOf(attempted.approval),
         ...(attempted.preview === undefined ? {} : { preview: attempted.preview }),
+        ...(attempted.unfit === undefined ? {} : { unfit: attempted.unfit }),
       });
     case "ended":
       // Run elsewhere while it waited here is still this call; asked for before is another.

@@ -41,8 +41,9 @@ export function runContext(
 }
 
 function approvalDecisionOf(permit: Permit | undefined): Pick<RunContext, "approvalDecision"> {
-  const { id: approvalId, answer } = permit?.approval ?? {};
+  const { id: approvalId, answer, preview } = permit?.approval ?? {};
   if (approvalId === undefined || answer === undefined) return {};
   const { by, via, at, reason } = answer;
-  return { approvalDecision: { approvalId, by, via, at, ...(reason === undefined ? {} : { reason }) } };
+  const said = { ...(reason === undefined ? {} : { reason }), ...(preview === undefined ? {} : { preview }) };
+  return { approvalDecision: { approvalId, by, via, at, ...said } };
 }

@@ -12,6 +12,8 @@ export interface Ledger {
    * Throws when the ledger is closed or the time invalid.
    */
   record(event: NewEvent): number;
+  /** The event as it would be recorded, for whoever writes it together with something else. */
+  prepare(event: NewEvent): NewEvent;
   /**
    * Resolves when everything recorded before this call outlives the process. Rejects with `ledger_failed` when some of
    * it could not be written, counting from the event numbered `from`: who gives its first event is told of its own
@@ -52,6 +54,7 @@ export function openLedger({ store, redact, onError }: LedgerOptions): Ledger {
       if (!writing) writeSoon();
       return ++recorded;
     },
+    prepare: (event) => taken(event, redact),
     flushed,
     read: (query) => store.read(query),
     heads: () => store.heads(),

@@ -218,3 +218,10 @@ function isJson(value: unknown): boolean {
     (Array.isArray(value) || Object.getPrototypeOf(value) === Object.prototype) && Object.values(value).every(isJson)
   );
 }
+
+test("takes a user's password out of a list of arguments", () => {
+  const redact = redactor();
+
+  expect(redact(["curl", "-u", "ann:hunter2", "https://x"])).toEqual(["curl", "-u", "[redacted]", "https://x"]);
+  expect(redact(["docker", "run", "-u", "1000:1000"])).toEqual(["docker", "run", "-u", "1000:1000"]);
+});

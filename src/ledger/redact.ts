@@ -1,4 +1,6 @@
 import type { Json } from "../core/json.ts";
+import type { KnownSecret } from "../core/known-secret.ts";
+import { secretValue } from "./mask.ts";
 import { secretNames } from "./secret-names.ts";
 import { REDACTED, redactForms, writtenForms } from "./secret-text.ts";
 
@@ -6,20 +8,11 @@ export interface RedactorOptions {
   /** Fields that hold secrets, beside the usual ones (`password`, `api_key`, `authorization`, ...), in any spelling. */
   readonly names?: readonly string[];
   /** Secrets known by value, asked for at each use. Those under 6 characters are not looked for. */
-  readonly secrets?: () => Iterable<string>;
-  readonly limits?: Partial<RedactorLimits>;
+  readonly secrets?: () => Iterable<KnownSecret>;
 }
 
-export interface RedactorLimits {
-  /** Objects inside objects. */
-  readonly depth: number;
-  /** Characters of one text. */
-  readonly text: number;
-  /** Characters of everything together, roughly. */
-  readonly total: number;
-}
-
-const defaultLimits: RedactorLimits = { depth: 24, text: 8192, total: 65_536 };
+/** Objects inside objects, characters of one text, and roughly of everything together. */
+const limits = { depth: 24, text: 8192, total: 65_536 };
 
 const UNREADABLE = "[unreadable]";
 
@@ -27,19 +20,19 @@ const UNREADABLE = "[unreadable]";
  * Makes the function that everything passes before it is written: a bounded JSON copy, with "[redacted]" in place of
  * secrets, known by the name of their field, by their look, or by value. It takes anything and never throws.
  */
-export function redactor({ names, secrets = () => [], limits }: RedactorOptions = {}): (value: unknown) => Json {
+export function redactor({ names, secrets = () => [] }: RedactorOptions = {}): (value: unknown) => Json {
   const isSecretName = secretNames(names);
   const formsNow = remembered(secrets);
   return (value) => {
     try {
-      return copier(isSecretName, formsNow(), { ...defaultLimits, ...limits })(value, 0);
+      return copier(isSecretName, formsNow())(value, 0);
     } catch {
       return UNREADABLE;
     }
   };
 }
 
-function copier(isSecretName: (name: string) => boolean, forms: readonly string[], limits: RedactorLimits) {
+function copier(isSecretName: (name: string) => boolean, forms: readonly string[]) {
   const ancestors = new Set<object>();
   let left = limits.total;
 
@@ -120,15 +113,16 @@ function copier(isSecretName: (name: string) => boolean, forms: readonly string[
         copies.push(`[cut: ${size - copies.length} more]`);
         break;
       }
-      copies.push(typeof value === "string" && isSecretOption(before) ? REDACTED : copy(value, depth));
+      copies.push(typeof value === "string" && isSecretArgument(value, before) ? REDACTED : copy(value, depth));
       before = value;
     }
     return copies;
   }
 
-  /** In a list of arguments, what follows `--password` is one. */
-  function isSecretOption(value: unknown): boolean {
-    return typeof value === "string" && value.startsWith("-") && !value.includes("=") && isSecretName(value);
+  /** In a list of arguments, what follows `--password` is one, and `name:password` after `-u`. */
+  function isSecretArgument(value: string, before: unknown): boolean {
+    if (typeof before !== "string" || !before.startsWith("-") || before.includes("=")) return false;
+    return isSecretName(before) || (/^(?:-u|--(?:proxy-)?user)$/.test(before) && /^[^\s:]+:(?!\d+$)\S+$/.test(value));
   }
 
   function fields<Key>(keys: readonly Key[], read: (key: Key) => unknown, depth: number): Json {
@@ -162,11 +156,11 @@ function copier(isSecretName: (name: string) => boolean, forms: readonly string[
 const BIGINT_LIMIT = 2n ** 1024n;
 
 /** The written forms of the secrets, made anew only when the secrets have changed. */
-function remembered(secrets: () => Iterable<string>): () => readonly string[] {
+function remembered(secrets: () => Iterable<KnownSecret>): () => readonly string[] {
   let last: readonly string[] = [];
   let forms: readonly string[] = [];
   return () => {
-    const now = [...secrets()];
+    const now = Array.from(secrets(), secretValue);
     if (now.length !== last.length || now.some((secret, at) => secret !== last[at])) {
       forms = writtenForms(now);
       last = now;

@@ -1,5 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
+import { secretPrefixes } from "./secret-prefixes.ts";
 import { REDACTED, redactForms, writtenForms } from "./secret-text.ts";
 
 const redactText = (text: string, secrets: readonly string[] = []) =>
@@ -28,6 +29,27 @@ test.each([
   ["a query parameter", "GET /x?token=abc&y=1", "GET /x?token=[redacted]&y=1"],
   ["a value that is part of its own name", "token=e, secret: secret", "token=[redacted], secret: [redacted]"],
   ["an environment variable", "DB_PASSWORD=hunter2 run", "DB_PASSWORD=[redacted] run"],
+  ["a token of Google", `x ya29.${a(60)} y`, "x [redacted] y"],
+  ["a storage key", `x;AccountKey=${a(86)}==;EndpointSuffix=y`, "x;AccountKey=[redacted];EndpointSuffix=y"],
+  ["a header with cookies", "Cookie: sid=abc; theme=dark\nHost: x", "Cookie: [redacted]\nHost: x"],
+  ["a header that sets a cookie", "set-cookie: sid=abc; Path=/", "set-cookie: [redacted]"],
+  ["a cookie of curl", "curl -b 'sid=abc' x", "curl -b [redacted] x"],
+  ["a model hub's token", `x hf_${a(34)} y`, "x [redacted] y"],
+  ["a mail service's key", `x SG.${a(22)}.${a(43)} y`, "x [redacted] y"],
+  ["a bot's token", `api.telegram.org/bot123456789:A${a(34)}/getMe`, "api.telegram.org/bot[redacted]/getMe"],
+  [
+    "a signed URL",
+    `https://x.example/y?se=2026&sig=${a(40)}%3D&sp=r`,
+    "https://x.example/y?se=2026&sig=[redacted]&sp=r",
+  ],
+  ["a presigned URL", `https://x.example/y?X-Amz-Signature=${a(64)}`, "https://x.example/y?X-Amz-Signature=[redacted]"],
+  ["a user and password of curl", "curl -sS -u ann:hunter2 https://x", "curl -sS -u [redacted] https://x"],
+  ["a quoted one", `curl --user "ann:hunter 2" https://x`, "curl --user [redacted] https://x"],
+  ["a password of mysql", "mysql -u root -phunter2 db", "mysql -u root -p[redacted] db"],
+  ["a password of mysqldump", "mysqldump -h x -p'hunter 2' db", "mysqldump -h x -p[redacted] db"],
+  ["a password of sshpass", "sshpass -p hunter2 ssh x", "sshpass -p [redacted] ssh x"],
+  ["a shop's token", `x shpat_${"0a".repeat(16)} y`, "x [redacted] y"],
+  ["a webhook", `https://hooks.slack.com/services/T01234567/B01234567/${a(24)}`, "https://[redacted]"],
   ["JSON inside text", '{"password": "with \\"quotes\\" in it", "y": 1}', '{"password": [redacted], "y": 1}'],
 ])("takes out %s", (_what, text, expected) => {
   expect(redactText(text)).toBe(expected);
@@ -41,6 +63,23 @@ test.each([
     "risk-assessment-of-the-project",
     "eyJ",
     "secretary: Ann",
+  ],
+  ...[
+    "mysql -p db",
+    "ssh -p 2222 host && curl https://x",
+    "docker run -u 1000:1000 image curl https://x",
+    "curl -u 1000:1000",
+    "mkdir -p a/b # then mysql",
+    "cookie: a small text that a site stores",
+    "Cookies are = to be eaten",
+    "12:30:45 ERROR at line 5",
+    "the hf_ prefix, SG. and ya29. are of tokens",
+    "GET /search?sig=short&q=1",
+    "import { api_org_names } from './api-org.ts'",
+    "npm run build -- --sourcemap && git push origin feature/pat.next.release",
+    "sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=",
+    "0198c0de-1a2b-7c3d-8e4f-5a6b7c8d9e0f",
+    "Fixes #1234567890: Add a way to name the accounts",
   ],
 ])("leaves %j alone", (text) => {
   expect(redactText(text)).toBe(text);
@@ -105,6 +144,8 @@ test.each([
     "   ",
     "AKIA",
   ],
+  ...["curl -u ", "curl -u a:", "curl -b ", "mysql -p", 'mysql -p"\\', "sshpass -p ", "cookie: a", "cookie:", "?sig="],
+  ...["12345:A", "1", "accountkey=", ...secretPrefixes.flatMap(([prefix]) => [prefix, `${prefix}a`])],
 ])("takes time in proportion to the text for many %j", (part) => {
   const text = part.repeat(400_000 / part.length);
   const started = performance.now();

@@ -1,3 +1,5 @@
+import { secretPrefixes } from "./secret-prefixes.ts";
+
 /** Stands where a secret was. */
 export const REDACTED = "[redacted]";
 
@@ -15,7 +17,41 @@ const shapes: readonly RegExp[] = [
   /:\/\/([^\s/?#:@"'<>]*:[^\s/?#"'<>]+)(?=@)/g,
   /authorization\\?["']?\s{0,3}[=:]\s{0,3}([^\r\n"',;]+)/gi,
   /(?:password|passwd|passphrase|secret|token|api[_-]?key|private[_-]?key|access[_-]?key)\\?["']?\s{0,3}[=:]\s{0,3}("(?:[^"\\]|\\.)+"?|\\"[^"\\]+|'[^']+'?|[^\s"'\\&,;)}\]]+)/gi,
+  /(?<![A-Za-z])accountkey\s{0,3}=\s{0,3}([A-Za-z0-9+/=]{16,})/gi,
+  /[?&;](?:x-amz-|x-goog-)?(?:sig|signature)=([^&\s"'<>]{16,})/gi,
+  /(?<![\w-])(?:set-)?cookie\\?["']?\s{0,3}:\s{0,3}([^\s=;,"']{1,128}=[^\r\n"']+)/gi,
+  /(?<!\d)\d{5,16}:A[\w-]{34}(?![\w-])/g,
 ];
+
+/** How far behind its program an option is looked for. */
+const LINE = 300;
+
+/** Options that secrets stand behind, of programs; each is looked for only in a text that names the program. */
+const options: readonly (readonly [program: string, RegExp])[] = [
+  ["curl", option("curl", "(?:-u|--user|--proxy-user)", "[ =]?(?!['\"]?\\d+:\\d+\\b)", "[^\\s:'\"]{1,128}:")],
+  ["curl", option("curl", "(?:-b|--cookie)", "[ =]?", "[^\\s='\"]{1,128}=")],
+  ["mysql", option("mysql(?:dump|admin|import)?", "-p")],
+  ["mariadb", option("mariadb(?:-dump|-admin)?", "-p")],
+  ["sshpass", option("sshpass", "-p", " ?")],
+  ["docker login", option("docker login", "-p", "[ =]?")],
+  ["redis-cli", option("redis-cli", "-a", " ")],
+];
+
+/** The value of an option in the same command as the program. It begins as `start` says. */
+function option(program: string, name: string, between = "", start = ""): RegExp {
+  const value = `("${start}(?:[^"\\\\]|\\\\.)+"?|'${start}[^']+'?|${start}[^\\s"'\\\\;|&]+)`;
+  // The program is looked for after its option was found: that is rare, and looking back is slow.
+  return new RegExp(`(?<=\\s)${name}(?<=\\b${program}\\b[^\\n;|&]{0,${LINE}})${between}${value}`, "g");
+}
+
+interface Prefixed {
+  readonly any: RegExp;
+  readonly rests: ReadonlyMap<string, RegExp>;
+}
+
+/** Compiled with the first text that could hold one. */
+let prefixed: Prefixed | undefined;
+const SHORTEST_PREFIXED = 20;
 
 /** Secrets as they are written in text: plain, inside a JSON string, inside a URL. */
 export function writtenForms(secrets: Iterable<string>): readonly string[] {
@@ -61,10 +97,42 @@ export function secretSpans(text: string, forms: readonly string[]): readonly Sp
       spans.push([shape.lastIndex - secret.length, shape.lastIndex]);
     }
   }
+  for (const [program, shape] of options) {
+    if (!text.includes(program)) continue;
+    shape.lastIndex = 0;
+    for (let match = shape.exec(text); match !== null; match = shape.exec(text))
+      spans.push([shape.lastIndex - (match[1] ?? "").length, shape.lastIndex]);
+  }
+  if (text.length >= SHORTEST_PREFIXED) spans.push(...prefixedSpans(text));
   for (const form of forms) {
     for (let at = text.indexOf(form); at >= 0; at = text.indexOf(form, at + 1)) spans.push([at, at + form.length]);
   }
   return spans.sort(([a], [b]) => a - b);
+}
+
+function prefixedSpans(text: string): readonly Span[] {
+  prefixed ??= compilePrefixes();
+  const { any, rests } = prefixed;
+  const spans: Span[] = [];
+  any.lastIndex = 0;
+  for (let match = any.exec(text); match !== null; match = any.exec(text)) {
+    const rest = rests.get(match[0]);
+    if (rest === undefined) continue;
+    rest.lastIndex = any.lastIndex;
+    if (!rest.test(text)) continue;
+    spans.push([match.index, rest.lastIndex]);
+    any.lastIndex = rest.lastIndex;
+  }
+  return spans;
+}
+
+/** One expression for all the prefixes: most texts have none, and are done with after it. */
+function compilePrefixes(): Prefixed {
+  const texts = secretPrefixes.map(([prefix]) => prefix.replace(/[./]/g, "\\$&"));
+  return {
+    any: new RegExp(`(?<![A-Za-z0-9])(?:${texts.join("|")})`, "g"),
+    rests: new Map(secretPrefixes.map(([prefix, rest]) => [prefix, new RegExp(rest, "y")])),
+  };
 }
 
 const LONGEST_SHAPE = 4096;

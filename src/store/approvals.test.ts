@@ -103,7 +103,7 @@ function question(id: string, binding: string): NewApproval {
 }
 
 async function approve(store: ApprovalStore | undefined, id: string): Promise<void> {
-  await store?.answer(id, { decision: "approved", by: "ann", via: "cli", at: "2026-01-02T03:30:00.000Z" });
+  await store?.answer(id, { decision: "approved", by: "ann", via: "cli", at: "2026-01-02T03:30:00.000Z" }, []);
 }
 
 function claimingProcess(path: string, name: string, ids: readonly string[]) {

@@ -9,6 +9,7 @@ import type { ApprovalStore, Claimed, NewApproval } from "../approval/approval-s
 import { QmError } from "../core/errors.ts";
 import type { Outcome } from "../core/outcome.ts";
 import { damaged, keepable, optional, readable, storedObject } from "./columns.ts";
+import { appendEvents } from "./events.ts";
 import { join, type Query, type Row, type Sql, sql } from "./sql.ts";
 
 const DEFAULT_LIMIT = 100;
@@ -48,11 +49,15 @@ export function approvalStore(db: Sql): ApprovalStore {
         order by expires_at, id limit ${LATE_AT_ONCE}`);
       return readable(rows, approvalOf);
     },
-    answer: async (id, answer) =>
-      changed(sql`
-        update approvals set state = ${answer.decision}, answer = ${JSON.stringify(answer)},
-          ended_at = ${answer.decision === "denied" ? answer.at : null}
-        where id = ${keepable(id)} and state = 'pending' and expires_at >= ${answer.at} returning id`),
+    answer: (id, answer, events) =>
+      db.transaction(async (tx) => {
+        const rows = await tx.all(sql`
+          update approvals set state = ${answer.decision}, answer = ${JSON.stringify(answer)},
+            ended_at = ${answer.decision === "denied" ? answer.at : null}
+          where id = ${keepable(id)} and state = 'pending' and expires_at >= ${answer.at} returning id`);
+        if (rows.length > 0) await appendEvents(tx, events);
+        return rows.length > 0;
+      }),
     expire: async (id, answer) =>
       changed(sql`
         update approvals set state = 'expired', answer = ${JSON.stringify(answer)}, ended_at = ${answer.at}

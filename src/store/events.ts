@@ -10,11 +10,7 @@ const DEFAULT_LIMIT = 1000;
 /** The ledger's lines in SQL: one table of lines, one of the chains' ends. */
 export function eventStore(db: Sql): EventStore {
   return {
-    async append(events) {
-      if (events.length === 0) return;
-      const lines = events.map(newLine);
-      await db.transaction((tx) => write(tx, lines));
-    },
+    append: (events) => db.transaction((tx) => appendEvents(tx, events)),
     async read({ limit = DEFAULT_LIMIT, ...query }) {
       const newestFirst = query.after === undefined;
       const rows = await db.all(sql`
@@ -29,6 +25,11 @@ export function eventStore(db: Sql): EventStore {
       return rows.map((row) => ({ session: String(row.session), seq: Number(row.seq), hash: String(row.hash) }));
     },
   };
+}
+
+/** Writes events within somebody's transaction: with whatever else that writes, or not at all. */
+export async function appendEvents(tx: Sql, events: readonly NewEvent[]): Promise<void> {
+  if (events.length > 0) await write(tx, events.map(newLine));
 }
 
 /** A line before it has its place; `data` is the text that is kept and hashed. */

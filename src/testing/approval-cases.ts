@@ -44,7 +44,7 @@ export const approvalStoreCases: readonly StoreCase[] = [
         ]);
         assert(Object.hasOwn(approval.args, "__proto__"));
         const given = { ...denied, by: text, reason: text };
-        assert(await store.answer(asked.id, given));
+        assert(await store.answer(asked.id, given, []));
         assert.deepEqual((await got(store, asked.id)).answer, given);
       }
       assert.equal(Object.hasOwn(Object.prototype, "polluted"), false);
@@ -121,9 +121,9 @@ export const approvalStoreCases: readonly StoreCase[] = [
         const [id, late] = [`in time ${answer.decision}`, `late ${answer.decision}`];
         for (const each of [id, late]) await put(store, { id: each, binding: each });
 
-        assert.equal(await store.answer(late, { ...answer, at: AFTER }), false);
+        assert.equal(await store.answer(late, { ...answer, at: AFTER }, []), false);
         assert.equal((await got(store, late)).state, "pending");
-        assert.equal(await store.answer(id, { ...answer, at: EXPIRES }), true);
+        assert.equal(await store.answer(id, { ...answer, at: EXPIRES }, []), true);
       }
     },
   },

@@ -23,8 +23,8 @@ export type Place = (typeof places)[number];
 
 export const steps: Readonly<Record<Place, (store: ApprovalStore, id: string) => Promise<unknown>>> = {
   pending: async () => {},
-  approved: (store, id) => store.answer(id, approved),
-  denied: (store, id) => store.answer(id, denied),
+  approved: (store, id) => store.answer(id, approved, []),
+  denied: (store, id) => store.answer(id, denied, []),
   expired: (store, id) => store.expire(id, expired),
   claimed: async (store, id) => {
     await steps.approved(store, id);

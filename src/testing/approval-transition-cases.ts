@@ -29,11 +29,11 @@ const ended = { endedAt: LATER.toISOString() };
 
 const operations: Readonly<Record<string, Operation>> = {
   approve: {
-    run: (store, id) => store.answer(id, approved),
+    run: (store, id) => store.answer(id, approved, []),
     from: { pending: { state: "approved", answer: approved } },
   },
   deny: {
-    run: (store, id) => store.answer(id, denied),
+    run: (store, id) => store.answer(id, denied, []),
     from: { pending: { state: "denied", answer: denied, endedAt: ANSWERED } },
   },
   expire: {

@@ -50,6 +50,8 @@ export function addApprovals(program: Command, context: Context): void {
     .summary("one call: what exactly would run, for whom, and what became of it")
     .argument("<id>", ID)
     .option("--full", "long arguments to their end")
+    .option("--reveal", "show the secrets that are masked; needs a terminal or an approver's token, and is recorded")
+    .option("--as <name>", "who looks at them: one of approvals.approvers; you, when absent")
     .addHelpText("after", examples("qm approvals show 0198c0de-1a2b", "qm approvals show 0198c0de-1a2b --full"))
     .action((id: string, options: ShowOptions) =>
       on("ledger", async (workspace) => (await import("./approvals/show.ts")).show(context, workspace, id, options)),
@@ -59,13 +61,13 @@ export function addApprovals(program: Command, context: Context): void {
     .command("approve")
     .summary("agree to a call: it runs, once")
     .description(
-      "Show the exact call, ask, and agree to it. A gateway that is running runs it; without one this command does, and says how it ended.",
+      "Show the exact call, ask at the terminal, and agree to it. Without a terminal, QM_APPROVER_TOKEN must hold an approver's token. A gateway that is running runs the call; without one this command does, and says how it ended.",
     )
     .argument("<id>", ID)
     .option("--reason <text>", "why; told to the caller, and written down")
     .option("--as <name>", "who agrees: one of approvals.approvers; you, when absent")
     .option("--no-run", "leave it to another process to run it")
-    .option("-y, --yes", "do not ask: what is shown is agreed to")
+    .option("-y, --yes", "do not ask; only with an approver's token in QM_APPROVER_TOKEN")
     .addHelpText("after", examples("qm approvals approve 0198c0de-1a2b --reason 'as discussed'"))
     .action((id: string, options: AnswerOptions) =>
       on(options.run === false ? "ledger" : "calls", async (workspace) =>
@@ -109,7 +111,7 @@ export function addApprovals(program: Command, context: Context): void {
     .command("link")
     .summary("make a link by which one person can answer one call")
     .description(
-      "Make a link to a page that shows the call and takes one person's answer. Whoever has it answers as that person, so send it to them alone. `qm serve` must be running.",
+      "Make a link to a page that shows the call and takes one person's answer. Whoever has it answers as that person, so send it to them alone. `qm serve` must be running. Making one needs a terminal or an approver's token.",
     )
     .argument("<id>", ID)
     .requiredOption("--for <name>", "who answers with it: one of approvals.approvers, if there are any")

@@ -1,7 +1,7 @@
 import { canonicalJson, clip, getOwn, isRecord, type Json } from "../../core/json.ts";
+import { visible } from "../../core/visible.ts";
 import { PINNED_FIELDS } from "./definition-hash.ts";
 import type { OfferedTool } from "./offer.ts";
-import { visible } from "./visible.ts";
 import { wordDiff } from "./word-diff.ts";
 
 /** One place in which two definitions differ. Absent: there is nothing at that place. */

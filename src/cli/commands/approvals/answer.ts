@@ -1,13 +1,13 @@
 import type { ShownApproval } from "../../../approval/approval.ts";
 import { QmError } from "../../../core/errors.ts";
-import { rolesOf } from "../../../http/approvers.ts";
 import type { Workspace } from "../../../workspace.ts";
 import { confirmed } from "../../ask.ts";
-import { type Context, personOf } from "../../context.ts";
+import type { Context } from "../../context.ts";
+import { personAt, requireYes } from "../../person.ts";
 import { notAgreed } from "../servers/agreement.ts";
 import { becomeOf, showOutcome } from "./become.ts";
 import { findApproval } from "./find.ts";
-import { rolesFor, rolesOfNamed, whoElse } from "./people.ts";
+import { rolesFor, whoElse } from "./people.ts";
 import { answerText, showCall } from "./words.ts";
 
 export interface AnswerOptions {
@@ -19,20 +19,22 @@ export interface AnswerOptions {
 
 export async function answer(
   context: Context,
-  { quartermaster, config }: Workspace,
+  workspace: Workspace,
   decision: "approved" | "denied",
   given: string,
   { reason, as, run = true, yes = false }: AnswerOptions,
 ): Promise<void> {
   const { io, out } = context;
-  const { approvals } = quartermaster;
+  const { config } = workspace;
+  const { approvals } = workspace.quartermaster;
   const found = await findApproval(approvals, given);
   if (found.state !== "pending") throw answeredBefore(found);
-  const by = as ?? personOf(io);
-  const roles = as === undefined ? rolesOf(config, by) : rolesOfNamed(config, as);
-  if (!out.isJson) showCall(out, found, { roles: rolesFor(config, found) });
-  const question = decision === "approved" ? "Approve exactly this call?" : "Deny it?";
-  if (!yes && !(await confirmed(io, question))) throw notAgreed(decision);
+  const person = await personAt(context, workspace, as);
+  const { id: by, roles } = person;
+  showCall(out.isJson ? onStderr(out) : out, found, { roles: rolesFor(config, found) });
+  if (decision === "approved")
+    await requireYes(context, person, { question: "Approve exactly this call?", done: decision, yes });
+  else if (!yes && !(await confirmed(io, "Deny it?"))) throw notAgreed(decision);
 
   const approval = await approvals
     .answer(found.id, { decision, ...(reason === undefined ? {} : { reason }) }, { id: by, roles, via: "cli" })
@@ -53,6 +55,12 @@ export async function answer(
   const outcome = await becomeOf(context, approvals, found);
   if (out.isJson) out.json({ approval: await approvals.get(found.id), outcome });
   showOutcome(context, outcome);
+}
+
+/** With --json the answer is on stdout; what it is about is still shown to whoever is asked. */
+function onStderr({ note }: Context["out"]) {
+  const plainly = (text: string) => text;
+  return { line: (text = "") => note(text), bold: plainly, warn: plainly };
 }
 
 function answeredBefore(approval: ShownApproval): QmError {

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { afterEach, describe, expect, test, vi } from "vitest";
 import type { ShownApproval } from "../../../approval/approval.ts";
 import { openWorkspace } from "../../../workspace.ts";
-import { cleanUp, eventTypes, folderWith, qm, start } from "../../testing.ts";
+import { atTerminal, cleanUp, eventTypes, folderWith, qm, start } from "../../testing.ts";
 
 afterEach(cleanUp);
 
@@ -32,10 +32,9 @@ async function shown(cwd: string, id: string): Promise<ShownApproval> {
 
 const contentOf = (cwd: string) => readFile(join(cwd, "a.txt"), "utf8");
 
-const typing = (text: string) => Object.assign(typed(text), { isTTY: true });
-async function* typed(text: string): AsyncGenerator<string> {
-  yield text;
-}
+/** The same by a person at a terminal, who says yes when asked. */
+const agreeing = (cwd: string, argv: readonly string[], typed = "y\n") =>
+  approvals(cwd, argv, { ...atTerminal(typed), env: { ...env, NO_COLOR: "1" } });
 
 describe("qm approvals list", () => {
   test("says what would make one appear, where there is none, and leaves nothing behind", async () => {
@@ -138,7 +137,7 @@ describe("qm approvals show", () => {
 
     expect(short.out).not.toContain("xend");
     expect(short.out).toContain(`\`qm approvals show ${id} --full\` shows everything`);
-    expect((await approvals(cwd, ["approve", id])).out).toContain("--full");
+    expect((await approvals(cwd, ["approve", id])).out).toContain("xend");
     expect(full.out).toContain("xend");
     expect(full.out).not.toContain("--full");
   });
@@ -171,7 +170,7 @@ describe("qm approvals approve", () => {
     const cwd = await folder();
     const id = await asked(cwd);
 
-    const ran = await approvals(cwd, ["approve", id, "--reason", "as discussed"], { stdin: typing("y\n") });
+    const ran = await agreeing(cwd, ["approve", id, "--reason", "as discussed"]);
 
     expect(ran).toMatchObject({ code: 0, err: expect.stringContaining("Approve exactly this call? [y/N]") });
     expect(ran.out).toContain('"new_string": "bye"');
@@ -189,7 +188,7 @@ describe("qm approvals approve", () => {
     const cwd = await folder();
     const id = await asked(cwd);
 
-    const refused = await approvals(cwd, ["approve", id], { stdin: typing(answer) });
+    const refused = await agreeing(cwd, ["approve", id], answer);
     const unattended = await approvals(cwd, ["approve", id]);
 
     expect([refused.code, unattended.code]).toEqual([3, 3]);
@@ -199,7 +198,7 @@ describe("qm approvals approve", () => {
 
   test("has given a call of the command line its outcome: the same call is a new question", async () => {
     const cwd = await folder();
-    await approvals(cwd, ["approve", await asked(cwd), "--yes"]);
+    await agreeing(cwd, ["approve", await asked(cwd)]);
 
     const again = await qm(cwd, ["invoke", "file__edit", JSON.stringify(EDIT), "--json"], { env });
 
@@ -222,7 +221,7 @@ describe("qm approvals approve", () => {
     const cwd = await folder();
     const id = await asked(cwd);
 
-    const { out } = await approvals(cwd, ["approve", id, "--yes", "--json"]);
+    const { out } = await agreeing(cwd, ["approve", id, "--json"]);
 
     expect(JSON.parse(out)).toMatchObject({ approval: { id, state: "done" }, outcome: { status: "done" } });
   });
@@ -231,7 +230,7 @@ describe("qm approvals approve", () => {
     const cwd = await folder();
     const id = await asked(cwd, { ...EDIT, old_string: "not there" });
 
-    const ran = await approvals(cwd, ["approve", id, "--yes"]);
+    const ran = await agreeing(cwd, ["approve", id]);
 
     expect(ran.code).toBe(1);
     expect(await shown(cwd, id)).toMatchObject({ state: "done", status: "failed" });
@@ -242,7 +241,7 @@ describe("qm approvals approve", () => {
   test("`run` of all says why one failed, and fails with it", async () => {
     const cwd = await folder();
     const id = await asked(cwd, { ...EDIT, old_string: "not there" });
-    await approvals(cwd, ["approve", id, "--yes", "--no-run"]);
+    await agreeing(cwd, ["approve", id, "--no-run"]);
 
     const all = await approvals(cwd, ["run"]);
 
@@ -273,14 +272,14 @@ describe("qm approvals approve", () => {
     const cwd = await folder();
     const [id, other] = [await asked(cwd), await asked(cwd, { ...EDIT, old_string: "bye", new_string: "ciao" })];
 
-    const approved = await approvals(cwd, ["approve", id, "--yes", "--no-run"]);
+    const approved = await agreeing(cwd, ["approve", id, "--no-run"]);
     expect(approved.code).toBe(0);
     expect(await shown(cwd, id)).toMatchObject({ state: "approved" });
     expect(await contentOf(cwd)).toBe("hello\n");
     const one = await approvals(cwd, ["run", id]);
     expect(one).toMatchObject({ code: 0, out: expect.stringContaining("It ran and is done") });
     expect(await contentOf(cwd)).toBe("bye\n");
-    await approvals(cwd, ["approve", other, "--yes", "--no-run"]);
+    await agreeing(cwd, ["approve", other, "--no-run"]);
     const all = JSON.parse((await approvals(cwd, ["run", "--json"])).out);
 
     expect(all).toMatchObject({ ran: [{ id: other, state: "done" }], left: [] });
@@ -293,7 +292,7 @@ describe("qm approvals approve", () => {
       approvals: { approvers: { ann: { roles: ["viewer"] }, bob: { roles: ["approver"] } } },
     });
     const id = await asked(cwd, EDIT, ["--user", "bob"]);
-    const approve = (...argv: string[]) => approvals(cwd, ["approve", id, "--yes", ...argv]);
+    const approve = (...argv: string[]) => agreeing(cwd, ["approve", id, ...argv]);
 
     expect(await approve()).toMatchObject({
       code: 3,
@@ -312,7 +311,7 @@ describe("qm approvals approve", () => {
     const cwd = await folder({ approvals: { approvers } });
     const id = await asked(cwd);
 
-    const { err } = await approvals(cwd, ["approve", id, "--yes"]);
+    const { err } = await agreeing(cwd, ["approve", id]);
 
     expect(err).toContain("Who may: bob, cem. If that is you, give --as <name>.");
   });
@@ -321,7 +320,7 @@ describe("qm approvals approve", () => {
     const cwd = await folder({ approvals: { approvers: { bob: { roles: ["approver"] } } } });
     const id = await asked(cwd);
 
-    expect((await approvals(cwd, ["approve", id, "--yes", "--as", "bob"])).code).toBe(0);
+    expect((await agreeing(cwd, ["approve", id, "--as", "bob"])).code).toBe(0);
     expect(await shown(cwd, id)).toMatchObject({ answer: { by: "bob" } });
   });
 });
@@ -332,7 +331,7 @@ describe("a second answer", () => {
     const id = await asked(cwd);
     await approvals(cwd, ["deny", id, "--yes", "--reason", "no"]);
 
-    const late = await approvals(cwd, ["approve", id, "--yes", "--as", "bob"]);
+    const late = await agreeing(cwd, ["approve", id, "--as", "bob"]);
 
     expect(late).toMatchObject({ code: 1, err: expect.stringContaining("denied by ann (cli): no") });
     expect(await contentOf(cwd)).toBe("hello\n");
@@ -340,11 +339,13 @@ describe("a second answer", () => {
   });
 
   test("at the same moment, in another process, changes nothing", async () => {
-    const cwd = await folder();
+    const token = "one-token-of-an-approver";
+    const approvers = { one: { roles: ["approver"], token: `\${env:ONE}` }, two: { roles: ["approver"] } };
+    const cwd = await folder({ approvals: { approvers } });
     const id = await asked(cwd);
 
     const both = await Promise.all([
-      start(cwd, ["approvals", "approve", id, "--yes", "--as", "one"]).ended,
+      start(cwd, ["approvals", "approve", id, "--yes"], { ONE: token, QM_APPROVER_TOKEN: token }).ended,
       start(cwd, ["approvals", "deny", id, "--yes", "--as", "two"]).ended,
     ]);
 
@@ -412,7 +413,7 @@ describe("qm approvals link", () => {
     const told = JSON.parse(said) as { url: string; approvals: string };
     const { origin } = new URL(told.url);
     expect(told.approvals).toBe(`${origin}/v1/approvals`);
-    const made = await approvals(cwd, ["link", id, "--for", "bob", "--expires", "5m", "--json"]);
+    const made = await agreeing(cwd, ["link", id, "--for", "bob", "--expires", "5m", "--json"]);
     const { url } = JSON.parse(made.out) as { url: string };
     expect(new URL(url).origin).toBe(origin);
     expect(made.err).toBe("");
@@ -444,7 +445,7 @@ describe("qm approvals link", () => {
     const id = await asked(cwd);
     await writeFile(join(cwd, ".quartermaster/address"), JSON.stringify({ url: "http://x:1/mcp", pid: 2 ** 30 }));
 
-    const { out, err } = await approvals(cwd, ["link", id, "--for", "bob"]);
+    const { out, err } = await agreeing(cwd, ["link", id, "--for", "bob"]);
 
     expect(out).toMatch(/^http:\/\/127\.0\.0\.1:7499\/approve\?t=/);
     expect(err).toContain("no `qm serve` runs now");
@@ -455,8 +456,8 @@ describe("qm approvals link", () => {
     const cwd = await folder({ approvals: { approvers } });
     const id = await asked(cwd, EDIT, ["--user", "bob"]);
 
-    const viewer = await approvals(cwd, ["link", id, "--for", "ann"]);
-    const own = await approvals(cwd, ["link", id, "--for", "bob"]);
+    const viewer = await agreeing(cwd, ["link", id, "--for", "ann"]);
+    const own = await agreeing(cwd, ["link", id, "--for", "bob"]);
 
     expect(viewer).toMatchObject({ code: 3, out: "", err: expect.stringContaining("ann has none of the roles") });
     expect(own).toMatchObject({ code: 0, err: expect.stringContaining("they can only say no") });
@@ -466,12 +467,12 @@ describe("qm approvals link", () => {
     const cwd = await folder({ approvals: { public_url: "https://qm.example.com/box/" } });
     const id = await asked(cwd);
 
-    const { out } = await approvals(cwd, ["link", id.slice(0, 13), "--for", "bob", "--expires", "9d", "--json"]);
+    const { out } = await agreeing(cwd, ["link", id.slice(0, 13), "--for", "bob", "--expires", "9d", "--json"]);
     const made = JSON.parse(out) as { url: string; for: string; expires: string };
 
     expect(made.url).toMatch(/^https:\/\/qm\.example\.com\/box\/approve\?t=[\w.-]+$/);
     expect(made).toMatchObject({ for: "bob", expires: (await shown(cwd, id)).expiresAt });
-    const plain = await approvals(cwd, ["link", id, "--for", "bob"]);
+    const plain = await agreeing(cwd, ["link", id, "--for", "bob"]);
     expect(plain.out).toMatch(/^https:\S+\n$/);
     expect(plain.err).toContain("answers as bob");
   });
@@ -484,7 +485,7 @@ describe("qm approvals link", () => {
     const cwd = await folder({ approvals: settings });
     const id = await asked(cwd);
 
-    expect((await approvals(cwd, ["link", id, ...argv])).code).toBe(code);
+    expect((await agreeing(cwd, ["link", id, ...argv])).code).toBe(code);
   });
 
   test("for what is answered is refused", async () => {
@@ -492,7 +493,7 @@ describe("qm approvals link", () => {
     const id = await asked(cwd);
     await approvals(cwd, ["deny", id, "--yes"]);
 
-    expect(await approvals(cwd, ["link", id, "--for", "bob"])).toMatchObject({
+    expect(await agreeing(cwd, ["link", id, "--for", "bob"])).toMatchObject({
       code: 1,
       err: expect.stringContaining("denied by ann"),
     });

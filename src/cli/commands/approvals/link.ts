@@ -12,6 +12,7 @@ import { addressPathOf, linkKeyPathOf } from "../../../store-places.ts";
 import { systemProcess, systemRuntime } from "../../../system-runtime.ts";
 import type { Workspace } from "../../../workspace.ts";
 import type { Context } from "../../context.ts";
+import { personAt, requirePresence } from "../../person.ts";
 import { oneLine } from "../../text.ts";
 import { findApproval } from "./find.ts";
 import { objection, rolesOfNamed, whoElse } from "./people.ts";
@@ -24,12 +25,9 @@ export interface LinkOptions {
 
 const LONGEST_NAME = 128;
 
-export async function link(
-  { out }: Context,
-  { quartermaster, config, storePath }: Workspace,
-  given: string,
-  options: LinkOptions,
-): Promise<void> {
+export async function link(context: Context, workspace: Workspace, given: string, options: LinkOptions): Promise<void> {
+  const { out, io } = context;
+  const { quartermaster, config, storePath } = workspace;
   const { for: approver } = options;
   const ms = durationMs(options.expires);
   if (ms === undefined)
@@ -45,6 +43,10 @@ export async function link(
       hint: `\`qm approvals show ${approval.id}\` shows what became of it.`,
     });
   requireAble(config, approval, approver);
+  const person = await personAt(context, workspace);
+  requirePresence(context, person, io.stderr);
+  // Whoever makes a link for somebody else could answer as them.
+  if (person.hasToken && person.id !== approver) requireAble(config, approval, person.id, "approved");
   const expires = new Date(Math.min(systemRuntime.now().getTime() + ms, Date.parse(approval.expiresAt)));
   const key = await linkKeyIn(linkKeyPathOf(storePath));
   const url = approveUrl(place, signLink(key, { approvalId: approval.id, approver, roles, expires }));
@@ -59,8 +61,13 @@ export async function link(
 }
 
 /** A link for somebody who can answer nothing would only disappoint them. */
-function requireAble(config: Config, approval: ShownApproval, name: string): void {
-  const why = objection(config, approval, name, "denied");
+function requireAble(
+  config: Config,
+  approval: ShownApproval,
+  name: string,
+  decision: "approved" | "denied" = "denied",
+): void {
+  const why = objection(config, approval, name, decision);
   if (why === undefined) return;
   throw new QmError("denied", why, {
     hint: whoElse(config, approval, "approved", (name) => `Give --for ${name}.`),

@@ -2,10 +2,10 @@ import { type ApprovalState, approvalStates, type ShownApproval } from "../../..
 import { QmError } from "../../../core/errors.ts";
 import { clip } from "../../../core/json.ts";
 import { quoted } from "../../../core/names.ts";
+import { visibleJson } from "../../../core/visible.ts";
 import { systemRuntime } from "../../../system-runtime.ts";
 import type { Workspace } from "../../../workspace.ts";
 import type { Context } from "../../context.ts";
-import { safeJson } from "../../text.ts";
 import { paintOf, span, stateText, whoAsked } from "./words.ts";
 
 export interface ListOptions {
@@ -46,7 +46,7 @@ export async function list(context: Context, { quartermaster }: Workspace, optio
       span(now - Date.parse(approval.requestedAt)),
       approval.state === "pending" ? span(Date.parse(approval.expiresAt) - now) : "",
       whoAsked(approval),
-      clip(safeJson(approval.args), ARGS_LIMIT),
+      clip(visibleJson(approval.args), ARGS_LIMIT),
     ]),
   );
   if (found.length === limit) out.line(out.dim(`These are the oldest ${limit}; --limit shows more.`));

@@ -1,7 +1,9 @@
 import type { ShownApproval } from "../../../approval/approval.ts";
+import { maskedText } from "../../../approval/shown.ts";
 import { clip } from "../../../core/json.ts";
+import { visibleJson, visibleText } from "../../../core/visible.ts";
 import type { Context } from "../../context.ts";
-import { oneLine, plain, safeJson } from "../../text.ts";
+import { oneLine, plain } from "../../text.ts";
 
 type Out = Context["out"];
 
@@ -11,29 +13,34 @@ const MOST = { characters: 4_000, lines: 60 } as const;
 export interface CallView {
   /** Who may agree. */
   readonly roles: readonly string[];
-  /** Whether a long text is shown to its end. */
-  readonly full?: boolean;
+  /** Whether a long text may be cut. Never where somebody is asked about it. */
+  readonly cut?: boolean;
 }
 
 /** The exact call, for whoever must judge it. Everything in it is from outside. */
-export function showCall(out: Out, approval: ShownApproval, { roles, full = false }: CallView): void {
-  const { id, action, args, preview, reason, rule, level, via, requestedAt, expiresAt } = approval;
+export function showCall(out: Pick<Out, "line" | "bold" | "warn">, approval: ShownApproval, view: CallView): void {
+  const { id, action, args, preview, masked, warnings, reason, rule, level, via, requestedAt, expiresAt } = approval;
+  const { roles, cut = false } = view;
   const field = (name: string, text: string): void => {
     const [first = "", ...rest] = plain(text).split("\n");
     out.line(`${out.bold(`${name}:`.padEnd(12))}${first}`);
     for (const line of rest) out.line(`${" ".repeat(12)}${line}`);
   };
   const long = (name: string, text: string): void => {
-    const shown = full ? text : beginning(text);
-    field(name, shown);
-    if (shown === text) return;
-    const note = `Cut: ${text.length} characters in all. \`qm approvals show ${id} --full\` shows everything.`;
+    const isLong = beginning(text) !== text;
+    field(name, cut ? beginning(text) : text);
+    if (!isLong) return;
+    const note = cut
+      ? `Cut: ${text.length} characters in all. \`qm approvals show ${id} --full\` shows everything.`
+      : `Long: ${text.length} characters in all. Read them from the beginning.`;
     out.line(`${" ".repeat(12)}${out.warn(note)}`);
   };
   field("Approval", id);
   field("Action", oneLine(action));
-  long("Arguments", safeJson(args, 2));
-  if (preview !== undefined) long("Would do", preview);
+  long("Arguments", visibleJson(args, 2));
+  if (preview !== undefined) long("Would do", visibleText(preview));
+  for (const warning of warnings) field("Careful", `it ${warning}`);
+  if (masked.length > 0) field("Masked", `${maskedText(masked)}; \`qm approvals show ${id} --reveal\` shows them`);
   field("Why", `${reason} (${rule})`);
   field("Asked by", `${oneLine(whoAsked(approval))}, by ${oneLine(via)}, at ${requestedAt}`);
   const who = roles.length === 1 ? `the role ${roles[0]}` : `one of the roles ${roles.join(", ")}`;

@@ -2,17 +2,18 @@ import { dirname } from "node:path";
 import type { Command } from "commander";
 import { QmError } from "../../../core/errors.ts";
 import type { JsonObject } from "../../../core/json.ts";
+import { characterWarnings, visible } from "../../../core/visible.ts";
 import type { Installed } from "../../../mcp/provider/desk.ts";
 import type { InstallPlan } from "../../../mcp/registry/install-plan.ts";
 import type { Workspace } from "../../../workspace.ts";
-import { confirmed } from "../../ask.ts";
 import { type Context, callerOf, withWorkspace } from "../../context.ts";
 import { exitCodeOfOutcome } from "../../exit-codes.ts";
 import { collected, examples } from "../../options.ts";
 import { outcomeProblem } from "../../outcome-problem.ts";
+import { personAt, requireYes } from "../../person.ts";
 import { showProgress } from "../../progress.ts";
 import { counted, plain } from "../../text.ts";
-import { agreedBy, notAgreed } from "./agreement.ts";
+import { agreedBy } from "./agreement.ts";
 import { type AddOptions, installCall } from "./install-call.ts";
 
 export function addAdd(servers: Command, context: Context): void {
@@ -34,7 +35,7 @@ export function addAdd(servers: Command, context: Context): void {
     .option("--choose <kind>", "which of a registry server's packages: npm, pypi, oci, mcpb, nuget, remote")
     .option("--cwd <folder>", "the working directory of a command")
     .option("--dry-run", "show what would be run, and stop")
-    .option("-y, --yes", "do not ask: what is shown is agreed to")
+    .option("-y, --yes", "do not ask; only with an approver's token in QM_APPROVER_TOKEN")
     .addHelpText(
       "after",
       examples(
@@ -65,15 +66,16 @@ async function add(
   const looking = showProgress(io.stderr, "looking it up");
   const plan = await servers.desk.plan(request, io.signal).finally(looking);
   if (options.dryRun) return out.isJson ? out.json({ plan }) : showPlan(context, plan);
-  if (!out.isJson) showPlan(context, plan);
+  showPlan(context, plan);
   if (plan.missing.length > 0) throw incomplete(plan);
-  if (!options.yes && !(await confirmed(io, "Install it?"))) throw notAgreed("installed");
+  const person = await personAt(context, workspace);
+  await requireYes(context, person, { question: "Install it?", done: "installed", yes: options.yes });
 
   const wipe = showProgress(io.stderr, `starting ${plan.name}`);
   const outcome = await quartermaster.invoke(
     action,
     { ...args, expect: plan.hash },
-    { caller: callerOf(globals), signal: io.signal, via: "cli", ...agreedBy(context, workspace) },
+    { caller: callerOf(globals), signal: io.signal, via: "cli", ...agreedBy(person) },
   );
   wipe();
   context.end(exitCodeOfOutcome(outcome, io.signal.aborted));
@@ -88,13 +90,16 @@ async function add(
   if (withheld > 0) out.line(`${counted(withheld, "tool")} must be looked at first: qm servers review ${server}`);
 }
 
+/** With --json the answer is on stdout; what it is about is still shown to whoever is asked. */
 function showPlan({ out }: Context, { name, command, hosts, warnings, missing }: InstallPlan): void {
-  out.line(`${out.bold("Server:")}   ${plain(name)}`);
-  out.line(`${out.bold("Runs:")}     ${plain(command)}`);
-  if (hosts.length > 0) out.line(`${out.bold("Reaches:")}  ${plain(hosts.join(", "))}`);
-  for (const warning of warnings) out.line(`${out.warn("Careful:")}  ${plain(warning)}`);
+  const line = out.isJson ? out.note : out.line;
+  line(`${out.bold("Server:")}   ${visible(name)}`);
+  line(`${out.bold("Runs:")}     ${visible(command)}`);
+  if (hosts.length > 0) line(`${out.bold("Reaches:")}  ${visible(hosts.join(", "))}`);
+  for (const warning of [...warnings, ...characterWarnings(command).map((each) => `the command ${each}`)])
+    line(`${out.warn("Careful:")}  ${plain(warning)}`);
   for (const { key, description } of missing)
-    out.line(`${out.warn("Needs:")}    ${plain(key)}${description === undefined ? "" : `: ${plain(description)}`}`);
+    line(`${out.warn("Needs:")}    ${plain(key)}${description === undefined ? "" : `: ${plain(description)}`}`);
 }
 
 function incomplete({ missing, name }: InstallPlan): QmError {

@@ -1,8 +1,6 @@
 import type { AskPerson } from "../../../approval/approvals.ts";
 import { QmError } from "../../../core/errors.ts";
-import { rolesOf } from "../../../http/approvers.ts";
-import type { Workspace } from "../../../workspace.ts";
-import { type Context, personOf } from "../../context.ts";
+import type { Person } from "../../person.ts";
 
 /** Nobody said yes. */
 export function notAgreed(what: string): QmError {
@@ -11,8 +9,7 @@ export function notAgreed(what: string): QmError {
   });
 }
 
-/** The answer of the person at the keyboard, who was shown what would be done and has said yes to it. */
-export function agreedBy({ io }: Context, { config }: Workspace): { readonly ask: AskPerson } {
-  const by = personOf(io);
-  return { ask: async () => ({ decision: "approved", by, roles: rolesOf(config, by) }) };
+/** The answer of a person who was shown what would be done and has said yes to it. */
+export function agreedBy({ id, roles }: Person): { readonly ask: AskPerson } {
+  return { ask: async () => ({ decision: "approved", by: id, roles }) };
 }

@@ -1,9 +1,9 @@
 import type { Command } from "commander";
-import { confirmed } from "../../ask.ts";
 import { type Context, callerOf, withWorkspace } from "../../context.ts";
 import { exitCodeOfOutcome } from "../../exit-codes.ts";
 import { outcomeProblem } from "../../outcome-problem.ts";
-import { agreedBy, notAgreed } from "./agreement.ts";
+import { personAt, requireYes } from "../../person.ts";
+import { agreedBy } from "./agreement.ts";
 
 export function addRemove(servers: Command, context: Context): void {
   servers
@@ -11,16 +11,18 @@ export function addRemove(servers: Command, context: Context): void {
     .summary("stop a server and take it out of the configuration")
     .argument("<name>")
     .option("--keep-secrets", "do not forget the secrets that only this server uses")
-    .option("-y, --yes", "do not ask")
+    .option("-y, --yes", "do not ask; only with an approver's token in QM_APPROVER_TOKEN")
     .action((name: string, options: { readonly keepSecrets?: boolean; readonly yes?: boolean }) =>
       withWorkspace(context, "calls", async (workspace) => {
         const { quartermaster } = workspace;
         const { io, out, globals } = context;
-        if (!options.yes && !(await confirmed(io, `Remove the server ${name}?`))) throw notAgreed("removed");
+        const person = await personAt(context, workspace);
+        const question = `Remove the server ${name}?`;
+        await requireYes(context, person, { question, done: "removed", yes: options.yes });
         const outcome = await quartermaster.invoke(
           "mcp__drop_server",
           { server: name, clear_secrets: options.keepSecrets !== true },
-          { caller: callerOf(globals), signal: io.signal, via: "cli", ...agreedBy(context, workspace) },
+          { caller: callerOf(globals), signal: io.signal, via: "cli", ...agreedBy(person) },
         );
         context.end(exitCodeOfOutcome(outcome, io.signal.aborted));
         if (outcome.status !== "done") return outcomeProblem(out, outcome);

@@ -5,8 +5,9 @@ import { didYouMean } from "../../../core/nearest.ts";
 import type { WithheldTool } from "../../../mcp/manifest/known-tools.ts";
 import type { Workspace } from "../../../workspace.ts";
 import { confirmed } from "../../ask.ts";
-import { type Context, personOf, withWorkspace } from "../../context.ts";
+import { type Context, withWorkspace } from "../../context.ts";
 import { examples } from "../../options.ts";
+import { personAt, requireYes } from "../../person.ts";
 import { counted, plain } from "../../text.ts";
 import { notAgreed } from "./agreement.ts";
 import { requireServer } from "./require-server.ts";
@@ -29,7 +30,7 @@ export function addReview(servers: Command, context: Context): void {
     .argument("[tool]", "only this tool")
     .option("--accept", "accept what is shown")
     .option("--reject", "say no to what is shown; it can still be accepted by name")
-    .option("-y, --yes", "do not ask")
+    .option("-y, --yes", "do not ask; to accept, only with an approver's token in QM_APPROVER_TOKEN")
     .addHelpText(
       "after",
       examples(
@@ -45,12 +46,13 @@ export function addReview(servers: Command, context: Context): void {
 
 async function review(
   context: Context,
-  { servers }: Workspace,
+  workspace: Workspace,
   name: string | undefined,
   tool: string | undefined,
   options: ReviewOptions,
 ): Promise<void> {
   const { io, out } = context;
+  const { servers } = workspace;
   if (options.accept && options.reject)
     throw new QmError("invalid_arguments", "--accept and --reject contradict each other", {
       hint: "Give one of them.",
@@ -64,14 +66,18 @@ async function review(
       .map((each) => ({ server, ...each })),
   );
   const { diffLines } = await import("../../../mcp/manifest/diff.ts");
-  if (!out.isJson) for (const each of waiting) show(context, each, diffLines(each.accepted, each.definition));
+  if (!out.isJson || options.accept)
+    for (const each of waiting) show(context, each, diffLines(each.accepted, each.definition));
   const result = options.accept ? "accepted" : options.reject ? "rejected" : "withheld";
   const decided = waiting.length > 0 && result !== "withheld";
   if (decided) {
-    if (!options.yes && !(await agreed(io, waiting, options))) throw notAgreed(result);
+    const person = await personAt(context, workspace);
+    const question = `${options.accept ? "Accept" : "Reject"} ${counted(waiting.length, "definition")}?`;
+    if (options.accept) await requireYes(context, person, { question, done: result, yes: options.yes });
+    else if (!options.yes && !(await confirmed(io, question))) throw notAgreed(result);
     for (const { server, tool, hash } of waiting) {
-      if (options.accept) await servers.book.accept(server, tool, personOf(io), hash);
-      else await servers.book.reject(server, tool, personOf(io), hash);
+      if (options.accept) await servers.book.accept(server, tool, person.id, hash);
+      else await servers.book.reject(server, tool, person.id, hash);
     }
   }
   if (out.isJson) return out.json({ [result]: waiting });
@@ -104,19 +110,16 @@ function requireTool({ book }: Workspace["servers"], server: string, tool: strin
   );
 }
 
-function agreed(io: Context["io"], waiting: readonly unknown[], { accept }: ReviewOptions): Promise<boolean> {
-  return confirmed(io, `${accept ? "Accept" : "Reject"} ${counted(waiting.length, "definition")}?`);
-}
-
 function show(
   { out }: Context,
   { server, tool, reasons, signs }: WithheldTool & { readonly server: string },
   difference: readonly string[],
 ): void {
-  out.line(out.bold(`${server}: ${plain(tool)}`));
-  for (const reason of reasons) out.line(`  ${out.warn(plain(reasonText(reason)))}`);
+  const line = out.isJson ? out.note : out.line;
+  line(out.bold(`${server}: ${plain(tool)}`));
+  for (const reason of reasons) line(`  ${out.warn(plain(reasonText(reason)))}`);
   for (const { kind, where, excerpt } of signs)
-    out.line(`  ${out.bad(signText[kind])}, at ${plain(where)}: ${plain(excerpt)}`);
-  for (const line of difference) out.line(`  ${line}`);
-  out.line();
+    line(`  ${out.bad(signText[kind])}, at ${plain(where)}: ${plain(excerpt)}`);
+  for (const changed of difference) line(`  ${changed}`);
+  line("");
 }

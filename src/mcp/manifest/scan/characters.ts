@@ -1,4 +1,4 @@
-import { isDisguised } from "../lookalikes.ts";
+import { isDisguised } from "../../../core/lookalikes.ts";
 import type { Finding } from "./finding.ts";
 
 const ORDINARY = /^[\t\n\r\x20-\x7E]*$/;

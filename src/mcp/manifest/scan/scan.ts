@@ -1,6 +1,6 @@
 import { clip } from "../../../core/json.ts";
+import { visible } from "../../../core/visible.ts";
 import type { OfferedTool } from "../offer.ts";
-import { visible } from "../visible.ts";
 import { charactersFound } from "./characters.ts";
 import { encodedFound } from "./encoded.ts";
 import type { Finding } from "./finding.ts";

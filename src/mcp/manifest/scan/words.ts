@@ -1,4 +1,4 @@
-import { undisguised } from "../lookalikes.ts";
+import { undisguised } from "../../../core/lookalikes.ts";
 
 export interface Word {
   /** Lower-case, without accents. */

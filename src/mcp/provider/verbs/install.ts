@@ -115,7 +115,7 @@ function installing<Schema extends z.ZodType<{ readonly expect?: string | undefi
     async run(given, context: CallContext) {
       const args = given as z.output<Schema>;
       const plan = await desk.plan(request(args), context.signal);
-      requireSame(plan, args.expect);
+      requireSame(plan, args.expect, context.approvalDecision?.preview);
       requireComplete(plan);
       return desk.install(plan, askerOf(context.caller), context.signal);
     },
@@ -136,8 +136,10 @@ function planText({ name, command, hosts, missing, warnings, hash }: InstallPlan
   ].join("\n");
 }
 
-function requireSame({ hash, command }: InstallPlan, expected: string | undefined): void {
-  if (expected === undefined || expected === hash) return;
+/** A registry may answer otherwise than when a person was shown the plan. */
+function requireSame(plan: InstallPlan, expected: string | undefined, shown: string | undefined): void {
+  const { hash, command } = plan;
+  if ((expected === undefined || expected === hash) && (shown === undefined || shown === planText(plan))) return;
   throw new QmError("conflict", "what would be installed is not what was agreed to any more", {
     hint: "Nothing was installed. Look at it again.",
     details: facts({ would_run: command, plan: hash }),

@@ -21,6 +21,22 @@ export function isDisguised(word: string): boolean {
   return OTHER_SCRIPT.test(word) && /[a-z]/i.test(word) && Array.from(word).some((letter) => LATIN.has(letter));
 }
 
+/**
+ * Tells the words of a text that a reader would take for Latin ones: those that mix scripts, and those made of
+ * look-alikes alone, unless the text is visibly written in their script.
+ */
+export function disguisesIn(text: string): (word: string) => boolean {
+  if (!OTHER_SCRIPT.test(text)) return () => false;
+  const isForeign = text.match(/[\u0370-\u058F\u13A0-\u13FF]/g)?.some((letter) => !LATIN.has(letter)) ?? false;
+  return (word) =>
+    isDisguised(word) || (!isForeign && OTHER_SCRIPT.test(word) && !/[^\u0370-\u058F\u13A0-\u13FF]/.test(word));
+}
+
+/** The Latin letter that a letter of another script is taken for. */
+export function latinFor(letter: string): string | undefined {
+  return LATIN.get(letter);
+}
+
 /** The text as it is read by whoever does not look closely: such letters replaced by the Latin ones. */
 export function undisguised(text: string): string {
   if (!OTHER_SCRIPT.test(text)) return text;
