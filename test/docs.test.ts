@@ -174,6 +174,15 @@ describe("docs/architecture.md", () => {
   });
 });
 
+test("docs/security.md names a test for every promise", () => {
+  const promises = rowsOf("docs/security.md").filter((row) => row.length === 3 && row[0] !== "promise");
+  const tests = promises.map(([, , named = ""]) => [...named.matchAll(/`([^`]+)`/g)].map(([, path = ""]) => path));
+
+  expect(promises.length).toBeGreaterThan(30);
+  expect(tests.filter((paths) => paths.length === 0)).toEqual([]);
+  expect(tests.flat().filter((path) => !existsSync(path))).toEqual([]);
+});
+
 describe("the rule no-dotfiles of docs/guides/write-policy.md", () => {
   const [text = ""] = blocksOf("docs/guides/write-policy.md", "yaml");
   const { config } = parseConfig(Buffer.from(text), "write-policy.md");
