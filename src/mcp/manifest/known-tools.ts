@@ -79,6 +79,14 @@ function unpinnedTool(pins: readonly Pin[]): (tool: Reviewed) => KnownTool | und
 function withheldTools({ name, accepted, pending }: Reviewed, scan: Scan) {
   return pending.map((tool): WithheldTool => {
     const before = accepted === undefined ? {} : { accepted };
-    return { ...tool, tool: name, ...before, signs: scan(tool.definition) };
+    return {
+      ...tool,
+      tool: name,
+      ...before,
+      // Read when somebody reviews it: a listing must not wait for the scan of a long definition.
+      get signs() {
+        return scan(tool.definition);
+      },
+    };
   });
 }
