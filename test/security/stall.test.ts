@@ -43,8 +43,15 @@ const corpus: readonly (readonly [string, string, object])[] = [
   [
     "edit: a text that is nearly there",
     "file__edit",
-    { path: "line.txt", old_text: `${letters.slice(0, 100_000)}!`, new_text: "" },
+    { path: "line.txt", old_string: `${letters.slice(0, 100_000)}!`, new_string: "" },
   ],
+  [
+    "edit: a text that is nowhere in many lines",
+    "file__edit",
+    { path: "lines.txt", old_string: letters.slice(7, 400), new_string: "" },
+  ],
+  ["list: a folder that is a file", "file__list", { path: "lines.txt/".repeat(50) }],
+  ["grep: everything", "file__grep", { pattern: ".", path: "lines.txt", context: 10, limit: 1000 }],
   ["rule: loops in loops", "file__list", { path: ".", extra: numbers }],
   ["rule: a pattern and a long text", "file__write", { path: "out.txt", content: letters }],
   ["name: a megabyte", "x".repeat(900_000), {}],
@@ -78,7 +85,7 @@ const corpus: readonly (readonly [string, string, object])[] = [
     "infospace__filter-structured",
     { target: "NOTES", where: "text.matches('a.{300}z')" },
   ],
-  ["notes: a join with everything", "infospace__join", { left: "NOTES", right: "NOTES", on: "same" }],
+  ["notes: a join with everything", "infospace__join", { target: "NOTES", with: "NOTES", on: "same" }],
   ["notes: sorting long texts", "infospace__sort", { target: "NOTES", by: "text" }],
   ["search: a pattern", "search_actions", { query: "(a.{0,40}b.{0,40}){3}z", search_type: "regex" }],
   ["search: long words", "search_actions", { query: `${letters.slice(0, 2_000)} `.repeat(50) }],
@@ -165,7 +172,8 @@ test.skipIf(process.platform !== "linux")(
         expect((await fetch(new URL("/health", url))).status).toBe(200);
         healthy++;
       }
-      const { status } = await work;
+      const { status, text } = await work;
+    if (process.env.QM_SHOW_ANSWERS) console.log(name, status, text.slice(0, 250));
       expect(status, name).toBeLessThan(500);
       measured.push([name, await takeLongest()]);
     }
@@ -187,7 +195,7 @@ test.skipIf(process.platform !== "linux")(
 function gentle(action: string, handle: string): object {
   if (action.startsWith("mcp__") || action.startsWith("x")) return {};
   if (action === "search_actions") return { query: "read a file" };
-  if (action === "infospace__join") return { left: handle, right: handle, on: "text" };
+  if (action === "infospace__join") return { target: handle, with: handle, on: "text" };
   if (action === "infospace__sort") return { target: handle, by: "same" };
   if (action.startsWith("infospace__")) return { target: handle, where: "same == 1 && text.matches('x$')" };
   const path = "small.txt";
@@ -196,7 +204,7 @@ function gentle(action: string, handle: string): object {
     file__write: { path: "out.txt", content: "x" },
     file__glob: { pattern: "*.md" },
   };
-  const edit = action === "file__edit" ? { old_text: "not there", new_text: "" } : {};
+  const edit = action === "file__edit" ? { old_string: "not there", new_string: "" } : {};
   return {
     ...(action === "file__glob" || action === "file__list" ? {} : { path }),
     ...edit,
