@@ -1,7 +1,7 @@
 import type { InfospaceStore, ResourceQuery, Whose } from "../infospace/infospace-store.ts";
-import { type Collection, type NoteFacts, reaches } from "../infospace/note.ts";
+import { type Collection, type NoteFacts, type Origin, reaches } from "../infospace/note.ts";
 import { readable } from "./columns.ts";
-import { ownerKey } from "./infospace-change.ts";
+import { listed, ownerKey } from "./infospace-change.ts";
 import {
   collectionColumns,
   collectionIsThere,
@@ -12,8 +12,11 @@ import {
   noteColumns,
   noteIsThere,
   noteTables,
+  originColumns,
+  originOf,
 } from "./infospace-rows.ts";
 import { runHasNote } from "./infospace-runs.ts";
+import { portions } from "./portions.ts";
 import { join, type Query, type Row, type Sql, sql } from "./sql.ts";
 
 type ListMethods = Pick<InfospaceStore, "list" | "count" | "mark" | "contents">;
@@ -31,6 +34,25 @@ export function listMethods(db: Sql, now: () => Date): ListMethods {
       select ${columns} from ${tables} where ${join(all, " and ")}
       order by ${alias}.id desc limit ${Math.max(0, Math.trunc(limit))}`);
     return kind === "note" ? readable(rows, factsOf) : readable(rows, collectionOf);
+  }
+
+  /** Of the origins of notes, each with what is said of single notes, those that are allowed. */
+  async function allowedOrigins(
+    rows: readonly Row[],
+    allows: (origin: Origin) => boolean,
+  ): Promise<ReadonlySet<string>> {
+    const own = new Map(rows.map((row) => [originKey(row), row] as const));
+    const found = new Map<number, Row>();
+    for (const ids of portions([...new Set(rows.map(({ origin }) => Number(origin)))])) {
+      const some = await db.all(sql`
+        select o.id, ${originColumns}, null as sources from origins o where o.id in (${listed(ids)})`);
+      for (const row of some) found.set(Number(row.id), row);
+    }
+    const all = [...own].filter(([, { origin, sources }]) => {
+      const row = found.get(Number(origin));
+      return row !== undefined && allows(originOf({ ...row, sources: sources ?? null }, "an origin"));
+    });
+    return new Set(all.map(([key]) => key));
   }
 
   return {
@@ -58,19 +80,21 @@ export function listMethods(db: Sql, now: () => Date): ListMethods {
         rows.map((row) => [row.key, row.revision, row.notes_until, row.collections_until].map(String)),
       );
     },
-    async contents(of) {
+    async contents(of, { allows = () => true } = {}) {
       const at = now().toISOString();
       const rows = await db.all(
         "collection" in of
           ? sql`
-            select n.id, n.hash, n.name, n.properties from collections c
+            select n.id, n.hash, n.name, n.properties, null as origin, null as sources from collections c
             join members m on m.collection = c.id and m.version = c.version join notes n on ${runHasNote}
             where c.id = ${of.collection} and ${collectionIsThere(at)} and ${noteIsThere(at)}`
           : sql`
-            select n.id, n.hash, n.name, n.properties from notes n
+            select n.id, n.hash, n.name, n.properties, n.origin, n.sources from notes n
             where n.owner in (${ownersOf(of)}) and ${noteIsThere(at)}`,
       );
-      return new Map(rows.map((row) => [Number(row.id), stateOf(row)]));
+      if ("collection" in of) return new Map(rows.map((row) => [Number(row.id), stateOf(row)]));
+      const seen = await allowedOrigins(rows, allows);
+      return new Map(rows.filter((row) => seen.has(originKey(row))).map((row) => [Number(row.id), stateOf(row)]));
     },
   };
 }
@@ -98,6 +122,10 @@ function conditions(query: Omit<ResourceQuery, "limit" | "before">, now: string)
   if (saved !== undefined) all.push(sql`${alias}.expires_at is ${saved ? sql`null` : sql`not null`}`);
   if (kind === "note" && !parts) all.push(sql`n.part_of is null`);
   return all;
+}
+
+function originKey({ origin, sources }: Row): string {
+  return `${origin} ${sources ?? ""}`;
 }
 
 function stateOf({ hash, name, properties }: Row): string {

@@ -9,7 +9,17 @@ import {
   VERSIONS_KEPT,
   type Whose,
 } from "../infospace/infospace-store.ts";
-import { type Collection, type Note, type NoteFacts, type Origin, type Reach, reaches } from "../infospace/note.ts";
+import {
+  type Collection,
+  type Note,
+  type NoteFacts,
+  type Origin,
+  type Reach,
+  reaches,
+  sourcesOf,
+  withSources,
+} from "../infospace/note.ts";
+import { findExcess, NOTE_OVERHEAD, type Quota, quotaExceeded, quotaScopes, type Usage } from "../infospace/quota.ts";
 
 interface KeptNote {
   note: Note;
@@ -23,7 +33,7 @@ interface KeptCollection {
 }
 
 /** What a store of notes and collections must answer, in as plain a way as there is. It has no marks. */
-export function infospaceModel(now: () => string): Omit<InfospaceStore, "mark"> {
+export function infospaceModel(now: () => string, quota?: Quota): Omit<InfospaceStore, "mark" | "limitedTo"> {
   const notes = new Map<number, KeptNote>();
   const collections = new Map<number, KeptCollection>();
   const last = { note: 0, collection: 0 };
@@ -37,6 +47,55 @@ export function infospaceModel(now: () => string): Omit<InfospaceStore, "mark"> 
   function collectionAt(id: number): KeptCollection | undefined {
     const kept = collections.get(id);
     return kept === undefined || isOver(kept.facts) ? undefined : kept;
+  }
+
+  /** What each session, user and tenant uses, counted anew from all there is. */
+  function used(): readonly Usage[] {
+    const all = new Map<string, Usage>();
+    function add({ tenant = "", user = "", session }: Origin, { notes: count = 0, bytes = 0, rows = 0 }): void {
+      for (const scope of quotaScopes) {
+        const who = {
+          ...(tenant === "" ? {} : { tenant }),
+          ...(scope === "tenant" || user === "" ? {} : { user }),
+          ...(scope === "session" ? { session } : {}),
+        };
+        const key = JSON.stringify([scope, who]);
+        const sum = all.get(key) ?? { scope, ...who, notes: 0, bytes: 0, rows: 0 };
+        all.set(key, { ...sum, notes: sum.notes + count, bytes: sum.bytes + bytes, rows: sum.rows + rows });
+      }
+    }
+    for (const { note, past } of notes.values()) {
+      const contents = [note, ...past].reduce((sum, { bytes }) => sum + bytes, 0);
+      add(note.origin, { notes: 1, bytes: contents + labelBytes(note) });
+    }
+    for (const { facts, versions } of collections.values()) {
+      add(facts.origin, { notes: 1, bytes: labelBytes(facts), rows: versions.flatMap(runsOf).length });
+    }
+    return [...all.values()];
+  }
+
+  /** Undoes what passes the quota, as a transaction would. */
+  async function within<T>(work: () => Promise<T>): Promise<T> {
+    if (quota === undefined) return work();
+    const before = { used: used(), notes: structuredClone(notes), collections: structuredClone(collections), ...last };
+    const result = await work();
+    for (const { scope, notes: count, bytes, rows, ...who } of used()) {
+      const amount = { notes: count, bytes, rows };
+      const was = before.used.find((each) => each.scope === scope && isSameUser(each, who)) ?? NOTHING;
+      const added = { notes: count - was.notes, bytes: bytes - was.bytes, rows: rows - was.rows };
+      const excess = findExcess(quota, scope, amount, added);
+      if (excess === undefined) continue;
+      for (const [map, old] of [
+        [notes, before.notes],
+        [collections, before.collections],
+      ] as readonly [Map<number, unknown>, Map<number, unknown>][]) {
+        map.clear();
+        for (const [id, kept] of old) map.set(id, kept);
+      }
+      Object.assign(last, { note: before.note, collection: before.collection });
+      throw quotaExceeded(excess);
+    }
+    return result;
   }
 
   function shown({ facts, versions }: KeptCollection): Collection {
@@ -74,6 +133,11 @@ export function infospaceModel(now: () => string): Omit<InfospaceStore, "mark"> 
       const widest = reaches.findLast((each) => each === rest.reach || each === reach) ?? rest.reach;
       kept.note = { ...rest, reach: widest, ...(until === undefined ? {} : { expiresAt: until }) };
     }
+  }
+
+  /** A collection came from these actions as well. */
+  function came(kept: KeptCollection, actions: readonly string[]): void {
+    kept.facts = { ...kept.facts, origin: withSources(kept.facts.origin, actions) };
   }
 
   function save({ kind, id, reach, name, at }: Saving): NoteFacts | Collection | undefined {
@@ -131,7 +195,7 @@ export function infospaceModel(now: () => string): Omit<InfospaceStore, "mark"> 
       .sort((one, other) => other.id - one.id);
   }
 
-  return {
+  const model: Omit<InfospaceStore, "mark" | "limitedTo"> = {
     async addNotes(origin, made, standing) {
       const first = last.note + 1;
       for (const each of made) make(origin, standing, each);
@@ -143,14 +207,16 @@ export function infospaceModel(now: () => string): Omit<InfospaceStore, "mark"> 
       return kept === undefined ? undefined : factsOf(kept.note);
     },
     notes: async (ids) => [...new Set(ids)].flatMap((id) => noteAt(id)?.note ?? []),
-    async replaceNote(id, version, content, at) {
+    async replaceNote(id, version, content, at, sources = []) {
       const kept = noteAt(id);
       if (kept === undefined || kept.note.version !== version) return undefined;
       kept.past.push(kept.note);
       kept.past.splice(0, kept.past.length - VERSIONS_KEPT);
       const { name = kept.note.name, properties = kept.note.properties } = content;
       const named = name === undefined ? {} : { name };
-      kept.note = { ...kept.note, ...said(content), ...named, properties, version: version + 1, changedAt: at };
+      const origin = withSources(kept.note.origin, sources);
+      kept.note = { ...kept.note, ...said(content), ...named, origin, properties, version: version + 1, changedAt: at };
+      for (const each of collections.values()) if (each.versions.flat().includes(id)) came(each, sources);
       return factsOf(kept.note);
     },
     history: async (id) =>
@@ -202,8 +268,18 @@ export function infospaceModel(now: () => string): Omit<InfospaceStore, "mark"> 
       const ids = entries.map((entry) => ("id" in entry ? entry.id : make(origin, kept.facts, entry, id)));
       hold(ids, kept.facts);
       kept.versions.at(-1)?.push(...ids);
+      if (ids.length > 0)
+        came(kept, [origin, ...ids.flatMap((each) => noteAt(each)?.note.origin ?? [])].flatMap(sourcesOf));
       if (entries.length > 0) kept.facts = { ...kept.facts, changedAt: origin.at };
       return shown(kept);
+    },
+    async cutBack(id, from) {
+      const kept = collectionAt(id);
+      const gone = new Set(kept?.versions.at(-1)?.splice(from));
+      const held = new Set(
+        [...collections.values()].flatMap((each) => (isOver(each.facts) ? [] : each.versions.flat())),
+      );
+      for (const each of gone) if (notes.get(each)?.note.partOf === id && !held.has(each)) notes.delete(each);
     },
     async complete(id) {
       const kept = collections.get(id);
@@ -225,6 +301,7 @@ export function infospaceModel(now: () => string): Omit<InfospaceStore, "mark"> 
         changedAt: at,
         ...(until === undefined ? {} : { expiresAt: until }),
       };
+      came(kept, sourcesOf(next.facts.origin));
       const held = [...(next.versions.at(-1) ?? [])];
       kept.versions.push(held);
       for (const each of held.flatMap((note) => notes.get(note) ?? [])) {
@@ -287,12 +364,51 @@ export function infospaceModel(now: () => string): Omit<InfospaceStore, "mark"> 
     },
     list: (async (query: ResourceQuery) => found(query).slice(0, query.limit)) as InfospaceStore["list"],
     count: async (query) => found(query).length,
-    async contents(of) {
+    async usage(of) {
+      const wanted = used().filter((each) => (of === undefined ? each.scope === "tenant" : isUserOf(each, of)));
+      return wanted.sort((one, other) => quotaScopes.indexOf(one.scope) - quotaScopes.indexOf(other.scope));
+    },
+    async contents(of, { allows = () => true } = {}) {
       const ids = "collection" in of ? (collectionAt(of.collection)?.versions.at(-1) ?? []) : [...notes.keys()];
-      const all = ids.flatMap((id) => noteAt(id)?.note ?? []).filter((note) => "collection" in of || reached(note, of));
+      const all = ids
+        .flatMap((id) => noteAt(id)?.note ?? [])
+        .filter((note) => "collection" in of || (reached(note, of) && allows(note.origin)));
       return new Map(all.map(({ id, hash }) => [id, hash]));
     },
   };
+  return {
+    ...model,
+    addNotes: (...given) => within(() => model.addNotes(...given)),
+    replaceNote: (...given) => within(() => model.replaceNote(...given)),
+    addCollection: (...given) => within(() => model.addCollection(...given)),
+    append: (...given) => within(() => model.append(...given)),
+    replaceCollection: (...given) => within(() => model.replaceCollection(...given)),
+    removeItems: (...given) => within(() => model.removeItems(...given)),
+  };
+}
+
+const NOTHING = { notes: 0, bytes: 0, rows: 0 };
+
+function labelBytes({ properties }: Pick<Note, "properties">): number {
+  const text = Object.keys(properties).length === 0 ? "" : JSON.stringify(properties);
+  return NOTE_OVERHEAD + [...text].length;
+}
+
+/** Stretches of notes with consecutive ids. */
+function runsOf(ids: readonly number[]): readonly number[] {
+  return ids.filter((id, index) => index === 0 || ids[index - 1] !== id - 1);
+}
+
+type User = Pick<Usage, "tenant" | "user" | "session">;
+
+function isSameUser(one: User, other: User): boolean {
+  return (["tenant", "user", "session"] as const).every((key) => one[key] === other[key]);
+}
+
+function isUserOf({ scope, tenant = "", user = "", session }: Usage, whose: Whose): boolean {
+  if (tenant !== (whose.tenant ?? "")) return false;
+  if (scope === "tenant") return true;
+  return user === (whose.user ?? "") && (scope === "user" || session === whose.session);
 }
 
 function said({ format, text, bytes, hash }: NewNote): Pick<Note, "format" | "bytes" | "hash" | "content"> {
