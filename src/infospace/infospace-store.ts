@@ -119,8 +119,11 @@ export interface InfospaceStore {
    * Answers how it is now; undefined where it is not there.
    */
   append(id: number, entries: readonly Entry[], origin: Origin): Promise<Collection | undefined>;
-  /** Takes back what was appended to the newest version from this position on, with the notes made for it. */
-  cutBack(id: number, from: number): Promise<void>;
+  /**
+   * What `by` holds is appended to the newest version of the collection, all of it at once, and `by` is gone. Answers how it is
+   * now; undefined where one of them is not there.
+   */
+  absorb(id: number, by: number, at: string): Promise<Collection | undefined>;
   /** Nothing more comes while it is filled. */
   complete(id: number): Promise<void>;
   /**

@@ -35,6 +35,18 @@ export const DEFAULT_QUOTA: Quota = {
   tenant: { notes: 4_000_000, bytes: 2048 * MIB, rows: 4_000_000 },
 };
 
+/** Limits where they differ from the usual ones. */
+export type QuotaSettings = { readonly [Scope in QuotaScope]?: Partial<Amount> | undefined };
+
+export function quotaWith(settings: QuotaSettings = {}): Quota {
+  const limits = (scope: QuotaScope): Amount => {
+    const { notes, bytes, rows } = DEFAULT_QUOTA[scope];
+    const given = settings[scope];
+    return { notes: given?.notes ?? notes, bytes: given?.bytes ?? bytes, rows: given?.rows ?? rows };
+  };
+  return { session: limits("session"), user: limits("user"), tenant: limits("tenant") };
+}
+
 export interface Excess {
   readonly scope: QuotaScope;
   readonly of: keyof Amount;

@@ -15,14 +15,14 @@ import {
   noteIsThere,
   noteTables,
 } from "./infospace-rows.ts";
-import { notesIn } from "./infospace-runs.ts";
+import { notesIn, RUN_LIMIT } from "./infospace-runs.ts";
 import { addSources } from "./infospace-sources.ts";
 import { charge, lengthOf, payerOf } from "./infospace-use.ts";
-import { type Sql, sql } from "./sql.ts";
+import { type Row, type Sql, sql } from "./sql.ts";
 
 type CollectionMethods = Pick<
   InfospaceStore,
-  "addCollection" | "collection" | "complete" | "replaceCollection" | "save" | "saveAll"
+  "absorb" | "addCollection" | "collection" | "complete" | "replaceCollection" | "save" | "saveAll"
 >;
 
 /** Collections in SQL, but for what they hold. */
@@ -37,6 +37,7 @@ export function collectionMethods(db: Sql, now: () => Date, quota: Quota | undef
         await touch(change, sql`select owner from collections where id = ${id}`);
       }),
     replaceCollection: (id, by, at) => changing(db, now, (change) => replaceCollection(change, id, by, at), quota),
+    absorb: (id, by, at) => changing(db, now, (change) => absorb(change, id, by, at), quota),
     save: (kind, id, how) => changing(db, now, (change) => save(change, { kind, id, ...how })),
     saveAll: (list) =>
       changing(db, now, async (change) => {
@@ -82,23 +83,66 @@ async function replaceCollection(change: Change, id: number, by: number, at: str
   const moved = await amountMoved(change, id, by);
   await tx.all(sql`
     update members set collection = ${id}, version = ${version} where collection = ${by} and version = ${next.version}`);
-  const parts = sql`part_of = ${by} and id in (${notesIn(id, version)})`;
-  await touch(change, sql`select owner from notes where ${parts}`);
-  await tx.all(sql`update notes set part_of = ${id} where ${parts}`);
   await tx.all(sql`
     update collections set version = ${version}, count = ${next.count}, bytes = ${next.bytes},
       complete = ${next.complete ? 1 : 0}, expires_at = ${expiresAt ?? null}, changed_at = ${at},
       properties = coalesce((select b.properties from collections b where b.id = ${by}), properties)
     where id = ${id}`);
+  return takeOver(change, { ...old, version, expiresAt }, next, moved);
+}
+
+async function absorb(change: Change, id: number, by: number, at: string): Promise<Collection | undefined> {
+  const { tx } = change;
+  const [old, next] = [await collectionIn(change, id), await collectionIn(change, by)];
+  if (old === undefined || next === undefined || id === by) return undefined;
+  const { rows } = await amountMoved(change, id, by);
+  const runs = sql`select position, note, run from members`;
+  const [last] = await tx.all(sql`
+    ${runs} where collection = ${id} and version = ${old.version} order by position desc limit 1`);
+  const end = last === undefined ? 0 : Number(last.position) + Number(last.run);
+  await tx.all(sql`
+    update members set collection = ${id}, version = ${old.version}, position = position + ${end}
+    where collection = ${by} and version = ${next.version}`);
+  const [first] = await tx.all(sql`
+    ${runs} where collection = ${id} and version = ${old.version} and position = ${end}`);
+  const merged = last !== undefined && first !== undefined && isOneRun(last, first);
+  if (merged) {
+    const place = sql`collection = ${id} and version = ${old.version} and position`;
+    await tx.all(sql`update members set run = run + ${Number(first.run)} where ${place} = ${Number(last.position)}`);
+    await tx.all(sql`delete from members where ${place} = ${end}`);
+    await charge(change, payerOf(next.origin), { rows: -1 });
+  }
+  await tx.all(sql`
+    update collections set count = count + ${next.count}, bytes = bytes + ${next.bytes}, changed_at = ${at}
+    where id = ${id}`);
+  return takeOver(change, old, next, { rows: merged ? rows - 1 : rows });
+}
+
+function isOneRun(last: Row, first: Row): boolean {
+  return (
+    Number(last.note) + Number(last.run) === Number(first.note) && Number(last.run) + Number(first.run) <= RUN_LIMIT
+  );
+}
+
+/** The notes that moved from one collection to another stand as that one does, and the one that is empty now goes. */
+async function takeOver(
+  change: Change,
+  { id, version, expiresAt, reach, origin }: Pick<Collection, "id" | "version" | "reach" | "origin"> & Standing,
+  next: Collection,
+  moved: Partial<Amount> & Pick<Amount, "rows">,
+): Promise<Collection | undefined> {
+  const parts = sql`part_of = ${next.id} and id in (${notesIn(id, version)})`;
+  await touch(change, sql`select owner from notes where ${parts}`);
+  await change.tx.all(sql`update notes set part_of = ${id} where ${parts}`);
   await keepUntil(change, notesIn(id), expiresAt);
-  await widenTo(change, notesIn(id, version), old.reach);
+  await widenTo(change, notesIn(id, version), reach);
   await addSources(change, { kind: "collection", id }, sourcesOf(next.origin));
   await touch(change, sql`select owner from collections where id = ${id}`);
   const left: Left = { origins: new Set(), owners: new Set() };
-  await dropCollection(change, by, left, sql`n.part_of is not null`);
-  // What the new version holds is paid for by whoever pays for the collection. Given back first, so that nothing counts twice.
+  await dropCollection(change, next.id, left, sql`n.part_of is not null`);
+  // The rows are paid for by whoever pays for the collection. Given back first, so that nothing counts twice.
   await charge(change, payerOf(next.origin), { rows: -moved.rows });
-  await charge(change, payerOf(old.origin), moved);
+  await charge(change, payerOf(origin), moved);
   await forget(change, left);
   return collectionIn(change, id);
 }

@@ -86,20 +86,6 @@ export async function dropCollection(change: Change, id: number, left: Left, whi
   return removed;
 }
 
-/** Removes those of the notes, in ascending order, that were made for this collection and that none holds any more. */
-export async function dropParts(change: Change, of: number, ids: readonly number[], left: Left): Promise<void> {
-  const rows = await change.tx.all(sql`
-    select n.id from notes n where n.id in (${listed(ids)}) and n.part_of = ${of} order by n.id`);
-  await deleteNotes(
-    change,
-    await nowhere(
-      change,
-      rows.map((row) => Number(row.id)),
-    ),
-    left,
-  );
-}
-
 /** Those of the ids, in ascending order, that no collection holds or held in any version. */
 async function nowhere({ tx, now }: Change, ids: readonly number[]): Promise<readonly number[]> {
   const [first = 0, last = 0] = [ids[0], ids.at(-1)];

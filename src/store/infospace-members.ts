@@ -3,9 +3,8 @@ import { handleOf } from "../infospace/handle.ts";
 import type { Entry, InfospaceStore, NewNote } from "../infospace/infospace-store.ts";
 import { type Collection, type Origin, sourcesOf, withSources } from "../infospace/note.ts";
 import type { Quota } from "../infospace/quota.ts";
-import { type Change, changing, forget, type Left, listed, touch } from "./infospace-change.ts";
+import { type Change, changing, listed, touch } from "./infospace-change.ts";
 import { collectionIn } from "./infospace-collections.ts";
-import { dropParts } from "./infospace-drop.ts";
 import { keepUntil, widenTo } from "./infospace-holding.ts";
 import { insertNotes } from "./infospace-notes.ts";
 import {
@@ -23,10 +22,7 @@ import { charge, payerOf } from "./infospace-use.ts";
 import { portions } from "./portions.ts";
 import { join, type Row, type Sql, sql } from "./sql.ts";
 
-type MemberMethods = Pick<
-  InfospaceStore,
-  "append" | "cutBack" | "removeItems" | "items" | "positions" | "collectionVersion"
->;
+type MemberMethods = Pick<InfospaceStore, "append" | "removeItems" | "items" | "positions" | "collectionVersion">;
 
 /**
  * What collections hold, in SQL: one row a run. A position is given once and stays with its note; where that note was
@@ -36,7 +32,6 @@ type MemberMethods = Pick<
 export function memberMethods(db: Sql, now: () => Date, quota: Quota | undefined): MemberMethods {
   return {
     append: (id, entries, origin) => changing(db, now, (change) => append(change, id, entries, origin), quota),
-    cutBack: (id, from) => changing(db, now, (change) => cutBack(change, id, from)),
     removeItems: (id, notes, at) => changing(db, now, (change) => removeItems(change, id, new Set(notes), at), quota),
     async items(id, { version, from, limit }) {
       const first = Math.max(0, Math.trunc(from));
@@ -171,34 +166,6 @@ async function removeItems(change: Change, id: number, notes: ReadonlySet<number
       changed_at = ${at} where id = ${id}`);
   await touch(change, sql`select owner from collections where id = ${id}`);
   return places;
-}
-
-/** Takes back what was appended from a position on, with the notes that were made for it and are nowhere else. */
-async function cutBack(change: Change, id: number, from: number): Promise<void> {
-  const { tx } = change;
-  const collection = await collectionIn(change, id);
-  if (collection === undefined) return;
-  const { version } = collection;
-  const these = sql`collection = ${id} and version = ${version}`;
-  const rows = await tx.all(sql`
-    select position, note, run from members where ${these} and position + run > ${from} order by position`);
-  const runs = rows.map(runOf);
-  const ids = runs.flatMap(({ position, note, run }) => {
-    const kept = Math.max(0, from - position);
-    return Array.from({ length: run - kept }, (_, index) => note + kept + index);
-  });
-  const sizes = await sizesOf(change, ids);
-  const gone = await tx.all(sql`delete from members where ${these} and position >= ${from} returning position`);
-  await tx.all(sql`update members set run = ${from} - position where ${these} and position + run > ${from}`);
-  const there = ids.filter((note) => sizes.has(note));
-  const bytes = there.reduce((sum, note) => sum + (sizes.get(note) ?? 0), 0);
-  await tx.all(sql`
-    update collections set count = count - ${there.length}, bytes = bytes - ${bytes} where id = ${id}`);
-  await charge(change, payerOf(collection.origin), { rows: -gone.length });
-  const left: Left = { origins: new Set(), owners: new Set() };
-  for (const some of portions([...new Set(ids)].sort((a, b) => a - b))) await dropParts(change, id, some, left);
-  await touch(change, sql`select owner from collections where id = ${id}`);
-  await forget(change, left);
 }
 
 async function sourcesOfNotes({ tx }: Change, ids: readonly number[]): Promise<ReadonlySet<string>> {

@@ -80,9 +80,9 @@ const step: fc.Arbitrary<Step> = fc.oneof(
     name: `replaceNote ${JSON.stringify(one)}`,
     run: (store: Modelled, at: string) => store.replaceNote(one.id, one.version, one.made, at, one.sources),
   })),
-  fc.record({ id, from: fc.nat(3) }).map((one) => ({
-    name: `cutBack ${JSON.stringify(one)}`,
-    run: (store: Modelled) => store.cutBack(one.id, one.from),
+  fc.record({ id, by: id }).map((one) => ({
+    name: `absorb ${JSON.stringify(one)}`,
+    run: (store: Modelled, at: string) => store.absorb(one.id, one.by, at),
   })),
   fc.record({ id, by: id }).map((one) => ({
     name: `replaceCollection ${JSON.stringify(one)}`,

@@ -42,6 +42,7 @@ export function payerOf({ tenant = "", user = "", session }: Omit<Whose, "actor"
  */
 export async function charge({ tx, quota }: Change, payer: Payer, added: Partial<Amount>): Promise<void> {
   const { notes, bytes, rows } = { ...NOTHING, ...added };
+  if (notes === 0 && bytes === 0 && rows === 0) return;
   const keys = quotaScopes.map((scope) => keyOf(scope, payer));
   const used = await tx.all(sql`
     insert into infospace_use (scope, tenant, user_id, session, notes, bytes, row_count)

@@ -273,13 +273,20 @@ export function infospaceModel(now: () => string, quota?: Quota): Omit<Infospace
       if (entries.length > 0) kept.facts = { ...kept.facts, changedAt: origin.at };
       return shown(kept);
     },
-    async cutBack(id, from) {
-      const kept = collectionAt(id);
-      const gone = new Set(kept?.versions.at(-1)?.splice(from));
-      const held = new Set(
-        [...collections.values()].flatMap((each) => (isOver(each.facts) ? [] : each.versions.flat())),
-      );
-      for (const each of gone) if (notes.get(each)?.note.partOf === id && !held.has(each)) notes.delete(each);
+    async absorb(id, by, at) {
+      const [kept, next] = [collectionAt(id), collectionAt(by)];
+      if (kept === undefined || next === undefined || id === by) return undefined;
+      came(kept, sourcesOf(next.facts.origin));
+      kept.facts = { ...kept.facts, changedAt: at };
+      const held = [...(next.versions.at(-1) ?? [])];
+      kept.versions.at(-1)?.push(...held);
+      for (const each of held.flatMap((note) => notes.get(note) ?? [])) {
+        if (each.note.partOf === by) each.note = { ...each.note, partOf: id };
+      }
+      hold(kept.versions.flat(), { expiresAt: kept.facts.expiresAt });
+      hold(held, kept.facts);
+      drop(by, () => true);
+      return shown(kept);
     },
     async complete(id) {
       const kept = collections.get(id);
@@ -382,6 +389,7 @@ export function infospaceModel(now: () => string, quota?: Quota): Omit<Infospace
     replaceNote: (...given) => within(() => model.replaceNote(...given)),
     addCollection: (...given) => within(() => model.addCollection(...given)),
     append: (...given) => within(() => model.append(...given)),
+    absorb: (...given) => within(() => model.absorb(...given)),
     replaceCollection: (...given) => within(() => model.replaceCollection(...given)),
     removeItems: (...given) => within(() => model.removeItems(...given)),
   };
