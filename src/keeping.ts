@@ -15,7 +15,7 @@ import { createHandles, type Handles } from "./infospace/handles.ts";
 import type { Access } from "./infospace/infospace.ts";
 import type { InfospaceStore } from "./infospace/infospace-store.ts";
 import { createKeeper, type Keeper } from "./infospace/keep.ts";
-import type { Lineage } from "./infospace/lineage.ts";
+import { createLineage, type Lineage } from "./infospace/lineage.ts";
 import { sourcesOf } from "./infospace/note.ts";
 import { createNotes, type Notes } from "./infospace/notes.ts";
 import { createOperators } from "./infospace/operators.ts";
@@ -33,6 +33,8 @@ export interface Keeping {
   readonly live: LiveResources;
   readonly handles: Handles;
   readonly keeper: Keeper;
+  /** Follows what calls read and call. */
+  readonly lineage: Pick<Lineage, "track" | "add">;
   /** What is there already can be looked at also where nothing more is kept. */
   readonly notes: Notes;
   /** Forgets what has expired, now and from time to time. */
@@ -54,7 +56,6 @@ export interface KeepingParts {
   access(resource: Action, caller: Caller): Access;
   /** Whether the caller may use every action that something was made from. */
   mayUseAll(madeFrom: MadeFrom, caller: Caller): boolean;
-  readonly lineage: Lineage;
   sees(name: string, caller: Caller): boolean;
   readonly noteFor: (caller: Caller, event: UnstampedEvent) => void;
   readonly note: (event: UnstampedEvent) => void;
@@ -66,7 +67,8 @@ const MOST_LISTED = 1_000;
 const DAY_MS = 86_400_000;
 
 export function createKeeping(parts: KeepingParts): Keeping {
-  const { settings, runtime, access, lineage, sees, noteFor, note, onProblem } = parts;
+  const { settings, runtime, access, sees, noteFor, note, onProblem } = parts;
+  const lineage = createLineage();
   const quota = quotaWith(settings.quota);
   const store = parts.store.limitedTo(quota);
   const { enabled = true, expiresIn = "24h", fillLimit = 4 * 1024 * 1024 } = settings;
@@ -152,6 +154,7 @@ export function createKeeping(parts: KeepingParts): Keeping {
         throw notForYou();
       },
     },
+    lineage,
     notes,
     start() {
       swept = sweep();
@@ -198,5 +201,6 @@ const nothingKept: Omit<Keeping, "notes" | "close"> = {
       });
     },
   },
+  lineage: { track: (_isInside, work) => work(), add: () => {} },
   start() {},
 };

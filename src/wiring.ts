@@ -17,7 +17,6 @@ import { createCounter } from "./counter.ts";
 import { openDiscovery } from "./discovery.ts";
 import { createAnchors } from "./distribution/anchors.ts";
 import { createDistributor } from "./distribution/distributor.ts";
-import { createLineage } from "./infospace/lineage.ts";
 import type { Door } from "./invoke/invoke.ts";
 import { createMeter } from "./invoke/meter.ts";
 import { createPreviewer } from "./invoke/preview.ts";
@@ -134,7 +133,6 @@ export async function wire(
     actions: () => catalog.snapshot().actions,
     note,
   });
-  const lineage = createLineage();
   const keeping = createKeeping({
     settings: options.infospace ?? { enabled: false },
     valueLimit: options.valueLimit ?? VALUE_LIMIT,
@@ -144,7 +142,6 @@ export async function wire(
     rights: () => views.rights(policy),
     access: (resource, caller) => views.access(policy, caller, resource),
     mayUseAll: (madeFrom, caller) => views.mayUseAll(policy, caller, madeFrom),
-    lineage,
     sees: (name, caller) => viewOf(caller).get(name) !== undefined,
     noteFor,
     note,
@@ -223,7 +220,7 @@ export async function wire(
     anchors,
     distributor,
     keeper: keeping.keeper,
-    lineage,
+    lineage: keeping.lineage,
     redact,
     preview: createPreviewer(),
     tracer: safeTracer(options.tracer ?? silentTracer),

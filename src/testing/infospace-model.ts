@@ -19,18 +19,8 @@ import {
   sourcesOf,
   withSources,
 } from "../infospace/note.ts";
-import { findExcess, NOTE_OVERHEAD, type Quota, quotaExceeded, quotaScopes, type Usage } from "../infospace/quota.ts";
-
-interface KeptNote {
-  note: Note;
-  readonly past: Note[];
-}
-
-interface KeptCollection {
-  facts: Omit<Collection, "count" | "bytes">;
-  /** The ids of each version; what was removed stays in its place. */
-  readonly versions: number[][];
-}
+import { type Quota, quotaExceeded, quotaScopes } from "../infospace/quota.ts";
+import { findPassed, isUserOf, type KeptCollection, type KeptNote, usageIn } from "./infospace-use-model.ts";
 
 /** What a store of notes and collections must answer, in as plain a way as there is. It has no marks. */
 export function infospaceModel(now: () => string, quota?: Quota): Omit<InfospaceStore, "mark" | "limitedTo"> {
@@ -49,53 +39,17 @@ export function infospaceModel(now: () => string, quota?: Quota): Omit<Infospace
     return kept === undefined || isOver(kept.facts) ? undefined : kept;
   }
 
-  /** What each session, user and tenant uses, counted anew from all there is. */
-  function used(): readonly Usage[] {
-    const all = new Map<string, Usage>();
-    function add({ tenant = "", user = "", session }: Origin, { notes: count = 0, bytes = 0, rows = 0 }): void {
-      for (const scope of quotaScopes) {
-        const who = {
-          ...(tenant === "" ? {} : { tenant }),
-          ...(scope === "tenant" || user === "" ? {} : { user }),
-          ...(scope === "session" ? { session } : {}),
-        };
-        const key = JSON.stringify([scope, who]);
-        const sum = all.get(key) ?? { scope, ...who, notes: 0, bytes: 0, rows: 0 };
-        all.set(key, { ...sum, notes: sum.notes + count, bytes: sum.bytes + bytes, rows: sum.rows + rows });
-      }
-    }
-    for (const { note, past } of notes.values()) {
-      const contents = [note, ...past].reduce((sum, { bytes }) => sum + bytes, 0);
-      add(note.origin, { notes: 1, bytes: contents + labelBytes(note) });
-    }
-    for (const { facts, versions } of collections.values()) {
-      add(facts.origin, { notes: 1, bytes: labelBytes(facts), rows: versions.flatMap(runsOf).length });
-    }
-    return [...all.values()];
-  }
-
   /** Undoes what passes the quota, as a transaction would. */
   async function within<T>(work: () => Promise<T>): Promise<T> {
     if (quota === undefined) return work();
-    const before = { used: used(), notes: structuredClone(notes), collections: structuredClone(collections), ...last };
+    const before = structuredClone({ notes, collections, last });
     const result = await work();
-    for (const { scope, notes: count, bytes, rows, ...who } of used()) {
-      const amount = { notes: count, bytes, rows };
-      const was = before.used.find((each) => each.scope === scope && isSameUser(each, who)) ?? NOTHING;
-      const added = { notes: count - was.notes, bytes: bytes - was.bytes, rows: rows - was.rows };
-      const excess = findExcess(quota, scope, amount, added);
-      if (excess === undefined) continue;
-      for (const [map, old] of [
-        [notes, before.notes],
-        [collections, before.collections],
-      ] as readonly [Map<number, unknown>, Map<number, unknown>][]) {
-        map.clear();
-        for (const [id, kept] of old) map.set(id, kept);
-      }
-      Object.assign(last, { note: before.note, collection: before.collection });
-      throw quotaExceeded(excess);
-    }
-    return result;
+    const excess = findPassed(quota, usageIn(before), usageIn({ notes, collections }));
+    if (excess === undefined) return result;
+    replaceEntries(notes, before.notes);
+    replaceEntries(collections, before.collections);
+    Object.assign(last, before.last);
+    throw quotaExceeded(excess);
   }
 
   function shown({ facts, versions }: KeptCollection): Collection {
@@ -372,7 +326,9 @@ export function infospaceModel(now: () => string, quota?: Quota): Omit<Infospace
     list: (async (query: ResourceQuery) => found(query).slice(0, query.limit)) as InfospaceStore["list"],
     count: async (query) => found(query).length,
     async usage(of) {
-      const wanted = used().filter((each) => (of === undefined ? each.scope === "tenant" : isUserOf(each, of)));
+      const wanted = usageIn({ notes, collections }).filter((each) =>
+        of === undefined ? each.scope === "tenant" : isUserOf(each, of),
+      );
       return wanted.sort((one, other) => quotaScopes.indexOf(one.scope) - quotaScopes.indexOf(other.scope));
     },
     async contents(of, { allows = () => true } = {}) {
@@ -395,28 +351,9 @@ export function infospaceModel(now: () => string, quota?: Quota): Omit<Infospace
   };
 }
 
-const NOTHING = { notes: 0, bytes: 0, rows: 0 };
-
-function labelBytes({ properties }: Pick<Note, "properties">): number {
-  const text = Object.keys(properties).length === 0 ? "" : JSON.stringify(properties);
-  return NOTE_OVERHEAD + [...text].length;
-}
-
-/** Stretches of notes with consecutive ids. */
-function runsOf(ids: readonly number[]): readonly number[] {
-  return ids.filter((id, index) => index === 0 || ids[index - 1] !== id - 1);
-}
-
-type User = Pick<Usage, "tenant" | "user" | "session">;
-
-function isSameUser(one: User, other: User): boolean {
-  return (["tenant", "user", "session"] as const).every((key) => one[key] === other[key]);
-}
-
-function isUserOf({ scope, tenant = "", user = "", session }: Usage, whose: Whose): boolean {
-  if (tenant !== (whose.tenant ?? "")) return false;
-  if (scope === "tenant") return true;
-  return user === (whose.user ?? "") && (scope === "user" || session === whose.session);
+function replaceEntries<T>(map: Map<number, T>, by: ReadonlyMap<number, T>): void {
+  map.clear();
+  for (const [id, kept] of by) map.set(id, kept);
 }
 
 function said({ format, text, bytes, hash }: NewNote): Pick<Note, "format" | "bytes" | "hash" | "content"> {

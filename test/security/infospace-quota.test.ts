@@ -149,6 +149,9 @@ test("several processes together pass no limit", { timeout: 60_000 }, async () =
   const children = Array.from({ length: 3 }, () =>
     spawn(process.execPath, ["--import", "tsx", script, path], { stdio: ["ignore", "pipe", "inherit"] }),
   );
+  onTestFinished(() => {
+    for (const child of children) child.kill("SIGKILL");
+  });
 
   const written = (await Promise.all(children.map((child) => json(child.stdout)))) as number[];
 
