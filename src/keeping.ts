@@ -15,7 +15,7 @@ import { createHandles, type Handles } from "./infospace/handles.ts";
 import type { Access } from "./infospace/infospace.ts";
 import type { InfospaceStore } from "./infospace/infospace-store.ts";
 import { createKeeper, type Keeper } from "./infospace/keep.ts";
-import { createLineage, type Lineage } from "./infospace/lineage.ts";
+import { type CallLineage, createLineage, noLineage } from "./infospace/lineage.ts";
 import { sourcesOf } from "./infospace/note.ts";
 import { createNotes, type Notes } from "./infospace/notes.ts";
 import { createOperators } from "./infospace/operators.ts";
@@ -34,7 +34,7 @@ export interface Keeping {
   readonly handles: Handles;
   readonly keeper: Keeper;
   /** Follows what calls read and call. */
-  readonly lineage: Pick<Lineage, "track" | "add">;
+  readonly lineage: CallLineage;
   /** What is there already can be looked at also where nothing more is kept. */
   readonly notes: Notes;
   /** Forgets what has expired, now and from time to time. */
@@ -68,7 +68,7 @@ const DAY_MS = 86_400_000;
 
 export function createKeeping(parts: KeepingParts): Keeping {
   const { settings, runtime, access, sees, noteFor, note, onProblem } = parts;
-  const lineage = createLineage();
+  const lineage = createLineage(parts.store);
   const quota = quotaWith(settings.quota);
   const store = parts.store.limitedTo(quota);
   const { enabled = true, expiresIn = "24h", fillLimit = 4 * 1024 * 1024 } = settings;
@@ -201,6 +201,6 @@ const nothingKept: Omit<Keeping, "notes" | "close"> = {
       });
     },
   },
-  lineage: { track: (_isInside, work) => work(), add: () => {} },
+  lineage: noLineage,
   start() {},
 };

@@ -174,6 +174,11 @@ export interface InfospaceStore {
     },
   ): Promise<ReadonlyMap<number, string>>;
 
+  /** Stores the actions that a call has data from while it waits. The same call again adds to them. */
+  holdSources(callId: string, sources: readonly string[]): Promise<void>;
+  /** Those that were stored for a call. Of one that is unknown, none. */
+  heldSources(callId: string): Promise<readonly string[]>;
+
   /** How much the session, the user and the tenant use, as far as they use anything. Absent: every tenant. */
   usage(of?: Whose): Promise<readonly Usage[]>;
   /**

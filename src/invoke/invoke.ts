@@ -21,7 +21,7 @@ import type { Anchors } from "../distribution/anchors.ts";
 import type { Distributor } from "../distribution/distributor.ts";
 import type { Handles } from "../infospace/handles.ts";
 import type { Keeper } from "../infospace/keep.ts";
-import type { Lineage } from "../infospace/lineage.ts";
+import type { CallLineage } from "../infospace/lineage.ts";
 import { type Decision, decide } from "../policy/decide.ts";
 import type { Policy } from "../policy/policy.ts";
 import type { Objection } from "../policy/verdict.ts";
@@ -82,7 +82,7 @@ export interface Door {
   readonly anchors: Pick<Anchors, "fill">;
   readonly distributor: Pick<Distributor, "distribute">;
   readonly keeper: Keeper;
-  readonly lineage: Pick<Lineage, "track" | "add">;
+  readonly lineage: CallLineage;
   readonly preview: Previewer;
   readonly tracer: Tracer;
   /** Takes secrets out of what is told to those who trace. */
@@ -201,6 +201,7 @@ async function attempt(
   // What is kept came from what made it, and not from the handle that leads to it.
   if (action.madeFrom === undefined) door.lineage.add([action.name]);
 
+  if (call.permit !== undefined) await door.lineage.resume(call.permit.approval.callId);
   const { own, hasTokens } = await filledArgs(door, call, action, record);
   const { args: given, repairs } = prepareArgs(action, own);
   record.repaired(action, repairs);
@@ -219,6 +220,7 @@ async function attempt(
     const { objection } = decision;
     if (own.text.length > SIZE_LIMIT) throw unreadable(action, own.text.length);
     const preview = await door.preview(action, args, signal);
+    await door.lineage.hold(call.id);
     const request = { ...bound, callId: call.id, via: call.via, objection, preview };
     const obtained = await door.gatekeeper.obtain(request, { dialogue: call.dialogue, ask: call.ask, signal });
     if (obtained.kind !== "permit") {

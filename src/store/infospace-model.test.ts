@@ -1,12 +1,12 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import type { Entry, InfospaceStore, Standing, Whose } from "../infospace/infospace-store.ts";
+import type { Entry, Standing, Whose } from "../infospace/infospace-store.ts";
 import { type Origin, reaches, withSources } from "../infospace/note.ts";
 import { infospaceModel } from "../testing/infospace-model.ts";
 import { infospaceIn, me, note, origin } from "../testing/infospace-places.ts";
 import { openSqlite } from "./drivers/sqlite.ts";
 
-type Modelled = Omit<InfospaceStore, "mark" | "limitedTo">;
+type Modelled = ReturnType<typeof infospaceModel>;
 
 /** One thing done to a store. What it answers is compared; so is everything there is afterwards. */
 interface Step {

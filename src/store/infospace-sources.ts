@@ -1,8 +1,33 @@
 import type { ResourceKind } from "../infospace/handle.ts";
+import type { InfospaceStore } from "../infospace/infospace-store.ts";
 import type { Change } from "./infospace-change.ts";
-import { read, sourcesText, storedSources } from "./infospace-rows.ts";
+import { exact, read, sourcesText, storedSources } from "./infospace-rows.ts";
 import { RUN_LIMIT } from "./infospace-runs.ts";
-import { sql } from "./sql.ts";
+import { type Sql, sql } from "./sql.ts";
+
+/** A question to a person is over long before. */
+const HELD_MS = 90 * 86_400_000;
+
+/** What calls that wait came from. */
+export function sourceMethods(db: Sql, now: () => Date): Pick<InfospaceStore, "holdSources" | "heldSources"> {
+  async function heldSources(tx: Sql, callId: string): Promise<readonly string[]> {
+    const [row] = await tx.all(sql`select sources from held_sources where call_id = ${exact(callId)}`);
+    return row === undefined ? [] : storedSources(row, "sources", "a call");
+  }
+  return {
+    holdSources: (callId, sources) =>
+      db.transaction(async (tx) => {
+        const all = [...new Set([...(await heldSources(tx, callId)), ...sources])].sort();
+        await tx.all(sql`
+          insert into held_sources (call_id, sources, held_at)
+          values (${exact(callId)}, ${JSON.stringify(all)}, ${now().toISOString()})
+          on conflict (call_id) do update set sources = excluded.sources, held_at = excluded.held_at`);
+        const before = new Date(now().getTime() - HELD_MS).toISOString();
+        await tx.all(sql`delete from held_sources where held_at < ${before}`);
+      }),
+    heldSources: (callId) => heldSources(db, callId),
+  };
+}
 
 /**
  * Notes that something came from these actions as well. What holds a note came from all that the note came from, in whatever

@@ -5,6 +5,7 @@ import { dropMethods } from "./infospace-drop.ts";
 import { listMethods } from "./infospace-lists.ts";
 import { memberMethods } from "./infospace-members.ts";
 import { noteMethods } from "./infospace-notes.ts";
+import { sourceMethods } from "./infospace-sources.ts";
 import { useMethods } from "./infospace-use.ts";
 import type { Sql } from "./sql.ts";
 
@@ -16,6 +17,7 @@ export function infospaceStore(db: Sql, now: () => Date, quota?: Quota): Infospa
     ...memberMethods(db, now, quota),
     ...dropMethods(db, now),
     ...listMethods(db, now),
+    ...sourceMethods(db, now),
     ...useMethods(db),
     limitedTo: (next) => infospaceStore(db, now, next),
   };

@@ -327,6 +327,7 @@ export const migrations: readonly Migration[] = [
       sql`alter table origins add column sources text`,
       sql`alter table notes add column sources text`,
       sql`alter table collections add column sources text`,
+      sql`create table held_sources (call_id text primary key, sources text not null, held_at text not null)`,
       sql`
         create table infospace_use (
           scope text not null,

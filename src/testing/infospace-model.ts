@@ -23,7 +23,10 @@ import { type Quota, quotaExceeded, quotaScopes } from "../infospace/quota.ts";
 import { findPassed, isUserOf, type KeptCollection, type KeptNote, usageIn } from "./infospace-use-model.ts";
 
 /** What a store of notes and collections must answer, in as plain a way as there is. It has no marks. */
-export function infospaceModel(now: () => string, quota?: Quota): Omit<InfospaceStore, "mark" | "limitedTo"> {
+export function infospaceModel(
+  now: () => string,
+  quota?: Quota,
+): Omit<InfospaceStore, "mark" | "limitedTo" | "holdSources" | "heldSources"> {
   const notes = new Map<number, KeptNote>();
   const collections = new Map<number, KeptCollection>();
   const last = { note: 0, collection: 0 };
@@ -149,7 +152,7 @@ export function infospaceModel(now: () => string, quota?: Quota): Omit<Infospace
       .sort((one, other) => other.id - one.id);
   }
 
-  const model: Omit<InfospaceStore, "mark" | "limitedTo"> = {
+  const model: ReturnType<typeof infospaceModel> = {
     async addNotes(origin, made, standing) {
       const first = last.note + 1;
       for (const each of made) make(origin, standing, each);

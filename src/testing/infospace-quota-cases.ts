@@ -136,6 +136,11 @@ export const infospaceQuotaCases: readonly StoreCase[] = [
       await store.replaceCollection(id, next.id, LATER);
       assert.equal((await gotCollection(store, id)).origin.sources?.at(-1), "tool__e");
 
+      await store.holdSources("call\0", ["tool__b", "tool__a"]);
+      await store.holdSources("call\0", ["tool__b", "tool__c"]);
+      assert.deepEqual(await store.heldSources("call\0"), ["tool__a", "tool__b", "tool__c"]);
+      assert.deepEqual(await store.heldSources("another"), []);
+
       const seen: string[] = [];
       const allowed = await store.contents(me, {
         allows: ({ action, sources }) => {

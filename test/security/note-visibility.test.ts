@@ -1,5 +1,8 @@
-import { afterEach, describe, expect, test } from "vitest";
-import type { CallerOptions, Outcome } from "../../src/index.ts";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, describe, expect, onTestFinished, test } from "vitest";
+import type { CallerOptions, Outcome, QuartermasterOptions } from "../../src/index.ts";
 import { closeWorlds, people, type World, world } from "../fixtures/infospace-world.ts";
 
 afterEach(closeWorlds);
@@ -10,13 +13,21 @@ const clerk: CallerOptions = { actor: "clerk", session: "s" };
 const salaries = people.map(({ id }) => ({ id, salary: 1_000 + id, remark: "salary of a person" }));
 
 /** Two actors in one session. The clerk may not see tool__payroll. */
-async function office(): Promise<World> {
-  const clerkTools = ["infospace__*", "note__*", "collection__*", "tool__people", "tool__take", "tool__copy"];
+async function office(options: QuartermasterOptions = {}): Promise<World> {
+  const clerkTools = [
+    "infospace__*",
+    "note__*",
+    "collection__*",
+    "tool__people",
+    "tool__take",
+    "tool__copy",
+    "tool__publish",
+  ];
   const actors = [
     { name: "hr", tools: ["*"] },
     { name: "clerk", tools: clerkTools },
   ];
-  const w = await world({ policy: { actors } });
+  const w = await world({ ...options, policy: { actors } });
   const common = { scope: "generalist", effect: "read" } as const;
   const none = { type: "object", properties: {} } as const;
   const any = { type: "object", properties: { any: {} } } as const;
@@ -32,6 +43,14 @@ async function office(): Promise<World> {
     name: "copy",
     description: "Answers what it is given.",
     inputSchema: any,
+    handler: ({ any: value }) => value,
+  });
+  w.qm.register({
+    ...common,
+    name: "publish",
+    description: "Answers what it is given when a person has agreed.",
+    inputSchema: any,
+    requiresApproval: true,
     handler: ({ any: value }) => value,
   });
   w.qm.register({
@@ -242,6 +261,28 @@ describe("a note of an action that a caller may not see", () => {
     const theirs = (await to.qm.notes.list({ kind: "collection" }, clerk)).items;
     expect([own.length, theirs.length, projected !== undefined]).toEqual([3, 1, true]);
   });
+});
+
+test("a call that waited for a person, and was run by another process, hides what it made from hidden notes", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "qm-sources-"));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  const store = join(folder, "store.db");
+  const first = await office({ store });
+  const payroll = await kept(first, "tool__payroll");
+  const waiting = await first.call("tool__publish", { any: { $from: payroll } }, hr);
+  if (waiting.status !== "waiting") throw new Error(waiting.value);
+  await first.qm.close();
+
+  const second = await office({ store });
+  const approver = { id: "ann", roles: ["approver"], via: "test" };
+  await second.qm.approvals.answer(waiting.approval.id, { decision: "approved" }, approver);
+  await second.qm.approvals.run(waiting.approval.id);
+  const outcome = await second.qm.approvals.outcome(waiting.approval.id);
+
+  const handle = outcome.status === "done" ? (outcome.kept?.handle ?? "") : outcome.value;
+  expect(handle).toMatch(/^collection__/);
+  await second.done("infospace__load", { target: handle }, hr);
+  await expectHidden(second, handle);
 });
 
 describe("a note of an action that is not in the catalog any more", () => {
