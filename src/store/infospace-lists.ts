@@ -36,23 +36,61 @@ export function listMethods(db: Sql, now: () => Date): ListMethods {
     return kind === "note" ? readable(rows, factsOf) : readable(rows, collectionOf);
   }
 
-  /** Of the origins of notes, each with what is said of single notes, those that are allowed. */
-  async function allowedOrigins(
-    rows: readonly Row[],
-    allows: (origin: Origin) => boolean,
-  ): Promise<ReadonlySet<string>> {
-    const own = new Map(rows.map((row) => [originKey(row), row] as const));
-    const found = new Map<number, Row>();
-    for (const ids of portions([...new Set(rows.map(({ origin }) => Number(origin)))])) {
-      const some = await db.all(sql`
-        select o.id, ${originColumns}, null as sources from origins o where o.id in (${listed(ids)})`);
-      for (const row of some) found.set(Number(row.id), row);
+  /** The notes within reach, page by page: a statement over all of them would keep everybody waiting. */
+  async function* notesOf(whose: Whose): AsyncGenerator<readonly Row[]> {
+    const at = now().toISOString();
+    const columns = sql`n.id, n.part_of, n.hash, n.name, n.properties, n.origin, n.sources, n.expires_at`;
+    for (const { id: owner } of await db.all(ownersOf(whose))) {
+      for (const isPart of [false, true]) {
+        for (let last: Row | undefined; ; ) {
+          const part = Number(last?.part_of ?? 0);
+          const after = isPart
+            ? sql`(n.part_of > ${part} or n.part_of = ${part} and n.id > ${Number(last?.id ?? 0)})`
+            : sql`n.part_of is null and n.id > ${Number(last?.id ?? 0)}`;
+          const rows = await db.all(sql`
+            select ${columns} from notes n where n.owner = ${Number(owner)} and ${after}
+            order by n.part_of, n.id limit ${PAGE}`);
+          yield rows.filter(({ expires_at }) => expires_at === null || String(expires_at) > at);
+          last = rows.at(-1);
+          if (rows.length < PAGE) break;
+        }
+      }
     }
-    const all = [...own].filter(([, { origin, sources }]) => {
-      const row = found.get(Number(origin));
-      return row !== undefined && allows(originOf({ ...row, sources: sources ?? null }, "an origin"));
-    });
-    return new Set(all.map(([key]) => key));
+  }
+
+  /** The notes that a collection holds, page by page. */
+  async function* membersOf(collection: number): AsyncGenerator<readonly Row[]> {
+    const at = now().toISOString();
+    const held = sql`collections c join members m on m.collection = c.id and m.version = c.version`;
+    const these = sql`c.id = ${collection} and ${collectionIsThere(at)}`;
+    const [end] = await db.all(sql`select max(m.position) as furthest from ${held} where ${these}`);
+    for (let from = 0; end?.furthest !== null && from <= Number(end?.furthest); from += PAGE) {
+      yield await db.all(sql`
+        select n.id, n.hash, n.name, n.properties from ${held} join notes n on ${runHasNote}
+        where ${these} and m.position >= ${from} and m.position < ${from + PAGE} and ${noteIsThere(at)}`);
+    }
+  }
+
+  /** Whether what came from each of these origins is allowed. Asked once for each. */
+  async function judged(
+    rows: readonly Row[],
+    answers: Map<string, boolean>,
+    allows: (origin: Origin) => boolean,
+  ): Promise<ReadonlyMap<string, boolean>> {
+    const fresh = new Map(rows.map((row) => [originKey(row), row] as const).filter(([key]) => !answers.has(key)));
+    for (const some of portions([...fresh.values()])) {
+      const origins = await db.all(sql`
+        select o.id, ${originColumns}, null as sources from origins o
+        where o.id in (${listed(some.map(({ origin }) => Number(origin)))})`);
+      const found = new Map(origins.map((row) => [Number(row.id), row]));
+      for (const row of some) {
+        const origin = found.get(Number(row.origin));
+        const sources = row.sources ?? null;
+        const isAllowed = origin !== undefined && allows(originOf({ ...origin, sources }, "an origin"));
+        answers.set(originKey(row), isAllowed);
+      }
+    }
+    return answers;
   }
 
   return {
@@ -81,23 +119,19 @@ export function listMethods(db: Sql, now: () => Date): ListMethods {
       );
     },
     async contents(of, { allows = () => true } = {}) {
-      const at = now().toISOString();
-      const rows = await db.all(
-        "collection" in of
-          ? sql`
-            select n.id, n.hash, n.name, n.properties, null as origin, null as sources from collections c
-            join members m on m.collection = c.id and m.version = c.version join notes n on ${runHasNote}
-            where c.id = ${of.collection} and ${collectionIsThere(at)} and ${noteIsThere(at)}`
-          : sql`
-            select n.id, n.hash, n.name, n.properties, n.origin, n.sources from notes n
-            where n.owner in (${ownersOf(of)}) and ${noteIsThere(at)}`,
-      );
-      if ("collection" in of) return new Map(rows.map((row) => [Number(row.id), stateOf(row)]));
-      const seen = await allowedOrigins(rows, allows);
-      return new Map(rows.filter((row) => seen.has(originKey(row))).map((row) => [Number(row.id), stateOf(row)]));
+      const found = new Map<number, string>();
+      const answers = new Map<string, boolean>();
+      for await (const rows of "collection" in of ? membersOf(of.collection) : notesOf(of)) {
+        const known = "collection" in of ? undefined : await judged(rows, answers, allows);
+        for (const row of rows) if (known?.get(originKey(row)) !== false) found.set(Number(row.id), stateOf(row));
+      }
+      return found;
     },
   };
 }
+
+/** How many notes one statement looks at. */
+const PAGE = 2_000;
 
 const kinds = {
   note: { alias: sql`n`, columns: noteColumns, tables: noteTables, isThere: noteIsThere },

@@ -1,6 +1,6 @@
 import type { ResourceKind } from "../infospace/handle.ts";
 import type { InfospaceStore } from "../infospace/infospace-store.ts";
-import type { Change } from "./infospace-change.ts";
+import { type Change, touch } from "./infospace-change.ts";
 import { exact, read, sourcesText, storedSources } from "./infospace-rows.ts";
 import { RUN_LIMIT } from "./infospace-runs.ts";
 import { type Sql, sql } from "./sql.ts";
@@ -49,6 +49,7 @@ export async function addSources(
   const missing = [...new Set(actions)].filter((action) => !known.has(action));
   if (missing.length === 0) return;
   await tx.all(sql`update ${table} set sources = ${sourcesText([...own, ...missing].sort())} where id = ${id}`);
+  await touch(change, sql`select owner from ${table} where id = ${id}`);
   if (kind === "collection") return;
   const holders = await tx.all(sql`
     select distinct m.collection from members m
