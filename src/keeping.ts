@@ -1,7 +1,7 @@
 import { completed } from "./callers.ts";
 import type { LiveResources } from "./catalog/live.ts";
 import type { Provider } from "./catalog/provider.ts";
-import type { Action } from "./core/action.ts";
+import type { Action, MadeFrom } from "./core/action.ts";
 import type { Caller } from "./core/caller.ts";
 import { durationMs } from "./core/duration.ts";
 import { messageOf, QmError } from "./core/errors.ts";
@@ -15,11 +15,15 @@ import { createHandles, type Handles } from "./infospace/handles.ts";
 import type { Access } from "./infospace/infospace.ts";
 import type { InfospaceStore } from "./infospace/infospace-store.ts";
 import { createKeeper, type Keeper } from "./infospace/keep.ts";
+import { type CallLineage, createLineage, noLineage } from "./infospace/lineage.ts";
+import { sourcesOf } from "./infospace/note.ts";
 import { createNotes, type Notes } from "./infospace/notes.ts";
 import { createOperators } from "./infospace/operators.ts";
 import { infospaceProvider } from "./infospace/primitives/provider.ts";
-import { INFOSPACE, ownResource, resourceAction } from "./infospace/resource.ts";
+import { quotaWith } from "./infospace/quota.ts";
+import { INFOSPACE, madeFrom, ownResource, resourceAction } from "./infospace/resource.ts";
 import { createNoteSearch } from "./infospace/search/create-note-search.ts";
+import { usable } from "./infospace/usable.ts";
 import type { InfospaceSettings } from "./options.ts";
 
 /** Everything that keeps results and finds them again, wired together. */
@@ -29,6 +33,8 @@ export interface Keeping {
   readonly live: LiveResources;
   readonly handles: Handles;
   readonly keeper: Keeper;
+  /** Follows what calls read and call. */
+  readonly lineage: CallLineage;
   /** What is there already can be looked at also where nothing more is kept. */
   readonly notes: Notes;
   /** Forgets what has expired, now and from time to time. */
@@ -48,6 +54,8 @@ export interface KeepingParts {
   rights(): unknown;
   /** What the policy says of a resource. */
   access(resource: Action, caller: Caller): Access;
+  /** Whether the caller may use every action that something was made from. */
+  mayUseAll(madeFrom: MadeFrom, caller: Caller): boolean;
   sees(name: string, caller: Caller): boolean;
   readonly noteFor: (caller: Caller, event: UnstampedEvent) => void;
   readonly note: (event: UnstampedEvent) => void;
@@ -59,12 +67,22 @@ const MOST_LISTED = 1_000;
 const DAY_MS = 86_400_000;
 
 export function createKeeping(parts: KeepingParts): Keeping {
-  const { settings, store, runtime, access, sees, noteFor, note, onProblem } = parts;
+  const { settings, runtime, access, sees, noteFor, note, onProblem } = parts;
+  const lineage = createLineage(parts.store);
+  const quota = quotaWith(settings.quota);
+  const store = parts.store.limitedTo(quota);
   const { enabled = true, expiresIn = "24h", fillLimit = 4 * 1024 * 1024 } = settings;
   const previewLimit = Math.min(settings.previewLimit ?? 1_200, parts.valueLimit);
   const basis = { store, runtime, expiresInMs: durationMs(expiresIn) ?? DAY_MS };
-  const infospace = createInfospace({ ...basis, mayUse: access, note: noteFor });
-  const search = createNoteSearch({ store, mayUse: access, rights: parts.rights, meaning: parts.meaning });
+  const infospace = createInfospace({ ...basis, mayUse: access, lineage, note: noteFor });
+  const search = createNoteSearch({
+    store,
+    mayUse: access,
+    allows: (origin, caller) => parts.mayUseAll(madeFrom(origin), caller),
+    onFound: (origin) => lineage.add(sourcesOf(origin)),
+    rights: parts.rights,
+    meaning: parts.meaning,
+  });
   const operators = createOperators({ ...basis, meaning: parts.meaning, note });
   const notes = createNotes({
     ...basis,
@@ -72,6 +90,7 @@ export function createKeeping(parts: KeepingParts): Keeping {
     search,
     operators,
     mayUse: access,
+    quota,
     completed,
     note: (event, caller) => (caller === undefined ? note(event) : noteFor(caller, event)),
   });
@@ -109,13 +128,16 @@ export function createKeeping(parts: KeepingParts): Keeping {
         return reference && found(reference.kind, reference.id);
       },
       async list(caller, categories) {
-        const query = { whose: whoseOf(caller), limit: MOST_LISTED };
-        const notes = categories.includes("note") ? await store.list({ ...query, kind: "note" }) : [];
-        const collections = categories.includes("collection") ? await store.list({ ...query, kind: "collection" }) : [];
-        return [
-          ...notes.map((each) => resourceAction("note", each)),
-          ...collections.map((each) => resourceAction("collection", each)),
-        ];
+        const all: Action[] = [];
+        for (const kind of kinds.filter((each) => categories.includes(each))) {
+          const query = { kind, whose: whoseOf(caller) };
+          let count = 0;
+          for await (const each of usable({ store, mayUse: access }, query, caller, MOST_LISTED)) {
+            all.push(resourceAction(kind, each));
+            if (++count === MOST_LISTED) break;
+          }
+        }
+        return all;
       },
     },
     handles: createHandles({ infospace, fillLimit }),
@@ -132,6 +154,7 @@ export function createKeeping(parts: KeepingParts): Keeping {
         throw notForYou();
       },
     },
+    lineage,
     notes,
     start() {
       swept = sweep();
@@ -178,5 +201,6 @@ const nothingKept: Omit<Keeping, "notes" | "close"> = {
       });
     },
   },
+  lineage: noLineage,
   start() {},
 };

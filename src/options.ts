@@ -12,6 +12,7 @@ import { type SearchType, searchTypes } from "./core/search-type.ts";
 import { activationScopes, type SurfaceChoice, selections, surfaceKinds } from "./core/surface-choice.ts";
 import type { TraceCarrier, Tracer } from "./core/tracing.ts";
 import type { Destinations } from "./distribution/destinations.ts";
+import type { QuotaSettings } from "./infospace/quota.ts";
 import type { RunLimits } from "./invoke/run.ts";
 import type { PolicyOptions } from "./policy/policy.ts";
 import type { RouteRule } from "./routing/rules.ts";
@@ -66,6 +67,8 @@ export interface InfospaceSettings {
   readonly previewLimit?: number;
   /** How many characters arguments may have once handles in them are filled in. 4 MiB when absent. */
   readonly fillLimit?: number;
+  /** How much may be kept. The limits that are not given are the usual ones: see docs/config.md. */
+  readonly quota?: QuotaSettings;
 }
 
 /** How actions are found. Everything is optional; nothing given means search by words. */
@@ -127,6 +130,8 @@ export interface InvokeOptions {
 
 const texts = z.array(z.string());
 const whole = z.int().min(1);
+const count = z.int().min(0).optional();
+const amount = z.strictObject({ notes: count, bytes: count, rows: count }).optional();
 const callback = z.custom<unknown>((value) => typeof value === "function", "expected a function");
 const duration = z
   .string()
@@ -275,6 +280,7 @@ export const quartermasterShape = z.strictObject({
       expiresIn: duration.optional(),
       previewLimit: whole.min(300).optional(),
       fillLimit: whole.min(1024).optional(),
+      quota: z.strictObject({ session: amount, user: amount, tenant: amount }).optional(),
     })
     .optional(),
   redact: z.strictObject({ names: texts.optional(), secrets: callback.optional() }).optional(),

@@ -66,12 +66,13 @@ export function routesOf({ routing }: Pick<Config, "routing">): readonly RouteRu
 }
 
 export function infospaceOf({ infospace }: Pick<Config, "infospace">): InfospaceSettings {
-  const { enabled, expires_in, preview_chars, fill_chars } = infospace;
+  const { enabled, expires_in, preview_chars, fill_chars, quota } = infospace;
   return {
     enabled,
     expiresIn: expires_in as Duration,
     previewLimit: preview_chars,
     fillLimit: fill_chars,
+    quota,
   };
 }
 

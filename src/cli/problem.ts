@@ -46,6 +46,10 @@ function next({ code, hint, action, call_id }: Problem): readonly string[] {
       return [`It was not run. \`${why}\` shows which rule says so.`];
     case "budget_exceeded":
       return ["It was not run. Raise policy.budgets, or use another --session."];
+    case "quota_exceeded":
+      return [
+        "`qm notes list` shows what is kept, `qm notes rm` removes it; infospace.quota says how much may be kept.",
+      ];
     default:
       return given(hint);
   }

@@ -46,7 +46,17 @@ describe("a configuration", () => {
       },
       routing: { rules: [] },
       telemetry: { enabled: false, content: false },
-      infospace: { enabled: true, expires_in: "24h", preview_chars: 1200, fill_chars: 4194304 },
+      infospace: {
+        enabled: true,
+        expires_in: "24h",
+        preview_chars: 1200,
+        fill_chars: 4194304,
+        quota: {
+          session: { notes: 500_000, bytes: 268_435_456, rows: 500_000 },
+          user: { notes: 2_000_000, bytes: 1_073_741_824, rows: 2_000_000 },
+          tenant: { notes: 4_000_000, bytes: 2_147_483_648, rows: 4_000_000 },
+        },
+      },
       surface: {
         kind: "universal",
         token_budget: 8000,

@@ -37,6 +37,13 @@ export interface CallContext {
   readonly trace?: TraceCarrier;
 }
 
+/** What something was made from. Whoever may not use one of the actions may not know of it. */
+export interface MadeFrom {
+  readonly actions: readonly string[];
+  /** Who made it. Of an action that is not in the catalog any more, only the maker may use what it made. */
+  readonly maker: Owner;
+}
+
 /** Who agreed to a call, and what they said. */
 export interface ApprovalDecision {
   readonly approvalId: string;
@@ -133,6 +140,8 @@ export interface Action {
   readonly peerExposed: boolean;
   /** Absent: nobody's in particular. */
   readonly owner?: Owner;
+  /** Of something that actions made. Absent: it was not. */
+  readonly madeFrom?: MadeFrom;
   /** Whether tokens in its arguments stay tokens: it works on what the model may see, and shows it to the model again. */
   readonly keepsTokens?: boolean;
   /**

@@ -32,6 +32,7 @@ export const errorCodes = {
   overloaded: { http: 503, retryable: true },
   path_refused: { http: 403, retryable: false },
   quarantined: { http: 403, retryable: false },
+  quota_exceeded: { http: 507, retryable: false },
   registry_failed: { http: 502, retryable: true },
   search_off: { http: 409, retryable: false },
   server_failed: { http: 502, retryable: true },

@@ -6,10 +6,12 @@ import { notAHandle, notFound, noVersion, wrongKind } from "./handle-errors.ts";
 import type { Collecting, Infospace, InfospaceParts, Label, Members } from "./infospace.ts";
 import type { Entry, NewNote, Standing, StoredContent } from "./infospace-store.ts";
 import { type Maker, originOf, writtenEvent } from "./maker.ts";
-import type { Collection, NoteFacts } from "./note.ts";
+import { type Collection, type NoteFacts, type Origin, sourcesOf, withSources } from "./note.ts";
 import { portions } from "./portions.ts";
+import { isOutOfRoom } from "./quota.ts";
 import { resourceAction } from "./resource.ts";
 import { fileContent, jsonContent } from "./stored-content.ts";
+import { usable } from "./usable.ts";
 
 /** What is read or written at a time. In between others get their turn: SQLite answers at once, and would never let go. */
 const PORTION = { members: 500, bytes: 1024 * 1024 };
@@ -18,8 +20,27 @@ const ATTEMPTS = 8;
 const NAMESAKES = 20;
 const NAMESAKES_TOLD = 5;
 
-export function createInfospace({ store, runtime, expiresInMs, mayUse, note: record }: InfospaceParts): Infospace {
+export function createInfospace(parts: InfospaceParts): Infospace {
+  const { store, runtime, expiresInMs, mayUse, lineage, note: record } = parts;
   const now = (): string => runtime.now().toISOString();
+
+  /** What is written came from all that the call has read by now. */
+  function originFor(maker: Maker, at: Date): Origin {
+    return withSources(originOf(maker, at), lineage?.sources() ?? []);
+  }
+
+  /** What has expired is in nobody's way: it goes before a write is refused. */
+  async function roomFor<T>({ caller }: Maker, write: () => Promise<T>): Promise<T> {
+    try {
+      return await write();
+    } catch (thrown) {
+      if (!isOutOfRoom(thrown)) throw thrown;
+      const gone = await store.expire(now());
+      if (gone.notes + gone.collections === 0) throw thrown;
+      record(caller, { type: "resources.expired", data: gone });
+      return write();
+    }
+  }
 
   function allowed<T extends NoteFacts | Collection>(
     kind: ResourceKind,
@@ -28,7 +49,10 @@ export function createInfospace({ store, runtime, expiresInMs, mayUse, note: rec
     caller: Caller,
   ): T {
     const access = found === undefined ? "hidden" : mayUse(resourceAction(kind, found), caller);
-    if (access === "allowed" && found !== undefined) return found;
+    if (access === "allowed" && found !== undefined) {
+      lineage?.add(sourcesOf(found.origin));
+      return found;
+    }
     if (typeof access === "object") throw new QmError("denied", access.refused, { details: { handle: asked } });
     throw notFound(asked);
   }
@@ -89,11 +113,12 @@ export function createInfospace({ store, runtime, expiresInMs, mayUse, note: rec
     name: string,
     caller: Caller,
   ): Promise<readonly (NoteFacts | Collection)[]> {
-    const query = { whose: whoseOf(caller), name, parts: false, limit: NAMESAKES };
-    const found = await (kind === "note"
-      ? store.list({ ...query, kind: "note" })
-      : store.list({ ...query, kind: "collection" }));
-    return found.filter((each) => mayUse(resourceAction(kind, each), caller) === "allowed");
+    const found: (NoteFacts | Collection)[] = [];
+    for await (const each of usable({ store, mayUse }, { kind, whose: whoseOf(caller), name }, caller)) {
+      found.push(each);
+      if (found.length === NAMESAKES) break;
+    }
+    return found;
   }
 
   /** What a name means to the caller: the newest of their own, or else of what others share. */
@@ -114,13 +139,17 @@ export function createInfospace({ store, runtime, expiresInMs, mayUse, note: rec
   }
 
   async function put(maker: Maker, content: NewNote, label: Label): Promise<NoteFacts> {
+    const origin = originFor(maker, runtime.now());
     for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
       const present = (await renewed("note", label, maker.caller)) as NoteFacts | undefined;
       if (present === undefined) break;
-      const replaced = await store.replaceNote(present.id, present.version, content, now());
+      const { id, version } = present;
+      const replaced = await roomFor(maker, () =>
+        store.replaceNote(id, version, content, origin.at, sourcesOf(origin)),
+      );
       if (replaced !== undefined) return recorded(maker, "note", replaced);
     }
-    const id = await store.addNotes(originOf(maker, runtime.now()), [content], transient());
+    const id = await roomFor(maker, () => store.addNotes(origin, [content], transient()));
     const added = await store.noteFacts(id);
     if (added === undefined) throw notFound(handleOf("note", id));
     return recorded(maker, "note", added);
@@ -134,20 +163,33 @@ export function createInfospace({ store, runtime, expiresInMs, mayUse, note: rec
   async function fill(
     id: number,
     maker: Maker,
-    members: Members,
-    { onProgress, signal, portion = PORTION.members }: Omit<Collecting, keyof Label> = {},
+    written: AsyncIterable<readonly Entry[]>,
+    { onProgress, signal }: Pick<Collecting, "onProgress" | "signal"> = {},
   ): Promise<void> {
     const handle = handleOf("collection", id);
-    const origin = originOf(maker, runtime.now());
+    const at = runtime.now();
     let count = 0;
     signal?.throwIfAborted();
-    for await (const entries of portions(entriesOf(members), { ...PORTION, members: portion })) {
-      if ((await store.append(id, entries, origin)) === undefined) throw notFound(handle);
+    for await (const entries of written) {
+      const origin = originFor(maker, at);
+      if ((await roomFor(maker, () => store.append(id, entries, origin))) === undefined) throw notFound(handle);
       count += entries.length;
       onProgress?.(handle, count);
       await breath();
       // What came is written first: whoever is stopped has it.
       signal?.throwIfAborted();
+    }
+  }
+
+  /** A new collection without a name, or nothing: what there is no room for leaves no half of it. */
+  async function begun<T>(maker: Maker, label: Label, work: (id: number) => Promise<T>): Promise<T> {
+    const origin = originFor(maker, runtime.now());
+    const id = await roomFor(maker, () => store.addCollection(origin, label, transient()));
+    try {
+      return await work(id);
+    } catch (thrown) {
+      if (isOutOfRoom(thrown)) await store.remove("collection", id).catch(() => {});
+      throw thrown;
     }
   }
 
@@ -182,34 +224,46 @@ export function createInfospace({ store, runtime, expiresInMs, mayUse, note: rec
     write: (maker, content, label = {}) => put(maker, noteOf(jsonContent(content), label), label),
     writeFile: (maker, { bytes, mediaType, ...label }) =>
       put(maker, noteOf(fileContent(bytes, mediaType), label), label),
-    async collect(maker, members, { name, properties, replaces, ...how } = {}) {
+    async collect(maker, members, { name, properties, replaces, portion = PORTION.members, ...how } = {}) {
       const present = await renewed("collection", { name, replaces }, maker.caller);
       // What takes the place of another has no name of its own until it is all there.
       const label = present === undefined ? { name, properties } : { properties };
-      const id = await store.addCollection(originOf(maker, runtime.now()), label, transient());
-      let written = 0;
-      const onProgress = (handle: string, count: number): void => {
-        written = count;
-        how.onProgress?.(handle, count);
-      };
-      onProgress(handleOf("collection", id), 0);
-      try {
-        await fill(id, maker, members, { ...how, onProgress });
-      } catch (thrown) {
-        if (written === 0) await store.remove("collection", id).catch(() => {});
-        throw thrown;
-      }
-      if (how.isWhole?.() !== false) await store.complete(id);
-      const replaced = present === undefined ? undefined : await store.replaceCollection(present.id, id, now());
-      const made = replaced ?? (await store.collection(id));
-      if (made === undefined) throw notFound(handleOf("collection", id));
-      return recorded(maker, "collection", made);
+      return begun(maker, label, async (id) => {
+        let written = 0;
+        const onProgress = (handle: string, count: number): void => {
+          written = count;
+          how.onProgress?.(handle, count);
+        };
+        onProgress(handleOf("collection", id), 0);
+        try {
+          const all = portions(entriesOf(members), { ...PORTION, members: portion });
+          await fill(id, maker, all, { ...how, onProgress });
+        } catch (thrown) {
+          if (written === 0) await store.remove("collection", id).catch(() => {});
+          throw thrown;
+        }
+        if (how.isWhole?.() !== false) await store.complete(id);
+        const replaced = present === undefined ? undefined : await store.replaceCollection(present.id, id, now());
+        const made = replaced ?? (await store.collection(id));
+        if (made === undefined) throw notFound(handleOf("collection", id));
+        return recorded(maker, "collection", made);
+      });
     },
     async add(maker, handle, members) {
       const present = await collection(handle, maker.caller);
       requireOwn(present, handle, maker.caller);
       const { id } = present;
-      await fill(id, maker, members);
+      const all = portions(entriesOf(members), PORTION);
+      const [first, second] = [await all.next(), await all.next()];
+      const written = listed([first, second], all);
+      // One portion is written at once. More are put together elsewhere first, so that all are added or none.
+      if (second.done) await fill(id, maker, written);
+      else {
+        await begun(maker, {}, async (staged) => {
+          await fill(staged, maker, written);
+          if ((await store.absorb(id, staged, now())) === undefined) throw notFound(handle);
+        });
+      }
       return recorded(maker, "collection", await collection(handle, maker.caller));
     },
     async takeOut(maker, handle, notes) {
@@ -265,6 +319,12 @@ async function* entriesOf(members: Members): AsyncGenerator<Entry & { readonly b
     if ("id" in member) yield member;
     else yield { ...jsonContent(member.content), name: member.name, properties: member.properties };
   }
+}
+
+/** What was read already, then the rest. */
+async function* listed<T>(read: readonly IteratorResult<T, void>[], rest: AsyncIterable<T>): AsyncGenerator<T> {
+  for (const each of read) if (!each.done) yield each.value;
+  yield* rest;
 }
 
 function kindOf(made: NoteFacts | Collection): ResourceKind {

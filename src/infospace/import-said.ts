@@ -1,6 +1,7 @@
 import { getOwn, type Json, type JsonObject } from "../core/json.ts";
 import type { CollectionLine, NoteLine, VersionLine } from "./export-lines.ts";
 import type { StoredContent } from "./infospace-store.ts";
+import { sourcesOf } from "./note.ts";
 import { fileContent, jsonContent } from "./stored-content.ts";
 
 /** Where an imported resource says what it was. */
@@ -18,6 +19,16 @@ export function labelOf({ id, name, properties, origin, changed_at }: NoteLine |
     ...(name === undefined ? {} : { name }),
     properties: isNew ? { ...properties, [IMPORTED]: was } : properties,
   };
+}
+
+/** The actions that a line says it came from. */
+export function sourcesIn({ origin }: NoteLine | CollectionLine): readonly string[] {
+  const action = getOwn(origin ?? {}, "action");
+  const sources = getOwn(origin ?? {}, "sources");
+  return sourcesOf({
+    action: typeof action === "string" ? action : "",
+    sources: Array.isArray(sources) ? sources.filter((each) => typeof each === "string") : [],
+  });
 }
 
 /** What a line says, as it is kept. Throws where it is not what its hash says. */

@@ -1,6 +1,6 @@
 import type { CollectionLine, NoteLine, VersionLine } from "./export-lines.ts";
 import { handleOf, type ResourceKind } from "./handle.ts";
-import { labelOf, saidBy } from "./import-said.ts";
+import { labelOf, saidBy, sourcesIn } from "./import-said.ts";
 import {
   type InfospaceStore,
   type NewNote,
@@ -9,7 +9,7 @@ import {
   type StoredContent,
   VERSIONS_KEPT,
 } from "./infospace-store.ts";
-import type { Collection, NoteFacts, Origin, Reach } from "./note.ts";
+import { type Collection, type NoteFacts, type Origin, type Reach, sourcesOf, withSources } from "./note.ts";
 
 export interface Imported {
   readonly notes: number;
@@ -92,6 +92,8 @@ export function createImportWriter({ store, origin, expiresAt: anew }: WriterPar
   const alone: Batch<{ readonly note: NewNote; readonly line: NoteLine }> = { waiting: [], bytes: 0 };
   const parts: Batch<NewNote> = { waiting: [], bytes: 0 };
   let standing: Standing = { reach: "session" };
+  /** Where what waits to be written came from. */
+  let from = origin;
   let open: Open | undefined;
 
   /** What was kept for good expires like anything else until everything is there. */
@@ -108,7 +110,7 @@ export function createImportWriter({ store, origin, expiresAt: anew }: WriterPar
     alone.bytes = 0;
     if (taken.length === 0) return;
     const first = await store.addNotes(
-      origin,
+      from,
       taken.map(({ note }) => note),
       standing,
     );
@@ -123,7 +125,7 @@ export function createImportWriter({ store, origin, expiresAt: anew }: WriterPar
   async function writeParts(): Promise<void> {
     const taken = parts.waiting.splice(0);
     parts.bytes = 0;
-    if (open !== undefined && taken.length > 0) await store.append(open.filling, taken, origin);
+    if (open !== undefined && taken.length > 0) await store.append(open.filling, taken, from);
   }
 
   /** Puts what was written last in its place, where that is not the first there is. */
@@ -166,13 +168,25 @@ export function createImportWriter({ store, origin, expiresAt: anew }: WriterPar
     await writeAlone();
     await writeParts();
     const id = await idAt(place());
-    for (const [index, content] of later.entries()) await store.replaceNote(id, index + 1, content, origin.at);
+    for (const [index, content] of later.entries()) {
+      await store.replaceNote(id, index + 1, content, origin.at, sourcesOf(from));
+    }
     counts.versions += later.length;
+  }
+
+  /** What is imported came from the actions it came from before. What waits and came from others is written first. */
+  async function writtenFrom(line: NoteLine): Promise<void> {
+    const next = withSources(origin, sourcesIn(line));
+    if (next.sources?.join(" ") === from.sources?.join(" ")) return;
+    await writeAlone();
+    await writeParts();
+    from = next;
   }
 
   async function addAlone(line: NoteLine, note: NewNote): Promise<void> {
     const next = standingOf(line);
     if (!isSame(next, standing)) await writeAlone();
+    await writtenFrom(line);
     standing = next;
     alone.waiting.push({ note, line });
     alone.bytes += note.bytes;
@@ -184,6 +198,7 @@ export function createImportWriter({ store, origin, expiresAt: anew }: WriterPar
     // Saved for itself: otherwise it is kept as long as the collection, and for the same.
     if (line.expires_at === undefined && (of.expires_at !== undefined || of.reach !== line.reach))
       saved.push({ kind: "note", place, reach: line.reach });
+    await writtenFrom(line);
     parts.waiting.push(note);
     parts.bytes += note.bytes;
     if (isFull(parts)) await writeParts();
@@ -217,7 +232,7 @@ export function createImportWriter({ store, origin, expiresAt: anew }: WriterPar
       await closeCollection();
       counts.collections++;
       const standing = standingOf(line);
-      const id = await store.addCollection(origin, labelOf(line), standing);
+      const id = await store.addCollection(withSources(origin, sourcesIn(line)), labelOf(line), standing);
       made.push({ kind: "collection", id });
       open = { id, line, standing, version: 1, filling: id, count: 0 };
       if (line.expires_at === undefined) saved.push({ kind: "collection", place: id, reach: line.reach });

@@ -1,6 +1,7 @@
 import type { JsonObject } from "../core/json.ts";
 import type { ResourceKind } from "./handle.ts";
 import type { Collection, Item, Note, NoteFacts, NoteFormat, NoteVersion, Origin, Reach } from "./note.ts";
+import type { Quota, Usage } from "./quota.ts";
 
 /** Whose view of the store is asked for. What is reached is decided by the policy; this only keeps what is asked for small. */
 export interface Whose {
@@ -91,10 +92,17 @@ export interface InfospaceStore {
   /** Those that are there, in no order. */
   notes(ids: readonly number[]): Promise<readonly Note[]>;
   /**
-   * Puts new content in the place of the old, which goes to the history; of that, the newest `VERSIONS_KEPT` stay. Answers
-   * the note as it is now; undefined where it is not there, or has another version than `version`.
+   * Puts new content in the place of the old, which goes to the history; of that, the newest `VERSIONS_KEPT` stay. The note
+   * keeps its origin, and gains `sources`, the actions that the new content came from. Answers the note as it is now; undefined where it
+   * is not there, or has another version than `version`.
    */
-  replaceNote(id: number, version: number, content: NewNote, at: string): Promise<NoteFacts | undefined>;
+  replaceNote(
+    id: number,
+    version: number,
+    content: NewNote,
+    at: string,
+    sources?: readonly string[],
+  ): Promise<NoteFacts | undefined>;
   /** The earlier versions that are kept, the oldest first. */
   history(id: number): Promise<readonly NoteVersion[]>;
   /** The content of an earlier version that is kept, or of the present one. */
@@ -107,9 +115,15 @@ export interface InfospaceStore {
   collectionVersion(id: number, version: number): Promise<Pick<Collection, "count" | "bytes"> | undefined>;
   /**
    * Appends to the newest version, in this order; new notes get the collection's standing and the given origin, and what is
-   * there already gets at least its reach and is kept as long. Answers how it is now; undefined where it is not there.
+   * there already gets at least its reach and is kept as long. The collection gains the actions that all of it came from.
+   * Answers how it is now; undefined where it is not there.
    */
   append(id: number, entries: readonly Entry[], origin: Origin): Promise<Collection | undefined>;
+  /**
+   * What `by` holds is appended to the newest version of the collection, all of it at once, and `by` is gone. Answers how it is
+   * now; undefined where one of them is not there.
+   */
+  absorb(id: number, by: number, at: string): Promise<Collection | undefined>;
   /** Nothing more comes while it is filled. */
   complete(id: number): Promise<void>;
   /**
@@ -152,5 +166,24 @@ export interface InfospaceStore {
    * Every note within reach, or of the named collection, by id, with a text that changes when what it says, its name or its
    * properties do. For indexes.
    */
-  contents(of: Whose | { readonly collection: number }): Promise<ReadonlyMap<number, string>>;
+  contents(
+    of: Whose | { readonly collection: number },
+    options?: {
+      /** Of what is within reach, only what came from where this allows. Asked once for each different origin. */
+      readonly allows?: ((origin: Origin) => boolean) | undefined;
+    },
+  ): Promise<ReadonlyMap<number, string>>;
+
+  /** Stores the actions that a call has data from while it waits. The same call again adds to them. */
+  holdSources(callId: string, sources: readonly string[]): Promise<void>;
+  /** Those that were stored for a call. Of one that is unknown, none. */
+  heldSources(callId: string): Promise<readonly string[]>;
+
+  /** How much the session, the user and the tenant use, as far as they use anything. Absent: every tenant. */
+  usage(of?: Whose): Promise<readonly Usage[]>;
+  /**
+   * The same store within limits: whatever would pass one throws `quota_exceeded` and writes nothing. The check and the write
+   * are one transaction, so that several processes cannot pass it together.
+   */
+  limitedTo(quota: Quota): InfospaceStore;
 }

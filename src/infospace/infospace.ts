@@ -4,6 +4,7 @@ import type { UnstampedEvent } from "../core/events.ts";
 import type { Json, JsonObject } from "../core/json.ts";
 import type { Runtime } from "../core/runtime.ts";
 import type { InfospaceStore } from "./infospace-store.ts";
+import type { Lineage } from "./lineage.ts";
 import type { Maker } from "./maker.ts";
 import type { Collection, Item, Note, NoteFacts, Reach } from "./note.ts";
 
@@ -89,6 +90,8 @@ export interface InfospaceParts {
   /** What the policy says of a resource: it may be used, it is as if it were not there, or why it may not. */
   mayUse(resource: Action, caller: Caller): Access;
   readonly note: (caller: Caller, event: UnstampedEvent) => void;
+  /** Told what is read, and asked what that came from when something is written. Absent: nobody's call is followed. */
+  readonly lineage?: Pick<Lineage, "add" | "sources"> | undefined;
 }
 
 export type Access = "allowed" | "hidden" | { readonly refused: string };

@@ -12,7 +12,9 @@ import { readJsonLines } from "./json-lines.ts";
 import type { Maker } from "./maker.ts";
 import { type KeptMedia, keepMedia } from "./media.ts";
 import { type Next, nextStep } from "./next-step.ts";
+import type { NoteFacts } from "./note.ts";
 import { jsonOf, type Put, put, putAll } from "./put.ts";
+import { isOutOfRoom } from "./quota.ts";
 import { within } from "./shown.ts";
 
 /** A result where a model can use it without reading it. */
@@ -43,7 +45,7 @@ export interface Keeper {
 }
 
 export interface KeeperParts {
-  readonly infospace: Pick<Infospace, "write" | "writeFile" | "collect">;
+  readonly infospace: Pick<Infospace, "write" | "writeFile" | "collect" | "remove">;
   /** How many characters of JSON `shown` has at most. */
   readonly previewLimit: number;
   /** Whether a caller may know of an action. */
@@ -114,14 +116,22 @@ export function createKeeper({ infospace, previewLimit, sees }: KeeperParts): Ke
     async keep({ data, content, size }, maker, valueLimit) {
       if (size <= valueLimit) return undefined;
       const media = content === undefined ? 0 : mediaSize(content.blocks);
-      const kept =
-        content === undefined || media <= valueLimit ? undefined : await keepMedia(infospace, maker, content);
-      const files = kept === undefined ? undefined : await keptFiles(kept, maker);
-      const rest = files === undefined || kept === undefined ? data : kept.inPlace(data);
-      const length = files === undefined && typeof rest !== "string" ? size - media : lengthOf(rest);
-      if (length > valueLimit) return keptPut(await put(rest, { infospace, maker, previewLimit }), maker, files?.shown);
-      if (files === undefined) return undefined;
-      return keptAsFiles(files, rest ?? contentText(content?.blocks ?? [], valueLimit), maker);
+      const hasMedia = content !== undefined && media > valueLimit;
+      const written: NoteFacts[] = [];
+      try {
+        const kept = hasMedia ? await keepMedia(infospace, maker, content, written) : undefined;
+        const files = kept === undefined ? undefined : await keptFiles(kept, maker);
+        const rest = files === undefined || kept === undefined ? data : kept.inPlace(data);
+        const length = files === undefined && typeof rest !== "string" ? size - media : lengthOf(rest);
+        if (length > valueLimit)
+          return keptPut(await put(rest, { infospace, maker, previewLimit }), maker, files?.shown);
+        if (files === undefined) return undefined;
+        return keptAsFiles(files, rest ?? contentText(content?.blocks ?? [], valueLimit), maker);
+      } catch (thrown) {
+        // All of a result is kept, or nothing.
+        for (const { id } of written) await infospace.remove(maker, handleOf("note", id)).catch(() => {});
+        throw thrown;
+      }
     },
     async keepStream(streamed, maker, signal) {
       const source = streamed.take();
@@ -134,7 +144,8 @@ export function createKeeper({ infospace, previewLimit, sees }: KeeperParts): Ke
       try {
         return keptPut(await putAll(values, { infospace, maker, previewLimit, signal, onProgress }, counts), maker);
       } catch (thrown) {
-        throw came.handle === "" ? thrown : brokenOff(thrown, came, signal?.aborted === true);
+        // What there is no room for was taken back, so that there is nothing to point to.
+        throw came.handle === "" || isOutOfRoom(thrown) ? thrown : brokenOff(thrown, came, signal?.aborted === true);
       }
     },
   };

@@ -4,9 +4,8 @@ import { quoted } from "../core/names.ts";
 import { whoseOf } from "./create-infospace.ts";
 import { handleOf, parseHandle, type ResourceKind } from "./handle.ts";
 import type { InfospaceParts } from "./infospace.ts";
-import type { InfospaceStore, ResourceQuery } from "./infospace-store.ts";
 import type { Collection, NoteFacts } from "./note.ts";
-import { resourceAction } from "./resource.ts";
+import { usable } from "./usable.ts";
 
 /** A note or a collection, without content. */
 export type Kept = (({ readonly kind: "note" } & NoteFacts) | ({ readonly kind: "collection" } & Collection)) & {
@@ -64,17 +63,10 @@ export function createListing({ store, mayUse }: Pick<InfospaceParts, "store" | 
     portion = PAGE,
   ): AsyncGenerator<Kept> {
     const { actor, user, ...rest } = query;
-    const asked = { ...rest, kind, limit: portion, whose: caller && whoseOf(caller) };
-    for (let before = from; ; ) {
-      const page = await listed(store, { ...asked, before });
-      for (const each of page) {
-        const isOf =
-          (actor ?? each.origin.actor) === each.origin.actor && (user ?? each.origin.user) === each.origin.user;
-        if (isOf && (caller === undefined || mayUse(resourceAction(kind, each), caller) === "allowed"))
-          yield kept(kind, each);
-      }
-      before = page.at(-1)?.id;
-      if (page.length < portion) return;
+    const asked = { ...rest, kind, before: from, whose: caller && whoseOf(caller) };
+    for await (const each of usable({ store, mayUse }, asked, caller, portion)) {
+      const { origin } = each;
+      if ((actor ?? origin.actor) === origin.actor && (user ?? origin.user) === origin.user) yield kept(kind, each);
     }
   }
 
@@ -109,10 +101,6 @@ const kinds: readonly ResourceKind[] = ["note", "collection"];
 
 export function kept(kind: ResourceKind, resource: NoteFacts | Collection): Kept {
   return { kind, handle: handleOf(kind, resource.id), ...resource } as Kept;
-}
-
-function listed(store: InfospaceStore, query: ResourceQuery): Promise<readonly (NoteFacts | Collection)[]> {
-  return query.kind === "note" ? store.list({ ...query, kind: "note" }) : store.list({ ...query, kind: "collection" });
 }
 
 function isNewer(one: Kept | undefined, other: Kept | undefined): boolean {

@@ -26,8 +26,9 @@ export async function keepMedia(
   infospace: Pick<Infospace, "writeFile">,
   maker: Maker,
   { blocks }: Content,
+  /** Gets each note as it is written. */
+  notes: NoteFacts[] = [],
 ): Promise<KeptMedia> {
-  const notes: NoteFacts[] = [];
   const files: JsonObject[] = [];
   const handles = new Map<string, string>();
   let unreadable = 0;

@@ -1,4 +1,5 @@
 import type { Json, JsonObject } from "../core/json.ts";
+import { SEPARATOR } from "../core/names.ts";
 
 /** `text` is a text, `json` any other JSON value, `file` bytes of some media type. */
 export type NoteFormat = "text" | "json" | "file";
@@ -15,6 +16,8 @@ export type Reach = (typeof reaches)[number];
 export interface Origin {
   /** The action whose call made it, or the surface where no action did. */
   readonly action: string;
+  /** The other actions whose data is in it, sorted. Absent: none. */
+  readonly sources?: readonly string[];
   readonly callId: string;
   readonly actor: string;
   readonly session: string;
@@ -24,6 +27,20 @@ export interface Origin {
   readonly user?: string;
   /** ISO 8601, UTC. */
   readonly at: string;
+}
+
+/** Every action that something came from. A caller that may not see one of them may not know of it. */
+export function sourcesOf({ action, sources = [] }: Pick<Origin, "action" | "sources">): readonly string[] {
+  // A surface, such as the library, is no action.
+  return action.includes(SEPARATOR) ? [action, ...sources] : sources;
+}
+
+/** The same origin with more sources. */
+export function withSources(origin: Origin, more: readonly string[]): Origin {
+  const { sources = [], ...rest } = origin;
+  const all = new Set([...sources, ...more]);
+  all.delete(origin.action);
+  return all.size === 0 ? rest : { ...rest, sources: [...all].sort() };
 }
 
 /** What notes and collections have in common. */

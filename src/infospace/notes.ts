@@ -4,6 +4,7 @@ import type { UnstampedEvent } from "../core/events.ts";
 import { isRecord, type Json } from "../core/json.ts";
 import { quoted } from "../core/names.ts";
 import type { Runtime } from "../core/runtime.ts";
+import { whoseOf } from "./create-infospace.ts";
 import { type ExportOptions, exportLines, type Selection } from "./export.ts";
 import { handleOf, parseHandle, type ResourceKind } from "./handle.ts";
 import { importLines } from "./import.ts";
@@ -13,6 +14,7 @@ import { createListing, type Kept, kept, type NotesPage, type NotesQuery, type P
 import { type Maker, originOf, writtenEvent } from "./maker.ts";
 import type { Collection, Item, NoteFacts, Reach } from "./note.ts";
 import { type Operators, operator } from "./operators.ts";
+import type { Amount, Quota, Usage } from "./quota.ts";
 import { type ItemsQuery, type KeptVersion, type PartQuery, readItems, readPart, versionsOf } from "./reading.ts";
 import type { FoundNote, NoteQuery, NoteSearch, NotesFound } from "./search/note-search.ts";
 
@@ -35,6 +37,11 @@ export interface FoundKept extends Partial<Pick<FoundNote, "passage">> {
   readonly score: number;
   /** Where in the collection that was looked in. */
   readonly position?: number;
+}
+
+/** How much is kept, by whom, and how much may be. Expired notes count until they are removed. */
+export interface NotesUsage extends Usage {
+  readonly limit: Amount;
 }
 
 export interface NotesExport extends NotesQuery, ExportOptions {
@@ -70,6 +77,8 @@ export interface Notes {
   remove(handle: string, caller?: Asking): Promise<Removed>;
   /** Removes what has expired, which nobody can reach any more, now. */
   expire(): Promise<Removed>;
+  /** How much the caller's session, user and tenant keep, and may keep; without a caller, every tenant. */
+  usage(caller?: Asking): Promise<readonly NotesUsage[]>;
   /** JSON lines, each with its end. */
   export(query?: NotesExport, caller?: Asking): AsyncIterable<string>;
   /**
@@ -84,6 +93,7 @@ export interface Notes {
 }
 
 export interface NotesParts extends Pick<InfospaceParts, "store" | "expiresInMs" | "mayUse"> {
+  readonly quota: Quota;
   readonly runtime: Pick<Runtime, "now" | "newId">;
   readonly infospace: Infospace;
   readonly search: NoteSearch;
@@ -211,6 +221,10 @@ export function createNotes(parts: NotesParts): Notes {
       const gone = await store.expire(runtime.now().toISOString());
       if (gone.notes + gone.collections > 0) note({ type: "resources.expired", data: gone });
       return gone;
+    },
+    async usage(asking) {
+      const used = await store.usage(asking && whoseOf(completed(asking)));
+      return used.map((each) => ({ ...each, limit: parts.quota[each.scope] }));
     },
     async *export(query = {}, asking) {
       yield* exportLines({ store, at: runtime.now().toISOString() }, await selected(query, asking), query);

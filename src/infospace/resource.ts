@@ -1,9 +1,9 @@
 import { defineResource } from "../catalog/define.ts";
-import type { Action, Owner } from "../core/action.ts";
+import type { Action, MadeFrom, Owner } from "../core/action.ts";
 import type { Caller } from "../core/caller.ts";
 import { actionName } from "../core/names.ts";
 import { handleOf, type ResourceKind } from "./handle.ts";
-import type { Collection, NoteFacts, Reach } from "./note.ts";
+import { type Collection, type NoteFacts, type Origin, type Reach, sourcesOf } from "./note.ts";
 
 /** The category of the primitives. */
 export const INFOSPACE = "infospace";
@@ -20,7 +20,12 @@ export function resourceAction(kind: ResourceKind, resource: NoteFacts | Collect
     target: LOAD,
     transform: { set: { target: handle } },
   });
-  return Object.freeze({ ...action, owner: ownerOf(resource) });
+  return Object.freeze({ ...action, owner: ownerOf(resource), madeFrom: madeFrom(resource.origin) });
+}
+
+/** What decides on who may know of something, beside whom it reaches. */
+export function madeFrom(origin: Origin): MadeFrom {
+  return { actions: sourcesOf(origin), maker: ownerOf({ origin, reach: "actor" }) };
 }
 
 /** Something that the caller makes now, before it is there: what the policy says of it, it says of the next one. */

@@ -21,6 +21,7 @@ import type { Anchors } from "../distribution/anchors.ts";
 import type { Distributor } from "../distribution/distributor.ts";
 import type { Handles } from "../infospace/handles.ts";
 import type { Keeper } from "../infospace/keep.ts";
+import type { CallLineage } from "../infospace/lineage.ts";
 import { type Decision, decide } from "../policy/decide.ts";
 import type { Policy } from "../policy/policy.ts";
 import type { Objection } from "../policy/verdict.ts";
@@ -81,6 +82,7 @@ export interface Door {
   readonly anchors: Pick<Anchors, "fill">;
   readonly distributor: Pick<Distributor, "distribute">;
   readonly keeper: Keeper;
+  readonly lineage: CallLineage;
   readonly preview: Previewer;
   readonly tracer: Tracer;
   /** Takes secrets out of what is told to those who trace. */
@@ -115,7 +117,8 @@ export async function invoke(door: Door, call: Call, signal?: AbortSignal): Prom
   try {
     const record = door.record(call);
     try {
-      outcome = outcomeOf(await attempt(door, call, record, progress, signal), ending());
+      const run = () => attempt(door, call, record, progress, signal);
+      outcome = outcomeOf(await door.lineage.track(call.inside !== undefined, run), ending());
     } catch (thrown) {
       outcome = failedOutcome(ending(), thrown);
     }
@@ -201,7 +204,10 @@ async function attempt(
   const { action, how } = resolve(view, call.name);
   progress.action = action;
   record.resolved(action, how);
+  // What is kept came from what made it, and not from the handle that leads to it.
+  if (action.madeFrom === undefined) door.lineage.add([action.name]);
 
+  if (call.permit !== undefined) await door.lineage.resume(call.permit.approval.callId);
   const { own, hasTokens } = await filledArgs(door, call, action, record);
   const prepared = prepareArgs(action, own);
   record.repaired(action, prepared);
@@ -221,6 +227,7 @@ async function attempt(
     const { objection } = decision;
     if (own.text.length > SIZE_LIMIT) throw unreadable(action, own.text.length);
     const preview = await door.preview(action, args, signal);
+    await door.lineage.hold(call.id);
     const request = { ...bound, callId: call.id, via: call.via, objection, preview };
     const obtained = await door.gatekeeper.obtain(request, { dialogue: call.dialogue, ask: call.ask, signal });
     if (obtained.kind !== "permit") {

@@ -72,7 +72,8 @@ export function actorProblems(
   ];
 }
 
-function isOwnedBy(owner: Owner, { tenant, user, actor, session }: Caller): boolean {
+/** Whether a caller is one that the owner names. */
+export function isOwnedBy(owner: Owner, { tenant, user, actor, session }: Caller): boolean {
   const has: Required<Owner> = { tenant: tenant ?? "", user: user?.id ?? "", actor, session };
   return (Object.keys(has) as (keyof Owner)[]).every((key) => owner[key] === undefined || owner[key] === has[key]);
 }

@@ -82,6 +82,12 @@ export async function answerCall(scene: Scene, script: Script, call: Call, signa
     anchors,
     // What was kept then is kept already.
     keeper: { keep: async () => undefined, keepStream: () => Promise.reject(new TypeError("nothing runs here")) },
+    lineage: {
+      track: (_isInside, work) => work(),
+      add: () => {},
+      hold: async () => {},
+      resume: async () => {},
+    },
     // A recorded result is what may be written down of it, and nobody else is given it again.
     distributor: {
       distribute: async ({ record }) => ({ data: record, forModel: record as Json, audit: record as Json }),

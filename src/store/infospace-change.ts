@@ -1,6 +1,7 @@
 import type { Whose } from "../infospace/infospace-store.ts";
 import type { Origin, Reach } from "../infospace/note.ts";
-import { exact } from "./infospace-rows.ts";
+import type { Quota } from "../infospace/quota.ts";
+import { exact, sourcesText } from "./infospace-rows.ts";
 import { portions } from "./portions.ts";
 import { join, type Query, type Sql, sql } from "./sql.ts";
 
@@ -10,16 +11,18 @@ export interface Change {
   readonly now: string;
   /** Greater than that of every change before. */
   readonly revision: number;
+  /** Absent: nothing is refused. */
+  readonly quota: Quota | undefined;
 }
 
 /**
  * Changes take turns: the first statement of each makes the next one wait, also on engines that let several write at
  * once. So what a change has read stays as it was until it ends.
  */
-export function changing<T>(db: Sql, now: () => Date, work: (change: Change) => Promise<T>): Promise<T> {
+export function changing<T>(db: Sql, now: () => Date, work: (change: Change) => Promise<T>, quota?: Quota): Promise<T> {
   return db.transaction(async (tx) => {
     const revision = await nextIds(tx, "revision", 1);
-    return work({ tx, revision, now: now().toISOString() });
+    return work({ tx, revision, quota, now: now().toISOString() });
   });
 }
 
@@ -36,17 +39,19 @@ export async function nextIds(
 /** The row of an origin: one for all that one call made at one time. */
 export async function originId({ tx }: Change, origin: Origin): Promise<number> {
   const { tenant = "", user = "", session, actor, turn, action, callId, at } = origin;
+  const sources = sourcesText(origin.sources);
   const [known] = await tx.all(sql`
     select id from origins
     where call_id = ${exact(callId)} and made_at = ${at} and action = ${exact(action)} and tenant = ${exact(tenant)}
       and user_id = ${exact(user)} and session = ${exact(session)} and actor = ${exact(actor)}
-      and ${turn === undefined ? sql`turn is null` : sql`turn = ${exact(turn)}`} limit 1`);
+      and ${turn === undefined ? sql`turn is null` : sql`turn = ${exact(turn)}`}
+      and ${sources === null ? sql`sources is null` : sql`sources = ${sources}`} limit 1`);
   if (known !== undefined) return Number(known.id);
   const id = await nextIds(tx, "origin", 1);
   await tx.all(sql`
-    insert into origins (id, tenant, user_id, session, actor, turn, action, call_id, made_at)
+    insert into origins (id, tenant, user_id, session, actor, turn, action, call_id, made_at, sources)
     values (${id}, ${exact(tenant)}, ${exact(user)}, ${exact(session)}, ${exact(actor)}, ${exact(turn)},
-      ${exact(action)}, ${exact(callId)}, ${at})`);
+      ${exact(action)}, ${exact(callId)}, ${at}, ${sources})`);
   return id;
 }
 

@@ -1,5 +1,6 @@
 import type { InfospaceStore, NewCollection, Saving, Standing } from "../infospace/infospace-store.ts";
-import type { Collection, NoteFacts, Origin } from "../infospace/note.ts";
+import { type Collection, type NoteFacts, type Origin, sourcesOf } from "../infospace/note.ts";
+import { type Amount, NOTE_OVERHEAD, type Quota } from "../infospace/quota.ts";
 import { type Change, changing, forget, type Left, nextIds, originId, ownerId, touch } from "./infospace-change.ts";
 import { dropCollection } from "./infospace-drop.ts";
 import { keepUntil, widenTo } from "./infospace-holding.ts";
@@ -14,26 +15,29 @@ import {
   noteIsThere,
   noteTables,
 } from "./infospace-rows.ts";
-import { notesIn } from "./infospace-runs.ts";
-import { type Sql, sql } from "./sql.ts";
+import { notesIn, RUN_LIMIT } from "./infospace-runs.ts";
+import { addSources } from "./infospace-sources.ts";
+import { charge, lengthOf, payerOf } from "./infospace-use.ts";
+import { type Row, type Sql, sql } from "./sql.ts";
 
 type CollectionMethods = Pick<
   InfospaceStore,
-  "addCollection" | "collection" | "complete" | "replaceCollection" | "save" | "saveAll"
+  "absorb" | "addCollection" | "collection" | "complete" | "replaceCollection" | "save" | "saveAll"
 >;
 
 /** Collections in SQL, but for what they hold. */
-export function collectionMethods(db: Sql, now: () => Date): CollectionMethods {
+export function collectionMethods(db: Sql, now: () => Date, quota: Quota | undefined): CollectionMethods {
   return {
     addCollection: (origin, collection, standing) =>
-      changing(db, now, (change) => addCollection(change, origin, collection, standing)),
+      changing(db, now, (change) => addCollection(change, origin, collection, standing), quota),
     collection: (id) => collectionIn({ tx: db, now: now().toISOString() }, id),
     complete: (id) =>
       changing(db, now, async (change) => {
         await change.tx.all(sql`update collections set complete = 1 where id = ${id}`);
         await touch(change, sql`select owner from collections where id = ${id}`);
       }),
-    replaceCollection: (id, by, at) => changing(db, now, (change) => replaceCollection(change, id, by, at)),
+    replaceCollection: (id, by, at) => changing(db, now, (change) => replaceCollection(change, id, by, at), quota),
+    absorb: (id, by, at) => changing(db, now, (change) => absorb(change, id, by, at), quota),
     save: (kind, id, how) => changing(db, now, (change) => save(change, { kind, id, ...how })),
     saveAll: (list) =>
       changing(db, now, async (change) => {
@@ -58,13 +62,15 @@ async function addCollection(
   { name, properties }: NewCollection,
   { reach, expiresAt }: Standing,
 ): Promise<number> {
+  const label = properties === undefined ? null : JSON.stringify(properties);
+  await charge(change, payerOf(origin), { notes: 1, bytes: NOTE_OVERHEAD + lengthOf(label) });
   const id = await nextIds(change.tx, "collection", 1);
   const from = await originId(change, origin);
   const owner = await ownerId(change, reach, origin);
   await change.tx.all(sql`
     insert into collections (id, origin, owner, expires_at, complete, version, count, bytes, changed_at, name, properties)
     values (${id}, ${from}, ${owner}, ${expiresAt ?? null}, 0, 1, 0, 0, ${origin.at}, ${exact(name)},
-      ${properties === undefined ? null : JSON.stringify(properties)})`);
+      ${label})`);
   return id;
 }
 
@@ -74,23 +80,81 @@ async function replaceCollection(change: Change, id: number, by: number, at: str
   if (old === undefined || next === undefined || id === by) return undefined;
   const version = old.version + 1;
   const expiresAt = later(old.expiresAt, next.expiresAt);
+  const moved = await amountMoved(change, id, by);
   await tx.all(sql`
     update members set collection = ${id}, version = ${version} where collection = ${by} and version = ${next.version}`);
-  const moved = sql`part_of = ${by} and id in (${notesIn(id, version)})`;
-  await touch(change, sql`select owner from notes where ${moved}`);
-  await tx.all(sql`update notes set part_of = ${id} where ${moved}`);
   await tx.all(sql`
     update collections set version = ${version}, count = ${next.count}, bytes = ${next.bytes},
       complete = ${next.complete ? 1 : 0}, expires_at = ${expiresAt ?? null}, changed_at = ${at},
       properties = coalesce((select b.properties from collections b where b.id = ${by}), properties)
     where id = ${id}`);
+  return takeOver(change, { ...old, version, expiresAt }, next, moved);
+}
+
+async function absorb(change: Change, id: number, by: number, at: string): Promise<Collection | undefined> {
+  const { tx } = change;
+  const [old, next] = [await collectionIn(change, id), await collectionIn(change, by)];
+  if (old === undefined || next === undefined || id === by) return undefined;
+  const { rows } = await amountMoved(change, id, by);
+  const runs = sql`select position, note, run from members`;
+  const [last] = await tx.all(sql`
+    ${runs} where collection = ${id} and version = ${old.version} order by position desc limit 1`);
+  const end = last === undefined ? 0 : Number(last.position) + Number(last.run);
+  await tx.all(sql`
+    update members set collection = ${id}, version = ${old.version}, position = position + ${end}
+    where collection = ${by} and version = ${next.version}`);
+  const [first] = await tx.all(sql`
+    ${runs} where collection = ${id} and version = ${old.version} and position = ${end}`);
+  const merged = last !== undefined && first !== undefined && isOneRun(last, first);
+  if (merged) {
+    const place = sql`collection = ${id} and version = ${old.version} and position`;
+    await tx.all(sql`update members set run = run + ${Number(first.run)} where ${place} = ${Number(last.position)}`);
+    await tx.all(sql`delete from members where ${place} = ${end}`);
+    await charge(change, payerOf(next.origin), { rows: -1 });
+  }
+  await tx.all(sql`
+    update collections set count = count + ${next.count}, bytes = bytes + ${next.bytes}, changed_at = ${at}
+    where id = ${id}`);
+  return takeOver(change, old, next, { rows: merged ? rows - 1 : rows });
+}
+
+function isOneRun(last: Row, first: Row): boolean {
+  return (
+    Number(last.note) + Number(last.run) === Number(first.note) && Number(last.run) + Number(first.run) <= RUN_LIMIT
+  );
+}
+
+/** The notes that moved from one collection to another stand as that one does, and the one that is empty now goes. */
+async function takeOver(
+  change: Change,
+  { id, version, expiresAt, reach, origin }: Pick<Collection, "id" | "version" | "reach" | "origin"> & Standing,
+  next: Collection,
+  moved: Partial<Amount> & Pick<Amount, "rows">,
+): Promise<Collection | undefined> {
+  const parts = sql`part_of = ${next.id} and id in (${notesIn(id, version)})`;
+  await touch(change, sql`select owner from notes where ${parts}`);
+  await change.tx.all(sql`update notes set part_of = ${id} where ${parts}`);
   await keepUntil(change, notesIn(id), expiresAt);
-  await widenTo(change, notesIn(id, version), old.reach);
+  await widenTo(change, notesIn(id, version), reach);
+  await addSources(change, { kind: "collection", id }, sourcesOf(next.origin));
   await touch(change, sql`select owner from collections where id = ${id}`);
   const left: Left = { origins: new Set(), owners: new Set() };
-  await dropCollection(change, by, left, sql`n.part_of is not null`);
+  await dropCollection(change, next.id, left, sql`n.part_of is not null`);
+  // The rows are paid for by whoever pays for the collection. Given back first, so that nothing counts twice.
+  await charge(change, payerOf(next.origin), { rows: -moved.rows });
+  await charge(change, payerOf(origin), moved);
   await forget(change, left);
   return collectionIn(change, id);
+}
+
+/** The rows that one collection gives to another, and by how much that one's properties grow. */
+async function amountMoved({ tx }: Change, to: number, from: number): Promise<Pick<Amount, "rows" | "bytes">> {
+  const [row] = await tx.all(sql`
+    select (select count(*) from members m where m.collection = b.id and m.version = b.version) as row_count,
+      case when b.properties is null then 0
+        else length(b.properties) - length(coalesce(a.properties, '')) end as bytes
+    from collections a, collections b where a.id = ${to} and b.id = ${from}`);
+  return { rows: Number(row?.row_count), bytes: Number(row?.bytes) };
 }
 
 /** Absent: for good, which is later than every other. */

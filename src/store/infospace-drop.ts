@@ -2,6 +2,7 @@ import type { InfospaceStore } from "../infospace/infospace-store.ts";
 import { type Change, changing, forget, type Left, listed, touch } from "./infospace-change.ts";
 import { collectionIsThere, noteIsThere } from "./infospace-rows.ts";
 import { holdersOf, RUN_LIMIT, runHasNote } from "./infospace-runs.ts";
+import { releaseCollection, releaseNotes } from "./infospace-use.ts";
 import { portions } from "./portions.ts";
 import { type Query, type Sql, sql } from "./sql.ts";
 
@@ -51,6 +52,7 @@ async function expire(change: Change, at: string): Promise<Removed> {
   const late = sql`owner in (select id from owners) and expires_at <= ${at}`;
   const notes = await tx.all(sql`select origin, owner, count(*) as n from notes where ${late} group by origin, owner`);
   for (const { origin, owner } of notes) noted(left, origin, owner);
+  await releaseNotes(change, sql`n.owner in (select id from owners) and n.expires_at <= ${at}`);
   await tx.all(sql`delete from note_history where note in (select id from notes where ${late})`);
   await tx.all(sql`delete from note_files where note in (select id from notes where ${late})`);
   await tx.all(sql`delete from notes where ${late}`);
@@ -73,6 +75,7 @@ export async function dropCollection(change: Change, id: number, left: Left, whi
   const rows = await tx.all(sql`
     select distinct n.id from members m join notes n on ${runHasNote}
     where m.collection = ${id} and ${which} order by n.id`);
+  await releaseCollection(change, id);
   await tx.all(sql`delete from members where collection = ${id}`);
   const gone = await tx.all(sql`delete from collections where id = ${id} returning origin, owner`);
   for (const { origin, owner } of gone) noted(left, origin, owner);
@@ -100,8 +103,10 @@ async function nowhere({ tx, now }: Change, ids: readonly number[]): Promise<rea
   });
 }
 
-async function deleteNotes({ tx }: Change, ids: readonly number[], left: Left): Promise<number> {
+async function deleteNotes(change: Change, ids: readonly number[], left: Left): Promise<number> {
   if (ids.length === 0) return 0;
+  const { tx } = change;
+  await releaseNotes(change, sql`n.id in (${listed(ids)})`);
   await tx.all(sql`delete from note_history where note in (${listed(ids)})`);
   await tx.all(sql`delete from note_files where note in (${listed(ids)})`);
   const gone = await tx.all(sql`delete from notes where id in (${listed(ids)}) returning origin, owner`);

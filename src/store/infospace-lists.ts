@@ -1,7 +1,7 @@
 import type { InfospaceStore, ResourceQuery, Whose } from "../infospace/infospace-store.ts";
-import { type Collection, type NoteFacts, reaches } from "../infospace/note.ts";
+import { type Collection, type NoteFacts, type Origin, reaches } from "../infospace/note.ts";
 import { readable } from "./columns.ts";
-import { ownerKey } from "./infospace-change.ts";
+import { listed, ownerKey } from "./infospace-change.ts";
 import {
   collectionColumns,
   collectionIsThere,
@@ -12,8 +12,11 @@ import {
   noteColumns,
   noteIsThere,
   noteTables,
+  originColumns,
+  originOf,
 } from "./infospace-rows.ts";
 import { runHasNote } from "./infospace-runs.ts";
+import { portions } from "./portions.ts";
 import { join, type Query, type Row, type Sql, sql } from "./sql.ts";
 
 type ListMethods = Pick<InfospaceStore, "list" | "count" | "mark" | "contents">;
@@ -31,6 +34,63 @@ export function listMethods(db: Sql, now: () => Date): ListMethods {
       select ${columns} from ${tables} where ${join(all, " and ")}
       order by ${alias}.id desc limit ${Math.max(0, Math.trunc(limit))}`);
     return kind === "note" ? readable(rows, factsOf) : readable(rows, collectionOf);
+  }
+
+  /** The notes within reach, page by page: a statement over all of them would keep everybody waiting. */
+  async function* notesOf(whose: Whose): AsyncGenerator<readonly Row[]> {
+    const at = now().toISOString();
+    const columns = sql`n.id, n.part_of, n.hash, n.name, n.properties, n.origin, n.sources, n.expires_at`;
+    for (const { id: owner } of await db.all(ownersOf(whose))) {
+      for (const isPart of [false, true]) {
+        for (let last: Row | undefined; ; ) {
+          const part = Number(last?.part_of ?? 0);
+          const after = isPart
+            ? sql`(n.part_of > ${part} or n.part_of = ${part} and n.id > ${Number(last?.id ?? 0)})`
+            : sql`n.part_of is null and n.id > ${Number(last?.id ?? 0)}`;
+          const rows = await db.all(sql`
+            select ${columns} from notes n where n.owner = ${Number(owner)} and ${after}
+            order by n.part_of, n.id limit ${PAGE}`);
+          yield rows.filter(({ expires_at }) => expires_at === null || String(expires_at) > at);
+          last = rows.at(-1);
+          if (rows.length < PAGE) break;
+        }
+      }
+    }
+  }
+
+  /** The notes that a collection holds, page by page. */
+  async function* membersOf(collection: number): AsyncGenerator<readonly Row[]> {
+    const at = now().toISOString();
+    const held = sql`collections c join members m on m.collection = c.id and m.version = c.version`;
+    const these = sql`c.id = ${collection} and ${collectionIsThere(at)}`;
+    const [end] = await db.all(sql`select max(m.position) as furthest from ${held} where ${these}`);
+    for (let from = 0; end?.furthest !== null && from <= Number(end?.furthest); from += PAGE) {
+      yield await db.all(sql`
+        select n.id, n.hash, n.name, n.properties from ${held} join notes n on ${runHasNote}
+        where ${these} and m.position >= ${from} and m.position < ${from + PAGE} and ${noteIsThere(at)}`);
+    }
+  }
+
+  /** Whether what came from each of these origins is allowed. Asked once for each. */
+  async function judged(
+    rows: readonly Row[],
+    answers: Map<string, boolean>,
+    allows: (origin: Origin) => boolean,
+  ): Promise<ReadonlyMap<string, boolean>> {
+    const fresh = new Map(rows.map((row) => [originKey(row), row] as const).filter(([key]) => !answers.has(key)));
+    for (const some of portions([...fresh.values()])) {
+      const origins = await db.all(sql`
+        select o.id, ${originColumns}, null as sources from origins o
+        where o.id in (${listed(some.map(({ origin }) => Number(origin)))})`);
+      const found = new Map(origins.map((row) => [Number(row.id), row]));
+      for (const row of some) {
+        const origin = found.get(Number(row.origin));
+        const sources = row.sources ?? null;
+        const isAllowed = origin !== undefined && allows(originOf({ ...origin, sources }, "an origin"));
+        answers.set(originKey(row), isAllowed);
+      }
+    }
+    return answers;
   }
 
   return {
@@ -58,22 +118,20 @@ export function listMethods(db: Sql, now: () => Date): ListMethods {
         rows.map((row) => [row.key, row.revision, row.notes_until, row.collections_until].map(String)),
       );
     },
-    async contents(of) {
-      const at = now().toISOString();
-      const rows = await db.all(
-        "collection" in of
-          ? sql`
-            select n.id, n.hash, n.name, n.properties from collections c
-            join members m on m.collection = c.id and m.version = c.version join notes n on ${runHasNote}
-            where c.id = ${of.collection} and ${collectionIsThere(at)} and ${noteIsThere(at)}`
-          : sql`
-            select n.id, n.hash, n.name, n.properties from notes n
-            where n.owner in (${ownersOf(of)}) and ${noteIsThere(at)}`,
-      );
-      return new Map(rows.map((row) => [Number(row.id), stateOf(row)]));
+    async contents(of, { allows = () => true } = {}) {
+      const found = new Map<number, string>();
+      const answers = new Map<string, boolean>();
+      for await (const rows of "collection" in of ? membersOf(of.collection) : notesOf(of)) {
+        const known = "collection" in of ? undefined : await judged(rows, answers, allows);
+        for (const row of rows) if (known?.get(originKey(row)) !== false) found.set(Number(row.id), stateOf(row));
+      }
+      return found;
     },
   };
 }
+
+/** How many notes one statement looks at. */
+const PAGE = 2_000;
 
 const kinds = {
   note: { alias: sql`n`, columns: noteColumns, tables: noteTables, isThere: noteIsThere },
@@ -98,6 +156,10 @@ function conditions(query: Omit<ResourceQuery, "limit" | "before">, now: string)
   if (saved !== undefined) all.push(sql`${alias}.expires_at is ${saved ? sql`null` : sql`not null`}`);
   if (kind === "note" && !parts) all.push(sql`n.part_of is null`);
   return all;
+}
+
+function originKey({ origin, sources }: Row): string {
+  return `${origin} ${sources ?? ""}`;
 }
 
 function stateOf({ hash, name, properties }: Row): string {

@@ -1,13 +1,24 @@
 import { QmError } from "../core/errors.ts";
 import { handleOf } from "../infospace/handle.ts";
 import type { Entry, InfospaceStore, NewNote } from "../infospace/infospace-store.ts";
-import type { Collection, Origin } from "../infospace/note.ts";
+import { type Collection, type Origin, sourcesOf, withSources } from "../infospace/note.ts";
+import type { Quota } from "../infospace/quota.ts";
 import { type Change, changing, listed, touch } from "./infospace-change.ts";
 import { collectionIn } from "./infospace-collections.ts";
 import { keepUntil, widenTo } from "./infospace-holding.ts";
 import { insertNotes } from "./infospace-notes.ts";
-import { collectionIsThere, contentColumns, fileTable, itemOf, noteIsThere } from "./infospace-rows.ts";
+import {
+  collectionIsThere,
+  contentColumns,
+  fileTable,
+  itemOf,
+  noteIsThere,
+  read,
+  storedSources,
+} from "./infospace-rows.ts";
 import { addTo, RUN_LIMIT, type Run, runHasNote } from "./infospace-runs.ts";
+import { addSources } from "./infospace-sources.ts";
+import { charge, payerOf } from "./infospace-use.ts";
 import { portions } from "./portions.ts";
 import { join, type Row, type Sql, sql } from "./sql.ts";
 
@@ -18,10 +29,10 @@ type MemberMethods = Pick<InfospaceStore, "append" | "removeItems" | "items" | "
  * removed it stays empty, so positions rise and may leave some out, and whoever goes on from the position after the last
  * that was read misses nothing and reads nothing twice. The next version counts from 0 again.
  */
-export function memberMethods(db: Sql, now: () => Date): MemberMethods {
+export function memberMethods(db: Sql, now: () => Date, quota: Quota | undefined): MemberMethods {
   return {
-    append: (id, entries, origin) => changing(db, now, (change) => append(change, id, entries, origin)),
-    removeItems: (id, notes, at) => changing(db, now, (change) => removeItems(change, id, new Set(notes), at)),
+    append: (id, entries, origin) => changing(db, now, (change) => append(change, id, entries, origin), quota),
+    removeItems: (id, notes, at) => changing(db, now, (change) => removeItems(change, id, new Set(notes), at), quota),
     async items(id, { version, from, limit }) {
       const first = Math.max(0, Math.trunc(from));
       const at = now().toISOString();
@@ -87,7 +98,9 @@ async function append(
   const sizes = await sizesOf(change, given);
   const missing = given.find((note) => !sizes.has(note));
   if (missing !== undefined) throw notThere(missing);
+  const sources = new Set<string>();
   for (const some of portions(given)) {
+    for (const each of await sourcesOfNotes(change, some)) sources.add(each);
     await keepUntil(change, listed(some), collection.expiresAt);
     await widenTo(change, listed(some), collection.reach);
   }
@@ -103,6 +116,8 @@ async function append(
     addTo(runs, isThere(entry) ? entry.id : next++);
     bytes += isThere(entry) ? (sizes.get(entry.id) ?? 0) : entry.bytes;
   }
+  const added = before === undefined ? runs.length : runs.length - 1;
+  if (added > 0) await charge(change, payerOf(collection.origin), { rows: added });
   if (before !== undefined) {
     const [extended] = runs.splice(0, 1);
     await tx.all(sql`
@@ -114,8 +129,10 @@ async function append(
     update collections set count = count + ${entries.length}, bytes = bytes + ${bytes}, changed_at = ${origin.at}
     where id = ${id}`);
   await touch(change, sql`select owner from collections where id = ${id}`);
+  await addSources(change, { kind: "collection", id }, [...sourcesOf(origin), ...sources]);
   return {
     ...collection,
+    origin: withSources(collection.origin, [...sourcesOf(origin), ...sources]),
     count: collection.count + entries.length,
     bytes: collection.bytes + bytes,
     changedAt: origin.at,
@@ -142,12 +159,24 @@ async function removeItems(change: Change, id: number, notes: ReadonlySet<number
     }
   }
   if (places === 0) return 0;
+  await charge(change, payerOf(collection.origin), { rows: runs.length });
   await insertRuns(change, id, collection.version + 1, runs);
   await tx.all(sql`
     update collections set version = version + 1, count = count - ${places}, bytes = bytes - ${bytes},
       changed_at = ${at} where id = ${id}`);
   await touch(change, sql`select owner from collections where id = ${id}`);
   return places;
+}
+
+async function sourcesOfNotes({ tx }: Change, ids: readonly number[]): Promise<ReadonlySet<string>> {
+  const rows = await tx.all(sql`
+    select distinct o.action, o.sources as origin_sources, n.sources from notes n join origins o on o.id = n.origin
+    where n.id in (${listed(ids)})`);
+  const own = rows.map((row) => sourcesOf({ action: read(row, "action", "a note") }));
+  const more = rows.flatMap((row) =>
+    ["origin_sources", "sources"].map((column) => storedSources(row, column, "a note")),
+  );
+  return new Set([...own, ...more].flat());
 }
 
 async function insertRuns({ tx }: Change, id: number, version: number, runs: readonly Run[]): Promise<void> {

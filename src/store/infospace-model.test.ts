@@ -1,12 +1,12 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import type { Entry, InfospaceStore, Standing, Whose } from "../infospace/infospace-store.ts";
-import { type Origin, reaches } from "../infospace/note.ts";
+import type { Entry, Standing, Whose } from "../infospace/infospace-store.ts";
+import { type Origin, reaches, withSources } from "../infospace/note.ts";
 import { infospaceModel } from "../testing/infospace-model.ts";
 import { infospaceIn, me, note, origin } from "../testing/infospace-places.ts";
 import { openSqlite } from "./drivers/sqlite.ts";
 
-type Modelled = Omit<InfospaceStore, "mark">;
+type Modelled = ReturnType<typeof infospaceModel>;
 
 /** One thing done to a store. What it answers is compared; so is everything there is afterwards. */
 interface Step {
@@ -30,16 +30,22 @@ const whose: readonly Whose[] = [
   { ...me, user: "ada" },
   { actor: "main", session: "s" },
 ];
-const from: fc.Arbitrary<Origin> = fc.constantFrom(
-  ...whose.map(
-    ({ actor, session, user, tenant }, index) =>
-      Object.fromEntries(
-        Object.entries(origin({ callId: `c${index}`, actor, session, ...{ user, tenant } } as Origin)).filter(
-          ([, value]) => value !== undefined,
-        ),
-      ) as unknown as Origin,
-  ),
-);
+const sources = fc.subarray(["tool__a", "tool__b", "tool__c"]);
+const from: fc.Arbitrary<Origin> = fc
+  .record({
+    origin: fc.constantFrom(
+      ...whose.map(
+        ({ actor, session, user, tenant }, index) =>
+          Object.fromEntries(
+            Object.entries(origin({ callId: `c${index}`, actor, session, ...{ user, tenant } } as Origin)).filter(
+              ([, value]) => value !== undefined,
+            ),
+          ) as unknown as Origin,
+      ),
+    ),
+    sources,
+  })
+  .map((one) => withSources(one.origin, one.sources));
 const until = fc.option(minutes, { nil: undefined });
 const standing = fc
   .record({ reach, until })
@@ -70,9 +76,13 @@ const step: fc.Arbitrary<Step> = fc.oneof(
       run: (store: Modelled) => store.append(one.id, one.entries, one.from),
     })),
   ),
-  fc.record({ id, version: fc.integer({ min: 1, max: 2 }), made }).map((one) => ({
+  fc.record({ id, version: fc.integer({ min: 1, max: 2 }), made, sources }).map((one) => ({
     name: `replaceNote ${JSON.stringify(one)}`,
-    run: (store: Modelled, at: string) => store.replaceNote(one.id, one.version, one.made, at),
+    run: (store: Modelled, at: string) => store.replaceNote(one.id, one.version, one.made, at, one.sources),
+  })),
+  fc.record({ id, by: id }).map((one) => ({
+    name: `absorb ${JSON.stringify(one)}`,
+    run: (store: Modelled, at: string) => store.absorb(one.id, one.by, at),
   })),
   fc.record({ id, by: id }).map((one) => ({
     name: `replaceCollection ${JSON.stringify(one)}`,
@@ -110,8 +120,9 @@ test("whatever is done, it answers as plain arrays would, and marks what changed
     fc.asyncProperty(course, async (steps) => {
       const db = await openSqlite(":memory:");
       try {
-        const { store, clock } = await infospaceIn(db);
-        const model = infospaceModel(() => clock.at);
+        const { store: unlimited, clock } = await infospaceIn(db);
+        const store = unlimited.limitedTo(quota);
+        const model = infospaceModel(() => clock.at, quota);
         for (const each of [store, model]) await begin(each);
         let minute = 0;
         let seen = await Promise.all(
@@ -141,6 +152,13 @@ test("whatever is done, it answers as plain arrays would, and marks what changed
   );
 }, 120_000);
 
+/** Little enough that some courses pass it. */
+const quota = {
+  session: { notes: 9, bytes: 9_000, rows: 10 },
+  user: { notes: 12, bytes: 3_200, rows: 99 },
+  tenant: { notes: 99, bytes: 4_000, rows: 12 },
+};
+
 /** Three collections of one note each, so that there is something to do things to. */
 async function begin(store: Modelled): Promise<void> {
   for (const minute of [undefined, 30, 60]) {
@@ -163,7 +181,8 @@ async function look(store: Modelled): Promise<unknown> {
       answers.push(await store.collectionVersion(each, version), await store.positions(each, version, ids));
     }
   }
-  for (const who of whose) answers.push(await viewOf(store, who));
+  for (const who of whose) answers.push(await viewOf(store, who), await store.usage(who));
+  answers.push((await store.usage()).toSorted((one, other) => (one.tenant ?? "").localeCompare(other.tenant ?? "")));
   answers.push((await store.notes(ids)).toSorted((one, other) => one.id - other.id));
   for (const filter of [
     {},

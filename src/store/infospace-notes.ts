@@ -6,6 +6,7 @@ import {
   VERSIONS_KEPT,
 } from "../infospace/infospace-store.ts";
 import type { Note, NoteFacts, Origin } from "../infospace/note.ts";
+import { NOTE_OVERHEAD, type Quota } from "../infospace/quota.ts";
 import { readable } from "./columns.ts";
 import { type Change, changing, listed, nextIds, originId, ownerId, touch } from "./infospace-change.ts";
 import {
@@ -20,6 +21,8 @@ import {
   versionOf,
 } from "./infospace-rows.ts";
 import { holdersOf } from "./infospace-runs.ts";
+import { addSources } from "./infospace-sources.ts";
+import { charge, lengthOf, payerOf } from "./infospace-use.ts";
 import { portions } from "./portions.ts";
 import { join, type Sql, sql } from "./sql.ts";
 
@@ -29,7 +32,7 @@ type NoteMethods = Pick<
 >;
 
 /** Notes in SQL: what a note says now is in its row, what it said before in the history. */
-export function noteMethods(db: Sql, now: () => Date): NoteMethods {
+export function noteMethods(db: Sql, now: () => Date, quota: Quota | undefined): NoteMethods {
   const isThere = () => noteIsThere(now().toISOString());
 
   async function note(id: number): Promise<Note | undefined> {
@@ -40,7 +43,7 @@ export function noteMethods(db: Sql, now: () => Date): NoteMethods {
 
   return {
     addNotes: (origin, notes, standing) =>
-      changing(db, now, (change) => insertNotes(change, notes, { origin, standing })),
+      changing(db, now, (change) => insertNotes(change, notes, { origin, standing }), quota),
     note,
     async noteFacts(id) {
       const [row] = await db.all(sql`select ${noteColumns} from ${noteTables} where n.id = ${id} and ${isThere()}`);
@@ -56,8 +59,8 @@ export function noteMethods(db: Sql, now: () => Date): NoteMethods {
       }
       return all;
     },
-    replaceNote: (id, version, content, at) =>
-      changing(db, now, (change) => replaceNote(change, id, version, content, at)),
+    replaceNote: (id, version, content, at, sources = []) =>
+      changing(db, now, (change) => replaceNote(change, id, version, content, { at, sources }), quota),
     async history(id) {
       const rows = await db.all(sql`
         select n.id, h.version, h.format, h.hash, h.bytes, h.changed_at
@@ -85,12 +88,15 @@ export async function insertNotes(
 ): Promise<number> {
   const first = await nextIds(change.tx, "note", notes.length);
   if (notes.length === 0) return first;
+  const labels = notes.map(({ properties }) => (properties === undefined ? null : JSON.stringify(properties)));
+  const bytes = notes.reduce((sum, note, index) => sum + note.bytes + lengthOf(labels[index] ?? null), 0);
+  await charge(change, payerOf(origin), { notes: notes.length, bytes: bytes + notes.length * NOTE_OVERHEAD });
   const from = await originId(change, origin);
   const owner = await ownerId(change, standing.reach, origin);
   const rows = notes.map(
-    ({ format, bytes, hash, name, properties, text }, index) => sql`(
+    ({ format, bytes, hash, name, text }, index) => sql`(
       ${first + index}, ${from}, ${owner}, ${partOf ?? null}, ${standing.expiresAt ?? null}, ${format}, 1, ${bytes},
-      ${hash}, ${origin.at}, ${exact(name)}, ${properties === undefined ? null : JSON.stringify(properties)}, ${text})`,
+      ${hash}, ${origin.at}, ${exact(name)}, ${labels[index] ?? null}, ${text})`,
   );
   for (const some of portions(rows)) {
     await change.tx.all(sql`
@@ -113,26 +119,34 @@ async function replaceNote(
   id: number,
   version: number,
   content: NewNote,
-  at: string,
+  { at, sources }: { readonly at: string; readonly sources: readonly string[] },
 ): Promise<NoteFacts | undefined> {
   const { tx, now } = change;
   const [before] = await tx.all(sql`
-    select n.bytes, n.owner from notes n where n.id = ${id} and n.version = ${version} and ${noteIsThere(now)}`);
+    select ${noteColumns}, n.owner, length(coalesce(n.properties, '')) as label, coalesce((
+      select sum(h.bytes) from note_history h where h.note = n.id and h.version <= ${version - VERSIONS_KEPT}), 0) as dropped
+    from ${noteTables} where n.id = ${id} and n.version = ${version} and ${noteIsThere(now)}`);
   if (before === undefined) return undefined;
-  const { format, text, bytes, hash, name, properties } = content;
+  const { format, text, bytes, hash, name } = content;
+  const properties = content.properties === undefined ? undefined : JSON.stringify(content.properties);
+  const label = properties === undefined ? 0 : lengthOf(properties) - Number(before.label);
+  // What it says now goes to the history, and what is too old there goes.
+  const facts = factsOf(before);
+  await charge(change, payerOf(facts.origin), { bytes: bytes + label - Number(before.dropped) });
   await tx.all(sql`
     insert into note_history (note, version, format, bytes, hash, changed_at, content)
     select id, version, format, bytes, hash, changed_at, content from notes where id = ${id}`);
   await tx.all(sql`
     update notes set version = version + 1, format = ${format}, bytes = ${bytes}, hash = ${hash}, changed_at = ${at},
       ${name === undefined ? sql`` : sql`name = ${exact(name)},`}
-      ${properties === undefined ? sql`` : sql`properties = ${JSON.stringify(properties)},`}
+      ${properties === undefined ? sql`` : sql`properties = ${properties},`}
       content = ${text}
     where id = ${id}`);
   await insertFile(change, id, version + 1, content);
   await tx.all(sql`delete from note_history where note = ${id} and version <= ${version - VERSIONS_KEPT}`);
   await tx.all(sql`delete from note_files where note = ${id} and version <= ${version - VERSIONS_KEPT}`);
   await touch(change, listed([Number(before.owner)]));
+  await addSources(change, { kind: "note", id }, sources);
   for (const { collection, owner, places } of await holdersOf(change, id)) {
     const more = places * (bytes - Number(before.bytes));
     await tx.all(sql`update collections set bytes = bytes + ${more} where id = ${collection}`);

@@ -10,21 +10,24 @@ import {
   type Origin,
   type Reach,
   reaches,
+  withSources,
 } from "../infospace/note.ts";
 import { damaged, optional, storedObject } from "./columns.ts";
 import { type Query, type Row, sql } from "./sql.ts";
 
-const origin = sql`o.tenant, o.user_id, o.session, o.actor, o.turn, o.action, o.call_id, o.made_at`;
+export const originColumns = sql`
+  o.tenant, o.user_id, o.session, o.actor, o.turn, o.action, o.call_id, o.made_at, o.sources as origin_sources`;
 
 /** Of `noteTables`: all but the content, which may be long. */
 export const noteColumns = sql`
   n.id, n.part_of, n.expires_at, n.format, n.version, n.bytes, n.hash, n.changed_at, n.name, n.properties,
-  w.reach, ${origin}`;
+  n.sources, w.reach, ${originColumns}`;
 export const noteTables = sql`notes n join origins o on o.id = n.origin join owners w on w.id = n.owner`;
 
 /** Of `collectionTables`. */
 export const collectionColumns = sql`
-  c.id, c.expires_at, c.complete, c.version, c.count, c.bytes, c.changed_at, c.name, c.properties, w.reach, ${origin}`;
+  c.id, c.expires_at, c.complete, c.version, c.count, c.bytes, c.changed_at, c.name, c.properties, c.sources,
+  w.reach, ${originColumns}`;
 export const collectionTables = sql`
   collections c join origins o on o.id = c.origin join owners w on w.id = c.owner`;
 
@@ -114,7 +117,24 @@ function resourceOf(row: Row, what: string) {
   };
 }
 
-function originOf(row: Row, what: string): Origin {
+/** Names of actions as a column holds them. */
+export function sourcesText(sources: readonly string[] | undefined): string | null {
+  return sources === undefined || sources.length === 0 ? null : JSON.stringify(sources);
+}
+
+export function storedSources(row: Row, column: string, what: string): readonly string[] {
+  if (row[column] === null) return [];
+  const value = parsed(String(row[column]), what, column);
+  if (Array.isArray(value) && value.every((each) => typeof each === "string")) return value;
+  throw damaged(what, column);
+}
+
+export function originOf(row: Row, what: string): Origin {
+  const sources = [...storedSources(row, "origin_sources", what), ...storedSources(row, "sources", what)];
+  return withSources(storedOrigin(row, what), sources);
+}
+
+function storedOrigin(row: Row, what: string): Origin {
   return {
     ...ownerOf(row, what),
     action: read(row, "action", what),
@@ -146,7 +166,7 @@ function contentOf(row: Row, what: string): Json {
   return { ...about, base64: Buffer.from(buffer, byteOffset, byteLength).toString("base64") };
 }
 
-function read(row: Row, column: string, what: string): string {
+export function read(row: Row, column: string, what: string): string {
   return String(parsed(`"${row[column]}"`, what, column));
 }
 

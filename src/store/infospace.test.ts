@@ -18,6 +18,7 @@ import {
   origin,
   transient,
 } from "../testing/infospace-places.ts";
+import { infospaceQuotaCases } from "../testing/infospace-quota-cases.ts";
 import { openSqlite } from "./drivers/sqlite.ts";
 import { infospaceStore } from "./infospace.ts";
 import { migrate } from "./migrations.ts";
@@ -29,10 +30,13 @@ const drivers: Record<string, () => Promise<SqlDriver>> = {
 };
 
 describe.each(Object.entries(drivers))("%s", (_driver, open) => {
-  test.each([...infospaceCases, ...infospaceCollectionCases, ...infospaceListCases])("$name", async ({ run }) => {
-    const db = await open();
-    await run(db).finally(() => db.close());
-  });
+  test.each([...infospaceCases, ...infospaceCollectionCases, ...infospaceListCases, ...infospaceQuotaCases])(
+    "$name",
+    async ({ run }) => {
+      const db = await open();
+      await run(db).finally(() => db.close());
+    },
+  );
 });
 
 test("two connections that write at once give every note an id of its own and lose none", async () => {

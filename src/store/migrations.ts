@@ -321,6 +321,47 @@ export const migrations: readonly Migration[] = [
       sql`create index members_by_note on members (note)`,
     ],
   },
+  {
+    name: "what notes take up and came from",
+    statements: () => [
+      sql`alter table origins add column sources text`,
+      sql`alter table notes add column sources text`,
+      sql`alter table collections add column sources text`,
+      sql`create table held_sources (call_id text primary key, sources text not null, held_at text not null)`,
+      sql`
+        create table infospace_use (
+          scope text not null,
+          tenant text not null,
+          user_id text not null,
+          session text not null,
+          notes bigint not null,
+          bytes bigint not null,
+          row_count bigint not null,
+          primary key (scope, tenant, user_id, session)
+        )`,
+      sql`
+        insert into infospace_use (scope, tenant, user_id, session, notes, bytes, row_count)
+        select 'session', o.tenant, o.user_id, o.session, sum(p.notes), sum(p.bytes), sum(p.row_count)
+        from (
+          select origin, 1 as notes, bytes + length(coalesce(properties, '')) + 256 as bytes, 0 as row_count from notes
+          union all
+          select n.origin, 0, h.bytes, 0 from note_history h join notes n on n.id = h.note
+          union all
+          select origin, 1, length(coalesce(properties, '')) + 256, 0 from collections
+          union all
+          select c.origin, 0, 0, 1 from members m join collections c on c.id = m.collection
+        ) p join origins o on o.id = p.origin
+        group by o.tenant, o.user_id, o.session`,
+      sql`
+        insert into infospace_use (scope, tenant, user_id, session, notes, bytes, row_count)
+        select 'user', tenant, user_id, '', sum(notes), sum(bytes), sum(row_count)
+        from infospace_use where scope = 'session' group by tenant, user_id`,
+      sql`
+        insert into infospace_use (scope, tenant, user_id, session, notes, bytes, row_count)
+        select 'tenant', tenant, '', '', sum(notes), sum(bytes), sum(row_count)
+        from infospace_use where scope = 'session' group by tenant`,
+    ],
+  },
 ];
 
 /**

@@ -9,21 +9,24 @@ import {
   VERSIONS_KEPT,
   type Whose,
 } from "../infospace/infospace-store.ts";
-import { type Collection, type Note, type NoteFacts, type Origin, type Reach, reaches } from "../infospace/note.ts";
-
-interface KeptNote {
-  note: Note;
-  readonly past: Note[];
-}
-
-interface KeptCollection {
-  facts: Omit<Collection, "count" | "bytes">;
-  /** The ids of each version; what was removed stays in its place. */
-  readonly versions: number[][];
-}
+import {
+  type Collection,
+  type Note,
+  type NoteFacts,
+  type Origin,
+  type Reach,
+  reaches,
+  sourcesOf,
+  withSources,
+} from "../infospace/note.ts";
+import { type Quota, quotaExceeded, quotaScopes } from "../infospace/quota.ts";
+import { findPassed, isUserOf, type KeptCollection, type KeptNote, usageIn } from "./infospace-use-model.ts";
 
 /** What a store of notes and collections must answer, in as plain a way as there is. It has no marks. */
-export function infospaceModel(now: () => string): Omit<InfospaceStore, "mark"> {
+export function infospaceModel(
+  now: () => string,
+  quota?: Quota,
+): Omit<InfospaceStore, "mark" | "limitedTo" | "holdSources" | "heldSources"> {
   const notes = new Map<number, KeptNote>();
   const collections = new Map<number, KeptCollection>();
   const last = { note: 0, collection: 0 };
@@ -37,6 +40,19 @@ export function infospaceModel(now: () => string): Omit<InfospaceStore, "mark"> 
   function collectionAt(id: number): KeptCollection | undefined {
     const kept = collections.get(id);
     return kept === undefined || isOver(kept.facts) ? undefined : kept;
+  }
+
+  /** Undoes what passes the quota, as a transaction would. */
+  async function within<T>(work: () => Promise<T>): Promise<T> {
+    if (quota === undefined) return work();
+    const before = structuredClone({ notes, collections, last });
+    const result = await work();
+    const excess = findPassed(quota, usageIn(before), usageIn({ notes, collections }));
+    if (excess === undefined) return result;
+    replaceEntries(notes, before.notes);
+    replaceEntries(collections, before.collections);
+    Object.assign(last, before.last);
+    throw quotaExceeded(excess);
   }
 
   function shown({ facts, versions }: KeptCollection): Collection {
@@ -74,6 +90,11 @@ export function infospaceModel(now: () => string): Omit<InfospaceStore, "mark"> 
       const widest = reaches.findLast((each) => each === rest.reach || each === reach) ?? rest.reach;
       kept.note = { ...rest, reach: widest, ...(until === undefined ? {} : { expiresAt: until }) };
     }
+  }
+
+  /** A collection came from these actions as well. */
+  function came(kept: KeptCollection, actions: readonly string[]): void {
+    kept.facts = { ...kept.facts, origin: withSources(kept.facts.origin, actions) };
   }
 
   function save({ kind, id, reach, name, at }: Saving): NoteFacts | Collection | undefined {
@@ -131,7 +152,7 @@ export function infospaceModel(now: () => string): Omit<InfospaceStore, "mark"> 
       .sort((one, other) => other.id - one.id);
   }
 
-  return {
+  const model: ReturnType<typeof infospaceModel> = {
     async addNotes(origin, made, standing) {
       const first = last.note + 1;
       for (const each of made) make(origin, standing, each);
@@ -143,14 +164,16 @@ export function infospaceModel(now: () => string): Omit<InfospaceStore, "mark"> 
       return kept === undefined ? undefined : factsOf(kept.note);
     },
     notes: async (ids) => [...new Set(ids)].flatMap((id) => noteAt(id)?.note ?? []),
-    async replaceNote(id, version, content, at) {
+    async replaceNote(id, version, content, at, sources = []) {
       const kept = noteAt(id);
       if (kept === undefined || kept.note.version !== version) return undefined;
       kept.past.push(kept.note);
       kept.past.splice(0, kept.past.length - VERSIONS_KEPT);
       const { name = kept.note.name, properties = kept.note.properties } = content;
       const named = name === undefined ? {} : { name };
-      kept.note = { ...kept.note, ...said(content), ...named, properties, version: version + 1, changedAt: at };
+      const origin = withSources(kept.note.origin, sources);
+      kept.note = { ...kept.note, ...said(content), ...named, origin, properties, version: version + 1, changedAt: at };
+      for (const each of collections.values()) if (each.versions.flat().includes(id)) came(each, sources);
       return factsOf(kept.note);
     },
     history: async (id) =>
@@ -202,7 +225,24 @@ export function infospaceModel(now: () => string): Omit<InfospaceStore, "mark"> 
       const ids = entries.map((entry) => ("id" in entry ? entry.id : make(origin, kept.facts, entry, id)));
       hold(ids, kept.facts);
       kept.versions.at(-1)?.push(...ids);
+      if (ids.length > 0)
+        came(kept, [origin, ...ids.flatMap((each) => noteAt(each)?.note.origin ?? [])].flatMap(sourcesOf));
       if (entries.length > 0) kept.facts = { ...kept.facts, changedAt: origin.at };
+      return shown(kept);
+    },
+    async absorb(id, by, at) {
+      const [kept, next] = [collectionAt(id), collectionAt(by)];
+      if (kept === undefined || next === undefined || id === by) return undefined;
+      came(kept, sourcesOf(next.facts.origin));
+      kept.facts = { ...kept.facts, changedAt: at };
+      const held = [...(next.versions.at(-1) ?? [])];
+      kept.versions.at(-1)?.push(...held);
+      for (const each of held.flatMap((note) => notes.get(note) ?? [])) {
+        if (each.note.partOf === by) each.note = { ...each.note, partOf: id };
+      }
+      hold(kept.versions.flat(), { expiresAt: kept.facts.expiresAt });
+      hold(held, kept.facts);
+      drop(by, () => true);
       return shown(kept);
     },
     async complete(id) {
@@ -225,6 +265,7 @@ export function infospaceModel(now: () => string): Omit<InfospaceStore, "mark"> 
         changedAt: at,
         ...(until === undefined ? {} : { expiresAt: until }),
       };
+      came(kept, sourcesOf(next.facts.origin));
       const held = [...(next.versions.at(-1) ?? [])];
       kept.versions.push(held);
       for (const each of held.flatMap((note) => notes.get(note) ?? [])) {
@@ -287,12 +328,35 @@ export function infospaceModel(now: () => string): Omit<InfospaceStore, "mark"> 
     },
     list: (async (query: ResourceQuery) => found(query).slice(0, query.limit)) as InfospaceStore["list"],
     count: async (query) => found(query).length,
-    async contents(of) {
+    async usage(of) {
+      const wanted = usageIn({ notes, collections }).filter((each) =>
+        of === undefined ? each.scope === "tenant" : isUserOf(each, of),
+      );
+      return wanted.sort((one, other) => quotaScopes.indexOf(one.scope) - quotaScopes.indexOf(other.scope));
+    },
+    async contents(of, { allows = () => true } = {}) {
       const ids = "collection" in of ? (collectionAt(of.collection)?.versions.at(-1) ?? []) : [...notes.keys()];
-      const all = ids.flatMap((id) => noteAt(id)?.note ?? []).filter((note) => "collection" in of || reached(note, of));
+      const all = ids
+        .flatMap((id) => noteAt(id)?.note ?? [])
+        .filter((note) => "collection" in of || (reached(note, of) && allows(note.origin)));
       return new Map(all.map(({ id, hash }) => [id, hash]));
     },
   };
+  return {
+    ...model,
+    addNotes: (...given) => within(() => model.addNotes(...given)),
+    replaceNote: (...given) => within(() => model.replaceNote(...given)),
+    addCollection: (...given) => within(() => model.addCollection(...given)),
+    append: (...given) => within(() => model.append(...given)),
+    absorb: (...given) => within(() => model.absorb(...given)),
+    replaceCollection: (...given) => within(() => model.replaceCollection(...given)),
+    removeItems: (...given) => within(() => model.removeItems(...given)),
+  };
+}
+
+function replaceEntries<T>(map: Map<number, T>, by: ReadonlyMap<number, T>): void {
+  map.clear();
+  for (const [id, kept] of by) map.set(id, kept);
 }
 
 function said({ format, text, bytes, hash }: NewNote): Pick<Note, "format" | "bytes" | "hash" | "content"> {

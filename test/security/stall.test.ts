@@ -173,7 +173,7 @@ test.skipIf(process.platform !== "linux")(
         healthy++;
       }
       const { status, text } = await work;
-    if (process.env.QM_SHOW_ANSWERS) console.log(name, status, text.slice(0, 250));
+      if (process.env.QM_SHOW_ANSWERS) console.log(name, status, text.slice(0, 250));
       expect(status, name).toBeLessThan(500);
       measured.push([name, await takeLongest()]);
     }

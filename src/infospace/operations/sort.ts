@@ -1,4 +1,5 @@
 import { canonicalJson, type Json } from "../../core/json.ts";
+import { paced, sortSteps } from "../../search/steps.ts";
 import { kindOf, shownKey } from "../content.ts";
 import { type Found, type Path, valueAt } from "../path.ts";
 import type { Derived, Input, Inputs } from "./derived.ts";
@@ -59,14 +60,14 @@ export function sort(inputs: Inputs, { by, missing }: Sorting): Derived<Sorted> 
       rows.push({ each, keys: asked.map((of) => keyOf(each.content, of)) });
     }
     for (const { presence } of asked) presence.require();
-    rows.sort((a, b) => {
+    const sorted = sortSteps(rows, (a, b) => {
       for (const [index, { direction }] of by.entries()) {
         const order = compare(a.keys[index] ?? nothing, b.keys[index] ?? nothing, direction, missing);
         if (order !== 0) return order;
       }
       return 0;
     });
-    for (const { each } of rows) yield each;
+    for (const { each } of await paced(sorted)) yield each;
   }
 
   return {

@@ -2,7 +2,7 @@ import type { Caller } from "../../core/caller.ts";
 import { QmError } from "../../core/errors.ts";
 import { canonicalJson, clip } from "../../core/json.ts";
 import type { InfospaceParts } from "../infospace.ts";
-import type { Collection, NoteFacts } from "../note.ts";
+import type { Collection, NoteFacts, Origin } from "../note.ts";
 import { resourceAction } from "../resource.ts";
 import type { IndexLimits, Source } from "./documents.ts";
 import { createMeaning, type MeaningParts } from "./meaning.ts";
@@ -10,11 +10,23 @@ import type { FoundNote, NoteQuery, NoteSearch, NotesFound } from "./note-search
 import { passagesOf } from "./note-text.ts";
 import { createPassageIndex, type PassageIndex, type Ranked } from "./passage-index.ts";
 import { createScopes } from "./scopes.ts";
-import { callersCollections, callersNotes, itemsOf, newest, noteText, type SearchedStore } from "./sources.ts";
+import {
+  callersCollections,
+  callersNotes,
+  itemsOf,
+  newest,
+  noteText,
+  type SearchedStore,
+  type SourceParts,
+} from "./sources.ts";
 
 export interface NoteSearchParts {
   readonly store: SearchedStore;
   readonly mayUse: InfospaceParts["mayUse"];
+  /** Whether a caller may know of what came from there. Asked before anything is counted. Absent: yes. */
+  readonly allows?: SourceParts["allows"];
+  /** Told where what is answered came from. */
+  readonly onFound?: ((origin: Origin) => void) | undefined;
   /**
    * Another value whenever `mayUse` may answer differently than it did. Absent: it never does by itself, and what is found
    * is asked about once more all the same.
@@ -32,13 +44,20 @@ const NO_EMBEDDER = "no embedder is configured";
 const UNMATCHED_SHOWN = 10;
 const WORD_SHOWN = 40;
 
+/** What is answered: a note, a collection, or what is found of one. */
+interface Answered {
+  readonly note: NoteFacts;
+  readonly collection: Collection;
+  readonly origin: Origin;
+}
+
 /** What may not be shown after all: it is not there any more, or the caller may not use it any more. */
 type Missing = "gone" | "revoked";
 
 export function createNoteSearch(parts: NoteSearchParts): NoteSearch & { close(): Promise<void> } {
-  const { store, mayUse, rights, meaning } = parts;
+  const { store, mayUse, allows, onFound, rights, meaning } = parts;
   const limits = { ...LIMITS, ...parts.limits };
-  const sources = { store, mayUse, textLimit: Math.floor(limits.characters / LARGEST_SHARE) };
+  const sources = { store, mayUse, allows, textLimit: Math.floor(limits.characters / LARGEST_SHARE) };
   const scopes = createScopes<PassageIndex>({ characters: 2 * limits.characters });
   const closing = new AbortController();
 
@@ -86,7 +105,7 @@ export function createNoteSearch(parts: NoteSearchParts): NoteSearch & { close()
       }
       const notes = [...off, ...found.notes];
       return {
-        hits: hits.slice(0, limit),
+        hits: told(hits.slice(0, limit)),
         limitReached: hits.length > limit,
         searched: found.searched,
         left: found.left,
@@ -95,6 +114,14 @@ export function createNoteSearch(parts: NoteSearchParts): NoteSearch & { close()
         ...(notes.length === 0 ? {} : { note: notes.join(" ") }),
       };
     }
+  }
+
+  function told<Hit extends object>(hits: readonly Hit[]): readonly Hit[] {
+    for (const hit of hits as readonly Partial<Answered>[]) {
+      const { origin } = hit.note ?? hit.collection ?? hit;
+      if (origin !== undefined) onFound?.(origin);
+    }
+    return hits;
   }
 
   async function foundNote(
@@ -114,10 +141,10 @@ export function createNoteSearch(parts: NoteSearchParts): NoteSearch & { close()
   }
 
   /** One more than are wanted tells that there are more. */
-  function listed<Hit>(all: readonly Hit[], limit: number): NotesFound<Hit> {
+  function listed<Hit extends object>(all: readonly Hit[], limit: number): NotesFound<Hit> {
     const hits = all.slice(0, limit);
     return {
-      hits,
+      hits: told(hits),
       limitReached: all.length > limit,
       searched: all.length,
       left: 0,

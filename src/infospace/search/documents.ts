@@ -1,6 +1,8 @@
-import { type LexicalIndex, lexicalIndex } from "../../search/lexical/index.ts";
+import { setImmediate } from "node:timers/promises";
+import { type LexicalIndex, lexicalIndexSteps, wordSteps } from "../../search/lexical/index.ts";
 import type { Searchable } from "../../search/searchable.ts";
 import { contentHash } from "../../search/semantic/action-text.ts";
+import { paced, type Steps } from "../../search/steps.ts";
 import type { ResourceKind } from "../handle.ts";
 import { passagesOf } from "./note-text.ts";
 import { type Document, Passage, TextGone } from "./passage.ts";
@@ -66,8 +68,8 @@ interface Reading {
 
 const READ_FIRST = 32;
 const READ_AT_MOST = 512;
-const READ_CHARACTERS = 2_000_000;
-/** So much text is analysed at a time, while everybody else waits. */
+const READ_CHARACTERS = 500_000;
+/** So much text is remembered before it is analysed. */
 const ANALYSED = 4_000_000;
 
 /** `embeds`: vectors may be made of the passages. */
@@ -127,7 +129,7 @@ export function createDocuments(source: Source, limits: IndexLimits, embeds: boo
       counts.characters += entry.characters;
     }
     entries = kept;
-    const { words, passages } = analysed(reading);
+    const { words, passages } = await analysed(reading, signal, lexicalIndexSteps);
     return { words, passages, ...counts, view: viewOf(passages) };
   }
 
@@ -139,6 +141,7 @@ export function createDocuments(source: Source, limits: IndexLimits, embeds: boo
     reading: Reading,
     signal: AbortSignal,
   ): Promise<void> {
+    await setImmediate();
     signal.throwIfAborted();
     const wanted: number[] = [];
     for (let next = at; next < ids.length && wanted.length < reading.many; next++) {
@@ -158,13 +161,17 @@ export function createDocuments(source: Source, limits: IndexLimits, embeds: boo
       reading.characters += entry.characters;
     }
     reading.many = nextMany(wanted.length, reading.characters - before);
-    if (reading.characters >= ANALYSED) analysed(reading);
+    if (reading.characters >= ANALYSED) await analysed(reading, signal);
   }
 
   /** All there is now. Only what was read for that is forgotten: of others the text may be wanted for vectors. */
-  function analysed(reading: Reading): Pick<Analysed, "words" | "passages"> {
+  async function analysed(
+    reading: Reading,
+    signal: AbortSignal,
+    steps: (passages: readonly Passage[], known?: LexicalIndex) => Steps<LexicalIndex> = wordSteps,
+  ): Promise<{ readonly words: LexicalIndex; readonly passages: readonly Passage[] }> {
     const passages = [...entries.values()].flatMap((entry) => entry.passages);
-    words = lexicalIndex(passages, words);
+    words = await paced(steps(passages, words), signal);
     for (const passage of reading.fresh) passage.forget();
     reading.fresh = [];
     reading.characters = 0;

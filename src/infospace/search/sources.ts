@@ -3,8 +3,9 @@ import { getOwn, type Json, type JsonObject } from "../../core/json.ts";
 import { whoseOf } from "../create-infospace.ts";
 import type { InfospaceParts } from "../infospace.ts";
 import type { InfospaceStore } from "../infospace-store.ts";
-import type { Collection, Note, NoteFacts } from "../note.ts";
+import type { Collection, Note, NoteFacts, Origin } from "../note.ts";
 import { resourceAction } from "../resource.ts";
+import { usable } from "../usable.ts";
 import type { Source } from "./documents.ts";
 import { labelsOf, PASSAGE, type Readable, readable } from "./note-text.ts";
 import type { Document } from "./passage.ts";
@@ -17,17 +18,18 @@ export type SearchedStore = Pick<
 export interface SourceParts {
   readonly store: SearchedStore;
   readonly mayUse: InfospaceParts["mayUse"];
+  readonly allows?: ((origin: Origin, caller: Caller) => boolean) | undefined;
   /** How much of one text is looked at. */
   readonly textLimit: number;
 }
 
 /** Every note that a caller may use. */
-export function callersNotes({ store, mayUse, textLimit }: SourceParts, caller: Caller): Source {
+export function callersNotes({ store, mayUse, allows, textLimit }: SourceParts, caller: Caller): Source {
   const whose = whoseOf(caller);
   return {
     kind: "note",
     mark: () => store.mark(whose),
-    marks: () => store.contents(whose),
+    marks: () => store.contents(whose, { allows: allows && ((origin) => allows(origin, caller)) }),
     async read(ids) {
       const notes = await store.notes(ids);
       const allowed = notes.filter((note) => mayUse(resourceAction("note", note), caller) === "allowed");
@@ -61,14 +63,13 @@ export function callersCollections({ store, mayUse }: SourceParts, caller: Calle
 
   async function list(): Promise<void> {
     const found = new Map<number, Collection>();
-    let page: readonly Collection[];
-    do {
-      const before = [...found.keys()].at(-1);
-      page = await store.list({ kind: "collection", whose, limit: PAGE, before });
-      for (const collection of page) found.set(collection.id, collection);
-    } while (page.length === PAGE && found.size < COLLECTIONS);
-    left = page.length < PAGE ? 0 : Math.max(0, (await store.count({ kind: "collection", whose })) - found.size);
+    let more = 0;
+    for await (const collection of usable({ store, mayUse }, { kind: "collection", whose }, caller, PAGE)) {
+      if (found.size < COLLECTIONS) found.set(collection.id, collection);
+      else more++;
+    }
     listed = found;
+    left = more;
   }
 
   return {
@@ -114,27 +115,18 @@ export async function newest<Kind extends "note" | "collection">(
   caller: Caller,
   limit: number,
 ): Promise<readonly Listed[Kind][]> {
-  const query = { whose: whoseOf(caller), parts: false, limit: Math.max(limit, FEWEST_LISTED) };
   const found: Listed[Kind][] = [];
-  for (let before: number | undefined; ; ) {
-    const page = await (kind === "note"
-      ? store.list({ ...query, kind: "note", before })
-      : store.list({ ...query, kind: "collection", before }));
-    for (const each of page) {
-      if (mayUse(resourceAction(kind, each), caller) === "allowed") found.push(each as Listed[Kind]);
-      if (found.length === limit) return found;
-    }
-    before = page.at(-1)?.id;
-    if (page.length < query.limit) return found;
+  for await (const each of usable({ store, mayUse }, { kind, whose: whoseOf(caller) }, caller)) {
+    found.push(each as Listed[Kind]);
+    if (found.length === limit) break;
   }
+  return found;
 }
 
 interface Listed {
   readonly note: NoteFacts;
   readonly collection: Collection;
 }
-
-const FEWEST_LISTED = 50;
 
 function noteDocument(note: Note, limit: number): Document {
   const { id, hash, name, properties } = note;

@@ -2,14 +2,15 @@ import type { Action } from "../../core/action.ts";
 import type { Hit, HitOrder } from "../hit.ts";
 import type { Searchable } from "../searchable.ts";
 import { isSelection, SELECT } from "../selection.ts";
+import { finish, type Steps } from "../steps.ts";
 import { deedsIn } from "./deeds.ts";
 import { ownName } from "./fields.ts";
 import { Lookup } from "./lookup.ts";
-import { type Postings, postingsOf } from "./postings.ts";
+import { type Postings, postingSteps } from "./postings.ts";
 import { type Wanted, wantedBy } from "./query.ts";
 import { type Scores, type Scratch, scored, scratchFor } from "./rank.ts";
 import { type Scope, scopeOf } from "./scope.ts";
-import { type Spellings, spellingsOf } from "./spellings.ts";
+import { type Spellings, spellingSteps } from "./spellings.ts";
 import { leastOfBest } from "./top.ts";
 
 export interface LexicalOptions {
@@ -35,9 +36,23 @@ export interface LexicalIndex {
   search(query: string, view: Searchable, options: LexicalOptions): LexicalFound;
 }
 
+const NAMES_A_STEP = 512;
+
 /** Actions that `previous` already knew, as the same objects, are not analysed again. */
 export function lexicalIndex(actions: readonly Action[], previous?: LexicalIndex): LexicalIndex {
-  return new WordIndex(postingsOf(actions, previous instanceof WordIndex ? previous.postings : undefined));
+  return finish(wordSteps(actions, previous));
+}
+
+/** The same in steps, with all that the first search would have to make. */
+export function* lexicalIndexSteps(actions: readonly Action[], previous?: LexicalIndex): Steps<LexicalIndex> {
+  const index = yield* wordSteps(actions, previous);
+  yield* index.prepare();
+  return index;
+}
+
+/** The same, without what the first search makes. */
+export function* wordSteps(actions: readonly Action[], previous?: LexicalIndex): Steps<WordIndex> {
+  return new WordIndex(yield* postingSteps(actions, previous instanceof WordIndex ? previous.postings : undefined));
 }
 
 class WordIndex implements LexicalIndex {
@@ -50,6 +65,11 @@ class WordIndex implements LexicalIndex {
   constructor(postings: Postings) {
     this.postings = postings;
     this.#scratch = scratchFor(postings.actions.length);
+  }
+
+  *prepare(): Steps<void> {
+    this.#byName = yield* nameSteps(this.postings.actions);
+    this.#spellings = yield* spellingSteps(this.postings);
   }
 
   search(query: string, view: Searchable, options: LexicalOptions): LexicalFound {
@@ -80,7 +100,7 @@ class WordIndex implements LexicalIndex {
 
   /** The visible actions with this name, with or without where it comes from, or alias, whatever the case. */
   #called(name: string, view: Searchable): readonly Action[] {
-    this.#byName ??= namesOf(this.postings.actions);
+    this.#byName ??= finish(nameSteps(this.postings.actions));
     return (this.#byName.get(name.toLowerCase()) ?? []).filter((action) => view.sees(action));
   }
 
@@ -110,7 +130,7 @@ class WordIndex implements LexicalIndex {
   }
 
   #spell(): Spellings {
-    this.#spellings ??= spellingsOf(this.postings);
+    this.#spellings ??= finish(spellingSteps(this.postings));
     return this.#spellings;
   }
 
@@ -134,9 +154,10 @@ function unmatchedOf(wanted: readonly Wanted[], standInsCount: boolean): readonl
   return [...new Set(wanted.map(({ written }) => written))].filter((word) => !matched.has(word));
 }
 
-function namesOf(actions: readonly Action[]): ReadonlyMap<string, readonly Action[]> {
+function* nameSteps(actions: readonly Action[]): Steps<ReadonlyMap<string, readonly Action[]>> {
   const named = new Map<string, Action[]>();
-  for (const action of actions) {
+  for (const [place, action] of actions.entries()) {
+    if (place % NAMES_A_STEP === 0) yield;
     const { name: whole, entry, aliases } = action;
     for (const name of new Set([whole, entry, ownName(action), ...aliases].map((each) => each.toLowerCase()))) {
       const held = named.get(name);

@@ -1,4 +1,5 @@
 import type { Action } from "../../core/action.ts";
+import type { Steps } from "../steps.ts";
 import { deedsIn } from "./deeds.ts";
 import { eachText, fields, ownName } from "./fields.ts";
 import { wordsIn } from "./words.ts";
@@ -39,15 +40,25 @@ export const fieldOf = (place: number): number => place & 7;
 export const countOf = (place: number): number => place >> 3;
 const packed = (field: number, count: number): number => field | (Math.min(count, OFTEN) << 3);
 
+const ACTIONS_A_STEP = 32;
+const ENTRIES_A_STEP = 65_536;
+
 /** Takes over from `previous` what it knows of the same action objects. */
-export function postingsOf(actions: readonly Action[], previous?: Postings): Postings {
+export function* postingSteps(actions: readonly Action[], previous?: Postings): Steps<Postings> {
   const known = previous !== undefined && isMostlyAlive(previous) ? previous : undefined;
   const vocabulary = known?.vocabulary ?? { numbers: new Map(), terms: [] };
-  const places = new Map(known?.actions.map((action, place) => [action, place] as const));
+  const places = new Map<Action, number>();
+  for (const [place, action] of known?.actions.entries() ?? []) {
+    places.set(action, place);
+    if (place % ENTRIES_A_STEP === 0) yield;
+  }
   const lengths = new Uint16Array(actions.length * fields.length);
   const analysedStarts = new Uint32Array(actions.length + 1);
   const analysed = new Numbers();
-  actions.forEach((action, place) => {
+  const deeds = new Uint8Array(actions.length);
+  for (const [place, action] of actions.entries()) {
+    if (place % ACTIONS_A_STEP === 0) yield;
+    deeds[place] = deedsIn(ownName(action));
     const before = places.get(action);
     const own = lengths.subarray(place * fields.length, (place + 1) * fields.length);
     if (known === undefined || before === undefined) {
@@ -57,16 +68,16 @@ export function postingsOf(actions: readonly Action[], previous?: Postings): Pos
       own.set(known.lengths.subarray(before * fields.length, (before + 1) * fields.length));
     }
     analysedStarts[place + 1] = analysed.length;
-  });
+  }
   const entries = analysed.taken();
   return {
     actions,
     vocabulary,
     lengths,
-    deeds: Uint8Array.from(actions, (action) => deedsIn(ownName(action))),
+    deeds,
     analysed: entries,
     analysedStarts,
-    ...inverted(entries, analysedStarts, vocabulary.terms.length),
+    ...(yield* inverted(entries, analysedStarts, vocabulary.terms.length)),
   };
 }
 
@@ -105,19 +116,24 @@ function analyse(action: Action, { numbers, terms }: Vocabulary, into: Numbers, 
 }
 
 /** By term instead of by action. Actions are gone through in order, so that each term's are in order too. */
-function inverted(
+function* inverted(
   analysed: Uint32Array,
   analysedStarts: Uint32Array,
   terms: number,
-): Pick<Postings, "terms" | "starts" | "holders" | "places" | "frequencies"> {
+): Steps<Pick<Postings, "terms" | "starts" | "holders" | "places" | "frequencies">> {
   const starts = new Uint32Array(terms + 1);
-  for (const entry of analysed) starts[(entry >>> 8) + 1] = (starts[(entry >>> 8) + 1] ?? 0) + 1;
+  for (let from = 0; from < analysed.length; from += ENTRIES_A_STEP) {
+    for (const entry of analysed.subarray(from, from + ENTRIES_A_STEP))
+      starts[(entry >>> 8) + 1] = (starts[(entry >>> 8) + 1] ?? 0) + 1;
+    yield;
+  }
   for (let term = 0; term < terms; term++) starts[term + 1] = (starts[term + 1] ?? 0) + (starts[term] ?? 0);
   const next = starts.slice(0, terms);
   const holders = new Uint32Array(analysed.length);
   const places = new Uint8Array(analysed.length);
   const frequencies = new Uint32Array(terms);
   for (let action = 0; action + 1 < analysedStarts.length; action++) {
+    if (action % ACTIONS_A_STEP === 0) yield;
     const end = analysedStarts[action + 1] ?? 0;
     for (let at = analysedStarts[action] ?? 0; at < end; at++) {
       const entry = analysed[at] ?? 0;

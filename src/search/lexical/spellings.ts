@@ -1,4 +1,5 @@
 import { editDistance } from "../../core/nearest.ts";
+import { type Steps, sortSteps } from "../steps.ts";
 import type { Postings } from "./postings.ts";
 
 /** A term, and how many slips of the pen it is away. */
@@ -14,15 +15,15 @@ export interface Spellings {
   beginningWith(prefix: string): readonly number[];
 }
 
+const TERMS_A_STEP = 4_096;
 const ONE_SLIP_FROM = 4;
 const TWO_SLIPS_FROM = 8;
 
-export function spellingsOf({ vocabulary, terms }: Postings): Spellings {
+export function* spellingSteps({ vocabulary, terms }: Postings): Steps<Spellings> {
   const texts = vocabulary.terms;
-  const byText = Uint32Array.from({ length: terms }, (_, term) => term).sort((a, b) =>
-    (texts[a] ?? "") < (texts[b] ?? "") ? -1 : 1,
-  );
-  const byLength = grouped(texts, terms);
+  const all = Array.from({ length: terms }, (_, term) => term);
+  const byText = Uint32Array.from(yield* sortSteps(all, (a, b) => ((texts[a] ?? "") < (texts[b] ?? "") ? -1 : 1)));
+  const byLength = yield* grouped(texts, terms);
 
   return {
     near(term) {
@@ -63,19 +64,25 @@ interface Group {
   readonly letters: Uint32Array;
 }
 
-function grouped(texts: readonly string[], terms: number): ReadonlyMap<number, Group> {
+function* grouped(texts: readonly string[], terms: number): Steps<ReadonlyMap<number, Group>> {
   const groups = new Map<number, number[]>();
   for (let term = 0; term < terms; term++) {
+    if (term % TERMS_A_STEP === 0) yield;
     const length = texts[term]?.length ?? 0;
     const group = groups.get(length);
     if (group === undefined) groups.set(length, [term]);
     else group.push(term);
   }
-  const packed = [...groups].map(([length, group]) => {
-    const letters = Uint32Array.from(group, (term) => lettersOf(texts[term] ?? ""));
-    return [length, { terms: Uint32Array.from(group), letters }] as const;
-  });
-  return new Map(packed);
+  const packed = new Map<number, Group>();
+  for (const [length, group] of groups) {
+    const letters = new Uint32Array(group.length);
+    for (const [at, term] of group.entries()) {
+      if (at % TERMS_A_STEP === 0) yield;
+      letters[at] = lettersOf(texts[term] ?? "");
+    }
+    packed.set(length, { terms: Uint32Array.from(group), letters });
+  }
+  return packed;
 }
 
 function lettersOf(text: string): number {

@@ -65,7 +65,11 @@ export function sqliteFailure(path: string, thrown: unknown): QmError {
   const known = explanationOf(thrown);
   return known === undefined
     ? new QmError("store_failed", `the store ${path} failed: ${message}`, { cause: thrown })
-    : new QmError("store_failed", `the store ${path} ${known.what}`, { cause: thrown, hint: known.hint });
+    : new QmError("store_failed", `the store ${path} ${known.what}`, {
+        cause: thrown,
+        hint: known.hint,
+        ...(known === full ? { details: { full: true } } : {}),
+      });
 }
 
 function explanationOf(thrown: unknown): Explanation | undefined {

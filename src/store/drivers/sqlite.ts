@@ -1,4 +1,4 @@
-import { setTimeout as pause } from "node:timers/promises";
+import { setTimeout as pause, setImmediate } from "node:timers/promises";
 import { QmError } from "../../core/errors.ts";
 import { type Dialect, type Sql, type SqlDriver, sql } from "../sql.ts";
 import { turns } from "../turns.ts";
@@ -13,6 +13,7 @@ export interface SqliteOptions {
 const dialect: Dialect = { name: "sqlite", identity: sql`integer primary key`, bytes: sql`blob` };
 
 const LONGEST_PAUSE_MS = 50;
+const BREATH_MS = 10;
 
 /**
  * Opens the file at `path`, made with its folder when it is not there, or `:memory:`. Several processes may have it
@@ -20,6 +21,8 @@ const LONGEST_PAUSE_MS = 50;
  */
 export async function openSqlite(path: string, { lockWaitMs = 10_000 }: SqliteOptions = {}): Promise<SqlDriver> {
   const connection = attempt(() => connectSqlite(path));
+  /** How long statements have run since others had their turn. */
+  let busyMs = 0;
   const outermost = level(0, "the store is closed");
   await patiently(connection.prepareFile).catch((thrown) => {
     connection.close();
@@ -44,13 +47,33 @@ export async function openSqlite(path: string, { lockWaitMs = 10_000 }: SqliteOp
       return work();
     };
     return {
-      all: (query) => inTurn(() => whileOpen(() => (depth === 0 ? patiently : attempt)(() => connection.run(query)))),
+      all: (query) =>
+        inTurn(async () => {
+          await breathe();
+          return whileOpen(() => timed(() => (depth === 0 ? patiently : attempt)(() => connection.run(query))));
+        }),
       transaction: (work) => inTurn(() => whileOpen(() => transaction(depth, work))),
       end: () =>
         inTurn(() => {
           ended = true;
         }),
     };
+  }
+
+  // SQLite answers at once, and waiting for an answer lets nobody else in: many statements in a row would stop the process.
+  async function breathe(): Promise<void> {
+    if (busyMs < BREATH_MS) return;
+    busyMs = 0;
+    await setImmediate();
+  }
+
+  async function timed<T>(work: () => T | Promise<T>): Promise<T> {
+    const started = performance.now();
+    try {
+      return await work();
+    } finally {
+      busyMs += performance.now() - started;
+    }
   }
 
   async function transaction<T>(depth: number, work: (inner: Sql) => Promise<T>): Promise<T> {

@@ -7,7 +7,7 @@ import type { Context } from "../../context.ts";
 import { showProgress } from "../../progress.ts";
 import { shellQuoted } from "../../text.ts";
 import { span } from "../approvals/words.ts";
-import { reachText, whatText, whoseOf } from "./words.ts";
+import { reachText, usageText, whatText, whoseOf } from "./words.ts";
 
 export interface ListFlags {
   readonly kind?: ResourceKind;
@@ -31,9 +31,11 @@ export async function list(context: Context, { quartermaster }: Workspace, flags
   const asked = { ...whoseOf(context), ...query, saved: isSaved };
   const end = showProgress(io.stderr, "Looking");
   const page = await quartermaster.notes.list(asked).finally(end);
-  if (out.isJson) return out.json(page);
+  const usage = await quartermaster.notes.usage();
+  if (out.isJson) return out.json({ ...page, usage });
   if (page.items.length === 0) return sayNone(context, asked);
   showTable(context, page.items);
+  for (const each of usage) out.line(out.dim(usageText(each)));
   if (page.next !== undefined)
     out.line(out.dim(`There are more: --before ${shellQuoted(page.next)} shows the next ${flags.limit}.`));
 }

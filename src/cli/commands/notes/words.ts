@@ -1,5 +1,6 @@
 import { QmError } from "../../../core/errors.ts";
 import type { Kept, NotesQuery } from "../../../infospace/listing.ts";
+import type { NotesUsage } from "../../../infospace/notes.ts";
 import { Interrupted } from "../../ask.ts";
 import type { Context } from "../../context.ts";
 import { counted, oneLine } from "../../text.ts";
@@ -35,6 +36,13 @@ export function reachText({ reach, origin: { actor, session, tenant, user } }: K
     case "tenant":
       return tenant === undefined ? "everybody without a tenant" : `tenant ${tenant}`;
   }
+}
+
+/** How much a tenant keeps, and may keep. */
+export function usageText({ tenant, notes, bytes, rows, limit }: NotesUsage): string {
+  const who = tenant === undefined ? "Callers without a tenant keep" : `Tenant ${oneLine(tenant)} keeps`;
+  const size = `${bytesText(bytes)} of ${bytesText(limit.bytes)}`;
+  return `${who} ${notes} of ${limit.notes} notes and collections, ${size}, ${rows} of ${limit.rows} rows.`;
 }
 
 const UNITS = ["bytes", "kB", "MB", "GB", "TB"];
