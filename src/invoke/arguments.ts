@@ -27,8 +27,8 @@ export const SIZE_LIMIT = 1024 * 1024;
 /** What was given is within its own limit; what handles put in its place is within another. */
 const FILLED_LIMIT = 16 * 1024 * 1024;
 const DEPTH_LIMIT = 256;
-/** Keys of all objects together, in what a caller may give. */
-const FIELD_LIMIT = 10_000;
+/** Longer arguments take several turns of the event loop, so that other calls have theirs. */
+const LONG = 64 * 1024;
 
 /**
  * Checks arguments against the action's schema, repairing them where they do not fit as they are, or fit only because
@@ -102,6 +102,10 @@ export interface OwnArgs {
   readonly text: string;
 }
 
+export function isLong({ text }: OwnArgs): boolean {
+  return text.length > LONG;
+}
+
 function check({ inputSchema }: Pick<Action, "inputSchema">, { value, text }: OwnArgs): Checked {
   const mismatches = validatorOf(inputSchema, "arguments")(value, text.length);
   if (mismatches.length > 0) return { ok: false, mismatches };
@@ -123,16 +127,16 @@ export function unwrapped(value: unknown): unknown {
 
 /** Arguments that handles and tokens were filled in, or that somebody has agreed to as they are. */
 export function filledCopy(args: unknown): OwnArgs {
-  return ownArgs(args, FILLED_LIMIT, FILLED_LIMIT);
+  return ownArgs(args, FILLED_LIMIT);
 }
 
 /** A plain copy, so that nothing the caller does later reaches the handler, and no more than JSON gets in. */
-export function ownArgs(args: unknown, limit = SIZE_LIMIT, fields = FIELD_LIMIT): OwnArgs {
+export function ownArgs(args: unknown, limit = SIZE_LIMIT): OwnArgs {
   const given = args ?? {};
   let text: string | undefined;
   try {
-    if (outgrows(given, { nodes: limit / 2, depth: DEPTH_LIMIT, fields }))
-      throw tooLarge(`are nested deeper than ${DEPTH_LIMIT}, have more than ${fields} fields or are endless`);
+    if (outgrows(given, { nodes: limit / 2, depth: DEPTH_LIMIT }))
+      throw tooLarge(`are nested deeper than ${DEPTH_LIMIT} or endless`);
     text = JSON.stringify(given);
   } catch (thrown) {
     if (thrown instanceof QmError) throw thrown;

@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from "node:timers/promises";
 import type { Activation } from "../activation/activation.ts";
 import type { Approval } from "../approval/approval.ts";
 import type { AskPerson } from "../approval/approvals.ts";
@@ -27,7 +28,7 @@ import type { Policy } from "../policy/policy.ts";
 import type { Objection } from "../policy/verdict.ts";
 import type { Router } from "../routing/router.ts";
 import { type CallSpan, startCallSpan } from "../telemetry/call-span.ts";
-import { filledCopy, prepareArgs, SIZE_LIMIT, targetArgs, withSchema } from "./arguments.ts";
+import { filledCopy, isLong, prepareArgs, SIZE_LIMIT, targetArgs, withSchema } from "./arguments.ts";
 import { filledArgs } from "./filled-args.ts";
 import { keptWhereLong } from "./keep-result.ts";
 import type { Meter } from "./meter.ts";
@@ -209,7 +210,9 @@ async function attempt(
 
   if (call.permit !== undefined) await door.lineage.resume(call.permit.approval.callId);
   const { own, hasTokens } = await filledArgs(door, call, action, record);
+  if (isLong(own)) await nextTurn();
   const prepared = prepareArgs(action, own);
+  if (isLong(own)) await nextTurn();
   record.repaired(action, prepared);
   const given = prepared.args;
   const target = targetOf(view.snapshot, action);

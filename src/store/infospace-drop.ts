@@ -1,10 +1,10 @@
 import type { InfospaceStore } from "../infospace/infospace-store.ts";
 import { type Change, changing, forget, type Left, listed, touch } from "./infospace-change.ts";
 import { collectionIsThere, noteIsThere } from "./infospace-rows.ts";
-import { holdersOf, RUN_LIMIT, runHasNote } from "./infospace-runs.ts";
+import { holdersOf, RUN_LIMIT } from "./infospace-runs.ts";
 import { releaseCollection, releaseNotes } from "./infospace-use.ts";
 import { portions } from "./portions.ts";
-import { type Query, type Sql, sql } from "./sql.ts";
+import { type Query, type Row, type Sql, sql } from "./sql.ts";
 
 type DropMethods = Pick<InfospaceStore, "remove" | "expire">;
 
@@ -72,18 +72,31 @@ async function expire(change: Change, at: string): Promise<Removed> {
  */
 export async function dropCollection(change: Change, id: number, left: Left, which: Query): Promise<number> {
   const { tx } = change;
-  const rows = await tx.all(sql`
-    select distinct n.id from members m join notes n on ${runHasNote}
-    where m.collection = ${id} and ${which} order by n.id`);
+  const runs = await tx.all(sql`select note, run from members where collection = ${id} order by note`);
   await releaseCollection(change, id);
   await tx.all(sql`delete from members where collection = ${id}`);
   const gone = await tx.all(sql`delete from collections where id = ${id} returning origin, owner`);
   for (const { origin, owner } of gone) noted(left, origin, owner);
   let removed = 0;
-  for (const ids of portions(rows.map((row) => Number(row.id)))) {
+  // A few at a time: a statement cannot be interrupted, and each note may be long.
+  for (const held of portions(notesIn(runs))) {
+    const rows = await tx.all(sql`select n.id from notes n where n.id in (${listed(held)}) and ${which} order by n.id`);
+    const ids = rows.map((row) => Number(row.id));
     removed += await deleteNotes(change, await nowhere(change, ids), left);
   }
   return removed;
+}
+
+/** The ids in runs, which may overlap, each once and in ascending order. */
+function notesIn(runs: readonly Row[]): readonly number[] {
+  const ids: number[] = [];
+  let next = 0;
+  for (const { note, run } of runs) {
+    const end = Number(note) + Number(run);
+    for (let id = Math.max(next, Number(note)); id < end; id++) ids.push(id);
+    next = Math.max(next, end);
+  }
+  return ids;
 }
 
 /** Those of the ids, in ascending order, that no collection holds or held in any version. */

@@ -52,7 +52,7 @@ const corpus: readonly (readonly [string, string, object])[] = [
   ],
   ["list: a folder that is a file", "file__list", { path: "lines.txt/".repeat(50) }],
   ["grep: everything", "file__grep", { pattern: ".", path: "lines.txt", context: 10, limit: 1000 }],
-  ["rule: loops in loops", "file__list", { path: ".", extra: numbers }],
+  ["rule: loops in loops", "infospace__create-note", { value: { list: numbers } }],
   ["rule: a pattern and a long text", "file__write", { path: "out.txt", content: letters }],
   ["name: a megabyte", "x".repeat(900_000), {}],
   ["name: nearly right", "file__reed_fiel_".repeat(5_000), {}],
@@ -107,10 +107,14 @@ test.skipIf(process.platform !== "linux")(
         rules: [
           {
             name: "loops",
-            rule: "has(args.extra) && args.extra.all(a, args.extra.all(b, args.extra.all(c, a + b + c >= 0)))",
+            rule: "has(args.value) && args.value.list.all(a, args.value.list.all(b, args.value.list.all(c, a + b + c >= 0)))",
             effect: "deny",
           },
-          { name: "pattern", rule: "has(args.content) && args.content.matches('a.{300}z')", effect: "deny" },
+          {
+            name: "pattern",
+            rule: "has(args.content) && args.content.matches('a.{300}z')",
+            effect: "deny",
+          },
         ],
       },
       servers: { hostile: { command: process.execPath, args: [fixture("hostile-server.mjs")] } },
@@ -173,7 +177,8 @@ test.skipIf(process.platform !== "linux")(
         healthy++;
       }
       const { status, text } = await work;
-      if (process.env.QM_SHOW_ANSWERS) console.log(name, status, text.slice(0, 250));
+      // A misspelt argument in this list would test nothing.
+      if (!name.startsWith("arguments:")) expect(text, name).not.toMatch(/must (?:NOT )?have (?:required|additional)/);
       expect(status, name).toBeLessThan(500);
       measured.push([name, await takeLongest()]);
     }
@@ -197,6 +202,7 @@ function gentle(action: string, handle: string): object {
   if (action === "search_actions") return { query: "read a file" };
   if (action === "infospace__join") return { target: handle, with: handle, on: "text" };
   if (action === "infospace__sort") return { target: handle, by: "same" };
+  if (action === "infospace__create-note") return { value: { list: [1] } };
   if (action.startsWith("infospace__")) return { target: handle, where: "same == 1 && text.matches('x$')" };
   const path = "small.txt";
   const rest = {

@@ -37,8 +37,8 @@ export function makerFor({ caller, callId }: CallContext, entry: string): Maker 
   return { caller, callId, action: actionName(INFOSPACE, entry) };
 }
 
-/** Between so many items others get their turn, and the call can end. */
-const BREATH = 100;
+/** After so many milliseconds of work others get their turn, and the call can end. */
+const PACE_MS = 10;
 
 /** What an operation goes over, such that a long one can be stopped: what is in memory already comes without a pause. */
 export async function openSource({ infospace }: PrimitiveParts, target: Target, context: CallContext): Promise<Source> {
@@ -47,11 +47,12 @@ export async function openSource({ infospace }: PrimitiveParts, target: Target, 
 }
 
 async function* breathing(inputs: AsyncIterable<Input>, signal: AbortSignal): AsyncGenerator<Input> {
-  let count = 0;
+  let started = performance.now();
   for await (const input of inputs) {
-    if (++count % BREATH === 0) {
+    if (performance.now() - started > PACE_MS) {
       await setImmediate();
       signal.throwIfAborted();
+      started = performance.now();
     }
     yield input;
   }
@@ -74,8 +75,9 @@ export async function collected(
   { items, report }: Derived<JsonObject>,
 ): Promise<JsonObject> {
   const sampler = createSampler(previewLimit);
-  const members = membersFrom(await begun(items), sampler);
   const { signal } = context;
+  // What comes out can be far more than what went in: a join makes a row of every pair.
+  const members = membersFrom(breathing(await begun(items), signal), sampler);
   const collection = await infospace.collect(makerFor(context, entry), members, { name, signal });
   const facts = { ...shownFacts(collection), ...noted(report()), ...completeness(from) };
   return answer(facts, (room) => sampler.shown(room), previewLimit);

@@ -34,7 +34,8 @@ export interface ClosestLine {
   readonly text: string;
 }
 
-const LINES_COMPARED = 50_000;
+/** How much of a file is compared: it is only for a hint. */
+const CHARACTERS_COMPARED = 500_000;
 const LINE_COMPARED = 400;
 const NEAR_ENOUGH = 0.4;
 
@@ -44,7 +45,7 @@ export function closestLine(text: string, wanted: string): ClosestLine | undefin
   const pairs = pairsOf(telling);
   let best: ClosestLine | undefined;
   let bestScore = NEAR_ENOUGH;
-  for (const [line, candidate] of text.split("\n", LINES_COMPARED).entries()) {
+  for (const [line, candidate] of text.slice(0, CHARACTERS_COMPARED).split("\n").entries()) {
     const score = likeness(pairs, pairsOf(candidate));
     if (score <= bestScore) continue;
     best = { line, text: candidate };
