@@ -14,7 +14,7 @@ const value = fc.letrec((tie) => ({
     { depthSize: "small" },
     fc.constantFrom(null, true, 0, 1, 2.5, -3, "", "a", "ab", "2026-11-16"),
     fc.array(tie("value"), { maxLength: 3 }),
-    fc.dictionary(fc.constantFrom("a", "b", "c"), tie("value"), { maxKeys: 3 }),
+    fc.dictionary(fc.constantFrom("a", "b", "c"), tie("value"), { maxKeys: 3, noNullPrototype: true }),
   ),
 })).value as fc.Arbitrary<Json>;
 

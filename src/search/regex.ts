@@ -24,7 +24,7 @@ export const PATTERN_LIMIT = 256;
 const TEXT_LIMIT = 2_000;
 /** Smaller than elsewhere: a pattern is held against every visible action. */
 const PROGRAM_LIMIT = 500;
-const SEARCH_WORK = 2.75 * WORK_LIMIT;
+const SEARCH_WORK = 3 * WORK_LIMIT;
 
 const FLAGS = CASE_INSENSITIVE | MULTILINE;
 

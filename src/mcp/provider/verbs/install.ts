@@ -123,23 +123,29 @@ function installing<Schema extends z.ZodType<{ readonly expect?: string | undefi
 }
 
 /** A plan as a person reads it who is to agree to it: nothing is cut. */
-function planText({ name, command, hosts, missing, warnings, hash }: InstallPlan): string {
-  return [
+function planText(plan: InstallPlan): string {
+  const warnings = plan.warnings.map((warning) => `careful: ${warning}\n`);
+  return `${planFacts(plan)}${warnings.join("")}plan: ${plan.hash}`;
+}
+
+/** What would be done. Warnings also depend on what else is installed by then. */
+function planFacts({ name, command, hosts, missing }: InstallPlan): string {
+  const lines = [
     `install the MCP server ${name}`,
     `runs: ${command}`,
     ...(hosts.length === 0 ? [] : [`reaches: ${hosts.join(", ")}`]),
     ...missing.map(
       ({ key, description }) => `needs: ${key}${description === undefined ? "" : `: ${oneLine(description)}`}`,
     ),
-    ...warnings.map((warning) => `careful: ${warning}`),
-    `plan: ${hash}`,
-  ].join("\n");
+  ];
+  return lines.map((line) => `${line}\n`).join("");
 }
 
 /** A registry may answer otherwise than when a person was shown the plan. */
 function requireSame(plan: InstallPlan, expected: string | undefined, shown: string | undefined): void {
   const { hash, command } = plan;
-  if ((expected === undefined || expected === hash) && (shown === undefined || shown === planText(plan))) return;
+  if ((expected === undefined || expected === hash) && (shown === undefined || shown.startsWith(planFacts(plan))))
+    return;
   throw new QmError("conflict", "what would be installed is not what was agreed to any more", {
     hint: "Nothing was installed. Look at it again.",
     details: facts({ would_run: command, plan: hash }),
