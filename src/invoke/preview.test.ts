@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import { z } from "zod";
 import { defineAction } from "../catalog/define.ts";
+import { QmError } from "../core/errors.ts";
 import { createPreviewer } from "./preview.ts";
 
 const action = (preview?: () => Promise<string>) =>
@@ -13,7 +14,7 @@ const action = (preview?: () => Promise<string>) =>
     run: () => undefined,
   });
 
-test("tells what an action would do, and why that cannot be told", async () => {
+test("tells what an action would do", async () => {
   const preview = createPreviewer();
 
   expect(await preview(action(), {})).toBeUndefined();
@@ -23,36 +24,46 @@ test("tells what an action would do, and why that cannot be told", async () => {
       {},
     ),
   ).toBe("runs: node x.mjs");
-  expect(
-    await preview(
-      action(() => Promise.reject(new Error("no network"))),
-      {},
-    ),
-  ).toBe("cannot be told: no network");
 });
 
-test("looks up no more than two at once, whoever asks", async () => {
+test("rejects when that cannot be told, so that nobody is asked", async () => {
   const preview = createPreviewer();
+  const failing = (thrown: Error) =>
+    preview(
+      action(() => Promise.reject(thrown)),
+      {},
+    );
+
+  await expect(failing(new Error("no network"))).rejects.toMatchObject({
+    code: "action_failed",
+    message: "what test__install would do cannot be told: no network",
+  });
+  await expect(failing(new QmError("registry_failed", "it is down"))).rejects.toMatchObject({
+    code: "registry_failed",
+  });
+});
+
+test("looks up two at once, lets others wait, and refuses when too many do", async () => {
+  const preview = createPreviewer();
+  let running = 0;
+  let most = 0;
   let open = (): void => {};
-  const opened = new Promise<string>((resolve) => {
-    open = () => resolve("told");
+  const opened = new Promise<void>((resolve) => {
+    open = resolve;
+  });
+  const slow = action(async () => {
+    most = Math.max(most, ++running);
+    await opened;
+    running--;
+    return "told";
   });
 
-  const asked = Array.from({ length: 5 }, () =>
-    preview(
-      action(() => opened),
-      {},
-    ),
-  );
+  const asked = Array.from({ length: 25 }, () => preview(slow, {}));
+  const told = Promise.allSettled(asked);
   open();
 
-  const told = await Promise.all(asked);
-  expect(told.filter((text) => text === "told")).toHaveLength(2);
-  expect(told.filter((text) => text?.includes("cannot be told now"))).toHaveLength(3);
-  expect(
-    await preview(
-      action(async () => "again"),
-      {},
-    ),
-  ).toBe("again");
+  const refused = (await told).filter((one) => one.status === "rejected");
+  expect(refused).toHaveLength(25 - 2 - 16);
+  expect(refused[0]).toMatchObject({ reason: { code: "overloaded" } });
+  expect(most).toBe(2);
 });
