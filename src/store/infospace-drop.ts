@@ -2,7 +2,7 @@ import type { InfospaceStore } from "../infospace/infospace-store.ts";
 import { type Change, changing, forget, type Left, listed, touch } from "./infospace-change.ts";
 import { collectionIsThere, noteIsThere } from "./infospace-rows.ts";
 import { holdersOf, RUN_LIMIT } from "./infospace-runs.ts";
-import { releaseCollection, releaseNotes } from "./infospace-use.ts";
+import { releaseCollection, releaseNotes, releaseRows } from "./infospace-use.ts";
 import { portions } from "./portions.ts";
 import { type Query, type Row, type Sql, sql } from "./sql.ts";
 
@@ -11,13 +11,28 @@ type DropMethods = Pick<InfospaceStore, "remove" | "expire">;
 /** How notes and collections go. */
 export function dropMethods(db: Sql, now: () => Date): DropMethods {
   return {
-    remove: (kind, id) =>
-      changing(db, now, async (change) => {
-        const left: Left = { origins: new Set(), owners: new Set() };
-        const removed = kind === "note" ? await removeNote(change, id, left) : await removeCollection(change, id, left);
-        await forget(change, left);
-        return removed;
-      }),
+    async remove(kind, id) {
+      const step = <T>(work: (change: Change, left: Left) => Promise<T>): Promise<T> =>
+        changing(db, now, async (change) => {
+          const left: Left = { origins: new Set(), owners: new Set() };
+          const done = await work(change, left);
+          await forget(change, left);
+          return done;
+        });
+      if (kind === "note") return step((change, left) => removeNote(change, id, left));
+      const first = await step((change, left) => beginRemoval(change, id, left));
+      if (first !== "large") return first;
+      // One transaction for all of it would hold the process while it is written. Nobody sees the collection any more, and
+      // what a crash leaves of it is expired.
+      let notes = 0;
+      for (let removed: number | undefined = 0; removed !== undefined; notes += removed ?? 0) {
+        removed = await step((change, left) => thinCollection(change, id, left));
+      }
+      return {
+        notes: notes + (await step((change, left) => dropCollection(change, id, left, MADE_FOR_IT))),
+        collections: 1,
+      };
+    },
     expire: (at) => changing(db, now, (change) => expire(change, at)),
   };
 }
@@ -38,11 +53,46 @@ async function removeNote(change: Change, id: number, left: Left): Promise<Remov
   return { notes: await deleteNotes(change, [id], left), collections: 0 };
 }
 
-async function removeCollection(change: Change, id: number, left: Left): Promise<Removed> {
-  const [row] = await change.tx.all(sql`
-    select c.id from collections c where c.id = ${id} and ${collectionIsThere(change.now)}`);
+const MADE_FOR_IT = sql`n.part_of is not null`;
+
+/** Removes a collection, or makes a large one expire now. */
+async function beginRemoval(change: Change, id: number, left: Left): Promise<Removed | "large"> {
+  const { tx, now } = change;
+  const [row] = await tx.all(sql`
+    select coalesce((select sum(m.run) from members m where m.collection = c.id), 0) as held
+    from collections c where c.id = ${id} and ${collectionIsThere(now)}`);
   if (row === undefined) return { notes: 0, collections: 0 };
-  return { notes: await dropCollection(change, id, left, sql`n.part_of is not null`), collections: 1 };
+  if (Number(row.held) <= THINNED) {
+    return { notes: await dropCollection(change, id, left, MADE_FOR_IT), collections: 1 };
+  }
+  const hidden = await tx.all(sql`update collections set expires_at = ${now} where id = ${id} returning owner`);
+  await touch(change, listed(hidden.map(({ owner }) => Number(owner))));
+  return "large";
+}
+
+/** Notes that one transaction removes of a large collection. */
+const THINNED = 2_000;
+
+/** Removes the first notes of a collection that is hidden. Undefined: so few are left that they go with it. */
+async function thinCollection(change: Change, id: number, left: Left): Promise<number | undefined> {
+  const { tx } = change;
+  const runs: Row[] = [];
+  let held = 0;
+  for (const row of await tx.all(sql`
+    select note, run from members where collection = ${id} order by note limit ${THINNED}`)) {
+    if (held < THINNED) runs.push(row);
+    held += Number(row.run);
+  }
+  if (held < THINNED) return undefined;
+  let rows = 0;
+  for (const notes of portions(runs.map(({ note }) => Number(note)))) {
+    const gone = await tx.all(
+      sql`delete from members where collection = ${id} and note in (${listed(notes)}) returning note`,
+    );
+    rows += gone.length;
+  }
+  await releaseRows(change, id, rows);
+  return dropNotes(change, runs, left, MADE_FOR_IT);
 }
 
 async function expire(change: Change, at: string): Promise<Removed> {
@@ -77,6 +127,11 @@ export async function dropCollection(change: Change, id: number, left: Left, whi
   await tx.all(sql`delete from members where collection = ${id}`);
   const gone = await tx.all(sql`delete from collections where id = ${id} returning origin, owner`);
   for (const { origin, owner } of gone) noted(left, origin, owner);
+  return dropNotes(change, runs, left, which);
+}
+
+async function dropNotes(change: Change, runs: readonly Row[], left: Left, which: Query): Promise<number> {
+  const { tx } = change;
   let removed = 0;
   // A few at a time: a statement cannot be interrupted, and each note may be long.
   for (const held of portions(notesIn(runs))) {

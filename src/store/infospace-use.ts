@@ -86,6 +86,12 @@ export async function releaseCollection(change: Change, id: number): Promise<voi
   await release(change, Number(row.origin), { notes: 1, bytes: Number(row.bytes), rows: Number(row.row_count) });
 }
 
+/** Gives back rows of a collection. */
+export async function releaseRows(change: Change, id: number, rows: number): Promise<void> {
+  const [row] = await change.tx.all(sql`select origin from collections where id = ${id}`);
+  if (row !== undefined) await release(change, Number(row.origin), { rows });
+}
+
 async function release(change: Change, origin: number, { notes = 0, bytes = 0, rows = 0 }: Partial<Amount>) {
   const [row] = await change.tx.all(sql`select tenant, user_id, session from origins where id = ${origin}`);
   if (row === undefined) return;
