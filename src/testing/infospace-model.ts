@@ -237,7 +237,8 @@ export function infospaceModel(
       kept.facts = { ...kept.facts, changedAt: at };
       const held = [...(next.versions.at(-1) ?? [])];
       kept.versions.at(-1)?.push(...held);
-      for (const each of held.flatMap((note) => notes.get(note) ?? [])) {
+      // Also of notes that it shares with the other: they have no other collection any more.
+      for (const each of (kept.versions.at(-1) ?? []).flatMap((note) => notes.get(note) ?? [])) {
         if (each.note.partOf === by) each.note = { ...each.note, partOf: id };
       }
       hold(kept.versions.flat(), { expiresAt: kept.facts.expiresAt });
