@@ -35,7 +35,7 @@ export interface ClosestLine {
 }
 
 /** How much of a file is compared: it is only for a hint. */
-const CHARACTERS_COMPARED = 500_000;
+const CHARACTERS_COMPARED = 250_000;
 const LINE_COMPARED = 400;
 const NEAR_ENOUGH = 0.4;
 
