@@ -47,6 +47,8 @@ let beforeLast = new Uint16Array(LENGTH_LIMIT + 1);
  */
 export function editDistance(a: string, b: string, bound: number): number {
   if (Math.abs(a.length - b.length) > bound || Math.max(a.length, b.length) > LENGTH_LIMIT) return bound + 1;
+  if (a === b) return 0;
+  if (bound === 0) return 1;
   for (let column = 0; column <= b.length; column++) last[column] = column;
   // Cells further from the diagonal than the bound cannot be part of an answer, so they are not computed.
   const far = bound + 1;
