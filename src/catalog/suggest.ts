@@ -10,6 +10,8 @@ const LIKE_ENOUGH = 0.4;
 /** From here on it is a slip of the pen and not another word. */
 const A_TYPO = 0.75;
 const WORDS_LOOKED_AT = 12;
+/** Only these many words may be misspelt: a server can fill the catalog with words that are nearly alike. */
+const MISSPELT = 3;
 const LOOKED_AT = 200;
 
 /**
@@ -45,7 +47,7 @@ function candidates(view: View, words: readonly string[]): ReadonlyMap<Action, r
   const { spellings } = view.snapshot;
   const shared = new Map<Action, number>();
   for (const known of spellings.words) {
-    if (!words.some((word) => alike(word, known))) continue;
+    if (!words.some((word, at) => (at < MISSPELT ? alike(word, known) : word === known))) continue;
     for (const action of spellings.holding(known)) shared.set(action, (shared.get(action) ?? 0) + 1);
   }
   const found = new Map<Action, readonly string[]>();
@@ -86,5 +88,6 @@ function alike(a: string, b: string): boolean {
 
 function similarity(a: string, b: string): number {
   const longest = Math.max(a.length, b.length);
-  return 1 - Math.min(longest, editDistance(a, b, longest)) / longest;
+  // Names that differ in more than half are not told apart: finding out by how much takes long.
+  return 1 - editDistance(a, b, longest >> 1) / longest;
 }

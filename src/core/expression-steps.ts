@@ -16,6 +16,12 @@ type Evaluate = (evaluator: unknown, node: unknown, context: unknown) => unknown
 const STEP_WORK = 8;
 const ERROR_WORK = 500;
 const PART_WORK = 5;
+/** The fields of a large object are listed anew each time they are counted. */
+const FIELD_WORK = 5;
+const CHARACTERS_PER_UNIT = 3;
+/** Reading a date or a duration, and writing out a date in a time zone. */
+const DATE_WORK = 150;
+const ZONE_WORK = 5_000;
 const ITEMS_PER_UNIT = 8;
 /** The built-in search of one text in another compares each pair of characters at worst. */
 const PAIRS_PER_UNIT = 32;
@@ -28,6 +34,7 @@ const PAIRS_PER_UNIT = 32;
 export function countSteps(ast: ASTNode): <T>(budget: WorkBudget, evaluate: () => T) => T {
   let budget: WorkBudget = { left: 0 };
   let sizes = new WeakMap<object, number>();
+  let fieldCounts = new WeakMap<object, number>();
   const pay = (units: number): void => spend(budget, units);
   const matches = createMatcher();
 
@@ -41,6 +48,17 @@ export function countSteps(ast: ASTNode): <T>(budget: WorkBudget, evaluate: () =
       pay(size);
     }
     return size;
+  }
+
+  /** Counted once for each object and evaluation. */
+  function fieldsOf(value: unknown): number {
+    if (typeof value !== "object" || value === null || Array.isArray(value) || ArrayBuffer.isView(value)) return 0;
+    let count = fieldCounts.get(value);
+    if (count === undefined) {
+      count = Object.keys(value).length;
+      fieldCounts.set(value, count);
+    }
+    return count;
   }
 
   function meter(node: Node): void {
@@ -61,7 +79,9 @@ export function countSteps(ast: ASTNode): <T>(budget: WorkBudget, evaluate: () =
         budget.left -= ERROR_WORK;
         throw thrown;
       }
-      pay(lengthOf(result) / ITEMS_PER_UNIT);
+      // A loop that collects gives the same growing list in each round.
+      if (op === "+" && Array.isArray(result)) pay(2 * result.length);
+      else if (op !== "accuPush") pay(lengthOf(result) / ITEMS_PER_UNIT);
       return result;
     };
     if (handle === undefined) return;
@@ -71,8 +91,29 @@ export function countSteps(ast: ASTNode): <T>(budget: WorkBudget, evaluate: () =
         return handle(left, right, ...rest);
       };
     }
-    if (op !== "rcall" || !Array.isArray(node.args)) return;
-    const [name, , values] = node.args as [string, Node, readonly Node[]];
+    if (op === "comprehension") {
+      node.handle = (iterable, ...rest) => {
+        pay(fieldsOf(iterable) * FIELD_WORK);
+        return handle(iterable, ...rest);
+      };
+    }
+    if ((op !== "rcall" && op !== "call") || !Array.isArray(node.args)) return;
+    const [name] = node.args as [string];
+    if (name === "size") {
+      node.handle = (operands, ...rest) => {
+        const [value] = operands as readonly unknown[];
+        pay(typeof value === "string" ? value.length / CHARACTERS_PER_UNIT : fieldsOf(value) * FIELD_WORK);
+        return handle(operands, ...rest);
+      };
+    }
+    if (name === "timestamp" || name === "duration" || name.startsWith("get")) {
+      node.handle = (operands, ...rest) => {
+        pay((operands as readonly unknown[]).length > 1 ? ZONE_WORK : DATE_WORK);
+        return handle(operands, ...rest);
+      };
+    }
+    if (op === "call") return;
+    const [, , values] = node.args as [string, Node, readonly Node[]];
     if (name === "matches") {
       const [pattern] = values;
       if (pattern?.op === "value") matches.compile(pattern.args);
@@ -107,6 +148,7 @@ export function countSteps(ast: ASTNode): <T>(budget: WorkBudget, evaluate: () =
   return (given, evaluate) => {
     budget = given;
     sizes = new WeakMap();
+    fieldCounts = new WeakMap();
     return evaluate();
   };
 }

@@ -122,6 +122,7 @@ function checkDependencies(checker: SchemaChecker, wanted: unknown, _schema: Sch
     if (!isRecord(place.value) || !Object.hasOwn(place.value, name)) continue;
     if (!Array.isArray(needed)) checker.fits(needed, place);
     else {
+      checker.spend(2 * needed.length);
       const missing = needed.filter((other) => !Object.hasOwn(place.value as object, String(other)));
       for (const other of missing)
         checker.report(place, `must have property ${other} when property ${name} is present`);
@@ -136,14 +137,16 @@ function checkAdditional(checker: SchemaChecker, wanted: unknown, schema: Schema
     if (isRecord(schema.properties) && Object.hasOwn(schema.properties, name)) continue;
     if (sources.some((source) => checker.matches(source, name))) continue;
     if (wanted !== false) checker.fits(wanted, fieldOf(place, name));
-    else checker.report(place, `must NOT have additional properties: ${unknownField(name, schema.properties)}`);
+    else
+      checker.report(place, `must NOT have additional properties: ${unknownField(checker, name, schema.properties)}`);
   }
 }
 
 const NAME_LIMIT = 60;
 
-function unknownField(name: string, properties: unknown): string {
-  const known = isRecord(properties) ? Object.keys(properties) : [];
+function unknownField(checker: SchemaChecker, name: string, properties: unknown): string {
+  const known = isRecord(properties) ? checker.namesIn(properties) : [];
+  checker.spend(known.length * (10 + Math.min(name.length, 256)));
   const shown = name.length > NAME_LIMIT ? `${name.slice(0, NAME_LIMIT - 1)}…` : name;
   const fields = known.join(", ");
   const takes = known.length === 0 ? "" : `; it takes ${fields.length > 150 ? `${fields.slice(0, 149)}…` : fields}`;
@@ -159,8 +162,7 @@ function checkProperties(checker: SchemaChecker, wanted: unknown, _schema: Schem
     else if (fills) {
       const filled = defaultOf(wanted, name);
       if (filled === undefined) continue;
-      // Own, whatever its name: `__proto__` would be swallowed.
-      Object.defineProperty(value, name, { value: filled, enumerable: true, writable: true, configurable: true });
+      checker.fill(value, name, filled);
       checker.fits(schema, fieldOf(place, name));
     }
   }
@@ -186,6 +188,9 @@ function checkOneOf(checker: SchemaChecker, wanted: unknown, _schema: Schema, pl
   checker.report(place, "must match exactly one schema in oneOf");
 }
 
+/** The price of remembering one field or item. */
+const KEY_WORK = 5;
+
 /** What a part of the schema itself says of the fields or items of a value. */
 type Evaluated<Key> = (checker: SchemaChecker, schema: Schema, value: unknown) => Iterable<Key>;
 
@@ -195,10 +200,13 @@ function evaluatedIn<Key>(checker: SchemaChecker, root: Schema, place: Place, ow
   const visit = (schema: unknown, isRoot: boolean): void => {
     if (!isRecord(schema)) return;
     checker.spend(STEP_WORK);
-    for (const key of own(checker, schema, place.value)) seen.add(key);
+    for (const key of own(checker, schema, place.value)) {
+      checker.spend(KEY_WORK);
+      seen.add(key);
+    }
     const { allOf, anyOf, oneOf, dependentSchemas } = schema;
     if (!isRoot && (schema.unevaluatedItems !== undefined || schema.unevaluatedProperties !== undefined)) {
-      for (const key of everyKey(place.value)) seen.add(key as Key);
+      for (const key of everyKey(checker, place.value)) seen.add(key as Key);
     }
     for (const reference of [schema.$ref, schema.$dynamicRef]) {
       if (typeof reference === "string") visit(checker.resolve(reference), false);
@@ -231,6 +239,7 @@ function* itemsOf(checker: SchemaChecker, schema: Schema, value: unknown): Gener
   if (!Array.isArray(value)) return;
   const { prefixItems, items, additionalItems, contains } = schema;
   const tuple = Array.isArray(items) ? items : Array.isArray(prefixItems) ? prefixItems : [];
+  checker.spend(2 * value.length);
   const isRest = (items !== undefined && !Array.isArray(items)) || additionalItems !== undefined;
   for (const index of value.keys()) {
     if (isRest || index < tuple.length) yield index;
@@ -240,15 +249,14 @@ function* itemsOf(checker: SchemaChecker, schema: Schema, value: unknown): Gener
   }
 }
 
-function everyKey(value: unknown): Iterable<string | number> {
-  return Array.isArray(value) ? value.keys() : isRecord(value) ? Object.keys(value) : [];
+function everyKey(checker: SchemaChecker, value: unknown): Iterable<string | number> {
+  if (!Array.isArray(value)) return namesIn(checker, value);
+  checker.spend(KEY_WORK * value.length);
+  return value.keys();
 }
 
 function namesIn(checker: SchemaChecker, value: unknown): readonly string[] {
-  if (!isRecord(value)) return [];
-  const names = Object.keys(value);
-  checker.spend(2 * names.length);
-  return names;
+  return isRecord(value) ? checker.namesIn(value) : [];
 }
 
 const entryLists = new WeakMap<object, readonly [string, unknown][]>();

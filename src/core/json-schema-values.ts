@@ -1,10 +1,14 @@
 import { formats } from "./formats.ts";
 import { canonicalJson, isRecord } from "./json.ts";
 import type { Keyword, Place, Schema, SchemaChecker } from "./json-schema.ts";
+import { patternSize } from "./linear-pattern.ts";
 
 /** The price of looking at one part. */
 export const STEP_WORK = 10;
 const ITEMS_PER_UNIT = 8;
+const REGEX_WORK = 50;
+/** Messages are cut at about this length. */
+const ALLOWED_LIMIT = 300;
 
 /** The keywords that say something of a value itself. */
 export const valueKeywords: readonly (readonly [string, Keyword])[] = [
@@ -31,7 +35,10 @@ export const valueKeywords: readonly (readonly [string, Keyword])[] = [
 function checkType(checker: SchemaChecker, wanted: unknown, { nullable }: Schema, place: Place): void {
   const { value } = place;
   if (isType(wanted, value) || (nullable === true && value === null)) return;
-  if (Array.isArray(wanted) && wanted.some((type) => isType(type, value))) return;
+  if (Array.isArray(wanted)) {
+    checker.spend(2 * wanted.length);
+    if (wanted.some((type) => isType(type, value))) return;
+  }
   checker.report(place, `must be ${Array.isArray(wanted) ? wanted.join(",") : wanted}`);
 }
 
@@ -58,8 +65,15 @@ function checkConst(checker: SchemaChecker, wanted: unknown, _schema: Schema, pl
 
 function checkEnum(checker: SchemaChecker, wanted: unknown, _schema: Schema, place: Place): void {
   if (!Array.isArray(wanted) || wanted.some((one) => isEqual(checker, one, place.value))) return;
-  const allowed = wanted.map((one) => JSON.stringify(one)).join(", ");
-  checker.report(place, `must be equal to one of the allowed values: ${allowed}`);
+  // No more is written than is told.
+  const allowed: string[] = [];
+  for (let length = 0, at = 0; at < wanted.length && length < ALLOWED_LIMIT; at++) {
+    const text = JSON.stringify(wanted[at]);
+    checker.spend(STEP_WORK + text.length);
+    length += text.length;
+    allowed.push(text);
+  }
+  checker.report(place, `must be equal to one of the allowed values: ${allowed.join(", ")}`);
 }
 
 function isEqual(checker: SchemaChecker, one: unknown, other: unknown): boolean {
@@ -67,10 +81,16 @@ function isEqual(checker: SchemaChecker, one: unknown, other: unknown): boolean 
     checker.spend(typeof one === "string" ? 1 + one.length / ITEMS_PER_UNIT : 1);
     return one === other;
   }
-  const text = canonicalJson(one);
-  checker.spend(text.length);
-  // A value that is far longer is another one: it need not be put in order.
-  return JSON.stringify(other).length <= 2 * text.length + 16 && canonicalJson(other) === text;
+  checker.spend(STEP_WORK);
+  if (Array.isArray(one) || Array.isArray(other)) {
+    if (!Array.isArray(one) || !Array.isArray(other) || one.length !== other.length) return false;
+    return one.every((item, index) => isEqual(checker, item, other[index]));
+  }
+  const names = checker.namesIn(one);
+  if (names.length !== checker.namesIn(other).length) return false;
+  return names.every(
+    (name) => Object.hasOwn(other, name) && isEqual(checker, Reflect.get(one, name), Reflect.get(other, name)),
+  );
 }
 
 function bound(sign: string, holds: (value: number, wanted: number) => boolean): Keyword {
@@ -85,11 +105,11 @@ function isMultiple(value: number, wanted: number): boolean {
   return Number.isFinite(times) && Math.abs(times - Math.round(times)) < 1e-9;
 }
 
-type Measure = (value: unknown) => number | undefined;
+type Measure = (value: unknown, checker: SchemaChecker) => number | undefined;
 
 function least(what: string, measure: Measure): Keyword {
   return (checker, wanted, _schema, place) => {
-    const size = measure(place.value);
+    const size = measure(place.value, checker);
     if (size === undefined || typeof wanted !== "number") return;
     checker.spend(size);
     if (size < wanted) checker.report(place, `must NOT have fewer than ${wanted} ${what}`);
@@ -98,7 +118,7 @@ function least(what: string, measure: Measure): Keyword {
 
 function most(what: string, measure: Measure): Keyword {
   return (checker, wanted, _schema, place) => {
-    const size = measure(place.value);
+    const size = measure(place.value, checker);
     if (size === undefined || typeof wanted !== "number") return;
     checker.spend(size);
     if (size > wanted) checker.report(place, `must NOT have more than ${wanted} ${what}`);
@@ -108,8 +128,10 @@ function most(what: string, measure: Measure): Keyword {
 /** Code points, as JSON Schema counts. */
 function countCharacters(value: unknown): number | undefined {
   if (typeof value !== "string") return undefined;
-  let count = 0;
-  for (const _ of value) count++;
+  let count = value.length;
+  for (let at = 1; at < value.length; at++) {
+    if ((value.charCodeAt(at) & 0xfc00) === 0xdc00 && (value.charCodeAt(at - 1) & 0xfc00) === 0xd800) count--;
+  }
   return count;
 }
 
@@ -117,8 +139,8 @@ function countItems(value: unknown): number | undefined {
   return Array.isArray(value) ? value.length : undefined;
 }
 
-function countFields(value: unknown): number | undefined {
-  return isRecord(value) ? Object.keys(value).length : undefined;
+function countFields(value: unknown, checker: SchemaChecker): number | undefined {
+  return isRecord(value) ? checker.namesIn(value).length : undefined;
 }
 
 function checkPattern(checker: SchemaChecker, wanted: unknown, _schema: Schema, place: Place): void {
@@ -129,7 +151,8 @@ function checkPattern(checker: SchemaChecker, wanted: unknown, _schema: Schema, 
 function checkFormat(checker: SchemaChecker, wanted: unknown, _schema: Schema, place: Place): void {
   const isFormat = formats.get(String(wanted));
   if (isFormat === undefined || typeof place.value !== "string") return;
-  checker.spend(place.value.length);
+  // What a pattern comes to can be far more than its length.
+  checker.spend(place.value.length + (wanted === "regex" ? REGEX_WORK * patternSize(place.value) : 0));
   if (!isFormat(place.value)) checker.report(place, `must match format "${wanted}"`);
 }
 
@@ -139,7 +162,7 @@ function checkUnique(checker: SchemaChecker, wanted: unknown, _schema: Schema, p
   const texts = new Set<string>();
   for (const item of place.value) {
     const text = canonicalJson(item);
-    checker.spend(STEP_WORK + text.length);
+    checker.spend(STEP_WORK + text.length * (typeof item === "object" ? 2 : 1));
     texts.add(text);
   }
   if (texts.size < place.value.length) checker.report(place, "must NOT have duplicate items");

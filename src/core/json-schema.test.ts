@@ -71,7 +71,8 @@ describe("a schema checker", () => {
     fc.assert(
       fc.property(schemaOf(2), value, (made, given) => {
         const ajv = new Ajv2020({ strict: false, validateSchema: false, meta: false, logger: false });
-        const expected = ajv.validate(made as JsonSchema, structuredClone(given));
+        // From JSON, because ajv takes an object without a prototype for another value than one with.
+        const expected = ajv.validate(JSON.parse(JSON.stringify(made)), JSON.parse(JSON.stringify(given)));
 
         expect(check({ allOf: [made] }, given).length === 0).toBe(expected);
       }),

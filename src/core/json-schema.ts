@@ -39,6 +39,7 @@ export interface Findings {
 /** The first so many are told. */
 const MISMATCHES = 8;
 const MISMATCH_WORK = 50;
+const LARGE_OBJECT = 100;
 /** References can nest without end where the value does not. */
 const DEPTH_LIMIT = 400;
 
@@ -53,6 +54,7 @@ export class SchemaChecker {
   readonly #patterns = new Map<string, LinearPattern | BacktrackingPattern>();
   readonly #anchors = new Map<string, unknown>();
   readonly #targets = new Map<string, unknown>();
+  #names = new WeakMap<object, readonly string[]>();
   #options: CheckOptions = { budget: { left: 0 }, fillDefaults: false };
   #findings: Findings = { count: 0, mismatches: [] };
   #depth = 0;
@@ -67,11 +69,12 @@ export class SchemaChecker {
     this.#options = options;
     this.#findings = { count: 0, mismatches: [] };
     this.#depth = 0;
+    this.#names = new WeakMap();
     const found = this.#findings;
     try {
       this.fits(this.#root, { value, fills: options.fillDefaults });
     } catch (thrown) {
-      if (!(thrown instanceof EnoughFound)) throw thrown;
+      if (thrown !== ENOUGH_FOUND) throw thrown;
     }
     return found.mismatches;
   }
@@ -97,7 +100,7 @@ export class SchemaChecker {
     try {
       this.fits(schema, { ...place, fills: false });
     } catch (thrown) {
-      if (!(thrown instanceof EnoughFound)) throw thrown;
+      if (thrown !== ENOUGH_FOUND) throw thrown;
     } finally {
       this.#findings = outer;
       this.#depth = depth;
@@ -113,7 +116,7 @@ export class SchemaChecker {
     this.spend(MISMATCH_WORK);
     this.#findings.count++;
     this.#findings.mismatches.push(mismatch);
-    if (this.#findings.count >= MISMATCHES) throw new EnoughFound();
+    if (this.#findings.count >= MISMATCHES) throw ENOUGH_FOUND;
     return false;
   }
 
@@ -126,6 +129,24 @@ export class SchemaChecker {
     spend(this.#options.budget, units);
   }
 
+  /** The names of the fields, listed once: of a large object that is dear. Whoever adds a field says so. */
+  namesIn(value: object): readonly string[] {
+    let names = this.#names.get(value);
+    if (names === undefined) {
+      names = Object.keys(value);
+      this.spend(names.length * (names.length > LARGE_OBJECT ? 15 : 2));
+      this.#names.set(value, names);
+    }
+    this.spend(2 * names.length);
+    return names;
+  }
+
+  /** Adds a field that is its own, whatever its name: `__proto__` would be swallowed. */
+  fill(value: object, name: string, filled: unknown): void {
+    Object.defineProperty(value, name, { value: filled, enumerable: true, writable: true, configurable: true });
+    this.#names.delete(value);
+  }
+
   matches(source: string, text: string): boolean {
     let pattern = this.#patterns.get(source);
     if (pattern === undefined) {
@@ -133,6 +154,8 @@ export class SchemaChecker {
       pattern = typeof linear === "string" ? new BacktrackingPattern(source) : linear;
       this.#patterns.set(source, pattern);
     }
+    // Short texts cost more than the pattern itself charges for.
+    this.spend(STEP_WORK);
     return pattern.test(text, this.#options.budget);
   }
 
@@ -178,8 +201,8 @@ function pathOf({ parent, key }: Place): string {
   return `${pathOf(parent)}/${String(key).replaceAll("~", "~0").replaceAll("/", "~1")}`;
 }
 
-/** Ends a check in which as much was found as is told. */
-class EnoughFound extends Error {}
+/** Ends a check in which as much was found as is told. One for all: making an error takes long. */
+const ENOUGH_FOUND = new Error("as much was found as is told");
 
 /** Reports what does not fit. `wanted` is the keyword's own value, from a schema of anybody's: it may be anything. */
 export type Keyword = (checker: SchemaChecker, wanted: unknown, schema: Schema, place: Place) => void;

@@ -38,7 +38,7 @@ export class LinearPattern {
   }
 
   static compile(source: string, flags = 0): LinearPattern | PatternProblem {
-    if (writtenOutSize(source) > WRITTEN_OUT_LIMIT) return "too_large";
+    if (patternSize(source, (flags & CASE_INSENSITIVE) !== 0) > WRITTEN_OUT_LIMIT) return "too_large";
     let program: RE2JS;
     try {
       program = RE2JS.compile(source, flags);
@@ -135,6 +135,11 @@ function classBounds(program: RE2JS): number {
 
 const COUNTED = /^\{(\d+)(?:,(\d*))?\}/;
 
+/** What compiling a pattern takes: its size written out, and reading its character classes. Any text can be given. */
+export function patternSize(source: string, ignoresCase = false): number {
+  return writtenOutSize(source) + classWork(source, ignoresCase);
+}
+
 /** About how many instructions a pattern has once its counted repetitions are written out. Any text can be given. */
 export function writtenOutSize(source: string): number {
   const groups = [{ total: 0, last: 0 }];
@@ -148,6 +153,14 @@ export function writtenOutSize(source: string): number {
     const character = source[at];
     if (character === "\\") {
       at++;
+      if (source[at] === "Q") {
+        // Quoted up to \E: nothing in it is a class or a group.
+        const end = endOf(source, "\\E", at);
+        add(end - at);
+        at = end + 1;
+        add(1);
+        continue;
+      }
       if (/[pPxu]/.test(source[at] ?? "") && source[at + 1] === "{") at = endOf(source, "}", at);
       add(1);
     } else if (character === "[") {
@@ -170,6 +183,26 @@ export function writtenOutSize(source: string): number {
     }
   }
   return groups.reduce((sum, { total }) => sum + total, 0);
+}
+
+/** A Unicode property stands for hundreds of ranges. */
+const PROPERTY = /\\p/gi;
+const PROPERTY_WORK = 50;
+/** Each begins anywhere: in `[--z]` the first hyphen is the beginning of a range. */
+const RANGE = /(?=(\\?.)-(?:\\[xu]\{?([0-9a-f]+)|\\?(.)))/gisu;
+/** The last letter that has another case. Reading a range without regard to case looks at each character up to it. */
+const LAST_CASED = 0x1e943;
+const CASED_PER_UNIT = 64;
+
+function classWork(source: string, ignoresCase: boolean): number {
+  let work = (source.match(PROPERTY)?.length ?? 0) * PROPERTY_WORK;
+  if (!ignoresCase && !/\(\?[a-z]*i/i.test(source)) return work;
+  for (const [, first = "", hex, literal = ""] of source.matchAll(RANGE)) {
+    const low = first.startsWith("\\") ? 0 : (first.codePointAt(0) ?? 0);
+    const high = hex === undefined ? (literal.codePointAt(0) ?? 0) : Number.parseInt(hex, 16);
+    work += Math.max(0, Math.min(high, LAST_CASED) - low) / CASED_PER_UNIT;
+  }
+  return work;
 }
 
 function endOf(source: string, end: string, from: number): number {

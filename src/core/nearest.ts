@@ -47,12 +47,19 @@ let beforeLast = new Uint16Array(LENGTH_LIMIT + 1);
  */
 export function editDistance(a: string, b: string, bound: number): number {
   if (Math.abs(a.length - b.length) > bound || Math.max(a.length, b.length) > LENGTH_LIMIT) return bound + 1;
+  if (a === b) return 0;
+  if (bound === 0) return 1;
   for (let column = 0; column <= b.length; column++) last[column] = column;
+  // Cells further from the diagonal than the bound cannot be part of an answer, so they are not computed.
+  const far = bound + 1;
   let lastLeast = 0;
   for (let row = 1; row <= a.length; row++) {
-    current[0] = row;
+    const from = Math.max(1, row - bound);
+    const to = Math.min(b.length, row + bound);
+    current[from - 1] = from === 1 ? row : far;
+    if (to === row + bound) last[to] = far;
     let least = row;
-    for (let column = 1; column <= b.length; column++) {
+    for (let column = from; column <= to; column++) {
       const edits = fewest(a, b, row, column);
       current[column] = edits;
       if (edits < least) least = edits;

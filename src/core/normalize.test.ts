@@ -16,6 +16,10 @@ test.each([
   ["url", "HTTP://EXAMPLE.com:80", "http://example.com/"],
   ["url", "https://example.com./a/../%70rivate/%2e%2e/b?x=%41#top", "https://example.com/b?x=A"],
   ["url", "https://example.com/%2fa%2Fb", "https://example.com/%2Fa%2Fb"],
+  ["url", "https://example.com../a?", "https://example.com/a"],
+  ["url", "https://example.com/a?#top", "https://example.com/a"],
+  ["url", "postgres://D%42.Internal%2e/x", "postgres://db.internal/x"],
+  ["name", "ad\u034fmin\ufe0f\u3164", "admin"],
   ["name", " e\u0301\u200b ", "\u00e9"],
 ] as const)("the %s %j is %j", (form, given, expected) => {
   expect(normal(form, given)).toBe(expected);

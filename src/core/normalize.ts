@@ -64,14 +64,30 @@ function normalPath(text: string, argument: string): string {
   return path === "" && text !== "" ? "." : path;
 }
 
+/** Decoding a host or a path can bring up what would be taken out of it: it is done until nothing changes. */
+const PASSES = 4;
+
 function normalUrl(text: string, argument: string): string {
+  let url = text;
+  for (let pass = 0; pass < PASSES; pass++) {
+    const next = plainUrl(url, argument);
+    if (next === url) return url;
+    url = next;
+  }
+  throw new QmError("invalid_arguments", `${argument} (${quoted(text)}) has no one spelling`);
+}
+
+function plainUrl(text: string, argument: string): string {
   const refuse = (why: string) => new QmError("invalid_arguments", `${argument} (${quoted(text)}) ${why}`);
   if (!URL.canParse(text)) throw refuse("is not an absolute URL");
   const url = new URL(text);
   // `https://good.example@evil.example` reads like another host.
   if (url.username !== "" || url.password !== "") throw refuse("holds a user name or a password");
   url.hash = "";
-  url.hostname = url.hostname.replace(/\.$/, "");
+  // Hosts of schemes that the standard does not know stay as they were written.
+  url.hostname = url.hostname.replace(/\.+$/, "").toLowerCase();
+  // A question mark without a question is the same address.
+  if (url.search === "") url.search = "";
   const encoded = url.href.replace(/%(?![0-9a-f]{2})/gi, "%25");
   // Decoding can bring up a dot segment, which only parsing takes out.
   const decoded = encoded.replace(/%[0-9a-f]{2}/gi, plainCharacter);
@@ -85,7 +101,7 @@ function plainCharacter(encoded: string): string {
 
 function normalName(text: string): string {
   return text
-    .replace(/\p{Cf}/gu, "")
+    .replace(/[\p{Cf}\p{Default_Ignorable_Code_Point}]/gu, "")
     .trim()
     .normalize("NFC");
 }

@@ -1,7 +1,7 @@
 import type { JsonSchema } from "./action.ts";
 import { messageOf, QmError } from "./errors.ts";
 import { clip, isRecord, outgrows } from "./json.ts";
-import { LinearPattern, writtenOutSize } from "./linear-pattern.ts";
+import { LinearPattern, patternSize } from "./linear-pattern.ts";
 
 const BYTES = 128 * 1024;
 const NODES = 5_000;
@@ -60,7 +60,7 @@ function inspect(root: JsonSchema): void {
     checkType(part.type);
     checkReferences(part, root);
     for (const pattern of patternsOf(part)) {
-      size += writtenOutSize(pattern);
+      size += patternSize(pattern);
       if (++patterns > PATTERNS) throw unsafe(`the schema has more than ${PATTERNS} patterns`);
       if (size > PATTERN_SIZE) throw unsafe("the schema has patterns that are too large");
       checkPattern(pattern);

@@ -153,3 +153,16 @@ describe("a search", () => {
     expect(prepared).toEqual([33, 2]);
   });
 });
+
+test("others have their turn while a large catalog is prepared", async () => {
+  const words = (at: number) => Array.from({ length: 200 }, (_, word) => `w${at}x${word}`).join(" ");
+  const large = Array.from({ length: 1_500 }, (_, at) => action(`big__tool_${at}`, words(at)));
+  let turns = 0;
+  const counting = setInterval(() => turns++, 0);
+
+  const { hits } = await search()(viewOf(large), { query: "w7x7" });
+  clearInterval(counting);
+
+  expect(hits[0]?.action.name).toBe("big__tool_7");
+  expect(turns).toBeGreaterThan(0);
+});

@@ -4,11 +4,12 @@ import type { SearchType } from "../core/search-type.ts";
 import { exactSearch } from "./exact.ts";
 import { fuse } from "./fusion.ts";
 import { type Hit, hitOrder } from "./hit.ts";
-import { type LexicalIndex, lexicalIndex } from "./lexical/index.ts";
+import { type LexicalIndex, lexicalIndexSteps } from "./lexical/index.ts";
 import { regexSearch } from "./regex.ts";
 import type { Searchable } from "./searchable.ts";
 import { isSelection } from "./selection.ts";
 import type { SemanticIndex } from "./semantic/semantic-index.ts";
+import { paced } from "./steps.ts";
 
 export interface SearchRequest {
   readonly query: string;
@@ -63,34 +64,45 @@ export function createSearch({
   onPrepared,
 }: SearchOptions): Search {
   const order = hitOrder(preferredNamespaces);
-  let kept: { readonly snapshot: unknown; readonly index: LexicalIndex } | undefined;
+  let kept: { readonly snapshot: unknown; readonly index: Promise<LexicalIndex> } | undefined;
+  let previous: LexicalIndex | undefined;
 
-  /** Made when the first search over a catalog is asked for, from what is left of the one before. */
-  function indexOf({ snapshot }: Searchable): LexicalIndex {
-    if (kept?.snapshot !== snapshot) {
-      kept = { snapshot, index: lexicalIndex(snapshot.actions, kept?.index) };
-      onPrepared(snapshot.actions.length);
-    }
+  /**
+   * Made when the first search over a catalog is asked for, from what is left of the one before. A server may offer
+   * megabytes of words, so others have their turn meanwhile.
+   */
+  function indexOf({ snapshot }: Searchable): Promise<LexicalIndex> {
+    if (kept?.snapshot !== snapshot) kept = { snapshot, index: prepared(snapshot.actions) };
     return kept.index;
+  }
+
+  async function prepared(actions: readonly Action[]): Promise<LexicalIndex> {
+    const index = await paced(lexicalIndexSteps(actions, previous));
+    previous = index;
+    onPrepared(actions.length);
+    return index;
   }
 
   async function attempt(view: Searchable, request: Required<Omit<SearchRequest, "accepts">>, rest: Rest) {
     const { query, type, limit } = request;
     const how = { limit, order, ...(rest.accepts === undefined ? {} : { accepts: rest.accepts }) };
-    const byWords = (many = limit) => indexOf(view).search(query, view, { ...how, limit: many });
+    const byWords = async (many = limit) => (await indexOf(view)).search(query, view, { ...how, limit: many });
     switch (type) {
       case "exact":
         return answer("exact", exactSearch(query, view, how));
       case "regex": {
         const found = regexSearch(query, view, how);
         if ("unreadable" in found) {
-          return { ...answer("fts", byWords()), note: `The pattern ${found.unreadable}, so its words were searched.` };
+          return {
+            ...answer("fts", await byWords()),
+            note: `The pattern ${found.unreadable}, so its words were searched.`,
+          };
         }
         const cut = { note: "Not everything was looked at: the pattern asks for too much work." };
         return { ...answer("regex", found.hits), ...(found.complete ? {} : cut) };
       }
       case "fts":
-        return answer("fts", byWords());
+        return answer("fts", await byWords());
       case "semantic":
       case "hybrid": {
         const signal = rest.signal === undefined ? {} : { signal: rest.signal };
@@ -102,10 +114,10 @@ export function createSearch({
           unavailable: withoutMeaning,
         };
         if ("unavailable" in meant) {
-          return { ...answer("fts", byWords()), note: `Searched by words only: ${meant.unavailable}` };
+          return { ...answer("fts", await byWords()), note: `Searched by words only: ${meant.unavailable}` };
         }
         if (type === "semantic") return answer("semantic", meant.hits.slice(0, limit));
-        const worded = byWords(Math.max(limit, FUSED_FROM));
+        const worded = await byWords(Math.max(limit, FUSED_FROM));
         return { ...answer("hybrid", fuse([worded.hits, meant.hits], { limit, order })), unmatched: worded.unmatched };
       }
     }

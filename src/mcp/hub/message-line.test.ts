@@ -1,5 +1,5 @@
 import fc from "fast-check";
-import { describe, expect, test } from "vitest";
+import { describe, expect, onTestFinished, test, vi } from "vitest";
 import type { DroppedLine } from "../../core/line-reader.ts";
 import { mayHoldMessage, readMessages, refusalOf } from "./message-line.ts";
 
@@ -112,4 +112,13 @@ describe("an answer that was too long", () => {
   ])("not %s", (_, head, tail) => {
     expect(refusalOf(dropped(head, tail))).toBeUndefined();
   });
+});
+
+test("a long line that is no message is not read again for each place where one may begin", () => {
+  const parse = vi.spyOn(JSON, "parse");
+  onTestFinished(() => void parse.mockRestore());
+  const line = Buffer.from(`${'{"id": '.repeat(60_000)}!`);
+
+  expect(readMessages(line)).toEqual({ messages: [], noise: true });
+  expect(parse.mock.calls.length).toBeLessThan(5);
 });

@@ -12,8 +12,9 @@ export interface ReadLine {
 const OPENING = /\{\s{0,16}"(?:jsonrpc|id|method|params|result|error)"\s{0,16}:/;
 /** So many messages of a batch are read: they are handled in one turn of the event loop. */
 const BATCH_LIMIT = 1000;
-/** So many openings are tried from either end of a line: each costs reading it once more. */
+/** So many openings are tried from either end of a line: each costs reading it once more. Of a long line, only one. */
 const TRIED = 4;
+const LONG_LINE = 256 * 1024;
 
 /**
  * The messages on a line: one, those of a batch, or the one that follows something printed without a line end, such as
@@ -79,11 +80,12 @@ function isMessage(value: unknown): value is JSONRPCMessage {
 function openingsIn(text: string): readonly number[] {
   const first: number[] = [];
   const last: number[] = [];
+  const tried = text.length > LONG_LINE ? 1 : TRIED;
   for (const { index } of text.matchAll(new RegExp(OPENING, "g"))) {
-    if (first.length < TRIED) first.push(index);
+    if (first.length < tried) first.push(index);
     else {
       last.push(index);
-      if (last.length > TRIED) last.shift();
+      if (last.length > tried) last.shift();
     }
   }
   return [...last.reverse(), ...first];

@@ -8,6 +8,8 @@ import { isTemporaryName } from "./temporary.ts";
 
 const SUGGESTIONS = 8;
 const CONSIDERED = 1000;
+/** Names with more differences are all equally far. */
+const DIFFERENCES = 16;
 
 /** `not_found` for a place with missing parts, with what is there under a similar name. */
 export async function notFound(place: Place): Promise<QmError> {
@@ -44,7 +46,7 @@ function bySimilarity(asked: string, names: readonly string[]): readonly string[
   const distance = (name: string) => {
     const lower = name.toLowerCase();
     const holds = lower.includes(wanted) || wanted.includes(lower);
-    return holds ? 1 : editDistance(wanted, lower, 255);
+    return holds ? 1 : editDistance(wanted, lower, DIFFERENCES);
   };
   return names
     .map((name) => ({ name, distance: distance(name) }))
