@@ -5,11 +5,14 @@ import { UNSAFE } from "./plain-text.ts";
  * What has no shape of its own beside what is never safe to show: joiners, fillers, soft hyphens, selectors of variants,
  * halves of pairs. Emoji and some scripts need a few of them; whoever compares two texts must see them nevertheless.
  */
-const SHAPELESS = /[\p{Default_Ignorable_Code_Point}\p{Surrogate}\u2800\uFFF9-\uFFFB]/gu;
+const SHAPELESS = /[\p{Default_Ignorable_Code_Point}\p{Cf}\p{Surrogate}\u2800]/gu;
 
 /** Spaces, signs and styled letters that look like an ASCII character. */
 const LIKE_ASCII =
-  /[\u00A0\u1680\u2000-\u200A\u202F\u205F\u3000\u01C3\u037E\u0589\u05C3\u2010\u2011\u2024\u2044\u2212\u2215\u2216\u2223\u2236\u29F5\u29F8\u29F9\uA789\uFE68\uFF01-\uFF5E\u{1D400}-\u{1D7FF}]/gu;
+  /[\u00A0\u0131\u0251\u0261\u01C0\u02B9\u02BC\u1680\u2000-\u200A\u202F\u205F\u3000\u01C3\u037E\u0589\u05C3\u2010\u2011\u2024\u2044\u2113\u212A\u2160-\u217F\u2212\u2215\u2216\u2223\u2236\u29F5\u29F8\u29F9\u2C80-\u2CF3\uA4D0-\uA4FF\uA789\uFE68\uFF01-\uFF5E\u{1D400}-\u{1D7FF}]/gu;
+
+/** What is written from right to left turns what stands between two such texts, such as the order of two arguments. */
+const FROM_RIGHT = /[\u0590-\u08FF\uFB1D-\uFDFF\uFE70-\uFEFC\u{10800}-\u{10FFF}\u{1E800}-\u{1EFFF}]/u;
 
 const WORD = /[\p{L}\p{M}]+/gu;
 /** A word of a JSON text, or an escape, whose letter belongs to no word. */
@@ -33,7 +36,9 @@ export function visibleText(text: string): string {
     .replace(UNSAFE, (character) => (character === "\n" || character === "\t" ? character : writtenOut(character)))
     .replace(SHAPELESS, writtenOut)
     .replace(LIKE_ASCII, writtenOut)
-    .replace(WORD, (word) => (isDisguise(word) ? word.replace(NOT_ASCII, writtenOut) : word));
+    .replace(WORD, (word, at: number, whole: string) =>
+      isDisguise(word, at, whole) ? word.replace(NOT_ASCII, writtenOut) : word,
+    );
 }
 
 /** JSON that means exactly the same, with every such character as an escape that JSON has. */
@@ -45,7 +50,9 @@ export function visibleJson(value: unknown, indent?: number): string {
     .replace(UNSAFE, (character) => (character === "\n" ? character : jsonEscape(character)))
     .replace(SHAPELESS, jsonEscape)
     .replace(LIKE_ASCII, jsonEscape)
-    .replace(JSON_WORD, (word) => (isDisguise(word) ? word.replace(NOT_ASCII, jsonEscape) : word));
+    .replace(JSON_WORD, (word, at: number, whole: string) =>
+      isDisguise(word, at, whole) ? word.replace(NOT_ASCII, jsonEscape) : word,
+    );
 }
 
 /** At most so many characters are named; a reader needs no more to be warned. */
@@ -61,8 +68,8 @@ export function characterWarnings(text: string): readonly string[] {
   const alike = new Set<string>();
   for (const [character] of text.matchAll(LIKE_ASCII)) alike.add(named("", character, character.normalize("NFKC")));
   const isDisguise = disguisesIn(text);
-  for (const [word] of text.matchAll(WORD)) {
-    if (!isDisguise(word)) continue;
+  for (const { 0: word, index } of text.matchAll(WORD)) {
+    if (!isDisguise(word, index, text)) continue;
     for (const letter of word) {
       const latin = latinFor(letter);
       if (latin !== undefined) alike.add(named(scriptOf(letter), letter, latin));
@@ -73,6 +80,9 @@ export function characterWarnings(text: string): readonly string[] {
       ? []
       : [`contains characters that cannot be seen or that act on the text: ${listed(hidden)}`]),
     ...(alike.size === 0 ? [] : [`contains ${listed(alike)}`]),
+    ...(FROM_RIGHT.test(text)
+      ? ["contains text from right to left: what stands beside it may be shown in another order"]
+      : []),
   ];
 }
 
