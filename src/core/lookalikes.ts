@@ -14,6 +14,7 @@ const LATIN: ReadonlyMap<string, string> = new Map(
 );
 
 const OTHER_SCRIPT = /[\u0370-\u058F\u13A0-\u13FF]/;
+export const OTHER_LETTERS = new RegExp(`${OTHER_SCRIPT.source}+`, "g");
 const WORD = /[\p{L}\p{M}]+/gu;
 
 /** Whether letters of another script stand among Latin ones and pass for them. */
@@ -24,10 +25,10 @@ export function isDisguised(word: string): boolean {
 /**
  * Tells the words of a text that a reader would take for Latin ones: those that mix scripts, and those made of
  * look-alikes alone. Such words are ordinary ones only within a sentence of their script; one strange letter somewhere
- * else in the text, which a caller can put there, says nothing about them.
+ * else in the text, which a caller can put there, says nothing about them. Undefined: there is none.
  */
-export function disguisesIn(text: string): (word: string, at: number, text: string) => boolean {
-  if (!OTHER_SCRIPT.test(text)) return () => false;
+export function disguisesIn(text: string): ((word: string, at: number, text: string) => boolean) | undefined {
+  if (!OTHER_SCRIPT.test(text)) return undefined;
   return (word, at, whole) => isDisguised(word) || (ALIKE.test(word) && !isInSentence(word, at, whole));
 }
 
