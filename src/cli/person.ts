@@ -1,3 +1,4 @@
+import { SECRET, variablesIn } from "../config/references.ts";
 import { QmError } from "../core/errors.ts";
 import { quoted } from "../core/names.ts";
 import type { Workspace } from "../workspace.ts";
@@ -30,16 +31,23 @@ export async function personAt({ io, out }: Context, { config, fill }: Workspace
   }
   const { authorizeBy } = await import("../core/authorize-by.ts");
   const onProblem = (problem: string) => out.note(`qm: warning: ${oneLine(problem)}`);
-  const known = authorizeBy(approverTokens(config, { fill, onProblem }))(token);
+  // Whoever runs this program chooses its variables, so a token that comes from one of them proves nothing here.
+  const stored = Object.entries(config.approvals.approvers).filter(([, { token = "" }]) => isStored(token));
+  const approvals = { ...config.approvals, approvers: Object.fromEntries(stored) };
+  const known = authorizeBy(approverTokens({ ...config, approvals }, { fill, onProblem }))(token);
   if (known === undefined)
     throw new QmError("denied", `the token in ${TOKEN_VARIABLE} belongs to no approver`, {
-      hint: "Use the token of one of approvals.approvers, or unset the variable and answer at a terminal.",
+      hint: `Use the token of one of approvals.approvers, which must be a \${secret:NAME} to count here, or unset the variable and answer at a terminal.`,
     });
   if (as !== undefined && as !== known.id)
     throw new QmError("invalid_arguments", `the token in ${TOKEN_VARIABLE} is not that of ${quoted(as)}`, {
       hint: "Leave out --as, or use that approver's own token.",
     });
   return { ...known, hasToken: true };
+}
+
+function isStored(token: string): boolean {
+  return variablesIn(token).every((name) => name.startsWith(SECRET));
 }
 
 /**
