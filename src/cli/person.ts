@@ -1,4 +1,3 @@
-import { SECRET, variablesIn } from "../config/references.ts";
 import { QmError } from "../core/errors.ts";
 import { quoted } from "../core/names.ts";
 import type { Workspace } from "../workspace.ts";
@@ -30,9 +29,12 @@ export async function personAt({ io, out }: Context, { config, fill }: Workspace
     return { id, roles: rolesOfNamed(config, as), hasToken: false };
   }
   const { authorizeBy } = await import("../core/authorize-by.ts");
+  const { SECRET, variablesIn } = await import("../config/references.ts");
   const onProblem = (problem: string) => out.note(`qm: warning: ${oneLine(problem)}`);
   // Whoever runs this program chooses its variables, so a token that comes from one of them proves nothing here.
-  const stored = Object.entries(config.approvals.approvers).filter(([, { token = "" }]) => isStored(token));
+  const stored = Object.entries(config.approvals.approvers).filter(([, approver]) =>
+    variablesIn(approver.token ?? "").every((name) => name.startsWith(SECRET)),
+  );
   const approvals = { ...config.approvals, approvers: Object.fromEntries(stored) };
   const known = authorizeBy(approverTokens({ ...config, approvals }, { fill, onProblem }))(token);
   if (known === undefined)
@@ -44,10 +46,6 @@ export async function personAt({ io, out }: Context, { config, fill }: Workspace
       hint: "Leave out --as, or use that approver's own token.",
     });
   return { ...known, hasToken: true };
-}
-
-function isStored(token: string): boolean {
-  return variablesIn(token).every((name) => name.startsWith(SECRET));
 }
 
 /**

@@ -1,5 +1,4 @@
 import type { Command } from "commander";
-import { SECRET, variablesIn } from "../../config/references.ts";
 import { QmError } from "../../core/errors.ts";
 import { secretInput } from "../ask.ts";
 import { type Context, withWorkspace } from "../context.ts";
@@ -44,6 +43,7 @@ export function addSecrets(program: Command, context: Context): void {
       withWorkspace(context, "ledger", async (workspace) => {
         const { secrets, config } = workspace;
         requireName(name);
+        const { SECRET, variablesIn } = await import("../../config/references.ts");
         // Whoever could replace an approver's token could approve.
         const tokens = Object.values(config.approvals.approvers).flatMap(({ token = "" }) => variablesIn(token));
         if (tokens.includes(`${SECRET}${name}`)) requirePresence(context, await personAt(context, workspace));
