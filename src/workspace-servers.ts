@@ -38,7 +38,9 @@ export interface WorkspaceServersOptions {
 export function withSecrets(env: Environment, storePath: string): Environment {
   const secrets = readSecrets(secretsPathOf(storePath));
   const stored = Object.entries(secrets).map(([name, value]) => [`${SECRET}${name}`, value]);
-  return stored.length === 0 ? env : { ...env, ...Object.fromEntries(stored) };
+  // A process can be given a variable of such a name, too.
+  const variables = Object.entries(env).filter(([name]) => !name.startsWith(SECRET));
+  return Object.fromEntries([...variables, ...stored]);
 }
 
 /** Fills references. Secrets are read when a text refers to one, and so a file of secrets that is broken harms no other. */

@@ -26,7 +26,7 @@ import {
 // is asked, and however the answer comes, the call runs once or not at all. What ran is counted by the lines of a file.
 
 const tokens = { ANN: "token-of-ann-alone", BEA: "token-of-bea-alone", PASSED: "token-of-passed" };
-const env = (name: keyof typeof tokens) => `\${env:${name}}`;
+const env = (name: keyof typeof tokens) => `\${secret:${name}}`;
 const config = {
   policy: {
     rules: [

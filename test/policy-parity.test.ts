@@ -1,7 +1,7 @@
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
-import { cleanUp, folderWith, qm as program } from "../src/cli/testing.ts";
+import { atTerminal, cleanUp, folderWith, qm as program } from "../src/cli/testing.ts";
 import { isRecord, type JsonObject } from "../src/core/json.ts";
 import type { Approver } from "../src/index.ts";
 import { connected, type Path, paths, said } from "./fixtures/parity-paths.ts";
@@ -287,10 +287,10 @@ describe("the program", () => {
     policy: { rules: policy.rules, budgets: policy.budgets },
     actors: Object.fromEntries(policy.actors.map(({ name, scope, tools }) => [name, { scope, tools }])),
     mcp: { install: false },
-    approvals: { approvers: { ann: { roles: ["approver"], token: `\${env:ANN_TOKEN}` } } },
+    approvals: { approvers: { ann: { roles: ["approver"], token: `\${secret:ANN_TOKEN}` } } },
   });
   const token = "the-token-of-an-approver";
-  const env = { ANN_TOKEN: token, QM_APPROVER_TOKEN: token };
+  const env = { QM_APPROVER_TOKEN: token };
   const pages = Object.fromEntries(there.map((_, at) => [`page-${at}`, "old"]));
   const files = { "quartermaster.yaml": config, ...pages };
   const exits: Record<Verdict, number> = { allow: 0, ask: 3, deny: 3, hidden: 4 };
@@ -342,6 +342,7 @@ describe("the program", () => {
     const wrong: string[] = [];
     for (const expected of ["allow", "deny"] as const) {
       const cwd = await folderWith(files);
+      await program(cwd, ["secrets", "set", "ANN_TOKEN"], atTerminal(`${token}\n`));
       const { answer } = await json(cwd, { actor: "guest" }, "invoke", each.name, JSON.stringify(each.args(1)));
       const { id = "" } = answer.approval as { readonly id?: string };
       await json(cwd, { actor: "admin" }, "approvals", "approve", id, "--yes", "--no-run");

@@ -6,7 +6,7 @@ import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { afterEach, describe, expect, onTestFinished, test } from "vitest";
 import { z } from "zod";
-import { cleanUp, folderWith, start } from "../src/cli/testing.ts";
+import { atTerminal, cleanUp, folderWith, qm as program, start } from "../src/cli/testing.ts";
 import {
   type Approver,
   type CallContext,
@@ -202,13 +202,13 @@ const SHELL_TOKEN = "the-token-of-somebody-at-a-shell";
 const SHELL_CONFIG = JSON.stringify({
   store: { path: "store.db" },
   mcp: { install: false },
-  approvals: { approvers: { shell: { roles: ["approver", "admin"], token: `\${env:SHELL_TOKEN}` } } },
+  approvals: { approvers: { shell: { roles: ["approver", "admin"], token: `\${secret:SHELL_TOKEN}` } } },
 });
 
 /** Somebody at another shell. */
 async function atTheShell({ cwd }: Place, verb: "approve" | "deny", id: string, ...more: readonly string[]) {
+  await program(cwd, ["secrets", "set", "SHELL_TOKEN"], atTerminal(`${SHELL_TOKEN}\n`));
   const { code, err } = await start(cwd, ["approvals", verb, id, "--yes", ...more], {
-    SHELL_TOKEN,
     QM_APPROVER_TOKEN: SHELL_TOKEN,
   }).ended;
   expect(code, err).toBe(0);

@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { type Caller, isSameCaller } from "../core/caller.ts";
 import { QmError } from "../core/errors.ts";
 import type { EventType, NewEvent, UnstampedEvent } from "../core/events.ts";
@@ -107,7 +108,13 @@ export function createDesk({ store, changes, runtime, settings, mask, note, prep
     expireOld,
     async list(query = {}) {
       await expireOld();
-      return (await store.list(query)).map(shown);
+      const found: ShownApproval[] = [];
+      for (const approval of await store.list(query)) {
+        found.push(shown(approval));
+        // Each may be long: others have their turn in between.
+        await nextTurn();
+      }
+      return found;
     },
     async get(id) {
       const approval = await need(id);

@@ -1,4 +1,4 @@
-import type { Json } from "../core/json.ts";
+import { isRecord, type Json } from "../core/json.ts";
 import type { Masked, MaskedSecret } from "../core/known-secret.ts";
 import { characterWarnings } from "../core/visible.ts";
 import type { Approval, ShownApproval } from "./approval.ts";
@@ -42,10 +42,15 @@ function warningsFor(exact: Json, shown: Json): readonly string[] {
 /** Every text in a value, keys included, as it is and not as JSON would escape it. */
 function textIn(value: Json): string {
   const texts: string[] = [];
-  JSON.stringify(value, (key, part: unknown) => {
-    texts.push(key);
+  const collect = (part: Json): void => {
     if (typeof part === "string") texts.push(part);
-    return part;
-  });
+    else if (Array.isArray(part)) for (const each of part) collect(each);
+    else if (isRecord(part))
+      for (const key of Object.keys(part)) {
+        texts.push(key);
+        collect(part[key] as Json);
+      }
+  };
+  collect(value);
   return texts.join("\n");
 }

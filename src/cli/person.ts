@@ -29,11 +29,17 @@ export async function personAt({ io, out }: Context, { config, fill }: Workspace
     return { id, roles: rolesOfNamed(config, as), hasToken: false };
   }
   const { authorizeBy } = await import("../core/authorize-by.ts");
+  const { SECRET, variablesIn } = await import("../config/references.ts");
   const onProblem = (problem: string) => out.note(`qm: warning: ${oneLine(problem)}`);
-  const known = authorizeBy(approverTokens(config, { fill, onProblem }))(token);
+  // Whoever runs this program chooses its variables, so a token that comes from one of them proves nothing here.
+  const stored = Object.entries(config.approvals.approvers).filter(([, approver]) =>
+    variablesIn(approver.token ?? "").every((name) => name.startsWith(SECRET)),
+  );
+  const approvals = { ...config.approvals, approvers: Object.fromEntries(stored) };
+  const known = authorizeBy(approverTokens({ ...config, approvals }, { fill, onProblem }))(token);
   if (known === undefined)
     throw new QmError("denied", `the token in ${TOKEN_VARIABLE} belongs to no approver`, {
-      hint: "Use the token of one of approvals.approvers, or unset the variable and answer at a terminal.",
+      hint: `Use the token of one of approvals.approvers, which must be a \${secret:NAME} to count here, or unset the variable and answer at a terminal.`,
     });
   if (as !== undefined && as !== known.id)
     throw new QmError("invalid_arguments", `the token in ${TOKEN_VARIABLE} is not that of ${quoted(as)}`, {

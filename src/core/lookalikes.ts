@@ -14,6 +14,7 @@ const LATIN: ReadonlyMap<string, string> = new Map(
 );
 
 const OTHER_SCRIPT = /[\u0370-\u058F\u13A0-\u13FF]/;
+export const OTHER_LETTERS = new RegExp(`${OTHER_SCRIPT.source}+`, "g");
 const WORD = /[\p{L}\p{M}]+/gu;
 
 /** Whether letters of another script stand among Latin ones and pass for them. */
@@ -23,13 +24,27 @@ export function isDisguised(word: string): boolean {
 
 /**
  * Tells the words of a text that a reader would take for Latin ones: those that mix scripts, and those made of
- * look-alikes alone, unless the text is visibly written in their script.
+ * look-alikes alone. Such words are ordinary ones only within a sentence of their script; one strange letter somewhere
+ * else in the text, which a caller can put there, says nothing about them. Undefined: there is none.
  */
-export function disguisesIn(text: string): (word: string) => boolean {
-  if (!OTHER_SCRIPT.test(text)) return () => false;
-  const isForeign = text.match(/[\u0370-\u058F\u13A0-\u13FF]/g)?.some((letter) => !LATIN.has(letter)) ?? false;
-  return (word) =>
-    isDisguised(word) || (!isForeign && OTHER_SCRIPT.test(word) && !/[^\u0370-\u058F\u13A0-\u13FF]/.test(word));
+export function disguisesIn(text: string): ((word: string, at: number, text: string) => boolean) | undefined {
+  if (!OTHER_SCRIPT.test(text)) return undefined;
+  return (word, at, whole) => isDisguised(word) || (ALIKE.test(word) && !isInSentence(word, at, whole));
+}
+
+const ALIKE = new RegExp(`^[${[...LATIN.keys()].join("")}]+$`);
+const LONGEST_NEIGHBOUR = 40;
+
+/** Whether a word stands beside one that is clearly of another script, and beside no Latin one. */
+function isInSentence(word: string, at: number, text: string): boolean {
+  const end = at + word.length;
+  const before = /([\p{L}\p{M}]+),? $/u.exec(text.slice(Math.max(0, at - LONGEST_NEIGHBOUR), at))?.[1] ?? "";
+  const after = /^,? ([\p{L}\p{M}]+)/u.exec(text.slice(end, end + LONGEST_NEIGHBOUR))?.[1] ?? "";
+  return !/[a-z]/i.test(before + after) && (isForeign(before) || isForeign(after));
+}
+
+function isForeign(word: string): boolean {
+  return Array.from(word).filter((letter) => OTHER_SCRIPT.test(letter) && !LATIN.has(letter)).length >= 2;
 }
 
 /** The Latin letter that a letter of another script is taken for. */

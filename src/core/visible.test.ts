@@ -18,6 +18,15 @@ describe("visibleJson", () => {
     ["a tag character", "\u{E0041}", '"\\udb40\\udc41"'],
     ["a letter that passes for another", "c\u0430t", '"c\\u0430t"'],
     ["a word of such letters alone", "\u0441\u0430\u0442 x", '"\\u0441\\u0430\\u0442 x"'],
+    ["such a word beside a strange letter", "\u0441\u0430\u0442 \u0436", '"\\u0441\\u0430\\u0442 \u0436"'],
+    [
+      "such a word beside a Latin one",
+      "sh \u0441\u0430\u0442 \u0434\u0435\u043B\u0430",
+      '"sh \\u0441\\u0430\\u0442 \u0434\u0435\u043B\u0430"',
+    ],
+    ["a Roman numeral", "\u217Cs", '"\\u217cs"'],
+    ["a letter of a script that looks like Latin", "\uA4E1S", '"\\ua4e1S"'],
+    ["a format character", "a\u{13430}b", '"a\\ud80d\\udc30b"'],
     ["a full-width letter", "\uFF52m", '"\\uff52m"'],
     ["a space that is none", "rm\u00A0-rf", '"rm\\u00a0-rf"'],
   ])("writes out %s", (_what, text, expected) => {
@@ -26,6 +35,7 @@ describe("visibleJson", () => {
 
   test.each([
     "\n\u043F\u0440\u0438\u0432\u0435\u0442, \u043C\u0438\u0440",
+    "\u043A\u0430\u043A \u0434\u0435\u043B\u0430, \u0442\u0430\u043C \u0433\u043E\u0440\u043E\u0434",
     "caf\u00E9 \u2013 d\u00E9j\u00E0 vu",
     "\u4F60\u597D",
     "\u{1F991}",
@@ -46,4 +56,10 @@ test("characterWarnings names what is hidden and what passes for something else"
     "contains \uFF52 (U+FF52) that looks like r, a space (U+00A0), Cyrillic \u0430 (U+0430) that looks like a",
   ]);
   expect(characterWarnings("plain text\r\n")).toEqual([]);
+});
+
+test("characterWarnings says that text from right to left changes the order on the screen", () => {
+  expect(characterWarnings('{"\u05D0": "\u05D1"}')).toEqual([
+    "contains text from right to left: what stands beside it may be shown in another order",
+  ]);
 });

@@ -5,7 +5,11 @@ const NOT_KEPT = { "cache-control": "no-store", "x-content-type-options": "nosni
 
 /** JSON that shows on a terminal what is in it, also where nobody parses it. */
 export function json(value: unknown): Response {
-  return new Response(visibleJson(value), { headers: { ...NOT_KEPT, "content-type": "application/json" } });
+  return jsonText(visibleJson(value));
+}
+
+export function jsonText(text: string): Response {
+  return new Response(text, { headers: { ...NOT_KEPT, "content-type": "application/json" } });
 }
 
 /** What went wrong, with the status of its code unless another one says more. */

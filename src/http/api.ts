@@ -1,8 +1,10 @@
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { type ApprovalAnswer, REASON_LIMIT, type ShownApproval } from "../approval/approval.ts";
 import type { Approvals } from "../approval/approvals.ts";
 import { messageOf, QmError } from "../core/errors.ts";
 import { isRecord } from "../core/json.ts";
-import { json, problem, problemOf, unauthorized, wrongMethod } from "./answers.ts";
+import { visibleJson } from "../core/visible.ts";
+import { json, jsonText, problem, problemOf, unauthorized, wrongMethod } from "./answers.ts";
 import { type ApprovePageParts, approvePage } from "./approve-page.ts";
 import { bodyText } from "./body.ts";
 import { changeStream } from "./change-stream.ts";
@@ -75,7 +77,14 @@ export function createApi({ approvals, authorize, links, onProblem, signal }: Ap
     const found = await approvals.list({ ...query, limit: limit + 1 });
     const items = found.slice(0, limit);
     const last = items.at(-1);
-    return json({ items, ...(found.length > limit && last !== undefined ? { next: last.id } : {}) });
+    const texts: string[] = [];
+    for (const item of items) {
+      texts.push(visibleJson(item));
+      // Each may be long: others have their turn in between.
+      await nextTurn();
+    }
+    const next = found.length > limit && last !== undefined ? `,"next":${visibleJson(last.id)}` : "";
+    return jsonText(`{"items":[${texts.join(",")}]${next}}`);
   }
 
   async function answer(id: string, who: KnownApprover, request: Request): Promise<ShownApproval> {

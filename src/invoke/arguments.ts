@@ -22,8 +22,10 @@ export interface Checkable extends Pick<Action, "inputSchema" | "examples" | "no
   readonly name: string;
 }
 
-/** So many characters of JSON may be given, or agreed to by a person. */
+/** So many characters of JSON may be given. */
 export const SIZE_LIMIT = 1024 * 1024;
+/** So many may be agreed to by a person: nobody reads more, and showing them holds up everybody else. */
+export const AGREED_LIMIT = 256 * 1024;
 /** What was given is within its own limit; what handles put in its place is within another. */
 const FILLED_LIMIT = 16 * 1024 * 1024;
 const DEPTH_LIMIT = 256;

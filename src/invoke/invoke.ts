@@ -28,7 +28,7 @@ import type { Policy } from "../policy/policy.ts";
 import type { Objection } from "../policy/verdict.ts";
 import type { Router } from "../routing/router.ts";
 import { type CallSpan, startCallSpan } from "../telemetry/call-span.ts";
-import { filledCopy, isLong, prepareArgs, SIZE_LIMIT, targetArgs, withSchema } from "./arguments.ts";
+import { AGREED_LIMIT, filledCopy, isLong, prepareArgs, targetArgs, withSchema } from "./arguments.ts";
 import { filledArgs } from "./filled-args.ts";
 import { keptWhereLong } from "./keep-result.ts";
 import type { Meter } from "./meter.ts";
@@ -228,7 +228,7 @@ async function attempt(
   if (call.permit !== undefined) requireSame(call.permit.approval, bindingOf(bound), decision);
   else if (decision.kind === "ask") {
     const { objection } = decision;
-    if (own.text.length > SIZE_LIMIT) throw unreadable(action, own.text.length);
+    if (own.text.length > AGREED_LIMIT) throw unreadable(action, own.text.length);
     const preview = await door.preview(action, args, signal);
     await door.lineage.hold(call.id);
     const request = { ...bound, callId: call.id, via: call.via, objection, preview };
@@ -306,7 +306,7 @@ function unreadable(action: Action, length: number): QmError {
     "too_large",
     `a person must agree to ${action.name}, and ${length} characters of arguments are too many to read`,
     {
-      hint: `Narrow what is put in their place to less than ${SIZE_LIMIT} characters.`,
+      hint: `Narrow them to less than ${AGREED_LIMIT} characters.`,
     },
   );
 }

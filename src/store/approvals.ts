@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from "node:timers/promises";
 import {
   type Approval,
   type ApprovalQuery,
@@ -13,7 +14,8 @@ import { appendEvents } from "./events.ts";
 import { join, type Query, type Row, type Sql, sql } from "./sql.ts";
 
 const DEFAULT_LIMIT = 100;
-const LATE_AT_ONCE = 100;
+/** So many are read at once: each may hold long arguments, and others have their turn in between. */
+const AT_ONCE = 8;
 
 /** All but the outcome, which may be long. */
 const columns = sql`
@@ -35,18 +37,29 @@ export function approvalStore(db: Sql): ApprovalStore {
       return row === undefined ? undefined : approvalOf(row);
     },
     async list({ after, limit = DEFAULT_LIMIT, ...query }) {
-      const all = conditions(query);
-      if (after !== undefined) all.push(await requestedAfter(db, after));
-      const rows = await db.all(sql`
-        select ${columns} from approvals ${all.length === 0 ? sql`` : sql`where ${join(all, " and ")}`}
-        order by requested_at, id limit ${Math.max(0, Math.trunc(limit))}`);
-      return readable(rows, approvalOf);
+      const found: Approval[] = [];
+      let from = after === undefined ? undefined : await requestedAfter(db, after);
+      for (let left = Math.max(0, Math.trunc(limit)); left > 0; ) {
+        const all = conditions(query);
+        if (from !== undefined) all.push(from);
+        const portion = Math.min(left, AT_ONCE);
+        const rows = await db.all(sql`
+          select ${columns} from approvals ${all.length === 0 ? sql`` : sql`where ${join(all, " and ")}`}
+          order by requested_at, id limit ${portion}`);
+        found.push(...readable(rows, approvalOf));
+        const last = rows.at(-1);
+        if (last === undefined || rows.length < portion) break;
+        left -= portion;
+        from = isAfter(last);
+        await nextTurn();
+      }
+      return found;
     },
     async late(at) {
       const rows = await db.all(sql`
         select ${columns} from approvals
         where state in ('pending', 'approved') and expires_at <= ${at.toISOString()}
-        order by expires_at, id limit ${LATE_AT_ONCE}`);
+        order by expires_at, id limit ${AT_ONCE}`);
       return readable(rows, approvalOf);
     },
     answer: (id, answer, events) =>
@@ -203,6 +216,10 @@ async function requestedAfter(db: Sql, id: string): Promise<Query> {
       hint: "It may have been removed since. List from the beginning.",
     });
   }
+  return isAfter(row);
+}
+
+function isAfter(row: Row): Query {
   const at = String(row.requested_at);
   return sql`(requested_at > ${at} or (requested_at = ${at} and id > ${String(row.id)}))`;
 }

@@ -2,6 +2,7 @@ import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
+import { Readable } from "node:stream";
 import { afterEach, describe, expect, test } from "vitest";
 import type { ShownApproval } from "../../src/approval/approval.ts";
 import { atTerminal, cleanUp, folderWith, plainEnvironment, qm, qmCommand, start } from "../../src/cli/testing.ts";
@@ -18,8 +19,8 @@ const CONFIG = {
   policy: { rules: [{ name: "ask-first", rule: "tool.name == 'file__edit'", effect: "ask" }] },
   approvals: {
     approvers: {
-      ann: { roles: ["approver", "admin"], token: `\${env:ANN}` },
-      vic: { roles: ["viewer"], token: `\${env:VIC}` },
+      ann: { roles: ["approver", "admin"], token: `\${secret:ANN}` },
+      vic: { roles: ["viewer"], token: `\${secret:VIC}` },
     },
   },
 };
@@ -27,6 +28,7 @@ const EDIT = JSON.stringify({ path: "a.txt", old_string: "hello", new_string: "b
 
 async function waitingCall(config: object = CONFIG) {
   const cwd = await folderWith({ "quartermaster.yaml": JSON.stringify(config), "a.txt": "hello\n" });
+  for (const [name, token] of Object.entries(env)) await qm(cwd, ["secrets", "set", name], atTerminal(`${token}\n`));
   const { out } = await qm(cwd, ["invoke", "file__edit", EDIT, "--json"], { env });
   const { id } = JSON.parse(out).approval as { id: string };
   const state = async () => {
@@ -70,6 +72,24 @@ describe("a program without a terminal", () => {
     expect(ran.out).not.toContain("/approve?t=");
     expect(await state()).toBe("pending");
     expect(await readFile(join(cwd, "quartermaster.yaml"), "utf8")).toBe(JSON.stringify(CONFIG));
+  });
+
+  test("cannot choose the approver's token itself", async () => {
+    const approvers = {
+      ann: { roles: ["admin"], token: `\${env:ANN}` },
+      bob: { roles: ["admin"], token: `\${secret:BOB}` },
+    };
+    const { cwd, id, state } = await waitingCall({ ...CONFIG, approvals: { approvers } });
+    const own = "a-token-of-my-own-choice";
+    const approve = (variable: string) =>
+      start(cwd, ["approvals", "approve", id, "--yes"], { [variable]: own, QM_APPROVER_TOKEN: own }).ended;
+
+    expect((await approve("ANN")).code).toBe(3);
+    expect((await approve("secret:BOB")).code).toBe(3);
+    expect(await qm(cwd, ["secrets", "set", "BOB"], { stdin: Readable.from([own]) })).toMatchObject({ code: 3 });
+    expect((await approve("BOB")).code).toBe(3);
+
+    expect(await state()).toBe("pending");
   });
 
   test("can deny", async () => {

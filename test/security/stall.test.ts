@@ -18,6 +18,11 @@ const letters = Array.from({ length: 400_000 }, (_, at) => (((at * 2_654_435_761
 const numbers = Array.from({ length: 3_000 }, (_, at) => at);
 const alternatives = Array.from({ length: 70 }, (_, at) => `[ab]{${920 + at}}c`).join("|");
 
+/** A call that a person must agree to, who is shown the text. */
+function asked(what: string, text: string): readonly [string, string, object] {
+  return [`approval: ${what}`, "file__write", { path: "ask.txt", content: text }];
+}
+
 /** Name, action, arguments. */
 const corpus: readonly (readonly [string, string, object])[] = [
   ["grep: 70 counted alternatives", "file__grep", { pattern: alternatives.slice(0, 990), path: "line.txt" }],
@@ -107,6 +112,12 @@ const corpus: readonly (readonly [string, string, object])[] = [
   ["notes: sorting long texts", "infospace__sort", { target: "NOTES", by: "text" }],
   ["search: a pattern", "search_actions", { query: "(a.{0,40}b.{0,40}){3}z", search_type: "regex" }],
   ["search: long words", "search_actions", { query: `${letters.slice(0, 2_000)} `.repeat(50) }],
+  ...Array.from({ length: 12 }, (_, at) => asked(`look-alikes ${at}`, "\u0430 ".repeat(125_000 - at))),
+  asked("look-alikes in one word", "\u0430".repeat(250_000)),
+  asked("look-alikes, longer than a person reads", "\u0430 ".repeat(500_000)),
+  asked("characters that cannot be seen", "\u200B".repeat(250_000)),
+  asked("masks", "[secret X] ".repeat(20_000)),
+  ["approvals: a list of long ones", "approval__list", {}],
   ["server: patterns", "mcp__hostile__patterns", {}],
   ["server: patterns with many states", "mcp__hostile__states", {}],
   ["server: a backtracking pattern", "mcp__hostile__backtracking", {}],
@@ -130,6 +141,11 @@ test.skipIf(process.platform !== "linux")(
             name: "loops",
             rule: "has(args.value) && args.value.list.all(a, args.value.list.all(b, args.value.list.all(c, a + b + c >= 0)))",
             effect: "deny",
+          },
+          {
+            name: "ask-first",
+            rule: "has(args.path) && args.path == 'ask.txt'",
+            effect: "ask",
           },
           {
             name: "pattern",
@@ -232,6 +248,7 @@ function parsingTime(args: object): number {
 function gentle(action: string, handle: string): object {
   if (action.startsWith("mcp__") || action.startsWith("x")) return {};
   if (action === "search_actions") return { query: "read a file" };
+  if (action === "approval__list") return {};
   if (action === "infospace__join") return { target: handle, with: handle, on: "text" };
   if (action === "infospace__sort") return { target: handle, by: "same" };
   if (action === "infospace__create-note") return { value: { list: [1] } };

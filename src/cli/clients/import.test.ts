@@ -3,7 +3,7 @@ import { dirname, join } from "node:path";
 import { afterEach, describe, expect, test } from "vitest";
 import { parseConfig } from "../../config/parse.ts";
 import type { Io } from "../io.ts";
-import { cleanUp, folderWith, qm } from "../testing.ts";
+import { atTerminal, cleanUp, folderWith, qm } from "../testing.ts";
 
 afterEach(cleanUp);
 
@@ -30,16 +30,9 @@ async function place(files: Record<string, string> = { ".cursor/mcp.json": CURSO
     home,
     cwd,
     run: (argv: readonly string[], io: Partial<Io> = {}) => qm(cwd, argv, { ...given, ...io }),
-    json: async (argv: readonly string[]) => JSON.parse((await qm(cwd, [...argv, "--json"], given)).out),
+    json: async (argv: readonly string[], io: Partial<Io> = {}) =>
+      JSON.parse((await qm(cwd, [...argv, "--json"], { ...given, ...io })).out),
   };
-}
-
-/** A terminal at which somebody types that. */
-function typing(text: string): Io["stdin"] {
-  async function* typed(): AsyncGenerator<string> {
-    yield text;
-  }
-  return Object.assign(typed(), { isTTY: true });
 }
 
 describe("qm import", () => {
@@ -62,7 +55,7 @@ describe("qm import", () => {
   test("writes servers into the configuration and secrets into their store", async () => {
     const { run, cwd } = await place();
 
-    const { code, out, err } = await run(["import", "--yes"]);
+    const { code, out, err } = await run(["import"], atTerminal("y\n"));
 
     expect(code).toBe(0);
     expect(out).toContain("Added 1 server");
@@ -80,14 +73,14 @@ describe("qm import", () => {
   test("asks, and takes only a yes for one", async () => {
     const { run, cwd } = await place();
 
-    const no = await run(["import"], { stdin: typing("n\n") });
+    const no = await run(["import"], atTerminal("n\n"));
     const nobody = await run(["import"]);
 
     expect([no.code, nobody.code]).toEqual([3, 3]);
     expect(no.err).toContain("Add 1 server? [y/N]");
-    expect(nobody.err).toContain("--yes");
+    expect(nobody.err).toContain("QM_APPROVER_TOKEN");
     expect(await readdir(cwd)).toEqual([]);
-    expect((await run(["import"], { stdin: typing("y\n") })).code).toBe(0);
+    expect((await run(["import"], atTerminal("y\n"))).code).toBe(0);
     expect(await readdir(cwd)).toContain("quartermaster.yaml");
   });
 
@@ -95,8 +88,8 @@ describe("qm import", () => {
     const { run, json, cwd } = await place();
     await writeFile(join(cwd, "quartermaster.yaml"), "# mine\nlimits: { concurrency: 4 }\n");
 
-    const first = await json(["import", "--yes"]);
-    const second = await json(["import", "--yes"]);
+    const first = await json(["import"], atTerminal("y\n"));
+    const second = await json(["import"]);
 
     expect(first).toMatchObject({ written: true, backup: expect.stringContaining("quartermaster.yaml.bak-") });
     expect(await readFile(first.backup, "utf8")).toBe("# mine\nlimits: { concurrency: 4 }\n");
@@ -176,7 +169,7 @@ describe("qm import", () => {
   test("stores no secret when the configuration cannot be written", async () => {
     const { run, cwd } = await place();
     await writeFile(join(cwd, "quartermaster.yaml"), "servers: { a: { command: a } }\n");
-    const spoiled = { stdin: spoiling(join(cwd, "quartermaster.yaml")) };
+    const spoiled = { ...atTerminal(""), stdin: spoiling(join(cwd, "quartermaster.yaml")) };
 
     const { code } = await run(["import"], spoiled);
 

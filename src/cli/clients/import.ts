@@ -5,6 +5,7 @@ import { serverName, serverSchema } from "../../config/servers-schema.ts";
 import { QmError } from "../../core/errors.ts";
 import { quoted } from "../../core/names.ts";
 import { didYouMean } from "../../core/nearest.ts";
+import { visibleJson } from "../../core/visible.ts";
 import { secretNames } from "../../ledger/secret-names.ts";
 import { secretSpans } from "../../ledger/secret-text.ts";
 import type { ServerEntry } from "../../mcp/clients/entry.ts";
@@ -15,14 +16,13 @@ import type { SecretJudge } from "../../mcp/clients/secrets.ts";
 import type { SecretStore } from "../../mcp/secret-store.ts";
 import { systemRuntime } from "../../system-runtime.ts";
 import type { Workspace } from "../../workspace.ts";
-import { confirmed } from "../ask.ts";
 import type { ImportOptions } from "../commands/import.ts";
-import { notAgreed } from "../commands/servers/agreement.ts";
 import { type Context, withWorkspace } from "../context.ts";
 import { exitCodes } from "../exit-codes.ts";
+import { personAt, requireYes } from "../person.ts";
 import { counted, shellQuoted } from "../text.ts";
 import { ownAddresses, surroundingsOf } from "./own.ts";
-import { planJson, showPlan } from "./show-plan.ts";
+import { planJson, plannedServers, showPlan } from "./show-plan.ts";
 
 /** `qm import`: preview, question, secrets, configuration, in this order. */
 export async function importServers(
@@ -37,10 +37,15 @@ export async function importServers(
     const { io, out } = context;
     const path = workspace.configPath ?? resolve(io.cwd, CONFIG_FILE);
     const plan = await planned(context, workspace, path, found, options);
-    if (!out.isJson) showPlan(context, path, plan, { found, asked: clients });
     const isDone = options.dryRun === true || plan.servers.length === 0;
-    if (!isDone && !options.yes && !(await confirmed(io, `Add ${counted(plan.servers.length, "server")}?`)))
-      throw notAgreed("imported");
+    if (!out.isJson) showPlan(context, path, plan, { found, asked: clients });
+    // With --json the answer is on stdout; whoever is asked reads what it is about beside it.
+    else if (!isDone) out.note(visibleJson(plannedServers(plan), 2));
+    if (!isDone) {
+      const question = `Add ${counted(plan.servers.length, "server")}?`;
+      const person = await personAt(context, workspace);
+      await requireYes(context, person, { question, done: "imported", yes: options.yes });
+    }
     const backup = isDone ? undefined : await write(path, plan.servers, workspace.secrets);
     if (out.isJson) return out.json(planJson(path, plan, found, { written: !isDone, backup }));
     if (isDone) return out.line(out.dim(options.dryRun ? "Nothing was changed." : "There is nothing to add."));

@@ -1,3 +1,4 @@
+import { characterWarnings, visible } from "../../core/visible.ts";
 import { clientNamed } from "../../mcp/clients/clients.ts";
 import type { ImportPlan, PlannedServer } from "../../mcp/clients/plan.ts";
 import type { FoundList } from "../../mcp/clients/read.ts";
@@ -25,7 +26,9 @@ export function showPlan({ out }: Context, path: string, plan: ImportPlan, { fou
     out.line(
       `${out.bold(server.name)}  ${out.dim(`from ${clientNamed(server.client).title}, ${oneLine(server.path)}`)}`,
     );
-    out.table(["", ""], rowsOf(server), 2);
+    // Lines, not a table: a table is cut at the width of the terminal, and somebody is asked about what it says.
+    for (const [what, text] of rowsOf(server)) out.line(`  ${what.padEnd(8)}  ${visible(text)}`);
+    for (const warning of characterWarnings(JSON.stringify(server.entry))) out.line(`  careful   it ${plain(warning)}`);
   }
   if (plan.skipped.length > 0) {
     out.line();
@@ -38,21 +41,20 @@ export function showPlan({ out }: Context, path: string, plan: ImportPlan, { fou
   out.line();
 }
 
-function rowsOf({ entry, secrets, notes }: PlannedServer): readonly (readonly string[])[] {
+function rowsOf({ entry, secrets, notes }: PlannedServer): readonly (readonly [what: string, text: string])[] {
   const { command, args = [], env = {}, cwd, url, headers = {}, enabled } = entry;
-  const row = (what: string, text: string | undefined) => (text === undefined ? [] : [[what, text]]);
+  const row = (what: string, text: string | undefined) => (text === undefined ? [] : [[what, text] as const]);
   return [
     ...row("runs", command === undefined ? undefined : [command, ...args].map(shown).join(" ")),
     ...row("in", cwd),
     ...row("reaches", url),
-    ...Object.entries(env).map(([name, value]) => ["variable", `${name}=${value}`]),
-    ...Object.entries(headers).map(([name, value]) => ["header", `${name}: ${value}`]),
+    ...Object.entries(env).map(([name, value]) => ["variable", `${name}=${value}`] as const),
+    ...Object.entries(headers).map(([name, value]) => ["header", `${name}: ${value}`] as const),
     ...row("enabled", enabled === false ? "no, as it is switched off there" : undefined),
-    ...secrets.map(({ name, where }) => [
-      "secret",
-      `${name}, which is written out in ${where}, goes to the secret store`,
-    ]),
-    ...notes.map((note) => ["note", note]),
+    ...secrets.map(
+      ({ name, where }) => ["secret", `${name}, which is written out in ${where}, goes to the secret store`] as const,
+    ),
+    ...notes.map((note) => ["note", note] as const),
   ];
 }
 
@@ -66,14 +68,19 @@ interface Ending {
   readonly backup: string | undefined;
 }
 
+/** What would be added, as data, with the names of secrets alone. */
+export function plannedServers({ servers }: ImportPlan) {
+  return servers.map(({ secrets, ...server }) => ({
+    ...server,
+    secrets: secrets.map(({ name, where }) => ({ name, where })),
+  }));
+}
+
 /** The same as data. No secret is in it, only their names. */
 export function planJson(path: string, plan: ImportPlan, found: readonly FoundList[], { written, backup }: Ending) {
   return {
     config: path,
-    servers: plan.servers.map(({ secrets, ...server }) => ({
-      ...server,
-      secrets: secrets.map(({ name, where }) => ({ name, where })),
-    })),
+    servers: plannedServers(plan),
     skipped: plan.skipped,
     problems: found.flatMap(({ client, path, problems }) =>
       problems.map((problem) => ({ client: client.name, path, problem })),

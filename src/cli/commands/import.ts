@@ -18,7 +18,7 @@ export function addImport(program: Command, context: Context): void {
     )
     .argument("[client...]", "only these clients; `qm connect` lists them")
     .option("--dry-run", "show what would be added, and stop")
-    .option("-y, --yes", "do not ask: what is shown is agreed to")
+    .option("-y, --yes", "do not ask; only with an approver's token in QM_APPROVER_TOKEN")
     .option("--project", "also from files that came with this project, which others may have written")
     .option("--only <name...>", "only the servers of these names")
     .addHelpText(

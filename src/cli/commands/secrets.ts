@@ -3,6 +3,7 @@ import { QmError } from "../../core/errors.ts";
 import { secretInput } from "../ask.ts";
 import { type Context, withWorkspace } from "../context.ts";
 import { examples } from "../options.ts";
+import { personAt, requirePresence } from "../person.ts";
 
 const NAME = /^[A-Za-z_][A-Za-z0-9_]*$/;
 
@@ -39,8 +40,13 @@ export function addSecrets(program: Command, context: Context): void {
     .summary("store one, typed unseen or from stdin")
     .argument("<name>", "letters, digits and _")
     .action((name: string) =>
-      withWorkspace(context, "ledger", async ({ secrets }) => {
+      withWorkspace(context, "ledger", async (workspace) => {
+        const { secrets, config } = workspace;
         requireName(name);
+        const { SECRET, variablesIn } = await import("../../config/references.ts");
+        // Whoever could replace an approver's token could approve.
+        const tokens = Object.values(config.approvals.approvers).flatMap(({ token = "" }) => variablesIn(token));
+        if (tokens.includes(`${SECRET}${name}`)) requirePresence(context, await personAt(context, workspace));
         const value = await secretInput(context.io, name);
         if (value === "")
           throw new QmError("invalid_arguments", "a secret cannot be empty", { hint: "Nothing was stored." });

@@ -28,6 +28,11 @@ const ENDS_SECRET = /(?:^|[_\s-])(?:keys?|pat|dsn)$/i;
 const HARMLESS = /^(?:|true|false|yes|no|on|off|none|null|\d{1,4})$/i;
 /** Long and made of letters and digits alone: made by a machine, to be believed. */
 const RANDOM = /^(?=[^\d]*\d)(?=[^A-Za-z]*[A-Za-z])[\w+=-]{32,}$/;
+/**
+ * One word that no shell or interpreter would act on. Whoever agrees to a server must see its command, so anything else
+ * in it stays, whatever it looks like: the file may be a stranger's.
+ */
+const ONE_WORD = /^(["']?)(?:(?:Bearer|Basic|Token) )?[^\s"'`$;|&<>(){}\\]+\1$/i;
 const REFERENCE = /(?<!\$)\$\{/;
 const REFERENCES = /(?<!\$)\$\{[^{}]*\}/g;
 
@@ -54,7 +59,8 @@ export async function withoutSecrets(
 
   /** A value that has a name. */
   async function value(text: string, name: string, where: string): Promise<string> {
-    if (!REFERENCE.test(text) && !HARMLESS.test(text)) {
+    const isCommand = !/^(?:env|headers)\./.test(where);
+    if (!REFERENCE.test(text) && !HARMLESS.test(text) && (!isCommand || ONE_WORD.test(text))) {
       const [, scheme = "", rest = text] = /^((?:Bearer|Basic|Token)\s+)(\S.*)$/is.exec(text) ?? [];
       if (isSecretName(name) || RANDOM.test(text)) return scheme + (await taken(rest, name, where));
     }
@@ -73,8 +79,8 @@ export async function withoutSecrets(
     for (const [start, stop] of judge.spansIn(text)) {
       while ((references[next]?.[1] ?? start + 1) <= start) next++;
       const isReference = (references[next]?.[0] ?? stop) < stop;
-      if (start < end || isReference || HARMLESS.test(text.slice(start, stop))) continue;
       const span = text.slice(start, stop);
+      if (start < end || isReference || HARMLESS.test(span) || !ONE_WORD.test(span)) continue;
       done += text.slice(end, start) + (await taken(span, what, where));
       end = stop;
     }

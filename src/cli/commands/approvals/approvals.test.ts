@@ -340,12 +340,13 @@ describe("a second answer", () => {
 
   test("at the same moment, in another process, changes nothing", async () => {
     const token = "one-token-of-an-approver";
-    const approvers = { one: { roles: ["approver"], token: `\${env:ONE}` }, two: { roles: ["approver"] } };
+    const approvers = { one: { roles: ["approver"], token: `\${secret:ONE}` }, two: { roles: ["approver"] } };
     const cwd = await folder({ approvals: { approvers } });
+    await qm(cwd, ["secrets", "set", "ONE"], atTerminal(`${token}\n`));
     const id = await asked(cwd);
 
     const both = await Promise.all([
-      start(cwd, ["approvals", "approve", id, "--yes"], { ONE: token, QM_APPROVER_TOKEN: token }).ended,
+      start(cwd, ["approvals", "approve", id, "--yes"], { QM_APPROVER_TOKEN: token }).ended,
       start(cwd, ["approvals", "deny", id, "--yes", "--as", "two"]).ended,
     ]);
 
