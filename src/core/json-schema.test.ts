@@ -61,9 +61,13 @@ function schemaOf(depth: number): fc.Arbitrary<JsonSchema | boolean> {
     unevaluatedItems: inner,
   };
   const pairs = Object.entries(keywords).map(([name, made]) => made.map((one): [string, unknown] => [name, one]));
-  return fc
-    .array(fc.oneof(...pairs), { minLength: 1, maxLength: 4 })
-    .map((chosen) => Object.fromEntries(chosen) as JsonSchema);
+  return (
+    fc
+      .array(fc.oneof(...pairs), { minLength: 1, maxLength: 4 })
+      .map((chosen) => Object.fromEntries(chosen) as JsonSchema)
+      // ajv leaves out an `if` without branches, and with it what it says of items and fields.
+      .filter((schema) => !("if" in schema) || "then" in schema || "else" in schema)
+  );
 }
 
 describe("a schema checker", () => {

@@ -66,7 +66,7 @@ const corpus: readonly (readonly [string, string, object])[] = [
   [
     "arguments: as many fields as are taken",
     "file__read",
-    Object.fromEntries(Array.from({ length: 4_900 }, (_, at) => [`key${at}`, at])),
+    Object.fromEntries(Array.from({ length: 9_500 }, (_, at) => [`key${at}`, at])),
   ],
   ["arguments: a long list", "file__read", { path: Array.from({ length: 150_000 }, () => 1) }],
   [
@@ -197,7 +197,7 @@ test.skipIf(process.platform !== "linux")(
       })),
     });
     const handle = /collection__\d+/.exec(notes.text)?.[0] ?? "";
-    expect(handle).not.toBe("");
+    expect(handle, notes.text).not.toBe("");
     for (const action of new Set(corpus.map(([, name]) => name)))
       await call(action.slice(0, 100), gentle(action, handle));
     await takeLongest();

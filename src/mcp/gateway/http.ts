@@ -6,7 +6,7 @@ import type { LegacySessions } from "./legacy-sessions.ts";
 import { rpcError } from "./rpc-error.ts";
 
 /** Deeper or larger than any honest request, and shallow enough for whatever walks through it. */
-export const MESSAGE_SHAPE = { nodes: 200_000, depth: 128, fields: 5_000 } as const;
+export const MESSAGE_SHAPE = { nodes: 200_000, depth: 128, fields: 10_000 } as const;
 
 /** Answers one request to the endpoint, in the era that it speaks. */
 export async function serveHttp(

@@ -56,3 +56,12 @@ test("resources and prompts are whole as data, with what a model reads of them b
   expect(resourceResult(read)).toEqual(new WithContent(read, { blocks: [{ type: "resource", resource }] }));
   expect(promptResult(prompt)).toEqual(new WithContent(prompt, { blocks: [text("do it")] }));
 });
+
+test("refuses an object with more fields than anybody needs", () => {
+  const wide = (fields: number) => Object.fromEntries(Array.from({ length: fields }, (_, at) => [`f${at}`, at]));
+
+  expect(() => toolResult("t", { content: [], structuredContent: { list: [wide(20_001)] } })).toThrow(
+    "more than 20000 fields",
+  );
+  expect(() => toolResult("t", { content: [], structuredContent: { list: [wide(20_000)] } })).not.toThrow();
+});
