@@ -88,6 +88,7 @@ async function replaceCollection(change: Change, id: number, by: number, at: str
       complete = ${next.complete ? 1 : 0}, expires_at = ${expiresAt ?? null}, changed_at = ${at},
       properties = coalesce((select b.properties from collections b where b.id = ${by}), properties)
     where id = ${id}`);
+  await widenTo(change, notesIn(id, version), old.reach);
   return takeOver(change, { ...old, version, expiresAt }, next, moved);
 }
 
@@ -96,6 +97,8 @@ async function absorb(change: Change, id: number, by: number, at: string): Promi
   const [old, next] = [await collectionIn(change, id), await collectionIn(change, by)];
   if (old === undefined || next === undefined || id === by) return undefined;
   const { rows } = await amountMoved(change, id, by);
+  // Only those that are added: what it holds already may reach fewer, and for a reason.
+  await widenTo(change, notesIn(by, next.version), old.reach);
   const runs = sql`select position, note, run from members`;
   const [last] = await tx.all(sql`
     ${runs} where collection = ${id} and version = ${old.version} order by position desc limit 1`);
@@ -127,7 +130,7 @@ function isOneRun(last: Row, first: Row): boolean {
 /** The notes that moved from one collection to another stand as that one does, and the one that is empty now goes. */
 async function takeOver(
   change: Change,
-  { id, version, expiresAt, reach, origin }: Pick<Collection, "id" | "version" | "reach" | "origin"> & Standing,
+  { id, version, expiresAt, origin }: Pick<Collection, "id" | "version" | "origin"> & Pick<Standing, "expiresAt">,
   next: Collection,
   moved: Partial<Amount> & Pick<Amount, "rows">,
 ): Promise<Collection | undefined> {
@@ -135,7 +138,6 @@ async function takeOver(
   await touch(change, sql`select owner from notes where ${parts}`);
   await change.tx.all(sql`update notes set part_of = ${id} where ${parts}`);
   await keepUntil(change, notesIn(id), expiresAt);
-  await widenTo(change, notesIn(id, version), reach);
   await addSources(change, { kind: "collection", id }, sourcesOf(next.origin));
   await touch(change, sql`select owner from collections where id = ${id}`);
   const left: Left = { origins: new Set(), owners: new Set() };
