@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { isJsonContentType, isLegacyRequest, ProtocolError, readRequestBody } from "@modelcontextprotocol/server";
 import { outgrows } from "../../core/json.ts";
 import type { Face } from "./face.ts";
@@ -6,7 +7,9 @@ import type { LegacySessions } from "./legacy-sessions.ts";
 import { rpcError } from "./rpc-error.ts";
 
 /** Deeper or larger than any honest request, and shallow enough for whatever walks through it. */
-export const MESSAGE_SHAPE = { nodes: 200_000, depth: 128, fields: 10_000 } as const;
+export const MESSAGE_SHAPE = { nodes: 200_000, depth: 128, fields: 8_000 } as const;
+
+const LONG = 64 * 1024;
 
 /** Answers one request to the endpoint, in the era that it speaks. */
 export async function serveHttp(
@@ -26,6 +29,8 @@ export async function serveHttp(
   if (typeof body !== "object" || body === null) return rpcError(400, -32600, "Invalid Request: not a message");
   if (outgrows(body, MESSAGE_SHAPE))
     return rpcError(400, -32600, "Invalid Request: too deep, too many parts or too many fields");
+  // Parsing a long message and handling it are two turns, so that others have theirs in between.
+  if (Number(request.headers.get("content-length") ?? LONG) >= LONG) await nextTurn();
   try {
     if (await isLegacyRequest(request, body)) return await sessions.serve(face, request, body, principal);
     return await face.serveModern(request, body, principal);
