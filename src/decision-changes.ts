@@ -1,4 +1,5 @@
 import type { Snapshot } from "./catalog/snapshot.ts";
+import { yieldToEventLoop } from "./core/async.ts";
 import { type Explanation, explain } from "./policy/explain.ts";
 import type { Policy } from "./policy/policy.ts";
 
@@ -32,7 +33,7 @@ async function findOpenedActions(before: DecisionBasis, after: DecisionBasis): P
     for (const { name } of after.snapshot.actions) {
       if (before.snapshot.get(name) === undefined) continue;
       if (compared === PAIR_LIMIT) return listed(found, `only ${PAIR_LIMIT} decisions were compared`);
-      if (++compared % PAIRS_AT_ONCE === 0) await new Promise((resolve) => setImmediate(resolve));
+      if (++compared % PAIRS_AT_ONCE === 0) await yieldToEventLoop();
       const [was, is] = [before, after].map(({ policy, snapshot }) => stateOf(explain(policy, snapshot, name, caller)));
       if (was !== undefined && is !== undefined && order.indexOf(is) > order.indexOf(was))
         found.push(`${name} was ${was} for the actor ${actor} and is ${is}`);

@@ -2,6 +2,7 @@ import type { Approval, ShownApproval } from "./approval/approval.ts";
 import type { ApprovalStore } from "./approval/approval-store.ts";
 import { messageOf } from "./core/errors.ts";
 import { isRecord } from "./core/json.ts";
+import { LruMap } from "./core/lru-map.ts";
 import type { StoredEvent } from "./ledger/event-store.ts";
 import type { Ledger } from "./ledger/ledger.ts";
 
@@ -18,7 +19,7 @@ const AT_ONCE = 500;
 /** Calls back with every approval that changes, whatever process changes it: the ledger has it. */
 export function followApprovals(parts: FollowParts, listener: (approval: ShownApproval) => void): () => void {
   const { ledger, store, shown, onProblem } = parts;
-  const running = new Map<string, string>();
+  const running = new LruMap<string, string>(AT_ONCE);
   let timer: NodeJS.Timeout | undefined;
   let after: number | undefined;
   let stopped = false;
@@ -28,7 +29,6 @@ export function followApprovals(parts: FollowParts, listener: (approval: ShownAp
     const id = isRecord(data) && typeof data.approvalId === "string" ? data.approvalId : undefined;
     if (type === "call.resumed" && callId !== null && id !== undefined) {
       running.set(callId, id);
-      if (running.size > AT_ONCE) running.delete(running.keys().next().value ?? "");
     }
     if (type === "call.resumed" || type.startsWith("approval.")) return id;
     if (type !== "call.ended" || callId === null) return undefined;

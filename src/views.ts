@@ -7,6 +7,7 @@ import type { Caller } from "./core/caller.ts";
 import { QmError } from "./core/errors.ts";
 import { SYSTEM_SESSION } from "./core/events.ts";
 import { canonicalJson } from "./core/json.ts";
+import { LruMap } from "./core/lru-map.ts";
 import type { Access } from "./infospace/infospace.ts";
 import { isOwnedBy } from "./policy/actors.ts";
 import { decide, standingOf } from "./policy/decide.ts";
@@ -34,7 +35,7 @@ export interface Views {
  * host's nothing is kept, because a kill switch must act at once.
  */
 export function createViews(catalog: Pick<Catalog, "snapshot">): Views {
-  const kept = new Map<string, View>();
+  const kept = new LruMap<string, View>(KEPT);
   let basis: unknown[] = [];
 
   /** What was decided of actions, with the view it was decided in. */
@@ -116,9 +117,7 @@ export function createViews(catalog: Pick<Catalog, "snapshot">): Views {
       ? canonicalJson(caller)
       : caller.actor;
     const view = kept.get(key) ?? make();
-    kept.delete(key);
     kept.set(key, view);
-    if (kept.size > KEPT) kept.delete(kept.keys().next().value ?? "");
     return view;
   }
 }

@@ -1,4 +1,5 @@
 import { messageOf } from "../core/errors.ts";
+import { LruMap } from "../core/lru-map.ts";
 import type { ShelfStore } from "./shelf-store.ts";
 
 /** A list of names that only grows, the same one for everybody in this process who opens it. */
@@ -24,14 +25,12 @@ export interface Shelves {
 const KEPT = 512;
 
 export function createShelves(store: ShelfStore, onProblem: (problem: string) => void): Shelves {
-  const kept = new Map<string, GrowingShelf>();
+  const kept = new LruMap<string, GrowingShelf>(KEPT);
   return {
     async open(key, limit) {
       const stored = await store.read(key);
       const shelf = kept.get(key) ?? growingShelf(limit, (names) => written(store, key, names, onProblem));
-      kept.delete(key);
       kept.set(key, shelf);
-      if (kept.size > KEPT) kept.delete(kept.keys().next().value ?? "");
       shelf.take(stored.filter((name) => !shelf.has(name)));
       return shelf;
     },

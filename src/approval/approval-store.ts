@@ -1,19 +1,11 @@
 import type { NewEvent } from "../core/events.ts";
+import type { LeaseHolder } from "../core/lease.ts";
 import type { Outcome } from "../core/outcome.ts";
 import type { Approval, ApprovalQuery, GivenAnswer } from "./approval.ts";
 
-/** One process that runs calls, for as long as it renews its lease. */
-export interface Executor {
-  /** Another one for every start of a process. */
-  readonly id: string;
-  readonly pid: number;
-  readonly host: string;
-  readonly leaseUntil: Date;
-}
-
 export interface Claimed {
   readonly approval: Approval;
-  readonly executor: Executor;
+  readonly executor: LeaseHolder;
 }
 
 /** What is new when a question is put. */
@@ -49,7 +41,7 @@ export interface ApprovalStore {
   /** From `pending` or `approved` to `expired`. */
   expire(id: string, answer: GivenAnswer & { readonly decision: "expired" }): Promise<boolean>;
   /** From `approved` to `executing`. */
-  claim(id: string, executor: Executor): Promise<boolean>;
+  claim(id: string, executor: LeaseHolder): Promise<boolean>;
   /** Of what the executor has claimed: that its handler is about to be entered. False: it has been taken away. */
   begin(id: string, executorId: string, at: Date): Promise<boolean>;
   /** From `executing` back to `approved`, only before it has begun. */
@@ -64,7 +56,7 @@ export interface ApprovalStore {
    * Of what a process that is gone has left ended and not known to be in the ledger: that `by` sees to it now. One of
    * several that want to does.
    */
-  takeOver(id: string, gone: Executor, by: Executor): Promise<boolean>;
+  takeOver(id: string, gone: LeaseHolder, by: LeaseHolder): Promise<boolean>;
   /** How it ended is in the ledger, too. */
   recorded(id: string): Promise<void>;
   /** The caller has been given the outcome. Answers whether this was the first time. */

@@ -1,4 +1,4 @@
-import { setImmediate as nextTurn } from "node:timers/promises";
+import { yieldToEventLoop } from "../core/async.ts";
 import { type Caller, isSameCaller } from "../core/caller.ts";
 import { QmError } from "../core/errors.ts";
 import type { EventType, NewEvent, UnstampedEvent } from "../core/events.ts";
@@ -112,7 +112,7 @@ export function createDesk({ store, changes, runtime, settings, mask, note, prep
       for (const approval of await store.list(query)) {
         found.push(shown(approval));
         // Each may be long: others have their turn in between.
-        await nextTurn();
+        await yieldToEventLoop();
       }
       return found;
     },

@@ -85,6 +85,18 @@ async function opened() {
 const stateOf = async (store: ApprovalStore) => (await store.get("a1"))?.state;
 
 describe("a permit", () => {
+  test("of a lease that a clock correction made far too long is taken over", async () => {
+    const { real, permits } = await opened();
+    const leaseUntil = new Date(systemRuntime.now().getTime() + 24 * 3_600_000);
+    const executor = { id: "other", pid: 1, host: "elsewhere", leaseUntil };
+    expect(await real.claim("a1", executor)).toBe(true);
+    const approval = (await real.get("a1")) ?? expect.fail("it is gone");
+
+    expect(permits.isLeft({ approval, executor })).toBe(true);
+    const soon = { ...executor, leaseUntil: new Date(systemRuntime.now().getTime() + 20_000) };
+    expect(permits.isLeft({ approval, executor: soon })).toBe(false);
+  });
+
   test("keeps the outcome of what began, and says who had agreed to what was never run", async () => {
     const one = await opened();
     const begun = await one.claimed();

@@ -1,8 +1,9 @@
 import { QmError } from "../core/errors.ts";
+import { Lease, LeaseRenewal } from "../core/lease.ts";
 import type { Outcome } from "../core/outcome.ts";
 import type { ProcessFacts, Runtime } from "../core/runtime.ts";
 import { type Approval, overWith } from "./approval.ts";
-import type { ApprovalStore, Claimed, Executor } from "./approval-store.ts";
+import type { ApprovalStore, Claimed } from "./approval-store.ts";
 
 /** The right to run one approved call, once, held by this process. */
 export interface Permit {
@@ -56,26 +57,11 @@ export interface PermitsParts {
 }
 
 export function createPermits({ store, runtime, self, isBorneOut }: PermitsParts): Permits {
-  const executor = runtime.newId();
-  const leaseUntil = () => new Date(runtime.now().getTime() + LEASE_MS);
-  const itself = (): Executor => ({ id: executor, pid: self.pid, host: self.host, leaseUntil: leaseUntil() });
+  const lease = new Lease({ runtime, self, durationMs: LEASE_MS });
+  const executor = lease.id;
+  const held = new LeaseRenewal(LEASE_MS / 4, () => store.renew(executor, lease.holder().leaseUntil));
   /** What ran here and could not be kept: as long as this process lives, it is not lost. */
   const unkept = new Map<string, { readonly at: Date; readonly outcome: Outcome }>();
-  const held = new Set<string>();
-  let renewing: NodeJS.Timeout | undefined;
-
-  function hold(id: string): void {
-    held.add(id);
-    // A lease that cannot be renewed is over when it is over.
-    renewing ??= setInterval(() => void store.renew(executor, leaseUntil()).catch(() => {}), LEASE_MS / 4).unref();
-  }
-
-  function letGo(id: string): void {
-    held.delete(id);
-    if (held.size > 0) return;
-    clearInterval(renewing);
-    renewing = undefined;
-  }
 
   async function finish(id: string, ended: { readonly at: Date; readonly outcome: Outcome }): Promise<void> {
     unkept.set(id, ended);
@@ -90,8 +76,8 @@ export function createPermits({ store, runtime, self, isBorneOut }: PermitsParts
     },
     async claim(approval) {
       const { id } = approval;
-      if (!(await isBorneOut(approval)) || !(await store.claim(id, itself()))) return undefined;
-      hold(id);
+      if (!(await isBorneOut(approval)) || !(await store.claim(id, lease.holder()))) return undefined;
+      held.add(id);
       let begun = false;
       return {
         approval,
@@ -113,18 +99,15 @@ export function createPermits({ store, runtime, self, isBorneOut }: PermitsParts
           await store.recorded(id);
           if (heard) await store.deliver(id);
         },
-        leave: () => letGo(id),
+        leave: () => held.delete(id),
       };
     },
-    isLeft({ approval, executor: { id, pid, host, leaseUntil: until } }) {
-      if (id === executor) return !held.has(approval.id) && !unkept.has(approval.id);
-      // That the number is in use again says nothing, so a lease that is over counts on this machine, too.
-      return until.getTime() <= runtime.now().getTime() || (host === self.host && !self.isAlive(pid));
+    isLeft({ approval, executor: holder }) {
+      if (holder.id === executor) return !held.has(approval.id) && !unkept.has(approval.id);
+      return lease.hasEnded(holder);
     },
-    takeOver: ({ approval, executor: gone }) => store.takeOver(approval.id, gone, itself()),
-    close() {
-      clearInterval(renewing);
-    },
+    takeOver: ({ approval, executor: gone }) => store.takeOver(approval.id, gone, lease.holder()),
+    close: () => held.close(),
   };
 }
 

@@ -1,5 +1,5 @@
-import { ownProblem } from "./own-problem.ts";
-import { within } from "./within.ts";
+import { withTimeout } from "../core/async.ts";
+import { deliveryLimit, ownProblem } from "./own-problem.ts";
 
 /** Takes jobs to one destination, one after the other, while nobody waits. */
 export interface Delivery<Job> {
@@ -29,7 +29,7 @@ export function createDelivery<Job>({ deliver, failed, timeoutMs, waiting }: Del
     for (let job = queue.shift(); job !== undefined; job = queue.shift()) {
       const current = job;
       try {
-        await within(timeoutMs, (signal) => deliver(current, signal), closing.signal);
+        await withTimeout(deliveryLimit(timeoutMs, closing.signal), (signal) => deliver(current, signal));
       } catch (thrown) {
         failed(current, thrown);
       }

@@ -1,3 +1,4 @@
+import { withTimeout } from "../core/async.ts";
 import type { Caller } from "../core/caller.ts";
 import { messageOf } from "../core/errors.ts";
 import type { UnstampedEvent } from "../core/events.ts";
@@ -13,12 +14,11 @@ import type { Destination } from "./destination.ts";
 import { type CheckedDestination, checkedDestinations, type Destinations, fieldsFor } from "./destinations.ts";
 import { jsonTextOf } from "./json-text.ts";
 import { checkedAnswer } from "./model-answer.ts";
-import { isOwnProblem } from "./own-problem.ts";
+import { deliveryLimit, isOwnProblem } from "./own-problem.ts";
 import { createPruning } from "./pruning.ts";
 import { rulesFor, rulesForAnybody } from "./rules.ts";
 import { plainView } from "./view.ts";
 import { holdsOneOf, withheldValues } from "./withheld-values.ts";
-import { within } from "./within.ts";
 
 export interface DistributionLimits {
   /** For a destination that states none of its own. */
@@ -159,7 +159,9 @@ export function createDistributor(parts: DistributorParts): Distributor {
     const timeoutMs = model.timeoutMs ?? limits.modelTimeoutMs;
     try {
       const copy = structuredClone(own.view);
-      const answer = await within(timeoutMs, (signal) => deliver(model, copy, job, signal), job.about.signal);
+      const answer = await withTimeout(deliveryLimit(timeoutMs, job.about.signal), (signal) =>
+        deliver(model, copy, job, signal),
+      );
       return answer === undefined ? own.view : checkedAnswer(answer, JSON.parse(job.text) as Json, rules, own);
     } catch (thrown) {
       failed("llm-session", job, thrown);

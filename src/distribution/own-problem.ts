@@ -1,3 +1,4 @@
+import type { TimeLimit } from "../core/async.ts";
 import { type ErrorCode, QmError } from "../core/errors.ts";
 
 const own = new WeakSet<QmError>();
@@ -11,4 +12,14 @@ export function ownProblem(code: ErrorCode, message: string): QmError {
 
 export function isOwnProblem(thrown: unknown): boolean {
   return thrown instanceof QmError && own.has(thrown);
+}
+
+/** The time limit of one delivery, with errors that everyone may read. */
+export function deliveryLimit(ms: number, signal: AbortSignal | undefined): TimeLimit {
+  return {
+    ms,
+    signal,
+    timeoutError: () => ownProblem("timed_out", `it did not end within ${ms} ms`),
+    abortError: () => ownProblem("cancelled", "it was cancelled"),
+  };
 }

@@ -1,6 +1,6 @@
-import { setImmediate as nextTurn } from "node:timers/promises";
 import { type ApprovalAnswer, REASON_LIMIT, type ShownApproval } from "../approval/approval.ts";
 import type { Approvals } from "../approval/approvals.ts";
+import { yieldToEventLoop } from "../core/async.ts";
 import { messageOf, QmError } from "../core/errors.ts";
 import { isRecord } from "../core/json.ts";
 import { visibleJson } from "../core/visible.ts";
@@ -81,7 +81,7 @@ export function createApi({ approvals, authorize, links, onProblem, signal }: Ap
     for (const item of items) {
       texts.push(visibleJson(item));
       // Each may be long: others have their turn in between.
-      await nextTurn();
+      await yieldToEventLoop();
     }
     const next = found.length > limit && last !== undefined ? `,"next":${visibleJson(last.id)}` : "";
     return jsonText(`{"items":[${texts.join(",")}]${next}}`);

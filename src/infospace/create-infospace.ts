@@ -1,4 +1,4 @@
-import { setImmediate as breath } from "node:timers/promises";
+import { yieldToEventLoop } from "../core/async.ts";
 import type { Caller } from "../core/caller.ts";
 import { QmError } from "../core/errors.ts";
 import { handleOf, parseHandle, type Reference, type ResourceKind } from "./handle.ts";
@@ -175,7 +175,7 @@ export function createInfospace(parts: InfospaceParts): Infospace {
       if ((await roomFor(maker, () => store.append(id, entries, origin))) === undefined) throw notFound(handle);
       count += entries.length;
       onProgress?.(handle, count);
-      await breath();
+      await yieldToEventLoop();
       // What came is written first: whoever is stopped has it.
       signal?.throwIfAborted();
     }
@@ -218,7 +218,7 @@ export function createInfospace(parts: InfospaceParts): Infospace {
           return;
         }
         at = last.position + 1;
-        await breath();
+        await yieldToEventLoop();
       }
     },
     write: (maker, content, label = {}) => put(maker, noteOf(jsonContent(content), label), label),

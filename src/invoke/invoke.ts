@@ -1,4 +1,3 @@
-import { setImmediate as nextTurn } from "node:timers/promises";
 import type { Activation } from "../activation/activation.ts";
 import type { Approval } from "../approval/approval.ts";
 import type { AskPerson } from "../approval/approvals.ts";
@@ -10,6 +9,7 @@ import type { LiveResources } from "../catalog/live.ts";
 import { resolve } from "../catalog/resolve.ts";
 import { targetOf, type View } from "../catalog/view.ts";
 import type { Action } from "../core/action.ts";
+import { yieldToEventLoop } from "../core/async.ts";
 import type { Caller } from "../core/caller.ts";
 import type { Dialogue } from "../core/dialogue.ts";
 import { changesSomething } from "../core/effect.ts";
@@ -210,9 +210,9 @@ async function attempt(
 
   if (call.permit !== undefined) await door.lineage.resume(call.permit.approval.callId);
   const { own, hasTokens } = await filledArgs(door, call, action, record);
-  if (isLong(own)) await nextTurn();
+  if (isLong(own)) await yieldToEventLoop();
   const prepared = prepareArgs(action, own);
-  if (isLong(own)) await nextTurn();
+  if (isLong(own)) await yieldToEventLoop();
   record.repaired(action, prepared);
   const given = prepared.args;
   const target = targetOf(view.snapshot, action);

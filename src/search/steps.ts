@@ -1,4 +1,4 @@
-import { setImmediate } from "node:timers/promises";
+import { yieldToEventLoop } from "../core/async.ts";
 
 /** Work in small steps, so that others can have their turn between two of them. */
 export type Steps<T> = Generator<void, T, void>;
@@ -21,7 +21,7 @@ export async function paced<T>(steps: Steps<T>, signal?: AbortSignal): Promise<T
     const { done, value } = steps.next();
     if (done) return value as T;
     if (performance.now() - started < PACE_MS) continue;
-    await setImmediate();
+    await yieldToEventLoop();
     signal?.throwIfAborted();
     started = performance.now();
   }

@@ -1,4 +1,3 @@
-import { setImmediate as nextTurn } from "node:timers/promises";
 import {
   type Approval,
   type ApprovalQuery,
@@ -7,6 +6,7 @@ import {
   type GivenAnswer,
 } from "../approval/approval.ts";
 import type { ApprovalStore, Claimed, NewApproval } from "../approval/approval-store.ts";
+import { yieldToEventLoop } from "../core/async.ts";
 import { QmError } from "../core/errors.ts";
 import type { Outcome } from "../core/outcome.ts";
 import { damaged, keepable, optional, readable, storedObject } from "./columns.ts";
@@ -51,7 +51,7 @@ export function approvalStore(db: Sql): ApprovalStore {
         if (last === undefined || rows.length < portion) break;
         left -= portion;
         from = isAfter(last);
-        await nextTurn();
+        await yieldToEventLoop();
       }
       return found;
     },

@@ -1,4 +1,5 @@
-import type { LockHolder, LockStore } from "../search/semantic/build-lock.ts";
+import type { LeaseHolder } from "../core/lease.ts";
+import type { LockStore } from "../search/semantic/build-lock.ts";
 import { type Row, type Sql, sql } from "./sql.ts";
 
 /** Locks in SQL: one row for each that is held. */
@@ -35,7 +36,7 @@ export function lockStore(db: Sql): LockStore {
   };
 }
 
-function lockHolder(row: Row): LockHolder {
+function lockHolder(row: Row): LeaseHolder {
   return {
     id: String(row.holder),
     pid: Number(row.pid),

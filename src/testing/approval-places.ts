@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import type { Approval, GivenAnswer } from "../approval/approval.ts";
-import type { ApprovalStore, Executor, NewApproval } from "../approval/approval-store.ts";
+import type { ApprovalStore, NewApproval } from "../approval/approval-store.ts";
+import type { LeaseHolder } from "../core/lease.ts";
 import type { ActionName } from "../core/names.ts";
 import type { Outcome } from "../core/outcome.ts";
 import { approvalStore } from "../store/approvals.ts";
@@ -74,7 +75,7 @@ export async function put(
   return approval;
 }
 
-export function executor(id: string): Executor {
+export function executor(id: string): LeaseHolder {
   return { id, pid: 7, host: "here", leaseUntil: new Date(AFTER) };
 }
 

@@ -1,9 +1,10 @@
 import assert from "node:assert/strict";
 import type { JsonObject } from "../core/json.ts";
+import type { LeaseHolder } from "../core/lease.ts";
 import { migrate } from "../store/migrations.ts";
 import { type SqlDriver, sql } from "../store/sql.ts";
 import { turnStore } from "../store/suspended-turns.ts";
-import type { Holder, NewTurn, StoredTurn, TurnStore, WaitingCall } from "../turn/turn-store.ts";
+import type { NewTurn, StoredTurn, TurnStore, WaitingCall } from "../turn/turn-store.ts";
 import type { StoreCase } from "./store-cases.ts";
 
 const STARTED = new Date("2026-01-02T03:04:05.678Z");
@@ -237,7 +238,7 @@ function newTurn(id: string, rest: Partial<NewTurn> = {}): NewTurn {
   return { id, tokenHash: `hash of ${id}`, caller, memo: "null", holder: holder("me"), at: STARTED, ...rest };
 }
 
-function holder(id: string, leaseUntil = LEASE): Holder {
+function holder(id: string, leaseUntil = LEASE): LeaseHolder {
   return { id, pid: 7, host: "here", leaseUntil };
 }
 

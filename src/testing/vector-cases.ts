@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import type { LockHolder } from "../search/semantic/build-lock.ts";
+import type { LeaseHolder } from "../core/lease.ts";
 import { lockStore } from "../store/locks.ts";
 import { migrate } from "../store/migrations.ts";
 import { type SqlDriver, sql } from "../store/sql.ts";
@@ -143,7 +143,7 @@ export const lockStoreCases: readonly StoreCase[] = [
     async run(db) {
       const { locks } = await migrated(db);
       await locks.take("l", holder("first", 123), isHeld);
-      const seen: LockHolder[] = [];
+      const seen: LeaseHolder[] = [];
 
       const taken = await Promise.all(
         ["second", "third"].map((id) =>
@@ -191,7 +191,7 @@ export const lockStoreCases: readonly StoreCase[] = [
   },
 ];
 
-function holder(id: string, pid = 1): LockHolder {
+function holder(id: string, pid = 1): LeaseHolder {
   return { id, pid, host: "here", leaseUntil: start };
 }
 

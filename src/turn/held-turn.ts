@@ -2,15 +2,9 @@ import type { Caller } from "../core/caller.ts";
 import { messageOf, QmError } from "../core/errors.ts";
 import type { EventType, UnstampedEvent } from "../core/events.ts";
 import type { Json } from "../core/json.ts";
+import type { LeaseHolder } from "../core/lease.ts";
 import type { Outcome } from "../core/outcome.ts";
-import {
-  type Holder,
-  type TurnChange,
-  type TurnEnd,
-  type TurnStore,
-  turnStates,
-  type WaitingCall,
-} from "./turn-store.ts";
+import { type TurnChange, type TurnEnd, type TurnStore, turnStates, type WaitingCall } from "./turn-store.ts";
 
 /** One model loop while this process has it. */
 export interface Turn {
@@ -57,7 +51,7 @@ export interface HeldTurnParts {
   readonly version: number;
   readonly store: TurnStore;
   readonly now: () => Date;
-  readonly holder: () => Holder;
+  readonly holder: () => LeaseHolder;
   /** This process does not have it any more. */
   readonly letGo: () => void;
   /** Resolves when it outlives the process. */

@@ -1,4 +1,5 @@
 import type { Caller } from "../core/caller.ts";
+import type { LeaseHolder } from "../core/lease.ts";
 
 export const turnStates = ["running", "suspended", "complete", "failed", "cancelled"] as const;
 
@@ -24,15 +25,6 @@ export interface WaitingCall {
   readonly expiresAt: string;
 }
 
-/** One process that goes on with turns, for as long as it renews its lease. */
-export interface Holder {
-  /** Another one for every start of a process. */
-  readonly id: string;
-  readonly pid: number;
-  readonly host: string;
-  readonly leaseUntil: Date;
-}
-
 /** A turn without its memo, which may be long. */
 export interface StoredTurn {
   readonly id: string;
@@ -43,7 +35,7 @@ export interface StoredTurn {
   /** Another one after every write. */
   readonly version: number;
   /** Who has it, while it is running. */
-  readonly holder?: Holder;
+  readonly holder?: LeaseHolder;
   readonly startedAt: string;
   readonly changedAt: string;
 }
@@ -55,7 +47,7 @@ export interface NewTurn {
   readonly caller: Caller;
   /** JSON. */
   readonly memo: string;
-  readonly holder: Holder;
+  readonly holder: LeaseHolder;
   readonly at: Date;
 }
 
@@ -65,7 +57,7 @@ export interface TurnChange {
   /** JSON. */
   readonly memo: string;
   /** Who has it from now on; absent: nobody. */
-  readonly holder?: Holder;
+  readonly holder?: LeaseHolder;
   readonly at: Date;
 }
 
@@ -84,7 +76,7 @@ export interface TurnStore {
   byToken(tokenHash: string): Promise<StoredTurn | undefined>;
   list(query: TurnQuery): Promise<readonly StoredTurn[]>;
   /** Takes a turn that is as it was seen, and answers its memo. Undefined: it is another's, or not as it was. */
-  claim(seen: StoredTurn, holder: Holder, at: Date): Promise<string | undefined>;
+  claim(seen: StoredTurn, holder: LeaseHolder, at: Date): Promise<string | undefined>;
   /** By who holds it, in the version that he knows. False: it has been taken away. */
   write(held: HeldVersion, change: TurnChange): Promise<boolean>;
   renew(holderId: string, leaseUntil: Date): Promise<void>;

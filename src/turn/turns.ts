@@ -3,12 +3,13 @@ import type { Approvals } from "../approval/approvals.ts";
 import { type Caller, isSameCaller } from "../core/caller.ts";
 import { QmError } from "../core/errors.ts";
 import type { Json } from "../core/json.ts";
+import { Lease, LeaseRenewal } from "../core/lease.ts";
 import { type ActionName, quoted } from "../core/names.ts";
 import { failedOutcome, type Outcome, VALUE_LIMIT } from "../core/outcome.ts";
 import type { ProcessFacts, Runtime } from "../core/runtime.ts";
 import { heldTurn, memoText, type Turn, type TurnEvent } from "./held-turn.ts";
 import { type ShownTurn, shownTurn } from "./shown-turn.ts";
-import type { Holder, StoredTurn, TurnQuery, TurnState, TurnStore, WaitingCall } from "./turn-store.ts";
+import type { StoredTurn, TurnQuery, TurnState, TurnStore, WaitingCall } from "./turn-store.ts";
 
 /** Turns that can wait for people longer than a process lives. */
 export interface Turns {
@@ -79,31 +80,14 @@ const TOKEN_LIMIT = 256;
 
 export function createTurns({ store, approvals, runtime, self, note }: TurnsParts): OpenTurns {
   const { now } = runtime;
-  const { pid, host } = self;
-  const holderId = runtime.newId();
-  const leaseEnd = (): Date => new Date(now().getTime() + LEASE_MS);
-  const holder = (): Holder => ({ id: holderId, pid, host, leaseUntil: leaseEnd() });
-  let held = 0;
-  let renewing: NodeJS.Timeout | undefined;
+  const lease = new Lease({ runtime, self, durationMs: LEASE_MS });
+  const held = new LeaseRenewal(LEASE_MS / 3, () => store.renew(lease.id, lease.holder().leaseUntil));
 
   function hold(turn: Pick<StoredTurn, "id" | "caller" | "version">, resumeToken: string): Turn {
-    held++;
-    // A lease that cannot be renewed is over when it is over.
-    renewing ??= setInterval(() => void store.renew(holderId, leaseEnd()).catch(() => {}), LEASE_MS / 3).unref();
-    return heldTurn({ ...turn, resumeToken, store, now, holder, letGo, note });
-  }
-
-  function letGo(): void {
-    if (--held > 0) return;
-    clearInterval(renewing);
-    renewing = undefined;
-  }
-
-  function isGone(other: Holder): boolean {
-    const left = other.leaseUntil.getTime() - now().getTime();
-    // Nobody takes so long a lease: the clock was wrong then, or has been put right since.
-    if (left <= 0 || left > 2 * LEASE_MS) return true;
-    return other.host === host && !self.isAlive(other.pid);
+    const key = Symbol(turn.id);
+    held.add(key);
+    const letGo = () => held.delete(key);
+    return heldTurn({ ...turn, resumeToken, store, now, holder: () => lease.holder(), letGo, note });
   }
 
   async function resumable(token: string, caller: Caller | undefined): Promise<StoredTurn> {
@@ -114,7 +98,7 @@ export function createTurns({ store, approvals, runtime, self, note }: TurnsPart
     if (seen === undefined || (asker !== undefined && !isSameCaller(asker, seen.caller))) throw unknownToken();
     if (seen.state === "suspended") return seen;
     if (seen.state !== "running") throw hasEnded(seen.state);
-    if (seen.holder !== undefined && !isGone(seen.holder)) throw isHeld();
+    if (seen.holder !== undefined && !lease.hasEnded(seen.holder)) throw isHeld();
     return seen;
   }
 
@@ -135,7 +119,14 @@ export function createTurns({ store, approvals, runtime, self, note }: TurnsPart
       const id = asker.turn ?? runtime.newId();
       const caller = { ...asker, turn: id };
       const resumeToken = randomBytes(TOKEN_BYTES).toString("base64url");
-      const turn = { id, tokenHash: hashOf(resumeToken), caller, memo: memoText(memo), holder: holder(), at: now() };
+      const turn = {
+        id,
+        tokenHash: hashOf(resumeToken),
+        caller,
+        memo: memoText(memo),
+        holder: lease.holder(),
+        at: now(),
+      };
       if (await store.add(turn)) return hold({ id, caller, version: 1 }, resumeToken);
       throw new QmError("conflict", "there is a turn of that id already", {
         hint: "Give every turn an id of its own, or none: it gets one then.",
@@ -151,13 +142,13 @@ export function createTurns({ store, approvals, runtime, self, note }: TurnsPart
         .filter(({ outcome }) => outcome.status !== "waiting")
         .map(({ call: { ref }, outcome }) => ({ ref, outcome }));
       if (waiting.length > 0 || partial) return { state: "suspended", turnId: id, waiting, results };
-      const text = await store.claim(seen, holder(), now());
+      const text = await store.claim(seen, lease.holder(), now());
       if (text === undefined) throw isHeld();
       const version = seen.version + 1;
       const memo = memoOf(text);
       if (memo === undefined) {
         // As it was: nobody can go on with it, and whoever tries is told why.
-        await store.write({ id, holderId, version }, { state: "suspended", calls, memo: text, at: now() });
+        await store.write({ id, holderId: lease.id, version }, { state: "suspended", calls, memo: text, at: now() });
         throw damagedMemo(id);
       }
       await note(caller, { type: "turn.resumed", data: { turnId: id, calls: calls.map(({ callId }) => callId) } });
@@ -175,7 +166,7 @@ export function createTurns({ store, approvals, runtime, self, note }: TurnsPart
     },
     prune: (before) => store.prune(before),
     close() {
-      clearInterval(renewing);
+      held.close();
     },
   };
 }

@@ -1,4 +1,4 @@
-import { setImmediate as nextTurn } from "node:timers/promises";
+import { yieldToEventLoop } from "../../core/async.ts";
 import { messageOf, QmError } from "../../core/errors.ts";
 import { type Condition, compileOpenCondition } from "../../core/expression.ts";
 import { getOwn, isRecord, type Json } from "../../core/json.ts";
@@ -64,7 +64,7 @@ export function filter(inputs: Inputs, expression: string): Derived<Filtered> {
       input++;
       if (spent > WORK_LIMIT / 2) {
         spent = 0;
-        await nextTurn();
+        await yieldToEventLoop();
       }
       if (answer === true) yield each;
     }

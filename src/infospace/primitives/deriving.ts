@@ -1,6 +1,6 @@
-import { setImmediate } from "node:timers/promises";
 import { z } from "zod";
 import type { CallContext } from "../../core/action.ts";
+import { yieldToEventLoop } from "../../core/async.ts";
 import type { Effect } from "../../core/effect.ts";
 import type { JsonObject } from "../../core/json.ts";
 import { actionName } from "../../core/names.ts";
@@ -50,7 +50,7 @@ async function* breathing(inputs: AsyncIterable<Input>, signal: AbortSignal): As
   let started = performance.now();
   for await (const input of inputs) {
     if (performance.now() - started > PACE_MS) {
-      await setImmediate();
+      await yieldToEventLoop();
       signal.throwIfAborted();
       started = performance.now();
     }

@@ -1,4 +1,4 @@
-import { setImmediate } from "node:timers/promises";
+import { yieldToEventLoop } from "../../core/async.ts";
 import { type LexicalIndex, lexicalIndexSteps, wordSteps } from "../../search/lexical/index.ts";
 import type { Searchable } from "../../search/searchable.ts";
 import { contentHash } from "../../search/semantic/action-text.ts";
@@ -141,7 +141,7 @@ export function createDocuments(source: Source, limits: IndexLimits, embeds: boo
     reading: Reading,
     signal: AbortSignal,
   ): Promise<void> {
-    await setImmediate();
+    await yieldToEventLoop();
     signal.throwIfAborted();
     const wanted: number[] = [];
     for (let next = at; next < ids.length && wanted.length < reading.many; next++) {

@@ -1,5 +1,5 @@
+import { withTimeout } from "../../core/async.ts";
 import { QmError } from "../../core/errors.ts";
-import { within } from "../../search/embedders/within.ts";
 import type { Hit, HitOrder } from "../../search/hit.ts";
 import type { Searchable } from "../../search/searchable.ts";
 import { contentsOf } from "../../search/semantic/action-text.ts";
@@ -92,7 +92,7 @@ export function createMeaning({ embedder, store, ...parts }: MeaningParts): Mean
       if (making > 0) return BUSY;
       const late = () => new QmError("embedder_failed", `the embedder did not answer within ${FOLLOW_LIMIT_MS} ms`);
       try {
-        return await within({ ms: FOLLOW_LIMIT_MS, late, signal }, async (inner) => {
+        return await withTimeout({ ms: FOLLOW_LIMIT_MS, timeoutError: late, signal }, async (inner) => {
           const missing = await missingOf(passages);
           if (missing.length > FEW) return UNPREPARED;
           await build(passages, missing, recall, { signal: inner });

@@ -1,3 +1,4 @@
+import { Mutex } from "../../core/async.ts";
 import { QmError } from "../../core/errors.ts";
 import { fuse } from "../../search/fusion.ts";
 import type { Hit, HitOrder } from "../../search/hit.ts";
@@ -52,14 +53,8 @@ const order: HitOrder = (a, b) => b.score - a.score || idOf(b) - idOf(a) || atOf
 export function createPassageIndex(source: Source, limits: IndexLimits, meaning: Meaning | undefined): PassageIndex {
   const documents = createDocuments(source, limits, meaning !== undefined);
   let characters = 0;
-  let turn: Promise<unknown> = Promise.resolve();
-
-  /** One after the other: each must find what the one before has brought in. */
-  function inTurn<T>(work: () => Promise<T>): Promise<T> {
-    const mine = turn.then(work);
-    turn = mine.catch(() => {});
-    return mine;
-  }
+  /** Each search must find what the one before it has indexed. */
+  const mutex = new Mutex();
 
   async function refreshed(signal: AbortSignal): Promise<Analysed> {
     const there = await documents.refreshed(signal);
@@ -101,10 +96,10 @@ export function createPassageIndex(source: Source, limits: IndexLimits, meaning:
   }
 
   return {
-    search: (query) => inTurn(async () => ranked(query, await refreshed(query.signal))),
+    search: (query) => mutex.run(async () => ranked(query, await refreshed(query.signal))),
     async make(how) {
       for (let attempt = 1; ; attempt++) {
-        const { there, making } = await inTurn(async () => {
+        const { there, making } = await mutex.run(async () => {
           const there = await refreshed(how.signal);
           // Begun in turn, and waited for where it keeps no search waiting.
           return { there, making: { end: meaning?.make(there.passages, documents.recall, how) } };
@@ -118,7 +113,7 @@ export function createPassageIndex(source: Source, limits: IndexLimits, meaning:
         }
       }
     },
-    renew: (all) => inTurn(async () => documents.renew(all)),
+    renew: (all) => mutex.run(async () => documents.renew(all)),
     characters: () => characters,
     close: async () => meaning?.close(),
   };

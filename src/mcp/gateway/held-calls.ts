@@ -1,4 +1,5 @@
 import { ProtocolError, ProtocolErrorCode, type Result, type ServerContext } from "@modelcontextprotocol/server";
+import { Mutex } from "../../core/async.ts";
 import { type Dialogue, leftOpen } from "../../core/dialogue.ts";
 import { QmError } from "../../core/errors.ts";
 import type { JsonObject } from "../../core/json.ts";
@@ -58,7 +59,7 @@ export function createHeldCalls(runtime: Runtime, limits: GatewayLimits): HeldCa
 
   function begin({ principal, capabilities, owner, start }: HeldRequest): HeldCall {
     const controller = new AbortController();
-    let turn: Promise<unknown> = Promise.resolve();
+    const mutex = new Mutex();
     const can = askable(capabilities);
     const id = runtime.newId();
     const dialogue: Dialogue = {
@@ -69,9 +70,7 @@ export function createHeldCalls(runtime: Runtime, limits: GatewayLimits): HeldCa
       async ask(questions) {
         requireAskable(questions, can);
         // One after the other: two that ask at the same time may use the same keys.
-        const mine = turn.then(() => put(call, questions));
-        turn = mine.catch(() => {});
-        return mine;
+        return mutex.run(() => put(call, questions));
       },
     };
     const call: HeldCall = {

@@ -1,5 +1,5 @@
-import { setImmediate as nextTurn } from "node:timers/promises";
 import { isJsonContentType, isLegacyRequest, ProtocolError, readRequestBody } from "@modelcontextprotocol/server";
+import { yieldToEventLoop } from "../../core/async.ts";
 import { outgrows } from "../../core/json.ts";
 import type { Face } from "./face.ts";
 import type { GatewayLimits, Remote } from "./gateway.ts";
@@ -30,7 +30,7 @@ export async function serveHttp(
   if (outgrows(body, MESSAGE_SHAPE))
     return rpcError(400, -32600, "Invalid Request: too deep, too many parts or too many fields");
   // Parsing a long message and handling it are two turns, so that others have theirs in between.
-  if (Number(request.headers.get("content-length") ?? LONG) >= LONG) await nextTurn();
+  if (Number(request.headers.get("content-length") ?? LONG) >= LONG) await yieldToEventLoop();
   try {
     if (await isLegacyRequest(request, body)) return await sessions.serve(face, request, body, principal);
     return await face.serveModern(request, body, principal);

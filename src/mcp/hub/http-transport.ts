@@ -1,5 +1,5 @@
-import { setImmediate } from "node:timers/promises";
 import type { AuthProvider, FetchLike, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
+import { yieldToEventLoop } from "../../core/async.ts";
 import { QmError } from "../../core/errors.ts";
 import { createFloodGuard, FLOOD_LIMIT, type FloodLimit, floodReason, turnEnd } from "./paced-reading.ts";
 import type { Sdk } from "./sdk-client.ts";
@@ -108,7 +108,7 @@ function boundedEvents(limit: number, onEvent: () => void): TransformStream<Uint
           if (bytes > limit) return controller.error(tooLong(limit));
         }
         controller.enqueue(piece);
-        if (from < chunk.length) await setImmediate();
+        if (from < chunk.length) await yieldToEventLoop();
       }
     },
   });

@@ -1,5 +1,6 @@
 import { once } from "node:events";
 import type { JSONRPCMessage, Transport } from "@modelcontextprotocol/client";
+import { settlesWithin } from "../../core/async.ts";
 import { QmError } from "../../core/errors.ts";
 import type { Variables } from "./environment.ts";
 import { type Hide, hidingValues } from "./hide-values.ts";
@@ -16,7 +17,6 @@ import { endGroup, type Kill, type Patience, processGroup } from "./process-grou
 import { type FilledLaunch, type ServerProcess, startFailure, startProcess } from "./start-process.ts";
 import { stderrTail } from "./stderr-tail.ts";
 import type { Hold, Watchdog } from "./watchdog.ts";
-import { within } from "./within.ts";
 
 export interface ProcessEnd {
   readonly code: number | null;
@@ -183,7 +183,7 @@ export function openStdioTransport(launch: FilledLaunch, ports: StdioPorts): Std
     reading = readings[0];
     running.stdout.once("close", () => {
       // Without its stdout it is of no use, whether it runs or not.
-      void within(exited, DRAIN_MS).then((isGone) => {
+      void settlesWithin(exited, DRAIN_MS).then((isGone) => {
         if (isGone) return;
         announce();
         void transport.close();
@@ -193,7 +193,7 @@ export function openStdioTransport(launch: FilledLaunch, ports: StdioPorts): Std
     const end = await exited;
     // What it started ends with it. It may hold the pipes, so that they would never be drained.
     const isGone = endGroup(processGroup(pid, ports.kill, platform), limits);
-    await within(drained, DRAIN_MS);
+    await settlesWithin(drained, DRAIN_MS);
     for (const each of readings) each.stop();
     stdout.end();
     stderr.end();
@@ -215,9 +215,9 @@ export function openStdioTransport(launch: FilledLaunch, ports: StdioPorts): Std
       return;
     }
     child.stdin.end();
-    if (await within(ended, limits.closeMs)) return;
+    if (await settlesWithin(ended, limits.closeMs)) return;
     await endGroup(processGroup(pid, ports.kill, platform), limits);
-    if (await within(ended, limits.killMs + DRAIN_MS)) return;
+    if (await settlesWithin(ended, limits.killMs + DRAIN_MS)) return;
     settle({ code: null, signal: null });
     announce();
   }

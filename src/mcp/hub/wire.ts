@@ -1,5 +1,6 @@
 import { join } from "node:path";
 import type { Transport } from "@modelcontextprotocol/client";
+import { settlesWithin } from "../../core/async.ts";
 import { messageOf, type QmError } from "../../core/errors.ts";
 import type { SpanFacts } from "../../core/tracing.ts";
 import type { HttpLaunch, OAuthSettings, ServerSpec, StdioLaunch } from "../server-spec.ts";
@@ -19,7 +20,6 @@ import type { FilledLaunch } from "./start-process.ts";
 import { startTimeOf } from "./start-time.ts";
 import { openStdioTransport, type StdioLimits } from "./stdio-transport.ts";
 import type { Watchdog } from "./watchdog.ts";
-import { within } from "./within.ts";
 
 export interface WirePorts {
   /** Throws `invalid_config` naming what is missing. */
@@ -107,7 +107,7 @@ function stdioWires(sdk: Sdk, server: string, configured: StdioLaunch, ports: Wi
       failure: async (thrown) => failureOf(sdk, thrown, { server, hide, session: false }),
       async lastWords(isOver) {
         if (transport.fault !== undefined) return transport.fault;
-        if (isOver) await within(transport.ended, LAST_WORDS_MS);
+        if (isOver) await settlesWithin(transport.ended, LAST_WORDS_MS);
         const end = isOver ? await Promise.race([transport.ended, Promise.resolve(undefined)]) : undefined;
         const how = end?.signal != null ? `signal ${end.signal}` : end?.code != null ? `exit code ${end.code}` : "";
         const said = transport.stderrTail();
@@ -163,7 +163,7 @@ function httpWires(sdk: Sdk, server: string, launch: HttpLaunch, ports: WirePort
       },
       lastWords: async () => "",
       async end() {
-        if (transport.sessionId !== undefined) await within(transport.terminateSession(), FAREWELL_MS);
+        if (transport.sessionId !== undefined) await settlesWithin(transport.terminateSession(), FAREWELL_MS);
         await transport.close();
       },
     };

@@ -1,4 +1,4 @@
-import { setImmediate as breath } from "node:timers/promises";
+import { yieldToEventLoop } from "../../core/async.ts";
 import type { UnstampedEvent } from "../../core/events.ts";
 import { fingerprintOf, type ServerSpec } from "../server-spec.ts";
 import { boundedOffer } from "./bounds.ts";
@@ -166,7 +166,7 @@ export async function openBook({ store, now, note, onProblem }: BookOptions): Pr
       for (const { definition } of tools.filter(({ hash }) => !pinned.has(hash))) {
         // Reading a large offer takes a while: the store must not wait for it, nor everybody else.
         signs(definition);
-        await breath();
+        await yieldToEventLoop();
       }
 
       let before = records.get(server);

@@ -1,3 +1,4 @@
+import { withTimeout } from "../../core/async.ts";
 import { messageOf, QmError } from "../../core/errors.ts";
 import { clip } from "../../core/json.ts";
 import { quoted } from "../../core/names.ts";
@@ -84,7 +85,9 @@ export function createRegistry(options: RegistryOptions): Registry {
   const api = registryApi(base, fetch, options.timeoutMs ?? TIMEOUT_MS);
   const sync = sharedWork((signal) => {
     const limit = options.syncTimeoutMs ?? SYNC_TIMEOUT_MS;
-    return within(limit, signal, (inner) => syncCopy({ registry, api, store, now }, inner));
+    return withTimeout({ ms: limit, signal, timeoutError: () => listTooSlow(limit) }, (inner) =>
+      syncCopy({ registry, api, store, now }, inner),
+    );
   });
   let failure: { readonly at: number; readonly thrown: unknown } | undefined;
   let index: { readonly of: string; readonly servers: readonly ServerWords[] } | undefined;
@@ -199,18 +202,8 @@ function age(ms: number): string {
   return minutes < 48 * 60 ? `${Math.round(minutes / 60)} h` : `${Math.round(minutes / 60 / 24)} days`;
 }
 
-async function within<T>(ms: number, outer: AbortSignal, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
-  const late = new QmError("registry_failed", `the registry's list had not come after ${ms / 1000} s`, {
+function listTooSlow(ms: number): QmError {
+  return new QmError("registry_failed", `the registry's list had not come after ${ms / 1000} s`, {
     hint: "What came by then is kept: search again, and it goes on from there.",
   });
-  const inner = new AbortController();
-  const timer = setTimeout(() => inner.abort(late), ms);
-  const stop = (): void => inner.abort(outer.reason);
-  outer.addEventListener("abort", stop, { once: true });
-  try {
-    return await work(inner.signal);
-  } finally {
-    clearTimeout(timer);
-    outer.removeEventListener("abort", stop);
-  }
 }

@@ -1,3 +1,4 @@
+import { Mutex } from "../../core/async.ts";
 import type { Hub } from "../hub/hub.ts";
 import type { ProblemStore } from "../hub/problem-store.ts";
 import { fingerprintOf, type ServerSpec } from "../server-spec.ts";
@@ -13,14 +14,9 @@ export interface ProblemKeeper {
 
 export function keepProblems(store: ProblemStore, hub: Pick<Hub, "status">): ProblemKeeper {
   const last = new Map<string, string>();
-  let writing: Promise<unknown> = Promise.resolve();
+  const mutex = new Mutex();
 
   // Nobody waits for it, and a store that fails is told of by whoever needs what is in it.
-  const inTurn = (work: () => Promise<void>): Promise<void> => {
-    const turn = writing.then(work);
-    writing = turn.catch(() => undefined);
-    return turn;
-  };
 
   return {
     look(spec) {
@@ -31,14 +27,14 @@ export function keepProblems(store: ProblemStore, hub: Pick<Hub, "status">): Pro
       if (last.get(spec.name) === now) return;
       last.set(spec.name, now);
       const problem = isBad ? { fingerprint: fingerprintOf(spec), state, message } : undefined;
-      void inTurn(() => (problem === undefined ? store.clear(spec.name) : store.set(spec.name, problem))).catch(
-        () => undefined,
-      );
+      void mutex
+        .run(() => (problem === undefined ? store.clear(spec.name) : store.set(spec.name, problem)))
+        .catch(() => undefined);
     },
     clear(server) {
       last.delete(server);
-      return inTurn(() => store.clear(server));
+      return mutex.run(() => store.clear(server));
     },
-    settled: async () => void (await writing),
+    settled: () => mutex.run(() => {}),
   };
 }

@@ -1,4 +1,4 @@
-import { setImmediate as nextTurn } from "node:timers/promises";
+import { yieldToEventLoop } from "../../core/async.ts";
 import { clip } from "../../core/json.ts";
 import type { LinearPattern } from "../../core/linear-pattern.ts";
 import { WORK_LIMIT, WorkExceeded } from "../../core/work.ts";
@@ -61,7 +61,7 @@ export class Search {
 
   /** Lets other work have its turn. */
   async #rest(signal: AbortSignal): Promise<void> {
-    await nextTurn();
+    await yieldToEventLoop();
     signal.throwIfAborted();
     this.#budget = { left: WORK_LIMIT };
   }

@@ -1,7 +1,7 @@
+import { withTimeout } from "../../core/async.ts";
 import { QmError } from "../../core/errors.ts";
 import { isRecord } from "../../core/json.ts";
 import { quoted } from "../../core/names.ts";
-import { within } from "./within.ts";
 
 /** Somebody else's server, and what it is paid with. */
 export interface Endpoint {
@@ -23,7 +23,9 @@ const PIECE = 6;
 export async function post(endpoint: Endpoint, body: unknown, signal: AbortSignal): Promise<Posted> {
   const late = (): QmError => failure(endpoint, `did not answer within ${REQUEST_LIMIT_MS / 1000} s`, SLOW);
   try {
-    return await within({ ms: REQUEST_LIMIT_MS, late, signal }, (inner) => attempt(endpoint, body, inner));
+    return await withTimeout({ ms: REQUEST_LIMIT_MS, timeoutError: late, signal }, (inner) =>
+      attempt(endpoint, body, inner),
+    );
   } catch (thrown) {
     if (signal.aborted) throw signal.reason;
     if (thrown instanceof QmError) return { failed: thrown, again: false };

@@ -1,20 +1,14 @@
 import { setTimeout as pause } from "node:timers/promises";
+import { onAbort } from "../../core/async.ts";
+import { Lease, type LeaseHolder } from "../../core/lease.ts";
 import type { ProcessFacts, Runtime } from "../../core/runtime.ts";
-
-/** Who holds a lock, and until when unless the lease is renewed. */
-export interface LockHolder {
-  readonly id: string;
-  readonly pid: number;
-  readonly host: string;
-  readonly leaseUntil: Date;
-}
 
 /** Locks between processes. */
 export interface LockStore {
   /** Whether it is `holder`'s now: nobody had it, or `isOver` said of who had it that he has it no longer. */
-  take(name: string, holder: LockHolder, isOver: (other: LockHolder) => boolean): Promise<boolean>;
+  take(name: string, holder: LeaseHolder, isOver: (other: LeaseHolder) => boolean): Promise<boolean>;
   /** Whether it still was the holder's. */
-  renew(name: string, holder: LockHolder): Promise<boolean>;
+  renew(name: string, holder: LeaseHolder): Promise<boolean>;
   release(name: string, id: string): Promise<void>;
 }
 
@@ -37,21 +31,12 @@ const POLL_MS = 200;
  */
 export async function underLock<T>(options: LockOptions<T>, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
   const { locks, name, runtime, self, signal, done } = options;
-  const id = runtime.newId();
-  const holder = (): LockHolder => {
-    return { id, pid: self.pid, host: self.host, leaseUntil: new Date(runtime.now().getTime() + LEASE_MS) };
-  };
-  const isOver = ({ pid, host, leaseUntil }: LockHolder): boolean => {
-    const left = leaseUntil.getTime() - runtime.now().getTime();
-    // Nobody takes so long a lease: the clock was wrong then, or has been put right since.
-    if (left <= 0 || left > 2 * LEASE_MS) return true;
-    return host === self.host && !self.isAlive(pid);
-  };
+  const own = new Lease({ runtime, self, durationMs: LEASE_MS });
 
   for (;;) {
     signal.throwIfAborted();
-    if (await locks.take(name, holder(), isOver)) {
-      const lease = keepLease(() => locks.renew(name, holder()), signal);
+    if (await locks.take(name, own.holder(), (other) => own.hasEnded(other))) {
+      const lease = keepLease(() => locks.renew(name, own.holder()), signal);
       try {
         return await work(lease.signal);
       } catch (thrown) {
@@ -59,7 +44,7 @@ export async function underLock<T>(options: LockOptions<T>, work: (signal: Abort
       } finally {
         lease.end();
         // A lock that cannot be given back is over when its lease is.
-        await locks.release(name, id).catch(() => {});
+        await locks.release(name, own.id).catch(() => {});
       }
     }
     const made = await done();
@@ -71,7 +56,6 @@ export async function underLock<T>(options: LockOptions<T>, work: (signal: Abort
 function keepLease(renew: () => Promise<boolean>, outer: AbortSignal) {
   const controller = new AbortController();
   let lost = false;
-  const cancel = (): void => controller.abort(outer.reason);
   const timer = setInterval(() => {
     renew().then(
       (kept) => {
@@ -84,14 +68,13 @@ function keepLease(renew: () => Promise<boolean>, outer: AbortSignal) {
     );
   }, LEASE_MS / 3);
   timer.unref();
-  outer.addEventListener("abort", cancel, { once: true });
-  if (outer.aborted) cancel();
+  const stopListening = onAbort(outer, (reason) => controller.abort(reason));
   return {
     signal: controller.signal,
     isLost: () => lost,
     end() {
       clearInterval(timer);
-      outer.removeEventListener("abort", cancel);
+      stopListening();
     },
   };
 }

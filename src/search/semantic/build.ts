@@ -1,9 +1,9 @@
 import type { Action } from "../../core/action.ts";
+import { withTimeout } from "../../core/async.ts";
 import { QmError } from "../../core/errors.ts";
 import type { ProcessFacts, Runtime } from "../../core/runtime.ts";
 import type { Embedder } from "../embedders/embedder.ts";
 import { unitVectors } from "../embedders/unit-vectors.ts";
-import { within } from "../embedders/within.ts";
 import { type Contents, textOf } from "./action-text.ts";
 import { type LockStore, underLock } from "./build-lock.ts";
 import { readVectorSet, type VectorSet } from "./vector-set.ts";
@@ -124,8 +124,11 @@ async function embedded(embedder: Embedder, batch: readonly (readonly [string, A
   const texts = batch.map(([, action]) => textOf(action));
   const late = () =>
     new QmError("embedder_failed", `the embedder did not answer within ${BATCH_LIMIT_MS / 60_000} min`);
-  const limits = { ms: BATCH_LIMIT_MS, late, signal };
-  const read = unitVectors(await within(limits, (inner) => embedder.embed(texts, "document", inner)), texts.length);
+  const limits = { ms: BATCH_LIMIT_MS, timeoutError: late, signal };
+  const read = unitVectors(
+    await withTimeout(limits, (inner) => embedder.embed(texts, "document", inner)),
+    texts.length,
+  );
   if ("problem" in read) throw new QmError("embedder_failed", `the embedder answered with ${read.problem}`);
   const rows = new Map<string, Float32Array>();
   for (const [at, vector] of read.vectors.entries()) {

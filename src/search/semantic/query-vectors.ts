@@ -1,9 +1,10 @@
+import { withTimeout } from "../../core/async.ts";
 import { QmError } from "../../core/errors.ts";
 import { clip } from "../../core/json.ts";
+import { LruMap } from "../../core/lru-map.ts";
 import type { Runtime } from "../../core/runtime.ts";
 import { type Embedder, embedderError } from "../embedders/embedder.ts";
 import { unitVectors } from "../embedders/unit-vectors.ts";
-import { within } from "../embedders/within.ts";
 
 /**
  * The vector of a query, or in a sentence why there is none, which tells nothing that comes from the embedder: any caller
@@ -36,13 +37,13 @@ const LONGEST_REST_MS = 300_000;
  * time: one search pays for a dead endpoint, not all of them.
  */
 export function queryVectors({ embedder, runtime, limitMs, onTrouble }: QueryVectorsOptions): QueryVectors {
-  const kept = new Map<string, Float32Array>();
+  const kept = new LruMap<string, Float32Array>(KEPT);
   let rest: { until: number; ms: number } | undefined;
   const tooLate = new QmError("embedder_failed", `the embedder did not answer within ${limitMs} ms`);
 
   async function embedded(text: string, signal: AbortSignal | undefined): Promise<Float32Array> {
-    const limits = { ms: limitMs, late: () => tooLate, ...(signal === undefined ? {} : { signal }) };
-    const read = unitVectors(await within(limits, (inner) => embedder.embed([text], "query", inner)), 1);
+    const limits = { ms: limitMs, timeoutError: () => tooLate, ...(signal === undefined ? {} : { signal }) };
+    const read = unitVectors(await withTimeout(limits, (inner) => embedder.embed([text], "query", inner)), 1);
     const [vector] = "vectors" in read ? read.vectors : [];
     if (vector !== undefined) return vector;
     throw new QmError("embedder_failed", `the embedder answered with ${"problem" in read ? read.problem : "nothing"}`);
@@ -51,11 +52,7 @@ export function queryVectors({ embedder, runtime, limitMs, onTrouble }: QueryVec
   return async (query, signal) => {
     const text = clip(query, QUERY_LIMIT);
     const known = kept.get(text);
-    if (known !== undefined) {
-      kept.delete(text);
-      kept.set(text, known);
-      return { vector: known };
-    }
+    if (known !== undefined) return { vector: known };
     const now = runtime.elapsed();
     if (rest !== undefined && now < rest.until) return { unavailable: RESTING };
     // One finds out for all whether it is back.
@@ -66,7 +63,6 @@ export function queryVectors({ embedder, runtime, limitMs, onTrouble }: QueryVec
       rest = undefined;
       onTrouble(undefined);
       kept.set(text, vector);
-      if (kept.size > KEPT) kept.delete(kept.keys().next().value ?? "");
       return { vector };
     } catch (thrown) {
       if (signal?.aborted) {

@@ -1,7 +1,7 @@
 import type { Action } from "../../core/action.ts";
+import { withTimeout } from "../../core/async.ts";
 import { QmError } from "../../core/errors.ts";
 import { embedderError } from "../embedders/embedder.ts";
-import { within } from "../embedders/within.ts";
 import type { Hit, HitOrder } from "../hit.ts";
 import type { Searchable } from "../searchable.ts";
 import { type Contents, contentsOf } from "./action-text.ts";
@@ -293,7 +293,9 @@ export function createSemanticIndex(options: SemanticIndexOptions): SemanticInde
       if (query.trim() === "") return { hits: [] };
       // A program that has just started and asks at once finds what is there.
       if (answering === undefined)
-        await within({ ms: queryLimitMs, late: () => new Error() }, async () => settling?.promise).catch(() => {});
+        await withTimeout({ ms: queryLimitMs, timeoutError: () => new Error() }, async () => settling?.promise).catch(
+          () => {},
+        );
       if (answering === undefined) return { unavailable: whyNot() };
       if (answering.set.dimensions === 0) return { hits: [] };
       const asked = await vectorFor(query, signal);

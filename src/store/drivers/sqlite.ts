@@ -1,7 +1,7 @@
-import { setTimeout as pause, setImmediate } from "node:timers/promises";
+import { setTimeout as pause } from "node:timers/promises";
+import { Mutex, yieldToEventLoop } from "../../core/async.ts";
 import { QmError } from "../../core/errors.ts";
 import { type Dialect, type Sql, type SqlDriver, sql } from "../sql.ts";
-import { turns } from "../turns.ts";
 import { connectSqlite } from "./sqlite-connection.ts";
 import { isLocked, sqliteFailure } from "./sqlite-errors.ts";
 
@@ -40,7 +40,7 @@ export async function openSqlite(path: string, { lockWaitMs = 10_000 }: SqliteOp
 
   /** What can be asked while `depth` transactions are open, one at a time and until it ends. */
   function level(depth: number, over: string): Sql & { end(): Promise<void> } {
-    const inTurn = turns();
+    const mutex = new Mutex();
     let ended = false;
     const whileOpen = <T>(work: () => T): T => {
       if (ended) throw new QmError("store_failed", over);
@@ -48,13 +48,13 @@ export async function openSqlite(path: string, { lockWaitMs = 10_000 }: SqliteOp
     };
     return {
       all: (query) =>
-        inTurn(async () => {
+        mutex.run(async () => {
           await breathe();
           return whileOpen(() => timed(() => (depth === 0 ? patiently : attempt)(() => connection.run(query))));
         }),
-      transaction: (work) => inTurn(() => whileOpen(() => transaction(depth, work))),
+      transaction: (work) => mutex.run(() => whileOpen(() => transaction(depth, work))),
       end: () =>
-        inTurn(() => {
+        mutex.run(() => {
           ended = true;
         }),
     };
@@ -64,7 +64,7 @@ export async function openSqlite(path: string, { lockWaitMs = 10_000 }: SqliteOp
   async function breathe(): Promise<void> {
     if (busyMs < BREATH_MS) return;
     busyMs = 0;
-    await setImmediate();
+    await yieldToEventLoop();
   }
 
   async function timed<T>(work: () => T | Promise<T>): Promise<T> {

@@ -1,4 +1,4 @@
-import { setImmediate as breath } from "node:timers/promises";
+import { yieldToEventLoop } from "../../../core/async.ts";
 import type { ResourceKind } from "../../../infospace/handle.ts";
 import type { Workspace } from "../../../workspace.ts";
 import type { Context } from "../../context.ts";
@@ -61,6 +61,6 @@ async function* inBreaths(lines: AsyncIterable<string>): AsyncGenerator<string> 
   let count = 0;
   for await (const line of lines) {
     yield line;
-    if (++count % LINES_A_BREATH === 0) await breath();
+    if (++count % LINES_A_BREATH === 0) await yieldToEventLoop();
   }
 }

@@ -1,4 +1,4 @@
-import { setImmediate as breath } from "node:timers/promises";
+import { yieldToEventLoop } from "../../../core/async.ts";
 import { QmError } from "../../../core/errors.ts";
 import type { Kept } from "../../../infospace/listing.ts";
 import type { Notes } from "../../../infospace/notes.ts";
@@ -43,7 +43,7 @@ export async function removeNotes(
   let [gone, collections] = [0, 0];
   try {
     for (const [done, { handle }] of found.entries()) {
-      await breath();
+      await yieldToEventLoop();
       if (io.signal.aborted) throw new Interrupted();
       // What was made for a collection is gone with it.
       const removed = await notes.remove(handle).catch((thrown: unknown) => {
@@ -89,7 +89,7 @@ async function everything(context: Context, notes: Notes): Promise<readonly Kept
     found.push(...page.items);
     before = page.next;
     if (before === undefined) return found;
-    await breath();
+    await yieldToEventLoop();
   }
 }
 

@@ -1,0 +1,85 @@
+import { setImmediate } from "node:timers/promises";
+
+/** Lets pending I/O and other calls run before the caller goes on with a long computation. */
+export const yieldToEventLoop = (): Promise<void> => setImmediate();
+
+/** Calls `listener` once when the signal aborts, or now if it has already. Returns a function that removes the listener. */
+export function onAbort(signal: AbortSignal | undefined, listener: (reason: unknown) => void): () => void {
+  if (signal === undefined) return () => {};
+  const abort = (): void => listener(signal.reason);
+  if (signal.aborted) abort();
+  else signal.addEventListener("abort", abort, { once: true });
+  return () => signal.removeEventListener("abort", abort);
+}
+
+/** Settles as the work does, or rejects with the signal's reason as soon as it aborts. The work itself goes on. */
+export async function raceAbort<T>(work: T | Promise<T>, signal: AbortSignal | undefined): Promise<T> {
+  if (signal === undefined) return work;
+  let stopListening = (): void => {};
+  const aborted = new Promise<never>((_resolve, reject) => {
+    stopListening = onAbort(signal, reject);
+  });
+  try {
+    return await Promise.race([aborted, work]);
+  } finally {
+    stopListening();
+  }
+}
+
+export interface TimeLimit {
+  readonly ms: number;
+  readonly signal?: AbortSignal | undefined;
+  /** The error to reject with when the time is up. */
+  readonly timeoutError: () => Error;
+  /** The error to reject with when `signal` aborts. Default: the signal's reason. */
+  readonly abortError?: (reason: unknown) => Error;
+}
+
+/**
+ * Runs `work` with a signal that aborts when the time is up or the outer signal aborts. Rejects at that moment even if
+ * the work ignores its signal. Does not start the work if the outer signal has already aborted.
+ */
+export async function withTimeout<T>(
+  { ms, signal: outer, timeoutError, abortError }: TimeLimit,
+  work: (signal: AbortSignal) => T | Promise<T>,
+): Promise<T> {
+  const controller = new AbortController();
+  const timer = setTimeout(() => controller.abort(timeoutError()), ms);
+  const stopListening = onAbort(outer, (reason) => controller.abort(abortError?.(reason) ?? reason));
+  try {
+    controller.signal.throwIfAborted();
+    return await raceAbort(work(controller.signal), controller.signal);
+  } finally {
+    clearTimeout(timer);
+    stopListening();
+  }
+}
+
+/** Whether the work settles, successfully or not, within `ms`. */
+export async function settlesWithin(work: Promise<unknown>, ms: number): Promise<boolean> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<boolean>((resolve) => {
+    // One more turn of the event loop: a blocked process may not have seen yet that the work has settled.
+    timer = setTimeout(() => void setImmediate().then(() => resolve(false)), ms);
+  });
+  const settled = work.then(
+    () => true,
+    () => true,
+  );
+  try {
+    return await Promise.race([settled, late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/** Runs one piece of work at a time, in the order of the calls. An error rejects only the caller that caused it. */
+export class Mutex {
+  #last: Promise<unknown> = Promise.resolve();
+
+  run<T>(work: () => T | Promise<T>): Promise<T> {
+    const turn = this.#last.then(work, work);
+    this.#last = turn;
+    return turn;
+  }
+}
