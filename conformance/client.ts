@@ -1,9 +1,9 @@
 import { hostname } from "node:os";
-import type { Dialogue } from "../src/core/dialogue.ts";
+import type { Dialogue } from "../src/core/caller.ts";
 import { QmError } from "../src/core/errors.ts";
 import { isRecord, type Json, type JsonObject } from "../src/core/json.ts";
-import { createHub } from "../src/mcp/hub/create-hub.ts";
-import type { Offer, OfferedTool } from "../src/mcp/manifest/offer.ts";
+import { createHub } from "../src/mcp/hub/hub.ts";
+import type { OfferedTool, ServerOffer } from "../src/mcp/manifests/offer.ts";
 import type { SecretStore } from "../src/mcp/secret-store.ts";
 import type { OAuthSettings, ServerSpec } from "../src/mcp/server-spec.ts";
 
@@ -81,7 +81,7 @@ async function loggedIn<T>(work: () => Promise<T>): Promise<T> {
   }
 }
 
-async function useEverything({ tools, resources, prompts }: Offer): Promise<void> {
+async function useEverything({ tools, resources, prompts }: ServerOffer): Promise<void> {
   for (const { name, args } of toolCalls(tools)) await request("tools/call", { name, arguments: args });
   for (const { uri } of resources) await request("resources/read", { uri: String(uri) });
   for (const { name, arguments: wanted } of prompts)

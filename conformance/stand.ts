@@ -3,8 +3,8 @@ import { createServer, request, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { openGateway } from "../src/mcp/gateway/open-gateway.ts";
-import { openWorkspace } from "../src/workspace.ts";
+import { openGateway } from "../src/mcp/gateway/create-gateway.ts";
+import { openWorkspace } from "../src/workspace/workspace.ts";
 
 /** The gateway with the fixture server behind it, at an address that needs no token: the suite cannot send one. */
 export interface Stand {

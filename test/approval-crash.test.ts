@@ -7,7 +7,7 @@ import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { createQuartermaster } from "../src/index.ts";
 import { openSqlite } from "../src/store/drivers/sqlite.ts";
-import { type Query, type Row, sql } from "../src/store/sql.ts";
+import { type SqlQuery, type SqlRow, sql } from "../src/store/sql.ts";
 import type { Hook, Look, Said, SaidOutcome, Step, Visit } from "./fixtures/approving-process.ts";
 
 // A call that must be agreed to, and a process that is killed at one point of it. A second process and then a third open
@@ -138,7 +138,7 @@ interface Seen {
   /** The arguments of every run. */
   readonly lines: readonly unknown[];
   /** The calls that the ledger ends more than once. */
-  readonly endedTwice: readonly Row[];
+  readonly endedTwice: readonly SqlRow[];
 }
 
 /** What the first process left, as it lay in the files. */
@@ -364,7 +364,7 @@ async function rewriteSome(isMeant: (each: Case) => boolean): Promise<void> {
   }
 }
 
-async function inStore({ store }: Pick<Case, "store">, query: Query): Promise<readonly Row[]> {
+async function inStore({ store }: Pick<Case, "store">, query: SqlQuery): Promise<readonly SqlRow[]> {
   const db = await openSqlite(store);
   try {
     return await db.all(query);

@@ -2,8 +2,9 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, describe, expect, test } from "vitest";
+import { systemRuntime } from "../src/app/system-runtime.ts";
 import type { Approver } from "../src/approval/approval.ts";
-import type { Dialogue } from "../src/core/dialogue.ts";
+import type { Dialogue } from "../src/core/caller.ts";
 import { QmError } from "../src/core/errors.ts";
 import { recordCase, runEvals } from "../src/evals/exports.ts";
 import {
@@ -16,7 +17,6 @@ import {
   type Quartermaster,
   type QuartermasterOptions,
 } from "../src/index.ts";
-import { systemRuntime } from "../src/system-runtime.ts";
 
 const ann: Approver = { id: "ann", roles: ["approver", "admin"], via: "test" };
 const approved = { decision: "approved" } as const;

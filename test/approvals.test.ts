@@ -2,8 +2,9 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, describe, expect, test } from "vitest";
+import { systemRuntime } from "../src/app/system-runtime.ts";
 import type { Approver } from "../src/approval/approval.ts";
-import { type Dialogue, leftOpen } from "../src/core/dialogue.ts";
+import { createLeftOpenError, type Dialogue } from "../src/core/caller.ts";
 import {
   createQuartermaster,
   type JsonObject,
@@ -13,7 +14,6 @@ import {
 } from "../src/index.ts";
 import { openSqlite } from "../src/store/drivers/sqlite.ts";
 import { sql } from "../src/store/sql.ts";
-import { systemRuntime } from "../src/system-runtime.ts";
 
 const ann: Approver = { id: "ann", roles: ["approver"], via: "test" };
 const approved = { decision: "approved" } as const;
@@ -643,7 +643,7 @@ describe("asking while the call waits", () => {
     const never = dialogue(() => new Promise(() => {}));
     for (const [sum, reason, state] of [
       [1, undefined, "expired"],
-      [2, leftOpen("nobody was there"), "pending"],
+      [2, createLeftOpenError("nobody was there"), "pending"],
     ] as const) {
       const controller = new AbortController();
       const call = qm.invoke("tool__pay", { sum }, { dialogue: never, signal: controller.signal });

@@ -8,14 +8,14 @@ import { afterEach, describe, expect, onTestFinished, test, vi } from "vitest";
 import {
   atTerminal,
   cleanUp,
+  createTestFolder,
   endings,
   eventTypes,
-  folderWith,
   plainEnvironment,
   qm,
   qmCommand,
 } from "../src/cli/testing.ts";
-import { listening } from "../src/mcp/hub/testing.ts";
+import { startListening } from "./support/mcp-hub.ts";
 
 const odd = join(import.meta.dirname, "fixtures/odd-server.mjs");
 const node = process.execPath;
@@ -31,7 +31,7 @@ const tools = ["echo", "pid", "environment"].map((name) => ({
 }));
 
 async function oddFolder(script: object = {}, settings: object = {}): Promise<string> {
-  const folder = await folderWith({ "script.json": JSON.stringify({ tools, ...script }) });
+  const folder = await createTestFolder({ "script.json": JSON.stringify({ tools, ...script }) });
   const server = { command: node, args: [odd, join(folder, "script.json")], ...settings };
   await writeFile(join(folder, "quartermaster.yaml"), JSON.stringify({ servers: { odd: server } }));
   return folder;
@@ -45,7 +45,7 @@ describe("qm servers add", () => {
   const what = (folder: string) => ["servers", "add", "--name", "odd", "--", node, odd, join(folder, "script.json")];
 
   test("shows the command, asks, tries it, and writes it down", async () => {
-    const cwd = await folderWith({ "script.json": JSON.stringify({ tools }) });
+    const cwd = await createTestFolder({ "script.json": JSON.stringify({ tools }) });
 
     const added = await qm(cwd, what(cwd), { env, ...atTerminal("y\n") });
     const listed = await qm(cwd, ["servers", "list"], { env });
@@ -59,7 +59,7 @@ describe("qm servers add", () => {
   });
 
   test.each(["n\n", "", "yess\n"])("installs nothing when %j is answered", async (answer) => {
-    const cwd = await folderWith({ "script.json": JSON.stringify({ tools }) });
+    const cwd = await createTestFolder({ "script.json": JSON.stringify({ tools }) });
 
     const refused = await qm(cwd, what(cwd), { env, ...atTerminal(answer) });
     const unattended = await qm(cwd, what(cwd), { env });
@@ -70,7 +70,7 @@ describe("qm servers add", () => {
   });
 
   test("writes nothing when the server does not work, and says what it said", async () => {
-    const cwd = await folderWith({ "script.json": JSON.stringify({ tools, dies: "the disk is on fire" }) });
+    const cwd = await createTestFolder({ "script.json": JSON.stringify({ tools, dies: "the disk is on fire" }) });
 
     const failed = await qm(cwd, what(cwd), { env, ...atTerminal("y\n") });
 
@@ -79,7 +79,7 @@ describe("qm servers add", () => {
   });
 
   test("an unasked model is refused, and told what would have been run", async () => {
-    const cwd = await folderWith();
+    const cwd = await createTestFolder();
 
     const refused = await qm(cwd, ["invoke", "mcp__install_local", '{"name":"x","command":"node","args":["y.mjs"]}'], {
       env,
@@ -91,7 +91,7 @@ describe("qm servers add", () => {
   });
 
   test("a secret is given as a reference, survives a failed try, and is in no output, ledger or file but its own", async () => {
-    const cwd = await folderWith({ "script.json": JSON.stringify({ tools }) });
+    const cwd = await createTestFolder({ "script.json": JSON.stringify({ tools }) });
     const add = ["servers", "add", "--name", "odd", "--env", `ODD_KEY=\${secret:ODD_KEY}`, "--yes", "--"];
     const command = [node, odd, join(cwd, "script.json")];
 
@@ -118,8 +118,8 @@ describe("qm servers add", () => {
   });
 
   test("a server that wants a login is written down, and says how to log in", async () => {
-    const cwd = await folderWith();
-    const { url } = await listening(
+    const cwd = await createTestFolder();
+    const { url } = await startListening(
       createServer((request, response) => {
         const { origin } = new URL(url);
         const metadata = `${origin}/.well-known/oauth-protected-resource`;
@@ -142,7 +142,7 @@ describe("qm servers add", () => {
   });
 
   test("a literal key is refused", async () => {
-    const cwd = await folderWith({ "script.json": JSON.stringify({ tools }) });
+    const cwd = await createTestFolder({ "script.json": JSON.stringify({ tools }) });
 
     const refused = await qm(
       cwd,

@@ -1,8 +1,8 @@
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterEach, describe, expect, test, vi } from "vitest";
-import type { Io } from "../src/cli/io.ts";
-import { atTerminal, cleanUp, folderWith, qm } from "../src/cli/testing.ts";
+import type { Io } from "../src/cli/context.ts";
+import { atTerminal, cleanUp, createTestFolder, qm } from "../src/cli/testing.ts";
 
 const odd = join(import.meta.dirname, "fixtures/odd-server.mjs");
 const node = process.execPath;
@@ -12,7 +12,7 @@ const tool = { name: "echo", description: "Repeat a text.", inputSchema: { type:
 afterEach(cleanUp);
 
 async function oddFolder(script: object): Promise<string> {
-  const folder = await folderWith({ "script.json": JSON.stringify(script) });
+  const folder = await createTestFolder({ "script.json": JSON.stringify(script) });
   const server = { command: node, args: [odd, join(folder, "script.json")] };
   await writeFile(join(folder, "quartermaster.yaml"), JSON.stringify({ servers: { odd: server } }));
   return folder;
@@ -75,7 +75,7 @@ describe("qm servers review", () => {
 
 describe("qm servers add", () => {
   test("in a folder below takes that folder for the command", async () => {
-    const cwd = await folderWith({ "quartermaster.yaml": "{}\n" });
+    const cwd = await createTestFolder({ "quartermaster.yaml": "{}\n" });
     const below = join(cwd, "below");
     await mkdir(below);
     await writeFile(join(below, "script.json"), JSON.stringify({ tools: [tool] }));
@@ -90,7 +90,7 @@ describe("qm servers add", () => {
   });
 
   test("refuses what it would leave out", async () => {
-    const cwd = await folderWith();
+    const cwd = await createTestFolder();
 
     const refused = await qm(cwd, ["servers", "add", "https://a.example/mcp", "--env", "A=b", "--dry-run"], { env });
 
@@ -116,7 +116,7 @@ describe("qm servers start", () => {
 
 describe("Ctrl-C at a question", () => {
   test("typed unseen is 130, and nothing is stored", async () => {
-    const cwd = await folderWith();
+    const cwd = await createTestFolder();
 
     const stopped = await qm(cwd, ["secrets", "set", "A_KEY"], { env, stdin: terminal("hun\u0003") });
 
@@ -128,7 +128,7 @@ describe("Ctrl-C at a question", () => {
     ["servers", "add", "--name", "odd", "--", node, odd],
     ["secrets", "set", "A_KEY"],
   ])("as a signal does not wait for an answer: %s %s", async (...argv) => {
-    const cwd = await folderWith();
+    const cwd = await createTestFolder();
     const interrupt = new AbortController();
     const asked: string[] = [];
     const stderr = { isTTY: false, write: (text: string) => void asked.push(text) };
@@ -144,7 +144,7 @@ describe("Ctrl-C at a question", () => {
 
 describe("qm serve", () => {
   const serve = async (...argv: string[]) =>
-    qm(await folderWith(), ["serve", ...argv], { env, signal: AbortSignal.abort() });
+    qm(await createTestFolder(), ["serve", ...argv], { env, signal: AbortSignal.abort() });
 
   test("says which ports there are", async () => {
     expect(await serve("--port", "99999")).toMatchObject({
@@ -170,7 +170,7 @@ describe("qm serve", () => {
 });
 
 test("qm mcp at a terminal says whom it waits for", async () => {
-  const cwd = await folderWith();
+  const cwd = await createTestFolder();
 
   const [typed, piped] = [await qm(cwd, ["mcp"], { env, stdin: terminal("") }), await qm(cwd, ["mcp"], { env })];
 
@@ -186,11 +186,14 @@ describe("wrong usage", () => {
     [["invoke", "--nope", "list"], "`qm invoke --help`"],
     [["--nope"], "`qm --help`"],
   ])("%j: the help of that very command", async (argv, help) => {
-    expect(await qm(await folderWith(), argv, { env })).toMatchObject({ code: 2, err: expect.stringContaining(help) });
+    expect(await qm(await createTestFolder(), argv, { env })).toMatchObject({
+      code: 2,
+      err: expect.stringContaining(help),
+    });
   });
 
   test("the help has every exit code", async () => {
-    const { out } = await qm(await folderWith(), ["--help"], { env });
+    const { out } = await qm(await createTestFolder(), ["--help"], { env });
 
     for (const code of [0, 1, 2, 3, 4, 10, 11, 12, 13, 130]) expect(out).toMatch(new RegExp(`\\b${code} [a-z]`));
   });

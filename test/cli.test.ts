@@ -7,9 +7,9 @@ import { DatabaseSync } from "@photostructure/sqlite";
 import { afterEach, describe, expect, test, vi } from "vitest";
 import {
   cleanUp,
+  createTestFolder,
   endings,
   eventTypes,
-  folderWith,
   longCall,
   longCallFolder,
   plainEnvironment,
@@ -115,7 +115,9 @@ describe("list", () => {
   });
 
   test("goes page by page, or shows all", async () => {
-    const cwd = await folderWith({ "quartermaster.yaml": "mcp: { install: false }\ninfospace: { enabled: false }" });
+    const cwd = await createTestFolder({
+      "quartermaster.yaml": "mcp: { install: false }\ninfospace: { enabled: false }",
+    });
 
     const page = await qm(cwd, ["list", "--limit", "2", "--offset", "1"]);
     const json = JSON.parse((await qm(cwd, ["list", "--limit", "3", "--json"])).out);
@@ -141,7 +143,7 @@ describe("list", () => {
 
 describe("invoke", () => {
   test("works in an empty folder, without any configuration", async () => {
-    const cwd = await folderWith();
+    const cwd = await createTestFolder();
     await writeFile(join(cwd, "README.md"), "# Hello");
 
     const ran = await qm(cwd, ["invoke", "file__read", '{"path":"README.md"}']);
@@ -152,7 +154,7 @@ describe("invoke", () => {
   });
 
   test("takes its arguments from stdin, from a file and from --arg", async () => {
-    const cwd = await folderWith({ "a.txt": "x\ny\n", "args.json": '{"path":"a.txt"}' });
+    const cwd = await createTestFolder({ "a.txt": "x\ny\n", "args.json": '{"path":"a.txt"}' });
     async function* stdin() {
       yield Buffer.from('{"path":');
       yield '"a.txt"}';
@@ -185,7 +187,7 @@ describe("invoke", () => {
 
   test("points to the rule that refused it, also to one about arguments", async () => {
     const rule = `{ name: no-secrets, rule: "args.path == 'secret.txt'", effect: deny }`;
-    const cwd = await folderWith({ "quartermaster.yaml": `policy: { rules: [${rule}] }` });
+    const cwd = await createTestFolder({ "quartermaster.yaml": `policy: { rules: [${rule}] }` });
 
     const refused = await qm(cwd, ["invoke", "file__read", '{"path":"secret.txt"}']);
     const [, command = ""] = /`qm ([^`]*)`/.exec(refused.err) ?? [];
@@ -244,7 +246,7 @@ describe("invoke", () => {
 });
 
 test("describe shows arguments and a call to copy", async () => {
-  const cwd = await folderWith();
+  const cwd = await createTestFolder();
 
   const { out } = await qm(cwd, ["describe", "file__read"]);
 
@@ -400,7 +402,7 @@ describe("events", () => {
 
 describe("doctor", () => {
   test("is content with a good workspace, and leaves it as it is", async () => {
-    const cwd = await folderWith();
+    const cwd = await createTestFolder();
 
     const ran = await qm(cwd, ["doctor"]);
 
@@ -411,7 +413,7 @@ describe("doctor", () => {
   });
 
   test("fails when the file actions would work in the folder of the ledger", async () => {
-    const cwd = await folderWith({ "quartermaster.yaml": "providers: { file: { root: .quartermaster } }" });
+    const cwd = await createTestFolder({ "quartermaster.yaml": "providers: { file: { root: .quartermaster } }" });
 
     const ran = await qm(cwd, ["doctor"]);
 
@@ -420,16 +422,16 @@ describe("doctor", () => {
   });
 
   test("says what is wrong and what to do", async () => {
-    const old = await qm(await folderWith(), ["doctor"], { nodeVersion: "18.0.0" });
-    const config = await qm(await folderWith({ "quartermaster.yaml": "policy: { denyed: [] }" }), ["doctor"]);
-    const actor = await qm(await folderWith({ "quartermaster.yaml": "actors: { r: { tools: [file__raed] } }" }), [
+    const old = await qm(await createTestFolder(), ["doctor"], { nodeVersion: "18.0.0" });
+    const config = await qm(await createTestFolder({ "quartermaster.yaml": "policy: { denyed: [] }" }), ["doctor"]);
+    const actor = await qm(await createTestFolder({ "quartermaster.yaml": "actors: { r: { tools: [file__raed] } }" }), [
       "doctor",
     ]);
-    const root = await qm(await folderWith({ "quartermaster.yaml": "providers: { file: { root: nowhere } }" }), [
+    const root = await qm(await createTestFolder({ "quartermaster.yaml": "providers: { file: { root: nowhere } }" }), [
       "doctor",
     ]);
     const store = await qm(
-      await folderWith({ "quartermaster.yaml": "store: { path: not-a-store }", "not-a-store": "x".repeat(5000) }),
+      await createTestFolder({ "quartermaster.yaml": "store: { path: not-a-store }", "not-a-store": "x".repeat(5000) }),
       ["doctor"],
     );
 
@@ -443,7 +445,7 @@ describe("doctor", () => {
 });
 
 test("init writes a file that works, and does not overwrite one", async () => {
-  const cwd = await folderWith();
+  const cwd = await createTestFolder();
 
   const first = await qm(cwd, ["init"]);
   const list = await qm(cwd, ["list"]);
@@ -461,7 +463,7 @@ test("init writes a file that works, and does not overwrite one", async () => {
 
 describe("tour", () => {
   test("shows a call done, one refused, one failed, and a ledger that verifies", async () => {
-    const cwd = await folderWith();
+    const cwd = await createTestFolder();
     const before = (await readdir(tmpdir())).filter((name) => name.startsWith("qm-tour-"));
 
     const ran = await qm(cwd, ["tour"]);
@@ -479,7 +481,7 @@ describe("tour", () => {
   });
 
   test("keeps its folder when asked to, and answers JSON", async () => {
-    const ran = await qm(await folderWith(), ["tour", "--keep", "--json"]);
+    const ran = await qm(await createTestFolder(), ["tour", "--keep", "--json"]);
 
     const { folder, stops } = JSON.parse(ran.out);
     expect(ran.code).toBe(0);
@@ -492,13 +494,13 @@ describe("tour", () => {
 
 describe("words and colours", () => {
   test("qm alone shows the help", async () => {
-    const ran = await qm(await folderWith(), []);
+    const ran = await qm(await createTestFolder(), []);
 
     expect(ran).toMatchObject({ code: 0, err: "", out: expect.stringContaining("Usage: qm") });
   });
 
   test("what is misspelt is guessed", async () => {
-    const cwd = await folderWith();
+    const cwd = await createTestFolder();
 
     expect((await qm(cwd, ["lst"])).err).toContain("Did you mean list?");
     expect((await qm(cwd, ["list", "--fliter", "x"])).err).toContain("Did you mean --filter?");
@@ -518,7 +520,7 @@ describe("words and colours", () => {
     ["notes remove --bogus", "qm notes rm --help"],
     ["search notes list --bogus", "qm search --help"],
   ])("of `qm %s` the help that is named is that of the command that was typed", async (line, help) => {
-    const { code, err } = await qm(await folderWith(), line.split(" "));
+    const { code, err } = await qm(await createTestFolder(), line.split(" "));
 
     expect({ code, hint: /`(qm [^`]*)` shows what there is/.exec(err)?.[1] }).toEqual({ code: 2, hint: help });
   });
@@ -526,7 +528,7 @@ describe("words and colours", () => {
   test.each(["list", "describe", "invoke", "explain", "events", "doctor", "init", "completion", "tour"])(
     "qm %s --help has an example and the global options",
     async (command) => {
-      const { out } = await qm(await folderWith(), [command, "--help"]);
+      const { out } = await qm(await createTestFolder(), [command, "--help"]);
 
       expect(out).toMatch(/Examples:\n {2}\$ /);
       expect(out).toContain("--json");

@@ -4,10 +4,10 @@ import { cp, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/pr
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test } from "vitest";
-import { cleanUp, folderWith, plainEnvironment } from "../src/cli/testing.ts";
+import { readPackageInfo } from "../src/app/system-runtime.ts";
+import { cleanUp, createTestFolder, plainEnvironment } from "../src/cli/testing.ts";
 import type { JsonObject } from "../src/core/json.ts";
-import { packageFacts } from "../src/package-facts.ts";
-import { openWorkspace } from "../src/workspace.ts";
+import { openWorkspace } from "../src/workspace/workspace.ts";
 
 const root = join(import.meta.dirname, "..");
 const cache = join(root, "node_modules/.cache");
@@ -29,7 +29,7 @@ afterEach(cleanUp);
 
 describe("the built command", () => {
   test("tells its version", async () => {
-    const out = `${packageFacts().version}\n`;
+    const out = `${readPackageInfo().version}\n`;
 
     expect(await ran([join(bin, "qm.js"), "--version"])).toEqual({ code: 0, out, err: "" });
   });
@@ -54,7 +54,7 @@ describe("the built command", () => {
   });
 
   test("lists the tools of a server that does not run, and starts it for a call", async () => {
-    const folder = await folderWith();
+    const folder = await createTestFolder();
     const [config, script, starts] = ["quartermaster.yaml", "script.json", "starts"].map((name) => join(folder, name));
     const tools = [{ name: "echo", description: "Says it again.", inputSchema: { type: "object" } }];
     await writeFile(`${script}`, JSON.stringify({ tools, startsFile: starts }));
@@ -70,7 +70,7 @@ describe("the built command", () => {
 
     const client = connected(folder);
     const hello = { protocolVersion: "2025-06-18", capabilities: {}, clientInfo: { name: "test", version: "1" } };
-    expect(await client.ask("initialize", hello)).toMatchObject({ serverInfo: { version: packageFacts().version } });
+    expect(await client.ask("initialize", hello)).toMatchObject({ serverInfo: { version: readPackageInfo().version } });
     const listed = await client.ask("tools/list", {});
     expect(listed).toMatchObject({ tools: expect.arrayContaining([expect.objectContaining({ name: "echo" })]) });
     expect(await startsSoFar()).toBe(1);

@@ -7,8 +7,8 @@ import { fileURLToPath } from "node:url";
 import { expect, onTestFinished, test } from "vitest";
 import type { StoredEvent } from "../src/index.ts";
 import { openLedger } from "../src/ledger/ledger.ts";
-import { redactor } from "../src/ledger/redact.ts";
-import { openSqliteStore } from "../src/store/open.ts";
+import { createEventRedactor } from "../src/ledger/redact.ts";
+import { openSqliteStore } from "../src/store/open-store.ts";
 
 const PROCESSES = ["a", "b", "c", "d"];
 const CALLS_EACH = 1_000_000; // more than they live to make
@@ -68,7 +68,10 @@ function callingProcess(path: string, name: string, limit: number) {
 async function reopened(path: string) {
   const store = await openSqliteStore(path, { now: () => new Date() });
   onTestFinished(() => store.close());
-  return { ledger: openLedger({ store: store.events, redact: redactor() }), heads: await store.events.heads() };
+  return {
+    ledger: openLedger({ store: store.events, redact: createEventRedactor() }),
+    heads: await store.events.heads(),
+  };
 }
 
 type Reading = Pick<Awaited<ReturnType<typeof reopened>>["ledger"], "read">;

@@ -17,7 +17,7 @@ import { toAiSdkTools } from "../src/surface/exports/ai-sdk.ts";
 import { answerAnthropic, toAnthropicTools } from "../src/surface/exports/anthropic.ts";
 import { toLangChainTools } from "../src/surface/exports/langchain.ts";
 import { toOpenAiChatTools, toOpenAiResponsesTools } from "../src/surface/exports/openai.ts";
-import { tokenCounter } from "../src/surface/tokens.ts";
+import { loadTokenCounter } from "../src/surface/open-surface.ts";
 
 const open: Quartermaster[] = [];
 const ran: string[] = [];
@@ -64,7 +64,7 @@ async function counter(options: QuartermasterOptions = {}, actions = letters()):
 
 const namesOf = ({ tools }: Surface) => tools.map(({ name }) => name);
 const eventsOf = async (qm: Quartermaster, type: string, session = "local") => {
-  await qm.ledger.flushed();
+  await qm.ledger.flush();
   return (await qm.ledger.read({ session, type })).map(({ data }) => data);
 };
 const echo = {
@@ -603,7 +603,7 @@ describe("tool_search", () => {
         }),
       }),
     );
-    const count = await tokenCounter();
+    const count = await loadTokenCounter();
     const surface = await (await counter({}, wordy)).surface();
 
     const { text } = await surface.call("tool_search", { query: "registered letter" });

@@ -3,8 +3,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
 import { expect, onTestFinished, test } from "vitest";
-import { openGateway } from "../src/mcp/gateway/open-gateway.ts";
-import { openWorkspace } from "../src/workspace.ts";
+import { openGateway } from "../src/mcp/gateway/create-gateway.ts";
+import { openWorkspace } from "../src/workspace/workspace.ts";
 
 const fixtures = join(import.meta.dirname, "../src/mcp/hub/testing");
 const question = {

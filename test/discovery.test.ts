@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { countTokens } from "gpt-tokenizer/encoding/o200k_base";
 import { afterEach, describe, expect, onTestFinished, test } from "vitest";
 import { z } from "zod";
-import { cleanUp, qm as command, folderWith } from "../src/cli/testing.ts";
+import { cleanUp, qm as command, createTestFolder } from "../src/cli/testing.ts";
 import {
   type Action,
   createQuartermaster,
@@ -52,7 +52,7 @@ async function counter(options: QuartermasterOptions = {}, actions: readonly Act
 }
 
 async function eventsOf(qm: Quartermaster, ...types: readonly string[]) {
-  await qm.ledger.flushed(0);
+  await qm.ledger.flush(0);
   return (await qm.ledger.read({}))
     .filter(({ type }) => types.includes(type))
     .map(({ type, data }) => ({ type, data }));
@@ -258,7 +258,7 @@ describe("what is revoked while a search waits", () => {
 describe("closing", () => {
   test("writes and closes everything, also when the embedder cannot be closed", async () => {
     const embedder = { ...wordEmbedder(), close: () => Promise.reject(new Error("boom")) };
-    const cwd = await folderWith();
+    const cwd = await createTestFolder();
     const store = join(cwd, "store.db");
     const qm = await createQuartermaster({ store, search: { embedder, index: { path: join(cwd, "vectors.db") } } });
     await qm.search({ query: "anything" });
@@ -273,7 +273,7 @@ describe("closing", () => {
 
 describe("options in code", () => {
   test("a file for vectors is not made where nobody makes vectors", async () => {
-    const cwd = await folderWith();
+    const cwd = await createTestFolder();
     await counter({ search: { index: { path: join(cwd, "vectors.db") } } });
     await counter({ search: { embedder: { class: "local-mini" }, index: { path: join(cwd, "vectors.db") } } });
 
@@ -529,7 +529,7 @@ search:
 
   test("the commands build, tell and search, and nobody sees the key", async () => {
     const { url, requests, texts } = await endpoint();
-    const cwd = await folderWith({ "quartermaster.yaml": yaml(url) });
+    const cwd = await createTestFolder({ "quartermaster.yaml": yaml(url) });
     const env = { EMBEDDINGS_KEY: KEY };
 
     const before = await command(cwd, ["embeddings", "status"], { env });
@@ -562,7 +562,7 @@ search:
       answerJson(response, 401, { error: { message: `wrong key: ${authorization}` } }),
     );
     onTestFinished(made.close);
-    const cwd = await folderWith({ "quartermaster.yaml": yaml(made.url) });
+    const cwd = await createTestFolder({ "quartermaster.yaml": yaml(made.url) });
     const problems: string[] = [];
     const { quartermaster, close } = await openWorkspace({
       cwd,
@@ -584,7 +584,7 @@ search:
 
   test("looking makes no file, and what agents write does not reach the vectors", async () => {
     const { url } = await endpoint();
-    const cwd = await folderWith({ "quartermaster.yaml": `${yaml(url)}  index: { path: vectors.db }\n` });
+    const cwd = await createTestFolder({ "quartermaster.yaml": `${yaml(url)}  index: { path: vectors.db }\n` });
     const env = { EMBEDDINGS_KEY: KEY };
 
     for (const argv of [["list"], ["search", "read"], ["events"], ["embeddings", "status"]])
@@ -599,7 +599,7 @@ search:
 
   test("vectors go where the file says", async () => {
     const { url } = await endpoint();
-    const cwd = await folderWith({ "quartermaster.yaml": `${yaml(url)}  index: { path: vectors.db }\n` });
+    const cwd = await createTestFolder({ "quartermaster.yaml": `${yaml(url)}  index: { path: vectors.db }\n` });
     const env = { EMBEDDINGS_KEY: KEY };
 
     await command(cwd, ["embeddings", "build"], { env });

@@ -2,14 +2,14 @@ import { spawn } from "node:child_process";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { describe, expect, test } from "vitest";
+import { readPackageInfo } from "../src/app/system-runtime.ts";
 import { exitCodes } from "../src/cli/exit-codes.ts";
 import { main } from "../src/cli/main.ts";
 import { parseConfig } from "../src/config/parse.ts";
 import { errorCodes } from "../src/core/errors.ts";
 import { eventShapes } from "../src/core/events.ts";
 import { CALL_VARIABLES, compileCondition } from "../src/core/expression.ts";
-import { packageFacts } from "../src/package-facts.ts";
-import { layers } from "../src/policy/verdict.ts";
+import { policyLayers } from "../src/policy/objection.ts";
 
 const root = resolve(import.meta.dirname, "..");
 const textOf = (path: string) => readFileSync(join(root, path), "utf8");
@@ -207,7 +207,7 @@ describe("the rule no-dotfiles of docs/guides/write-policy.md", () => {
 test("docs/guides/write-policy.md has every layer, in the order in which they are asked, and every variable", () => {
   const names = rowsOf("docs/guides/write-policy.md").map(([name = ""]) => name.slice(1, -1));
 
-  expect(names).toEqual([...layers, ...CALL_VARIABLES]);
+  expect(names).toEqual([...policyLayers, ...CALL_VARIABLES]);
 });
 
 test.each(pages)("every link of %s leads somewhere", (page) => {
@@ -239,7 +239,9 @@ test("AGENTS.md can be held in the head, and names only files that are there", (
 });
 
 test("CHANGELOG.md has the version of the package", () => {
-  expect(textOf("CHANGELOG.md")).toMatch(new RegExp(`^## \\[${packageFacts().version.replaceAll(".", "\\.")}\\]`, "m"));
+  expect(textOf("CHANGELOG.md")).toMatch(
+    new RegExp(`^## \\[${readPackageInfo().version.replaceAll(".", "\\.")}\\]`, "m"),
+  );
 });
 
 /** The rows of every table of a page, without heads. */
@@ -266,7 +268,7 @@ function regionsOf(text: string): readonly string[] {
 
 /** Readers import the package, examples its source: the same files, as `exports` says. */
 function withSourcePaths(snippet: string): string {
-  const { exports } = packageFacts() as unknown as { readonly exports: Readonly<Record<string, string>> };
+  const { exports } = readPackageInfo() as unknown as { readonly exports: Readonly<Record<string, string>> };
   return snippet.replace(/from "quartermaster(\/[\w-]+)?"/g, (_, subpath = "") => {
     const built = exports[`.${subpath}`] ?? "no such export";
     return `from "${built.replace("./dist/", "../src/").replace(/\.js$/, ".ts")}"`;

@@ -5,24 +5,24 @@ import { hostname, tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { createEmbedder } from "../src/search/embedders/create.ts";
-import { hitOrder } from "../src/search/hit.ts";
+import { systemRuntime } from "../src/app/system-runtime.ts";
+import { createEmbedder } from "../src/search/embedders/create-embedder.ts";
+import { createHitOrder } from "../src/search/hits.ts";
 import { type BuildReport, createSemanticIndex } from "../src/search/semantic/semantic-index.ts";
 import {
   answerJson,
   answerVectors,
+  createSearchView,
   embeddingEndpoint,
   testAction,
   testActions,
-  viewOf,
 } from "../src/search/semantic/testing.ts";
 import { openSqlite } from "../src/store/drivers/sqlite.ts";
-import { openSqliteStore } from "../src/store/open.ts";
+import { openSqliteStore } from "../src/store/open-store.ts";
 import { sql } from "../src/store/sql.ts";
-import { systemRuntime } from "../src/system-runtime.ts";
 
 const KEY = "sk-test-Zm9vYmFyYmF6cXV4MDEyMzQ1";
-const order = hitOrder();
+const order = createHitOrder();
 
 describe("several processes on one store", () => {
   test("with the same catalog embed each text once between them, and all find it", async () => {
@@ -154,8 +154,8 @@ describe("an endpoint that has failed", () => {
       broken = true;
       const requests = endpoint.requests.length;
 
-      const first = await index.search("thing3", viewOf(actions), { limit: 5, order });
-      const second = await index.search("thing4", viewOf(actions), { limit: 5, order });
+      const first = await index.search("thing3", createSearchView(actions), { limit: 5, order });
+      const second = await index.search("thing4", createSearchView(actions), { limit: 5, order });
 
       expect(first).toEqual({ unavailable: told });
       expect(second).toEqual({ unavailable: "the embedder failed a moment ago and is left alone for a while." });
@@ -173,7 +173,7 @@ describe("an endpoint that has failed", () => {
     endpoint.close();
     const changed = [...actions, testAction("tool__new", "New.")];
 
-    const answer = await index.search("thing3", viewOf(actions), { limit: 5, order });
+    const answer = await index.search("thing3", createSearchView(actions), { limit: 5, order });
     const error = await index.build(changed).catch((thrown: Error) => thrown);
 
     expect(answer).toEqual({ unavailable: "the embedder failed." });

@@ -1,10 +1,10 @@
 import { asSchema } from "ai";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { z } from "zod";
-import { defineAction } from "../src/catalog/define.ts";
+import { createQuartermaster, type Quartermaster } from "../src/app/quartermaster.ts";
+import { defineAction } from "../src/catalog/define-action.ts";
 import type { JsonObject } from "../src/core/json.ts";
 import type { SurfaceKind } from "../src/core/surface-choice.ts";
-import { createQuartermaster, type Quartermaster } from "../src/quartermaster.ts";
 import { toAiSdkTools } from "../src/surface/exports/ai-sdk.ts";
 import { answerAnthropic, toAnthropicTools } from "../src/surface/exports/anthropic.ts";
 import { toLangChainTools } from "../src/surface/exports/langchain.ts";
@@ -14,8 +14,8 @@ import {
   toOpenAiChatTools,
   toOpenAiResponsesTools,
 } from "../src/surface/exports/openai.ts";
+import { toWireName } from "../src/surface/native-tools.ts";
 import type { Surface } from "../src/surface/surface.ts";
-import { wireOf } from "../src/surface/wire-names.ts";
 import { converseByGenerateText, converseByStreamText } from "./fixtures/scripted-ai-sdk.ts";
 import { converseByMessages } from "./fixtures/scripted-anthropic.ts";
 import { converseByAgent } from "./fixtures/scripted-langchain.ts";
@@ -245,7 +245,7 @@ describe.each(everyInterface)("$name", ({ converse, schemas, call }) => {
 
     for (const name of qm.names()) {
       const { data } = await universal.call("describe_action", { action_name: name });
-      const shown = tools.find((tool) => tool.name === wireOf(name));
+      const shown = tools.find((tool) => tool.name === toWireName(name));
       expect(shown?.schema).toEqual((data as { input_schema: unknown }).input_schema);
     }
   });
@@ -375,7 +375,7 @@ test("gives an AI SDK program the whole result, and a LangChain program the whol
 function wrapped(kind: SurfaceKind, action: string, args: JsonObject): ScriptedCall {
   return kind === "universal"
     ? { name: "invoke_action", args: { action_name: action, args } }
-    : { name: wireOf(action), args };
+    : { name: toWireName(action), args };
 }
 
 /** OpenAI has no field for failure, so there the text alone must tell. */

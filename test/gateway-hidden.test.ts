@@ -2,8 +2,8 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, describe, expect, test } from "vitest";
-import { serverUpstream } from "../src/mcp/gateway/server-upstream.ts";
-import { openWorkspace, type Workspace } from "../src/workspace.ts";
+import { createServerUpstream } from "../src/mcp/gateway/upstream.ts";
+import { openWorkspace, type Workspace } from "../src/workspace/workspace.ts";
 
 const everything = join(import.meta.dirname, "../node_modules/@modelcontextprotocol/server-everything/dist/index.js");
 const opened: Workspace[] = [];
@@ -28,7 +28,7 @@ const server = { command: process.execPath, args: [everything] };
 
 /** All that a gateway would show a caller of its servers. */
 function shown({ servers, quartermaster }: Workspace, actor: string) {
-  const upstream = serverUpstream(servers, quartermaster);
+  const upstream = createServerUpstream(servers, quartermaster);
   const caller = { actor, session: "s" };
   return {
     tools: upstream.tools(caller, ["*"]).map(({ name }) => name),
@@ -104,7 +104,7 @@ describe("what a gateway passes on of a server", () => {
 
   test("shows of a tool what a person has accepted, and nothing beside it", async () => {
     const { servers, quartermaster } = await workspaceWith({ servers: { everything: server } });
-    const offer = servers.book.offer("everything");
+    const offer = servers.manifests.offer("everything");
     const [tool] = offer?.tools ?? [];
     const spec = servers.list()[0]?.spec;
     if (offer === undefined || tool === undefined || spec === undefined) throw new Error("nothing was learned");
@@ -115,8 +115,10 @@ describe("what a gateway passes on of a server", () => {
       extra: 1,
     };
 
-    await servers.book.learned(spec, { ...offer, tools: [slipped, ...offer.tools.slice(1)] });
-    const passed = serverUpstream(servers, quartermaster).tools({ actor: "default", session: "s" }, ["everything"]);
+    await servers.manifests.learn(spec, { ...offer, tools: [slipped, ...offer.tools.slice(1)] });
+    const passed = createServerUpstream(servers, quartermaster).tools({ actor: "default", session: "s" }, [
+      "everything",
+    ]);
 
     expect(JSON.stringify(passed)).not.toMatch(/your keys|evil|"extra"/);
     expect(passed).toHaveLength(offer.tools.length);

@@ -8,9 +8,9 @@ import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { expect, onTestFinished, test } from "vitest";
 import type { InfospaceStore } from "../src/infospace/infospace-store.ts";
-import type { Collection, Item, NoteFacts } from "../src/infospace/note.ts";
+import type { Collection, CollectionItem, NoteFacts } from "../src/infospace/note.ts";
 import { openSqlite } from "../src/store/drivers/sqlite.ts";
-import { openStore } from "../src/store/open.ts";
+import { openStore } from "../src/store/open-store.ts";
 import { sql } from "../src/store/sql.ts";
 import { type Acknowledged, GROUP, PORTION, PORTIONS } from "./infospace-crash/writing-process.ts";
 
@@ -137,7 +137,7 @@ async function checkCollection(store: InfospaceStore, collection: Collection): P
   );
 }
 
-async function allItems(store: InfospaceStore, id: number, version?: number): Promise<readonly Item[]> {
+async function allItems(store: InfospaceStore, id: number, version?: number): Promise<readonly CollectionItem[]> {
   return store.items(id, { from: 0, limit: 10_000, version });
 }
 

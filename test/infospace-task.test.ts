@@ -5,7 +5,7 @@ import { Client } from "@modelcontextprotocol/client";
 import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { openWorkspace } from "../src/index.ts";
-import { tokenCounter } from "../src/surface/tokens.ts";
+import { loadTokenCounter } from "../src/surface/open-surface.ts";
 
 /**
  * A task that cannot be done by reading: of 100,000 orders (30 MB) those that are disputed and large, with the customers'
@@ -53,7 +53,7 @@ async function modelAt(profile: string): Promise<Model> {
   const server = { command: process.execPath, args, cwd: folder, stderr: "inherit", maxBufferSize } as const;
   await client.connect(new StdioClientTransport(server));
   clients.push(client);
-  const count = await tokenCounter();
+  const count = await loadTokenCounter();
   const tokens = { read: 0, written: 0 };
   return {
     tokens,

@@ -523,7 +523,7 @@ describe("what went wrong beside a call does not change what it did", () => {
     const { qm, breakTable } = await frail();
     const handler = vi.fn();
     qm.register({ ...add, effect: "write", handler });
-    await qm.ledger.flushed();
+    await qm.ledger.flush();
     await breakTable("events");
 
     expect(await qm.invoke("tool__add", { a: 1 })).toMatchObject({
@@ -750,7 +750,7 @@ test("the ledger says who asked, cuts what is long, and has a line for looking a
   await qm.invoke("tool__add", { a: 1 }, { caller });
   await surface.call("list_actions", { filter: "x" });
   await surface.call("invoke_action", "{broken");
-  await qm.ledger.flushed();
+  await qm.ledger.flush();
 
   const events = await qm.ledger.read({ session: "s" });
   for (const event of events) expect(event).toMatchObject({ user: "u1", person: "p1" });

@@ -1,8 +1,8 @@
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterEach, describe, expect, onTestFinished, test, vi } from "vitest";
-import { cleanUp, folderWith } from "../src/cli/testing.ts";
-import { openWorkspace, type Workspace, type WorkspaceOptions } from "../src/workspace.ts";
+import { cleanUp, createTestFolder } from "../src/cli/testing.ts";
+import { openWorkspace, type Workspace, type WorkspaceOptions } from "../src/workspace/workspace.ts";
 
 const agreed = { ask: async () => ({ decision: "approved", by: "ann" }) as const };
 
@@ -25,7 +25,7 @@ interface Script {
 
 /** A folder with a server `odd` that does as its script says. */
 async function oddFolder(script: Partial<Script> = {}, settings: object = {}): Promise<string> {
-  const folder = await folderWith({ "script.json": JSON.stringify({ tools, ...script }) });
+  const folder = await createTestFolder({ "script.json": JSON.stringify({ tools, ...script }) });
   const server = { command: process.execPath, args: [odd, join(folder, "script.json")], ...settings };
   await writeFile(join(folder, "quartermaster.yaml"), JSON.stringify({ servers: { odd: server } }));
   return folder;
@@ -75,7 +75,7 @@ describe("the reference servers", () => {
     );
 
   test("are learned once, found and described with nothing running, and started by the first call", async () => {
-    const folder = await folderWith({ "a.txt": "hello" });
+    const folder = await createTestFolder({ "a.txt": "hello" });
     await writeFile(join(folder, "quartermaster.yaml"), JSON.stringify({ servers: serversIn(folder) }));
     const first = await open(folder);
     expect(first.servers.list().map(({ state }) => state)).toEqual(Array(4).fill("configured"));
@@ -249,12 +249,12 @@ describe("what a server offers", () => {
     await rewrite(folder, { tools: [...tools, extra] });
 
     await quartermaster.invoke("mcp__odd__change");
-    await vi.waitFor(() => expect(servers.book.withheld("odd")).toHaveLength(1));
+    await vi.waitFor(() => expect(servers.manifests.withheld("odd")).toHaveLength(1));
     expect(await quartermaster.invoke("mcp__odd__extra")).toMatchObject({ error: { code: "unknown_action" } });
 
-    await servers.book.accept("odd", "extra", "a person");
+    await servers.manifests.accept("odd", "extra", "a person");
     expect(quartermaster.names()).toContain("mcp__odd__extra");
-    await quartermaster.ledger.flushed();
+    await quartermaster.ledger.flush();
     const types = (await quartermaster.ledger.read({})).map(({ type }) => type);
     expect(types).toEqual(expect.arrayContaining(["server.learned", "definition.withheld", "definition.accepted"]));
   });
@@ -272,8 +272,8 @@ describe("what a server offers", () => {
     expect(quartermaster.describe("mcp__odd__echo").metadata.state).toBe("quarantined");
     expect(await quartermaster.invoke("mcp__odd__pid")).toMatchObject({ status: "done" });
 
-    const [withheld] = servers.book.withheld("odd");
-    await servers.book.accept("odd", "echo", "a person", withheld?.hash);
+    const [withheld] = servers.manifests.withheld("odd");
+    await servers.manifests.accept("odd", "echo", "a person", withheld?.hash);
     expect(await quartermaster.invoke("mcp__odd__echo", { text: "hi" })).toMatchObject({ status: "done", data: "hi" });
   });
 
@@ -284,7 +284,7 @@ describe("what a server offers", () => {
     expect(await gateway.quartermaster.invoke("mcp__odd__echo")).toMatchObject({ status: "refused" });
 
     const terminal = await open(folder);
-    await terminal.servers.book.accept("odd", "echo", "a person");
+    await terminal.servers.manifests.accept("odd", "echo", "a person");
 
     expect(await gateway.quartermaster.invoke("mcp__odd__echo", { text: "hi" })).toMatchObject({ status: "done" });
   });
@@ -374,7 +374,7 @@ describe("a server that is removed", () => {
   test("takes with it the secrets and the login that nothing else needs, and no other", async () => {
     const names = ["EMBEDDER", "PROFILE", "LISTED", "DISABLED", "SHARED", "OWN"];
     const refer = (name: string) => `\${secret:${name}}`;
-    const folder = await folderWith({
+    const folder = await createTestFolder({
       "quartermaster.yaml": JSON.stringify({
         store: { path: "qm.db" },
         secrets: [refer("LISTED")],
@@ -428,7 +428,7 @@ describe("a server that is removed", () => {
 });
 
 test("servers that are installed at once are all written down", async () => {
-  const folder = await folderWith({ "script.json": JSON.stringify({ tools }) });
+  const folder = await createTestFolder({ "script.json": JSON.stringify({ tools }) });
   const { quartermaster, servers } = await open(folder);
   const install = (name: string) =>
     quartermaster.invoke(
@@ -469,11 +469,11 @@ test("what others learn counts when this process is not connected any more", asy
   const folder = await oddFolder({}, { pin: false });
   const gateway = await open(folder);
   const terminal = await open(folder);
-  const names = () => gateway.servers.book.tools("odd").map(({ definition }) => definition.name);
+  const names = () => gateway.servers.manifests.tools("odd").map(({ definition }) => definition.name);
   await gateway.servers.hub.connect("odd");
   await rewrite(folder, { tools: tools.slice(0, 2) });
   await terminal.servers.hub.connect("odd");
-  await gateway.servers.book.refresh();
+  await gateway.servers.manifests.refresh();
   expect(names()).toHaveLength(tools.length);
 
   await gateway.servers.hub.stop("odd");
@@ -516,7 +516,7 @@ test("a tool that looks suspicious is tagged so, also where a person has accepte
   });
   const { quartermaster, servers } = await open(folder);
 
-  await servers.book.accept("odd", "echo", "ann");
+  await servers.manifests.accept("odd", "echo", "ann");
 
   expect(quartermaster.describe("mcp__odd__echo").metadata.tags).toContain("suspect");
   expect(quartermaster.describe("mcp__odd__pid").metadata.tags).not.toContain("suspect");

@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { afterEach, describe, expect, test, vi } from "vitest";
-import { cleanUp, folderWith, start } from "../src/cli/testing.ts";
-import type { Kept, Notes } from "../src/index.ts";
+import { cleanUp, createTestFolder, start } from "../src/cli/testing.ts";
+import type { NoteEntry, Notes } from "../src/index.ts";
 import { openWorkspace } from "../src/index.ts";
 
 afterEach(cleanUp);
@@ -11,7 +11,7 @@ async function inNotes<T>(cwd: string, work: (notes: Notes) => Promise<T>): Prom
   return work(quartermaster.notes).finally(close);
 }
 
-const listed = async (cwd: string, query = {}): Promise<readonly Kept[]> =>
+const listed = async (cwd: string, query = {}): Promise<readonly NoteEntry[]> =>
   (await inNotes(cwd, (notes) => notes.list({ ...query, limit: 1_000 }))).items;
 
 /** A process of its own with its input left open. */
@@ -30,7 +30,7 @@ function* unfinished(): Generator<string> {
 
 describe("qm notes, as a process", () => {
   test("exports to a pipe what another imports from one", { timeout: 60_000 }, async () => {
-    const [from, to] = [await folderWith(), await folderWith()];
+    const [from, to] = [await createTestFolder(), await createTestFolder()];
     const text = "Grüße\u0000\u2028 \u{1F375}\n";
     await inNotes(from, async (notes) => {
       await notes.write(text, { name: "greeting" }, { session: "s1" });
@@ -57,7 +57,7 @@ describe("qm notes, as a process", () => {
   });
 
   test("that is killed while it imports leaves nothing that does not expire", { timeout: 60_000 }, async () => {
-    const cwd = await folderWith();
+    const cwd = await createTestFolder();
     await inNotes(cwd, (notes) => notes.write("before"));
     const { child, stdin } = running(cwd, ["import", "-"]);
     for (const line of unfinished()) stdin.write(line);
@@ -71,7 +71,7 @@ describe("qm notes, as a process", () => {
   });
 
   test("that is interrupted while it imports takes everything back", { timeout: 60_000 }, async () => {
-    const cwd = await folderWith();
+    const cwd = await createTestFolder();
     await inNotes(cwd, (notes) => notes.write("before"));
     const { child, stdin, ended } = running(cwd, ["import", "-"]);
     for (const line of unfinished()) stdin.write(line);
@@ -84,7 +84,7 @@ describe("qm notes, as a process", () => {
   });
 
   test("ends well when whoever reads it has seen enough", { timeout: 60_000 }, async () => {
-    const cwd = await folderWith();
+    const cwd = await createTestFolder();
     await inNotes(cwd, async (notes) => {
       for (let at = 0; at < 40; at++) await notes.write("x".repeat(50_000));
     });

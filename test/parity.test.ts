@@ -4,9 +4,9 @@ import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
 import { z } from "zod";
 import { createQuartermaster, defineAction, defineResource, fileProvider, type Quartermaster } from "../src/index.ts";
-import { minimalExample } from "../src/invoke/example.ts";
-import { tokenCounter, toolTokens } from "../src/surface/tokens.ts";
-import { universalTools } from "../src/surface/universal/universal.ts";
+import { createMinimalExample } from "../src/invoke/argument-repair.ts";
+import { countToolTokens, loadTokenCounter } from "../src/surface/open-surface.ts";
+import { universalTools } from "../src/surface/universal/universal-surface.ts";
 
 const root = mkdtempSync(join(tmpdir(), "qm-parity-"));
 writeFileSync(join(root, "hello"), "hello\n");
@@ -80,7 +80,7 @@ describe("what is listed, what is described, what is exported and what runs are 
 
   test.each(listed)("%s can be invoked: its handler is reached with arguments that fit", async (name) => {
     const { input_schema, examples } = qm.describe(name);
-    const args = minimalExample({ inputSchema: input_schema, examples });
+    const args = createMinimalExample({ inputSchema: input_schema, examples });
 
     const outcome = await qm.invoke(name, args);
 
@@ -142,8 +142,8 @@ describe("the universal surface", async () => {
   const call = async (tool: string, args: unknown) => (await surface.call(tool, args)).data as Record<string, unknown>;
 
   test("its wrappers cost at most 400 tokens together", async () => {
-    const count = await tokenCounter();
-    const total = universalTools.reduce((sum, tool) => sum + toolTokens(tool, count), 0);
+    const count = await loadTokenCounter();
+    const total = universalTools.reduce((sum, tool) => sum + countToolTokens(tool, count), 0);
 
     expect(total).toBeLessThanOrEqual(400);
   });
@@ -286,9 +286,9 @@ describe("the auto surface", () => {
   };
 
   test("is flat while everything fits the budget and universal from then on, over the same view", async () => {
-    const count = await tokenCounter();
+    const count = await loadTokenCounter();
     const qm = await many(20, 10_000);
-    const cost = (await qm.surface({}, "flat")).tools.reduce((sum, tool) => sum + toolTokens(tool, count), 0);
+    const cost = (await qm.surface({}, "flat")).tools.reduce((sum, tool) => sum + countToolTokens(tool, count), 0);
     await qm.close();
 
     for (const [budget, kind] of [

@@ -1,7 +1,7 @@
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
-import { atTerminal, cleanUp, folderWith, qm as program } from "../src/cli/testing.ts";
+import { atTerminal, cleanUp, createTestFolder, qm as program } from "../src/cli/testing.ts";
 import { isRecord, type JsonObject } from "../src/core/json.ts";
 import type { Approver } from "../src/index.ts";
 import { connected, type Path, paths, said } from "./fixtures/parity-paths.ts";
@@ -309,7 +309,7 @@ describe("the program", () => {
   }
 
   test.each(callers)("answers %s as it must, and shows what it can call", async (actor) => {
-    const cwd = await folderWith(files);
+    const cwd = await createTestFolder(files);
     const wrong: string[] = [];
     const listed = JSON.stringify((await json(cwd, { actor }, "list", "--all")).answer);
     const spend = actor === "spender" ? BUDGET : 0;
@@ -341,7 +341,7 @@ describe("the program", () => {
     const each = cases["what a person is asked about"];
     const wrong: string[] = [];
     for (const expected of ["allow", "deny"] as const) {
-      const cwd = await folderWith(files);
+      const cwd = await createTestFolder(files);
       await program(cwd, ["secrets", "set", "ANN_TOKEN"], atTerminal(`${token}\n`));
       const { answer } = await json(cwd, { actor: "guest" }, "invoke", each.name, JSON.stringify(each.args(1)));
       const { id = "" } = answer.approval as { readonly id?: string };

@@ -3,10 +3,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
 import { expect, onTestFinished, test, vi } from "vitest";
-import { openGateway } from "../src/mcp/gateway/open-gateway.ts";
-import { openWorkspace } from "../src/workspace.ts";
+import { openGateway } from "../src/mcp/gateway/create-gateway.ts";
+import { openWorkspace } from "../src/workspace/workspace.ts";
 
-const fixture = join(import.meta.dirname, "../src/mcp/hub/testing/asking.mjs");
+const fixture = join(import.meta.dirname, "./fixtures/mcp-servers/asking.mjs");
 const question = {
   method: "elicitation/create",
   params: { message: "Which colour?", requestedSchema: { type: "object", properties: {} } },

@@ -2,9 +2,9 @@ import { readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { Readable } from "node:stream";
 import { afterEach, expect, onTestFinished, test } from "vitest";
-import { atTerminal, cleanUp, eventTypes, folderWith, qm } from "../src/cli/testing.ts";
-import { startRegistry } from "../src/mcp/registry/testing/stand-in.ts";
-import { openWorkspace } from "../src/workspace.ts";
+import { atTerminal, cleanUp, createTestFolder, eventTypes, qm } from "../src/cli/testing.ts";
+import { openWorkspace } from "../src/workspace/workspace.ts";
+import { startFakeRegistry } from "./support/registry/fake-registry.ts";
 
 const agreed = { ask: async () => ({ decision: "approved", by: "ann" }) as const };
 
@@ -12,9 +12,9 @@ afterEach(cleanUp);
 
 /** A folder whose registry is a real server on this machine, with servers in the shape of real ones. */
 async function folderWithRegistry() {
-  const registry = await startRegistry();
+  const registry = await startFakeRegistry();
   onTestFinished(registry.close);
-  const cwd = await folderWith({ "quartermaster.yaml": `mcp: { registry: "${registry.url}" }\n` });
+  const cwd = await createTestFolder({ "quartermaster.yaml": `mcp: { registry: "${registry.url}" }\n` });
   const env = { PATH: process.env.PATH, HOME: cwd, USER: "ann" };
   const run = (...argv: string[]) => qm(cwd, argv, { env });
   const agree = (...argv: string[]) => qm(cwd, argv, { env: { ...env, NO_COLOR: "1" }, ...atTerminal("y\n") });
@@ -65,8 +65,8 @@ test("a server that changes between agreement and installation is refused", asyn
   const { quartermaster, servers, close } = await openWorkspace({ cwd, env });
   onTestFinished(close);
   const request = { from: "registry", id: "io.github.example/notes-bundle", inputs: {} } as const;
-  const { hash } = await servers.desk.plan(request);
-  const [entry] = (await servers.desk.registry.search("notes bundle", { limit: 1 })).servers;
+  const { hash } = await servers.installer.plan(request);
+  const [entry] = (await servers.installer.registry.search("notes bundle", { limit: 1 })).servers;
   const { name = "" } = entry ?? {};
   registry.put({
     name,

@@ -5,7 +5,7 @@ import type { AddressInfo } from "node:net";
 import { promisify } from "node:util";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { z } from "zod";
-import { cleanUp, qm as command, eventTypes, folderWith } from "../src/cli/testing.ts";
+import { cleanUp, qm as command, createTestFolder, eventTypes } from "../src/cli/testing.ts";
 import { annotate } from "../src/distribution/annotated-record.ts";
 import { createQuartermaster, type PolicyOptions, QmError, type Quartermaster } from "../src/index.ts";
 
@@ -354,7 +354,7 @@ servers:
 `;
 
   async function recorded(): Promise<string> {
-    const cwd = await folderWith({
+    const cwd = await createTestFolder({
       "quartermaster.yaml": CONFIG,
       "stricter.yaml": `${CONFIG.replace("servers:", "    - { name: look-only, rule: \"tool.effect == 'write'\", effect: deny }\nservers:")}`,
       "a.txt": "hello\n",

@@ -1,8 +1,8 @@
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { afterEach, expect, onTestFinished, test } from "vitest";
-import { cleanUp, folderWith } from "../src/cli/testing.ts";
-import { configKeys } from "../src/config/json-schema.ts";
+import { cleanUp, createTestFolder } from "../src/cli/testing.ts";
+import { listConfigKeys } from "../src/config/json-schema.ts";
 import { openWorkspace, type Quartermaster } from "../src/index.ts";
 import { embeddingEndpoint } from "../src/search/semantic/testing.ts";
 
@@ -10,7 +10,7 @@ afterEach(cleanUp);
 
 /** What one can see of a quartermaster with this configuration. */
 async function seen(yaml: string, look: (qm: Quartermaster, cwd: string) => Promise<unknown>): Promise<string> {
-  const cwd = await folderWith({ "quartermaster.yaml": yaml });
+  const cwd = await createTestFolder({ "quartermaster.yaml": yaml });
   await mkdir(join(cwd, "model"), { recursive: true });
   const { quartermaster, close } = await openWorkspace({ cwd, env: { KEY: "the-key-itself" } });
   try {
@@ -167,8 +167,8 @@ test("vectors are made anew when rebuild or not incremental", async () => {
     await close();
     return texts().length - before;
   };
-  const plain = await folderWith({ "quartermaster.yaml": `${embedder(url)} }` });
-  const rebuilding = await folderWith({ "quartermaster.yaml": `${embedder(url)}, index: { rebuild: true } }` });
+  const plain = await createTestFolder({ "quartermaster.yaml": `${embedder(url)} }` });
+  const rebuilding = await createTestFolder({ "quartermaster.yaml": `${embedder(url)}, index: { rebuild: true } }` });
 
   const all = await sentBy(plain);
   expect(all).toBeGreaterThan(0);
@@ -179,10 +179,10 @@ test("vectors are made anew when rebuild or not incremental", async () => {
 
 test("an embedder's key is among what the ledger never holds", async () => {
   const { url } = await endpoint();
-  const cwd = await folderWith({ "quartermaster.yaml": `${embedder(url)} }` });
+  const cwd = await createTestFolder({ "quartermaster.yaml": `${embedder(url)} }` });
   const { quartermaster, close } = await openWorkspace({ cwd, env: { KEY: "the-key-itself" } });
   await quartermaster.invoke("file__read", { path: "the-key-itself" });
-  await quartermaster.ledger.flushed(0);
+  await quartermaster.ledger.flush(0);
   const events = await quartermaster.ledger.read({});
   await close();
 
@@ -191,7 +191,7 @@ test("an embedder's key is among what the ledger never holds", async () => {
 
 test("every key of search and surface is tried here", () => {
   const elsewhere = /^search\.(embedder|index)|groups\[\]|^(search|surface)(\.hints|\.directory)?$/;
-  const keys = configKeys()
+  const keys = listConfigKeys()
     .map(({ path }) => path)
     .filter((path) => /^(search|surface)/.test(path) && !elsewhere.test(path));
 

@@ -6,7 +6,8 @@ import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { afterEach, describe, expect, onTestFinished, test } from "vitest";
 import { z } from "zod";
-import { atTerminal, cleanUp, folderWith, qm as program, start } from "../src/cli/testing.ts";
+import { systemRuntime } from "../src/app/system-runtime.ts";
+import { atTerminal, cleanUp, createTestFolder, qm as program, start } from "../src/cli/testing.ts";
 import {
   type Approver,
   type CallContext,
@@ -14,9 +15,8 @@ import {
   type Outcome,
   type Quartermaster,
   type QuartermasterOptions,
-  type Resumed,
+  type ResumedTurn,
 } from "../src/index.ts";
-import { systemRuntime } from "../src/system-runtime.ts";
 import type { Told } from "./fixtures/turn-process.ts";
 
 // A model loop that is put away while people are asked, and gone on with by whichever process is there afterwards. The
@@ -56,7 +56,7 @@ type Suspended = Extract<Told, { token: string }>;
 type Complete = Extract<Told, { words: string }>;
 
 async function place(): Promise<Place> {
-  const cwd = await folderWith({ "quartermaster.yaml": SHELL_CONFIG });
+  const cwd = await createTestFolder({ "quartermaster.yaml": SHELL_CONFIG });
   const [store, effects] = [join(cwd, "store.db"), join(cwd, "effects")];
   const looking = await createQuartermaster({ store, approvals: { worker: false } });
   onTestFinished(() => looking.close());
@@ -259,12 +259,12 @@ async function answerAll({ approvals }: Quartermaster): Promise<void> {
   await ended(approvals, ...waiting.map(({ id }) => id));
 }
 
-function running(resumed: Resumed): Extract<Resumed, { state: "running" }> {
+function running(resumed: ResumedTurn): Extract<ResumedTurn, { state: "running" }> {
   return resumed.state === "running" ? resumed : expect.fail(`the turn is ${resumed.state}`);
 }
 
 const how = (outcome: Outcome) => ("error" in outcome ? outcome.error.code : outcome.status);
-const endings = (resumed: Resumed) => running(resumed).results.map(({ ref, outcome }) => [ref, how(outcome)]);
+const endings = (resumed: ResumedTurn) => running(resumed).results.map(({ ref, outcome }) => [ref, how(outcome)]);
 
 describe("calls that wait inside another", () => {
   test("in parallel, which it waits for itself: the turn waits for nobody but for it", async () => {
@@ -375,7 +375,7 @@ describe("one turn", () => {
     expect(running(resumed).memo).toEqual({ told: ["first"] });
     expect(endings(resumed)).toEqual([["second", "done"]]);
     expect(paid).toEqual([1, 3]);
-    await qm.ledger.flushed();
+    await qm.ledger.flush();
     const types = (await qm.ledger.read({})).map(({ type }) => type).filter((type) => type.startsWith("turn."));
     expect(types).toEqual(["turn.suspended", "turn.resumed", "turn.suspended", "turn.resumed"]);
   });

@@ -7,19 +7,19 @@ import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/cli
 import * as api from "@opentelemetry/api";
 import { OTLPTraceExporter } from "@opentelemetry/exporter-trace-otlp-http";
 import { afterEach, describe, expect, onTestFinished, test } from "vitest";
-import { cleanUp, folderWith } from "../src/cli/testing.ts";
+import type { QuartermasterOptions } from "../src/app/options.ts";
+import { createQuartermaster, type Quartermaster } from "../src/app/quartermaster.ts";
+import { cleanUp, createTestFolder } from "../src/cli/testing.ts";
 import type { Caller } from "../src/core/caller.ts";
-import { openGateway } from "../src/mcp/gateway/open-gateway.ts";
-import type { QuartermasterOptions } from "../src/options.ts";
-import { createQuartermaster, type Quartermaster } from "../src/quartermaster.ts";
+import { openGateway } from "../src/mcp/gateway/create-gateway.ts";
 import { openTelemetryTracer } from "../src/telemetry/opentelemetry.ts";
-import { type ListeningSdk, listeningSdk, type SeenSpan } from "../src/telemetry/testing.ts";
-import { openWorkspace, type Workspace } from "../src/workspace.ts";
+import { createListeningSdk, type ListeningSdk, type SeenSpan } from "../src/telemetry/testing.ts";
+import { openWorkspace, type Workspace } from "../src/workspace/workspace.ts";
 
 const TRACE = "0af7651916cd43dd8448eb211c80319c";
 const SPAN = "b7ad6b7169203331";
 const TRACEPARENT = `00-${TRACE}-${SPAN}-01`;
-const asking = join(import.meta.dirname, "../src/mcp/hub/testing/asking.mjs");
+const asking = join(import.meta.dirname, "./fixtures/mcp-servers/asking.mjs");
 const caller: Partial<Caller> = { session: "chat-1" };
 
 afterEach(cleanUp);
@@ -59,7 +59,7 @@ const only = (sdk: ListeningSdk, name: string): SeenSpan => {
 
 describe("a call through the door", () => {
   test("is a span of what the host traces, and of the metric", async () => {
-    const sdk = listeningSdk();
+    const sdk = createListeningSdk();
     const qm = await traced();
 
     await api.trace.getTracer("host").startActiveSpan("host", async (host) => {
@@ -90,7 +90,7 @@ describe("a call through the door", () => {
   });
 
   test("holds what happens in it: other calls, and what the handler traces itself", async () => {
-    const sdk = listeningSdk();
+    const sdk = createListeningSdk();
     const qm = await traced();
 
     const outcome = await qm.invoke("outer", {}, { caller, trace: { traceparent: TRACEPARENT } });
@@ -103,7 +103,7 @@ describe("a call through the door", () => {
   });
 
   test("that the policy refuses says so, and a name that is nobody's is no tool", async () => {
-    const sdk = listeningSdk();
+    const sdk = createListeningSdk();
     const rule = { name: "no", rule: "tool.name == 'tool__echo'", effect: "deny" } as const;
     const qm = await traced({ policy: { rules: [rule] } });
 
@@ -125,7 +125,7 @@ describe("a call through the door", () => {
   });
 
   test("that waits for a person says for what", async () => {
-    const sdk = listeningSdk();
+    const sdk = createListeningSdk();
     const rule = { name: "ask", rule: "tool.name == 'tool__echo'", effect: "ask" } as const;
     const qm = await traced({ policy: { rules: [rule] } });
 
@@ -146,14 +146,14 @@ describe("a call through the door", () => {
     const secret = "hunter2-hunter2";
     const args = { password: secret, said: "aloud" };
     const redact = { secrets: () => [secret] };
-    const silent = listeningSdk();
+    const silent = createListeningSdk();
     const quiet = await traced({ redact });
     await quiet.invoke("echo", args, { caller });
     await quiet.invoke("fail", args, { caller });
     expect(JSON.stringify([silent.spans(), await silent.points()])).not.toMatch(/hunter2|aloud/);
     for (const part of [api.trace, api.metrics, api.context]) part.disable();
 
-    const sdk = listeningSdk();
+    const sdk = createListeningSdk();
     const qm = await traced({ redact }, true);
     await qm.invoke("echo", args, { caller });
     await qm.invoke("fail", args, { caller });
@@ -173,7 +173,7 @@ describe("a call through the door", () => {
 
 /** A workspace with a server that writes down what it is sent, and a client of its gateway. */
 async function workspaceWith(telemetry: object) {
-  const folder = await folderWith();
+  const folder = await createTestFolder();
   const journal = join(folder, "journal");
   const servers = { asking: { command: process.execPath, args: [asking, journal] } };
   await writeFile(join(folder, "quartermaster.yaml"), JSON.stringify({ servers, telemetry }));
@@ -204,7 +204,7 @@ async function workspaceWith(telemetry: object) {
 
 describe("from a client through the gateway to a server", () => {
   test("is one trace: the request, the call, and the request that it leads to", async () => {
-    const sdk = listeningSdk();
+    const sdk = createListeningSdk();
     // Not every host keeps a context across what is waited for.
     api.context.disable();
     const { call, sent } = await workspaceWith({ enabled: true });
@@ -228,7 +228,7 @@ describe("from a client through the gateway to a server", () => {
   });
 
   test("nobody is told unless the configuration says so", async () => {
-    const sdk = listeningSdk();
+    const sdk = createListeningSdk();
     const { call, sent } = await workspaceWith({});
 
     await call();
@@ -250,7 +250,7 @@ test("a collector gets it over OTLP", async () => {
   await new Promise<void>((resolve) => collector.listen(0, "127.0.0.1", resolve));
   onTestFinished(() => void collector.close());
   const url = `http://127.0.0.1:${(collector.address() as AddressInfo).port}/v1/traces`;
-  const sdk = listeningSdk(new OTLPTraceExporter({ url }));
+  const sdk = createListeningSdk(new OTLPTraceExporter({ url }));
   const qm = await traced();
 
   await qm.invoke("echo", {}, { caller, trace: { traceparent: TRACEPARENT } });

@@ -1,7 +1,7 @@
 import { builtModules } from "../built.ts";
 
-type Index = typeof import("../../src/search/lexical/index.ts");
-type Order = typeof import("../../src/search/hit.ts");
+type Index = typeof import("../../src/search/lexical/lexical-index.ts");
+type Order = typeof import("../../src/search/hits.ts");
 export type Lexical = Index & Order;
 
 /** The search by words. It is not part of the public interface, so it is taken from its own file. */

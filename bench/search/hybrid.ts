@@ -1,7 +1,7 @@
-import { createEmbedder } from "../../src/search/embedders/create.ts";
+import { createEmbedder } from "../../src/search/embedders/create-embedder.ts";
 import type { Embedder } from "../../src/search/embedders/embedder.ts";
-import { fuse } from "../../src/search/fusion.ts";
-import { textOf } from "../../src/search/semantic/action-text.ts";
+import { fuseHits } from "../../src/search/hits.ts";
+import { toEmbeddedText } from "../../src/search/semantic/action-text.ts";
 import type { Lexical } from "./compiled.ts";
 import type { Entry } from "./corpus.ts";
 import { type Ranker, type Ranking, viewOf } from "./ranker.ts";
@@ -32,19 +32,19 @@ export function hybrid(lexical: Lexical, say: (line: string) => void): readonly 
 }
 
 async function byBoth(
-  { lexicalIndex, hitOrder }: Lexical,
+  { createLexicalIndex, createHitOrder }: Lexical,
   embedder: Embedder,
   entries: readonly Entry[],
 ): Promise<Ranking> {
   const actions = entries.map(({ action }) => action);
   const ids = new Map(entries.map(({ id, action }) => [action, id]));
-  const index = lexicalIndex(actions);
+  const index = createLexicalIndex(actions);
   const view = viewOf(actions);
-  const order = hitOrder();
+  const order = createHitOrder();
   const { signal } = new AbortController();
   const vectors: Float32Array[] = [];
   for (let from = 0; from < actions.length; from += AT_ONCE) {
-    const texts = actions.slice(from, from + AT_ONCE).map(textOf);
+    const texts = actions.slice(from, from + AT_ONCE).map(toEmbeddedText);
     vectors.push(...(await embedder.embed(texts, "document", signal)));
   }
   return {
@@ -55,7 +55,7 @@ async function byBoth(
         .sort(order)
         .slice(0, FUSED_FROM);
       const { hits } = index.search(query, view, { limit: FUSED_FROM, order });
-      return fuse([hits, meant], { limit, order }).map(({ action }) => ids.get(action) ?? "");
+      return fuseHits([hits, meant], { limit, order }).map(({ action }) => ids.get(action) ?? "");
     },
   };
 }

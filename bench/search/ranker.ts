@@ -1,5 +1,5 @@
 import type { Action } from "../../src/index.ts";
-import type { Searchable } from "../../src/search/searchable.ts";
+import type { Searchable } from "../../src/search/hits.ts";
 import type { Entry } from "./corpus.ts";
 
 /** One way of finding tools. */

@@ -23,12 +23,12 @@ export async function rankers(lexical: Lexical, say: (line: string) => void): Pr
   ];
 }
 
-function byWords({ lexicalIndex, hitOrder }: Lexical, entries: readonly Entry[]): Ranking {
+function byWords({ createLexicalIndex, createHitOrder }: Lexical, entries: readonly Entry[]): Ranking {
   const actions = entries.map(({ action }) => action);
   const ids = new Map(entries.map(({ id, action }) => [action, id]));
-  const index = lexicalIndex(actions);
+  const index = createLexicalIndex(actions);
   const view = viewOf(actions);
-  const order = hitOrder();
+  const order = createHitOrder();
   return {
     rank: (query, limit) => index.search(query, view, { limit, order }).hits.map(({ action }) => ids.get(action) ?? ""),
   };

@@ -61,7 +61,7 @@ interface Contender {
 }
 
 function runOf(
-  { lexicalIndex, hitOrder }: Lexical,
+  { createLexicalIndex, createHitOrder }: Lexical,
   entries: readonly Entry[],
   queries: readonly string[],
   rounds: number,
@@ -69,10 +69,10 @@ function runOf(
   const actions = entries.map(({ action }) => action);
   const next = chance(11);
   const hidden = new Set<Action>(actions.filter(() => next() < 1 / 3));
-  const order = hitOrder();
+  const order = createHitOrder();
   const texts = entries.map(({ action }, id) => ({ id, ...textsOf(action) }));
   const searchingWith = (hide: ReadonlySet<Action>) => (): ((query: string) => void) => {
-    const index = lexicalIndex(actions);
+    const index = createLexicalIndex(actions);
     const view = viewOf(actions, hide);
     return (query) => void index.search(query, view, { limit: 10, order });
   };

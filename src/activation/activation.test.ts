@@ -1,16 +1,16 @@
 import { expect, test } from "vitest";
-import type { Action, Loading } from "../core/action.ts";
+import type { Action, LoadingMode } from "../core/action.ts";
 import type { Caller } from "../core/caller.ts";
 import type { ActivationScope, SurfaceChoice } from "../core/surface-choice.ts";
-import { ACTIVATED_LIMIT, loadingBy, openActivation } from "./activation.ts";
-import { createShelves, type Shelves } from "./shelves.ts";
+import { ACTIVATED_LIMIT, createLoadingResolver, openActivation } from "./activation.ts";
+import { type ActivationLists, createActivationLists } from "./activation-store.ts";
 
-const action = (name: string, loading?: Loading): Action => {
+const action = (name: string, loading?: LoadingMode): Action => {
   const [category = "", entry = ""] = name.split(/__(.*)/);
   return { name, category, entry, ...(loading === undefined ? {} : { loading }) } as Action;
 };
 
-const open = (all: Shelves, caller: Caller, choice: SurfaceChoice) => openActivation(all, caller, choice, true);
+const open = (all: ActivationLists, caller: Caller, choice: SurfaceChoice) => openActivation(all, caller, choice, true);
 
 test.each([
   ["file__read", undefined, {}, "deferred"],
@@ -24,19 +24,19 @@ test.each([
   ["tool__echo", undefined, { alwaysLoadedPatterns: ["echo"] }, "always"],
   ["other__tasks.list", undefined, { alwaysLoadedPatterns: ["tasks.*"] }, "deferred"],
 ] as const)("the loading of %s, which says %s, under %j is %s", (name, own, choice, loading) => {
-  expect(loadingBy(choice)(action(name, own))).toBe(loading);
+  expect(createLoadingResolver(choice)(action(name, own))).toBe(loading);
 });
 
 test("awaits what is deferred until it is activated, and activates it once", async () => {
   const activation = await open(shelves(), { actor: "a", session: "s", turn: "t" }, {});
   const read = action("file__read");
 
-  expect(activation.awaits(read)).toBe(true);
+  expect(activation.isDeferred(read)).toBe(true);
   expect(await Promise.all([activation.activate(read), activation.activate(read)])).toEqual([true, false]);
 
-  expect(activation.awaits(read)).toBe(false);
+  expect(activation.isDeferred(read)).toBe(false);
   expect(activation.names()).toEqual(["file__read"]);
-  expect(activation.awaits(action("file__write", "always"))).toBe(false);
+  expect(activation.isDeferred(action("file__write", "always"))).toBe(false);
 });
 
 test("activates so many and no more", async () => {
@@ -58,10 +58,10 @@ test("what is offered is shown and not activated, where that was chosen", async 
   const promoting = await open(all, caller, { selection: "promote" });
   await promoting.offer(["x__seen"]);
   expect(promoting.names()).toEqual(["x__before", "x__seen"]);
-  expect(promoting.awaits(action("x__seen"))).toBe(true);
+  expect(promoting.isDeferred(action("x__seen"))).toBe(true);
   expect(await promoting.activate(action("x__seen"))).toBe(true);
 
-  expect(promoting.awaits(action("x__seen"))).toBe(false);
+  expect(promoting.isDeferred(action("x__seen"))).toBe(false);
   expect(promoting.names()).toEqual(["x__before", "x__seen"]);
   expect((await open(all, caller, { selection: "promote" })).names()).toEqual(["x__before", "x__seen"]);
 });
@@ -122,7 +122,7 @@ function shelves() {
       return names;
     },
   };
-  return createShelves(store, (problem) => {
+  return createActivationLists(store, (problem) => {
     throw new Error(problem);
   });
 }

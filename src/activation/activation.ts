@@ -1,16 +1,16 @@
-import type { Action, Loading } from "../core/action.ts";
+import type { Action, LoadingMode } from "../core/action.ts";
 import type { Caller } from "../core/caller.ts";
 import { QmError } from "../core/errors.ts";
-import { patternSet } from "../core/patterns.ts";
+import { createPatternSet } from "../core/name-patterns.ts";
 import type { ActivationScope, SurfaceChoice } from "../core/surface-choice.ts";
-import { type Shelf, type Shelves, shelfOfItsOwn } from "./shelves.ts";
+import { type ActivationList, type ActivationLists, createLocalActivationList } from "./activation-store.ts";
 
 /** Deferred actions that become tools of their own when they are called. The door is handed this with a call. */
 export interface Activation {
   readonly scope: ActivationScope;
-  loadingOf(action: Action): Loading;
+  getLoading(action: Action): LoadingMode;
   /** Whether an allowed call of it would activate it: it is deferred, and not activated yet. */
-  awaits(action: Action): boolean;
+  isDeferred(action: Action): boolean;
   /**
    * Puts it on the shelf, at once for this process; resolves when that is written. Answers whether this was what
    * activated it: of all that activate the same action at the same time, in whatever process, one is answered true.
@@ -30,17 +30,19 @@ export const ACTIVATED_LIMIT = 100;
 
 /** Opens what is activated for a caller: its session, its turn, or without a turn nothing but this handle. */
 export async function openActivation(
-  shelves: Shelves,
+  shelves: ActivationLists,
   caller: Caller,
   { activationScope: scope = "run", selection, ...choice }: SurfaceChoice,
   sessionGiven: boolean,
 ): Promise<Activation> {
   requireSession(scope, sessionGiven);
-  const loadingOf = loadingBy(choice);
-  const open = (what: string): Promise<Shelf> | Shelf => {
-    const key = shelfKey(what, caller, scope);
+  const getLoading = createLoadingResolver(choice);
+  const open = (what: string): Promise<ActivationList> | ActivationList => {
+    const key = toListKey(what, caller, scope);
     // Strangers share the session that is filled in; what they activate is not for each other.
-    return key === undefined || !sessionGiven ? shelfOfItsOwn(ACTIVATED_LIMIT) : shelves.open(key, ACTIVATED_LIMIT);
+    return key === undefined || !sessionGiven
+      ? createLocalActivationList(ACTIVATED_LIMIT)
+      : shelves.open(key, ACTIVATED_LIMIT);
   };
   const activated = await open("activated");
   const shown = selection === "promote" ? await open("shown") : activated;
@@ -48,8 +50,8 @@ export async function openActivation(
 
   return {
     scope,
-    loadingOf,
-    awaits: (action) => loadingOf(action) === "deferred" && !activated.has(action.name),
+    getLoading: getLoading,
+    isDeferred: (action) => getLoading(action) === "deferred" && !activated.has(action.name),
     async activate({ name }) {
       const [added] = await Promise.all([activated.put([name]), shown.put([name])]);
       return added.length > 0;
@@ -70,16 +72,16 @@ function requireSession(scope: ActivationScope | undefined, sessionGiven: boolea
 }
 
 /** Whoever provides it: a pattern of the configuration, then what the action says, then the configuration's default. */
-export function loadingBy({
+export function createLoadingResolver({
   defaultLoadingMode = "deferred",
   alwaysLoadedPatterns = [],
-}: Pick<SurfaceChoice, "defaultLoadingMode" | "alwaysLoadedPatterns">): (action: Action) => Loading {
-  const always = patternSet(alwaysLoadedPatterns);
-  return (action) => (always.matching(action) === undefined ? (action.loading ?? defaultLoadingMode) : "always");
+}: Pick<SurfaceChoice, "defaultLoadingMode" | "alwaysLoadedPatterns">): (action: Action) => LoadingMode {
+  const always = createPatternSet(alwaysLoadedPatterns);
+  return (action) => (always.findMatch(action) === undefined ? (action.loading ?? defaultLoadingMode) : "always");
 }
 
 /** JSON, so that no way of writing one session's parts reads as another's. */
-function shelfKey(what: string, { tenant, actor, session, turn }: Caller, scope: ActivationScope): string | undefined {
+function toListKey(what: string, { tenant, actor, session, turn }: Caller, scope: ActivationScope): string | undefined {
   const parts = [what, tenant ?? null, actor, session];
   if (scope === "session") return JSON.stringify(parts);
   return turn === undefined ? undefined : JSON.stringify([...parts, turn]);

@@ -1,17 +1,17 @@
 import { describe, expect, onTestFinished, test } from "vitest";
 import { z } from "zod";
-import { defineAction } from "../catalog/define.ts";
+import { systemRuntime } from "../app/system-runtime.ts";
+import { defineAction } from "../catalog/define-action.ts";
 import { QmError } from "../core/errors.ts";
-import { failedOutcome, type Outcome, VALUE_LIMIT } from "../core/outcome.ts";
-import type { ProcessFacts } from "../core/runtime.ts";
-import { approvalStore } from "../store/approvals.ts";
+import { createFailedOutcome, type Outcome, VALUE_LIMIT } from "../core/outcome.ts";
+import type { ProcessInfo } from "../core/runtime.ts";
+import { createSqlApprovalStore } from "../store/approvals.ts";
 import { openSqlite } from "../store/drivers/sqlite.ts";
 import { migrate } from "../store/migrations.ts";
-import { systemRuntime } from "../system-runtime.ts";
 import type { ApprovalStore } from "./approval-store.ts";
-import { createChanges } from "./changes.ts";
-import { createPermits, type Permit } from "./permits.ts";
-import { createWorker } from "./worker.ts";
+import { createApprovalWatcher } from "./approval-store.ts";
+import { createApprovalWorker } from "./approval-worker.ts";
+import { createPermitService, type ExecutionPermit } from "./permits.ts";
 
 const { name: action } = defineAction("bank", {
   entry: "pay",
@@ -20,17 +20,17 @@ const { name: action } = defineAction("bank", {
   input: z.object({}),
   run() {},
 });
-const self: ProcessFacts = { pid: 7, host: "here", isAlive: (pid) => pid === 7 };
+const self: ProcessInfo = { pid: 7, host: "here", isAlive: (pid) => pid === 7 };
 const ending = { callId: "call", durationMs: 1, valueLimit: VALUE_LIMIT, action };
 const done: Outcome = { ...ending, status: "done", data: { paid: true }, value: "{}" };
-const failed = (code: "overloaded" | "denied") => failedOutcome(ending, new QmError(code, "not now"));
+const failed = (code: "overloaded" | "denied") => createFailedOutcome(ending, new QmError(code, "not now"));
 
 /** A real store, whose statements fail as often as is said, with one approved call in it. */
 async function opened() {
   const db = await openSqlite(":memory:");
   onTestFinished(() => db.close());
   await migrate(db);
-  const real = approvalStore(db);
+  const real = createSqlApprovalStore(db);
   const failing = new Map<keyof ApprovalStore, number>();
   const store = new Proxy(real, {
     get(target, key: keyof ApprovalStore) {
@@ -54,15 +54,15 @@ async function opened() {
   const rest = { via: "library", policyVersion: "p", binding: "b", level: "user", rule: "r", reason: "it pays" };
   await real.request({ ...asked, ...rest, requestedAt: at, expiresAt: "2999-01-01T00:00:00.000Z" }, 10);
   await real.answer("a1", { decision: "approved", by: "ann", via: "cli", at }, []);
-  const permits = createPermits({ store, runtime: systemRuntime, self, isBorneOut: async () => true });
+  const permits = createPermitService({ store, runtime: systemRuntime, self, isConfirmed: async () => true });
   const ran: string[] = [];
   const restored: string[] = [];
-  const workerFor = (outcome: (permit: Permit) => Promise<Outcome>) =>
-    createWorker({
+  const workerFor = (outcome: (permit: ExecutionPermit) => Promise<Outcome>) =>
+    createApprovalWorker({
       store,
-      changes: createChanges(store),
+      changes: createApprovalWatcher(store),
       permits,
-      desk: { expireOld: async () => {} },
+      service: { expireOld: async () => {} },
       runtime: systemRuntime,
       hadPolicy: () => true,
       knows: () => true,
@@ -92,9 +92,9 @@ describe("a permit", () => {
     expect(await real.claim("a1", executor)).toBe(true);
     const approval = (await real.get("a1")) ?? expect.fail("it is gone");
 
-    expect(permits.isLeft({ approval, executor })).toBe(true);
+    expect(permits.isAbandoned({ approval, executor })).toBe(true);
     const soon = { ...executor, leaseUntil: new Date(systemRuntime.now().getTime() + 20_000) };
-    expect(permits.isLeft({ approval, executor: soon })).toBe(false);
+    expect(permits.isAbandoned({ approval, executor: soon })).toBe(false);
   });
 
   test("keeps the outcome of what began, and says who had agreed to what was never run", async () => {
@@ -140,7 +140,7 @@ describe("a permit", () => {
     const approval = (await real.get("a1")) ?? expect.fail("it is gone");
     const until = (ms: number) => new Date(Date.now() + ms);
     const left = (pid: number, host: string, ms: number) =>
-      permits.isLeft({ approval, executor: { id: "other", pid, host, leaseUntil: until(ms) } });
+      permits.isAbandoned({ approval, executor: { id: "other", pid, host, leaseUntil: until(ms) } });
 
     expect([left(7, "here", 9_000), left(8, "here", 9_000), left(7, "here", -1)]).toEqual([false, true, true]);
     expect([left(8, "there", 9_000), left(8, "there", -1)]).toEqual([false, true]);
@@ -164,7 +164,7 @@ describe("a store that fails", () => {
 
     expect(await real.get("a1")).toMatchObject({ state: "done", outcome: { data: { paid: true } } });
     expect({ ran, restored }).toEqual({ ran: ["a1"], restored: ["a1 done"] });
-    expect(await real.claimed()).toEqual([]);
+    expect(await real.listClaimed()).toEqual([]);
   });
 
   test("while it begins, and while it is given back: it is run by whoever looks next", async () => {

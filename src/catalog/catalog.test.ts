@@ -3,8 +3,8 @@ import { z } from "zod";
 import type { Action } from "../core/action.ts";
 import { actionName } from "../core/names.ts";
 import { createCatalog } from "./catalog.ts";
-import { defineAction, defineResource } from "./define.ts";
-import type { Provider } from "./provider.ts";
+import type { Provider } from "./define-action.ts";
+import { defineAction, defineResource } from "./define-action.ts";
 
 const read = defineAction("doc", {
   entry: "read",

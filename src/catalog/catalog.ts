@@ -1,11 +1,11 @@
 import type { Action, JsonSchema } from "../core/action.ts";
-import { definitionOf } from "../core/definition.ts";
-import { messageOf, QmError } from "../core/errors.ts";
-import { frozenCopy, isFrozenThrough, isRecord } from "../core/json.ts";
-import { categoryName, quoted } from "../core/names.ts";
+import { getDefinitionHash } from "../core/action.ts";
+import { getErrorMessage, QmError } from "../core/errors.ts";
+import { cloneFrozen, isDeepFrozen, isRecord } from "../core/json.ts";
+import { assertCategory, quoteName } from "../core/names.ts";
 import { guardSchema } from "../core/schema-guard.ts";
-import type { Provider } from "./provider.ts";
-import { type Snapshot, takeSnapshot } from "./snapshot.ts";
+import type { Provider } from "./define-action.ts";
+import { type CatalogSnapshot, takeSnapshot } from "./snapshot.ts";
 import { isReservedName } from "./spelling.ts";
 
 export interface CategoryChange {
@@ -25,7 +25,7 @@ export interface CatalogOptions {
 
 /** Every action there is, whoever may see it: views are cut from it. */
 export interface Catalog {
-  snapshot(): Snapshot;
+  snapshot(): CatalogSnapshot;
   /** Resolves when every list asked for so far has arrived or failed. */
   settled(): Promise<void>;
   /** Adds a provider, or puts it in the place of its category's, which is not closed: it may be put back. */
@@ -35,7 +35,7 @@ export interface Catalog {
   close(): Promise<void>;
 }
 
-interface Slot {
+interface ProviderSlot {
   readonly provider: Provider;
   readonly unwatch: () => void;
   list: readonly Action[];
@@ -44,32 +44,32 @@ interface Slot {
 }
 
 export function createCatalog({ providers, onChange = () => {}, onProblem = () => {} }: CatalogOptions): Catalog {
-  const slots = new Map<string, Slot>();
+  const slots = new Map<string, ProviderSlot>();
   const underWay = new Set<Promise<void>>();
   let version = 0;
   let closed = false;
-  let current: Snapshot | undefined;
+  let current: CatalogSnapshot | undefined;
 
   function provide(provider: Provider): void {
     const { category } = provider;
-    categoryName(category);
+    assertCategory(category);
     const before = slots.get(category);
     before?.unwatch();
-    const unwatch = provider.watch?.(() => ask(slot)) ?? (() => {});
-    const slot: Slot = { provider, unwatch, list: before?.list ?? [], asked: 0 };
+    const unwatch = provider.watch?.(() => requestList(slot)) ?? (() => {});
+    const slot: ProviderSlot = { provider, unwatch, list: before?.list ?? [], asked: 0 };
     slots.set(category, slot);
-    ask(slot);
+    requestList(slot);
   }
 
-  function ask(slot: Slot): void {
+  function requestList(slot: ProviderSlot): void {
     if (closed) return;
     const turn = ++slot.asked;
     const category = slot.provider.category;
     const take = (listed: readonly Action[]): void => {
-      if (turn === slot.asked && slots.get(category) === slot && !closed) put(slot, sound(category, listed));
+      if (turn === slot.asked && slots.get(category) === slot && !closed) put(slot, filterValid(category, listed));
     };
     const fail = (thrown: unknown): void => {
-      if (!closed) onProblem(category, `could not list its actions: ${messageOf(thrown)}`);
+      if (!closed) onProblem(category, `could not list its actions: ${getErrorMessage(thrown)}`);
     };
     try {
       const listed = slot.provider.list();
@@ -87,8 +87,8 @@ export function createCatalog({ providers, onChange = () => {}, onProblem = () =
     }
   }
 
-  function put(slot: Slot, list: readonly Action[]): void {
-    const change = difference(slot.provider.category, slot.list, list);
+  function put(slot: ProviderSlot, list: readonly Action[]): void {
+    const change = countChanges(slot.provider.category, slot.list, list);
     slot.list = list;
     current = undefined;
     version++;
@@ -96,16 +96,16 @@ export function createCatalog({ providers, onChange = () => {}, onProblem = () =
   }
 
   /** What of a provider's list can be used; the rest is reported and hides nothing else. */
-  function sound(category: string, listed: readonly Action[]): readonly Action[] {
+  function filterValid(category: string, listed: readonly Action[]): readonly Action[] {
     const seen = new Set<string>();
     return listed.flatMap((action) => {
-      const problem = problemWith(category, action, seen);
+      const problem = findActionProblem(category, action, seen);
       if (problem !== undefined) {
         onProblem(category, problem);
         return [];
       }
       seen.add(action.name);
-      return [fixed(action)];
+      return [freezeSchemas(action)];
     });
   }
 
@@ -152,11 +152,11 @@ export function createCatalog({ providers, onChange = () => {}, onProblem = () =
 // A frozen schema that was sound when it was last listed still is.
 const guarded = new WeakSet<JsonSchema>();
 
-function problemWith(category: string, action: Action, seen: ReadonlySet<string>): string | undefined {
+function findActionProblem(category: string, action: Action, seen: ReadonlySet<string>): string | undefined {
   if (!isRecord(action) || typeof action.name !== "string") return "something is left out: it is no action";
   if (action.category !== category) return `${action.name} is left out: it is not of category ${category}`;
   const reserved = action.aliases?.find(isReservedName);
-  if (reserved !== undefined) return `${action.name} is left out: its alias ${quoted(reserved)} is reserved`;
+  if (reserved !== undefined) return `${action.name} is left out: its alias ${quoteName(reserved)} is reserved`;
   if (seen.has(action.name)) return `${action.name} is left out: it was listed twice`;
   try {
     if (!guarded.has(action.inputSchema)) guardSchema(action.inputSchema, "arguments");
@@ -164,26 +164,26 @@ function problemWith(category: string, action: Action, seen: ReadonlySet<string>
       guardSchema(action.outputSchema, "result");
     return undefined;
   } catch (thrown) {
-    return `${action.name} is left out: ${messageOf(thrown)}`;
+    return `${action.name} is left out: ${getErrorMessage(thrown)}`;
   }
 }
 
 /** The action as it may be handed out: with schemas that nobody can change. */
-function fixed(action: Action): Action {
+function freezeSchemas(action: Action): Action {
   const { inputSchema, outputSchema } = action;
-  const [input, output] = [unchangeable(inputSchema), outputSchema && unchangeable(outputSchema)];
+  const [input, output] = [freezeSchema(inputSchema), outputSchema && freezeSchema(outputSchema)];
   if (input === inputSchema && output === outputSchema) return action;
   return Object.freeze({ ...action, inputSchema: input, ...(output === undefined ? {} : { outputSchema: output }) });
 }
 
-function unchangeable(schema: JsonSchema): JsonSchema {
+function freezeSchema(schema: JsonSchema): JsonSchema {
   if (guarded.has(schema)) return schema;
-  const frozen = isFrozenThrough(schema) ? schema : frozenCopy(schema);
+  const frozen = isDeepFrozen(schema) ? schema : cloneFrozen(schema);
   guarded.add(frozen);
   return frozen;
 }
 
-function difference(category: string, before: readonly Action[], after: readonly Action[]): CategoryChange {
+function countChanges(category: string, before: readonly Action[], after: readonly Action[]): CategoryChange {
   const old = new Map(before.map((action) => [action.name, action]));
   let added = 0;
   let changed = 0;
@@ -191,7 +191,7 @@ function difference(category: string, before: readonly Action[], after: readonly
     const earlier = old.get(action.name);
     old.delete(action.name);
     if (earlier === undefined) added++;
-    else if (earlier !== action && definitionOf(earlier) !== definitionOf(action)) changed++;
+    else if (earlier !== action && getDefinitionHash(earlier) !== getDefinitionHash(action)) changed++;
   }
   return { category, added, removed: old.size, changed };
 }

@@ -1,13 +1,13 @@
-import type { Action, ApprovalStanding } from "../core/action.ts";
-import type { Snapshot } from "./snapshot.ts";
+import type { Action, ApprovalRequirement } from "../core/action.ts";
+import type { CatalogSnapshot } from "./snapshot.ts";
 
 /** What one caller may see right now. Every surface, error text and suggestion reads only this. */
 export interface View {
-  readonly snapshot: Snapshot;
+  readonly snapshot: CatalogSnapshot;
   get(name: string): Action | undefined;
   sees(action: Action): boolean;
   /** Whether a person must agree to its calls: to none, to all, or as their arguments are. */
-  approval(action: Action): ApprovalStanding;
+  approval(action: Action): ApprovalRequirement;
   /** All of them, sorted by name. The first call looks at every action there is; later ones do not. */
   actions(): readonly Action[];
   /** The categories with something visible in them, sorted. */
@@ -16,20 +16,20 @@ export interface View {
 }
 
 /** What the policy says of an action, before anything is called. */
-export interface Standing {
+export interface ViewAccess {
   readonly visible: boolean;
-  readonly approval: ApprovalStanding;
+  readonly approval: ApprovalRequirement;
 }
 
 /** `standingOf` is the policy's answer for one action and, for a resource, the operation it runs. */
 export function createView(
-  snapshot: Snapshot,
-  standingOf: (action: Action, target: Action | undefined) => Standing,
+  snapshot: CatalogSnapshot,
+  standingOf: (action: Action, target: Action | undefined) => ViewAccess,
 ): View {
-  const standing = (action: Action): Standing => standingOf(action, targetOf(snapshot, action));
+  const getAccess = (action: Action): ViewAccess => standingOf(action, findTarget(snapshot, action));
   const served = new Map<Action["serves"], boolean>();
   const sees = (action: Action): boolean =>
-    standing(action).visible && (action.serves === undefined || isServing(action.serves));
+    getAccess(action).visible && (action.serves === undefined || isServing(action.serves));
   const groups = new Map<string, readonly Action[]>();
   let all: readonly Action[] | undefined;
   const inCategory = (category: string): readonly Action[] => {
@@ -46,7 +46,7 @@ export function createView(
     if (answer === undefined) {
       answer = snapshot.actions.some((other) => {
         if (other.serves !== undefined) return false;
-        const { visible, approval } = standing(other);
+        const { visible, approval } = getAccess(other);
         return visible && serves(other, approval);
       });
       served.set(serves, answer);
@@ -57,7 +57,7 @@ export function createView(
   return {
     snapshot,
     sees,
-    approval: (action) => standing(action).approval,
+    approval: (action) => getAccess(action).approval,
     get(name) {
       const action = snapshot.get(name);
       return action !== undefined && sees(action) ? action : undefined;
@@ -72,6 +72,6 @@ export function createView(
 }
 
 /** The operation that invoking a resource runs; undefined for an action that is its own. */
-export function targetOf(snapshot: Snapshot, action: Action): Action | undefined {
+export function findTarget(snapshot: CatalogSnapshot, action: Action): Action | undefined {
   return action.canonical === undefined ? undefined : snapshot.get(action.canonical.target);
 }

@@ -3,7 +3,7 @@
 import { setMaxListeners } from "node:events";
 import * as nodeModule from "node:module";
 import { join } from "node:path";
-import { packageFolder } from "../package-facts.ts";
+import { findPackageFolder } from "../app/system-runtime.ts";
 import { exitCodes } from "./exit-codes.ts";
 
 const interrupt = new AbortController();
@@ -11,12 +11,12 @@ const interrupt = new AbortController();
 setMaxListeners(0, interrupt.signal);
 let outputError: NodeJS.ErrnoException | undefined;
 
-process.on("SIGINT", stop);
-process.on("SIGTERM", stop);
+process.on("SIGINT", interruptOrExit);
+process.on("SIGTERM", interruptOrExit);
 process.stdout.on("error", onOutputError);
 process.stderr.on("error", onOutputError);
 
-keepCompiled();
+cacheCompiledCode();
 const { main } = await import("./main.ts");
 const code = await main(process.argv.slice(2), {
   stdin: process.stdin,
@@ -37,13 +37,13 @@ process.stdout.write("", () => setImmediate(exit));
  * Later starts need not compile again what this one did, where Node can keep it (22.8 and later). It is kept within the
  * package: whoever can write there can write the program as well.
  */
-function keepCompiled(): void {
+function cacheCompiledCode(): void {
   const { enableCompileCache } = nodeModule as { enableCompileCache?: (folder: string) => unknown };
-  enableCompileCache?.(join(packageFolder(), "node_modules/.cache/compiled"));
+  enableCompileCache?.(join(findPackageFolder(), "node_modules/.cache/compiled"));
 }
 
 /** The first time, what runs is cancelled and written down; the second time there is no waiting. */
-function stop(): void {
+function interruptOrExit(): void {
   if (interrupt.signal.aborted) process.exit(130);
   interrupt.abort();
 }

@@ -1,14 +1,39 @@
 import { userInfo } from "node:os";
 import type { Command } from "commander";
-import type { CallerOptions } from "../options.ts";
-import type { Purpose, Workspace } from "../workspace.ts";
+import type { CallerOptions } from "../app/options.ts";
+import type { Environment } from "../config/references.ts";
+import type { Workspace, WorkspacePurpose } from "../workspace/workspace.ts";
 import type { ExitCode } from "./exit-codes.ts";
-import type { Io } from "./io.ts";
-import type { Output } from "./output.ts";
-import { oneLine } from "./text.ts";
+import type { CommandOutput } from "./output.ts";
+import { toOneLine } from "./terminal-text.ts";
+
+/** A stream that text is written to. */
+export interface TextStream {
+  write(text: string): void;
+  readonly isTTY: boolean;
+  /** The width of the terminal. Absent: nobody knows, or it is not one. */
+  readonly columns?: number | undefined;
+}
+
+/** Everything the program has of its process. */
+export interface Io {
+  readonly stdin: AsyncIterable<Uint8Array | string>;
+  readonly stdout: TextStream;
+  readonly stderr: TextStream;
+  readonly cwd: string;
+  readonly env: Environment;
+  /** Aborted when the user interrupts. */
+  readonly signal: AbortSignal;
+  /** As in `20.19.0`. */
+  readonly nodeVersion: string;
+  /** As `process.platform` says. */
+  readonly platform: string;
+  /** The file of the Node that runs this. */
+  readonly execPath: string;
+}
 
 /** The options that every command has. */
-export interface Globals {
+export interface GlobalOptions {
   readonly config?: string;
   readonly actor?: string;
   readonly session?: string;
@@ -19,11 +44,11 @@ export interface Globals {
 }
 
 /** What a command works with. */
-export interface Context {
+export interface CommandContext {
   readonly io: Io;
   /** Complete once a command runs: these options may stand before or after its name. */
-  readonly globals: Globals;
-  readonly out: Output;
+  readonly globals: GlobalOptions;
+  readonly out: CommandOutput;
   readonly program: Command;
   /** Says how the command ended; not saying it means `done`. */
   end(code: ExitCode): void;
@@ -33,20 +58,20 @@ export interface Context {
 
 /** Opens the workspace for one command and closes it after, however the command ends. */
 export async function withWorkspace<T>(
-  { io, globals, out }: Context,
-  purpose: Purpose,
+  { io, globals, out }: CommandContext,
+  purpose: WorkspacePurpose,
   work: (workspace: Workspace) => Promise<T> | T,
   { watch = false }: { readonly watch?: boolean } = {},
 ): Promise<T> {
   // Most of the program hangs on this module, and help, completion and --version need none of it.
-  const { openWorkspace } = await import("../workspace.ts");
+  const { openWorkspace } = await import("../workspace/workspace.ts");
   const workspace = await openWorkspace({
     cwd: io.cwd,
     env: io.env,
     configPath: globals.config,
     purpose,
     watch,
-    onProblem: (problem) => out.note(`qm: warning: ${oneLine(problem)}`),
+    onProblem: (problem) => out.note(`qm: warning: ${toOneLine(problem)}`),
   });
   try {
     return await work(workspace);
@@ -56,11 +81,11 @@ export async function withWorkspace<T>(
 }
 
 /** The person at the keyboard, as far as the system knows. */
-export function personOf({ env }: Pick<Io, "env">): string {
-  return env.USER || env.USERNAME || accountName() || "somebody at the command line";
+export function getSystemUser({ env }: Pick<Io, "env">): string {
+  return env.USER || env.USERNAME || readAccountName() || "somebody at the command line";
 }
 
-function accountName(): string | undefined {
+function readAccountName(): string | undefined {
   try {
     return userInfo().username;
   } catch {
@@ -70,7 +95,7 @@ function accountName(): string | undefined {
 }
 
 /** Who asks, as the command line says. */
-export function callerOf({ actor, session, tenant, user }: Globals): CallerOptions {
+export function toCallerOptions({ actor, session, tenant, user }: GlobalOptions): CallerOptions {
   return {
     ...(actor === undefined ? {} : { actor }),
     ...(session === undefined ? {} : { session }),

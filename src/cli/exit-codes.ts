@@ -44,14 +44,14 @@ const codes: { readonly [Code in ErrorCode]?: ExitCode } = {
   unknown_category: exitCodes.unknown,
 };
 
-export function exitCodeOf(code: ErrorCode, interrupted: boolean): ExitCode {
+export function getExitCode(code: ErrorCode, interrupted: boolean): ExitCode {
   if (code === "cancelled" && interrupted) return exitCodes.interrupted;
   return getOwn(codes, code) ?? exitCodes.failed;
 }
 
-export function exitCodeOfOutcome(outcome: Outcome, interrupted: boolean): ExitCode {
+export function getOutcomeExitCode(outcome: Outcome, interrupted: boolean): ExitCode {
   if (outcome.status === "done") return exitCodes.done;
   if (outcome.status === "waiting") return exitCodes.refused;
-  const code = exitCodeOf(outcome.error.code, interrupted);
+  const code = getExitCode(outcome.error.code, interrupted);
   return code === exitCodes.failed && outcome.status === "refused" ? exitCodes.refused : code;
 }

@@ -1,80 +1,104 @@
 import { Command, CommanderError } from "commander";
-import { messageOf, QmError } from "../core/errors.ts";
-import { packageFacts } from "../package-facts.ts";
-import { Interrupted } from "./ask.ts";
-import { addApprovals } from "./commands/approvals.ts";
-import { addComplete } from "./commands/complete.ts";
-import { addCompletion } from "./commands/completion.ts";
-import { addConnect } from "./commands/connect.ts";
-import { addDescribe } from "./commands/describe.ts";
-import { addDirectory } from "./commands/directory.ts";
-import { addDoctor } from "./commands/doctor.ts";
-import { addEmbeddings } from "./commands/embeddings.ts";
-import { addEval } from "./commands/eval.ts";
-import { addEvents } from "./commands/events.ts";
-import { addExplain } from "./commands/explain.ts";
-import { addHelp } from "./commands/help.ts";
-import { addHints } from "./commands/hints.ts";
-import { addImport } from "./commands/import.ts";
-import { addInit } from "./commands/init.ts";
-import { addInvoke } from "./commands/invoke.ts";
-import { addList } from "./commands/list.ts";
-import { addMcp } from "./commands/mcp.ts";
-import { addNotes } from "./commands/notes.ts";
-import { addPreflight } from "./commands/preflight.ts";
-import { addReplay } from "./commands/replay.ts";
-import { addSearch } from "./commands/search.ts";
-import { addSecrets } from "./commands/secrets.ts";
-import { addServe } from "./commands/serve.ts";
-import { addServers } from "./commands/servers.ts";
-import { addTour } from "./commands/tour.ts";
-import type { Context, Globals } from "./context.ts";
-import { type ExitCode, exitCodeOf, exitCodes } from "./exit-codes.ts";
-import type { Io } from "./io.ts";
-import { createOutput, type Output } from "./output.ts";
+import { readPackageInfo } from "../app/system-runtime.ts";
+import { getErrorMessage, QmError } from "../core/errors.ts";
+import { quoteName } from "../core/names.ts";
+import { didYouMean } from "../core/nearest.ts";
+import { addApprovalsCommand } from "./commands/approvals.ts";
+import { addConnectCommand, addImportCommand } from "./commands/clients.ts";
+import { addCompleteCommand, addCompletionCommand } from "./commands/completion.ts";
+import { addDescribeCommand, addExplainCommand } from "./commands/describe.ts";
+import { addDoctorCommand } from "./commands/doctor.ts";
+import { addEmbeddingsCommand } from "./commands/embeddings.ts";
+import { addEvalCommand } from "./commands/eval.ts";
+import { addEventsCommand } from "./commands/events.ts";
+import { addInitCommand } from "./commands/init.ts";
+import { addInvokeCommand } from "./commands/invoke.ts";
+import { addDirectoryCommand, addListCommand } from "./commands/list.ts";
+import { addNotesCommand } from "./commands/notes.ts";
+import { addPreflightCommand } from "./commands/preflight.ts";
+import { addReplayCommand } from "./commands/replay.ts";
+import { addHintsCommand, addSearchCommand } from "./commands/search.ts";
+import { addSecretsCommand } from "./commands/secrets.ts";
+import { addMcpCommand, addServeCommand } from "./commands/serve.ts";
+import { addServersCommand } from "./commands/servers.ts";
+import { addTourCommand } from "./commands/tour.ts";
+import type { CommandContext, GlobalOptions, Io } from "./context.ts";
+import { type ExitCode, exitCodes, getExitCode } from "./exit-codes.ts";
+import { type CommandOutput, createOutput } from "./output.ts";
+import { InterruptedError } from "./terminal.ts";
+
+function addHelpCommand(program: Command): void {
+  program
+    .command("help")
+    .summary("show the help of a command")
+    .description("Show the help of a command, or of the program.")
+    .argument("[command...]", "the command, as in `qm help events verify`")
+    .action((names: readonly string[]) => findCommand(program, names).help());
+}
+
+function findCommand(program: Command, names: readonly string[]): Command {
+  let command = program;
+  for (const name of names) {
+    const below = command.commands.find((each) => each.name() === name);
+    if (below === undefined) throw createUnknownCommandError(name, command);
+    command = below;
+  }
+  return command;
+}
+
+function createUnknownCommandError(name: string, above: Command): QmError {
+  const known = above.createHelp().visibleCommands(above);
+  const near = didYouMean(
+    name,
+    known.map((each) => each.name()),
+  );
+  return new QmError("invalid_arguments", `unknown command ${quoteName(name)}${near}`, {
+    hint: "`qm --help` shows what there is.",
+  });
+}
 
 /** In the order of the help. Adding a command is one file and one line here. */
 const commands = [
-  addList,
-  addSearch,
-  addDescribe,
-  addInvoke,
-  addExplain,
-  addApprovals,
-  addEvents,
-  addReplay,
-  addEval,
-  addNotes,
-  addServers,
-  addSecrets,
-  addPreflight,
-  addMcp,
-  addServe,
-  addEmbeddings,
-  addDirectory,
-  addHints,
-  addImport,
-  addConnect,
-  addInit,
-  addDoctor,
-  addTour,
-  addCompletion,
-  addHelp,
-  addComplete,
+  addListCommand,
+  addSearchCommand,
+  addDescribeCommand,
+  addInvokeCommand,
+  addExplainCommand,
+  addApprovalsCommand,
+  addEventsCommand,
+  addReplayCommand,
+  addEvalCommand,
+  addNotesCommand,
+  addServersCommand,
+  addSecretsCommand,
+  addPreflightCommand,
+  addMcpCommand,
+  addServeCommand,
+  addEmbeddingsCommand,
+  addDirectoryCommand,
+  addHintsCommand,
+  addImportCommand,
+  addConnectCommand,
+  addInitCommand,
+  addDoctorCommand,
+  addTourCommand,
+  addCompletionCommand,
+  addHelpCommand,
+  addCompleteCommand,
 ];
 
 /** The whole program but for the process: arguments in, exit code out. Never rejects. */
 export async function main(argv: readonly string[], io: Io): Promise<ExitCode> {
   let code: ExitCode = exitCodes.done;
   const program = createProgram(io);
-  const context: Context = {
+  const context: CommandContext = {
     io,
     program,
     get globals() {
-      return program.opts<Globals>();
+      return program.opts<GlobalOptions>();
     },
     get out() {
-      const { json = false, color } = program.opts<Globals>();
+      const { json = false, color } = program.opts<GlobalOptions>();
       return createOutput(io, { json, color });
     },
     end(ended) {
@@ -87,7 +111,7 @@ export async function main(argv: readonly string[], io: Io): Promise<ExitCode> {
     await program.parseAsync(argv.length === 0 ? ["--help"] : argv, { from: "user" });
     return code;
   } catch (thrown) {
-    return reported(thrown, errorOutput(argv, io), io, program, argv);
+    return reportError(thrown, createErrorOutput(argv, io), io, program, argv);
   }
 }
 
@@ -101,7 +125,7 @@ function createProgram({ stdout, stderr }: Io): Command {
     .option("--user <id>", "the user it is for (in events: only this one)")
     .option("--json", "answer with one JSON document on stdout, errors included")
     .option("--no-color", "no colours, whatever the terminal can do")
-    .version(packageFacts().version, "-V, --version", "print the version")
+    .version(readPackageInfo().version, "-V, --version", "print the version")
     .helpOption("-h, --help", "show this help")
     .exitOverride()
     .configureHelp({ showGlobalOptions: true })
@@ -122,34 +146,36 @@ function createProgram({ stdout, stderr }: Io): Command {
 }
 
 /** When the command line could not be read, its options are looked for by hand. */
-function errorOutput(argv: readonly string[], io: Io): Output {
+function createErrorOutput(argv: readonly string[], io: Io): CommandOutput {
   const options = argv.slice(0, argv.includes("--") ? argv.indexOf("--") : argv.length);
   return createOutput(io, { json: options.includes("--json"), color: !options.includes("--no-color") });
 }
 
-function reported(thrown: unknown, out: Output, io: Io, program: Command, argv: readonly string[]): ExitCode {
+function reportError(thrown: unknown, out: CommandOutput, io: Io, program: Command, argv: readonly string[]): ExitCode {
   if (thrown instanceof CommanderError) {
     if (thrown.exitCode === 0) return exitCodes.done;
     // Help in place of a command is on stderr by now, and says it all.
-    if (out.isJson || thrown.code !== "commander.help") out.problem(usageError(thrown, program, argv).toProblem());
+    if (out.isJson || thrown.code !== "commander.help")
+      out.problem(createUsageError(thrown, program, argv).toProblem());
     return exitCodes.usage;
   }
-  const error = thrown instanceof QmError ? thrown : new QmError("internal", messageOf(thrown), { cause: thrown });
+  const error =
+    thrown instanceof QmError ? thrown : new QmError("internal", getErrorMessage(thrown), { cause: thrown });
   out.problem(error.toProblem());
   if (error.code === "internal" && io.env.QM_DEBUG && thrown instanceof Error) out.note(thrown.stack ?? "");
-  return exitCodeOf(error.code, io.signal.aborted || error instanceof Interrupted);
+  return getExitCode(error.code, io.signal.aborted || error instanceof InterruptedError);
 }
 
-function usageError({ code, message }: CommanderError, program: Command, argv: readonly string[]): QmError {
+function createUsageError({ code, message }: CommanderError, program: Command, argv: readonly string[]): QmError {
   const [what = "", ...suggestions] = message.replace(/^error: /, "").split("\n");
-  const help = `\`${["qm", ...namesOf(program, argv), "--help"].join(" ")}\` shows what there is.`;
+  const help = `\`${["qm", ...findCommandPath(program, argv), "--help"].join(" ")}\` shows what there is.`;
   return new QmError("invalid_arguments", code === "commander.help" ? "no command was given" : what, {
     hint: [...suggestions.map((line) => line.replace(/^\((.*)\)$/, "$1")), help].join(" "),
   });
 }
 
 /** The command that was typed, as far down as there is one. What comes after a word that is none belongs to that. */
-function namesOf(program: Command, argv: readonly string[]): readonly string[] {
+function findCommandPath(program: Command, argv: readonly string[]): readonly string[] {
   const names: string[] = [];
   let at = program;
   for (let place = 0; place < argv.length; place++) {

@@ -2,24 +2,24 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { link, mkdir, mkdtemp, realpath, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { openWorkspace } from "../workspace.ts";
-import type { Io } from "./io.ts";
+import { openWorkspace } from "../workspace/workspace.ts";
+import type { Io } from "./context.ts";
 import { main } from "./main.ts";
 
 /** For tests of the program: with or without a process, always on real folders. */
 
-const made: string[] = [];
+const createdFolders: string[] = [];
 const started: ChildProcess[] = [];
 
 /** Ends what tests started and removes what they made. */
 export async function cleanUp(): Promise<void> {
   for (const child of started.splice(0)) child.kill("SIGKILL");
-  for (const folder of made.splice(0)) await rm(folder, { recursive: true, force: true });
+  for (const folder of createdFolders.splice(0)) await rm(folder, { recursive: true, force: true });
 }
 
-export async function folderWith(files: Record<string, string> = {}): Promise<string> {
+export async function createTestFolder(files: Record<string, string> = {}): Promise<string> {
   const folder = await realpath(await mkdtemp(join(tmpdir(), "qm-cli-")));
-  made.push(folder);
+  createdFolders.push(folder);
   for (const [name, content] of Object.entries(files)) await writeFile(join(folder, name), content);
   return folder;
 }
@@ -37,10 +37,10 @@ actors:
 
 /** A folder with a policy, three actors and `a.txt`. */
 export function testWorkspace(): Promise<string> {
-  return folderWith({ "quartermaster.yaml": CONFIG, "a.txt": "hello\n" });
+  return createTestFolder({ "quartermaster.yaml": CONFIG, "a.txt": "hello\n" });
 }
 
-export interface Ran {
+export interface CliResult {
   readonly code: number;
   readonly out: string;
   readonly err: string;
@@ -51,7 +51,7 @@ export async function qm(
   cwd: string,
   argv: readonly string[],
   { columns, ...given }: Partial<Io> & { columns?: number } = {},
-): Promise<Ran> {
+): Promise<CliResult> {
   const out: string[] = [];
   const err: string[] = [];
   const isTTY = columns !== undefined;
@@ -97,7 +97,7 @@ export function start(
   cwd: string,
   argv: readonly string[],
   env: NodeJS.ProcessEnv = {},
-): { child: ChildProcess; ended: Promise<Ran> } {
+): { child: ChildProcess; ended: Promise<CliResult> } {
   const [node, ...options] = qmCommand;
   const child = spawn(node, [...options, ...argv], { cwd, env: { ...plainEnvironment(), ...env } });
   started.push(child);
@@ -109,7 +109,9 @@ export function start(
   child.stderr.on("data", (part) => {
     err += part;
   });
-  const ended = new Promise<Ran>((resolve) => child.on("close", (code) => resolve({ code: code ?? -1, out, err })));
+  const ended = new Promise<CliResult>((resolve) =>
+    child.on("close", (code) => resolve({ code: code ?? -1, out, err })),
+  );
   return { child, ended };
 }
 
@@ -118,7 +120,7 @@ export const longCall = ["invoke", "file__grep", '{"pattern":"(x+x+)+y","path":"
 
 /** A folder for `longCall`. */
 export async function longCallFolder(): Promise<string> {
-  const cwd = await folderWith();
+  const cwd = await createTestFolder();
   const first = join(cwd, "many/0.txt");
   await mkdir(join(cwd, "many"));
   await writeFile(first, "a line of some text that is not looked for\n".repeat(50_000));
@@ -126,16 +128,16 @@ export async function longCallFolder(): Promise<string> {
   return cwd;
 }
 
-async function ledgerOf(cwd: string) {
+async function readTestLedger(cwd: string) {
   const { quartermaster, close } = await openWorkspace({ cwd, env: {}, purpose: "ledger" });
   return quartermaster.ledger.read({}).finally(close);
 }
 
 export async function eventTypes(cwd: string): Promise<readonly string[]> {
-  return (await ledgerOf(cwd)).map(({ type }) => type);
+  return (await readTestLedger(cwd)).map(({ type }) => type);
 }
 
 /** The data of every `call.ended`. */
 export async function endings(cwd: string): Promise<readonly unknown[]> {
-  return (await ledgerOf(cwd)).filter(({ type }) => type === "call.ended").map(({ data }) => data);
+  return (await readTestLedger(cwd)).filter(({ type }) => type === "call.ended").map(({ data }) => data);
 }

@@ -1,11 +1,11 @@
 import { readFile } from "node:fs/promises";
 import { expect, test } from "vitest";
-import { type ConfigKey, configKeys, jsonSchemaOfConfig } from "./json-schema.ts";
+import { type ConfigKey, listConfigKeys, toConfigJsonSchema } from "./json-schema.ts";
 import { parseConfig } from "./parse.ts";
 
 const page = await readFile(new URL("../../docs/config.md", import.meta.url), "utf8");
 
-test.each(configKeys())("docs/config.md has the row of $path", (key) => {
+test.each(listConfigKeys())("docs/config.md has the row of $path", (key) => {
   expect(key.meaning).not.toBe("");
   expect(page.split("\n")).toContain(rowOf(key));
 });
@@ -13,14 +13,14 @@ test.each(configKeys())("docs/config.md has the row of $path", (key) => {
 test("docs/config.md has no row of a key that is not there", () => {
   const rows = page.split("\n").filter((line) => line.startsWith("| `"));
 
-  expect(rows).toEqual(configKeys().map(rowOf));
+  expect(rows).toEqual(listConfigKeys().map(rowOf));
 });
 
 test("docs/config.schema.json is the schema (written by: vitest run src/config/docs -u)", async () => {
-  const text = `${JSON.stringify(jsonSchemaOfConfig(), null, 2)}\n`;
+  const text = `${JSON.stringify(toConfigJsonSchema(), null, 2)}\n`;
 
   await expect(text).toMatchFileSnapshot("../../docs/config.schema.json");
-  expect(jsonSchemaOfConfig()).toMatchObject({
+  expect(toConfigJsonSchema()).toMatchObject({
     $schema: "https://json-schema.org/draft/2020-12/schema",
     title: "Quartermaster configuration",
     additionalProperties: false,
@@ -32,7 +32,7 @@ test("every example in docs/config.md loads, and the first one says something ab
 
   const [first] = examples.map((text) => parseConfig(Buffer.from(text), "/docs/config.md"));
 
-  const sections = configKeys().filter(({ path }) => !path.includes("."));
+  const sections = listConfigKeys().filter(({ path }) => !path.includes("."));
   for (const { path } of sections) expect(examples[0]).toMatch(new RegExp(`^${path}:`, "m"));
   expect(first?.config.policy.rules).toHaveLength(2);
 });

@@ -1,11 +1,11 @@
 import { z } from "zod";
 import type { JsonSchema } from "../core/action.ts";
 import { getOwn, isRecord } from "../core/json.ts";
-import type { KeyPath } from "./problems.ts";
+import type { KeyPath } from "./config-problems.ts";
 import { configSchema } from "./schema.ts";
 
 /** The configuration file as JSON Schema (2020-12), for editors: what may be written, before defaults. */
-export function jsonSchemaOfConfig(): JsonSchema {
+export function toConfigJsonSchema(): JsonSchema {
   return z.toJSONSchema(configSchema, { io: "input" }) as JsonSchema;
 }
 
@@ -21,53 +21,53 @@ export interface ConfigKey {
 }
 
 /** Every key, in the order of the schema, a mapping before what is in it. */
-export function configKeys(): readonly ConfigKey[] {
-  return keysBelow(jsonSchemaOfConfig(), "");
+export function listConfigKeys(): readonly ConfigKey[] {
+  return collectKeys(toConfigJsonSchema(), "");
 }
 
 /** The keys that may stand in the mapping at `path`; none where any name may. */
-export function keysAt(path: KeyPath): readonly string[] {
-  let schema: unknown = jsonSchemaOfConfig();
+export function listAllowedKeys(path: KeyPath): readonly string[] {
+  let schema: unknown = toConfigJsonSchema();
   for (const segment of path) {
-    const { properties, additionalProperties, items } = recordOf(schema);
-    schema = typeof segment === "number" ? items : (getOwn(recordOf(properties), segment) ?? additionalProperties);
+    const { properties, additionalProperties, items } = asRecord(schema);
+    schema = typeof segment === "number" ? items : (getOwn(asRecord(properties), segment) ?? additionalProperties);
   }
-  return Object.keys(recordOf(recordOf(schema).properties));
+  return Object.keys(asRecord(asRecord(schema).properties));
 }
 
-function keysBelow(schema: unknown, prefix: string): readonly ConfigKey[] {
-  const { properties, additionalProperties, items, required } = recordOf(schema);
+function collectKeys(schema: unknown, prefix: string): readonly ConfigKey[] {
+  const { properties, additionalProperties, items, required } = asRecord(schema);
   const isRequired = (name: string) => Array.isArray(required) && required.includes(name);
-  const named = Object.entries(recordOf(properties)).flatMap(([name, part]) =>
-    keyAndBelow(part, prefix === "" ? name : `${prefix}.${name}`, isRequired(name)),
+  const named = Object.entries(asRecord(properties)).flatMap(([name, part]) =>
+    collectKey(part, prefix === "" ? name : `${prefix}.${name}`, isRequired(name)),
   );
   return [
     ...named,
-    ...(isRecord(additionalProperties) ? keysBelow(additionalProperties, `${prefix}.<name>`) : []),
-    ...(isRecord(items) ? keysBelow(items, `${prefix}[]`) : []),
+    ...(isRecord(additionalProperties) ? collectKeys(additionalProperties, `${prefix}.<name>`) : []),
+    ...(isRecord(items) ? collectKeys(items, `${prefix}[]`) : []),
   ];
 }
 
-function keyAndBelow(schema: unknown, path: string, required: boolean): readonly ConfigKey[] {
-  const { default: preset, description } = recordOf(schema);
+function collectKey(schema: unknown, path: string, required: boolean): readonly ConfigKey[] {
+  const { default: preset, description } = asRecord(schema);
   const key: ConfigKey = {
     path,
-    type: typeText(schema),
+    type: formatType(schema),
     ...(preset === undefined || isRecord(preset) ? {} : { default: JSON.stringify(preset) }),
     required,
     meaning: typeof description === "string" ? description : "",
   };
-  return [key, ...keysBelow(schema, path)];
+  return [key, ...collectKeys(schema, path)];
 }
 
-function typeText(schema: unknown): string {
-  const { type, enum: values, items, additionalProperties, minimum, maximum, anyOf } = recordOf(schema);
-  if (Array.isArray(anyOf)) return anyOf.map(typeText).join(", ");
+function formatType(schema: unknown): string {
+  const { type, enum: values, items, additionalProperties, minimum, maximum, anyOf } = asRecord(schema);
+  if (Array.isArray(anyOf)) return anyOf.map(formatType).join(", ");
   if (Array.isArray(values)) return values.join(", ");
-  if (Array.isArray(type)) return type.map((each) => typeText({ type: each })).join(", ");
+  if (Array.isArray(type)) return type.map((each) => formatType({ type: each })).join(", ");
   switch (type) {
     case "array":
-      return isRecord(recordOf(items).properties) ? "list of mappings" : `list of ${typeText(items)}`;
+      return isRecord(asRecord(items).properties) ? "list of mappings" : `list of ${formatType(items)}`;
     case "object":
       return isRecord(additionalProperties) ? "mapping by name" : "mapping";
     case "integer":
@@ -83,6 +83,6 @@ function typeText(schema: unknown): string {
   }
 }
 
-function recordOf(value: unknown): Record<string, unknown> {
+function asRecord(value: unknown): Record<string, unknown> {
   return isRecord(value) ? value : {};
 }

@@ -2,12 +2,12 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { stringify } from "yaml";
 import { QmError } from "../core/errors.ts";
-import { type ConfigOptions, parseConfig } from "./parse.ts";
+import { type ParseConfigOptions, parseConfig } from "./parse.ts";
 
-const parse = (text: string, options?: ConfigOptions) =>
+const parse = (text: string, options?: ParseConfigOptions) =>
   parseConfig(Buffer.from(text), "/app/quartermaster.yaml", options);
 
-function errorOf(text: string, options?: ConfigOptions): QmError {
+function errorOf(text: string, options?: ParseConfigOptions): QmError {
   try {
     parse(text, options);
   } catch (thrown) {

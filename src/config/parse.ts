@@ -1,15 +1,22 @@
 import { createHash } from "node:crypto";
 import { dirname } from "node:path";
-import { messageOf } from "../core/errors.ts";
+import { getErrorMessage } from "../core/errors.ts";
 import { compileCondition, ROUTE_VARIABLES } from "../core/expression.ts";
-import { frozenCopy, getOwn, isRecord } from "../core/json.ts";
-import { allowedText, problemsOf } from "./issues.ts";
-import { type ConfigProblem, invalidConfig, type KeyPath, keyText, PROBLEM_LIMIT } from "./problems.ts";
-import { type Environment, missing, SECRET, variablesIn } from "./references.ts";
+import { cloneFrozen, getOwn, isRecord } from "../core/json.ts";
+import {
+  type ConfigProblem,
+  describeAllowed,
+  formatKeyPath,
+  invalidConfigError,
+  type KeyPath,
+  PROBLEM_LIMIT,
+  toConfigProblems,
+} from "./config-problems.ts";
+import { describeMissing, type Environment, listVariables, SECRET_PREFIX } from "./references.ts";
 import { type Config, configSchema } from "./schema.ts";
-import { readYaml, type YamlReading } from "./yaml.ts";
+import { readYaml, type YamlDocument } from "./yaml.ts";
 
-export interface ConfigOptions {
+export interface ParseConfigOptions {
   /**
    * With it, a reference to a variable that is unset or empty is a problem now, except in `secrets`, and in `servers`,
    * `gateway` and `approvals`, where it keeps one server, client or person from working and nothing else. Stored secrets are looked for where they
@@ -21,7 +28,7 @@ export interface ConfigOptions {
 }
 
 /** An unfilled `${env:NAME}` in the configuration. */
-export interface Reference {
+export interface ConfigReference {
   readonly key: string;
   readonly variable: string;
 }
@@ -33,7 +40,7 @@ export interface LoadedConfig {
   readonly path?: string;
   /** What the configuration's relative paths are relative to. */
   readonly folder: string;
-  readonly references: readonly Reference[];
+  readonly references: readonly ConfigReference[];
   /** Whether the document has no content: nothing at all, only comments, or null. */
   readonly isEmpty: boolean;
   /** Equal for equal bytes. */
@@ -44,37 +51,40 @@ export interface LoadedConfig {
 export function parseConfig(
   bytes: Uint8Array,
   path: string,
-  options: ConfigOptions = {},
+  options: ParseConfigOptions = {},
 ): LoadedConfig & { readonly path: string } {
   const yaml = readYaml(bytes);
-  if (yaml.problems.length > 0) throw invalidConfig(path, yaml.problems);
-  const parsed = configSchema.safeParse(yaml.value ?? {}, { error: allowedText });
+  if (yaml.problems.length > 0) throw invalidConfigError(path, yaml.problems);
+  const parsed = configSchema.safeParse(yaml.value ?? {}, { error: describeAllowed });
   const issues = parsed.success ? [] : parsed.error.issues.slice(0, PROBLEM_LIMIT);
-  const references = referencesIn(yaml.value, []);
+  const references = findReferences(yaml.value, []);
   const problems = [
-    ...issues.flatMap((issue) => problemsOf(issue, yaml)),
-    ...ruleProblems(yaml, options.compileExpression),
-    ...approvalProblems(yaml, options.compileExpression),
-    ...routingProblems(yaml),
-    ...(options.env === undefined ? [] : missingVariables(references, yaml, options.env)),
+    ...issues.flatMap((issue) => toConfigProblems(issue, yaml)),
+    ...findRuleProblems(yaml, options.compileExpression),
+    ...findApprovalProblems(yaml, options.compileExpression),
+    ...findRoutingProblems(yaml),
+    ...(options.env === undefined ? [] : findMissingVariables(references, yaml, options.env)),
   ];
-  if (!parsed.success || problems.length > 0) throw invalidConfig(path, problems);
+  if (!parsed.success || problems.length > 0) throw invalidConfigError(path, problems);
   return {
-    config: frozenCopy(parsed.data),
+    config: cloneFrozen(parsed.data),
     path,
     folder: dirname(path),
-    references: references.map(({ at, variable }) => ({ key: keyText(at), variable })),
+    references: references.map(({ at, variable }) => ({ key: formatKeyPath(at), variable })),
     isEmpty: yaml.value === undefined || yaml.value === null,
-    fingerprint: fingerprintOf(bytes),
+    fingerprint: hashConfig(bytes),
   };
 }
 
-export function fingerprintOf(bytes: Uint8Array): string {
+export function hashConfig(bytes: Uint8Array): string {
   return createHash("sha256").update(bytes).digest("hex");
 }
 
 /** What the schema cannot see. Looks at the raw rules, so as to be reported beside what the schema finds. */
-function ruleProblems(yaml: YamlReading, compile: ConfigOptions["compileExpression"]): readonly ConfigProblem[] {
+function findRuleProblems(
+  yaml: YamlDocument,
+  compile: ParseConfigOptions["compileExpression"],
+): readonly ConfigProblem[] {
   const policy = isRecord(yaml.value) ? yaml.value.policy : undefined;
   const rules: readonly unknown[] = isRecord(policy) && Array.isArray(policy.rules) ? policy.rules : [];
   const problems: ConfigProblem[] = [];
@@ -83,7 +93,7 @@ function ruleProblems(yaml: YamlReading, compile: ConfigOptions["compileExpressi
     if (!isRecord(rule)) continue;
     const report = (key: string, message: string) => {
       const at = ["policy", "rules", index, key];
-      problems.push({ key: keyText(at), message, ...yaml.valueAt(at) });
+      problems.push({ key: formatKeyPath(at), message, ...yaml.locateValue(at) });
     };
     if (typeof rule.name === "string") {
       if (names.has(rule.name)) report("name", "another rule has this name");
@@ -93,14 +103,17 @@ function ruleProblems(yaml: YamlReading, compile: ConfigOptions["compileExpressi
       try {
         compile?.(rule.rule);
       } catch (thrown) {
-        report("rule", messageOf(thrown));
+        report("rule", getErrorMessage(thrown));
       }
     }
   }
   return problems;
 }
 
-function approvalProblems(yaml: YamlReading, compile: ConfigOptions["compileExpression"]): readonly ConfigProblem[] {
+function findApprovalProblems(
+  yaml: YamlDocument,
+  compile: ParseConfigOptions["compileExpression"],
+): readonly ConfigProblem[] {
   const approvals = isRecord(yaml.value) ? yaml.value.approvals : undefined;
   const categories = isRecord(approvals) && isRecord(approvals.categories) ? approvals.categories : {};
   return Object.entries(categories).flatMap(([category, rule]) => {
@@ -110,12 +123,12 @@ function approvalProblems(yaml: YamlReading, compile: ConfigOptions["compileExpr
       return [];
     } catch (thrown) {
       const at = ["approvals", "categories", category, "auto_approve_if"];
-      return [{ key: keyText(at), message: messageOf(thrown), ...yaml.valueAt(at) }];
+      return [{ key: formatKeyPath(at), message: getErrorMessage(thrown), ...yaml.locateValue(at) }];
     }
   });
 }
 
-function routingProblems(yaml: YamlReading): readonly ConfigProblem[] {
+function findRoutingProblems(yaml: YamlDocument): readonly ConfigProblem[] {
   const routing = isRecord(yaml.value) ? yaml.value.routing : undefined;
   const rules: readonly unknown[] = isRecord(routing) && Array.isArray(routing.rules) ? routing.rules : [];
   return rules.flatMap((rule, index) => {
@@ -125,7 +138,7 @@ function routingProblems(yaml: YamlReading): readonly ConfigProblem[] {
       return [];
     } catch (thrown) {
       const at = ["routing", "rules", index, "when"];
-      return [{ key: keyText(at), message: messageOf(thrown), ...yaml.valueAt(at) }];
+      return [{ key: formatKeyPath(at), message: getErrorMessage(thrown), ...yaml.locateValue(at) }];
     }
   });
 }
@@ -138,20 +151,26 @@ interface FoundReference {
   readonly variable: string;
 }
 
-function referencesIn(value: unknown, at: KeyPath): readonly FoundReference[] {
-  if (typeof value === "string") return variablesIn(value).map((variable) => ({ at, variable }));
-  if (Array.isArray(value)) return value.flatMap((item, index) => referencesIn(item, [...at, index]));
+function findReferences(value: unknown, at: KeyPath): readonly FoundReference[] {
+  if (typeof value === "string") return listVariables(value).map((variable) => ({ at, variable }));
+  if (Array.isArray(value)) return value.flatMap((item, index) => findReferences(item, [...at, index]));
   if (!isRecord(value)) return [];
-  return Object.entries(value).flatMap(([key, part]) => referencesIn(part, [...at, key]));
+  return Object.entries(value).flatMap(([key, part]) => findReferences(part, [...at, key]));
 }
 
-function missingVariables(
+function findMissingVariables(
   references: readonly FoundReference[],
-  yaml: YamlReading,
+  yaml: YamlDocument,
   env: Environment,
 ): readonly ConfigProblem[] {
   return references
-    .filter(({ at, variable }) => !getOwn(env, variable) && !NEEDED_LATER.has(at[0]) && !variable.startsWith(SECRET))
+    .filter(
+      ({ at, variable }) => !getOwn(env, variable) && !NEEDED_LATER.has(at[0]) && !variable.startsWith(SECRET_PREFIX),
+    )
     .slice(0, PROBLEM_LIMIT)
-    .map(({ at, variable }) => ({ key: keyText(at), message: missing(variable), ...yaml.valueAt(at) }));
+    .map(({ at, variable }) => ({
+      key: formatKeyPath(at),
+      message: describeMissing(variable),
+      ...yaml.locateValue(at),
+    }));
 }

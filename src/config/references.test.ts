@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { looksReferring, referenceProblem, resolveReference, variablesIn } from "./references.ts";
+import { findReferenceProblem, hasReferenceSyntax, listVariables, resolveReference } from "./references.ts";
 
 const env = { HOME: "/home/ann", TOKEN: "s3cret", NESTED: `\${env:TOKEN}`, EMPTY: "" };
 
@@ -56,13 +56,13 @@ describe("resolveReference", () => {
 });
 
 test("variablesIn lists each in order, and none of a broken text", () => {
-  expect(variablesIn(`\${env:A}-\${env:B}-\${env:A} $\${env:C}`)).toEqual(["A", "B", "A"]);
-  expect(variablesIn(`\${env:A}\${oops}`)).toEqual([]);
+  expect(listVariables(`\${env:A}-\${env:B}-\${env:A} $\${env:C}`)).toEqual(["A", "B", "A"]);
+  expect(listVariables(`\${env:A}\${oops}`)).toEqual([]);
 });
 
 test("referenceProblem says what is wrong, or nothing", () => {
-  expect(referenceProblem(`\${env:A}`)).toBeUndefined();
-  expect(referenceProblem(`\${vault:a}`)).toContain("vault");
+  expect(findReferenceProblem(`\${env:A}`)).toBeUndefined();
+  expect(findReferenceProblem(`\${vault:a}`)).toContain("vault");
 });
 
 test.each([
@@ -72,5 +72,5 @@ test.each([
   [`\${amount}`, false],
   ["{env:A}", false],
 ])("looksReferring(%j) is %j", (text, expected) => {
-  expect(looksReferring(text)).toBe(expected);
+  expect(hasReferenceSyntax(text)).toBe(expected);
 });

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { z } from "zod";
-import { routingSchema } from "./routing-schema.ts";
+import { routingSchema } from "./calls-schema.ts";
 
 const problemsOf = (value: unknown) =>
   (routingSchema.safeParse(value).error?.issues ?? []).map(({ path, message }) => `${path.join(".")}: ${message}`);

@@ -3,9 +3,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import type { QmError } from "../core/errors.ts";
-import { loadConfig } from "./load.ts";
+import { loadConfig, type WatchConfigOptions, watchConfig } from "./config-file.ts";
 import type { LoadedConfig } from "./parse.ts";
-import { type WatchOptions, watchConfig } from "./watch.ts";
 
 const WAIT = { timeout: 30_000, interval: 10 };
 
@@ -37,7 +36,7 @@ function openWatches(): string[] {
   return libuv.flatMap(({ type, is_active }) => (is_active && /^fs_/.test(type) ? [type] : [])).sort();
 }
 
-async function watchNow(options: Partial<WatchOptions> = {}): Promise<void> {
+async function watchNow(options: Partial<WatchConfigOptions> = {}): Promise<void> {
   const { fingerprint } = await loadConfig(file, { cwd: folder });
   unwatch = watchConfig(file, {
     since: fingerprint,

@@ -8,11 +8,11 @@ test("reads plain data, and knows where it is", () => {
 
   expect(yaml.problems).toEqual([]);
   expect(yaml.value).toEqual({ a: ["x", { b: 1, c: true }], d: null });
-  expect(yaml.valueAt(["a", 0])).toEqual({ line: 3, column: 5 });
-  expect(yaml.valueAt(["a", 1, "c"])).toEqual({ line: 4, column: 16 });
-  expect(yaml.keyAt(["a", 1, "c"])).toEqual({ line: 4, column: 13 });
-  expect(yaml.valueAt(["a", 1, "nope", "deeper"])).toEqual({ line: 4, column: 5 });
-  expect(yaml.keyAt(["nope"])).toEqual({ line: 2, column: 1 });
+  expect(yaml.locateValue(["a", 0])).toEqual({ line: 3, column: 5 });
+  expect(yaml.locateValue(["a", 1, "c"])).toEqual({ line: 4, column: 16 });
+  expect(yaml.locateKey(["a", 1, "c"])).toEqual({ line: 4, column: 13 });
+  expect(yaml.locateValue(["a", 1, "nope", "deeper"])).toEqual({ line: 4, column: 5 });
+  expect(yaml.locateKey(["nope"])).toEqual({ line: 2, column: 1 });
 });
 
 test.each([[""], ["# only a comment\n"], ["---\n"], ["\uFEFF"], ["null\n"]])("reads %j as nothing", (text) => {

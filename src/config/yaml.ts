@@ -14,32 +14,38 @@ import {
   type YAMLError,
 } from "yaml";
 import { clip } from "../core/json.ts";
-import { type ConfigProblem, type KeyPath, keyText, type Position, PROBLEM_LIMIT } from "./problems.ts";
+import {
+  type ConfigPosition,
+  type ConfigProblem,
+  formatKeyPath,
+  type KeyPath,
+  PROBLEM_LIMIT,
+} from "./config-problems.ts";
 
 /** A YAML text as plain values, and where in the text each of them is. */
-export interface YamlReading {
+export interface YamlDocument {
   readonly value: unknown;
   readonly problems: readonly ConfigProblem[];
   /** Where the value at `path` is; when there is none, where the nearest value around it is. */
-  valueAt(path: KeyPath): Position;
+  locateValue(path: KeyPath): ConfigPosition;
   /** Where the key that ends `path` is. */
-  keyAt(path: KeyPath): Position;
+  locateKey(path: KeyPath): ConfigPosition;
 }
 
-export const BYTE_LIMIT = 1_000_000;
+export const CONFIG_BYTE_LIMIT = 1_000_000;
 const DEPTH_LIMIT = 20;
 
 // Reached through a name from the file, these would be found on any object.
 const FORBIDDEN_KEYS: ReadonlySet<string> = new Set(["__proto__", "constructor", "prototype"]);
 
 /** Reads the part of YAML that is plain data: one document, no anchors, no tags, no key twice. Never throws. */
-export function readYaml(bytes: Uint8Array): YamlReading {
-  if (bytes.length > BYTE_LIMIT) return unreadable(`larger than ${BYTE_LIMIT} bytes`);
-  const text = decoded(bytes);
-  return text === undefined ? unreadable("not UTF-8 text") : readText(text);
+export function readYaml(bytes: Uint8Array): YamlDocument {
+  if (bytes.length > CONFIG_BYTE_LIMIT) return createUnreadable(`larger than ${CONFIG_BYTE_LIMIT} bytes`);
+  const text = decodeUtf8(bytes);
+  return text === undefined ? createUnreadable("not UTF-8 text") : readText(text);
 }
 
-function decoded(bytes: Uint8Array): string | undefined {
+function decodeUtf8(bytes: Uint8Array): string | undefined {
   try {
     const text = new TextDecoder("utf-8", { fatal: true }).decode(bytes);
     return text.includes("\0") ? undefined : text;
@@ -48,34 +54,34 @@ function decoded(bytes: Uint8Array): string | undefined {
   }
 }
 
-function unreadable(message: string): YamlReading {
+function createUnreadable(message: string): YamlDocument {
   const start = { line: 1, column: 1 };
   return {
     value: undefined,
     problems: [{ key: "", message, ...start }],
-    valueAt: () => start,
-    keyAt: () => start,
+    locateValue: () => start,
+    locateKey: () => start,
   };
 }
 
-function readText(text: string): YamlReading {
+function readText(text: string): YamlDocument {
   const lines = new LineCounter();
   const tokens = [...new Parser(lines.addNewLine).parse(text)];
   // Composing is recursive, and a stack that is too small can end the process rather than throw.
-  if (isDeeperThan(DEPTH_LIMIT, tokens)) return unreadable(`nested more than ${DEPTH_LIMIT} deep`);
-  const [document, second] = firstTwo(tokens, text.length);
-  const positionAt = (offset: number): Position => {
+  if (isDeeperThan(DEPTH_LIMIT, tokens)) return createUnreadable(`nested more than ${DEPTH_LIMIT} deep`);
+  const [document, second] = composeDocuments(tokens, text.length);
+  const toPosition = (offset: number): ConfigPosition => {
     const { line, col } = lines.linePos(offset);
     return { line: Math.max(line, 1), column: Math.max(col, 1) };
   };
   const problems: ConfigProblem[] = [...document.errors, ...document.warnings].slice(0, PROBLEM_LIMIT).map((error) => ({
     key: "",
-    message: explained(error),
-    ...positionAt(error.pos[0]),
+    message: explainError(error),
+    ...toPosition(error.pos[0]),
   }));
   if (second !== undefined) {
     const message = "there is more than one document; keep one and leave out the `---` lines";
-    problems.push({ key: "", message, ...positionAt(second.range[0]) });
+    problems.push({ key: "", message, ...toPosition(second.range[0]) });
   }
   if (document.directives?.yaml.version === "1.1") {
     problems.push({ key: "", message: "YAML 1.1 is not supported; leave out the %YAML line", line: 1, column: 1 });
@@ -83,14 +89,14 @@ function readText(text: string): YamlReading {
 
   const root = document.contents;
   const report = (node: Node | null | undefined, path: KeyPath, message: string) => {
-    problems.push({ key: keyText(path), message, ...positionAt(startOf(node) ?? 0) });
+    problems.push({ key: formatKeyPath(path), message, ...toPosition(getStart(node) ?? 0) });
   };
-  const value = problems.length === 0 ? plain(root, [], report) : undefined;
+  const value = problems.length === 0 ? toPlainValue(root, [], report) : undefined;
   return {
     value,
     problems,
-    valueAt: (path) => positionAt(offsetOf(root, path, "value")),
-    keyAt: (path) => positionAt(offsetOf(root, path, "key")),
+    locateValue: (path) => toPosition(findOffset(root, path, "value")),
+    locateKey: (path) => toPosition(findOffset(root, path, "key")),
   };
 }
 
@@ -109,7 +115,7 @@ function isDeeperThan(limit: number, tokens: readonly CST.Token[]): boolean {
   return false;
 }
 
-function firstTwo(
+function composeDocuments(
   tokens: readonly CST.Token[],
   length: number,
 ): readonly [Document.Parsed, Document.Parsed | undefined] {
@@ -131,7 +137,7 @@ const QUOTED_STAR = '["*"]';
 
 type Report = (node: Node | null | undefined, path: KeyPath, message: string) => void;
 
-function plain(node: unknown, path: KeyPath, report: Report): unknown {
+function toPlainValue(node: unknown, path: KeyPath, report: Report): unknown {
   if (isAlias(node) || (isNode(node) && "anchor" in node && node.anchor)) {
     return void report(
       node,
@@ -141,33 +147,33 @@ function plain(node: unknown, path: KeyPath, report: Report): unknown {
   }
   if (isScalar(node)) return node.value;
   if (!isMap(node) && !isSeq(node)) return null;
-  if (isSeq(node)) return node.items.map((item, index) => plain(item, [...path, index], report));
+  if (isSeq(node)) return node.items.map((item, index) => toPlainValue(item, [...path, index], report));
 
   const entries = new Map<string, unknown>();
   for (const pair of node.items) {
-    const key = keyOf(pair);
+    const key = getKey(pair);
     const keyPath = [...path, key];
     const keyNode = pair.key as Node | null;
     if (entries.has(key)) report(keyNode, keyPath, "the key is here twice");
     else if (FORBIDDEN_KEYS.has(key)) report(keyNode, keyPath, "a key may not have this name");
-    else entries.set(key, plain(pair.value, keyPath, report));
+    else entries.set(key, toPlainValue(pair.value, keyPath, report));
   }
   return Object.fromEntries(entries);
 }
 
-function keyOf(pair: Pair): string {
+function getKey(pair: Pair): string {
   return isScalar(pair.key) ? String(pair.key.value ?? "") : "";
 }
 
-function offsetOf(root: unknown, path: KeyPath, wanted: "key" | "value"): number {
+function findOffset(root: unknown, path: KeyPath, wanted: "key" | "value"): number {
   let node = root;
-  let offset = startOf(node) ?? 0;
+  let offset = getStart(node) ?? 0;
   for (const [depth, segment] of path.entries()) {
-    const pair = isMap(node) ? node.items.find((each) => keyOf(each) === String(segment)) : undefined;
+    const pair = isMap(node) ? node.items.find((each) => getKey(each) === String(segment)) : undefined;
     const next = isSeq(node) && typeof segment === "number" ? node.items[segment] : pair?.value;
-    const keyOffset = startOf(pair?.key);
+    const keyOffset = getStart(pair?.key);
     if (wanted === "key" && depth === path.length - 1 && keyOffset !== undefined) return keyOffset;
-    const nextOffset = startOf(next) ?? keyOffset;
+    const nextOffset = getStart(next) ?? keyOffset;
     if (nextOffset === undefined) return offset;
     offset = nextOffset;
     node = next;
@@ -175,12 +181,12 @@ function offsetOf(root: unknown, path: KeyPath, wanted: "key" | "value"): number
   return offset;
 }
 
-function startOf(node: unknown): number | undefined {
+function getStart(node: unknown): number | undefined {
   return (node as Node | null | undefined)?.range?.[0];
 }
 
 /** In our own words where the parser's could quote the file, which may hold what must not be shown. */
-function explained({ code, message }: YAMLError): string {
+function explainError({ code, message }: YAMLError): string {
   switch (code) {
     case "TAB_AS_INDENT":
       return "a tab is used to indent; use spaces";

@@ -1,12 +1,34 @@
-import type { Caller } from "./caller.ts";
-import type { Dialogue } from "./dialogue.ts";
-import type { Duration } from "./duration.ts";
-import type { Effect } from "./effect.ts";
-import { clip, type Json, type JsonObject } from "./json.ts";
+import { hash } from "node:crypto";
+import type { Caller, Dialogue } from "./caller.ts";
+import { canonicalJson, clip, type Json, type JsonObject } from "./json.ts";
 import type { ActionName } from "./names.ts";
-import type { ArgumentForms } from "./normalize.ts";
+import type { ArgumentForms } from "./normalize-arguments.ts";
 import type { Outcome } from "./outcome.ts";
+import type { Duration } from "./runtime.ts";
 import type { TraceCarrier } from "./tracing.ts";
+
+/**
+ * What running an action can do, from harmless to far-reaching. Stated by whoever supplies the action, never guessed
+ * from its name.
+ *
+ * - `pure`: computes from its arguments
+ * - `read`: looks at something outside itself and changes nothing
+ * - `write`: changes data that this system holds
+ * - `external`: acts on somebody else's system
+ * - `stateful`: starts or changes something that keeps running
+ */
+export const effects = ["pure", "read", "write", "external", "stateful"] as const;
+
+export type Effect = (typeof effects)[number];
+
+export function getEffectRank(effect: Effect): number {
+  return effects.indexOf(effect);
+}
+
+/** Whether running it may leave a trace outside the answer. */
+export function hasSideEffects(effect: Effect): boolean {
+  return getEffectRank(effect) > getEffectRank("read");
+}
 
 /** What a handler gets beside its arguments. */
 export interface CallContext {
@@ -38,10 +60,10 @@ export interface CallContext {
 }
 
 /** What something was made from. Whoever may not use one of the actions may not know of it. */
-export interface MadeFrom {
+export interface ActionProvenance {
   readonly actions: readonly string[];
   /** Who made it. Of an action that is not in the catalog any more, only the maker may use what it made. */
-  readonly maker: Owner;
+  readonly maker: ActionOwner;
 }
 
 /** Who agreed to a call, and what they said. */
@@ -92,11 +114,11 @@ export type ApprovalRule =
   | ((question: ApprovalQuestion) => string);
 
 /** Whether a person must agree to an action's calls, as far as that is known before there are arguments. */
-export type ApprovalStanding = "never" | "always" | "conditional";
+export type ApprovalRequirement = "never" | "always" | "conditional";
 
-export type Scope = "generalist" | "specialist";
-export type Routing = "routed" | "bypass";
-export type Loading = "always" | "deferred";
+type ActionScope = "generalist" | "specialist";
+type ActionRouting = "routed" | "bypass";
+export type LoadingMode = "always" | "deferred";
 
 export const readinesses = ["ready", "needs_login", "not_started", "quarantined", "unavailable"] as const;
 
@@ -117,7 +139,7 @@ export interface ArgumentTransform {
  * The only callers there are for it, where it is somebody's: whoever has all of these. The empty text stands for a caller
  * without one.
  */
-export type Owner = Partial<Readonly<Record<"tenant" | "user" | "actor" | "session", string>>>;
+export type ActionOwner = Partial<Readonly<Record<"tenant" | "user" | "actor" | "session", string>>>;
 
 /** One thing an agent can do. Everything in it is frozen; `run` is reached through `invoke()` only. */
 export interface Action {
@@ -131,17 +153,17 @@ export interface Action {
   readonly tags: readonly string[];
   readonly aliases: readonly string[];
   readonly examples: readonly Example[];
-  readonly scope: Scope;
-  readonly routing: Routing;
+  readonly scope: ActionScope;
+  readonly routing: ActionRouting;
   readonly justification?: string;
   readonly bypassReason?: string;
   /** Absent: as the policy says for its category, and never where that says nothing. */
   readonly requiresApproval?: ApprovalRule;
   readonly peerExposed: boolean;
   /** Absent: nobody's in particular. */
-  readonly owner?: Owner;
+  readonly owner?: ActionOwner;
   /** Of something that actions made. Absent: it was not. */
-  readonly madeFrom?: MadeFrom;
+  readonly madeFrom?: ActionProvenance;
   /** Whether tokens in its arguments stay tokens: it works on what the model may see, and shows it to the model again. */
   readonly keepsTokens?: boolean;
   /**
@@ -158,8 +180,8 @@ export interface Action {
    * Shown only to callers that see another action for which this answers true, so that it tells nothing of hidden ones.
    * Absent: shown by itself.
    */
-  readonly serves?: (other: Action, approval: ApprovalStanding) => boolean;
-  readonly loading?: Loading;
+  readonly serves?: (other: Action, approval: ApprovalRequirement) => boolean;
+  readonly loading?: LoadingMode;
   /** The named set of extra skills it came with. */
   readonly world?: string;
   /** Asked anew each time it is shown; absent: always ready. Must answer at once. */
@@ -184,8 +206,27 @@ export interface Action {
 const SUMMARY_LIMIT = 200;
 
 /** The first sentence or line of the description: enough to choose by. */
-export function summaryOf(action: Pick<Action, "description">): string {
+export function summarizeAction(action: Pick<Action, "description">): string {
   const line = action.description.trim().split(/\n/, 1)[0] ?? "";
   const sentence = /^.*?[.!?](?=\s|$)/.exec(line)?.[0] ?? line;
   return clip(sentence, SUMMARY_LIMIT);
+}
+
+const definitionHashes = new WeakMap<Action, string>();
+
+/** A fingerprint of everything a caller relies on: the same text means the same promise. */
+export function getDefinitionHash(action: Action): string {
+  let definition = definitionHashes.get(action);
+  if (definition === undefined) {
+    const { name, description, inputSchema, outputSchema, effect, tags, scope, routing, canonical } = action;
+    const promise = { name, description, inputSchema, outputSchema, effect, tags, scope, routing, canonical };
+    definition = fingerprint(promise).slice(0, 16);
+    definitionHashes.set(action, definition);
+  }
+  return definition;
+}
+
+/** SHA-256 of a value's canonical JSON, in hex. */
+export function fingerprint(value: unknown): string {
+  return hash("sha256", canonicalJson(value), "hex");
 }

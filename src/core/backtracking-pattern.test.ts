@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { BacktrackingPattern } from "./backtracking-pattern.ts";
-import { WorkExceeded } from "./work.ts";
+import { WorkExceeded } from "./work-budget.ts";
 
 const test1 = (source: string, text: string) => new BacktrackingPattern(source).test(text, { left: 4_000_000 });
 

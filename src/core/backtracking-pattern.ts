@@ -1,10 +1,10 @@
 import { type AST, RegExpParser } from "@eslint-community/regexpp";
-import { spend, type WorkBudget, WorkExceeded } from "./work.ts";
+import { spend, type WorkBudget, WorkExceeded } from "./work-budget.ts";
 
 /** Matches at a position and goes on with `next` from where the match ends. */
-type Matcher = (run: Run, at: number, next: (at: number) => boolean) => boolean;
+type Matcher = (run: MatchRun, at: number, next: (at: number) => boolean) => boolean;
 
-interface Run {
+interface MatchRun {
   readonly text: string;
   readonly budget: WorkBudget;
   /** The end and the start of each captured group, by its number. */
@@ -25,7 +25,7 @@ export class BacktrackingPattern {
   constructor(source: string) {
     this.#unicode = isUnicodePattern(source);
     const pattern = new RegExpParser().parsePattern(source, 0, source.length, { unicode: this.#unicode });
-    this.#match = new Compiler(pattern, this.#unicode).alternatives(pattern.alternatives, false);
+    this.#match = new PatternCompiler(pattern, this.#unicode).alternatives(pattern.alternatives, false);
   }
 
   /** Whether the text holds a match. Throws `WorkExceeded`. */
@@ -33,7 +33,7 @@ export class BacktrackingPattern {
     try {
       for (let start = 0; start <= text.length; start++) {
         if (this.#unicode && isInsidePair(text, start)) continue;
-        const run: Run = { text, budget, captures: [] };
+        const run: MatchRun = { text, budget, captures: [] };
         if (this.#match(run, start, () => true)) return true;
       }
       return false;
@@ -57,12 +57,12 @@ function isUnicodePattern(source: string): boolean {
   }
 }
 
-class Compiler {
+class PatternCompiler {
   readonly #groups: readonly AST.CapturingGroup[];
   readonly #flags: string;
 
   constructor(pattern: AST.Pattern, unicode: boolean) {
-    this.#groups = groupsIn(pattern.alternatives);
+    this.#groups = collectGroups(pattern.alternatives);
     this.#flags = unicode ? "u" : "";
   }
 
@@ -160,8 +160,8 @@ class Compiler {
       return repeatCharacter(this.#character(element), { min, max, greedy, backward });
     }
     const match = this.#element(element, backward);
-    const inner = groupsIn([element]).map((group) => this.#groups.indexOf(group));
-    const repeat = (run: Run, at: number, count: number, next: (at: number) => boolean): boolean => {
+    const inner = collectGroups([element]).map((group) => this.#groups.indexOf(group));
+    const repeat = (run: MatchRun, at: number, count: number, next: (at: number) => boolean): boolean => {
       spend(run.budget, STEP_WORK);
       const again = (): boolean => {
         if (count >= max) return false;
@@ -182,13 +182,13 @@ class Compiler {
   /** Reads one character that fits and answers the position behind it. */
   #character(
     element: AST.Character | AST.CharacterClass | AST.CharacterSet | AST.ExpressionCharacterClass,
-  ): OneCharacter {
+  ): CharacterMatcher {
     // One character against one class: the built-in engine has nothing to backtrack over.
     const single = new RegExp(`^${element.raw}$`, this.#flags);
     const fits = new Map<string, boolean>();
     return ({ text, budget }, at, backward) => {
       spend(budget, STEP_WORK);
-      const character = this.#flags === "u" ? pointAt(text, at, backward) : text[backward ? at - 1 : at];
+      const character = this.#flags === "u" ? readCodePoint(text, at, backward) : text[backward ? at - 1 : at];
       if (character === undefined) return undefined;
       let isFit = fits.get(character);
       if (isFit === undefined) {
@@ -200,7 +200,7 @@ class Compiler {
   }
 }
 
-type OneCharacter = (run: Run, at: number, backward: boolean) => number | undefined;
+type CharacterMatcher = (run: MatchRun, at: number, backward: boolean) => number | undefined;
 
 interface Repetition {
   readonly min: number;
@@ -210,7 +210,7 @@ interface Repetition {
 }
 
 /** A repeated character needs no recursion: the positions it can end at are a list. */
-function repeatCharacter(one: OneCharacter, { min, max, greedy, backward }: Repetition): Matcher {
+function repeatCharacter(one: CharacterMatcher, { min, max, greedy, backward }: Repetition): Matcher {
   return (run, at, next) => {
     const ends = [at];
     const take = (): boolean => {
@@ -231,7 +231,7 @@ function repeatCharacter(one: OneCharacter, { min, max, greedy, backward }: Repe
   };
 }
 
-function pointAt(text: string, at: number, backward: boolean): string | undefined {
+function readCodePoint(text: string, at: number, backward: boolean): string | undefined {
   if (!backward) {
     const point = text.codePointAt(at);
     return point === undefined ? undefined : String.fromCodePoint(point);
@@ -245,11 +245,11 @@ function isWord(character: string | undefined): boolean {
 }
 
 /** The capturing groups in the order of their numbers. */
-function groupsIn(nodes: readonly (AST.Alternative | AST.Element)[]): readonly AST.CapturingGroup[] {
+function collectGroups(nodes: readonly (AST.Alternative | AST.Element)[]): readonly AST.CapturingGroup[] {
   return nodes.flatMap((node): readonly AST.CapturingGroup[] => {
-    if (node.type === "CapturingGroup") return [node, ...groupsIn(node.alternatives)];
-    if (node.type === "Alternative") return groupsIn(node.elements);
-    if (node.type === "Quantifier") return groupsIn([node.element]);
-    return "alternatives" in node ? groupsIn(node.alternatives as readonly AST.Alternative[]) : [];
+    if (node.type === "CapturingGroup") return [node, ...collectGroups(node.alternatives)];
+    if (node.type === "Alternative") return collectGroups(node.elements);
+    if (node.type === "Quantifier") return collectGroups([node.element]);
+    return "alternatives" in node ? collectGroups(node.alternatives as readonly AST.Alternative[]) : [];
   });
 }

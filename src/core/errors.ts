@@ -1,4 +1,4 @@
-import type { Content } from "./content.ts";
+import type { Content } from "./handler-result.ts";
 import { clip, type Json, type JsonObject } from "./json.ts";
 
 interface ErrorTraits {
@@ -53,7 +53,7 @@ export type ErrorCode = keyof typeof errorCodes;
 /** An error as a caller, a model or a log reads it. */
 export type Problem = { readonly code: ErrorCode; readonly error: string; readonly hint?: string } & JsonObject;
 
-interface ErrorOptions {
+interface QmErrorOptions {
   /** What to do next, written for a model or a person. */
   readonly hint?: string;
   /** Facts beside the message: suggestions, a schema, a path. Shown to the caller as they are. */
@@ -71,7 +71,7 @@ export class QmError extends Error {
   readonly details: JsonObject;
   readonly content: Content | undefined;
 
-  constructor(code: ErrorCode, message: string, { hint, details, cause, content }: ErrorOptions = {}) {
+  constructor(code: ErrorCode, message: string, { hint, details, cause, content }: QmErrorOptions = {}) {
     super(message, { cause });
     this.code = code;
     this.hint = hint;
@@ -96,7 +96,7 @@ export class QmError extends Error {
 const MESSAGE_LIMIT = 600;
 
 /** The text of anything thrown, bounded. Never throws, whatever was thrown. */
-export function messageOf(thrown: unknown): string {
+export function getErrorMessage(thrown: unknown): string {
   try {
     const text = thrown instanceof Error ? thrown.message || thrown.name : String(thrown);
     return clip(text, MESSAGE_LIMIT);
@@ -106,6 +106,6 @@ export function messageOf(thrown: unknown): string {
 }
 
 /** `details` entries that are undefined are left out, so that call sites can pass optional facts. */
-export function facts(entries: Record<string, Json | undefined>): JsonObject {
+export function toErrorDetails(entries: Record<string, Json | undefined>): JsonObject {
   return Object.fromEntries(Object.entries(entries).filter((entry): entry is [string, Json] => entry[1] !== undefined));
 }

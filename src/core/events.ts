@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { effects } from "./effect.ts";
+import { effects } from "./action.ts";
 
 const call = { callId: z.string() };
 const approval = { ...call, approvalId: z.string(), action: z.string() };
@@ -241,7 +241,7 @@ export type UnstampedEvent<Types extends EventType = EventType> = {
 }[Types];
 
 /** An event that could name the whole catalog names so many actions, and says how many there are. */
-export const NAMES_NOTED = 100;
+export const EVENT_NAMES_LIMIT = 100;
 
 /** The session of what no caller asked for: registrations, configuration, the catalog. */
 export const SYSTEM_SESSION = "system";

@@ -1,8 +1,8 @@
 import { type ASTNode, Environment } from "@marcbachmann/cel-js";
-import { messageOf, QmError } from "./errors.ts";
-import { countSteps } from "./expression-steps.ts";
+import { getErrorMessage, QmError } from "./errors.ts";
+import { meterExpression } from "./expression-metering.ts";
 import { clip, isRecord } from "./json.ts";
-import { WORK_LIMIT, type WorkBudget, WorkExceeded } from "./work.ts";
+import { WORK_LIMIT, type WorkBudget, WorkExceeded } from "./work-budget.ts";
 
 /** A compiled CEL condition. */
 export interface Condition {
@@ -13,10 +13,10 @@ export interface Condition {
    * Throws `invalid_expression` when it cannot be evaluated, and `not_evaluated` when it needs more work than the budget
    * has. Callers then fail closed. Without a budget it has the usual one to itself.
    */
-  holds(variables: Variables, budget?: WorkBudget): boolean;
+  holds(variables: ConditionVariables, budget?: WorkBudget): boolean;
 }
 
-export type Variables = Readonly<Record<string, unknown>>;
+export type ConditionVariables = Readonly<Record<string, unknown>>;
 
 /** What a condition about a call may speak of: the action, the actor's configuration, the caller, the arguments. */
 export const CALL_VARIABLES = ["tool", "actor", "ctx", "args"] as const;
@@ -43,14 +43,14 @@ export function compileOpenCondition(text: string): Condition {
 }
 
 function compile(text: string, scope: Environment): Condition {
-  if (text.length > TEXT_LIMIT) throw invalid(text, `is longer than ${TEXT_LIMIT} characters`);
+  if (text.length > TEXT_LIMIT) throw createExpressionError(text, `is longer than ${TEXT_LIMIT} characters`);
   const program = parse(text, scope);
   const checked = program.check();
-  if (!checked.valid) throw invalid(text, firstLine(checked.error));
+  if (!checked.valid) throw createExpressionError(text, getFirstLine(checked.error));
   if (checked.type !== "bool" && checked.type !== "dyn")
-    throw invalid(text, `gives ${checked.type}, not true or false`);
+    throw createExpressionError(text, `gives ${checked.type}, not true or false`);
   const mentions = findVariables(program.ast);
-  const evaluateOn = meter(text, program.ast);
+  const evaluateMetered = meter(text, program.ast);
 
   return {
     text,
@@ -58,12 +58,12 @@ function compile(text: string, scope: Environment): Condition {
     holds(given, budget = { left: WORK_LIMIT }) {
       let answer: unknown;
       try {
-        answer = evaluateOn(budget, () => program(given));
+        answer = evaluateMetered(budget, () => program(given));
       } catch (thrown) {
         if (budget.left < 0 || thrown instanceof WorkExceeded) throw new WorkExceeded(`expression ${quote(text)}`);
-        throw invalid(text, firstLine(thrown));
+        throw createExpressionError(text, getFirstLine(thrown));
       }
-      if (typeof answer !== "boolean") throw invalid(text, "did not give true or false");
+      if (typeof answer !== "boolean") throw createExpressionError(text, "did not give true or false");
       return answer;
     },
   };
@@ -98,15 +98,15 @@ function parse(text: string, scope: Environment) {
   try {
     return scope.parse(text);
   } catch (thrown) {
-    throw invalid(text, firstLine(thrown));
+    throw createExpressionError(text, getFirstLine(thrown));
   }
 }
 
-function meter(text: string, ast: ASTNode): ReturnType<typeof countSteps> {
+function meter(text: string, ast: ASTNode): ReturnType<typeof meterExpression> {
   try {
-    return countSteps(ast);
+    return meterExpression(ast);
   } catch (thrown) {
-    throw invalid(text, firstLine(thrown));
+    throw createExpressionError(text, getFirstLine(thrown));
   }
 }
 
@@ -126,10 +126,10 @@ function quote(text: string): string {
   return JSON.stringify(clip(text, 120));
 }
 
-function invalid(text: string, problem: string): QmError {
+function createExpressionError(text: string, problem: string): QmError {
   return new QmError("invalid_expression", `expression ${quote(text)}: ${problem}`);
 }
 
-function firstLine(thrown: unknown): string {
-  return messageOf(thrown).split("\n", 1)[0] ?? "";
+function getFirstLine(thrown: unknown): string {
+  return getErrorMessage(thrown).split("\n", 1)[0] ?? "";
 }

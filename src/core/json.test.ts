@@ -1,6 +1,6 @@
 import fc from "fast-check";
-import { expect, test } from "vitest";
-import { canonicalJson, clip, frozenCopy, getOwn } from "./json.ts";
+import { expect, omitUndefined, test } from "vitest";
+import { canonicalJson, clip, cloneFrozen, getOwn } from "./json.ts";
 
 test("the same value has one text, in whatever order its keys were written", () => {
   fc.assert(
@@ -17,7 +17,7 @@ test("the same value has one text, in whatever order its keys were written", () 
 test("a frozen copy cannot be changed and leaves the original alone", () => {
   const original = { a: { b: [1] } };
 
-  const copy = frozenCopy(original);
+  const copy = cloneFrozen(original);
 
   expect(() => copy.a.b.push(2)).toThrow(TypeError);
   original.a.b.push(2);
@@ -33,4 +33,8 @@ test("clips at whole characters", () => {
   expect(clip("abc", 3)).toBe("abc");
   expect(clip("abcd", 3)).toBe("ab…");
   expect(clip("a😀bc", 3)).toBe("a…");
+});
+
+test("omitUndefined leaves out what is undefined, and nothing else", () => {
+  expect(Object.keys(omitUndefined({ a: 1, b: undefined, c: null, d: false }))).toEqual(["a", "c", "d"]);
 });

@@ -3,6 +3,15 @@ export type Json = null | boolean | number | string | readonly Json[] | { readon
 
 export type JsonObject = { readonly [key: string]: Json };
 
+type WithoutUndefined<T> = { [K in keyof T as undefined extends T[K] ? never : K]: T[K] } & {
+  [K in keyof T as undefined extends T[K] ? K : never]?: Exclude<T[K], undefined>;
+};
+
+/** A shallow copy without the properties that are undefined. */
+export function omitUndefined<const T extends object>(value: T): WithoutUndefined<T> {
+  return Object.fromEntries(Object.entries(value).filter(([, part]) => part !== undefined)) as WithoutUndefined<T>;
+}
+
 export function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
@@ -17,24 +26,24 @@ export function getOwn<T>(record: { readonly [key: string]: T }, key: string): T
  * Equal values give equal text, so hashes of it can be compared.
  */
 export function canonicalJson(value: unknown): string {
-  return textOf(value) ?? "null";
+  return writeCanonical(value) ?? "null";
 }
 
-function textOf(value: unknown): string | undefined {
+function writeCanonical(value: unknown): string | undefined {
   if (typeof value !== "object" || value === null) return JSON.stringify(value);
-  if (Array.isArray(value)) return `[${value.map((part) => textOf(part) ?? "null").join(",")}]`;
-  if ("toJSON" in value && typeof value.toJSON === "function") return textOf(value.toJSON());
+  if (Array.isArray(value)) return `[${value.map((part) => writeCanonical(part) ?? "null").join(",")}]`;
+  if ("toJSON" in value && typeof value.toJSON === "function") return writeCanonical(value.toJSON());
   const record = value as Record<string, unknown>;
   const fields: string[] = [];
   for (const key of Object.keys(record).sort()) {
-    const text = textOf(record[key]);
+    const text = writeCanonical(record[key]);
     if (text !== undefined) fields.push(`${JSON.stringify(key)}:${text}`);
   }
   return `{${fields.join(",")}}`;
 }
 
 /** How large a value may be. `fields` counts the keys of all objects, which cost far more than the items of lists. */
-interface Extent {
+interface JsonLimits {
   readonly nodes: number;
   readonly depth: number;
   readonly fields?: number;
@@ -44,7 +53,7 @@ interface Extent {
  * Whether a value has more parts, or lies deeper, than allowed. Walks without recursion and stops at the limit, so it is
  * safe on cycles and on a few shared objects that would write out as billions.
  */
-export function outgrows(value: unknown, limits: Extent): boolean {
+export function isLargerThan(value: unknown, limits: JsonLimits): boolean {
   const open = [{ value, depth: 0 }];
   let fields = 0;
   for (let nodes = 1, next = open.pop(); next !== undefined; nodes++, next = open.pop()) {
@@ -59,20 +68,20 @@ export function outgrows(value: unknown, limits: Extent): boolean {
 }
 
 /** A deep copy that nobody can change. Throws on what JSON cannot hold (cycles, functions). */
-export function frozenCopy<T>(value: T): T {
-  return freeze(structuredClone(value));
+export function cloneFrozen<T>(value: T): T {
+  return deepFreeze(structuredClone(value));
 }
 
 /** Whether nothing in it, at whatever depth, can be changed. */
-export function isFrozenThrough(value: unknown): boolean {
+export function isDeepFrozen(value: unknown): boolean {
   if (typeof value !== "object" || value === null) return true;
-  return Object.isFrozen(value) && Object.values(value).every(isFrozenThrough);
+  return Object.isFrozen(value) && Object.values(value).every(isDeepFrozen);
 }
 
-function freeze<T>(value: T): T {
+function deepFreeze<T>(value: T): T {
   if (typeof value === "object" && value !== null && !Object.isFrozen(value)) {
     Object.freeze(value);
-    for (const part of Object.values(value)) freeze(part);
+    for (const part of Object.values(value)) deepFreeze(part);
   }
   return value;
 }

@@ -10,7 +10,7 @@ export interface MaskedSecret {
 }
 
 /** A copy in which known secrets are replaced by `[secret NAME]`. */
-export interface Masked {
+export interface MaskedValue {
   readonly value: Json;
   readonly masked: readonly MaskedSecret[];
 }

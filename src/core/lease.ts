@@ -1,4 +1,4 @@
-import type { ProcessFacts, Runtime } from "./runtime.ts";
+import type { ProcessInfo, Runtime } from "./runtime.ts";
 
 /** A process that owns something in the store until its lease ends. */
 export interface LeaseHolder {
@@ -11,7 +11,7 @@ export interface LeaseHolder {
 
 export interface LeaseOptions {
   readonly runtime: Runtime;
-  readonly self: ProcessFacts;
+  readonly self: ProcessInfo;
   readonly durationMs: number;
 }
 

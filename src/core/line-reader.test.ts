@@ -1,12 +1,12 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { type DroppedLine, lineReader } from "./line-reader.ts";
+import { createLineReader, type DroppedLine } from "./line-reader.ts";
 
 function reading(limit = 1024, worthwhile?: (head: Buffer) => boolean) {
   const lines: string[] = [];
   const givenUp: string[] = [];
   const dropped: DroppedLine[] = [];
-  const reader = lineReader({
+  const reader = createLineReader({
     limit,
     onLine: (line) => lines.push(line.toString()),
     onGivenUp: (head) => givenUp.push(head.toString()),

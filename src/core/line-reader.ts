@@ -32,51 +32,59 @@ const LONG = 64 * 1024;
 const HEAD = 1024;
 const TAIL = 256;
 /** A larger buffer is not kept for the next line. */
-const KEPT = 1024 * 1024;
+const REUSED_BUFFER_LIMIT = 1024 * 1024;
 const NOTHING: Buffer = Buffer.alloc(0);
 
 /**
  * Cuts bytes into lines. Characters are never cut, since whole lines are decoded. The bytes of a line are copied a
  * constant number of times, however small the chunks it comes in, and no line takes more than about twice the limit.
  */
-export function lineReader(options: LineReaderOptions): LineReader {
+export function createLineReader(options: LineReaderOptions): LineReader {
   const { limit, onLine, onGivenUp, onDropped, worthwhile = () => true } = options;
-  let kept = NOTHING;
+  let lineBuffer = NOTHING;
   let size = 0;
   let asked = false;
   let dropped: DroppedLine | undefined;
 
   function add(piece: Buffer): void {
-    if (dropped !== undefined) dropped = withMore(dropped, piece);
+    if (dropped !== undefined) dropped = appendPiece(dropped, piece);
     else if (size + piece.length > limit) giveUp(piece);
     else {
-      kept = grown(kept, size, Math.min(limit, Math.max(size + piece.length, kept.length * 2)), size + piece.length);
-      piece.copy(kept, size);
+      lineBuffer = growBuffer(
+        lineBuffer,
+        size,
+        Math.min(limit, Math.max(size + piece.length, lineBuffer.length * 2)),
+        size + piece.length,
+      );
+      piece.copy(lineBuffer, size);
       size += piece.length;
       if (asked || size < LONG) return;
       asked = true;
-      if (!worthwhile(kept.subarray(0, LONG))) giveUp(NOTHING);
+      if (!worthwhile(lineBuffer.subarray(0, LONG))) giveUp(NOTHING);
     }
   }
 
   function giveUp(piece: Buffer): void {
-    const head = Buffer.concat([kept.subarray(0, Math.min(size, HEAD)), piece.subarray(0, HEAD)]).subarray(0, HEAD);
-    const sofar = { head, tail: Buffer.from(kept.subarray(Math.max(0, size - TAIL), size)), bytes: size };
-    dropped = withMore(sofar, piece);
-    kept = NOTHING;
+    const head = Buffer.concat([lineBuffer.subarray(0, Math.min(size, HEAD)), piece.subarray(0, HEAD)]).subarray(
+      0,
+      HEAD,
+    );
+    const sofar = { head, tail: Buffer.from(lineBuffer.subarray(Math.max(0, size - TAIL), size)), bytes: size };
+    dropped = appendPiece(sofar, piece);
+    lineBuffer = NOTHING;
     size = 0;
     onGivenUp?.(head);
   }
 
   function finish(): void {
-    const line = kept.subarray(0, size);
+    const line = lineBuffer.subarray(0, size);
     const given = dropped;
     size = 0;
     asked = false;
     dropped = undefined;
     if (given !== undefined) onDropped(given);
     else emit(line);
-    if (kept.length > KEPT) kept = NOTHING;
+    if (lineBuffer.length > REUSED_BUFFER_LIMIT) lineBuffer = NOTHING;
   }
 
   function emit(line: Buffer): void {
@@ -99,19 +107,19 @@ export function lineReader(options: LineReaderOptions): LineReader {
       if (from < chunk.length) add(chunk.subarray(from));
     },
     end: finish,
-    pending: () => kept.subarray(0, size),
+    pending: () => lineBuffer.subarray(0, size),
   };
 }
 
 /** A buffer for at least `needed` bytes that begins like the one there is. */
-function grown(buffer: Buffer, used: number, wanted: number, needed: number): Buffer {
+function growBuffer(buffer: Buffer, used: number, wanted: number, needed: number): Buffer {
   if (needed <= buffer.length) return buffer;
   const larger = Buffer.allocUnsafeSlow(wanted);
   buffer.copy(larger, 0, 0, used);
   return larger;
 }
 
-function withMore({ bytes, head, tail }: DroppedLine, piece: Buffer): DroppedLine {
+function appendPiece({ bytes, head, tail }: DroppedLine, piece: Buffer): DroppedLine {
   return {
     bytes: bytes + piece.length,
     head,

@@ -1,8 +1,8 @@
 import fc from "fast-check";
 import { RE2JS } from "re2js";
 import { describe, expect, test } from "vitest";
-import { LinearPattern, writtenOutSize } from "./linear-pattern.ts";
-import { WORK_LIMIT, WorkExceeded } from "./work.ts";
+import { LinearPattern, measureExpandedSize } from "./linear-pattern.ts";
+import { WORK_LIMIT, WorkExceeded } from "./work-budget.ts";
 
 function compile(source: string, flags?: number): LinearPattern {
   const pattern = LinearPattern.compile(source, flags);
@@ -85,11 +85,11 @@ describe("a linear pattern", () => {
     ["[", 1],
     ["\\", 1],
   ])("the size of %s written out is %d", (source, size) => {
-    expect(writtenOutSize(source)).toBe(size);
+    expect(measureExpandedSize(source)).toBe(size);
   });
 
   test("the size of any text can be told", () => {
     const text = fc.string({ unit: fc.constantFrom(..."()[]{}\\|*+?0,9^a"), maxLength: 40 });
-    fc.assert(fc.property(text, (source) => writtenOutSize(source) >= 0));
+    fc.assert(fc.property(text, (source) => measureExpandedSize(source) >= 0));
   });
 });

@@ -1,11 +1,11 @@
 import { RE2JS } from "re2js";
-import { spend, type WorkBudget, WorkExceeded } from "./work.ts";
+import { spend, type WorkBudget, WorkExceeded } from "./work-budget.ts";
 
 /** Why a pattern cannot be compiled. */
 export type PatternProblem = "syntax" | "too_large";
 
 /** What a pattern may come to when its counted repetitions are written out. Checked before it is compiled. */
-const WRITTEN_OUT_LIMIT = 5_000;
+const EXPANDED_SIZE_LIMIT = 5_000;
 const PROGRAM_LIMIT = 2_000;
 /** Bounds of character classes in the whole program: the automaton sorts all of them. */
 const CLASS_BOUNDS_LIMIT = 200_000;
@@ -38,14 +38,14 @@ export class LinearPattern {
   }
 
   static compile(source: string, flags = 0): LinearPattern | PatternProblem {
-    if (patternSize(source, (flags & CASE_INSENSITIVE) !== 0) > WRITTEN_OUT_LIMIT) return "too_large";
+    if (measurePattern(source, (flags & CASE_INSENSITIVE) !== 0) > EXPANDED_SIZE_LIMIT) return "too_large";
     let program: RE2JS;
     try {
       program = RE2JS.compile(source, flags);
     } catch {
       return "syntax";
     }
-    if (program.programSize() > PROGRAM_LIMIT || classBounds(program) > CLASS_BOUNDS_LIMIT) return "too_large";
+    if (program.programSize() > PROGRAM_LIMIT || countClassBounds(program) > CLASS_BOUNDS_LIMIT) return "too_large";
     // Lookbehind runs on an engine whose work cannot be counted.
     return program.re2().prog.numLb > 0 ? "syntax" : new LinearPattern(program);
   }
@@ -126,7 +126,7 @@ class CountedText {
   }
 }
 
-function classBounds(program: RE2JS): number {
+function countClassBounds(program: RE2JS): number {
   const { prog } = program.re2();
   let bounds = 0;
   for (let at = 0; at < prog.numInst(); at++) bounds += prog.getInst(at).runes?.length ?? 0;
@@ -136,12 +136,12 @@ function classBounds(program: RE2JS): number {
 const COUNTED = /^\{(\d+)(?:,(\d*))?\}/;
 
 /** What compiling a pattern takes: its size written out, and reading its character classes. Any text can be given. */
-export function patternSize(source: string, ignoresCase = false): number {
-  return writtenOutSize(source) + classWork(source, ignoresCase);
+export function measurePattern(source: string, ignoresCase = false): number {
+  return measureExpandedSize(source) + measureClassWork(source, ignoresCase);
 }
 
 /** About how many instructions a pattern has once its counted repetitions are written out. Any text can be given. */
-export function writtenOutSize(source: string): number {
+export function measureExpandedSize(source: string): number {
   const groups = [{ total: 0, last: 0 }];
   const add = (size: number): void => {
     const group = groups[groups.length - 1];
@@ -155,16 +155,16 @@ export function writtenOutSize(source: string): number {
       at++;
       if (source[at] === "Q") {
         // Quoted up to \E: nothing in it is a class or a group.
-        const end = endOf(source, "\\E", at);
+        const end = findEnd(source, "\\E", at);
         add(end - at);
         at = end + 1;
         add(1);
         continue;
       }
-      if (/[pPxu]/.test(source[at] ?? "") && source[at + 1] === "{") at = endOf(source, "}", at);
+      if (/[pPxu]/.test(source[at] ?? "") && source[at + 1] === "{") at = findEnd(source, "}", at);
       add(1);
     } else if (character === "[") {
-      at = endOfClass(source, at);
+      at = findClassEnd(source, at);
       add(1);
     } else if (character === "(") groups.push({ total: 0, last: 0 });
     else if (character === ")") {
@@ -194,7 +194,7 @@ const RANGE = /(?=(\\?.)-(?:\\[xu]\{?([0-9a-f]+)|\\?(.)))/gisu;
 const LAST_CASED = 0x1e943;
 const CASED_PER_UNIT = 64;
 
-function classWork(source: string, ignoresCase: boolean): number {
+function measureClassWork(source: string, ignoresCase: boolean): number {
   let work = (source.match(PROPERTY)?.length ?? 0) * PROPERTY_WORK;
   if (!ignoresCase && !/\(\?[a-z]*i/i.test(source)) return work;
   for (const [, first = "", hex, literal = ""] of source.matchAll(RANGE)) {
@@ -205,12 +205,12 @@ function classWork(source: string, ignoresCase: boolean): number {
   return work;
 }
 
-function endOf(source: string, end: string, from: number): number {
+function findEnd(source: string, end: string, from: number): number {
   const at = source.indexOf(end, from);
   return at === -1 ? source.length : at;
 }
 
-function endOfClass(source: string, start: number): number {
+function findClassEnd(source: string, start: number): number {
   let at = start + (source[start + 1] === "^" ? 2 : 1);
   // A bracket in first place stands for itself.
   if (source[at] === "]") at++;

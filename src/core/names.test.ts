@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { QmError } from "./errors.ts";
-import { actionName, categoryOf, entryOf, isCategory, isEntry, parseActionName, quoted } from "./names.ts";
+import { actionName, getCategory, getEntry, isCategory, isEntry, parseActionName, quoteName } from "./names.ts";
 
 const word = fc.stringMatching(/^[a-z][a-z0-9]{0,6}$/);
 const category = fc
@@ -18,8 +18,8 @@ describe("names", () => {
         const name = actionName(c, e);
 
         expect(parseActionName(name)).toBe(name);
-        expect(categoryOf(name)).toBe(c);
-        expect(entryOf(name)).toBe(e);
+        expect(getCategory(name)).toBe(c);
+        expect(getEntry(name)).toBe(e);
       }),
       { numRuns: 2000 },
     );
@@ -39,7 +39,7 @@ describe("names", () => {
       fc.property(fc.string({ unit: "binary", maxLength: 300 }), (text) => {
         const name = parseActionName(text);
 
-        if (name !== undefined) expect(actionName(categoryOf(name), entryOf(name))).toBe(text);
+        if (name !== undefined) expect(actionName(getCategory(name), getEntry(name))).toBe(text);
       }),
       { numRuns: 2000 },
     );
@@ -53,7 +53,7 @@ describe("names", () => {
   ])("%s is %s and %s", (text, category, entry) => {
     const name = parseActionName(text);
 
-    expect(name && [categoryOf(name), entryOf(name)]).toEqual([category, entry]);
+    expect(name && [getCategory(name), getEntry(name)]).toEqual([category, entry]);
   });
 
   test.each(["", "file", "file_read", "__read", "file__", "File__read", "fi__le", "a.__b", "a b__c", "file__a b"])(
@@ -61,7 +61,7 @@ describe("names", () => {
     (text) => {
       const name = parseActionName(text);
 
-      expect(name === undefined || `${categoryOf(name)}__${entryOf(name)}` === text).toBe(true);
+      expect(name === undefined || `${getCategory(name)}__${getEntry(name)}` === text).toBe(true);
     },
   );
 
@@ -75,7 +75,7 @@ describe("names", () => {
   });
 
   test("shows hostile text harmlessly", () => {
-    expect(quoted("a\u001b[31m\u202eb\u0000")).toBe('"a\\u001b[31m\\u{202e}b\\u0000"');
-    expect(quoted("x".repeat(500)).length).toBeLessThan(90);
+    expect(quoteName("a\u001b[31m\u202eb\u0000")).toBe('"a\\u001b[31m\\u{202e}b\\u0000"');
+    expect(quoteName("x".repeat(500)).length).toBeLessThan(90);
   });
 });

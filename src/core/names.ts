@@ -1,6 +1,10 @@
-import type { Brand } from "./brand.ts";
 import { QmError } from "./errors.ts";
 import { clip } from "./json.ts";
+
+/** A type that only its own parser can make: `Brand<string, "ActionName">` is not assignable from a plain string. */
+type Brand<T, Name extends string> = T & { readonly [brand]: Name };
+
+declare const brand: unique symbol;
 
 /** `<category>__<entry>`: the one spelling of an action everywhere, from catalog to ledger. */
 export type ActionName = Brand<string, "ActionName">;
@@ -23,18 +27,18 @@ export function isEntry(text: string): boolean {
 }
 
 /** The text as it is, or `invalid_name` saying what a category looks like. */
-export function categoryName(text: string): string {
+export function assertCategory(text: string): string {
   if (isCategory(text)) return text;
-  throw new QmError("invalid_name", `${quoted(String(text))} is not a category name`, {
+  throw new QmError("invalid_name", `${quoteName(String(text))} is not a category name`, {
     hint: "A category is lower-case letters and digits, in parts joined by single '.', '_' or '-'.",
   });
 }
 
 /** Builds a name from its parts. Throws `invalid_name` saying which part is wrong and what is allowed. */
 export function actionName(category: string, entry: string): ActionName {
-  categoryName(category);
+  assertCategory(category);
   if (!isEntry(entry) || category.length + SEPARATOR.length + entry.length > NAME_LIMIT) {
-    throw new QmError("invalid_name", `${quoted(entry)} is not an entry name in category ${category}`, {
+    throw new QmError("invalid_name", `${quoteName(entry)} is not an entry name in category ${category}`, {
       hint: `An entry is letters, digits and _ . : / @ + ~ -, without spaces; the whole name has at most ${NAME_LIMIT} characters.`,
     });
   }
@@ -48,21 +52,21 @@ export function parseActionName(text: string): ActionName | undefined {
   return isCategory(text.slice(0, at)) && isEntry(text.slice(at + SEPARATOR.length)) ? (text as ActionName) : undefined;
 }
 
-export function categoryOf(name: ActionName): string {
+export function getCategory(name: ActionName): string {
   return name.slice(0, name.indexOf(SEPARATOR));
 }
 
-export function entryOf(name: ActionName): string {
+export function getEntry(name: ActionName): string {
   return name.slice(name.indexOf(SEPARATOR) + SEPARATOR.length);
 }
 
 /** What comes before the last part: `file` of `file__read`, `mcp__github` of `mcp__github__create_issue`. */
-export function namespaceOf(name: ActionName): string {
+export function getNamespace(name: ActionName): string {
   return name.slice(0, name.lastIndexOf(SEPARATOR));
 }
 
 /** A name from outside as it may be shown: bounded, and with nothing in it that could rewrite a terminal or a log. */
-export function quoted(text: string): string {
+export function quoteName(text: string): string {
   return JSON.stringify(clip(text, 80)).replace(/[\p{Cc}\p{Cf}\u2028\u2029]/gu, (character) => {
     return `\\u{${character.codePointAt(0)?.toString(16)}}`;
   });

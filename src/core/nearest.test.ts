@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { editDistance, nearest } from "./nearest.ts";
+import { editDistance, findNearest } from "./nearest.ts";
 
 describe("editDistance", () => {
   test.each([
@@ -41,21 +41,21 @@ describe("nearest", () => {
     ["bat", ["cat", "hat"], "cat"],
     ["hat", ["cat", "hat"], "hat"],
   ])("to %j in %j is %j", (text, candidates, expected) => {
-    expect(nearest(text, candidates)).toBe(expected);
+    expect(findNearest(text, candidates)).toBe(expected);
   });
 
   test("keeps to the distance it is given", () => {
-    expect(nearest("denyed", ["denied"], 0)).toBeUndefined();
-    expect(nearest("dxxxxd", ["denied"], 4)).toBe("denied");
+    expect(findNearest("denyed", ["denied"], 0)).toBeUndefined();
+    expect(findNearest("dxxxxd", ["denied"], 4)).toBe("denied");
   });
 
   test("does not spend time on texts that are no misspelling", () => {
     const long = "x".repeat(1_000_000);
     const started = performance.now();
 
-    expect(nearest(long, [long, `${long}y`, "x"], Number.MAX_SAFE_INTEGER)).toBeUndefined();
+    expect(findNearest(long, [long, `${long}y`, "x"], Number.MAX_SAFE_INTEGER)).toBeUndefined();
     expect(
-      nearest(
+      findNearest(
         "x",
         Array.from({ length: 1000 }, () => long),
       ),

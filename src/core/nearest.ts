@@ -6,7 +6,7 @@ const LENGTH_LIMIT = 256;
  * neighbours counts as one edit. `maxDistance` defaults to a third of the length, at least 1 and at most 3; among
  * equally near candidates the first wins.
  */
-export function nearest(
+export function findNearest(
   text: string,
   candidates: Iterable<string>,
   maxDistance = defaultDistance(text),
@@ -28,7 +28,7 @@ export function nearest(
 
 /** The nearest candidate as the end of an error message, or nothing when none is near. */
 export function didYouMean(text: string, candidates: Iterable<string>): string {
-  const near = nearest(text, candidates);
+  const near = findNearest(text, candidates);
   return near === undefined ? "" : `; did you mean ${near}?`;
 }
 
@@ -60,7 +60,7 @@ export function editDistance(a: string, b: string, bound: number): number {
     if (to === row + bound) last[to] = far;
     let least = row;
     for (let column = from; column <= to; column++) {
-      const edits = fewest(a, b, row, column);
+      const edits = countEdits(a, b, row, column);
       current[column] = edits;
       if (edits < least) least = edits;
     }
@@ -72,7 +72,7 @@ export function editDistance(a: string, b: string, bound: number): number {
   return Math.min(last[b.length] ?? 0, bound + 1);
 }
 
-function fewest(a: string, b: string, row: number, column: number): number {
+function countEdits(a: string, b: string, row: number, column: number): number {
   const same = a.charCodeAt(row - 1) === b.charCodeAt(column - 1);
   let edits = (last[column - 1] ?? 0) + (same ? 0 : 1);
   edits = Math.min(edits, (last[column] ?? 0) + 1, (current[column - 1] ?? 0) + 1);

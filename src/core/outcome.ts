@@ -1,9 +1,9 @@
-import type { Content } from "./content.ts";
-import { type ErrorCode, messageOf, type Problem, QmError } from "./errors.ts";
+import { type ErrorCode, getErrorMessage, type Problem, QmError } from "./errors.ts";
+import type { Content } from "./handler-result.ts";
 import { clip, type JsonObject } from "./json.ts";
 import type { ActionName } from "./names.ts";
 
-interface Ended {
+interface OutcomeBase {
   readonly callId: string;
   /** Bounded text for the model and for logs. Nothing inside the system reads it back. */
   readonly value: string;
@@ -23,22 +23,22 @@ interface Ended {
  * - `waiting`: it has not run yet: a person must agree first, and then it runs, once, whoever waits for it
  */
 export type Outcome =
-  | (Ended & {
+  | (OutcomeBase & {
       readonly status: "done";
       readonly action: ActionName;
       readonly data: unknown;
       /** What a model is shown in place of `data`: it may not see everything, or there is too much of it. */
       readonly forModel?: unknown;
       /** Where the whole of what a model may see is, for a result that is longer than what it is shown. */
-      readonly kept?: KeptResult;
+      readonly kept?: ResultReference;
     })
-  | (Ended & {
+  | (OutcomeBase & {
       readonly status: "waiting";
       readonly action: ActionName;
       readonly reason: string;
       readonly approval: WaitingApproval;
     })
-  | (Ended & {
+  | (OutcomeBase & {
       readonly status: "failed" | "refused";
       readonly action?: ActionName;
       readonly reason: string;
@@ -46,7 +46,7 @@ export type Outcome =
     });
 
 /** A result as a note or a collection. */
-export interface KeptResult {
+export interface ResultReference {
   /** `note__12`, `collection__7`: to be loaded, or given as `{"$from": "note__12"}` in the arguments of any call. */
   readonly handle: ActionName;
   readonly kind: "note" | "collection";
@@ -71,7 +71,7 @@ export interface WaitingApproval {
 }
 
 /** Of a result, what a model is shown. */
-export function modelData({ data, forModel }: Extract<Outcome, { readonly status: "done" }>): unknown {
+export function getModelData({ data, forModel }: Extract<Outcome, { readonly status: "done" }>): unknown {
   return forModel === undefined ? data : forModel;
 }
 
@@ -84,7 +84,7 @@ export function isToolDenied(outcome: Outcome): boolean {
 export const VALUE_LIMIT = 4096;
 
 /** A result as a model reads it: text as it is, anything else as JSON, cut with a note of what is missing. */
-export function valueText(data: unknown, limit = VALUE_LIMIT): string {
+export function formatResultValue(data: unknown, limit = VALUE_LIMIT): string {
   const text = typeof data === "string" ? data : (JSON.stringify(data) ?? "null");
   if (text.length <= limit) return text;
   const note = ` [cut: ${text.length} characters in all]`;
@@ -92,15 +92,15 @@ export function valueText(data: unknown, limit = VALUE_LIMIT): string {
 }
 
 /** A problem as a model reads it. What is too long loses its schema before it loses its end. */
-export function problemText(problem: Problem, limit = VALUE_LIMIT): string {
+export function formatProblemJson(problem: Problem, limit = VALUE_LIMIT): string {
   const text = JSON.stringify(problem);
   if (text.length <= limit) return text;
   const { input_schema: _schema, ...rest } = problem;
-  return valueText(rest, limit);
+  return formatResultValue(rest, limit);
 }
 
 /** What is known of a call when it ends. */
-export interface Ending {
+export interface CallEnding {
   readonly callId: string;
   readonly durationMs: number;
   readonly valueLimit: number;
@@ -119,8 +119,8 @@ const REFUSALS: ReadonlySet<ErrorCode> = new Set([
   "unknown_actor",
 ]);
 
-export function failedOutcome({ callId, durationMs, valueLimit, action }: Ending, thrown: unknown): Outcome {
-  const known = thrown instanceof QmError ? thrown : new QmError("internal", messageOf(thrown));
+export function createFailedOutcome({ callId, durationMs, valueLimit, action }: CallEnding, thrown: unknown): Outcome {
+  const known = thrown instanceof QmError ? thrown : new QmError("internal", getErrorMessage(thrown));
   const error: Problem = known.toProblem();
   return {
     status: REFUSALS.has(error.code) ? "refused" : "failed",
@@ -129,23 +129,31 @@ export function failedOutcome({ callId, durationMs, valueLimit, action }: Ending
     ...(action === undefined ? {} : { action }),
     reason: error.error,
     error,
-    value: problemText(error, valueLimit),
+    value: formatProblemJson(error, valueLimit),
     ...(known.content === undefined ? {} : { content: known.content }),
   };
 }
 
-export function waitingOutcome(
-  { callId, durationMs, valueLimit }: Ending,
+export function createWaitingOutcome(
+  { callId, durationMs, valueLimit }: CallEnding,
   action: ActionName,
   reason: string,
   approval: WaitingApproval,
 ): Outcome {
-  const told = { status: "waiting", ...waitingFacts(reason, approval) };
-  return { status: "waiting", callId, durationMs, action, reason, approval, value: valueText(told, valueLimit) };
+  const told = { status: "waiting", ...toWaitingFacts(reason, approval) };
+  return {
+    status: "waiting",
+    callId,
+    durationMs,
+    action,
+    reason,
+    approval,
+    value: formatResultValue(told, valueLimit),
+  };
 }
 
 /** What a model is told of a call that waits. */
-export function waitingFacts(reason: string, approval: WaitingApproval): JsonObject {
+export function toWaitingFacts(reason: string, approval: WaitingApproval): JsonObject {
   const { id, level, expiresAt, preview, unfit } = approval;
   const elsewhere =
     unfit === undefined

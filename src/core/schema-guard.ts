@@ -1,7 +1,7 @@
 import type { JsonSchema } from "./action.ts";
-import { messageOf, QmError } from "./errors.ts";
-import { clip, isRecord, outgrows } from "./json.ts";
-import { LinearPattern, patternSize } from "./linear-pattern.ts";
+import { getErrorMessage, QmError } from "./errors.ts";
+import { clip, isLargerThan, isRecord } from "./json.ts";
+import { LinearPattern, measurePattern } from "./linear-pattern.ts";
 
 const BYTES = 128 * 1024;
 const NODES = 5_000;
@@ -18,14 +18,15 @@ export type SchemaUse = "arguments" | "result";
  * too large, too deep, not JSON, pointing outside itself, or, for arguments, not the schema of an object.
  */
 export function guardSchema(raw: unknown, use: SchemaUse): JsonSchema {
-  const text = textOf(raw);
+  const text = toJsonText(raw);
   const schema: unknown = text === undefined ? undefined : JSON.parse(text);
-  if (text === undefined || !isRecord(schema)) throw unsafe(`the schema is ${describeKind(raw)}, not an object`);
+  if (text === undefined || !isRecord(schema))
+    throw createUnsafeSchemaError(`the schema is ${describeKind(raw)}, not an object`);
   if (use === "arguments" && schema.type !== "object") {
     const found = schema.type === undefined ? "has no type" : `has type ${JSON.stringify(schema.type)}`;
-    throw unsafe(`the schema ${found}; the schema of an action's arguments needs type "object"`);
+    throw createUnsafeSchemaError(`the schema ${found}; the schema of an action's arguments needs type "object"`);
   }
-  inspect(schema as JsonSchema);
+  checkParts(schema as JsonSchema);
   return schema as JsonSchema;
 }
 
@@ -34,24 +35,26 @@ function describeKind(raw: unknown): string {
 }
 
 /** Its JSON, or undefined for what has none. */
-function textOf(raw: unknown): string | undefined {
+function toJsonText(raw: unknown): string | undefined {
   let text: string | undefined;
   try {
-    if (outgrows(raw, { nodes: NODES, depth: DEPTH })) {
-      throw unsafe(`the schema has more than ${NODES} parts, or is nested more than ${DEPTH} deep`);
+    if (isLargerThan(raw, { nodes: NODES, depth: DEPTH })) {
+      throw createUnsafeSchemaError(`the schema has more than ${NODES} parts, or is nested more than ${DEPTH} deep`);
     }
     text = JSON.stringify(raw);
   } catch (thrown) {
-    throw thrown instanceof QmError ? thrown : unsafe(`the schema is not JSON: ${messageOf(thrown)}`);
+    throw thrown instanceof QmError
+      ? thrown
+      : createUnsafeSchemaError(`the schema is not JSON: ${getErrorMessage(thrown)}`);
   }
   if (text !== undefined && text.length > BYTES) {
-    throw unsafe(`the schema has ${text.length} bytes; at most ${BYTES} are taken`);
+    throw createUnsafeSchemaError(`the schema has ${text.length} bytes; at most ${BYTES} are taken`);
   }
   return text;
 }
 
 /** Throws when some part of the schema could not be used. */
-function inspect(root: JsonSchema): void {
+function checkParts(root: JsonSchema): void {
   let patterns = 0;
   let size = 0;
   const visit = (part: unknown): void => {
@@ -59,51 +62,53 @@ function inspect(root: JsonSchema): void {
     if (!isRecord(part)) return;
     checkType(part.type);
     checkReferences(part, root);
-    for (const pattern of patternsOf(part)) {
-      size += patternSize(pattern);
-      if (++patterns > PATTERNS) throw unsafe(`the schema has more than ${PATTERNS} patterns`);
-      if (size > PATTERN_SIZE) throw unsafe("the schema has patterns that are too large");
+    for (const pattern of listPatterns(part)) {
+      size += measurePattern(pattern);
+      if (++patterns > PATTERNS) throw createUnsafeSchemaError(`the schema has more than ${PATTERNS} patterns`);
+      if (size > PATTERN_SIZE) throw createUnsafeSchemaError("the schema has patterns that are too large");
       checkPattern(pattern);
     }
-    for (const [keyword, value] of Object.entries(part)) if (!DATA.has(keyword)) visit(value);
+    for (const [keyword, value] of Object.entries(part)) if (!DATA_KEYWORDS.has(keyword)) visit(value);
   };
   visit(root);
 }
 
 /** Keywords whose values are data, in which a `type` or a `$ref` means nothing. */
-export const DATA: ReadonlySet<string> = new Set(["const", "default", "enum", "examples"]);
+export const DATA_KEYWORDS: ReadonlySet<string> = new Set(["const", "default", "enum", "examples"]);
 const TYPES = new Set(["array", "boolean", "integer", "null", "number", "object", "string"]);
 
 function checkType(type: unknown): void {
   const named = Array.isArray(type) ? type : [type];
   const unknown = named.find((each) => typeof each === "string" && !TYPES.has(each));
-  if (unknown !== undefined) throw unsafe(`the schema has the unknown type ${JSON.stringify(unknown)}`);
+  if (unknown !== undefined)
+    throw createUnsafeSchemaError(`the schema has the unknown type ${JSON.stringify(unknown)}`);
 }
 
 function checkReferences(part: Record<string, unknown>, root: JsonSchema): void {
   for (const keyword of ["$ref", "$dynamicRef", "$recursiveRef"]) {
     const target = part[keyword];
     if (typeof target !== "string") continue;
-    if (!target.startsWith("#")) throw unsafe(`${keyword} ${JSON.stringify(target)} points outside the schema`);
-    if (target.startsWith("#/") && pointedAt(root, target) === undefined) {
-      throw unsafe(`${keyword} ${JSON.stringify(target)} points at nothing`);
+    if (!target.startsWith("#"))
+      throw createUnsafeSchemaError(`${keyword} ${JSON.stringify(target)} points outside the schema`);
+    if (target.startsWith("#/") && resolvePointer(root, target) === undefined) {
+      throw createUnsafeSchemaError(`${keyword} ${JSON.stringify(target)} points at nothing`);
     }
   }
 }
 
 /** What a reference of the form `#/a/b` stands for. */
-export function pointedAt(root: JsonSchema, reference: string): unknown {
+export function resolvePointer(root: JsonSchema, reference: string): unknown {
   return reference
     .slice(2)
     .split("/")
-    .map((part) => decoded(part).replace(/~1/g, "/").replace(/~0/g, "~"))
+    .map((part) => decodePart(part).replace(/~1/g, "/").replace(/~0/g, "~"))
     .reduce<unknown>(
       (part, key) => (typeof part === "object" && part !== null ? Reflect.get(part, key) : undefined),
       root,
     );
 }
 
-function decoded(part: string): string {
+function decodePart(part: string): string {
   try {
     return decodeURIComponent(part);
   } catch {
@@ -111,7 +116,7 @@ function decoded(part: string): string {
   }
 }
 
-function patternsOf({ pattern, patternProperties }: Record<string, unknown>): readonly string[] {
+function listPatterns({ pattern, patternProperties }: Record<string, unknown>): readonly string[] {
   const own = isRecord(patternProperties) ? Object.keys(patternProperties) : [];
   return typeof pattern === "string" ? [...own, pattern] : own;
 }
@@ -122,11 +127,13 @@ function checkPattern(pattern: string): void {
   } catch {
     const linear = LinearPattern.compile(pattern);
     if (typeof linear !== "string") return;
-    if (linear === "too_large") throw unsafe("the schema has patterns that are too large");
-    throw unsafe(`the schema has the pattern ${JSON.stringify(clip(pattern, 60))}, which is not a regular expression`);
+    if (linear === "too_large") throw createUnsafeSchemaError("the schema has patterns that are too large");
+    throw createUnsafeSchemaError(
+      `the schema has the pattern ${JSON.stringify(clip(pattern, 60))}, which is not a regular expression`,
+    );
   }
 }
 
-function unsafe(message: string): QmError {
+function createUnsafeSchemaError(message: string): QmError {
   return new QmError("unsafe_schema", message);
 }

@@ -8,7 +8,7 @@ import { isRecord, type JsonObject } from "./json.ts";
 export type InputSchema = JsonSchema | StandardSchemaV1;
 
 /** The arguments a handler gets under a schema. */
-export type OutputOf<Schema> = Schema extends StandardSchemaV1 ? StandardSchemaV1.InferOutput<Schema> : JsonObject;
+export type SchemaOutput<Schema> = Schema extends StandardSchemaV1 ? StandardSchemaV1.InferOutput<Schema> : JsonObject;
 
 interface SelfDescribing {
   readonly "~standard": {
@@ -45,7 +45,7 @@ export function toJsonSchema(schema: StandardSchemaV1 | Record<string, unknown>)
 }
 
 /** Puts a Standard Schema before a handler: it may refine and transform beyond what JSON Schema can say. */
-export function checkedBy(schema: InputSchema, run: Handler): Handler {
+export function addSchemaCheck(schema: InputSchema, run: Handler): Handler {
   if (!isStandardSchema(schema)) return run;
   return async (args, context) => {
     const checked = await schema["~standard"].validate(args);

@@ -2,11 +2,11 @@ import { describe, expect, test } from "vitest";
 import { z } from "zod";
 import type { JsonSchema } from "./action.ts";
 import { guardSchema } from "./schema-guard.ts";
+import { getValidator } from "./schema-validator.ts";
 import { toJsonSchema } from "./standard-schema.ts";
-import { validatorOf } from "./validator.ts";
 
 const check = (schema: JsonSchema, value: unknown) =>
-  validatorOf(schema, "arguments")(value, JSON.stringify(value).length).map(
+  getValidator(schema, "arguments")(value, JSON.stringify(value).length).map(
     ({ path, message }) => `${path} ${message}`,
   );
 
@@ -42,9 +42,9 @@ describe("validation", () => {
   test("checks a result without touching it, and a result need not be an object", () => {
     const value = {};
 
-    expect(validatorOf({ type: "object", properties: { a: { default: 1 } } }, "result")(value, 2)).toEqual([]);
+    expect(getValidator({ type: "object", properties: { a: { default: 1 } } }, "result")(value, 2)).toEqual([]);
     expect(value).toEqual({});
-    expect(validatorOf({ type: "number" }, "result")(1, 1)).toEqual([]);
+    expect(getValidator({ type: "number" }, "result")(1, 1)).toEqual([]);
   });
 
   test.each(["http://json-schema.org/draft-07/schema#", "https://json-schema.org/draft/2020-12/schema"])(
@@ -241,7 +241,7 @@ describe("hostile schemas end in a clear error within bounds", () => {
 test("a field that there is not leads to the one that was meant", () => {
   const schema = { type: "object", properties: { target: {}, count: {} }, additionalProperties: false };
 
-  const [mismatch] = validatorOf(schema, "arguments")({ tarcet: 1 }, 10);
+  const [mismatch] = getValidator(schema, "arguments")({ tarcet: 1 }, 10);
 
   expect(mismatch?.message).toContain('"tarcet"; did you mean target?; it takes target, count');
 });

@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { compileOpenCondition } from "./expression.ts";
 import { LinearPattern } from "./linear-pattern.ts";
 import { editDistance } from "./nearest.ts";
-import { validatorOf } from "./validator.ts";
+import { getValidator } from "./schema-validator.ts";
 
 // Work that once cost next to nothing in units and seconds of processor time. Each must reach its limit, or be done with little.
 
@@ -72,14 +72,14 @@ describe("a schema pays for", () => {
       many(20, (at) => `${"\\p{L}".repeat(1_990)}${at}`),
     ],
   ])("%s", (_what, schema, value) => {
-    expect(() => validatorOf(schema as never, "result")({ list: value }, 1)).toThrow(/more work/);
+    expect(() => getValidator(schema as never, "result")({ list: value }, 1)).toThrow(/more work/);
   });
 
   test("the fields of an object that are counted again and again", () => {
     const value = Object.fromEntries(many(100_000, (at) => [`k${at}`, at]));
     const schema = { type: "object", allOf: many(1_000, () => ({ minProperties: 1 })) };
 
-    expect(() => validatorOf(schema as never, "result")(value, 1)).toThrow(/more work/);
+    expect(() => getValidator(schema as never, "result")(value, 1)).toThrow(/more work/);
   });
 
   test("no more of a value than a comparison needs", () => {
@@ -89,7 +89,7 @@ describe("a schema pays for", () => {
     let reads = 0;
     Object.defineProperty(value.list, "0", { enumerable: true, get: () => ++reads });
 
-    expect(validatorOf(schema as never, "result")(value, 1)).toHaveLength(1);
+    expect(getValidator(schema as never, "result")(value, 1)).toHaveLength(1);
     expect(reads).toBe(0);
   });
 });

@@ -1,6 +1,13 @@
 import { randomUUID } from "node:crypto";
 import { describe, expect, test } from "vitest";
-import { begunLength, braced, newToken, replaceTokens, tokensIn, wholeToken } from "./anchor-token.ts";
+import {
+  createAnchorToken,
+  findTokens,
+  measurePartialToken,
+  parseWholeToken,
+  replaceTokens,
+  wrapToken,
+} from "./anchor-token.ts";
 
 describe("a token", () => {
   test.each([
@@ -18,15 +25,15 @@ describe("a token", () => {
     ["x".repeat(200), "x".repeat(24)],
     [`${"x".repeat(23)} y`, "x".repeat(23)],
   ])("for %j is one, and can be found in any text", (label, word) => {
-    const token = newToken(label, randomUUID);
+    const token = createAnchorToken(label, randomUUID);
 
     expect(token.slice(0, -8)).toBe(`${word}:`);
-    expect(wholeToken(braced(token))).toBe(token);
-    expect(tokensIn(`{{{${braced(token)}}}} and {{ ${token} }}.`)).toEqual([token, token]);
+    expect(parseWholeToken(wrapToken(token))).toBe(token);
+    expect(findTokens(`{{{${wrapToken(token)}}}} and {{ ${token} }}.`)).toEqual([token, token]);
   });
 
   test("is hit by nobody: ten thousand are all different", () => {
-    const tokens = new Set(Array.from({ length: 10_000 }, () => newToken("t", randomUUID)));
+    const tokens = new Set(Array.from({ length: 10_000 }, () => createAnchorToken("t", randomUUID)));
 
     expect(tokens.size).toBe(10_000);
   });
@@ -41,8 +48,8 @@ describe("a token", () => {
     "{{:7f3a9c2k}}",
     "{{price:7f3a9c2l}}",
   ])("is not %s", (text) => {
-    expect(tokensIn(text)).toEqual([]);
-    expect(wholeToken(text)).toBeUndefined();
+    expect(findTokens(text)).toEqual([]);
+    expect(parseWholeToken(text)).toBeUndefined();
   });
 
   test("is replaced by exactly what is given, whatever that means to a pattern", () => {
@@ -68,5 +75,5 @@ test.each([
   [`{{${"x".repeat(24)}:7f3a9c2k }`, 37],
   [`{{${"x".repeat(25)}`, 0],
 ])("of %j the last %i characters may become one", (text, length) => {
-  expect(begunLength(text)).toBe(length);
+  expect(measurePartialToken(text)).toBe(length);
 });

@@ -18,28 +18,28 @@ const LONGEST_TOKEN = 24 + ID_LENGTH + "{{ : }}".length;
 const FALLBACK_LABEL = "value";
 
 /** A new token, without its braces. Two are never the same but by a chance of one in 2^40. */
-export function newToken(label: string, newId: Runtime["newId"]): string {
+export function createAnchorToken(label: string, newId: Runtime["newId"]): string {
   const random = hash("sha256", newId(), "buffer");
   const id = Array.from(random.subarray(0, ID_LENGTH), (byte) => ALPHABET[byte % ALPHABET.length]).join("");
-  return `${plainLabel(label)}:${id}`;
+  return `${toPlainLabel(label)}:${id}`;
 }
 
 /** As the model is shown it. */
-export function braced(token: string): string {
+export function wrapToken(token: string): string {
   return `{{${token}}}`;
 }
 
-export function mayHoldTokens(text: string): boolean {
+export function canHoldTokens(text: string): boolean {
   return text.includes("{{");
 }
 
 /** Every token in a text, without braces. */
-export function tokensIn(text: string): readonly string[] {
-  return mayHoldTokens(text) ? Array.from(text.matchAll(TOKEN), ([, token = ""]) => token) : [];
+export function findTokens(text: string): readonly string[] {
+  return canHoldTokens(text) ? Array.from(text.matchAll(TOKEN), ([, token = ""]) => token) : [];
 }
 
 /** The token that a text is, and nothing beside. */
-export function wholeToken(text: string): string | undefined {
+export function parseWholeToken(text: string): string | undefined {
   return WHOLE_TOKEN.exec(text)?.[1];
 }
 
@@ -49,11 +49,11 @@ export function replaceTokens(text: string, fill: (token: string) => string | un
 }
 
 /** How many characters at the end of a text may be a token that has only begun. */
-export function begunLength(text: string): number {
+export function measurePartialToken(text: string): number {
   return BEGUN_TOKEN.exec(text.slice(-LONGEST_TOKEN))?.[0].length ?? 0;
 }
 
-function plainLabel(label: string): string {
+function toPlainLabel(label: string): string {
   const words = label.normalize("NFKD").replace(/[^A-Za-z0-9]+/g, "_");
   return /^[^A-Za-z]*(.{0,24})/.exec(words)?.[1]?.replace(/_+$/, "") || FALLBACK_LABEL;
 }

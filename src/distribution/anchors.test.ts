@@ -2,9 +2,8 @@ import fc from "fast-check";
 import { beforeEach, describe, expect, test, vi } from "vitest";
 import type { Caller } from "../core/caller.ts";
 import type { Json } from "../core/json.ts";
-import type { AnchorStore } from "./anchor-store.ts";
-import { createAnchorStream } from "./anchor-stream.ts";
-import { type Anchors, createAnchors } from "./anchors.ts";
+import type { AnchorStore } from "./anchors.ts";
+import { type Anchors, createAnchorStream, createAnchors } from "./anchors.ts";
 import { type Annotations, annotate } from "./annotated-record.ts";
 import { about, caller, openAnchorStore, openDistribution } from "./testing.ts";
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { WithContent } from "../core/content.ts";
 import { QmError } from "../core/errors.ts";
+import { WithContent } from "../core/handler-result.ts";
 import { AnnotatedRecord, type Annotations, annotate } from "./annotated-record.ts";
 
 const wrong: readonly [string, unknown][] = [

@@ -1,9 +1,44 @@
-import { WithContent } from "../core/content.ts";
-import { messageOf, QmError } from "../core/errors.ts";
-import { frozenCopy, isRecord } from "../core/json.ts";
-import { quoted } from "../core/names.ts";
-import { DESTINATION_HINT, type Destination, namesDestination } from "./destination.ts";
-import { type FieldPath, notAPath, parsePath } from "./field-path.ts";
+import { getErrorMessage, QmError } from "../core/errors.ts";
+import { WithContent } from "../core/handler-result.ts";
+import { cloneFrozen, isRecord } from "../core/json.ts";
+import { quoteName } from "../core/names.ts";
+import { describeInvalidPath, type FieldPath, parseFieldPath } from "./field-path.ts";
+
+/** A record as it leaves. Throws `invalid_output` for what is not JSON. */
+export function stringifyRecord(record: unknown): string {
+  try {
+    return JSON.stringify(record) ?? "null";
+  } catch (thrown) {
+    throw new QmError("invalid_output", `a result with annotations is not JSON: ${getErrorMessage(thrown)}`, {
+      hint: "This is a fault of the action.",
+    });
+  }
+}
+
+/** Where a result goes beside the program that called. */
+export type Destination = "llm-session" | "ui" | "cache" | "audit" | "peer-response" | `formatter:${string}`;
+
+const plainDestinations: ReadonlySet<string> = new Set(["llm-session", "ui", "cache", "audit", "peer-response"]);
+const FORMATTER = /^formatter:[A-Za-z0-9][\w.-]{0,63}$/;
+const EVERY_FORMATTER = "formatter:*";
+
+export const DESTINATION_HINT = "Destinations are llm-session, ui, cache, audit, peer-response and formatter:<name>.";
+
+/** Whether something can be sent there. */
+export function isDestination(word: unknown): word is Destination {
+  return typeof word === "string" && (plainDestinations.has(word) || FORMATTER.test(word));
+}
+
+/** Whether an annotation can speak of it: a destination, or every formatter there is. */
+function isDestinationPattern(word: unknown): word is Destination {
+  return word === EVERY_FORMATTER || isDestination(word);
+}
+
+export function includesDestination(words: readonly Destination[], destination: Destination): boolean {
+  return words.some(
+    (word) => word === destination || (word === EVERY_FORMATTER && destination.startsWith("formatter:")),
+  );
+}
 
 const compositions = ["anchored", "validated", "narrative"] as const;
 
@@ -39,15 +74,18 @@ export class AnnotatedRecord<T> {
   /** Throws `invalid_output` for annotations that would not do what they seem to say. */
   constructor(record: T, annotations: Annotations) {
     if (record instanceof WithContent || record instanceof AnnotatedRecord) {
-      throw wrong("only plain data can be annotated", "Annotate the data itself, once, with one path for each field.");
+      throw annotationError(
+        "only plain data can be annotated",
+        "Annotate the data itself, once, with one path for each field.",
+      );
     }
     this.record = record;
-    this.annotations = checked(annotations);
+    this.annotations = checkAnnotations(annotations);
   }
 
   /** Inside something else it would be written out whole, for everybody. */
   toJSON(): never {
-    throw wrong(
+    throw annotationError(
       "an annotated record lies inside another value",
       "Answer it as it is, and annotate the whole of it: items[].price, not each item.",
     );
@@ -59,47 +97,55 @@ export function annotate<T>(record: T, annotations: Annotations): AnnotatedRecor
   return new AnnotatedRecord(record, annotations);
 }
 
-function checked(given: Annotations): Annotations {
-  const annotations = copied(given);
+function checkAnnotations(given: Annotations): Annotations {
+  const annotations = copyAnnotations(given);
   const entries = isRecord(annotations) ? Object.entries(annotations) : undefined;
-  if (entries === undefined) throw wrong("annotations are an object of paths", "Such as { email: { hidden: true } }.");
+  if (entries === undefined)
+    throw annotationError("annotations are an object of paths", "Such as { email: { hidden: true } }.");
   if (entries.length > ANNOTATIONS_LIMIT) {
-    throw wrong(`${entries.length} fields are annotated`, `At most ${ANNOTATIONS_LIMIT}; annotate what they lie in.`);
+    throw annotationError(
+      `${entries.length} fields are annotated`,
+      `At most ${ANNOTATIONS_LIMIT}; annotate what they lie in.`,
+    );
   }
   for (const [path, annotation] of entries) {
-    if (parsePath(path) === undefined) {
-      const { message, hint } = notAPath(path);
-      throw wrong(message, hint);
+    if (parseFieldPath(path) === undefined) {
+      const { message, hint } = describeInvalidPath(path);
+      throw annotationError(message, hint);
     }
-    check(path, annotation);
+    checkAnnotation(path, annotation);
   }
   return annotations;
 }
 
-function copied(given: Annotations): Annotations {
+function copyAnnotations(given: Annotations): Annotations {
   try {
-    return frozenCopy(given);
+    return cloneFrozen(given);
   } catch (thrown) {
-    throw wrong(`annotations are no plain data: ${messageOf(thrown)}`, "Write them as JSON.");
+    throw annotationError(`annotations are no plain data: ${getErrorMessage(thrown)}`, "Write them as JSON.");
   }
 }
 
-function check(path: FieldPath, annotation: unknown): void {
-  if (!isRecord(annotation)) throw wrong(`the annotation of ${quoted(path)} is no object`, "Such as { hidden: true }.");
+function checkAnnotation(path: FieldPath, annotation: unknown): void {
+  if (!isRecord(annotation))
+    throw annotationError(`the annotation of ${quoteName(path)} is no object`, "Such as { hidden: true }.");
   for (const [key, value] of Object.entries(annotation)) {
     const isRight = Object.hasOwn(fields, key) ? fields[key as keyof FieldAnnotation] : undefined;
     if (isRight === undefined) {
-      throw wrong(`${quoted(key)} of ${quoted(path)} is no annotation`, `Known: ${Object.keys(fields).join(", ")}.`);
+      throw annotationError(
+        `${quoteName(key)} of ${quoteName(path)} is no annotation`,
+        `Known: ${Object.keys(fields).join(", ")}.`,
+      );
     }
     if (value !== undefined && !isRight(value))
-      throw wrong(`${key} of ${quoted(path)} is wrong${which(value)}`, hints[key] ?? PROSE_HINT);
+      throw annotationError(`${key} of ${quoteName(path)} is wrong${listInvalid(value)}`, hints[key] ?? PROSE_HINT);
   }
 }
 
 /** Of a list of destinations, those that are none. */
-function which(value: unknown): string {
-  const unknown = Array.isArray(value) ? value.filter((word) => !namesDestination(word)) : [value];
-  return `: ${unknown.map((word) => quoted(String(word))).join(", ")}`;
+function listInvalid(value: unknown): string {
+  const unknown = Array.isArray(value) ? value.filter((word) => !isDestinationPattern(word)) : [value];
+  return `: ${unknown.map((word) => quoteName(String(word))).join(", ")}`;
 }
 
 const fields: Readonly<Record<keyof FieldAnnotation, (value: unknown) => boolean>> = {
@@ -118,13 +164,13 @@ const hints: Readonly<Record<string, string>> = {
 };
 
 function areDestinations(value: unknown): boolean {
-  return Array.isArray(value) && value.every(namesDestination);
+  return Array.isArray(value) && value.every(isDestinationPattern);
 }
 
 function isProse(value: unknown): boolean {
   return typeof value === "string" && value.trim() !== "" && value.length <= PROSE_LIMIT;
 }
 
-function wrong(message: string, hint: string): QmError {
+function annotationError(message: string, hint: string): QmError {
   return new QmError("invalid_output", `annotate: ${message}`, { hint });
 }

@@ -2,24 +2,24 @@ import { randomUUID } from "node:crypto";
 import fc from "fast-check";
 import { beforeEach, describe, expect, test, vi } from "vitest";
 import type { Json } from "../core/json.ts";
-import type { AnchorStore } from "./anchor-store.ts";
+import type { AnchorStore } from "./anchors.ts";
 import { createAnchors } from "./anchors.ts";
+import type { Destination } from "./annotated-record.ts";
 import { type Annotations, annotate } from "./annotated-record.ts";
-import type { Destination } from "./destination.ts";
-import type { Deliver, DeliveryFacts, Destinations } from "./destinations.ts";
+import type { Deliver, DeliveryFacts, Destinations } from "./destination-config.ts";
 import { createDistributor, type DistributionLimits } from "./distributor.ts";
-import { parsePath } from "./field-path.ts";
+import { parseFieldPath } from "./field-path.ts";
 import {
   about,
   annotations,
   caller,
   collecting,
   leadsTo,
+  listPlaces,
   never,
   openAnchorStore,
   openDistribution,
   paths,
-  placesOf,
   record,
   records,
 } from "./testing.ts";
@@ -138,12 +138,12 @@ describe("whatever the record and the annotations", () => {
         const said = Object.fromEntries(rules.map(({ path, kind }) => [path, annotationOf(kind)]));
         const keeping = Object.entries(said)
           .filter(([, { hidden, redacted, composition }]) => hidden ?? redacted ?? composition === "anchored")
-          .map(([path]) => parsePath(path) ?? []);
+          .map(([path]) => parseFieldPath(path) ?? []);
 
         const { forModel } = await distribute(annotate(given, said), about);
 
         const isKept = new Map<Json, boolean>();
-        for (const { place, value } of placesOf(given)) {
+        for (const { place, value } of listPlaces(given)) {
           const above = place.map((_, at) => place.slice(0, at + 1));
           if (typeof value !== "string" && typeof value !== "number") continue;
           isKept.set(

@@ -1,24 +1,25 @@
 import { withTimeout } from "../core/async.ts";
 import type { Caller } from "../core/caller.ts";
-import { messageOf } from "../core/errors.ts";
+import { getErrorMessage } from "../core/errors.ts";
 import type { UnstampedEvent } from "../core/events.ts";
 import type { Json } from "../core/json.ts";
 import type { ActionName } from "../core/names.ts";
 import type { Runtime } from "../core/runtime.ts";
-import type { AnchorStore } from "./anchor-store.ts";
-import { type AnchoredView, anchoredView } from "./anchored-view.ts";
-import { anchorOwner } from "./anchors.ts";
-import type { AnnotatedRecord, Annotations } from "./annotated-record.ts";
-import { createDelivery, type Delivery } from "./delivery.ts";
-import type { Destination } from "./destination.ts";
-import { type CheckedDestination, checkedDestinations, type Destinations, fieldsFor } from "./destinations.ts";
-import { jsonTextOf } from "./json-text.ts";
-import { checkedAnswer } from "./model-answer.ts";
-import { deliveryLimit, isOwnProblem } from "./own-problem.ts";
-import { createPruning } from "./pruning.ts";
-import { rulesFor, rulesForAnybody } from "./rules.ts";
-import { plainView } from "./view.ts";
-import { holdsOneOf, withheldValues } from "./withheld-values.ts";
+import type { AnchorStore } from "./anchors.ts";
+import { anchorOwner, createAnchorPruner } from "./anchors.ts";
+import type { AnnotatedRecord, Annotations, Destination } from "./annotated-record.ts";
+import { stringifyRecord } from "./annotated-record.ts";
+import { createDeliveryQueue, type DeliveryQueue, deliveryLimit, isPublicError } from "./delivery-queue.ts";
+import { type CheckedDestination, checkDestinations, type Destinations, describeFields } from "./destination-config.ts";
+import {
+  type AnchoredView,
+  checkModelAnswer,
+  collectWithheldValues,
+  containsWithheld,
+  createAnchoredView,
+} from "./model-view.ts";
+import { buildPublicRules, buildRules } from "./rules.ts";
+import { createPlainView } from "./view.ts";
 
 export interface DistributionLimits {
   /** For a destination that states none of its own. */
@@ -46,7 +47,7 @@ interface DistributorParts {
 }
 
 /** The call that a result is of. */
-interface ResultOf {
+interface ResultContext {
   readonly callId: string;
   readonly action: ActionName;
   readonly caller: Caller;
@@ -55,7 +56,7 @@ interface ResultOf {
 }
 
 /** A result as each of those sees it who wait for it. */
-export interface Distributed {
+export interface DistributedResult {
   /** The whole record, for programs. */
   readonly data: unknown;
   readonly forModel: Json;
@@ -69,114 +70,120 @@ export interface Distributor {
    * that fails, in whatever way, is reported and changes nothing for anybody else. Rejects with `invalid_output` for a
    * record that is not JSON, and then nobody gets anything.
    */
-  distribute(answered: AnnotatedRecord<unknown>, about: ResultOf): Promise<Distributed>;
+  distribute(answered: AnnotatedRecord<unknown>, about: ResultContext): Promise<DistributedResult>;
   /** Waits a while for what is still to be delivered. */
   close(): Promise<void>;
 }
 
-interface Job {
+interface DeliveryJob {
   readonly text: string;
   readonly annotations: Annotations;
-  readonly about: ResultOf;
+  readonly about: ResultContext;
 }
 
 const CLOSING_MS = 5_000;
 
-const UNTOLD = "it failed, and what it said holds a value that is kept back";
+const WITHHELD_REASON = "it failed, and what it said holds a value that is kept back";
 
 /** Throws `invalid_config` for destinations that cannot be. */
 export function createDistributor(parts: DistributorParts): Distributor {
   const { anchors: store, runtime, note } = parts;
-  const onProblem = (problem: string): void => quietly(() => parts.onProblem(problem));
+  const onProblem = (problem: string): void => ignoreErrors(() => parts.onProblem(problem));
   const limits = { ...defaultLimits, ...parts.limits };
-  const destinations = checkedDestinations(parts.destinations ?? {});
+  const destinations = checkDestinations(parts.destinations ?? {});
   const [model, audit] = (["llm-session", "audit"] as const).map((named) =>
     destinations.find(({ name }) => name === named),
   );
-  const prune = createPruning(store, runtime.now, onProblem);
+  const prune = createAnchorPruner(store, runtime.now, onProblem);
 
-  function failed(destination: Destination, job: Job, thrown: unknown): void {
+  function reportFailure(destination: Destination, job: DeliveryJob, thrown: unknown): void {
     const { callId, action, caller } = job.about;
     const reason = publicReason(job, thrown);
-    quietly(() => note(caller, { type: "distribution.failed", data: { callId, action, destination, reason } }));
+    ignoreErrors(() => note(caller, { type: "distribution.failed", data: { callId, action, destination, reason } }));
     onProblem(`call ${callId}: what ${action} answered did not get to ${destination}: ${reason}`);
   }
 
   /** What a destination says goes to the ledger and to logs, and it knows more than those may. */
-  function publicReason({ text, annotations }: Job, thrown: unknown): string {
-    const said = messageOf(thrown);
-    if (isOwnProblem(thrown)) return said;
+  function publicReason({ text, annotations }: DeliveryJob, thrown: unknown): string {
+    const said = getErrorMessage(thrown);
+    if (isPublicError(thrown)) return said;
     try {
-      const values = withheldValues(JSON.parse(text) as Json, rulesForAnybody(annotations, destinations));
-      return holdsOneOf(said, values) ? UNTOLD : said;
+      const values = collectWithheldValues(JSON.parse(text) as Json, buildPublicRules(annotations, destinations));
+      return containsWithheld(said, values) ? WITHHELD_REASON : said;
     } catch {
-      return UNTOLD;
+      return WITHHELD_REASON;
     }
   }
 
-  function deliver(destination: CheckedDestination, view: Json, { annotations, about }: Job, signal: AbortSignal) {
+  function deliver(
+    destination: CheckedDestination,
+    view: Json,
+    { annotations, about }: DeliveryJob,
+    signal: AbortSignal,
+  ) {
     const { callId, action } = about;
     const caller = structuredClone(about.caller);
-    const fields = fieldsFor(destination.name, annotations);
+    const fields = describeFields(destination.name, annotations);
     return destination.deliver(view, { callId, action, caller, destination: destination.name, fields, signal });
   }
 
-  const deliveries: readonly Delivery<Job>[] = destinations
+  const deliveries: readonly DeliveryQueue<DeliveryJob>[] = destinations
     .filter((destination) => destination !== model)
     .map((destination) =>
-      createDelivery<Job>({
+      createDeliveryQueue<DeliveryJob>({
         timeoutMs: destination.timeoutMs ?? limits.timeoutMs,
         waiting: limits.waiting,
-        deliver: (job, signal) => deliver(destination, viewFor(destination.name, job, destination), job, signal),
-        failed: (job, thrown) => failed(destination.name, job, thrown),
+        deliver: (job, signal) =>
+          deliver(destination, createDestinationView(destination.name, job, destination), job, signal),
+        failed: (job, thrown) => reportFailure(destination.name, job, thrown),
       }),
     );
 
   /** `bare`: what is shown when the tokens cannot be kept. */
-  async function ownView(job: Job, bare: Json): Promise<AnchoredView> {
+  async function anchorModelView(job: DeliveryJob, bare: Json): Promise<AnchoredView> {
     try {
-      const rules = rulesFor("llm-session", job.annotations, model);
+      const rules = buildRules("llm-session", job.annotations, model);
       const owner = anchorOwner(job.about.caller);
-      const own = await anchoredView(JSON.parse(job.text) as Json, rules, {
+      const own = await createAnchoredView(JSON.parse(job.text) as Json, rules, {
         store,
         owner,
         newId: runtime.newId,
         limit: limits.anchors,
       });
       if (own.tokens.size > 0) prune();
-      if (own.problem !== undefined) failed("llm-session", job, own.problem);
+      if (own.problem !== undefined) reportFailure("llm-session", job, own.problem);
       return own;
     } catch (thrown) {
-      failed("llm-session", job, thrown);
+      reportFailure("llm-session", job, thrown);
       return { view: bare, tokens: new Set() };
     }
   }
 
-  async function forModel(job: Job, bare: Json): Promise<Json> {
-    const own = await ownView(job, bare);
+  async function createModelView(job: DeliveryJob, bare: Json): Promise<Json> {
+    const own = await anchorModelView(job, bare);
     if (model === undefined) return own.view;
-    const rules = rulesFor("llm-session", job.annotations, model);
+    const rules = buildRules("llm-session", job.annotations, model);
     const timeoutMs = model.timeoutMs ?? limits.modelTimeoutMs;
     try {
       const copy = structuredClone(own.view);
       const answer = await withTimeout(deliveryLimit(timeoutMs, job.about.signal), (signal) =>
         deliver(model, copy, job, signal),
       );
-      return answer === undefined ? own.view : checkedAnswer(answer, JSON.parse(job.text) as Json, rules, own);
+      return answer === undefined ? own.view : checkModelAnswer(answer, JSON.parse(job.text) as Json, rules, own);
     } catch (thrown) {
-      failed("llm-session", job, thrown);
+      reportFailure("llm-session", job, thrown);
       return own.view;
     }
   }
 
   return {
     async distribute({ record, annotations }, about) {
-      const text = jsonTextOf(record);
-      const job: Job = { text, annotations, about };
-      const forAudit = viewFor("audit", job, audit);
-      const bare = viewFor("llm-session", job, model);
+      const text = stringifyRecord(record);
+      const job: DeliveryJob = { text, annotations, about };
+      const forAudit = createDestinationView("audit", job, audit);
+      const bare = createDestinationView("llm-session", job, model);
       for (const delivery of deliveries) delivery.offer(job);
-      return { data: record ?? null, forModel: await forModel(job, bare), audit: forAudit };
+      return { data: record ?? null, forModel: await createModelView(job, bare), audit: forAudit };
     },
     async close() {
       await Promise.all(deliveries.map((delivery) => delivery.close(CLOSING_MS)));
@@ -184,13 +191,17 @@ export function createDistributor(parts: DistributorParts): Distributor {
   };
 }
 
-function viewFor(destination: Destination, { text, annotations }: Job, withheld: CheckedDestination | undefined): Json {
-  const rules = rulesFor(destination, annotations, withheld);
-  return plainView(JSON.parse(text) as Json, rules);
+function createDestinationView(
+  destination: Destination,
+  { text, annotations }: DeliveryJob,
+  withheld: CheckedDestination | undefined,
+): Json {
+  const rules = buildRules(destination, annotations, withheld);
+  return createPlainView(JSON.parse(text) as Json, rules);
 }
 
 /** Whoever is told of a problem must not make another. */
-function quietly(tell: () => void): void {
+function ignoreErrors(tell: () => void): void {
   try {
     tell();
   } catch {}

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { ITEMS, parsePath } from "./field-path.ts";
+import { ITEMS, parseFieldPath } from "./field-path.ts";
 
 describe("a path", () => {
   test.each([
@@ -15,7 +15,7 @@ describe("a path", () => {
     ['[""]', [""]],
     ["größe", ["größe"]],
   ])("%s is read", (path, steps) => {
-    expect(parsePath(path)).toEqual(steps);
+    expect(parseFieldPath(path)).toEqual(steps);
   });
 
   test.each([
@@ -41,6 +41,6 @@ describe("a path", () => {
     7,
     undefined,
   ])("%j is none", (path) => {
-    expect(parsePath(path)).toBeUndefined();
+    expect(parseFieldPath(path)).toBeUndefined();
   });
 });

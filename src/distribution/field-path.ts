@@ -1,4 +1,4 @@
-import { quoted } from "../core/names.ts";
+import { quoteName } from "../core/names.ts";
 
 /** Where a field is: `email`, `owner.phone`, `items[].price`, `[].id`; `["first.name"]` for a name that is not plain. */
 export type FieldPath = string;
@@ -7,30 +7,30 @@ export type FieldPath = string;
 export const ITEMS = Symbol("items");
 
 /** One part of a path: a field's name, or the items of a list. */
-export type Step = string | typeof ITEMS;
+export type FieldPathStep = string | typeof ITEMS;
 
 const PATH_LIMIT = 512;
 
 const STEP = /\[\]|\[("(?:[^"\\]|\\.)*")\]|(\.?)([^.[\]"\p{Cc}]+)/uy;
 
 /** The parts of a path, or undefined for what is none. */
-export function parsePath(path: unknown): readonly Step[] | undefined {
+export function parseFieldPath(path: unknown): readonly FieldPathStep[] | undefined {
   if (typeof path !== "string" || path === "" || path.length > PATH_LIMIT) return undefined;
-  const steps: Step[] = [];
+  const steps: FieldPathStep[] = [];
   STEP.lastIndex = 0;
   while (STEP.lastIndex < path.length) {
     const found = STEP.exec(path);
     if (found === null) return undefined;
     const [text, written, dot, name] = found;
     if (name !== undefined && ((dot === "") !== (steps.length === 0) || name !== name.trim())) return undefined;
-    const step = text === "[]" ? ITEMS : (name ?? unquoted(written));
+    const step = text === "[]" ? ITEMS : (name ?? parseQuoted(written));
     if (step === undefined) return undefined;
     steps.push(step);
   }
   return steps;
 }
 
-function unquoted(written: string | undefined): string | undefined {
+function parseQuoted(written: string | undefined): string | undefined {
   try {
     return JSON.parse(written ?? "") as string;
   } catch {
@@ -39,9 +39,9 @@ function unquoted(written: string | undefined): string | undefined {
 }
 
 /** What to say of a path that is none. */
-export function notAPath(path: unknown): { readonly message: string; readonly hint: string } {
+export function describeInvalidPath(path: unknown): { readonly message: string; readonly hint: string } {
   return {
-    message: `${quoted(String(path))} is not the path of a field`,
+    message: `${quoteName(String(path))} is not the path of a field`,
     hint: 'Write names with dots between them and [] for the items of a list: email, owner.phone, items[].price, ["first.name"].',
   };
 }

@@ -1,8 +1,8 @@
 import { beforeEach, describe, expect, test, vi } from "vitest";
-import type { AnchorStore } from "./anchor-store.ts";
+import type { AnchorStore } from "./anchors.ts";
 import { createAnchors } from "./anchors.ts";
 import { annotate } from "./annotated-record.ts";
-import type { Deliver, Destinations } from "./destinations.ts";
+import type { Deliver, Destinations } from "./destination-config.ts";
 import type { DistributionLimits } from "./distributor.ts";
 import { about, annotations, caller, never, openAnchorStore, openDistribution, record } from "./testing.ts";
 

@@ -4,14 +4,14 @@ import { onTestFinished } from "vitest";
 import type { Caller } from "../core/caller.ts";
 import type { Json } from "../core/json.ts";
 import { actionName } from "../core/names.ts";
-import { anchorStore } from "../store/anchors.ts";
+import { createSqlAnchorStore } from "../store/anchors.ts";
 import { openSqlite } from "../store/drivers/sqlite.ts";
 import { migrate } from "../store/migrations.ts";
-import type { AnchorStore } from "./anchor-store.ts";
+import type { AnchorStore } from "./anchors.ts";
 import type { Annotations } from "./annotated-record.ts";
-import type { Deliver, DeliveryFacts, Destinations } from "./destinations.ts";
+import type { Deliver, DeliveryFacts, Destinations } from "./destination-config.ts";
 import { createDistributor, type DistributionEvent, type DistributionLimits } from "./distributor.ts";
-import { ITEMS, type Step } from "./field-path.ts";
+import { type FieldPathStep, ITEMS } from "./field-path.ts";
 
 const start = new Date("2026-01-02T03:04:05Z");
 
@@ -36,7 +36,7 @@ export async function openAnchorStore(): Promise<AnchorStore> {
   const db = await openSqlite(":memory:");
   onTestFinished(() => db.close());
   await migrate(db);
-  return anchorStore(db, () => start);
+  return createSqlAnchorStore(db, () => start);
 }
 
 /** A distributor, and what it tells of failures. */
@@ -82,7 +82,7 @@ export function collecting() {
 export const never = (): Promise<never> => new Promise(() => {});
 
 /** The same question as the tree of rules answers, asked of one path and one place. */
-export function leadsTo(path: readonly Step[], place: readonly (string | number)[], isList: boolean): boolean {
+export function leadsTo(path: readonly FieldPathStep[], place: readonly (string | number)[], isList: boolean): boolean {
   const [step, ...steps] = path;
   const [name, ...names] = place;
   if (step === undefined) return name === undefined;
@@ -94,7 +94,7 @@ export function leadsTo(path: readonly Step[], place: readonly (string | number)
 }
 
 /** Every place in a value, from the outside in. */
-export function* placesOf(
+export function* listPlaces(
   value: Json,
   place: readonly (string | number)[] = [],
 ): Generator<{ readonly place: readonly (string | number)[]; readonly value: Json }> {
@@ -102,7 +102,7 @@ export function* placesOf(
   if (typeof value !== "object" || value === null) return;
   const isList = Array.isArray(value);
   for (const [name, part] of Object.entries(value))
-    yield* placesOf(part as Json, [...place, isList ? Number(name) : name]);
+    yield* listPlaces(part as Json, [...place, isList ? Number(name) : name]);
 }
 
 const NAMES = ["a", "b", "items", "__proto__", "constructor", "toString", "x.y", "0"];

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { annotate } from "./annotated-record.ts";
-import { validatedIn } from "./validated.ts";
+import { findMissingValues } from "./view.ts";
 
 const record = annotate(
   { items: [{ price: 12.5 }, { price: 1200 }], name: "Lamp", code: "x", secret: 5, note: "n" },
@@ -20,7 +20,7 @@ test.each<[string, unknown[]]>([
   ["Lamp: -12.5, 1200.5", [12.5, 1200]],
   ["Lamp (12.5) [1200]", []],
 ])("of %j says what is missing", (text, missing) => {
-  expect(validatedIn(text, record).map(({ value }) => value)).toEqual(missing);
+  expect(findMissingValues(text, record).map(({ value }) => value)).toEqual(missing);
 });
 
 test("says where it is, and looks at no hidden part", () => {
@@ -29,6 +29,6 @@ test("says where it is, and looks at no hidden part", () => {
     { owner: { composition: "validated" }, "owner.phone": { hidden: true } },
   );
 
-  expect(validatedIn("nobody", owner)).toEqual([{ path: "owner", value: { name: "Ann" } }]);
-  expect(validatedIn('{"name":"Ann"}', owner)).toEqual([]);
+  expect(findMissingValues("nobody", owner)).toEqual([{ path: "owner", value: { name: "Ann" } }]);
+  expect(findMissingValues('{"name":"Ann"}', owner)).toEqual([]);
 });

@@ -1,15 +1,15 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { Json } from "../core/json.ts";
+import type { Destination } from "./annotated-record.ts";
 import { type Annotations, annotate } from "./annotated-record.ts";
-import type { Destination } from "./destination.ts";
-import { parsePath } from "./field-path.ts";
-import { rulesFor } from "./rules.ts";
+import { parseFieldPath } from "./field-path.ts";
+import { buildRules } from "./rules.ts";
 import { leadsTo, paths, records } from "./testing.ts";
-import { ABSENT, cut, plainView, REDACTED, treatment } from "./view.ts";
+import { ABSENT, applyRules, createPlainView, createTreatment, REDACTED_FIELD } from "./view.ts";
 
 const view = (record: Json, annotations: Annotations, destination: Destination = "ui") =>
-  plainView(record, rulesFor(destination, annotate(record, annotations).annotations));
+  createPlainView(record, buildRules(destination, annotate(record, annotations).annotations));
 
 const hide = (...given: string[]): Annotations => Object.fromEntries(given.map((path) => [path, { hidden: true }]));
 
@@ -54,7 +54,10 @@ describe("a view", () => {
       d: { redacted: ["ui"] },
     };
 
-    expect(view({ a: { b: 1 }, c: 2, l: [{ p: 1 }], d: 3 }, annotations)).toEqual({ a: REDACTED, l: [REDACTED] });
+    expect(view({ a: { b: 1 }, c: 2, l: [{ p: 1 }], d: 3 }, annotations)).toEqual({
+      a: REDACTED_FIELD,
+      l: [REDACTED_FIELD],
+    });
   });
 
   test("is each destination's own; all formatters can be meant", () => {
@@ -69,9 +72,9 @@ describe("a view", () => {
     expect(of("cache")).toEqual({ a: 1, b: 2 });
     expect(of("peer-response")).toEqual({ a: 1, b: 2 });
     expect(of("llm-session")).toEqual({ b: 2 });
-    expect(of("audit")).toEqual({ a: 1, b: REDACTED });
-    expect(of("formatter:mail")).toEqual({ b: REDACTED });
-    expect(of("formatter:sms")).toEqual({ a: 1, b: REDACTED });
+    expect(of("audit")).toEqual({ a: 1, b: REDACTED_FIELD });
+    expect(of("formatter:mail")).toEqual({ b: REDACTED_FIELD });
+    expect(of("formatter:sms")).toEqual({ a: 1, b: REDACTED_FIELD });
   });
 
   test("refuses lists that lie too deep in lists, and takes any depth that no rule reaches", () => {
@@ -99,10 +102,10 @@ describe("a view", () => {
         const annotations = Object.fromEntries(rules.map(({ path, kind }) => [path, annotationOf(kind)]));
         const expected = expectedAt(record, [], annotations);
 
-        const left = cut(
+        const left = applyRules(
           record,
-          rulesFor("llm-session", annotations),
-          treatment(() => "T"),
+          buildRules("llm-session", annotations),
+          createTreatment(() => "T"),
         );
 
         expect(JSON.stringify(left)).toBe(JSON.stringify(expected === ABSENT ? null : expected));
@@ -119,10 +122,10 @@ function annotationOf(kind: string): Annotations[string] {
 
 function expectedAt(value: Json, place: readonly (string | number)[], annotations: Annotations): Json | typeof ABSENT {
   const said = Object.entries(annotations)
-    .filter(([path]) => leadsTo(parsePath(path) ?? [], place, Array.isArray(value)))
+    .filter(([path]) => leadsTo(parseFieldPath(path) ?? [], place, Array.isArray(value)))
     .map(([, annotation]) => annotation);
   if (said.some(({ hidden }) => hidden !== undefined)) return ABSENT;
-  if (said.some(({ redacted }) => redacted !== undefined)) return REDACTED;
+  if (said.some(({ redacted }) => redacted !== undefined)) return REDACTED_FIELD;
   if (said.some(({ composition }) => composition === "anchored")) return "T";
   if (Array.isArray(value)) {
     return value.map((item, at) => expectedAt(item, [...place, at], annotations)).filter((item) => item !== ABSENT);

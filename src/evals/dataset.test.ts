@@ -2,7 +2,7 @@ import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, expect, test } from "vitest";
-import { placeOf, readDataset } from "./dataset.ts";
+import { formatCaseLocation, readDataset } from "./dataset.ts";
 
 const made: string[] = [];
 afterEach(async () => {
@@ -49,7 +49,9 @@ test("what cannot be read is told with its place, and hides nothing else", async
   const { cases, problems } = await readDataset(folder);
 
   expect(cases.map(({ case: { id } }) => id)).toEqual(["c", "e"]);
-  expect(problems.map((problem) => `${placeOf(problem).slice(folder.length + 1)} ${problem.message}`)).toEqual([
+  expect(
+    problems.map((problem) => `${formatCaseLocation(problem).slice(folder.length + 1)} ${problem.message}`),
+  ).toEqual([
     expect.stringMatching(/^a\.json is not JSON/),
     expect.stringMatching(/^b\.json expected: .*notcalled/),
     expect.stringMatching(/^c\.jsonl:2 it: /),

@@ -1,8 +1,8 @@
 import { readdir, readFile, stat } from "node:fs/promises";
 import { basename, extname, join } from "node:path";
-import { messageOf, QmError } from "../core/errors.ts";
+import { getErrorMessage, QmError } from "../core/errors.ts";
 import { clip } from "../core/json.ts";
-import { caseShape, type EvalCase } from "./case.ts";
+import { caseSchema, type EvalCase } from "./eval-case.ts";
 
 /** Cases, and what was found beside them that is none. */
 export interface Dataset {
@@ -35,32 +35,32 @@ export async function readDataset(path: string): Promise<Dataset> {
   const cases: DatasetCase[] = [];
   const problems: DatasetProblem[] = [];
   const known = new Map<string, string>();
-  for (const file of await filesOf(path)) {
+  for (const file of await listDatasetFiles(path)) {
     for (const found of await readCases(file)) {
       if ("message" in found) problems.push(found);
-      else if (known.has(found.case.id)) problems.push(twice(found, known.get(found.case.id) ?? ""));
+      else if (known.has(found.case.id)) problems.push(toDuplicateProblem(found, known.get(found.case.id) ?? ""));
       else {
-        known.set(found.case.id, placeOf(found));
+        known.set(found.case.id, formatCaseLocation(found));
         cases.push(found);
       }
     }
   }
-  if (cases.length === 0 && problems.length === 0) throw nothingIn(path);
+  if (cases.length === 0 && problems.length === 0) throw createEmptyDatasetError(path);
   return { cases, problems };
 }
 
 /** A file, and the line where it has many, as people are shown it. */
-export function placeOf({ file, line }: Pick<DatasetProblem, "file" | "line">): string {
+export function formatCaseLocation({ file, line }: Pick<DatasetProblem, "file" | "line">): string {
   return line === undefined ? file : `${file}:${line}`;
 }
 
-async function filesOf(path: string): Promise<readonly string[]> {
+async function listDatasetFiles(path: string): Promise<readonly string[]> {
   try {
     if (!(await stat(path)).isDirectory()) return [path];
     const names = (await readdir(path)).filter((name) => [".json", ".jsonl"].includes(extname(name)));
     return names.sort().map((name) => join(path, name));
   } catch (thrown) {
-    throw new QmError("not_found", `the dataset ${path} cannot be read: ${messageOf(thrown)}`, {
+    throw new QmError("not_found", `the dataset ${path} cannot be read: ${getErrorMessage(thrown)}`, {
       cause: thrown,
       hint: "Give a folder of .json files, or a .jsonl file. `qm eval record` makes them.",
     });
@@ -74,7 +74,7 @@ async function readCases(file: string): Promise<readonly (DatasetCase | DatasetP
     if (size > BYTE_LIMIT) return [{ file, message: `is larger than ${BYTE_LIMIT} bytes` }];
     text = (await readFile(file, "utf8")).replace(/^\uFEFF/, "");
   } catch (thrown) {
-    return [{ file, message: `cannot be read: ${messageOf(thrown)}` }];
+    return [{ file, message: `cannot be read: ${getErrorMessage(thrown)}` }];
   }
   if (extname(file) !== ".jsonl") return [readCase(text, { file })];
   return text
@@ -90,9 +90,9 @@ function readCase(
   try {
     given = JSON.parse(text);
   } catch (thrown) {
-    return { ...place, message: `is not JSON: ${messageOf(thrown)}` };
+    return { ...place, message: `is not JSON: ${getErrorMessage(thrown)}` };
   }
-  const read = caseShape.safeParse(given);
+  const read = caseSchema.safeParse(given);
   if (read.success) return { ...place, case: read.data as EvalCase };
   const wrong = read.error.issues
     .slice(0, MESSAGES)
@@ -100,13 +100,13 @@ function readCase(
   return { ...place, message: clip(wrong.join("; "), 1000) };
 }
 
-function twice(found: DatasetCase, first: string): DatasetProblem {
+function toDuplicateProblem(found: DatasetCase, first: string): DatasetProblem {
   const { file, line } = found;
   const message = `has the id ${JSON.stringify(found.case.id)}, which ${basename(first)} has already`;
   return line === undefined ? { file, message } : { file, line, message };
 }
 
-function nothingIn(path: string): QmError {
+function createEmptyDatasetError(path: string): QmError {
   return new QmError("invalid_arguments", `the dataset ${path} holds no case`, {
     hint: "Make one of a turn that went as it should: `qm eval record <turn> --turn --to <folder>/<name>.json`.",
   });

@@ -1,11 +1,10 @@
-export type { EvalCase, Expected, ExpectedCall, ExpectedPart } from "./case.ts";
-export { promptHash } from "./case.ts";
 export type { Dataset, DatasetCase, DatasetProblem } from "./dataset.ts";
 export { readDataset } from "./dataset.ts";
-export type { Envelope, Part } from "./envelope.ts";
+export type { CaseExpectations, EvalCase, ExpectedCall, ExpectedPart } from "./eval-case.ts";
+export { promptHash } from "./eval-case.ts";
 export type { CaseExtras } from "./record-case.ts";
 export { recordCase } from "./record-case.ts";
 export type { CaseResult, EvalOptions, EvalReport, PromptMismatch } from "./run-evals.ts";
 export { runEvals } from "./run-evals.ts";
 export type { Score, ScoredRun, Scorer, Verdict } from "./scorers.ts";
-export type { Stage, Subject } from "./subject.ts";
+export type { Envelope, EnvelopePart, Subject, SubjectContext } from "./subject.ts";

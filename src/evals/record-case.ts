@@ -1,9 +1,9 @@
 import { QmError } from "../core/errors.ts";
 import type { Ledger } from "../ledger/ledger.ts";
 import { type ReplayQuery, readRecorded } from "../replay/read-recorded.ts";
-import type { RecordedCall } from "../replay/recorded.ts";
-import type { ScriptedCall, ScriptedOutcome } from "../replay/scripted.ts";
-import { type EvalCase, type Expected, promptHash } from "./case.ts";
+import type { RecordedCall } from "../replay/recorded-call.ts";
+import type { ScriptedCall, ScriptedOutcome } from "../replay/scripted-call.ts";
+import { type CaseExpectations, type EvalCase, promptHash } from "./eval-case.ts";
 
 /** What the ledger does not know. */
 export interface CaseExtras {
@@ -15,7 +15,7 @@ export interface CaseExtras {
   /** The prompt that was in force: its text, which is kept with its hash, or its hash alone. */
   readonly prompt?: string | { readonly hash: string };
   /** Absent: that the same actions are called, with the same state at the end. */
-  readonly expected?: Expected;
+  readonly expected?: CaseExpectations;
 }
 
 /**
@@ -34,26 +34,26 @@ export async function recordCase(
     throw new QmError("invalid_arguments", `${query.turn ?? query.session} has no call, so there is nothing to repeat`);
   }
   const byId = new Map(recorded.map((call) => [call.callId, call]));
-  const calls = outer.flatMap((call) => scriptedCall(call, byId.get(call.end?.ranAs ?? "") ?? call));
+  const calls = outer.flatMap((call) => toScriptedCalls(call, byId.get(call.end?.ranAs ?? "") ?? call));
   return {
     id: id ?? query.turn ?? session,
     ...(description === undefined ? {} : { description }),
     caller: first.caller,
     ...(messages === undefined ? {} : { messages }),
-    ...(prompt === undefined ? {} : { prompt: keptPrompt(prompt) }),
+    ...(prompt === undefined ? {} : { prompt: toCasePrompt(prompt) }),
     calls,
-    expected: expected ?? expectedOf(calls),
+    expected: expected ?? deriveExpectations(calls),
     source: { session, ...(query.turn === undefined ? {} : { turn: query.turn }) },
   };
 }
 
-function keptPrompt(prompt: string | { readonly hash: string }): NonNullable<EvalCase["prompt"]> {
+function toCasePrompt(prompt: string | { readonly hash: string }): NonNullable<EvalCase["prompt"]> {
   return typeof prompt === "string" ? { hash: promptHash(prompt), text: prompt } : { hash: prompt.hash };
 }
 
 /** Nothing of a call whose end nobody knows. `ran`: the call itself, or the one that ran in its place. */
-function scriptedCall(call: RecordedCall, ran: RecordedCall): readonly ScriptedCall[] {
-  const outcome = scriptedOutcome(ran);
+function toScriptedCalls(call: RecordedCall, ran: RecordedCall): readonly ScriptedCall[] {
+  const outcome = toScriptedOutcome(ran);
   if (outcome === undefined) return [];
   const { args, filledArgs, asked, decisions } = call;
   const { approval } = ran;
@@ -62,13 +62,13 @@ function scriptedCall(call: RecordedCall, ran: RecordedCall): readonly ScriptedC
   return [{ name: decisions[0]?.action ?? asked, ...given, outcome, ...approved }];
 }
 
-function scriptedOutcome({ end, approval }: RecordedCall): ScriptedOutcome | undefined {
+function toScriptedOutcome({ end, approval }: RecordedCall): ScriptedOutcome | undefined {
   if (end === undefined) return approval === undefined ? undefined : { status: "waiting" };
   if (end.status === "done") return { status: "done", data: end.result };
   return { status: end.status, error: { code: end.code ?? "internal", error: end.reason ?? "" } };
 }
 
-function expectedOf(calls: readonly ScriptedCall[]): Expected {
+function deriveExpectations(calls: readonly ScriptedCall[]): CaseExpectations {
   const names = [...new Set(calls.map(({ name }) => name))];
   return {
     state: calls.some(({ outcome }) => outcome.status === "waiting") ? "suspended" : "complete",

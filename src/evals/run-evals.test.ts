@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { z } from "zod";
 import { createQuartermaster, type Quartermaster } from "../index.ts";
-import { type EvalCase, promptHash } from "./case.ts";
+import { type EvalCase, promptHash } from "./eval-case.ts";
 import { recordCase } from "./record-case.ts";
 import { type EvalOptions, runEvals } from "./run-evals.ts";
 import type { Subject } from "./subject.ts";
@@ -111,7 +111,7 @@ describe("a recorded case", () => {
     });
     await qm.invoke("tool__around", {}, { caller });
     await qm.surface({ session: "empty" }).then((surface) => surface.call("list_actions", {}));
-    await qm.ledger.flushed();
+    await qm.ledger.flush();
 
     expect((await recordCase(qm.ledger, { session: "s" })).calls.map(({ name }) => name)).toEqual(["tool__around"]);
     await expect(recordCase(qm.ledger, { session: "empty" })).rejects.toMatchObject({ code: "invalid_arguments" });

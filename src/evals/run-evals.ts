@@ -1,12 +1,11 @@
-import { messageOf, QmError } from "../core/errors.ts";
-import type { Rehearsal } from "../replay/rehearse.ts";
+import { getErrorMessage, QmError } from "../core/errors.ts";
+import type { Rehearsal } from "../replay/rehearsal.ts";
 import type { Replay } from "../replay/replay.ts";
-import type { MadeCall } from "../replay/scripted.ts";
-import { type EvalCase, promptHash } from "./case.ts";
+import type { RehearsedCall } from "../replay/scripted-call.ts";
 import type { Dataset, DatasetCase, DatasetProblem } from "./dataset.ts";
-import { type Envelope, envelopeOf } from "./envelope.ts";
-import { type Score, type Scorer, scoreOf, scorers as standardScorers } from "./scorers.ts";
-import { repeated, type Subject, sameOutcomes } from "./subject.ts";
+import { type EvalCase, promptHash } from "./eval-case.ts";
+import { runScorer, type Score, type Scorer, scorers as standardScorers } from "./scorers.ts";
+import { type Envelope, parseEnvelope, repeatCalls, type Subject, sameOutcomes } from "./subject.ts";
 
 export const promptMismatches = ["warn", "error", "ignore"] as const;
 
@@ -42,9 +41,9 @@ export interface CaseResult {
   /** Of all its scores, from 0 to 1. */
   readonly score: number;
   readonly scores: readonly Score[];
-  readonly calls: readonly MadeCall[];
+  readonly calls: readonly RehearsedCall[];
   /** Calls that there was no recorded result for. */
-  readonly unrecorded: readonly Pick<MadeCall, "asked" | "args">[];
+  readonly unrecorded: readonly Pick<RehearsedCall, "asked" | "args">[];
   readonly turnState?: string;
   /** That the prompt is not the recorded one. */
   readonly promptMismatch?: { readonly recorded: string; readonly now: string };
@@ -80,7 +79,7 @@ export async function runEvals(
   subject: Subject | undefined,
   options: EvalOptions,
 ): Promise<EvalReport> {
-  const { cases, problems } = datasetOf(dataset);
+  const { cases, problems } = toDataset(dataset);
   const results: CaseResult[] = [];
   for (const each of cases) {
     if (options.signal?.aborted)
@@ -105,7 +104,7 @@ export async function runEvals(
   };
 }
 
-function datasetOf(given: Dataset | readonly EvalCase[]): {
+function toDataset(given: Dataset | readonly EvalCase[]): {
   readonly cases: readonly (Pick<DatasetCase, "case"> & Partial<DatasetCase>)[];
   readonly problems: readonly DatasetProblem[];
 } {
@@ -121,7 +120,7 @@ async function runCase(
 ): Promise<CaseResult> {
   const { unrecorded = "fail", policy, quartermaster } = options;
   const place = { id: given.id, ...(file === undefined ? {} : { file }), ...(line === undefined ? {} : { line }) };
-  const limit = withLimit(options);
+  const limit = createTimeLimit(options);
   let rehearsal: Rehearsal | undefined;
   try {
     rehearsal = await quartermaster.rehearse(given.calls, {
@@ -132,38 +131,40 @@ async function runCase(
     });
     const work =
       subject === undefined
-        ? repeated(given, rehearsal)
+        ? repeatCalls(given, rehearsal)
         : subject(given, { surface: rehearsal.surface, signal: limit.signal });
-    const envelope = envelopeOf(await limit.of(work));
-    return { ...place, ...(await judged(given, envelope, rehearsal.made, subject, options)) };
+    const envelope = parseEnvelope(await limit.of(work));
+    return { ...place, ...(await judgeCase(given, envelope, rehearsal.calls, subject, options)) };
   } catch (thrown) {
-    const calls = rehearsal?.made ?? [];
-    const error = messageOf(thrown);
-    return { ...place, pass: false, score: 0, scores: [], calls, unrecorded: unscripted(calls), error };
+    const calls = rehearsal?.calls ?? [];
+    const error = getErrorMessage(thrown);
+    return { ...place, pass: false, score: 0, scores: [], calls, unrecorded: listUnscripted(calls), error };
   } finally {
     limit.clear();
   }
 }
 
-async function judged(
+async function judgeCase(
   given: EvalCase,
   envelope: Envelope,
-  calls: readonly MadeCall[],
+  calls: readonly RehearsedCall[],
   subject: Subject | undefined,
   { scorers = [], promptHashMismatch = "warn", unrecorded = "fail" }: EvalOptions,
 ): Promise<Omit<CaseResult, "id">> {
   const judges = [...(subject === undefined ? [sameOutcomes] : []), ...standardScorers, ...scorers];
   const scores: Score[] = [];
   for (const scorer of judges) {
-    const score = await scoreOf(scorer, { case: given, envelope, calls });
+    const score = await runScorer(scorer, { case: given, envelope, calls });
     if (score !== undefined) scores.push(score);
   }
-  const missing = unscripted(calls);
-  if (missing.length > 0 && unrecorded === "fail") scores.push(failing("unrecorded", unrecordedText(missing)));
-  const mismatch = promptHashMismatch === "ignore" ? undefined : promptMismatchOf(given, envelope);
+  const missing = listUnscripted(calls);
+  if (missing.length > 0 && unrecorded === "fail") scores.push(createFailure("unrecorded", formatUnrecorded(missing)));
+  const mismatch = promptHashMismatch === "ignore" ? undefined : findPromptMismatch(given, envelope);
   if (mismatch !== undefined && promptHashMismatch === "error")
-    scores.push(failing("prompt", `the prompt is another one: ${mismatch.now}, recorded was ${mismatch.recorded}`));
-  if (scores.length === 0) scores.push(failing("expected", "the case expects nothing, so it says nothing"));
+    scores.push(
+      createFailure("prompt", `the prompt is another one: ${mismatch.now}, recorded was ${mismatch.recorded}`),
+    );
+  if (scores.length === 0) scores.push(createFailure("expected", "the case expects nothing, so it says nothing"));
   return {
     pass: scores.every(({ pass }) => pass),
     score: mean(scores.map(({ score }) => score)),
@@ -175,22 +176,22 @@ async function judged(
   };
 }
 
-function unscripted(calls: readonly MadeCall[]): CaseResult["unrecorded"] {
+function listUnscripted(calls: readonly RehearsedCall[]): CaseResult["unrecorded"] {
   return calls.filter(({ isScripted }) => !isScripted).map(({ asked, args }) => ({ asked, args }));
 }
 
-function unrecordedText(missing: CaseResult["unrecorded"]): string {
+function formatUnrecorded(missing: CaseResult["unrecorded"]): string {
   const names = [...new Set(missing.map(({ asked }) => asked))].join(", ");
   return `there is no recorded result for ${names} with these arguments`;
 }
 
-function promptMismatchOf({ prompt }: EvalCase, { prompt: given }: Envelope): CaseResult["promptMismatch"] {
+function findPromptMismatch({ prompt }: EvalCase, { prompt: given }: Envelope): CaseResult["promptMismatch"] {
   if (prompt === undefined || given === undefined) return undefined;
   const now = "text" in given ? promptHash(given.text) : given.hash;
   return now === prompt.hash ? undefined : { recorded: prompt.hash, now };
 }
 
-function failing(name: string, why: string): Score {
+function createFailure(name: string, why: string): Score {
   return { name, pass: false, score: 0, why };
 }
 
@@ -199,7 +200,7 @@ function mean(values: readonly number[]): number {
 }
 
 /** Ends the wait for a case when its time is up; a subject that ignores its signal is not waited for. */
-function withLimit({ timeoutMs = TIMEOUT_MS, signal: outer }: EvalOptions) {
+function createTimeLimit({ timeoutMs = TIMEOUT_MS, signal: outer }: EvalOptions) {
   const controller = new AbortController();
   const { signal } = controller;
   const timer = setTimeout(() => controller.abort(new Error(`it did not end within ${timeoutMs} ms`)), timeoutMs);

@@ -1,9 +1,9 @@
 import { describe, expect, test } from "vitest";
-import type { MadeCall } from "../replay/scripted.ts";
-import type { Expected } from "./case.ts";
-import { type Scorer, scoreOf, scorers } from "./scorers.ts";
+import type { RehearsedCall } from "../replay/scripted-call.ts";
+import type { CaseExpectations } from "./eval-case.ts";
+import { runScorer, type Scorer, scorers } from "./scorers.ts";
 
-const call = (action: string, args: unknown = {}, status: MadeCall["status"] = "done"): MadeCall => ({
+const call = (action: string, args: unknown = {}, status: RehearsedCall["status"] = "done"): RehearsedCall => ({
   callId: "c",
   asked: action,
   action,
@@ -23,15 +23,15 @@ const run = {
   calls: [call("tool__pay", { to: "ann", amount: 5 }), call("file__read", { path: "a" }, "failed")],
 };
 
-async function judged(expected: Expected) {
+async function judged(expected: CaseExpectations) {
   const scores = await Promise.all(
-    scorers.map((scorer) => scoreOf(scorer, { ...run, case: { id: "x", calls: [], expected } })),
+    scorers.map((scorer) => runScorer(scorer, { ...run, case: { id: "x", calls: [], expected } })),
   );
   return scores.filter((score) => score !== undefined);
 }
 
 describe("the scorers of expectations", () => {
-  test.each<[string, Expected, number]>([
+  test.each<[string, CaseExpectations, number]>([
     ["state", { state: "complete" }, 1],
     ["state", { state: "suspended" }, 0],
     ["parts", { parts: [{ type: "text" }, { type: "data", rows: [1, 2] }] }, 1],
@@ -89,7 +89,7 @@ describe("the scorers of expectations", () => {
   test("do not pass what cannot be judged", async () => {
     const [unusable] = await judged({ schema: [{ schema: { type: "no type" } }] });
     const custom = (score: Scorer["score"]) =>
-      scoreOf({ name: "own", score }, { ...run, case: { id: "x", calls: [], expected: {} } });
+      runScorer({ name: "own", score }, { ...run, case: { id: "x", calls: [], expected: {} } });
 
     expect(unusable).toMatchObject({ pass: false, score: 0 });
     expect(await custom(() => Promise.reject(undefined))).toMatchObject({ pass: false, score: 0 });

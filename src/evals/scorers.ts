@@ -1,18 +1,55 @@
 import type { JsonSchema } from "../core/action.ts";
-import { messageOf } from "../core/errors.ts";
-import { canonicalJson, clip } from "../core/json.ts";
-import { validatorOf } from "../core/validator.ts";
-import type { MadeCall } from "../replay/scripted.ts";
-import type { EvalCase, Expected, ExpectedCall } from "./case.ts";
-import type { Envelope } from "./envelope.ts";
-import { expectedCall, fitsCall, holds } from "./matches.ts";
+import { getErrorMessage } from "../core/errors.ts";
+import { canonicalJson, clip, getOwn, isRecord } from "../core/json.ts";
+import { matchesGlob } from "../core/name-patterns.ts";
+import { getValidator } from "../core/schema-validator.ts";
+import type { RehearsedCall } from "../replay/scripted-call.ts";
+import type { CaseExpectations, EvalCase, ExpectedCall } from "./eval-case.ts";
+import type { Envelope } from "./subject.ts";
+
+/** Whether everything that is said of a value is so: fields it does not speak of may be there, items of lists may not. */
+function matchesExpected(expected: unknown, value: unknown): boolean {
+  if (Array.isArray(expected)) {
+    if (!Array.isArray(value) || value.length !== expected.length) return false;
+    return expected.every((part, index) => matchesExpected(part, value[index]));
+  }
+  if (isRecord(expected)) {
+    if (!isRecord(value)) return false;
+    return Object.entries(expected).every(
+      ([key, part]) => Object.hasOwn(value, key) && matchesExpected(part, getOwn(value, key)),
+    );
+  }
+  return Object.is(expected, value);
+}
+
+/** An expectation of a call, whichever way it was written. */
+function toExpectedCall(written: string | ExpectedCall): ExpectedCall {
+  return typeof written === "string" ? { name: written } : written;
+}
+
+function matchesCall({ name, args, status }: ExpectedCall, made: RehearsedCall): boolean {
+  const isNamed = listCallNames(made).some((spelling) => matchesGlob(name, spelling));
+  return (
+    isNamed &&
+    (args === undefined || matchesExpected(args, made.args)) &&
+    (status === undefined || made.status === status)
+  );
+}
+
+/** A registered tool also goes by its bare name. What was taken for nothing is known by what was written. */
+function listCallNames({ action, asked }: RehearsedCall): readonly string[] {
+  const name = action ?? asked;
+  return name.startsWith(TOOL_PREFIX) ? [name, name.slice(TOOL_PREFIX.length)] : [name];
+}
+
+const TOOL_PREFIX = "tool__";
 
 /** What there is to judge. */
 export interface ScoredRun {
   readonly case: EvalCase;
   readonly envelope: Envelope;
   /** In the order in which they were made. */
-  readonly calls: readonly MadeCall[];
+  readonly calls: readonly RehearsedCall[];
 }
 
 export interface Verdict {
@@ -34,44 +71,44 @@ export interface Scorer {
 
 /** The scorers of what a case can expect. */
 export const scorers: readonly Scorer[] = [
-  scorer("state", (state, { envelope: { turnState } }) =>
-    verdict(turnState === state, `the turn is ${turnState}`, `expected ${state}, and the turn is ${turnState}`),
+  createScorer("state", (state, { envelope: { turnState } }) =>
+    createVerdict(turnState === state, `the turn is ${turnState}`, `expected ${state}, and the turn is ${turnState}`),
   ),
-  scorer("parts", (parts, { envelope }) =>
-    share(
+  createScorer("parts", (parts, { envelope }) =>
+    scoreShare(
       parts.map((part) => ({
-        ok: envelope.parts.some((given) => holds(part, given)),
-        what: `no part is like ${shown(part)}`,
+        ok: envelope.parts.some((given) => matchesExpected(part, given)),
+        what: `no part is like ${formatValue(part)}`,
       })),
       "every part is there",
     ),
   ),
-  scorer("exact", (exact, { envelope: { parts } }) =>
-    verdict(
+  createScorer("exact", (exact, { envelope: { parts } }) =>
+    createVerdict(
       canonicalJson(parts) === canonicalJson(exact),
       "the parts are as expected",
-      `the parts are ${shown(parts)}`,
+      `the parts are ${formatValue(parts)}`,
     ),
   ),
-  scorer("schema", (schemas, { envelope }) =>
-    share(
-      schemas.flatMap(({ part, schema }) => schemaChecks(schema as JsonSchema, part, envelope)),
+  createScorer("schema", (schemas, { envelope }) =>
+    scoreShare(
+      schemas.flatMap(({ part, schema }) => checkSchemas(schema as JsonSchema, part, envelope)),
       "everything fits its schema",
     ),
   ),
-  scorer("called", (called, { calls }) =>
-    share(
-      called.map(expectedCall).map((expected) => calledCheck(expected, calls)),
+  createScorer("called", (called, { calls }) =>
+    scoreShare(
+      called.map(toExpectedCall).map((expected) => checkCalled(expected, calls)),
       "every call was made",
     ),
   ),
-  scorer("notCalled", (called, { calls }) =>
-    share(
-      called.map(expectedCall).map((expected) => {
-        const made = calls.find((call) => fitsCall(expected, call));
+  createScorer("notCalled", (called, { calls }) =>
+    scoreShare(
+      called.map(toExpectedCall).map((expected) => {
+        const made = calls.find((call) => matchesCall(expected, call));
         return {
           ok: made === undefined,
-          what: `${nameOf(expected)} was called${made ? ` with ${shown(made.args)}` : ""}`,
+          what: `${formatExpectedCall(expected)} was called${made ? ` with ${formatValue(made.args)}` : ""}`,
         };
       }),
       "none of these calls was made",
@@ -80,7 +117,7 @@ export const scorers: readonly Scorer[] = [
 ];
 
 /** Asks a scorer, whatever it does. */
-export async function scoreOf({ name, score }: Scorer, run: ScoredRun): Promise<Score | undefined> {
+export async function runScorer({ name, score }: Scorer, run: ScoredRun): Promise<Score | undefined> {
   try {
     const judged = await score(run);
     if (judged === undefined) return undefined;
@@ -88,66 +125,68 @@ export async function scoreOf({ name, score }: Scorer, run: ScoredRun): Promise<
     const bounded = Number.isFinite(given) ? Math.min(1, Math.max(0, given)) : 0;
     return { name, pass: pass === true, score: bounded, why: clip(String(why), 1000) };
   } catch (thrown) {
-    return { name, pass: false, score: 0, why: `the scorer failed: ${messageOf(thrown)}` };
+    return { name, pass: false, score: 0, why: `the scorer failed: ${getErrorMessage(thrown)}` };
   }
 }
 
-function scorer<Key extends keyof Expected>(
+function createScorer<Key extends keyof CaseExpectations>(
   name: Key,
-  judge: (expected: NonNullable<Expected[Key]>, run: ScoredRun) => Verdict,
+  judge: (expected: NonNullable<CaseExpectations[Key]>, run: ScoredRun) => Verdict,
 ): Scorer {
   return {
     name,
     score(run) {
       const expected = run.case.expected[name];
-      return expected === undefined ? undefined : judge(expected as NonNullable<Expected[Key]>, run);
+      return expected === undefined ? undefined : judge(expected as NonNullable<CaseExpectations[Key]>, run);
     },
   };
 }
 
-interface Check {
+interface ExpectationCheck {
   readonly ok: boolean;
   /** What is wrong where it is not. */
   readonly what: string;
 }
 
-function calledCheck(expected: ExpectedCall, calls: readonly MadeCall[]): Check {
-  const times = calls.filter((call) => fitsCall(expected, call)).length;
+function checkCalled(expected: ExpectedCall, calls: readonly RehearsedCall[]): ExpectationCheck {
+  const times = calls.filter((call) => matchesCall(expected, call)).length;
   if (expected.times !== undefined)
     return {
       ok: times === expected.times,
-      what: `${nameOf(expected)} was called ${times} times, not ${expected.times}`,
+      what: `${formatExpectedCall(expected)} was called ${times} times, not ${expected.times}`,
     };
-  return { ok: times > 0, what: `${nameOf(expected)} was not called` };
+  return { ok: times > 0, what: `${formatExpectedCall(expected)} was not called` };
 }
 
-function schemaChecks(schema: JsonSchema, part: string | undefined, { parts }: Envelope): readonly Check[] {
-  if (part === undefined) return [schemaCheck(schema, parts, "the parts")];
+function checkSchemas(schema: JsonSchema, part: string | undefined, { parts }: Envelope): readonly ExpectationCheck[] {
+  if (part === undefined) return [checkSchema(schema, parts, "the parts")];
   const meant = parts.filter(({ type }) => type === part);
   if (meant.length === 0) return [{ ok: false, what: `there is no part of type ${part}` }];
-  return meant.map((each) => schemaCheck(schema, each, `the ${part} part`));
+  return meant.map((each) => checkSchema(schema, each, `the ${part} part`));
 }
 
-function schemaCheck(schema: JsonSchema, value: unknown, name: string): Check {
+function checkSchema(schema: JsonSchema, value: unknown, name: string): ExpectationCheck {
   const text = JSON.stringify(value) ?? "null";
-  const wrong = validatorOf(schema, "result")(JSON.parse(text), text.length);
+  const wrong = getValidator(schema, "result")(JSON.parse(text), text.length);
   return { ok: wrong.length === 0, what: wrong.map(({ path, message }) => `${name}${path} ${message}`).join(", ") };
 }
 
-function share(checks: readonly Check[], fine: string): Verdict {
+function scoreShare(checks: readonly ExpectationCheck[], fine: string): Verdict {
   const wrong = checks.filter(({ ok }) => !ok);
   const score = checks.length === 0 ? 1 : (checks.length - wrong.length) / checks.length;
   return { pass: wrong.length === 0, score, why: wrong.length === 0 ? fine : wrong.map(({ what }) => what).join("; ") };
 }
 
-function verdict(pass: boolean, fine: string, wrong: string): Verdict {
+function createVerdict(pass: boolean, fine: string, wrong: string): Verdict {
   return { pass, why: pass ? fine : wrong };
 }
 
-function nameOf({ name, args, status }: ExpectedCall): string {
-  return [name, args === undefined ? "" : `with ${shown(args)}`, status ?? ""].filter((text) => text !== "").join(" ");
+function formatExpectedCall({ name, args, status }: ExpectedCall): string {
+  return [name, args === undefined ? "" : `with ${formatValue(args)}`, status ?? ""]
+    .filter((text) => text !== "")
+    .join(" ");
 }
 
-function shown(value: unknown): string {
+function formatValue(value: unknown): string {
   return clip(JSON.stringify(value) ?? "nothing", 200);
 }

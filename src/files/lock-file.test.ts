@@ -3,7 +3,7 @@ import { mkdtemp, readdir, rm, utimes, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { withLock } from "./lock-file.ts";
+import { withFileLock } from "./lock-file.ts";
 
 let folder: string;
 let path: string;
@@ -25,7 +25,7 @@ async function mostAtOnce(workers: number): Promise<number> {
     await new Promise((resolve) => setImmediate(resolve));
     now--;
   };
-  await Promise.all(Array.from({ length: workers }, () => withLock(path, options, work)));
+  await Promise.all(Array.from({ length: workers }, () => withFileLock(path, options, work)));
   return most;
 }
 
@@ -43,14 +43,14 @@ test("the lock of somebody who died is taken over, by one at a time", async () =
 });
 
 test("work that fails gives the lock back", async () => {
-  const failing = withLock(path, options, () => Promise.reject(new Error("no")));
+  const failing = withFileLock(path, options, () => Promise.reject(new Error("no")));
 
   await expect(failing).rejects.toThrow("no");
-  expect(await withLock(path, options, async () => "yes")).toBe("yes");
+  expect(await withFileLock(path, options, async () => "yes")).toBe("yes");
 });
 
 test("whoever lost the lock does not take away the next one's", async () => {
-  await withLock(path, options, () => writeFile(path, "another's"));
+  await withFileLock(path, options, () => writeFile(path, "another's"));
 
   expect(await readdir(folder)).toEqual(["lock"]);
 });
@@ -68,7 +68,7 @@ test("a lock that was taken over by another meanwhile stays theirs", async () =>
     return `id${++ids}`;
   });
 
-  const waiting = withLock(path, { ...options, newId }, work);
+  const waiting = withFileLock(path, { ...options, newId }, work);
   await vi.waitFor(() => expect([newId.mock.calls.length, readFileSync(path, "utf8")]).toEqual([2, "another's"]));
   expect(work).not.toHaveBeenCalled();
 

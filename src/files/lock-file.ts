@@ -6,7 +6,7 @@ const STALE_MS = 10_000;
 /** Longer than that: what somebody left who died is waited for, and then taken over. */
 const TRIES = 600;
 
-export interface LockOptions {
+export interface FileLockOptions {
   readonly now: () => Date;
   readonly newId: () => string;
 }
@@ -15,9 +15,9 @@ export interface LockOptions {
  * Does `work` while nobody else does theirs under the same lock, in whichever process. The lock is the file at `path`; its
  * folder must be there. Throws when somebody else holds it for too long.
  */
-export async function withLock<T>(path: string, options: LockOptions, work: () => Promise<T>): Promise<T> {
+export async function withFileLock<T>(path: string, options: FileLockOptions, work: () => Promise<T>): Promise<T> {
   const mine = options.newId();
-  await take(path, mine, options);
+  await acquireLock(path, mine, options);
   try {
     return await work();
   } finally {
@@ -26,7 +26,7 @@ export async function withLock<T>(path: string, options: LockOptions, work: () =
   }
 }
 
-async function take(path: string, mine: string, options: LockOptions): Promise<void> {
+async function acquireLock(path: string, mine: string, options: FileLockOptions): Promise<void> {
   for (let tries = 0; tries < TRIES; tries++) {
     try {
       const file = await open(path, "wx", 0o600);
@@ -42,7 +42,7 @@ async function take(path: string, mine: string, options: LockOptions): Promise<v
 }
 
 /** Two who find the same stale lock must not take away the new one that the first of them has made. */
-async function clearStale(path: string, { now, newId }: LockOptions): Promise<void> {
+async function clearStale(path: string, { now, newId }: FileLockOptions): Promise<void> {
   const isStale = async (file: string) => now().getTime() - (await stat(file)).mtimeMs > STALE_MS;
   try {
     if (!(await isStale(path))) return;

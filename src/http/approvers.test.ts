@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { Config } from "../config/schema.ts";
-import { authorizeBy } from "../core/authorize-by.ts";
-import { approverTokens, rolesOf } from "./approvers.ts";
+import { createTokenAuthorizer } from "../core/token-authorizer.ts";
+import { getApproverRoles, readApproverTokens } from "./approvers.ts";
 
 type Given = Pick<Config, "approvals" | "gateway">;
 
@@ -25,12 +25,12 @@ describe("roles", () => {
   test("are those of the configuration, and nobody else has any", () => {
     const config = configOf({ ann: { roles: ["viewer"] } });
 
-    expect(rolesOf(config, "ann")).toEqual(["viewer"]);
-    for (const name of ["bob", "__proto__", "constructor", ""]) expect(rolesOf(config, name)).toEqual([]);
+    expect(getApproverRoles(config, "ann")).toEqual(["viewer"]);
+    for (const name of ["bob", "__proto__", "constructor", ""]) expect(getApproverRoles(config, name)).toEqual([]);
   });
 
   test("are all of them, where nobody is configured", () => {
-    expect(rolesOf(configOf({}), "whoever")).toEqual(["user", "approver", "operator", "admin"]);
+    expect(getApproverRoles(configOf({}), "whoever")).toEqual(["user", "approver", "operator", "admin"]);
   });
 });
 
@@ -45,7 +45,9 @@ describe("tokens", () => {
       cem: { roles: [] },
       dot: { roles: [], token: "D" },
     });
-    const find = authorizeBy(approverTokens(config, { fill, onProblem: (problem) => problems.push(problem) }));
+    const find = createTokenAuthorizer(
+      readApproverTokens(config, { fill, onProblem: (problem) => problems.push(problem) }),
+    );
 
     expect(find("a".repeat(32))).toEqual({ id: "ann", roles: ["approver"] });
     expect(find("b".repeat(32))).toMatchObject({ id: "bob" });
@@ -59,12 +61,14 @@ describe("tokens", () => {
     ["that can be guessed", configOf({ ann, sam: { roles: [], token: "SHORT" } }), /approver sam has fewer than 16/],
     ["of a client, too", configOf({ ann }, { default: { token: "SAME" } }), /approver ann and the profile default/],
   ])("%s are refused", (_whose, config, message) => {
-    expect(() => approverTokens(config, { fill, onProblem: () => {} })).toThrow(
+    expect(() => readApproverTokens(config, { fill, onProblem: () => {} })).toThrow(
       expect.objectContaining({ code: "invalid_config", message: expect.stringMatching(message) }),
     );
   });
 
   test("of a profile that are not there are no problem of ours", () => {
-    expect(approverTokens(configOf({ ann }, { p: { token: "D" }, q: {} }), { fill, onProblem: () => {} }).size).toBe(1);
+    expect(
+      readApproverTokens(configOf({ ann }, { p: { token: "D" }, q: {} }), { fill, onProblem: () => {} }).size,
+    ).toBe(1);
   });
 });

@@ -1,64 +1,68 @@
 import type { Config } from "../config/schema.ts";
-import { messageOf, QmError } from "../core/errors.ts";
+import { getErrorMessage, QmError } from "../core/errors.ts";
 import { getOwn } from "../core/json.ts";
-import type { KnownApprover } from "./api.ts";
+import type { ApproverIdentity } from "./approvals-api.ts";
 
 /** Of whoever is at the machine, where the configuration names nobody. */
-const EVERY_ROLE = ["user", "approver", "operator", "admin"];
+const ALL_ROLES = ["user", "approver", "operator", "admin"];
 
 /** What a person of that name may agree to. Where approvers are configured, nobody else may agree to anything. */
-export function rolesOf({ approvals }: Pick<Config, "approvals">, name: string): readonly string[] {
-  if (Object.keys(approvals.approvers).length === 0) return EVERY_ROLE;
+export function getApproverRoles({ approvals }: Pick<Config, "approvals">, name: string): readonly string[] {
+  if (Object.keys(approvals.approvers).length === 0) return ALL_ROLES;
   return getOwn(approvals.approvers, name)?.roles ?? [];
 }
 
 /** A shorter one can be guessed. */
-export const SHORTEST_TOKEN = 16;
+export const MIN_TOKEN_LENGTH = 16;
 
-interface TokenParts {
+interface ApproverTokenOptions {
   /** Fills a reference, or throws when what it refers to is not there. */
   readonly fill: (text: string, key: string) => string;
   readonly onProblem: (problem: string) => void;
 }
 
 /** Approvers by the tokens they say. One whose token is not there is let in by nobody, and that is told. */
-export function approverTokens(
+export function readApproverTokens(
   config: Pick<Config, "approvals" | "gateway">,
-  { fill, onProblem }: TokenParts,
-): ReadonlyMap<string, KnownApprover> {
-  const found = new Map<string, KnownApprover>();
+  { fill, onProblem }: ApproverTokenOptions,
+): ReadonlyMap<string, ApproverIdentity> {
+  const found = new Map<string, ApproverIdentity>();
   for (const [id, { token: text, roles }] of Object.entries(config.approvals.approvers)) {
     if (text === undefined) continue;
-    const token = filled(() => fill(text, `approvals.approvers.${id}.token`));
+    const token = tryFill(() => fill(text, `approvals.approvers.${id}.token`));
     if (token instanceof Error) onProblem(`${id} cannot answer over HTTP: ${token.message}`);
-    else if (token.length < SHORTEST_TOKEN) throw shortToken(id);
-    else if (found.has(token)) throw sameToken(`the approvers ${found.get(token)?.id} and ${id}`);
+    else if (token.length < MIN_TOKEN_LENGTH) throw createShortTokenError(id);
+    else if (found.has(token)) throw createSameTokenError(`the approvers ${found.get(token)?.id} and ${id}`);
     else found.set(token, { id, roles });
   }
   // A client with it could agree to its own calls.
   for (const [name, { token: text }] of Object.entries(config.gateway.profiles)) {
-    const token = text === undefined ? undefined : filled(() => fill(text, `gateway.profiles.${name}.token`));
+    const token = text === undefined ? undefined : tryFill(() => fill(text, `gateway.profiles.${name}.token`));
     const same = typeof token === "string" ? found.get(token) : undefined;
-    if (same !== undefined) throw sameToken(`the approver ${same.id} and the profile ${name}`);
+    if (same !== undefined) throw createSameTokenError(`the approver ${same.id} and the profile ${name}`);
   }
   return found;
 }
 
-function filled(fill: () => string): string | Error {
+function tryFill(fill: () => string): string | Error {
   try {
     return fill();
   } catch (thrown) {
-    return new Error(messageOf(thrown));
+    return new Error(getErrorMessage(thrown));
   }
 }
 
-function shortToken(id: string): QmError {
-  return new QmError("invalid_config", `the token of the approver ${id} has fewer than ${SHORTEST_TOKEN} characters`, {
-    hint: "Give a longer one that nobody can guess, as `openssl rand -base64 32` makes it.",
-  });
+function createShortTokenError(id: string): QmError {
+  return new QmError(
+    "invalid_config",
+    `the token of the approver ${id} has fewer than ${MIN_TOKEN_LENGTH} characters`,
+    {
+      hint: "Give a longer one that nobody can guess, as `openssl rand -base64 32` makes it.",
+    },
+  );
 }
 
-function sameToken(who: string): QmError {
+function createSameTokenError(who: string): QmError {
   return new QmError("invalid_config", `${who} have the same token`, {
     hint: "Give each its own: the token is what tells them apart.",
   });

@@ -2,7 +2,7 @@ import { mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promise
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { announce, servingAt } from "./serving.ts";
+import { announceServer, findAnnouncedServer } from "./approval-links.ts";
 
 let folder: string;
 let path: string;
@@ -17,26 +17,26 @@ beforeEach(async () => {
 afterEach(() => rm(folder, { recursive: true, force: true }));
 
 test("says where, to its owner alone, until it ends", async () => {
-  const stop = await announce(path, URL_HERE, { pid: 7, unique: "a" });
+  const stop = await announceServer(path, URL_HERE, { pid: 7, unique: "a" });
 
-  expect((await servingAt(path, { isAlive: (pid) => pid === 7 }))?.href).toBe(URL_HERE);
+  expect((await findAnnouncedServer(path, { isAlive: (pid) => pid === 7 }))?.href).toBe(URL_HERE);
   expect((await stat(path)).mode & 0o777).toBe(0o600);
   await stop();
-  expect(await servingAt(path, alive)).toBeUndefined();
+  expect(await findAnnouncedServer(path, alive)).toBeUndefined();
   expect(await readdir(folder)).toEqual([]);
 });
 
 test("is passed over where its process is gone, and replaced by the next one", async () => {
-  await announce(path, URL_HERE, { pid: 7, unique: "a" });
+  await announceServer(path, URL_HERE, { pid: 7, unique: "a" });
 
-  expect(await servingAt(path, { isAlive: () => false })).toBeUndefined();
-  await announce(path, "http://127.0.0.1:7500/mcp", { pid: 8, unique: "b" });
-  expect((await servingAt(path, alive))?.port).toBe("7500");
+  expect(await findAnnouncedServer(path, { isAlive: () => false })).toBeUndefined();
+  await announceServer(path, "http://127.0.0.1:7500/mcp", { pid: 8, unique: "b" });
+  expect((await findAnnouncedServer(path, alive))?.port).toBe("7500");
 });
 
 test("of another that began later stays theirs", async () => {
-  const stop = await announce(path, URL_HERE, { pid: 7, unique: "a" });
-  await announce(path, "http://127.0.0.1:7500/mcp", { pid: 8, unique: "b" });
+  const stop = await announceServer(path, URL_HERE, { pid: 7, unique: "a" });
+  await announceServer(path, "http://127.0.0.1:7500/mcp", { pid: 8, unique: "b" });
 
   await stop();
 
@@ -57,5 +57,5 @@ test.each([
 ])("%j says nothing", async (text) => {
   await writeFile(path, text);
 
-  expect(await servingAt(path, alive)).toBeUndefined();
+  expect(await findAnnouncedServer(path, alive)).toBeUndefined();
 });

@@ -1,19 +1,19 @@
 import { request } from "node:http";
 import { onTestFinished } from "vitest";
-import { type ApprovalQuery, isOver, type ShownApproval } from "../approval/approval.ts";
-import type { Approvals } from "../approval/approvals.ts";
-import { authorizeBy } from "../core/authorize-by.ts";
+import type { Approvals } from "../approval/approval.ts";
+import { type ApprovalQuery, type ApprovalView, isFinished } from "../approval/approval.ts";
 import { QmError } from "../core/errors.ts";
 import type { ActionName } from "../core/names.ts";
 import type { Outcome } from "../core/outcome.ts";
+import { createTokenAuthorizer } from "../core/token-authorizer.ts";
 import { GATEWAY_LIMITS } from "../mcp/gateway/gateway.ts";
-import { listen } from "../mcp/gateway/listen.ts";
-import { createApi } from "./api.ts";
+import { startHttpListener } from "../mcp/gateway/http-listener.ts";
+import { createApprovalsApi } from "./approvals-api.ts";
 
 /** For tests of doors: the service without a store, with its rules about who is first. */
 export interface FakeApprovals extends Approvals {
   /** Puts a question. */
-  ask(given?: Partial<ShownApproval>): ShownApproval;
+  ask(given?: Partial<ApprovalView>): ApprovalView;
   /** How often a call has run. */
   readonly runs: readonly string[];
   /** How many listen now. */
@@ -23,26 +23,26 @@ export interface FakeApprovals extends Approvals {
 const ACTION = "mail__send" as ActionName;
 
 export function fakeApprovals(now: () => Date = () => new Date()): FakeApprovals {
-  const kept = new Map<string, ShownApproval>();
-  const listeners = new Set<(approval: ShownApproval) => void>();
+  const kept = new Map<string, ApprovalView>();
+  const listeners = new Set<(approval: ApprovalView) => void>();
   const runs: string[] = [];
 
-  function change(approval: ShownApproval): ShownApproval {
+  function change(approval: ApprovalView): ApprovalView {
     kept.set(approval.id, approval);
     for (const listener of listeners) listener(approval);
     return approval;
   }
 
-  function required(id: string): ShownApproval {
+  function required(id: string): ApprovalView {
     const found = kept.get(id);
     if (found === undefined) throw new QmError("not_found", `there is no approval ${id}`);
     return found;
   }
 
-  function outcomeOf({ state, callId, id, level, expiresAt }: ShownApproval): Outcome {
+  function outcomeOf({ state, callId, id, level, expiresAt }: ApprovalView): Outcome {
     const ended = { callId, value: "", durationMs: 1, action: ACTION };
     if (state === "done") return { ...ended, status: "done", data: { sent: true }, value: '{"sent":true}' };
-    if (!isOver({ state }))
+    if (!isFinished({ state }))
       return { ...ended, status: "waiting", reason: "nobody has answered", approval: { id, level, expiresAt } };
     return { ...ended, status: "refused", reason: state, error: { code: "tool_denied", error: state } };
   }
@@ -118,7 +118,7 @@ export function fakeApprovals(now: () => Date = () => new Date()): FakeApprovals
         const answered = () => {
           const approval = kept.get(id);
           if (approval === undefined) return done(() => reject(new QmError("not_found", `there is no approval ${id}`)));
-          if (isOver(approval) || timeoutMs === 0) done(() => resolve(outcomeOf(approval)));
+          if (isFinished(approval) || timeoutMs === 0) done(() => resolve(outcomeOf(approval)));
         };
         const late = () => done(() => resolve(outcomeOf(required(id))));
         const gone = () => done(() => reject(signal?.reason));
@@ -174,14 +174,16 @@ export async function openDoor(
   const problems: string[] = [];
   const onProblem = (problem: string) => problems.push(problem);
   const closing = new AbortController();
-  const api = createApi({
+  const api = createApprovalsApi({
     approvals,
-    authorize: authorizeBy(Object.entries(roles).map(([id, roles]) => [`${id}-token`, { id, roles }] as const)),
+    authorize: createTokenAuthorizer(
+      Object.entries(roles).map(([id, roles]) => [`${id}-token`, { id, roles }] as const),
+    ),
     links: { key: KEY, rolesOf: (name) => roles[name] ?? [], now },
     onProblem,
     signal: closing.signal,
   });
-  const { url, close } = await listen(
+  const { url, close } = await startHttpListener(
     { limits: GATEWAY_LIMITS, onProblem, fetch: async () => new Response("mcp") },
     {
       host: "127.0.0.1",

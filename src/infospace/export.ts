@@ -1,12 +1,112 @@
-import type { JsonObject } from "../core/json.ts";
-import { EXPORT_VERSION, exportedContent, exportedOrigin, lineOf } from "./export-lines.ts";
-import { handleOf } from "./handle.ts";
+import { z } from "zod";
+import { isRecord, type Json, type JsonObject } from "../core/json.ts";
 import type { InfospaceStore } from "./infospace-store.ts";
-import type { Collection, Note, NoteFacts } from "./note.ts";
-import { portions } from "./portions.ts";
+import { batchMembers } from "./infospace-store.ts";
+import {
+  type Collection,
+  formatHandle,
+  type Note,
+  type NoteFacts,
+  type NoteOrigin,
+  noteVisibilities,
+  parseHandle,
+} from "./note.ts";
+
+/** The version of the form that exports have. */
+const EXPORT_VERSION = 1;
+
+/** What the first line of an export says of the others. */
+export const exportHeaderShape = z.object({
+  quartermaster: z.literal("notes"),
+  version: z.literal(EXPORT_VERSION),
+});
+
+const noteHandle = z.string().refine((text) => parseHandle(text)?.kind === "note", "it is not the handle of a note");
+const collectionHandle = z
+  .string()
+  .refine((text) => parseHandle(text)?.kind === "collection", "it is not the handle of a collection");
+const objectShape = z.custom<JsonObject>(isRecord, "it is not an object");
+
+/** What a note says: `content`, or of a file the bytes. */
+const contentFields = {
+  format: z.enum(["text", "json", "file"]).optional(),
+  hash: z.string().optional(),
+  content: z.unknown().optional(),
+  media_type: z.string().optional(),
+  base64: z.string().optional(),
+};
+
+const resourceFields = {
+  name: z.string().optional(),
+  properties: objectShape.default({}),
+  origin: objectShape.optional(),
+  reach: z.enum(noteVisibilities).default("session"),
+  changed_at: z.string().optional(),
+  expires_at: z.iso.datetime({ offset: true }).optional(),
+};
+
+const noteShape = z.object({
+  kind: z.literal("note"),
+  id: noteHandle.optional(),
+  part_of: collectionHandle.optional(),
+  ...resourceFields,
+  ...contentFields,
+});
+const versionShape = z.object({
+  kind: z.literal("version"),
+  of: noteHandle,
+  version: z.int().min(1),
+  ...contentFields,
+});
+const collectionShape = z.object({
+  kind: z.literal("collection"),
+  id: collectionHandle,
+  complete: z.boolean().default(true),
+  ...resourceFields,
+});
+const stateShape = z.object({ kind: z.literal("state"), of: collectionHandle, version: z.int().min(2) });
+const itemsShape = z.object({ kind: z.literal("items"), of: collectionHandle, items: z.array(noteHandle) });
+const endShape = z.object({ kind: z.literal("end"), notes: z.int().min(0), collections: z.int().min(0) });
+
+/**
+ * Every line after the first. A collection's line comes before what it holds, which follows in order: notes with `part_of`
+ * that were made for it, and `items` with the handles of notes of earlier lines. Where a collection comes with what it held
+ * before, that comes first, and `state` begins what it held from then on. The earlier versions of a note come before it. The
+ * last line counts them, so that a file that was cut off is not taken for a whole one.
+ */
+export const exportLineShape = z.discriminatedUnion("kind", [
+  noteShape,
+  versionShape,
+  collectionShape,
+  stateShape,
+  itemsShape,
+  endShape,
+]);
+
+export type ExportLine = z.output<typeof exportLineShape>;
+export type NoteLine = z.output<typeof noteShape>;
+export type VersionLine = z.output<typeof versionShape>;
+export type CollectionLine = z.output<typeof collectionShape>;
+
+/** A line as it is written. */
+function formatLine(value: JsonObject): string {
+  return `${JSON.stringify(value)}\n`;
+}
+
+function toExportedOrigin({ callId, ...origin }: NoteOrigin): JsonObject {
+  const { action, ...rest } = origin;
+  return { action, call_id: callId, ...rest };
+}
+
+/** The content of a line: of a file its bytes and what they are. */
+function toExportedContent(format: string, content: Json): JsonObject {
+  if (format !== "file") return { content };
+  const { media_type = "application/octet-stream", base64 = "" } = content as JsonObject;
+  return { media_type, base64 };
+}
 
 /** What is to be in an export, oldest first. */
-export interface Selection {
+export interface ExportSelection {
   readonly notes: readonly Pick<NoteFacts, "id" | "bytes">[];
   readonly collections: readonly number[];
 }
@@ -33,7 +133,7 @@ const ITEMS_A_LINE = 500;
  */
 export async function* exportLines(
   { store, at }: ExportParts,
-  selection: Selection,
+  selection: ExportSelection,
   { history = false, signal }: ExportOptions,
 ): AsyncGenerator<string> {
   const written = new Set<number>();
@@ -42,7 +142,7 @@ export async function* exportLines(
   async function* noteLines(note: Note, partOf?: number): AsyncGenerator<string> {
     written.add(note.id);
     if (history) yield* versionLines(store, note);
-    yield lineOf(noteLine(note, partOf));
+    yield formatLine(noteLine(note, partOf));
   }
 
   /** What it held, version by version: with the same handles for what stayed. */
@@ -52,39 +152,39 @@ export async function* exportLines(
       const held = await store.collectionVersion(id, version);
       if (held === undefined) return;
       yield* memberLines({ ...collection, version, ...held });
-      yield lineOf({ kind: "state", of: handleOf("collection", id), version: version + 1 });
+      yield formatLine({ kind: "state", of: formatHandle("collection", id), version: version + 1 });
     }
   }
 
   async function* memberLines(collection: Collection): AsyncGenerator<string> {
     const { id } = collection;
     let waiting: string[] = [];
-    function* listed(): Generator<string> {
-      if (waiting.length > 0) yield lineOf({ kind: "items", of: handleOf("collection", id), items: waiting });
+    function* flushItems(): Generator<string> {
+      if (waiting.length > 0) yield formatLine({ kind: "items", of: formatHandle("collection", id), items: waiting });
       waiting = [];
     }
-    for await (const ids of pagesOf(store, collection)) {
+    for await (const ids of readPages(store, collection)) {
       signal?.throwIfAborted();
       const fresh = await store.notes(ids.filter((each) => !written.has(each)));
       const notes = new Map(fresh.map((each) => [each.id, each]));
       for (const member of ids) {
         const note = written.has(member) ? undefined : notes.get(member);
         if (note?.partOf !== undefined) {
-          yield* listed();
+          yield* flushItems();
           yield* noteLines(note, id);
           continue;
         }
         if (note !== undefined) yield* noteLines(note);
         if (!written.has(member)) continue;
-        waiting.push(handleOf("note", member));
-        if (waiting.length === ITEMS_A_LINE) yield* listed();
+        waiting.push(formatHandle("note", member));
+        if (waiting.length === ITEMS_A_LINE) yield* flushItems();
       }
     }
-    yield* listed();
+    yield* flushItems();
   }
 
-  yield lineOf({ quartermaster: "notes", version: EXPORT_VERSION, exported_at: at });
-  for await (const portion of portions(each(selection.notes), PORTION)) {
+  yield formatLine({ quartermaster: "notes", version: EXPORT_VERSION, exported_at: at });
+  for await (const portion of batchMembers(each(selection.notes), PORTION)) {
     signal?.throwIfAborted();
     const notes = new Map((await store.notes(portion.map(({ id }) => id))).map((note) => [note.id, note]));
     for (const { id } of portion) {
@@ -97,11 +197,11 @@ export async function* exportLines(
     const collection = await store.collection(id);
     if (collection === undefined) continue;
     collections++;
-    yield lineOf(collectionLine(collection));
+    yield formatLine(collectionLine(collection));
     if (history) yield* earlierLines(collection);
     yield* memberLines(collection);
   }
-  yield lineOf({ kind: "end", notes: written.size, collections });
+  yield formatLine({ kind: "end", notes: written.size, collections });
 }
 
 async function* each<T>(list: readonly T[]): AsyncGenerator<T> {
@@ -109,7 +209,7 @@ async function* each<T>(list: readonly T[]): AsyncGenerator<T> {
 }
 
 /** The ids of what a collection holds, in order, as many at a time as are likely to be a portion. */
-async function* pagesOf(store: InfospaceStore, collection: Collection): AsyncGenerator<readonly number[]> {
+async function* readPages(store: InfospaceStore, collection: Collection): AsyncGenerator<readonly number[]> {
   const { id, version, count, bytes } = collection;
   const fitting = Math.floor((PORTION.bytes * count) / Math.max(1, bytes));
   const limit = Math.max(1, Math.min(PORTION.members, fitting));
@@ -127,14 +227,14 @@ async function* versionLines(store: InfospaceStore, { id, version: present }: No
     const earlier = version < present ? await store.noteVersion(id, version) : undefined;
     if (earlier === undefined) continue;
     const { format, hash, changedAt, content } = earlier;
-    yield lineOf({
+    yield formatLine({
       kind: "version",
-      of: handleOf("note", id),
+      of: formatHandle("note", id),
       version,
       format,
       hash,
       changed_at: changedAt,
-      ...exportedContent(format, content),
+      ...toExportedContent(format, content),
     });
   }
 }
@@ -143,25 +243,25 @@ function noteLine(note: Note, partOf: number | undefined): JsonObject {
   const { id, format, hash, content } = note;
   return {
     kind: "note",
-    id: handleOf("note", id),
-    ...(partOf === undefined ? {} : { part_of: handleOf("collection", partOf) }),
+    id: formatHandle("note", id),
+    ...(partOf === undefined ? {} : { part_of: formatHandle("collection", partOf) }),
     format,
     ...commonLine(note),
     hash,
-    ...exportedContent(format, content),
+    ...toExportedContent(format, content),
   };
 }
 
 function collectionLine(collection: Collection): JsonObject {
   const { id, count, complete } = collection;
-  return { kind: "collection", id: handleOf("collection", id), ...commonLine(collection), count, complete };
+  return { kind: "collection", id: formatHandle("collection", id), ...commonLine(collection), count, complete };
 }
 
 function commonLine({ name, properties, origin, reach, version, changedAt, expiresAt }: Note | Collection): JsonObject {
   return {
     ...(name === undefined ? {} : { name }),
     properties,
-    origin: exportedOrigin(origin),
+    origin: toExportedOrigin(origin),
     reach,
     version,
     changed_at: changedAt,

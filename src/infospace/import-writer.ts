@@ -1,17 +1,25 @@
-import type { CollectionLine, NoteLine, VersionLine } from "./export-lines.ts";
-import { handleOf, type ResourceKind } from "./handle.ts";
-import { labelOf, saidBy, sourcesIn } from "./import-said.ts";
+import type { CollectionLine, NoteLine, VersionLine } from "./export.ts";
+import { readLineContent, readLineSources, toImportedLabel } from "./import-reader.ts";
 import {
   type InfospaceStore,
+  MAX_VERSIONS,
   type NewNote,
-  type Saving,
-  type Standing,
+  type Retention,
+  type SaveRequest,
   type StoredContent,
-  VERSIONS_KEPT,
 } from "./infospace-store.ts";
-import { type Collection, type NoteFacts, type Origin, type Reach, sourcesOf, withSources } from "./note.ts";
+import {
+  type Collection,
+  formatHandle,
+  listSources,
+  mergeSources,
+  type NoteFacts,
+  type NoteOrigin,
+  type NoteVisibility,
+  type ResourceKind,
+} from "./note.ts";
 
-export interface Imported {
+export interface ImportResult {
   readonly notes: number;
   readonly collections: number;
   /** Earlier versions, of notes and of collections. */
@@ -22,7 +30,7 @@ export interface Imported {
   readonly handles: readonly string[];
 }
 
-interface Made {
+interface ImportedResource {
   readonly kind: ResourceKind;
   readonly id: number;
 }
@@ -36,33 +44,33 @@ export interface ImportWriter {
   state(version: number): Promise<void>;
   /** More of the collection that was begun last, by the handles they had. Throws where one did not come before. */
   items(handles: readonly string[]): Promise<void>;
-  counts(): Pick<Imported, "notes" | "collections">;
+  counts(): Pick<ImportResult, "notes" | "collections">;
   /**
    * Writes what is left, and keeps for good what was, all of it in one go: who dies before has kept nothing for good, and what
    * was written expires.
    */
-  finish(): Promise<Imported>;
+  finish(): Promise<ImportResult>;
   /** Takes back everything. */
   undo(): Promise<void>;
   /** What it made, as it is now, but for the notes that were made for collections. */
-  made(): AsyncIterable<readonly [ResourceKind, NoteFacts | Collection]>;
+  created(): AsyncIterable<readonly [ResourceKind, NoteFacts | Collection]>;
 }
 
-export interface WriterParts {
+export interface ImportWriterOptions {
   readonly store: InfospaceStore;
-  readonly origin: Origin;
+  readonly origin: NoteOrigin;
   /** Until when something new is kept. */
   readonly expiresAt: string;
 }
 
 /** Where a note went: a part's id is looked up when it is needed, for most never is. */
-type Place = number | { readonly collection: number; readonly version: number; readonly position: number };
+type NoteLocation = number | { readonly collection: number; readonly version: number; readonly position: number };
 
 /** The collection that is being written. */
-interface Open {
+interface OpenCollection {
   readonly id: number;
   readonly line: CollectionLine;
-  readonly standing: Standing;
+  readonly standing: Retention;
   /** Which version it is that is being filled, and where: what becomes the next one is a collection of its own until then. */
   readonly version: number;
   readonly filling: number;
@@ -70,10 +78,10 @@ interface Open {
 }
 
 /** Something that is to be kept for good. */
-interface Saved {
+interface PendingSave {
   readonly kind: ResourceKind;
-  readonly place: Place;
-  readonly reach: Reach;
+  readonly place: NoteLocation;
+  readonly reach: NoteVisibility;
 }
 
 interface Batch<T> {
@@ -84,20 +92,20 @@ interface Batch<T> {
 const BATCH = { members: 500, bytes: 1024 * 1024 };
 const SHOWN_HANDLES = 20;
 
-export function createImportWriter({ store, origin, expiresAt: anew }: WriterParts): ImportWriter {
-  const places = new Map<string, Place>();
-  const made: Made[] = [];
-  const saved: Saved[] = [];
+export function createImportWriter({ store, origin, expiresAt: anew }: ImportWriterOptions): ImportWriter {
+  const places = new Map<string, NoteLocation>();
+  const made: ImportedResource[] = [];
+  const saved: PendingSave[] = [];
   const counts = { notes: 0, collections: 0, versions: 0, renewed: 0 };
   const alone: Batch<{ readonly note: NewNote; readonly line: NoteLine }> = { waiting: [], bytes: 0 };
   const parts: Batch<NewNote> = { waiting: [], bytes: 0 };
-  let standing: Standing = { reach: "session" };
+  let standing: Retention = { reach: "session" };
   /** Where what waits to be written came from. */
   let from = origin;
-  let open: Open | undefined;
+  let open: OpenCollection | undefined;
 
   /** What was kept for good expires like anything else until everything is there. */
-  function standingOf({ reach, expires_at }: NoteLine | CollectionLine): Standing {
+  function toRetention({ reach, expires_at }: NoteLine | CollectionLine): Retention {
     if (expires_at === undefined) return { reach, expiresAt: anew };
     const expiresAt = new Date(expires_at).toISOString();
     if (expiresAt > origin.at) return { reach, expiresAt };
@@ -133,7 +141,7 @@ export function createImportWriter({ store, origin, expiresAt: anew }: WriterPar
     await writeParts();
     if (open === undefined || open.filling === open.id) return;
     const { id, filling } = open;
-    if ((await store.replaceCollection(id, filling, origin.at)) === undefined) throw changing();
+    if ((await store.replaceCollection(id, filling, origin.at)) === undefined) throw concurrentChangeError();
     open = { ...open, filling: id };
   }
 
@@ -144,39 +152,39 @@ export function createImportWriter({ store, origin, expiresAt: anew }: WriterPar
   }
 
   /** The id that the note of that handle has now. */
-  async function idOf(handle: string): Promise<number> {
+  async function resolveHandleId(handle: string): Promise<number> {
     const place = places.get(handle);
     if (place === undefined) throw new Error(`${handle} does not come before it`);
-    const id = await idAt(place);
+    const id = await resolveLocation(place);
     places.set(handle, id);
     return id;
   }
 
-  async function idAt(place: Place): Promise<number> {
+  async function resolveLocation(place: NoteLocation): Promise<number> {
     if (typeof place === "number") return place;
     const { collection, version, position } = place;
     const isFilled = open?.id === collection && open.version === version && open.filling !== collection;
     const [item] = isFilled
       ? await store.items(open?.filling ?? 0, { from: position, limit: 1 })
       : await store.items(collection, { version, from: position, limit: 1 });
-    if (item === undefined) throw changing();
+    if (item === undefined) throw concurrentChangeError();
     return item.id;
   }
 
-  async function replaceBy(later: readonly StoredContent[], place: () => Place): Promise<void> {
+  async function addLaterVersions(later: readonly StoredContent[], place: () => NoteLocation): Promise<void> {
     if (later.length === 0) return;
     await writeAlone();
     await writeParts();
-    const id = await idAt(place());
+    const id = await resolveLocation(place());
     for (const [index, content] of later.entries()) {
-      await store.replaceNote(id, index + 1, content, origin.at, sourcesOf(from));
+      await store.replaceNote(id, index + 1, content, origin.at, listSources(from));
     }
     counts.versions += later.length;
   }
 
   /** What is imported came from the actions it came from before. What waits and came from others is written first. */
-  async function writtenFrom(line: NoteLine): Promise<void> {
-    const next = withSources(origin, sourcesIn(line));
+  async function switchSources(line: NoteLine): Promise<void> {
+    const next = mergeSources(origin, readLineSources(line));
     if (next.sources?.join(" ") === from.sources?.join(" ")) return;
     await writeAlone();
     await writeParts();
@@ -184,27 +192,27 @@ export function createImportWriter({ store, origin, expiresAt: anew }: WriterPar
   }
 
   async function addAlone(line: NoteLine, note: NewNote): Promise<void> {
-    const next = standingOf(line);
+    const next = toRetention(line);
     if (!isSame(next, standing)) await writeAlone();
-    await writtenFrom(line);
+    await switchSources(line);
     standing = next;
     alone.waiting.push({ note, line });
     alone.bytes += note.bytes;
     if (isFull(alone)) await writeAlone();
   }
 
-  async function addPart(line: NoteLine, note: NewNote, place: Place, of: CollectionLine): Promise<void> {
+  async function addPart(line: NoteLine, note: NewNote, place: NoteLocation, of: CollectionLine): Promise<void> {
     if (line.id !== undefined) places.set(line.id, place);
     // Saved for itself: otherwise it is kept as long as the collection, and for the same.
     if (line.expires_at === undefined && (of.expires_at !== undefined || of.reach !== line.reach))
       saved.push({ kind: "note", place, reach: line.reach });
-    await writtenFrom(line);
+    await switchSources(line);
     parts.waiting.push(note);
     parts.bytes += note.bytes;
     if (isFull(parts)) await writeParts();
   }
 
-  async function* madeNow(): AsyncGenerator<readonly [ResourceKind, NoteFacts | Collection]> {
+  async function* listCreated(): AsyncGenerator<readonly [ResourceKind, NoteFacts | Collection]> {
     for (const { kind, id } of made) {
       const facts = await (kind === "note" ? store.noteFacts(id) : store.collection(id));
       if (facts !== undefined) yield [kind, facts];
@@ -213,26 +221,30 @@ export function createImportWriter({ store, origin, expiresAt: anew }: WriterPar
 
   return {
     async note(line, earlier) {
-      const present = saidBy(line);
-      const before = earlier.map(saidBy).slice(-VERSIONS_KEPT);
+      const present = readLineContent(line);
+      const before = earlier.map(readLineContent).slice(-MAX_VERSIONS);
       const [first = present, ...rest] = before;
       const later = before.length === 0 ? [] : [...rest, present];
-      const note = { ...first, ...labelOf(line) };
+      const note = { ...first, ...toImportedLabel(line) };
       counts.notes++;
       if (line.part_of === undefined || open === undefined) {
         await addAlone(line, note);
-        return replaceBy(later, () => made.at(-1)?.id ?? 0);
+        return addLaterVersions(later, () => made.at(-1)?.id ?? 0);
       }
       const place = { collection: open.id, version: open.version, position: open.count++ };
       await addPart(line, note, place, open.line);
-      return replaceBy(later, () => place);
+      return addLaterVersions(later, () => place);
     },
     async collection(line) {
       await writeAlone();
       await closeCollection();
       counts.collections++;
-      const standing = standingOf(line);
-      const id = await store.addCollection(withSources(origin, sourcesIn(line)), labelOf(line), standing);
+      const standing = toRetention(line);
+      const id = await store.addCollection(
+        mergeSources(origin, readLineSources(line)),
+        toImportedLabel(line),
+        standing,
+      );
       made.push({ kind: "collection", id });
       open = { id, line, standing, version: 1, filling: id, count: 0 };
       if (line.expires_at === undefined) saved.push({ kind: "collection", place: id, reach: line.reach });
@@ -251,7 +263,7 @@ export function createImportWriter({ store, origin, expiresAt: anew }: WriterPar
       await writeParts();
       if (open === undefined) return;
       const entries: { readonly id: number }[] = [];
-      for (const handle of handles) entries.push({ id: await idOf(handle) });
+      for (const handle of handles) entries.push({ id: await resolveHandleId(handle) });
       if (entries.length > 0) await store.append(open.filling, entries, origin);
       open.count += entries.length;
     },
@@ -259,13 +271,14 @@ export function createImportWriter({ store, origin, expiresAt: anew }: WriterPar
     async finish() {
       await writeAlone();
       await closeCollection();
-      const all: Saving[] = [];
-      for (const { kind, place, reach } of saved) all.push({ kind, id: await idAt(place), reach, at: origin.at });
+      const all: SaveRequest[] = [];
+      for (const { kind, place, reach } of saved)
+        all.push({ kind, id: await resolveLocation(place), reach, at: origin.at });
       // Collections first: with them goes what is in them, and a note may reach others than they do.
       await store.saveAll(all.toSorted((one, other) => Number(one.kind === "note") - Number(other.kind === "note")));
       const handles: string[] = [];
-      for await (const [kind, { id }] of madeNow()) {
-        handles.push(handleOf(kind, id));
+      for await (const [kind, { id }] of listCreated()) {
+        handles.push(formatHandle(kind, id));
         if (handles.length === SHOWN_HANDLES) break;
       }
       return { ...counts, handles };
@@ -274,11 +287,11 @@ export function createImportWriter({ store, origin, expiresAt: anew }: WriterPar
       // A collection can hold what was made for an earlier one, and never the other way round.
       for (const { kind, id } of made.toReversed()) await store.remove(kind, id);
     },
-    made: madeNow,
+    created: listCreated,
   };
 }
 
-function changing(): Error {
+function concurrentChangeError(): Error {
   return new Error("what was imported is being changed");
 }
 
@@ -286,6 +299,6 @@ function isFull({ waiting, bytes }: Batch<unknown>): boolean {
   return waiting.length >= BATCH.members || bytes >= BATCH.bytes;
 }
 
-function isSame(one: Standing, other: Standing): boolean {
+function isSame(one: Retention, other: Retention): boolean {
   return one.reach === other.reach && one.expiresAt === other.expiresAt;
 }

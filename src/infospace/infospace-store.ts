@@ -1,10 +1,43 @@
-import type { JsonObject } from "../core/json.ts";
-import type { ResourceKind } from "./handle.ts";
-import type { Collection, Item, Note, NoteFacts, NoteFormat, NoteVersion, Origin, Reach } from "./note.ts";
-import type { Quota, Usage } from "./quota.ts";
+import { hash } from "node:crypto";
+import type { Json, JsonObject } from "../core/json.ts";
+import type {
+  Collection,
+  CollectionItem,
+  Note,
+  NoteFacts,
+  NoteFormat,
+  NoteOrigin,
+  NoteVersion,
+  NoteVisibility,
+  ResourceKind,
+} from "./note.ts";
+import type { Quota, QuotaUsage } from "./quota.ts";
+
+/** What comes, in lists of so many at most, or of about so many bytes; none is empty. What came before a break comes as well. */
+export async function* batchMembers<T extends object>(
+  source: AsyncIterable<T & { readonly bytes?: number }>,
+  limits: { readonly members: number; readonly bytes: number },
+): AsyncGenerator<readonly T[]> {
+  let held: T[] = [];
+  let bytes = 0;
+  try {
+    for await (const each of source) {
+      held.push(each);
+      bytes += each.bytes ?? 0;
+      if (held.length < limits.members && bytes < limits.bytes) continue;
+      yield held;
+      held = [];
+      bytes = 0;
+    }
+  } catch (thrown) {
+    if (held.length > 0) yield held;
+    throw thrown;
+  }
+  if (held.length > 0) yield held;
+}
 
 /** Whose view of the store is asked for. What is reached is decided by the policy; this only keeps what is asked for small. */
-export interface Whose {
+export interface OwnerScope {
   readonly tenant?: string | undefined;
   readonly user?: string | undefined;
   readonly actor: string;
@@ -27,8 +60,8 @@ export interface NewNote extends StoredContent {
 }
 
 /** How long something is kept, and for whom. */
-export interface Standing {
-  readonly reach: Reach;
+export interface Retention {
+  readonly reach: NoteVisibility;
   /** Absent: for good. */
   readonly expiresAt?: string | undefined;
 }
@@ -39,12 +72,12 @@ export interface NewCollection {
 }
 
 /** What goes into a collection: notes that are there, by id, or new ones that are made for it. */
-export type Entry = { readonly id: number } | NewNote;
+export type NewCollectionItem = { readonly id: number } | NewNote;
 
 export interface ResourceQuery {
   readonly kind: ResourceKind;
   /** Absent: everybody's, for operators. */
-  readonly whose?: Whose | undefined;
+  readonly whose?: OwnerScope | undefined;
   readonly name?: string | undefined;
   readonly tenant?: string | undefined;
   readonly session?: string | undefined;
@@ -60,7 +93,7 @@ export interface ResourceQuery {
 }
 
 /** What a collection holds, page by page. */
-export interface ItemQuery {
+interface ItemQuery {
   /** Absent: the newest. */
   readonly version?: number | undefined;
   /** The position of the first. */
@@ -69,16 +102,16 @@ export interface ItemQuery {
 }
 
 /** Something that is to be kept for good, and for whom. */
-export interface Saving {
+export interface SaveRequest {
   readonly kind: ResourceKind;
   readonly id: number;
-  readonly reach: Reach;
+  readonly reach: NoteVisibility;
   readonly name?: string | undefined;
   readonly at: string;
 }
 
 /** How many earlier versions a note has at most. */
-export const VERSIONS_KEPT = 50;
+export const MAX_VERSIONS = 50;
 
 /**
  * Where notes and collections are kept. Ids count up and are never used twice. Everything that a method does, it does in one
@@ -86,7 +119,7 @@ export const VERSIONS_KEPT = 50;
  */
 export interface InfospaceStore {
   /** Notes of one origin, with consecutive ids; answers the first. */
-  addNotes(origin: Origin, notes: readonly NewNote[], standing: Standing): Promise<number>;
+  addNotes(origin: NoteOrigin, notes: readonly NewNote[], standing: Retention): Promise<number>;
   note(id: number): Promise<Note | undefined>;
   noteFacts(id: number): Promise<NoteFacts | undefined>;
   /** Those that are there, in no order. */
@@ -109,7 +142,7 @@ export interface InfospaceStore {
   noteVersion(id: number, version: number): Promise<Note | undefined>;
 
   /** An empty one, not complete. */
-  addCollection(origin: Origin, collection: NewCollection, standing: Standing): Promise<number>;
+  addCollection(origin: NoteOrigin, collection: NewCollection, standing: Retention): Promise<number>;
   collection(id: number): Promise<Collection | undefined>;
   /** What a version of it held, as far as that is there. Undefined: there is no such version. */
   collectionVersion(id: number, version: number): Promise<Pick<Collection, "count" | "bytes"> | undefined>;
@@ -118,7 +151,7 @@ export interface InfospaceStore {
    * there already gets at least its reach and is kept as long. The collection gains the actions that all of it came from.
    * Answers how it is now; undefined where it is not there.
    */
-  append(id: number, entries: readonly Entry[], origin: Origin): Promise<Collection | undefined>;
+  append(id: number, entries: readonly NewCollectionItem[], origin: NoteOrigin): Promise<Collection | undefined>;
   /**
    * What `by` holds is appended to the newest version of the collection, all of it at once, and `by` is gone. Answers how it is
    * now; undefined where one of them is not there.
@@ -133,7 +166,7 @@ export interface InfospaceStore {
   replaceCollection(id: number, by: number, at: string): Promise<Collection | undefined>;
   /** Takes notes out, wherever they stand: a next version. Answers how many places that were. */
   removeItems(id: number, notes: readonly number[], at: string): Promise<number>;
-  items(id: number, query: ItemQuery): Promise<readonly Item[]>;
+  items(id: number, query: ItemQuery): Promise<readonly CollectionItem[]>;
   /** Where notes stand in a version of it, the first place of each. Those that are not in it, or not there, are left out. */
   positions(id: number, version: number, notes: readonly number[]): Promise<ReadonlyMap<number, number>>;
 
@@ -141,10 +174,10 @@ export interface InfospaceStore {
   save(
     kind: ResourceKind,
     id: number,
-    how: { readonly reach: Reach; readonly name?: string | undefined; readonly at: string },
+    how: { readonly reach: NoteVisibility; readonly name?: string | undefined; readonly at: string },
   ): Promise<NoteFacts | Collection | undefined>;
   /** `save` of each, in this order, and all of it or nothing. What is not there is passed over. */
-  saveAll(list: readonly Saving[]): Promise<void>;
+  saveAll(list: readonly SaveRequest[]): Promise<void>;
   /**
    * A note goes from every collection as well; of a collection, the notes that were made for it and are nowhere else go with
    * it. Answers what was removed.
@@ -161,16 +194,16 @@ export interface InfospaceStore {
    * Changes whenever a note or collection that may be within reach, or a note of the named collection, is added, changed or
    * removed. Cheap to ask.
    */
-  mark(of: Whose | { readonly collection: number }): Promise<string>;
+  mark(of: OwnerScope | { readonly collection: number }): Promise<string>;
   /**
    * Every note within reach, or of the named collection, by id, with a text that changes when what it says, its name or its
    * properties do. For indexes.
    */
   contents(
-    of: Whose | { readonly collection: number },
+    of: OwnerScope | { readonly collection: number },
     options?: {
       /** Of what is within reach, only what came from where this allows. Asked once for each different origin. */
-      readonly allows?: ((origin: Origin) => boolean) | undefined;
+      readonly allows?: ((origin: NoteOrigin) => boolean) | undefined;
     },
   ): Promise<ReadonlyMap<number, string>>;
 
@@ -180,10 +213,32 @@ export interface InfospaceStore {
   heldSources(callId: string): Promise<readonly string[]>;
 
   /** How much the session, the user and the tenant use, as far as they use anything. Absent: every tenant. */
-  usage(of?: Whose): Promise<readonly Usage[]>;
+  usage(of?: OwnerScope): Promise<readonly QuotaUsage[]>;
   /**
    * The same store within limits: whatever would pass one throws `quota_exceeded` and writes nothing. The check and the write
    * are one transaction, so that several processes cannot pass it together.
    */
   limitedTo(quota: Quota): InfospaceStore;
+}
+
+/** A JSON value as a note keeps it. */
+export function toJsonContent(content: Json): StoredContent {
+  const text = JSON.stringify(content);
+  return {
+    format: typeof content === "string" ? "text" : "json",
+    text,
+    bytes: Buffer.byteLength(text),
+    hash: hash("sha256", text, "hex"),
+  };
+}
+
+/** Bytes as a note keeps them. */
+export function toFileContent(file: Uint8Array, mediaType: string): StoredContent {
+  return {
+    format: "file",
+    text: JSON.stringify({ media_type: mediaType, size: file.byteLength }),
+    file,
+    bytes: file.byteLength,
+    hash: hash("sha256", file, "hex"),
+  };
 }

@@ -4,12 +4,11 @@ import type { UnstampedEvent } from "../core/events.ts";
 import type { Json, JsonObject } from "../core/json.ts";
 import type { Runtime } from "../core/runtime.ts";
 import type { InfospaceStore } from "./infospace-store.ts";
-import type { Lineage } from "./lineage.ts";
-import type { Maker } from "./maker.ts";
-import type { Collection, Item, Note, NoteFacts, Reach } from "./note.ts";
+import type { Collection, CollectionItem, Note, NoteFacts, NoteVisibility } from "./note.ts";
+import type { Lineage, NoteAuthor } from "./provenance.ts";
 
 /** What it is called and what is known of it. The same name again is the next version of the same resource. */
-export interface Label {
+export interface NoteLabel {
   readonly name?: string | undefined;
   readonly properties?: JsonObject | undefined;
   /** Whether something saved of that name is replaced as well, or only what expires. Absent: only that. */
@@ -17,11 +16,11 @@ export interface Label {
 }
 
 /** One more for a collection: a note that is there, or what a new one says. */
-export type Member = { readonly id: number } | ({ readonly content: Json } & Label);
+export type CollectionMember = { readonly id: number } | ({ readonly content: Json } & NoteLabel);
 
-export type Members = Iterable<Member> | AsyncIterable<Member>;
+export type CollectionMembers = Iterable<CollectionMember> | AsyncIterable<CollectionMember>;
 
-export interface Collecting extends Label {
+export interface CollectOptions extends NoteLabel {
   /** Told the handle before the first note is in, and how many there are after each portion. */
   readonly onProgress?: (handle: string, count: number) => void;
   readonly signal?: AbortSignal | undefined;
@@ -32,12 +31,12 @@ export interface Collecting extends Label {
 }
 
 /** Media as it is kept: what a model can only be told of. */
-export interface FileContent extends Label {
+export interface NoteFile extends NoteLabel {
   readonly bytes: Uint8Array;
   readonly mediaType: string;
 }
 
-export interface Slice {
+export interface ItemRange {
   /** The position of the first; 0 when absent. */
   readonly from?: number;
   /** The position after the last. */
@@ -45,7 +44,7 @@ export interface Slice {
   readonly signal?: AbortSignal;
 }
 
-export interface Removed {
+export interface RemovedCounts {
   readonly notes: number;
   readonly collections: number;
 }
@@ -62,36 +61,39 @@ export interface Infospace {
   /** Either, without content. */
   resource(handle: string, caller: Caller): Promise<NoteFacts | Collection>;
   /** In order, read portion by portion, so that no more of it is in memory. Throws when the signal aborts. */
-  items(collection: Pick<Collection, "id" | "version" | "count" | "bytes">, slice?: Slice): AsyncIterable<Item>;
-  write(maker: Maker, content: Json, label?: Label): Promise<NoteFacts>;
-  writeFile(maker: Maker, file: FileContent): Promise<NoteFacts>;
+  items(
+    collection: Pick<Collection, "id" | "version" | "count" | "bytes">,
+    slice?: ItemRange,
+  ): AsyncIterable<CollectionItem>;
+  write(maker: NoteAuthor, content: Json, label?: NoteLabel): Promise<NoteFacts>;
+  writeFile(maker: NoteAuthor, file: NoteFile): Promise<NoteFacts>;
   /** A collection of what comes, written portion by portion as it comes. */
-  collect(maker: Maker, members: Members, how?: Collecting): Promise<Collection>;
+  collect(maker: NoteAuthor, members: CollectionMembers, how?: CollectOptions): Promise<Collection>;
   /** Appends to a collection that is there. */
-  add(maker: Maker, handle: string, members: Members): Promise<Collection>;
+  add(maker: NoteAuthor, handle: string, members: CollectionMembers): Promise<Collection>;
   /** Takes notes out of a collection; answers how many places that were. */
-  takeOut(maker: Maker, handle: string, notes: readonly number[]): Promise<number>;
+  takeOut(maker: NoteAuthor, handle: string, notes: readonly number[]): Promise<number>;
   /** Keeps it for good; of a collection, all that is in it. */
   save(
-    maker: Maker,
+    maker: NoteAuthor,
     handle: string,
-    how: { readonly reach: Reach; readonly name?: string | undefined },
+    how: { readonly reach: NoteVisibility; readonly name?: string | undefined },
   ): Promise<NoteFacts | Collection>;
-  remove(maker: Maker, handle: string): Promise<Removed>;
+  remove(maker: NoteAuthor, handle: string): Promise<RemovedCounts>;
   /** The handles of others within reach that are called the same, a few of the newest. */
   namesakes(resource: NoteFacts | Collection, caller: Caller): Promise<readonly string[]>;
 }
 
-export interface InfospaceParts {
+export interface InfospaceOptions {
   readonly store: InfospaceStore;
   readonly runtime: Pick<Runtime, "now">;
   /** How long what nobody saves is kept. */
   readonly expiresInMs: number;
   /** What the policy says of a resource: it may be used, it is as if it were not there, or why it may not. */
-  mayUse(resource: Action, caller: Caller): Access;
+  mayUse(resource: Action, caller: Caller): ResourceAccess;
   readonly note: (caller: Caller, event: UnstampedEvent) => void;
   /** Told what is read, and asked what that came from when something is written. Absent: nobody's call is followed. */
   readonly lineage?: Pick<Lineage, "add" | "sources"> | undefined;
 }
 
-export type Access = "allowed" | "hidden" | { readonly refused: string };
+export type ResourceAccess = "allowed" | "hidden" | { readonly refused: string };

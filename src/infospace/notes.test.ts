@@ -1,9 +1,9 @@
 import { afterEach, describe, expect, test } from "vitest";
+import type { CallerOptions } from "../app/options.ts";
+import { createQuartermaster, type Quartermaster } from "../app/quartermaster.ts";
+import { systemRuntime } from "../app/system-runtime.ts";
 import type { Json, JsonObject } from "../core/json.ts";
-import type { CallerOptions } from "../options.ts";
-import { createQuartermaster, type Quartermaster } from "../quartermaster.ts";
-import { systemRuntime } from "../system-runtime.ts";
-import type { Kept } from "./listing.ts";
+import type { NoteEntry } from "./note-list.ts";
 
 const open: Quartermaster[] = [];
 afterEach(async () => {
@@ -25,7 +25,7 @@ async function world(options: Parameters<typeof createQuartermaster>[0] = {}) {
   return { qm, notes: qm.notes, later };
 }
 
-const handles = ({ items }: { readonly items: readonly Kept[] }) => items.map(({ handle }) => handle);
+const handles = ({ items }: { readonly items: readonly NoteEntry[] }) => items.map(({ handle }) => handle);
 const members = (...contents: Json[]) => contents.map((content) => ({ content }));
 
 describe("list", () => {
@@ -212,7 +212,7 @@ describe("what a host writes", () => {
     expect(await notes.remove(many.handle)).toEqual({ notes: 2, collections: 1 });
     expect(await notes.read(file.handle)).toMatchObject({ media_type: "image/gif", base64: "R0lG" });
     await expect(notes.add(many.handle, members(1), ann)).rejects.toMatchObject({ code: "not_found" });
-    await qm.ledger.flushed();
+    await qm.ledger.flush();
     const types = (await qm.ledger.read({ type: "resource." })).map(({ type, session }) => `${type} ${session}`);
     expect(types).toEqual([
       "resource.written s1",
@@ -321,7 +321,7 @@ describe("what a host writes", () => {
     expect(await notes.expire()).toEqual({ notes: 1, collections: 0 });
     expect(await notes.expire()).toEqual({ notes: 0, collections: 0 });
     await expect(notes.get(gone.handle)).rejects.toMatchObject({ code: "not_found" });
-    await qm.ledger.flushed();
+    await qm.ledger.flush();
     expect((await qm.ledger.read({ type: "resources.expired" })).map(({ data }) => data)).toEqual([
       { notes: 1, collections: 0 },
     ]);

@@ -1,27 +1,49 @@
 import type { Caller } from "../core/caller.ts";
-import { messageOf, QmError } from "../core/errors.ts";
+import { getErrorMessage, QmError } from "../core/errors.ts";
 import type { UnstampedEvent } from "../core/events.ts";
 import { isRecord, type Json } from "../core/json.ts";
-import { quoted } from "../core/names.ts";
+import { quoteName } from "../core/names.ts";
 import type { Runtime } from "../core/runtime.ts";
-import { whoseOf } from "./create-infospace.ts";
-import { type ExportOptions, exportLines, type Selection } from "./export.ts";
-import { handleOf, parseHandle, type ResourceKind } from "./handle.ts";
-import { importLines } from "./import.ts";
-import { createImportWriter, type Imported } from "./import-writer.ts";
-import type { Collecting, FileContent, Infospace, InfospaceParts, Label, Members, Removed } from "./infospace.ts";
-import { createListing, type Kept, kept, type NotesPage, type NotesQuery, type PageQuery } from "./listing.ts";
-import { type Maker, originOf, writtenEvent } from "./maker.ts";
-import type { Collection, Item, NoteFacts, Reach } from "./note.ts";
-import { type Operators, operator } from "./operators.ts";
-import type { Amount, Quota, Usage } from "./quota.ts";
-import { type ItemsQuery, type KeptVersion, type PartQuery, readItems, readPart, versionsOf } from "./reading.ts";
-import type { FoundNote, NoteQuery, NoteSearch, NotesFound } from "./search/note-search.ts";
+import { toOwnerScope } from "./create-infospace.ts";
+import { type ExportOptions, type ExportSelection, exportLines } from "./export.ts";
+import { importLines } from "./import-reader.ts";
+import { createImportWriter, type ImportResult } from "./import-writer.ts";
+import type {
+  CollectionMembers,
+  CollectOptions,
+  Infospace,
+  InfospaceOptions,
+  NoteFile,
+  NoteLabel,
+  RemovedCounts,
+} from "./infospace.ts";
+import type { Collection, CollectionItem, NoteFacts, NoteVisibility } from "./note.ts";
+import { formatHandle, parseHandle, type ResourceKind } from "./note.ts";
+import {
+  createNoteLister,
+  type NoteEntry,
+  type NotesPage,
+  type NotesPageQuery,
+  type NotesQuery,
+  toNoteEntry,
+} from "./note-list.ts";
+import {
+  type ItemsQuery,
+  listVersions,
+  type NoteVersionEntry,
+  type PartQuery,
+  readItems,
+  readPart,
+} from "./note-reader.ts";
+import { type OperatorAccess, operatorCaller } from "./operator-access.ts";
+import { createNoteOrigin, createWrittenEvent, type NoteAuthor } from "./provenance.ts";
+import type { Quota, QuotaAmount, QuotaUsage } from "./quota.ts";
+import type { NoteQuery, NoteSearch, NoteSearchHit, NoteSearchResult } from "./search/note-search.ts";
 
 /** Who asks, as far as the host says so. */
-type Asking = Partial<Caller>;
+type NotesCaller = Partial<Caller>;
 
-export interface NotesSearch extends Omit<NoteQuery, "query" | "limit"> {
+export interface NotesSearchOptions extends Omit<NoteQuery, "query" | "limit"> {
   /** `note` when absent. */
   readonly kind?: ResourceKind | undefined;
   /** The handle of a collection: only what is in it. */
@@ -31,8 +53,8 @@ export interface NotesSearch extends Omit<NoteQuery, "query" | "limit"> {
 }
 
 /** What was found, best first. */
-export interface FoundKept extends Partial<Pick<FoundNote, "passage">> {
-  readonly resource: Kept;
+export interface NoteHit extends Partial<Pick<NoteSearchHit, "passage">> {
+  readonly resource: NoteEntry;
   /** From 0 to 1. */
   readonly score: number;
   /** Where in the collection that was looked in. */
@@ -40,8 +62,8 @@ export interface FoundKept extends Partial<Pick<FoundNote, "passage">> {
 }
 
 /** How much is kept, by whom, and how much may be. Expired notes count until they are removed. */
-export interface NotesUsage extends Usage {
-  readonly limit: Amount;
+export interface NotesUsage extends QuotaUsage {
+  readonly limit: QuotaAmount;
 }
 
 export interface NotesExport extends NotesQuery, ExportOptions {
@@ -55,32 +77,36 @@ export interface NotesExport extends NotesQuery, ExportOptions {
  * as `invoke()` does. Whatever a model can do with notes beyond this, a host can by `invoke("infospace__…")`.
  */
 export interface Notes {
-  list(query?: PageQuery, caller?: Asking): Promise<NotesPage>;
+  list(query?: NotesPageQuery, caller?: NotesCaller): Promise<NotesPage>;
   /** Rejects with `not_found`, as everything does that takes a handle. */
-  get(handle: string, caller?: Asking): Promise<Kept>;
+  get(handle: string, caller?: NotesCaller): Promise<NoteEntry>;
   /** What it says, whole or in part; of a collection a list of what its notes say. */
-  read(handle: string, part?: PartQuery, caller?: Asking): Promise<Json>;
+  read(handle: string, part?: PartQuery, caller?: NotesCaller): Promise<Json>;
   /** What a collection holds, in order, read bit by bit. */
-  items(handle: string, query?: ItemsQuery, caller?: Asking): AsyncIterable<Item>;
-  history(handle: string, caller?: Asking): Promise<readonly KeptVersion[]>;
-  search(query: string, options?: NotesSearch, caller?: Asking): Promise<NotesFound<FoundKept>>;
+  items(handle: string, query?: ItemsQuery, caller?: NotesCaller): AsyncIterable<CollectionItem>;
+  history(handle: string, caller?: NotesCaller): Promise<readonly NoteVersionEntry[]>;
+  search(query: string, options?: NotesSearchOptions, caller?: NotesCaller): Promise<NoteSearchResult<NoteHit>>;
   /** A note. The same name again is the next version of the same note. It expires until it is saved. */
-  write(content: unknown, label?: Label, caller?: Asking): Promise<Kept>;
-  writeFile(file: FileContent, caller?: Asking): Promise<Kept>;
+  write(content: unknown, label?: NoteLabel, caller?: NotesCaller): Promise<NoteEntry>;
+  writeFile(file: NoteFile, caller?: NotesCaller): Promise<NoteEntry>;
   /** A collection of what comes, written as it comes: `{ content }` for each new note, `{ id }` for one that is there. */
-  collect(members: Members, how?: Collecting, caller?: Asking): Promise<Kept>;
-  add(handle: string, members: Members, caller?: Asking): Promise<Kept>;
+  collect(members: CollectionMembers, how?: CollectOptions, caller?: NotesCaller): Promise<NoteEntry>;
+  add(handle: string, members: CollectionMembers, caller?: NotesCaller): Promise<NoteEntry>;
   /** Takes notes out of a collection; answers how many places that were. */
-  takeOut(handle: string, notes: readonly string[], caller?: Asking): Promise<number>;
+  takeOut(handle: string, notes: readonly string[], caller?: NotesCaller): Promise<number>;
   /** Keeps it for good. It reaches whomever it did, unless that is said. */
-  save(handle: string, how?: { readonly reach?: Reach; readonly name?: string }, caller?: Asking): Promise<Kept>;
-  remove(handle: string, caller?: Asking): Promise<Removed>;
+  save(
+    handle: string,
+    how?: { readonly reach?: NoteVisibility; readonly name?: string },
+    caller?: NotesCaller,
+  ): Promise<NoteEntry>;
+  remove(handle: string, caller?: NotesCaller): Promise<RemovedCounts>;
   /** Removes what has expired, which nobody can reach any more, now. */
-  expire(): Promise<Removed>;
+  expire(): Promise<RemovedCounts>;
   /** How much the caller's session, user and tenant keep, and may keep; without a caller, every tenant. */
-  usage(caller?: Asking): Promise<readonly NotesUsage[]>;
+  usage(caller?: NotesCaller): Promise<readonly NotesUsage[]>;
   /** JSON lines, each with its end. */
-  export(query?: NotesExport, caller?: Asking): AsyncIterable<string>;
+  export(query?: NotesExport, caller?: NotesCaller): AsyncIterable<string>;
   /**
    * Everything in an export, under new ids, or nothing: `invalid_arguments` says which line is wrong. A process that dies in
    * the middle leaves only what expires.
@@ -88,60 +114,63 @@ export interface Notes {
   import(
     chunks: Iterable<string | Uint8Array> | AsyncIterable<string | Uint8Array>,
     options?: { readonly signal?: AbortSignal },
-    caller?: Asking,
-  ): Promise<Imported>;
+    caller?: NotesCaller,
+  ): Promise<ImportResult>;
 }
 
-export interface NotesParts extends Pick<InfospaceParts, "store" | "expiresInMs" | "mayUse"> {
+export interface NotesOptions extends Pick<InfospaceOptions, "store" | "expiresInMs" | "mayUse"> {
   readonly quota: Quota;
   readonly runtime: Pick<Runtime, "now" | "newId">;
   readonly infospace: Infospace;
   readonly search: NoteSearch;
-  readonly operators: Operators;
+  readonly operators: OperatorAccess;
   /** The caller as the host described it, filled in. */
-  completed(caller: Asking | undefined): Caller;
+  completed(caller: NotesCaller | undefined): Caller;
   /** Without a caller: it is nobody's. */
   readonly note: (event: UnstampedEvent, caller?: Caller) => void;
 }
 
 /** Where no action made it. */
 const LIBRARY = "library";
-const FOUND = 8;
+const DEFAULT_HITS = 8;
 
-export function createNotes(parts: NotesParts): Notes {
+export function createNotes(parts: NotesOptions): Notes {
   const { store, runtime, infospace, search, operators, completed, note } = parts;
-  const listing = createListing(parts);
+  const listing = createNoteLister(parts);
 
   /** The infospace as whoever asks has it. */
-  function seenBy(asking: Asking | undefined) {
+  function openView(asking: NotesCaller | undefined) {
     return asking === undefined
-      ? { store, ...operators, caller: operator }
+      ? { store, ...operators, caller: operatorCaller }
       : { store, infospace, search, caller: completed(asking) };
   }
 
-  function makerFor(caller: Caller, action = LIBRARY): Maker {
+  function createAuthor(caller: Caller, action = LIBRARY): NoteAuthor {
     return { caller, action, callId: runtime.newId() };
   }
 
-  async function* membersFor(caller: Caller, members: Members): Members {
+  async function* resolveMembers(caller: Caller, members: CollectionMembers): CollectionMembers {
     requireIterable(members);
     let position = 0;
     for await (const member of members) {
       requireMember(member, position++);
-      if ("content" in member) yield { ...member, content: asJson(member.content) };
-      else yield { id: (await infospace.resource(handleOf("note", member.id), caller)).id };
+      if ("content" in member) yield { ...member, content: toJson(member.content) };
+      else yield { id: (await infospace.resource(formatHandle("note", member.id), caller)).id };
     }
   }
 
-  async function selected({ handles, history: _, signal, ...query }: NotesExport, asking: Asking | undefined) {
-    const { infospace, caller } = seenBy(asking);
+  async function selectForExport(
+    { handles, history: _, signal, ...query }: NotesExport,
+    asking: NotesCaller | undefined,
+  ) {
+    const { infospace, caller } = openView(asking);
     const found: { notes: { id: number; bytes: number }[]; collections: number[] } = { notes: [], collections: [] };
-    const take = ({ kind, id, bytes }: Pick<Kept, "kind" | "id" | "bytes">): void => {
+    const take = ({ kind, id, bytes }: Pick<NoteEntry, "kind" | "id" | "bytes">): void => {
       if (kind === "note") found.notes.push({ id, bytes });
       else found.collections.push(id);
     };
     if (handles !== undefined) {
-      for (const handle of new Set(handles)) take(keptOf(await infospace.resource(handle, caller)));
+      for (const handle of new Set(handles)) take(toEntry(await infospace.resource(handle, caller)));
       return found;
     }
     for (const kind of ["note", "collection"] as const) {
@@ -151,71 +180,86 @@ export function createNotes(parts: NotesParts): Notes {
         take(each);
       }
     }
-    return { notes: found.notes.reverse(), collections: found.collections.reverse() } satisfies Selection;
+    return { notes: found.notes.reverse(), collections: found.collections.reverse() } satisfies ExportSelection;
   }
 
   return {
     list: async (query = {}, asking) => listing.page(query, asking && completed(asking)),
     async get(handle, asking) {
-      const { infospace, caller } = seenBy(asking);
-      return keptOf(await infospace.resource(handle, caller));
+      const { infospace, caller } = openView(asking);
+      return toEntry(await infospace.resource(handle, caller));
     },
-    read: async (handle, part = {}, asking) => readPart(seenBy(asking), handle, part),
+    read: async (handle, part = {}, asking) => readPart(openView(asking), handle, part),
     async *items(handle, query = {}, asking) {
-      yield* readItems(seenBy(asking), handle, query);
+      yield* readItems(openView(asking), handle, query);
     },
-    history: async (handle, asking) => versionsOf(seenBy(asking), handle),
-    async search(text, { kind = "note", within, limit = FOUND, ...how } = {}, asking) {
-      const { infospace, search, caller } = seenBy(asking);
+    history: async (handle, asking) => listVersions(openView(asking), handle),
+    async search(text, { kind = "note", within, limit = DEFAULT_HITS, ...how } = {}, asking) {
+      const { infospace, search, caller } = openView(asking);
       const query = { ...how, query: text, limit };
       if (within !== undefined) {
         const found = await search.within(await infospace.collection(within, caller), query);
-        return { ...found, hits: found.hits.map(({ note, ...hit }) => ({ ...hit, resource: kept("note", note) })) };
+        return {
+          ...found,
+          hits: found.hits.map(({ note, ...hit }) => ({ ...hit, resource: toNoteEntry("note", note) })),
+        };
       }
       if (kind === "note") {
         const found = await search.notes(caller, query);
-        return { ...found, hits: found.hits.map(({ note, ...hit }) => ({ ...hit, resource: kept("note", note) })) };
+        return {
+          ...found,
+          hits: found.hits.map(({ note, ...hit }) => ({ ...hit, resource: toNoteEntry("note", note) })),
+        };
       }
       const found = await search.collections(caller, query);
-      const hits = found.hits.map(({ collection, score }) => ({ score, resource: kept("collection", collection) }));
+      const hits = found.hits.map(({ collection, score }) => ({
+        score,
+        resource: toNoteEntry("collection", collection),
+      }));
       return { ...found, hits };
     },
     async write(content, label, asking) {
-      return kept(
+      return toNoteEntry(
         "note",
-        await infospace.write(makerFor(completed(asking)), asJson(content), { replaces: "saved", ...label }),
+        await infospace.write(createAuthor(completed(asking)), toJson(content), { replaces: "saved", ...label }),
       );
     },
     async writeFile(file, asking) {
       if (!(file?.bytes instanceof Uint8Array) || typeof file.mediaType !== "string")
         throw new QmError("invalid_arguments", "a file is { bytes: Uint8Array, mediaType }");
-      return kept("note", await infospace.writeFile(makerFor(completed(asking)), { replaces: "saved", ...file }));
+      return toNoteEntry(
+        "note",
+        await infospace.writeFile(createAuthor(completed(asking)), { replaces: "saved", ...file }),
+      );
     },
     async collect(members, how, asking) {
       const caller = completed(asking);
-      return kept(
+      return toNoteEntry(
         "collection",
-        await infospace.collect(makerFor(caller), membersFor(caller, members), { replaces: "saved", ...how }),
+        await infospace.collect(createAuthor(caller), resolveMembers(caller, members), { replaces: "saved", ...how }),
       );
     },
     async add(handle, members, asking) {
       const caller = completed(asking);
-      return kept("collection", await infospace.add(makerFor(caller), handle, membersFor(caller, members)));
+      return toNoteEntry(
+        "collection",
+        await infospace.add(createAuthor(caller), handle, resolveMembers(caller, members)),
+      );
     },
     async takeOut(handle, notes, asking) {
-      const { infospace, caller } = seenBy(asking);
+      const { infospace, caller } = openView(asking);
       requireIterable(notes);
-      return infospace.takeOut(makerFor(caller), handle, Array.from(notes, noteId));
+      return infospace.takeOut(createAuthor(caller), handle, Array.from(notes, noteId));
     },
     async save(handle, { reach, name } = {}, asking) {
-      const { infospace, caller } = seenBy(asking);
+      const { infospace, caller } = openView(asking);
       const present = await infospace.resource(handle, caller);
       const how = { reach: reach ?? present.reach, name };
-      return keptOf(await infospace.save(makerFor(caller), handle, how));
+      return toEntry(await infospace.save(createAuthor(caller), handle, how));
     },
     async remove(handle, asking) {
-      const { infospace, caller } = seenBy(asking);
-      return infospace.remove(makerFor(caller), handle);
+      const { infospace, caller } = openView(asking);
+      return infospace.remove(createAuthor(caller), handle);
     },
     async expire() {
       const gone = await store.expire(runtime.now().toISOString());
@@ -223,21 +267,21 @@ export function createNotes(parts: NotesParts): Notes {
       return gone;
     },
     async usage(asking) {
-      const used = await store.usage(asking && whoseOf(completed(asking)));
+      const used = await store.usage(asking && toOwnerScope(completed(asking)));
       return used.map((each) => ({ ...each, limit: parts.quota[each.scope] }));
     },
     async *export(query = {}, asking) {
-      yield* exportLines({ store, at: runtime.now().toISOString() }, await selected(query, asking), query);
+      yield* exportLines({ store, at: runtime.now().toISOString() }, await selectForExport(query, asking), query);
     },
     async import(chunks, { signal } = {}, asking) {
       const caller = completed(asking);
       const at = runtime.now();
-      const maker = makerFor(caller, IMPORT);
+      const maker = createAuthor(caller, IMPORT);
       const expiresAt = new Date(at.getTime() + parts.expiresInMs).toISOString();
-      const writer = createImportWriter({ store, origin: originOf(maker, at), expiresAt });
+      const writer = createImportWriter({ store, origin: createNoteOrigin(maker, at), expiresAt });
       try {
         const imported = await importLines(chunks, writer, signal);
-        for await (const [kind, made] of writer.made()) note(writtenEvent(maker, kind, made), caller);
+        for await (const [kind, made] of writer.created()) note(createWrittenEvent(maker, kind, made), caller);
         return imported;
       } catch (thrown) {
         // What cannot be taken back expires.
@@ -250,14 +294,14 @@ export function createNotes(parts: NotesParts): Notes {
 
 const IMPORT = "import";
 
-function keptOf(resource: NoteFacts | Collection): Kept {
-  return kept("count" in resource ? "collection" : "note", resource);
+function toEntry(resource: NoteFacts | Collection): NoteEntry {
+  return toNoteEntry("count" in resource ? "collection" : "note", resource);
 }
 
 function noteId(handle: string): number {
   const reference = parseHandle(handle);
   if (reference?.kind === "note") return reference.id;
-  throw new QmError("invalid_arguments", `${quoted(String(handle))} is not the handle of a note`);
+  throw new QmError("invalid_arguments", `${quoteName(String(handle))} is not the handle of a note`);
 }
 
 function requireIterable(members: unknown): void {
@@ -284,12 +328,12 @@ function requireMember(member: unknown, position: number): void {
 const MEMBER_KEYS: ReadonlySet<string> = new Set(["content", "name", "properties"]);
 
 /** As JSON has it, because that is what is kept: a Date is a text by then. */
-function asJson(value: unknown): Json {
+function toJson(value: unknown): Json {
   try {
     const text = JSON.stringify(value);
     if (text !== undefined) return JSON.parse(text) as Json;
   } catch (thrown) {
-    throw new QmError("invalid_arguments", `a note must be JSON: ${messageOf(thrown)}`, { cause: thrown });
+    throw new QmError("invalid_arguments", `a note must be JSON: ${getErrorMessage(thrown)}`, { cause: thrown });
   }
   throw new QmError("invalid_arguments", `a note must be JSON, and ${typeof value} is not`);
 }

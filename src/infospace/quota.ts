@@ -4,7 +4,7 @@ export const quotaScopes = ["session", "user", "tenant"] as const;
 export type QuotaScope = (typeof quotaScopes)[number];
 
 /** What notes and collections take up. */
-export interface Amount {
+export interface QuotaAmount {
   /** Notes and collections together. */
   readonly notes: number;
   /** Contents in every kept version, properties, and `NOTE_OVERHEAD` for each note and collection. */
@@ -13,10 +13,10 @@ export interface Amount {
   readonly rows: number;
 }
 
-export type Quota = Readonly<Record<QuotaScope, Amount>>;
+export type Quota = Readonly<Record<QuotaScope, QuotaAmount>>;
 
 /** What is used, and by whom. */
-export interface Usage extends Amount {
+export interface QuotaUsage extends QuotaAmount {
   readonly scope: QuotaScope;
   readonly tenant?: string;
   readonly user?: string;
@@ -36,10 +36,10 @@ export const DEFAULT_QUOTA: Quota = {
 };
 
 /** Limits where they differ from the usual ones. */
-export type QuotaSettings = { readonly [Scope in QuotaScope]?: Partial<Amount> | undefined };
+export type QuotaSettings = { readonly [Scope in QuotaScope]?: Partial<QuotaAmount> | undefined };
 
-export function quotaWith(settings: QuotaSettings = {}): Quota {
-  const limits = (scope: QuotaScope): Amount => {
+export function createQuota(settings: QuotaSettings = {}): Quota {
+  const limits = (scope: QuotaScope): QuotaAmount => {
     const { notes, bytes, rows } = DEFAULT_QUOTA[scope];
     const given = settings[scope];
     return { notes: given?.notes ?? notes, bytes: given?.bytes ?? bytes, rows: given?.rows ?? rows };
@@ -47,9 +47,9 @@ export function quotaWith(settings: QuotaSettings = {}): Quota {
   return { session: limits("session"), user: limits("user"), tenant: limits("tenant") };
 }
 
-export interface Excess {
+export interface QuotaExcess {
   readonly scope: QuotaScope;
-  readonly of: keyof Amount;
+  readonly of: keyof QuotaAmount;
   readonly limit: number;
   /** Before this write. */
   readonly used: number;
@@ -57,7 +57,12 @@ export interface Excess {
 }
 
 /** The first limit that an addition would pass. */
-export function findExcess(quota: Quota, scope: QuotaScope, after: Amount, added: Amount): Excess | undefined {
+export function findExcess(
+  quota: Quota,
+  scope: QuotaScope,
+  after: QuotaAmount,
+  added: QuotaAmount,
+): QuotaExcess | undefined {
   for (const of of ["notes", "bytes", "rows"] as const) {
     const limit = quota[scope][of];
     if (added[of] > 0 && after[of] > limit) return { scope, of, limit, used: after[of] - added[of], wanted: added[of] };
@@ -65,7 +70,7 @@ export function findExcess(quota: Quota, scope: QuotaScope, after: Amount, added
   return undefined;
 }
 
-export function quotaExceeded({ scope, of, limit, used, wanted }: Excess): QmError {
+export function quotaExceededError({ scope, of, limit, used, wanted }: QuotaExcess): QmError {
   return new QmError(
     "quota_exceeded",
     `this ${scope} may keep ${limit} ${of} and keeps ${used}: ${wanted} more do not fit, and nothing of this was kept`,

@@ -1,25 +1,28 @@
 import type { Caller } from "../core/caller.ts";
 import { QmError } from "../core/errors.ts";
 import type { Json } from "../core/json.ts";
-import { handleOf, parseHandle } from "./handle.ts";
-import type { Collecting, Infospace, Member, Members } from "./infospace.ts";
+import type { CollectionMember, CollectionMembers, CollectOptions, Infospace } from "./infospace.ts";
 import type { NewNote } from "./infospace-store.ts";
-import type { Maker } from "./maker.ts";
+import { toFileContent, toJsonContent } from "./infospace-store.ts";
 import type { Collection, Note, NoteFacts } from "./note.ts";
-import { fileContent, jsonContent } from "./stored-content.ts";
+import { formatHandle, parseHandle } from "./note.ts";
+import type { NoteAuthor } from "./provenance.ts";
 
-export const someone: Caller = { actor: "assistant", session: "s1", tenant: "acme", user: { id: "ada" } };
+export const testCaller: Caller = { actor: "assistant", session: "s1", tenant: "acme", user: { id: "ada" } };
 
-export function makerFor(caller: Caller, action = "tool__list"): Maker {
+export function createTestAuthor(caller: Caller, action = "tool__list"): NoteAuthor {
   return { caller, action, callId: "call-1" };
 }
 
 /** An infospace in memory where everybody of a session may use everything of it, and there is one portion a member. */
-export function memoryInfospace(): Infospace & { readonly notes: Map<number, Note>; contents(handle: string): Json[] } {
+export function createMemoryInfospace(): Infospace & {
+  readonly notes: Map<number, Note>;
+  contents(handle: string): Json[];
+} {
   const notes = new Map<number, Note>();
   const collections = new Map<number, Held>();
   let nextId = 1;
-  const origin = ({ caller: { actor, session, tenant, user }, action, callId }: Maker) => ({
+  const origin = ({ caller: { actor, session, tenant, user }, action, callId }: NoteAuthor) => ({
     action,
     callId,
     actor,
@@ -28,7 +31,7 @@ export function memoryInfospace(): Infospace & { readonly notes: Map<number, Not
     ...(user === undefined ? {} : { user: user.id }),
     at: NOW,
   });
-  const common = (maker: Maker, name: string | undefined) => ({
+  const common = (maker: NoteAuthor, name: string | undefined) => ({
     ...(name === undefined ? {} : { name }),
     properties: {},
     origin: origin(maker),
@@ -38,7 +41,7 @@ export function memoryInfospace(): Infospace & { readonly notes: Map<number, Not
     expiresAt: LATER,
   });
 
-  function addNote(maker: Maker, { text, file, ...facts }: NewNote): Note {
+  function addNote(maker: NoteAuthor, { text, file, ...facts }: NewNote): Note {
     const id = nextId++;
     const base64 = file === undefined ? {} : { base64: Buffer.from(file).toString("base64") };
     const value = JSON.parse(text) as Json;
@@ -57,9 +60,9 @@ export function memoryInfospace(): Infospace & { readonly notes: Map<number, Not
 
   async function fill(
     id: number,
-    maker: Maker,
-    members: Members,
-    { onProgress, signal }: Collecting = {},
+    maker: NoteAuthor,
+    members: CollectionMembers,
+    { onProgress, signal }: CollectOptions = {},
   ): Promise<void> {
     for await (const member of members) {
       signal?.throwIfAborted();
@@ -67,10 +70,10 @@ export function memoryInfospace(): Infospace & { readonly notes: Map<number, Not
       const note =
         "id" in member
           ? (notes.get(member.id) as Note)
-          : addNote(maker, { ...jsonContent(member.content), ...labelOf(member) });
+          : addNote(maker, { ...toJsonContent(member.content), ...toLabel(member) });
       const count = collection.count + 1;
       collections.set(id, { ...collection, items: [...items, note.id], count, bytes: collection.bytes + note.bytes });
-      onProgress?.(handleOf("collection", id), count);
+      onProgress?.(formatHandle("collection", id), count);
     }
   }
 
@@ -92,13 +95,13 @@ export function memoryInfospace(): Infospace & { readonly notes: Map<number, Not
         yield { position, id: noteId, content, bytes, hash };
       }
     },
-    write: async (maker, content, label = {}) => addNote(maker, { ...jsonContent(content), ...label }),
+    write: async (maker, content, label = {}) => addNote(maker, { ...toJsonContent(content), ...label }),
     writeFile: async (maker, { bytes, mediaType, ...label }) =>
-      addNote(maker, { ...fileContent(bytes, mediaType), ...label }),
+      addNote(maker, { ...toFileContent(bytes, mediaType), ...label }),
     async collect(maker, members, how = {}) {
       const id = nextId++;
       collections.set(id, { ...common(maker, how.name), id, bytes: 0, count: 0, complete: false, items: [] });
-      how.onProgress?.(handleOf("collection", id), 0);
+      how.onProgress?.(formatHandle("collection", id), 0);
       try {
         await fill(id, maker, members, how);
       } catch (thrown) {
@@ -151,7 +154,7 @@ export function memoryInfospace(): Infospace & { readonly notes: Map<number, Not
     async namesakes({ id, name, origin }) {
       return [...collections.values(), ...notes.values()]
         .filter((each) => each.name === name && each.origin.session === origin.session && each.id !== id)
-        .map((each) => handleOf("items" in each ? "collection" : "note", each.id));
+        .map((each) => formatHandle("items" in each ? "collection" : "note", each.id));
     },
   };
 }
@@ -163,6 +166,6 @@ interface Held extends Collection {
 const NOW = "2026-11-15T12:00:00.000Z";
 const LATER = "2026-11-16T12:00:00.000Z";
 
-function labelOf({ name, properties }: Exclude<Member, { readonly id: number }>) {
+function toLabel({ name, properties }: Exclude<CollectionMember, { readonly id: number }>) {
   return { name, properties };
 }

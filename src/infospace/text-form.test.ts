@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { textForm } from "./text-form.ts";
+import { detectTextForm } from "./json-text.ts";
 
 test.each([
   ["a list", ' [1, {"a": 2}]\n', { form: "json", value: [1, { a: 2 }] }],
@@ -16,11 +16,11 @@ test.each([
   ["something like JSON", "{not json}", { form: "text" }],
   ["nothing", "", { form: "text" }],
 ])("%s", (_, text, form) => {
-  expect(textForm(text)).toEqual(form);
+  expect(detectTextForm(text)).toEqual(form);
 });
 
 test("a number with more digits than a number holds is left as it was written", () => {
-  expect(textForm('{"id":9007199254740993}')).toEqual({ form: "text" });
-  expect(textForm('{"id":1}\n{"id":1234567890123456789}')).toEqual({ form: "text" });
-  expect(textForm('{"id":"1234567890123456789","n":9007199254740991}').form).toBe("json");
+  expect(detectTextForm('{"id":9007199254740993}')).toEqual({ form: "text" });
+  expect(detectTextForm('{"id":1}\n{"id":1234567890123456789}')).toEqual({ form: "text" });
+  expect(detectTextForm('{"id":"1234567890123456789","n":9007199254740991}').form).toBe("json");
 });

@@ -1,47 +1,49 @@
 import type { Activation } from "../activation/activation.ts";
-import type { Approval } from "../approval/approval.ts";
-import type { AskPerson } from "../approval/approvals.ts";
-import { bindingOf } from "../approval/binding.ts";
-import { isEndWritten, waitingOf } from "../approval/ending.ts";
-import type { Gatekeeper } from "../approval/gatekeeper.ts";
-import type { Permit } from "../approval/permits.ts";
-import type { LiveResources } from "../catalog/live.ts";
-import { resolve } from "../catalog/resolve.ts";
-import { targetOf, type View } from "../catalog/view.ts";
+import type { Approval, AskPerson } from "../approval/approval.ts";
+import { isEndRecorded, toWaitingApproval } from "../approval/approval.ts";
+import type { ApprovalGate } from "../approval/approval-gate.ts";
+import { hashBinding } from "../approval/approval-request.ts";
+import type { ExecutionPermit } from "../approval/permits.ts";
+import { resolveAction } from "../catalog/resolve-action.ts";
+import type { LiveResources } from "../catalog/snapshot.ts";
+import { findTarget, type View } from "../catalog/view.ts";
 import type { Action } from "../core/action.ts";
+import { hasSideEffects } from "../core/action.ts";
 import { yieldToEventLoop } from "../core/async.ts";
-import type { Caller } from "../core/caller.ts";
-import type { Dialogue } from "../core/dialogue.ts";
-import { changesSomething } from "../core/effect.ts";
-import { messageOf, QmError } from "../core/errors.ts";
+import type { Caller, Dialogue } from "../core/caller.ts";
+import { getErrorMessage, QmError } from "../core/errors.ts";
 import type { Json } from "../core/json.ts";
-import { type Ending, failedOutcome, type Outcome, waitingOutcome } from "../core/outcome.ts";
+import { type CallEnding, createFailedOutcome, createWaitingOutcome, type Outcome } from "../core/outcome.ts";
 import type { Runtime } from "../core/runtime.ts";
 import type { TraceCarrier, Tracer } from "../core/tracing.ts";
 import type { Anchors } from "../distribution/anchors.ts";
 import type { Distributor } from "../distribution/distributor.ts";
-import type { Handles } from "../infospace/handles.ts";
-import type { Keeper } from "../infospace/keep.ts";
-import type { CallLineage } from "../infospace/lineage.ts";
-import { type Decision, decide } from "../policy/decide.ts";
+import type { HandleResolver } from "../infospace/handle-resolver.ts";
+import type { CallLineage } from "../infospace/provenance.ts";
+import type { ResultStore } from "../infospace/result-store.ts";
+import { decide, type PolicyDecision } from "../policy/decide.ts";
+import type { Objection } from "../policy/objection.ts";
 import type { Policy } from "../policy/policy.ts";
-import type { Objection } from "../policy/verdict.ts";
 import type { Router } from "../routing/router.ts";
 import { type CallSpan, startCallSpan } from "../telemetry/call-span.ts";
-import { AGREED_LIMIT, filledCopy, isLong, prepareArgs, targetArgs, withSchema } from "./arguments.ts";
-import { filledArgs } from "./filled-args.ts";
-import { keptWhereLong } from "./keep-result.ts";
-import type { Meter } from "./meter.ts";
-import { doneOutcome } from "./outcome.ts";
-import type { Held } from "./places.ts";
-import type { Previewer } from "./preview.ts";
-import type { CallRecord, Recorder } from "./record.ts";
-import { type CheckedResult, checkedResult } from "./result.ts";
-import type { Runner } from "./run.ts";
-import { runContext } from "./run-context.ts";
+import {
+  APPROVAL_ARGUMENT_LIMIT,
+  addSchemaDetails,
+  copyFilledArguments,
+  fillArguments,
+  isLongArgument,
+  prepareArguments,
+  toTargetArguments,
+} from "./arguments.ts";
+import type { BudgetMeter } from "./budget-meter.ts";
+import type { CallRecord, CallRecorder } from "./call-record.ts";
+import type { HeldSlots } from "./concurrency.ts";
+import { type CheckedResult, checkResult, storeLongResult, toDoneOutcome } from "./result.ts";
+import type { Previewer, Runner } from "./runner.ts";
+import { createRunContext } from "./runner.ts";
 
 /** One request to run an action, from whatever surface. */
-export interface Call {
+export interface ActionCall {
   readonly id: string;
   /** As the caller wrote it; it is resolved in the caller's view. */
   readonly name: string;
@@ -52,13 +54,13 @@ export interface Call {
   /** A shorter time than the action's own, where the caller will not wait as long. */
   readonly timeoutMs?: number | undefined;
   /** The call that this one was made in, and the actions whose places it and those around it hold. */
-  readonly inside?: { readonly callId: string; readonly held: Held };
+  readonly inside?: { readonly callId: string; readonly held: HeldSlots };
   /** What whoever made it can be told and asked while it runs. */
   readonly dialogue?: Dialogue | undefined;
   /** How a person is asked about this very call, beside every other way. */
   readonly ask?: AskPerson | undefined;
   /** Of a call that waited and was agreed to: the right to run it. */
-  readonly permit?: Permit | undefined;
+  readonly permit?: ExecutionPermit | undefined;
   /** The trace it belongs to. */
   readonly trace?: TraceCarrier | undefined;
   /** What becomes a tool of its own by being called. Absent: nothing does. */
@@ -68,21 +70,21 @@ export interface Call {
 }
 
 /** What a call passes through. */
-export interface Door {
+export interface InvokePipeline {
   readonly runtime: Runtime;
   readonly policy: Policy;
   /** With what is found by its name only, where the call names such. */
   viewOf(caller: Caller, live?: readonly Action[]): View;
   readonly live: Pick<LiveResources, "find">;
-  readonly record: Recorder;
-  readonly meter: Meter;
-  readonly gatekeeper: Gatekeeper;
+  readonly record: CallRecorder;
+  readonly meter: BudgetMeter;
+  readonly gatekeeper: ApprovalGate;
   readonly router: Pick<Router, "dispatch">;
   readonly runner: Runner;
-  readonly handles: Handles;
+  readonly handles: HandleResolver;
   readonly anchors: Pick<Anchors, "fill">;
   readonly distributor: Pick<Distributor, "distribute">;
-  readonly keeper: Keeper;
+  readonly keeper: ResultStore;
   readonly lineage: CallLineage;
   readonly preview: Previewer;
   readonly tracer: Tracer;
@@ -97,10 +99,10 @@ export interface Door {
  * The one door: every call of every surface passes through here, in this order, and nobody may choose another. Never
  * rejects; whatever goes wrong is an outcome. When it resolves, the call is in the ledger.
  */
-export async function invoke(door: Door, call: Call, signal?: AbortSignal): Promise<Outcome> {
+export async function invoke(door: InvokePipeline, call: ActionCall, signal?: AbortSignal): Promise<Outcome> {
   const started = door.runtime.elapsed();
   const span = startCallSpan(door.tracer, { ...call, callId: call.id, parent: call.trace, redact: door.redact });
-  const progress: Progress = {
+  const progress: CallProgress = {
     action: undefined,
     began: false,
     result: undefined,
@@ -119,14 +121,14 @@ export async function invoke(door: Door, call: Call, signal?: AbortSignal): Prom
     const record = door.record(call);
     try {
       const run = () => attempt(door, call, record, progress, signal);
-      outcome = outcomeOf(await door.lineage.track(call.inside !== undefined, run), ending());
+      outcome = toOutcome(await door.lineage.track(call.inside !== undefined, run), ending());
     } catch (thrown) {
-      outcome = failedOutcome(ending(), thrown);
+      outcome = createFailedOutcome(ending(), thrown);
     }
-    await ended(outcome, record, progress, call.permit === undefined);
+    await finishCall(outcome, record, progress, call.permit === undefined);
   } catch (thrown) {
     progress.permit?.leave();
-    outcome = failedOutcome(ending(), progress.began ? unrecorded(thrown) : thrown);
+    outcome = createFailedOutcome(ending(), progress.began ? unrecordedError(thrown) : thrown);
   }
   span.ended(outcome);
   return outcome;
@@ -136,30 +138,30 @@ export async function invoke(door: Door, call: Call, signal?: AbortSignal): Prom
  * What was agreed to is kept before it is written down: whoever finds the one without the other can tell. That it cannot be
  * kept is no reason not to write it down.
  */
-async function ended(outcome: Outcome, record: CallRecord, progress: Progress, heard: boolean): Promise<void> {
+async function finishCall(outcome: Outcome, record: CallRecord, progress: CallProgress, heard: boolean): Promise<void> {
   const { permit, result, endWritten } = progress;
   const kept = await permit?.ended(outcome, heard).catch((thrown: unknown) => ({ thrown }));
   if (kept === "released" && permit !== undefined) record.suspended(permit.approval);
   else if (!endWritten) await record.ended(outcome, result, permit?.approval.callId);
-  if (kept === "released" || endWritten) await record.flushed();
+  if (kept === "released" || endWritten) await record.flush();
   if (typeof kept === "object") throw kept.thrown;
   await permit?.recorded(heard);
   permit?.leave();
 }
 
 /** How far a call got, for the answer of one that did not end well. */
-export interface Progress {
+export interface CallProgress {
   action: Action | undefined;
   began: boolean;
   result: CheckedResult | undefined;
-  permit: Permit | undefined;
+  permit: ExecutionPermit | undefined;
   /** Somebody else ran this very call while it waited here, and writes its end. */
   endWritten: boolean;
   readonly span: CallSpan;
 }
 
 /** What an attempt led to: a result, a question that stands, or the end of the same call that was asked for before. */
-type Attempted = { readonly action: Action } & (
+type AttemptResult = { readonly action: Action } & (
   | { readonly kind: "ran"; readonly result: CheckedResult }
   | {
       readonly kind: "waiting";
@@ -170,15 +172,15 @@ type Attempted = { readonly action: Action } & (
   | { readonly kind: "ended"; readonly approval: Approval; readonly outcome: Outcome }
 );
 
-function outcomeOf(attempted: Attempted, ending: Ending): Outcome {
+function toOutcome(attempted: AttemptResult, ending: CallEnding): Outcome {
   const { name } = attempted.action;
   const { callId, durationMs } = ending;
   switch (attempted.kind) {
     case "ran":
-      return doneOutcome(ending, name, attempted.result);
+      return toDoneOutcome(ending, name, attempted.result);
     case "waiting":
-      return waitingOutcome(ending, name, attempted.approval.reason, {
-        ...waitingOf(attempted.approval),
+      return createWaitingOutcome(ending, name, attempted.approval.reason, {
+        ...toWaitingApproval(attempted.approval),
         ...(attempted.preview === undefined ? {} : { preview: attempted.preview }),
         ...(attempted.unfit === undefined ? {} : { unfit: attempted.unfit }),
       });
@@ -190,52 +192,52 @@ function outcomeOf(attempted: Attempted, ending: Ending): Outcome {
 }
 
 async function attempt(
-  door: Door,
-  asked: Call,
+  door: InvokePipeline,
+  asked: ActionCall,
   record: CallRecord,
-  progress: Progress,
+  progress: CallProgress,
   signal: AbortSignal | undefined,
-): Promise<Attempted> {
+): Promise<AttemptResult> {
   const finding = door.live.find(asked.name);
   // Whoever waits lets the caller change the arguments: they are copied before, and without need nobody waits.
-  const call = finding === undefined ? asked : { ...asked, args: filledCopy(asked.args).value };
+  const call = finding === undefined ? asked : { ...asked, args: copyFilledArguments(asked.args).value };
   const live = finding && (await finding);
   const { caller } = call;
   const view = door.viewOf(caller, live === undefined ? [] : [live]);
-  const { action, how } = resolve(view, call.name);
+  const { action, how } = resolveAction(view, call.name);
   progress.action = action;
   record.resolved(action, how);
   // What is kept came from what made it, and not from the handle that leads to it.
   if (action.madeFrom === undefined) door.lineage.add([action.name]);
 
   if (call.permit !== undefined) await door.lineage.resume(call.permit.approval.callId);
-  const { own, hasTokens } = await filledArgs(door, call, action, record);
-  if (isLong(own)) await yieldToEventLoop();
-  const prepared = prepareArgs(action, own);
-  if (isLong(own)) await yieldToEventLoop();
+  const { own, hasTokens } = await fillArguments(door, call, action, record);
+  if (isLongArgument(own)) await yieldToEventLoop();
+  const prepared = prepareArguments(action, own);
+  if (isLongArgument(own)) await yieldToEventLoop();
   record.repaired(action, prepared);
   const given = prepared.args;
-  const target = targetOf(view.snapshot, action);
-  const args = targetArgs(action, target, given);
+  const target = findTarget(view.snapshot, action);
+  const args = toTargetArguments(action, target, given);
 
   const usage = await door.meter.read(caller);
   const decision = decide(door.policy, { action, target, caller, args, usage });
   record.decided(action, decision, call.permit?.approval.id, usage);
   progress.span.decided(action, decision, call.permit?.approval.id);
-  if (decision.kind === "deny") throw refusal(decision.objection);
+  if (decision.kind === "deny") throw refusalError(decision.objection);
 
   const bound = { action, target, args: given, caller, policyVersion: door.policy.version };
-  if (call.permit !== undefined) requireSame(call.permit.approval, bindingOf(bound), decision);
+  if (call.permit !== undefined) requireSameCall(call.permit.approval, hashBinding(bound), decision);
   else if (decision.kind === "ask") {
     const { objection } = decision;
-    if (own.text.length > AGREED_LIMIT) throw unreadable(action, own.text.length);
+    if (own.text.length > APPROVAL_ARGUMENT_LIMIT) throw tooLongToApproveError(action, own.text.length);
     const preview = await door.preview(action, args, signal);
     await door.lineage.hold(call.id);
     const request = { ...bound, callId: call.id, via: call.via, objection, preview };
     const obtained = await door.gatekeeper.obtain(request, { dialogue: call.dialogue, ask: call.ask, signal });
     if (obtained.kind !== "permit") {
       const { approval } = obtained;
-      progress.endWritten = obtained.kind === "ended" && approval.callId === call.id && isEndWritten(approval);
+      progress.endWritten = obtained.kind === "ended" && approval.callId === call.id && isEndRecorded(approval);
       if (obtained.kind === "ended") return { action, ...obtained };
       // Made of values that the model has only tokens for, it is for people alone.
       return { action, ...obtained, preview: hasTokens ? undefined : preview };
@@ -248,47 +250,47 @@ async function attempt(
   }
 
   const overdrawn = await door.meter.charge(caller);
-  if (overdrawn !== undefined) throw refusal(overdrawn);
-  await activated(call, action, record);
-  if (changesSomething(action.effect)) await record.flushed();
+  if (overdrawn !== undefined) throw refusalError(overdrawn);
+  await activateAction(call, action, record);
+  if (hasSideEffects(action.effect)) await record.flush();
   const started = door.runtime.elapsed();
   try {
-    const context = runContext(door, call, action, progress, invoke);
+    const context = createRunContext(door, call, action, progress, invoke);
     // Agreed was to one run of it.
     const once = progress.permit !== undefined;
     const routed = { callId: call.id, action, args, caller, signal, timeoutMs: call.timeoutMs, once };
     progress.result = await door.router.dispatch(routed, async (wish) => {
       const answered = await progress.span.within(() => door.runner.run(action, args, context, wish));
-      return checkedResult(action, answered, (annotated) =>
+      return checkResult(action, answered, (annotated) =>
         door.distributor.distribute(annotated, { callId: call.id, action: action.name, caller, signal }),
       );
     });
-    progress.result = await keptWhereLong(door, call, action, progress.result);
+    progress.result = await storeLongResult(door, call, action, progress.result);
     return { action, kind: "ran", result: progress.result };
   } catch (thrown) {
-    throw withSchema(action, thrown);
+    throw addSchemaDetails(action, thrown);
   } finally {
-    await settle(door, call, door.runtime.elapsed() - started, progress.result?.bytes ?? 0);
+    await settleUsage(door, call, door.runtime.elapsed() - started, progress.result?.bytes ?? 0);
   }
 }
 
-async function activated({ activation }: Call, action: Action, record: CallRecord): Promise<void> {
+async function activateAction({ activation }: ActionCall, action: Action, record: CallRecord): Promise<void> {
   // What is somebody's own is no tool: it is there when it is named.
-  if (action.owner !== undefined || !activation?.awaits(action)) return;
+  if (action.owner !== undefined || !activation?.isDeferred(action)) return;
   if (await activation.activate(action)) record.activated(action, activation.scope);
 }
 
 /** What was used is counted as well as can be; that it could not be counted does not undo what was done. */
-async function settle(door: Door, { caller, id }: Call, ms: number, bytes: number): Promise<void> {
+async function settleUsage(door: InvokePipeline, { caller, id }: ActionCall, ms: number, bytes: number): Promise<void> {
   try {
     await door.meter.settle(caller, ms, bytes);
   } catch (thrown) {
-    door.onProblem(`call ${id}: what it used could not be counted: ${messageOf(thrown)}`);
+    door.onProblem(`call ${id}: what it used could not be counted: ${getErrorMessage(thrown)}`);
   }
 }
 
 /** Agreed was to one exact call, under one policy. */
-function requireSame({ id, binding, action, level }: Approval, now: string, decision: Decision): void {
+function requireSameCall({ id, binding, action, level }: Approval, now: string, decision: PolicyDecision): void {
   const isSameLevel = decision.kind !== "ask" || (decision.objection.level ?? "user") === level;
   if (binding === now && isSameLevel) return;
   throw new QmError(
@@ -301,24 +303,24 @@ function requireSame({ id, binding, action, level }: Approval, now: string, deci
   );
 }
 
-function unreadable(action: Action, length: number): QmError {
+function tooLongToApproveError(action: Action, length: number): QmError {
   return new QmError(
     "too_large",
     `a person must agree to ${action.name}, and ${length} characters of arguments are too many to read`,
     {
-      hint: `Narrow them to less than ${AGREED_LIMIT} characters.`,
+      hint: `Narrow them to less than ${APPROVAL_ARGUMENT_LIMIT} characters.`,
     },
   );
 }
 
-function unrecorded(thrown: unknown): QmError {
-  return new QmError("unrecorded", `it ran, but its end could not be written: ${messageOf(thrown)}`, {
+function unrecordedError(thrown: unknown): QmError {
+  return new QmError("unrecorded", `it ran, but its end could not be written: ${getErrorMessage(thrown)}`, {
     cause: thrown,
     hint: "Only the record is missing. Do not repeat the call; look at what it did.",
   });
 }
 
-function refusal({ layer, reason, unevaluated }: Objection): QmError {
+function refusalError({ layer, reason, unevaluated }: Objection): QmError {
   if (unevaluated) return new QmError("not_evaluated", reason, { hint: "Try again with smaller arguments." });
   return layer === "budget"
     ? new QmError("budget_exceeded", reason, { hint: "Finish with what you have." })

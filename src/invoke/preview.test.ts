@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
 import { z } from "zod";
-import { defineAction } from "../catalog/define.ts";
+import { defineAction } from "../catalog/define-action.ts";
 import { QmError } from "../core/errors.ts";
-import { createPreviewer } from "./preview.ts";
+import { createPreviewer } from "./runner.ts";
 
 const action = (preview?: () => Promise<string>) =>
   defineAction("test", {

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { CHAIN_START, type ChainedLine, lineHash } from "./chain.ts";
+import { CHAIN_START, type ChainedLine, hashLine } from "./hash-chain.ts";
 
 const line: ChainedLine = {
   session: "s",
@@ -19,8 +19,8 @@ const line: ChainedLine = {
 };
 
 test("is for ever the same for the same line", () => {
-  expect(lineHash(line)).toBe("c6dd79d39b06ecbb0f893c2a9726190741b73783d1af987b50f7021d673a1993");
-  expect(lineHash({ ...line, data: { a: [true, null], b: 1 } })).toBe(lineHash(line));
+  expect(hashLine(line)).toBe("c6dd79d39b06ecbb0f893c2a9726190741b73783d1af987b50f7021d673a1993");
+  expect(hashLine({ ...line, data: { a: [true, null], b: 1 } })).toBe(hashLine(line));
 });
 
 test("differs when any part differs", () => {
@@ -45,13 +45,13 @@ test("differs when any part differs", () => {
       const changed = { ...some, [part]: other } as ChainedLine;
       const same = JSON.stringify(some[part as keyof typeof some]) === JSON.stringify(other);
       fc.pre(!same && part !== "data");
-      expect(lineHash(changed)).not.toBe(lineHash(some as ChainedLine));
+      expect(hashLine(changed)).not.toBe(hashLine(some as ChainedLine));
     }),
   );
 });
 
 test("does not take what stands in one part for what stands in the next", () => {
-  expect(lineHash({ ...line, actor: "ab", tenant: "c" })).not.toBe(lineHash({ ...line, actor: "a", tenant: "bc" }));
-  expect(lineHash({ ...line, actor: "x", tenant: null })).not.toBe(lineHash({ ...line, actor: null, tenant: "x" }));
-  expect(lineHash({ ...line, data: "1" })).not.toBe(lineHash({ ...line, data: 1 }));
+  expect(hashLine({ ...line, actor: "ab", tenant: "c" })).not.toBe(hashLine({ ...line, actor: "a", tenant: "bc" }));
+  expect(hashLine({ ...line, actor: "x", tenant: null })).not.toBe(hashLine({ ...line, actor: null, tenant: "x" }));
+  expect(hashLine({ ...line, data: "1" })).not.toBe(hashLine({ ...line, data: 1 }));
 });

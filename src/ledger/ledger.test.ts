@@ -1,19 +1,19 @@
 import { expect, onTestFinished, test, vi } from "vitest";
 import { QmError } from "../core/errors.ts";
 import type { NewEvent } from "../core/events.ts";
-import { openSqliteStore } from "../store/open.ts";
+import { openSqliteStore } from "../store/open-store.ts";
 import type { EventStore } from "./event-store.ts";
 import { openLedger } from "./ledger.ts";
-import { redactor } from "./redact.ts";
+import { createEventRedactor } from "./redact.ts";
 
-const redact = redactor();
+const redact = createEventRedactor();
 
 test("has written everything recorded before, once it says so", async () => {
   const { ledger } = await testLedger();
 
   ledger.record(received("one"));
   ledger.record(received("two"));
-  await ledger.flushed();
+  await ledger.flush();
 
   expect(await ledger.read({ session: "s" })).toMatchObject([
     { seq: 1, data: { asked: "one" } },
@@ -30,7 +30,7 @@ test("takes an event over as it is when it is recorded, without secrets", async 
   ledger.record(event);
   args.path = "changed";
   event.at.setFullYear(1999);
-  await ledger.flushed();
+  await ledger.flush();
 
   expect(await ledger.read({})).toMatchObject([
     { at: "2026-01-02T03:04:05.678Z", data: { args: { path: "/tmp/x", password: "[redacted]" } } },
@@ -42,9 +42,9 @@ test("writes what comes together in one go, and what comes meanwhile in the next
 
   const first = Array.from({ length: 32 }, async (_, at) => {
     ledger.record(received(`first ${at}`));
-    await ledger.flushed();
+    await ledger.flush();
     ledger.record(received(`second ${at}`));
-    await ledger.flushed();
+    await ledger.flush();
   });
   await Promise.all(first);
 
@@ -55,7 +55,7 @@ test("writes a flood in bounded batches, in order", async () => {
   const { ledger, append } = await testLedger();
 
   for (let at = 0; at < 1_200; at++) ledger.record(received(String(at)));
-  await ledger.flushed();
+  await ledger.flush();
 
   expect(append.mock.calls.map(([events]) => events.length)).toEqual([512, 512, 176]);
   const asked = (await ledger.read({ limit: 2_000 })).map(({ data }) => Number((data as { asked: string }).asked));
@@ -65,7 +65,7 @@ test("writes a flood in bounded batches, in order", async () => {
 test("has nothing to wait for when nothing was recorded", async () => {
   const { ledger, append } = await testLedger();
 
-  await ledger.flushed();
+  await ledger.flush();
 
   expect(append).not.toHaveBeenCalled();
 });
@@ -76,9 +76,9 @@ test("tells a failure to exactly those who wait for it, and goes on", async () =
   append.mockRejectedValueOnce(cause);
 
   ledger.record(received("lost"));
-  const failed = await Promise.allSettled([ledger.flushed(), ledger.flushed()]);
+  const failed = await Promise.allSettled([ledger.flush(), ledger.flush()]);
   ledger.record(received("kept"));
-  await ledger.flushed();
+  await ledger.flush();
 
   const error = {
     code: "ledger_failed",
@@ -99,11 +99,11 @@ test("fails who waits for a batch and the one before it, when that one fails", a
   ledger.record(received("lost"));
   await vi.waitFor(() => expect(append).toHaveBeenCalled());
   ledger.record(received("kept"));
-  const waiting = ledger.flushed();
+  const waiting = ledger.flush();
   fail();
 
   await expect(waiting).rejects.toMatchObject({ code: "ledger_failed" });
-  await ledger.flushed();
+  await ledger.flush();
   expect(await ledger.read({})).toMatchObject([{ data: { asked: "kept" } }]);
 });
 
@@ -115,10 +115,10 @@ test("tells a loss to whoever recorded it, however late they ask, and to nobody 
   await vi.waitFor(() => expect(onError).toHaveBeenCalled());
   const kept = ledger.record(received("kept"));
 
-  await expect(ledger.flushed(kept)).resolves.toBeUndefined();
-  await expect(ledger.flushed(lost)).rejects.toMatchObject({ code: "ledger_failed" });
-  await expect(ledger.flushed(lost)).rejects.toMatchObject({ code: "ledger_failed" });
-  await expect(ledger.flushed()).resolves.toBeUndefined();
+  await expect(ledger.flush(kept)).resolves.toBeUndefined();
+  await expect(ledger.flush(lost)).rejects.toMatchObject({ code: "ledger_failed" });
+  await expect(ledger.flush(lost)).rejects.toMatchObject({ code: "ledger_failed" });
+  await expect(ledger.flush()).resolves.toBeUndefined();
 });
 
 test("writes what is left when it is closed, and takes no more", async () => {
@@ -137,7 +137,7 @@ test("refuses an event without a time before it can spoil others", async () => {
   expect(() => ledger.record({ ...received("x"), at: new Date(Number.NaN) })).toThrow("no valid time");
 
   ledger.record(received("good"));
-  await expect(ledger.flushed()).resolves.toBeUndefined();
+  await expect(ledger.flush()).resolves.toBeUndefined();
 });
 
 async function testLedger() {

@@ -1,8 +1,8 @@
-import { messageOf, QmError } from "../core/errors.ts";
+import { getErrorMessage, QmError } from "../core/errors.ts";
 import type { NewEvent } from "../core/events.ts";
 import type { Json } from "../core/json.ts";
 import type { ChainHead, EventQuery, EventStore, StoredEvent } from "./event-store.ts";
-import { type ChainReport, type VerifyOptions, verifyChains } from "./verify.ts";
+import { type ChainReport, type VerifyOptions, verifyChains } from "./hash-chain.ts";
 
 /** Where everything that happens is written down. */
 export interface Ledger {
@@ -19,7 +19,7 @@ export interface Ledger {
    * it could not be written, counting from the event numbered `from`: who gives its first event is told of its own
    * losses and of nobody else's. Without it, of what is still to be written.
    */
-  flushed(from?: number): Promise<void>;
+  flush(from?: number): Promise<void>;
   read(query: EventQuery): Promise<readonly StoredEvent[]>;
   /** The end of every session's chain: kept elsewhere, they show later whether anything was rewritten. */
   heads(): Promise<readonly ChainHead[]>;
@@ -36,39 +36,39 @@ export interface LedgerOptions {
 }
 
 const BATCH_LIMIT = 512;
-const LOSSES_KEPT = 1000;
+const LOSSES_LIMIT = 1000;
 
 export function openLedger({ store, redact, onError }: LedgerOptions): Ledger {
   const queue: NewEvent[] = [];
-  const lost: Loss[] = [];
+  const lost: LedgerLoss[] = [];
   let recorded = 0;
   let settled = 0;
-  let waiting: Waiter[] = [];
+  let waiting: FlushWaiter[] = [];
   let writing = false;
   let closed = false;
 
   return {
     record(event) {
       if (closed) throw new QmError("ledger_failed", `the ledger is closed: ${event.type} was not recorded`);
-      queue.push(taken(event, redact));
+      queue.push(prepareEvent(event, redact));
       if (!writing) writeSoon();
       return ++recorded;
     },
-    prepare: (event) => taken(event, redact),
-    flushed,
+    prepare: (event) => prepareEvent(event, redact),
+    flush,
     read: (query) => store.read(query),
     heads: () => store.heads(),
     verify: (options) => verifyChains(store, options),
     close() {
       closed = true;
-      return flushed();
+      return flush();
     },
   };
 
-  function flushed(from = settled + 1): Promise<void> {
+  function flush(from = settled + 1): Promise<void> {
     return new Promise((resolve, reject) => {
-      const waiter: Waiter = { from, upTo: recorded, resolve, reject };
-      if (recorded === settled) answer(waiter);
+      const waiter: FlushWaiter = { from, upTo: recorded, resolve, reject };
+      if (recorded === settled) settleWaiter(waiter);
       else waiting.push(waiter);
     });
   }
@@ -84,27 +84,27 @@ export function openLedger({ store, redact, onError }: LedgerOptions): Ledger {
     try {
       await store.append(batch);
     } catch (thrown) {
-      lose(batch.length, thrown);
+      recordLoss(batch.length, thrown);
     }
     settled += batch.length;
     const due = waiting.filter(({ upTo }) => upTo <= settled);
     waiting = waiting.filter(({ upTo }) => upTo > settled);
-    for (const waiter of due) answer(waiter);
+    for (const waiter of due) settleWaiter(waiter);
     if (queue.length > 0) writeSoon();
     else writing = false;
   }
 
-  function lose(count: number, thrown: unknown): void {
-    const error = new QmError("ledger_failed", `${count} events could not be written: ${messageOf(thrown)}`, {
+  function recordLoss(count: number, thrown: unknown): void {
+    const error = new QmError("ledger_failed", `${count} events could not be written: ${getErrorMessage(thrown)}`, {
       cause: thrown,
       ...(thrown instanceof QmError && thrown.hint !== undefined ? { hint: thrown.hint } : {}),
     });
     lost.push({ from: settled + 1, to: settled + count, error });
-    if (lost.length > LOSSES_KEPT) lost.shift();
+    if (lost.length > LOSSES_LIMIT) lost.shift();
     onError?.(error);
   }
 
-  function answer({ from, upTo, resolve, reject }: Waiter): void {
+  function settleWaiter({ from, upTo, resolve, reject }: FlushWaiter): void {
     const loss = lost.find((each) => each.from <= upTo && each.to >= from);
     if (loss === undefined) resolve();
     else reject(loss.error);
@@ -112,13 +112,13 @@ export function openLedger({ store, redact, onError }: LedgerOptions): Ledger {
 }
 
 /** Numbers of events that were not written. */
-interface Loss {
+interface LedgerLoss {
   readonly from: number;
   readonly to: number;
   readonly error: QmError;
 }
 
-interface Waiter {
+interface FlushWaiter {
   /** Waits for the events with these numbers. */
   readonly from: number;
   readonly upTo: number;
@@ -126,7 +126,7 @@ interface Waiter {
   readonly reject: (error: QmError) => void;
 }
 
-function taken(event: NewEvent, redact: (value: unknown) => Json): NewEvent {
+function prepareEvent(event: NewEvent, redact: (value: unknown) => Json): NewEvent {
   if (Number.isNaN(event.at.getTime())) throw new QmError("ledger_failed", `${event.type} has no valid time`);
   // The redactor gives back the shape it was given, but for what it took out.
   return { ...event, at: new Date(event.at), data: redact(event.data) } as NewEvent;

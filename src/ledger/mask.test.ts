@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
-import { secretMasker } from "./mask.ts";
+import { createSecretMasker } from "./redact.ts";
 
-const mask = secretMasker(() => [
+const mask = createSecretMasker(() => [
   { name: "PIN", value: "123456" },
   { name: "LONG", value: 'pa"ss word' },
   { name: "INNER", value: "ss word" },
@@ -33,7 +33,7 @@ test("keeps two keys apart that are masked alike", () => {
 });
 
 test("covers secrets that overlap with one mask", () => {
-  const both = secretMasker(() => [
+  const both = createSecretMasker(() => [
     { name: "A", value: "abcdef" },
     { name: "B", value: "defghi" },
   ]);

@@ -1,8 +1,8 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { redactor } from "./redact.ts";
+import { createEventRedactor } from "./redact.ts";
 
-const redact = redactor();
+const redact = createEventRedactor();
 
 test("copies JSON as it is", () => {
   const value = { text: "x", number: 1.5, yes: true, none: null, list: [1, [2, {}]], tokens: 7, max_tokens: 8 };
@@ -65,7 +65,7 @@ test("takes out what looks like a secret, in values and in keys", () => {
 
 test("takes out known secrets, also those that became known later, and numbers", () => {
   const secrets: string[] = ["correct horse"];
-  const knowing = redactor({ secrets: () => secrets, names: ["ssn"] });
+  const knowing = createEventRedactor({ secrets: () => secrets, names: ["ssn"] });
 
   expect(knowing(["the correct horse!", "482913", 482913, { ssn: 5 }])).toEqual([
     "the [redacted]!",
@@ -83,7 +83,7 @@ test("takes out known secrets, also those that became known later, and numbers",
 });
 
 test("lets nothing through when the known secrets cannot be asked for", () => {
-  const failing = redactor({
+  const failing = createEventRedactor({
     secrets() {
       throw new Error("the vault is closed");
     },
@@ -186,7 +186,7 @@ test("never lets a known secret through, wherever it was put", () => {
   });
   fc.assert(
     fc.property(hidden, ({ known, value }) => {
-      const written = redactor({ secrets: () => [known] })(value);
+      const written = createEventRedactor({ secrets: () => [known] })(value);
       for (const text of textsOf(written)) expect(text).not.toContain(known);
     }),
   );
@@ -220,7 +220,7 @@ function isJson(value: unknown): boolean {
 }
 
 test("takes a user's password out of a list of arguments", () => {
-  const redact = redactor();
+  const redact = createEventRedactor();
 
   expect(redact(["curl", "-u", "ann:hunter2", "https://x"])).toEqual(["curl", "-u", "[redacted]", "https://x"]);
   expect(redact(["docker", "run", "-u", "1000:1000"])).toEqual(["docker", "run", "-u", "1000:1000"]);

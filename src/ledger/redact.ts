@@ -1,10 +1,90 @@
 import type { Json } from "../core/json.ts";
-import type { KnownSecret } from "../core/known-secret.ts";
-import { secretValue } from "./mask.ts";
-import { secretNames } from "./secret-names.ts";
-import { REDACTED, redactForms, writtenForms } from "./secret-text.ts";
+import type { KnownSecret, MaskedValue } from "../core/known-secret.ts";
+import { createSecretNameMatcher } from "./secret-names.ts";
+import { listSecretForms, REDACTED_TEXT, redactSecrets } from "./secret-text.ts";
 
-export interface RedactorOptions {
+function getSecretValue(secret: KnownSecret): string {
+  return typeof secret === "string" ? secret : secret.value;
+}
+
+/**
+ * Makes the function that hides known secrets from whoever must judge a call, and nothing else: each is replaced by
+ * `[secret NAME]`. Unlike the ledger's redactor it never guesses, because then the caller could choose what is hidden.
+ */
+export function createSecretMasker(secrets: () => Iterable<KnownSecret>): (value: Json) => MaskedValue {
+  return (value) => {
+    const forms = listNamedForms(secrets());
+    const counts = new Map<string, number>();
+    const copied = createMaskingCopier(forms, counts)(value);
+    return { value: copied, masked: [...counts].map(([name, times]) => ({ name, times })) };
+  };
+}
+
+interface SecretForm {
+  readonly name: string;
+  readonly text: string;
+}
+
+function listNamedForms(secrets: Iterable<KnownSecret>): readonly SecretForm[] {
+  let unnamed = 0;
+  return [...secrets].flatMap((secret) => {
+    const name = typeof secret === "string" ? `unnamed ${++unnamed}` : secret.name;
+    return listSecretForms([getSecretValue(secret)]).map((text) => ({ name, text }));
+  });
+}
+
+function createMaskingCopier(forms: readonly SecretForm[], counts: Map<string, number>) {
+  return function copy(value: Json): Json {
+    if (typeof value === "string") return maskText(value, forms, counts);
+    if (typeof value === "number") {
+      const written = String(value);
+      const masked = maskText(written, forms, counts);
+      return masked === written ? value : masked;
+    }
+    if (typeof value !== "object" || value === null) return value;
+    if (Array.isArray(value)) return value.map(copy);
+    const fields = new Map<string, Json>();
+    for (const [key, part] of Object.entries(value)) {
+      const name = maskText(key, forms, counts);
+      // Two keys that are masked alike are still two.
+      let unique = name;
+      for (let at = 2; fields.has(unique); at++) unique = `${name} (${at})`;
+      fields.set(unique, copy(part));
+    }
+    return Object.fromEntries(fields);
+  };
+}
+
+function maskText(text: string, forms: readonly SecretForm[], counts: Map<string, number>): string {
+  const found: { start: number; end: number; names: Set<string> }[] = [];
+  for (const { name, text: form } of forms) {
+    for (let at = text.indexOf(form); at >= 0; at = text.indexOf(form, at + 1))
+      found.push({ start: at, end: at + form.length, names: new Set([name]) });
+  }
+  if (found.length === 0) return text;
+  found.sort((one, other) => one.start - other.start || other.end - one.end);
+  let masked = "";
+  let at = 0;
+  for (let index = 0; index < found.length; ) {
+    const span = found[index];
+    if (span === undefined) break;
+    // What overlaps is one mask with every name: no part of any of them is left over.
+    for (index++; (found[index]?.start ?? Infinity) < span.end; index++) {
+      const other = found[index];
+      if (other === undefined) break;
+      if (other.end > span.end) {
+        span.end = other.end;
+        for (const name of other.names) span.names.add(name);
+      }
+    }
+    for (const name of span.names) counts.set(name, (counts.get(name) ?? 0) + 1);
+    masked += `${text.slice(at, span.start)}[secret ${[...span.names].join(", ")}]`;
+    at = span.end;
+  }
+  return masked + text.slice(at);
+}
+
+interface RedactorOptions {
   /** Fields that hold secrets, beside the usual ones (`password`, `api_key`, `authorization`, ...), in any spelling. */
   readonly names?: readonly string[];
   /** Secrets known by value, asked for at each use. Those under 6 characters are not looked for. */
@@ -20,19 +100,19 @@ const UNREADABLE = "[unreadable]";
  * Makes the function that everything passes before it is written: a bounded JSON copy, with "[redacted]" in place of
  * secrets, known by the name of their field, by their look, or by value. It takes anything and never throws.
  */
-export function redactor({ names, secrets = () => [] }: RedactorOptions = {}): (value: unknown) => Json {
-  const isSecretName = secretNames(names);
-  const formsNow = remembered(secrets);
+export function createEventRedactor({ names, secrets = () => [] }: RedactorOptions = {}): (value: unknown) => Json {
+  const isSecretName = createSecretNameMatcher(names);
+  const getForms = cacheForms(secrets);
   return (value) => {
     try {
-      return copier(isSecretName, formsNow())(value, 0);
+      return createRedactingCopier(isSecretName, getForms())(value, 0);
     } catch {
       return UNREADABLE;
     }
   };
 }
 
-function copier(isSecretName: (name: string) => boolean, forms: readonly string[]) {
+function createRedactingCopier(isSecretName: (name: string) => boolean, forms: readonly string[]) {
   const ancestors = new Set<object>();
   let left = limits.total;
 
@@ -52,21 +132,21 @@ function copier(isSecretName: (name: string) => boolean, forms: readonly string[
       case "bigint":
         return bigint(value);
       case "object":
-        return value === null ? null : entered(value, depth);
+        return value === null ? null : copyNested(value, depth);
       default:
         return `[${typeof value}]`;
     }
   }
 
   function text(value: string): string {
-    const copied = redactForms(value, forms, Math.max(0, Math.min(limits.text, left)));
+    const copied = redactSecrets(value, forms, Math.max(0, Math.min(limits.text, left)));
     left -= copied.length;
     return copied;
   }
 
   function number(value: number): Json {
     const written = String(value);
-    if (forms.some((form) => written.includes(form))) return REDACTED;
+    if (forms.some((form) => written.includes(form))) return REDACTED_TEXT;
     return Number.isFinite(value) ? value : written;
   }
 
@@ -75,12 +155,12 @@ function copier(isSecretName: (name: string) => boolean, forms: readonly string[
     return value > -BIGINT_LIMIT && value < BIGINT_LIMIT ? text(String(value)) : "[bigint]";
   }
 
-  function entered(value: object, depth: number): Json {
+  function copyNested(value: object, depth: number): Json {
     if (ancestors.has(value)) return "[cycle]";
     if (depth >= limits.depth) return "[too deep]";
     ancestors.add(value);
     try {
-      return opened(value, depth + 1);
+      return copyObject(value, depth + 1);
     } catch {
       return UNREADABLE;
     } finally {
@@ -88,18 +168,22 @@ function copier(isSecretName: (name: string) => boolean, forms: readonly string[
     }
   }
 
-  function opened(value: object, depth: number): Json {
+  function copyObject(value: object, depth: number): Json {
     if (Array.isArray(value)) return items(value, value.length, depth);
     if (ArrayBuffer.isView(value)) return `[${value.byteLength} bytes]`;
     if (value instanceof Set) return items(value, value.size, depth);
     if (value instanceof Map) return fields([...value.keys()], (key) => value.get(key), depth);
     if (value instanceof Error) return fields(["name", "message"], (key) => Reflect.get(value, key), depth);
     if ("toJSON" in value && typeof value.toJSON === "function") return copy(value.toJSON(), depth);
-    return fields(Object.keys(value), (key) => (namesSecret(value, key) ? REDACTED : Reflect.get(value, key)), depth);
+    return fields(
+      Object.keys(value),
+      (key) => (isNamedSecret(value, key) ? REDACTED_TEXT : Reflect.get(value, key)),
+      depth,
+    );
   }
 
   /** `{ name: "API_KEY", value: "..." }`, as environments and headers are listed. */
-  function namesSecret(value: object, key: string): boolean {
+  function isNamedSecret(value: object, key: string): boolean {
     if (key !== "value") return false;
     const name = Reflect.get(value, "name") ?? Reflect.get(value, "key");
     return typeof name === "string" && isSecretName(name);
@@ -113,7 +197,7 @@ function copier(isSecretName: (name: string) => boolean, forms: readonly string[
         copies.push(`[cut: ${size - copies.length} more]`);
         break;
       }
-      copies.push(typeof value === "string" && isSecretArgument(value, before) ? REDACTED : copy(value, depth));
+      copies.push(typeof value === "string" && isSecretArgument(value, before) ? REDACTED_TEXT : copy(value, depth));
       before = value;
     }
     return copies;
@@ -146,7 +230,7 @@ function copier(isSecretName: (name: string) => boolean, forms: readonly string[
       const value = read();
       if (value === undefined) return undefined;
       const telling = value !== null && typeof value !== "boolean" && value !== "";
-      return telling && isSecretName(name) ? REDACTED : copy(value, depth);
+      return telling && isSecretName(name) ? REDACTED_TEXT : copy(value, depth);
     } catch {
       return UNREADABLE;
     }
@@ -156,13 +240,13 @@ function copier(isSecretName: (name: string) => boolean, forms: readonly string[
 const BIGINT_LIMIT = 2n ** 1024n;
 
 /** The written forms of the secrets, made anew only when the secrets have changed. */
-function remembered(secrets: () => Iterable<KnownSecret>): () => readonly string[] {
+function cacheForms(secrets: () => Iterable<KnownSecret>): () => readonly string[] {
   let last: readonly string[] = [];
   let forms: readonly string[] = [];
   return () => {
-    const now = Array.from(secrets(), secretValue);
+    const now = Array.from(secrets(), getSecretValue);
     if (now.length !== last.length || now.some((secret, at) => secret !== last[at])) {
-      forms = writtenForms(now);
+      forms = listSecretForms(now);
       last = now;
     }
     return forms;

@@ -1,10 +1,9 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { secretPrefixes } from "./secret-prefixes.ts";
-import { REDACTED, redactForms, writtenForms } from "./secret-text.ts";
+import { listSecretForms, REDACTED_TEXT, redactSecrets, secretPrefixes } from "./secret-text.ts";
 
 const redactText = (text: string, secrets: readonly string[] = []) =>
-  redactForms(text, writtenForms(secrets), Number.POSITIVE_INFINITY);
+  redactSecrets(text, listSecretForms(secrets), Number.POSITIVE_INFINITY);
 
 // Put together here, so that nobody's scanner takes this file for a leak.
 const a = (length: number) => "aB3x".repeat(length).slice(0, length);
@@ -89,7 +88,9 @@ test("takes known secrets out wherever they stand, also as JSON or a URL writes 
   const secret = 'p"ss w/rd';
   const text = `${secret}, ${JSON.stringify(secret)}, ${encodeURIComponent(secret)}!${secret}${secret}`;
 
-  expect(redactText(text, [secret, "short"])).toBe(`${REDACTED}, "${REDACTED}", ${REDACTED}!${REDACTED}${REDACTED}`);
+  expect(redactText(text, [secret, "short"])).toBe(
+    `${REDACTED_TEXT}, "${REDACTED_TEXT}", ${REDACTED_TEXT}!${REDACTED_TEXT}${REDACTED_TEXT}`,
+  );
 });
 
 test("covers secrets that overlap", () => {
@@ -101,22 +102,22 @@ test("leaves no part of a secret where the text is cut", () => {
   const secret = "0123456789";
 
   for (let limit = 0; limit < 30; limit++) {
-    const cut = redactForms(`${"-".repeat(10)}${secret}${"-".repeat(40)}`, [secret], limit);
+    const cut = redactSecrets(`${"-".repeat(10)}${secret}${"-".repeat(40)}`, [secret], limit);
 
     expect(cut).not.toMatch(/01|89/);
     expect(cut).toContain("[cut: 60 characters in all]");
   }
-  expect(redactForms("🦑🦑🦑", [], 3)).toBe("🦑… [cut: 6 characters in all]");
+  expect(redactSecrets("🦑🦑🦑", [], 3)).toBe("🦑… [cut: 6 characters in all]");
 });
 
 test("never lets a known secret through", () => {
   const secret = fc
     .string({ minLength: 6, unit: "binary" })
-    .filter((text) => !`x${REDACTED}x`.includes(text) && !/[[\]]/.test(text));
+    .filter((text) => !`x${REDACTED_TEXT}x`.includes(text) && !/[[\]]/.test(text));
   fc.assert(
     fc.property(secret, fc.string(), fc.string(), fc.nat(60), (known, before, after, limit) => {
       expect(redactText(before + known + after, [known])).not.toContain(known);
-      expect(redactForms(before + known + after, [known], limit)).not.toContain(known);
+      expect(redactSecrets(before + known + after, [known], limit)).not.toContain(known);
     }),
   );
 });

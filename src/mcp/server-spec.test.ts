@@ -1,12 +1,12 @@
 import { expect, test } from "vitest";
-import { launchText } from "./server-spec.ts";
+import { formatLaunch } from "./server-spec.ts";
 
 test("how a server is reached is one line to type, with its references and without what may be secret in a URL", () => {
   const args = ["-y", "a b", "it's", `\${secret:TOKEN}`];
   const url = "https://ann:hunter2@example.com/mcp?key=abc#part";
 
-  expect(launchText({ kind: "stdio", command: "npx", args, env: { KEY: "x" } })).toBe(
+  expect(formatLaunch({ kind: "stdio", command: "npx", args, env: { KEY: "x" } })).toBe(
     `npx -y 'a b' 'it'\\''s' '\${secret:TOKEN}'`,
   );
-  expect(launchText({ kind: "http", url, headers: {} })).toBe("https://example.com/mcp");
+  expect(formatLaunch({ kind: "http", url, headers: {} })).toBe("https://example.com/mcp");
 });

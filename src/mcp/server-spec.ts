@@ -1,8 +1,8 @@
 import { hash } from "node:crypto";
-import type { Effect } from "../core/effect.ts";
+import type { Effect } from "../core/action.ts";
+import { quoteShellWord } from "../core/display-text.ts";
 import { canonicalJson } from "../core/json.ts";
-import type { NormalForm } from "../core/normalize.ts";
-import { shellQuoted } from "../core/plain-text.ts";
+import type { NormalForm } from "../core/normalize-arguments.ts";
 
 /** A program that is started and spoken to over its standard streams. Every text may hold references. */
 export interface StdioLaunch {
@@ -32,7 +32,7 @@ export interface HttpLaunch {
 
 export type Launch = StdioLaunch | HttpLaunch;
 
-export type Era = "legacy" | "modern";
+export type ProtocolEra = "legacy" | "modern";
 
 /** What is different for some of a server's tools. */
 export interface ToolOverride {
@@ -54,7 +54,7 @@ export interface ServerSpec {
   readonly description?: string;
   readonly version?: string;
   readonly source?: string;
-  readonly protocol: "auto" | Era;
+  readonly protocol: "auto" | ProtocolEra;
   readonly startTimeoutMs: number;
   readonly callTimeoutMs?: number;
   /** 0: it is never stopped for want of calls. */
@@ -68,8 +68,8 @@ export interface ServerSpec {
  * What a manifest is kept under: everything that decides which tools there are, and no value of a secret. Of variables
  * and headers only the names count.
  */
-export function fingerprintOf(spec: Pick<ServerSpec, "launch" | "version">): string {
-  const known = fingerprints.get(spec) ?? madeFingerprint(spec);
+export function fingerprintServer(spec: Pick<ServerSpec, "launch" | "version">): string {
+  const known = fingerprints.get(spec) ?? hashSpec(spec);
   fingerprints.set(spec, known);
   return known;
 }
@@ -77,7 +77,7 @@ export function fingerprintOf(spec: Pick<ServerSpec, "launch" | "version">): str
 // It is asked for with every look at a server, and a spec never changes.
 const fingerprints = new WeakMap<object, string>();
 
-function madeFingerprint({ launch, version }: Pick<ServerSpec, "launch" | "version">): string {
+function hashSpec({ launch, version }: Pick<ServerSpec, "launch" | "version">): string {
   const identity =
     launch.kind === "stdio"
       ? [launch.command, launch.args, Object.keys(launch.env).sort(), launch.cwd ?? null]
@@ -86,15 +86,15 @@ function madeFingerprint({ launch, version }: Pick<ServerSpec, "launch" | "versi
 }
 
 /** How a server is reached, as a person would type it: with its references, and without what a URL says beside its place. */
-export function launchText(launch: Launch): string {
-  if (launch.kind === "stdio") return [launch.command, ...launch.args].map(shellQuoted).join(" ");
+export function formatLaunch(launch: Launch): string {
+  if (launch.kind === "stdio") return [launch.command, ...launch.args].map(quoteShellWord).join(" ");
   return launch.url.replace(/\/\/[^/@]*@/, "//").replace(/[?#].*$/, "");
 }
 
 const SECRET = /(?<!\$)\$\{secret:([A-Za-z_][A-Za-z0-9_]*)\}/g;
 
 /** The stored secrets that reaching a server takes. */
-export function secretsIn(launch: Launch): readonly string[] {
+export function findSecretNames(launch: Launch): readonly string[] {
   const texts =
     launch.kind === "stdio"
       ? [launch.command, ...launch.args, ...Object.values(launch.env)]

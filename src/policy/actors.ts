@@ -1,10 +1,10 @@
-import type { Action, Owner } from "../core/action.ts";
+import type { Action, ActionOwner } from "../core/action.ts";
 import type { Caller } from "../core/caller.ts";
 import type { JsonObject } from "../core/json.ts";
+import { createPatternSet, listSpellings, type PatternSet } from "../core/name-patterns.ts";
 import { didYouMean } from "../core/nearest.ts";
-import { type PatternSet, patternSet, spellings } from "../core/patterns.ts";
 import type { SurfaceChoice } from "../core/surface-choice.ts";
-import type { Objection } from "./verdict.ts";
+import type { Objection } from "./objection.ts";
 
 /** A named configuration that callers act under. */
 export interface ActorConfig {
@@ -29,37 +29,43 @@ export interface CompiledActor {
 export const DEFAULT_ACTOR: ActorConfig = { name: "default", tools: ["*"] };
 
 export function compileActor({ name, tools, scope, attributes, surface = {} }: ActorConfig): CompiledActor {
-  return { name, tools: patternSet(tools), facts: { ...attributes, name, scope: scope ?? "" }, surface };
+  return { name, tools: createPatternSet(tools), facts: { ...attributes, name, scope: scope ?? "" }, surface };
 }
 
-export function actorObjection(
+export function checkActor(
   actors: ReadonlyMap<string, CompiledActor>,
   action: Action,
   caller: Caller,
 ): Objection | undefined {
   const { actor: actorName } = caller;
   const actor = actors.get(actorName);
-  if (actor === undefined) return hide(`no actor ${JSON.stringify(actorName)} is configured`);
-  if (action.owner !== undefined && !isOwnedBy(action.owner, caller)) return hide("it belongs to another caller");
+  if (actor === undefined) return hideFromActor(`no actor ${JSON.stringify(actorName)} is configured`);
+  if (action.owner !== undefined && !isOwner(action.owner, caller))
+    return hideFromActor("it belongs to another caller");
   if (action.scope === "specialist") {
-    const owners = ownersOf(actors.values(), action);
-    if (!owners.includes(actor)) return hide("a specialist tool is seen only by the actor that lists it by name");
-    return owners.length === 1 ? undefined : hide(`it is listed by ${names(owners)}, and can belong to one actor only`);
+    const owners = findOwners(actors.values(), action);
+    if (!owners.includes(actor))
+      return hideFromActor("a specialist tool is seen only by the actor that lists it by name");
+    return owners.length === 1
+      ? undefined
+      : hideFromActor(`it is listed by ${joinNames(owners)}, and can belong to one actor only`);
   }
-  return actor.tools.matching(action) === undefined ? hide(`not among the tools of actor ${actorName}`) : undefined;
+  return actor.tools.findMatch(action) === undefined
+    ? hideFromActor(`not among the tools of actor ${actorName}`)
+    : undefined;
 }
 
 /** What keeps an actor from starting: it names what does not exist, or what is another's. `all` are those configured. */
-export function actorProblems(
+export function findActorProblems(
   actor: CompiledActor,
   all: readonly CompiledActor[],
   actions: readonly Action[],
 ): readonly string[] {
-  const known = new Set(actions.flatMap(spellings));
+  const known = new Set(actions.flatMap(listSpellings));
   const unknown = [...actor.tools.exact].filter((name) => !known.has(name));
   const shared = actions
-    .filter((action) => action.scope === "specialist" && actor.tools.names(action))
-    .map((action) => ({ action, owners: ownersOf(all, action) }))
+    .filter((action) => action.scope === "specialist" && actor.tools.listsByName(action))
+    .map((action) => ({ action, owners: findOwners(all, action) }))
     .filter(({ owners }) => owners.length > 1);
   return [
     ...unknown.map(
@@ -67,25 +73,27 @@ export function actorProblems(
     ),
     ...shared.map(
       ({ action, owners }) =>
-        `specialist ${action.name} is listed by ${names(owners)}; it can belong to one actor only`,
+        `specialist ${action.name} is listed by ${joinNames(owners)}; it can belong to one actor only`,
     ),
   ];
 }
 
 /** Whether a caller is one that the owner names. */
-export function isOwnedBy(owner: Owner, { tenant, user, actor, session }: Caller): boolean {
-  const has: Required<Owner> = { tenant: tenant ?? "", user: user?.id ?? "", actor, session };
-  return (Object.keys(has) as (keyof Owner)[]).every((key) => owner[key] === undefined || owner[key] === has[key]);
+export function isOwner(owner: ActionOwner, { tenant, user, actor, session }: Caller): boolean {
+  const has: Required<ActionOwner> = { tenant: tenant ?? "", user: user?.id ?? "", actor, session };
+  return (Object.keys(has) as (keyof ActionOwner)[]).every(
+    (key) => owner[key] === undefined || owner[key] === has[key],
+  );
 }
 
-function ownersOf(actors: Iterable<CompiledActor>, action: Action): readonly CompiledActor[] {
-  return [...actors].filter((actor) => actor.tools.names(action));
+function findOwners(actors: Iterable<CompiledActor>, action: Action): readonly CompiledActor[] {
+  return [...actors].filter((actor) => actor.tools.listsByName(action));
 }
 
-function names(actors: readonly CompiledActor[]): string {
+function joinNames(actors: readonly CompiledActor[]): string {
   return actors.map(({ name }) => name).join(" and ");
 }
 
-function hide(rule: string): Objection {
+function hideFromActor(rule: string): Objection {
   return { layer: "actor", effect: "hide", rule, reason: "It is not available to you." };
 }

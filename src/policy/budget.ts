@@ -1,6 +1,28 @@
 import type { Caller } from "../core/caller.ts";
-import type { Spent, Usage } from "./usage.ts";
-import type { Objection } from "./verdict.ts";
+import type { Objection } from "./objection.ts";
+
+/** What was drawn on one account so far. */
+export interface UsageTotals {
+  readonly calls: number;
+  readonly ms: number;
+  readonly bytes: number;
+}
+
+export type BudgetUsage = ReadonlyMap<string, UsageTotals>;
+
+/** Keeps the accounts that budgets are held against. */
+export interface UsageStore {
+  read(keys: readonly string[]): Promise<BudgetUsage>;
+  /**
+   * Adds one call to every account, or to none when one of them has reached its `maxCalls`; that one is named. Exact
+   * however many processes charge at the same time, so that parallel calls cannot slip through together.
+   */
+  charge(
+    entries: readonly { readonly key: string; readonly maxCalls?: number }[],
+  ): Promise<{ readonly ok: true } | { readonly ok: false; readonly key: string }>;
+  /** Adds what a call has used, once that is known. */
+  settle(keys: readonly string[], ms: number, bytes: number): Promise<void>;
+}
 
 export interface BudgetLimits {
   readonly calls?: number;
@@ -18,15 +40,15 @@ export interface Budgets {
 }
 
 /** One account that a call is charged to. */
-export interface Account {
+interface BudgetAccount {
   readonly key: string;
   readonly scope: keyof Budgets;
   readonly limits: BudgetLimits;
 }
 
 /** The accounts a caller draws on. A call outside any turn counts to the session's one nameless turn. */
-export function accountsOf(budgets: Budgets, { session, turn, tenant }: Caller): readonly Account[] {
-  const accounts: Account[] = [];
+export function listAccounts(budgets: Budgets, { session, turn, tenant }: Caller): readonly BudgetAccount[] {
+  const accounts: BudgetAccount[] = [];
   if (budgets.turn)
     accounts.push({ key: `turn:${JSON.stringify([session, turn ?? ""])}`, scope: "turn", limits: budgets.turn });
   if (budgets.session)
@@ -36,18 +58,19 @@ export function accountsOf(budgets: Budgets, { session, turn, tenant }: Caller):
   return accounts;
 }
 
-export function budgetObjection(accounts: readonly Account[], usage: Usage): Objection | undefined {
+export function checkBudget(accounts: readonly BudgetAccount[], usage: BudgetUsage): Objection | undefined {
   for (const { key, scope, limits } of accounts) {
     const spent = usage.get(key);
     for (const kind of ["calls", "ms", "bytes"] as const) {
       const limit = limits[kind];
-      if (limit !== undefined && spent !== undefined && spent[kind] >= limit) return exceeded(scope, kind, limit);
+      if (limit !== undefined && spent !== undefined && spent[kind] >= limit)
+        return createBudgetObjection(scope, kind, limit);
     }
   }
   return undefined;
 }
 
-export function exceeded(scope: keyof Budgets, kind: keyof Spent, limit: number): Objection {
+export function createBudgetObjection(scope: keyof Budgets, kind: keyof UsageTotals, limit: number): Objection {
   const what = { calls: "calls", ms: "milliseconds of running time", bytes: "bytes of results" }[kind];
   return {
     layer: "budget",

@@ -1,11 +1,11 @@
 import { describe, expect, test } from "vitest";
 import { z } from "zod";
-import { defineAction } from "../catalog/define.ts";
+import { defineAction } from "../catalog/define-action.ts";
+import { createToolRegistry } from "../catalog/tool-registry.ts";
 import type { Action } from "../core/action.ts";
 import type { Caller } from "../core/caller.ts";
-import { createRegistry } from "../registry/registry.ts";
-import { actorProblems } from "./actors.ts";
-import { decide, objections } from "./decide.ts";
+import { findActorProblems } from "./actors.ts";
+import { decide, listObjections } from "./decide.ts";
 import { explain } from "./explain.ts";
 import { compilePolicy, type PolicyOptions } from "./policy.ts";
 
@@ -25,7 +25,7 @@ const make = (entry: string, more: Partial<Parameters<typeof defineAction>[1]> =
 const read = make("read");
 const remove = make("delete", { effect: "write", tags: ["file", "destructive"] });
 
-const registry = createRegistry();
+const registry = createToolRegistry();
 registry.register({
   name: "imap_search",
   description: "Search the mailbox.",
@@ -353,7 +353,7 @@ describe("actors", () => {
     const { actors } = compilePolicy({
       actors: Object.entries(tools).map(([actor, list]) => ({ name: actor, tools: list })),
     });
-    return actorProblems(actors.get(name) ?? expect.fail(), [...actors.values()], [read, remove, specialist]);
+    return findActorProblems(actors.get(name) ?? expect.fail(), [...actors.values()], [read, remove, specialist]);
   };
 
   test("may list names, bare tool names and globs", () => {
@@ -408,7 +408,7 @@ describe("explain", () => {
     const policy = compilePolicy({ tools: { denied: ["*"] }, actors: [] });
 
     expect(
-      objections(policy, { action: read, caller })
+      listObjections(policy, { action: read, caller })
         .filter(({ objection }) => objection)
         .map(({ layer }) => layer),
     ).toEqual(["tool-policy", "actor"]);

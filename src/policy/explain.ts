@@ -1,9 +1,9 @@
 import type { Action } from "../core/action.ts";
 import type { Caller } from "../core/caller.ts";
-import { nearest } from "../core/nearest.ts";
-import { decide, objections } from "./decide.ts";
+import { findNearest } from "../core/nearest.ts";
+import { decide, listObjections } from "./decide.ts";
+import type { PolicyLayer } from "./objection.ts";
 import type { Policy } from "./policy.ts";
-import type { Layer } from "./verdict.ts";
 
 /** Why an action is or is not there for a caller. */
 export interface Explanation {
@@ -14,9 +14,9 @@ export interface Explanation {
   /** As far as it can be told without arguments. */
   readonly decision: "allow" | "ask" | "deny" | "unknown";
   /** The layer that removed it or stands in its way, and which rule of it. */
-  readonly because?: { readonly layer: Layer; readonly rule: string };
+  readonly because?: { readonly layer: PolicyLayer; readonly rule: string };
   readonly layers: readonly {
-    readonly layer: Layer;
+    readonly layer: PolicyLayer;
     readonly says: "nothing" | "hide" | "deny" | "ask";
     readonly rule?: string;
     /** The operation it is about, where it is not the action itself but what that runs. */
@@ -26,15 +26,15 @@ export interface Explanation {
   readonly nearest?: string;
 }
 
-interface Actions {
+interface KnownActions {
   readonly actions: readonly Action[];
   get(name: string): Action | undefined;
 }
 
-export function explain(policy: Policy, known: Actions, name: string, caller: Caller): Explanation {
+export function explain(policy: Policy, known: KnownActions, name: string, caller: Caller): Explanation {
   const action = known.get(name) ?? known.get(`tool__${name}`);
   if (action === undefined) {
-    const near = nearest(
+    const near = findNearest(
       name,
       known.actions.map((each) => each.name),
       5,
@@ -61,7 +61,7 @@ export function explain(policy: Policy, known: Actions, name: string, caller: Ca
     ...(decision.kind === "allow"
       ? {}
       : { because: { layer: decision.objection.layer, rule: decision.objection.rule } }),
-    layers: objections(policy, question).map(({ layer, objection }) =>
+    layers: listObjections(policy, question).map(({ layer, objection }) =>
       objection === undefined
         ? { layer, says: "nothing" }
         : {

@@ -1,13 +1,13 @@
-import { fingerprint } from "../core/definition.ts";
-import { patternSet } from "../core/patterns.ts";
+import type { Action } from "../core/action.ts";
+import { fingerprint } from "../core/action.ts";
+import { createPatternSet, listSpellings, matchesGlob, type PatternSet } from "../core/name-patterns.ts";
+import { didYouMean } from "../core/nearest.ts";
 import { type ActorConfig, type CompiledActor, compileActor, DEFAULT_ACTOR } from "./actors.ts";
-import { type ApprovalSettings, type CompiledApprovals, compileApprovals } from "./approvers.ts";
+import { type ApprovalSettings, type CompiledApprovals, compileApprovals } from "./approval-rules.ts";
 import type { Budgets } from "./budget.ts";
-import type { Gate } from "./gates.ts";
+import { type PolicyLayer, policyLayers } from "./objection.ts";
 import { type CompiledTagRule, compileTagRule, type TagRule } from "./tag-rules.ts";
-import type { CompiledToolPolicy, ToolPolicy } from "./tool-policy.ts";
-import { type Layer, layers } from "./verdict.ts";
-import type { ToolVisibilityPolicy } from "./visibility.ts";
+import type { CompiledToolPolicy, Gate, ToolPolicy, ToolVisibilityPolicy } from "./tool-policy.ts";
 
 /** Who may do what. Everything is optional; nothing configured means that everything registered may be used. */
 export interface PolicyOptions {
@@ -26,7 +26,7 @@ export interface Policy {
   /** Changes when anything that is written down in the policy changes; recorded with every decision. */
   readonly version: string;
   /** The layers that have something to say; a decision is asked for every action in a list. */
-  readonly layers: readonly Layer[];
+  readonly layers: readonly PolicyLayer[];
   readonly tools: CompiledToolPolicy;
   readonly gates: readonly Gate[];
   readonly rules: readonly CompiledTagRule[];
@@ -58,10 +58,10 @@ export function compilePolicy(options: PolicyOptions = {}): Policy {
       approvals: { categories: approvals.categories, levels: approvals.levels, allowSelf: approvals.allowSelf },
       visibility: visibility !== undefined,
     }).slice(0, 12),
-    layers: layers.filter((layer) => isConfigured(layer, options)),
+    layers: policyLayers.filter((layer) => isConfigured(layer, options)),
     tools: {
-      allowed: tools.allowed === undefined ? undefined : patternSet(tools.allowed),
-      denied: patternSet(tools.denied ?? []),
+      allowed: tools.allowed === undefined ? undefined : createPatternSet(tools.allowed),
+      denied: createPatternSet(tools.denied ?? []),
       requireTags: tools.requireTags ?? [],
     },
     gates,
@@ -73,24 +73,43 @@ export function compilePolicy(options: PolicyOptions = {}): Policy {
   };
 }
 
-function isConfigured(layer: Layer, { tools, gates, rules, visibility, budgets }: PolicyOptions): boolean {
+function isConfigured(layer: PolicyLayer, { tools, gates, rules, visibility, budgets }: PolicyOptions): boolean {
   switch (layer) {
     case "tool-policy":
-      return tools?.allowed !== undefined || some(tools?.denied) || some(tools?.requireTags);
+      return tools?.allowed !== undefined || hasItems(tools?.denied) || hasItems(tools?.requireTags);
     case "gates":
-      return some(gates);
+      return hasItems(gates);
     case "tag-rules":
-      return some(rules);
+      return hasItems(rules);
     case "visibility":
       return visibility !== undefined;
     case "budget":
-      return some(Object.keys(budgets ?? {}));
+      return hasItems(Object.keys(budgets ?? {}));
     case "actor":
     case "approval":
       return true;
   }
 }
 
-function some(list: readonly unknown[] | undefined): boolean {
+function hasItems(list: readonly unknown[] | undefined): boolean {
   return list !== undefined && list.length > 0;
+}
+
+/**
+ * What is written in a policy and has no effect, because nothing is called that: most often a misspelt name, and a
+ * misspelt name under `denied` denies nothing. Names that actors list are not among them; they keep an actor from
+ * starting.
+ */
+export function findPolicyWarnings({ tools, actors }: Policy, actions: readonly Action[]): readonly string[] {
+  const known = new Set(actions.flatMap(listSpellings));
+  const findIdlePatterns = (place: string, patterns: Iterable<string>): readonly string[] =>
+    [...patterns]
+      .filter((pattern) => ![...known].some((name) => matchesGlob(pattern, name)))
+      .map((pattern) => `${place} lists ${JSON.stringify(pattern)}, which no action fits${didYouMean(pattern, known)}`);
+  const listPatterns = ({ exact, globs }: PatternSet) => [...exact, ...globs];
+  return [
+    ...findIdlePatterns("policy.denied", listPatterns(tools.denied)),
+    ...(tools.allowed === undefined ? [] : findIdlePatterns("policy.allowed", listPatterns(tools.allowed))),
+    ...[...actors.values()].flatMap(({ name, tools: { globs } }) => findIdlePatterns(`actor ${name}`, globs)),
+  ];
 }

@@ -1,9 +1,9 @@
-import { type Duration, durationMs } from "../core/duration.ts";
 import { QmError } from "../core/errors.ts";
 import { CALL_VARIABLES, type Condition, compileCondition } from "../core/expression.ts";
-import { type WorkBudget, WorkExceeded } from "../core/work.ts";
-import type { Facts } from "./facts.ts";
-import { type Objection, stronger } from "./verdict.ts";
+import { type Duration, parseDuration } from "../core/runtime.ts";
+import { type WorkBudget, WorkExceeded } from "../core/work-budget.ts";
+import type { CallFacts } from "./call-facts.ts";
+import { type Objection, pickStrongerObjection } from "./objection.ts";
 
 /** A condition in CEL over `tool`, `actor`, `ctx` and `args`, and what follows when it holds. */
 export interface TagRule {
@@ -49,14 +49,14 @@ export function compileTagRule(rule: TagRule): CompiledTagRule {
       (rule.effect === "ask" ? "A person must approve this call." : "The policy does not allow this call."),
     aboutArgs,
     level: rule.level,
-    expiresInMs: rule.expiresIn === undefined ? undefined : durationMs(rule.expiresIn),
+    expiresInMs: rule.expiresIn === undefined ? undefined : parseDuration(rule.expiresIn),
   };
 }
 
 /** The strongest objection of all rules. A rule that cannot be evaluated counts as one that holds. */
-export function tagRuleObjection(
+export function checkTagRules(
   rules: readonly CompiledTagRule[],
-  facts: () => Facts,
+  facts: () => CallFacts,
   withArgs: boolean,
   budget?: WorkBudget,
 ): Objection | undefined {
@@ -64,10 +64,10 @@ export function tagRuleObjection(
   for (const rule of rules) {
     if (rule.aboutArgs && !withArgs) continue;
     if (strongest?.effect === "deny" && rule.effect !== "hide") continue;
-    const held = holds(rule.condition, facts(), budget);
+    const held = evaluateCondition(rule.condition, facts(), budget);
     if (held === undefined) continue;
     const { effect, level = "user", expiresInMs } = rule;
-    strongest = stronger(strongest, {
+    strongest = pickStrongerObjection(strongest, {
       layer: "tag-rules",
       effect,
       rule: rule.label + held.note,
@@ -83,9 +83,9 @@ export function tagRuleObjection(
 const UNEVALUATED = "A rule of the policy could not be evaluated: it needs more work than one call may do.";
 
 /** Undefined when the rule does not hold. `note` tells the operator why one that failed counts as one that holds. */
-function holds(
+function evaluateCondition(
   condition: Condition,
-  facts: Facts,
+  facts: CallFacts,
   budget: WorkBudget | undefined,
 ): { readonly note: string; readonly unevaluated: boolean } | undefined {
   try {

@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, test } from "vitest";
 import type { EventType, NewEvent } from "../core/events.ts";
-import { openSqliteStore, type Store } from "../store/open.ts";
+import { openSqliteStore, type Store } from "../store/open-store.ts";
 import { readRecorded } from "./read-recorded.ts";
 
 const open: Store[] = [];

@@ -1,19 +1,19 @@
 import type { Caller } from "../core/caller.ts";
 import { type ErrorCode, errorCodes, QmError } from "../core/errors.ts";
 import { getOwn, isRecord, type Json, type JsonObject } from "../core/json.ts";
-import { quoted } from "../core/names.ts";
+import { quoteName } from "../core/names.ts";
 import type { StoredEvent } from "../ledger/event-store.ts";
 import type { Ledger } from "../ledger/ledger.ts";
-import type { Spent } from "../policy/usage.ts";
-import { holdsTokens, isAltered } from "./marks.ts";
-import type { RecordedApproval, RecordedCall, RecordedDecision, RecordedEnd } from "./recorded.ts";
+import type { UsageTotals } from "../policy/budget.ts";
+import type { RecordedApproval, RecordedCall, RecordedDecision, RecordedEnd } from "./recorded-call.ts";
+import { hasTokens, isAltered } from "./recorded-call.ts";
 
 /** What to read: a session, a turn of it, or a turn wherever it is. */
 export type ReplayQuery =
   | { readonly session: string; readonly turn?: string }
   | { readonly session?: string; readonly turn: string };
 
-export interface Recorded {
+export interface RecordedSession {
   readonly session: string;
   readonly calls: readonly RecordedCall[];
 }
@@ -24,26 +24,26 @@ const PAGE = 1000;
  * The calls of a session or a turn, in the order in which they were received. Throws `not_found` where the ledger has no
  * line of it, and `invalid_arguments` where several sessions have a turn of that name.
  */
-export async function readRecorded(ledger: Pick<Ledger, "read">, query: ReplayQuery): Promise<Recorded> {
+export async function readRecorded(ledger: Pick<Ledger, "read">, query: ReplayQuery): Promise<RecordedSession> {
   const { session, turn } = query;
   if (session === undefined && turn === undefined)
     throw new QmError("invalid_arguments", "a replay is of a session or of a turn, and neither was named");
-  const calls = new Map<string, Writing>();
+  const calls = new Map<string, CallDraft>();
   const sessions = new Set<string>();
-  for await (const event of linesOf(ledger, session)) {
+  for await (const event of readEvents(ledger, session)) {
     // What a person answers is not part of the turn, but part of a call of it.
     const isMeant = turn === undefined || event.turn === turn || (event.callId !== null && calls.has(event.callId));
     if (!isMeant) continue;
     sessions.add(event.session);
-    take(calls, event);
+    applyEvent(calls, event);
   }
   const [only, ...others] = sessions;
-  if (only === undefined) throw notFound(query);
-  if (others.length > 0) throw ambiguous(String(turn), [...sessions]);
+  if (only === undefined) throw createNotFoundError(query);
+  if (others.length > 0) throw createAmbiguousError(String(turn), [...sessions]);
   return { session: only, calls: [...calls.values()] };
 }
 
-async function* linesOf(ledger: Pick<Ledger, "read">, session: string | undefined): AsyncGenerator<StoredEvent> {
+async function* readEvents(ledger: Pick<Ledger, "read">, session: string | undefined): AsyncGenerator<StoredEvent> {
   for (let after = 0; ; ) {
     const page = await ledger.read({ after, limit: PAGE, ...(session === undefined ? {} : { session }) });
     yield* page;
@@ -53,19 +53,19 @@ async function* linesOf(ledger: Pick<Ledger, "read">, session: string | undefine
   }
 }
 
-type Changeable<T> = { -readonly [Key in keyof T]: T[Key] };
+type Mutable<T> = { -readonly [Key in keyof T]: T[Key] };
 
-interface Writing extends Changeable<RecordedCall> {
+interface CallDraft extends Mutable<RecordedCall> {
   readonly decisions: RecordedDecision[];
 }
 
 /** Lines that are not of the form they should have, because somebody changed them, are passed over. */
-function take(calls: Map<string, Writing>, event: StoredEvent): void {
+function applyEvent(calls: Map<string, CallDraft>, event: StoredEvent): void {
   const data = isRecord(event.data) ? (event.data as JsonObject) : undefined;
   const { callId } = event;
   if (data === undefined || callId === null) return;
   if (event.type === "call.received") {
-    if (!calls.has(callId)) calls.set(callId, receivedCall(event, callId, data));
+    if (!calls.has(callId)) calls.set(callId, createDraft(event, callId, data));
     return;
   }
   const call = calls.get(callId);
@@ -76,38 +76,38 @@ function take(calls: Map<string, Writing>, event: StoredEvent): void {
       if (isAltered(call.filledArgs)) call.lacks ??= "what handles led to was not written down whole";
       return;
     case "call.decided":
-      call.decisions.push(decisionOf(data));
+      call.decisions.push(readDecision(data));
       return;
     case "call.suspended":
-      call.approval = approvalWith(call.approval, data, {});
+      call.approval = updateApproval(call.approval, data, {});
       return;
     case "approval.decided":
-      call.approval = approvalWith(call.approval, data, { answer: answerOf(data) });
+      call.approval = updateApproval(call.approval, data, { answer: readAnswer(data) });
       return;
     case "approval.expired":
-      call.approval = approvalWith(call.approval, data, { expired: text(data, "reason") ?? "" });
+      call.approval = updateApproval(call.approval, data, { expired: readText(data, "reason") ?? "" });
       return;
     case "approval.interrupted":
-      call.approval = approvalWith(call.approval, data, { interrupted: true });
+      call.approval = updateApproval(call.approval, data, { interrupted: true });
       return;
     case "call.resumed":
-      call.approval = approvalWith(call.approval, data, { resumed: true });
+      call.approval = updateApproval(call.approval, data, { resumed: true });
       return;
     case "call.ended":
-      call.end = endOf(data);
+      call.end = readEnd(data);
       return;
   }
 }
 
-function receivedCall(event: StoredEvent, callId: string, data: JsonObject): Writing {
-  const parent = text(data, "parent");
-  const lacks = lackOf(event, data);
+function createDraft(event: StoredEvent, callId: string, data: JsonObject): CallDraft {
+  const parent = readText(data, "parent");
+  const lacks = detectLoss(event, data);
   return {
     callId,
     at: event.at,
-    caller: callerOf(event, data),
-    asked: text(data, "asked") ?? "",
-    via: text(data, "via") ?? "",
+    caller: readCaller(event, data),
+    asked: readText(data, "asked") ?? "",
+    via: readText(data, "via") ?? "",
     args: getOwn(data, "args"),
     ...(parent === undefined ? {} : { parent }),
     decisions: [],
@@ -115,7 +115,7 @@ function receivedCall(event: StoredEvent, callId: string, data: JsonObject): Wri
   };
 }
 
-function callerOf(event: StoredEvent, data: JsonObject): Caller {
+function readCaller(event: StoredEvent, data: JsonObject): Caller {
   const { session, actor, turn, tenant, person } = event;
   const whole = getOwn(data, "user");
   const user = isUser(whole) ? whole : event.user === null ? undefined : { id: event.user };
@@ -133,101 +133,103 @@ function isUser(value: unknown): value is { readonly id: string } & JsonObject {
   return isRecord(value) && typeof getOwn(value, "id") === "string";
 }
 
-function lackOf(event: StoredEvent, data: JsonObject): string | undefined {
+function detectLoss(event: StoredEvent, data: JsonObject): string | undefined {
   const args = getOwn(data, "args");
   if (isAltered(args)) return "arguments were redacted";
-  if (holdsTokens(args)) return "arguments stood for anchored values";
+  if (hasTokens(args)) return "arguments stood for anchored values";
   if (isAltered(getOwn(data, "asked"))) return "the name was redacted";
   const user = getOwn(data, "user");
   if (isAltered(user)) return "facts about the user were redacted";
   return event.user !== null && !isUser(user) ? "only the id of the user was recorded" : undefined;
 }
 
-function decisionOf(data: JsonObject): RecordedDecision {
-  const layer = text(data, "layer");
-  const rule = text(data, "rule");
-  const decision = text(data, "decision");
+function readDecision(data: JsonObject): RecordedDecision {
+  const layer = readText(data, "layer");
+  const rule = readText(data, "rule");
+  const decision = readText(data, "decision");
   return {
-    action: text(data, "action") ?? "",
-    definition: text(data, "definition") ?? "",
+    action: readText(data, "action") ?? "",
+    definition: readText(data, "definition") ?? "",
     decision: decision === "allow" || decision === "ask" ? decision : "deny",
     ...(layer === undefined ? {} : { layer }),
     ...(rule === undefined ? {} : { rule }),
-    policyVersion: text(data, "policyVersion") ?? "",
-    usage: usageOf(getOwn(data, "usage")),
+    policyVersion: readText(data, "policyVersion") ?? "",
+    usage: readUsage(getOwn(data, "usage")),
   };
 }
 
-function usageOf(value: unknown): ReadonlyMap<string, Spent> {
+function readUsage(value: unknown): ReadonlyMap<string, UsageTotals> {
   const entries = isRecord(value) ? Object.entries(value) : [];
   return new Map(
-    entries.flatMap(([key, spent]): [string, Spent][] =>
-      isRecord(spent) ? [[key, { calls: amount(spent.calls), ms: amount(spent.ms), bytes: amount(spent.bytes) }]] : [],
+    entries.flatMap(([key, spent]): [string, UsageTotals][] =>
+      isRecord(spent)
+        ? [[key, { calls: readAmount(spent.calls), ms: readAmount(spent.ms), bytes: readAmount(spent.bytes) }]]
+        : [],
     ),
   );
 }
 
-function approvalWith(
+function updateApproval(
   before: RecordedApproval | undefined,
   data: JsonObject,
-  change: Partial<Changeable<RecordedApproval>>,
+  change: Partial<Mutable<RecordedApproval>>,
 ): RecordedApproval {
-  return { id: text(data, "approvalId") ?? "", resumed: false, interrupted: false, ...before, ...change };
+  return { id: readText(data, "approvalId") ?? "", resumed: false, interrupted: false, ...before, ...change };
 }
 
-function answerOf(data: JsonObject): NonNullable<RecordedApproval["answer"]> {
-  const reason = text(data, "reason");
+function readAnswer(data: JsonObject): NonNullable<RecordedApproval["answer"]> {
+  const reason = readText(data, "reason");
   return {
-    decision: text(data, "decision") === "approved" ? "approved" : "denied",
-    by: text(data, "by") ?? "",
+    decision: readText(data, "decision") === "approved" ? "approved" : "denied",
+    by: readText(data, "by") ?? "",
     ...(reason === undefined ? {} : { reason }),
   };
 }
 
-function endOf(data: JsonObject): RecordedEnd {
-  const status = text(data, "status");
-  const code = text(data, "code");
-  const reason = text(data, "reason");
-  const ranAs = text(data, "ranAs");
+function readEnd(data: JsonObject): RecordedEnd {
+  const status = readText(data, "status");
+  const code = readText(data, "code");
+  const reason = readText(data, "reason");
+  const ranAs = readText(data, "ranAs");
   const result: Json = getOwn(data, "result") ?? null;
   return {
     status: status === "done" || status === "refused" ? status : "failed",
-    ...(isCode(code) ? { code } : {}),
+    ...(isErrorCode(code) ? { code } : {}),
     ...(reason === undefined ? {} : { reason }),
-    durationMs: amount(data.durationMs),
-    bytes: amount(data.bytes),
+    durationMs: readAmount(data.durationMs),
+    bytes: readAmount(data.bytes),
     result,
     isPartial: Object.hasOwn(data, "resultHash") || isAltered(result),
     ...(ranAs === undefined ? {} : { ranAs }),
   };
 }
 
-function isCode(code: string | undefined): code is ErrorCode {
+function isErrorCode(code: string | undefined): code is ErrorCode {
   return code !== undefined && Object.hasOwn(errorCodes, code);
 }
 
-function text(data: JsonObject, key: string): string | undefined {
+function readText(data: JsonObject, key: string): string | undefined {
   const value = getOwn(data, key);
   return typeof value === "string" ? value : undefined;
 }
 
-function amount(value: unknown): number {
+function readAmount(value: unknown): number {
   return typeof value === "number" && value >= 0 ? value : 0;
 }
 
-function notFound({ session, turn }: ReplayQuery): QmError {
+function createNotFoundError({ session, turn }: ReplayQuery): QmError {
   if (turn === undefined)
-    return new QmError("not_found", `the ledger has no session ${quoted(String(session))}`, {
+    return new QmError("not_found", `the ledger has no session ${quoteName(String(session))}`, {
       hint: "`qm events` shows the sessions there are. A turn is asked for as one: --turn.",
     });
-  const where = session === undefined ? "" : ` in session ${quoted(session)}`;
-  return new QmError("not_found", `the ledger has no turn ${quoted(turn)}${where}`, {
+  const where = session === undefined ? "" : ` in session ${quoteName(session)}`;
+  return new QmError("not_found", `the ledger has no turn ${quoteName(turn)}${where}`, {
     hint: "`qm events --json` shows the turn of every event. A whole session is asked for by its name alone: `qm replay <session>`.",
   });
 }
 
-function ambiguous(turn: string, sessions: readonly string[]): QmError {
-  return new QmError("invalid_arguments", `${sessions.length} sessions have a turn ${quoted(turn)}`, {
+function createAmbiguousError(turn: string, sessions: readonly string[]): QmError {
+  return new QmError("invalid_arguments", `${sessions.length} sessions have a turn ${quoteName(turn)}`, {
     details: { sessions: sessions.slice(0, 10) },
     hint: "Say which one: --session.",
   });

@@ -1,4 +1,4 @@
-import type { LiveResources } from "../catalog/live.ts";
+import type { LiveResources } from "../catalog/snapshot.ts";
 import type { View } from "../catalog/view.ts";
 import type { Action } from "../core/action.ts";
 import type { Caller } from "../core/caller.ts";
@@ -6,17 +6,17 @@ import { QmError } from "../core/errors.ts";
 import type { Runtime } from "../core/runtime.ts";
 import type { SurfaceKind } from "../core/surface-choice.ts";
 import type { Anchors } from "../distribution/anchors.ts";
-import type { Call } from "../invoke/invoke.ts";
+import type { ActionCall } from "../invoke/invoke.ts";
 import type { Ledger } from "../ledger/ledger.ts";
 import { compilePolicy, type Policy, type PolicyOptions } from "../policy/policy.ts";
-import type { Counter, Surface } from "../surface/surface.ts";
-import { type Answered, answerCall, type Scene, type Script } from "./door.ts";
-import { recordedAccounts } from "./meter.ts";
+import type { Surface, SurfaceBackend } from "../surface/surface.ts";
+import { answerCall, type ReplayAnswer, type ReplayEnvironment, type ReplayScript } from "./answer-call.ts";
+import { createBudgetAccounts } from "./budget-accounts.ts";
 import { type ReplayQuery, readRecorded } from "./read-recorded.ts";
-import type { RecordedCall } from "./recorded.ts";
-import { type Rehearsal, type RehearsalOptions, rehearsalOf } from "./rehearse.ts";
-import { compared, type ReplayReport, summaryOf } from "./report.ts";
-import type { ScriptedCall } from "./scripted.ts";
+import type { RecordedCall } from "./recorded-call.ts";
+import { createRehearsal, type Rehearsal, type RehearsalOptions } from "./rehearsal.ts";
+import { compareCall, type ReplayReport, summarizeReplay } from "./replay-report.ts";
+import type { ScriptedCall } from "./scripted-call.ts";
 
 export interface ReplayOptions {
   /** Decide as this policy says. Absent: as the one in force. */
@@ -53,45 +53,48 @@ export interface ReplayParts {
   exists(action: string): boolean;
   readonly valueLimit: number;
   /** Search in a view, as surfaces have it. */
-  readonly search: Pick<Counter, "canSearch" | "searchHint"> & {
-    find(viewNow: () => View, ...asked: SearchAsked): ReturnType<Counter["search"]>;
+  readonly search: Pick<SurfaceBackend, "canSearch" | "searchHint"> & {
+    find(viewNow: () => View, ...asked: SearchArguments): ReturnType<SurfaceBackend["search"]>;
   };
   /** Opens a surface that keeps nothing beyond its own life. */
-  openSurface(counter: Counter, caller: Caller, policy: Policy, kind: SurfaceKind | undefined): Promise<Surface>;
+  openSurface(counter: SurfaceBackend, caller: Caller, policy: Policy, kind: SurfaceKind | undefined): Promise<Surface>;
 }
 
-type SearchAsked = Parameters<Counter["search"]> extends [unknown, ...infer Rest] ? Rest : never;
+type SearchArguments = Parameters<SurfaceBackend["search"]> extends [unknown, ...infer Rest] ? Rest : never;
 
 export function createReplay(parts: ReplayParts): Replay {
-  function sceneFor(options: PolicyOptions | undefined): Scene {
+  function createEnvironment(options: PolicyOptions | undefined): ReplayEnvironment {
     const policy = options === undefined ? parts.policy() : compilePolicy(options);
     const { runtime, valueLimit, anchors, live } = parts;
-    const viewOf: Scene["viewOf"] = (caller, resources) => parts.viewOf(policy, caller, resources);
-    return { runtime, policy, viewOf, live, valueLimit, anchors, accounts: recordedAccounts(policy) };
+    const viewOf: ReplayEnvironment["viewOf"] = (caller, resources) => parts.viewOf(policy, caller, resources);
+    return { runtime, policy, viewOf, live, valueLimit, anchors, accounts: createBudgetAccounts(policy) };
   }
 
   return {
     async replay(query, { policy: options, ledger = parts.ledger } = {}) {
       const { session, calls } = await readRecorded(ledger, query);
-      const scene = sceneFor(options);
-      const answers = await replayed(scene, calls);
+      const scene = createEnvironment(options);
+      const answers = await replayCalls(scene, calls);
       const about = { policy: scene.policy, exists: parts.exists };
-      const reported = calls.map((call) => compared(call, answers.get(call.callId), about));
+      const reported = calls.map((call) => compareCall(call, answers.get(call.callId), about));
       return {
         session,
         ...(query.turn === undefined ? {} : { turn: query.turn }),
         policyVersion: scene.policy.version,
         calls: reported,
-        summary: summaryOf(reported),
+        summary: summarizeReplay(reported),
       };
     },
-    rehearse: (calls, options = {}) => rehearsalOf(parts, sceneFor(options.policy), calls, options),
+    rehearse: (calls, options = {}) => createRehearsal(parts, createEnvironment(options.policy), calls, options),
   };
 }
 
 /** What became of each call that is made again, by its id. */
-async function replayed(scene: Scene, calls: readonly RecordedCall[]): Promise<ReadonlyMap<string, Answered>> {
-  const answers = new Map<string, Answered>();
+async function replayCalls(
+  scene: ReplayEnvironment,
+  calls: readonly RecordedCall[],
+): Promise<ReadonlyMap<string, ReplayAnswer>> {
+  const answers = new Map<string, ReplayAnswer>();
   const known = new Set(calls.map(({ callId }) => callId));
   const within = new Map<string, RecordedCall[]>();
   const outer: RecordedCall[] = [];
@@ -102,33 +105,33 @@ async function replayed(scene: Scene, calls: readonly RecordedCall[]): Promise<R
     if (parent !== undefined && siblings !== outer) within.set(parent, siblings);
   }
 
-  async function again(recorded: RecordedCall, inside?: Call["inside"]): Promise<void> {
+  async function replayCall(recorded: RecordedCall, inside?: ActionCall["inside"]): Promise<void> {
     const { callId: id, asked: name, args, caller, via } = recorded;
     const inner = within.get(id) ?? [];
-    const script: Script = {
-      recordedOf: () => recorded,
+    const script: ReplayScript = {
+      findRecorded: () => recorded,
       filledArgs: () => recorded.filledArgs,
       async inside(place) {
-        for (const each of inner) await again(each, place);
+        for (const each of inner) await replayCall(each, place);
       },
-      missing: noResult,
+      missing: createNoResultError,
     };
     const place = inside === undefined ? {} : { inside };
     const answered = await answerCall(scene, script, { id, name, args, caller, via, ...place });
     answers.set(id, answered);
-    if (!answered.isRun) missed(recorded);
+    if (!answered.isRun) refundSkipped(recorded);
   }
 
   /** It was charged then, and so was everything inside it. */
-  function missed(recorded: RecordedCall): void {
-    scene.accounts.missed(recorded);
-    for (const each of within.get(recorded.callId) ?? []) missed(each);
+  function refundSkipped(recorded: RecordedCall): void {
+    scene.accounts.refund(recorded);
+    for (const each of within.get(recorded.callId) ?? []) refundSkipped(each);
   }
 
-  for (const call of outer) await again(call);
+  for (const call of outer) await replayCall(call);
   return answers;
 }
 
-function noResult(action: Action): QmError {
+function createNoResultError(action: Action): QmError {
   return new QmError("not_found", `${action.name} did not run then, so nobody knows what it would answer now`);
 }

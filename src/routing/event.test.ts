@@ -1,23 +1,23 @@
 import { describe, expect, test } from "vitest";
-import { isFrozenThrough } from "../core/json.ts";
-import { copyOf, requireEvent } from "./event.ts";
+import { isDeepFrozen } from "../core/json.ts";
+import { copyEventData, requireHostEvent } from "./event.ts";
 
 describe("the data of an event", () => {
   test("is a copy that nobody can change, whatever its keys are called", () => {
     const data = JSON.parse('{"__proto__":{"polluted":1},"constructor":[{"deep":[1,{"er":2}]}]}');
 
-    const { value, size } = copyOf(data);
+    const { value, size } = copyEventData(data);
 
     expect(value).toEqual(data);
     expect(Object.keys(value as object)).toEqual(["__proto__", "constructor"]);
     expect(value).not.toBe(data);
-    expect(isFrozenThrough(value)).toBe(true);
+    expect(isDeepFrozen(value)).toBe(true);
     expect(size).toBe(JSON.stringify(data).length);
     expect(({} as { polluted?: number }).polluted).toBeUndefined();
   });
 
   test("is null where there is none", () => {
-    expect(copyOf(undefined).value).toBeNull();
+    expect(copyEventData(undefined).value).toBeNull();
   });
 
   const cycle: Record<string, unknown> = {};
@@ -38,9 +38,9 @@ describe("the data of an event", () => {
     ["invalid_arguments", "a getter that throws", throwing],
     ["invalid_arguments", "a whole number beyond JSON", { big: 1n }],
     ["invalid_arguments", "a function", () => {}],
-    ["invalid_arguments", "a toJSON that throws", { toJSON: () => copyOf.call(undefined, 1n) }],
+    ["invalid_arguments", "a toJSON that throws", { toJSON: () => copyEventData.call(undefined, 1n) }],
   ])("%s: %s", (code, _what, data) => {
-    expect(() => copyOf(data)).toThrow(expect.objectContaining({ code }));
+    expect(() => copyEventData(data)).toThrow(expect.objectContaining({ code }));
   });
 });
 
@@ -54,10 +54,10 @@ describe("an event of the host's", () => {
     ["actor:triage", "tool_call:tool__pay"],
     ["actor:triage", "tool_result:tool__pay"],
   ])("cannot be from %j of type %j", (source, type) => {
-    expect(() => requireEvent(source, type)).toThrow(expect.objectContaining({ code: "invalid_arguments" }));
+    expect(() => requireHostEvent(source, type)).toThrow(expect.objectContaining({ code: "invalid_arguments" }));
   });
 
   test("may come from an actor", () => {
-    expect(() => requireEvent("actor:triage", "reply")).not.toThrow();
+    expect(() => requireHostEvent("actor:triage", "reply")).not.toThrow();
   });
 });

@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, test, vi } from "vitest";
 import { QmError } from "../core/errors.ts";
-import { isFrozenThrough } from "../core/json.ts";
-import { caller, codeOf, settled, testCall, testRouter } from "./testing.ts";
+import { isDeepFrozen } from "../core/json.ts";
+import { caller, readCode, testCall, testRouter, waitForTurn } from "./testing.ts";
 
 const hangs = () => new Promise<never>(() => {});
 afterEach(() => void vi.useRealTimers());
@@ -30,7 +30,7 @@ describe("an event of the host's", () => {
     expect(routed).toEqual({ eventId: "id-1", rule: "mail", to: "triage", result: { task: 1 }, subscribers: 0 });
     const [event] = handler.mock.calls[0] ?? [];
     expect(event).toMatchObject({ id: "id-1", source: "imap:inbox", data: { spam: false, size: 3 }, caller: who });
-    expect(isFrozenThrough(event)).toBe(true);
+    expect(isDeepFrozen(event)).toBe(true);
     expect(notes).toEqual([
       {
         caller: who,
@@ -72,7 +72,7 @@ describe("an event of the host's", () => {
       rule: "quiet",
       subscribers: 2,
     });
-    await settled();
+    await waitForTurn();
 
     expect(heard).toEqual(["cron", "hand", "own hand"]);
   });
@@ -125,8 +125,8 @@ describe("an event of the host's", () => {
     const heard = vi.fn();
     router.subscribe({}, heard);
 
-    expect(await codeOf(router.routeEvent("actor:triage", "tool_call:tool__pay", {}))).toBe("invalid_arguments");
-    await settled();
+    expect(await readCode(router.routeEvent("actor:triage", "tool_call:tool__pay", {}))).toBe("invalid_arguments");
+    await waitForTurn();
 
     expect(heard).not.toHaveBeenCalled();
     expect(notes).toEqual([]);
@@ -146,7 +146,7 @@ describe("a handler", () => {
     await vi.runAllTimersAsync();
 
     expect(await work).toMatchObject({ result: "ok" });
-    expect(await codeOf(router.routeEvent("a", "b", 1))).toBe("action_failed");
+    expect(await readCode(router.routeEvent("a", "b", 1))).toBe("action_failed");
     expect(handler).toHaveBeenCalledTimes(3);
   });
 
@@ -162,7 +162,7 @@ describe("a handler", () => {
       signals.push(signal);
       return hangs();
     });
-    const code = codeOf(router.routeEvent("a", "b", 1));
+    const code = readCode(router.routeEvent("a", "b", 1));
 
     await vi.advanceTimersByTimeAsync(ms - 1);
     expect(signals[0]?.aborted).toBe(false);
@@ -179,12 +179,12 @@ describe("a handler", () => {
     const handler = vi.fn(hangs);
     router.handle("x", handler);
     const controller = new AbortController();
-    const code = codeOf(router.routeEvent("a", "b", 1, { signal: controller.signal }));
+    const code = readCode(router.routeEvent("a", "b", 1, { signal: controller.signal }));
 
     controller.abort();
 
     expect(await code).toBe("cancelled");
-    expect(await codeOf(router.routeEvent("a", "b", 1, { signal: controller.signal }))).toBe("cancelled");
+    expect(await readCode(router.routeEvent("a", "b", 1, { signal: controller.signal }))).toBe("cancelled");
     expect(handler).toHaveBeenCalledTimes(1);
     expect(noted("event.routed")).toHaveLength(1);
   });
@@ -214,7 +214,7 @@ describe("a handler", () => {
     const { router } = testRouter();
     router.useRules([{ to: "constructor" }]);
 
-    expect(await codeOf(router.routeEvent("a", "b", 1))).toBe("not_found");
+    expect(await readCode(router.routeEvent("a", "b", 1))).toBe("not_found");
   });
 });
 
@@ -232,7 +232,7 @@ describe("events that lead to one another", () => {
     await expect(router.routeEvent("a", "b", 1)).rejects.toMatchObject({ code: "conflict" });
     expect(deepest).toBe(16);
 
-    expect(await codeOf(router.routeEvent("a", "b", 16))).toBe("conflict");
+    expect(await readCode(router.routeEvent("a", "b", 16))).toBe("conflict");
     expect(deepest).toBe(31);
   });
 
@@ -242,12 +242,12 @@ describe("events that lead to one another", () => {
     let heard = 0;
     router.subscribe({ event: "b" }, () => {
       heard++;
-      void codeOf(router.routeEvent("a", "b", 1)).then((code) => codes.push(code));
+      void readCode(router.routeEvent("a", "b", 1)).then((code) => codes.push(code));
     });
 
     await router.routeEvent("a", "b", 1);
     await vi.waitFor(() => expect(codes).toContain("conflict"));
-    await settled();
+    await waitForTurn();
 
     expect(heard).toBe(16);
   });
@@ -260,11 +260,11 @@ describe("events that lead to one another", () => {
       router.dispatch(testCall(), async () => {
         calls++;
       });
-    router.subscribe({ event: "tool_call:*" }, () => void codeOf(call()).then((code) => codes.push(code)));
+    router.subscribe({ event: "tool_call:*" }, () => void readCode(call()).then((code) => codes.push(code)));
 
     await call();
     await vi.waitFor(() => expect(codes).toContain("conflict"));
-    await settled();
+    await waitForTurn();
 
     expect(calls).toBe(16);
   });

@@ -1,6 +1,6 @@
 import { describe, expect, test, vi } from "vitest";
 import { QmError } from "../core/errors.ts";
-import { codeOf, settled, testCall, testRouter } from "./testing.ts";
+import { readCode, testCall, testRouter, waitForTurn } from "./testing.ts";
 
 const hangs = () => new Promise<never>(() => {});
 
@@ -28,7 +28,7 @@ describe("useRules", () => {
 
     router.useRules([]);
 
-    expect(await codeOf(router.routeEvent("a", "b", 1))).toBe("not_found");
+    expect(await readCode(router.routeEvent("a", "b", 1))).toBe("not_found");
   });
 
   test("says of a rule about everything that it cannot send calls elsewhere, once, and runs them", async () => {
@@ -70,11 +70,11 @@ describe("subscribe", () => {
     const end = router.subscribe({}, heard);
     await router.dispatch(testCall(), async () => 1);
     end();
-    await settled();
+    await waitForTurn();
 
     expect(heard.mock.calls.map(([{ type }]) => type)).toEqual(["tool_call:tool__look", "tool_result:tool__look"]);
     await router.dispatch(testCall(), async () => 1);
-    await settled();
+    await waitForTurn();
     expect(heard).toHaveBeenCalledTimes(2);
   });
 });
@@ -90,8 +90,8 @@ describe("close", () => {
       router.dispatch(testCall(), hangs),
       router.dispatch(testCall({}, { callId: "call-2" }), () => Promise.reject(new QmError("overloaded", "later"))),
       router.routeEvent("a", "b", 1),
-    ].map(codeOf);
-    await settled();
+    ].map(readCode);
+    await waitForTurn();
     expect(router.underWay()).toHaveLength(2);
 
     await Promise.all([router.close(), router.close()]);
@@ -102,8 +102,8 @@ describe("close", () => {
       expect.objectContaining({ code: "cancelled" }),
     ]);
     expect(router.underWay()).toEqual([]);
-    expect(await codeOf(router.dispatch(testCall(), () => expect.fail("it ran")))).toBe("cancelled");
-    expect(await codeOf(router.routeEvent("a", "b", 1))).toBe("cancelled");
+    expect(await readCode(router.dispatch(testCall(), () => expect.fail("it ran")))).toBe("cancelled");
+    expect(await readCode(router.routeEvent("a", "b", 1))).toBe("cancelled");
   });
 
   test("does not wait for a subscriber that hangs, and says what it was not told", async () => {
@@ -121,7 +121,7 @@ describe("close", () => {
     router.useRules([{ to: "x" }]);
     router.handle("x", () => router.close());
 
-    expect(await codeOf(router.routeEvent("a", "b", 1))).toBe("cancelled");
+    expect(await readCode(router.routeEvent("a", "b", 1))).toBe("cancelled");
   });
 });
 
@@ -130,6 +130,6 @@ test("a listener to problems that throws causes none", async () => {
   router.subscribe({}, () => expect.fail("no"));
 
   expect(await router.dispatch(testCall(), async () => 1)).toBe(1);
-  await settled();
+  await waitForTurn();
   expect(await router.dispatch(testCall(), async () => 2)).toBe(2);
 });

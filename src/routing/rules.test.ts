@@ -1,9 +1,9 @@
 import fc from "fast-check";
 import { describe, expect, test, vi } from "vitest";
-import { compileRules, type RouteRule } from "./rules.ts";
+import { compileRoutes, type RouteRule } from "./rules.ts";
 
 const facts = () => ({ event: { source: "s", type: "t", data: {} }, tool: {}, actor: {}, ctx: {} });
-const compile = (rules: unknown, say = (_problem: string) => {}) => compileRules(rules as RouteRule[], say);
+const compile = (rules: unknown, say = (_problem: string) => {}) => compileRoutes(rules as RouteRule[], say);
 const withCode = (code: string, message: RegExp = /./) =>
   expect.objectContaining({ code, message: expect.stringMatching(message) });
 

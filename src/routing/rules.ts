@@ -1,9 +1,9 @@
 import { z } from "zod";
-import { messageOf, QmError } from "../core/errors.ts";
+import { getErrorMessage, QmError } from "../core/errors.ts";
 import { type Condition, compileCondition, ROUTE_VARIABLES } from "../core/expression.ts";
-import { matchesGlob } from "../core/glob.ts";
 import { clip } from "../core/json.ts";
-import { WORK_LIMIT } from "../core/work.ts";
+import { matchesGlob } from "../core/name-patterns.ts";
+import { WORK_LIMIT } from "../core/work-budget.ts";
 import { TOOL_CALL, TOOL_RESULT } from "./event.ts";
 
 /** Which events, and what becomes of them. Rules are asked in order; the first that fits is the only one that counts. */
@@ -20,10 +20,10 @@ export interface RouteRule {
   readonly to?: string;
   /** For all tries together. */
   readonly deadlineMs?: number;
-  readonly retry?: Retry;
+  readonly retry?: RetryPolicy;
 }
 
-export interface Retry {
+export interface RetryPolicy {
   /** All tries, the first one too: 1 to 10. */
   readonly attempts: number;
   /** The pause after the first try; it doubles with each further one, up to 30 seconds. Absent: 200. */
@@ -32,17 +32,17 @@ export interface Retry {
 
 export type RouteFacts = Readonly<Record<(typeof ROUTE_VARIABLES)[number], unknown>>;
 
-export interface CompiledRule extends Pick<RouteRule, "to" | "deadlineMs" | "retry"> {
+export interface CompiledRoute extends Pick<RouteRule, "to" | "deadlineMs" | "retry"> {
   readonly label: string;
 }
 
 /** A set of rules in force. */
-export interface RuleBook {
+export interface RouteTable {
   readonly labels: readonly string[];
   /** The first rule that fits. `facts` is asked at most once, and only where a rule has a condition. */
-  first(source: string, type: string, facts: () => RouteFacts): CompiledRule | undefined;
+  first(source: string, type: string, facts: () => RouteFacts): CompiledRoute | undefined;
   /** The first rule that fits a call, without its `to`. */
-  firstForCall(source: string, type: string, facts: () => RouteFacts): CompiledRule | undefined;
+  firstForCall(source: string, type: string, facts: () => RouteFacts): CompiledRoute | undefined;
 }
 
 const RULE_LIMIT = 1000;
@@ -50,7 +50,7 @@ const DAY_MS = 86_400_000;
 export const LONGEST_BACKOFF_MS = 30_000;
 
 const word = z.string().min(1).max(256);
-const shape = z
+const rulesShape = z
   .array(
     z.strictObject({
       name: word.optional(),
@@ -70,11 +70,11 @@ const shape = z
   .max(RULE_LIMIT);
 
 /** All or nothing. Throws `invalid_config`, or `invalid_expression` for a condition. `say` is told a fault once a rule. */
-export function compileRules(given: readonly RouteRule[], say: (problem: string) => void): RuleBook {
-  const rules = checked(given).map((rule, index) => compile(rule, rule.name ?? `rule ${index + 1}`));
+export function compileRoutes(given: readonly RouteRule[], say: (problem: string) => void): RouteTable {
+  const rules = parseRules(given).map((rule, index) => compileRule(rule, rule.name ?? `rule ${index + 1}`));
   const labels = rules.map(({ label }) => label);
   const twice = labels.find((label, index) => labels.indexOf(label) !== index);
-  if (twice !== undefined) throw invalid(`two rules are called ${JSON.stringify(twice)}`);
+  if (twice !== undefined) throw invalidRoutingError(`two rules are called ${JSON.stringify(twice)}`);
   const told = new Set<string>();
   const sayOnce = (label: string, problem: string): void => {
     if (told.has(label)) return;
@@ -82,7 +82,7 @@ export function compileRules(given: readonly RouteRule[], say: (problem: string)
     say(`routing ${label}: ${problem}`);
   };
 
-  function first(source: string, type: string, facts: () => RouteFacts): Compiled | undefined {
+  function first(source: string, type: string, facts: () => RouteFacts): RouteMatcher | undefined {
     let known: RouteFacts | undefined;
     const budget = { left: WORK_LIMIT };
     return rules.find((rule) => {
@@ -93,7 +93,7 @@ export function compileRules(given: readonly RouteRule[], say: (problem: string)
         known ??= facts();
         return rule.condition.holds(known, budget);
       } catch (thrown) {
-        sayOnce(rule.label, `it does not fit ${type}, because its condition fails there: ${messageOf(thrown)}`);
+        sayOnce(rule.label, `it does not fit ${type}, because its condition fails there: ${getErrorMessage(thrown)}`);
         return false;
       }
     });
@@ -112,19 +112,22 @@ export function compileRules(given: readonly RouteRule[], say: (problem: string)
   };
 }
 
-interface Compiled extends CompiledRule {
+interface RouteMatcher extends CompiledRoute {
   readonly source?: string;
   readonly event?: string;
   readonly condition?: Condition;
 }
 
-function compile({ name: _name, when, ...rule }: RouteRule, label: string): Compiled {
+function compileRule({ name: _name, when, ...rule }: RouteRule, label: string): RouteMatcher {
   const { event = "", to } = rule;
   if (event.startsWith(TOOL_RESULT)) {
-    throw invalid(`${label}: no rule is asked about ${TOOL_RESULT} events`, "Use subscribe() to be told of results.");
+    throw invalidRoutingError(
+      `${label}: no rule is asked about ${TOOL_RESULT} events`,
+      "Use subscribe() to be told of results.",
+    );
   }
   if (event.startsWith(TOOL_CALL) && to !== undefined) {
-    throw invalid(
+    throw invalidRoutingError(
       `${label}: a call runs what was decided on, so a rule about ${TOOL_CALL} events cannot have "to"`,
       "Leave it out, and use subscribe() to be told of calls.",
     );
@@ -132,16 +135,16 @@ function compile({ name: _name, when, ...rule }: RouteRule, label: string): Comp
   try {
     return { ...rule, label, ...(when === undefined ? {} : { condition: compileCondition(when, ROUTE_VARIABLES) }) };
   } catch (thrown) {
-    throw new QmError("invalid_expression", `routing ${label}: ${messageOf(thrown)}`);
+    throw new QmError("invalid_expression", `routing ${label}: ${getErrorMessage(thrown)}`);
   }
 }
 
-function checked(given: unknown): readonly RouteRule[] {
-  let parsed: ReturnType<typeof shape.safeParse>;
+function parseRules(given: unknown): readonly RouteRule[] {
+  let parsed: ReturnType<typeof rulesShape.safeParse>;
   try {
-    parsed = shape.safeParse(given);
+    parsed = rulesShape.safeParse(given);
   } catch (thrown) {
-    throw invalid(messageOf(thrown));
+    throw invalidRoutingError(getErrorMessage(thrown));
   }
   if (parsed.success) return parsed.data as readonly RouteRule[];
   const problems = parsed.error.issues.slice(0, 8).map(({ path, message }) => {
@@ -149,9 +152,9 @@ function checked(given: unknown): readonly RouteRule[] {
     const place = index === undefined ? "rules" : [`rule ${Number(index) + 1}`, ...keys.map(String)].join(".");
     return `${place}: ${clip(message, 200)}`;
   });
-  throw invalid(problems.join("; "));
+  throw invalidRoutingError(problems.join("; "));
 }
 
-function invalid(problem: string, hint?: string): QmError {
+function invalidRoutingError(problem: string, hint?: string): QmError {
   return new QmError("invalid_config", `routing: ${problem}`, hint === undefined ? {} : { hint });
 }

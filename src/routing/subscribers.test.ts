@@ -1,10 +1,10 @@
 import { describe, expect, test, vi } from "vitest";
-import { createSubscribers, type Delivery, type Heading } from "./subscribers.ts";
-import { settled } from "./testing.ts";
+import { createSubscribers, type EventDelivery, type EventHeading } from "./subscribers.ts";
+import { waitForTurn } from "./testing.ts";
 
-const heading: Heading = { source: "actor:triage", type: "tool_call:x", actor: "triage", isPrivate: false };
+const heading: EventHeading = { source: "actor:triage", type: "tool_call:x", actor: "triage", isPrivate: false };
 
-function delivery(id: string, size = 10): Delivery {
+function delivery(id: string, size = 10): EventDelivery {
   return { event: { id, source: heading.source, type: heading.type, data: null, at: "" }, size, depth: 1 };
 }
 
@@ -12,7 +12,7 @@ function opened() {
   const problems: string[] = [];
   const subscribers = createSubscribers({ say: (problem) => problems.push(problem), within: (_depth, work) => work() });
   const tell = (id: string, size?: number) => {
-    for (const subscriber of subscribers.matching(heading)) subscriber.tell(delivery(id, size));
+    for (const subscriber of subscribers.matching(heading)) subscriber.deliver(delivery(id, size));
   };
   return { subscribers, problems, tell };
 }
@@ -55,7 +55,7 @@ describe("telling", () => {
 
     for (const id of ["a", "b", "c"]) tell(id);
     expect(heard).toEqual([]);
-    await settled();
+    await waitForTurn();
 
     expect(heard).toEqual(["a", "b", "c"]);
   });
@@ -73,7 +73,7 @@ describe("telling", () => {
     subscribers.add({}, () => thenable);
 
     for (const id of ["a", "b", "c"]) tell(id);
-    await settled();
+    await waitForTurn();
 
     expect(heard).toEqual(["a", "b", "c"]);
     expect(problems).toHaveLength(9);
@@ -89,9 +89,9 @@ describe("telling", () => {
     subscribers.add({}, heard);
 
     tell("first");
-    await settled();
+    await waitForTurn();
     for (let count = 0; count < 300; count++) tell(`${count}`);
-    await settled();
+    await waitForTurn();
 
     expect(hanging).toHaveBeenCalledTimes(1);
     expect(heard).toHaveBeenCalledTimes(301);
@@ -106,8 +106,8 @@ describe("telling", () => {
     subscribers.add({}, heard);
     const [subscriber] = subscribers.matching(heading);
 
-    for (let count = 0; count < 1000; count++) subscriber?.tell(delivery(`${count}`));
-    await settled();
+    for (let count = 0; count < 1000; count++) subscriber?.deliver(delivery(`${count}`));
+    await waitForTurn();
 
     expect(heard).toHaveBeenCalledTimes(1000);
     expect(problems).toEqual([]);
@@ -118,7 +118,7 @@ describe("telling", () => {
     subscribers.add({}, () => new Promise(() => {}));
 
     for (let count = 0; count < 1000; count++) tell(`${count}`);
-    await settled();
+    await waitForTurn();
     subscribers.close();
 
     expect(problems.at(-1)).toBe("the subscriber to * from * was not told of the last 256 events");
@@ -135,14 +135,14 @@ describe("telling", () => {
     const mib = 1024 * 1024;
 
     tell("a", 4 * mib);
-    await settled();
+    await waitForTurn();
     for (const id of ["b", "c", "d", "e", "f", "g"]) tell(id, 4 * mib);
     while (releases.length > 0) {
       releases.shift()?.();
-      await settled();
+      await waitForTurn();
     }
     tell("h", 4 * mib);
-    await settled();
+    await waitForTurn();
 
     expect(heard).toEqual(["a", "b", "c", "d", "e", "h"]);
     expect(problems).toEqual([
@@ -165,9 +165,9 @@ describe("subscribing and unsubscribing", () => {
     const endSecond = subscribers.add({}, ({ id }) => heard.push(`second ${id}`));
 
     tell("a");
-    await settled();
+    await waitForTurn();
     tell("b");
-    await settled();
+    await waitForTurn();
 
     expect(heard).toEqual(["first a", "second a", "first b", "late b"]);
   });
@@ -182,9 +182,9 @@ describe("subscribing and unsubscribing", () => {
 
     tell("a");
     tell("b");
-    await settled();
+    await waitForTurn();
     tell("c");
-    await settled();
+    await waitForTurn();
 
     expect(heard).toEqual(["a"]);
     expect(subscribers.size).toBe(0);
@@ -199,7 +199,7 @@ describe("subscribing and unsubscribing", () => {
     end();
     end();
     tell("a");
-    await settled();
+    await waitForTurn();
 
     expect(listener).toHaveBeenCalledTimes(1);
   });

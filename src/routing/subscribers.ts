@@ -1,9 +1,9 @@
-import { messageOf } from "../core/errors.ts";
-import { matchesGlob } from "../core/glob.ts";
+import { getErrorMessage } from "../core/errors.ts";
+import { matchesGlob } from "../core/name-patterns.ts";
 import type { RoutableEvent } from "./event.ts";
 
 /** What a subscriber wants to be told of. Everything absent: whatever is not private. */
-export interface Interest {
+export interface SubscriptionFilter {
   /** A glob. */
   readonly source?: string;
   /** A glob on the type. */
@@ -12,10 +12,10 @@ export interface Interest {
   readonly actor?: string;
 }
 
-export type Listener = (event: RoutableEvent) => unknown;
+export type RoutedEventListener = (event: RoutableEvent) => unknown;
 
 /** What decides who is told. */
-export interface Heading {
+export interface EventHeading {
   readonly source: string;
   readonly type: string;
   readonly actor: string | undefined;
@@ -23,12 +23,12 @@ export interface Heading {
   readonly isPrivate: boolean;
 }
 
-export interface Subscriber {
+export interface EventSubscriber {
   /** Puts it at the end of what this subscriber is still to be told. Never throws, never waits. */
-  tell(delivery: Delivery): void;
+  deliver(delivery: EventDelivery): void;
 }
 
-export interface Delivery {
+export interface EventDelivery {
   readonly event: RoutableEvent;
   /** In characters. */
   readonly size: number;
@@ -38,14 +38,14 @@ export interface Delivery {
 
 export interface Subscribers {
   /** Nothing is told any more, not even what was waiting, once the returned function was called. */
-  add(interest: Interest, listener: Listener): () => void;
-  matching(heading: Heading): readonly Subscriber[];
+  add(interest: SubscriptionFilter, listener: RoutedEventListener): () => void;
+  matching(heading: EventHeading): readonly EventSubscriber[];
   readonly size: number;
   /** Ends every subscription. */
   close(): void;
 }
 
-export interface SubscribersParts {
+export interface SubscribersOptions {
   readonly say: (problem: string) => void;
   /** Calls the listener so that what it routes is known to have come of this. */
   readonly within: (depth: number, work: () => unknown) => unknown;
@@ -55,11 +55,11 @@ export interface SubscribersParts {
 const WAITING_EVENTS = 256;
 const WAITING_CHARS = 16 * 1024 * 1024;
 
-export function createSubscribers(parts: SubscribersParts): Subscribers {
-  const all = new Set<OpenSubscriber>();
+export function createSubscribers(parts: SubscribersOptions): Subscribers {
+  const all = new Set<ActiveSubscriber>();
   return {
     add({ source, event, actor }, listener) {
-      const subscriber = openSubscriber({ source, event, actor }, listener, parts);
+      const subscriber = createSubscriber({ source, event, actor }, listener, parts);
       all.add(subscriber);
       return () => {
         all.delete(subscriber);
@@ -80,26 +80,26 @@ export function createSubscribers(parts: SubscribersParts): Subscribers {
   };
 }
 
-interface OpenSubscriber extends Subscriber {
+interface ActiveSubscriber extends EventSubscriber {
   readonly label: string;
-  wants(heading: Heading): boolean;
+  wants(heading: EventHeading): boolean;
   /** Answers how many it was still to be told. */
   end(): number;
 }
 
-function openSubscriber(
-  { source, event, actor }: { readonly [Key in keyof Interest]: Interest[Key] | undefined },
-  listener: Listener,
-  { say, within }: SubscribersParts,
-): OpenSubscriber {
+function createSubscriber(
+  { source, event, actor }: { readonly [Key in keyof SubscriptionFilter]: SubscriptionFilter[Key] | undefined },
+  listener: RoutedEventListener,
+  { say, within }: SubscribersOptions,
+): ActiveSubscriber {
   const label = `the subscriber to ${event ?? "*"} from ${source ?? "*"}${actor === undefined ? "" : ` of ${actor}`}`;
-  const waiting: Delivery[] = [];
+  const waiting: EventDelivery[] = [];
   let chars = 0;
   let dropped = 0;
-  let telling = false;
+  let delivering = false;
   let busy = false;
 
-  function shed(): void {
+  function dropExcess(): void {
     while (waiting.length > WAITING_EVENTS || chars > WAITING_CHARS) {
       const last = waiting.pop();
       chars -= last?.size ?? 0;
@@ -108,7 +108,7 @@ function openSubscriber(
   }
 
   /** One after another, each when the one before it has been dealt with. */
-  async function tellAll(): Promise<void> {
+  async function deliverAll(): Promise<void> {
     for (let next = waiting.shift(); next !== undefined; next = waiting.shift()) {
       const { event, depth, size } = next;
       chars -= size;
@@ -117,15 +117,15 @@ function openSubscriber(
         // What answers at once is not waited for, so that it keeps up with any number of calls in one go.
         if (!isObject(answer) || !("then" in answer)) continue;
         busy = true;
-        shed();
+        dropExcess();
         await answer;
       } catch (thrown) {
-        say(`${label} failed at ${event.type}: ${messageOf(thrown)}`);
+        say(`${label} failed at ${event.type}: ${getErrorMessage(thrown)}`);
       } finally {
         busy = false;
       }
     }
-    telling = false;
+    delivering = false;
     if (dropped > 1) say(`${label} has caught up; it was not told of ${dropped} events`);
     dropped = 0;
   }
@@ -137,13 +137,13 @@ function openSubscriber(
       if (source !== undefined && !matchesGlob(source, heading.source)) return false;
       return event === undefined || matchesGlob(event, heading.type);
     },
-    tell(delivery) {
+    deliver(delivery) {
       waiting.push(delivery);
       chars += delivery.size;
-      if (busy) shed();
-      if (telling) return;
-      telling = true;
-      queueMicrotask(() => void tellAll());
+      if (busy) dropExcess();
+      if (delivering) return;
+      delivering = true;
+      queueMicrotask(() => void deliverAll());
     },
     end() {
       chars = 0;

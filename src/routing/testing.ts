@@ -4,15 +4,15 @@ import type { Caller } from "../core/caller.ts";
 import type { QmError } from "../core/errors.ts";
 import { eventShapes } from "../core/events.ts";
 import { actionName } from "../core/names.ts";
-import type { RoutingNote } from "./announce.ts";
-import type { RoutedCall } from "./calls.ts";
-import { createRouter, type RouterParts } from "./router.ts";
+import type { RoutedCall } from "./dispatch.ts";
+import type { RoutingLedgerEvent } from "./event.ts";
+import { createRouter, type RouterOptions } from "./router.ts";
 
 export const caller: Caller = { actor: "triage", session: "s1" };
 
 /** A router with what it wrote down and complained of. What does not have its event's shape is refused at once. */
-export function testRouter(more: Partial<RouterParts> = {}) {
-  const notes: { readonly caller: Caller | undefined; readonly note: RoutingNote }[] = [];
+export function testRouter(more: Partial<RouterOptions> = {}) {
+  const notes: { readonly caller: Caller | undefined; readonly note: RoutingLedgerEvent }[] = [];
   const problems: string[] = [];
   let ids = 0;
   const router = createRouter({
@@ -24,7 +24,7 @@ export function testRouter(more: Partial<RouterParts> = {}) {
     onProblem: (problem) => problems.push(problem),
     ...more,
   });
-  const noted = (type: RoutingNote["type"]) =>
+  const noted = (type: RoutingLedgerEvent["type"]) =>
     notes.filter(({ note }) => note.type === type).map(({ note }) => note.data);
   return { router, notes, noted, problems };
 }
@@ -53,11 +53,11 @@ export function testCall(action: Partial<Action> = {}, more: Partial<RoutedCall>
   return { callId: "call-1", action: testAction(action), args: { sum: 7 }, caller, ...more };
 }
 
-export const codeOf = (work: Promise<unknown>): Promise<string> =>
+export const readCode = (work: Promise<unknown>): Promise<string> =>
   work.then(
     () => "done",
     (thrown: QmError) => thrown.code,
   );
 
 /** Until everything that was let go at once has been dealt with. */
-export const settled = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+export const waitForTurn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));

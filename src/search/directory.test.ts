@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { defineAction } from "../catalog/define.ts";
+import { defineAction } from "../catalog/define-action.ts";
 import { type DirectoryOptions, renderDirectory } from "./directory.ts";
 
 const action = (name: string, more: { tags?: string[]; world?: string } = {}) => {

@@ -1,7 +1,21 @@
-import type { Action } from "../core/action.ts";
-import { namespaceOf } from "../core/names.ts";
-import { patternSet } from "../core/patterns.ts";
-import { oneLine } from "../core/plain-text.ts";
+import { type Action, summarizeAction } from "../core/action.ts";
+import { toOneLine } from "../core/display-text.ts";
+import { clip } from "../core/json.ts";
+import { createPatternSet } from "../core/name-patterns.ts";
+import { getNamespace } from "../core/names.ts";
+import type { CatalogSearchResult } from "./search.ts";
+
+const QUERY_SHOWN = 120;
+const SUMMARY_SHOWN = 100;
+
+/** A shortlist for a prompt, made anew each turn: what of all the caller may use fits what is asked of it now. */
+export function renderHints(query: string, { hits }: CatalogSearchResult): string {
+  if (hits.length === 0) return "";
+  const lines = hits.map(
+    ({ action }) => `- ${action.name}: ${clip(toOneLine(summarizeAction(action)), SUMMARY_SHOWN)}`,
+  );
+  return [`## Actions that may fit ${JSON.stringify(clip(toOneLine(query), QUERY_SHOWN))}`, ...lines].join("\n");
+}
 
 /** A group of the directory that an installation defines; an action goes to the first group that takes it. */
 export interface DirectoryGroup {
@@ -32,7 +46,7 @@ export interface Directory {
   readonly actions: number;
 }
 
-interface Filled extends DirectoryGroup {
+interface FilledGroup extends DirectoryGroup {
   readonly held: readonly Action[];
 }
 
@@ -41,68 +55,70 @@ interface Filled extends DirectoryGroup {
  * with some names. What is cut is counted, so that a reader knows that there is more to search for.
  */
 export function renderDirectory(actions: readonly Action[], options: DirectoryOptions): Directory {
-  const { filled, rest } = defined(actions, options.groups);
-  const groups = [...filled, ...(options.defaultGroups ? [...worlds(rest), ...namespaces(rest)] : [])];
+  const { filled, rest } = fillDefinedGroups(actions, options.groups);
+  const groups = [...filled, ...(options.defaultGroups ? [...groupByWorld(rest), ...namespaces(rest)] : [])];
   const shown = groups.slice(0, options.maxGroups);
   const left = groups.slice(options.maxGroups);
-  const lines = shown.flatMap((group) => rendered(group, options));
+  const lines = shown.flatMap((group) => renderGroup(group, options));
   const more =
     left.length === 0
       ? []
-      : [`- and ${left.length} more ${plural(left.length, "group")}, ${count(held(left))}; search finds them`];
+      : [
+          `- and ${left.length} more ${plural(left.length, "group")}, ${formatActionCount(countHeld(left))}; search finds them`,
+        ];
   return {
     text: lines.length === 0 ? "" : ["## Directory of actions", ...lines, ...more].join("\n"),
     groups: shown.map(({ name }) => name),
-    actions: held(shown),
+    actions: countHeld(shown),
   };
 }
 
-function rendered(
-  { name, title, trigger, held }: Filled,
+function renderGroup(
+  { name, title, trigger, held }: FilledGroup,
   { maxActionsPerGroup, showCounts }: DirectoryOptions,
 ): readonly string[] {
   const names = held.slice(0, maxActionsPerGroup).map((action) => action.name);
   const cut = held.length - names.length;
-  const head = [name, title, trigger, showCounts || cut > 0 ? count(held.length) : undefined]
+  const head = [name, title, trigger, showCounts || cut > 0 ? formatActionCount(held.length) : undefined]
     .filter((part) => part !== undefined && part !== "")
-    .map((part) => oneLine(String(part)))
+    .map((part) => toOneLine(String(part)))
     .join(" — ");
   const examples = cut > 0 ? `${names.join(", ")}, +${cut}` : names.join(", ");
   return [`- ${head}`, ...(names.length === 0 ? [] : [`  ${examples}`])];
 }
 
-function defined(actions: readonly Action[], groups: readonly DirectoryGroup[]) {
-  const open = groups.map((group) => ({ ...group, takes: taker(group), held: [] as Action[] }));
+function fillDefinedGroups(actions: readonly Action[], groups: readonly DirectoryGroup[]) {
+  const open = groups.map((group) => ({ ...group, takes: createGroupMatcher(group), held: [] as Action[] }));
   const rest: Action[] = [];
   for (const action of actions) (open.find(({ takes }) => takes(action))?.held ?? rest).push(action);
   return { filled: open.filter(({ held }) => held.length > 0), rest };
 }
 
-function taker({ namespaces = [], tags = [], actions = [] }: DirectoryGroup): (action: Action) => boolean {
-  const patterns = patternSet(actions);
+function createGroupMatcher({ namespaces = [], tags = [], actions = [] }: DirectoryGroup): (action: Action) => boolean {
+  const patterns = createPatternSet(actions);
   return (action) =>
-    namespaces.includes(namespaceOf(action.name)) ||
+    namespaces.includes(getNamespace(action.name)) ||
     namespaces.includes(action.category) ||
     tags.some((tag) => action.tags.includes(tag)) ||
-    patterns.matching(action) !== undefined;
+    patterns.findMatch(action) !== undefined;
 }
 
-function worlds(actions: readonly Action[]): readonly Filled[] {
-  return grouped(actions, ({ world }) => world).map(([name, held]) => ({ name: `world ${name}`, held }));
+function groupByWorld(actions: readonly Action[]): readonly FilledGroup[] {
+  return groupActions(actions, ({ world }) => world).map(([name, held]) => ({ name: `world ${name}`, held }));
 }
 
-function namespaces(actions: readonly Action[]): readonly Filled[] {
-  const plain = grouped(actions, ({ world, name }) => (world === undefined ? namespaceOf(name) : undefined));
-  return plain.map(([name, held]) => ({ name, ...tagsOf(name, held), held }));
+function namespaces(actions: readonly Action[]): readonly FilledGroup[] {
+  const plain = groupActions(actions, ({ world, name }) => (world === undefined ? getNamespace(name) : undefined));
+  return plain.map(([name, held]) => ({ name, ...describeSharedTags(name, held), held }));
 }
 
 /** The tags that all of a group share say what it is about, where its name does not. */
-function tagsOf(name: string, held: readonly Action[]): { readonly trigger?: string } {
+function describeSharedTags(name: string, held: readonly Action[]): { readonly trigger?: string } {
   const shared = (held[0]?.tags ?? []).filter((tag) => tag !== name && held.every(({ tags }) => tags.includes(tag)));
   return shared.length === 0 ? {} : { trigger: shared.slice(0, 3).join(", ") };
 }
 
-function grouped(
+function groupActions(
   actions: readonly Action[],
   keyOf: (action: Action) => string | undefined,
 ): readonly [string, readonly Action[]][] {
@@ -117,11 +133,11 @@ function grouped(
   return [...groups].sort(([a], [b]) => (a < b ? -1 : 1));
 }
 
-function held(groups: readonly Filled[]): number {
+function countHeld(groups: readonly FilledGroup[]): number {
   return groups.reduce((sum, group) => sum + group.held.length, 0);
 }
 
-function count(actions: number): string {
+function formatActionCount(actions: number): string {
   return `${actions} ${plural(actions, "action")}`;
 }
 

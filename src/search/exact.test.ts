@@ -1,12 +1,12 @@
 import { describe, expect, onTestFinished, test, vi } from "vitest";
-import { exactSearch } from "./exact.ts";
-import { hitOrder } from "./hit.ts";
-import { action, viewOf } from "./lexical/testing.ts";
+import { createHitOrder } from "./hits.ts";
+import { action, createTestView } from "./lexical/testing.ts";
+import { searchExact } from "./pattern-search.ts";
 
 const read = action("file__read", { description: "Reads a text.", tags: ["Disk"], aliases: ["cat"] });
 const write = action("file__write", { description: "Writes a text.", tags: ["disk"] });
-const view = viewOf([read, write]);
-const options = { limit: 10, order: hitOrder() };
+const view = createTestView([read, write]);
+const options = { limit: 10, order: createHitOrder() };
 
 describe("an exact search", () => {
   test.each([
@@ -18,20 +18,20 @@ describe("an exact search", () => {
     ["nothing less than that", "file", [], 0],
     ["nothing", "", [], 0],
   ])("takes %s", (_, query, expected, score) => {
-    expect(exactSearch(query, view, options)).toEqual(expected.map((each) => ({ action: each, score })));
+    expect(searchExact(query, view, options)).toEqual(expected.map((each) => ({ action: each, score })));
   });
 
   test("sees only what the view does and what is wanted, at most so many", () => {
-    expect(exactSearch("disk", viewOf([read, write], [read]), options).length).toBe(1);
-    expect(exactSearch("disk", view, { ...options, accepts: (each) => each === write }).length).toBe(1);
-    expect(exactSearch("disk", view, { ...options, limit: 1 })).toEqual([{ action: read, score: 0.9 }]);
+    expect(searchExact("disk", createTestView([read, write], [read]), options).length).toBe(1);
+    expect(searchExact("disk", view, { ...options, accepts: (each) => each === write }).length).toBe(1);
+    expect(searchExact("disk", view, { ...options, limit: 1 })).toEqual([{ action: read, score: 0.9 }]);
   });
 
   test("takes what is longer in lower case", () => {
     const istanbul = action("map__city", "İİİ");
 
     for (const query of ["İİİ", "İİİ".toLowerCase()]) {
-      expect(exactSearch(query, viewOf([istanbul]), options)).toEqual([{ action: istanbul, score: 0.9 }]);
+      expect(searchExact(query, createTestView([istanbul]), options)).toEqual([{ action: istanbul, score: 0.9 }]);
     }
   });
 
@@ -39,11 +39,11 @@ describe("an exact search", () => {
     const many = Array.from({ length: 50 }, (_, at) =>
       action(`thing__number_${at}`, `Handles thing ${at} quite well.`),
     );
-    const view = viewOf([...many, read]);
+    const view = createTestView([...many, read]);
     const lowerCase = vi.spyOn(String.prototype, "toLowerCase");
     onTestFinished(() => lowerCase.mockRestore());
 
-    const hits = exactSearch("CAT", view, options);
+    const hits = searchExact("CAT", view, options);
 
     const calls = lowerCase.mock.calls.length;
     expect([hits.length, calls]).toEqual([1, 2]); // the query and the alias

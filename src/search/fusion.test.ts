@@ -1,16 +1,15 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { fuse } from "./fusion.ts";
-import { type Hit, hitOrder } from "./hit.ts";
+import { createHitOrder, fuseHits, type Hit } from "./hits.ts";
 import { testActions } from "./semantic/testing.ts";
 
-const order = hitOrder();
+const order = createHitOrder();
 const actions = testActions(12);
 const hit = (at: number, score: number): Hit => ({ action: actions[at] as Hit["action"], score });
 const names = (hits: readonly Hit[]) => hits.map(({ action }) => action.name.slice("tool__thing_".length));
 
 test("puts what both lists have before what one has", () => {
-  const fused = fuse(
+  const fused = fuseHits(
     [
       [hit(0, 0.8), hit(1, 0.7)],
       [hit(2, 0.6), hit(1, 0.5)],
@@ -25,7 +24,7 @@ test("takes each list by its own measure, so that neither is louder", () => {
   const words = [hit(0, 0.9), hit(1, 0.45)];
   const meaning = [hit(2, 0.6), hit(3, 0.3)];
 
-  expect(fuse([words, meaning], { limit: 10, order }).map(({ score }) => score.toFixed(3))).toEqual([
+  expect(fuseHits([words, meaning], { limit: 10, order }).map(({ score }) => score.toFixed(3))).toEqual([
     "0.450",
     "0.450",
     "0.225",
@@ -34,11 +33,11 @@ test("takes each list by its own measure, so that neither is louder", () => {
 });
 
 test("does not let a list that found nothing good speak as loud as one that did", () => {
-  expect(names(fuse([[hit(0, 0.1)], [hit(1, 0.6)]], { limit: 10, order }))).toEqual(["1", "0"]);
+  expect(names(fuseHits([[hit(0, 0.1)], [hit(1, 0.6)]], { limit: 10, order }))).toEqual(["1", "0"]);
 });
 
 test("an exact name stays first, whatever the other list says", () => {
-  const fused = fuse(
+  const fused = fuseHits(
     [
       [hit(0, 1), hit(1, 0.9)],
       [hit(1, 1), hit(2, 1)],
@@ -54,19 +53,19 @@ test("one list alone keeps its scores", () => {
   const list = [hit(0, 0.8), hit(1, 0.3), hit(2, 0.03)];
 
   for (const lists of [[list], [list, []], [[], list]]) {
-    const fused = fuse(lists, { limit: 10, order });
+    const fused = fuseHits(lists, { limit: 10, order });
     expect(fused.map(({ action }) => action)).toEqual(list.map(({ action }) => action));
     for (const [at, { score }] of fused.entries()) expect(score).toBeCloseTo(list[at]?.score ?? -1, 12);
   }
-  expect(fuse([], { limit: 10, order })).toEqual([]);
+  expect(fuseHits([], { limit: 10, order })).toEqual([]);
 });
 
 test("weights say which list counts more", () => {
   const lists = [[hit(0, 0.8)], [hit(1, 0.8)]];
 
-  expect(names(fuse(lists, { limit: 1, order, weights: [1, 2] }))).toEqual(["1"]);
-  expect(names(fuse(lists, { limit: 1, order, weights: [2, 1] }))).toEqual(["0"]);
-  expect(names(fuse(lists, { limit: 2, order, weights: [1, 0] }))).toEqual(["0"]);
+  expect(names(fuseHits(lists, { limit: 1, order, weights: [1, 2] }))).toEqual(["1"]);
+  expect(names(fuseHits(lists, { limit: 1, order, weights: [2, 1] }))).toEqual(["0"]);
+  expect(names(fuseHits(lists, { limit: 2, order, weights: [1, 0] }))).toEqual(["0"]);
 });
 
 test("always gives scores from 0 to 1, best first, each action once, whatever order the lists are in", () => {
@@ -77,12 +76,12 @@ test("always gives scores from 0 to 1, best first, each action once, whatever or
     );
   fc.assert(
     fc.property(list, list, (words, meaning) => {
-      const fused = fuse([words, meaning], { limit: 20, order });
+      const fused = fuseHits([words, meaning], { limit: 20, order });
 
       expect(fused).toEqual(fused.toSorted(order));
       expect(new Set(fused.map(({ action }) => action)).size).toBe(fused.length);
       for (const { score } of fused) expect(score).toSatisfy((each: number) => each >= 0 && each <= 1);
-      expect(fuse([words.toReversed(), meaning.toReversed()], { limit: 20, order })).toEqual(fused);
+      expect(fuseHits([words.toReversed(), meaning.toReversed()], { limit: 20, order })).toEqual(fused);
     }),
   );
 });

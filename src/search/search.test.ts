@@ -1,10 +1,10 @@
 import { describe, expect, test } from "vitest";
 import { z } from "zod";
-import { defineAction } from "../catalog/define.ts";
+import { defineAction } from "../catalog/define-action.ts";
 import { takeSnapshot } from "../catalog/snapshot.ts";
 import { createView } from "../catalog/view.ts";
 import type { Action } from "../core/action.ts";
-import { createSearch, type SearchOptions } from "./search.ts";
+import { type CatalogSearchOptions, createCatalogSearch } from "./search.ts";
 import type { SemanticIndex } from "./semantic/semantic-index.ts";
 
 const action = (name: string, description: string): Action => {
@@ -45,8 +45,13 @@ const meaning = (found: readonly string[] | string): SemanticIndex =>
   }) as Partial<SemanticIndex> as SemanticIndex;
 
 const prepared: number[] = [];
-const search = (options: Partial<SearchOptions> = {}) =>
-  createSearch({ maxResults: 20, preferredNamespaces: [], onPrepared: (count) => prepared.push(count), ...options });
+const search = (options: Partial<CatalogSearchOptions> = {}) =>
+  createCatalogSearch({
+    maxResults: 20,
+    preferredNamespaces: [],
+    onPrepared: (count) => prepared.push(count),
+    ...options,
+  });
 
 const names = ({ hits }: { hits: readonly { action: Action }[] }) => hits.map(({ action: { name } }) => name);
 

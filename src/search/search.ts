@@ -1,17 +1,14 @@
 import type { Action } from "../core/action.ts";
 import { clip } from "../core/json.ts";
-import type { SearchType } from "../core/search-type.ts";
-import { exactSearch } from "./exact.ts";
-import { fuse } from "./fusion.ts";
-import { type Hit, hitOrder } from "./hit.ts";
-import { type LexicalIndex, lexicalIndexSteps } from "./lexical/index.ts";
-import { regexSearch } from "./regex.ts";
-import type { Searchable } from "./searchable.ts";
-import { isSelection } from "./selection.ts";
+import type { SearchType } from "../core/surface-choice.ts";
+import type { Searchable } from "./hits.ts";
+import { createHitOrder, fuseHits, type Hit } from "./hits.ts";
+import { isSelection, type LexicalIndex, lexicalIndexSteps } from "./lexical/lexical-index.ts";
+import { searchByPattern, searchExact } from "./pattern-search.ts";
 import type { SemanticIndex } from "./semantic/semantic-index.ts";
-import { paced } from "./steps.ts";
+import { runInSlices } from "./steps.ts";
 
-export interface SearchRequest {
+export interface CatalogSearchRequest {
   readonly query: string;
   /** Absent: by words, and by meaning too where an embedder is configured. */
   readonly type?: SearchType;
@@ -21,7 +18,7 @@ export interface SearchRequest {
 }
 
 /** What a search found, and what it has to say about how it was found. */
-export interface Found {
+export interface CatalogSearchResult {
   /** Best first. Empty when nothing fits. */
   readonly hits: readonly Hit[];
   readonly requested: SearchType;
@@ -34,7 +31,7 @@ export interface Found {
   readonly elsewhere?: readonly Hit[];
 }
 
-export interface SearchOptions {
+export interface CatalogSearchOptions {
   /** No answer has more hits, whatever is asked for. */
   readonly maxResults: number;
   /** Namespaces whose actions come first among equals, the most preferred first. */
@@ -48,7 +45,11 @@ export interface SearchOptions {
 }
 
 /** Finds actions in a view. The one search behind every surface, hint and command. */
-export type Search = (view: Searchable, request: SearchRequest, signal?: AbortSignal) => Promise<Found>;
+export type CatalogSearch = (
+  view: Searchable,
+  request: CatalogSearchRequest,
+  signal?: AbortSignal,
+) => Promise<CatalogSearchResult>;
 
 const DEFAULT_LIMIT = 8;
 /** A list to be fused needs more than will be shown: what is middling in both may be best in all. */
@@ -56,53 +57,57 @@ const FUSED_FROM = 50;
 const UNMATCHED_SHOWN = 10;
 const WORD_SHOWN = 40;
 
-export function createSearch({
+export function createCatalogSearch({
   maxResults,
   preferredNamespaces,
   semantic,
   withoutMeaning = "no embedder is configured.",
   onPrepared,
-}: SearchOptions): Search {
-  const order = hitOrder(preferredNamespaces);
-  let kept: { readonly snapshot: unknown; readonly index: Promise<LexicalIndex> } | undefined;
+}: CatalogSearchOptions): CatalogSearch {
+  const order = createHitOrder(preferredNamespaces);
+  let current: { readonly snapshot: unknown; readonly index: Promise<LexicalIndex> } | undefined;
   let previous: LexicalIndex | undefined;
 
   /**
    * Made when the first search over a catalog is asked for, from what is left of the one before. A server may offer
    * megabytes of words, so others have their turn meanwhile.
    */
-  function indexOf({ snapshot }: Searchable): Promise<LexicalIndex> {
-    if (kept?.snapshot !== snapshot) kept = { snapshot, index: prepared(snapshot.actions) };
-    return kept.index;
+  function getIndex({ snapshot }: Searchable): Promise<LexicalIndex> {
+    if (current?.snapshot !== snapshot) current = { snapshot, index: buildIndex(snapshot.actions) };
+    return current.index;
   }
 
-  async function prepared(actions: readonly Action[]): Promise<LexicalIndex> {
-    const index = await paced(lexicalIndexSteps(actions, previous));
+  async function buildIndex(actions: readonly Action[]): Promise<LexicalIndex> {
+    const index = await runInSlices(lexicalIndexSteps(actions, previous));
     previous = index;
     onPrepared(actions.length);
     return index;
   }
 
-  async function attempt(view: Searchable, request: Required<Omit<SearchRequest, "accepts">>, rest: Rest) {
+  async function attempt(
+    view: Searchable,
+    request: Required<Omit<CatalogSearchRequest, "accepts">>,
+    rest: AttemptContext,
+  ) {
     const { query, type, limit } = request;
     const how = { limit, order, ...(rest.accepts === undefined ? {} : { accepts: rest.accepts }) };
-    const byWords = async (many = limit) => (await indexOf(view)).search(query, view, { ...how, limit: many });
+    const byWords = async (many = limit) => (await getIndex(view)).search(query, view, { ...how, limit: many });
     switch (type) {
       case "exact":
-        return answer("exact", exactSearch(query, view, how));
+        return toAttempt("exact", searchExact(query, view, how));
       case "regex": {
-        const found = regexSearch(query, view, how);
+        const found = searchByPattern(query, view, how);
         if ("unreadable" in found) {
           return {
-            ...answer("fts", await byWords()),
+            ...toAttempt("fts", await byWords()),
             note: `The pattern ${found.unreadable}, so its words were searched.`,
           };
         }
         const cut = { note: "Not everything was looked at: the pattern asks for too much work." };
-        return { ...answer("regex", found.hits), ...(found.complete ? {} : cut) };
+        return { ...toAttempt("regex", found.hits), ...(found.complete ? {} : cut) };
       }
       case "fts":
-        return answer("fts", await byWords());
+        return toAttempt("fts", await byWords());
       case "semantic":
       case "hybrid": {
         const signal = rest.signal === undefined ? {} : { signal: rest.signal };
@@ -114,11 +119,14 @@ export function createSearch({
           unavailable: withoutMeaning,
         };
         if ("unavailable" in meant) {
-          return { ...answer("fts", await byWords()), note: `Searched by words only: ${meant.unavailable}` };
+          return { ...toAttempt("fts", await byWords()), note: `Searched by words only: ${meant.unavailable}` };
         }
-        if (type === "semantic") return answer("semantic", meant.hits.slice(0, limit));
+        if (type === "semantic") return toAttempt("semantic", meant.hits.slice(0, limit));
         const worded = await byWords(Math.max(limit, FUSED_FROM));
-        return { ...answer("hybrid", fuse([worded.hits, meant.hits], { limit, order })), unmatched: worded.unmatched };
+        return {
+          ...toAttempt("hybrid", fuseHits([worded.hits, meant.hits], { limit, order })),
+          unmatched: worded.unmatched,
+        };
       }
     }
   }
@@ -131,21 +139,21 @@ export function createSearch({
     const limit = Math.max(1, Math.min(Math.trunc(wanted ?? DEFAULT_LIMIT), maxResults));
     if (query === "") return { hits: [], requested, effective: requested, unmatched: [] };
     const found = await attempt(view, { query, type: chosen, limit }, { accepts, signal });
-    const shown = { ...found, requested, unmatched: brief(found.unmatched) };
+    const shown = { ...found, requested, unmatched: clipWords(found.unmatched) };
     if (found.hits.length > 0 || accepts === undefined) return shown;
     const { hits: elsewhere } = await attempt(view, { query, type: chosen, limit }, { accepts: undefined, signal });
     return elsewhere.length === 0 ? shown : { ...shown, elsewhere };
   };
 }
 
-interface Rest {
-  readonly accepts: SearchRequest["accepts"] | undefined;
+interface AttemptContext {
+  readonly accepts: CatalogSearchRequest["accepts"] | undefined;
   readonly signal: AbortSignal | undefined;
 }
 
-type Attempt = Omit<Found, "requested" | "elsewhere">;
+type Attempt = Omit<CatalogSearchResult, "requested" | "elsewhere">;
 
-function answer(
+function toAttempt(
   effective: SearchType,
   found: readonly Hit[] | { readonly hits: readonly Hit[]; readonly unmatched: readonly string[] },
 ): Attempt {
@@ -153,6 +161,6 @@ function answer(
 }
 
 /** Words from outside, as they may be shown. */
-function brief(words: readonly string[]): readonly string[] {
+function clipWords(words: readonly string[]): readonly string[] {
   return words.slice(0, UNMATCHED_SHOWN).map((word) => clip(word, WORD_SHOWN));
 }

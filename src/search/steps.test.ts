@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { finish, paced, sortSteps } from "./steps.ts";
+import { runInSlices, runToEnd, sortSteps } from "./steps.ts";
 
 test("sorts as a stable sort does", () => {
   const list = fc.array(fc.record({ key: fc.nat(20), at: fc.nat() }), { maxLength: 5_000, size: "max" });
@@ -8,7 +8,7 @@ test("sorts as a stable sort does", () => {
     fc.property(list, (items) => {
       const compare = (one: { key: number }, other: { key: number }) => one.key - other.key;
 
-      expect(finish(sortSteps(items, compare))).toEqual(items.toSorted(compare));
+      expect(runToEnd(sortSteps(items, compare))).toEqual(items.toSorted(compare));
     }),
     { numRuns: 30 },
   );
@@ -21,5 +21,5 @@ test("stops between two steps when the signal aborts", async () => {
   }
   setImmediate(() => stop.abort());
 
-  await expect(paced(endless(), stop.signal)).rejects.toMatchObject({ name: "AbortError" });
+  await expect(runInSlices(endless(), stop.signal)).rejects.toMatchObject({ name: "AbortError" });
 });

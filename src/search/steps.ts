@@ -7,7 +7,7 @@ export type Steps<T> = Generator<void, T, void>;
 const PACE_MS = 10;
 
 /** Does all steps at once. */
-export function finish<T>(steps: Steps<T>): T {
+export function runToEnd<T>(steps: Steps<T>): T {
   for (;;) {
     const { done, value } = steps.next();
     if (done) return value as T;
@@ -15,7 +15,7 @@ export function finish<T>(steps: Steps<T>): T {
 }
 
 /** Does the steps a few at a time. Throws when the signal aborts. */
-export async function paced<T>(steps: Steps<T>, signal?: AbortSignal): Promise<T> {
+export async function runInSlices<T>(steps: Steps<T>, signal?: AbortSignal): Promise<T> {
   let started = performance.now();
   for (;;) {
     const { done, value } = steps.next();

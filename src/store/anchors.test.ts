@@ -2,8 +2,8 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { anchorStoreCases } from "../testing/anchor-cases.ts";
-import { anchorStore } from "./anchors.ts";
+import { anchorStoreCases } from "../../test/cases/anchor-cases.ts";
+import { createSqlAnchorStore } from "./anchors.ts";
 import { openSqlite } from "./drivers/sqlite.ts";
 import { migrate } from "./migrations.ts";
 
@@ -32,10 +32,12 @@ test("what one process keeps, another fills, also after the first is gone", asyn
   const second = await open();
   onTestFinished(() => second.close());
 
-  const kept = await anchorStore(first, now).put("o", new Map([["price:00000001", "12.5"]]));
+  const kept = await createSqlAnchorStore(first, now).put("o", new Map([["price:00000001", "12.5"]]));
   await first.close();
 
   expect(kept).toBe(true);
-  expect(await anchorStore(second, now).put("o", new Map([["price:00000001", "13"]]))).toBe(false);
-  expect(await anchorStore(second, now).read("o", ["price:00000001"])).toEqual(new Map([["price:00000001", "12.5"]]));
+  expect(await createSqlAnchorStore(second, now).put("o", new Map([["price:00000001", "13"]]))).toBe(false);
+  expect(await createSqlAnchorStore(second, now).read("o", ["price:00000001"])).toEqual(
+    new Map([["price:00000001", "12.5"]]),
+  );
 });

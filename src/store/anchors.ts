@@ -1,33 +1,32 @@
-import type { AnchorStore } from "../distribution/anchor-store.ts";
-import { portions } from "./portions.ts";
-import { join, type Sql, sql } from "./sql.ts";
+import type { AnchorStore } from "../distribution/anchors.ts";
+import { joinQueries, type Sql, splitIntoBatches, sql } from "./sql.ts";
 
 /** Anchored values in SQL: one row a token, as JSON. */
-export function anchorStore(db: Sql, now: () => Date): AnchorStore {
+export function createSqlAnchorStore(db: Sql, now: () => Date): AnchorStore {
   return {
     async put(owner, values) {
       const at = now().toISOString();
       const rows = [...values].map(([token, value]) => sql`(${owner}, ${token}, ${value}, ${at})`);
       try {
         await db.transaction(async (tx) => {
-          for (const list of portions(rows)) {
+          for (const list of splitIntoBatches(rows)) {
             const added = await tx.all(sql`
-              insert into anchors (owner, token, value, made_at) values ${join(list, ", ")}
+              insert into anchors (owner, token, value, made_at) values ${joinQueries(list, ", ")}
               on conflict (owner, token) do nothing returning token`);
-            if (added.length < list.length) throw new Taken();
+            if (added.length < list.length) throw new TokenTaken();
           }
         });
         return true;
       } catch (thrown) {
-        if (thrown instanceof Taken) return false;
+        if (thrown instanceof TokenTaken) return false;
         throw thrown;
       }
     },
     async read(owner, tokens) {
       const values = new Map<string, string>();
-      for (const list of portions(tokens.map((token) => sql`${token}`))) {
+      for (const list of splitIntoBatches(tokens.map((token) => sql`${token}`))) {
         const rows = await db.all(
-          sql`select token, value from anchors where owner = ${owner} and token in (${join(list, ", ")})`,
+          sql`select token, value from anchors where owner = ${owner} and token in (${joinQueries(list, ", ")})`,
         );
         for (const { token, value } of rows) values.set(String(token), String(value));
       }
@@ -40,4 +39,4 @@ export function anchorStore(db: Sql, now: () => Date): AnchorStore {
 }
 
 /** Leaves the transaction, so that nothing of it stays. */
-class Taken extends Error {}
+class TokenTaken extends Error {}

@@ -7,10 +7,10 @@ import { createInterface } from "node:readline";
 import type { Readable, Writable } from "node:stream";
 import { fileURLToPath } from "node:url";
 import { describe, expect, onTestFinished, test } from "vitest";
+import { approvalStoreCases } from "../../test/cases/approval-cases.ts";
+import { approvalTransitionCases } from "../../test/cases/approval-transition-cases.ts";
 import type { ApprovalStore, NewApproval } from "../approval/approval-store.ts";
-import { approvalStoreCases } from "../testing/approval-cases.ts";
-import { approvalTransitionCases } from "../testing/approval-transition-cases.ts";
-import { approvalStore } from "./approvals.ts";
+import { createSqlApprovalStore } from "./approvals.ts";
 import { openSqlite } from "./drivers/sqlite.ts";
 import { migrate } from "./migrations.ts";
 import type { SqlDriver } from "./sql.ts";
@@ -75,7 +75,7 @@ test("four processes that race for fifty approvals claim each exactly once", asy
   const claims = await Promise.all(processes.map(({ claimed }) => claimed));
 
   expect(claims.flat().sort()).toEqual(ids.toSorted());
-  const kept = new Map((await store.claimed()).map(({ approval, executor }) => [approval.id, executor.id]));
+  const kept = new Map((await store.listClaimed()).map(({ approval, executor }) => [approval.id, executor.id]));
   for (const [at, name] of ["w", "x", "y", "z"].entries()) {
     for (const id of claims[at] ?? []) expect(kept.get(id)).toBe(name);
   }
@@ -128,7 +128,7 @@ async function storeIn(path: string): Promise<ApprovalStore> {
   const db = await openSqlite(path);
   onTestFinished(() => db.close());
   await migrate(db);
-  return approvalStore(db);
+  return createSqlApprovalStore(db);
 }
 
 function temporaryFile(): string {

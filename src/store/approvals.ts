@@ -3,15 +3,25 @@ import {
   type ApprovalQuery,
   type ApprovalState,
   approvalStates,
-  type GivenAnswer,
+  type RecordedAnswer,
 } from "../approval/approval.ts";
-import type { ApprovalStore, Claimed, NewApproval } from "../approval/approval-store.ts";
+import type { ApprovalStore, ClaimedApproval, NewApproval } from "../approval/approval-store.ts";
 import { yieldToEventLoop } from "../core/async.ts";
 import { QmError } from "../core/errors.ts";
 import type { Outcome } from "../core/outcome.ts";
-import { damaged, keepable, optional, readable, storedObject } from "./columns.ts";
 import { appendEvents } from "./events.ts";
-import { join, type Query, type Row, type Sql, sql } from "./sql.ts";
+import {
+  damagedRowError,
+  joinQueries,
+  optionalField,
+  readIntactRows,
+  readJsonObject,
+  type Sql,
+  type SqlQuery,
+  type SqlRow,
+  sql,
+  toStorableText,
+} from "./sql.ts";
 
 const DEFAULT_LIMIT = 100;
 /** So many are read at once: each may hold long arguments, and others have their turn in between. */
@@ -25,16 +35,16 @@ const columns = sql`
 const isOver = sql`state in ('denied', 'expired', 'done', 'interrupted')`;
 
 /** Approvals in SQL: one row each, and every change of one a single statement that names the state it starts from. */
-export function approvalStore(db: Sql): ApprovalStore {
-  async function changed(query: Query): Promise<boolean> {
+export function createSqlApprovalStore(db: Sql): ApprovalStore {
+  async function runUpdate(query: SqlQuery): Promise<boolean> {
     return (await db.all(query)).length > 0;
   }
 
   return {
     request: (approval, maxOpen) => db.transaction((tx) => request(tx, approval, maxOpen)),
     async get(id) {
-      const [row] = await db.all(sql`select ${columns}, outcome from approvals where id = ${keepable(id)}`);
-      return row === undefined ? undefined : approvalOf(row);
+      const [row] = await db.all(sql`select ${columns}, outcome from approvals where id = ${toStorableText(id)}`);
+      return row === undefined ? undefined : toApproval(row);
     },
     async list({ after, limit = DEFAULT_LIMIT, ...query }) {
       const found: Approval[] = [];
@@ -44,9 +54,9 @@ export function approvalStore(db: Sql): ApprovalStore {
         if (from !== undefined) all.push(from);
         const portion = Math.min(left, AT_ONCE);
         const rows = await db.all(sql`
-          select ${columns} from approvals ${all.length === 0 ? sql`` : sql`where ${join(all, " and ")}`}
+          select ${columns} from approvals ${all.length === 0 ? sql`` : sql`where ${joinQueries(all, " and ")}`}
           order by requested_at, id limit ${portion}`);
-        found.push(...readable(rows, approvalOf));
+        found.push(...readIntactRows(rows, toApproval));
         const last = rows.at(-1);
         if (last === undefined || rows.length < portion) break;
         left -= portion;
@@ -55,85 +65,85 @@ export function approvalStore(db: Sql): ApprovalStore {
       }
       return found;
     },
-    async late(at) {
+    async listLate(at) {
       const rows = await db.all(sql`
         select ${columns} from approvals
         where state in ('pending', 'approved') and expires_at <= ${at.toISOString()}
         order by expires_at, id limit ${AT_ONCE}`);
-      return readable(rows, approvalOf);
+      return readIntactRows(rows, toApproval);
     },
     answer: (id, answer, events) =>
       db.transaction(async (tx) => {
         const rows = await tx.all(sql`
           update approvals set state = ${answer.decision}, answer = ${JSON.stringify(answer)},
             ended_at = ${answer.decision === "denied" ? answer.at : null}
-          where id = ${keepable(id)} and state = 'pending' and expires_at >= ${answer.at} returning id`);
+          where id = ${toStorableText(id)} and state = 'pending' and expires_at >= ${answer.at} returning id`);
         if (rows.length > 0) await appendEvents(tx, events);
         return rows.length > 0;
       }),
     expire: async (id, answer) =>
-      changed(sql`
+      runUpdate(sql`
         update approvals set state = 'expired', answer = ${JSON.stringify(answer)}, ended_at = ${answer.at}
-        where id = ${keepable(id)} and state in ('pending', 'approved') returning id`),
+        where id = ${toStorableText(id)} and state in ('pending', 'approved') returning id`),
     claim: async (id, { id: executor, pid, host, leaseUntil }) =>
-      changed(sql`
+      runUpdate(sql`
         update approvals set state = 'executing', executor = ${executor}, executor_pid = ${pid},
-          executor_host = ${keepable(host)}, lease_until = ${leaseUntil.toISOString()}
-        where id = ${keepable(id)} and state = 'approved' returning id`),
+          executor_host = ${toStorableText(host)}, lease_until = ${leaseUntil.toISOString()}
+        where id = ${toStorableText(id)} and state = 'approved' returning id`),
     begin: async (id, executor, at) =>
-      changed(sql`
+      runUpdate(sql`
         update approvals set begun_at = ${at.toISOString()}
-        where id = ${keepable(id)} and state = 'executing' and executor = ${executor} and begun_at is null
+        where id = ${toStorableText(id)} and state = 'executing' and executor = ${executor} and begun_at is null
         returning id`),
     release: async (id, executor) =>
-      changed(sql`
+      runUpdate(sql`
         update approvals
         set state = 'approved', executor = null, executor_pid = null, executor_host = null, lease_until = null
-        where id = ${keepable(id)} and state = 'executing' and executor = ${executor} and begun_at is null
+        where id = ${toStorableText(id)} and state = 'executing' and executor = ${executor} and begun_at is null
         returning id`),
     void: async (id, executor, answer) =>
-      changed(sql`
+      runUpdate(sql`
         update approvals
         set state = 'expired', answer = ${JSON.stringify(answer)}, ended_at = ${answer.at},
           executor = null, executor_pid = null, executor_host = null, lease_until = null
-        where id = ${keepable(id)} and state = 'executing' and executor = ${executor} and begun_at is null
+        where id = ${toStorableText(id)} and state = 'executing' and executor = ${executor} and begun_at is null
         returning id`),
     finish: async (id, executor, { at, outcome }) =>
-      changed(sql`
+      runUpdate(sql`
         update approvals
         set state = 'done', ended_at = ${at.toISOString()}, status = ${outcome.status},
           outcome = ${JSON.stringify(outcome)}, recorded = 0
-        where id = ${keepable(id)} and state in ('executing', 'interrupted') and executor = ${executor}
+        where id = ${toStorableText(id)} and state in ('executing', 'interrupted') and executor = ${executor}
         returning id`),
     interrupt: async (id, executor, at) =>
-      changed(sql`
+      runUpdate(sql`
         update approvals set state = 'interrupted', ended_at = ${at.toISOString()}
-        where id = ${keepable(id)} and state = 'executing' and executor = ${executor} and begun_at is not null
+        where id = ${toStorableText(id)} and state = 'executing' and executor = ${executor} and begun_at is not null
         returning id`),
     takeOver: async (id, gone, by) =>
-      changed(sql`
+      runUpdate(sql`
         update approvals
-        set executor_pid = ${by.pid}, executor_host = ${keepable(by.host)}, lease_until = ${by.leaseUntil.toISOString()}
-        where id = ${keepable(id)} and recorded = 0 and executor = ${gone.id} and executor_pid = ${gone.pid}
+        set executor_pid = ${by.pid}, executor_host = ${toStorableText(by.host)}, lease_until = ${by.leaseUntil.toISOString()}
+        where id = ${toStorableText(id)} and recorded = 0 and executor = ${gone.id} and executor_pid = ${gone.pid}
           and lease_until = ${gone.leaseUntil.toISOString()} and state in ('done', 'interrupted')
         returning id`),
-    async recorded(id) {
+    async markRecorded(id) {
       await db.all(sql`
-        update approvals set recorded = 1 where id = ${keepable(id)} and state in ('done', 'interrupted')`);
+        update approvals set recorded = 1 where id = ${toStorableText(id)} and state in ('done', 'interrupted')`);
     },
     deliver: async (id) =>
-      changed(sql`
-        update approvals set delivered = 1 where id = ${keepable(id)} and delivered = 0 and ${isOver} returning id`),
+      runUpdate(sql`
+        update approvals set delivered = 1 where id = ${toStorableText(id)} and delivered = 0 and ${isOver} returning id`),
     async renew(executor, leaseUntil) {
       await db.all(sql`
         update approvals set lease_until = ${leaseUntil.toISOString()}
         where state = 'executing' and executor = ${executor}`);
     },
-    async claimed() {
+    async listClaimed() {
       const rows = await db.all(sql`
         select ${columns}, outcome, executor_pid, executor_host, lease_until from approvals
         where state = 'executing' or (state in ('done', 'interrupted') and recorded = 0) order by requested_at, id`);
-      return readable(rows, claimedOf);
+      return readIntactRows(rows, toClaimedApproval);
     },
     async prune(before) {
       // What the ledger has not got yet would be lost.
@@ -148,7 +158,7 @@ export function approvalStore(db: Sql): ApprovalStore {
 
 async function request(tx: Sql, approval: NewApproval, maxOpen: number): ReturnType<ApprovalStore["request"]> {
   const { binding, caller, requestedAt: now } = approval;
-  const session = keepable(caller.session);
+  const session = toStorableText(caller.session);
   // Engines that let several write at once make the second of a session wait here, before it reads.
   const lock = `approvals of ${session}`;
   await tx.all(sql`
@@ -162,55 +172,55 @@ async function request(tx: Sql, approval: NewApproval, maxOpen: number): ReturnT
     order by requested_at desc, id desc limit 1`);
   if (standing === undefined) {
     const [open] = await tx.all(sql`select count(*) as n from approvals where session = ${session} and ${isOpen}`);
-    if (Number(open?.n) >= maxOpen) throw tooMany(maxOpen);
+    if (Number(open?.n) >= maxOpen) throw tooManyOpenError(maxOpen);
   }
-  const [row] = standing === undefined ? await tx.all(insertion(approval, session)) : [standing];
+  const [row] = standing === undefined ? await tx.all(buildInsert(approval, session)) : [standing];
   await tx.all(sql`delete from locks where name = ${lock}`);
   if (row === undefined) throw new TypeError("an approval was written and not answered");
-  return { approval: approvalOf(row), isNew: standing === undefined };
+  return { approval: toApproval(row), isNew: standing === undefined };
 }
 
-function insertion(approval: NewApproval, session: string): Query {
+function buildInsert(approval: NewApproval, session: string): SqlQuery {
   const { id, callId, action, definition, args, caller, via, policyVersion, binding, level, rule, reason, preview } =
     approval;
   const { actor, turn, tenant, user } = caller;
   return sql`
     insert into approvals (id, call_id, state, action, definition, args, caller, actor, session, turn, tenant, user_id,
       via, policy_version, binding, level, rule, reason, preview, requested_at, expires_at, recorded, delivered)
-    values (${keepable(id)}, ${keepable(callId)}, 'pending', ${keepable(action)}, ${keepable(definition)},
-      ${JSON.stringify(args)}, ${JSON.stringify(caller)}, ${keepable(actor)}, ${session}, ${keepable(turn)},
-      ${keepable(tenant)}, ${keepable(user?.id)}, ${keepable(via)}, ${keepable(policyVersion)}, ${keepable(binding)}, ${keepable(level)},
-      ${keepable(rule)}, ${keepable(reason)}, ${keepable(preview)}, ${approval.requestedAt}, ${approval.expiresAt}, 0, 0)
+    values (${toStorableText(id)}, ${toStorableText(callId)}, 'pending', ${toStorableText(action)}, ${toStorableText(definition)},
+      ${JSON.stringify(args)}, ${JSON.stringify(caller)}, ${toStorableText(actor)}, ${session}, ${toStorableText(turn)},
+      ${toStorableText(tenant)}, ${toStorableText(user?.id)}, ${toStorableText(via)}, ${toStorableText(policyVersion)}, ${toStorableText(binding)}, ${toStorableText(level)},
+      ${toStorableText(rule)}, ${toStorableText(reason)}, ${toStorableText(preview)}, ${approval.requestedAt}, ${approval.expiresAt}, 0, 0)
     returning ${columns}`;
 }
 
-function tooMany(maxOpen: number): QmError {
+function tooManyOpenError(maxOpen: number): QmError {
   return new QmError("overloaded", `${maxOpen} calls of this session wait for a person already`, {
     hint: "Wait until some of them are answered, or take some back, before asking for more.",
     details: { open: maxOpen },
   });
 }
 
-function conditions({ state, session, turn, actor, tenant, user, action }: ApprovalQuery): Query[] {
-  const all: Query[] = [];
-  if (state !== undefined) all.push(inStates(typeof state === "string" ? [state] : state));
-  if (session !== undefined) all.push(sql`session = ${keepable(session)}`);
-  if (turn !== undefined) all.push(sql`turn = ${keepable(turn)}`);
-  if (actor !== undefined) all.push(sql`actor = ${keepable(actor)}`);
-  if (tenant !== undefined) all.push(sql`tenant = ${keepable(tenant)}`);
-  if (user !== undefined) all.push(sql`user_id = ${keepable(user)}`);
-  if (action !== undefined) all.push(sql`action = ${keepable(action)}`);
+function conditions({ state, session, turn, actor, tenant, user, action }: ApprovalQuery): SqlQuery[] {
+  const all: SqlQuery[] = [];
+  if (state !== undefined) all.push(matchStates(typeof state === "string" ? [state] : state));
+  if (session !== undefined) all.push(sql`session = ${toStorableText(session)}`);
+  if (turn !== undefined) all.push(sql`turn = ${toStorableText(turn)}`);
+  if (actor !== undefined) all.push(sql`actor = ${toStorableText(actor)}`);
+  if (tenant !== undefined) all.push(sql`tenant = ${toStorableText(tenant)}`);
+  if (user !== undefined) all.push(sql`user_id = ${toStorableText(user)}`);
+  if (action !== undefined) all.push(sql`action = ${toStorableText(action)}`);
   return all;
 }
 
-function inStates(states: readonly ApprovalState[]): Query {
+function matchStates(states: readonly ApprovalState[]): SqlQuery {
   if (states.length === 0) return sql`1 = 0`;
-  const list = states.map((state) => sql`${keepable(state)}`);
-  return sql`state in (${join(list, ", ")})`;
+  const list = states.map((state) => sql`${toStorableText(state)}`);
+  return sql`state in (${joinQueries(list, ", ")})`;
 }
 
-async function requestedAfter(db: Sql, id: string): Promise<Query> {
-  const [row] = await db.all(sql`select id, requested_at from approvals where id = ${keepable(id)}`);
+async function requestedAfter(db: Sql, id: string): Promise<SqlQuery> {
+  const [row] = await db.all(sql`select id, requested_at from approvals where id = ${toStorableText(id)}`);
   if (row === undefined) {
     throw new QmError("not_found", "there is no approval of that id to go on from", {
       hint: "It may have been removed since. List from the beginning.",
@@ -219,57 +229,57 @@ async function requestedAfter(db: Sql, id: string): Promise<Query> {
   return isAfter(row);
 }
 
-function isAfter(row: Row): Query {
+function isAfter(row: SqlRow): SqlQuery {
   const at = String(row.requested_at);
   return sql`(requested_at > ${at} or (requested_at = ${at} and id > ${String(row.id)}))`;
 }
 
-function approvalOf(row: Row): Approval {
+function toApproval(row: SqlRow): Approval {
   const id = String(row.id);
   const what = `approval ${id}`;
   const state = approvalStates.find((known) => known === row.state);
-  if (state === undefined) throw damaged(what, "state");
+  if (state === undefined) throw damagedRowError(what, "state");
   return {
     id,
     callId: String(row.call_id),
     state,
     action: String(row.action),
     definition: String(row.definition),
-    args: storedObject(row, "args", what),
-    caller: storedObject(row, "caller", what),
+    args: readJsonObject(row, "args", what),
+    caller: readJsonObject(row, "caller", what),
     via: String(row.via),
     policyVersion: String(row.policy_version),
     binding: String(row.binding),
     level: String(row.level),
     rule: String(row.rule),
     reason: String(row.reason),
-    ...optional("preview", row.preview, String),
+    ...optionalField("preview", row.preview, String),
     requestedAt: String(row.requested_at),
     expiresAt: String(row.expires_at),
-    ...optional("answer", row.answer, () => storedObject<GivenAnswer>(row, "answer", what)),
-    ...optional("executor", row.executor, String),
-    ...optional("begunAt", row.begun_at, String),
-    ...optional("endedAt", row.ended_at, String),
-    ...optional("status", row.status, () => statusOf(row, what)),
-    ...optional("outcome", row.outcome, () => storedObject<Outcome>(row, "outcome", what)),
+    ...optionalField("answer", row.answer, () => readJsonObject<RecordedAnswer>(row, "answer", what)),
+    ...optionalField("executor", row.executor, String),
+    ...optionalField("begunAt", row.begun_at, String),
+    ...optionalField("endedAt", row.ended_at, String),
+    ...optionalField("status", row.status, () => readStatus(row, what)),
+    ...optionalField("outcome", row.outcome, () => readJsonObject<Outcome>(row, "outcome", what)),
     delivered: Number(row.delivered) === 1,
   };
 }
 
 const statuses = ["done", "failed", "refused", "waiting"] as const satisfies readonly Outcome["status"][];
 
-function statusOf({ status }: Row, what: string): Outcome["status"] {
+function readStatus({ status }: SqlRow, what: string): Outcome["status"] {
   const known = statuses.find((each) => each === status);
-  if (known === undefined) throw damaged(what, "status");
+  if (known === undefined) throw damagedRowError(what, "status");
   return known;
 }
 
-function claimedOf(row: Row): Claimed {
+function toClaimedApproval(row: SqlRow): ClaimedApproval {
   const executor = {
     id: String(row.executor),
     pid: Number(row.executor_pid),
     host: String(row.executor_host),
     leaseUntil: new Date(String(row.lease_until)),
   };
-  return { approval: approvalOf(row), executor };
+  return { approval: toApproval(row), executor };
 }

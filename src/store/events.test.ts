@@ -1,9 +1,9 @@
 import { expect, onTestFinished, test } from "vitest";
 import type { EventQuery } from "../ledger/event-store.ts";
 import { openSqlite } from "./drivers/sqlite.ts";
-import { eventStore } from "./events.ts";
+import { createSqlEventStore } from "./events.ts";
 import { migrate } from "./migrations.ts";
-import { type Query, sql } from "./sql.ts";
+import { type SqlQuery, sql } from "./sql.ts";
 
 const queries: readonly EventQuery[] = [
   {},
@@ -19,8 +19,8 @@ test.each(queries.map((query) => [JSON.stringify(query), query] as const))(
     const db = await openSqlite(":memory:");
     onTestFinished(() => db.close());
     await migrate(db);
-    const asked: Query[] = [];
-    const watched = eventStore({
+    const asked: SqlQuery[] = [];
+    const watched = createSqlEventStore({
       ...db,
       all(one) {
         asked.push(one);

@@ -1,14 +1,13 @@
 import type { NewEvent } from "../core/events.ts";
 import { canonicalJson, getOwn, isRecord, type Json } from "../core/json.ts";
-import { CHAIN_START, textHash } from "../ledger/chain.ts";
 import type { EventQuery, EventStore, StoredEvent } from "../ledger/event-store.ts";
-import { keepable } from "./columns.ts";
-import { join, type Query, type Row, type Sql, sql } from "./sql.ts";
+import { CHAIN_START, hashLineText } from "../ledger/hash-chain.ts";
+import { joinQueries, type Sql, type SqlQuery, type SqlRow, sql, toStorableText } from "./sql.ts";
 
 const DEFAULT_LIMIT = 1000;
 
 /** The ledger's lines in SQL: one table of lines, one of the chains' ends. */
-export function eventStore(db: Sql): EventStore {
+export function createSqlEventStore(db: Sql): EventStore {
   return {
     append: (events) => db.transaction((tx) => appendEvents(tx, events)),
     async read({ limit = DEFAULT_LIMIT, ...query }) {
@@ -18,7 +17,7 @@ export function eventStore(db: Sql): EventStore {
         from events ${conditions(query)}
         order by ${newestFirst && (query.session ?? query.lastSessionOf) !== undefined ? sql`seq` : sql`id`} ${newestFirst ? sql`desc` : sql`asc`}
         limit ${limit}`);
-      return (newestFirst ? rows.toReversed() : rows).map(storedEvent);
+      return (newestFirst ? rows.toReversed() : rows).map(toStoredEvent);
     },
     async heads() {
       const rows = await db.all(sql`select session, seq, hash from chains order by session`);
@@ -29,24 +28,24 @@ export function eventStore(db: Sql): EventStore {
 
 /** Writes events within somebody's transaction: with whatever else that writes, or not at all. */
 export async function appendEvents(tx: Sql, events: readonly NewEvent[]): Promise<void> {
-  if (events.length > 0) await write(tx, events.map(newLine));
+  if (events.length > 0) await write(tx, events.map(toNewLine));
 }
 
 /** A line before it has its place; `data` is the text that is kept and hashed. */
 type NewLine = Omit<StoredEvent, "id" | "seq" | "prev" | "hash" | "data"> & { readonly data: string };
 
-function newLine({ session, type, at, actor, tenant, turn, user, person, data }: NewEvent): NewLine {
+function toNewLine({ session, type, at, actor, tenant, turn, user, person, data }: NewEvent): NewLine {
   return {
-    session: keepable(session),
+    session: toStorableText(session),
     type,
     at: at.toISOString(),
-    actor: keepable(actor),
-    tenant: keepable(tenant),
-    turn: keepable(turn),
-    user: keepable(user),
-    person: keepable(person),
-    callId: ownText(data, "callId"),
-    action: ownText(data, "action"),
+    actor: toStorableText(actor),
+    tenant: toStorableText(tenant),
+    turn: toStorableText(turn),
+    user: toStorableText(user),
+    person: toStorableText(person),
+    callId: readOwnText(data, "callId"),
+    action: readOwnText(data, "action"),
     data: canonicalJson(data),
   };
 }
@@ -59,7 +58,7 @@ async function write(tx: Sql, lines: readonly NewLine[]): Promise<void> {
     const { session, type, at, actor, tenant, turn, user, person, callId, action, data } = line;
     const prev = head.hash;
     const seq = ++head.seq;
-    head.hash = textHash({ ...line, seq, prev }, data);
+    head.hash = hashLineText({ ...line, seq, prev }, data);
     await tx.all(sql`
       insert into events
         (session, seq, type, at, actor, tenant, turn, user_id, person, call_id, action, data, prev, hash)
@@ -82,7 +81,7 @@ async function reserve(tx: Sql, lines: readonly NewLine[]): Promise<Map<string, 
   const sessions = [...counts].sort(([a], [b]) => (a < b ? -1 : 1));
   const rows = await tx.all(sql`
     insert into chains (session, seq, hash)
-    values ${join(
+    values ${joinQueries(
       sessions.map(([session, count]) => sql`(${session}, ${count}, ${CHAIN_START})`),
       ", ",
     )}
@@ -96,40 +95,50 @@ async function reserve(tx: Sql, lines: readonly NewLine[]): Promise<Map<string, 
   );
 }
 
-function conditions({ session, lastSessionOf, actor, tenant, user, type, callId, action, after }: EventQuery): Query {
-  const all: Query[] = [];
-  if (session !== undefined) all.push(sql`session = ${keepable(session)}`);
+function conditions({
+  session,
+  lastSessionOf,
+  actor,
+  tenant,
+  user,
+  type,
+  callId,
+  action,
+  after,
+}: EventQuery): SqlQuery {
+  const all: SqlQuery[] = [];
+  if (session !== undefined) all.push(sql`session = ${toStorableText(session)}`);
   if (lastSessionOf !== undefined) {
-    const [from, to] = [keepable(lastSessionOf), `${keepable(lastSessionOf)}\u{10ffff}`];
+    const [from, to] = [toStorableText(lastSessionOf), `${toStorableText(lastSessionOf)}\u{10ffff}`];
     all.push(
       sql`session = (select session from chains where session >= ${from} and session < ${to} order by session desc limit 1)`,
     );
   }
-  if (actor !== undefined) all.push(sql`actor = ${keepable(actor)}`);
-  if (tenant !== undefined) all.push(sql`tenant = ${keepable(tenant)}`);
-  if (user !== undefined) all.push(sql`user_id = ${keepable(user)}`);
-  if (type?.endsWith(".")) all.push(sql`substr(type, 1, ${type.length}) = ${keepable(type)}`);
-  else if (type !== undefined) all.push(sql`type = ${keepable(type)}`);
-  if (callId !== undefined) all.push(sql`call_id = ${keepable(callId)}`);
-  if (action !== undefined) all.push(sql`action = ${keepable(action)}`);
+  if (actor !== undefined) all.push(sql`actor = ${toStorableText(actor)}`);
+  if (tenant !== undefined) all.push(sql`tenant = ${toStorableText(tenant)}`);
+  if (user !== undefined) all.push(sql`user_id = ${toStorableText(user)}`);
+  if (type?.endsWith(".")) all.push(sql`substr(type, 1, ${type.length}) = ${toStorableText(type)}`);
+  else if (type !== undefined) all.push(sql`type = ${toStorableText(type)}`);
+  if (callId !== undefined) all.push(sql`call_id = ${toStorableText(callId)}`);
+  if (action !== undefined) all.push(sql`action = ${toStorableText(action)}`);
   if (after !== undefined) all.push(sql`id > ${after}`);
-  return all.length === 0 ? sql`` : sql`where ${join(all, " and ")}`;
+  return all.length === 0 ? sql`` : sql`where ${joinQueries(all, " and ")}`;
 }
 
-function storedEvent(row: Row): StoredEvent {
+function toStoredEvent(row: SqlRow): StoredEvent {
   return {
     id: Number(row.id),
     session: String(row.session),
     seq: Number(row.seq),
     type: String(row.type),
     at: String(row.at),
-    actor: textOrNull(row.actor),
-    tenant: textOrNull(row.tenant),
-    turn: textOrNull(row.turn),
-    user: textOrNull(row.user_id),
-    person: textOrNull(row.person),
-    callId: textOrNull(row.call_id),
-    action: textOrNull(row.action),
+    actor: toTextOrNull(row.actor),
+    tenant: toTextOrNull(row.tenant),
+    turn: toTextOrNull(row.turn),
+    user: toTextOrNull(row.user_id),
+    person: toTextOrNull(row.person),
+    callId: toTextOrNull(row.call_id),
+    action: toTextOrNull(row.action),
     data: readData(String(row.data)),
     prev: String(row.prev),
     hash: String(row.hash),
@@ -146,11 +155,11 @@ function readData(text: string): Json {
   }
 }
 
-function textOrNull(value: Row[string] | undefined): string | null {
+function toTextOrNull(value: SqlRow[string] | undefined): string | null {
   return value === null || value === undefined ? null : String(value);
 }
 
-function ownText(data: unknown, key: string): string | null {
+function readOwnText(data: unknown, key: string): string | null {
   const value = isRecord(data) ? getOwn(data, key) : undefined;
-  return typeof value === "string" ? keepable(value) : null;
+  return typeof value === "string" ? toStorableText(value) : null;
 }

@@ -1,24 +1,35 @@
-import type { InfospaceStore, NewCollection, Saving, Standing } from "../infospace/infospace-store.ts";
-import { type Collection, type NoteFacts, type Origin, sourcesOf } from "../infospace/note.ts";
-import { type Amount, NOTE_OVERHEAD, type Quota } from "../infospace/quota.ts";
-import { type Change, changing, forget, type Left, nextIds, originId, ownerId, touch } from "./infospace-change.ts";
-import { dropCollection } from "./infospace-drop.ts";
-import { keepUntil, widenTo } from "./infospace-holding.ts";
+import type { InfospaceStore, NewCollection, Retention, SaveRequest } from "../infospace/infospace-store.ts";
+import { type Collection, listSources, type NoteFacts, type NoteOrigin } from "../infospace/note.ts";
+import { NOTE_OVERHEAD, type Quota, type QuotaAmount } from "../infospace/quota.ts";
+import {
+  addSources,
+  allocateIds,
+  ensureOrigin,
+  ensureOwner,
+  extendExpiry,
+  type InfospaceChange,
+  pruneReferences,
+  type RemovedReferences,
+  RUN_LIMIT,
+  runInfospaceChange,
+  selectNoteIds,
+  touchOwners,
+  widenReach,
+} from "./infospace-changes.ts";
+import { dropCollection } from "./infospace-removal.ts";
 import {
   collectionColumns,
-  collectionIsThere,
-  collectionOf,
+  collectionNotExpired,
   collectionTables,
-  exact,
-  factsOf,
+  escapeText,
   noteColumns,
-  noteIsThere,
+  noteNotExpired,
   noteTables,
+  readCollectionRow,
+  readNoteFactsRow,
 } from "./infospace-rows.ts";
-import { notesIn, RUN_LIMIT } from "./infospace-runs.ts";
-import { addSources } from "./infospace-sources.ts";
-import { charge, lengthOf, payerOf } from "./infospace-use.ts";
-import { type Row, type Sql, sql } from "./sql.ts";
+import { charge, countCharacters, toPayer } from "./infospace-usage.ts";
+import { type Sql, type SqlRow, sql } from "./sql.ts";
 
 type CollectionMethods = Pick<
   InfospaceStore,
@@ -26,61 +37,67 @@ type CollectionMethods = Pick<
 >;
 
 /** Collections in SQL, but for what they hold. */
-export function collectionMethods(db: Sql, now: () => Date, quota: Quota | undefined): CollectionMethods {
+export function createCollectionMethods(db: Sql, now: () => Date, quota: Quota | undefined): CollectionMethods {
   return {
     addCollection: (origin, collection, standing) =>
-      changing(db, now, (change) => addCollection(change, origin, collection, standing), quota),
-    collection: (id) => collectionIn({ tx: db, now: now().toISOString() }, id),
+      runInfospaceChange(db, now, (change) => addCollection(change, origin, collection, standing), quota),
+    collection: (id) => readCollection({ tx: db, now: now().toISOString() }, id),
     complete: (id) =>
-      changing(db, now, async (change) => {
+      runInfospaceChange(db, now, async (change) => {
         await change.tx.all(sql`update collections set complete = 1 where id = ${id}`);
-        await touch(change, sql`select owner from collections where id = ${id}`);
+        await touchOwners(change, sql`select owner from collections where id = ${id}`);
       }),
-    replaceCollection: (id, by, at) => changing(db, now, (change) => replaceCollection(change, id, by, at), quota),
-    absorb: (id, by, at) => changing(db, now, (change) => absorb(change, id, by, at), quota),
-    save: (kind, id, how) => changing(db, now, (change) => save(change, { kind, id, ...how })),
+    replaceCollection: (id, by, at) =>
+      runInfospaceChange(db, now, (change) => replaceCollection(change, id, by, at), quota),
+    absorb: (id, by, at) => runInfospaceChange(db, now, (change) => absorb(change, id, by, at), quota),
+    save: (kind, id, how) => runInfospaceChange(db, now, (change) => save(change, { kind, id, ...how })),
     saveAll: (list) =>
-      changing(db, now, async (change) => {
+      runInfospaceChange(db, now, async (change) => {
         for (const each of list) await save(change, each);
       }),
   };
 }
 
 /** The collection, where it is there. */
-export async function collectionIn(
-  { tx, now }: Pick<Change, "tx" | "now">,
+export async function readCollection(
+  { tx, now }: Pick<InfospaceChange, "tx" | "now">,
   id: number,
 ): Promise<Collection | undefined> {
   const [row] = await tx.all(sql`
-    select ${collectionColumns} from ${collectionTables} where c.id = ${id} and ${collectionIsThere(now)}`);
-  return row === undefined ? undefined : collectionOf(row);
+    select ${collectionColumns} from ${collectionTables} where c.id = ${id} and ${collectionNotExpired(now)}`);
+  return row === undefined ? undefined : readCollectionRow(row);
 }
 
 async function addCollection(
-  change: Change,
-  origin: Origin,
+  change: InfospaceChange,
+  origin: NoteOrigin,
   { name, properties }: NewCollection,
-  { reach, expiresAt }: Standing,
+  { reach, expiresAt }: Retention,
 ): Promise<number> {
   const label = properties === undefined ? null : JSON.stringify(properties);
-  await charge(change, payerOf(origin), { notes: 1, bytes: NOTE_OVERHEAD + lengthOf(label) });
-  const id = await nextIds(change.tx, "collection", 1);
-  const from = await originId(change, origin);
-  const owner = await ownerId(change, reach, origin);
+  await charge(change, toPayer(origin), { notes: 1, bytes: NOTE_OVERHEAD + countCharacters(label) });
+  const id = await allocateIds(change.tx, "collection", 1);
+  const from = await ensureOrigin(change, origin);
+  const owner = await ensureOwner(change, reach, origin);
   await change.tx.all(sql`
     insert into collections (id, origin, owner, expires_at, complete, version, count, bytes, changed_at, name, properties)
-    values (${id}, ${from}, ${owner}, ${expiresAt ?? null}, 0, 1, 0, 0, ${origin.at}, ${exact(name)},
+    values (${id}, ${from}, ${owner}, ${expiresAt ?? null}, 0, 1, 0, 0, ${origin.at}, ${escapeText(name)},
       ${label})`);
   return id;
 }
 
-async function replaceCollection(change: Change, id: number, by: number, at: string): Promise<Collection | undefined> {
+async function replaceCollection(
+  change: InfospaceChange,
+  id: number,
+  by: number,
+  at: string,
+): Promise<Collection | undefined> {
   const { tx } = change;
-  const [old, next] = [await collectionIn(change, id), await collectionIn(change, by)];
+  const [old, next] = [await readCollection(change, id), await readCollection(change, by)];
   if (old === undefined || next === undefined || id === by) return undefined;
   const version = old.version + 1;
-  const expiresAt = later(old.expiresAt, next.expiresAt);
-  const moved = await amountMoved(change, id, by);
+  const expiresAt = pickLaterExpiry(old.expiresAt, next.expiresAt);
+  const moved = await measureMove(change, id, by);
   await tx.all(sql`
     update members set collection = ${id}, version = ${version} where collection = ${by} and version = ${next.version}`);
   await tx.all(sql`
@@ -88,17 +105,17 @@ async function replaceCollection(change: Change, id: number, by: number, at: str
       complete = ${next.complete ? 1 : 0}, expires_at = ${expiresAt ?? null}, changed_at = ${at},
       properties = coalesce((select b.properties from collections b where b.id = ${by}), properties)
     where id = ${id}`);
-  await widenTo(change, notesIn(id, version), old.reach);
+  await widenReach(change, selectNoteIds(id, version), old.reach);
   return takeOver(change, { ...old, version, expiresAt }, next, moved);
 }
 
-async function absorb(change: Change, id: number, by: number, at: string): Promise<Collection | undefined> {
+async function absorb(change: InfospaceChange, id: number, by: number, at: string): Promise<Collection | undefined> {
   const { tx } = change;
-  const [old, next] = [await collectionIn(change, id), await collectionIn(change, by)];
+  const [old, next] = [await readCollection(change, id), await readCollection(change, by)];
   if (old === undefined || next === undefined || id === by) return undefined;
-  const { rows } = await amountMoved(change, id, by);
+  const { rows } = await measureMove(change, id, by);
   // Only those that are added: what it holds already may reach fewer, and for a reason.
-  await widenTo(change, notesIn(by, next.version), old.reach);
+  await widenReach(change, selectNoteIds(by, next.version), old.reach);
   const runs = sql`select position, note, run from members`;
   const [last] = await tx.all(sql`
     ${runs} where collection = ${id} and version = ${old.version} order by position desc limit 1`);
@@ -113,7 +130,7 @@ async function absorb(change: Change, id: number, by: number, at: string): Promi
     const place = sql`collection = ${id} and version = ${old.version} and position`;
     await tx.all(sql`update members set run = run + ${Number(first.run)} where ${place} = ${Number(last.position)}`);
     await tx.all(sql`delete from members where ${place} = ${end}`);
-    await charge(change, payerOf(next.origin), { rows: -1 });
+    await charge(change, toPayer(next.origin), { rows: -1 });
   }
   await tx.all(sql`
     update collections set count = count + ${next.count}, bytes = bytes + ${next.bytes}, changed_at = ${at}
@@ -121,7 +138,7 @@ async function absorb(change: Change, id: number, by: number, at: string): Promi
   return takeOver(change, old, next, { rows: merged ? rows - 1 : rows });
 }
 
-function isOneRun(last: Row, first: Row): boolean {
+function isOneRun(last: SqlRow, first: SqlRow): boolean {
   return (
     Number(last.note) + Number(last.run) === Number(first.note) && Number(last.run) + Number(first.run) <= RUN_LIMIT
   );
@@ -129,28 +146,32 @@ function isOneRun(last: Row, first: Row): boolean {
 
 /** The notes that moved from one collection to another stand as that one does, and the one that is empty now goes. */
 async function takeOver(
-  change: Change,
-  { id, version, expiresAt, origin }: Pick<Collection, "id" | "version" | "origin"> & Pick<Standing, "expiresAt">,
+  change: InfospaceChange,
+  { id, version, expiresAt, origin }: Pick<Collection, "id" | "version" | "origin"> & Pick<Retention, "expiresAt">,
   next: Collection,
-  moved: Partial<Amount> & Pick<Amount, "rows">,
+  moved: Partial<QuotaAmount> & Pick<QuotaAmount, "rows">,
 ): Promise<Collection | undefined> {
-  const parts = sql`part_of = ${next.id} and id in (${notesIn(id, version)})`;
-  await touch(change, sql`select owner from notes where ${parts}`);
+  const parts = sql`part_of = ${next.id} and id in (${selectNoteIds(id, version)})`;
+  await touchOwners(change, sql`select owner from notes where ${parts}`);
   await change.tx.all(sql`update notes set part_of = ${id} where ${parts}`);
-  await keepUntil(change, notesIn(id), expiresAt);
-  await addSources(change, { kind: "collection", id }, sourcesOf(next.origin));
-  await touch(change, sql`select owner from collections where id = ${id}`);
-  const left: Left = { origins: new Set(), owners: new Set() };
+  await extendExpiry(change, selectNoteIds(id), expiresAt);
+  await addSources(change, { kind: "collection", id }, listSources(next.origin));
+  await touchOwners(change, sql`select owner from collections where id = ${id}`);
+  const left: RemovedReferences = { origins: new Set(), owners: new Set() };
   await dropCollection(change, next.id, left, sql`n.part_of is not null`);
   // The rows are paid for by whoever pays for the collection. Given back first, so that nothing counts twice.
-  await charge(change, payerOf(next.origin), { rows: -moved.rows });
-  await charge(change, payerOf(origin), moved);
-  await forget(change, left);
-  return collectionIn(change, id);
+  await charge(change, toPayer(next.origin), { rows: -moved.rows });
+  await charge(change, toPayer(origin), moved);
+  await pruneReferences(change, left);
+  return readCollection(change, id);
 }
 
 /** The rows that one collection gives to another, and by how much that one's properties grow. */
-async function amountMoved({ tx }: Change, to: number, from: number): Promise<Pick<Amount, "rows" | "bytes">> {
+async function measureMove(
+  { tx }: InfospaceChange,
+  to: number,
+  from: number,
+): Promise<Pick<QuotaAmount, "rows" | "bytes">> {
   const [row] = await tx.all(sql`
     select (select count(*) from members m where m.collection = b.id and m.version = b.version) as row_count,
       case when b.properties is null then 0
@@ -160,43 +181,46 @@ async function amountMoved({ tx }: Change, to: number, from: number): Promise<Pi
 }
 
 /** Absent: for good, which is later than every other. */
-function later(one: string | undefined, other: string | undefined): string | undefined {
+function pickLaterExpiry(one: string | undefined, other: string | undefined): string | undefined {
   if (one === undefined || other === undefined) return undefined;
   return one > other ? one : other;
 }
 
-function save(change: Change, saving: Saving): Promise<NoteFacts | Collection | undefined> {
+function save(change: InfospaceChange, saving: SaveRequest): Promise<NoteFacts | Collection | undefined> {
   return saving.kind === "note" ? saveNote(change, saving) : saveCollection(change, saving);
 }
 
 /** What was made for a collection and is saved for itself stands for itself from then on, whatever becomes of the other. */
-async function saveNote(change: Change, { id, reach, name, at }: Saving): Promise<NoteFacts | undefined> {
+async function saveNote(change: InfospaceChange, { id, reach, name, at }: SaveRequest): Promise<NoteFacts | undefined> {
   const { tx, now } = change;
-  const find = sql`select ${noteColumns}, n.owner from ${noteTables} where n.id = ${id} and ${noteIsThere(now)}`;
+  const find = sql`select ${noteColumns}, n.owner from ${noteTables} where n.id = ${id} and ${noteNotExpired(now)}`;
   const [before] = await tx.all(find);
   if (before === undefined) return undefined;
-  const owner = await ownerId(change, reach, factsOf(before).origin);
+  const owner = await ensureOwner(change, reach, readNoteFactsRow(before).origin);
   await tx.all(sql`
     update notes set owner = ${owner}, expires_at = null, part_of = null, changed_at = ${at}
-      ${name === undefined ? sql`` : sql`, name = ${exact(name)}`}
+      ${name === undefined ? sql`` : sql`, name = ${escapeText(name)}`}
     where id = ${id}`);
-  await forget(change, { origins: new Set(), owners: new Set([Number(before.owner)]) });
+  await pruneReferences(change, { origins: new Set(), owners: new Set([Number(before.owner)]) });
   const [row] = await tx.all(find);
-  return row === undefined ? undefined : factsOf(row);
+  return row === undefined ? undefined : readNoteFactsRow(row);
 }
 
-async function saveCollection(change: Change, { id, reach, name, at }: Saving): Promise<Collection | undefined> {
+async function saveCollection(
+  change: InfospaceChange,
+  { id, reach, name, at }: SaveRequest,
+): Promise<Collection | undefined> {
   const { tx } = change;
-  const before = await collectionIn(change, id);
+  const before = await readCollection(change, id);
   if (before === undefined) return undefined;
-  await touch(change, sql`select owner from collections where id = ${id}`);
-  const owner = await ownerId(change, reach, before.origin);
+  await touchOwners(change, sql`select owner from collections where id = ${id}`);
+  const owner = await ensureOwner(change, reach, before.origin);
   await tx.all(sql`
     update collections set owner = ${owner}, expires_at = null, changed_at = ${at}
-      ${name === undefined ? sql`` : sql`, name = ${exact(name)}`}
+      ${name === undefined ? sql`` : sql`, name = ${escapeText(name)}`}
     where id = ${id}`);
   // What it held before is kept with it, and reaches no farther for that.
-  await keepUntil(change, notesIn(id), undefined);
-  await widenTo(change, notesIn(id, before.version), reach);
-  return collectionIn(change, id);
+  await extendExpiry(change, selectNoteIds(id), undefined);
+  await widenReach(change, selectNoteIds(id, before.version), reach);
+  return readCollection(change, id);
 }

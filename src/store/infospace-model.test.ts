@@ -1,9 +1,9 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import type { Entry, Standing, Whose } from "../infospace/infospace-store.ts";
-import { type Origin, reaches, withSources } from "../infospace/note.ts";
-import { infospaceModel } from "../testing/infospace-model.ts";
-import { infospaceIn, me, note, origin } from "../testing/infospace-places.ts";
+import { infospaceIn, me, note, origin } from "../../test/cases/infospace-fixtures.ts";
+import { infospaceModel } from "../../test/cases/infospace-model.ts";
+import type { NewCollectionItem, OwnerScope, Retention } from "../infospace/infospace-store.ts";
+import { mergeSources, type NoteOrigin, noteVisibilities } from "../infospace/note.ts";
 import { openSqlite } from "./drivers/sqlite.ts";
 
 type Modelled = ReturnType<typeof infospaceModel>;
@@ -17,13 +17,13 @@ interface Step {
 const MOST = 5; // ids that are tried: some are there, some never were
 const id = fc.integer({ min: 1, max: MOST });
 const minutes = fc.integer({ min: 0, max: 90 });
-const reach = fc.constantFrom(...reaches);
+const reach = fc.constantFrom(...noteVisibilities);
 const name = fc.constantFrom(undefined, "one", "two");
 const content = fc.oneof(fc.string({ maxLength: 5 }), fc.record({ n: fc.nat(9) }), fc.constant(null));
 const properties = fc.constantFrom(undefined, { a: 1 }, { b: 2 });
 const made = fc.record({ content, name, properties }).map((one) => note(one.content, one));
 
-const whose: readonly Whose[] = [
+const whose: readonly OwnerScope[] = [
   me,
   { ...me, session: "t" },
   { ...me, actor: "side" },
@@ -31,31 +31,31 @@ const whose: readonly Whose[] = [
   { actor: "main", session: "s" },
 ];
 const sources = fc.subarray(["tool__a", "tool__b", "tool__c"]);
-const from: fc.Arbitrary<Origin> = fc
+const from: fc.Arbitrary<NoteOrigin> = fc
   .record({
     origin: fc.constantFrom(
       ...whose.map(
         ({ actor, session, user, tenant }, index) =>
           Object.fromEntries(
-            Object.entries(origin({ callId: `c${index}`, actor, session, ...{ user, tenant } } as Origin)).filter(
+            Object.entries(origin({ callId: `c${index}`, actor, session, ...{ user, tenant } } as NoteOrigin)).filter(
               ([, value]) => value !== undefined,
             ),
-          ) as unknown as Origin,
+          ) as unknown as NoteOrigin,
       ),
     ),
     sources,
   })
-  .map((one) => withSources(one.origin, one.sources));
+  .map((one) => mergeSources(one.origin, one.sources));
 const until = fc.option(minutes, { nil: undefined });
 const standing = fc
   .record({ reach, until })
   .map(
-    ({ reach: how, until: end }): Standing =>
+    ({ reach: how, until: end }): Retention =>
       end === undefined ? { reach: how } : { reach: how, expiresAt: time(end) },
   );
 const entries = fc.array(
   fc.oneof(
-    id.map((given): Entry => ({ id: given })),
+    id.map((given): NewCollectionItem => ({ id: given })),
     made,
   ),
   { maxLength: 4 },
@@ -202,7 +202,7 @@ async function look(store: Modelled): Promise<unknown> {
   return answers;
 }
 
-async function viewOf(store: Modelled, who: Whose): Promise<unknown> {
+async function viewOf(store: Modelled, who: OwnerScope): Promise<unknown> {
   return {
     notes: await store.list({ kind: "note", whose: who, parts: true, limit: 99 }),
     collections: await store.list({ kind: "collection", whose: who, limit: 99 }),

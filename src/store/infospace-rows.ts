@@ -1,19 +1,18 @@
 import type { Json, JsonObject } from "../core/json.ts";
-import { handleOf } from "../infospace/handle.ts";
 import {
   type Collection,
-  type Item,
+  type CollectionItem,
+  formatHandle,
+  mergeSources,
   type Note,
   type NoteFacts,
   type NoteFormat,
+  type NoteOrigin,
   type NoteVersion,
-  type Origin,
-  type Reach,
-  reaches,
-  withSources,
+  type NoteVisibility,
+  noteVisibilities,
 } from "../infospace/note.ts";
-import { damaged, optional, storedObject } from "./columns.ts";
-import { type Query, type Row, sql } from "./sql.ts";
+import { damagedRowError, optionalField, readJsonObject, type SqlQuery, type SqlRow, sql } from "./sql.ts";
 
 export const originColumns = sql`
   o.tenant, o.user_id, o.session, o.actor, o.turn, o.action, o.call_id, o.made_at, o.sources as origin_sources`;
@@ -39,141 +38,141 @@ export const fileTable = sql`left join note_files f on f.note = n.id and f.versi
  * A note that has not expired. Said so that no engine looks rows up by it: nearly all are like that, and it would pass over
  * the index that leads to few.
  */
-export const noteIsThere = (now: string): Query => sql`coalesce(n.expires_at, '9999') > ${now}`;
-export const collectionIsThere = (now: string): Query => sql`coalesce(c.expires_at, '9999') > ${now}`;
+export const noteNotExpired = (now: string): SqlQuery => sql`coalesce(n.expires_at, '9999') > ${now}`;
+export const collectionNotExpired = (now: string): SqlQuery => sql`coalesce(c.expires_at, '9999') > ${now}`;
 
 /**
  * A text as every column can hold it, and told apart from every other: whose something is must not be up to what two
  * texts look like when half a surrogate pair is gone. As in JSON, without the quotes.
  */
-export function exact(text: string): string;
-export function exact(text: string | undefined): string | null;
-export function exact(text: string | undefined): string | null {
+export function escapeText(text: string): string;
+export function escapeText(text: string | undefined): string | null;
+export function escapeText(text: string | undefined): string | null {
   return text === undefined ? null : JSON.stringify(text).slice(1, -1);
 }
 
-export function factsOf(row: Row): NoteFacts {
-  const what = handleOf("note", Number(row.id));
+export function readNoteFactsRow(row: SqlRow): NoteFacts {
+  const what = formatHandle("note", Number(row.id));
   return {
-    ...resourceOf(row, what),
-    format: formatOf(row, what),
+    ...readResourceRow(row, what),
+    format: readFormatColumn(row, what),
     hash: String(row.hash),
-    ...optional("partOf", row.part_of, Number),
+    ...optionalField("partOf", row.part_of, Number),
   };
 }
 
-export function noteOf(row: Row): Note {
-  return { ...factsOf(row), content: contentOf(row, handleOf("note", Number(row.id))) };
+export function readNoteRow(row: SqlRow): Note {
+  return { ...readNoteFactsRow(row), content: readContentColumn(row, formatHandle("note", Number(row.id))) };
 }
 
-export function itemOf(row: Row): Item {
+export function readItemRow(row: SqlRow): CollectionItem {
   const id = Number(row.id);
   return {
     position: Number(row.position),
     id,
-    content: contentOf(row, handleOf("note", id)),
+    content: readContentColumn(row, formatHandle("note", id)),
     bytes: Number(row.bytes),
     hash: String(row.hash),
   };
 }
 
-export function versionOf(row: Row): NoteVersion {
+export function readVersionRow(row: SqlRow): NoteVersion {
   return {
     version: Number(row.version),
-    format: formatOf(row, handleOf("note", Number(row.id))),
+    format: readFormatColumn(row, formatHandle("note", Number(row.id))),
     hash: String(row.hash),
     bytes: Number(row.bytes),
     changedAt: String(row.changed_at),
   };
 }
 
-export function collectionOf(row: Row): Collection {
-  const what = handleOf("collection", Number(row.id));
-  return { ...resourceOf(row, what), count: Number(row.count), complete: Number(row.complete) === 1 };
+export function readCollectionRow(row: SqlRow): Collection {
+  const what = formatHandle("collection", Number(row.id));
+  return { ...readResourceRow(row, what), count: Number(row.count), complete: Number(row.complete) === 1 };
 }
 
 /** Who it is of, without anything else of where it came from. */
-export function ownerOf(row: Row, what: string): Pick<Origin, "tenant" | "user" | "session" | "actor"> {
-  const text = (column: string) => read(row, column, what);
+export function readOwnerRow(row: SqlRow, what: string): Pick<NoteOrigin, "tenant" | "user" | "session" | "actor"> {
+  const text = (column: string) => unescapeColumn(row, column, what);
   return {
-    ...optional("tenant", row.tenant === "" ? null : row.tenant, () => text("tenant")),
-    ...optional("user", row.user_id === "" ? null : row.user_id, () => text("user_id")),
+    ...optionalField("tenant", row.tenant === "" ? null : row.tenant, () => text("tenant")),
+    ...optionalField("user", row.user_id === "" ? null : row.user_id, () => text("user_id")),
     session: text("session"),
     actor: text("actor"),
   };
 }
 
-function resourceOf(row: Row, what: string) {
+function readResourceRow(row: SqlRow, what: string) {
   return {
     id: Number(row.id),
-    ...optional("name", row.name, () => read(row, "name", what)),
-    properties: row.properties === null ? {} : storedObject<JsonObject>(row, "properties", what),
-    origin: originOf(row, what),
-    reach: reachOf(row, what),
+    ...optionalField("name", row.name, () => unescapeColumn(row, "name", what)),
+    properties: row.properties === null ? {} : readJsonObject<JsonObject>(row, "properties", what),
+    origin: readOriginRow(row, what),
+    reach: readReachColumn(row, what),
     version: Number(row.version),
     bytes: Number(row.bytes),
     changedAt: String(row.changed_at),
-    ...optional("expiresAt", row.expires_at, String),
+    ...optionalField("expiresAt", row.expires_at, String),
   };
 }
 
 /** Names of actions as a column holds them. */
-export function sourcesText(sources: readonly string[] | undefined): string | null {
+export function formatSources(sources: readonly string[] | undefined): string | null {
   return sources === undefined || sources.length === 0 ? null : JSON.stringify(sources);
 }
 
-export function storedSources(row: Row, column: string, what: string): readonly string[] {
+export function readSources(row: SqlRow, column: string, what: string): readonly string[] {
   if (row[column] === null) return [];
-  const value = parsed(String(row[column]), what, column);
+  const value = parseColumn(String(row[column]), what, column);
   if (Array.isArray(value) && value.every((each) => typeof each === "string")) return value;
-  throw damaged(what, column);
+  throw damagedRowError(what, column);
 }
 
-export function originOf(row: Row, what: string): Origin {
-  const sources = [...storedSources(row, "origin_sources", what), ...storedSources(row, "sources", what)];
-  return withSources(storedOrigin(row, what), sources);
+export function readOriginRow(row: SqlRow, what: string): NoteOrigin {
+  const sources = [...readSources(row, "origin_sources", what), ...readSources(row, "sources", what)];
+  return mergeSources(readStoredOrigin(row, what), sources);
 }
 
-function storedOrigin(row: Row, what: string): Origin {
+function readStoredOrigin(row: SqlRow, what: string): NoteOrigin {
   return {
-    ...ownerOf(row, what),
-    action: read(row, "action", what),
-    callId: read(row, "call_id", what),
-    ...optional("turn", row.turn, () => read(row, "turn", what)),
+    ...readOwnerRow(row, what),
+    action: unescapeColumn(row, "action", what),
+    callId: unescapeColumn(row, "call_id", what),
+    ...optionalField("turn", row.turn, () => unescapeColumn(row, "turn", what)),
     at: String(row.made_at),
   };
 }
 
-export function reachOf(row: Row, what: string): Reach {
-  const known = reaches.find((each) => each === row.reach);
-  if (known === undefined) throw damaged(what, "reach");
+export function readReachColumn(row: SqlRow, what: string): NoteVisibility {
+  const known = noteVisibilities.find((each) => each === row.reach);
+  if (known === undefined) throw damagedRowError(what, "reach");
   return known;
 }
 
 const formats = ["text", "json", "file"] as const satisfies readonly NoteFormat[];
 
-function formatOf(row: Row, what: string): NoteFormat {
+function readFormatColumn(row: SqlRow, what: string): NoteFormat {
   const known = formats.find((each) => each === row.format);
-  if (known === undefined) throw damaged(what, "format");
+  if (known === undefined) throw damagedRowError(what, "format");
   return known;
 }
 
-function contentOf(row: Row, what: string): Json {
-  if (formatOf(row, what) !== "file") return parsed(String(row.content), what, "content");
-  const about = storedObject<JsonObject>(row, "content", what);
-  if (!(row.data instanceof Uint8Array)) throw damaged(what, "file");
+function readContentColumn(row: SqlRow, what: string): Json {
+  if (readFormatColumn(row, what) !== "file") return parseColumn(String(row.content), what, "content");
+  const about = readJsonObject<JsonObject>(row, "content", what);
+  if (!(row.data instanceof Uint8Array)) throw damagedRowError(what, "file");
   const { buffer, byteOffset, byteLength } = row.data;
   return { ...about, base64: Buffer.from(buffer, byteOffset, byteLength).toString("base64") };
 }
 
-export function read(row: Row, column: string, what: string): string {
-  return String(parsed(`"${row[column]}"`, what, column));
+export function unescapeColumn(row: SqlRow, column: string, what: string): string {
+  return String(parseColumn(`"${row[column]}"`, what, column));
 }
 
-function parsed(text: string, what: string, column: string): Json {
+function parseColumn(text: string, what: string, column: string): Json {
   try {
     return JSON.parse(text) as Json;
   } catch {
-    throw damaged(what, column);
+    throw damagedRowError(what, column);
   }
 }

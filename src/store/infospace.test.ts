@@ -2,9 +2,8 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { infospaceCases } from "../testing/infospace-cases.ts";
-import { infospaceCollectionCases } from "../testing/infospace-collection-cases.ts";
-import { infospaceListCases } from "../testing/infospace-list-cases.ts";
+import { infospaceCases } from "../../test/cases/infospace-cases.ts";
+import { infospaceCollectionCases } from "../../test/cases/infospace-collection-cases.ts";
 import {
   contentsOf,
   gotCollection,
@@ -17,12 +16,13 @@ import {
   numbered,
   origin,
   transient,
-} from "../testing/infospace-places.ts";
-import { infospaceQuotaCases } from "../testing/infospace-quota-cases.ts";
+} from "../../test/cases/infospace-fixtures.ts";
+import { infospaceListCases } from "../../test/cases/infospace-list-cases.ts";
+import { infospaceQuotaCases } from "../../test/cases/infospace-quota-cases.ts";
 import { openSqlite } from "./drivers/sqlite.ts";
-import { infospaceStore } from "./infospace.ts";
+import { createSqlInfospaceStore } from "./infospace.ts";
 import { migrate } from "./migrations.ts";
-import type { Query, Sql, SqlDriver } from "./sql.ts";
+import type { Sql, SqlDriver, SqlQuery } from "./sql.ts";
 
 const drivers: Record<string, () => Promise<SqlDriver>> = {
   "SQLite in a file": () => openSqlite(temporaryFile()),
@@ -90,7 +90,7 @@ test("everything is found by an index, however much there is", async () => {
   onTestFinished(() => db.close());
   await migrate(db);
   const plans = new Map<string, readonly string[]>();
-  const store = infospaceStore(explaining(db, plans), () => new Date(LATER));
+  const store = createSqlInfospaceStore(explaining(db, plans), () => new Date(LATER));
 
   for (const [at, reach] of (["session", "actor"] as const).entries()) {
     const id = await store.addCollection(origin({ callId: `c${at}` }), {}, { ...transient, reach });
@@ -151,7 +151,7 @@ test("what one process saved, another finds after the first is gone", async () =
 /** Asks the engine how it goes about each statement before it runs. */
 function explaining(db: Sql, plans: Map<string, readonly string[]>): Sql {
   return {
-    async all(query: Query) {
+    async all(query: SqlQuery) {
       const [first = "", ...rest] = query.parts;
       const plan = await db.all({ ...query, parts: [`explain query plan ${first}`, ...rest] });
       plans.set(

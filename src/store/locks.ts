@@ -1,9 +1,9 @@
 import type { LeaseHolder } from "../core/lease.ts";
-import type { LockStore } from "../search/semantic/build-lock.ts";
-import { type Row, type Sql, sql } from "./sql.ts";
+import type { LockStore } from "../search/semantic/vector-build.ts";
+import { type Sql, type SqlRow, sql } from "./sql.ts";
 
 /** Locks in SQL: one row for each that is held. */
-export function lockStore(db: Sql): LockStore {
+export function createSqlLockStore(db: Sql): LockStore {
   return {
     async take(name, { id, pid, host, leaseUntil }, isOver) {
       const until = leaseUntil.toISOString();
@@ -15,7 +15,7 @@ export function lockStore(db: Sql): LockStore {
           on conflict (name) do nothing returning holder`);
         return taken.length > 0;
       }
-      const other = lockHolder(row);
+      const other = toLockHolder(row);
       if (!isOver(other)) return false;
       // Only as it was read: another may have been quicker, or the holder may have come back.
       const taken = await db.all(sql`
@@ -36,7 +36,7 @@ export function lockStore(db: Sql): LockStore {
   };
 }
 
-function lockHolder(row: Row): LeaseHolder {
+function toLockHolder(row: SqlRow): LeaseHolder {
   return {
     id: String(row.holder),
     pid: Number(row.pid),

@@ -1,10 +1,10 @@
 import { QmError } from "../core/errors.ts";
-import { type Dialect, type Query, type Sql, type SqlDriver, sql } from "./sql.ts";
+import { type Sql, type SqlDialect, type SqlDriver, type SqlQuery, sql } from "./sql.ts";
 
 /** One step forward. Once released it is never changed: a later step corrects it. */
 export interface Migration {
   readonly name: string;
-  readonly statements: (dialect: Dialect) => readonly Query[];
+  readonly statements: (dialect: SqlDialect) => readonly SqlQuery[];
 }
 
 /** All steps in order; the version of a store is how many of them it has taken. */
@@ -370,7 +370,7 @@ export const migrations: readonly Migration[] = [
  */
 export async function migrate(db: SqlDriver, steps: readonly Migration[] = migrations): Promise<void> {
   await db.transaction(async (tx) => {
-    const version = await versionOf(tx);
+    const version = await readSchemaVersion(tx);
     if (version > steps.length) {
       throw new QmError("store_failed", `the store has version ${version}, this program knows ${steps.length}`, {
         hint: "A newer Quartermaster has written it. Upgrade this one, or give it a store of its own.",
@@ -383,7 +383,7 @@ export async function migrate(db: SqlDriver, steps: readonly Migration[] = migra
   });
 }
 
-async function versionOf(tx: Sql): Promise<number> {
+async function readSchemaVersion(tx: Sql): Promise<number> {
   await tx.all(sql`create table if not exists schema_version (version integer not null)`);
   const [row] = await tx.all(sql`select version from schema_version`);
   if (row !== undefined) return Number(row.version);

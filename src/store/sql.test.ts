@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { join, type SqlValue, sql } from "./sql.ts";
+import { joinQueries, type SqlValue, sql } from "./sql.ts";
 
 test("keeps values apart from the text", () => {
   const query = sql`select ${1} from t where a = ${"x"}`;
@@ -20,14 +20,14 @@ test("splices queries in where they stand, with their values in order", () => {
 test("joins queries with a separator, and nothing to nothing", () => {
   const values: SqlValue[] = ["a", null, new Uint8Array([1])];
 
-  const query = join(
+  const query = joinQueries(
     values.map((value) => sql`${value}`),
     ", ",
   );
 
   expect(written(query)).toBe("?, ?, ?");
   expect(query.values).toEqual(values);
-  expect(written(join([], ", "))).toBe("");
+  expect(written(joinQueries([], ", "))).toBe("");
 });
 
 function written({ parts, values }: ReturnType<typeof sql>): string {

@@ -2,11 +2,11 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, onTestFinished, test } from "vitest";
-import { actionUseStoreCases, shelfStoreCases } from "../testing/activation-cases.ts";
-import { manifestStoreCases, processStoreCases } from "../testing/manifest-cases.ts";
-import { registryStoreCases } from "../testing/registry-cases.ts";
-import { eventStoreCases, sqlCases } from "../testing/store-cases.ts";
-import { lockStoreCases, vectorStoreCases } from "../testing/vector-cases.ts";
+import { actionUseStoreCases, shelfStoreCases } from "../../test/cases/activation-cases.ts";
+import { manifestStoreCases, processStoreCases } from "../../test/cases/manifest-cases.ts";
+import { registryStoreCases } from "../../test/cases/registry-cases.ts";
+import { eventStoreCases, sqlCases } from "../../test/cases/store-cases.ts";
+import { lockStoreCases, vectorStoreCases } from "../../test/cases/vector-cases.ts";
 import { openSqlite } from "./drivers/sqlite.ts";
 import type { SqlDriver } from "./sql.ts";
 

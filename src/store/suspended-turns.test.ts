@@ -7,7 +7,7 @@ import { createInterface } from "node:readline";
 import type { Readable, Writable } from "node:stream";
 import { fileURLToPath } from "node:url";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { turnStoreCases } from "../testing/turn-cases.ts";
+import { turnStoreCases } from "../../test/cases/turn-cases.ts";
 import { openSqlite } from "./drivers/sqlite.ts";
 import type { SqlDriver } from "./sql.ts";
 

@@ -1,6 +1,23 @@
-import { type StoredTurn, type TurnQuery, type TurnStore, turnStates, type WaitingCall } from "../turn/turn-store.ts";
-import { damaged, keepable, optional, readable, storedList, storedObject } from "./columns.ts";
-import { join, type Query, type Row, type Sql, sql } from "./sql.ts";
+import {
+  type StoredTurn,
+  type TurnQuery,
+  type TurnStore,
+  turnStates,
+  type WaitingCall,
+} from "../approval/turn-store.ts";
+import {
+  damagedRowError,
+  joinQueries,
+  optionalField,
+  readIntactRows,
+  readJsonList,
+  readJsonObject,
+  type Sql,
+  type SqlQuery,
+  type SqlRow,
+  sql,
+  toStorableText,
+} from "./sql.ts";
 
 const DEFAULT_LIMIT = 100;
 
@@ -9,10 +26,10 @@ const columns = sql`
   id, state, caller, version, holder, holder_pid, holder_host, lease_until, started_at, changed_at, calls`;
 
 /** Turns in SQL: one row each. Every write names the version it starts from. */
-export function turnStore(db: Sql): TurnStore {
-  async function one(where: Query): Promise<StoredTurn | undefined> {
+export function createSqlTurnStore(db: Sql): TurnStore {
+  async function readOne(where: SqlQuery): Promise<StoredTurn | undefined> {
     const [row] = await db.all(sql`select ${columns} from turns where ${where}`);
-    return row === undefined ? undefined : turnOf(row);
+    return row === undefined ? undefined : toStoredTurn(row);
   }
 
   return {
@@ -22,18 +39,18 @@ export function turnStore(db: Sql): TurnStore {
       const added = await db.all(sql`
         insert into turns (id, token_hash, state, caller, session, version, holder, holder_pid, holder_host,
           lease_until, started_at, changed_at, calls, memo)
-        values (${keepable(id)}, ${tokenHash}, 'running', ${JSON.stringify(caller)}, ${keepable(caller.session)}, 1,
-          ${holderId}, ${pid}, ${keepable(host)}, ${leaseUntil.toISOString()}, ${time}, ${time}, '[]', ${memo})
+        values (${toStorableText(id)}, ${tokenHash}, 'running', ${JSON.stringify(caller)}, ${toStorableText(caller.session)}, 1,
+          ${holderId}, ${pid}, ${toStorableText(host)}, ${leaseUntil.toISOString()}, ${time}, ${time}, '[]', ${memo})
         on conflict (id) do nothing returning id`);
       return added.length > 0;
     },
-    get: async (id) => one(sql`id = ${keepable(id)}`),
-    byToken: (tokenHash) => one(sql`token_hash = ${tokenHash}`),
+    get: async (id) => readOne(sql`id = ${toStorableText(id)}`),
+    byToken: (tokenHash) => readOne(sql`token_hash = ${tokenHash}`),
     async list({ limit = DEFAULT_LIMIT, ...query }) {
       const rows = await db.all(sql`
         select ${columns} from turns ${conditions(query)}
         order by changed_at desc, id desc limit ${Math.max(0, Math.trunc(limit))}`);
-      return readable(rows, turnOf);
+      return readIntactRows(rows, toStoredTurn);
     },
     async claim({ id, version, holder: former }, { id: holderId, pid, host, leaseUntil }, at) {
       // A holder that was taken for dead and has renewed its lease since keeps the turn.
@@ -43,18 +60,18 @@ export function turnStore(db: Sql): TurnStore {
           : sql`holder = ${former.id} and lease_until = ${former.leaseUntil.toISOString()}`;
       const [row] = await db.all(sql`
         update turns set state = 'running', version = version + 1, holder = ${holderId}, holder_pid = ${pid},
-          holder_host = ${keepable(host)}, lease_until = ${leaseUntil.toISOString()}, changed_at = ${at.toISOString()}
-        where id = ${keepable(id)} and version = ${version} and state in ('running', 'suspended') and ${isAsSeen}
+          holder_host = ${toStorableText(host)}, lease_until = ${leaseUntil.toISOString()}, changed_at = ${at.toISOString()}
+        where id = ${toStorableText(id)} and version = ${version} and state in ('running', 'suspended') and ${isAsSeen}
         returning memo`);
       return row === undefined ? undefined : String(row.memo);
     },
     async write({ id, holderId, version }, { state, calls, memo, holder, at }) {
       const written = await db.all(sql`
         update turns set state = ${state}, version = version + 1, holder = ${holder?.id ?? null},
-          holder_pid = ${holder?.pid ?? null}, holder_host = ${keepable(holder?.host)},
+          holder_pid = ${holder?.pid ?? null}, holder_host = ${toStorableText(holder?.host)},
           lease_until = ${holder?.leaseUntil.toISOString() ?? null}, changed_at = ${at.toISOString()},
           calls = ${JSON.stringify(calls)}, memo = ${memo}
-        where id = ${keepable(id)} and version = ${version} and holder = ${holderId} and state = 'running'
+        where id = ${toStorableText(id)} and version = ${version} and holder = ${holderId} and state = 'running'
         returning id`);
       return written.length > 0;
     },
@@ -71,25 +88,25 @@ export function turnStore(db: Sql): TurnStore {
   };
 }
 
-function conditions({ state, session }: TurnQuery): Query {
-  const all: Query[] = [];
-  if (state !== undefined) all.push(sql`state = ${keepable(state)}`);
-  if (session !== undefined) all.push(sql`session = ${keepable(session)}`);
-  return all.length === 0 ? sql`` : sql`where ${join(all, " and ")}`;
+function conditions({ state, session }: TurnQuery): SqlQuery {
+  const all: SqlQuery[] = [];
+  if (state !== undefined) all.push(sql`state = ${toStorableText(state)}`);
+  if (session !== undefined) all.push(sql`session = ${toStorableText(session)}`);
+  return all.length === 0 ? sql`` : sql`where ${joinQueries(all, " and ")}`;
 }
 
-function turnOf(row: Row): StoredTurn {
+function toStoredTurn(row: SqlRow): StoredTurn {
   const id = String(row.id);
   const what = `turn ${id}`;
   const state = turnStates.find((known) => known === row.state);
-  if (state === undefined) throw damaged(what, "state");
+  if (state === undefined) throw damagedRowError(what, "state");
   return {
     id,
     state,
-    caller: storedObject(row, "caller", what),
-    calls: storedList<WaitingCall>(row, "calls", what),
+    caller: readJsonObject(row, "caller", what),
+    calls: readJsonList<WaitingCall>(row, "calls", what),
     version: Number(row.version),
-    ...optional("holder", row.holder, (holderId) => ({
+    ...optionalField("holder", row.holder, (holderId) => ({
       id: String(holderId),
       pid: Number(row.holder_pid),
       host: String(row.holder_host),

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
-import { openSqliteStore } from "./open.ts";
+import { openSqliteStore } from "./open-store.ts";
 
 test("counts calls, and adds what they took", async () => {
   const usage = await opened();

@@ -1,14 +1,14 @@
-import type { UsageStore } from "../policy/usage.ts";
-import { join, type Sql, sql } from "./sql.ts";
+import type { UsageStore } from "../policy/budget.ts";
+import { joinQueries, type Sql, sql } from "./sql.ts";
 
 type Charge = Parameters<UsageStore["charge"]>[0][number];
 
 /** The accounts of budgets in SQL. Accounts that were never charged are left out of what is read. */
-export function usageStore(db: Sql, now: () => Date): UsageStore {
+export function createSqlUsageStore(db: Sql, now: () => Date): UsageStore {
   return {
     async read(keys) {
       if (keys.length === 0) return new Map();
-      const list = join(
+      const list = joinQueries(
         keys.map((key) => sql`${key}`),
         ", ",
       );
@@ -24,13 +24,13 @@ export function usageStore(db: Sql, now: () => Date): UsageStore {
       const at = now().toISOString();
       try {
         await db.transaction(async (tx) => {
-          for (const entry of inOneOrder(entries)) {
-            if (!(await counted(tx, entry, at))) throw new Exhausted(entry.key);
+          for (const entry of sortByKey(entries)) {
+            if (!(await countCall(tx, entry, at))) throw new BudgetExhausted(entry.key);
           }
         });
         return { ok: true };
       } catch (thrown) {
-        if (thrown instanceof Exhausted) return { ok: false, key: thrown.key };
+        if (thrown instanceof BudgetExhausted) return { ok: false, key: thrown.key };
         throw thrown;
       }
     },
@@ -39,7 +39,7 @@ export function usageStore(db: Sql, now: () => Date): UsageStore {
       const at = now().toISOString();
       const rows = [...new Set(keys)].sort().map((key) => sql`(${key}, 0, ${Math.round(ms)}, ${bytes}, ${at})`);
       await db.all(sql`
-        insert into usage (key, calls, ms, bytes, updated_at) values ${join(rows, ", ")}
+        insert into usage (key, calls, ms, bytes, updated_at) values ${joinQueries(rows, ", ")}
         on conflict (key) do update
         set ms = usage.ms + excluded.ms, bytes = usage.bytes + excluded.bytes, updated_at = excluded.updated_at`);
     },
@@ -47,7 +47,7 @@ export function usageStore(db: Sql, now: () => Date): UsageStore {
 }
 
 /** Leaves the transaction, so that what was counted before it is undone. */
-class Exhausted extends Error {
+class BudgetExhausted extends Error {
   readonly key: string;
 
   constructor(key: string) {
@@ -57,11 +57,11 @@ class Exhausted extends Error {
 }
 
 // Two writers that lock the same keys in different orders could wait for each other.
-function inOneOrder(entries: readonly Charge[]): readonly Charge[] {
+function sortByKey(entries: readonly Charge[]): readonly Charge[] {
   return entries.toSorted((a, b) => (a.key < b.key ? -1 : a.key > b.key ? 1 : 0));
 }
 
-async function counted(tx: Sql, { key, maxCalls }: Charge, at: string): Promise<boolean> {
+async function countCall(tx: Sql, { key, maxCalls }: Charge, at: string): Promise<boolean> {
   if (maxCalls !== undefined && maxCalls < 1) return false;
   const limit = maxCalls === undefined ? sql`` : sql`where usage.calls < ${maxCalls}`;
   const rows = await tx.all(sql`

@@ -1,11 +1,11 @@
-import { USE_NOTED_EVERY_MS, type VectorStore } from "../search/semantic/vector-store.ts";
-import { join, type Query, type Sql, sql } from "./sql.ts";
+import { USE_RECORD_INTERVAL_MS, type VectorStore } from "../search/semantic/vector-set.ts";
+import { joinQueries, type Sql, type SqlQuery, sql } from "./sql.ts";
 
 // Engines bound the values of one statement, and a statement must not keep others waiting for long.
 const PORTION = 500;
 
 /** Vectors in SQL: one table of rows, by model and hash of the text, and one of the sets that were complete. */
-export function vectorStore(db: Sql, now: () => Date): VectorStore {
+export function createSqlVectorStore(db: Sql, now: () => Date): VectorStore {
   return {
     async lastUse({ catalog, model }) {
       const [row] = await db.all(sql`select used_at from vector_sets where catalog = ${catalog} and model = ${model}`);
@@ -18,7 +18,7 @@ export function vectorStore(db: Sql, now: () => Date): VectorStore {
     },
     async known(model, hashes) {
       const found = new Set<string>();
-      for (const list of portions(bound(hashes), PORTION)) {
+      for (const list of joinBatches(bindHashes(hashes), PORTION)) {
         const rows = await db.all(sql`select hash from vectors where model = ${model} and hash in (${list})`);
         for (const row of rows) found.add(String(row.hash));
       }
@@ -26,8 +26,8 @@ export function vectorStore(db: Sql, now: () => Date): VectorStore {
     },
     async touch(model, hashes) {
       const at = now();
-      const dayAgo = new Date(at.getTime() - USE_NOTED_EVERY_MS);
-      for (const list of portions(bound(hashes), PORTION)) {
+      const dayAgo = new Date(at.getTime() - USE_RECORD_INTERVAL_MS);
+      for (const list of joinBatches(bindHashes(hashes), PORTION)) {
         await db.all(sql`
           update vectors set used_at = ${at.toISOString()}
           where model = ${model} and hash in (${list}) and used_at < ${dayAgo.toISOString()}`);
@@ -35,17 +35,17 @@ export function vectorStore(db: Sql, now: () => Date): VectorStore {
     },
     async write(model, rows) {
       const at = now().toISOString();
-      const values = [...rows].map(([hash, vector]) => sql`(${model}, ${hash}, ${at}, ${bytesOf(vector)})`);
-      for (const list of portions(values, PORTION / 4)) {
+      const values = [...rows].map(([hash, vector]) => sql`(${model}, ${hash}, ${at}, ${toBytes(vector)})`);
+      for (const list of joinBatches(values, PORTION / 4)) {
         await db.all(sql`
           insert into vectors (model, hash, used_at, vector) values ${list}
           on conflict (model, hash) do update set used_at = excluded.used_at, vector = excluded.vector`);
       }
     },
     async read(model, hashes, take) {
-      for (const list of portions(bound(hashes), PORTION)) {
+      for (const list of joinBatches(bindHashes(hashes), PORTION)) {
         const rows = await db.all(sql`select hash, vector from vectors where model = ${model} and hash in (${list})`);
-        for (const { hash, vector } of rows) if (vector instanceof Uint8Array) take(String(hash), vectorOf(vector));
+        for (const { hash, vector } of rows) if (vector instanceof Uint8Array) take(String(hash), toVector(vector));
       }
     },
     async prune(before) {
@@ -64,16 +64,16 @@ export function vectorStore(db: Sql, now: () => Date): VectorStore {
   };
 }
 
-function bound(hashes: Iterable<string>): readonly Query[] {
+function bindHashes(hashes: Iterable<string>): readonly SqlQuery[] {
   return Array.from(hashes, (hash) => sql`${hash}`);
 }
 
-function* portions(all: readonly Query[], size: number): Generator<Query> {
-  for (let from = 0; from < all.length; from += size) yield join(all.slice(from, from + size), ", ");
+function* joinBatches(all: readonly SqlQuery[], size: number): Generator<SqlQuery> {
+  for (let from = 0; from < all.length; from += size) yield joinQueries(all.slice(from, from + size), ", ");
 }
 
 /** Little-endian on every machine, because a store can move from one to another. */
-function bytesOf(vector: Float32Array): Uint8Array {
+function toBytes(vector: Float32Array): Uint8Array {
   const bytes = new DataView(new ArrayBuffer(vector.length * 4));
   vector.forEach((number, at) => {
     bytes.setFloat32(at * 4, number, true);
@@ -81,7 +81,7 @@ function bytesOf(vector: Float32Array): Uint8Array {
   return new Uint8Array(bytes.buffer);
 }
 
-function vectorOf(bytes: Uint8Array): Float32Array {
+function toVector(bytes: Uint8Array): Float32Array {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const vector = new Float32Array(Math.floor(bytes.byteLength / 4));
   for (let at = 0; at < vector.length; at++) vector[at] = view.getFloat32(at * 4, true);

@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
-import { signatureOf } from "./signature.ts";
+import { formatSignature } from "./search-results.ts";
 
-const signature = (inputSchema: Parameters<typeof signatureOf>[0]["inputSchema"], atMost?: number) =>
-  signatureOf({ inputSchema }, atMost);
+const signature = (inputSchema: Parameters<typeof formatSignature>[0]["inputSchema"], atMost?: number) =>
+  formatSignature({ inputSchema }, atMost);
 
 test("required parameters come first, the others are marked", () => {
   const properties = { limit: { type: "integer" }, path: { type: "string" } };

@@ -5,7 +5,7 @@ import type { Outcome } from "../core/outcome.ts";
 import { silentTracer } from "../core/tracing.ts";
 import { startCallSpan, type TracedCall } from "./call-span.ts";
 import { openTelemetryTracer } from "./opentelemetry.ts";
-import { listeningSdk } from "./testing.ts";
+import { createListeningSdk } from "./testing.ts";
 
 const SECRET = "hunter2-hunter2";
 const call: TracedCall = {
@@ -33,7 +33,7 @@ const failed: Outcome = {
 };
 
 async function told(outcome: Outcome, given: Partial<TracedCall> = {}, content = false) {
-  const sdk = listeningSdk();
+  const sdk = createListeningSdk();
   const tracer = await openTelemetryTracer({ content });
   const span = startCallSpan(tracer, { ...call, ...given });
   return {
@@ -173,7 +173,7 @@ describe("a call", () => {
   });
 
   test("inside another is its child", async () => {
-    const sdk = listeningSdk();
+    const sdk = createListeningSdk();
     const tracer = await openTelemetryTracer();
 
     const outer = startCallSpan(tracer, call);

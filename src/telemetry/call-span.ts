@@ -1,8 +1,8 @@
-import { type Action, summaryOf } from "../core/action.ts";
+import { type Action, summarizeAction } from "../core/action.ts";
 import type { Caller } from "../core/caller.ts";
 import { clip, type Json } from "../core/json.ts";
-import { type ActionName, categoryOf, NAME_LIMIT } from "../core/names.ts";
-import { modelData, type Outcome } from "../core/outcome.ts";
+import { type ActionName, getCategory, NAME_LIMIT } from "../core/names.ts";
+import { getModelData, type Outcome } from "../core/outcome.ts";
 import { type SpanFacts, silentTracer, type TraceCarrier, type Tracer } from "../core/tracing.ts";
 
 export interface TracedCall {
@@ -44,7 +44,7 @@ const silentCall: CallSpan = { decided() {}, within: (work) => work(), carrier: 
 export function startCallSpan(tracer: Tracer, call: TracedCall): CallSpan {
   if (tracer === silentTracer) return silentCall;
   const { callId, name, args, caller, via, parent, redact } = call;
-  const contentOf = (key: string, value: unknown): SpanFacts =>
+  const toContentFacts = (key: string, value: unknown): SpanFacts =>
     tracer.content ? { [key]: JSON.stringify(redact(value)) } : {};
   // What the caller wrote may be anything: the span is named when it is known to be an action.
   const span = tracer.start(
@@ -58,15 +58,15 @@ export function startCallSpan(tracer: Tracer, call: TracedCall): CallSpan {
       "quartermaster.via": via,
       "quartermaster.session": caller.session,
       "quartermaster.actor": caller.actor,
-      ...contentOf("gen_ai.tool.call.arguments", args),
+      ...toContentFacts("gen_ai.tool.call.arguments", args),
     },
     parent,
   );
   let tool: SpanFacts | undefined;
 
-  function found(action: ActionName): SpanFacts {
+  function setTool(action: ActionName): SpanFacts {
     if (tool !== undefined) return tool;
-    tool = { "gen_ai.tool.name": action, "gen_ai.tool.type": typeOf(categoryOf(action)) };
+    tool = { "gen_ai.tool.name": action, "gen_ai.tool.type": getToolType(getCategory(action)) };
     span.rename(`execute_tool ${action}`);
     span.set(tool);
     return tool;
@@ -74,9 +74,9 @@ export function startCallSpan(tracer: Tracer, call: TracedCall): CallSpan {
 
   return {
     decided(action, { kind, objection }, approvalId) {
-      found(action.name);
+      setTool(action.name);
       span.set({
-        "gen_ai.tool.description": summaryOf(action),
+        "gen_ai.tool.description": summarizeAction(action),
         "quartermaster.effect": action.effect,
         "quartermaster.policy.decision": kind,
         "quartermaster.policy.layer": objection?.layer,
@@ -89,24 +89,24 @@ export function startCallSpan(tracer: Tracer, call: TracedCall): CallSpan {
       const error = "error" in outcome ? outcome.error.code : undefined;
       span.set({ "quartermaster.outcome": outcome.status });
       if (outcome.status === "waiting") span.set({ "quartermaster.approval.id": outcome.approval.id });
-      if (outcome.status === "done") span.set(contentOf("gen_ai.tool.call.result", modelData(outcome)));
+      if (outcome.status === "done") span.set(toContentFacts("gen_ai.tool.call.result", getModelData(outcome)));
       if (error !== undefined)
-        span.fail(error, tracer.content && "reason" in outcome ? said(outcome.reason) : undefined);
+        span.fail(error, tracer.content && "reason" in outcome ? redactReason(outcome.reason) : undefined);
       // A name that is nobody's is no tool, and a call that waits has not been executed.
       if (outcome.action !== undefined && outcome.status !== "waiting") {
-        const facts = { ...found(outcome.action), "gen_ai.agent.name": caller.actor, "error.type": error };
+        const facts = { ...setTool(outcome.action), "gen_ai.agent.name": caller.actor, "error.type": error };
         tracer.took("gen_ai.execute_tool.duration", outcome.durationMs / 1000, facts);
       }
       span.end();
     },
   };
 
-  function said(reason: string): string {
+  function redactReason(reason: string): string {
     return String(redact(reason));
   }
 }
 
 /** The tools of servers are reached over an interface of others; everything else runs here. */
-function typeOf(category: string): string {
+function getToolType(category: string): string {
   return category === "mcp" ? "extension" : "function";
 }

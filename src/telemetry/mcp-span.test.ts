@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { silentTracer } from "../core/tracing.ts";
 import { startMcpSpan, type TracedRequest } from "./mcp-span.ts";
 import { openTelemetryTracer } from "./opentelemetry.ts";
-import { listeningSdk } from "./testing.ts";
+import { createListeningSdk } from "./testing.ts";
 
 const request: TracedRequest = {
   side: "server",
@@ -14,7 +14,7 @@ const request: TracedRequest = {
 };
 
 async function begun(given: Partial<TracedRequest> = {}) {
-  const sdk = listeningSdk();
+  const sdk = createListeningSdk();
   let now = 0;
   const span = startMcpSpan(
     { tracer: await openTelemetryTracer({ content: true }), elapsed: () => now },

@@ -35,7 +35,7 @@ const silentSpan: McpSpan = { carrier: () => ({}), sent() {}, answered() {}, fai
 const NAME_LIMIT = 128;
 const URI_LIMIT = 1024;
 /** The caller asked for what cannot be: to the server that is no error of its own. */
-const CALLERS_FAULT: ReadonlySet<number | string> = new Set([-32700, -32600, -32601, -32602, -32002]);
+const CALLER_ERROR_CODES: ReadonlySet<number | string> = new Set([-32700, -32600, -32601, -32602, -32002]);
 const NO_SUCH_TARGET = -32602;
 
 /** Begins the span `{method} {target}` of the MCP conventions, and fills the histogram of its side when it ends. */
@@ -48,7 +48,7 @@ export function startMcpSpan({ tracer, elapsed }: McpTelemetry, request: TracedR
     ...(method === "tools/call" ? { "gen_ai.operation.name": "execute_tool" } : {}),
     ...connection,
   };
-  const target = targetOf(method, params);
+  const target = readTarget(method, params);
   const [named] = Object.values(target);
   const span = tracer.start(
     named === undefined ? method : `${method} ${named}`,
@@ -57,7 +57,7 @@ export function startMcpSpan({ tracer, elapsed }: McpTelemetry, request: TracedR
       ...operation,
       ...target,
       "mcp.session.id": session,
-      "mcp.resource.uri": uriOf(params),
+      "mcp.resource.uri": readUri(params),
       "jsonrpc.request.id": id === undefined ? undefined : clip(String(id), NAME_LIMIT),
     },
     parent,
@@ -80,7 +80,7 @@ export function startMcpSpan({ tracer, elapsed }: McpTelemetry, request: TracedR
     },
     failed(code) {
       const status = typeof code === "number" ? { "rpc.response.status_code": String(code) } : {};
-      const isError = side === "client" || !CALLERS_FAULT.has(code);
+      const isError = side === "client" || !CALLER_ERROR_CODES.has(code);
       span.set(status);
       if (isError) span.fail(String(code));
       // Names that are nobody's would make a time series each.
@@ -89,7 +89,7 @@ export function startMcpSpan({ tracer, elapsed }: McpTelemetry, request: TracedR
   };
 }
 
-function targetOf(method: string, params: unknown): Readonly<Record<string, string>> {
+function readTarget(method: string, params: unknown): Readonly<Record<string, string>> {
   const name = isRecord(params) ? params.name : undefined;
   if (typeof name !== "string") return {};
   if (method === "tools/call") return { "gen_ai.tool.name": clip(name, NAME_LIMIT) };
@@ -97,7 +97,7 @@ function targetOf(method: string, params: unknown): Readonly<Record<string, stri
 }
 
 /** Without what may be a secret in it: who logs in, and what is asked. */
-function uriOf(params: unknown): string | undefined {
+function readUri(params: unknown): string | undefined {
   const uri = isRecord(params) ? params.uri : undefined;
   if (typeof uri !== "string") return undefined;
   return clip(uri, URI_LIMIT)

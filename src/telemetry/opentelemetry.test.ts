@@ -3,7 +3,7 @@ import * as api from "@opentelemetry/api";
 import { describe, expect, test } from "vitest";
 import type { TraceCarrier } from "../core/tracing.ts";
 import { openTelemetryTracer } from "./opentelemetry.ts";
-import { listeningSdk } from "./testing.ts";
+import { createListeningSdk } from "./testing.ts";
 
 const TRACE = "0af7651916cd43dd8448eb211c80319c";
 const SPAN = "b7ad6b7169203331";
@@ -11,7 +11,7 @@ const REMOTE: TraceCarrier = { traceparent: `00-${TRACE}-${SPAN}-01`, tracestate
 
 describe("a span", () => {
   test("has a name, a kind, attributes and an error's code, and what is undefined is not told", async () => {
-    const sdk = listeningSdk();
+    const sdk = createListeningSdk();
     const tracer = await openTelemetryTracer({ version: "1.2.3" });
 
     const span = tracer.start("begun", "client", { text: "a", none: undefined, list: ["x", "y"] });
@@ -26,7 +26,7 @@ describe("a span", () => {
   });
 
   test("of a parent elsewhere goes on with its trace, and hands its state on", async () => {
-    const sdk = listeningSdk();
+    const sdk = createListeningSdk();
     const tracer = await openTelemetryTracer();
 
     const span = tracer.start("here", "server", {}, REMOTE);
@@ -39,7 +39,7 @@ describe("a span", () => {
   });
 
   test("of a parent in this process knows that it is here", async () => {
-    const sdk = listeningSdk();
+    const sdk = createListeningSdk();
     const tracer = await openTelemetryTracer();
 
     const outer = tracer.start("outer", "internal", {});
@@ -53,7 +53,7 @@ describe("a span", () => {
   });
 
   test("without a parent belongs to what the host traces", async () => {
-    const sdk = listeningSdk();
+    const sdk = createListeningSdk();
     const tracer = await openTelemetryTracer();
 
     api.trace.getTracer("host").startActiveSpan("host", (host) => {
@@ -66,7 +66,7 @@ describe("a span", () => {
   });
 
   test("of a request is linked to what carried the request", async () => {
-    const sdk = listeningSdk();
+    const sdk = createListeningSdk();
     const tracer = await openTelemetryTracer();
 
     api.trace.getTracer("host").startActiveSpan("POST", (carrying) => {
@@ -81,7 +81,7 @@ describe("a span", () => {
   });
 
   test("is what others trace within it belong to, after waiting too", async () => {
-    const sdk = listeningSdk();
+    const sdk = createListeningSdk();
     const tracer = await openTelemetryTracer();
 
     const ours = tracer.start("ours", "internal", {});
@@ -113,7 +113,7 @@ describe("a span", () => {
     ["no text", { traceparent: 7 } as never],
     ["no text, and throws", { traceparent: { toString: () => assert.fail() } } as never],
   ])("of a parent that is %s begins a trace", async (_, parent) => {
-    const sdk = listeningSdk();
+    const sdk = createListeningSdk();
     const tracer = await openTelemetryTracer();
 
     tracer.start("root", "server", {}, parent).end();
@@ -122,7 +122,7 @@ describe("a span", () => {
   });
 
   test("of a later version, and with a state that is too long, is one of the trace all the same", async () => {
-    const sdk = listeningSdk();
+    const sdk = createListeningSdk();
     const tracer = await openTelemetryTracer();
 
     const span = tracer.start(
@@ -144,7 +144,7 @@ describe("whoever listens", () => {
     const tracer = await openTelemetryTracer();
     tracer.start("unheard", "internal", {}).end();
     tracer.took("mcp.client.operation.duration", 1, {});
-    const sdk = listeningSdk();
+    const sdk = createListeningSdk();
 
     tracer.start("heard", "internal", {}).end();
     tracer.took("mcp.client.operation.duration", 2, {});
@@ -199,7 +199,7 @@ describe("whoever listens", () => {
 });
 
 test("durations are in seconds, in the boundaries of the conventions", async () => {
-  const sdk = listeningSdk();
+  const sdk = createListeningSdk();
   const tracer = await openTelemetryTracer();
 
   tracer.took("mcp.server.operation.duration", 0.25, { "mcp.method.name": "tools/call" });

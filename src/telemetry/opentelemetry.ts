@@ -1,4 +1,4 @@
-import type { Attributes, Context, Histogram, MeterProvider, Span as OtherSpan } from "@opentelemetry/api";
+import type { Attributes, Context, Histogram, MeterProvider, Span as OtherSpan, SpanContext } from "@opentelemetry/api";
 import { QmError } from "../core/errors.ts";
 import { getOwn, isRecord } from "../core/json.ts";
 import {
@@ -9,8 +9,58 @@ import {
   type TraceCarrier,
   type Tracer,
 } from "../core/tracing.ts";
-import { histograms } from "./histograms.ts";
-import { carrierOf, spanContextOf } from "./trace-context.ts";
+
+interface HistogramAdvice {
+  readonly description: string;
+  /** In seconds. */
+  readonly boundaries: readonly number[];
+}
+
+const OPERATION = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300];
+const TOOL = [0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92];
+
+/** The histograms of the GenAI and MCP conventions that are filled here, with the boundaries they ask for. */
+const histograms: Readonly<Record<string, HistogramAdvice>> = {
+  "gen_ai.execute_tool.duration": { description: "The duration of a single tool execution.", boundaries: TOOL },
+  "mcp.client.operation.duration": {
+    description: "The duration of an MCP request as observed on the sender.",
+    boundaries: OPERATION,
+  },
+  "mcp.server.operation.duration": {
+    description: "The duration of an MCP request as observed on the receiver.",
+    boundaries: OPERATION,
+  },
+  "mcp.client.session.duration": {
+    description: "The duration of the MCP session as observed on the MCP client.",
+    boundaries: OPERATION,
+  },
+  "mcp.server.session.duration": {
+    description: "The duration of the MCP session as observed on the MCP server.",
+    boundaries: OPERATION,
+  },
+};
+
+type TraceApi = typeof import("@opentelemetry/api");
+
+const TRACEPARENT = /^(?!ff)([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?$/;
+
+/** A span as W3C headers. Empty for one that is nobody's parent. */
+function toCarrier(api: TraceApi, { traceId, spanId, traceFlags, traceState }: SpanContext): TraceCarrier {
+  if (!api.isSpanContextValid({ traceId, spanId, traceFlags })) return {};
+  const flags = (traceFlags & 0xff).toString(16).padStart(2, "0");
+  const tracestate = traceState?.serialize() ?? "";
+  return { traceparent: `00-${traceId}-${spanId}-${flags}`, ...(tracestate === "" ? {} : { tracestate }) };
+}
+
+/** The span that somebody elsewhere names. They may write anything; what is no trace is none. */
+function parseSpanContext(api: TraceApi, { traceparent, tracestate }: TraceCarrier): SpanContext | undefined {
+  const read = typeof traceparent === "string" ? TRACEPARENT.exec(traceparent) : null;
+  const [, version, traceId = "", spanId = "", flags = "", more] = read ?? [];
+  if (version === "00" && more !== undefined) return undefined;
+  const context = { traceId, spanId, traceFlags: Number.parseInt(flags, 16), isRemote: true };
+  if (!api.isSpanContextValid(context)) return undefined;
+  return typeof tracestate === "string" ? { ...context, traceState: api.createTraceState(tracestate) } : context;
+}
 
 type Api = typeof import("@opentelemetry/api");
 
@@ -32,28 +82,28 @@ const KINDS = { internal: "INTERNAL", client: "CLIENT", server: "SERVER" } as co
  */
 export async function openTelemetryTracer(options: OpenTelemetryOptions = {}): Promise<Tracer> {
   const { content = false, version } = options;
-  const api = options.api ?? (await installedApi());
+  const api = options.api ?? (await importApi());
   // Within this process a parent is the span itself; only what comes from elsewhere is read from its headers.
   const own = new WeakMap<TraceCarrier, OtherSpan>();
-  const histogramOf = histogramsOf(api, version);
+  const getHistogram = createHistogramCache(api, version);
 
-  function under(active: Context, parent: TraceCarrier): Context | undefined {
+  function createParentContext(active: Context, parent: TraceCarrier): Context | undefined {
     const span = own.get(parent);
     if (span !== undefined) return api.trace.setSpan(active, span);
-    const elsewhere = spanContextOf(api, parent);
+    const elsewhere = parseSpanContext(api, parent);
     return elsewhere && api.trace.setSpanContext(active, elsewhere);
   }
 
-  function started(name: string, kind: SpanKind, facts: SpanFacts, parent: TraceCarrier | undefined): Span {
+  function beginSpan(name: string, kind: SpanKind, facts: SpanFacts, parent: TraceCarrier | undefined): Span {
     const active = api.context.active();
-    const given = parent && under(active, parent);
+    const given = parent && createParentContext(active, parent);
     // The request says which trace it belongs to; whatever carried it here is only worth a link.
     const carriedBy = kind === "server" && given !== undefined ? api.trace.getSpanContext(active) : undefined;
     const span = api.trace.getTracer(SCOPE, version).startSpan(
       name,
       {
         kind: api.SpanKind[KINDS[kind]],
-        attributes: attributesOf(facts),
+        attributes: toAttributes(facts),
         links: carriedBy === undefined ? [] : [{ context: carriedBy }],
       },
       given ?? active,
@@ -61,15 +111,15 @@ export async function openTelemetryTracer(options: OpenTelemetryOptions = {}): P
     const context = api.trace.setSpan(given ?? active, span);
     let carrier: TraceCarrier | undefined;
     return {
-      set: (more) => quietly(() => span.setAttributes(attributesOf(more))),
+      set: (more) => ignoreErrors(() => span.setAttributes(toAttributes(more))),
       fail(type, message) {
         const status = { code: api.SpanStatusCode.ERROR, ...(message === undefined ? {} : { message }) };
-        quietly(() => span.setAttribute("error.type", type).setStatus(status));
+        ignoreErrors(() => span.setAttribute("error.type", type).setStatus(status));
       },
-      rename: (to) => quietly(() => span.updateName(to)),
+      rename: (to) => ignoreErrors(() => span.updateName(to)),
       carrier() {
         if (carrier !== undefined) return carrier;
-        carrier = carrierOf(api, span.spanContext());
+        carrier = toCarrier(api, span.spanContext());
         own.set(carrier, span);
         return carrier;
       },
@@ -85,7 +135,7 @@ export async function openTelemetryTracer(options: OpenTelemetryOptions = {}): P
           return work();
         }
       },
-      end: () => quietly(() => span.end()),
+      end: () => ignoreErrors(() => span.end()),
     };
   }
 
@@ -93,17 +143,17 @@ export async function openTelemetryTracer(options: OpenTelemetryOptions = {}): P
     content,
     start(name, kind, facts, parent) {
       try {
-        return started(name, kind, facts, parent);
+        return beginSpan(name, kind, facts, parent);
       } catch {
         return silentTracer.start(name, kind, facts, parent);
       }
     },
-    took: (metric, seconds, facts) => quietly(() => histogramOf(metric).record(seconds, attributesOf(facts))),
+    took: (metric, seconds, facts) => ignoreErrors(() => getHistogram(metric).record(seconds, toAttributes(facts))),
   };
 }
 
 /** Instruments of whichever provider is registered at the moment: one made before that would stay silent for ever. */
-function histogramsOf(api: Api, version: string | undefined): (metric: string) => Histogram {
+function createHistogramCache(api: Api, version: string | undefined): (metric: string) => Histogram {
   let provider: MeterProvider | undefined;
   let made = new Map<string, Histogram>();
   return (metric) => {
@@ -125,13 +175,13 @@ function histogramsOf(api: Api, version: string | undefined): (metric: string) =
   };
 }
 
-function attributesOf(facts: SpanFacts): Attributes {
+function toAttributes(facts: SpanFacts): Attributes {
   const told = Object.entries(facts).filter(([, value]) => value !== undefined);
   return Object.fromEntries(told) as Attributes;
 }
 
 /** Whoever listens may be broken; what is told of goes on. */
-function quietly(tell: () => unknown): void {
+function ignoreErrors(tell: () => unknown): void {
   try {
     tell();
   } catch {
@@ -139,7 +189,7 @@ function quietly(tell: () => unknown): void {
   }
 }
 
-async function installedApi(): Promise<Api> {
+async function importApi(): Promise<Api> {
   try {
     return await import("@opentelemetry/api");
   } catch (thrown) {

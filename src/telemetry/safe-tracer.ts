@@ -1,48 +1,48 @@
 import { type Span, silentTracer, type Tracer } from "../core/tracing.ts";
 
 /** A tracer of somebody else's, held to what tracers promise: nothing that is done depends on telling of it. */
-export function safeTracer(tracer: Tracer): Tracer {
+export function createSafeTracer(tracer: Tracer): Tracer {
   if (tracer === silentTracer) return tracer;
   return {
     content: tracer.content,
     start: (name, kind, facts, parent) =>
-      attempted(
-        () => safeSpan(tracer.start(name, kind, facts, parent)),
+      attempt(
+        () => createSafeSpan(tracer.start(name, kind, facts, parent)),
         () => silentTracer.start(name, kind, facts),
       ),
     took: (metric, seconds, facts) =>
-      attempted(
+      attempt(
         () => tracer.took(metric, seconds, facts),
         () => {},
       ),
   };
 }
 
-function safeSpan(span: Span): Span {
+function createSafeSpan(span: Span): Span {
   return {
     set: (facts) =>
-      attempted(
+      attempt(
         () => span.set(facts),
         () => {},
       ),
     rename: (name) =>
-      attempted(
+      attempt(
         () => span.rename(name),
         () => {},
       ),
     fail: (type, message) =>
-      attempted(
+      attempt(
         () => span.fail(type, message),
         () => {},
       ),
     carrier: () =>
-      attempted(
+      attempt(
         () => span.carrier(),
         () => ({}),
       ),
     within: (work) => within(span, work),
     end: () =>
-      attempted(
+      attempt(
         () => span.end(),
         () => {},
       ),
@@ -54,17 +54,17 @@ function within<T>(span: Span, work: () => T): T {
   let done: { readonly answer: T } | { readonly thrown: unknown } | undefined;
   try {
     span.within(() => {
-      done = outcomeOf(work);
+      done = captureResult(work);
     });
   } catch {
     // Told below: of the work, not of the telling.
   }
-  const { answer, thrown } = { answer: undefined, thrown: undefined, ...(done ?? outcomeOf(work)) };
+  const { answer, thrown } = { answer: undefined, thrown: undefined, ...(done ?? captureResult(work)) };
   if (thrown !== undefined) throw thrown;
   return answer as T;
 }
 
-function outcomeOf<T>(work: () => T): { readonly answer: T } | { readonly thrown: unknown } {
+function captureResult<T>(work: () => T): { readonly answer: T } | { readonly thrown: unknown } {
   try {
     return { answer: work() };
   } catch (thrown) {
@@ -72,7 +72,7 @@ function outcomeOf<T>(work: () => T): { readonly answer: T } | { readonly thrown
   }
 }
 
-function attempted<T>(work: () => T, otherwise: () => T): T {
+function attempt<T>(work: () => T, otherwise: () => T): T {
   try {
     return work();
   } catch {

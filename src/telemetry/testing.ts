@@ -41,7 +41,7 @@ export interface ListeningSdk {
 }
 
 /** The real SDK, registered as a host does it, and taken away with the test. */
-export function listeningSdk(exporter?: SpanExporter): ListeningSdk {
+export function createListeningSdk(exporter?: SpanExporter): ListeningSdk {
   const begun: ReadableSpan[] = [];
   const done = async () => {};
   const noting = {
@@ -63,7 +63,7 @@ export function listeningSdk(exporter?: SpanExporter): ListeningSdk {
     await Promise.all([tracing.shutdown(), metering.shutdown()]);
   });
   return {
-    spans: () => begun.filter(({ ended }) => ended).map(seen),
+    spans: () => begun.filter(({ ended }) => ended).map(toSeenSpan),
     async points() {
       metrics.reset();
       await metering.forceFlush();
@@ -83,7 +83,7 @@ export function listeningSdk(exporter?: SpanExporter): ListeningSdk {
   };
 }
 
-function seen(span: ReadableSpan): SeenSpan {
+function toSeenSpan(span: ReadableSpan): SeenSpan {
   const { spanId, traceId } = span.spanContext();
   return {
     name: span.name,

@@ -1,7 +1,7 @@
 import { hash } from "node:crypto";
 import type { NewNote } from "../../src/infospace/infospace-store.ts";
-import type { Origin } from "../../src/infospace/note.ts";
-import { openSqliteStore } from "../../src/store/open.ts";
+import type { NoteOrigin } from "../../src/infospace/note.ts";
+import { openSqliteStore } from "../../src/store/open-store.ts";
 
 /** How much of each there is: a group of notes, a portion of a collection, the portions of a collection. */
 export const GROUP = 5;
@@ -28,7 +28,7 @@ async function write(path: string, name: string): Promise<void> {
 
   for (let round = 0; ; round++) {
     const callId = `${name} ${round}`;
-    const origin: Origin = { action: "web__fetch", callId, actor: "main", session: name, at };
+    const origin: NoteOrigin = { action: "web__fetch", callId, actor: "main", session: name, at };
     const first = await store.addNotes(origin, group(callId), standing);
     say({ what: "group", callId, first });
 
@@ -46,7 +46,7 @@ async function write(path: string, name: string): Promise<void> {
     say({ what: "replacing", id });
   }
 
-  async function filled(origin: Origin, portions: number, replacing?: number): Promise<number> {
+  async function filled(origin: NoteOrigin, portions: number, replacing?: number): Promise<number> {
     const id = await store.addCollection(origin, {}, standing);
     const which = replacing === undefined ? { id } : { id, into: replacing };
     for (let portion = 0; portion < portions; portion++) {

@@ -3,10 +3,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, expect, test } from "vitest";
 import { z } from "zod";
-import { bindingOf } from "../../src/approval/binding.ts";
+import { hashBinding } from "../../src/approval/approval-request.ts";
 import { createQuartermaster, defineAction, type Quartermaster, type QuartermasterOptions } from "../../src/index.ts";
 import { openSqlite } from "../../src/store/drivers/sqlite.ts";
-import { type Query, sql } from "../../src/store/sql.ts";
+import { type SqlQuery, sql } from "../../src/store/sql.ts";
 
 // Somebody who can write the store edits a row of the table of approvals. What the row says must not be enough to run it.
 
@@ -51,10 +51,10 @@ async function bank(options: QuartermasterOptions = {}) {
   const qm = await reopen();
   const outcome = await qm.invoke("bank__pay", { sum: 5 });
   if (outcome.status !== "waiting") expect.fail(outcome.value);
-  return { qm, id: outcome.approval.id, edit: (query: Query) => edit(store, query), reopen };
+  return { qm, id: outcome.approval.id, edit: (query: SqlQuery) => edit(store, query), reopen };
 }
 
-async function edit(store: string, query: Query): Promise<void> {
+async function edit(store: string, query: SqlQuery): Promise<void> {
   const db = await openSqlite(store);
   await db.all(query).finally(() => db.close());
 }
@@ -106,7 +106,7 @@ test.each<[string, boolean]>([
   await qm.approvals.answer(id, { decision: "approved" }, ann);
   const { policyVersion, actor, session } = await qm.approvals.get(id);
   const caller = { actor, session };
-  const binding = bindingOf({ action: pay, target: undefined, args: { sum: 900 }, caller, policyVersion });
+  const binding = hashBinding({ action: pay, target: undefined, args: { sum: 900 }, caller, policyVersion });
 
   await edit(sql`update approvals set args = '{"sum":900}'`);
   if (fitting) await edit(sql`update approvals set binding = ${binding}`);

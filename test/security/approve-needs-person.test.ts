@@ -4,9 +4,17 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { Readable } from "node:stream";
 import { afterEach, describe, expect, test } from "vitest";
-import type { ShownApproval } from "../../src/approval/approval.ts";
-import { atTerminal, cleanUp, folderWith, plainEnvironment, qm, qmCommand, start } from "../../src/cli/testing.ts";
-import { shellQuoted } from "../../src/core/plain-text.ts";
+import type { ApprovalView } from "../../src/approval/approval.ts";
+import {
+  atTerminal,
+  cleanUp,
+  createTestFolder,
+  plainEnvironment,
+  qm,
+  qmCommand,
+  start,
+} from "../../src/cli/testing.ts";
+import { quoteShellWord } from "../../src/core/display-text.ts";
 
 // An agent that has a shell can run `qm`. It has no terminal and no approver's token, so it cannot approve its own calls.
 
@@ -27,13 +35,13 @@ const CONFIG = {
 const EDIT = JSON.stringify({ path: "a.txt", old_string: "hello", new_string: "bye" });
 
 async function waitingCall(config: object = CONFIG) {
-  const cwd = await folderWith({ "quartermaster.yaml": JSON.stringify(config), "a.txt": "hello\n" });
+  const cwd = await createTestFolder({ "quartermaster.yaml": JSON.stringify(config), "a.txt": "hello\n" });
   for (const [name, token] of Object.entries(env)) await qm(cwd, ["secrets", "set", name], atTerminal(`${token}\n`));
   const { out } = await qm(cwd, ["invoke", "file__edit", EDIT, "--json"], { env });
   const { id } = JSON.parse(out).approval as { id: string };
   const state = async () => {
     const shown = await qm(cwd, ["approvals", "show", id, "--json"], { env });
-    return (JSON.parse(shown.out) as ShownApproval).state;
+    return (JSON.parse(shown.out) as ApprovalView).state;
   };
   return { cwd, id, state, content: () => readFile(join(cwd, "a.txt"), "utf8") };
 }
@@ -132,7 +140,7 @@ describe("a person at a terminal", () => {
 
   test.skipIf(!hasScript)("answers at a real terminal, and the call runs", async () => {
     const { cwd, id, state, content } = await waitingCall();
-    const command = [...qmCommand, "approvals", "approve", id, "--as", "ann"].map(shellQuoted).join(" ");
+    const command = [...qmCommand, "approvals", "approve", id, "--as", "ann"].map(quoteShellWord).join(" ");
     const child = spawn("script", ["-qec", command, "/dev/null"], { cwd, env: { ...plainEnvironment(), ...env } });
     let out = "";
     child.stdout.on("data", (part) => {

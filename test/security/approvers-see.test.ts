@@ -1,15 +1,15 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterEach, describe, expect, onTestFinished, test } from "vitest";
-import type { ShownApproval } from "../../src/approval/approval.ts";
-import { signLink } from "../../src/approval/link.ts";
-import { atTerminal, cleanUp, eventTypes, folderWith, qm } from "../../src/cli/testing.ts";
-import type { Dialogue } from "../../src/core/dialogue.ts";
+import type { ApprovalView } from "../../src/approval/approval.ts";
+import { signApprovalLink } from "../../src/approval/approval-link.ts";
+import { atTerminal, cleanUp, createTestFolder, eventTypes, qm } from "../../src/cli/testing.ts";
+import type { Dialogue } from "../../src/core/caller.ts";
 import { isRecord, type JsonObject } from "../../src/core/json.ts";
-import { linkKeyIn } from "../../src/http/link-key.ts";
-import { openApi } from "../../src/http/open-api.ts";
-import { linkKeyPathOf } from "../../src/store-places.ts";
-import { openWorkspace } from "../../src/workspace.ts";
+import { loadOrCreateLinkKey } from "../../src/http/approval-links.ts";
+import { openApprovalsApi } from "../../src/http/approvals-api.ts";
+import { getLinkKeyPath } from "../../src/workspace/state-paths.ts";
+import { openWorkspace } from "../../src/workspace/workspace.ts";
 
 // A person agrees to the bytes that run. On every surface a call is shown whole, or it cannot be agreed to there.
 
@@ -29,7 +29,7 @@ const ASKING = { policy: { rules: [{ name: "writes", rule: "tool.name == 'file__
 type Workspace = Awaited<ReturnType<typeof openWorkspace>>;
 
 async function place(config: object = CONFIG): Promise<{ cwd: string; workspace: Workspace }> {
-  const cwd = await folderWith();
+  const cwd = await createTestFolder();
   await writeFile(join(cwd, "quartermaster.yaml"), JSON.stringify(config));
   const workspace = await openWorkspace({ cwd, env });
   onTestFinished(() => workspace.close());
@@ -66,8 +66,8 @@ const scripts = {
 /** Everything that a person can be shown of a call that waits, by surface. */
 async function surfaces(cwd: string, workspace: Workspace, args: JsonObject, action = "mcp__install_local") {
   const { approvals } = workspace.quartermaster;
-  const asked: ShownApproval[] = [];
-  const changes: ShownApproval[] = [];
+  const asked: ApprovalView[] = [];
+  const changes: ApprovalView[] = [];
   onTestFinished(approvals.onChange((approval) => changes.push(approval)));
   const outcome = await workspace.quartermaster.invoke(action, args, {
     ask: async (approval) => {
@@ -80,10 +80,10 @@ async function surfaces(cwd: string, workspace: Workspace, args: JsonObject, act
   await expect.poll(() => changes.length).toBeGreaterThan(0);
   const closing = new AbortController();
   onTestFinished(() => closing.abort());
-  const api = await openApi(workspace, { onProblem: () => {}, signal: closing.signal });
+  const api = await openApprovalsApi(workspace, { onProblem: () => {}, signal: closing.signal });
   const headers = { authorization: `Bearer ${TOKEN}` };
   const got = async (path: string) => (await api(new Request(`http://localhost${path}`, { headers })))?.text() ?? "";
-  const key = await linkKeyIn(linkKeyPathOf(workspace.storePath));
+  const key = await loadOrCreateLinkKey(getLinkKeyPath(workspace.storePath));
   const link = { approvalId: id, approver: "ann", roles: ["approver"], expires: new Date(Date.now() + 60_000) };
   const cli = (...argv: string[]) => qm(cwd, ["approvals", ...argv], { env, ...atTerminal("n\n") });
   return {
@@ -92,7 +92,7 @@ async function surfaces(cwd: string, workspace: Workspace, args: JsonObject, act
       "qm approvals show --full": (await cli("show", id, "--full")).out,
       "qm approvals approve": (await cli("approve", id)).out,
       "qm approvals approve --json": (await cli("approve", id, "--json")).err,
-      "the link page": unescapeHtml(await got(`/approve?t=${signLink(key, link)}`)),
+      "the link page": unescapeHtml(await got(`/approve?t=${signApprovalLink(key, link)}`)),
     },
     values: {
       "approvals.get": await approvals.get(id),
@@ -102,7 +102,7 @@ async function surfaces(cwd: string, workspace: Workspace, args: JsonObject, act
       "GET /v1/approvals/{id}": JSON.parse(await got(`/v1/approvals/${id}`)),
       "qm approvals show --json": JSON.parse((await cli("show", id, "--json")).out),
       "qm approvals list --json": JSON.parse((await cli("list", "--json")).out).approvals[0],
-    } as Record<string, ShownApproval | undefined>,
+    } as Record<string, ApprovalView | undefined>,
     got,
     cli,
   };
@@ -252,7 +252,7 @@ describe("a known secret", () => {
     const { cwd, workspace } = await place();
     const { id, got, cli } = await surfaces(cwd, workspace, install(script));
 
-    const overHttp = JSON.parse(await got(`/v1/approvals/${id}?reveal=true`)) as ShownApproval;
+    const overHttp = JSON.parse(await got(`/v1/approvals/${id}?reveal=true`)) as ApprovalView;
     const atCli = await cli("show", id, "--reveal", "--full");
     const viewer = await cli("show", id, "--reveal", "--as", "vic");
     const unattended = await qm(cwd, ["approvals", "show", id, "--reveal"], { env });

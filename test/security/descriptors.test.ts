@@ -4,9 +4,9 @@ import { readFile } from "node:fs/promises";
 import { Agent, request } from "node:http";
 import { connect, type Socket } from "node:net";
 import { afterEach, expect, onTestFinished, test, vi } from "vitest";
-import { cleanUp, folderWith, plainEnvironment, qm, qmCommand } from "../../src/cli/testing.ts";
+import { cleanUp, createTestFolder, plainEnvironment, qm, qmCommand } from "../../src/cli/testing.ts";
 import { openGate } from "../../src/mcp/gateway/testing.ts";
-import { fixture } from "../../src/mcp/hub/testing/testing.ts";
+import { fixturePath } from "../fixtures/mcp-servers/stdio-fixtures.ts";
 
 // A client that opens connections without end takes no process down, and others are served once it lets go.
 
@@ -20,8 +20,8 @@ interface Answer {
 }
 
 test.skipIf(process.platform === "win32")("survives having no file descriptor left", async () => {
-  const server = { command: process.execPath, args: [fixture("plain.mjs")] };
-  const cwd = await folderWith({ "quartermaster.yaml": JSON.stringify({ servers: { plain: server } }) });
+  const server = { command: process.execPath, args: [fixturePath("plain.mjs")] };
+  const cwd = await createTestFolder({ "quartermaster.yaml": JSON.stringify({ servers: { plain: server } }) });
   expect(await qm(cwd, ["servers", "start"], { env: plainEnvironment() })).toMatchObject({ code: 0 });
   const child = spawn(
     "bash",

@@ -1,10 +1,10 @@
 import { chmod, mkdir, readdir, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterEach, describe, expect, test } from "vitest";
-import { cleanUp, folderWith, qm } from "../../src/cli/testing.ts";
-import { backUp } from "../../src/files/back-up.ts";
-import { linkKeyIn } from "../../src/http/link-key.ts";
-import { tokenIn } from "../../src/mcp/gateway/token-file.ts";
+import { cleanUp, createTestFolder, qm } from "../../src/cli/testing.ts";
+import { backUpFile } from "../../src/files/safe-files.ts";
+import { loadOrCreateLinkKey } from "../../src/http/approval-links.ts";
+import { loadOrCreateToken } from "../../src/mcp/gateway/profiles.ts";
 import { removeTestRoots, testRoot } from "../../src/providers/file/testing.ts";
 
 afterEach(cleanUp);
@@ -32,11 +32,11 @@ describe.skipIf(process.platform === "win32")("a file with special permission bi
   });
 
   test("has a backup without them", async () => {
-    const folder = await folderWith({ "quartermaster.yaml": "{}\n" });
+    const folder = await createTestFolder({ "quartermaster.yaml": "{}\n" });
     const path = join(folder, "quartermaster.yaml");
     await chmod(path, 0o6640);
 
-    expect(await modeOf(await backUp(path, new Date(0)))).toBe(0o640);
+    expect(await modeOf(await backUpFile(path, new Date(0)))).toBe(0o640);
   });
 });
 
@@ -48,10 +48,10 @@ describe.skipIf(process.platform === "win32")("the folder .quartermaster", () =>
   test.each<[string, (folder: string) => Promise<unknown>]>([
     ["qm secrets set", (folder) => qm(folder, ["secrets", "set", "KEY"], { stdin: typed() })],
     ["the first call", (folder) => qm(folder, ["invoke", "file__list"])],
-    ["the gateway's token", (folder) => tokenIn(join(folder, ".quartermaster", "token"))],
-    ["the key for approval links", (folder) => linkKeyIn(join(folder, ".quartermaster", "link-key"))],
+    ["the gateway's token", (folder) => loadOrCreateToken(join(folder, ".quartermaster", "token"))],
+    ["the key for approval links", (folder) => loadOrCreateLinkKey(join(folder, ".quartermaster", "link-key"))],
   ])("is closed to others when %s creates it", async (_what, create) => {
-    const folder = await folderWith({ "quartermaster.yaml": "policy: {}\n" });
+    const folder = await createTestFolder({ "quartermaster.yaml": "policy: {}\n" });
 
     await create(folder);
 
@@ -60,7 +60,7 @@ describe.skipIf(process.platform === "win32")("the folder .quartermaster", () =>
   });
 
   test("is closed to others when it exists already", async () => {
-    const folder = await folderWith({ "quartermaster.yaml": "policy: {}\n" });
+    const folder = await createTestFolder({ "quartermaster.yaml": "policy: {}\n" });
     await mkdir(join(folder, ".quartermaster"), { mode: 0o755 });
     await chmod(join(folder, ".quartermaster"), 0o755);
 
@@ -70,7 +70,7 @@ describe.skipIf(process.platform === "win32")("the folder .quartermaster", () =>
   });
 
   test("is the only existing folder whose mode changes", async () => {
-    const folder = await folderWith({ "quartermaster.yaml": "store: { path: shared/qm.db }\n" });
+    const folder = await createTestFolder({ "quartermaster.yaml": "store: { path: shared/qm.db }\n" });
     await mkdir(join(folder, "shared"));
     await chmod(join(folder, "shared"), 0o755);
     await writeFile(join(folder, "a.txt"), "a");

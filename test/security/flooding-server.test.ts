@@ -2,16 +2,19 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { monitorEventLoopDelay } from "node:perf_hooks";
 import { expect, onTestFinished, test } from "vitest";
-import { local, remote, testHub } from "../../src/mcp/hub/testing.ts";
+import { createTestHub, localServer, remoteServer } from "../support/mcp-hub.ts";
 
 // A server that sends messages without end delays neither the limits of its own calls nor other servers.
 
 const STALL_NS = 1_000_000_000;
 
 test("a flooding server on stdio delays no timer and no other server, and is stopped with a clear error", async () => {
-  const { hub, request } = await testHub([local("flooder.mjs"), { ...local("plain.mjs"), name: "other" }], {
-    limits: { stdio: { flood: { burst: 20_000, perSecond: 1 } } },
-  });
+  const { hub, request } = await createTestHub(
+    [localServer("flooder.mjs"), { ...localServer("plain.mjs"), name: "other" }],
+    {
+      limits: { stdio: { flood: { burst: 20_000, perSecond: 1 } } },
+    },
+  );
   await hub.connect("subject");
   await hub.connect("other");
   const order: string[] = [];
@@ -40,7 +43,7 @@ test("a flooding server on stdio delays no timer and no other server, and is sto
 
 test("a flooding server over HTTP delays no timer, and its call fails", async () => {
   const url = await floodingServer();
-  const { hub, request } = await testHub(remote(url));
+  const { hub, request } = await createTestHub(remoteServer(url));
   await hub.connect("subject");
   const order: string[] = [];
   const delay = monitorEventLoopDelay({ resolution: 10 });

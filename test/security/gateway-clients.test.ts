@@ -3,12 +3,12 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { authorizeBy } from "../../src/core/authorize-by.ts";
+import { createQuartermaster, type Quartermaster } from "../../src/app/quartermaster.ts";
+import { systemRuntime } from "../../src/app/system-runtime.ts";
+import { createTokenAuthorizer } from "../../src/core/token-authorizer.ts";
 import { createGateway } from "../../src/mcp/gateway/create-gateway.ts";
 import type { GatewayLimits } from "../../src/mcp/gateway/gateway.ts";
 import { invoke, MODERN, profileWith } from "../../src/mcp/gateway/testing.ts";
-import { createQuartermaster, type Quartermaster } from "../../src/quartermaster.ts";
-import { systemRuntime } from "../../src/system-runtime.ts";
 
 // Clients of one gateway share an actor. None of them answers, takes back, reads or uses up what is another's.
 
@@ -53,7 +53,7 @@ async function openPlace(options: PlaceOptions = {}): Promise<Place> {
       note: (caller, event) => qm.note(event, caller),
       ...(options.limits === undefined ? {} : { limits: options.limits }),
     });
-    const authorize = authorizeBy([
+    const authorize = createTokenAuthorizer([
       ["one", profileWith({ name: "first" })],
       ["two", profileWith({ name: "second" })],
       ["three", profileWith({ name: "first" })],

@@ -2,7 +2,7 @@ import { existsSync } from "node:fs";
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterEach, describe, expect, test } from "vitest";
-import { atTerminal, cleanUp, folderWith, qm, start } from "../../src/cli/testing.ts";
+import { atTerminal, cleanUp, createTestFolder, qm, start } from "../../src/cli/testing.ts";
 
 // `qm import` installs servers, so it asks like every other installation: a person, who sees the whole command.
 
@@ -11,7 +11,7 @@ afterEach(cleanUp);
 /** A project whose file with servers somebody else may have written. */
 async function project(...scripts: readonly string[]) {
   const servers = scripts.map((script, at) => [`server${at}`, { command: "sh", args: ["-c", script] }] as const);
-  const cwd = await folderWith({ ".mcp.json": JSON.stringify({ mcpServers: Object.fromEntries(servers) }) });
+  const cwd = await createTestFolder({ ".mcp.json": JSON.stringify({ mcpServers: Object.fromEntries(servers) }) });
   return { cwd, env: { HOME: cwd, NO_COLOR: "1" }, config: join(cwd, "quartermaster.yaml") };
 }
 

@@ -5,13 +5,13 @@ import { join } from "node:path";
 import { json } from "node:stream/consumers";
 import { fileURLToPath } from "node:url";
 import { afterEach, describe, expect, onTestFinished, test } from "vitest";
-import { cleanUp, folderWith, qm } from "../../src/cli/testing.ts";
+import { cleanUp, createTestFolder, qm } from "../../src/cli/testing.ts";
 import type { Outcome, QuartermasterOptions } from "../../src/index.ts";
 import { openSqlite } from "../../src/store/drivers/sqlite.ts";
-import { infospaceStore } from "../../src/store/infospace.ts";
+import { createSqlInfospaceStore } from "../../src/store/infospace.ts";
 import { type Migration, migrate, migrations } from "../../src/store/migrations.ts";
 import { type SqlDriver, sql } from "../../src/store/sql.ts";
-import { collected, note, numbered, origin, transient } from "../../src/testing/infospace-places.ts";
+import { collected, note, numbered, origin, transient } from "../cases/infospace-fixtures.ts";
 import { closeWorlds, me, type World, world } from "../fixtures/infospace-world.ts";
 
 afterEach(closeWorlds);
@@ -159,7 +159,7 @@ test("several processes together pass no limit", { timeout: 60_000 }, async () =
   const [row] = await db.all(sql`select count(*) as notes, sum(bytes + 256) as bytes from notes`);
   expect(written.reduce((sum, count) => sum + count, 0)).toBe(1_000);
   expect(row?.notes).toBe(1_000);
-  expect(await infospaceStore(db, () => new Date()).usage()).toMatchObject([
+  expect(await createSqlInfospaceStore(db, () => new Date()).usage()).toMatchObject([
     { notes: 1_000, bytes: Number(row?.bytes) },
   ]);
   await db.close();
@@ -174,7 +174,7 @@ test("a store from before is counted when it is opened", async () => {
   await db.all(sql`
     create table infospace_use (scope text, tenant text, user_id text, session text, notes bigint, bytes bigint,
       row_count bigint, primary key (scope, tenant, user_id, session))`);
-  const store = infospaceStore(db, () => new Date(origin().at));
+  const store = createSqlInfospaceStore(db, () => new Date(origin().at));
   const first = await store.addNotes(origin(), [note("a", { properties: { ä: "🦑" } }), ...numbered(3)], transient);
   await store.replaceNote(first, 1, note("longer than before"), origin().at);
   await collected(store, [1, 2, 3]);
@@ -192,7 +192,7 @@ test("a store from before is counted when it is opened", async () => {
 
   await migrate(db);
 
-  const again = infospaceStore(db, () => new Date(origin().at));
+  const again = createSqlInfospaceStore(db, () => new Date(origin().at));
   expect([
     await again.usage(),
     await again.usage({ ...origin() }),
@@ -208,7 +208,7 @@ test("a full disk is an error that may pass, and the process goes on", async () 
   const filling = await opened(path);
   const [{ page_count: pages } = { page_count: 0 }] = await filling.all(sql`pragma page_count`);
   await filling.all({ parts: [`pragma max_page_count = ${Number(pages) + 20}`], values: [] });
-  const store = infospaceStore(filling, () => new Date(origin().at));
+  const store = createSqlInfospaceStore(filling, () => new Date(origin().at));
 
   const id = await store.addCollection(origin(), {}, transient);
   await expect(store.append(id, [note("x".repeat(500_000))], origin())).rejects.toMatchObject({
@@ -227,7 +227,7 @@ describe("at the command line", () => {
   test("a refused write says which command makes room, and the list says how much is kept", {
     timeout: 60_000,
   }, async () => {
-    const cwd = await folderWith({ "quartermaster.yaml": "infospace:\n  quota:\n    session: { notes: 1 }\n" });
+    const cwd = await createTestFolder({ "quartermaster.yaml": "infospace:\n  quota:\n    session: { notes: 1 }\n" });
     const create = () => qm(cwd, ["invoke", "infospace__create-note", '{"value":1}']);
     expect(await create()).toMatchObject({ code: 0 });
 

@@ -1,8 +1,8 @@
 import { rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterEach, describe, expect, test, vi } from "vitest";
-import { cleanUp, folderWith } from "../../src/cli/testing.ts";
-import { openWorkspace, type Workspace } from "../../src/workspace.ts";
+import { cleanUp, createTestFolder } from "../../src/cli/testing.ts";
+import { openWorkspace, type Workspace } from "../../src/workspace/workspace.ts";
 
 const WAIT = { timeout: 30_000, interval: 20 };
 const opened: Workspace[] = [];
@@ -21,7 +21,7 @@ interface Watched {
 }
 
 async function watched(config: string): Promise<Watched> {
-  const cwd = await folderWith({ "quartermaster.yaml": config, "a.txt": "hello" });
+  const cwd = await createTestFolder({ "quartermaster.yaml": config, "a.txt": "hello" });
   const path = join(cwd, "quartermaster.yaml");
   const problems: string[] = [];
   const workspace = await openWorkspace({ cwd, env: {}, watch: true, onProblem: (problem) => problems.push(problem) });

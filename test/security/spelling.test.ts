@@ -4,7 +4,7 @@ import { StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
 import fc from "fast-check";
 import { afterEach, describe, expect, test } from "vitest";
 import { z } from "zod";
-import { cleanUp, folderWith, qm } from "../../src/cli/testing.ts";
+import { cleanUp, createTestFolder, qm } from "../../src/cli/testing.ts";
 import {
   actionName,
   createQuartermaster,
@@ -13,9 +13,9 @@ import {
   type Quartermaster,
   type QuartermasterOptions,
 } from "../../src/index.ts";
-import { openGateway } from "../../src/mcp/gateway/open-gateway.ts";
+import { openGateway } from "../../src/mcp/gateway/create-gateway.ts";
 import { clientOf, invoke, saidBy } from "../../src/mcp/gateway/testing.ts";
-import { openWorkspace, type Workspace } from "../../src/workspace.ts";
+import { openWorkspace, type Workspace } from "../../src/workspace/workspace.ts";
 
 const closing: (() => Promise<unknown>)[] = [];
 
@@ -39,7 +39,7 @@ policy:
 `;
 
 async function workspaceFolder(config = RULES): Promise<string> {
-  const folder = await folderWith({ "quartermaster.yaml": config });
+  const folder = await createTestFolder({ "quartermaster.yaml": config });
   for (const name of ["private", "public", "ask", "public/.git"]) await mkdir(join(folder, name));
   for (const name of ["private/key", "public/a.txt", "ask/me", "public/.git/config", ".env"])
     await writeFile(join(folder, name), `this is ${name}\n`);
@@ -156,7 +156,7 @@ describe("a rule about a path", () => {
 
   test("holds when the root is reached through a link", async () => {
     const root = await workspaceFolder();
-    const link = join(await folderWith(), "link");
+    const link = join(await createTestFolder(), "link");
     await symlink(root, link);
     const { quartermaster } = await openIn(link);
 

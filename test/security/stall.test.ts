@@ -4,7 +4,7 @@ import { readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { afterEach, expect, onTestFinished, test, vi } from "vitest";
-import { cleanUp, folderWith, plainEnvironment, qm, qmCommand } from "../../src/cli/testing.ts";
+import { cleanUp, createTestFolder, plainEnvironment, qm, qmCommand } from "../../src/cli/testing.ts";
 
 // No input of a model, a client or a server holds the event loop for long: the longest stretch of work is measured in a real
 // `qm serve`, in processor time of its main thread, while /health is asked again and again.
@@ -156,7 +156,7 @@ test.skipIf(process.platform !== "linux")(
       },
       servers: { hostile: { command: process.execPath, args: [fixture("hostile-server.mjs")] } },
     };
-    const cwd = await folderWith({
+    const cwd = await createTestFolder({
       "quartermaster.yaml": JSON.stringify(config),
       "line.txt": `${letters}\n`,
       "lines.txt": `${letters.slice(0, 120)}\n`.repeat(20_000),

@@ -2,16 +2,16 @@ import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { afterEach, describe, expect, test } from "vitest";
 import { clients } from "../../mcp/clients/clients.ts";
-import type { Io } from "../io.ts";
-import { cleanUp, folderWith, qm } from "../testing.ts";
-import { ownBin } from "./own.ts";
+import type { Io } from "../context.ts";
+import { cleanUp, createTestFolder, qm } from "../testing.ts";
+import { ownBin } from "./gateway-entry.ts";
 
 afterEach(cleanUp);
 
 const CONFIG = `gateway: { profiles: { web: { token: "\${env:QM_TOKEN}" }, kept: { token: "\${secret:QM_TOKEN}" } } }\n`;
 
 async function place(files: Record<string, string> = {}, config: string | null = CONFIG) {
-  const home = await folderWith();
+  const home = await createTestFolder();
   const cwd = join(home, "work");
   await mkdir(cwd);
   if (config !== null) await writeFile(join(cwd, "quartermaster.yaml"), config);

@@ -2,8 +2,8 @@ import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { afterEach, describe, expect, test } from "vitest";
 import { parseConfig } from "../../config/parse.ts";
-import type { Io } from "../io.ts";
-import { atTerminal, cleanUp, folderWith, qm } from "../testing.ts";
+import type { Io } from "../context.ts";
+import { atTerminal, cleanUp, createTestFolder, qm } from "../testing.ts";
 
 afterEach(cleanUp);
 
@@ -18,7 +18,7 @@ const CURSOR = JSON.stringify({
 
 /** A home with files, and a folder in it to be in. */
 async function place(files: Record<string, string> = { ".cursor/mcp.json": CURSOR }) {
-  const home = await folderWith();
+  const home = await createTestFolder();
   const cwd = join(home, "work");
   await mkdir(cwd);
   for (const [name, content] of Object.entries(files)) {

@@ -1,18 +1,17 @@
 import { existsSync } from "node:fs";
 import type { Command } from "commander";
-import type { Purpose, Workspace } from "../../workspace.ts";
-import { type Context, withWorkspace } from "../context.ts";
-import { examples, wholeNumber } from "../options.ts";
+import type { Workspace, WorkspacePurpose } from "../../workspace/workspace.ts";
+import { type CommandContext, withWorkspace } from "../context.ts";
+import { createWholeNumberParser, formatExamples } from "../option-parsers.ts";
 import type { AnswerOptions } from "./approvals/answer.ts";
 import type { LinkOptions } from "./approvals/link.ts";
-import type { ListOptions } from "./approvals/list.ts";
-import type { ShowOptions } from "./approvals/show.ts";
-import { orUnknown } from "./replay.ts";
+import type { ApprovalsListOptions, ApprovalsShowOptions } from "./approvals/list.ts";
+import { reportNotFound } from "./replay.ts";
 
 const ID = "its id, or the beginning of it: at least 6 characters";
 
 /** What each command does is loaded when it is run: the program starts with the words alone. */
-export function addApprovals(program: Command, context: Context): void {
+export function addApprovalsCommand(program: Command, context: CommandContext): void {
   const approvals = program
     .command("approvals")
     .helpCommand(false)
@@ -20,12 +19,15 @@ export function addApprovals(program: Command, context: Context): void {
     .description("See the calls that wait for a person's agreement, and answer them. The first answer counts.")
     .addHelpText(
       "after",
-      examples("qm approvals list", "qm approvals show 0198c0de-1a2b", "qm approvals approve 0198c0de-1a2b"),
+      formatExamples("qm approvals list", "qm approvals show 0198c0de-1a2b", "qm approvals approve 0198c0de-1a2b"),
     );
 
-  async function on(purpose: Purpose, work: (workspace: Workspace) => Promise<void>): Promise<void> {
-    await orUnknown(context, async () =>
-      withWorkspace(context, purpose === "ledger" || (await isThere(context)) ? purpose : "ledger", work),
+  async function runWithWorkspace(
+    purpose: WorkspacePurpose,
+    work: (workspace: Workspace) => Promise<void>,
+  ): Promise<void> {
+    await reportNotFound(context, async () =>
+      withWorkspace(context, purpose === "ledger" || (await hasStore(context)) ? purpose : "ledger", work),
     );
   }
 
@@ -39,10 +41,12 @@ export function addApprovals(program: Command, context: Context): void {
     )
     .option("--all", "those in every state")
     .option("--action <name>", "only calls of this action")
-    .option("--limit <n>", "at most so many", wholeNumber(1, 10_000), 100)
-    .addHelpText("after", examples("qm approvals list", "qm approvals list --state done,interrupted --json"))
-    .action((options: ListOptions) =>
-      on("ledger", async (workspace) => (await import("./approvals/list.ts")).list(context, workspace, options)),
+    .option("--limit <n>", "at most so many", createWholeNumberParser(1, 10_000), 100)
+    .addHelpText("after", formatExamples("qm approvals list", "qm approvals list --state done,interrupted --json"))
+    .action((options: ApprovalsListOptions) =>
+      runWithWorkspace("ledger", async (workspace) =>
+        (await import("./approvals/list.ts")).runApprovalsList(context, workspace, options),
+      ),
     );
 
   approvals
@@ -52,9 +56,11 @@ export function addApprovals(program: Command, context: Context): void {
     .option("--full", "long arguments to their end")
     .option("--reveal", "show the secrets that are masked; needs a terminal or an approver's token, and is recorded")
     .option("--as <name>", "who looks at them: one of approvals.approvers; you, when absent")
-    .addHelpText("after", examples("qm approvals show 0198c0de-1a2b", "qm approvals show 0198c0de-1a2b --full"))
-    .action((id: string, options: ShowOptions) =>
-      on("ledger", async (workspace) => (await import("./approvals/show.ts")).show(context, workspace, id, options)),
+    .addHelpText("after", formatExamples("qm approvals show 0198c0de-1a2b", "qm approvals show 0198c0de-1a2b --full"))
+    .action((id: string, options: ApprovalsShowOptions) =>
+      runWithWorkspace("ledger", async (workspace) =>
+        (await import("./approvals/list.ts")).runApprovalsShow(context, workspace, id, options),
+      ),
     );
 
   approvals
@@ -68,10 +74,10 @@ export function addApprovals(program: Command, context: Context): void {
     .option("--as <name>", "who agrees: one of approvals.approvers; you, when absent")
     .option("--no-run", "leave it to another process to run it")
     .option("-y, --yes", "do not ask; only with an approver's token in QM_APPROVER_TOKEN")
-    .addHelpText("after", examples("qm approvals approve 0198c0de-1a2b --reason 'as discussed'"))
+    .addHelpText("after", formatExamples("qm approvals approve 0198c0de-1a2b --reason 'as discussed'"))
     .action((id: string, options: AnswerOptions) =>
-      on(options.run === false ? "ledger" : "calls", async (workspace) =>
-        (await import("./approvals/answer.ts")).answer(context, workspace, "approved", id, options),
+      runWithWorkspace(options.run === false ? "ledger" : "calls", async (workspace) =>
+        (await import("./approvals/answer.ts")).runApprovalsAnswer(context, workspace, "approved", id, options),
       ),
     );
 
@@ -83,10 +89,10 @@ export function addApprovals(program: Command, context: Context): void {
     .option("--reason <text>", "why; told to the caller, and written down")
     .option("--as <name>", "who says no: one of approvals.approvers; you, when absent")
     .option("-y, --yes", "do not ask")
-    .addHelpText("after", examples("qm approvals deny 0198c0de-1a2b --reason 'not on a Friday'"))
+    .addHelpText("after", formatExamples("qm approvals deny 0198c0de-1a2b --reason 'not on a Friday'"))
     .action((id: string, options: AnswerOptions) =>
-      on("ledger", async (workspace) =>
-        (await import("./approvals/answer.ts")).answer(context, workspace, "denied", id, options),
+      runWithWorkspace("ledger", async (workspace) =>
+        (await import("./approvals/answer.ts")).runApprovalsAnswer(context, workspace, "denied", id, options),
       ),
     );
 
@@ -94,7 +100,7 @@ export function addApprovals(program: Command, context: Context): void {
     .command("watch")
     .summary("show every change as it comes, until Ctrl-C")
     .description("Show what waits, and every change, one a line, until Ctrl-C; with --json one object a line.")
-    .action(async () => (await import("./approvals/watch.ts")).watch(context));
+    .action(async () => (await import("./approvals/list.ts")).runApprovalsWatch(context));
 
   approvals
     .command("run")
@@ -104,7 +110,9 @@ export function addApprovals(program: Command, context: Context): void {
     )
     .argument("[id]", ID)
     .action((id: string | undefined) =>
-      on("calls", async (workspace) => (await import("./approvals/run.ts")).run(context, workspace, id)),
+      runWithWorkspace("calls", async (workspace) =>
+        (await import("./approvals/answer.ts")).runApprovalsRun(context, workspace, id),
+      ),
     );
 
   approvals
@@ -116,17 +124,19 @@ export function addApprovals(program: Command, context: Context): void {
     .argument("<id>", ID)
     .requiredOption("--for <name>", "who answers with it: one of approvals.approvers, if there are any")
     .option("--expires <time>", "how long it is good: 30m, 8h; never longer than the question itself", "1h")
-    .addHelpText("after", examples("qm approvals link 0198c0de-1a2b --for ann --expires 8h"))
+    .addHelpText("after", formatExamples("qm approvals link 0198c0de-1a2b --for ann --expires 8h"))
     .action((id: string, options: LinkOptions) =>
-      on("ledger", async (workspace) => (await import("./approvals/link.ts")).link(context, workspace, id, options)),
+      runWithWorkspace("ledger", async (workspace) =>
+        (await import("./approvals/link.ts")).runApprovalsLink(context, workspace, id, options),
+      ),
     );
 }
 
 /** Whether there is a store. Looking for an approval makes none. */
-async function isThere({ io: { cwd, env }, globals }: Context): Promise<boolean> {
-  const { loadConfig } = await import("../../config/load.ts");
+async function hasStore({ io: { cwd, env }, globals }: CommandContext): Promise<boolean> {
+  const { loadConfig } = await import("../../config/config-file.ts");
   const { CALL_VARIABLES, compileCondition } = await import("../../core/expression.ts");
-  const { storePathOf } = await import("../../workspace.ts");
+  const { resolveStorePath } = await import("../../workspace/workspace.ts");
   const compileExpression = (text: string) => compileCondition(text, CALL_VARIABLES);
-  return existsSync(storePathOf(await loadConfig(globals.config, { cwd, env, compileExpression }), env));
+  return existsSync(resolveStorePath(await loadConfig(globals.config, { cwd, env, compileExpression }), env));
 }

@@ -1,23 +1,98 @@
 import { Argument, type Command } from "commander";
-import { completionScripts, type Shell, shells } from "../completion/scripts.ts";
-import type { Context } from "../context.ts";
-import { examples } from "../options.ts";
+import { completionShells, findCompletions } from "../completion/candidates.ts";
+import type { CommandContext } from "../context.ts";
+import { formatExamples } from "../option-parsers.ts";
+import { toOneLine } from "../terminal-text.ts";
 
-export function addCompletion(program: Command, context: Context): void {
+/** What the completion scripts ask. Whatever goes wrong, the answer is nothing: a prompt is no place for errors. */
+export function addCompleteCommand(program: Command, context: CommandContext): void {
+  program
+    .command("complete", { hidden: true })
+    .description("Answer the words that could come next, for completion scripts.")
+    .argument("[words...]", "the words after `qm` up to the cursor, after --")
+    .action(async (words: readonly string[]) => {
+      const found = await tryFindCompletions(context, words);
+      if (context.out.isJson) context.out.json({ candidates: found.map(([word, meaning]) => ({ word, meaning })) });
+      else for (const [word, meaning] of found) context.out.line(`${word}\t${toOneLine(meaning)}`);
+    });
+}
+
+async function tryFindCompletions(context: CommandContext, words: readonly string[]) {
+  try {
+    return await findCompletions(context, words);
+  } catch {
+    return [];
+  }
+}
+
+type CompletionShell = (typeof completionShells)[number];
+
+/**
+ * The script that a shell loads. It holds no names: each time it asks `qm complete`, which answers a candidate and its
+ * meaning a line, separated by a tab, and nothing where files belong.
+ */
+const completionScripts: Readonly<Record<CompletionShell, string>> = {
+  bash: `# qm completion for bash. Load it with: source <(qm completion bash)
+_qm() {
+  local line
+  COMPREPLY=()
+  while IFS= read -r line; do
+    COMPREPLY+=("\${line%%$'\\t'*}")
+  done < <(qm complete -- "\${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
+}
+complete -o default -F _qm qm
+`,
+  zsh: `#compdef qm
+# qm completion for zsh. Load it with: source <(qm completion zsh)
+_qm() {
+  local line
+  local -a candidates
+  for line in "\${(@f)$(qm complete -- "\${(@)words[2,CURRENT]}" 2>/dev/null)}"; do
+    [[ -n $line ]] || continue
+    candidates+=("\${\${line%%$'\\t'*}//:/\\\\:}:\${line#*$'\\t'}")
+  done
+  if (( \${#candidates} )); then
+    _describe 'qm' candidates
+  else
+    _files
+  fi
+}
+if [[ \${funcstack[1]} == _qm ]]; then
+  _qm "$@"
+elif (( \${+functions[compdef]} )); then
+  compdef _qm qm
+fi
+`,
+  fish: `# qm completion for fish. Load it with: qm completion fish | source
+function __qm_complete
+  set -l words (commandline -opc)
+  set -l current (commandline -ct)
+  set -l found (qm complete -- $words[2..-1] "$current" 2>/dev/null)
+  if test (count $found) -gt 0
+    printf '%s\\n' $found
+  else
+    __fish_complete_path "$current"
+  end
+end
+complete -c qm -f -a '(__qm_complete)'
+`,
+};
+
+export function addCompletionCommand(program: Command, context: CommandContext): void {
   program
     .command("completion")
     .summary("print a completion script for your shell")
     .description("Print a script that completes commands, options, actions, categories and sessions.")
-    .addArgument(new Argument("<shell>", "your shell").choices(shells))
+    .addArgument(new Argument("<shell>", "your shell").choices(completionShells))
     .addHelpText(
       "after",
-      examples(
+      formatExamples(
         "source <(qm completion bash)        # in ~/.bashrc",
         "source <(qm completion zsh)         # in ~/.zshrc, after compinit",
         "qm completion fish | source         # in ~/.config/fish/config.fish",
       ),
     )
-    .action((shell: Shell) => {
+    .action((shell: CompletionShell) => {
       const script = completionScripts[shell];
       if (context.out.isJson) context.out.json({ shell, script });
       else context.io.stdout.write(script);

@@ -1,7 +1,7 @@
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterEach, describe, expect, test, vi } from "vitest";
-import { cleanUp, folderWith, qm } from "../testing.ts";
+import { cleanUp, createTestFolder, qm } from "../testing.ts";
 
 afterEach(cleanUp);
 
@@ -19,7 +19,7 @@ export default async () => {
 
 /** A folder where somebody has read and written, and a case of it. */
 async function recorded(): Promise<string> {
-  const cwd = await folderWith({
+  const cwd = await createTestFolder({
     "a.txt": "hello\n",
     "agent.mjs": AGENT,
     "prompt.md": "Be brief.",

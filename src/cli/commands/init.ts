@@ -1,27 +1,27 @@
 import { writeFile } from "node:fs/promises";
 import { resolve } from "node:path";
 import type { Command } from "commander";
-import { messageOf, QmError } from "../../core/errors.ts";
-import type { Context } from "../context.ts";
-import { examples } from "../options.ts";
+import { getErrorMessage, QmError } from "../../core/errors.ts";
+import type { CommandContext } from "../context.ts";
+import { formatExamples } from "../option-parsers.ts";
 
-export function addInit(program: Command, context: Context): void {
+export function addInitCommand(program: Command, context: CommandContext): void {
   program
     .command("init")
     .summary("write a quartermaster.yaml to start from")
     .description("Write a quartermaster.yaml with every section and its defaults into this folder.")
     .option("--force", "overwrite the file that is there")
-    .addHelpText("after", examples("qm init", "qm init --config staging.yaml"))
-    .action((options: { readonly force?: boolean }) => init(context, options.force === true));
+    .addHelpText("after", formatExamples("qm init", "qm init --config staging.yaml"))
+    .action((options: { readonly force?: boolean }) => runInit(context, options.force === true));
 }
 
-async function init({ io, globals, out }: Context, force: boolean): Promise<void> {
-  const { initialConfig } = await import("../../config/init.ts");
-  const { CONFIG_FILE } = await import("../../config/load.ts");
+async function runInit({ io, globals, out }: CommandContext, force: boolean): Promise<void> {
+  const { getInitialConfig } = await import("../../config/initial-config.ts");
+  const { CONFIG_FILE } = await import("../../config/config-file.ts");
   const name = globals.config ?? CONFIG_FILE;
   const path = resolve(io.cwd, name);
-  await writeFile(path, initialConfig(), { flag: force ? "w" : "wx" }).catch((thrown) => {
-    throw refusal(path, thrown);
+  await writeFile(path, getInitialConfig(), { flag: force ? "w" : "wx" }).catch((thrown) => {
+    throw toWriteError(path, thrown);
   });
   if (out.isJson) return out.json({ written: path });
   const option = globals.config === undefined ? "" : ` --config ${name}`;
@@ -34,10 +34,10 @@ async function init({ io, globals, out }: Context, force: boolean): Promise<void
   out.line("  4. Add .quartermaster/ to .gitignore: the ledger is kept there.");
 }
 
-function refusal(path: string, thrown: unknown): QmError {
+function toWriteError(path: string, thrown: unknown): QmError {
   if (thrown instanceof Error && "code" in thrown && thrown.code === "EEXIST")
     return new QmError("conflict", `${path} is already there; nothing was changed`, {
       hint: "--force overwrites it, and --config <path> writes another file.",
     });
-  return new QmError("action_failed", `${path} cannot be written: ${messageOf(thrown)}`, { cause: thrown });
+  return new QmError("action_failed", `${path} cannot be written: ${getErrorMessage(thrown)}`, { cause: thrown });
 }

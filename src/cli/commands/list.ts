@@ -1,8 +1,27 @@
 import type { Command } from "commander";
-import type { ActionList, ListedAction, ListQuery } from "../../surface/universal/list-actions.ts";
-import type { Workspace } from "../../workspace.ts";
-import { type Context, callerOf, withWorkspace } from "../context.ts";
-import { examples, wholeNumber } from "../options.ts";
+import type { ActionList, ListedAction, ListQuery } from "../../surface/universal/browse-actions.ts";
+import type { Workspace } from "../../workspace/workspace.ts";
+import { type CommandContext, toCallerOptions, withWorkspace } from "../context.ts";
+import { createWholeNumberParser, formatExamples } from "../option-parsers.ts";
+import { escapeUnsafe } from "../terminal-text.ts";
+
+export function addDirectoryCommand(program: Command, context: CommandContext): void {
+  program
+    .command("directory")
+    .summary("show the directory a prompt gets")
+    .description("Show what a caller may use, in groups, as a prompt with the directory switched on gets it.")
+    .addHelpText("after", formatExamples("qm directory", "qm directory --actor reviewer --json"))
+    .action(() =>
+      withWorkspace(context, "looking", ({ quartermaster }) => {
+        const directory = quartermaster.directory(toCallerOptions(context.globals));
+        if (context.out.isJson) context.out.json(directory);
+        else
+          context.out.line(
+            directory.text === "" ? "There is nothing this caller may use." : escapeUnsafe(directory.text),
+          );
+      }),
+    );
+}
 
 interface ListOptions {
   readonly filter?: string;
@@ -14,37 +33,42 @@ interface ListOptions {
 /** The most that one answer of the catalog holds. */
 const PAGE = 50;
 
-export function addList(program: Command, context: Context): void {
+export function addListCommand(program: Command, context: CommandContext): void {
   program
     .command("list")
     .summary("list the actions a caller may use")
     .description("List the actions a caller may use, by name.")
     .argument("[category...]", "only these categories")
     .option("--filter <text>", "only what has this in its name or description")
-    .option("--offset <n>", "skip so many", wholeNumber(0), 0)
-    .option("--limit <n>", "show so many", wholeNumber(1), PAGE)
+    .option("--offset <n>", "skip so many", createWholeNumberParser(0), 0)
+    .option("--limit <n>", "show so many", createWholeNumberParser(1), PAGE)
     .option("--all", "show every one")
-    .addHelpText("after", examples("qm list", "qm list file --filter write", "qm list --actor reviewer --json"))
+    .addHelpText("after", formatExamples("qm list", "qm list file --filter write", "qm list --actor reviewer --json"))
     .action((categories: readonly string[], options: ListOptions) =>
-      withWorkspace(context, "looking", (workspace) => list(context, workspace, categories, options)),
+      withWorkspace(context, "looking", (workspace) => runList(context, workspace, categories, options)),
     );
 }
 
-function list(context: Context, workspace: Workspace, category: readonly string[], options: ListOptions): void {
+function runList(
+  context: CommandContext,
+  workspace: Workspace,
+  category: readonly string[],
+  options: ListOptions,
+): void {
   const { out, globals } = context;
   const { filter, offset, all = false } = options;
   const query: ListQuery = { category, offset, ...(filter === undefined ? {} : { filter }) };
-  const found = gathered(workspace, query, all ? Number.POSITIVE_INFINITY : options.limit, globals);
+  const found = collectPages(workspace, query, all ? Number.POSITIVE_INFINITY : options.limit, globals);
   if (out.isJson) out.json(found);
-  else if (found.items.length === 0) sayNothingFits(context, found, workspace);
-  else show(context, workspace, found, offset);
+  else if (found.items.length === 0) printNoMatch(context, found, workspace);
+  else showActions(context, workspace, found, offset);
 }
 
-function show({ out, globals }: Context, workspace: Workspace, found: ActionList, offset: number): void {
-  const effectOf = (name: string) => workspace.quartermaster.describe(name, callerOf(globals)).metadata.purity;
+function showActions({ out, globals }: CommandContext, workspace: Workspace, found: ActionList, offset: number): void {
+  const getEffect = (name: string) => workspace.quartermaster.describe(name, toCallerOptions(globals)).metadata.purity;
   out.table(
     ["action", "effect", "what it does"],
-    found.items.map((item) => [item.qualified_name, effectOf(item.qualified_name), summary(item)]),
+    found.items.map((item) => [item.qualified_name, getEffect(item.qualified_name), getListedSummary(item)]),
   );
   const end = offset + found.items.length;
   if (end - offset < found.total) {
@@ -55,11 +79,11 @@ function show({ out, globals }: Context, workspace: Workspace, found: ActionList
 }
 
 /** As many as are wanted, page by page. */
-function gathered(
+function collectPages(
   { quartermaster }: Workspace,
   query: ListQuery,
   wanted: number,
-  globals: Context["globals"],
+  globals: CommandContext["globals"],
 ): ActionList {
   const items: ListedAction[] = [];
   for (let offset = query.offset ?? 0; ; ) {
@@ -69,7 +93,7 @@ function gathered(
       next_offset,
       total,
       hint,
-    } = quartermaster.list({ ...query, offset, limit }, callerOf(globals));
+    } = quartermaster.list({ ...query, offset, limit }, toCallerOptions(globals));
     items.push(...page);
     if (next_offset === undefined || items.length >= wanted) {
       return {
@@ -83,9 +107,13 @@ function gathered(
   }
 }
 
-function sayNothingFits({ out, globals }: Context, { total, hint }: ActionList, { quartermaster }: Workspace): void {
+function printNoMatch(
+  { out, globals }: CommandContext,
+  { total, hint }: ActionList,
+  { quartermaster }: Workspace,
+): void {
   out.line("No action fits.");
-  const isEmpty = quartermaster.names(callerOf(globals)).length === 0;
+  const isEmpty = quartermaster.names(toCallerOptions(globals)).length === 0;
   if (total > 0 || !isEmpty) out.line(hint ?? "");
   else
     out.line(
@@ -93,6 +121,6 @@ function sayNothingFits({ out, globals }: Context, { total, hint }: ActionList, 
     );
 }
 
-function summary({ short_description, description = "" }: ListedAction): string {
+function getListedSummary({ short_description, description = "" }: ListedAction): string {
   return short_description ?? description;
 }

@@ -1,12 +1,12 @@
 import type { Command } from "commander";
 import { QmError } from "../../core/errors.ts";
 import type { ReplayQuery } from "../../replay/read-recorded.ts";
-import type { Fate, ReplayedCall, ReplayReport } from "../../replay/report.ts";
-import { type Context, withWorkspace } from "../context.ts";
+import type { ReplayedCall, ReplayOutcome, ReplayReport } from "../../replay/replay-report.ts";
+import { type CommandContext, withWorkspace } from "../context.ts";
 import { exitCodes } from "../exit-codes.ts";
-import { examples } from "../options.ts";
-import type { Output } from "../output.ts";
-import { counted, oneLine } from "../text.ts";
+import { formatExamples } from "../option-parsers.ts";
+import type { CommandOutput } from "../output.ts";
+import { formatCount, toOneLine } from "../terminal-text.ts";
 
 interface ReplayFlags {
   readonly turn?: boolean;
@@ -14,7 +14,7 @@ interface ReplayFlags {
   readonly all?: boolean;
 }
 
-export function addReplay(program: Command, context: Context): void {
+export function addReplayCommand(program: Command, context: CommandContext): void {
   program
     .command("replay")
     .summary("decide a session's calls again, and say what is different")
@@ -27,18 +27,22 @@ export function addReplay(program: Command, context: Context): void {
     .option("--all", "show the calls that go the same way, too")
     .addHelpText(
       "after",
-      `${examples("qm replay chat-1", "qm replay chat-1 --policy stricter.yaml", "qm replay turn-7 --turn --session chat-1 --all")}\n\nExit codes: 0 nothing is different, 1 something is, 4 no such session or turn.`,
+      `${formatExamples("qm replay chat-1", "qm replay chat-1 --policy stricter.yaml", "qm replay turn-7 --turn --session chat-1 --all")}\n\nExit codes: 0 nothing is different, 1 something is, 4 no such session or turn.`,
     )
-    .action((id: string, flags: ReplayFlags) => replay(context, id, flags));
+    .action((id: string, flags: ReplayFlags) => runReplay(context, id, flags));
 }
 
-async function replay(context: Context, id: string, { turn = false, policy: file, all = false }: ReplayFlags) {
-  const policy = file === undefined ? undefined : await policyIn(context, file);
-  const report = await orUnknown(context, () =>
+async function runReplay(
+  context: CommandContext,
+  id: string,
+  { turn = false, policy: file, all = false }: ReplayFlags,
+) {
+  const policy = file === undefined ? undefined : await loadPolicyFile(context, file);
+  const report = await reportNotFound(context, () =>
     withWorkspace(context, "ledger", ({ quartermaster: { ledger } }) =>
       withWorkspace(context, "looking", async ({ quartermaster }) => {
         const options = { ledger, ...(policy === undefined ? {} : { policy }) };
-        return meant(context, id, turn, (query) => quartermaster.replay(query, options));
+        return querySessionOrTurn(context, id, turn, (query) => quartermaster.replay(query, options));
       }),
     ),
   );
@@ -46,15 +50,15 @@ async function replay(context: Context, id: string, { turn = false, policy: file
   if (report.summary.different > 0) context.end(exitCodes.failed);
   const calls = all ? report.calls : report.calls.filter(({ same }) => !same);
   if (context.out.isJson) context.out.json({ ...report, calls });
-  else show(context.out, report, calls);
+  else showReplay(context.out, report, calls);
 }
 
 /**
  * Asks for a session of that name and, where there is none, for a turn; only for a turn where that is said, or another
  * session is.
  */
-export async function meant<T>(
-  { globals: { session } }: Context,
+export async function querySessionOrTurn<T>(
+  { globals: { session } }: CommandContext,
   id: string,
   isTurn: boolean,
   ask: (query: ReplayQuery) => Promise<T>,
@@ -77,7 +81,7 @@ export async function meant<T>(
 }
 
 /** Says that there is no such thing, with an exit code of its own. */
-export async function orUnknown<T>({ out, end }: Context, work: () => Promise<T>): Promise<T | undefined> {
+export async function reportNotFound<T>({ out, end }: CommandContext, work: () => Promise<T>): Promise<T | undefined> {
   try {
     return await work();
   } catch (thrown) {
@@ -93,17 +97,17 @@ function isNotFound(thrown: unknown): thrown is QmError {
 }
 
 /** The policy of another configuration file. */
-export async function policyIn({ io: { cwd, env } }: Context, file: string) {
-  const { loadConfig } = await import("../../config/load.ts");
-  const { policyOf } = await import("../../workspace-options.ts");
+export async function loadPolicyFile({ io: { cwd, env } }: CommandContext, file: string) {
+  const { loadConfig } = await import("../../config/config-file.ts");
+  const { toPolicyOptions } = await import("../../workspace/config-mapping.ts");
   const { CALL_VARIABLES, compileCondition } = await import("../../core/expression.ts");
   const compileExpression = (text: string) => compileCondition(text, CALL_VARIABLES);
   const { config } = await loadConfig(file, { cwd, env, compileExpression });
-  return policyOf(config);
+  return toPolicyOptions(config);
 }
 
-function show(
-  out: Output,
+function showReplay(
+  out: CommandOutput,
   { summary, session, turn, policyVersion }: ReplayReport,
   calls: readonly ReplayedCall[],
 ): void {
@@ -113,8 +117,8 @@ function show(
       calls.map(({ at, asked, recorded, replayed, differs, uncertain }) => [
         at.slice(0, 19).replace("T", " "),
         recorded.action ?? replayed.action ?? asked,
-        fateText(recorded),
-        fateText(replayed),
+        formatReplayOutcome(recorded),
+        formatReplayOutcome(replayed),
         uncertain === undefined
           ? { text: differs.length === 0 ? "-" : differs.join(", "), paint: differs.length === 0 ? out.good : out.bad }
           : { text: `uncertain: ${uncertain}`, paint: out.warn },
@@ -123,15 +127,15 @@ function show(
     out.line();
   }
   const what =
-    turn === undefined ? `session ${oneLine(session)}` : `turn ${oneLine(turn)} of session ${oneLine(session)}`;
+    turn === undefined ? `session ${toOneLine(session)}` : `turn ${toOneLine(turn)} of session ${toOneLine(session)}`;
   const { same, different, uncertain } = summary;
   const amounts = [`${same} the same`, `${different} different`, ...(uncertain > 0 ? [`${uncertain} uncertain`] : [])];
   out.line(
-    `${counted(summary.calls, "call")} of ${what} under policy ${policyVersion}: ${amounts.join(", ")}. Nothing was run.`,
+    `${formatCount(summary.calls, "call")} of ${what} under policy ${policyVersion}: ${amounts.join(", ")}. Nothing was run.`,
   );
 }
 
-function fateText({ decision, layer, rule, status, code }: Fate): string {
+function formatReplayOutcome({ decision, layer, rule, status, code }: ReplayOutcome): string {
   const ended = code === undefined ? status : `${status} (${code})`;
   if (decision === undefined) return ended;
   return layer === undefined ? `${decision}: ${ended}` : `${decision} by ${layer} (${rule}): ${ended}`;

@@ -1,10 +1,29 @@
 import { type Command, Option } from "commander";
-import { summaryOf } from "../../core/action.ts";
-import { type SearchType, searchTypes } from "../../core/search-type.ts";
+import { summarizeAction } from "../../core/action.ts";
+import { type SearchType, searchTypes } from "../../core/surface-choice.ts";
 import type { FoundAction, FoundActions } from "../../surface/universal/search-actions.ts";
-import { type Context, callerOf, withWorkspace } from "../context.ts";
-import { examples, wholeNumber } from "../options.ts";
-import { oneLine, plain, safeJson } from "../text.ts";
+import { type CommandContext, toCallerOptions, withWorkspace } from "../context.ts";
+import { createWholeNumberParser, formatExamples } from "../option-parsers.ts";
+import { escapeUnsafe, safeJson, toOneLine } from "../terminal-text.ts";
+
+export function addHintsCommand(program: Command, context: CommandContext): void {
+  program
+    .command("hints")
+    .summary("show the shortlist a prompt gets for a task")
+    .description("Show the shortlist of actions that a prompt gets for a task, as the model reads it.")
+    .argument("<task...>", "what the model is asked to do")
+    .addHelpText(
+      "after",
+      formatExamples("qm hints change the title of the readme", "qm hints --actor reviewer find a file"),
+    )
+    .action((words: readonly string[]) =>
+      withWorkspace(context, "looking", async ({ quartermaster }) => {
+        const text = await quartermaster.hints(words.join(" "), toCallerOptions(context.globals));
+        if (context.out.isJson) context.out.json({ text });
+        else context.out.line(text === "" ? "No action fits, so a prompt gets no shortlist." : escapeUnsafe(text));
+      }),
+    );
+}
 
 interface SearchFlags {
   readonly category?: readonly string[];
@@ -13,7 +32,7 @@ interface SearchFlags {
   readonly full?: boolean;
 }
 
-export function addSearch(program: Command, context: Context): void {
+export function addSearchCommand(program: Command, context: CommandContext): void {
   program
     .command("search")
     .summary("find actions by what they do")
@@ -21,13 +40,13 @@ export function addSearch(program: Command, context: Context): void {
       "Find the actions a caller may use by what they do, best first. An action's own name comes first, and `select:a,b` names those wanted. Without --type it is by words, and by meaning too where an embedder is configured.",
     )
     .argument("<query...>", "what it should do, in a few words")
-    .option("--category <name>", "only this category; may be given again", gathered)
+    .option("--category <name>", "only this category; may be given again", collectCategory)
     .addOption(new Option("--type <type>", "how to search").choices([...searchTypes]))
-    .option("--limit <n>", "show at most so many", wholeNumber(1), 8)
+    .option("--limit <n>", "show at most so many", createWholeNumberParser(1), 8)
     .option("--full", "with descriptions and input schemas")
     .addHelpText(
       "after",
-      examples(
+      formatExamples(
         "qm search read a file",
         "qm search --type regex '^file__.*te$'",
         "qm search 'select:file__read' --full --json",
@@ -45,21 +64,21 @@ export function addSearch(program: Command, context: Context): void {
             ...(category === undefined ? {} : { category }),
             ...(type === undefined ? {} : { type }),
           },
-          callerOf(context.globals),
+          toCallerOptions(context.globals),
           context.io.signal,
         );
         if (context.out.isJson) return context.out.json(found);
-        show(context, found, full);
+        showFound(context, found, full);
         const { state, reason } = quartermaster.embeddings.status();
         if (state !== "off" && found.search_type === "fts" && type === undefined && found.hint === undefined)
-          context.out.note(`qm: searched by words only: ${oneLine(reason ?? "vectors are missing")}`);
+          context.out.note(`qm: searched by words only: ${toOneLine(reason ?? "vectors are missing")}`);
       }),
     );
 }
 
-function show({ out }: Context, { items, unmatched = [], hint }: FoundActions, full: boolean): void {
+function showFound({ out }: CommandContext, { items, unmatched = [], hint }: FoundActions, full: boolean): void {
   if (items.length === 0) out.line("No action fits.");
-  else out.table(["action", "score", "what it does"], items.map(row));
+  else out.table(["action", "score", "what it does"], items.map(toRow));
   if (full) {
     for (const { qualified_name, input_schema } of items) {
       out.line();
@@ -72,14 +91,14 @@ function show({ out }: Context, { items, unmatched = [], hint }: FoundActions, f
     ...(hint === undefined ? [] : [hint]),
   ];
   if (notes.length > 0) out.line();
-  for (const note of notes) out.line(out.dim(plain(note)));
+  for (const note of notes) out.line(out.dim(escapeUnsafe(note)));
 }
 
-function row({ qualified_name, score, description = "", state }: FoundAction) {
+function toRow({ qualified_name, score, description = "", state }: FoundAction) {
   const waits = state === undefined ? "" : `(${state.replaceAll("_", " ")}) `;
-  return [qualified_name, score.toFixed(2), `${waits}${summaryOf({ description })}`];
+  return [qualified_name, score.toFixed(2), `${waits}${summarizeAction({ description })}`];
 }
 
-function gathered(name: string, before: readonly string[] = []): readonly string[] {
+function collectCategory(name: string, before: readonly string[] = []): readonly string[] {
   return [...before, name];
 }

@@ -1,13 +1,13 @@
 import type { Command } from "commander";
 import { QmError } from "../../core/errors.ts";
-import { secretInput } from "../ask.ts";
-import { type Context, withWorkspace } from "../context.ts";
-import { examples } from "../options.ts";
-import { personAt, requirePresence } from "../person.ts";
+import { identifyApprover, requirePresence } from "../approver.ts";
+import { type CommandContext, withWorkspace } from "../context.ts";
+import { formatExamples } from "../option-parsers.ts";
+import { readSecret } from "../terminal.ts";
 
 const NAME = /^[A-Za-z_][A-Za-z0-9_]*$/;
 
-export function addSecrets(program: Command, context: Context): void {
+export function addSecretsCommand(program: Command, context: CommandContext): void {
   const secrets = program
     .command("secrets")
     .helpCommand(false)
@@ -15,7 +15,7 @@ export function addSecrets(program: Command, context: Context): void {
     .description(`Store values that the configuration refers to as \${secret:NAME}. They are never shown again.`)
     .addHelpText(
       "after",
-      examples(
+      formatExamples(
         "qm secrets set GITHUB_TOKEN",
         "op read op://dev/github/token | qm secrets set GITHUB_TOKEN",
         "qm secrets list",
@@ -42,12 +42,13 @@ export function addSecrets(program: Command, context: Context): void {
     .action((name: string) =>
       withWorkspace(context, "ledger", async (workspace) => {
         const { secrets, config } = workspace;
-        requireName(name);
-        const { SECRET, variablesIn } = await import("../../config/references.ts");
+        requireSecretName(name);
+        const { SECRET_PREFIX, listVariables } = await import("../../config/references.ts");
         // Whoever could replace an approver's token could approve.
-        const tokens = Object.values(config.approvals.approvers).flatMap(({ token = "" }) => variablesIn(token));
-        if (tokens.includes(`${SECRET}${name}`)) requirePresence(context, await personAt(context, workspace));
-        const value = await secretInput(context.io, name);
+        const tokens = Object.values(config.approvals.approvers).flatMap(({ token = "" }) => listVariables(token));
+        if (tokens.includes(`${SECRET_PREFIX}${name}`))
+          requirePresence(context, await identifyApprover(context, workspace));
+        const value = await readSecret(context.io, name);
         if (value === "")
           throw new QmError("invalid_arguments", "a secret cannot be empty", { hint: "Nothing was stored." });
         await secrets.set(name, value);
@@ -62,7 +63,7 @@ export function addSecrets(program: Command, context: Context): void {
     .argument("<name>")
     .action((name: string) =>
       withWorkspace(context, "ledger", async ({ secrets }) => {
-        requireName(name);
+        requireSecretName(name);
         if (!(await secrets.delete(name)))
           throw new QmError("not_found", `no secret ${name} is stored`, { hint: "`qm secrets list` shows the names." });
         if (context.out.isJson) context.out.json({ removed: name });
@@ -71,7 +72,7 @@ export function addSecrets(program: Command, context: Context): void {
     );
 }
 
-function requireName(name: string): void {
+function requireSecretName(name: string): void {
   if (NAME.test(name)) return;
   throw new QmError("invalid_arguments", `${JSON.stringify(name)} is not the name of a secret`, {
     hint: "Use letters, digits and _, as in GITHUB_TOKEN.",

@@ -1,18 +1,63 @@
 import { once } from "node:events";
 import { isIP } from "node:net";
+import { Readable, Writable } from "node:stream";
 import type { Command } from "commander";
-import { messageOf, QmError } from "../../core/errors.ts";
-import { quoted } from "../../core/names.ts";
-import { type Context, withWorkspace } from "../context.ts";
-import { examples, wholeNumber } from "../options.ts";
-import { oneLine } from "../text.ts";
+import { getErrorMessage, QmError } from "../../core/errors.ts";
+import { quoteName } from "../../core/names.ts";
+import type { Io } from "../context.ts";
+import { type CommandContext, withWorkspace } from "../context.ts";
+import { createWholeNumberParser, formatExamples } from "../option-parsers.ts";
+import { isTerminal } from "../terminal.ts";
+import { toOneLine } from "../terminal-text.ts";
+
+export function addMcpCommand(program: Command, context: CommandContext): void {
+  program
+    .command("mcp")
+    .summary("be an MCP server on stdin and stdout")
+    .description(
+      "Serve every action over MCP on stdin and stdout, for a client that starts its servers itself. Ends when the client closes stdin.",
+    )
+    .option("--profile <name>", "the profile of the configuration that the client gets", "default")
+    .addHelpText("after", formatExamples("qm mcp", "qm mcp --profile reviewer", "qm connect claude-code"))
+    .action(({ profile }: { readonly profile: string }) =>
+      withWorkspace(
+        context,
+        "calls",
+        async (workspace) => {
+          const { openGateway } = await import("../../mcp/gateway/create-gateway.ts");
+          const { io } = context;
+          const gateway = openGateway(workspace, (problem) => context.out.note(`qm: ${problem}`));
+          if (isTerminal(io.stdin))
+            context.out.note("qm: waiting for an MCP client on stdin; `qm connect` sets one up. Ctrl-C ends it.");
+          await gateway.serveStdio({
+            stdin: io.stdin instanceof Readable ? io.stdin : Readable.from(io.stdin),
+            stdout: createProtocolStream(io),
+            profile: gateway.profile(profile),
+            signal: io.signal,
+          });
+        },
+        { watch: true },
+      ),
+    );
+}
+
+/** Nothing else may be written there. */
+function createProtocolStream({ stdout }: Io): Writable {
+  return new Writable({
+    decodeStrings: false,
+    write(chunk: string | Buffer, _encoding, done) {
+      stdout.write(chunk.toString());
+      done();
+    },
+  });
+}
 
 interface ServeOptions {
   readonly host?: string;
   readonly port?: number;
 }
 
-export function addServe(program: Command, context: Context): void {
+export function addServeCommand(program: Command, context: CommandContext): void {
   program
     .command("serve")
     .summary("be an MCP server over HTTP")
@@ -20,38 +65,40 @@ export function addServe(program: Command, context: Context): void {
       "Serve every action over MCP at /mcp, until Ctrl-C. Clients show a token: that of their profile, or the one that is made at the first start. Approvers answer at /v1/approvals, with a token of their own, or by a signed link.",
     )
     .option("--host <address>", "listen there, not on gateway.host")
-    .option("--port <n>", "listen there, not on gateway.port; 0 for any free one", wholeNumber(0, 65_535))
-    .addHelpText("after", examples("qm serve", "qm serve --port 0 --json"))
+    .option("--port <n>", "listen there, not on gateway.port; 0 for any free one", createWholeNumberParser(0, 65_535))
+    .addHelpText("after", formatExamples("qm serve", "qm serve --port 0 --json"))
     .action((options: ServeOptions) =>
       withWorkspace(
         context,
         "calls",
         async (workspace) => {
-          const { openGateway } = await import("../../mcp/gateway/open-gateway.ts");
+          const { openGateway } = await import("../../mcp/gateway/create-gateway.ts");
           const { io, out } = context;
           const host = options.host ?? workspace.config.gateway.host;
-          const { openApi } = await import("../../http/open-api.ts");
-          const { publicUrlOf } = await import("../../http/public-url.ts");
-          const onProblem = (problem: string) => out.note(`qm: ${oneLine(problem)}`);
+          const { openApprovalsApi } = await import("../../http/approvals-api.ts");
+          const { getPublicUrl } = await import("../../http/approval-links.ts");
+          const onProblem = (problem: string) => out.note(`qm: ${toOneLine(problem)}`);
           const gateway = openGateway(workspace, onProblem);
-          const other = await openApi(workspace, { onProblem, signal: io.signal });
-          const opening = gateway.listen({ ...options, other, publicUrl: publicUrlOf(workspace.config) });
+          const other = await openApprovalsApi(workspace, { onProblem, signal: io.signal });
+          const opening = gateway.listen({ ...options, other, publicUrl: getPublicUrl(workspace.config) });
           const { url, tokenPath, close } = await opening.catch((thrown: unknown) => {
-            throw wrongHost(thrown, host) ?? thrown;
+            throw toHostError(thrown, host) ?? thrown;
           });
           if (!isLoopback(host))
             out.note(
               `qm: warning: other machines can reach ${host}, and nothing is encrypted: put TLS in front of it before a token passes`,
             );
-          const { announce } = await import("../../http/serving.ts");
-          const { addressPathOf } = await import("../../store-places.ts");
-          const { systemProcess, systemRuntime } = await import("../../system-runtime.ts");
+          const { announceServer } = await import("../../http/approval-links.ts");
+          const { getAddressPath } = await import("../../workspace/state-paths.ts");
+          const { systemProcess, systemRuntime } = await import("../../app/system-runtime.ts");
           const unique = systemRuntime.newId();
-          const address = addressPathOf(workspace.storePath);
-          const hide = await announce(address, url, { pid: systemProcess.pid, unique }).catch((thrown: unknown) => {
-            onProblem(`links to approvals may lead elsewhere: ${messageOf(thrown)}`);
-            return async () => {};
-          });
+          const address = getAddressPath(workspace.storePath);
+          const hide = await announceServer(address, url, { pid: systemProcess.pid, unique }).catch(
+            (thrown: unknown) => {
+              onProblem(`links to approvals may lead elsewhere: ${getErrorMessage(thrown)}`);
+              return async () => {};
+            },
+          );
           const approvals = new URL("/v1/approvals", url).href;
           if (out.isJson) out.json({ url, approvals, tokenPath });
           else {
@@ -79,10 +126,10 @@ function isLoopback(host: string): boolean {
 const WRONG_HOST: ReadonlySet<unknown> = new Set(["ENOTFOUND", "EAI_AGAIN", "EADDRNOTAVAIL"]);
 
 /** Another port would not help then. */
-function wrongHost(thrown: unknown, host: string): QmError | undefined {
+function toHostError(thrown: unknown, host: string): QmError | undefined {
   const cause = thrown instanceof QmError ? (thrown.cause as NodeJS.ErrnoException | undefined) : undefined;
   if (!WRONG_HOST.has(cause?.code)) return undefined;
-  return new QmError("invalid_config", `cannot listen on ${quoted(host)}: it is no address of this machine`, {
+  return new QmError("invalid_config", `cannot listen on ${quoteName(host)}: it is no address of this machine`, {
     hint: "Correct --host or gateway.host. 127.0.0.1 is reached from this machine only, 0.0.0.0 from everywhere.",
     cause,
   });

@@ -2,12 +2,12 @@ import { spawnSync } from "node:child_process";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterEach, expect, test } from "vitest";
-import { cleanUp, folderWith, plainEnvironment, qm, qmCommand, testWorkspace } from "../testing.ts";
+import { cleanUp, createTestFolder, plainEnvironment, qm, qmCommand, testWorkspace } from "../testing.ts";
 
 afterEach(cleanUp);
 
 test.for(["bash", "zsh", "fish"])("the %s script can be read by its shell", async (shell, context) => {
-  const cwd = await folderWith();
+  const cwd = await createTestFolder();
   await writeFile(join(cwd, "script"), (await qm(cwd, ["completion", shell])).out);
   if (spawnSync(shell, ["--version"]).error !== undefined) context.skip(`${shell} is not installed`);
 

@@ -1,16 +1,22 @@
 import { describe, expect, test } from "vitest";
-import { validatorOf } from "../../core/validator.ts";
-import { tokenCounter, toolTokens } from "../../surface/tokens.ts";
-import type { MapParts } from "./mapping.ts";
-import { infospaceProvider } from "./provider.ts";
+import { getValidator } from "../../core/schema-validator.ts";
+import { countToolTokens, loadTokenCounter } from "../../surface/open-surface.ts";
+import { createInfospaceProvider } from "./provider.ts";
+import type { MapPrimitiveOptions } from "./run-actions.ts";
 
 const unused = undefined as never;
-const parts: MapParts = { infospace: unused, search: unused, previewLimit: 1_000, valueLimit: 4_096, elapsed: () => 0 };
-const actions = await infospaceProvider(parts).list();
+const parts: MapPrimitiveOptions = {
+  infospace: unused,
+  search: unused,
+  previewLimit: 1_000,
+  valueLimit: 4_096,
+  elapsed: () => 0,
+};
+const actions = await createInfospaceProvider(parts).list();
 
 describe.each(actions.map((action) => [action.entry, action] as const))("%s", (_, action) => {
   const { inputSchema, examples, handleArguments = [] } = action;
-  const problems = (args: object) => validatorOf(inputSchema, "arguments")(structuredClone(args), 1_000);
+  const problems = (args: object) => getValidator(inputSchema, "arguments")(structuredClone(args), 1_000);
 
   test("has examples that fit", () => {
     expect(examples.length).toBeGreaterThan(0);
@@ -31,8 +37,8 @@ describe.each(actions.map((action) => [action.entry, action] as const))("%s", (_
 });
 
 test("together they cost a model no more than a long page", async () => {
-  const count = await tokenCounter();
-  const total = actions.reduce((sum, action) => sum + toolTokens(action, count), 0);
+  const count = await loadTokenCounter();
+  const total = actions.reduce((sum, action) => sum + countToolTokens(action, count), 0);
 
   expect(actions.map(({ entry }) => entry)).toContain("aggregate");
   expect(total).toBeLessThan(4_200);

@@ -1,16 +1,16 @@
 import { expect, test } from "vitest";
-import { makerFor, someone } from "../testing.ts";
-import { sets } from "./sets.ts";
-import { primitives } from "./testing.ts";
+import { createTestAuthor, testCaller } from "../testing.ts";
+import { setActions } from "./sets.ts";
+import { createTestPrimitives } from "./testing.ts";
 
 test.each([
   ["union", [{ id: 1 }, { id: 2 }, { id: 3 }], { left: 3, right: 2 }, 2, 2],
   ["intersection", [{ id: 2 }], { left: 3, right: 2 }, 2, 0],
   ["difference", [{ id: 1 }], { left: 3, right: 2 }, 2, 1],
 ])("%s", async (entry, expected, input, dropped, repeated) => {
-  const { run, infospace } = primitives(sets);
+  const { run, infospace } = createTestPrimitives(setActions);
   const { id } = await infospace.collect(
-    makerFor(someone),
+    createTestAuthor(testCaller),
     [{ id: 1 }, { id: 1 }, { id: 2 }].map((content) => ({ content })),
   );
   const before = infospace.notes.size;
@@ -23,7 +23,7 @@ test.each([
 });
 
 test("a union with nothing removes repeats; the others need something to compare with", async () => {
-  const { run, infospace } = primitives(sets);
+  const { run, infospace } = createTestPrimitives(setActions);
   const answer = await run("union", { target: [1, 2, 1] });
 
   expect(infospace.contents(String(answer.handle))).toEqual([1, 2]);
@@ -33,9 +33,9 @@ test("a union with nothing removes repeats; the others need something to compare
 });
 
 test("by a path or by the note, and not by both", async () => {
-  const { run, infospace } = primitives(sets);
+  const { run, infospace } = createTestPrimitives(setActions);
   const { id } = await infospace.collect(
-    makerFor(someone),
+    createTestAuthor(testCaller),
     [{ k: 1, a: 1 }, { k: 1, a: 2 }, { a: 3 }].map((content) => ({ content })),
   );
   const target = `collection__${id}`;

@@ -3,21 +3,21 @@ import type { CallContext } from "../../core/action.ts";
 import type { QmError } from "../../core/errors.ts";
 import type { JsonObject } from "../../core/json.ts";
 import { VALUE_LIMIT } from "../../core/outcome.ts";
-import { makerFor, someone } from "../testing.ts";
-import { storage } from "./storage.ts";
-import { primitives } from "./testing.ts";
+import { createTestAuthor, testCaller } from "../testing.ts";
+import { storageActions } from "./storage.ts";
+import { createTestPrimitives } from "./testing.ts";
 
 const records = Array.from({ length: 12 }, (_, id) => ({ id, title: `t${id}` }));
 
 async function withRecords() {
-  const space = primitives(storage);
+  const space = createTestPrimitives(storageActions);
   const made = await space.run("create-collection", { items: records });
   return { ...space, made, handle: String(made.handle) };
 }
 
 describe("create-note and create-collection", () => {
   test("answer the handle and the shape", async () => {
-    const { run, infospace } = primitives(storage);
+    const { run, infospace } = createTestPrimitives(storageActions);
 
     expect(await run("create-note", { value: { a: [1] }, name: "mine" })).toMatchObject({
       handle: "note__1",
@@ -31,7 +31,7 @@ describe("create-note and create-collection", () => {
   });
 
   test("items are new notes, and notes those that are there, of a collection all of its", async () => {
-    const { run, infospace } = primitives(storage);
+    const { run, infospace } = createTestPrimitives(storageActions);
     await run("create-note", { value: "kept" });
     const pair = await run("create-collection", { items: ["a", "b"] });
 
@@ -78,7 +78,7 @@ describe("create-note and create-collection", () => {
   });
 
   test("an unbound handle is an error, and then nothing is made", async () => {
-    const { run, infospace } = primitives(storage);
+    const { run, infospace } = createTestPrimitives(storageActions);
 
     for (const notes of [["note__99"], ["collection__99"], "collection__99", "no handle"]) {
       await expect(run("create-collection", { items: ["x"], notes })).rejects.toMatchObject({ code: "not_found" });
@@ -89,13 +89,13 @@ describe("create-note and create-collection", () => {
 });
 
 describe("what they take", () => {
-  const { infospace } = primitives(storage);
-  const actions = storage({ infospace, search: undefined as never, previewLimit: 1_000, valueLimit: 4_096 });
+  const { infospace } = createTestPrimitives(storageActions);
+  const actions = storageActions({ infospace, search: undefined as never, previewLimit: 1_000, valueLimit: 4_096 });
 
   test.each(actions.map((action) => [action.entry, action] as const))(
     "%s: examples that fit, and nothing else",
     async (_, action) => {
-      const context = { caller: someone, callId: "1", signal: new AbortController().signal } as CallContext;
+      const context = { caller: testCaller, callId: "1", signal: new AbortController().signal } as CallContext;
       expect(action.examples).not.toEqual([]);
       for (const { args } of action.examples) {
         const outcome = await Promise.resolve(action.run(args, context)).catch((thrown: QmError) => thrown.code);
@@ -127,7 +127,7 @@ describe("what they take", () => {
   });
 
   test("any other long text is an error that says what is wanted", async () => {
-    const { run } = primitives(storage);
+    const { run } = createTestPrimitives(storageActions);
 
     for (const items of ["word ".repeat(100), `{"a":"${"x".repeat(500)}"}`]) {
       await expect(run("create-collection", { items })).rejects.toMatchObject({
@@ -217,7 +217,7 @@ describe("save, size, add, remove, head", () => {
 
 describe("load", () => {
   test("a text comes in parts that fit an answer and together are all of it", async () => {
-    const { run } = primitives(storage);
+    const { run } = createTestPrimitives(storageActions);
     const text = Array.from({ length: 900 }, (_, line) => `line ${line} "😀"\u0000`).join("\n");
     await run("create-note", { value: text });
 
@@ -244,12 +244,12 @@ describe("load", () => {
   test.each([256, 400, 700, 4_096])(
     "where %i characters are shown, no answer is longer, and all is read",
     async (limit) => {
-      const { run, infospace } = primitives(storage, {}, limit);
+      const { run, infospace } = createTestPrimitives(storageActions, {}, limit);
       const text = Array.from({ length: 60 }, (_, line) => `line ${line} "😀"\u0000`).join("\n");
       const name = "a long name ".repeat(10);
       await run("create-note", { value: text, name });
       await run("create-note", { value: { deep: { "a list": ["one", ...text.split("\n")] } }, name });
-      await infospace.writeFile(makerFor(someone), { bytes: Buffer.from(text), mediaType: "image/png" });
+      await infospace.writeFile(createTestAuthor(testCaller), { bytes: Buffer.from(text), mediaType: "image/png" });
       const { handle } = await run("create-collection", { items: records, name });
       const fits = (part: JsonObject) => {
         expect(JSON.stringify(part).length).toBeLessThanOrEqual(limit);
@@ -296,7 +296,7 @@ describe("load", () => {
   });
 
   test("long items: as many as fit, and the first of them in part rather than not at all", async () => {
-    const { run } = primitives(storage);
+    const { run } = createTestPrimitives(storageActions);
     const { handle } = await run("create-collection", {
       items: ["a".repeat(9_000), "b".repeat(2_000), "c".repeat(2_000), "d".repeat(2_000)],
     });
@@ -352,7 +352,7 @@ describe("load", () => {
   });
 
   test("an object that is too long says what it is made of", async () => {
-    const { run } = primitives(storage);
+    const { run } = createTestPrimitives(storageActions);
     await run("create-note", { value: { body: "x".repeat(9_000), n: 1 } });
 
     const loaded = await run("load", { target: "note__1" });
@@ -361,9 +361,9 @@ describe("load", () => {
   });
 
   test("of a file what it is; its bytes only where a part is asked for", async () => {
-    const { run, infospace } = primitives(storage);
+    const { run, infospace } = createTestPrimitives(storageActions);
     const bytes = Buffer.from(Array.from({ length: 9_000 }, (_, index) => index % 251));
-    await infospace.writeFile(makerFor(someone), { bytes, mediaType: "image/png" });
+    await infospace.writeFile(createTestAuthor(testCaller), { bytes, mediaType: "image/png" });
 
     const about = await run("load", { target: "note__1" });
     expect(about).toMatchObject({ media_type: "image/png", size: 9_000, total: 9_000, more: true });
@@ -404,8 +404,8 @@ describe("load", () => {
   });
 
   test("what is not there, or is somebody else's, is an error", async () => {
-    const { run, infospace } = primitives(storage);
-    await infospace.write(makerFor({ ...someone, session: "other" }), "secret");
+    const { run, infospace } = createTestPrimitives(storageActions);
+    await infospace.write(createTestAuthor({ ...testCaller, session: "other" }), "secret");
 
     for (const target of ["note__1", "note__7", "collection__1", "nonsense"]) {
       await expect(run("load", { target })).rejects.toMatchObject({ code: "not_found" });

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { JsonObject } from "../../core/json.ts";
-import { templateOf } from "./template.ts";
+import { compileTemplate } from "./map-items.ts";
 
 const item = { id: 12, content: { owner: { id: 7 }, list: [1, 2], "": 0 } };
 
@@ -17,21 +17,23 @@ test.each<[JsonObject, JsonObject]>([
     { a: { $handle: false }, b: { $item: 5 } },
   ],
 ])("%j becomes %j", (template, args) => {
-  expect(templateOf(template)(item)).toEqual({ args });
+  expect(compileTemplate(template)(item)).toEqual({ args });
 });
 
 test("without a template the item is the arguments, where it can be", () => {
-  expect(templateOf(undefined)(item)).toEqual({ args: item.content });
-  expect(templateOf(undefined)({ content: "text" })).toEqual({ missing: expect.stringContaining("not an object") });
-  expect(templateOf(undefined)({ content: [1] })).toEqual({ missing: expect.stringContaining("not an object") });
+  expect(compileTemplate(undefined)(item)).toEqual({ args: item.content });
+  expect(compileTemplate(undefined)({ content: "text" })).toEqual({
+    missing: expect.stringContaining("not an object"),
+  });
+  expect(compileTemplate(undefined)({ content: [1] })).toEqual({ missing: expect.stringContaining("not an object") });
 });
 
 test("says what an item has not", () => {
-  expect(templateOf({ a: { $item: "owner.name" } })(item)).toEqual({ missing: "owner has no name; it has: id" });
-  expect(templateOf({ a: { $handle: true } })({ content: 1 })).toEqual({
+  expect(compileTemplate({ a: { $item: "owner.name" } })(item)).toEqual({ missing: "owner has no name; it has: id" });
+  expect(compileTemplate({ a: { $handle: true } })({ content: 1 })).toEqual({
     missing: expect.stringContaining("no handle"),
   });
-  expect(() => templateOf({ a: { $item: "owner[" } })).toThrow(/is not a path/);
+  expect(() => compileTemplate({ a: { $item: "owner[" } })).toThrow(/is not a path/);
 });
 
 test.each([
@@ -45,17 +47,17 @@ test.each([
   const hint = expect.stringContaining(JSON.stringify({ $item: path }));
 
   for (const args of [{ a: text }, { a: [{ b: text }] }]) {
-    expect(() => templateOf(args)).toThrow(expect.objectContaining({ code: "invalid_arguments", hint }));
+    expect(() => compileTemplate(args)).toThrow(expect.objectContaining({ code: "invalid_arguments", hint }));
   }
-  expect(() => templateOf({ a: "$handle" })).toThrow(/nothing is filled in inside a text/);
+  expect(() => compileTemplate({ a: "$handle" })).toThrow(/nothing is filled in inside a text/);
 });
 
 test.each(["$items", "item.note", "5 $ an item", "{{note}}", "{{items}}"])("%s is a text as any other", (text) => {
-  expect(templateOf({ a: text })(item)).toEqual({ args: { a: text } });
+  expect(compileTemplate({ a: text })(item)).toEqual({ args: { a: text } });
 });
 
 test("keeps names that others would take for something else", () => {
-  const made = templateOf(JSON.parse('{"__proto__":{"$item":"x"}}') as JsonObject)({
+  const made = compileTemplate(JSON.parse('{"__proto__":{"$item":"x"}}') as JsonObject)({
     content: JSON.parse('{"x":{"__proto__":1}}'),
   });
 

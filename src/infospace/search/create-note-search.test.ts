@@ -1,17 +1,17 @@
 import { afterEach, describe, expect, test } from "vitest";
 import type { Json } from "../../core/json.ts";
 import { createNoteSearch } from "./create-note-search.ts";
-import type { NotesFound } from "./note-search.ts";
-import { ada, bob, openedSearch, owns } from "./testing.ts";
+import type { NoteSearchResult } from "./note-search.ts";
+import { ada, allowOwner, bob, openTestSearch } from "./testing.ts";
 
 const closers: (() => Promise<void>)[] = [];
-const opened = () => openedSearch((close) => closers.unshift(close));
+const opened = () => openTestSearch((close) => closers.unshift(close));
 
 afterEach(async () => {
   for (const close of closers.splice(0)) await close();
 });
 
-const ids = ({ hits }: NotesFound<{ readonly note: { readonly id: number } }>): readonly number[] =>
+const ids = ({ hits }: NoteSearchResult<{ readonly note: { readonly id: number } }>): readonly number[] =>
   hits.map(({ note }) => note.id);
 
 const filler = (words: number, of = "filler"): string =>
@@ -217,7 +217,7 @@ describe("another caller's notes", () => {
     const first = await addAll(ada, ["Overdue invoices", "Weather", "An overdue zeppelin"]);
     const hidden = `note__${first + 2}`;
     const search = searchWith({
-      mayUse: (resource, caller) => (resource.name === hidden ? "hidden" : owns(resource, caller)),
+      mayUse: (resource, caller) => (resource.name === hidden ? "hidden" : allowOwner(resource, caller)),
     });
     const found = await search.notes(ada, { query: "overdue zeppelin", limit: 5 });
 
@@ -488,13 +488,13 @@ test("what cannot be read is an error, not an empty answer", async () => {
     ...store,
     notes: async (ids: readonly number[]) => (broken ? Promise.reject(new Error("disk")) : store.notes(ids)),
   };
-  const search = createNoteSearch({ store: failing, mayUse: owns });
+  const search = createNoteSearch({ store: failing, mayUse: allowOwner });
 
   await expect(search.notes(ada, { query: "coral", limit: 5 })).rejects.toThrow("disk");
   broken = false;
   expect((await search.notes(ada, { query: "coral", limit: 5 })).hits).toHaveLength(1);
 });
 
-function summary({ hits, ...rest }: NotesFound<{ readonly score: number; readonly passage: string }>) {
+function summary({ hits, ...rest }: NoteSearchResult<{ readonly score: number; readonly passage: string }>) {
   return { ...rest, hits: hits.map(({ score, passage }) => ({ score, passage })) };
 }

@@ -1,39 +1,38 @@
 import type { Caller } from "../../core/caller.ts";
 import { QmError } from "../../core/errors.ts";
 import { canonicalJson, clip } from "../../core/json.ts";
-import type { InfospaceParts } from "../infospace.ts";
-import type { Collection, NoteFacts, Origin } from "../note.ts";
-import { resourceAction } from "../resource.ts";
-import type { IndexLimits, Source } from "./documents.ts";
-import { createMeaning, type MeaningParts } from "./meaning.ts";
-import type { FoundNote, NoteQuery, NoteSearch, NotesFound } from "./note-search.ts";
-import { passagesOf } from "./note-text.ts";
-import { createPassageIndex, type PassageIndex, type Ranked } from "./passage-index.ts";
-import { createScopes } from "./scopes.ts";
+import type { InfospaceOptions } from "../infospace.ts";
+import type { Collection, NoteFacts, NoteOrigin } from "../note.ts";
+import { toResourceAction } from "../resource-access.ts";
 import {
-  callersCollections,
-  callersNotes,
-  itemsOf,
-  newest,
-  noteText,
-  type SearchedStore,
-  type SourceParts,
-} from "./sources.ts";
+  createCollectionSource,
+  createItemSource,
+  createNoteSource,
+  type DocumentSourceOptions,
+  getNoteText,
+  listNewest,
+  type SearchableStore,
+} from "./document-sources.ts";
+import type { DocumentSource, IndexLimits } from "./documents.ts";
+import type { NoteQuery, NoteSearch, NoteSearchHit, NoteSearchResult } from "./note-search.ts";
+import { createNoteVectorIndex, type NoteVectorOptions } from "./note-vectors.ts";
+import { splitPassages } from "./passage.ts";
+import { createIndexCache, createPassageIndex, type PassageIndex, type RankedNote } from "./passage-index.ts";
 
-export interface NoteSearchParts {
-  readonly store: SearchedStore;
-  readonly mayUse: InfospaceParts["mayUse"];
+export interface NoteSearchOptions {
+  readonly store: SearchableStore;
+  readonly mayUse: InfospaceOptions["mayUse"];
   /** Whether a caller may know of what came from there. Asked before anything is counted. Absent: yes. */
-  readonly allows?: SourceParts["allows"];
+  readonly allows?: DocumentSourceOptions["allows"];
   /** Told where what is answered came from. */
-  readonly onFound?: ((origin: Origin) => void) | undefined;
+  readonly onFound?: ((origin: NoteOrigin) => void) | undefined;
   /**
    * Another value whenever `mayUse` may answer differently than it did. Absent: it never does by itself, and what is found
    * is asked about once more all the same.
    */
   readonly rights?: (() => unknown) | undefined;
   /** Absent: search by words alone. */
-  readonly meaning?: MeaningParts | undefined;
+  readonly meaning?: NoteVectorOptions | undefined;
   readonly limits?: Partial<IndexLimits> | undefined;
 }
 
@@ -45,36 +44,36 @@ const UNMATCHED_SHOWN = 10;
 const WORD_SHOWN = 40;
 
 /** What is answered: a note, a collection, or what is found of one. */
-interface Answered {
+interface HitSource {
   readonly note: NoteFacts;
   readonly collection: Collection;
-  readonly origin: Origin;
+  readonly origin: NoteOrigin;
 }
 
 /** What may not be shown after all: it is not there any more, or the caller may not use it any more. */
-type Missing = "gone" | "revoked";
+type MissingReason = "gone" | "revoked";
 
-export function createNoteSearch(parts: NoteSearchParts): NoteSearch & { close(): Promise<void> } {
+export function createNoteSearch(parts: NoteSearchOptions): NoteSearch & { close(): Promise<void> } {
   const { store, mayUse, allows, onFound, rights, meaning } = parts;
   const limits = { ...LIMITS, ...parts.limits };
   const sources = { store, mayUse, allows, textLimit: Math.floor(limits.characters / LARGEST_SHARE) };
-  const scopes = createScopes<PassageIndex>({ characters: 2 * limits.characters });
+  const scopes = createIndexCache<PassageIndex>({ characters: 2 * limits.characters });
   const closing = new AbortController();
 
-  const indexOf = (source: () => Source): PassageIndex =>
-    createPassageIndex(source(), limits, meaning && createMeaning(meaning));
+  const createIndex = (source: () => DocumentSource): PassageIndex =>
+    createPassageIndex(source(), limits, meaning && createNoteVectorIndex(meaning));
 
-  function scopeOf(of: string, caller: Caller, source: (parts: typeof sources, caller: Caller) => Source) {
+  function openScope(of: string, caller: Caller, source: (parts: typeof sources, caller: Caller) => DocumentSource) {
     const { turn: _, ...who } = caller;
-    return scopes.of(`${of} ${canonicalJson(who)}`, rights?.(), () => indexOf(() => source(sources, caller)));
+    return scopes.open(`${of} ${canonicalJson(who)}`, rights?.(), () => createIndex(() => source(sources, caller)));
   }
 
-  const notesOf = (caller: Caller) => scopeOf("notes", caller, callersNotes);
-  const collectionsOf = (caller: Caller) => scopeOf("collections", caller, callersCollections);
-  const insideOf = ({ id }: Collection) =>
-    scopes.of(`collection ${id}`, undefined, () => indexOf(() => itemsOf(sources, { id })));
+  const openNotes = (caller: Caller) => openScope("notes", caller, createNoteSource);
+  const openCollections = (caller: Caller) => openScope("collections", caller, createCollectionSource);
+  const openCollectionItems = ({ id }: Collection) =>
+    scopes.open(`collection ${id}`, undefined, () => createIndex(() => createItemSource(sources, { id })));
 
-  function signalOf(signal: AbortSignal | undefined): AbortSignal {
+  function linkSignal(signal: AbortSignal | undefined): AbortSignal {
     return signal === undefined ? closing.signal : AbortSignal.any([closing.signal, signal]);
   }
 
@@ -83,17 +82,19 @@ export function createNoteSearch(parts: NoteSearchParts): NoteSearch & { close()
     index: PassageIndex,
     { query, type, limit, signal: wish }: NoteQuery,
     /** Given all of them, answers how each is shown; `at` says how many are shown before it. */
-    resolving: (all: readonly Ranked[]) => Promise<(ranked: Ranked, at: number) => Promise<Hit | Missing>>,
-  ): Promise<NotesFound<Hit>> {
-    const signal = signalOf(wish);
+    resolving: (
+      all: readonly RankedNote[],
+    ) => Promise<(ranked: RankedNote, at: number) => Promise<Hit | MissingReason>>,
+  ): Promise<NoteSearchResult<Hit>> {
+    const signal = linkSignal(wish);
     const wanted = type ?? (meaning === undefined ? "keyword" : "hybrid");
     const off = meaning === undefined && wanted !== "keyword" ? [`Searched by words only: ${NO_EMBEDDER}.`] : [];
     for (let attempt = 1; ; attempt++) {
       signal.throwIfAborted();
-      const found = await index.search({ query: plain(query), type: wanted, limit: limit + 1, signal });
+      const found = await index.search({ query: toPlainQuery(query), type: wanted, limit: limit + 1, signal });
       const resolve = await resolving(found.ranked);
       const hits: Hit[] = [];
-      let missing: Missing | undefined;
+      let missing: MissingReason | undefined;
       for (const ranked of found.ranked) {
         const hit = await resolve(ranked, hits.length);
         if (typeof hit === "string") missing = missing === "revoked" ? missing : hit;
@@ -105,7 +106,7 @@ export function createNoteSearch(parts: NoteSearchParts): NoteSearch & { close()
       }
       const notes = [...off, ...found.notes];
       return {
-        hits: told(hits.slice(0, limit)),
+        hits: reportHits(hits.slice(0, limit)),
         limitReached: hits.length > limit,
         searched: found.searched,
         left: found.left,
@@ -116,19 +117,19 @@ export function createNoteSearch(parts: NoteSearchParts): NoteSearch & { close()
     }
   }
 
-  function told<Hit extends object>(hits: readonly Hit[]): readonly Hit[] {
-    for (const hit of hits as readonly Partial<Answered>[]) {
+  function reportHits<Hit extends object>(hits: readonly Hit[]): readonly Hit[] {
+    for (const hit of hits as readonly Partial<HitSource>[]) {
       const { origin } = hit.note ?? hit.collection ?? hit;
       if (origin !== undefined) onFound?.(origin);
     }
     return hits;
   }
 
-  async function foundNote(
-    { id, score, at }: Ranked,
+  async function loadHit(
+    { id, score, at }: RankedNote,
     isShown: boolean,
     allows: (note: NoteFacts) => boolean,
-  ): Promise<FoundNote | Missing> {
+  ): Promise<NoteSearchHit | MissingReason> {
     const facts = await store.noteFacts(id);
     if (facts === undefined) return "gone";
     if (!allows(facts)) return "revoked";
@@ -136,15 +137,15 @@ export function createNoteSearch(parts: NoteSearchParts): NoteSearch & { close()
     const whole = await store.note(id);
     if (whole === undefined) return "gone";
     const { content, ...note } = whole;
-    const passages = [...passagesOf(noteText(whole, sources.textLimit).text)];
+    const passages = [...splitPassages(getNoteText(whole, sources.textLimit).text)];
     return { note, score, passage: passages[at] ?? passages[0] ?? "" };
   }
 
   /** One more than are wanted tells that there are more. */
-  function listed<Hit extends object>(all: readonly Hit[], limit: number): NotesFound<Hit> {
+  function toResults<Hit extends object>(all: readonly Hit[], limit: number): NoteSearchResult<Hit> {
     const hits = all.slice(0, limit);
     return {
-      hits: told(hits),
+      hits: reportHits(hits),
       limitReached: all.length > limit,
       searched: all.length,
       left: 0,
@@ -153,39 +154,39 @@ export function createNoteSearch(parts: NoteSearchParts): NoteSearch & { close()
     };
   }
 
-  async function beginningOf(id: number): Promise<string> {
+  async function readFirstPassage(id: number): Promise<string> {
     const note = await store.note(id);
     if (note === undefined) return "";
-    const [first = ""] = passagesOf(noteText(note, sources.textLimit).text);
+    const [first = ""] = splitPassages(getNoteText(note, sources.textLimit).text);
     return first;
   }
 
   return {
     async notes(caller, query) {
       if (isBlank(query)) {
-        const { hits, ...rest } = listed(await newest(sources, "note", caller, query.limit + 1), query.limit);
-        const shown = hits.map(async (note) => ({ note, score: 1, passage: await beginningOf(note.id) }));
+        const { hits, ...rest } = toResults(await listNewest(sources, "note", caller, query.limit + 1), query.limit);
+        const shown = hits.map(async (note) => ({ note, score: 1, passage: await readFirstPassage(note.id) }));
         return { hits: await Promise.all(shown), ...rest };
       }
-      const allows = (note: NoteFacts) => mayUse(resourceAction("note", note), caller) === "allowed";
+      const allows = (note: NoteFacts) => mayUse(toResourceAction("note", note), caller) === "allowed";
       return find(
-        await notesOf(caller),
+        await openNotes(caller),
         query,
-        async () => (ranked, at) => foundNote(ranked, at < query.limit, allows),
+        async () => (ranked, at) => loadHit(ranked, at < query.limit, allows),
       );
     },
     async collections(caller, query) {
       if (isBlank(query)) {
-        const all = await newest(sources, "collection", caller, query.limit + 1);
-        return listed(
+        const all = await listNewest(sources, "collection", caller, query.limit + 1);
+        return toResults(
           all.map((collection) => ({ collection, score: 1 })),
           query.limit,
         );
       }
-      return find(await collectionsOf(caller), query, async () => async ({ id, score }) => {
+      return find(await openCollections(caller), query, async () => async ({ id, score }) => {
         const collection = await store.collection(id);
         if (collection === undefined) return "gone";
-        if (mayUse(resourceAction("collection", collection), caller) !== "allowed") return "revoked";
+        if (mayUse(toResourceAction("collection", collection), caller) !== "allowed") return "revoked";
         return { collection, score };
       });
     },
@@ -193,21 +194,21 @@ export function createNoteSearch(parts: NoteSearchParts): NoteSearch & { close()
       if (isBlank(query)) {
         const { id, version } = collection;
         const items = await store.items(id, { version, from: 0, limit: query.limit + 1 });
-        const { hits, ...rest } = listed(items, query.limit);
-        const shown: (FoundNote & { readonly position: number })[] = [];
+        const { hits, ...rest } = toResults(items, query.limit);
+        const shown: (NoteSearchHit & { readonly position: number })[] = [];
         for (const { id, position } of hits) {
           const note = await store.noteFacts(id);
-          if (note !== undefined) shown.push({ note, score: 1, passage: await beginningOf(id), position });
+          if (note !== undefined) shown.push({ note, score: 1, passage: await readFirstPassage(id), position });
         }
         return { hits: shown, ...rest };
       }
-      return find(await insideOf(collection), query, async (all) => {
+      return find(await openCollectionItems(collection), query, async (all) => {
         const ids = all.map(({ id }) => id);
         const positions = await store.positions(collection.id, collection.version, ids);
         return async (ranked, at) => {
           const position = positions.get(ranked.id);
           if (position === undefined) return "gone";
-          const found = await foundNote(ranked, at < query.limit, () => true);
+          const found = await loadHit(ranked, at < query.limit, () => true);
           return typeof found === "string" ? found : { ...found, position };
         };
       });
@@ -218,11 +219,11 @@ export function createNoteSearch(parts: NoteSearchParts): NoteSearch & { close()
           hint: "Search by words works without. An operator can set search.embedder.",
         });
       }
-      const signal = signalOf(wish);
-      if ("count" in of) return (await insideOf(of)).make({ signal, onProgress });
-      const made = await (await notesOf(of)).make({ signal, onProgress });
+      const signal = linkSignal(wish);
+      if ("count" in of) return (await openCollectionItems(of)).make({ signal, onProgress });
+      const made = await (await openNotes(of)).make({ signal, onProgress });
       // So that collections are found by meaning too; they are few.
-      await (await collectionsOf(of)).make({ signal });
+      await (await openCollections(of)).make({ signal });
       return made;
     },
     async close() {
@@ -240,7 +241,7 @@ function isBlank({ query }: NoteQuery): boolean {
 const QUESTION = /^(?:\P{L}*\b(?:what|which|how|who|where|when|is|are|do|does|did|has|have|show|tell|give)\b)+/iu;
 
 /** A query without what an index of actions would take for more than words: questions, and names after `select:`. */
-function plain(query: string): string {
+function toPlainQuery(query: string): string {
   const asked = query.trim().replace(/^select:/i, "select ");
   return asked.replace(QUESTION, "").trim() || asked;
 }

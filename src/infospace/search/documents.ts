@@ -1,14 +1,13 @@
 import { yieldToEventLoop } from "../../core/async.ts";
-import { type LexicalIndex, lexicalIndexSteps, wordSteps } from "../../search/lexical/index.ts";
-import type { Searchable } from "../../search/searchable.ts";
-import { contentHash } from "../../search/semantic/action-text.ts";
-import { paced, type Steps } from "../../search/steps.ts";
-import type { ResourceKind } from "../handle.ts";
-import { passagesOf } from "./note-text.ts";
-import { type Document, Passage, TextGone } from "./passage.ts";
+import type { Searchable } from "../../search/hits.ts";
+import { type LexicalIndex, lexicalIndexSteps, wordIndexSteps } from "../../search/lexical/lexical-index.ts";
+import { hashActionText } from "../../search/semantic/action-text.ts";
+import { runInSlices, type Steps } from "../../search/steps.ts";
+import type { ResourceKind } from "../note.ts";
+import { type NoteDocument, Passage, splitPassages, TextGone } from "./passage.ts";
 
 /** Where documents come from. */
-export interface Source {
+export interface DocumentSource {
   readonly kind: ResourceKind;
   /** Changes whenever `marks` may answer differently. Cheap to ask. Absent: `marks` is asked each time. */
   mark?(): Promise<string>;
@@ -17,7 +16,7 @@ export interface Source {
   /** How many there are that `marks` left out. Absent: none. */
   left?(): number;
   /** Those that are there. Others are hidden: they leave no trace, and are not counted. */
-  read(ids: readonly number[]): Promise<readonly Document[]>;
+  read(ids: readonly number[]): Promise<readonly NoteDocument[]>;
 }
 
 /** Bounds of one index, so that no caller's notes take all the memory there is. */
@@ -27,7 +26,7 @@ export interface IndexLimits {
 }
 
 /** What there is, as it was when it was last looked. */
-export interface Analysed {
+export interface DocumentSnapshot {
   readonly words: LexicalIndex;
   readonly view: Searchable;
   /** The newest document's first. */
@@ -41,16 +40,16 @@ export interface Analysed {
 }
 
 /** The documents of a source, analysed. What has not changed is neither read nor analysed again. */
-export interface Documents {
+export interface DocumentIndex {
   /** As they are now. One call at a time. */
-  refreshed(signal: AbortSignal): Promise<Analysed>;
+  refresh(signal: AbortSignal): Promise<DocumentSnapshot>;
   /** Has passages remember their text. Rejects with `TextGone` when one has changed: another text must not be taken for it. */
   recall(passages: readonly Passage[]): Promise<void>;
   /** What is there may have changed without a mark; with `all`, also who may find it. */
   renew(all: boolean): void;
 }
 
-interface Entry {
+interface DocumentEntry {
   readonly mark: string;
   /** None: it is hidden. */
   readonly passages: readonly Passage[];
@@ -60,7 +59,7 @@ interface Entry {
 }
 
 /** What was read and not yet analysed, and how many to read next. */
-interface Reading {
+interface ReadProgress {
   many: number;
   characters: number;
   fresh: Passage[];
@@ -73,11 +72,11 @@ const READ_CHARACTERS = 500_000;
 const ANALYSED = 4_000_000;
 
 /** `embeds`: vectors may be made of the passages. */
-export function createDocuments(source: Source, limits: IndexLimits, embeds: boolean): Documents {
-  let entries = new Map<number, Entry>();
+export function createDocumentIndex(source: DocumentSource, limits: IndexLimits, embeds: boolean): DocumentIndex {
+  let entries = new Map<number, DocumentEntry>();
   let words: LexicalIndex | undefined;
   let seen: { readonly mark: string | undefined; readonly marks: ReadonlyMap<number, string> } | undefined;
-  let present: Analysed | undefined;
+  let present: DocumentSnapshot | undefined;
 
   function reset(): void {
     entries = new Map();
@@ -86,22 +85,23 @@ export function createDocuments(source: Source, limits: IndexLimits, embeds: boo
     seen = undefined;
   }
 
-  async function refreshed(signal: AbortSignal): Promise<Analysed> {
+  async function refresh(signal: AbortSignal): Promise<DocumentSnapshot> {
     const mark = await source.mark?.();
     if (present !== undefined && mark !== undefined && mark === seen?.mark) return present;
     const marks = await source.marks();
-    if (present === undefined || seen === undefined || !isSame(marks, seen.marks)) present = await upTo(marks, signal);
+    if (present === undefined || seen === undefined || !isSame(marks, seen.marks))
+      present = await update(marks, signal);
     seen = { mark, marks };
     return present;
   }
 
-  async function upTo(marks: ReadonlyMap<number, string>, signal: AbortSignal): Promise<Analysed> {
+  async function update(marks: ReadonlyMap<number, string>, signal: AbortSignal): Promise<DocumentSnapshot> {
     try {
-      return await following(marks, signal).catch((thrown) => {
+      return await readChanges(marks, signal).catch((thrown) => {
         // The index wants to analyse all of it again, as it does when most of what it knew is gone.
         if (!(thrown instanceof TextGone)) throw thrown;
         reset();
-        return following(marks, signal);
+        return readChanges(marks, signal);
       });
     } catch (thrown) {
       reset();
@@ -109,15 +109,15 @@ export function createDocuments(source: Source, limits: IndexLimits, embeds: boo
     }
   }
 
-  async function following(marks: ReadonlyMap<number, string>, signal: AbortSignal): Promise<Analysed> {
+  async function readChanges(marks: ReadonlyMap<number, string>, signal: AbortSignal): Promise<DocumentSnapshot> {
     for (const [id, { mark }] of entries) if (marks.get(id) !== mark) entries.delete(id);
     const ids = [...marks.keys()].sort((a, b) => b - a);
-    const reading: Reading = { many: READ_FIRST, characters: 0, fresh: [] };
-    const kept = new Map<number, Entry>();
+    const reading: ReadProgress = { many: READ_FIRST, characters: 0, fresh: [] };
+    const kept = new Map<number, DocumentEntry>();
     const counts = { searched: 0, left: source.left?.() ?? 0, cut: 0, characters: 0 };
     for (const [at, id] of ids.entries()) {
       const isFull = counts.searched >= limits.documents;
-      if (!isFull && !entries.has(id)) await readFrom(at, ids, marks, reading, signal);
+      if (!isFull && !entries.has(id)) await readBatch(at, ids, marks, reading, signal);
       const entry = entries.get(id);
       if (isFull || entry === undefined || counts.characters + entry.characters > limits.characters) {
         counts.left += ids.length - at;
@@ -129,16 +129,16 @@ export function createDocuments(source: Source, limits: IndexLimits, embeds: boo
       counts.characters += entry.characters;
     }
     entries = kept;
-    const { words, passages } = await analysed(reading, signal, lexicalIndexSteps);
-    return { words, passages, ...counts, view: viewOf(passages) };
+    const { words, passages } = await analyse(reading, signal, lexicalIndexSteps);
+    return { words, passages, ...counts, view: toSearchable(passages) };
   }
 
   /** Reads on from there, as many as are likely to be little text. */
-  async function readFrom(
+  async function readBatch(
     at: number,
     ids: readonly number[],
     marks: ReadonlyMap<number, string>,
-    reading: Reading,
+    reading: ReadProgress,
     signal: AbortSignal,
   ): Promise<void> {
     await yieldToEventLoop();
@@ -151,27 +151,27 @@ export function createDocuments(source: Source, limits: IndexLimits, embeds: boo
     const before = reading.characters;
     const found = new Map((await source.read(wanted)).map((document) => [document.id, document]));
     for (const id of wanted) {
-      const entry = entryOf(source.kind, found.get(id), marks.get(id) ?? "");
+      const entry = toEntry(source.kind, found.get(id), marks.get(id) ?? "");
       for (const passage of entry.passages) {
         // While the text is there: what stands for it in the store of vectors is remembered.
-        if (embeds) contentHash(passage);
+        if (embeds) hashActionText(passage);
         reading.fresh.push(passage);
       }
       entries.set(id, entry);
       reading.characters += entry.characters;
     }
-    reading.many = nextMany(wanted.length, reading.characters - before);
-    if (reading.characters >= ANALYSED) await analysed(reading, signal);
+    reading.many = nextBatchSize(wanted.length, reading.characters - before);
+    if (reading.characters >= ANALYSED) await analyse(reading, signal);
   }
 
   /** All there is now. Only what was read for that is forgotten: of others the text may be wanted for vectors. */
-  async function analysed(
-    reading: Reading,
+  async function analyse(
+    reading: ReadProgress,
     signal: AbortSignal,
-    steps: (passages: readonly Passage[], known?: LexicalIndex) => Steps<LexicalIndex> = wordSteps,
+    steps: (passages: readonly Passage[], known?: LexicalIndex) => Steps<LexicalIndex> = wordIndexSteps,
   ): Promise<{ readonly words: LexicalIndex; readonly passages: readonly Passage[] }> {
     const passages = [...entries.values()].flatMap((entry) => entry.passages);
-    words = await paced(steps(passages, words), signal);
+    words = await runInSlices(steps(passages, words), signal);
     for (const passage of reading.fresh) passage.forget();
     reading.fresh = [];
     reading.characters = 0;
@@ -179,7 +179,7 @@ export function createDocuments(source: Source, limits: IndexLimits, embeds: boo
   }
 
   return {
-    refreshed,
+    refresh,
     async recall(passages) {
       const wanted = new Map<number, Passage[]>();
       for (const passage of passages) {
@@ -191,7 +191,7 @@ export function createDocuments(source: Source, limits: IndexLimits, embeds: boo
       for (let from = 0; from < ids.length; from += READ_FIRST) {
         for (const { id, hash, text } of await source.read(ids.slice(from, from + READ_FIRST))) {
           if (hash !== entries.get(id)?.hash) throw new TextGone();
-          const texts = [...passagesOf(text)];
+          const texts = [...splitPassages(text)];
           for (const passage of wanted.get(id) ?? []) passage.remember(texts[passage.at] ?? "");
         }
       }
@@ -204,14 +204,14 @@ export function createDocuments(source: Source, limits: IndexLimits, embeds: boo
   };
 }
 
-function entryOf(kind: ResourceKind, document: Document | undefined, mark: string): Entry {
+function toEntry(kind: ResourceKind, document: NoteDocument | undefined, mark: string): DocumentEntry {
   if (document === undefined) return { mark, passages: [], hash: "", characters: 0, whole: true };
   const { hash, text, whole } = document;
-  const passages = Array.from(passagesOf(text), (part, at) => new Passage(kind, document, at, part));
+  const passages = Array.from(splitPassages(text), (part, at) => new Passage(kind, document, at, part));
   return { mark, passages, hash, characters: text.length, whole };
 }
 
-function nextMany(read: number, characters: number): number {
+function nextBatchSize(read: number, characters: number): number {
   const fitting = Math.floor(READ_CHARACTERS / Math.max(1, characters / Math.max(1, read)));
   return Math.max(1, Math.min(fitting, read * 2, READ_AT_MOST));
 }
@@ -222,6 +222,6 @@ function isSame(one: ReadonlyMap<number, string>, other: ReadonlyMap<number, str
   return true;
 }
 
-function viewOf(actions: readonly Passage[]): Searchable {
+function toSearchable(actions: readonly Passage[]): Searchable {
   return { snapshot: { actions }, sees: () => true, actions: () => actions };
 }

@@ -14,7 +14,7 @@ export interface NoteQuery {
   readonly signal?: AbortSignal | undefined;
 }
 
-export interface FoundNote {
+export interface NoteSearchHit {
   readonly note: NoteFacts;
   /** From 0 to 1. */
   readonly score: number;
@@ -22,7 +22,7 @@ export interface FoundNote {
   readonly passage: string;
 }
 
-export interface NotesFound<Hit> {
+export interface NoteSearchResult<Hit> {
   /** Best first. Empty when nothing fits. */
   readonly hits: readonly Hit[];
   /** Whether there are more that fit: the limit was reached. */
@@ -39,12 +39,15 @@ export interface NotesFound<Hit> {
 
 /** Finds notes and collections by what they say. What is found is what is there now, and what the caller may use. */
 export interface NoteSearch {
-  notes(caller: Caller, query: NoteQuery): Promise<NotesFound<FoundNote>>;
+  notes(caller: Caller, query: NoteQuery): Promise<NoteSearchResult<NoteSearchHit>>;
   collections(
     caller: Caller,
     query: NoteQuery,
-  ): Promise<NotesFound<{ readonly collection: Collection; readonly score: number }>>;
-  within(collection: Collection, query: NoteQuery): Promise<NotesFound<FoundNote & { readonly position: number }>>;
+  ): Promise<NoteSearchResult<{ readonly collection: Collection; readonly score: number }>>;
+  within(
+    collection: Collection,
+    query: NoteQuery,
+  ): Promise<NoteSearchResult<NoteSearchHit & { readonly position: number }>>;
   /**
    * Makes the vectors of a collection, or of all the caller's notes, now. Rejects with `search_off` where nobody makes any.
    * Vectors are everybody's, by text: nothing tells which of them were there, and so what others have written.
@@ -52,10 +55,10 @@ export interface NoteSearch {
   index(
     of: Collection | Caller,
     options: { readonly signal?: AbortSignal; readonly onProgress?: (step: { done: number; total: number }) => void },
-  ): Promise<Indexed>;
+  ): Promise<NoteIndexReport>;
 }
 
-export interface Indexed {
+export interface NoteIndexReport {
   readonly notes: number;
   /** How many are found by meaning. */
   readonly ready: number;

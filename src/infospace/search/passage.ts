@@ -1,10 +1,108 @@
 import type { Action } from "../../core/action.ts";
-import { clip } from "../../core/json.ts";
+import { clip, type Json, type JsonObject } from "../../core/json.ts";
 import { type ActionName, actionName } from "../../core/names.ts";
-import type { ResourceKind } from "../handle.ts";
+import type { ResourceKind } from "../note.ts";
+
+/**
+ * How long a passage is: as much of it as is embedded, so that search by meaning and by words look at the same text.
+ * Where one ends, the next begins a little before.
+ */
+export const PASSAGE_LENGTH = 1_200;
+const OVERLAP = 150;
+
+const DEPTH = 100;
+const INDENTED = 8;
+const LABELS = 20;
+const LABEL_LIMIT = 100;
+
+/** What a content says, as people read it, and whether that is all of it. */
+export interface ReadableText {
+  readonly text: string;
+  readonly whole: boolean;
+}
+
+/** A text as it is; of everything else keys and values, a line each. At most `limit` characters. */
+export function extractNoteText(content: Json, limit: number): ReadableText {
+  if (typeof content === "string") return truncate(content, limit);
+  const lines: string[] = [];
+  let length = 0;
+  let whole = true;
+  const add = (line: string): void => {
+    lines.push(line);
+    length += line.length + 1;
+  };
+  const walk = (value: Json, label: string, depth: number): void => {
+    if (length > limit || depth > DEPTH) {
+      whole = false;
+      return;
+    }
+    if (typeof value !== "object" || value === null) {
+      add(`${label}${value}`);
+      return;
+    }
+    const parts: readonly (readonly [string, Json])[] = Array.isArray(value)
+      ? value.map((part: Json) => ["- ", part] as const)
+      : Object.entries(value as JsonObject).map(([key, part]) => [`${key}: `, part] as const);
+    if (label !== "" && label.trim() !== "-") add(label.trimEnd());
+    const indent = label === "" ? "" : " ".repeat(Math.min(depth, INDENTED));
+    for (const [own, part] of parts) walk(part, indent + own, depth + 1);
+  };
+  walk(content, "", 0);
+  const { text, whole: fits } = truncate(lines.join("\n"), limit);
+  return { text, whole: whole && fits };
+}
+
+function truncate(text: string, limit: number): ReadableText {
+  return text.length <= limit ? { text, whole: true } : { text: text.slice(0, limit), whole: false };
+}
+
+/** What is known of something beside what it says, a label each. */
+export function toLabels(properties: JsonObject): readonly string[] {
+  return Object.entries(properties)
+    .slice(0, LABELS)
+    .map(([key, value]) => clip(`${key} ${extractNoteText(value, LABEL_LIMIT).text}`, LABEL_LIMIT));
+}
+
+/** The parts of a text that are looked through one by one, in order, cut where a paragraph, line or word ends. */
+export function* splitPassages(text: string): Generator<string> {
+  for (let from = 0; ; ) {
+    if (text.length - from <= PASSAGE_LENGTH) return yield copyText(text.slice(from));
+    const end = findPassageEnd(text, from);
+    yield copyText(text.slice(from, end));
+    from = findNextStart(text, from, end);
+  }
+}
+
+/** A part of a text keeps all of it in memory, for as long as anybody remembers one of its words. */
+function copyText(part: string): string {
+  return Buffer.from(part, "utf16le").toString("utf16le");
+}
+
+const BORDERS = [/\n\s*\n/g, /\n/g, /[.!?。！？]\s*/gu, /\s/g];
+
+function findPassageEnd(text: string, from: number): number {
+  const least = from + PASSAGE_LENGTH / 2;
+  const window = text.slice(least, from + PASSAGE_LENGTH);
+  for (const border of BORDERS) {
+    const last = [...window.matchAll(border)].at(-1);
+    if (last !== undefined) return least + last.index + last[0].length;
+  }
+  return alignToCharacter(text, from + PASSAGE_LENGTH);
+}
+
+/** At a border too, where there is one: half a word would be found as a word. */
+function findNextStart(text: string, from: number, end: number): number {
+  const earliest = Math.max(from + 1, end - OVERLAP);
+  const border = text.slice(earliest, end).search(/\s\S/);
+  return border < 0 ? alignToCharacter(text, earliest) : earliest + border + 1;
+}
+
+function alignToCharacter(text: string, at: number): number {
+  return /[\uDC00-\uDFFF]/.test(text[at] ?? "") && /[\uD800-\uDBFF]/.test(text[at - 1] ?? "") ? at - 1 : at;
+}
 
 /** What a note or a collection is found by. */
-export interface Document {
+export interface NoteDocument {
   readonly id: number;
   /** Of what it is made of. */
   readonly hash: string;
@@ -35,8 +133,8 @@ export class Passage implements Action {
   readonly at: number;
   #text: string | undefined;
 
-  constructor(kind: ResourceKind, { id, name, labels }: Document, at: number, text: string) {
-    this.name = passageName(kind, name, id, at);
+  constructor(kind: ResourceKind, { id, name, labels }: NoteDocument, at: number, text: string) {
+    this.name = createPassageName(kind, name, id, at);
     this.tags = labels;
     this.aliases = name === undefined || at > 0 ? [] : [clip(name, NAME_LIMIT)];
     this.id = id;
@@ -109,13 +207,13 @@ const NONE = Object.freeze([]);
  * The name in words, then what tells passages apart in signs that are no words: with numbers in it, a note would be found
  * by its id, and the same text in two notes would be two texts.
  */
-function passageName(kind: ResourceKind, name: string | undefined, id: number, at: number): ActionName {
+function createPassageName(kind: ResourceKind, name: string | undefined, id: number, at: number): ActionName {
   const words = clip((name ?? "").normalize("NFC"), NAME_LIMIT).match(/[\p{L}\p{N}\p{M}]+/gu) ?? [];
-  return actionName(kind, `${words.length === 0 ? kind : words.join("-")}_${signs(id)}_${signs(at)}`);
+  return actionName(kind, `${words.length === 0 ? kind : words.join("-")}_${encodeDigits(id)}_${encodeDigits(at)}`);
 }
 
 const SIGNS = ".:/@+~-";
 
-function signs(number: number): string {
+function encodeDigits(number: number): string {
   return number.toString(SIGNS.length).replace(/\d/g, (digit) => SIGNS[Number(digit)] ?? "");
 }

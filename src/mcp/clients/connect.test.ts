@@ -2,11 +2,16 @@ import { chmod, mkdir, readdir, readFile, readlink, stat, symlink, writeFile } f
 import { dirname, join } from "node:path";
 import fc from "fast-check";
 import { afterEach, describe, expect, test } from "vitest";
-import { applyChange } from "./apply.ts";
-import { clientNamed, clients } from "./clients.ts";
-import { type Connecting, connectionsOf, planConnect, planDisconnect } from "./connect.ts";
-import { readClients } from "./read.ts";
-import type { Surroundings } from "./surroundings.ts";
+import type { ClientEnvironment } from "./client-paths.ts";
+import { clients, getClientDefinition } from "./clients.ts";
+import {
+  applyFileChange,
+  type ClientConnectRequest,
+  listClientConnections,
+  planConnect,
+  planDisconnect,
+} from "./connect.ts";
+import { readClients } from "./read-clients.ts";
 import { homeWith, own, removeHomes } from "./testing.ts";
 
 afterEach(removeHomes);
@@ -14,20 +19,24 @@ afterEach(removeHomes);
 let ids = 0;
 const runtime = { now: () => new Date("2026-03-04T05:06:07.890Z"), newId: () => `id${++ids}` };
 
-function connecting(around: Surroundings, client: string, given: Partial<Connecting> = {}): Connecting {
-  return { client: clientNamed(client), scope: "user", name: "qm", around, own, ...given };
+function connecting(
+  around: ClientEnvironment,
+  client: string,
+  given: Partial<ClientConnectRequest> = {},
+): ClientConnectRequest {
+  return { client: getClientDefinition(client), scope: "user", name: "qm", around, own, ...given };
 }
 
 function entryFor(client: string, profile = "default") {
-  return clientNamed(client).gateway.stdio("/usr/bin/node", [own.bin, "mcp", "--profile", profile]);
+  return getClientDefinition(client).gateway.stdio("/usr/bin/node", [own.bin, "mcp", "--profile", profile]);
 }
 
-async function connect(to: Connecting, profile?: string) {
-  return applyChange(await planConnect(to, entryFor(to.client.name, profile)), runtime);
+async function connect(to: ClientConnectRequest, profile?: string) {
+  return applyFileChange(await planConnect(to, entryFor(to.client.name, profile)), runtime);
 }
 
-async function disconnect(from: Connecting) {
-  return applyChange(await planDisconnect(from), runtime);
+async function disconnect(from: ClientConnectRequest) {
+  return applyFileChange(await planDisconnect(from), runtime);
 }
 
 const CURSOR = ".cursor/mcp.json";
@@ -46,7 +55,7 @@ describe.each(["linux", "darwin", "win32"])("on %s", (platform) => {
 
       await connect(to);
 
-      expect(await connectionsOf(to.client, around, own)).toEqual([{ path, name: "qm", scope: "user" }]);
+      expect(await listClientConnections(to.client, around, own)).toEqual([{ path, name: "qm", scope: "user" }]);
       const { found } = await readClients({ ...around, only: [name] });
       expect(found[0]?.servers[0]?.entry).toMatchObject({
         command: "/usr/bin/node",
@@ -92,7 +101,7 @@ describe("connecting", () => {
     const change = await planConnect(to, entryFor("cursor"));
 
     expect(change.edits).toEqual([]);
-    expect(await applyChange(change, runtime)).toEqual({});
+    expect(await applyFileChange(change, runtime)).toEqual({});
     expect(await readdir(join(around.home, ".cursor"))).toHaveLength(2);
   });
 
@@ -165,7 +174,7 @@ describe("connecting", () => {
     const change = await planConnect(connecting(around, "cursor"), entryFor("cursor"));
     await writeFile(join(around.home, CURSOR), '{"a": 1}');
 
-    await expect(applyChange(change, runtime)).rejects.toMatchObject({ code: "conflict" });
+    await expect(applyFileChange(change, runtime)).rejects.toMatchObject({ code: "conflict" });
     expect(await readFile(join(around.home, CURSOR), "utf8")).toBe('{"a": 1}');
     expect(await readdir(join(around.home, ".cursor"))).toEqual(["mcp.json"]);
   });

@@ -1,16 +1,33 @@
-import { stat } from "node:fs/promises";
-import { QmError } from "../../core/errors.ts";
+import { lstat, mkdir, readdir, rm, stat } from "node:fs/promises";
+import { basename, dirname, join } from "node:path";
+import { getErrorMessage, QmError } from "../../core/errors.ts";
 import { isRecord } from "../../core/json.ts";
-import { quoted } from "../../core/names.ts";
-import { backupsOf } from "./backups.ts";
-import type { Client, ClientFile, Raw, Scope } from "./client.ts";
-import { decoded, encoded, parsed, valueAt } from "./document.ts";
-import { type EntryPlace, isSameAround, withEntry, withoutEntry } from "./edit.ts";
-import { readEntry } from "./entry.ts";
-import { isOurselves, type OwnAddresses } from "./ourselves.ts";
-import { readBytes } from "./read.ts";
-import type { Surroundings } from "./surroundings.ts";
-import type { TextEdit } from "./text-edit.ts";
+import { quoteName } from "../../core/names.ts";
+import type { Runtime } from "../../core/runtime.ts";
+import { backUpFile, replaceTextFile } from "../../files/safe-files.ts";
+import { decodeClientText, encodeClientText, getDocumentValue, parseClientDocument } from "./client-document.ts";
+import type { ClientEnvironment } from "./client-paths.ts";
+import type { ClientDefinition, ClientFile, ClientScope, RawEntry } from "./clients.ts";
+import type { TextEdit } from "./edit-entry.ts";
+import { type EntryLocation, isSameExceptEntry, putEntry, removeEntry } from "./edit-entry.ts";
+import { isOwnServer, type OwnAddresses, readClientFile } from "./read-clients.ts";
+import { readServerEntry } from "./server-entry.ts";
+
+const BACKUP_STAMP = /^\d{8}T\d{6}Z$/;
+/** How many are looked through. */
+const BACKUPS_LIMIT = 20;
+
+/** The copies of a file that are there, newest first. */
+async function listBackups(path: string): Promise<readonly string[]> {
+  const start = `${basename(path)}.bak-`;
+  const names = await readdir(dirname(path)).catch(() => []);
+  return names
+    .filter((name) => name.startsWith(start) && BACKUP_STAMP.test(name.slice(start.length)))
+    .sort()
+    .reverse()
+    .slice(0, BACKUPS_LIMIT)
+    .map((name) => join(dirname(path), name));
+}
 
 /** A change of a client's file that was thought through and not made yet. */
 export interface FileChange {
@@ -25,27 +42,27 @@ export interface FileChange {
   readonly restores?: string;
 }
 
-export interface Connecting {
-  readonly client: Client;
-  readonly scope: Scope;
+export interface ClientConnectRequest {
+  readonly client: ClientDefinition;
+  readonly scope: ClientScope;
   /** What our entry is called. */
   readonly name: string;
-  readonly around: Surroundings;
+  readonly around: ClientEnvironment;
   readonly own: OwnAddresses;
 }
 
 /** What connecting would change. Throws `conflict` when something else has the name, and `invalid_config`. */
-export async function planConnect(connecting: Connecting, entry: Raw): Promise<FileChange> {
+export async function planConnect(connecting: ClientConnectRequest, entry: RawEntry): Promise<FileChange> {
   const { client, name } = connecting;
   const problem = client.gateway.nameProblem?.(name);
   if (problem !== undefined) throw new QmError("invalid_arguments", problem, { hint: "Give another --name." });
-  const file = await fileOf(connecting);
-  const { path, before, text, hasBom } = await opened(file.path);
-  const place = placeOf(client, file, name);
-  return told(path, () => {
+  const file = await chooseClientFile(connecting);
+  const { path, before, text, hasBom } = await readClientText(file.path);
+  const place = toEntryLocation(client, file, name);
+  return addPathToErrors(path, () => {
     requireOurs(text, place, connecting, "Give another --name.");
-    const { text: after, edits } = withEntry(text, place, entry);
-    return { path, before, after: edits.length === 0 ? before : encoded(after, hasBom), edits };
+    const { text: after, edits } = putEntry(text, place, entry);
+    return { path, before, after: edits.length === 0 ? before : encodeClientText(after, hasBom), edits };
   });
 }
 
@@ -53,39 +70,39 @@ export async function planConnect(connecting: Connecting, entry: Raw): Promise<F
  * What taking our entry out would change. A file that nobody else has changed since becomes what it was, byte for byte;
  * otherwise only the entry goes.
  */
-export async function planDisconnect(connecting: Connecting): Promise<FileChange> {
+export async function planDisconnect(connecting: ClientConnectRequest): Promise<FileChange> {
   const { client, name } = connecting;
-  const file = await fileOf(connecting);
-  const { path, before, text, hasBom } = await opened(file.path);
-  const place = placeOf(client, file, name);
-  const removed = told(path, () => {
+  const file = await chooseClientFile(connecting);
+  const { path, before, text, hasBom } = await readClientText(file.path);
+  const place = toEntryLocation(client, file, name);
+  const removed = addPathToErrors(path, () => {
     requireOurs(text, place, connecting, "Nothing was changed.");
-    return withoutEntry(text, place);
+    return removeEntry(text, place);
   });
   const { edits } = removed;
   if (edits.length === 0 || before === undefined) return { path, before, after: before, edits: [] };
-  const entry = entryIn(text, place);
-  for (const backup of await backupsOf(path)) {
-    const was = await opened(backup).catch(() => undefined);
-    if (was?.before !== undefined && was.hasBom === hasBom && leadsTo(was.text, text, place, entry))
+  const entry = findEntry(text, place);
+  for (const backup of await listBackups(path)) {
+    const was = await readClientText(backup).catch(() => undefined);
+    if (was?.before !== undefined && was.hasBom === hasBom && canProduce(was.text, text, place, entry))
       return { path, before, after: was.before, edits, restores: backup };
   }
-  if (!hasBom && leadsTo("", text, place, entry)) return { path, before, after: undefined, edits };
-  return { path, before, after: encoded(removed.text, hasBom), edits };
+  if (!hasBom && canProduce("", text, place, entry)) return { path, before, after: undefined, edits };
+  return { path, before, after: encodeClientText(removed.text, hasBom), edits };
 }
 
 /** Whether, and under which names, a client's files have us. A file that cannot be read has us as far as anybody knows. */
-export async function connectionsOf(
-  client: Client,
-  around: Surroundings,
+export async function listClientConnections(
+  client: ClientDefinition,
+  around: ClientEnvironment,
   own: OwnAddresses,
-): Promise<readonly { readonly path: string; readonly name: string; readonly scope: Scope }[]> {
+): Promise<readonly { readonly path: string; readonly name: string; readonly scope: ClientScope }[]> {
   const connections = [];
   for (const file of client.files(around)) {
-    const opening = await opened(file.path).catch(() => undefined);
+    const opening = await readClientText(file.path).catch(() => undefined);
     if (opening?.before === undefined) continue;
-    for (const name of namesIn(opening.text, client, file)) {
-      const entry = entryIn(opening.text, placeOf(client, file, name));
+    for (const name of listEntryNames(opening.text, client, file)) {
+      const entry = findEntry(opening.text, toEntryLocation(client, file, name));
       if (isOurs(entry, client, around, own)) connections.push({ path: file.path, name, scope: file.scope });
     }
   }
@@ -93,11 +110,11 @@ export async function connectionsOf(
 }
 
 /** The file that a scope's servers are in: the one that is there, or the one that would be made. */
-export async function fileOf({
+export async function chooseClientFile({
   client,
   scope,
   around,
-}: Pick<Connecting, "client" | "scope" | "around">): Promise<ClientFile> {
+}: Pick<ClientConnectRequest, "client" | "scope" | "around">): Promise<ClientFile> {
   const files = client.files(around).filter((file) => file.scope === scope);
   for (const file of files) if (await stat(file.path).catch(() => undefined)) return file;
   const [first] = files;
@@ -107,15 +124,15 @@ export async function fileOf({
   });
 }
 
-async function opened(path: string) {
-  const bytes = await told(path, () => readBytes(path));
+async function readClientText(path: string) {
+  const bytes = await addPathToErrors(path, () => readClientFile(path));
   if (bytes === undefined) return { path, before: undefined, text: "", hasBom: false };
-  const { text, hasBom } = told(path, () => decoded(bytes));
-  return { path, before: encoded(text, hasBom), text, hasBom };
+  const { text, hasBom } = addPathToErrors(path, () => decodeClientText(bytes));
+  return { path, before: encodeClientText(text, hasBom), text, hasBom };
 }
 
 /** An error of a file, with the file. */
-function told<T>(path: string, work: () => T): T {
+function addPathToErrors<T>(path: string, work: () => T): T {
   const withPath = (thrown: unknown) =>
     thrown instanceof QmError && thrown.code === "invalid_config"
       ? new QmError("invalid_config", `${path}: ${thrown.message}`, {
@@ -131,46 +148,109 @@ function told<T>(path: string, work: () => T): T {
   }
 }
 
-function placeOf({ format }: Client, { keys }: ClientFile, name: string): EntryPlace {
+function toEntryLocation({ format }: ClientDefinition, { keys }: ClientFile, name: string): EntryLocation {
   return { format, keys, name };
 }
 
-function entryIn(text: string, { format, keys, name }: EntryPlace): unknown {
-  return valueAt(parsed(text, format), [...keys, name]);
+function findEntry(text: string, { format, keys, name }: EntryLocation): unknown {
+  return getDocumentValue(parseClientDocument(text, format), [...keys, name]);
 }
 
-function namesIn(text: string, { format }: Client, { keys }: ClientFile): readonly string[] {
+function listEntryNames(text: string, { format }: ClientDefinition, { keys }: ClientFile): readonly string[] {
   try {
-    const listed = valueAt(parsed(text, format), keys);
+    const listed = getDocumentValue(parseClientDocument(text, format), keys);
     return isRecord(listed) ? Object.keys(listed) : [];
   } catch {
     return [];
   }
 }
 
-function requireOurs(text: string, place: EntryPlace, { client, around, own }: Connecting, hint: string): void {
-  const entry = entryIn(text, place);
+function requireOurs(
+  text: string,
+  place: EntryLocation,
+  { client, around, own }: ClientConnectRequest,
+  hint: string,
+): void {
+  const entry = findEntry(text, place);
   if (entry === undefined || isOurs(entry, client, around, own)) return;
-  throw new QmError("conflict", `${quoted(place.name)} of ${client.title} is another server, not Quartermaster`, {
+  throw new QmError("conflict", `${quoteName(place.name)} of ${client.title} is another server, not Quartermaster`, {
     hint,
   });
 }
 
-function isOurs(entry: unknown, { words }: Client, around: Surroundings, own: OwnAddresses): boolean {
+function isOurs(
+  entry: unknown,
+  { entryKeys: words }: ClientDefinition,
+  around: ClientEnvironment,
+  own: OwnAddresses,
+): boolean {
   if (!isRecord(entry)) return false;
   const quiet = () => {};
   const filling = { forms: [], home: around.home, folder: around.cwd, server: "", inputs: new Map(), note: quiet };
-  const read = readEntry(entry, { words, isOff: false, filling: { ...filling, unfit: quiet } });
-  return read !== undefined && isOurselves(read, own);
+  const read = readServerEntry(entry, { words, isOff: false, filling: { ...filling, reject: quiet } });
+  return read !== undefined && isOwnServer(read, own);
 }
 
 /** Whether connecting, and nothing else, makes one text of another. */
-function leadsTo(from: string, to: string, place: EntryPlace, entry: unknown): boolean {
+function canProduce(from: string, to: string, place: EntryLocation, entry: unknown): boolean {
   if (!isRecord(entry)) return false;
   try {
-    if (entryIn(from, place) !== undefined) return false;
-    return isSameAround(withEntry(from, place, entry).text, to, place);
+    if (findEntry(from, place) !== undefined) return false;
+    return isSameExceptEntry(putEntry(from, place, entry).text, to, place);
   } catch {
     return false;
   }
+}
+
+/**
+ * Makes a change: whole or not at all, with a copy of what was there beside it. Throws `conflict` when the file is not
+ * any more what the change was thought through for, and `action_failed` when it cannot be written.
+ */
+export async function applyFileChange(
+  change: FileChange,
+  runtime: Pick<Runtime, "now" | "newId">,
+): Promise<{ readonly backup?: string }> {
+  const { path, before, after, restores } = change;
+  if (after === before) return {};
+  await requireWritable(path);
+  const now = await readClientFile(path);
+  if ((now === undefined ? undefined : Buffer.from(now).toString("utf8")) !== before)
+    throw new QmError("conflict", `${path} was changed meanwhile`, { hint: "Nothing was written. Try again." });
+  try {
+    if (after === undefined) {
+      await rm(path);
+      return {};
+    }
+    if (before === undefined) {
+      await mkdir(dirname(path), { recursive: true });
+      // It may come to hold a token.
+      await replaceTextFile(path, after, { mode: 0o600, unique: runtime.newId() });
+      return {};
+    }
+    const backup = restores === undefined ? await backUpFile(path, runtime.now()) : undefined;
+    await replaceTextFile(path, after, { unique: runtime.newId() });
+    if (restores !== undefined) await rm(restores, { force: true });
+    return backup === undefined ? {} : { backup };
+  } catch (thrown) {
+    throw new QmError("action_failed", `${path} cannot be written: ${getErrorMessage(thrown)}`, {
+      hint: "It is as it was. --print shows the entry, so that you can write it there yourself.",
+      cause: thrown,
+    });
+  }
+}
+
+/** A file that was made read-only is somebody's word, although its folder would let it be replaced. */
+async function requireWritable(path: string): Promise<void> {
+  const link = await lstat(path).catch(() => undefined);
+  const file = await stat(path).catch(() => undefined);
+  const why =
+    link?.isSymbolicLink() && file === undefined
+      ? "it is a link that leads nowhere"
+      : file !== undefined && (file.mode & 0o222) === 0
+        ? "it is read-only"
+        : undefined;
+  if (why === undefined) return;
+  throw new QmError("action_failed", `${path} cannot be written: ${why}`, {
+    hint: "Nothing was changed. --print shows the entry, so that you can write it where the file comes from.",
+  });
 }

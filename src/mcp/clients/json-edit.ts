@@ -1,42 +1,47 @@
 import { createScanner, type Node } from "jsonc-parser";
-import { quoted } from "../../core/names.ts";
-import type { Raw } from "./client.ts";
-import { jsonTree, unreadable } from "./document.ts";
-import type { TextEdit } from "./text-edit.ts";
+import { quoteName } from "../../core/names.ts";
+import { createUnreadableError, parseJsonTree } from "./client-document.ts";
+import type { RawEntry } from "./clients.ts";
+import type { TextEdit } from "./edit-entry.ts";
 
 /**
  * Puts an entry under `keys` of a JSON text with comments, in the place of one of that name, or before all others: there
  * it disturbs no comment and no comma. Everything else stays as it is, byte for byte.
  */
-export function jsonEntryEdits(text: string, keys: readonly string[], name: string, entry: Raw): readonly TextEdit[] {
-  const style = styleOf(text);
-  const root = jsonTree(text);
+export function createJsonEntryEdits(
+  text: string,
+  keys: readonly string[],
+  name: string,
+  entry: RawEntry,
+): readonly TextEdit[] {
+  const style = detectStyle(text);
+  const root = parseJsonTree(text);
   if (root === undefined) {
     const start = text === "" || text.endsWith("\n") ? "" : style.eol;
-    const made = valueText(nested([...keys, name], entry), "", style);
+    const made = formatValue(nestValue([...keys, name], entry), "", style);
     return [{ offset: text.length, length: 0, content: `${start}${made}${style.eol}` }];
   }
-  let object = objectOf(root, "the file");
+  let object = requireObject(root, "the file");
   for (const [at, key] of keys.entries()) {
-    const property = propertiesOf(object, key).at(-1);
+    const property = findProperties(object, key).at(-1);
     if (property === undefined)
-      return [inserted(text, object, key, nested([...keys.slice(at + 1), name], entry), style)];
-    object = objectOf(property.children?.[1], key);
+      return [insertProperty(text, object, key, nestValue([...keys.slice(at + 1), name], entry), style)];
+    object = requireObject(property.children?.[1], key);
   }
-  const there = propertiesOf(object, name).at(-1);
+  const there = findProperties(object, name).at(-1);
   const value = there?.children?.[1];
-  if (there === undefined || value === undefined) return [inserted(text, object, name, entry, style)];
-  const content = valueText(entry, indentAt(text, there.offset), style);
+  if (there === undefined || value === undefined) return [insertProperty(text, object, name, entry, style)];
+  const content = formatValue(entry, detectIndent(text, there.offset), style);
   return [{ offset: value.offset, length: value.length, content }];
 }
 
 /** Takes the entry out again, with the comma and the space that belonged to it. */
-export function jsonRemovalEdits(text: string, keys: readonly string[], name: string): readonly TextEdit[] {
-  const root = jsonTree(text);
+export function createJsonRemovalEdits(text: string, keys: readonly string[], name: string): readonly TextEdit[] {
+  const root = parseJsonTree(text);
   let object: Node | undefined = root;
-  for (const key of keys) object = object && propertiesOf(object, key).at(-1)?.children?.[1];
+  for (const key of keys) object = object && findProperties(object, key).at(-1)?.children?.[1];
   const all = object?.children ?? [];
-  const ours = object === undefined ? [] : propertiesOf(object, name);
+  const ours = object === undefined ? [] : findProperties(object, name);
   const [only] = all;
   if (object !== undefined && only !== undefined && all.length === 1 && ours.length === 1) {
     const inside = [object.offset + 1, object.offset + object.length - 1] as const;
@@ -46,7 +51,7 @@ export function jsonRemovalEdits(text: string, keys: readonly string[], name: st
   // Of several by one name clients take one; which, is not for us to know.
   return ours.map((property) => {
     const [start, end] = [property.offset, property.offset + property.length];
-    const comma = commaAfter(text, end);
+    const comma = findComma(text, end);
     if (comma !== undefined) {
       // A comment between the entry and its comma stays.
       const comments = text.slice(end, comma).trim() === "" ? "" : text.slice(end, comma);
@@ -55,12 +60,12 @@ export function jsonRemovalEdits(text: string, keys: readonly string[], name: st
     }
     const before = all[all.indexOf(property) - 1];
     const from = before === undefined ? start : before.offset + before.length;
-    return { offset: from, length: end - from, content: withoutComma(text, from, start, end) };
+    return { offset: from, length: end - from, content: removeComma(text, from, start, end) };
   });
 }
 
 /** Where the comma is that follows, comments or not. */
-function commaAfter(text: string, offset: number): number | undefined {
+function findComma(text: string, offset: number): number | undefined {
   const scanner = createScanner(text, true);
   scanner.setPosition(offset);
   scanner.scan();
@@ -68,31 +73,31 @@ function commaAfter(text: string, offset: number): number | undefined {
 }
 
 /** What stands between two entries, without the comma and, where there is nothing but space, without that. */
-function withoutComma(text: string, from: number, start: number, end: number): string {
-  const comma = commaAfter(text, from);
+function removeComma(text: string, from: number, start: number, end: number): string {
+  const comma = findComma(text, from);
   const left = comma === undefined ? "" : text.slice(from, comma) + text.slice(comma + 1, start);
   if (left.trim() === "") return "";
   // A comment to the end of the line needs that end.
   return left.trimEnd() + (left.includes("//") && !/^[ \t]*\r?\n/.test(text.slice(end)) ? "\n" : "");
 }
 
-interface Style {
+interface JsonStyle {
   readonly eol: string;
   readonly unit: string;
 }
 
-function styleOf(text: string): Style {
+function detectStyle(text: string): JsonStyle {
   return {
     eol: /\r?\n/.exec(text)?.[0] ?? "\n",
     unit: /\n([ \t]+)"/.exec(text)?.[1] ?? "  ",
   };
 }
 
-function inserted(text: string, object: Node, key: string, value: unknown, style: Style): TextEdit {
+function insertProperty(text: string, object: Node, key: string, value: unknown, style: JsonStyle): TextEdit {
   const first = object.children?.[0];
-  const property = (indent: string | undefined) => `${JSON.stringify(key)}: ${valueText(value, indent, style)}`;
+  const property = (indent: string | undefined) => `${JSON.stringify(key)}: ${formatValue(value, indent, style)}`;
   if (first !== undefined) {
-    const indent = indentAt(text, first.offset);
+    const indent = detectIndent(text, first.offset);
     const space = indent === undefined ? " " : style.eol + indent;
     return { offset: first.offset, length: 0, content: `${property(indent)},${space}` };
   }
@@ -107,25 +112,25 @@ function inserted(text: string, object: Node, key: string, value: unknown, style
 }
 
 /** The space before something that stands first on its line. Undefined: it does not. */
-function indentAt(text: string, offset: number): string | undefined {
+function detectIndent(text: string, offset: number): string | undefined {
   const before = text.slice(text.lastIndexOf("\n", offset - 1) + 1, offset);
   return offset > before.length && /^[ \t]*$/.test(before) ? before : undefined;
 }
 
-function valueText(value: unknown, indent: string | undefined, { eol, unit }: Style): string {
+function formatValue(value: unknown, indent: string | undefined, { eol, unit }: JsonStyle): string {
   if (indent === undefined) return JSON.stringify(value);
   return JSON.stringify(value, undefined, unit).replaceAll("\n", eol + indent);
 }
 
-function nested(keys: readonly string[], value: unknown): unknown {
+function nestValue(keys: readonly string[], value: unknown): unknown {
   return keys.reduceRight((inner, key) => ({ [key]: inner }), value);
 }
 
-function propertiesOf(object: Node, key: string): readonly Node[] {
+function findProperties(object: Node, key: string): readonly Node[] {
   return (object.children ?? []).filter(({ children }) => children?.[0]?.value === key);
 }
 
-function objectOf(node: Node | undefined, what: string): Node {
+function requireObject(node: Node | undefined, what: string): Node {
   if (node?.type === "object") return node;
-  throw unreadable(`${what === "the file" ? what : quoted(what)} is not an object`);
+  throw createUnreadableError(`${what === "the file" ? what : quoteName(what)} is not an object`);
 }

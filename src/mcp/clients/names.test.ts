@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { serverName } from "../../config/servers-schema.ts";
-import { fittedName, namesLike, secretName } from "./names.ts";
+import { serverName } from "../../config/mcp-schema.ts";
+import { generateServerNames, normalizeServerName, toSecretName } from "./extract-secrets.ts";
 
 describe("a name", () => {
   test("fits our grammar, whatever it was", () => {
@@ -12,7 +12,7 @@ describe("a name", () => {
     );
     fc.assert(
       fc.property(hostile, (name) => {
-        const [first, , third] = namesLike(fittedName(name));
+        const [first, , third] = generateServerNames(normalizeServerName(name));
         expect(serverName.safeParse(first).success).toBe(true);
         expect(serverName.safeParse(third).success).toBe(true);
       }),
@@ -29,7 +29,7 @@ describe("a name", () => {
     ["日本", "server"],
     ["x".repeat(60), "x".repeat(40)],
   ])("%s is %s", (name, expected) => {
-    expect(fittedName(name)).toBe(expected);
+    expect(normalizeServerName(name)).toBe(expected);
   });
 });
 
@@ -42,13 +42,13 @@ describe("the name of a secret", () => {
     ["", "api-key", "API_KEY"],
     ["", "1st", "_1ST"],
   ])("of %s and %s is %s", (server, what, expected) => {
-    expect(secretName(server, what)).toBe(expected);
+    expect(toSecretName(server, what)).toBe(expected);
   });
 
   test("can be referred to, whatever it is made of", () => {
     fc.assert(
       fc.property(fc.string(), fc.string(), (server, what) => {
-        expect(secretName(server, what)).toMatch(/^[A-Za-z_][A-Za-z0-9_]*$/);
+        expect(toSecretName(server, what)).toMatch(/^[A-Za-z_][A-Za-z0-9_]*$/);
       }),
     );
   });

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { isOurselves } from "./ourselves.ts";
+import { isOwnServer } from "./read-clients.ts";
 import { own } from "./testing.ts";
 
 test.each([
@@ -16,7 +16,7 @@ test.each([
   { url: "http://LOCALHOST:7420/mcp/?x=1" },
   { url: "http://[::1]:7420/mcp" },
 ])("%j is Quartermaster itself", (entry) => {
-  expect(isOurselves(entry, own)).toBe(true);
+  expect(isOwnServer(entry, own)).toBe(true);
 });
 
 test.each([
@@ -28,5 +28,5 @@ test.each([
   { url: "http://127.0.0.1:7420/other" },
   { url: "not a url" },
 ])("%j is not", (entry) => {
-  expect(isOurselves(entry, own)).toBe(false);
+  expect(isOwnServer(entry, own)).toBe(false);
 });

@@ -1,15 +1,93 @@
-import { stringify } from "smol-toml";
-import type { Raw } from "./client.ts";
-import type { TextEdit } from "./text-edit.ts";
-import { type TomlTable, tomlTables } from "./toml-tables.ts";
+import { parse, stringify } from "smol-toml";
+import { isRecord } from "../../core/json.ts";
+import type { RawEntry } from "./clients.ts";
+import type { TextEdit } from "./edit-entry.ts";
+
+/** A `[table]` of a TOML text: from its header to its last line, without the comments that lead over to the next. */
+interface TomlTable {
+  readonly keys: readonly string[];
+  readonly start: number;
+  readonly end: number;
+}
+
+/** The tables of a sound TOML text, in order. */
+export function parseTomlTables(text: string): readonly TomlTable[] {
+  const tables: TomlTable[] = [];
+  let open: { keys: readonly string[]; start: number; end: number } | undefined;
+  for (let at = 0; at < text.length; ) {
+    const end = findStatementEnd(text, at);
+    const statement = text.slice(at, end);
+    const said = statement.trim();
+    const start = at + (statement.length - statement.trimStart().length);
+    if (said.startsWith("[")) {
+      if (open !== undefined) tables.push(open);
+      open = { keys: parseHeaderKeys(said), start, end: start + said.length };
+    } else if (open !== undefined && said !== "" && !said.startsWith("#")) open.end = start + said.length;
+    at = end;
+  }
+  return open === undefined ? tables : [...tables, open];
+}
+
+/** Where the line ends, or, when a text or a list goes on over lines, the line in which that ends. */
+function findStatementEnd(text: string, from: number): number {
+  let depth = 0;
+  let at = from;
+  while (at < text.length) {
+    const character = text[at] ?? "";
+    if (character === "\n" && depth <= 0) return at + 1;
+    if (character === "#") {
+      const end = text.indexOf("\n", at);
+      at = end < 0 ? text.length : end;
+    } else if (character === '"' || character === "'") at = findStringEnd(text, at, character);
+    else {
+      if (character === "[" || character === "{") depth++;
+      else if (character === "]" || character === "}") depth--;
+      at++;
+    }
+  }
+  return at;
+}
+
+function findStringEnd(text: string, from: number, quote: string): number {
+  const isLong = text.startsWith(quote.repeat(3), from);
+  const close = isLong ? quote.repeat(3) : quote;
+  for (let at = from + close.length; at < text.length; at++) {
+    if (text[at] === "\\" && quote === '"') at++;
+    else if (text.startsWith(close, at)) {
+      let end = at + close.length;
+      // Up to two quotes more may stand right before the end of a long one.
+      while (isLong && text[end] === quote && end < at + 5) end++;
+      return end;
+    }
+  }
+  return text.length;
+}
+
+/** The way of keys of a header: it is a document of its own, with nothing in it but that. */
+function parseHeaderKeys(header: string): readonly string[] {
+  const keys: string[] = [];
+  let value: unknown = parse(header);
+  for (;;) {
+    if (Array.isArray(value)) value = value[0];
+    const [key] = isRecord(value) ? Object.keys(value) : [];
+    if (key === undefined) return keys;
+    keys.push(key);
+    value = (value as Record<string, unknown>)[key];
+  }
+}
 
 /**
  * Puts an entry into a TOML text as a table of its own, in the place of one of that name, or at the end. Everything else
  * stays as it is, byte for byte.
  */
-export function tomlEntryEdits(text: string, keys: readonly string[], name: string, entry: Raw): readonly TextEdit[] {
+export function createTomlEntryEdits(
+  text: string,
+  keys: readonly string[],
+  name: string,
+  entry: RawEntry,
+): readonly TextEdit[] {
   const eol = /\r?\n/.exec(text)?.[0] ?? "\n";
-  const [first, ...rest] = tablesOf(text, [...keys, name]);
+  const [first, ...rest] = findTables(text, [...keys, name]);
   const table = [...keys, name].reduceRight<unknown>((inner, key) => ({ [key]: inner }), entry);
   const content = stringify(table as Record<string, unknown>)
     .trimEnd()
@@ -17,7 +95,7 @@ export function tomlEntryEdits(text: string, keys: readonly string[], name: stri
   if (first !== undefined) {
     return [
       { offset: first.start, length: first.end - first.start, content },
-      ...rest.map((table) => removal(text, table)),
+      ...rest.map((table) => createRemoval(text, table)),
     ];
   }
   const start = text === "" ? "" : text.endsWith("\n") ? eol : eol + eol;
@@ -25,23 +103,23 @@ export function tomlEntryEdits(text: string, keys: readonly string[], name: stri
 }
 
 /** Takes the entry's tables out again. */
-export function tomlRemovalEdits(text: string, keys: readonly string[], name: string): readonly TextEdit[] {
-  return tablesOf(text, [...keys, name]).map((table) => removal(text, table));
+export function createTomlRemovalEdits(text: string, keys: readonly string[], name: string): readonly TextEdit[] {
+  return findTables(text, [...keys, name]).map((table) => createRemoval(text, table));
 }
 
-function tablesOf(text: string, keys: readonly string[]): readonly TomlTable[] {
-  return tomlTables(text).filter((table) => keys.every((key, at) => table.keys[at] === key));
+function findTables(text: string, keys: readonly string[]): readonly TomlTable[] {
+  return parseTomlTables(text).filter((table) => keys.every((key, at) => table.keys[at] === key));
 }
 
 /** A table, the end of its last line, and the empty lines before it, where something else follows or is before. */
-function removal(text: string, { start, end }: TomlTable): TextEdit {
+function createRemoval(text: string, { start, end }: TomlTable): TextEdit {
   const lineEnd = /^[ \t]*\r?\n/.exec(text.slice(end))?.[0].length ?? 0;
-  const from = afterBlank(text, start);
+  const from = findBlankStart(text, start);
   return { offset: from, length: end + lineEnd - from, content: "" };
 }
 
 /** Where the empty lines begin that end at an offset. */
-function afterBlank(text: string, offset: number): number {
+function findBlankStart(text: string, offset: number): number {
   for (let at = offset; at > 0; ) {
     const line = at < 2 ? 0 : text.lastIndexOf("\n", at - 2) + 1;
     if (text.slice(line, at).trim() !== "") return at;

@@ -1,10 +1,10 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { referenceProblem, resolveReference } from "../../config/references.ts";
+import { findReferenceProblem, resolveReference } from "../../config/references.ts";
 import { clients } from "./clients.ts";
-import { type Filling, translated, type VariableForm } from "./variables.ts";
+import { type TranslationContext, translateVariables, type VariableForm } from "./variables.ts";
 
-function filling(forms: readonly VariableForm[]): Filling & { readonly unfits: string[] } {
+function filling(forms: readonly VariableForm[]): TranslationContext & { readonly unfits: string[] } {
   const unfits: string[] = [];
   return {
     forms,
@@ -13,7 +13,7 @@ function filling(forms: readonly VariableForm[]): Filling & { readonly unfits: s
     server: "s",
     inputs: new Map(),
     note: () => {},
-    unfit: (why) => void unfits.push(why),
+    reject: (why) => void unfits.push(why),
     unfits,
   };
 }
@@ -28,7 +28,7 @@ describe("a text in our words", () => {
   test("says the same where a client fills in nothing", () => {
     fc.assert(
       fc.property(noisy, (text) => {
-        expect(resolveReference(translated(text, "k", filling([])), {}, "k")).toBe(text);
+        expect(resolveReference(translateVariables(text, "k", filling([])), {}, "k")).toBe(text);
       }),
     );
   });
@@ -39,9 +39,9 @@ describe("a text in our words", () => {
       fc.assert(
         fc.property(noisy, (text) => {
           const told = filling(forms);
-          const ours = translated(text, "k", told);
+          const ours = translateVariables(text, "k", told);
 
-          if (told.unfits.length === 0) expect(referenceProblem(ours)).toBeUndefined();
+          if (told.unfits.length === 0) expect(findReferenceProblem(ours)).toBeUndefined();
         }),
       );
     },
@@ -55,6 +55,6 @@ describe("a text in our words", () => {
     ["braced-default", `a\${B:-x}c`, "aVc"],
     ["place", `\${userHome}\${/}\${workspaceFolderBasename}`, "/home/ada/thing"],
   ])("fills a variable that is written as %s", (form, text, expected) => {
-    expect(resolveReference(translated(text, "k", filling([form])), { B: "V" }, "k")).toBe(expected);
+    expect(resolveReference(translateVariables(text, "k", filling([form])), { B: "V" }, "k")).toBe(expected);
   });
 });

@@ -10,7 +10,7 @@ export const SESSION_META_KEY = "quartermaster/session";
 export const SESSION_HEADER = "quartermaster-session";
 
 /** Who a client is. */
-export interface ClientFacts {
+export interface ClientIdentity {
   /** What it proved itself with: the hash of its token. One account cannot name a session of another. */
   readonly account: string;
   /** How it describes itself, as MCP's `clientInfo`. */
@@ -30,7 +30,11 @@ export function parseSessionName(given: unknown): string | undefined {
 }
 
 /** The caller behind a client. Two with the same `client` are the same client, also after a restart. */
-export function callerFrom(profile: GatewayProfile, { account, info, name }: ClientFacts, session: string): Caller {
+export function createClientCaller(
+  profile: GatewayProfile,
+  { account, info, name }: ClientIdentity,
+  session: string,
+): Caller {
   const { name: software, version } = isRecord(info) ? info : {};
   // A name stands in for the description: software that was updated goes on with the session it names.
   const own = name === undefined ? ["described", software ?? null, version ?? null] : ["named", name];
@@ -41,10 +45,10 @@ export function callerFrom(profile: GatewayProfile, { account, info, name }: Cli
 
 /** Sessions of clients that have no connection: derived from who they are, and ended when they are idle. */
 export interface ClientSessions {
-  callerOf(facts: ClientFacts, traceparent: unknown): Promise<Caller>;
+  resolveCaller(facts: ClientIdentity, traceparent: unknown): Promise<Caller>;
 }
 
-export interface ClientSessionsParts {
+export interface ClientSessionsOptions {
   readonly profile: GatewayProfile;
   readonly runtime: Runtime;
   readonly idleMs: number;
@@ -55,7 +59,7 @@ export interface ClientSessionsParts {
 /** Only a cache: the session of a client that was dropped from it is looked up again. */
 const KNOWN_LIMIT = 1000;
 
-export function createClientSessions({ profile, runtime, idleMs, lastEvent }: ClientSessionsParts): ClientSessions {
+export function createClientSessions({ profile, runtime, idleMs, lastEvent }: ClientSessionsOptions): ClientSessions {
   const known = new Map<string, { session: Promise<string>; lastSeen: number }>();
 
   async function find(base: string): Promise<string> {
@@ -81,8 +85,8 @@ export function createClientSessions({ profile, runtime, idleMs, lastEvent }: Cl
   }
 
   return {
-    async callerOf(facts, traceparent) {
-      const caller = callerFrom(profile, facts, "");
+    async resolveCaller(facts, traceparent) {
+      const caller = createClientCaller(profile, facts, "");
       if (facts.name !== undefined) return caller;
       const trace = /^[0-9a-f]{2}-([0-9a-f]{32})-/.exec(String(traceparent ?? ""))?.[1];
       const session = trace === undefined ? await current(caller.session) : `${caller.session}:${trace}`;

@@ -1,14 +1,13 @@
 /** The gateway for programs: `quartermaster/mcp`. */
 
-export { authorizeBy } from "../../core/authorize-by.ts";
-export { createGateway } from "./create-gateway.ts";
+export { createTokenAuthorizer } from "../../core/token-authorizer.ts";
+export { createGateway, openGateway, type WorkspaceGateway } from "./create-gateway.ts";
 export type {
   Gateway,
+  GatewayListener,
   GatewayOptions,
   GatewayProfile,
-  Listening,
   ListenOptions,
   StdioOptions,
   Upstream,
 } from "./gateway.ts";
-export { openGateway, type WorkspaceGateway } from "./open-gateway.ts";

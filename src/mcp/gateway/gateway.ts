@@ -1,14 +1,14 @@
 import type { Readable, Writable } from "node:stream";
+import type { Quartermaster } from "../../app/quartermaster.ts";
 import type { Caller } from "../../core/caller.ts";
 import type { UnstampedEvent } from "../../core/events.ts";
 import type { JsonObject } from "../../core/json.ts";
 import type { ActionName } from "../../core/names.ts";
 import type { Runtime } from "../../core/runtime.ts";
 import type { SurfaceKind } from "../../core/surface-choice.ts";
-import type { Quartermaster } from "../../quartermaster.ts";
 
 /** The protocol with a handshake and a session (up to 2025-11-25), and the one in which every request stands alone. */
-export type Era = "legacy" | "modern";
+export type GatewayEra = "legacy" | "modern";
 
 /** One kind of client: whom it acts as, and what it is shown. */
 export interface GatewayProfile {
@@ -23,7 +23,7 @@ export interface GatewayProfile {
 }
 
 /** A server's tool that is shown as it is. Calling it is invoking `action`. */
-export interface PassedTool {
+export interface PassThroughTool {
   readonly server: string;
   readonly action: ActionName;
   /** What the server calls it. */
@@ -37,7 +37,7 @@ export interface PassedTool {
  * `mcp__<server>__resources/read`, `prompts/get`, `completion/complete`, `resources/subscribe`, `resources/unsubscribe`.
  */
 export interface Upstream {
-  tools(caller: Caller, servers: readonly string[]): readonly PassedTool[];
+  tools(caller: Caller, servers: readonly string[]): readonly PassThroughTool[];
   resources(caller: Caller): readonly { readonly server: string; readonly resource: JsonObject }[];
   templates(caller: Caller): readonly { readonly server: string; readonly template: JsonObject }[];
   prompts(caller: Caller): readonly { readonly server: string; readonly prompt: JsonObject }[];
@@ -88,7 +88,7 @@ export interface StdioOptions {
 }
 
 /** What whoever took the request in knows of where it came from. */
-export interface Remote {
+export interface GatewayRequestContext {
   /** Who asks, however that was proved: what one began, nobody else goes on with. */
   readonly principal: string;
   /** The request's body, where it was read and parsed already. */
@@ -110,7 +110,7 @@ export interface ListenOptions {
   readonly publicOrigin?: string | undefined;
 }
 
-export interface Listening {
+export interface GatewayListener {
   /** Where clients connect. */
   readonly url: string;
   /** Takes nothing new, ends what is open, and resolves when all is closed. */
@@ -122,9 +122,9 @@ export interface Gateway {
   /** Serves one client. Resolves when stdin has ended or the signal was aborted. */
   serveStdio(options: StdioOptions): Promise<void>;
   /** Answers one request to the MCP endpoint. Whoever calls has checked host, origin and token. */
-  fetch(request: Request, profile: GatewayProfile, remote: Remote): Promise<Response>;
+  fetch(request: Request, profile: GatewayProfile, remote: GatewayRequestContext): Promise<Response>;
   /** Serves any number of clients, all checks included. */
-  listen(options: ListenOptions): Promise<Listening>;
+  listen(options: ListenOptions): Promise<GatewayListener>;
   /** Ends every session and every call. */
   close(): Promise<void>;
 }

@@ -8,21 +8,32 @@ import {
 import { isRecord } from "../../core/json.ts";
 import type { Runtime } from "../../core/runtime.ts";
 import { parseSessionName, SESSION_HEADER } from "./client-sessions.ts";
-import type { Connection, Face } from "./face.ts";
 import type { GatewayLimits } from "./gateway.ts";
-import { withLegacyCode } from "./legacy-codes.ts";
-import { rpcError } from "./rpc-error.ts";
+import { createRpcErrorResponse } from "./http-endpoint.ts";
+import type { ClientConnection, ProfileEndpoint } from "./profile-endpoint.ts";
+
+const RESOURCE_NOT_FOUND = -32002;
+const INVALID_PARAMS = -32602;
+
+/** A resource that is not there has a code of its own in the legacy era; the library knows only the later one. */
+export function toLegacyMessage(message: JSONRPCMessage): JSONRPCMessage {
+  if (!isJSONRPCErrorResponse(message) || message.error.code !== INVALID_PARAMS) return message;
+  const { data } = message.error;
+  const names = isRecord(data) ? Object.keys(data) : [];
+  if (names.length !== 1 || names[0] !== "uri") return message;
+  return { ...message, error: { ...message.error, code: RESOURCE_NOT_FOUND } };
+}
 
 /** Clients of the legacy era over HTTP: each has a session, which ends when it says so or is not heard of any more. */
 export interface LegacySessions {
-  serve(face: Face, request: Request, body: unknown, principal: string): Promise<Response>;
+  serve(endpoint: ProfileEndpoint, request: Request, body: unknown, principal: string): Promise<Response>;
   close(): Promise<void>;
 }
 
-interface Session {
+interface LegacySession {
   readonly id: string;
   readonly transport: SessionTransport;
-  readonly connection: Connection;
+  readonly connection: ClientConnection;
   /** Whoever opened it: nobody else may use it, whatever they know. */
   readonly principal: string;
   readonly profile: string;
@@ -34,18 +45,18 @@ interface Session {
 const SWEEP_MS = 30_000;
 
 export function createLegacySessions(runtime: Runtime, limits: GatewayLimits): LegacySessions {
-  const sessions = new Map<string, Session>();
+  const sessions = new Map<string, LegacySession>();
   const sweeper = setInterval(sweep, Math.min(SWEEP_MS, limits.sessionIdleMs));
   sweeper.unref();
 
-  const isIdle = ({ streams, transport }: Session) => streams === 0 && transport.open.size === 0;
+  const isIdle = ({ streams, transport }: LegacySession) => streams === 0 && transport.open.size === 0;
 
   function sweep(): void {
     const before = runtime.elapsed() - limits.sessionIdleMs;
     for (const session of sessions.values()) if (isIdle(session) && session.lastSeen < before) end(session);
   }
 
-  function end(session: Session): void {
+  function end(session: LegacySession): void {
     sessions.delete(session.id);
     session.transport.close().catch(() => {});
   }
@@ -59,10 +70,10 @@ export function createLegacySessions(runtime: Runtime, limits: GatewayLimits): L
     return idle !== undefined;
   }
 
-  async function open(face: Face, principal: string, name: string | undefined): Promise<Session> {
+  async function open(endpoint: ProfileEndpoint, principal: string, name: string | undefined): Promise<LegacySession> {
     const id = runtime.newId();
     const transport = new SessionTransport({ sessionIdGenerator: () => id, maxRequestBodySize: limits.bodyBytes });
-    const connection = face.connect({
+    const connection = endpoint.connect({
       era: "legacy",
       session: id,
       principal,
@@ -70,12 +81,12 @@ export function createLegacySessions(runtime: Runtime, limits: GatewayLimits): L
       name,
       transport: "http",
     });
-    const session: Session = {
+    const session: LegacySession = {
       id,
       transport,
       connection,
       principal,
-      profile: face.profile.name,
+      profile: endpoint.profile.name,
       lastSeen: runtime.elapsed(),
       streams: 0,
     };
@@ -87,10 +98,16 @@ export function createLegacySessions(runtime: Runtime, limits: GatewayLimits): L
     return session;
   }
 
-  async function begin(face: Face, request: Request, body: unknown, principal: string): Promise<Response> {
+  async function begin(
+    endpoint: ProfileEndpoint,
+    request: Request,
+    body: unknown,
+    principal: string,
+  ): Promise<Response> {
     const name = parseSessionName(request.headers.get(SESSION_HEADER));
-    if (!hasRoom(principal)) return rpcError(503, -32000, "Too many sessions are open; close one, or try again later");
-    const session = await open(face, principal, name);
+    if (!hasRoom(principal))
+      return createRpcErrorResponse(503, -32000, "Too many sessions are open; close one, or try again later");
+    const session = await open(endpoint, principal, name);
     sessions.set(session.id, session);
     const response = await session.transport.handleRequest(request, { parsedBody: body });
     if (!response.ok) end(session);
@@ -98,19 +115,23 @@ export function createLegacySessions(runtime: Runtime, limits: GatewayLimits): L
   }
 
   return {
-    async serve(face, request, body, principal) {
+    async serve(endpoint, request, body, principal) {
       const id = request.headers.get("mcp-session-id");
       if (id === null) {
-        if (isInitializeRequest(body)) return begin(face, request, body, principal);
-        return rpcError(400, -32000, "Bad Request: no session; initialize first, then send Mcp-Session-Id");
+        if (isInitializeRequest(body)) return begin(endpoint, request, body, principal);
+        return createRpcErrorResponse(
+          400,
+          -32000,
+          "Bad Request: no session; initialize first, then send Mcp-Session-Id",
+        );
       }
       const session = sessions.get(id);
-      if (session === undefined || session.principal !== principal || session.profile !== face.profile.name) {
-        return rpcError(404, -32001, "Session not found");
+      if (session === undefined || session.principal !== principal || session.profile !== endpoint.profile.name) {
+        return createRpcErrorResponse(404, -32001, "Session not found");
       }
       session.lastSeen = runtime.elapsed();
-      if (repeatsAnId(body, session.transport.open)) {
-        return rpcError(400, -32600, "Invalid Request: a request with this id is still being answered");
+      if (hasRepeatedId(body, session.transport.open)) {
+        return createRpcErrorResponse(400, -32600, "Invalid Request: a request with this id is still being answered");
       }
       const response = await session.transport.handleRequest(request, { parsedBody: body });
       if (request.method === "GET" && response.ok && !request.signal.aborted) {
@@ -127,7 +148,7 @@ export function createLegacySessions(runtime: Runtime, limits: GatewayLimits): L
 }
 
 /** Two requests with one id would be answered on each other's streams. */
-function repeatsAnId(body: unknown, open: ReadonlySet<unknown>): boolean {
+function hasRepeatedId(body: unknown, open: ReadonlySet<unknown>): boolean {
   const ids = [body].flat().flatMap((message) => (isRecord(message) && "method" in message ? (message.id ?? []) : []));
   return new Set(ids).size < ids.length || ids.some((id) => open.has(id));
 }
@@ -151,7 +172,7 @@ class SessionTransport extends WebStandardStreamableHTTPServerTransport {
 
   override async send(message: JSONRPCMessage, options?: { relatedRequestId?: string | number }): Promise<void> {
     if (isJSONRPCResultResponse(message) || isJSONRPCErrorResponse(message)) this.open.delete(message.id);
-    await super.send(withLegacyCode(message), options);
+    await super.send(toLegacyMessage(message), options);
   }
 
   #forget(id: unknown): void {

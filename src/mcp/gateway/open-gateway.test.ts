@@ -3,10 +3,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
 import { expect, onTestFinished, test, vi } from "vitest";
-import { openWorkspace } from "../../workspace.ts";
-import { openGateway } from "./open-gateway.ts";
+import { openWorkspace } from "../../workspace/workspace.ts";
+import { openGateway } from "./create-gateway.ts";
 
-const asking = join(import.meta.dirname, "../hub/testing/plain.mjs");
+const asking = join(import.meta.dirname, "../../../test/fixtures/mcp-servers/plain.mjs");
 
 async function gatewayOf(config: object, env: Record<string, string> = {}) {
   const folder = await mkdtemp(join(tmpdir(), "qm-gateway-"));

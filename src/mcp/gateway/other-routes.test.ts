@@ -3,8 +3,8 @@ import { request } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
-import { openWorkspace } from "../../workspace.ts";
-import { openGateway } from "./open-gateway.ts";
+import { openWorkspace } from "../../workspace/workspace.ts";
+import { openGateway } from "./create-gateway.ts";
 
 async function opened(where: { readonly publicUrl?: URL; readonly withOther?: boolean } = {}) {
   const folder = await mkdtemp(join(tmpdir(), "qm-other-"));

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { createRequestStates } from "./request-state.ts";
+import { createRequestStateSigner } from "./held-calls.ts";
 
 const binding = {
   principal: "p",
@@ -11,7 +11,7 @@ const binding = {
 const round = { call: "c", round: 3, expires: 1_000 };
 
 test("is read back by whoever signed it, however the parameters are written", () => {
-  const states = createRequestStates();
+  const states = createRequestStateSigner();
   const state = states.sign(round, binding);
 
   const params = { arguments: { a: 2, b: 1 }, name: "x" };
@@ -25,14 +25,14 @@ test.each([
   ["another method", { method: "prompts/get" }],
   ["other parameters", { params: { name: "x", arguments: { a: 2 } } }],
 ])("is worth nothing to %s", (_which, other) => {
-  const states = createRequestStates();
+  const states = createRequestStateSigner();
   const state = states.sign(round, binding);
 
   expect(states.read(state, { ...binding, ...other }, 0)).toBeUndefined();
 });
 
 test("is worth nothing when it is old, changed, or another process's", () => {
-  const states = createRequestStates();
+  const states = createRequestStateSigner();
   const state = states.sign(round, binding);
   const [payload = "", mac = ""] = state.split(".");
   const forged = Buffer.from(JSON.stringify(["c", 4, 9_999])).toString("base64url");
@@ -41,5 +41,5 @@ test("is worth nothing when it is old, changed, or another process's", () => {
   for (const wrong of [`${forged}.${mac}`, `${payload}.`, payload, `${state}.x`, "", ".", `${payload}.${mac}${mac}`]) {
     expect(states.read(wrong, binding, 0)).toBeUndefined();
   }
-  expect(createRequestStates().read(state, binding, 0)).toBeUndefined();
+  expect(createRequestStateSigner().read(state, binding, 0)).toBeUndefined();
 });

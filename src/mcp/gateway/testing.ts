@@ -15,23 +15,22 @@ import {
 } from "@modelcontextprotocol/server";
 import { serveStdio } from "@modelcontextprotocol/server/stdio";
 import { onTestFinished } from "vitest";
-import type { Provider } from "../../catalog/provider.ts";
+import { createQuartermaster, type Quartermaster } from "../../app/quartermaster.ts";
+import { systemRuntime } from "../../app/system-runtime.ts";
+import type { Provider } from "../../catalog/define-action.ts";
 import type { Action, CallContext } from "../../core/action.ts";
-import { authorizeBy } from "../../core/authorize-by.ts";
-import type { Caller } from "../../core/caller.ts";
-import { type ContentBlock, contentText, WithContent } from "../../core/content.ts";
-import type { AskedQuestion } from "../../core/dialogue.ts";
-import { facts, QmError } from "../../core/errors.ts";
+import type { AskedQuestion, Caller } from "../../core/caller.ts";
+import { QmError, toErrorDetails } from "../../core/errors.ts";
 import type { UnstampedEvent } from "../../core/events.ts";
+import { type ContentBlock, formatContent, WithContent } from "../../core/handler-result.ts";
 import type { Json, JsonObject } from "../../core/json.ts";
 import { actionName } from "../../core/names.ts";
 import type { SurfaceChoice } from "../../core/surface-choice.ts";
+import { createTokenAuthorizer } from "../../core/token-authorizer.ts";
 import type { Tracer } from "../../core/tracing.ts";
 import type { PolicyOptions } from "../../policy/policy.ts";
-import { createQuartermaster, type Quartermaster } from "../../quartermaster.ts";
-import { systemRuntime } from "../../system-runtime.ts";
 import { createGateway } from "./create-gateway.ts";
-import type { Era, Gateway, GatewayOptions, GatewayProfile, Upstream } from "./gateway.ts";
+import type { Gateway, GatewayEra, GatewayOptions, GatewayProfile, Upstream } from "./gateway.ts";
 
 /** One real server behind the gateway, reached as plainly as can be: what stands in for the hub in tests. */
 export interface TestUpstream {
@@ -48,7 +47,11 @@ const LISTS = {
   prompts: "prompts/list",
 } as const;
 
-export async function connectUpstream(server: string, factory: McpServerFactory, era: Era): Promise<TestUpstream> {
+export async function connectUpstream(
+  server: string,
+  factory: McpServerFactory,
+  era: GatewayEra,
+): Promise<TestUpstream> {
   const [ours, theirs] = InMemoryTransport.createLinkedPair();
   const served = serveStdio(factory, { transport: theirs });
   const listeners = new Set<(what: "tools" | "resources" | "prompts") => void>();
@@ -99,7 +102,7 @@ export async function connectUpstream(server: string, factory: McpServerFactory,
     } catch (thrown) {
       if (!(thrown instanceof ProtocolError)) throw thrown;
       throw new QmError("action_failed", thrown.message, {
-        details: facts({ mcp_code: thrown.code, mcp_data: thrown.data as Json | undefined }),
+        details: toErrorDetails({ mcp_code: thrown.code, mcp_data: thrown.data as Json | undefined }),
       });
     } finally {
       running.delete(context);
@@ -156,7 +159,7 @@ export async function connectUpstream(server: string, factory: McpServerFactory,
       ([key]) => !key.startsWith("io.modelcontextprotocol/"),
     );
     const shown = { blocks, ...(own.length === 0 ? {} : { meta: Object.fromEntries(own) }) };
-    const text = contentText(blocks, Number.MAX_SAFE_INTEGER);
+    const text = formatContent(blocks, Number.MAX_SAFE_INTEGER);
     if (isError === true) throw new QmError("action_failed", text, { content: shown });
     return new WithContent(structuredContent ?? text, { ...shown, structured: structuredContent !== undefined });
   }
@@ -225,7 +228,7 @@ export interface Gate {
   readonly stopped: readonly string[];
   /** Calls of `hang` that have begun. */
   readonly hanging: readonly string[];
-  client(era: Era, token?: string, options?: ClientOptions): Promise<Client>;
+  client(era: GatewayEra, token?: string, options?: ClientOptions): Promise<Client>;
   post(body: unknown, headers?: Readonly<Record<string, string>>): Promise<Response>;
 }
 
@@ -266,7 +269,7 @@ export async function openGate(options: GateOptions = {}): Promise<Gate> {
     ...traced,
   });
   const tokens = Object.entries(profiles).map(([token, profile]) => [token, profileWith(profile)] as const);
-  const authorize = authorizeBy(tokens);
+  const authorize = createTokenAuthorizer(tokens);
   const { url } = await gateway.listen({ host: "127.0.0.1", port: 0, allowedHosts, allowedOrigins, authorize });
   onTestFinished(async () => {
     for (const close of closing) await close().catch(() => {});
@@ -309,7 +312,7 @@ export function profileWith(profile: Partial<GatewayProfile> = {}): GatewayProfi
   return { name: "plain", actor: "default", passThrough: [], resources: true, prompts: true, ...profile };
 }
 
-export function clientOf(era: Era, options: ClientOptions = {}): Client {
+export function clientOf(era: GatewayEra, options: ClientOptions = {}): Client {
   const mode = era === "legacy" ? "legacy" : { pin: MODERN };
   return new Client({ name: "tester", version: "1" }, { versionNegotiation: { mode }, ...options });
 }

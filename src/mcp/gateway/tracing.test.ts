@@ -2,8 +2,8 @@ import { PassThrough } from "node:stream";
 import { describe, expect, test } from "vitest";
 import type { JsonObject } from "../../core/json.ts";
 import { openTelemetryTracer } from "../../telemetry/opentelemetry.ts";
-import { type ListeningSdk, listeningSdk, type SeenSpan } from "../../telemetry/testing.ts";
-import type { Era } from "./gateway.ts";
+import { createListeningSdk, type ListeningSdk, type SeenSpan } from "../../telemetry/testing.ts";
+import type { GatewayEra } from "./gateway.ts";
 import { type Gate, invoke, MODERN, openGate, profileWith } from "./testing.ts";
 
 const TRACE = "0af7651916cd43dd8448eb211c80319c";
@@ -11,14 +11,14 @@ const SPAN = "b7ad6b7169203331";
 const TRACED = { traceparent: `00-${TRACE}-${SPAN}-01` };
 
 async function traced(): Promise<{ readonly gate: Gate; readonly sdk: ListeningSdk }> {
-  const sdk = listeningSdk();
+  const sdk = createListeningSdk();
   return { gate: await openGate({ tracer: await openTelemetryTracer() }), sdk };
 }
 
 const named = (sdk: ListeningSdk, name: string): SeenSpan | undefined =>
   sdk.spans().findLast((span) => span.name === name);
 
-describe.each<Era>(["legacy", "modern"])("a call of a client of the %s era", (era) => {
+describe.each<GatewayEra>(["legacy", "modern"])("a call of a client of the %s era", (era) => {
   test("is a span of the trace that it says, and the action's call is part of it", async () => {
     const { gate, sdk } = await traced();
     const client = await gate.client(era);

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { whoseResource, whoseTemplate } from "./whose-resource.ts";
+import { findResourceServer, findTemplateServer } from "./upstream.ts";
 
 const resources = [
   { server: "b", resource: { uri: "file:///notes" } },
@@ -16,16 +16,16 @@ test.each([
   ["other://x", undefined],
   ["no scheme", undefined],
 ])("%s is read from %s", (uri, server) => {
-  expect(whoseResource(uri, resources, templates)).toBe(server);
+  expect(findResourceServer(uri, resources, templates)).toBe(server);
 });
 
 test("a template made to be slow is not", () => {
   const hostile = [{ server: "h", template: { uriTemplate: `x://${"{a}".repeat(400)}!` } }];
 
-  expect(whoseResource(`x://${"a".repeat(20_000)}`, [], hostile)).toBe("h");
+  expect(findResourceServer(`x://${"a".repeat(20_000)}`, [], hostile)).toBe("h");
 });
 
 test("a template is found by its very text", () => {
-  expect(whoseTemplate("file:///users/{id}/data", templates)).toBe("b");
-  expect(whoseTemplate("file:///users/7/data", templates)).toBeUndefined();
+  expect(findTemplateServer("file:///users/{id}/data", templates)).toBe("b");
+  expect(findTemplateServer("file:///users/7/data", templates)).toBeUndefined();
 });

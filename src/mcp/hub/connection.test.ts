@@ -1,9 +1,18 @@
 import type { ServerResponse } from "node:http";
 import { describe, expect, test } from "vitest";
+import { waitUntil } from "../../../test/fixtures/mcp-servers/stdio-fixtures.ts";
+import {
+  createTestCaller,
+  createTestHub,
+  event,
+  LEGACY_HELLO,
+  type Message,
+  MODERN_HELLO,
+  remoteServer,
+  startScriptedServer,
+} from "../../../test/support/mcp-hub.ts";
 import type { QmError } from "../../core/errors.ts";
 import type { JsonObject } from "../../core/json.ts";
-import { until } from "./testing/testing.ts";
-import { caller, event, LEGACY_HELLO, type Message, MODERN_HELLO, remote, testHub, writtenServer } from "./testing.ts";
 
 const tool = (name: string): JsonObject => ({ name, inputSchema: { type: "object" } });
 const TOOLS = { tools: [tool("t")] };
@@ -30,23 +39,23 @@ describe.each(ERAS)("a server that is %s", (era, hello) => {
       _meta: { "example.com/x": { y: 1 } },
       extra: "kept",
     };
-    const { url } = await writtenServer({
+    const { url } = await startScriptedServer({
       ...hello,
       "tools/list": TOOLS,
       "tools/call": { resultType: "complete", ...result },
     });
-    const { call } = await testHub(remote(url));
+    const { call } = await createTestHub(remoteServer(url));
 
     expect(await call("t")).toEqual(result);
   });
 
   test("may leave out what it should say: cache hints, the kind of its results", async () => {
-    const { url } = await writtenServer({
+    const { url } = await startScriptedServer({
       ...hello,
       "tools/list": { tools: [{ ...tool("t"), annotations: { readOnlyHint: "yes" }, icons: 5 }, { name: "broken" }] },
       "tools/call": { content: [] },
     });
-    const { hub, call } = await testHub(remote(url));
+    const { hub, call } = await createTestHub(remoteServer(url));
 
     const offer = await hub.connect("subject");
 
@@ -61,14 +70,14 @@ describe.each(ERAS)("a server that is %s", (era, hello) => {
       return { [key]: [entry(at)], ...(at < 2 ? { nextCursor: String(at + 1) } : {}) };
     };
     const capabilities = { tools: {}, resources: {}, prompts: {} };
-    const { url } = await writtenServer({
+    const { url } = await startScriptedServer({
       ...Object.fromEntries(Object.entries(hello).map(([method, said]) => [method, { ...said, capabilities }])),
       "tools/list": paged("tools", (at) => tool(`t${at}`)),
       "resources/list": paged("resources", (at) => ({ uri: `a:${at}`, name: "a" })),
       "resources/templates/list": paged("resourceTemplates", (at) => ({ uriTemplate: `a:{${at}}`, name: "a" })),
       "prompts/list": paged("prompts", (at) => ({ name: `p${at}` })),
     });
-    const { hub } = await testHub(remote(url));
+    const { hub } = await createTestHub(remoteServer(url));
 
     const offer = await hub.connect("subject");
 
@@ -77,7 +86,7 @@ describe.each(ERAS)("a server that is %s", (era, hello) => {
   });
 
   test("tells how far it is and what is to be shown, to whoever made the call", async () => {
-    const { url } = await writtenServer({
+    const { url } = await startScriptedServer({
       ...hello,
       "tools/list": TOOLS,
       "tools/call": ({ id, params }, response) => {
@@ -97,8 +106,8 @@ describe.each(ERAS)("a server that is %s", (era, hello) => {
         return undefined;
       },
     });
-    const { call } = await testHub(remote(url));
-    const [one, two] = [caller(), caller()];
+    const { call } = await createTestHub(remoteServer(url));
+    const [one, two] = [createTestCaller(), createTestCaller()];
 
     await Promise.all([call("t", {}, { dialogue: one }), call("u", {}, { dialogue: two })]);
 
@@ -108,7 +117,7 @@ describe.each(ERAS)("a server that is %s", (era, hello) => {
   });
 
   test("that breaks off in the middle of an answer fails the call, and says that it may have had an effect", async () => {
-    const { url } = await writtenServer({
+    const { url } = await startScriptedServer({
       ...hello,
       "tools/list": TOOLS,
       "tools/call": (_, response) => {
@@ -117,7 +126,7 @@ describe.each(ERAS)("a server that is %s", (era, hello) => {
         return undefined;
       },
     });
-    const { call } = await testHub(remote(url));
+    const { call } = await createTestHub(remoteServer(url));
 
     await expect(call("t")).rejects.toMatchObject({
       code: "server_failed",
@@ -127,7 +136,7 @@ describe.each(ERAS)("a server that is %s", (era, hello) => {
 
   test("is told when a call is cancelled", async () => {
     let closed = false;
-    const { url, posted } = await writtenServer({
+    const { url, posted } = await startScriptedServer({
       ...hello,
       "tools/list": TOOLS,
       "tools/call": (_, response) => {
@@ -138,22 +147,24 @@ describe.each(ERAS)("a server that is %s", (era, hello) => {
         return undefined;
       },
     });
-    const { call, hub } = await testHub(remote(url));
+    const { call, hub } = await createTestHub(remoteServer(url));
     const giveUp = new AbortController();
     const called = call("t", {}, { signal: giveUp.signal });
-    await until(() => posted.some(({ method }) => method === "tools/call"));
+    await waitUntil(() => posted.some(({ method }) => method === "tools/call"));
 
     giveUp.abort();
 
     await expect(called).rejects.toMatchObject({ code: "cancelled" });
-    await until(() => (era === "modern" ? closed : posted.some(({ method }) => method === "notifications/cancelled")));
+    await waitUntil(() =>
+      era === "modern" ? closed : posted.some(({ method }) => method === "notifications/cancelled"),
+    );
     expect(hub.status("subject").state).toBe("ready");
   });
 
   test("that answers with an error keeps its code and its data", async () => {
     const error = { code: -32042, message: "go\nthere", data: { url: "https://example.com" } };
-    const { url } = await writtenServer({ ...hello, "tools/list": TOOLS, "tools/call": { error } });
-    const { call } = await testHub(remote(url));
+    const { url } = await startScriptedServer({ ...hello, "tools/list": TOOLS, "tools/call": { error } });
+    const { call } = await createTestHub(remoteServer(url));
 
     await expect(call("t")).rejects.toMatchObject({
       code: "action_failed",
@@ -163,22 +174,22 @@ describe.each(ERAS)("a server that is %s", (era, hello) => {
   });
 
   test("whose answer is too long is not read to its end", async () => {
-    const { url } = await writtenServer({
+    const { url } = await startScriptedServer({
       ...hello,
       "tools/list": TOOLS,
       "tools/call": { resultType: "complete", content: [{ type: "text", text: "x".repeat(100_000) }] },
     });
-    const { call } = await testHub(remote(url), { limits: { messageBytes: 50_000 } });
+    const { call } = await createTestHub(remoteServer(url), { limits: { messageBytes: 50_000 } });
 
     await expect(call("t")).rejects.toMatchObject({ code: "too_large" });
   });
 
   test("that offers without end is refused", async () => {
-    const { url } = await writtenServer({
+    const { url } = await startScriptedServer({
       ...hello,
       "tools/list": ({ params }) => ({ tools: [], nextCursor: `${Number(params?.cursor ?? 0) + 1}` }),
     });
-    const { hub } = await testHub(remote(url), {
+    const { hub } = await createTestHub(remoteServer(url), {
       limits: { listing: { pages: 5, entries: 100, characters: 1000 } },
     });
 
@@ -191,15 +202,15 @@ test("a server of 2026-07-28 hears what the caller can do, and of the annotated 
     name: "t",
     inputSchema: { type: "object", properties: { region: { type: "string", "x-mcp-header": "Region" } } },
   };
-  const { url, posted } = await writtenServer({
+  const { url, posted } = await startScriptedServer({
     "server/discover": MODERN_HELLO,
     "tools/list": { tools: [annotated] },
     "tools/call": { resultType: "complete", content: [] },
   });
-  const { call } = await testHub(remote(url));
+  const { call } = await createTestHub(remoteServer(url));
   const capabilities = { elicitation: { form: {} } };
 
-  await call("t", { region: "eu west" }, { dialogue: caller(undefined, capabilities) });
+  await call("t", { region: "eu west" }, { dialogue: createTestCaller(undefined, capabilities) });
   await call("t", {});
 
   const calls = posted.filter(({ method }) => method === "tools/call");
@@ -214,7 +225,7 @@ test("a server of 2026-07-28 hears what the caller can do, and of the annotated 
 
 test("a server of before asks on the stream of a call, and only whoever made it", async () => {
   const answers: Message[] = [];
-  const { url, posted } = await writtenServer({
+  const { url, posted } = await startScriptedServer({
     initialize: LEGACY_HELLO,
     "tools/list": TOOLS,
     "tools/call": ({ id, params }, response) => {
@@ -236,8 +247,8 @@ test("a server of before asks on the stream of a call, and only whoever made it"
       return undefined;
     },
   });
-  const { call } = await testHub(remote(url));
-  const [one, two] = ["one", "two"].map((who) => caller(() => ({ action: "accept", content: { who } })));
+  const { call } = await createTestHub(remoteServer(url));
+  const [one, two] = ["one", "two"].map((who) => createTestCaller(() => ({ action: "accept", content: { who } })));
 
   const results = await Promise.all([call("t", {}, { dialogue: one }), call("u", {}, { dialogue: two }), call("v")]);
 
@@ -253,7 +264,7 @@ test("a server of before asks on the stream of a call, and only whoever made it"
 test("a session that the server has forgotten is begun anew, and the call is sent once more", async () => {
   let session = 0;
   const calls: unknown[] = [];
-  const { url } = await writtenServer({
+  const { url } = await startScriptedServer({
     initialize: ({ id }, response) => {
       response.writeHead(200, { "content-type": "application/json", "mcp-session-id": `session-${++session}` });
       response.end(JSON.stringify({ jsonrpc: "2.0", id, result: LEGACY_HELLO }));
@@ -267,19 +278,19 @@ test("a session that the server has forgotten is begun anew, and the call is sen
       return undefined;
     },
   });
-  const { call } = await testHub(remote(url));
+  const { call } = await createTestHub(remoteServer(url));
 
   expect(await call("t")).toEqual({ content: [] });
   expect(calls).toEqual(["session-1", "session-2"]);
 });
 
 test("a server that is not there is said to be, with what the system calls it", async () => {
-  const { url, close } = await writtenServer({
+  const { url, close } = await startScriptedServer({
     initialize: LEGACY_HELLO,
     "tools/list": TOOLS,
     "tools/call": { content: [] },
   });
-  const { hub, call } = await testHub(remote(url));
+  const { hub, call } = await createTestHub(remoteServer(url));
   await call("t");
   await close();
 
@@ -300,13 +311,13 @@ test.each([
   [500, "answered HTTP 500: broken"],
   [403, "answered HTTP 403"],
 ])("HTTP %s is told", async (status, message) => {
-  const { url } = await writtenServer({
+  const { url } = await startScriptedServer({
     "server/discover": (_, response) => {
       response.writeHead(status).end("broken");
       return undefined;
     },
   });
-  const { hub } = await testHub(remote(url));
+  const { hub } = await createTestHub(remoteServer(url));
 
   await expect(hub.connect("subject")).rejects.toMatchObject({
     code: "server_failed",
@@ -316,7 +327,7 @@ test.each([
 
 test("what is configured as a header is sent, and does not come back in an error", async () => {
   const secret = "s3cret-value-of-a-header";
-  const { url, posted } = await writtenServer({
+  const { url, posted } = await startScriptedServer({
     initialize: LEGACY_HELLO,
     "tools/list": TOOLS,
     "tools/call": (_, response, request) => {
@@ -324,8 +335,11 @@ test("what is configured as a header is sent, and does not come back in an error
       return undefined;
     },
   });
-  const spec = remote(url);
-  const { call } = await testHub({ ...spec, launch: { ...spec.launch, headers: { Authorization: secret } } as never });
+  const spec = remoteServer(url);
+  const { call } = await createTestHub({
+    ...spec,
+    launch: { ...spec.launch, headers: { Authorization: secret } } as never,
+  });
 
   const failed = (await call("t").catch((thrown: unknown) => thrown)) as QmError;
 
@@ -336,7 +350,7 @@ test("what is configured as a header is sent, and does not come back in an error
 test("a resource that is watched is told of, in the old way and in the new", async () => {
   const uri = "a:b";
   const update = { method: "notifications/resources/updated", params: { uri } };
-  const old = await writtenServer({
+  const old = await startScriptedServer({
     initialize: { ...LEGACY_HELLO, capabilities: { resources: { subscribe: true } } },
     "resources/list": { resources: [] },
     "resources/subscribe": ({ id }, response) => {
@@ -345,7 +359,7 @@ test("a resource that is watched is told of, in the old way and in the new", asy
       return undefined;
     },
   });
-  const modern = await writtenServer({
+  const modern = await startScriptedServer({
     "server/discover": { ...MODERN_HELLO, capabilities: { resources: { subscribe: true } } },
     "resources/list": { resources: [] },
     "subscriptions/listen": ({ id, params }, response) => {
@@ -360,13 +374,13 @@ test("a resource that is watched is told of, in the old way and in the new", asy
   });
 
   for (const { url } of [old, modern]) {
-    const { hub, request } = await testHub(remote(url));
+    const { hub, request } = await createTestHub(remoteServer(url));
     const updates: string[][] = [];
     hub.onResourceUpdated((...told) => updates.push(told));
 
     await request("resources/subscribe", { uri });
 
-    await until(() => updates.length > 0);
+    await waitUntil(() => updates.length > 0);
     expect(updates[0]).toEqual(["subject", uri]);
   }
   expect(modern.posted.at(-1)?.params?.notifications).toEqual({ resourceSubscriptions: [uri] });

@@ -1,48 +1,58 @@
 import type { Client, Notification, Request } from "@modelcontextprotocol/client";
-import type { Dialogue } from "../../core/dialogue.ts";
-import { messageOf, QmError } from "../../core/errors.ts";
+import type { Dialogue } from "../../core/caller.ts";
+import { getErrorMessage, QmError } from "../../core/errors.ts";
 import { isRecord, type JsonObject } from "../../core/json.ts";
 import type { SpanFacts, TraceCarrier } from "../../core/tracing.ts";
 import { type McpSpan, type McpTelemetry, startMcpSpan } from "../../telemetry/mcp-span.ts";
-import type { Offer } from "../manifest/offer.ts";
-import type { Era, ServerSpec } from "../server-spec.ts";
-import { abortError, unlessAborted } from "./aborted.ts";
-import { SessionGone, Unreachable, withWords } from "./failures.ts";
+import type { ServerOffer } from "../manifests/offer.ts";
+import type { ProtocolEra, ServerSpec } from "../server-spec.ts";
+import { type ChangeStream, openChangeStream } from "./change-stream.ts";
 import type { RequestOptions, ServerRequest } from "./hub.ts";
-import { type ChangeStream, openChangeStream } from "./listen.ts";
-import { type ListingLimits, listAll } from "./listing.ts";
-import { type ParamHeader, paramHeadersOf, paramHeaderValues } from "./param-headers.ts";
-import { answerQuestion, type Call, RefusedQuestion, refusalOf, withAnswers } from "./questions.ts";
-import { anyResult } from "./schema-validator.ts";
-import { FOREVER_MS, withMeta } from "./sdk-client.ts";
-import type { Wire } from "./wire.ts";
-import { SENT, type Sent, type WireTap } from "./wire-tap.ts";
+import { type ListingLimits, listOffer } from "./list-offer.ts";
+import { buildParamHeaders, findParamHeaders, type ParamHeader } from "./param-headers.ts";
+import { addMeta, anyResultSchema, FOREVER_MS } from "./sdk-client.ts";
+import {
+  SessionLostError,
+  toAbortError,
+  UnreachableError,
+  waitUnlessAborted,
+  withServerOutput,
+} from "./server-errors.ts";
+import {
+  answerQuestion,
+  QuestionRefusedError,
+  type ServerCall,
+  sendWithAnswers,
+  toQuestionError,
+} from "./server-questions.ts";
+import type { ServerTransport } from "./server-transport.ts";
+import { TRACKED, type TrackedRequest, type TrackingTransport } from "./tracking-transport.ts";
 
 /** How long changes are gathered before the lists are read again. */
 const GATHER_MS = 50;
 /** A request that a server may answer with a question (protocol 2026-07-28). */
-const ASKING = ["tools/call", "prompts/get", "resources/read"];
+const INTERACTIVE_METHODS = ["tools/call", "prompts/get", "resources/read"];
 
 /** A server that has been reached and knows us. */
-export class Connection {
-  readonly era: Era;
+export class ServerConnection {
+  readonly era: ProtocolEra;
   readonly protocolVersion: string;
   /** Resolves when it is over, whoever ended it. */
   readonly ended: Promise<void>;
   /** What was left out of the offer, and why. */
   problems: readonly string[] = [];
-  offer: Offer;
+  offer: ServerOffer;
   /** Told after each further listing. */
   onOffer: () => void = () => undefined;
   onResourceUpdated: (uri: string) => void = () => undefined;
   readonly #spec: ServerSpec;
   readonly #client: Client;
-  readonly #tap: WireTap;
-  readonly #wire: Wire;
+  readonly #tap: TrackingTransport;
+  readonly #wire: ServerTransport;
   readonly #limits: ListingLimits;
   readonly #telemetry: McpTelemetry;
   readonly #began: number;
-  readonly #learned: (offer: Offer) => Promise<void>;
+  readonly #learned: (offer: ServerOffer) => Promise<void>;
   readonly #over = new AbortController();
   #paramHeaders: ReadonlyMap<string, readonly ParamHeader[]> = new Map();
   #upToDate: Promise<void> = Promise.resolve();
@@ -57,11 +67,11 @@ export class Connection {
   constructor(
     spec: ServerSpec,
     client: Client,
-    tap: WireTap,
-    wire: Wire,
+    tap: TrackingTransport,
+    wire: ServerTransport,
     limits: ListingLimits,
     telemetry: McpTelemetry,
-    learned: (offer: Offer) => Promise<void>,
+    learned: (offer: ServerOffer) => Promise<void>,
   ) {
     this.#spec = spec;
     this.#client = client;
@@ -105,7 +115,7 @@ export class Connection {
     return this.#wire.noise;
   }
 
-  async begin(signal: AbortSignal): Promise<void> {
+  async start(signal: AbortSignal): Promise<void> {
     await this.#list(signal);
     if (this.era === "modern")
       this.#changes = openChangeStream(this.#client, this.offer.capabilities, this.#over.signal, () => this.#changed());
@@ -120,14 +130,14 @@ export class Connection {
     { method, params }: ServerRequest,
     { signal, dialogue, before, trace }: RequestOptions,
   ): Promise<JsonObject> {
-    const call: Call = { owner: dialogue?.owner ?? Symbol("nobody"), dialogue };
+    const call: ServerCall = { owner: dialogue?.owner ?? Symbol("nobody"), dialogue };
     const stop = new AbortController();
-    const onAbort = () => stop.abort(signal && abortError(signal));
+    const onAbort = () => stop.abort(signal && toAbortError(signal));
     if (signal?.aborted) onAbort();
     signal?.addEventListener("abort", onAbort, { once: true });
     this.#underWay++;
     try {
-      await unlessAborted(this.#upToDate, stop.signal);
+      await waitUnlessAborted(this.#upToDate, stop.signal);
       if (this.#over.signal.aborted) throw this.#endedUnasked();
       await before?.();
       if (this.#changes !== undefined && /^resources\/(?:un)?subscribe$/.test(method)) {
@@ -136,18 +146,18 @@ export class Connection {
         return {};
       }
       const send = (sent: JsonObject) => this.#send(method, sent, call, stop.signal, trace);
-      return ASKING.includes(method)
-        ? await unlessAborted(withAnswers(send, params, { dialogue, server: this.#spec.name }), stop.signal)
+      return INTERACTIVE_METHODS.includes(method)
+        ? await waitUnlessAborted(sendWithAnswers(send, params, { dialogue, server: this.#spec.name }), stop.signal)
         : await send(params);
     } finally {
       signal?.removeEventListener("abort", onAbort);
       this.#underWay--;
-      if (this.#isLeaving) await this.leave();
+      if (this.#isLeaving) await this.closeWhenIdle();
     }
   }
 
   /** Ends it when nothing is under way on it any more. Where something is, that is not waited for. */
-  async leave(): Promise<void> {
+  async closeWhenIdle(): Promise<void> {
     this.#isLeaving = true;
     if (this.#underWay === 0) await this.close();
   }
@@ -159,15 +169,15 @@ export class Connection {
   }
 
   /** How it ended, once it has. */
-  lastWords(): Promise<string> {
-    return this.#wire.lastWords(true);
+  describeExit(): Promise<string> {
+    return this.#wire.describeExit(true);
   }
 
   /** Sends one request, and tells those who trace of it. */
   async #send(
     method: string,
     params: JsonObject,
-    call: Call | undefined,
+    call: ServerCall | undefined,
     signal: AbortSignal,
     parent?: TraceCarrier,
   ): Promise<JsonObject> {
@@ -179,7 +189,7 @@ export class Connection {
       span.answered(result);
       return result;
     } catch (thrown) {
-      span.failed(failureCode(thrown));
+      span.failed(toErrorCode(thrown));
       throw thrown;
     }
   }
@@ -187,7 +197,7 @@ export class Connection {
   async #exchange(
     method: string,
     params: JsonObject,
-    call: Call | undefined,
+    call: ServerCall | undefined,
     signal: AbortSignal,
     span: McpSpan,
   ): Promise<JsonObject> {
@@ -196,12 +206,12 @@ export class Connection {
       lose = reject;
     });
     const dialogue = call?.dialogue;
-    const sent: Sent = {
+    const sent: TrackedRequest = {
       method,
       call,
       onSent: span.sent,
       progressToken: `progress-${++this.#requests}`,
-      onProgress: dialogue && ((params) => tellProgress(dialogue, params)),
+      onProgress: dialogue && ((params) => reportProgress(dialogue, params)),
       lost: () => {
         this.#tap.abandon(sent);
         lose(this.#brokeOff());
@@ -217,16 +227,16 @@ export class Connection {
     signal.addEventListener("abort", onAbort, { once: true });
     const request = {
       method,
-      params: withMeta(params, {
+      params: addMeta(params, {
         era: this.era,
         capabilities: dialogue?.capabilities ?? {},
         progressToken: dialogue && sent.progressToken,
         trace: span.carrier(),
       }),
-      [SENT]: sent,
+      [TRACKED]: sent,
     };
     try {
-      const answered = this.#client.request(request, anyResult, {
+      const answered = this.#client.request(request, anyResultSchema, {
         signal: cancel.signal,
         timeout: FOREVER_MS,
         allowInputRequired: true,
@@ -237,10 +247,10 @@ export class Connection {
       const { resultType, ...rest } = sent.result as JsonObject;
       return rest;
     } catch (thrown) {
-      if (signal.aborted) throw abortError(signal);
+      if (signal.aborted) throw toAbortError(signal);
       if (this.#over.signal.aborted) throw await this.#failed();
       const failure = await this.#wire.failure(thrown);
-      if (failure.cause instanceof Unreachable) this.#isLeaving = true;
+      if (failure.cause instanceof UnreachableError) this.#isLeaving = true;
       throw failure;
     } finally {
       cancel.abort("cancelled");
@@ -251,11 +261,11 @@ export class Connection {
 
   #headersOf(method: string, params: JsonObject): Record<string, string> {
     const declared = method === "tools/call" ? this.#paramHeaders.get(String(params.name)) : undefined;
-    return declared === undefined ? {} : paramHeaderValues(declared, params.arguments);
+    return declared === undefined ? {} : buildParamHeaders(declared, params.arguments);
   }
 
   async #list(signal: AbortSignal): Promise<void> {
-    const { lists, problems } = await listAll({
+    const { lists, problems } = await listOffer({
       server: this.#spec.name,
       capabilities: this.offer.capabilities,
       ask: (method, params) => this.#send(method, params, undefined, signal),
@@ -267,7 +277,7 @@ export class Connection {
     this.offer = { ...this.offer, ...lists };
     this.problems = problems;
     this.#paramHeaders = new Map(
-      this.#mirrors ? lists.tools.map((tool) => [tool.name, headersIn(tool.inputSchema)]) : [],
+      this.#mirrors ? lists.tools.map((tool) => [tool.name, listParamHeaders(tool.inputSchema)]) : [],
     );
     await this.#learned(this.offer);
   }
@@ -301,7 +311,7 @@ export class Connection {
         this.onOffer();
       } catch (thrown) {
         // What it offers now is not known, so nothing may be asked of it: the next call begins anew.
-        this.problems = [`its lists could not be read again: ${messageOf(thrown)}`];
+        this.problems = [`its lists could not be read again: ${getErrorMessage(thrown)}`];
         await this.close();
       }
     });
@@ -309,10 +319,10 @@ export class Connection {
 
   async #answer({ method, params }: Request): Promise<JsonObject> {
     try {
-      return await answerQuestion(this.#tap.asker, { method, params: (params ?? {}) as JsonObject });
+      return await answerQuestion(this.#tap.currentCall, { method, params: (params ?? {}) as JsonObject });
     } catch (thrown) {
-      const { code, message } = refusalOf(thrown);
-      throw new RefusedQuestion(code, message);
+      const { code, message } = toQuestionError(thrown);
+      throw new QuestionRefusedError(code, message);
     }
   }
 
@@ -323,7 +333,7 @@ export class Connection {
       this.onResourceUpdated(params.uri);
     if (method !== "notifications/message") return;
     const { level, logger, data } = params;
-    this.#tap.asker?.dialogue?.log({
+    this.#tap.currentCall?.dialogue?.log({
       level: typeof level === "string" ? level : "info",
       ...(typeof logger === "string" ? { logger } : {}),
       data,
@@ -333,7 +343,7 @@ export class Connection {
   #endedUnasked(): QmError {
     return new QmError("server_failed", `server ${this.#spec.name} has ended`, {
       hint: "Call it again: it is started again then.",
-      cause: new SessionGone(),
+      cause: new SessionLostError(),
     });
   }
 
@@ -344,26 +354,26 @@ export class Connection {
   }
 
   async #failed(): Promise<QmError> {
-    const words = await this.lastWords();
+    const words = await this.describeExit();
     const ended = new QmError("server_failed", `server ${this.#spec.name} ended while it worked on this`, {
       hint: "It may have had an effect. Look before you call it again; it is started again then.",
     });
-    return words === "" ? ended : withWords(ended, words);
+    return words === "" ? ended : withServerOutput(ended, words);
   }
 }
 
-function headersIn(inputSchema: JsonObject): readonly ParamHeader[] {
-  const scan = paramHeadersOf(inputSchema);
+function listParamHeaders(inputSchema: JsonObject): readonly ParamHeader[] {
+  const scan = findParamHeaders(inputSchema);
   return scan.ok ? scan.headers : [];
 }
 
-function failureCode(thrown: unknown): number | string {
+function toErrorCode(thrown: unknown): number | string {
   if (!(thrown instanceof QmError)) return "_OTHER";
   const { mcp_code: code } = thrown.details;
   return typeof code === "number" ? code : thrown.code;
 }
 
-function tellProgress(dialogue: Dialogue, { progress, total, message }: Record<string, unknown>): void {
+function reportProgress(dialogue: Dialogue, { progress, total, message }: Record<string, unknown>): void {
   if (typeof progress !== "number") return;
   dialogue.progress({
     progress,

@@ -5,14 +5,14 @@ import type { AddressInfo } from "node:net";
 import { QmError } from "../../core/errors.ts";
 
 /** Where the browser comes back to, on this machine. */
-export interface Callback {
+export interface LoginCallback {
   readonly url: URL;
   /** What the authorization server sent along with the state that it was given. */
   answer(signal: AbortSignal | undefined): Promise<URLSearchParams>;
   close(): Promise<void>;
 }
 
-interface CallbackOptions {
+interface LoginCallbackOptions {
   /** Whatever comes without it is refused. */
   readonly state: string;
   /** Absent: that of the last time if it is free, else any. */
@@ -23,9 +23,9 @@ interface CallbackOptions {
   readonly before: string | undefined;
 }
 
-export async function listenForCallback({ state, port, path, before }: CallbackOptions): Promise<Callback> {
+export async function listenForCallback({ state, port, path, before }: LoginCallbackOptions): Promise<LoginCallback> {
   const last = before === undefined || !URL.canParse(before) ? undefined : new URL(before);
-  const seen = waitingFor(state);
+  const seen = createAnswerWaiter(state);
   const server = createServer((request, response) => {
     const asked = new URL(request.url ?? "/", url);
     const known = request.method === "GET" && asked.pathname === url.pathname;
@@ -37,7 +37,7 @@ export async function listenForCallback({ state, port, path, before }: CallbackO
     });
     response.end(accepted ? "Done. You can close this window.\n" : "This is not what was expected here.\n");
   });
-  const taken = await listening(server, port ?? Number(last?.port ?? 0), port === undefined);
+  const taken = await listenOnPort(server, port ?? Number(last?.port ?? 0), port === undefined);
   const url = new URL(
     path ?? last?.pathname ?? `/callback/${randomBytes(16).toString("base64url")}`,
     "http://127.0.0.1",
@@ -54,7 +54,7 @@ export async function listenForCallback({ state, port, path, before }: CallbackO
   };
 }
 
-async function listening(server: Server, port: number, anyOther: boolean): Promise<number> {
+async function listenOnPort(server: Server, port: number, anyOther: boolean): Promise<number> {
   const attempt = async (wanted: number): Promise<number> => {
     server.listen(wanted, "127.0.0.1");
     await once(server, "listening");
@@ -73,14 +73,14 @@ async function listening(server: Server, port: number, anyOther: boolean): Promi
 }
 
 /** The first answer with the right state; nothing is made of others. */
-function waitingFor(expected: string) {
+function createAnswerWaiter(expected: string) {
   let resolve: (answer: URLSearchParams) => void = () => undefined;
   const answered = new Promise<URLSearchParams>((done) => {
     resolve = done;
   });
   return {
     offer(answer: URLSearchParams): boolean {
-      if (!same(answer.get("state") ?? "", expected)) return false;
+      if (!isEqualSecret(answer.get("state") ?? "", expected)) return false;
       resolve(answer);
       return true;
     },
@@ -98,7 +98,7 @@ function waitingFor(expected: string) {
   };
 }
 
-function same(a: string, b: string): boolean {
+function isEqualSecret(a: string, b: string): boolean {
   const [one, other] = [Buffer.from(a), Buffer.from(b)];
   return one.length === other.length && timingSafeEqual(one, other);
 }

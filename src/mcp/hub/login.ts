@@ -1,18 +1,17 @@
 import { randomBytes } from "node:crypto";
 import type { OAuthClientProvider } from "@modelcontextprotocol/client";
-import { messageOf, QmError } from "../../core/errors.ts";
+import { toOneLine } from "../../core/display-text.ts";
+import { getErrorMessage, QmError } from "../../core/errors.ts";
 import { clip } from "../../core/json.ts";
-import { oneLine } from "../../core/plain-text.ts";
-import type { Hide } from "./hide-values.ts";
 import { listenForCallback } from "./login-callback.ts";
-import { clientFor, type OAuthParty } from "./oauth.ts";
-import { oauthFetch } from "./oauth-fetch.ts";
-import type { Challenge, OAuthDiscoveryState } from "./oauth-records.ts";
+import type { OAuthChallenge, OAuthDiscoveryState } from "./oauth-store.ts";
+import type { ValueRedactor } from "./redact-values.ts";
+import { createOAuthFetch, findOAuthClient, type OAuthContext } from "./stored-login.ts";
 
-interface LoginOptions extends OAuthParty {
+interface LoginOptions extends OAuthContext {
   readonly clientName: string;
   readonly headers: Readonly<Record<string, string>>;
-  readonly hide: Hide;
+  readonly hide: ValueRedactor;
   readonly show: (url: URL) => void | Promise<void>;
   readonly signal: AbortSignal | undefined;
 }
@@ -21,7 +20,7 @@ interface LoginOptions extends OAuthParty {
  * Logs in with an authorization code and PKCE: the browser goes to the URL that is shown, and comes back to a listener
  * on this machine. What was granted before is replaced only when this has succeeded.
  */
-export async function logIn(options: LoginOptions): Promise<void> {
+export async function performLogin(options: LoginOptions): Promise<void> {
   const { sdk, server, url, settings, records, signal } = options;
   signal?.throwIfAborted();
   const record = await records.read(server, url);
@@ -36,9 +35,9 @@ export async function logIn(options: LoginOptions): Promise<void> {
   try {
     if (callback.url.href !== record.redirect)
       await records.change(server, url, (now) => ({ ...now, clients: undefined, redirect: callback.url.href }));
-    const challenge = record.challenge ?? (await challengeOf(options));
-    const scope = scopeFor(options, record.tokens?.scope ?? record.asked, challenge);
-    const { provider, authorizationUrl } = loginProvider(options, callback.url, state);
+    const challenge = record.challenge ?? (await fetchChallenge(options));
+    const scope = chooseScope(options, record.tokens?.scope ?? record.asked, challenge);
+    const { provider, authorizationUrl } = createLoginProvider(options, callback.url, state);
     await sdk.auth(provider, {
       serverUrl: url,
       ...(challenge.resourceMetadataUrl === undefined
@@ -46,7 +45,7 @@ export async function logIn(options: LoginOptions): Promise<void> {
         : { resourceMetadataUrl: new URL(challenge.resourceMetadataUrl) }),
       ...(scope === undefined ? {} : { scope }),
       forceReauthorization: true,
-      fetchFn: oauthFetch(url, signal),
+      fetchFn: createOAuthFetch(url, signal),
     });
     const shown = authorizationUrl();
     if (shown === undefined || !/^https?:$/.test(shown.protocol))
@@ -55,7 +54,7 @@ export async function logIn(options: LoginOptions): Promise<void> {
     const answer = await callback.answer(signal);
     await new sdk.StreamableHTTPClientTransport(url, {
       authProvider: provider,
-      fetch: oauthFetch(url, signal),
+      fetch: createOAuthFetch(url, signal),
     }).finishAuth(answer);
     await records.change(server, url, (now) => ({
       ...now,
@@ -63,14 +62,14 @@ export async function logIn(options: LoginOptions): Promise<void> {
       asked: shown.searchParams.get("scope") ?? undefined,
     }));
   } catch (thrown) {
-    throw loginFailure(options, thrown);
+    throw toLoginError(options, thrown);
   } finally {
     await callback.close();
   }
 }
 
 /** What the server says to somebody who has not logged in. */
-async function challengeOf({ sdk, url, headers, signal }: LoginOptions): Promise<Challenge> {
+async function fetchChallenge({ sdk, url, headers, signal }: LoginOptions): Promise<OAuthChallenge> {
   const response = await fetch(url, {
     method: "POST",
     headers: { ...headers, "content-type": "application/json", accept: "application/json, text/event-stream" },
@@ -85,17 +84,17 @@ async function challengeOf({ sdk, url, headers, signal }: LoginOptions): Promise
 }
 
 /** What is configured, and what is wanted beyond it; nothing means that the server's metadata decides. */
-function scopeFor(
+function chooseScope(
   { sdk, settings: { scopes } }: LoginOptions,
   granted: string | undefined,
-  { scope, stepUp }: Challenge,
+  { scope, stepUp }: OAuthChallenge,
 ): string | undefined {
   const configured = scopes?.join(" ");
   if (stepUp === true) return sdk.computeScopeUnion(configured, granted, scope);
   return configured ?? scope;
 }
 
-function loginProvider(
+function createLoginProvider(
   { server, url, settings, records, clientName }: LoginOptions,
   redirectUrl: URL,
   state: string,
@@ -115,7 +114,7 @@ function loginProvider(
     },
     state: () => state,
     clientInformation: async (context) =>
-      context === undefined ? undefined : clientFor(settings, await records.read(server, url), context.issuer),
+      context === undefined ? undefined : findOAuthClient(settings, await records.read(server, url), context.issuer),
     // Nothing to fall back on: another person may be logging in this time.
     tokens: () => undefined,
     saveTokens: async (tokens, context) => {
@@ -156,17 +155,17 @@ function loginProvider(
   return { provider, authorizationUrl: () => authorizationUrl };
 }
 
-function loginFailure({ sdk, server, signal, hide }: LoginOptions, thrown: unknown): QmError {
+function toLoginError({ sdk, server, signal, hide }: LoginOptions, thrown: unknown): QmError {
   if (thrown instanceof QmError) return thrown;
   if (signal?.aborted) return new QmError("cancelled", `logging in to ${server} was given up`);
   // The SDK's own sentences may quote the whole answer of an authorization server, tokens and all.
-  const said = hide(messageOf(thrown));
+  const said = hide(getErrorMessage(thrown));
   const why =
     thrown instanceof sdk.OAuthError
-      ? oneLine(clip(`${thrown.code}: ${said.split(/[:{]/)[0] ?? ""}`, 200))
+      ? toOneLine(clip(`${thrown.code}: ${said.split(/[:{]/)[0] ?? ""}`, 200))
       : thrown instanceof sdk.OAuthClientFlowError || thrown instanceof TypeError
-        ? oneLine(clip(said, 300))
-        : oneLine(clip(said.split(/[{]/)[0] ?? "", 200));
+        ? toOneLine(clip(said, 300))
+        : toOneLine(clip(said.split(/[{]/)[0] ?? "", 200));
   return new QmError("needs_login", `logging in to ${server} failed: ${why}`, {
     hint: "Try again; if the server knows this client by an id, set `oauth.client_id`.",
   });

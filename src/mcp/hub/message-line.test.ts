@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, onTestFinished, test, vi } from "vitest";
 import type { DroppedLine } from "../../core/line-reader.ts";
-import { mayHoldMessage, readMessages, refusalOf } from "./message-line.ts";
+import { buildDroppedResponse, canHoldMessage, readMessages } from "./message-reader.ts";
 
 const read = (text: string) => readMessages(Buffer.from(text));
 const ANSWER = { jsonrpc: "2.0", id: 1, result: { text: 'a "quoted" {"jsonrpc"' } };
@@ -83,9 +83,9 @@ describe("a line", () => {
 });
 
 test("a long line is worth reading if a message may begin in it", () => {
-  expect(mayHoldMessage(Buffer.from('noise [ { "id" : 1'))).toBe(true);
-  expect(mayHoldMessage(Buffer.from("x".repeat(65_536)))).toBe(false);
-  expect(mayHoldMessage(Buffer.from("{".repeat(65_536)))).toBe(false);
+  expect(canHoldMessage(Buffer.from('noise [ { "id" : 1'))).toBe(true);
+  expect(canHoldMessage(Buffer.from("x".repeat(65_536)))).toBe(false);
+  expect(canHoldMessage(Buffer.from("{".repeat(65_536)))).toBe(false);
 });
 
 describe("an answer that was too long", () => {
@@ -101,7 +101,7 @@ describe("an answer that was too long", () => {
     ['{"jsonrpc":"2.0","result":{"id":3,', '…}, "id": "x" }\r', "x"],
     ['{"result":{', '},"id":7,"jsonrpc":"2.0"}', 7],
   ])("%s %s", (head, tail, id) => {
-    expect(refusalOf(dropped(head, tail))).toMatchObject({ jsonrpc: "2.0", id, error: { code: -32603 } });
+    expect(buildDroppedResponse(dropped(head, tail))).toMatchObject({ jsonrpc: "2.0", id, error: { code: -32603 } });
   });
 
   test.each([
@@ -110,7 +110,7 @@ describe("an answer that was too long", () => {
     ["noise", "xxxx", "xxxx"],
     ["noise with an id at its end", "xxxx", ',"id":7}'],
   ])("not %s", (_, head, tail) => {
-    expect(refusalOf(dropped(head, tail))).toBeUndefined();
+    expect(buildDroppedResponse(dropped(head, tail))).toBeUndefined();
   });
 });
 

@@ -1,12 +1,12 @@
 import type { JSONRPCMessage } from "@modelcontextprotocol/client";
 import { expect, test } from "vitest";
 import type { QmError } from "../../core/errors.ts";
-import { messageReader } from "./message-reader.ts";
+import { createMessageReader } from "./message-reader.ts";
 
 function reading(limit = 1_000_000) {
   const messages: JSONRPCMessage[] = [];
   const problems: QmError[] = [];
-  const reader = messageReader({
+  const reader = createMessageReader({
     limit,
     onMessage: (message) => messages.push(message),
     onProblem: (problem) => problems.push(problem),

@@ -1,12 +1,12 @@
 import { createServer } from "node:http";
 import { expect, test } from "vitest";
-import { oauthFetch } from "./oauth-fetch.ts";
-import { listening } from "./testing.ts";
+import { startListening } from "../../../test/support/mcp-hub.ts";
+import { createOAuthFetch } from "./stored-login.ts";
 
 /** A server that sends everybody on, and notes what it was asked for. */
 async function sendingOn(next: (path: string) => string | undefined) {
   const asked: string[] = [];
-  const { url } = await listening(
+  const { url } = await startListening(
     createServer((request, response) => {
       const path = request.url ?? "";
       asked.push(`${request.method} ${path}`);
@@ -21,7 +21,7 @@ async function sendingOn(next: (path: string) => string | undefined) {
 test("a redirection is followed where it leads to what may be asked", async () => {
   const { url, asked } = await sendingOn((path) => (path === "/mcp" ? "/there" : undefined));
 
-  const response = await oauthFetch(url)(url);
+  const response = await createOAuthFetch(url)(url);
 
   expect(await response.text()).toBe("here");
   expect(asked).toEqual(["GET /mcp", "GET /there"]);
@@ -30,14 +30,14 @@ test("a redirection is followed where it leads to what may be asked", async () =
 test("a redirection to plain HTTP elsewhere is not followed", async () => {
   const { url } = await sendingOn(() => "http://10.0.0.1/keys");
 
-  await expect(oauthFetch(url)(url)).rejects.toThrow(/http:\/\/10\.0\.0\.1, which is not https/);
+  await expect(createOAuthFetch(url)(url)).rejects.toThrow(/http:\/\/10\.0\.0\.1, which is not https/);
 });
 
 test("what is posted is not sent on, and a way without end is left", async () => {
   const { url, asked } = await sendingOn((path) => `${path}x`);
 
-  const response = await oauthFetch(url)(url, { method: "POST", body: "code=secret" });
-  await expect(oauthFetch(url)(url)).rejects.toThrow(/without end/);
+  const response = await createOAuthFetch(url)(url, { method: "POST", body: "code=secret" });
+  await expect(createOAuthFetch(url)(url)).rejects.toThrow(/without end/);
 
   expect(response.status).toBe(307);
   expect(asked.filter((line) => line.startsWith("POST"))).toEqual(["POST /mcp"]);

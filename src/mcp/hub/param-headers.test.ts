@@ -1,11 +1,11 @@
 import { expect, test } from "vitest";
 import type { JsonObject } from "../../core/json.ts";
-import { type ParamHeader, paramHeadersOf, paramHeaderValues } from "./param-headers.ts";
+import { buildParamHeaders, findParamHeaders, type ParamHeader } from "./param-headers.ts";
 
 const schema = (properties: JsonObject): JsonObject => ({ type: "object", properties });
 
 test("finds annotated arguments at any depth of properties", () => {
-  const found = paramHeadersOf(
+  const found = findParamHeaders(
     schema({
       region: { type: "string", "x-mcp-header": "Region" },
       where: schema({ zone: { type: "integer", "x-mcp-header": "Zone" } }),
@@ -38,20 +38,20 @@ test.each([
     schema({ a: { type: "string", "x-mcp-header": "Same" }, b: { type: "string", "x-mcp-header": "same" } }),
   ],
 ])("refuses %s", (_, inputSchema) => {
-  expect(paramHeadersOf(inputSchema)).toMatchObject({ ok: false });
+  expect(findParamHeaders(inputSchema)).toMatchObject({ ok: false });
 });
 
 test("takes neither an argument's name nor its default for an annotation", () => {
   const inputSchema = schema({ "x-mcp-header": { type: "string" }, other: { default: { "x-mcp-header": "no" } } });
 
-  expect(paramHeadersOf(inputSchema)).toEqual({ ok: true, headers: [] });
+  expect(findParamHeaders(inputSchema)).toEqual({ ok: true, headers: [] });
 });
 
 test("a schema that is deeper than any real one ends", () => {
   let deep: JsonObject = { type: "string" };
   for (let depth = 0; depth < 5000; depth++) deep = { properties: { a: deep } };
 
-  expect(paramHeadersOf(deep)).toEqual({ ok: true, headers: [] });
+  expect(findParamHeaders(deep)).toEqual({ ok: true, headers: [] });
 });
 
 test("values that a header cannot hold go as base64, what is absent or no plain value does not go", () => {
@@ -71,7 +71,7 @@ test("values that a header cannot hold go as base64, what is absent or no plain 
     list: [1],
   };
 
-  const values = paramHeaderValues(headers, args);
+  const values = buildParamHeaders(headers, args);
 
   const encoded = (text: string) => `=?base64?${Buffer.from(text).toString("base64")}?=`;
   expect(values).toEqual({

@@ -6,7 +6,7 @@ export interface ParamHeader {
   readonly name: string;
 }
 
-export type ParamHeaders =
+export type ParamHeaderScan =
   | { readonly ok: true; readonly headers: readonly ParamHeader[] }
   | { readonly ok: false; readonly problem: string };
 
@@ -21,7 +21,7 @@ const DEPTH = 64;
  * the rules makes the tool unusable over HTTP: they may stand on strings, integers and booleans only, and only where a
  * chain of `properties` leads.
  */
-export function paramHeadersOf(inputSchema: JsonObject): ParamHeaders {
+export function findParamHeaders(inputSchema: JsonObject): ParamHeaderScan {
   const headers: ParamHeader[] = [];
   const problem = visit(inputSchema, [], true, 0, headers);
   if (problem !== undefined) return { ok: false, problem };
@@ -33,11 +33,11 @@ export function paramHeadersOf(inputSchema: JsonObject): ParamHeaders {
 }
 
 /** The headers of one call. What is absent, null or no plain value has none. */
-export function paramHeaderValues(headers: readonly ParamHeader[], args: unknown): Record<string, string> {
+export function buildParamHeaders(headers: readonly ParamHeader[], args: unknown): Record<string, string> {
   const values: Record<string, string> = {};
   for (const { path, name } of headers) {
-    const text = plainText(path.reduce<unknown>((value, key) => (isRecord(value) ? value[key] : undefined), args));
-    if (text !== undefined) values[`Mcp-Param-${name}`] = fieldValue(text);
+    const text = toPlainText(path.reduce<unknown>((value, key) => (isRecord(value) ? value[key] : undefined), args));
+    if (text !== undefined) values[`Mcp-Param-${name}`] = encodeFieldValue(text);
   }
   return values;
 }
@@ -51,7 +51,7 @@ function visit(
 ): string | undefined {
   if (typeof node !== "object" || node === null || depth > DEPTH) return undefined;
   if (isRecord(node) && Object.hasOwn(node, KEYWORD)) {
-    const problem = misuse(node, path, reachable);
+    const problem = findMisuse(node, path, reachable);
     if (problem !== undefined) return problem;
     found.push({ path, name: String(node[KEYWORD]) });
   }
@@ -73,7 +73,7 @@ const MAPS = new Set(["properties", "patternProperties", "dependentSchemas", "$d
 /** Data, not schemas: the keyword's name may stand in them. */
 const INERT = new Set(["default", "const", "enum", "examples", KEYWORD]);
 
-function misuse(node: Record<string, unknown>, path: readonly string[], reachable: boolean): string | undefined {
+function findMisuse(node: Record<string, unknown>, path: readonly string[], reachable: boolean): string | undefined {
   const at = path.length === 0 ? "the schema" : JSON.stringify(path.join("."));
   const name = node[KEYWORD];
   if (!reachable || path.length === 0) return `${at}: ${KEYWORD} stands where no chain of properties leads`;
@@ -82,14 +82,14 @@ function misuse(node: Record<string, unknown>, path: readonly string[], reachabl
   return undefined;
 }
 
-function plainText(value: unknown): string | undefined {
+function toPlainText(value: unknown): string | undefined {
   if (typeof value === "string") return value;
   if (typeof value === "boolean" || Number.isSafeInteger(value)) return String(value);
   return undefined;
 }
 
 /** What a field value cannot hold as it is, or would lose, goes as base64. */
-function fieldValue(text: string): string {
+function encodeFieldValue(text: string): string {
   const asItIs = /^[\t\x20-\x7e]+$/.test(text) && text === text.trim() && !/^=\?base64\?.*\?=$/.test(text);
   return asItIs ? text : `=?base64?${Buffer.from(text, "utf8").toString("base64")}?=`;
 }

@@ -1,7 +1,24 @@
-import type { Client, ClientOptions } from "@modelcontextprotocol/client";
+import type { Client, ClientOptions, jsonSchemaValidator } from "@modelcontextprotocol/client";
 import { isRecord, type JsonObject } from "../../core/json.ts";
 import type { TraceCarrier } from "../../core/tracing.ts";
-import { passAll } from "./schema-validator.ts";
+
+/**
+ * In place of the SDK's engine, which compiles every schema of a server at once and runs its patterns unguarded. It lets
+ * everything pass: the door checks results against their schema already, in bounded time, and once is enough.
+ */
+const permissiveValidator: jsonSchemaValidator = {
+  getValidator: () => (input) => ({ valid: true, data: input as never, errorMessage: undefined }),
+};
+
+/** A result schema for requests whose result is wanted as it came. */
+export const anyResultSchema = {
+  "~standard": {
+    version: 1 as const,
+    vendor: "quartermaster",
+    validate: (value: unknown) =>
+      isRecord(value) ? { value } : { issues: [{ message: "expected an object as the result" }] },
+  },
+};
 
 export type Sdk = typeof import("@modelcontextprotocol/client");
 
@@ -26,7 +43,7 @@ export type Handshake = "legacy" | "oldest" | "modern" | "auto";
 const OLDER_VERSIONS = ["2025-06-18", "2025-03-26", "2024-11-05", "2024-10-07"];
 
 /** A client that has not been connected yet: questions are routed by us, results are not looked into. */
-export function newClient(
+export function createSdkClient(
   sdk: Sdk,
   clientInfo: { readonly name: string; readonly version: string },
   handshake: Handshake,
@@ -37,7 +54,7 @@ export function newClient(
       sampling: {},
       roots: {},
     },
-    jsonSchemaValidator: passAll,
+    jsonSchemaValidator: permissiveValidator,
     inputRequired: { autoFulfill: false },
     ...(handshake === "oldest" ? { supportedProtocolVersions: OLDER_VERSIONS } : {}),
     versionNegotiation: {
@@ -50,7 +67,7 @@ export function newClient(
 
 const CAPABILITIES_KEY = "io.modelcontextprotocol/clientCapabilities";
 /** Said by the connection, never by a caller: a token or a version of theirs would mean something else here. */
-const OURS = [
+const RESERVED_META_KEYS = [
   "progressToken",
   "io.modelcontextprotocol/protocolVersion",
   "io.modelcontextprotocol/clientInfo",
@@ -58,7 +75,7 @@ const OURS = [
 ];
 const LOG_LEVEL_KEY = "io.modelcontextprotocol/logLevel";
 
-interface OurMeta {
+interface ConnectionMeta {
   readonly era: "legacy" | "modern";
   /** What the caller can be asked. */
   readonly capabilities: JsonObject;
@@ -68,9 +85,10 @@ interface OurMeta {
 }
 
 /** The parameters of a request with a `_meta` that is true of this connection, and with whatever else the caller says. */
-export function withMeta(params: JsonObject, { era, capabilities, progressToken, trace }: OurMeta): JsonObject {
+export function addMeta(params: JsonObject, { era, capabilities, progressToken, trace }: ConnectionMeta): JsonObject {
   const { _meta, ...rest } = params;
-  const ours = trace.traceparent === undefined ? OURS : [...OURS, "traceparent", "tracestate"];
+  const ours =
+    trace.traceparent === undefined ? RESERVED_META_KEYS : [...RESERVED_META_KEYS, "traceparent", "tracestate"];
   const theirs = Object.entries(isRecord(_meta) ? (_meta as JsonObject) : {}).filter(
     ([key]) => !ours.includes(key) && !(era === "legacy" && key === LOG_LEVEL_KEY),
   );

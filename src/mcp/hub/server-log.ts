@@ -1,15 +1,68 @@
 import { appendFile, chmod, mkdir, open, rename, stat } from "node:fs/promises";
 import { dirname } from "node:path";
+import { stripVTControlCharacters } from "node:util";
+import { escapeUnsafe } from "../../core/display-text.ts";
+import { clip } from "../../core/json.ts";
+import { createLineReader } from "../../core/line-reader.ts";
+
+interface StderrTail {
+  push(chunk: Buffer): void;
+  end(): void;
+  /** The last lines, and what has come of one that has not ended. */
+  text(): string;
+}
+
+interface StderrTailOptions {
+  /** So many characters are kept. */
+  readonly limit?: number;
+  /** Removes what nobody may read. */
+  readonly hide?: (text: string) => string;
+  /** Gets every line, as it may be shown. */
+  readonly onLine?: ((line: string) => void) | undefined;
+}
+
+const TAIL_LENGTH = 4096;
+/** Lines are read whole up to here, so that nothing that must be hidden is cut in two and not known again. */
+const MAX_LINE_BYTES = 64 * 1024;
+
+/** The end of what a server writes to its stderr: as a rule it says there why it fails. */
+export function createStderrTail({
+  limit = TAIL_LENGTH,
+  hide = (text) => text,
+  onLine,
+}: StderrTailOptions = {}): StderrTail {
+  const lines: string[] = [];
+  let size = 0;
+  const toVisibleLine = (line: Buffer): string =>
+    clip(escapeUnsafe(stripVTControlCharacters(hide(line.toString("utf8")))), limit);
+  const addLine = (line: string): void => {
+    lines.push(line);
+    size += line.length + 1;
+    while (size > limit && lines.length > 1) size -= (lines.shift()?.length ?? 0) + 1;
+    onLine?.(line);
+  };
+  const reader = createLineReader({
+    limit: MAX_LINE_BYTES,
+    onLine: (line) => addLine(toVisibleLine(line)),
+    onDropped: ({ bytes }) => addLine(`(a line of ${bytes} bytes)`),
+  });
+
+  return {
+    push: reader.push,
+    end: reader.end,
+    text: () => [...lines, toVisibleLine(reader.pending())].join("\n").trim().slice(-limit),
+  };
+}
 
 /** What a server wrote to stderr, in a file. */
-export interface ServerLog {
+interface ServerLog {
   /** Never throws, and never makes anybody wait. */
   write(line: string): void;
   /** Resolves when everything is written that can be. */
   close(): Promise<void>;
 }
 
-export interface ServerLogOptions {
+interface ServerLogOptions {
   readonly path: string;
   readonly now: () => Date;
   /** At this size the file becomes `<path>.1`, in place of the one before it: there is never more than about twice this. */
@@ -34,7 +87,7 @@ export function openServerLog({ path, now, maxBytes = MAX_BYTES }: ServerLogOpti
       size = 0;
       if (lost > 0) lines.push(`${now().toISOString()} (${lost} lines were lost: they came too fast)\n`);
       lost = 0;
-      await makeRoom(path, maxBytes);
+      await rotateLog(path, maxBytes);
       await appendFile(path, lines.join(""), { mode: 0o600 });
     }
   }
@@ -69,7 +122,7 @@ export function openServerLog({ path, now, maxBytes = MAX_BYTES }: ServerLogOpti
   };
 }
 
-async function makeRoom(path: string, maxBytes: number): Promise<void> {
+async function rotateLog(path: string, maxBytes: number): Promise<void> {
   const there = await stat(path).catch(() => undefined);
   if (there === undefined) return;
   if (there.size >= maxBytes) await rename(path, `${path}.1`);
@@ -81,12 +134,12 @@ export async function readServerLog(path: string, lines: number, maxBytes = MAX_
   let found: readonly string[] = [];
   for (const file of [path, `${path}.1`]) {
     if (found.length >= lines) break;
-    found = [...(await endOf(file, maxBytes)), ...found];
+    found = [...(await readLogTail(file, maxBytes)), ...found];
   }
   return found.slice(-lines);
 }
 
-async function endOf(path: string, maxBytes: number): Promise<readonly string[]> {
+async function readLogTail(path: string, maxBytes: number): Promise<readonly string[]> {
   const file = await open(path, "r").catch(() => undefined);
   if (file === undefined) return [];
   try {

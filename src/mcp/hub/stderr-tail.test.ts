@@ -1,11 +1,11 @@
 import { expect, test } from "vitest";
-import { hidingValues } from "./hide-values.ts";
-import { stderrTail } from "./stderr-tail.ts";
+import { createValueRedactor } from "./redact-values.ts";
+import { createStderrTail } from "./server-log.ts";
 
 const bytes = (text: string): Buffer => Buffer.from(text);
 
 test("keeps the last lines whole, and the one that has not ended", () => {
-  const tail = stderrTail({ limit: 20 });
+  const tail = createStderrTail({ limit: 20 });
   tail.push(bytes("first line\nsecond line\nthird line\nand"));
 
   expect(tail.text()).toBe("third line\nand");
@@ -13,7 +13,7 @@ test("keeps the last lines whole, and the one that has not ended", () => {
 
 test("never keeps more than the limit, whatever comes", () => {
   const seen: number[] = [];
-  const tail = stderrTail({ onLine: (line) => seen.push(line.length) });
+  const tail = createStderrTail({ onLine: (line) => seen.push(line.length) });
   for (let n = 0; n < 1_000; n++) tail.push(bytes(`${n} ${"x".repeat(99)}\n`));
   expect(tail.text().length).toBeGreaterThan(3_900);
   expect(tail.text().length).toBeLessThanOrEqual(4096);
@@ -28,7 +28,7 @@ test("never keeps more than the limit, whatever comes", () => {
 });
 
 test("shows nothing that a terminal would act on", () => {
-  const tail = stderrTail();
+  const tail = createStderrTail();
   tail.push(bytes("\u001b[31mred\u001b[0m\r\nbell\u0007 \u202Eback"));
 
   expect(tail.text()).toBe("red\nbell\\u{7} \\u{202e}back");
@@ -36,13 +36,13 @@ test("shows nothing that a terminal would act on", () => {
 
 test("hides the values of variables, also in what is logged", () => {
   const logged: string[] = [];
-  const hide = hidingValues({
+  const hide = createValueRedactor({
     API_KEY: "sk-12345678",
     LONGER: "sk-12345678-and-more",
     LEVEL: "debug",
     PEM: "--begin--\nabcdefgh\n",
   });
-  const tail = stderrTail({ hide, onLine: (line) => logged.push(line) });
+  const tail = createStderrTail({ hide, onLine: (line) => logged.push(line) });
   tail.push(bytes("key=sk-12345"));
   tail.push(bytes("678 other=sk-12345678-and-more level=debug\n--begin--\nabcdefgh\nonce sk-12345678"));
 

@@ -2,8 +2,14 @@ import { chmod, mkdtemp, realpath, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
+import {
+  fixturePath,
+  isRunning,
+  launchFixture,
+  openTestTransport,
+  waitUntil,
+} from "../../../test/fixtures/mcp-servers/stdio-fixtures.ts";
 import type { QmError } from "../../core/errors.ts";
-import { fixture, isRunning, launchOf, opened, until } from "./testing/testing.ts";
 import { createWatchdog } from "./watchdog.ts";
 
 const QUICK = { closeMs: 200, termMs: 200 };
@@ -18,8 +24,8 @@ describe("a server over stdio", () => {
   test("is started with few of our variables, with its own, in its folder, and without a shell", async () => {
     const cwd = await temporaryFolder();
     const args = ["$HOME; echo *", "a b", ""];
-    const { transport, ask, closed } = opened(
-      { ...launchOf("plain.mjs", ...args), env: { OWN: "yes" }, cwd },
+    const { transport, ask, closed } = openTestTransport(
+      { ...launchFixture("plain.mjs", ...args), env: { OWN: "yes" }, cwd },
       { environment: { PATH: process.env.PATH, GITHUB_TOKEN: "secret", OTEL_SERVICE_NAME: "us" } },
     );
     await transport.start();
@@ -32,7 +38,7 @@ describe("a server over stdio", () => {
 
   test("may be noisy", async () => {
     const lines: string[] = [];
-    const { transport, ask } = opened(launchOf("noisy.mjs"), { log: (line) => lines.push(line) });
+    const { transport, ask } = openTestTransport(launchFixture("noisy.mjs"), { log: (line) => lines.push(line) });
     await transport.start();
 
     expect(await ask("initialize")).toMatchObject({ serverInfo: { name: "fixture" } });
@@ -41,12 +47,12 @@ describe("a server over stdio", () => {
     });
     expect(transport.noise).toBe(5);
     expect(transport.noiseSamples).toContain('{"level":"info","msg":"listening"}');
-    await until(() => lines.length > 0);
+    await waitUntil(() => lines.length > 0);
     expect([lines, transport.stderrTail()]).toEqual([["about to answer"], "about to answer"]);
   });
 
   test("may print a banner without a line end", async () => {
-    const { transport, ask } = opened(launchOf("banner.mjs"));
+    const { transport, ask } = openTestTransport(launchFixture("banner.mjs"));
     await transport.start();
 
     expect(await ask("initialize")).toMatchObject({ serverInfo: { name: "fixture" } });
@@ -55,14 +61,14 @@ describe("a server over stdio", () => {
   });
 
   test("may start slowly: what was sent before is not lost", async () => {
-    const { transport, ask } = opened(launchOf("slow-start.mjs", "500"));
+    const { transport, ask } = openTestTransport(launchFixture("slow-start.mjs", "500"));
     await transport.start();
 
     expect(await ask("ping")).toEqual({});
   });
 
   test("may answer with 30 MB on one line", async () => {
-    const { transport, ask } = opened(launchOf("huge.mjs"));
+    const { transport, ask } = openTestTransport(launchFixture("huge.mjs"));
     await transport.start();
     const { content } = await ask("tools/call", { arguments: { bytes: 30_000_000 } });
 
@@ -70,7 +76,9 @@ describe("a server over stdio", () => {
   });
 
   test("that answers with more than may be read is told off, and lives", async () => {
-    const { transport, ask, problems } = opened(launchOf("huge.mjs"), { limits: { lineBytes: 1_000_000 } });
+    const { transport, ask, problems } = openTestTransport(launchFixture("huge.mjs"), {
+      limits: { lineBytes: 1_000_000 },
+    });
     await transport.start();
 
     expect(await ask("tools/call", { arguments: { bytes: 2_000_000 } })).toMatchObject({ error: { code: -32603 } });
@@ -79,10 +87,12 @@ describe("a server over stdio", () => {
   });
 
   test.each(["x", "{", '{"id":'])("may write %s without end, and takes no memory for it", async (garbage) => {
-    const { transport } = opened(launchOf("garbage.mjs", garbage), { limits: { lineBytes: 4 * 1024 * 1024 } });
+    const { transport } = openTestTransport(launchFixture("garbage.mjs", garbage), {
+      limits: { lineBytes: 4 * 1024 * 1024 },
+    });
     await transport.start();
 
-    await until(() => transport.noise === 1);
+    await waitUntil(() => transport.noise === 1);
     await transport.close();
     expect([transport.noise, transport.noiseSamples]).toEqual([1, [expect.stringContaining(garbage)]]);
   });
@@ -91,7 +101,9 @@ describe("a server over stdio", () => {
 describe("a server that ends by itself", () => {
   test("has said why on stderr", async () => {
     const lines: string[] = [];
-    const { transport, closed } = opened(launchOf("crasher.mjs", "4"), { log: (line) => lines.push(line) });
+    const { transport, closed } = openTestTransport(launchFixture("crasher.mjs", "4"), {
+      log: (line) => lines.push(line),
+    });
     await transport.start();
 
     expect(await transport.ended).toEqual({ code: 4, signal: null });
@@ -102,7 +114,7 @@ describe("a server that ends by itself", () => {
   });
 
   test("may leave out its last line end", async () => {
-    const { transport, messages, closed } = opened(launchOf("last-words.mjs"));
+    const { transport, messages, closed } = openTestTransport(launchFixture("last-words.mjs"));
     await transport.start();
     await transport.ended;
 
@@ -110,7 +122,7 @@ describe("a server that ends by itself", () => {
   });
 
   test("in the middle of a call is noticed, with everything it wrote before", async () => {
-    const { transport, ask, closed } = opened(launchOf("crash-on-call.mjs"));
+    const { transport, ask, closed } = openTestTransport(launchFixture("crash-on-call.mjs"));
     await transport.start();
     await ask("ping");
     await transport.send({ jsonrpc: "2.0", id: "x", method: "tools/call", params: {} });
@@ -120,7 +132,7 @@ describe("a server that ends by itself", () => {
   });
 
   test("takes what it has started along, even if that holds its stdout and ignores signals", async () => {
-    const { transport, ask } = opened(launchOf("family.mjs"), { limits: QUICK });
+    const { transport, ask } = openTestTransport(launchFixture("family.mjs"), { limits: QUICK });
     await transport.start();
     const { pid } = (await ask("test/grandchild")) as { pid: number };
     expect(await isRunning(pid)).toBe(true);
@@ -131,7 +143,7 @@ describe("a server that ends by itself", () => {
   });
 
   test("that was killed says by what", async () => {
-    const { transport, ask } = opened(launchOf("plain.mjs"));
+    const { transport, ask } = openTestTransport(launchFixture("plain.mjs"));
     await transport.start();
     await ask("ping");
     process.kill(transport.pid ?? 0, "SIGKILL");
@@ -140,7 +152,7 @@ describe("a server that ends by itself", () => {
   });
 
   test("or only closes its stdout, is of no use and is ended", async () => {
-    const { transport, closed } = opened(launchOf("closes-stdout.mjs"), { limits: QUICK });
+    const { transport, closed } = openTestTransport(launchFixture("closes-stdout.mjs"), { limits: QUICK });
     await transport.start();
 
     expect(await transport.ended).toEqual({ code: null, signal: "SIGTERM" });
@@ -150,7 +162,7 @@ describe("a server that ends by itself", () => {
 
 describe("closing", () => {
   test("ends a server that ignores the end of its stdin, and SIGTERM, with all it has started", async () => {
-    const { transport, ask, closed } = opened(launchOf("family.mjs", "stubborn"), { limits: QUICK });
+    const { transport, ask, closed } = openTestTransport(launchFixture("family.mjs", "stubborn"), { limits: QUICK });
     await transport.start();
     const server = transport.pid ?? 0;
     const { pid } = (await ask("test/grandchild")) as { pid: number };
@@ -161,7 +173,9 @@ describe("closing", () => {
   });
 
   test("ends a server that neither answers nor reads, and settles what was sent to it", async () => {
-    const { transport } = opened(launchOf("deaf.mjs"), { limits: { ...QUICK, unreadBytes: 1_000_000 } });
+    const { transport } = openTestTransport(launchFixture("deaf.mjs"), {
+      limits: { ...QUICK, unreadBytes: 1_000_000 },
+    });
     await transport.start();
     const params = { text: "x".repeat(2_000_000) };
     const sent = transport.send({ jsonrpc: "2.0", id: 1, method: "ping", params }).catch((thrown) => thrown);
@@ -176,13 +190,13 @@ describe("closing", () => {
   });
 
   test("shows what a server waits for, though it has not ended the line", async () => {
-    const { transport } = opened(launchOf("hanger.mjs"));
+    const { transport } = openTestTransport(launchFixture("hanger.mjs"));
     await transport.start();
-    await until(() => transport.stderrTail() === "waiting for a licence…");
+    await waitUntil(() => transport.stderrTail() === "waiting for a licence…");
   });
 
   test("is no matter before the start", async () => {
-    const { transport, closed } = opened(launchOf("plain.mjs"));
+    const { transport, closed } = openTestTransport(launchFixture("plain.mjs"));
     await transport.close();
 
     expect(await transport.ended).toEqual({ code: null, signal: null });
@@ -196,7 +210,7 @@ describe("closing", () => {
     const held = new Promise<void>((resolve) => {
       goOn = resolve;
     });
-    const { transport } = opened(launchOf("plain.mjs"), {
+    const { transport } = openTestTransport(launchFixture("plain.mjs"), {
       async onStarted(pid) {
         await held;
         seen.push(`started ${pid}`);
@@ -209,7 +223,7 @@ describe("closing", () => {
     });
     await transport.start();
     const closed = transport.close();
-    await until(async () => !(await isRunning(transport.pid ?? 0)));
+    await waitUntil(async () => !(await isRunning(transport.pid ?? 0)));
     goOn();
     await closed;
 
@@ -218,12 +232,12 @@ describe("closing", () => {
 
   test("leaves no watchdog, and neither does a failed start", async () => {
     const watchdog = createWatchdog(process.env, process.platform);
-    const { transport } = opened(launchOf("plain.mjs"), { watchdog });
+    const { transport } = openTestTransport(launchFixture("plain.mjs"), { watchdog });
     await transport.start();
     expect(watchdog.pid).toBeGreaterThan(0);
     await transport.close();
     expect(watchdog.pid).toBeUndefined();
-    const failing = opened({ ...launchOf("plain.mjs"), command: "no-such-program" }, { watchdog });
+    const failing = openTestTransport({ ...launchFixture("plain.mjs"), command: "no-such-program" }, { watchdog });
     await expect(failing.transport.start()).rejects.toMatchObject({ code: "server_failed" });
 
     expect(watchdog.pid).toBeUndefined();
@@ -232,8 +246,12 @@ describe("closing", () => {
 
 describe("a server that cannot be started", () => {
   const SECRET = "sk-not-to-be-shown";
-  const failing = async (launch: Partial<ReturnType<typeof launchOf>> & { cwd?: string }) => {
-    const { transport } = opened({ ...launchOf("plain.mjs", SECRET), env: { API_KEY: SECRET }, ...launch });
+  const failing = async (launch: Partial<ReturnType<typeof launchFixture>> & { cwd?: string }) => {
+    const { transport } = openTestTransport({
+      ...launchFixture("plain.mjs", SECRET),
+      env: { API_KEY: SECRET },
+      ...launch,
+    });
     const thrown: QmError = await transport.start().catch((thrown) => thrown);
     expect(await transport.ended).toEqual({ code: null, signal: null });
     expect(JSON.stringify([thrown.message, thrown.hint, thrown.details, thrown.cause ?? null])).not.toContain(SECRET);
@@ -267,7 +285,7 @@ describe("a server that cannot be started", () => {
   });
 
   test("for what the system does not take", async () => {
-    const [code, message] = await failing({ args: [fixture("plain.mjs"), `${SECRET}\0`] });
+    const [code, message] = await failing({ args: [fixturePath("plain.mjs"), `${SECRET}\0`] });
 
     expect([code, message]).toEqual(["server_failed", "server fixture could not be started: ERR_INVALID_ARG_VALUE"]);
   });

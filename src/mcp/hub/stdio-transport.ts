@@ -2,21 +2,21 @@ import { once } from "node:events";
 import type { JSONRPCMessage, Transport } from "@modelcontextprotocol/client";
 import { settlesWithin } from "../../core/async.ts";
 import { QmError } from "../../core/errors.ts";
-import type { Variables } from "./environment.ts";
-import { type Hide, hidingValues } from "./hide-values.ts";
-import { messageReader } from "./message-reader.ts";
 import {
   createFloodGuard,
   FLOOD_LIMIT,
   type FloodLimit,
-  floodReason,
-  type PacedReading,
-  readPaced,
-} from "./paced-reading.ts";
-import { endGroup, type Kill, type Patience, processGroup } from "./process-group.ts";
-import { type FilledLaunch, type ServerProcess, startFailure, startProcess } from "./start-process.ts";
-import { stderrTail } from "./stderr-tail.ts";
-import type { Hold, Watchdog } from "./watchdog.ts";
+  formatFloodReason,
+  readInSlices,
+  type SliceReader,
+} from "./flow-control.ts";
+import { createMessageReader } from "./message-reader.ts";
+import { createValueRedactor, type ValueRedactor } from "./redact-values.ts";
+import { createStderrTail } from "./server-log.ts";
+import { createProcessGroup, endProcessGroup, type KillProcess, type KillTimeouts } from "./server-processes.ts";
+import type { EnvironmentVariables } from "./start-process.ts";
+import { type ResolvedLaunch, type ServerProcess, startProcess, toStartError } from "./start-process.ts";
+import type { Watchdog, WatchdogHold } from "./watchdog.ts";
 
 export interface ProcessEnd {
   readonly code: number | null;
@@ -40,7 +40,7 @@ export interface StdioTransport extends Transport {
   close(): Promise<void>;
 }
 
-export interface StdioLimits extends Patience {
+export interface StdioLimits extends KillTimeouts {
   /** A longer line on stdout is dropped. */
   readonly lineBytes: number;
   /** More than this, sent and not read by the server, is refused. */
@@ -54,14 +54,14 @@ export interface StdioLimits extends Patience {
 export interface StdioPorts {
   readonly server: string;
   /** Our own variables; few of them are passed on. */
-  readonly environment: Variables;
-  readonly kill: Kill;
+  readonly environment: EnvironmentVariables;
+  readonly kill: KillProcess;
   readonly watchdog: Watchdog;
   /** For a record of what runs. What they throw is not looked at; `ended` waits for `onEnded`. */
   readonly onStarted?: ((pid: number) => unknown) | undefined;
   readonly onEnded?: ((pid: number) => unknown) | undefined;
   /** Removes what nobody may read from what it says. Absent: the values of its variables. */
-  readonly hide?: Hide | undefined;
+  readonly hide?: ValueRedactor | undefined;
   /** Gets each line of stderr. */
   readonly log?: ((line: string) => void) | undefined;
   readonly limits?: Partial<StdioLimits> | undefined;
@@ -69,7 +69,7 @@ export interface StdioPorts {
 }
 
 const MEBIBYTE = 1024 * 1024;
-const LIMITS: StdioLimits = {
+const DEFAULT_LIMITS: StdioLimits = {
   lineBytes: 64 * MEBIBYTE,
   unreadBytes: 64 * MEBIBYTE,
   closeMs: 2_000,
@@ -81,9 +81,9 @@ const LIMITS: StdioLimits = {
 const DRAIN_MS = 1_000;
 
 /** Nothing runs before `start`. What it throws is a `QmError`. */
-export function openStdioTransport(launch: FilledLaunch, ports: StdioPorts): StdioTransport {
-  const { server, watchdog, platform = process.platform, hide = hidingValues(launch.env) } = ports;
-  const limits: StdioLimits = { ...LIMITS, ...ports.limits };
+export function openStdioTransport(launch: ResolvedLaunch, ports: StdioPorts): StdioTransport {
+  const { server, watchdog, platform = process.platform, hide = createValueRedactor(launch.env) } = ports;
+  const limits: StdioLimits = { ...DEFAULT_LIMITS, ...ports.limits };
   let child: ServerProcess | undefined;
   let isOpen = false;
   let started = false;
@@ -95,11 +95,11 @@ export function openStdioTransport(launch: FilledLaunch, ports: StdioPorts): Std
 
   let fault: string | undefined;
   const guard = createFloodGuard(limits.flood);
-  const stdout = messageReader({
+  const stdout = createMessageReader({
     limit: limits.lineBytes,
     onLine() {
       if (fault !== undefined || !guard.isFlooded()) return;
-      fault = floodReason(limits.flood);
+      fault = formatFloodReason(limits.flood);
       reading?.stop();
       transport.onerror?.(new QmError("server_failed", `server ${server}: ${fault}`));
       announce();
@@ -115,8 +115,8 @@ export function openStdioTransport(launch: FilledLaunch, ports: StdioPorts): Std
     },
     onProblem: (problem) => transport.onerror?.(problem),
   });
-  let reading: PacedReading | undefined;
-  const stderr = stderrTail({ hide, onLine: ports.log });
+  let reading: SliceReader | undefined;
+  const stderr = createStderrTail({ hide, onLine: ports.log });
 
   const transport: StdioTransport = {
     async start() {
@@ -130,21 +130,21 @@ export function openStdioTransport(launch: FilledLaunch, ports: StdioPorts): Std
         child = undefined;
         hold.release();
         settle({ code: null, signal: null });
-        throw startFailure(server, launch, thrown, hide);
+        throw toStartError(server, launch, thrown, hide);
       }
       hold.watch(child.pid);
       isOpen = true;
-      void follow(child, child.pid, hold);
+      void trackProcess(child, child.pid, hold);
     },
 
     async send(message: JSONRPCMessage) {
       const stdin = child?.stdin;
-      if (!isOpen || !stdin?.writable) throw notRunning(server);
-      if (stdin.writableLength > limits.unreadBytes) throw doesNotRead(server);
+      if (!isOpen || !stdin?.writable) throw notRunningError(server);
+      if (stdin.writableLength > limits.unreadBytes) throw notReadingError(server);
       const line = `${JSON.stringify(message)}\n`;
       await new Promise<void>((resolve, reject) => {
         // Called when the pipe has taken it: whoever waits for that sends no faster than the server reads.
-        stdin.write(line, (error) => (error ? reject(notRunning(server, error)) : resolve()));
+        stdin.write(line, (error) => (error ? reject(notRunningError(server, error)) : resolve()));
       });
     },
 
@@ -168,18 +168,18 @@ export function openStdioTransport(launch: FilledLaunch, ports: StdioPorts): Std
   };
 
   /** From its start to its end. */
-  async function follow(running: ServerProcess, pid: number, hold: Hold): Promise<void> {
+  async function trackProcess(running: ServerProcess, pid: number, hold: WatchdogHold): Promise<void> {
     const exited = new Promise<ProcessEnd>((resolve) => {
       running.once("exit", (code, signal) => resolve({ code, signal }));
     });
     const drained = new Promise((resolve) => running.once("close", resolve));
-    const recorded = quietly(() => ports.onStarted?.(pid));
+    const recorded = ignoreErrors(() => ports.onStarted?.(pid));
     running.on("error", (error) => transport.onerror?.(error));
     // A server that went away, or reads no more: whoever sends is told so by `send`.
     running.stdin.on("error", () => {});
     running.stdout.on("error", () => {});
     running.stderr.on("error", () => {});
-    const readings = [readPaced(running.stdout, stdout.push), readPaced(running.stderr, stderr.push)];
+    const readings = [readInSlices(running.stdout, stdout.push), readInSlices(running.stderr, stderr.push)];
     reading = readings[0];
     running.stdout.once("close", () => {
       // Without its stdout it is of no use, whether it runs or not.
@@ -192,7 +192,7 @@ export function openStdioTransport(launch: FilledLaunch, ports: StdioPorts): Std
 
     const end = await exited;
     // What it started ends with it. It may hold the pipes, so that they would never be drained.
-    const isGone = endGroup(processGroup(pid, ports.kill, platform), limits);
+    const isGone = endProcessGroup(createProcessGroup(pid, ports.kill, platform), limits);
     await settlesWithin(drained, DRAIN_MS);
     for (const each of readings) each.stop();
     stdout.end();
@@ -202,7 +202,7 @@ export function openStdioTransport(launch: FilledLaunch, ports: StdioPorts): Std
     hold.release();
     for (const stream of [running.stdin, running.stdout, running.stderr]) stream.destroy();
     await recorded;
-    await quietly(() => ports.onEnded?.(pid));
+    await ignoreErrors(() => ports.onEnded?.(pid));
     settle(end);
   }
 
@@ -216,7 +216,7 @@ export function openStdioTransport(launch: FilledLaunch, ports: StdioPorts): Std
     }
     child.stdin.end();
     if (await settlesWithin(ended, limits.closeMs)) return;
-    await endGroup(processGroup(pid, ports.kill, platform), limits);
+    await endProcessGroup(createProcessGroup(pid, ports.kill, platform), limits);
     if (await settlesWithin(ended, limits.killMs + DRAIN_MS)) return;
     settle({ code: null, signal: null });
     announce();
@@ -233,7 +233,7 @@ export function openStdioTransport(launch: FilledLaunch, ports: StdioPorts): Std
   return transport;
 }
 
-async function quietly(hook: () => unknown): Promise<void> {
+async function ignoreErrors(hook: () => unknown): Promise<void> {
   try {
     await hook();
   } catch {
@@ -241,11 +241,11 @@ async function quietly(hook: () => unknown): Promise<void> {
   }
 }
 
-function notRunning(server: string, cause?: Error): QmError {
+function notRunningError(server: string, cause?: Error): QmError {
   return new QmError("server_failed", `server ${server} does not run any more, or reads nothing any more`, { cause });
 }
 
-function doesNotRead(server: string): QmError {
+function notReadingError(server: string): QmError {
   return new QmError("server_failed", `server ${server} does not read what it is sent`, {
     hint: "It may hang. Stop it; the next call starts it again.",
   });

@@ -1,7 +1,15 @@
 import { describe, expect, test } from "vitest";
+import { isRunning, waitUntil } from "../../../test/fixtures/mcp-servers/stdio-fixtures.ts";
+import {
+  createTestHub,
+  event,
+  LEGACY_HELLO,
+  localServer,
+  type Message,
+  remoteServer,
+  startScriptedServer,
+} from "../../../test/support/mcp-hub.ts";
 import type { JsonObject } from "../../core/json.ts";
-import { isRunning, until } from "./testing/testing.ts";
-import { event, LEGACY_HELLO, local, type Message, remote, testHub, writtenServer } from "./testing.ts";
 
 const TOOLS = { tools: [{ name: "t", inputSchema: { type: "object" } }] };
 /** Long enough for another process to come up while one is going. */
@@ -9,7 +17,7 @@ const SLOW_TO_GO = { limits: { stdio: { closeMs: 1000, termMs: 500 } } };
 
 describe("a server that takes its time to go", () => {
   test("is gone before it is started again by whoever comes while it is being stopped", async () => {
-    const { hub, events } = await testHub(local("stubborn.mjs"), SLOW_TO_GO);
+    const { hub, events } = await createTestHub(localServer("stubborn.mjs"), SLOW_TO_GO);
     await hub.connect("subject");
     const old = hub.status("subject").pid as number;
 
@@ -27,13 +35,13 @@ describe("a server that takes its time to go", () => {
   });
 
   test("is gone before it is started with other settings", async () => {
-    const spec = local("stubborn.mjs");
-    const { hub } = await testHub(spec, SLOW_TO_GO);
+    const spec = localServer("stubborn.mjs");
+    const { hub } = await createTestHub(spec, SLOW_TO_GO);
     await hub.connect("subject");
     const old = hub.status("subject").pid as number;
 
     const configuring = hub.configure([{ ...spec, description: "new" }]);
-    await until(() => hub.status("subject").state === "idle");
+    await waitUntil(() => hub.status("subject").state === "idle");
     await hub.connect("subject");
 
     expect(await isRunning(old)).toBe(false);
@@ -41,10 +49,10 @@ describe("a server that takes its time to go", () => {
   });
 
   test("is gone before it is started again after it was stopped for want of calls", async () => {
-    const { hub } = await testHub(local("stubborn.mjs", { idleTimeoutMs: 100 }), SLOW_TO_GO);
+    const { hub } = await createTestHub(localServer("stubborn.mjs", { idleTimeoutMs: 100 }), SLOW_TO_GO);
     await hub.connect("subject");
     const old = hub.status("subject").pid as number;
-    await until(() => hub.status("subject").pid === undefined);
+    await waitUntil(() => hub.status("subject").pid === undefined);
 
     await hub.connect("subject");
 
@@ -53,9 +61,9 @@ describe("a server that takes its time to go", () => {
 });
 
 test("whoever comes while a start is being stopped has a start of their own", async () => {
-  const { hub } = await testHub(local("slow-start.mjs", {}, "300"));
+  const { hub } = await createTestHub(localServer("slow-start.mjs", {}, "300"));
   const first = hub.connect("subject").catch((thrown: unknown) => thrown);
-  await until(() => hub.status("subject").state === "starting");
+  await waitUntil(() => hub.status("subject").state === "starting");
 
   const stopping = hub.stop("subject");
   const second = hub.connect("subject");
@@ -67,25 +75,25 @@ test("whoever comes while a start is being stopped has a start of their own", as
 });
 
 test("a server with a resource that somebody watches is not idle", async () => {
-  const { url } = await writtenServer({
+  const { url } = await startScriptedServer({
     initialize: { ...LEGACY_HELLO, capabilities: { resources: { subscribe: true } } },
     "resources/list": { resources: [] },
     "resources/subscribe": {},
     "resources/unsubscribe": {},
   });
-  const { hub, events } = await testHub(
-    ["watched", "other"].map((name) => remote(url, { name, idleTimeoutMs: 100, protocol: "legacy" })),
+  const { hub, events } = await createTestHub(
+    ["watched", "other"].map((name) => remoteServer(url, { name, idleTimeoutMs: 100, protocol: "legacy" })),
   );
   const ask = (method: string) => hub.request("watched", { method, params: { uri: "a:b" } }, {});
   const stopped = () => events.filter(({ type }) => type === "server.stopped").map(({ data }) => data.server);
 
   await ask("resources/subscribe");
   await hub.connect("other");
-  await until(() => hub.status("other").state === "idle");
+  await waitUntil(() => hub.status("other").state === "idle");
 
   expect(hub.status("watched").state).toBe("ready");
   await ask("resources/unsubscribe");
-  await until(() => hub.status("watched").state === "idle");
+  await waitUntil(() => hub.status("watched").state === "idle");
   expect(stopped()).toEqual(["other", "watched"]);
 });
 
@@ -94,7 +102,7 @@ describe("a session that the server has forgotten", () => {
   async function forgetful() {
     let sessions = 0;
     const waiting = new Map<string, (status?: number) => void>();
-    const { url } = await writtenServer({
+    const { url } = await startScriptedServer({
       initialize: ({ id }, response) => {
         response.writeHead(200, { "content-type": "application/json", "mcp-session-id": `s${++sessions}` });
         response.end(JSON.stringify({ jsonrpc: "2.0", id, result: LEGACY_HELLO }));
@@ -112,12 +120,12 @@ describe("a session that the server has forgotten", () => {
       },
     });
     return {
-      ...(await testHub(remote(url, { protocol: "legacy" }))),
+      ...(await createTestHub(remoteServer(url, { protocol: "legacy" }))),
       async reply(on: string, status?: number) {
-        await until(() => waiting.has(on));
+        await waitUntil(() => waiting.has(on));
         waiting.get(on)?.(status);
       },
-      arrived: (on: string) => until(() => waiting.has(on)),
+      arrived: (on: string) => waitUntil(() => waiting.has(on)),
     };
   }
 
@@ -159,7 +167,7 @@ describe("a server whose tools", () => {
   /** Says with every call that its tools have changed. */
   async function changing(...lists: readonly (JsonObject | typeof FAILING)[]) {
     let listed = 0;
-    const written = await writtenServer({
+    const written = await startScriptedServer({
       initialize: LEGACY_HELLO,
       "tools/list": () => lists[Math.min(listed++, lists.length - 1)] as JsonObject,
       "tools/call": ({ id }, response) => {
@@ -169,7 +177,7 @@ describe("a server whose tools", () => {
         return undefined;
       },
     });
-    return { ...written, ...(await testHub(remote(written.url, { protocol: "legacy" }))) };
+    return { ...written, ...(await createTestHub(remoteServer(written.url, { protocol: "legacy" }))) };
   }
 
   test("cannot be read when it starts has not started, and nothing is learned of it", async () => {
@@ -189,7 +197,7 @@ describe("a server whose tools", () => {
 
     await call("t");
     await hub.connect("subject");
-    await until(() => hub.status("subject").problem !== undefined);
+    await waitUntil(() => hub.status("subject").problem !== undefined);
 
     expect(hub.status("subject")).toMatchObject({
       state: "ready",
@@ -202,7 +210,7 @@ describe("a server whose tools", () => {
     const { hub, call, posted } = await changing(TOOLS, ENDLESS, ENDLESS, TOOLS);
     const starts = () => posted.filter(({ method }) => method === "initialize").length;
     await call("t");
-    await until(() => hub.status("subject").state === "idle");
+    await waitUntil(() => hub.status("subject").state === "idle");
 
     expect(hub.status("subject").problem).toContain("its lists could not be read again");
     expect(starts()).toBe(1);

@@ -2,14 +2,13 @@ import { randomInt } from "node:crypto";
 import { QmError } from "../../core/errors.ts";
 import type { JsonObject } from "../../core/json.ts";
 import type { Runtime } from "../../core/runtime.ts";
-import type { Offer } from "../manifest/offer.ts";
-import { type Era, launchText, type ServerSpec } from "../server-spec.ts";
-import { abortError, asError, unlessAborted } from "./aborted.ts";
-import type { Connection } from "./connection.ts";
-import { SessionGone } from "./failures.ts";
+import type { ServerOffer } from "../manifests/offer.ts";
+import { formatLaunch, type ProtocolEra, type ServerSpec } from "../server-spec.ts";
+import type { ServerConnection } from "./connection.ts";
 import type { ConnectionState, ConnectionStatus, RequestOptions, ServerRequest } from "./hub.ts";
 import { type ConnectionPorts, openConnection } from "./open-connection.ts";
-import type { Places } from "./places.ts";
+import type { Semaphore } from "./semaphore.ts";
+import { SessionLostError, toAbortError, waitUnlessAborted, wrapServerError } from "./server-errors.ts";
 
 export type StopReason = "asked" | "idle" | "closing" | "ended";
 
@@ -25,9 +24,9 @@ export type ServerEvent =
 export interface SupervisorPorts extends ConnectionPorts {
   readonly runtime: Runtime;
   /** How many may be starting at once. */
-  readonly places: Places;
-  readonly learned: (spec: ServerSpec, offer: Offer) => Promise<void>;
-  readonly remembered: (server: string) => Era | undefined;
+  readonly startSlots: Semaphore;
+  readonly learned: (spec: ServerSpec, offer: ServerOffer) => Promise<void>;
+  readonly remembered: (server: string) => ProtocolEra | undefined;
   readonly note: (event: ServerEvent) => void;
   readonly changed: (server: string) => void;
   readonly resourceUpdated: (server: string, uri: string) => void;
@@ -35,7 +34,7 @@ export interface SupervisorPorts extends ConnectionPorts {
 }
 
 /** So often in a row it may end without having answered anything before it is left alone for a while. */
-const USELESS_STARTS = 3;
+const MAX_USELESS_STARTS = 3;
 
 /** Keeps one server: starts it when it is needed, once for all who need it, and stops it when nobody does. */
 export class Supervisor {
@@ -45,10 +44,10 @@ export class Supervisor {
   #after: Promise<unknown>;
   #isRetired = false;
   #state: ConnectionState = "idle";
-  #connection: Connection | undefined;
+  #connection: ServerConnection | undefined;
   /** Connections that nothing new is sent on, and that end with what is under way on them. */
-  readonly #leaving = new Set<Connection>();
-  #starting: Promise<Connection> | undefined;
+  readonly #leaving = new Set<ServerConnection>();
+  #starting: Promise<ServerConnection> | undefined;
   #stopping = new AbortController();
   #calls = 0;
   #called = 0;
@@ -56,7 +55,7 @@ export class Supervisor {
   #uselessStarts = 0;
   #problem: string | undefined;
   #retryAt: Date | undefined;
-  #era: Era | undefined;
+  #era: ProtocolEra | undefined;
   #idle: NodeJS.Timeout | undefined;
   /** Resources that somebody watches: again after every start, and as long as that is so it is not idle. */
   readonly #watched = new Set<string>();
@@ -89,9 +88,9 @@ export class Supervisor {
     };
   }
 
-  async connect(signal: AbortSignal | undefined, insist: boolean): Promise<Offer> {
+  async connect(signal: AbortSignal | undefined, insist: boolean): Promise<ServerOffer> {
     const connection = await this.#reached(signal, insist);
-    await unlessAborted(connection.settled(), signal);
+    await waitUnlessAborted(connection.settled(), signal);
     this.#rest();
     return connection.offer;
   }
@@ -131,7 +130,7 @@ export class Supervisor {
   }
 
   /** Whatever was in the way of logging in is not any more. */
-  loggedIn(): void {
+  clearLoginProblem(): void {
     if (this.#state !== "needs_login") return;
     this.#problem = undefined;
     this.#become("idle");
@@ -147,7 +146,7 @@ export class Supervisor {
       return result;
     } catch (thrown) {
       if (!(thrown instanceof QmError)) throw thrown;
-      if (thrown.cause instanceof SessionGone) {
+      if (thrown.cause instanceof SessionLostError) {
         await this.#leave(connection);
         // The server refused it unread, so that sending it once more does nothing twice.
         if (again) return this.#attempt(request, options, false);
@@ -163,16 +162,16 @@ export class Supervisor {
     }
   }
 
-  #reached(signal: AbortSignal | undefined, asked: boolean): Promise<Connection> {
+  #reached(signal: AbortSignal | undefined, asked: boolean): Promise<ServerConnection> {
     if (this.#isRetired) return Promise.reject(stoppedError(this.spec));
     if (this.#connection !== undefined) return Promise.resolve(this.#connection);
     const waitMs = (this.#retryAt?.getTime() ?? 0) - this.#ports.runtime.now().getTime();
     if (this.#starting === undefined && !asked && waitMs > 0) return Promise.reject(this.#waiting(waitMs));
     // A start goes on without whoever gave up waiting for it: others may wait too.
-    return unlessAborted(this.#starting ?? this.#begin(), signal);
+    return waitUnlessAborted(this.#starting ?? this.#begin(), signal);
   }
 
-  #begin(): Promise<Connection> {
+  #begin(): Promise<ServerConnection> {
     const starting = this.#start().finally(() => {
       if (this.#starting === starting) this.#starting = undefined;
     });
@@ -185,16 +184,16 @@ export class Supervisor {
     return this.#connection === undefined && this.#starting === undefined;
   }
 
-  async #start(): Promise<Connection> {
+  async #start(): Promise<ServerConnection> {
     const { spec } = this;
-    const { runtime, places, learned, remembered, note } = this.#ports;
+    const { runtime, startSlots: places, learned, remembered, note } = this.#ports;
     const stopped = this.#stopping.signal;
     this.#become("starting");
     try {
-      await unlessAborted(this.#after, stopped);
-      return await places.take(stopped, async () => {
+      await waitUnlessAborted(this.#after, stopped);
+      return await places.run(stopped, async () => {
         const began = runtime.elapsed();
-        const connection = await inTime(spec, stopped, (signal) =>
+        const connection = await withStartTimeout(spec, stopped, (signal) =>
           openConnection(spec, this.#ports, {
             remembered: this.#era ?? remembered(spec.name),
             learned: (offer) => learned(spec, offer),
@@ -203,14 +202,14 @@ export class Supervisor {
         );
         if (stopped.aborted) {
           await connection.close();
-          throw abortError(stopped);
+          throw toAbortError(stopped);
         }
         this.#ready(connection);
         note({
           type: "server.started",
           data: {
             server: spec.name,
-            launch: launchText(spec.launch),
+            launch: formatLaunch(spec.launch),
             ...(connection.pid === undefined ? {} : { pid: connection.pid }),
             protocol: connection.protocolVersion,
             durationMs: runtime.elapsed() - began,
@@ -219,14 +218,14 @@ export class Supervisor {
         return connection;
       });
     } catch (thrown) {
-      const failure = asError(thrown);
+      const failure = wrapServerError(thrown);
       // Whoever stopped it says what it is then.
       if (!stopped.aborted) this.#failed(failure);
       throw failure;
     }
   }
 
-  #ready(connection: Connection): void {
+  #ready(connection: ServerConnection): void {
     this.#connection = connection;
     this.#era = connection.era;
     this.#failures = 0;
@@ -244,17 +243,17 @@ export class Supervisor {
     this.#rest();
   }
 
-  async #endedByItself(connection: Connection): Promise<void> {
+  async #endedByItself(connection: ServerConnection): Promise<void> {
     if (this.#connection !== connection) return;
     this.#connection = undefined;
     clearTimeout(this.#idle);
-    const words = await connection.lastWords();
+    const words = await connection.describeExit();
     const why = [...connection.problems, words].filter((part) => part !== "").join("; ");
     const problem = `server ${this.spec.name} ended by itself${why === "" ? "" : ` (${why})`}`;
     this.#ports.note({ type: "server.stopped", data: { server: this.spec.name, reason: "ended" } });
     // Somebody may have started it anew while its last words were read.
     if (!this.#isAway) return;
-    if (this.#uselessStarts >= USELESS_STARTS) this.#failed(new QmError("server_failed", problem));
+    if (this.#uselessStarts >= MAX_USELESS_STARTS) this.#failed(new QmError("server_failed", problem));
     else {
       this.#problem = problem;
       this.#become("idle");
@@ -303,7 +302,7 @@ export class Supervisor {
   }
 
   /** Nothing new is sent on a connection that is of no use; what is under way on it goes on. */
-  async #leave(connection: Connection): Promise<void> {
+  async #leave(connection: ServerConnection): Promise<void> {
     if (this.#connection === connection) {
       this.#connection = undefined;
       clearTimeout(this.#idle);
@@ -311,7 +310,7 @@ export class Supervisor {
     }
     this.#leaving.add(connection);
     void connection.ended.then(() => this.#leaving.delete(connection));
-    await connection.leave();
+    await connection.closeWhenIdle();
   }
 
   /** Begins to count the time without a call. */
@@ -336,13 +335,13 @@ function stoppedError({ name }: ServerSpec): QmError {
 }
 
 /** Runs a start under a signal that is aborted with `stopped`, and when the server takes longer than it may. */
-export async function inTime<T>(
+export async function withStartTimeout<T>(
   spec: ServerSpec,
   stopped: AbortSignal,
   start: (signal: AbortSignal) => Promise<T>,
 ): Promise<T> {
   const late = new AbortController();
-  const timer = setTimeout(() => late.abort(tooSlow(spec)), spec.startTimeoutMs);
+  const timer = setTimeout(() => late.abort(startTimeoutError(spec)), spec.startTimeoutMs);
   try {
     return await start(AbortSignal.any([stopped, late.signal]));
   } finally {
@@ -350,7 +349,7 @@ export async function inTime<T>(
   }
 }
 
-function tooSlow({ name, startTimeoutMs }: ServerSpec): QmError {
+function startTimeoutError({ name, startTimeoutMs }: ServerSpec): QmError {
   return new QmError("server_failed", `server ${name} did not answer within ${startTimeoutMs} ms of its start`, {
     hint: "The first start of a package may take long. Raise `start_timeout_ms` of the server if it needs longer.",
   });

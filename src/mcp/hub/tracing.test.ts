@@ -2,10 +2,17 @@ import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
+import {
+  createTestHub,
+  LEGACY_HELLO,
+  localServer,
+  MODERN_HELLO,
+  remoteServer,
+  startScriptedServer,
+} from "../../../test/support/mcp-hub.ts";
 import type { JsonObject } from "../../core/json.ts";
 import { openTelemetryTracer } from "../../telemetry/opentelemetry.ts";
-import { listeningSdk, type SeenSpan } from "../../telemetry/testing.ts";
-import { LEGACY_HELLO, local, MODERN_HELLO, remote, testHub, writtenServer } from "./testing.ts";
+import { createListeningSdk, type SeenSpan } from "../../telemetry/testing.ts";
 
 const TRACE = "0af7651916cd43dd8448eb211c80319c";
 const SPAN = "b7ad6b7169203331";
@@ -20,14 +27,14 @@ async function temporaryFolder(): Promise<string> {
 const callOf = (spans: readonly SeenSpan[]) => spans.find(({ name }) => name.startsWith("tools/call"));
 
 async function listened() {
-  const sdk = listeningSdk();
+  const sdk = createListeningSdk();
   return { sdk, tracer: await openTelemetryTracer() };
 }
 
 /** A server over HTTP with whatever answer to a call. */
 async function answering(hello: JsonObject, answer: JsonObject) {
   const isModern = hello === MODERN_HELLO;
-  return writtenServer({
+  return startScriptedServer({
     ...(isModern ? { "server/discover": hello } : {}),
     initialize: (_message, response) => {
       response.setHeader("mcp-session-id", "their-session");
@@ -42,7 +49,7 @@ describe("a request to a server", () => {
   test("on a pipe is told, and tells the server which trace it is part of", async () => {
     const { sdk, tracer } = await listened();
     const journal = join(await temporaryFolder(), "journal");
-    const { request } = await testHub(local("asking.mjs", {}, journal), { tracer });
+    const { request } = await createTestHub(localServer("asking.mjs", {}, journal), { tracer });
     const _meta = { traceparent: "theirs", tracestate: "theirs=1", "example.com/x": 1 };
 
     await request("tools/call", { name: "log", arguments: { line: {} }, _meta }, TRACED);
@@ -68,7 +75,7 @@ describe("a request to a server", () => {
   test("over HTTP says where that is, and its session where there is one", async () => {
     const { sdk, tracer } = await listened();
     const server = await answering(LEGACY_HELLO, { content: [] });
-    const { hub, call } = await testHub(remote(server.url), { tracer });
+    const { hub, call } = await createTestHub(remoteServer(server.url), { tracer });
 
     await call("get", {}, TRACED);
     await hub.stop("subject");
@@ -99,7 +106,7 @@ describe("a request to a server", () => {
   test("of the protocol without sessions tells of none", async () => {
     const { sdk, tracer } = await listened();
     const server = await answering(MODERN_HELLO, { content: [], resultType: "complete" });
-    const { hub, call } = await testHub(remote(server.url), { tracer });
+    const { hub, call } = await createTestHub(remoteServer(server.url), { tracer });
 
     await call("get", {}, { trace: { ...TRACED.trace, tracestate: "vendor=1" } });
     await hub.stop("subject");
@@ -122,7 +129,7 @@ describe("a request to a server", () => {
   ])("that is answered with %s is told so", async (_, answer, attributes) => {
     const { sdk, tracer } = await listened();
     const server = await answering(LEGACY_HELLO, answer);
-    const { call } = await testHub(remote(server.url), { tracer });
+    const { call } = await createTestHub(remoteServer(server.url), { tracer });
 
     await call("get").catch(() => undefined);
 
@@ -132,7 +139,7 @@ describe("a request to a server", () => {
   test("that is given up, or whose server dies, is told so", async () => {
     const { sdk, tracer } = await listened();
     const journal = join(await temporaryFolder(), "journal");
-    const { hub, call } = await testHub(local("asking.mjs", {}, journal), { tracer });
+    const { hub, call } = await createTestHub(localServer("asking.mjs", {}, journal), { tracer });
     const giving = new AbortController();
     const givenUp = call("hold", {}, { signal: giving.signal });
     await expect.poll(() => readFile(journal, "utf8").catch(() => "")).toContain("hold");
@@ -154,7 +161,7 @@ describe("a request to a server", () => {
 
   test("that is a list has a span of its own", async () => {
     const { sdk, tracer } = await listened();
-    const { hub } = await testHub(local("plain.mjs"), { tracer });
+    const { hub } = await createTestHub(localServer("plain.mjs"), { tracer });
 
     await hub.connect("subject");
 

@@ -5,7 +5,7 @@ import type { Readable } from "node:stream";
 import { text } from "node:stream/consumers";
 import { fileURLToPath } from "node:url";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { isRunning, sleeper, until } from "./testing/testing.ts";
+import { isRunning, startSleeper, waitUntil } from "../../../test/fixtures/mcp-servers/stdio-fixtures.ts";
 import { createWatchdog, type Watchdog } from "./watchdog.ts";
 
 const OWNER = fileURLToPath(new URL("../../../test/fixtures/owning-process.ts", import.meta.url));
@@ -57,7 +57,7 @@ describe("when the process that owns a server dies", () => {
     child.kill(signal);
     await exited;
 
-    await until(async () => (await running(allOf(family))) === 0);
+    await waitUntil(async () => (await running(allOf(family))) === 0);
   });
 
   test("of a signal to its whole group, the watchdog survives and does its work", async () => {
@@ -65,7 +65,7 @@ describe("when the process that owns a server dies", () => {
     process.kill(-pid, "SIGINT");
     await exited;
 
-    await until(async () => (await running(allOf(family))) === 0);
+    await waitUntil(async () => (await running(allOf(family))) === 0);
   });
 
   test("after signals to the watchdog itself, it does its work", async () => {
@@ -76,14 +76,14 @@ describe("when the process that owns a server dies", () => {
     process.kill(pid, "SIGKILL");
     await exited;
 
-    await until(async () => (await running(allOf(family))) === 0);
+    await waitUntil(async () => (await running(allOf(family))) === 0);
   });
 
   test("because it ends without closing anything", async () => {
     const { family, exited } = await owner("family.mjs", "stubborn", "exit");
     await exited;
 
-    await until(async () => (await running(allOf(family))) === 0);
+    await waitUntil(async () => (await running(allOf(family))) === 0);
   });
 
   test("nobody who reads its output has to wait for the watchdog", async () => {
@@ -95,7 +95,7 @@ describe("when the process that owns a server dies", () => {
     expect(JSON.parse(await output)).toEqual(family);
     expect(await running([family.watchdog])).toBe(1);
     process.kill(family.watchdog, "SIGCONT");
-    await until(async () => (await running(allOf(family))) === 0);
+    await waitUntil(async () => (await running(allOf(family))) === 0);
   });
 });
 
@@ -118,12 +118,17 @@ describe("a watchdog", () => {
     second.release();
 
     expect(watchdog.pid).toBeUndefined();
-    await until(async () => !(await isRunning(pid)));
+    await waitUntil(async () => !(await isRunning(pid)));
   });
 
   test("leaves alone what was released, and ends the rest when it is closed", async () => {
     const watchdog = started();
-    const [kept, middle, ended, last] = [sleeper("mute"), sleeper("mute"), sleeper("mute"), sleeper("mute")];
+    const [kept, middle, ended, last] = [
+      startSleeper("mute"),
+      startSleeper("mute"),
+      startSleeper("mute"),
+      startSleeper("mute"),
+    ];
     const holds = [kept, middle, ended, last].map((child) => {
       const hold = watchdog.hold();
       hold.watch(child.pid ?? 0);
@@ -134,13 +139,13 @@ describe("a watchdog", () => {
     holds[0]?.release();
     await watchdog.close();
 
-    await until(async () => (await running([ended.pid ?? 0, last.pid ?? 0])) === 0);
+    await waitUntil(async () => (await running([ended.pid ?? 0, last.pid ?? 0])) === 0);
     expect(await running([kept.pid ?? 0, middle.pid ?? 0])).toBe(2);
   });
 
   test("leaves time to tidy up", async () => {
     const watchdog = started();
-    const child = sleeper("tidy");
+    const child = startSleeper("tidy");
     const said = text(child.stderr);
     await once(child.stderr, "data");
     watchdog.hold().watch(child.pid ?? 0);
@@ -151,14 +156,14 @@ describe("a watchdog", () => {
 
   test("is started again when it was killed, and knows what it knew", async () => {
     const watchdog = started();
-    const child = sleeper("mute");
+    const child = startSleeper("mute");
     watchdog.hold().watch(child.pid ?? 0);
     const pid = watchdog.pid ?? 0;
     process.kill(pid, "SIGKILL");
-    await until(() => watchdog.pid !== undefined && watchdog.pid !== pid);
+    await waitUntil(() => watchdog.pid !== undefined && watchdog.pid !== pid);
     await watchdog.close();
 
-    await until(async () => !(await isRunning(child.pid ?? 0)));
+    await waitUntil(async () => !(await isRunning(child.pid ?? 0)));
   });
 
   test.skipIf(process.platform !== "linux")("holds nothing of ours, and is in no session of ours", async () => {

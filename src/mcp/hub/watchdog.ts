@@ -1,19 +1,19 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { Socket } from "node:net";
-import type { Variables } from "./environment.ts";
+import type { EnvironmentVariables } from "./start-process.ts";
 
 /** Ends the groups of processes it was told of when this process dies without having done so, by whatever death. */
 export interface Watchdog {
   /** Starts it if need be: ahead of a server, so that no moment is lost between the server's start and `watch`. */
-  hold(): Hold;
+  hold(): WatchdogHold;
   /** Resolves when it is gone. The groups of holds that were not released are ended. */
   close(): Promise<void>;
   /** Its own process, while there is one. */
   readonly pid: number | undefined;
 }
 
-export interface Hold {
+export interface WatchdogHold {
   watch(group: number): void;
   /** The group is gone, or there never was one. With the last hold the watchdog goes too. */
   release(): void;
@@ -50,9 +50,9 @@ exit 0
 /** So often it is started again when somebody has killed it; then there is something here that does not want it. */
 const RESTARTS = 3;
 
-export function createWatchdog(ours: Variables, platform: NodeJS.Platform): Watchdog {
+export function createWatchdog(ours: EnvironmentVariables, platform: NodeJS.Platform): Watchdog {
   // Windows has no groups and no such shell. What is left there is found at the next start.
-  return platform === "win32" ? NO_WATCHDOG : shellWatchdog(ours.PATH ?? "/usr/bin:/bin");
+  return platform === "win32" ? NO_WATCHDOG : createShellWatchdog(ours.PATH ?? "/usr/bin:/bin");
 }
 
 const NO_WATCHDOG: Watchdog = {
@@ -61,12 +61,12 @@ const NO_WATCHDOG: Watchdog = {
   pid: undefined,
 };
 
-function shellWatchdog(path: string): Watchdog {
-  const holds = new Map<Hold, number | undefined>();
+function createShellWatchdog(path: string): Watchdog {
+  const holds = new Map<WatchdogHold, number | undefined>();
   let shell: ChildProcess | undefined;
   let restarts = 0;
 
-  function wake(): void {
+  function startShell(): void {
     if (shell !== undefined) return;
     // In a session of its own, and with nothing of ours: whoever reads our output must not wait for it.
     const started: ChildProcess = spawn("/bin/sh", ["-c", SCRIPT], {
@@ -81,19 +81,19 @@ function shellWatchdog(path: string): Watchdog {
     started.once("exit", () => {
       if (shell !== started) return;
       shell = undefined;
-      if (restarts++ < RESTARTS) wake();
+      if (restarts++ < RESTARTS) startShell();
     });
     // It waits for us, and we do not wait for it.
     started.unref();
     if (started.stdin instanceof Socket) started.stdin.unref();
-    for (const group of holds.values()) if (group !== undefined) tell(`+${group}`);
+    for (const group of holds.values()) if (group !== undefined) sendLine(`+${group}`);
   }
 
-  function tell(line: string): void {
+  function sendLine(line: string): void {
     if (shell?.stdin?.writable) shell.stdin.write(`${line}\n`);
   }
 
-  function dismiss(): ChildProcess | undefined {
+  function stopShell(): ChildProcess | undefined {
     const dismissed = shell;
     shell = undefined;
     dismissed?.stdin?.end();
@@ -102,25 +102,25 @@ function shellWatchdog(path: string): Watchdog {
 
   return {
     hold() {
-      const hold: Hold = {
+      const hold: WatchdogHold = {
         watch(group) {
           holds.set(hold, group);
-          tell(`+${group}`);
+          sendLine(`+${group}`);
         },
         release() {
           const group = holds.get(hold);
           if (!holds.delete(hold)) return;
-          if (group !== undefined) tell(`-${group}`);
-          if (holds.size === 0) dismiss();
+          if (group !== undefined) sendLine(`-${group}`);
+          if (holds.size === 0) stopShell();
         },
       };
       holds.set(hold, undefined);
-      wake();
+      startShell();
       return hold;
     },
     async close() {
       holds.clear();
-      const dismissed = dismiss();
+      const dismissed = stopShell();
       if (dismissed?.pid === undefined || dismissed.exitCode !== null || dismissed.signalCode !== null) return;
       dismissed.ref();
       await once(dismissed, "exit");

@@ -1,10 +1,10 @@
 import { expect, test } from "vitest";
-import { windowsCommand } from "./windows-command.ts";
+import { toWindowsCommand } from "./start-process.ts";
 
 const VARIABLES = { Path: "C:\\one;C:\\Program Files\\nodejs", PATHEXT: ".EXE;.CMD", ComSpec: "C:\\cmd.exe" };
 const FILES = new Set(["C:\\Program Files\\nodejs\\npx.CMD", "C:\\one\\uvx.EXE", "C:\\tools\\serve.bat"]);
 const found = (command: string, ...args: string[]) =>
-  windowsCommand(command, args, VARIABLES, (path) => FILES.has(path));
+  toWindowsCommand(command, args, VARIABLES, (path) => FILES.has(path));
 
 test("starts a program as it is", () => {
   expect(found("uvx", "a b")).toEqual({ file: "C:\\one\\uvx.EXE", args: ["a b"], verbatim: false });

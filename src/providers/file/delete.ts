@@ -1,23 +1,20 @@
 import { readdir, rm, rmdir, unlink } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
-import { defineAction } from "../../catalog/define.ts";
+import { defineAction } from "../../catalog/define-action.ts";
 import type { Action } from "../../core/action.ts";
 import { QmError } from "../../core/errors.ts";
-import { quoted } from "../../core/names.ts";
-import { locateEntry, normalPath } from "./confine.ts";
-import { type Folder, inFolder, openFolder } from "./folder.ts";
-import { errnoOf, explained } from "./fs-errors.ts";
-import { notFound } from "./nearby.ts";
-import { statsIn } from "./open-file.ts";
-import type { Root } from "./root.ts";
-import { isTemporaryName } from "./temporary.ts";
+import { quoteName } from "../../core/names.ts";
+import type { FileRoot } from "./file-root.ts";
+import { isTemporaryName, normalizeFilePath, resolveFileEntry } from "./file-root.ts";
+import { explainFsError, getErrno } from "./fs-errors.ts";
+import { type OpenFolder, openFolder, pathNotFoundError, statEntry, withFolder } from "./open-file.ts";
 
 const input = z.strictObject({
   path: z.string().min(1).describe("File or empty folder, relative to the root."),
 });
 
-export function deleteAction(root: Root): Action {
+export function deleteAction(root: FileRoot): Action {
   return defineAction("file", {
     entry: "delete",
     description:
@@ -25,36 +22,36 @@ export function deleteAction(root: Root): Action {
     effect: "write",
     tags: ["file", "write", "destructive"],
     input,
-    normalize: { path: (path) => normalPath(root, path) },
+    normalize: { path: (path) => normalizeFilePath(root, path) },
     run: ({ path }) => remove(root, path),
   });
 }
 
-async function remove(root: Root, asked: string) {
-  const { folder: place, name, path } = await locateEntry(root, asked);
-  const missing = () => notFound({ ...place, path, missing: [...place.missing, name] });
+async function remove(root: FileRoot, asked: string) {
+  const { folder: place, name, path } = await resolveFileEntry(root, asked);
+  const missing = () => pathNotFoundError({ ...place, path, missing: [...place.missing, name] });
   if (place.missing.length > 0) throw await missing();
-  return inFolder(place, async (folder) => {
-    const stats = await statsIn(folder, name, path);
+  return withFolder(place, async (folder) => {
+    const stats = await statEntry(folder, name, path);
     if (stats === undefined) throw await missing();
     if (!stats.isDirectory() && !stats.isFile() && !stats.isSymbolicLink()) {
-      throw new QmError("path_refused", `${quoted(path)} is a device or a pipe`);
+      throw new QmError("path_refused", `${quoteName(path)} is a device or a pipe`);
     }
     try {
       if (stats.isDirectory()) await removeFolder(folder, name, path);
       else await unlink(folder.at(name));
     } catch (thrown) {
-      throw explained(thrown, path, "delete");
+      throw explainFsError(thrown, path, "delete");
     }
     return { path, kind: stats.isDirectory() ? "folder" : stats.isFile() ? "file" : "link" };
   });
 }
 
-async function removeFolder(above: Folder, name: string, shown: string): Promise<void> {
+async function removeFolder(above: OpenFolder, name: string, shown: string): Promise<void> {
   try {
     await rmdir(above.at(name));
   } catch (thrown) {
-    const errno = errnoOf(thrown);
+    const errno = getErrno(thrown);
     if (errno !== "ENOTEMPTY" && errno !== "EEXIST") throw thrown;
     await removeLeftovers(above, name, shown);
     await rmdir(above.at(name));
@@ -62,13 +59,13 @@ async function removeFolder(above: Folder, name: string, shown: string): Promise
 }
 
 /** A folder that holds nothing but the remains of killed writes looks empty to everybody, so it can be deleted. */
-async function removeLeftovers(above: Folder, name: string, shown: string): Promise<void> {
-  const folder = await openFolder(join(above.real, name), shown, above.kept);
+async function removeLeftovers(above: OpenFolder, name: string, shown: string): Promise<void> {
+  const folder = await openFolder(join(above.real, name), shown, above.protectedPaths);
   try {
     const names = await readdir(folder.at());
     const inside = names.filter((entry) => !isTemporaryName(entry)).length;
     if (inside > 0) {
-      throw new QmError("conflict", `the folder ${quoted(shown)} is not empty: ${inside} entries`, {
+      throw new QmError("conflict", `the folder ${quoteName(shown)} is not empty: ${inside} entries`, {
         details: { entries: inside },
         hint: "Delete what is in it first.",
       });

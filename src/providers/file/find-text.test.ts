@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { closestLine, occurrences } from "./find-text.ts";
+import { findClosestLine, findOccurrences } from "./edit.ts";
 
 test("finds every place, overlapping ones too", () => {
   const word = (maxLength: number, minLength = 0) =>
@@ -9,7 +9,7 @@ test("finds every place, overlapping ones too", () => {
   fc.assert(
     fc.property(word(30), word(5, 1), (text, needle) => {
       const places = Array.from(text, (_, at) => at).filter((at) => text.startsWith(needle, at));
-      expect([...occurrences(text, needle)]).toEqual(places);
+      expect([...findOccurrences(text, needle)]).toEqual(places);
     }),
   );
 });
@@ -17,16 +17,16 @@ test("finds every place, overlapping ones too", () => {
 test("takes linear time on what makes indexOf crawl", () => {
   const started = performance.now();
 
-  const found = [...occurrences("a".repeat(5_000_000), `b${"a".repeat(100_000)}`)];
+  const found = [...findOccurrences("a".repeat(5_000_000), `b${"a".repeat(100_000)}`)];
 
   expect(found).toEqual([]);
   expect(performance.now() - started).toBeLessThan(2000);
 });
 
 test("the closest line ignores spaces and case", () => {
-  expect(closestLine("first\n\treturn  FooBar();\nlast", "return fooBar();")).toEqual({
+  expect(findClosestLine("first\n\treturn  FooBar();\nlast", "return fooBar();")).toEqual({
     line: 1,
     text: "\treturn  FooBar();",
   });
-  expect(closestLine("", "anything")).toBeUndefined();
+  expect(findClosestLine("", "anything")).toBeUndefined();
 });

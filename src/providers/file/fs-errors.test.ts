@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { QmError } from "../../core/errors.ts";
-import { explained } from "./fs-errors.ts";
+import { explainFsError } from "./fs-errors.ts";
 
 test.each([
   ["ENOSPC", "action_failed", 'the disk is full: "a/b.txt" was not changed'],
@@ -11,7 +11,7 @@ test.each([
 ])("%s is explained without the system's own text", (errno, code, message) => {
   const thrown = Object.assign(new Error(`${errno}: failed, open '/srv/root/a/b.txt'`), { code: errno });
 
-  const error = explained(thrown, "a/b.txt", "write");
+  const error = explainFsError(thrown, "a/b.txt", "write");
 
   expect(error).toBeInstanceOf(QmError);
   expect(error).toMatchObject({ code, message });
@@ -21,6 +21,6 @@ test("what is not a system error comes back as it is", () => {
   const refusal = new QmError("path_refused", "no");
   const abort = Object.assign(new Error("aborted"), { code: "ABORT_ERR" });
 
-  expect(explained(refusal, "a", "read")).toBe(refusal);
-  expect(explained(abort, "a", "read")).toBe(abort);
+  expect(explainFsError(refusal, "a", "read")).toBe(refusal);
+  expect(explainFsError(abort, "a", "read")).toBe(abort);
 });

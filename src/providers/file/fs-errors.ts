@@ -1,15 +1,15 @@
 import { type ErrorCode, QmError } from "../../core/errors.ts";
-import { quoted } from "../../core/names.ts";
+import { quoteName } from "../../core/names.ts";
 
 /** The system's name of a failure (`ENOENT`), or undefined when something else was thrown. */
-export function errnoOf(thrown: unknown): string | undefined {
+export function getErrno(thrown: unknown): string | undefined {
   if (!(thrown instanceof Error) || !("code" in thrown) || typeof thrown.code !== "string") return undefined;
   return /^E[A-Z0-9]+$/.test(thrown.code) ? thrown.code : undefined;
 }
 
 type Verb = "open" | "read" | "write" | "delete" | "look at";
 
-const said: Record<string, readonly [ErrorCode, (path: string, verb: Verb) => string]> = {
+const explanations: Record<string, readonly [ErrorCode, (path: string, verb: Verb) => string]> = {
   EACCES: ["action_failed", (path, verb) => `the system does not permit to ${verb} ${path}`],
   EPERM: ["action_failed", (path, verb) => `the system does not permit to ${verb} ${path}`],
   EROFS: ["action_failed", (path) => `${path} is on a read-only disk`],
@@ -30,9 +30,9 @@ const said: Record<string, readonly [ErrorCode, (path: string, verb: Verb) => st
  * What a failed system call means for `path`, relative to the root. The system's own message is never passed on: it
  * holds absolute paths. What is not a system error (a refusal, an abort) comes back as it is.
  */
-export function explained(thrown: unknown, path: string, verb: Verb): unknown {
-  const errno = errnoOf(thrown);
+export function explainFsError(thrown: unknown, path: string, verb: Verb): unknown {
+  const errno = getErrno(thrown);
   if (errno === undefined) return thrown;
-  const [code, text] = said[errno] ?? ["action_failed", () => `cannot ${verb} ${quoted(path)} (${errno})`];
-  return new QmError(code, text(quoted(path), verb), { cause: thrown });
+  const [code, text] = explanations[errno] ?? ["action_failed", () => `cannot ${verb} ${quoteName(path)} (${errno})`];
+  return new QmError(code, text(quoteName(path), verb), { cause: thrown });
 }

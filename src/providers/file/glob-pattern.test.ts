@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { compileGlob, expandBraces } from "./glob-pattern.ts";
+import { compileGlob, expandBraces } from "./glob.ts";
 
 test.each([
   ["*.ts", "a.ts", true],

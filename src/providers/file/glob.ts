@@ -1,12 +1,183 @@
 import { z } from "zod";
-import { defineAction } from "../../catalog/define.ts";
+import { defineAction } from "../../catalog/define-action.ts";
 import type { Action } from "../../core/action.ts";
-import { locate, normalPath } from "./confine.ts";
-import { inFolder } from "./folder.ts";
-import { compileGlob, type GlobPattern } from "./glob-pattern.ts";
-import { notFound } from "./nearby.ts";
-import type { Root } from "./root.ts";
-import { type Entry, joined, passedOver, Walk } from "./walk.ts";
+import { QmError } from "../../core/errors.ts";
+import { DOTALL, LinearPattern } from "../../core/linear-pattern.ts";
+import { quoteName } from "../../core/names.ts";
+import { WORK_LIMIT } from "../../core/work-budget.ts";
+import type { FileRoot } from "./file-root.ts";
+import { normalizeFilePath, resolveFilePath } from "./file-root.ts";
+import { type FolderEntry, FolderWalker, joinRelative, skippedFolders } from "./folder-walker.ts";
+import { pathNotFoundError, withFolder } from "./open-file.ts";
+
+/** A compiled pattern over paths relative to where it is applied. */
+interface GlobPattern {
+  matches(path: string): boolean;
+  /** Whether something below this folder may match. May say yes in vain, never no in vain. */
+  mayEnter(path: string): boolean;
+  /** Whether the pattern has this name as a whole part, letter for letter. */
+  names(name: string): boolean;
+}
+
+const ALTERNATIVES = 256;
+const PART = "[^/]+";
+
+/**
+ * Compiles `*` and `?` (within a part), `**` (any number of parts), `[a-z]`, `[!a]`, `{a,b}` and `\` before a
+ * character that stands for itself. Hidden files match like others. Matching takes time linear in the path.
+ */
+export function compileGlob(pattern: string): GlobPattern {
+  const expanded = expandBraces(pattern).map(splitPattern);
+  const regex = LinearPattern.compile(`(?:${expanded.map(toRegex).join("|")})`, DOTALL);
+  if (typeof regex === "string") {
+    throw new QmError("invalid_arguments", `the pattern ${quoteName(pattern)} is too large`, {
+      hint: "Use a shorter pattern with fewer alternatives.",
+    });
+  }
+  return {
+    matches: (path) => regex.testWhole(path, { left: WORK_LIMIT }),
+    mayEnter: (path) => expanded.some((parts) => mayEnter(parts, path.split("/"))),
+    names: (name) => expanded.some((parts) => parts.includes(name)),
+  };
+}
+
+function splitPattern(pattern: string): readonly string[] {
+  if (pattern.startsWith("/")) {
+    throw new QmError("path_refused", `the pattern ${quoteName(pattern)} is absolute`, {
+      hint: "Give the folder as path and a pattern relative to it.",
+    });
+  }
+  const parts = pattern.split("/").filter((part) => part !== "" && part !== ".");
+  if (parts.includes("..")) throw new QmError("path_refused", `the pattern ${quoteName(pattern)} holds ..`);
+  return parts;
+}
+
+/** `a{b,c}` → `ab`, `ac`, nested ones too. A brace without a comma or an end stands for itself, as in a shell. */
+export function expandBraces(pattern: string): readonly string[] {
+  const done: string[] = [];
+  const open: { text: string; from: number }[] = [{ text: pattern, from: 0 }];
+  for (let next = open.pop(); next !== undefined; next = open.pop()) {
+    const { text } = next;
+    const group = firstGroup(text, next.from);
+    if (group === undefined) done.push(text);
+    else {
+      const { start, end, alternatives } = group;
+      for (const one of alternatives.toReversed())
+        open.push({ text: text.slice(0, start) + one + text.slice(end), from: start });
+    }
+    if (done.length + open.length > ALTERNATIVES) {
+      throw new QmError(
+        "invalid_arguments",
+        `the pattern ${quoteName(pattern)} has more than ${ALTERNATIVES} alternatives`,
+      );
+    }
+  }
+  return done;
+}
+
+interface Group {
+  readonly start: number;
+  readonly end: number;
+  readonly alternatives: readonly string[];
+}
+
+function firstGroup(text: string, from: number): Group | undefined {
+  const open: { start: number; commas: number[] }[] = [];
+  let found: Group | undefined;
+  for (let at = from; at < text.length; at++) {
+    const character = text[at];
+    if (character === "\\") at++;
+    else if (character === "{") open.push({ start: at, commas: [] });
+    else if (character === ",") open.at(-1)?.commas.push(at);
+    else if (character === "}") {
+      const group = open.pop();
+      if (group === undefined || group.commas.length === 0) continue;
+      const cuts = [group.start, ...group.commas, at];
+      const alternatives = cuts.slice(1).map((cut, index) => text.slice((cuts[index] ?? 0) + 1, cut));
+      // The outermost closed group is expanded first; what closes later around it replaces it.
+      if (found === undefined || group.start < found.start) found = { start: group.start, end: at + 1, alternatives };
+      if (open.length === 0) return found;
+    }
+  }
+  return found;
+}
+
+function toRegex(parts: readonly string[]): string {
+  let regex = "";
+  let needsSlash = false;
+  for (const [index, part] of parts.entries()) {
+    if (needsSlash) regex += "/";
+    const isLast = index === parts.length - 1;
+    needsSlash = part !== "**";
+    if (part !== "**") regex += partRegex(part);
+    else regex += isLast ? `${PART}(?:/${PART})*` : `(?:${PART}/)*`;
+  }
+  return regex;
+}
+
+function partRegex(part: string): string {
+  let regex = "";
+  const characters = [...part];
+  for (let at = 0; at < characters.length; at++) {
+    const character = characters[at] ?? "";
+    const set = character === "[" ? characterSet(characters, at) : undefined;
+    if (set !== undefined) {
+      regex += set.regex;
+      at = set.end;
+    } else if (character === "*") regex += "[^/]*";
+    else if (character === "?") regex += "[^/]";
+    else if (character === "\\" && at + 1 < characters.length) regex += literal(characters[++at] ?? "");
+    else regex += literal(character);
+  }
+  return regex;
+}
+
+/** The set that begins at `[`, or undefined when it has no end and the bracket stands for itself. */
+function characterSet(characters: readonly string[], start: number): { regex: string; end: number } | undefined {
+  const isNegated = characters[start + 1] === "!" || characters[start + 1] === "^";
+  const first = start + (isNegated ? 2 : 1);
+  const end = characters.indexOf("]", first + 1);
+  if (end === -1) return undefined;
+  const ranges: string[] = isNegated ? ["/"] : [];
+  for (let at = first; at < end; at++) {
+    const low = characters[at] ?? "";
+    const isRange = characters[at + 1] === "-" && at + 2 < end;
+    const high = isRange ? (characters[at + 2] ?? "") : low;
+    ranges.push(...excludeSlash(low, high));
+    if (isRange) at += 2;
+  }
+  return { regex: ranges.length === 0 ? NOTHING : `[${isNegated ? "^" : ""}${ranges.join("")}]`, end };
+}
+
+const NOTHING = "[^\\x00-\\x{10FFFF}]";
+
+/** A range such as `+-9` runs over the slash, which no set may match. */
+function excludeSlash(low: string, high: string): readonly string[] {
+  const [from, to] = [toCodePoint(low), toCodePoint(high)];
+  if (from > to) return [];
+  if (from > SLASH || to < SLASH) return [low === high ? literal(low) : `${literal(low)}-${literal(high)}`];
+  return [...(from < SLASH ? [`${literal(low)}-\\.`] : []), ...(to > SLASH ? [`0-${literal(high)}`] : [])];
+}
+
+const SLASH = toCodePoint("/");
+
+function toCodePoint(character: string): number {
+  return character.codePointAt(0) ?? 0;
+}
+
+function literal(character: string): string {
+  return /[\\.+*?()|[\]{}^$\-&~]/.test(character) ? `\\${character}` : character;
+}
+
+function mayEnter(parts: readonly string[], folders: readonly string[]): boolean {
+  for (const [index, folder] of folders.entries()) {
+    const part = parts[index];
+    if (part === "**") return true;
+    if (part === undefined || index === parts.length - 1) return false;
+    if (!/[*?[\\]/.test(part) && part !== folder) return false;
+  }
+  return true;
+}
 
 const input = z.strictObject({
   pattern: z.string().min(1).max(1000).describe("Such as src/**/*.{ts,tsx}; ** crosses folders, * does not."),
@@ -14,7 +185,7 @@ const input = z.strictObject({
   limit: z.int().min(1).max(5000).default(200).describe("Most paths to answer with."),
 });
 
-export function globAction(root: Root): Action {
+export function globAction(root: FileRoot): Action {
   return defineAction("file", {
     entry: "glob",
     description:
@@ -23,31 +194,35 @@ export function globAction(root: Root): Action {
     idempotent: true,
     tags: ["file", "read"],
     input,
-    normalize: { path: (path) => normalPath(root, path) },
+    normalize: { path: (path) => normalizeFilePath(root, path) },
     examples: [{ args: { pattern: "**/*.md" } }, { args: { pattern: "*.{test,spec}.ts", path: "src/core" } }],
     run: (args, { signal }) => glob(root, args, signal),
   });
 }
 
-async function glob(root: Root, { pattern, path, limit }: z.output<typeof input>, signal: AbortSignal) {
+async function glob(root: FileRoot, { pattern, path, limit }: z.output<typeof input>, signal: AbortSignal) {
   const compiled = compileGlob(pattern);
-  const place = await locate(root, path);
-  if (place.missing.length > 0) throw await notFound(place);
-  return inFolder(place, async (folder) => {
-    const walk = new Walk(folder, { signal, maxVisited: root.limits.maxVisited, enter: entersFor(compiled) });
+  const place = await resolveFilePath(root, path);
+  if (place.missing.length > 0) throw await pathNotFoundError(place);
+  return withFolder(place, async (folder) => {
+    const walk = new FolderWalker(folder, {
+      signal,
+      maxVisited: root.limits.maxVisited,
+      enter: createEnterFilter(compiled),
+    });
     const paths: string[] = [];
     let truncated = false;
     for await (const entry of walk.entries()) {
       if (entry.kind === "folder" || entry.kind === "other" || !compiled.matches(entry.path)) continue;
       truncated = paths.length === limit;
       if (truncated) break;
-      paths.push(joined(place.path, entry.path));
+      paths.push(joinRelative(place.path, entry.path));
     }
     return { paths, truncated, ...(walk.isIncomplete ? { incomplete: true } : {}) };
   });
 }
 
 /** Which folders a walk for this pattern looks into. */
-export function entersFor(pattern: GlobPattern): (entry: Entry) => boolean {
-  return ({ name, path }) => (!passedOver.has(name) || pattern.names(name)) && pattern.mayEnter(path);
+export function createEnterFilter(pattern: GlobPattern): (entry: FolderEntry) => boolean {
+  return ({ name, path }) => (!skippedFolders.has(name) || pattern.names(name)) && pattern.mayEnter(path);
 }

@@ -1,18 +1,125 @@
 import { z } from "zod";
-import { defineAction } from "../../catalog/define.ts";
+import { defineAction } from "../../catalog/define-action.ts";
 import type { Action } from "../../core/action.ts";
+import { yieldToEventLoop } from "../../core/async.ts";
 import { QmError } from "../../core/errors.ts";
+import { clip } from "../../core/json.ts";
 import { CASE_INSENSITIVE, LinearPattern } from "../../core/linear-pattern.ts";
-import { quoted } from "../../core/names.ts";
-import { locate, normalPath, type Place } from "./confine.ts";
-import { inFolder, inFolderOf } from "./folder.ts";
-import { entersFor } from "./glob.ts";
-import { compileGlob } from "./glob-pattern.ts";
-import { notFound } from "./nearby.ts";
-import { openIn, statsIn, withFile } from "./open-file.ts";
-import type { Root } from "./root.ts";
-import { Search } from "./search-file.ts";
-import { type Entry, joined, Walk } from "./walk.ts";
+import { quoteName } from "../../core/names.ts";
+import { WORK_LIMIT, WorkExceeded } from "../../core/work-budget.ts";
+import type { FileRoot } from "./file-root.ts";
+import { normalizeFilePath, type ResolvedPath, resolveFilePath } from "./file-root.ts";
+import { type FolderEntry, FolderWalker, joinRelative } from "./folder-walker.ts";
+import { compileGlob, createEnterFilter } from "./glob.ts";
+import {
+  type OpenFile,
+  openEntry,
+  pathNotFoundError,
+  statEntry,
+  withFile,
+  withFolder,
+  withParentFolder,
+} from "./open-file.ts";
+import { readLineBlocks } from "./text-content.ts";
+
+interface FileMatch {
+  readonly path: string;
+  /** Counted from 0, as a read counts. */
+  readonly line: number;
+  readonly text: string;
+  readonly before?: readonly string[];
+  readonly after?: readonly string[];
+}
+
+const TEXT_LIMIT = 400;
+
+/** Collects matches over many files, up to `limit`, each with `context` lines around it. */
+class FileSearch {
+  readonly matches: FileMatch[] = [];
+  /** There is a match more than the limit. */
+  isTruncated = false;
+  cutLines = 0;
+  /** Lines on which the pattern reached its work limit. */
+  skippedLines = 0;
+  readonly #regex: LinearPattern;
+  #budget = { left: WORK_LIMIT };
+  readonly #context: number;
+  readonly #limit: number;
+
+  constructor(regex: LinearPattern, { context, limit }: { context: number; limit: number }) {
+    this.#regex = regex;
+    this.#context = context;
+    this.#limit = limit;
+  }
+
+  async file(path: string, file: OpenFile, signal: AbortSignal): Promise<void> {
+    const before: string[] = [];
+    let waiting: string[][] = [];
+    let number = 0;
+    for await (const { lines, cut } of readLineBlocks(file, path, signal)) {
+      this.cutLines += cut;
+      for (const [index, line] of lines.entries()) {
+        if (waiting.length > 0) {
+          for (const after of waiting) after.push(clip(line, TEXT_LIMIT));
+          waiting = waiting.filter((after) => after.length < this.#context);
+        }
+        if (this.#budget.left < WORK_LIMIT / 2) await this.#rest(signal);
+        if (!this.isTruncated && this.#matches(line)) {
+          const after = this.#add(path, number + index, line, before);
+          if (after !== undefined && this.#context > 0) waiting.push(after);
+        }
+        if (this.isTruncated && waiting.length === 0) return;
+        if (this.#context > 0) before.push(clip(line, TEXT_LIMIT));
+        if (before.length > this.#context) before.shift();
+      }
+      number += lines.length;
+    }
+  }
+
+  /** Lets other work have its turn. */
+  async #rest(signal: AbortSignal): Promise<void> {
+    await yieldToEventLoop();
+    signal.throwIfAborted();
+    this.#budget = { left: WORK_LIMIT };
+  }
+
+  #matches(line: string): boolean {
+    try {
+      return this.#regex.test(line, this.#budget);
+    } catch (thrown) {
+      if (!(thrown instanceof WorkExceeded)) throw thrown;
+      this.skippedLines++;
+      return false;
+    }
+  }
+
+  /** The list to fill with the lines after the match, or undefined when there is no room for it. */
+  #add(path: string, line: number, text: string, before: readonly string[]): string[] | undefined {
+    if (this.matches.length === this.#limit) {
+      this.isTruncated = true;
+      return undefined;
+    }
+    const after: string[] = [];
+    const around = this.#context > 0 ? { before: [...before], after } : {};
+    this.matches.push({ path, line, text: this.#window(text), ...around });
+    return after;
+  }
+
+  /** The line, or of a long one the first part that matches by itself. */
+  #window(line: string): string {
+    if (line.length <= TEXT_LIMIT) return line;
+    try {
+      for (let at = 0; at < line.length; at += TEXT_LIMIT / 2) {
+        if (!this.#regex.test(line.slice(at, at + TEXT_LIMIT), this.#budget)) continue;
+        if (at === 0) break;
+        return clip(`…${line.slice(at).replace(/^[\uDC00-\uDFFF]/, "")}`, TEXT_LIMIT);
+      }
+    } catch (thrown) {
+      if (!(thrown instanceof WorkExceeded)) throw thrown;
+    }
+    return clip(line, TEXT_LIMIT);
+  }
+}
 
 const input = z.strictObject({
   pattern: z.string().min(1).max(1000).describe("Regular expression (RE2), matched line by line."),
@@ -23,7 +130,7 @@ const input = z.strictObject({
   limit: z.int().min(1).max(1000).default(100).describe("Most matches to answer with."),
 });
 
-export function grepAction(root: Root): Action {
+export function grepAction(root: FileRoot): Action {
   return defineAction("file", {
     entry: "grep",
     description:
@@ -32,7 +139,7 @@ export function grepAction(root: Root): Action {
     idempotent: true,
     tags: ["file", "read"],
     input,
-    normalize: { path: (path) => normalPath(root, path) },
+    normalize: { path: (path) => normalizeFilePath(root, path) },
     examples: [
       { args: { pattern: "TODO|FIXME", glob: "*.ts" } },
       { args: { pattern: "^export function parse", path: "src", case_sensitive: true, context: 2 } },
@@ -41,13 +148,13 @@ export function grepAction(root: Root): Action {
   });
 }
 
-async function grep(root: Root, args: z.output<typeof input>, signal: AbortSignal) {
-  const search = new Search(compile(args), args);
-  const place = await locate(root, args.path);
-  if (place.missing.length > 0) throw await notFound(place);
+async function grep(root: FileRoot, args: z.output<typeof input>, signal: AbortSignal) {
+  const search = new FileSearch(compile(args), args);
+  const place = await resolveFilePath(root, args.path);
+  if (place.missing.length > 0) throw await pathNotFoundError(place);
   const counts = (await isFile(place))
-    ? await oneFile(place, search, signal)
-    : await folderOfFiles(root, place, args.glob, search, signal);
+    ? await searchOneFile(place, search, signal)
+    : await searchFolder(root, place, args.glob, search, signal);
   return {
     matches: search.matches,
     truncated: search.isTruncated,
@@ -63,11 +170,11 @@ function compile({ pattern, case_sensitive }: z.output<typeof input>): LinearPat
   const compiled = LinearPattern.compile(pattern, case_sensitive ? 0 : CASE_INSENSITIVE);
   if (typeof compiled !== "string") return compiled;
   if (compiled === "too_large") {
-    throw new QmError("invalid_arguments", `the pattern ${quoted(pattern)} is too large`, {
+    throw new QmError("invalid_arguments", `the pattern ${quoteName(pattern)} is too large`, {
       hint: "Use fewer alternatives and smaller counts, or search in several calls.",
     });
   }
-  throw new QmError("invalid_arguments", `the pattern ${quoted(pattern)} is not RE2 syntax`, {
+  throw new QmError("invalid_arguments", `the pattern ${quoteName(pattern)} is not RE2 syntax`, {
     hint: "RE2 has no lookahead, lookbehind or backreferences. To search for text as it is, put \\Q before it and \\E after.",
   });
 }
@@ -79,34 +186,38 @@ interface Counts {
   readonly isIncomplete: boolean;
 }
 
-async function isFile(place: Place): Promise<boolean> {
+async function isFile(place: ResolvedPath): Promise<boolean> {
   if (place.isRoot) return false;
-  return inFolderOf(place, async (folder, name) => !(await statsIn(folder, name, place.path))?.isDirectory());
+  return withParentFolder(place, async (folder, name) => !(await statEntry(folder, name, place.path))?.isDirectory());
 }
 
-async function oneFile(place: Place, search: Search, signal: AbortSignal): Promise<Counts> {
+async function searchOneFile(place: ResolvedPath, search: FileSearch, signal: AbortSignal): Promise<Counts> {
   return withFile(place, async (file) => {
     await search.file(place.path, file, signal);
     return { searched: 1, skipped: 0, isIncomplete: false };
   });
 }
 
-async function folderOfFiles(
-  root: Root,
-  place: Place,
+async function searchFolder(
+  root: FileRoot,
+  place: ResolvedPath,
   glob: string | undefined,
-  search: Search,
+  search: FileSearch,
   signal: AbortSignal,
 ): Promise<Counts> {
   // As with other searchers, a pattern without a folder means the file's name, wherever it is.
   const filter = compileGlob(glob === undefined ? "**" : glob.includes("/") ? glob : `**/${glob}`);
-  return inFolder(place, async (folder) => {
-    const walk = new Walk(folder, { signal, maxVisited: root.limits.maxVisited, enter: entersFor(filter) });
+  return withFolder(place, async (folder) => {
+    const walk = new FolderWalker(folder, {
+      signal,
+      maxVisited: root.limits.maxVisited,
+      enter: createEnterFilter(filter),
+    });
     let searched = 0;
     let skipped = 0;
     for await (const entry of walk.entries()) {
       if (entry.kind !== "file" || !filter.matches(entry.path)) continue;
-      if (await searchEntry(entry, joined(place.path, entry.path), search, signal)) searched++;
+      if (await searchEntry(entry, joinRelative(place.path, entry.path), search, signal)) searched++;
       else skipped++;
       if (search.isTruncated) break;
     }
@@ -115,8 +226,13 @@ async function folderOfFiles(
 }
 
 /** Whether it was searched. One file that is binary or cannot be read does not end the search. */
-async function searchEntry(entry: Entry, path: string, search: Search, signal: AbortSignal): Promise<boolean> {
-  const file = await openIn(entry.folder, entry.name, path).catch(() => undefined);
+async function searchEntry(
+  entry: FolderEntry,
+  path: string,
+  search: FileSearch,
+  signal: AbortSignal,
+): Promise<boolean> {
+  const file = await openEntry(entry.folder, entry.name, path).catch(() => undefined);
   if (file === undefined) return false;
   try {
     await search.file(path, file, signal);

@@ -1,12 +1,10 @@
 import { z } from "zod";
-import { defineAction } from "../../catalog/define.ts";
+import { defineAction } from "../../catalog/define-action.ts";
 import type { Action } from "../../core/action.ts";
-import { locate, normalPath } from "./confine.ts";
-import { inFolder } from "./folder.ts";
-import { notFound } from "./nearby.ts";
-import { statsIn } from "./open-file.ts";
-import type { Root } from "./root.ts";
-import { type Entry, joined, type Kind, passedOver, Walk } from "./walk.ts";
+import type { FileRoot } from "./file-root.ts";
+import { normalizeFilePath, resolveFilePath } from "./file-root.ts";
+import { type EntryKind, type FolderEntry, FolderWalker, joinRelative, skippedFolders } from "./folder-walker.ts";
+import { pathNotFoundError, statEntry, withFolder } from "./open-file.ts";
 
 const input = z.strictObject({
   path: z.string().min(1).default(".").describe("Folder, relative to the root."),
@@ -14,7 +12,7 @@ const input = z.strictObject({
   limit: z.int().min(1).max(5000).default(200).describe("Most entries to answer with."),
 });
 
-export function listAction(root: Root): Action {
+export function listAction(root: FileRoot): Action {
   return defineAction("file", {
     entry: "list",
     description:
@@ -23,24 +21,24 @@ export function listAction(root: Root): Action {
     idempotent: true,
     tags: ["file", "read"],
     input,
-    normalize: { path: (path) => normalPath(root, path) },
+    normalize: { path: (path) => normalizeFilePath(root, path) },
     examples: [{ args: {} }, { args: { path: "src", depth: 2 } }],
     run: (args, { signal }) => list(root, args, signal),
   });
 }
 
-async function list(root: Root, { path, depth, limit }: z.output<typeof input>, signal: AbortSignal) {
-  const place = await locate(root, path);
-  if (place.missing.length > 0) throw await notFound(place);
-  return inFolder(place, async (folder) => {
-    const enter = (entry: Entry) => !passedOver.has(entry.name) && entry.path.split("/").length < depth;
-    const walk = new Walk(folder, { signal, maxVisited: root.limits.maxVisited, enter });
-    const entries: { path: string; kind: Kind; bytes?: number }[] = [];
+async function list(root: FileRoot, { path, depth, limit }: z.output<typeof input>, signal: AbortSignal) {
+  const place = await resolveFilePath(root, path);
+  if (place.missing.length > 0) throw await pathNotFoundError(place);
+  return withFolder(place, async (folder) => {
+    const enter = (entry: FolderEntry) => !skippedFolders.has(entry.name) && entry.path.split("/").length < depth;
+    const walk = new FolderWalker(folder, { signal, maxVisited: root.limits.maxVisited, enter });
+    const entries: { path: string; kind: EntryKind; bytes?: number }[] = [];
     let total = 0;
     for await (const entry of walk.entries()) {
       total++;
       if (entries.length === limit) continue;
-      entries.push({ path: joined(place.path, entry.path), kind: entry.kind, ...(await sizeOf(entry)) });
+      entries.push({ path: joinRelative(place.path, entry.path), kind: entry.kind, ...(await readSize(entry)) });
     }
     return {
       path: place.path,
@@ -52,9 +50,9 @@ async function list(root: Root, { path, depth, limit }: z.output<typeof input>, 
   });
 }
 
-async function sizeOf({ kind, folder, name, path }: Entry): Promise<{ bytes?: number }> {
+async function readSize({ kind, folder, name, path }: FolderEntry): Promise<{ bytes?: number }> {
   if (kind !== "file") return {};
   // Gone since it was listed: still listed, without a size.
-  const stats = await statsIn(folder, name, path).catch(() => undefined);
+  const stats = await statEntry(folder, name, path).catch(() => undefined);
   return stats?.isFile() ? { bytes: stats.size } : {};
 }

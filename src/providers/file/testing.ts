@@ -3,8 +3,8 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { QmError } from "../../core/errors.ts";
 import type { JsonObject } from "../../core/json.ts";
-import { validatorOf } from "../../core/validator.ts";
-import { type FileProviderOptions, fileProvider } from "./provider.ts";
+import { getValidator } from "../../core/schema-validator.ts";
+import { type FileProviderOptions, fileProvider } from "./file-provider.ts";
 
 /** A provider on a real folder, for tests, with a folder beside it that nothing may reach. */
 export interface TestRoot {
@@ -38,7 +38,7 @@ export async function testRoot(
     const action = actions.find((candidate) => candidate.entry === entry);
     if (action === undefined) throw new Error(`no action ${entry}`);
     const filled = structuredClone(args);
-    const mismatches = validatorOf(action.inputSchema, "arguments")(filled, JSON.stringify(filled).length);
+    const mismatches = getValidator(action.inputSchema, "arguments")(filled, JSON.stringify(filled).length);
     if (mismatches.length > 0) throw new QmError("invalid_arguments", JSON.stringify(mismatches));
     const invoke = () => Promise.reject(new Error("file actions call no others"));
     const context = {

@@ -3,9 +3,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test, vi } from "vitest";
 import { wordVector } from "../semantic/testing.ts";
-import { createEmbedder } from "./create.ts";
+import { createEmbedder } from "./create-embedder.ts";
 import type { Embedder } from "./embedder.ts";
-import type { Modules } from "./local-mini.ts";
+import type { ModuleLoader } from "./local-mini.ts";
 
 const never = new AbortController().signal;
 
@@ -127,7 +127,7 @@ function scripted() {
   }));
   const extractor = Object.assign(extract, { dispose: vi.fn(async () => {}) });
   const pipeline = vi.fn(async (_task: string, _model: string, _options: unknown) => extractor);
-  const modules = { has: () => true, load: vi.fn(async (_name: string) => ({ env, pipeline })) } satisfies Modules;
+  const modules = { has: () => true, load: vi.fn(async (_name: string) => ({ env, pipeline })) } satisfies ModuleLoader;
   return { modules, env, pipeline, extractor };
 }
 
@@ -140,12 +140,12 @@ function modelFolder(): string {
   return folder;
 }
 
-function chosen(modelPath: string, modules: Modules): Embedder {
+function chosen(modelPath: string, modules: ModuleLoader): Embedder {
   const embedder = createEmbedder({ class: "local-mini", modelPath }, modules);
   if (!("embedder" in embedder)) throw new Error("no embedder");
   return embedder.embedder;
 }
 
-function createdButUnused(modules: Modules): Embedder {
+function createdButUnused(modules: ModuleLoader): Embedder {
   return chosen(modelFolder(), modules);
 }

@@ -2,11 +2,11 @@ import { hash } from "node:crypto";
 import { closeSync, existsSync, fstatSync, openSync, readdirSync, readFileSync, readSync } from "node:fs";
 import { createRequire } from "node:module";
 import { basename, join, resolve } from "node:path";
-import { fingerprint } from "../../core/definition.ts";
-import { messageOf, QmError } from "../../core/errors.ts";
+import { fingerprint } from "../../core/action.ts";
+import { getErrorMessage, QmError } from "../../core/errors.ts";
 import { isRecord } from "../../core/json.ts";
 import type { ChosenEmbedder, Embedder } from "./embedder.ts";
-import { unitVectors } from "./unit-vectors.ts";
+import { toUnitVectors } from "./embedder.ts";
 
 /** A small model in this process, run by a package that the user has installed. */
 export interface LocalMiniChoice {
@@ -16,7 +16,7 @@ export interface LocalMiniChoice {
 }
 
 /** Packages that may be there or not. */
-export interface Modules {
+export interface ModuleLoader {
   has(name: string): boolean;
   load(name: string): Promise<unknown>;
 }
@@ -26,7 +26,10 @@ const MODEL = "all-MiniLM-L6-v2";
 const BATCH_TEXTS = 16;
 const END_BYTES = 64 * 1024;
 
-export function localMini({ modelPath }: LocalMiniChoice, modules: Modules = installed): ChosenEmbedder {
+export function createLocalMiniEmbedder(
+  { modelPath }: LocalMiniChoice,
+  modules: ModuleLoader = installedModules,
+): ChosenEmbedder {
   if (!modules.has(PACKAGE)) {
     return { unavailable: `the package ${PACKAGE} is not installed`, hint: `Run: npm i ${PACKAGE}` };
   }
@@ -37,33 +40,33 @@ export function localMini({ modelPath }: LocalMiniChoice, modules: Modules = ins
       hint: `Put the files of ${MODEL} (config.json, tokenizer.json, onnx/) into a folder, and give its path.`,
     };
   }
-  return { embedder: embedderOf(modelPath, config, modules) };
+  return { embedder: createModelEmbedder(modelPath, config, modules) };
 }
 
-function embedderOf(modelPath: string, config: string, modules: Modules): Embedder {
+function createModelEmbedder(modelPath: string, config: string, modules: ModuleLoader): Embedder {
   const model = basename(resolve(modelPath));
   let extractor: Promise<Extractor> | undefined;
 
   // Loading takes seconds: once, when it is needed, and again only after it has failed.
-  function loaded(): Promise<Extractor> {
+  function loadOnce(): Promise<Extractor> {
     extractor ??= loadExtractor(modelPath, modules).catch((thrown) => {
       extractor = undefined;
-      throw failure(`the model ${model} cannot be loaded: ${messageOf(thrown)}`, thrown);
+      throw modelError(`the model ${model} cannot be loaded: ${getErrorMessage(thrown)}`, thrown);
     });
     return extractor;
   }
 
   return {
     // Another model put into the same folder is another model.
-    fingerprint: `local-mini:${model}:${fingerprint([readFileSync(config, "utf8"), weightsIn(modelPath)]).slice(0, 8)}`,
+    fingerprint: `local-mini:${model}:${fingerprint([readFileSync(config, "utf8"), fingerprintWeights(modelPath)]).slice(0, 8)}`,
     floor: 0.2,
     async embed(texts, _purpose, signal) {
       const vectors: Float32Array[] = [];
       for (let from = 0; from < texts.length; from += BATCH_TEXTS) {
         signal.throwIfAborted();
         const batch = texts.slice(from, from + BATCH_TEXTS);
-        const read = unitVectors(await extracted(await loaded(), batch), batch.length);
-        if ("problem" in read) throw failure(`the model ${model} answered with ${read.problem}`);
+        const read = toUnitVectors(await extractVectors(await loadOnce(), batch), batch.length);
+        if ("problem" in read) throw modelError(`the model ${model} answered with ${read.problem}`);
         vectors.push(...read.vectors);
       }
       return vectors;
@@ -75,16 +78,16 @@ function embedderOf(modelPath: string, config: string, modules: Modules): Embedd
 }
 
 /** What tells one model's weights from another's, without reading all of them: they can be large. */
-function weightsIn(modelPath: string): readonly (readonly [name: string, size: number, ends: string])[] {
+function fingerprintWeights(modelPath: string): readonly (readonly [name: string, size: number, ends: string])[] {
   const folder = join(modelPath, "onnx");
   const files = existsSync(folder) ? readdirSync(folder) : [];
   return files
     .filter((file) => file.includes(".onnx"))
     .sort()
-    .map((file) => [file, ...sizeAndEnds(join(folder, file))] as const);
+    .map((file) => [file, ...readSizeAndEnds(join(folder, file))] as const);
 }
 
-function sizeAndEnds(path: string): readonly [number, string] {
+function readSizeAndEnds(path: string): readonly [number, string] {
   const file = openSync(path, "r");
   try {
     const { size } = fstatSync(file);
@@ -111,18 +114,18 @@ interface Extractor {
   dispose?(): Promise<unknown>;
 }
 
-async function loadExtractor(modelPath: string, modules: Modules): Promise<Extractor> {
+async function loadExtractor(modelPath: string, modules: ModuleLoader): Promise<Extractor> {
   const { pipeline } = (await modules.load(PACKAGE)) as Transformers;
   // A whole path cannot be the name of a model elsewhere, so it is taken as it is.
   return pipeline("feature-extraction", resolve(modelPath), { dtype: "q8", device: "cpu", local_files_only: true });
 }
 
-async function extracted(extractor: Extractor, texts: readonly string[]): Promise<readonly unknown[]> {
+async function extractVectors(extractor: Extractor, texts: readonly string[]): Promise<readonly unknown[]> {
   const vectors = (await extractor(texts, { pooling: "mean", normalize: true })).tolist();
   return Array.isArray(vectors) ? vectors : [];
 }
 
-function failure(message: string, cause?: unknown): QmError {
+function modelError(message: string, cause?: unknown): QmError {
   return new QmError("embedder_failed", message, {
     hint: `See that the folder holds the files of an ONNX model such as ${MODEL}, and that ${PACKAGE} works.`,
     cause,
@@ -131,7 +134,7 @@ function failure(message: string, cause?: unknown): QmError {
 
 const require = createRequire(import.meta.url);
 
-const installed: Modules = {
+const installedModules: ModuleLoader = {
   has(name) {
     try {
       require.resolve(name);

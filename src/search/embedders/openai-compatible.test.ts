@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { type AddressInfo, createServer } from "node:net";
 import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { answerJson, answerVectors, DIMENSIONS, embeddingEndpoint, wordVector } from "../semantic/testing.ts";
-import { createEmbedder } from "./create.ts";
+import { createEmbedder } from "./create-embedder.ts";
 import type { Embedder } from "./embedder.ts";
 import type { EndpointChoice } from "./openai-compatible.ts";
 

@@ -1,10 +1,147 @@
 import { setTimeout as pause } from "node:timers/promises";
-import { fingerprint } from "../../core/definition.ts";
+import { fingerprint } from "../../core/action.ts";
+import { withTimeout } from "../../core/async.ts";
+import { QmError } from "../../core/errors.ts";
 import { getOwn, isRecord } from "../../core/json.ts";
-import { quoted } from "../../core/names.ts";
+import { quoteName } from "../../core/names.ts";
 import type { ChosenEmbedder, Embedder } from "./embedder.ts";
-import { type Endpoint, FOREIGN, failure, post } from "./endpoint.ts";
-import { unitVectors } from "./unit-vectors.ts";
+import { toUnitVectors } from "./embedder.ts";
+
+/** Somebody else's server, and what it is paid with. */
+interface EmbeddingEndpoint {
+  readonly url: URL;
+  readonly apiKey: string | undefined;
+}
+
+/** What it answered, or what went wrong and whether the same request may go right later. */
+type PostResult =
+  | { readonly answer: unknown }
+  | { readonly failed: QmError; readonly again: boolean; readonly waitMs?: number };
+
+const REQUEST_LIMIT_MS = 60_000;
+const ANSWER_LIMIT = 64 * 2 ** 20;
+const FAILURE_LIMIT = 64 * 2 ** 10;
+const PIECE = 6;
+
+/** Sends one request. What is told of a failure never holds the key, not even when the server says it back. */
+async function postJson(endpoint: EmbeddingEndpoint, body: unknown, signal: AbortSignal): Promise<PostResult> {
+  const late = (): QmError => endpointError(endpoint, `did not answer within ${REQUEST_LIMIT_MS / 1000} s`, SLOW_HINT);
+  try {
+    return await withTimeout({ ms: REQUEST_LIMIT_MS, timeoutError: late, signal }, (inner) =>
+      attempt(endpoint, body, inner),
+    );
+  } catch (thrown) {
+    if (signal.aborted) throw signal.reason;
+    if (thrown instanceof QmError) return { failed: thrown, again: false };
+    const why = readSystemCode(thrown);
+    const hint = "See that it runs and can be reached from here, or correct the base URL.";
+    return { failed: endpointError(endpoint, `cannot be reached${why === "" ? "" : ` (${why})`}`, hint), again: true };
+  }
+}
+
+/** An `embedder_failed` that names the endpoint without what may be secret in its address. */
+function endpointError({ url }: EmbeddingEndpoint, what: string, hint: string): QmError {
+  return new QmError("embedder_failed", `the embedding endpoint ${url.origin}${url.pathname} ${what}`, { hint });
+}
+
+async function attempt(endpoint: EmbeddingEndpoint, body: unknown, signal: AbortSignal): Promise<PostResult> {
+  const { url, apiKey } = endpoint;
+  const response = await fetch(url, {
+    method: "POST",
+    headers: {
+      "content-type": "application/json",
+      ...(apiKey === undefined ? {} : { authorization: `Bearer ${apiKey}` }),
+    },
+    body: JSON.stringify(body),
+    // Texts and key are for this server alone.
+    redirect: "error",
+    signal,
+  });
+  if (response.ok) return { answer: parseAnswer(endpoint, await readAnswer(endpoint, response)) };
+  // As much as anybody would want to read.
+  const { text } = await readUpTo(FAILURE_LIMIT, response);
+  const { status } = response;
+  const again = status === 429 || status >= 500;
+  const seconds = Number(response.headers.get("retry-after") ?? Number.NaN);
+  return {
+    failed: endpointError(endpoint, `answered ${status}${quoteServerMessage(text, status, apiKey)}`, hintFor(status)),
+    again,
+    ...(seconds >= 0 ? { waitMs: seconds * 1000 } : {}),
+  };
+}
+
+async function readAnswer(endpoint: EmbeddingEndpoint, response: Response): Promise<string> {
+  const { text, isCut } = await readUpTo(ANSWER_LIMIT, response);
+  if (isCut) throw endpointError(endpoint, `answered with more than ${ANSWER_LIMIT / 2 ** 20} MiB`, WRONG_API_HINT);
+  return text;
+}
+
+async function readUpTo(
+  limit: number,
+  response: Response,
+): Promise<{ readonly text: string; readonly isCut: boolean }> {
+  const chunks: Uint8Array[] = [];
+  let size = 0;
+  for await (const chunk of response.body ?? []) {
+    chunks.push(chunk);
+    size += chunk.length;
+    if (size > limit) break;
+  }
+  return { text: Buffer.concat(chunks).subarray(0, limit).toString("utf8"), isCut: size > limit };
+}
+
+function parseAnswer(endpoint: EmbeddingEndpoint, text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw endpointError(endpoint, "did not answer with JSON", WRONG_API_HINT);
+  }
+}
+
+const WRONG_API_HINT = "It must speak as OpenAI's /embeddings does: correct the base URL, or take another endpoint.";
+const SLOW_HINT = "See whether it is overloaded; what was embedded so far is kept.";
+
+function hintFor(status: number): string {
+  if (status === 401 || status === 403) return "Give an API key that it takes for this model.";
+  if (status === 404) return "Correct the base URL (up to and without /embeddings) or the model's name.";
+  if (status === 429) return "It has had too many requests, or the account is used up. Try again later.";
+  return status >= 500 ? "Try again later." : "Correct the model's name, its dimensions or the base URL.";
+}
+
+/** The server's own words, where they help. About a key it says too much: OpenAI's shows the ends of a wrong one. */
+function quoteServerMessage(text: string, status: number, apiKey: string | undefined): string {
+  const words = status === 401 || status === 403 ? undefined : extractMessage(text);
+  // Also as it was sent: a key elsewhere in the answer is a reason to trust none of it.
+  return words === undefined || containsKeyPiece(words, apiKey) || containsKeyPiece(text, apiKey)
+    ? ""
+    : `: ${quoteName(words)}`;
+}
+
+function extractMessage(text: string): string | undefined {
+  try {
+    const answer: unknown = JSON.parse(text);
+    if (!isRecord(answer)) return undefined;
+    const { error } = answer;
+    const words = isRecord(error) ? error.message : (error ?? answer.message);
+    return typeof words === "string" ? words : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Whether a piece of the key is in a text, however it was cut or masked. */
+function containsKeyPiece(text: string, apiKey: string | undefined): boolean {
+  if (apiKey === undefined) return false;
+  const length = Math.min(PIECE, apiKey.length);
+  for (let at = 0; at + length <= apiKey.length; at++) if (text.includes(apiKey.slice(at, at + length))) return true;
+  return false;
+}
+
+/** The system's word for it, such as ECONNREFUSED. Messages of the client can hold what it was given. */
+function readSystemCode(thrown: unknown): string {
+  const { cause } = isRecord(thrown) ? thrown : {};
+  return isRecord(cause) && typeof cause.code === "string" ? cause.code : "";
+}
 
 /** An endpoint that speaks as OpenAI's does. The class stands for a model; everything can be set otherwise. */
 export interface EndpointChoice {
@@ -16,13 +153,13 @@ export interface EndpointChoice {
   readonly dimensions?: number;
 }
 
-interface Model {
+interface EmbeddingModel {
   readonly model: string;
   readonly dimensions?: number;
 }
 
 const OPENAI = "https://api.openai.com/v1";
-const models: Readonly<Record<EndpointChoice["class"], Model>> = {
+const models: Readonly<Record<EndpointChoice["class"], EmbeddingModel>> = {
   light: { model: "text-embedding-3-small", dimensions: 512 },
   standard: { model: "text-embedding-3-small" },
   strong: { model: "text-embedding-3-large" },
@@ -35,7 +172,7 @@ const DOCUMENT_ATTEMPTS = 4;
 const FIRST_PAUSE_MS = 500;
 const LONGEST_PAUSE_MS = 60_000;
 
-export function openAiCompatible(choice: EndpointChoice): ChosenEmbedder {
+export function createOpenAiEmbedder(choice: EndpointChoice): ChosenEmbedder {
   const { baseUrl = OPENAI, apiKey: key } = choice;
   const url = embeddingsUrl(baseUrl);
   if (url === undefined) {
@@ -47,7 +184,7 @@ export function openAiCompatible(choice: EndpointChoice): ChosenEmbedder {
   const apiKey = key?.trim() || undefined;
   if (apiKey === undefined && baseUrl === OPENAI) {
     return {
-      unavailable: `the embedder ${quoted(choice.class)} has no API key for ${OPENAI}`,
+      unavailable: `the embedder ${quoteName(choice.class)} has no API key for ${OPENAI}`,
       hint: "Give an API key, or the base URL of an endpoint that needs none.",
     };
   }
@@ -57,16 +194,16 @@ export function openAiCompatible(choice: EndpointChoice): ChosenEmbedder {
       hint: "Copy the key again, without spaces or line breaks inside it.",
     };
   }
-  return { embedder: embedderAt({ url, apiKey }, modelOf(choice)) };
+  return { embedder: createEndpointEmbedder({ url, apiKey }, resolveModel(choice)) };
 }
 
-function embedderAt(endpoint: Endpoint, { model, dimensions }: Model): Embedder {
+function createEndpointEmbedder(endpoint: EmbeddingEndpoint, { model, dimensions }: EmbeddingModel): Embedder {
   const wanted = dimensions === undefined ? {} : { dimensions };
 
   async function request(texts: readonly string[], attempts: number, signal: AbortSignal) {
     for (let attempt = 1, wait = FIRST_PAUSE_MS; ; attempt++, wait *= 2) {
-      const posted = await post(endpoint, { model, input: texts, ...wanted }, signal);
-      if ("answer" in posted) return vectorsIn(endpoint, posted.answer, texts.length, dimensions);
+      const posted = await postJson(endpoint, { model, input: texts, ...wanted }, signal);
+      if ("answer" in posted) return parseVectors(endpoint, posted.answer, texts.length, dimensions);
       if (!posted.again || attempt >= attempts) throw posted.failed;
       await pause(Math.min(posted.waitMs ?? wait, LONGEST_PAUSE_MS), undefined, { signal }).catch(() => {});
       signal.throwIfAborted();
@@ -74,10 +211,10 @@ function embedderAt(endpoint: Endpoint, { model, dimensions }: Model): Embedder 
   }
 
   return {
-    fingerprint: ["openai-compatible", model, ...Object.values(wanted), placeOf(endpoint)].join(":"),
+    fingerprint: ["openai-compatible", model, ...Object.values(wanted), fingerprintUrl(endpoint)].join(":"),
     async embed(texts, purpose, signal) {
       const vectors: Float32Array[] = [];
-      for (const batch of batches(texts)) {
+      for (const batch of splitBatches(texts)) {
         vectors.push(...(await request(batch, purpose === "query" ? 1 : DOCUMENT_ATTEMPTS, signal)));
       }
       return vectors;
@@ -86,7 +223,7 @@ function embedderAt(endpoint: Endpoint, { model, dimensions }: Model): Embedder 
 }
 
 /** Servers call different models by the same name. Of the query nothing is told: it may hold a key. */
-function placeOf({ url }: Endpoint): string {
+function fingerprintUrl({ url }: EmbeddingEndpoint): string {
   return fingerprint(url.origin + url.pathname).slice(0, 8);
 }
 
@@ -100,12 +237,12 @@ function embeddingsUrl(baseUrl: string): URL | undefined {
 }
 
 /** The dimensions of a class are those of its own model: another may not be able to shorten its vectors. */
-function modelOf({ class: name, model, dimensions }: EndpointChoice): Model {
+function resolveModel({ class: name, model, dimensions }: EndpointChoice): EmbeddingModel {
   const base = model === undefined ? models[name] : { model };
   return dimensions === undefined ? base : { ...base, dimensions };
 }
 
-function* batches(texts: readonly string[]): Generator<readonly string[]> {
+function* splitBatches(texts: readonly string[]): Generator<readonly string[]> {
   let batch: string[] = [];
   let characters = 0;
   for (const text of texts) {
@@ -120,21 +257,21 @@ function* batches(texts: readonly string[]): Generator<readonly string[]> {
   if (batch.length > 0) yield batch;
 }
 
-function vectorsIn(endpoint: Endpoint, answer: unknown, count: number, dimensions: number | undefined) {
+function parseVectors(endpoint: EmbeddingEndpoint, answer: unknown, count: number, dimensions: number | undefined) {
   const list = isRecord(answer) ? getOwn(answer, "data") : undefined;
-  if (!Array.isArray(list)) throw failure(endpoint, "did not answer with a list of vectors", FOREIGN);
-  const read = unitVectors(inOrder(list), count);
-  if ("problem" in read) throw failure(endpoint, `answered with ${read.problem}`, FOREIGN);
+  if (!Array.isArray(list)) throw endpointError(endpoint, "did not answer with a list of vectors", WRONG_API_HINT);
+  const read = toUnitVectors(sortByIndex(list), count);
+  if ("problem" in read) throw endpointError(endpoint, `answered with ${read.problem}`, WRONG_API_HINT);
   const length = read.vectors[0]?.length;
   if (dimensions !== undefined && length !== dimensions) {
     const hint = "Leave the dimensions out, or take a model that lets one choose them.";
-    throw failure(endpoint, `answered with vectors of ${length} numbers, not of ${dimensions}`, hint);
+    throw endpointError(endpoint, `answered with vectors of ${length} numbers, not of ${dimensions}`, hint);
   }
   return read.vectors;
 }
 
 /** By the index that each vector has. What lacks one, or shares it, leaves a gap that is refused as no vector. */
-function inOrder(list: readonly unknown[]): readonly unknown[] {
+function sortByIndex(list: readonly unknown[]): readonly unknown[] {
   const vectors: unknown[] = Array.from({ length: list.length });
   for (const item of list) {
     if (isRecord(item) && Number.isInteger(item.index)) vectors[item.index as number] = item.embedding;

@@ -1,9 +1,9 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { Action } from "../../core/action.ts";
-import { hitOrder } from "../hit.ts";
-import { lexicalIndex } from "./index.ts";
-import { action, viewOf } from "./testing.ts";
+import { createHitOrder } from "../hits.ts";
+import { createLexicalIndex } from "./lexical-index.ts";
+import { action, createTestView } from "./testing.ts";
 
 // Few words, near each other in spelling and meaning: what is hidden then has every chance to show.
 const word = fc.constantFrom(
@@ -52,9 +52,9 @@ describe("what is hidden", () => {
           const all: readonly Action[] = made.map((each) => each.made);
           const hidden = made.filter((each) => each.hidden).map((each) => each.made);
           const rest = all.filter((each) => !hidden.includes(each));
-          const [whole, part] = [lexicalIndex(all), lexicalIndex(rest)];
-          const [masked, open] = [viewOf(all, hidden), viewOf(rest)];
-          const options = { limit, order: hitOrder() };
+          const [whole, part] = [createLexicalIndex(all), createLexicalIndex(rest)];
+          const [masked, open] = [createTestView(all, hidden), createTestView(rest)];
+          const options = { limit, order: createHitOrder() };
           for (const query of asked) {
             expect(whole.search(query, masked, options)).toEqual(part.search(query, open, options));
           }
@@ -67,9 +67,9 @@ describe("what is hidden", () => {
   test("does not correct a slip of the pen to a word that only it has", () => {
     const secret = action("hr__layoffs", "Plans layoffs.");
     const open = action("hr__holidays", "Plans holidays.");
-    const answer = lexicalIndex([open, secret]).search("layofs", viewOf([open, secret], [secret]), {
+    const answer = createLexicalIndex([open, secret]).search("layofs", createTestView([open, secret], [secret]), {
       limit: 5,
-      order: hitOrder(),
+      order: createHitOrder(),
     });
 
     expect(answer).toEqual({ hits: [], unmatched: ["layofs"] });
@@ -77,10 +77,10 @@ describe("what is hidden", () => {
 
   test("may differ from view to view of one index", () => {
     const [one, other] = [action("a__invoice"), action("b__invoice")];
-    const index = lexicalIndex([one, other]);
+    const index = createLexicalIndex([one, other]);
     const found = (hidden: Action) =>
       index
-        .search("invoice", viewOf([one, other], [hidden]), { limit: 5, order: hitOrder() })
+        .search("invoice", createTestView([one, other], [hidden]), { limit: 5, order: createHitOrder() })
         .hits.map((hit) => hit.action);
 
     expect(found(one)).toEqual([other]);

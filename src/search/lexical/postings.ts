@@ -1,8 +1,73 @@
 import type { Action } from "../../core/action.ts";
+import { isRecord } from "../../core/json.ts";
+import { getNamespace, SEPARATOR } from "../../core/names.ts";
 import type { Steps } from "../steps.ts";
-import { deedsIn } from "./deeds.ts";
-import { eachText, fields, ownName } from "./fields.ts";
-import { wordsIn } from "./words.ts";
+import { detectVerbs, tokenize } from "./tokenize.ts";
+
+/** The parts of an action that words are looked for in. */
+export const lexicalFields = ["name", "namespace", "labels", "description", "parameters", "details"] as const;
+
+export type LexicalField = (typeof lexicalFields)[number];
+
+const DESCRIPTION_LIMIT = 4_000;
+const DETAILS_LIMIT = 6_000;
+const NODES = 300;
+const DEPTH = 8;
+
+type Visit = (field: LexicalField, text: string) => void;
+
+/** Hands over the text of each field, piece by piece. What is beyond the bounds of a sane action is not looked at. */
+function visitTexts(action: Action, visit: Visit): void {
+  const { name, aliases, tags, description, inputSchema, examples } = action;
+  visit("name", getShortName(action));
+  visit("namespace", getNamespace(name));
+  for (const label of [...aliases, ...tags]) visit("labels", label);
+  visit("description", description.slice(0, DESCRIPTION_LIMIT));
+  const details = limitTotal(visit);
+  visitParameters(inputSchema, details);
+  for (const { args, description: purpose } of examples) {
+    for (const key of Object.keys(args)) details("details", key);
+    if (purpose !== undefined) details("details", purpose);
+  }
+}
+
+/** The name without where it comes from: `create_issue` of `mcp__github__create_issue`. */
+export function getShortName({ name }: Action): string {
+  return name.slice(name.lastIndexOf(SEPARATOR) + SEPARATOR.length);
+}
+
+function limitTotal(visit: Visit): Visit {
+  let left = DETAILS_LIMIT;
+  return (field, text) => {
+    if (left <= 0) return;
+    visit(field, text.slice(0, left));
+    left -= text.length;
+  };
+}
+
+/** The names, descriptions and allowed values of what a schema asks for, however deep. */
+function visitParameters(schema: unknown, visit: Visit): void {
+  let nodes = 0;
+  const walk = (part: unknown, depth: number): void => {
+    if (depth > DEPTH || ++nodes > NODES) return;
+    if (Array.isArray(part)) for (const each of part) walk(each, depth + 1);
+    if (!isRecord(part)) return;
+    for (const text of [part.title, part.description]) if (typeof text === "string") visit("details", text);
+    if (Array.isArray(part.enum)) {
+      for (const value of part.enum) if (typeof value === "string") visit("details", value);
+    }
+    for (const keyword of ["properties", "$defs", "definitions"]) {
+      const named = part[keyword];
+      if (!isRecord(named)) continue;
+      for (const [name, value] of Object.entries(named)) {
+        if (keyword === "properties") visit("parameters", name);
+        walk(value, depth + 1);
+      }
+    }
+    for (const keyword of ["items", "anyOf", "oneOf", "allOf", "additionalProperties"]) walk(part[keyword], depth + 1);
+  };
+  walk(schema, 0);
+}
 
 /** Every term ever met, numbered. Only grows, so that what was analysed with it stays readable. */
 interface Vocabulary {
@@ -27,7 +92,7 @@ export interface Postings {
   /** How many words each field of each action has, at most `LENGTH_LIMIT`. */
   readonly lengths: Uint16Array;
   /** What each action's name says it does: see `deedsIn`. */
-  readonly deeds: Uint8Array;
+  readonly verbs: Uint8Array;
   /** The entries by action instead of by term, as it was analysed: entries of term × 256 + place. */
   readonly analysed: Uint32Array;
   readonly analysedStarts: Uint32Array;
@@ -36,9 +101,9 @@ export interface Postings {
 export const LENGTH_LIMIT = 1023;
 const OFTEN = 31;
 
-export const fieldOf = (place: number): number => place & 7;
-export const countOf = (place: number): number => place >> 3;
-const packed = (field: number, count: number): number => field | (Math.min(count, OFTEN) << 3);
+export const unpackField = (place: number): number => place & 7;
+export const unpackCount = (place: number): number => place >> 3;
+const packPlace = (field: number, count: number): number => field | (Math.min(count, OFTEN) << 3);
 
 const ACTIONS_A_STEP = 32;
 const ENTRIES_A_STEP = 65_536;
@@ -52,33 +117,33 @@ export function* postingSteps(actions: readonly Action[], previous?: Postings): 
     places.set(action, place);
     if (place % ENTRIES_A_STEP === 0) yield;
   }
-  const lengths = new Uint16Array(actions.length * fields.length);
+  const lengths = new Uint16Array(actions.length * lexicalFields.length);
   const analysedStarts = new Uint32Array(actions.length + 1);
-  const analysed = new Numbers();
+  const analysed = new NumberList();
   const deeds = new Uint8Array(actions.length);
   for (const [place, action] of actions.entries()) {
     // One at a time: a server may say a hundred thousand characters about each.
     yield;
-    deeds[place] = deedsIn(ownName(action));
+    deeds[place] = detectVerbs(getShortName(action));
     const before = places.get(action);
-    const own = lengths.subarray(place * fields.length, (place + 1) * fields.length);
+    const own = lengths.subarray(place * lexicalFields.length, (place + 1) * lexicalFields.length);
     if (known === undefined || before === undefined) {
       analyse(action, vocabulary, analysed, own);
     } else {
       analysed.append(known.analysed.subarray(known.analysedStarts[before], known.analysedStarts[before + 1]));
-      own.set(known.lengths.subarray(before * fields.length, (before + 1) * fields.length));
+      own.set(known.lengths.subarray(before * lexicalFields.length, (before + 1) * lexicalFields.length));
     }
     analysedStarts[place + 1] = analysed.length;
   }
-  const entries = analysed.taken();
+  const entries = analysed.toArray();
   return {
     actions,
     vocabulary,
     lengths,
-    deeds,
+    verbs: deeds,
     analysed: entries,
     analysedStarts,
-    ...(yield* inverted(entries, analysedStarts, vocabulary.terms.length)),
+    ...(yield* invertSteps(entries, analysedStarts, vocabulary.terms.length)),
   };
 }
 
@@ -91,7 +156,7 @@ function isMostlyAlive({ frequencies, terms }: Postings): boolean {
 
 const counts = new Map<number, number>();
 
-function analyse(action: Action, { numbers, terms }: Vocabulary, into: Numbers, lengths: Uint16Array): void {
+function analyse(action: Action, { numbers, terms }: Vocabulary, into: NumberList, lengths: Uint16Array): void {
   counts.clear();
   const count = (term: string, field: number): void => {
     let number = numbers.get(term);
@@ -100,24 +165,24 @@ function analyse(action: Action, { numbers, terms }: Vocabulary, into: Numbers, 
       numbers.set(term, number);
       terms.push(term);
     }
-    const key = number * fields.length + field;
+    const key = number * lexicalFields.length + field;
     counts.set(key, (counts.get(key) ?? 0) + 1);
   };
-  eachText(action, (name, text) => {
-    const field = fields.indexOf(name);
-    for (const { terms: parts, whole } of wordsIn(text)) {
+  visitTexts(action, (name, text) => {
+    const field = lexicalFields.indexOf(name);
+    for (const { terms: parts, whole } of tokenize(text)) {
       for (const part of parts) count(part, field);
       if (whole !== undefined) count(whole, field);
       lengths[field] = Math.min(LENGTH_LIMIT, (lengths[field] ?? 0) + parts.length);
     }
   });
   for (const [key, often] of counts) {
-    into.push(Math.floor(key / fields.length) * 256 + packed(key % fields.length, often));
+    into.push(Math.floor(key / lexicalFields.length) * 256 + packPlace(key % lexicalFields.length, often));
   }
 }
 
 /** By term instead of by action. Actions are gone through in order, so that each term's are in order too. */
-function* inverted(
+function* invertSteps(
   analysed: Uint32Array,
   analysedStarts: Uint32Array,
   terms: number,
@@ -150,7 +215,7 @@ function* inverted(
 }
 
 /** A list of numbers that grows without becoming a list of objects. */
-class Numbers {
+class NumberList {
   #held = new Uint32Array(1024);
   length = 0;
 
@@ -165,7 +230,7 @@ class Numbers {
     this.length += numbers.length;
   }
 
-  taken(): Uint32Array {
+  toArray(): Uint32Array {
     return this.#held.slice(0, this.length);
   }
 

@@ -3,15 +3,15 @@ import { type Steps, sortSteps } from "../steps.ts";
 import type { Postings } from "./postings.ts";
 
 /** A term, and how many slips of the pen it is away. */
-export interface Near {
+export interface NearTerm {
   readonly term: number;
   readonly edits: number;
 }
 
 /** Finds terms that are nearly the one that was asked for. Knows every term; who asks must look through a scope. */
-export interface Spellings {
+export interface TermSpellings {
   /** Those within a slip of the pen or two, each with how many. */
-  near(term: string): readonly Near[];
+  near(term: string): readonly NearTerm[];
   beginningWith(prefix: string): readonly number[];
 }
 
@@ -19,23 +19,23 @@ const TERMS_A_STEP = 4_096;
 const ONE_SLIP_FROM = 4;
 const TWO_SLIPS_FROM = 8;
 
-export function* spellingSteps({ vocabulary, terms }: Postings): Steps<Spellings> {
+export function* spellingSteps({ vocabulary, terms }: Postings): Steps<TermSpellings> {
   const texts = vocabulary.terms;
   const all = Array.from({ length: terms }, (_, term) => term);
   const byText = Uint32Array.from(yield* sortSteps(all, (a, b) => ((texts[a] ?? "") < (texts[b] ?? "") ? -1 : 1)));
-  const byLength = yield* grouped(texts, terms);
+  const byLength = yield* groupByLength(texts, terms);
 
   return {
     near(term) {
       const slips = term.length < ONE_SLIP_FROM ? 0 : term.length < TWO_SLIPS_FROM ? 1 : 2;
-      const letters = lettersOf(term);
-      const found: Near[] = [];
+      const letters = toLetterMask(term);
+      const found: NearTerm[] = [];
       for (let length = term.length - slips; slips > 0 && length <= term.length + slips; length++) {
         const group = byLength.get(length);
         if (group === undefined) continue;
         for (let at = 0; at < group.terms.length; at++) {
           // Each slip changes at most two of the letters that occur; that rules out nearly all.
-          if (bits((group.letters[at] ?? 0) ^ letters) > 2 * slips) continue;
+          if (countBits((group.letters[at] ?? 0) ^ letters) > 2 * slips) continue;
           const other = group.terms[at] ?? 0;
           const edits = editDistance(term, texts[other] ?? "", slips);
           if (edits <= slips) found.push({ term: other, edits });
@@ -64,7 +64,7 @@ interface Group {
   readonly letters: Uint32Array;
 }
 
-function* grouped(texts: readonly string[], terms: number): Steps<ReadonlyMap<number, Group>> {
+function* groupByLength(texts: readonly string[], terms: number): Steps<ReadonlyMap<number, Group>> {
   const groups = new Map<number, number[]>();
   for (let term = 0; term < terms; term++) {
     if (term % TERMS_A_STEP === 0) yield;
@@ -78,20 +78,20 @@ function* grouped(texts: readonly string[], terms: number): Steps<ReadonlyMap<nu
     const letters = new Uint32Array(group.length);
     for (const [at, term] of group.entries()) {
       if (at % TERMS_A_STEP === 0) yield;
-      letters[at] = lettersOf(texts[term] ?? "");
+      letters[at] = toLetterMask(texts[term] ?? "");
     }
     packed.set(length, { terms: Uint32Array.from(group), letters });
   }
   return packed;
 }
 
-function lettersOf(text: string): number {
+function toLetterMask(text: string): number {
   let letters = 0;
   for (let at = 0; at < text.length; at++) letters |= 1 << (text.charCodeAt(at) & 31);
   return letters >>> 0;
 }
 
-function bits(number: number): number {
+function countBits(number: number): number {
   let left = number - ((number >>> 1) & 0x55555555);
   left = (left & 0x33333333) + ((left >>> 2) & 0x33333333);
   return (((left + (left >>> 4)) & 0x0f0f0f0f) * 0x01010101) >>> 24;

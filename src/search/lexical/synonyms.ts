@@ -1,10 +1,10 @@
-import { stemOf } from "./words.ts";
+import { stemWord } from "./tokenize.ts";
 
 /**
  * Words that mean the same whatever the trade, one meaning a line. A word may stand in several lines. Only what holds
  * nearly everywhere belongs here: a wrong line costs more than a missing one.
  */
-const same = `
+const synonymLines = `
 delete remove erase destroy drop discard clear
 create add new make insert register
 generate create produce build compose
@@ -150,7 +150,7 @@ finish complete done
 `;
 
 /** A kind of thing, then things of that kind: who asks for one of them may be served by what deals with the kind. */
-const kinds = `
+const kindLines = `
 currency: dollar euro yen pound rupee yuan franc peso usd eur gbp jpy
 exchange: currency
 weather: rain snow wind sunny cloudy humidity umbrella storm temperature forecast climate
@@ -224,24 +224,24 @@ vulnerability: security exploit cve
 let relatives: ReadonlyMap<string, ReadonlySet<string>> | undefined;
 
 /** The stems that a word may also be found by, by its own. */
-export function relativesOf(stem: string): Iterable<string> {
+export function findRelatedStems(stem: string): Iterable<string> {
   // Not before a search: whoever only lists or calls does without.
-  relatives ??= read();
+  relatives ??= parseSynonyms();
   return relatives.get(stem) ?? [];
 }
 
-function read(): ReadonlyMap<string, ReadonlySet<string>> {
+function parseSynonyms(): ReadonlyMap<string, ReadonlySet<string>> {
   const found = new Map<string, Set<string>>();
   const relate = (word: string, other: string): void => {
-    const [from, to] = [stemOf(word), stemOf(other)];
+    const [from, to] = [stemWord(word), stemWord(other)];
     const known = found.get(from) ?? new Set<string>();
     if (from !== to) found.set(from, known.add(to));
   };
-  for (const line of same.trim().split("\n")) {
+  for (const line of synonymLines.trim().split("\n")) {
     const words = line.split(" ");
     for (const word of words) for (const other of words) relate(word, other);
   }
-  for (const line of kinds.trim().split("\n")) {
+  for (const line of kindLines.trim().split("\n")) {
     const [kind = "", things = ""] = line.split(": ");
     for (const thing of things.split(" ")) relate(thing, kind);
   }

@@ -1,11 +1,11 @@
-import { defineAction } from "../../catalog/define.ts";
+import { defineAction } from "../../catalog/define-action.ts";
 import type { Action, Example } from "../../core/action.ts";
 import type { JsonObject } from "../../core/json.ts";
-import { hitOrder } from "../hit.ts";
-import type { Searchable } from "../searchable.ts";
-import { type LexicalFound, type LexicalIndex, type LexicalOptions, lexicalIndex } from "./index.ts";
+import type { Searchable } from "../hits.ts";
+import { createHitOrder } from "../hits.ts";
+import { createLexicalIndex, type LexicalIndex, type LexicalOptions, type LexicalResult } from "./lexical-index.ts";
 
-export interface Told {
+export interface TestActionFacts {
   readonly description?: string;
   readonly effect?: Action["effect"];
   readonly tags?: readonly string[];
@@ -15,7 +15,7 @@ export interface Told {
 }
 
 /** An action with this whole name. */
-export function action(name: string, told: Told | string = {}): Action {
+export function action(name: string, told: TestActionFacts | string = {}): Action {
   const {
     properties = {},
     description = "",
@@ -33,7 +33,7 @@ export function action(name: string, told: Told | string = {}): Action {
   });
 }
 
-export function viewOf(actions: readonly Action[], hidden: readonly Action[] = []): Searchable {
+export function createTestView(actions: readonly Action[], hidden: readonly Action[] = []): Searchable {
   const seen = actions.filter((each) => !hidden.includes(each));
   return { snapshot: { actions }, sees: (each) => !hidden.includes(each), actions: () => seen };
 }
@@ -44,9 +44,9 @@ export function find(
   actions: readonly Action[],
   query: string,
   { hidden = [], index, ...some }: Some = {},
-): LexicalFound {
-  const options = { limit: 10, order: hitOrder(), ...some };
-  return (index ?? lexicalIndex(actions)).search(query, viewOf(actions, hidden), options);
+): LexicalResult {
+  const options = { limit: 10, order: createHitOrder(), ...some };
+  return (index ?? createLexicalIndex(actions)).search(query, createTestView(actions, hidden), options);
 }
 
 /** The names that are found, best first. */

@@ -1,10 +1,10 @@
-import type { Field } from "./fields.ts";
+import type { LexicalField } from "./postings.ts";
 
 // Tuned together on train and dev splits of public tool-retrieval sets (`npm run bench:search` has the test splits).
 // Around these values quality is flat: most can be halved or doubled for less than half a point.
 
 /** What a word counts by where it stands, and how much a long text of that kind is held against it. */
-export const fieldWeights: Readonly<Record<Field, { readonly weight: number; readonly length: number }>> = {
+export const fieldWeights: Readonly<Record<LexicalField, { readonly weight: number; readonly length: number }>> = {
   name: { weight: 3, length: 0.7 },
   namespace: { weight: 2, length: 0.3 },
   labels: { weight: 1.2, length: 0.3 },
@@ -31,7 +31,7 @@ export const likeness = {
 } as const;
 
 /** How much a word says beside others. */
-export const telling = {
+export const wordWeights = {
   /** Words that are in requests of every kind. */
   soft: 0.45,
   /** A number is mostly an argument. */
@@ -49,7 +49,7 @@ export const COVERAGE = 0.3;
 /** How much more it is worth to be named in full by the query. */
 export const NAMING = 0.4;
 /** What is added when the name does what the query asks to do, and taken off when it does something else. */
-export const DEED = 0.1;
+export const VERB_MATCH = 0.1;
 
 /** The best one must have so much of what was asked for, or nothing fits. */
 export const LEAST_COVERED = 0.3;

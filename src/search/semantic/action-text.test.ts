@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { contentHash, contentsOf, textOf } from "./action-text.ts";
+import { hashActionText, hashCatalog, toEmbeddedText } from "./action-text.ts";
 import { testAction, testActions } from "./testing.ts";
 
 const schema = (description: string) => ({
@@ -13,17 +13,17 @@ test("is the name in words, the description, the tags and what is asked for", ()
     tags: ["code", "write"],
   };
 
-  expect(textOf(action)).toBe(
+  expect(toEmbeddedText(action)).toBe(
     "mcp github create issue\nOpen an issue.\ncode, write\nissue title Short and clear.; body; labels",
   );
-  expect(textOf(testAction("tool__wait", "Wait."))).toBe("tool wait\nWait.");
+  expect(toEmbeddedText(testAction("tool__wait", "Wait."))).toBe("tool wait\nWait.");
 });
 
 test("is never long, and never without what is asked for", () => {
   const properties = Object.fromEntries(
     Array.from({ length: 100 }, (_, at) => [`field${at}`, { description: "y".repeat(500) }]),
   );
-  const text = textOf(testAction("tool__long", "x".repeat(100_000), { type: "object", properties }));
+  const text = toEmbeddedText(testAction("tool__long", "x".repeat(100_000), { type: "object", properties }));
 
   expect(text.length).toBeLessThanOrEqual(2_000);
   expect(text).toContain("field1 yyy");
@@ -32,27 +32,27 @@ test("is never long, and never without what is asked for", () => {
 test("has another hash when it says something else, and only then", () => {
   const action = testAction("tool__open", "Open it.", schema("a"));
 
-  expect(contentHash(testAction("tool__open", "Open it.", schema("b")))).not.toBe(contentHash(action));
-  expect(contentHash(testAction("tool__open", "Open it!", schema("a")))).not.toBe(contentHash(action));
-  expect(contentHash({ ...action, effect: "write", timeoutMs: 5, outputSchema: { type: "string" } })).toBe(
-    contentHash(action),
+  expect(hashActionText(testAction("tool__open", "Open it.", schema("b")))).not.toBe(hashActionText(action));
+  expect(hashActionText(testAction("tool__open", "Open it!", schema("a")))).not.toBe(hashActionText(action));
+  expect(hashActionText({ ...action, effect: "write", timeoutMs: 5, outputSchema: { type: "string" } })).toBe(
+    hashActionText(action),
   );
 });
 
 test("a catalog is the same in any order, and another one with an action more, less or renamed", () => {
   const actions = testActions(5);
-  const { fingerprint } = contentsOf(actions);
+  const { fingerprint } = hashCatalog(actions);
   const [first, ...rest] = actions;
 
-  expect(contentsOf(actions.toReversed()).fingerprint).toBe(fingerprint);
+  expect(hashCatalog(actions.toReversed()).fingerprint).toBe(fingerprint);
   const others = [rest, [...actions, testAction("tool__more", "More.")], [testAction("tool__x", "X."), ...rest]];
-  expect(new Set([fingerprint, ...others.map((each) => contentsOf(each).fingerprint)]).size).toBe(4);
-  expect(contentsOf([]).fingerprint).not.toBe(fingerprint);
+  expect(new Set([fingerprint, ...others.map((each) => hashCatalog(each).fingerprint)]).size).toBe(4);
+  expect(hashCatalog([]).fingerprint).not.toBe(fingerprint);
   expect(first).toBeDefined();
 });
 
 test("actions with the same text share a vector", () => {
-  const { hashes, samples } = contentsOf([testAction("tool__a_b", "Same."), testAction("tool__a.b", "Same.")]);
+  const { hashes, samples } = hashCatalog([testAction("tool__a_b", "Same."), testAction("tool__a.b", "Same.")]);
 
   expect([hashes.size, samples.size]).toEqual([2, 1]);
 });

@@ -1,9 +1,9 @@
 import { afterEach, beforeEach, expect, onTestFinished, test, vi } from "vitest";
-import type { ProcessFacts } from "../../core/runtime.ts";
-import { openSqliteStore } from "../../store/open.ts";
-import { type LockStore, underLock } from "./build-lock.ts";
+import type { ProcessInfo } from "../../core/runtime.ts";
+import { openSqliteStore } from "../../store/open-store.ts";
+import { type LockStore, withBuildLock } from "./vector-build.ts";
 
-const here: ProcessFacts = { pid: 1, host: "here", isAlive: () => true };
+const here: ProcessInfo = { pid: 1, host: "here", isAlive: () => true };
 const never = new AbortController().signal;
 let clock = 0;
 let ids = 0;
@@ -142,11 +142,11 @@ async function openLocks(): Promise<LockStore> {
   return store.locks;
 }
 
-type Options = Partial<Omit<Parameters<typeof underLock<string>>[0], "locks">>;
+type Options = Partial<Omit<Parameters<typeof withBuildLock<string>>[0], "locks">>;
 
 function locked<T>(locks: LockStore, work: (signal: AbortSignal) => Promise<T>, options: Options = {}) {
   const done = async () => undefined;
-  return underLock<unknown>({ locks, name: "l", runtime, self: here, signal: never, done, ...options }, work);
+  return withBuildLock<unknown>({ locks, name: "l", runtime, self: here, signal: never, done, ...options }, work);
 }
 
 /** Answers nothing, and does something the nth time. */

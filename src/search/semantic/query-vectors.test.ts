@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { queryVectors } from "./query-vectors.ts";
+import { createQueryVectors } from "./query-vectors.ts";
 import { wordEmbedder } from "./testing.ts";
 
 const SECOND = 1_000;
@@ -94,10 +94,10 @@ test("asks with no more of a query than a model reads", async () => {
   expect(embedder.queries[0]?.length).toBe(2_000);
 });
 
-function started(embedder: Parameters<typeof queryVectors>[0]["embedder"], limitMs = 60_000) {
+function started(embedder: Parameters<typeof createQueryVectors>[0]["embedder"], limitMs = 60_000) {
   const clock = { now: 0 };
   const troubles: (string | undefined)[] = [];
   const onTrouble = (error: Error | undefined) => void troubles.push(error?.message);
-  const vectorFor = queryVectors({ embedder, runtime: { elapsed: () => clock.now }, limitMs, onTrouble });
+  const vectorFor = createQueryVectors({ embedder, runtime: { elapsed: () => clock.now }, limitMs, onTrouble });
   return { clock, troubles, vectorFor };
 }

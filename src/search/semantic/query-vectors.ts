@@ -3,8 +3,7 @@ import { QmError } from "../../core/errors.ts";
 import { clip } from "../../core/json.ts";
 import { LruMap } from "../../core/lru-map.ts";
 import type { Runtime } from "../../core/runtime.ts";
-import { type Embedder, embedderError } from "../embedders/embedder.ts";
-import { unitVectors } from "../embedders/unit-vectors.ts";
+import { type Embedder, embedderError, toUnitVectors } from "../embedders/embedder.ts";
 
 /**
  * The vector of a query, or in a sentence why there is none, which tells nothing that comes from the embedder: any caller
@@ -36,14 +35,14 @@ const LONGEST_REST_MS = 300_000;
  * Remembers the last ones. After a failure the embedder is left alone for half a minute, then for twice as long each
  * time: one search pays for a dead endpoint, not all of them.
  */
-export function queryVectors({ embedder, runtime, limitMs, onTrouble }: QueryVectorsOptions): QueryVectors {
-  const kept = new LruMap<string, Float32Array>(KEPT);
+export function createQueryVectors({ embedder, runtime, limitMs, onTrouble }: QueryVectorsOptions): QueryVectors {
+  const cache = new LruMap<string, Float32Array>(KEPT);
   let rest: { until: number; ms: number } | undefined;
   const tooLate = new QmError("embedder_failed", `the embedder did not answer within ${limitMs} ms`);
 
-  async function embedded(text: string, signal: AbortSignal | undefined): Promise<Float32Array> {
+  async function embedQuery(text: string, signal: AbortSignal | undefined): Promise<Float32Array> {
     const limits = { ms: limitMs, timeoutError: () => tooLate, ...(signal === undefined ? {} : { signal }) };
-    const read = unitVectors(await withTimeout(limits, (inner) => embedder.embed([text], "query", inner)), 1);
+    const read = toUnitVectors(await withTimeout(limits, (inner) => embedder.embed([text], "query", inner)), 1);
     const [vector] = "vectors" in read ? read.vectors : [];
     if (vector !== undefined) return vector;
     throw new QmError("embedder_failed", `the embedder answered with ${"problem" in read ? read.problem : "nothing"}`);
@@ -51,7 +50,7 @@ export function queryVectors({ embedder, runtime, limitMs, onTrouble }: QueryVec
 
   return async (query, signal) => {
     const text = clip(query, QUERY_LIMIT);
-    const known = kept.get(text);
+    const known = cache.get(text);
     if (known !== undefined) return { vector: known };
     const now = runtime.elapsed();
     if (rest !== undefined && now < rest.until) return { unavailable: RESTING };
@@ -59,10 +58,10 @@ export function queryVectors({ embedder, runtime, limitMs, onTrouble }: QueryVec
     const before = rest;
     if (before !== undefined) before.until = now + before.ms;
     try {
-      const vector = await embedded(text, signal);
+      const vector = await embedQuery(text, signal);
       rest = undefined;
       onTrouble(undefined);
-      kept.set(text, vector);
+      cache.set(text, vector);
       return { vector };
     } catch (thrown) {
       if (signal?.aborted) {

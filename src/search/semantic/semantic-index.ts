@@ -2,14 +2,20 @@ import type { Action } from "../../core/action.ts";
 import { withTimeout } from "../../core/async.ts";
 import { QmError } from "../../core/errors.ts";
 import { embedderError } from "../embedders/embedder.ts";
-import type { Hit, HitOrder } from "../hit.ts";
-import type { Searchable } from "../searchable.ts";
-import { type Contents, contentsOf } from "./action-text.ts";
-import { type Building, type BuildRun, type Built, buildVectors, findVectors, noteUse } from "./build.ts";
-import { latest } from "./latest.ts";
-import { queryVectors } from "./query-vectors.ts";
+import type { Hit, HitOrder, Searchable } from "../hits.ts";
+import { type CatalogContents, hashCatalog } from "./action-text.ts";
+import { createLatestRunner } from "./latest-runner.ts";
+import { createQueryVectors } from "./query-vectors.ts";
+import {
+  type BuildContext,
+  type BuildResult,
+  type BuildRun,
+  buildVectors,
+  findVectors,
+  recordVectorUse,
+} from "./vector-build.ts";
 import type { VectorSet } from "./vector-set.ts";
-import { USE_NOTED_EVERY_MS } from "./vector-store.ts";
+import { USE_RECORD_INTERVAL_MS } from "./vector-set.ts";
 
 export interface SemanticStatus {
   /**
@@ -75,7 +81,7 @@ export interface SemanticIndex {
   close(): Promise<void>;
 }
 
-export interface SemanticIndexOptions extends Building {
+export interface SemanticIndexOptions extends BuildContext {
   /** How long a search waits for the vector of its query. */
   readonly queryLimitMs?: number;
   /** `false`: a catalog whose vectors are not all there is embedded anew, all of it. */
@@ -98,17 +104,17 @@ const CLEARED = { state: "waiting", reason: "the vectors were cleared", hint: "R
 
 type Progress = Pick<SemanticStatus, "state" | "done" | "total">;
 type Trouble = Pick<SemanticStatus, "state" | "reason" | "hint"> & Partial<Progress>;
-type Run = BuildOptions & { readonly isOutdated?: () => boolean };
+type RunOptions = BuildOptions & { readonly isOutdated?: () => boolean };
 
 export function createSemanticIndex(options: SemanticIndexOptions): SemanticIndex {
   const { embedder, store, runtime, incremental = true, background = true } = options;
   const { queryLimitMs = 1_500, settleMs = 250, onBuilt = () => {}, onFailed = () => {} } = options;
   const model = embedder.fingerprint;
-  const vectorFor = queryVectors({ embedder, runtime, limitMs: queryLimitMs, onTrouble: queryTrouble });
+  const vectorFor = createQueryVectors({ embedder, runtime, limitMs: queryLimitMs, onTrouble: recordQueryTrouble });
   const closing = new AbortController();
   const running = new Map<number, Progress>();
   const underWay = new Set<Promise<unknown>>();
-  const follower = latest(settleMs, followed);
+  const follower = createLatestRunner(settleMs, followCatalog);
   let answering: { readonly set: VectorSet; readonly turn: number } | undefined;
   let useNotedAt = 0;
   let trouble: Trouble | undefined;
@@ -120,7 +126,7 @@ export function createSemanticIndex(options: SemanticIndexOptions): SemanticInde
   let turns = 0;
 
   /** What was begun earlier does not take the place of another catalog's that was begun later. */
-  function answerFrom(set: VectorSet, turn: number): void {
+  function adoptVectors(set: VectorSet, turn: number): void {
     const { set: present, turn: newest } = answering ?? { turn: 0 };
     if (turn < newest && set.contents.fingerprint !== present?.contents.fingerprint) return;
     answering = { set, turn: Math.max(turn, newest) };
@@ -131,49 +137,53 @@ export function createSemanticIndex(options: SemanticIndexOptions): SemanticInde
   function fail(thrown: unknown, progress?: Progress): QmError {
     const error = embedderError(thrown);
     if (trouble?.reason !== error.message) onFailed(error.message);
-    trouble = { ...progress, state: "failed", ...reasonOf(error) };
+    trouble = { ...progress, state: "failed", ...toReason(error) };
     return error;
   }
 
-  function queryTrouble(error: QmError | undefined): void {
+  function recordQueryTrouble(error: QmError | undefined): void {
     if (error !== undefined && queryFailed?.reason !== error.message) onFailed(error.message);
-    queryFailed = error && reasonOf(error);
+    queryFailed = error && toReason(error);
   }
 
   /** Whoever waits wants to know about what was followed last. */
-  function lookedFor(actions: readonly Action[] | undefined): void {
+  function resolveSettling(actions: readonly Action[] | undefined): void {
     if (actions !== wanted) return;
     settling?.resolve();
     settling = undefined;
   }
 
-  async function followed(actions: readonly Action[], isOutdated: () => boolean): Promise<void> {
-    const contents = contentsOf(actions);
+  async function followCatalog(actions: readonly Action[], isOutdated: () => boolean): Promise<void> {
+    const contents = hashCatalog(actions);
     const isAnswering = answering?.set.contents.fingerprint === contents.fingerprint;
     try {
       if (isAnswering && !(background && rebuildDue)) trouble = undefined;
-      else if (background) await tracked(run(actions, contents, { isOutdated }));
-      else if (!(await look(contents, ++turns))) {
+      else if (background) await track(run(actions, contents, { isOutdated }));
+      else if (!(await adoptStoredVectors(contents, ++turns))) {
         const { size: done } = await store.known(model, contents.samples.keys());
         trouble = { ...MISSING, done, total: contents.samples.size };
       }
     } finally {
-      lookedFor(actions);
+      resolveSettling(actions);
     }
   }
 
   /** Takes over the catalog's vectors if they are all there. */
-  async function look(contents: Contents, turn: number): Promise<boolean> {
+  async function adoptStoredVectors(contents: CatalogContents, turn: number): Promise<boolean> {
     try {
       const set = await findVectors(options, contents);
-      if (set !== undefined) answerFrom(set, turn);
+      if (set !== undefined) adoptVectors(set, turn);
       return set !== undefined;
     } catch (thrown) {
       throw fail(thrown);
     }
   }
 
-  async function run(actions: readonly Action[], contents: Contents, wishes: Run): Promise<BuildReport | undefined> {
+  async function run(
+    actions: readonly Action[],
+    contents: CatalogContents,
+    wishes: RunOptions,
+  ): Promise<BuildReport | undefined> {
     const { force = false, onProgress, signal: wish, isOutdated = () => false } = wishes;
     const signal = wish === undefined ? closing.signal : AbortSignal.any([closing.signal, wish]);
     const turn = ++turns;
@@ -192,18 +202,18 @@ export function createSemanticIndex(options: SemanticIndexOptions): SemanticInde
     running.set(turn, { state: "waiting", done: 0, total: contents.samples.size });
     try {
       signal.throwIfAborted();
-      let isThere = await look(contents, turn);
-      lookedFor(actions);
+      let isThere = await adoptStoredVectors(contents, turn);
+      resolveSettling(actions);
       while (rebuilding !== undefined && !force) {
-        await ended(rebuilding, signal);
-        isThere = await look(contents, turn);
+        await waitUntilSettled(rebuilding, signal);
+        isThere = await adoptStoredVectors(contents, turn);
       }
       const all = force || rebuildDue;
       if (isThere && !all) return report([]);
       const how = { force: all, anew: all || !incremental, signal, isOutdated, onProgress: tell };
       const built = await (all ? rebuild(contents, how) : buildVectors(options, contents, how));
       if (built === "outdated") return undefined;
-      answerFrom(built.set, turn);
+      adoptVectors(built.set, turn);
       const made = report(built.embedded);
       if (made.embedded.length > 0) onBuilt(made);
       return made;
@@ -216,7 +226,7 @@ export function createSemanticIndex(options: SemanticIndexOptions): SemanticInde
   }
 
   /** The one that was wanted at the start, or on demand. It is due again when it does not get to its end. */
-  async function rebuild(contents: Contents, how: BuildRun): Promise<Built | "outdated"> {
+  async function rebuild(contents: CatalogContents, how: BuildRun): Promise<BuildResult | "outdated"> {
     const wasDue = rebuildDue;
     rebuildDue = false;
     const building = buildVectors(options, contents, how);
@@ -233,7 +243,7 @@ export function createSemanticIndex(options: SemanticIndexOptions): SemanticInde
     }
   }
 
-  async function tracked<T>(work: Promise<T>): Promise<T> {
+  async function track<T>(work: Promise<T>): Promise<T> {
     underWay.add(work);
     return work.finally(() => underWay.delete(work));
   }
@@ -254,17 +264,17 @@ export function createSemanticIndex(options: SemanticIndexOptions): SemanticInde
   }
 
   /** No counts and no reasons: they tell of actions that the caller may not see. */
-  function whyNot(): string {
+  function explainUnavailable(): string {
     if (running.size > 0 || trouble === undefined) return "the index is not ready yet.";
     return trouble.state === "failed" ? "the index could not be built." : "vectors are missing.";
   }
 
   /** A set that is searched for months is not built again, and must not be pruned either. */
-  function searched(set: VectorSet): void {
+  function recordSearch(set: VectorSet): void {
     const now = runtime.now().getTime();
-    if (now - useNotedAt < USE_NOTED_EVERY_MS) return;
+    if (now - useNotedAt < USE_RECORD_INTERVAL_MS) return;
     useNotedAt = now;
-    void tracked(noteUse(store, { catalog: set.contents.fingerprint, model }, set)).catch(() => {});
+    void track(recordVectorUse(store, { catalog: set.contents.fingerprint, model }, set)).catch(() => {});
   }
 
   return {
@@ -272,18 +282,18 @@ export function createSemanticIndex(options: SemanticIndexOptions): SemanticInde
     follow(actions) {
       if (closing.signal.aborted) return;
       wanted = actions;
-      settling ??= settlement();
-      follower.want(actions);
+      settling ??= createSettlement();
+      follower.schedule(actions);
     },
     settled: async () => settling?.promise,
     async build(actions, wishes = {}) {
-      const report = await tracked(run(actions, contentsOf(actions), wishes));
+      const report = await track(run(actions, hashCatalog(actions), wishes));
       if (report === undefined) throw new TypeError("nobody said that it was outdated");
       return report;
     },
     async clear() {
-      void follower.forget();
-      lookedFor(wanted);
+      void follower.cancel();
+      resolveSettling(wanted);
       const cleared = await store.clear();
       answering = undefined;
       trouble = CLEARED;
@@ -296,36 +306,36 @@ export function createSemanticIndex(options: SemanticIndexOptions): SemanticInde
         await withTimeout({ ms: queryLimitMs, timeoutError: () => new Error() }, async () => settling?.promise).catch(
           () => {},
         );
-      if (answering === undefined) return { unavailable: whyNot() };
+      if (answering === undefined) return { unavailable: explainUnavailable() };
       if (answering.set.dimensions === 0) return { hits: [] };
       const asked = await vectorFor(query, signal);
       if ("unavailable" in asked) return asked;
-      if (answering === undefined) return { unavailable: whyNot() };
+      if (answering === undefined) return { unavailable: explainUnavailable() };
       const { set } = answering;
       if (set.dimensions !== asked.vector.length) {
         return { unavailable: "the index is of another model." };
       }
-      searched(set);
+      recordSearch(set);
       return { hits: set.rank(asked.vector, view, { ...wishes, floor: embedder.floor ?? DEFAULT_FLOOR }) };
     },
     async close() {
       closing.abort();
-      lookedFor(wanted);
-      await follower.forget();
+      resolveSettling(wanted);
+      await follower.cancel();
       await Promise.allSettled(underWay);
       await embedder.close?.();
     },
   };
 }
 
-function reasonOf({ message: reason, hint }: QmError): Pick<SemanticStatus, "reason" | "hint"> {
+function toReason({ message: reason, hint }: QmError): Pick<SemanticStatus, "reason" | "hint"> {
   return { reason, ...(hint === undefined ? {} : { hint }) };
 }
 
 /** Until the work is over, whatever comes of it, or until there is a signal to stop. */
-async function ended(work: Promise<unknown>, signal: AbortSignal): Promise<void> {
+async function waitUntilSettled(work: Promise<unknown>, signal: AbortSignal): Promise<void> {
   signal.throwIfAborted();
-  const { promise: stopped, resolve: stop } = settlement();
+  const { promise: stopped, resolve: stop } = createSettlement();
   signal.addEventListener("abort", stop);
   await Promise.race([work, stopped]);
   signal.removeEventListener("abort", stop);
@@ -337,7 +347,7 @@ interface Settlement {
   readonly resolve: () => void;
 }
 
-function settlement(): Settlement {
+function createSettlement(): Settlement {
   let resolve = (): void => {};
   const promise = new Promise<void>((settle) => {
     resolve = settle;

@@ -2,14 +2,14 @@ import { hash } from "node:crypto";
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
-import { defineAction } from "../../catalog/define.ts";
+import { defineAction } from "../../catalog/define-action.ts";
 import type { Action, JsonSchema } from "../../core/action.ts";
 import { openSqlite } from "../../store/drivers/sqlite.ts";
-import { openStore, type Store } from "../../store/open.ts";
+import { openStore, type Store } from "../../store/open-store.ts";
 import { sql } from "../../store/sql.ts";
 import type { Embedder } from "../embedders/embedder.ts";
-import { hitOrder } from "../hit.ts";
-import type { Searchable } from "../searchable.ts";
+import type { Searchable } from "../hits.ts";
+import { createHitOrder } from "../hits.ts";
 import { createSemanticIndex, type SemanticIndex, type SemanticIndexOptions } from "./semantic-index.ts";
 
 /** So many that hardly two words of a test share a place. */
@@ -38,7 +38,7 @@ export function testActions(count: number, prefix = "thing"): readonly Action[] 
 }
 
 /** All of the actions, but for those that `hides` names. */
-export function viewOf(actions: readonly Action[], ...hides: readonly string[]): Searchable {
+export function createSearchView(actions: readonly Action[], ...hides: readonly string[]): Searchable {
   const sees = ({ name }: Action): boolean => !hides.includes(name);
   return { snapshot: { actions }, sees, actions: () => actions.filter(sees) };
 }
@@ -115,7 +115,7 @@ async function readText(request: IncomingMessage): Promise<string> {
 export const actions = testActions(40);
 
 /** A store in memory, and indexes over it on a clock that stands still. `atEnd` is told what to close. */
-export async function openedIndex(atEnd: (close: () => Promise<void>) => void) {
+export async function openIndex(atEnd: (close: () => Promise<void>) => void) {
   const clock = { days: 0 };
   const now = () => new Date(Date.UTC(2026, 0, 1) + clock.days * DAY);
   const db = await openSqlite(":memory:");
@@ -135,7 +135,7 @@ export async function openedIndex(atEnd: (close: () => Promise<void>) => void) {
 }
 
 /** Something to wait for, and what ends the wait. */
-export function held() {
+export function createGate() {
   let go = (): void => {};
   const gate = new Promise<void>((resolve) => {
     go = resolve;
@@ -143,8 +143,8 @@ export function held() {
   return { gate, go };
 }
 
-export async function found(index: SemanticIndex, query: string, among: readonly Action[] = actions) {
-  const answer = await index.search(query, viewOf(among), { limit: 3, order: hitOrder() });
+export async function searchNames(index: SemanticIndex, query: string, among: readonly Action[] = actions) {
+  const answer = await index.search(query, createSearchView(among), { limit: 3, order: createHitOrder() });
   if ("unavailable" in answer) throw new Error(answer.unavailable);
   return answer.hits.map(({ action }) => action.name);
 }

@@ -1,12 +1,12 @@
 import { expect, test } from "vitest";
 import type { Action } from "../../core/action.ts";
-import { unitVectors } from "../embedders/unit-vectors.ts";
-import { hitOrder } from "../hit.ts";
-import { contentHash, contentsOf } from "./action-text.ts";
-import { testAction, testActions, viewOf, wordVector } from "./testing.ts";
+import { toUnitVectors } from "../embedders/embedder.ts";
+import { createHitOrder } from "../hits.ts";
+import { hashActionText, hashCatalog } from "./action-text.ts";
+import { createSearchView, testAction, testActions, wordVector } from "./testing.ts";
 import { readVectorSet } from "./vector-set.ts";
 
-const order = hitOrder();
+const order = createHitOrder();
 const fruit = [
   testAction("tool__apple", "apple tree fruit"),
   testAction("tool__pear", "pear tree fruit"),
@@ -16,7 +16,7 @@ const fruit = [
 test("ranks by nearness, and leaves out what is too far", async () => {
   const set = await setOf(fruit);
 
-  const hits = set?.rank(unit("apple tree"), viewOf(fruit), { limit: 10, order, floor: 0.25 }) ?? [];
+  const hits = set?.rank(unit("apple tree"), createSearchView(fruit), { limit: 10, order, floor: 0.25 }) ?? [];
 
   expect(hits.map(({ action }) => action.name)).toEqual(["tool__apple", "tool__pear"]);
   for (const { score } of hits) expect(score).toSatisfy((each: number) => each >= 0.25 && each <= 1);
@@ -26,8 +26,8 @@ test("what is hidden changes neither the others' scores nor their order", async 
   const visible = fruit.filter(({ name }) => name !== "tool__apple");
   const options = { limit: 10, order, floor: 0 };
 
-  const hidden = (await setOf(fruit))?.rank(unit("apple tree"), viewOf(fruit, "tool__apple"), options);
-  const absent = (await setOf(visible))?.rank(unit("apple tree"), viewOf(visible), options);
+  const hidden = (await setOf(fruit))?.rank(unit("apple tree"), createSearchView(fruit, "tool__apple"), options);
+  const absent = (await setOf(visible))?.rank(unit("apple tree"), createSearchView(visible), options);
 
   expect(hidden).toEqual(absent);
   expect(hidden?.map(({ action }) => action.name)).toContain("tool__pear");
@@ -39,7 +39,8 @@ test("gives the best few and no others, as if it had sorted them all", async () 
   const accepts = (action: Action) => !action.name.endsWith("7");
 
   for (const query of ["thing", "thing11 thing250", "handles thing3", "7 8 9 10", "well thing299 thing0 thing150"]) {
-    const rank = (limit: number) => set?.rank(unit(query), viewOf(actions), { limit, order, floor: 0, accepts }) ?? [];
+    const rank = (limit: number) =>
+      set?.rank(unit(query), createSearchView(actions), { limit, order, floor: 0, accepts }) ?? [];
     const all = rank(1_000);
 
     expect(all).toHaveLength(270);
@@ -54,7 +55,7 @@ test("answers for the actions that are there now, with what they are now", async
   const changed = testAction("tool__pear", "now something else");
   const later = [changed, stone, testAction("tool__new", "pear tree fruit")] as Action[];
 
-  const hits = set?.rank(unit("pear tree fruit"), viewOf(later), { limit: 10, order, floor: 0.25 });
+  const hits = set?.rank(unit("pear tree fruit"), createSearchView(later), { limit: 10, order, floor: 0.25 });
 
   expect(hits?.map(({ action }) => action)).toEqual([changed]);
   expect(apple).toBeDefined();
@@ -64,7 +65,7 @@ test("opposite meanings are no hits, even without a floor", async () => {
   const set = await setOf(fruit);
   const against = unit("apple tree").map((number) => -number);
 
-  const hits = set?.rank(against, viewOf(fruit), { limit: 10, order, floor: 0 }) ?? [];
+  const hits = set?.rank(against, createSearchView(fruit), { limit: 10, order, floor: 0 }) ?? [];
 
   expect(hits.every(({ score }) => score >= 0)).toBe(true);
   expect(hits.map(({ action }) => action.name)).not.toContain("tool__apple");
@@ -73,31 +74,31 @@ test("opposite meanings are no hits, even without a floor", async () => {
 test("is nothing when a row is missing, or of another length", async () => {
   const [apple = fail()] = fruit;
 
-  expect(await setOf(fruit, (hash) => hash !== contentHash(apple))).toBeUndefined();
+  expect(await setOf(fruit, (hash) => hash !== hashActionText(apple))).toBeUndefined();
   expect(
     await setOf(
       fruit,
       () => true,
-      (hash) => (hash === contentHash(apple) ? 32 : 64),
+      (hash) => (hash === hashActionText(apple) ? 32 : 64),
     ),
   ).toBeUndefined();
   expect(await setOf([])).toMatchObject({ dimensions: 0 });
 });
 
 function unit(text: string, dimensions = 64): Float32Array {
-  const read = unitVectors([wordVector(text, dimensions)], 1);
+  const read = toUnitVectors([wordVector(text, dimensions)], 1);
   return ("vectors" in read ? read.vectors[0] : undefined) ?? fail();
 }
 
 function setOf(actions: readonly Action[], has = (_hash: string) => true, dimensions = (_hash: string) => 64) {
-  const byHash = new Map(actions.map((action) => [contentHash(action), action]));
+  const byHash = new Map(actions.map((action) => [hashActionText(action), action]));
   const read = async (_model: string, hashes: Iterable<string>, take: (hash: string, vector: Float32Array) => void) => {
     for (const hash of hashes) {
       const action = byHash.get(hash) ?? fail();
       if (has(hash)) take(hash, unit(`${action.name} ${action.description}`, dimensions(hash)));
     }
   };
-  return readVectorSet({ read }, "words", contentsOf(actions));
+  return readVectorSet({ read }, "words", hashCatalog(actions));
 }
 
 function fail(): never {

@@ -1,12 +1,41 @@
 import type { Action } from "../../core/action.ts";
-import type { Hit, HitOrder } from "../hit.ts";
-import type { Searchable } from "../searchable.ts";
-import type { Contents } from "./action-text.ts";
-import type { VectorStore } from "./vector-store.ts";
+import type { Hit, HitOrder, Searchable } from "../hits.ts";
+import type { CatalogContents } from "./action-text.ts";
+
+/** The vectors of one catalog, made by one model. */
+export interface VectorSetKey {
+  readonly catalog: string;
+  readonly model: string;
+}
+
+/**
+ * Where vectors are kept, for any number of catalogs, models and processes. A vector belongs to a text (by its hash) and
+ * a model, so whoever needs the same one shares it, and nobody can take it from another.
+ */
+export interface VectorStore {
+  /** When a set that was complete was last used. Undefined: there is none. */
+  lastUse(set: VectorSetKey): Promise<Date | undefined>;
+  /** Notes that every row of a set is there, and that it is used now. */
+  complete(set: VectorSetKey): Promise<void>;
+  /** Which of the rows are there. */
+  known(model: string, hashes: Iterable<string>): Promise<ReadonlySet<string>>;
+  /** Notes that the rows are used now, so that they are not pruned. */
+  touch(model: string, hashes: Iterable<string>): Promise<void>;
+  write(model: string, rows: ReadonlyMap<string, Float32Array>): Promise<void>;
+  /** Hands over each row that is there. */
+  read(model: string, hashes: Iterable<string>, take: (hash: string, vector: Float32Array) => void): Promise<void>;
+  /** Forgets the rows and sets that nobody has used since. */
+  prune(before: Date): Promise<void>;
+  /** Forgets everything, whatever catalog and model it is for; answers how many rows that were. */
+  clear(): Promise<{ readonly rows: number }>;
+}
+
+/** How exactly it is known when something was last used: a search must not write each time. */
+export const USE_RECORD_INTERVAL_MS = 24 * 60 * 60 * 1000;
 
 /** The vectors of a whole catalog: what answers come from. */
 export interface VectorSet {
-  readonly contents: Contents;
+  readonly contents: CatalogContents;
   readonly dimensions: number;
   /**
    * The visible actions nearest to a vector, best first. An action's score is its cosine and depends on no other, so
@@ -15,7 +44,7 @@ export interface VectorSet {
   rank(vector: Float32Array, view: Searchable, options: RankOptions): readonly Hit[];
 }
 
-export interface RankOptions {
+interface RankOptions {
   readonly limit: number;
   readonly order: HitOrder;
   /** What is further away is no hit. */
@@ -27,7 +56,7 @@ export interface RankOptions {
 export async function readVectorSet(
   store: Pick<VectorStore, "read">,
   model: string,
-  contents: Contents,
+  contents: CatalogContents,
 ): Promise<VectorSet | undefined> {
   const rowOf = new Map([...contents.samples.keys()].map((hash, row) => [hash, row]));
   const missing = new Set(rowOf.keys());
@@ -45,19 +74,19 @@ export async function readVectorSet(
   });
   if (missing.size > 0) return undefined;
   const rows = new Map([...contents.hashes].map(([name, hash]) => [name, rowOf.get(hash) ?? 0]));
-  return { contents, dimensions, rank: ranking(matrix, dimensions, rows) };
+  return { contents, dimensions, rank: createRanker(matrix, dimensions, rows) };
 }
 
 const ABSENT = -1;
 
-function ranking(
+function createRanker(
   matrix: Float32Array,
   dimensions: number,
   rows: ReadonlyMap<Action["name"], number>,
 ): VectorSet["rank"] {
   // Where each action of a catalog has its row, found out once: names are slow to look up a hundred thousand at a time.
   const places = new WeakMap<readonly Action[], Int32Array>();
-  const placesOf = (actions: readonly Action[]): Int32Array => {
+  const locateRows = (actions: readonly Action[]): Int32Array => {
     let found = places.get(actions);
     if (found === undefined) {
       found = Int32Array.from(actions, ({ name }) => rows.get(name) ?? ABSENT);
@@ -68,7 +97,7 @@ function ranking(
 
   return (vector, view, { limit, order, floor, accepts = () => true }) => {
     const { actions } = view.snapshot;
-    const places = placesOf(actions);
+    const places = locateRows(actions);
     let best: Hit[] = [];
     let least = floor;
     for (let at = 0; at < places.length; at++) {

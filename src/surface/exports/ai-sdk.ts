@@ -1,6 +1,6 @@
 import { dynamicTool, type JSONSchema7, jsonSchema, type ToolSet } from "ai";
-import type { Answer, Surface } from "../surface.ts";
-import { exportedTools } from "./exported-tool.ts";
+import type { Surface, SurfaceAnswer } from "../surface.ts";
+import { exportTools } from "./exported-tool.ts";
 
 /**
  * The tools of a surface for `generateText` and `streamText`. A tool's output is the whole `Answer`, for the program;
@@ -9,14 +9,14 @@ import { exportedTools } from "./exported-tool.ts";
  */
 export function toAiSdkTools(surface: Surface): ToolSet {
   return Object.fromEntries(
-    exportedTools(surface).map(({ name, description, schema }) => [
+    exportTools(surface).map(({ name, description, schema }) => [
       name,
       dynamicTool({
         description,
         inputSchema: jsonSchema(schema as JSONSchema7),
         execute: (input, { abortSignal }) => surface.call(name, input, abortSignal),
         toModelOutput({ output }) {
-          const { ok, text } = output as Answer;
+          const { ok, text } = output as SurfaceAnswer;
           return { type: ok ? "text" : "error-text", value: text };
         },
       }),

@@ -1,7 +1,7 @@
-import type { FoundTools } from "../deferred/tool-search.ts";
+import type { FoundTools } from "../deferred-surface.ts";
+import { toWireName } from "../native-tools.ts";
 import type { Surface, SurfaceTool } from "../surface.ts";
-import { wireOf } from "../wire-names.ts";
-import { type ExportedSchema, type ExportedTool, exportedTools } from "./exported-tool.ts";
+import { type ExportedSchema, type ExportedTool, exportTools } from "./exported-tool.ts";
 
 export interface AnthropicTool {
   name: string;
@@ -26,7 +26,7 @@ export interface AnthropicToolResult {
 /** What a search answers where the API defers tools: the text, and a reference to each tool, which loads it. */
 export type AnthropicFound = { type: "text"; text: string } | { type: "tool_reference"; tool_name: string };
 
-export interface AnthropicDeferring {
+export interface AnthropicToolOptions {
   /**
    * On a deferred surface: every action is sent, marked `defer_loading`. The API keeps them out of the prompt until
    * `tool_search` or `tool_get` refers to them, and the list of tools stays the same. For models that search tools.
@@ -35,17 +35,20 @@ export interface AnthropicDeferring {
 }
 
 /** The tools of a surface for the Messages API. */
-export function toAnthropicTools(surface: Surface, { deferLoading = false }: AnthropicDeferring = {}): AnthropicTool[] {
+export function toAnthropicTools(
+  surface: Surface,
+  { deferLoading = false }: AnthropicToolOptions = {},
+): AnthropicTool[] {
   const { tools, deferred = [] } = deferLoading ? surface : { tools: surface.tools };
   const later = new Set(deferred.map(({ name }) => name));
   const shown = tools.filter(({ name }) => !later.has(name));
   return [
-    ...exportedTools({ tools: shown }).map(anthropicTool),
-    ...exportedTools({ tools: deferred }).map((tool) => ({ ...anthropicTool(tool), defer_loading: true as const })),
+    ...exportTools({ tools: shown }).map(toAnthropicTool),
+    ...exportTools({ tools: deferred }).map((tool) => ({ ...toAnthropicTool(tool), defer_loading: true as const })),
   ];
 }
 
-function anthropicTool({ name, description, schema }: ExportedTool): AnthropicTool {
+function toAnthropicTool({ name, description, schema }: ExportedTool): AnthropicTool {
   return { name, description, input_schema: schema };
 }
 
@@ -57,9 +60,9 @@ function anthropicTool({ name, description, schema }: ExportedTool): AnthropicTo
 export async function answerAnthropic(
   surface: Surface,
   blocks: readonly AnthropicBlock[],
-  options: AnthropicDeferring & { readonly signal?: AbortSignal } = {},
+  options: AnthropicToolOptions & { readonly signal?: AbortSignal } = {},
 ): Promise<AnthropicToolResult[]> {
-  return Promise.all(blocks.filter(isToolUse).map((block) => result(surface, block, options)));
+  return Promise.all(blocks.filter(isToolUse).map((block) => answerToolUse(surface, block, options)));
 }
 
 interface ToolUse extends AnthropicBlock {
@@ -72,24 +75,24 @@ function isToolUse(block: AnthropicBlock): block is ToolUse {
   return block.type === "tool_use";
 }
 
-async function result(
+async function answerToolUse(
   surface: Surface,
   { id, name, input }: ToolUse,
-  { signal, deferLoading = false }: AnthropicDeferring & { readonly signal?: AbortSignal },
+  { signal, deferLoading = false }: AnthropicToolOptions & { readonly signal?: AbortSignal },
 ): Promise<AnthropicToolResult> {
   const { ok, text, data } = await surface.call(name, input, signal);
-  const found = ok && deferLoading && surface.deferred !== undefined ? references(surface.deferred, name, data) : [];
+  const found = ok && deferLoading && surface.deferred !== undefined ? toReferences(surface.deferred, name, data) : [];
   const content = found.length === 0 ? text : [{ type: "text" as const, text }, ...found];
   return { type: "tool_result", tool_use_id: id, content, is_error: !ok };
 }
 
 /** The API refuses a reference to what it was not sent, so only those that were are made. */
-function references(deferred: readonly SurfaceTool[], tool: string, data: unknown): AnthropicFound[] {
+function toReferences(deferred: readonly SurfaceTool[], tool: string, data: unknown): AnthropicFound[] {
   if (tool !== "tool_search" && tool !== "tool_get") return [];
   const { tools } = data as Pick<FoundTools, "tools">;
   const sent = new Set(deferred.map(({ name }) => name));
   return tools
-    .map(({ name }) => wireOf(name))
+    .map(({ name }) => toWireName(name))
     .filter((name) => sent.has(name))
     .map((tool_name) => ({ type: "tool_reference", tool_name }));
 }

@@ -17,8 +17,8 @@ export interface ExportedSchema {
 }
 
 /** The tools of a surface, in its order. Two calls give the same bytes while the surface stays the same. */
-export function exportedTools({ tools }: Pick<Surface, "tools">): ExportedTool[] {
-  return tools.map(exported);
+export function exportTools({ tools }: Pick<Surface, "tools">): ExportedTool[] {
+  return tools.map(toExportedTool);
 }
 
 /** OpenAI and Anthropic answer a whole request with 400 when one tool has one of these at the root of its schema. */
@@ -28,8 +28,8 @@ const REFUSED_AT_ROOT = ["allOf", "anyOf", "enum", "not", "oneOf"];
  * What a provider would refuse is moved from the schema to the description, so that one odd tool does not take the
  * others with it. Arguments are still checked against the whole schema when the call comes back.
  */
-function exported({ name, description, inputSchema }: SurfaceTool): ExportedTool {
-  const { schema, moved } = split(inputSchema);
+function toExportedTool({ name, description, inputSchema }: SurfaceTool): ExportedTool {
+  const { schema, moved } = splitSchema(inputSchema);
   return {
     name,
     description: moved === undefined ? description : `${description}\nThe arguments must also fit ${moved}`,
@@ -37,7 +37,7 @@ function exported({ name, description, inputSchema }: SurfaceTool): ExportedTool
   };
 }
 
-function split(schema: JsonSchema): { readonly schema: JsonSchema; readonly moved?: string } {
+function splitSchema(schema: JsonSchema): { readonly schema: JsonSchema; readonly moved?: string } {
   // OpenAI refuses an object without properties, even one that has none.
   const whole = schema.properties === undefined ? { ...schema, properties: {} } : schema;
   const entries = Object.entries(whole);

@@ -1,14 +1,14 @@
 import { ToolMessage } from "@langchain/core/messages";
 import { DynamicStructuredTool, type StructuredTool, type ToolRunnableConfig } from "@langchain/core/tools";
-import type { Answer, Surface } from "../surface.ts";
-import { type ExportedSchema, exportedTools } from "./exported-tool.ts";
+import type { Surface, SurfaceAnswer } from "../surface.ts";
+import { type ExportedSchema, exportTools } from "./exported-tool.ts";
 
 /**
  * The tools of a surface for LangChain and LangGraph. A model's call is answered with a `ToolMessage` that holds the
  * bounded text, `status` and, as `artifact`, the whole `Answer`; invoked with bare arguments, a tool answers the text.
  */
 export function toLangChainTools(surface: Surface): StructuredTool[] {
-  return exportedTools(surface).map(
+  return exportTools(surface).map(
     ({ name, description, schema }) =>
       new SurfaceStructuredTool({
         name,
@@ -17,7 +17,7 @@ export function toLangChainTools(surface: Surface): StructuredTool[] {
         func: async (args, _runManager, config) => {
           const { toolCall, signal }: ToolRunnableConfig = config ?? {};
           const answer = await surface.call(name, args, signal);
-          return toolCall?.id === undefined ? answer.text : toolMessage(name, toolCall.id, answer);
+          return toolCall?.id === undefined ? answer.text : toToolMessage(name, toolCall.id, answer);
         },
       }),
   );
@@ -34,7 +34,7 @@ class SurfaceStructuredTool extends DynamicStructuredTool<ExportedSchema> {
   };
 }
 
-function toolMessage(name: string, id: string, answer: Answer): ToolMessage {
+function toToolMessage(name: string, id: string, answer: SurfaceAnswer): ToolMessage {
   return new ToolMessage({
     name,
     tool_call_id: id,

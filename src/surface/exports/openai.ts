@@ -1,7 +1,7 @@
-import { messageOf } from "../../core/errors.ts";
+import { getErrorMessage } from "../../core/errors.ts";
 import { clip } from "../../core/json.ts";
 import type { Surface } from "../surface.ts";
-import { type ExportedSchema, exportedTools } from "./exported-tool.ts";
+import { type ExportedSchema, exportTools } from "./exported-tool.ts";
 
 export interface OpenAiChatTool {
   type: "function";
@@ -46,7 +46,7 @@ const CHAT_DESCRIPTION_LIMIT = 1024;
 /** The tools of a surface for Chat Completions and what speaks its protocol. OpenAI takes at most 128 of them. */
 export function toOpenAiChatTools(surface: Surface): OpenAiChatTool[] {
   // Without `strict`, which is off by default here and unknown to some servers that speak this protocol.
-  return exportedTools(surface).map(({ name, description, schema }) => ({
+  return exportTools(surface).map(({ name, description, schema }) => ({
     type: "function",
     function: { name, description: clip(description, CHAT_DESCRIPTION_LIMIT), parameters: schema },
   }));
@@ -63,14 +63,16 @@ export async function answerOpenAiChat(
   signal?: AbortSignal,
 ): Promise<OpenAiToolMessage[]> {
   const answers = (calls ?? []).flatMap(({ id, function: called }) =>
-    called === undefined ? [] : [answer(surface, called, signal).then((content) => toolMessage(id, content))],
+    called === undefined
+      ? []
+      : [runFunctionCall(surface, called, signal).then((content) => toToolMessage(id, content))],
   );
   return Promise.all(answers);
 }
 
 /** The tools of a surface for the Responses API. */
 export function toOpenAiResponsesTools(surface: Surface): OpenAiResponsesTool[] {
-  return exportedTools(surface).map(({ name, description, schema }) => ({
+  return exportTools(surface).map(({ name, description, schema }) => ({
     type: "function",
     name,
     description,
@@ -87,7 +89,7 @@ export async function answerOpenAiResponses(
 ): Promise<OpenAiFunctionCallOutput[]> {
   const answers = items
     .filter(isFunctionCall)
-    .map((item) => answer(surface, item, signal).then((output) => functionCallOutput(item.call_id, output)));
+    .map((item) => runFunctionCall(surface, item, signal).then((output) => toFunctionCallOutput(item.call_id, output)));
   return Promise.all(answers);
 }
 
@@ -97,7 +99,11 @@ interface FunctionCall {
   readonly arguments: string;
 }
 
-async function answer(surface: Surface, { name, arguments: text }: FunctionCall, signal: AbortSignal | undefined) {
+async function runFunctionCall(
+  surface: Surface,
+  { name, arguments: text }: FunctionCall,
+  signal: AbortSignal | undefined,
+) {
   const { args, problem } = readArguments(text);
   const answered = await surface.call(name, args, signal);
   return problem === undefined ? answered.text : `The arguments are not JSON: ${problem}\n${answered.text}`;
@@ -114,7 +120,7 @@ function readArguments(text: unknown): { readonly args: unknown; readonly proble
   try {
     return { args: JSON.parse(text) };
   } catch (thrown) {
-    return { args: text, problem: messageOf(thrown) };
+    return { args: text, problem: getErrorMessage(thrown) };
   }
 }
 
@@ -124,10 +130,10 @@ function isFunctionCall(
   return item.type === "function_call";
 }
 
-function toolMessage(id: string, content: string): OpenAiToolMessage {
+function toToolMessage(id: string, content: string): OpenAiToolMessage {
   return { role: "tool", tool_call_id: id, content };
 }
 
-function functionCallOutput(id: string, output: string): OpenAiFunctionCallOutput {
+function toFunctionCallOutput(id: string, output: string): OpenAiFunctionCallOutput {
   return { type: "function_call_output", call_id: id, output };
 }

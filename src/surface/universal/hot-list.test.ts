@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
-import { HALF_LIFE_MS } from "../../activation/action-use.ts";
+import { HALF_LIFE_MS } from "../../activation/usage-tracker.ts";
 import type { View } from "../../catalog/view.ts";
-import { hotList } from "./hot-list.ts";
+import { selectHotActions } from "./shortcuts.ts";
 
 const now = new Date("2026-01-31T00:00:00Z");
 const ago = (halfLives: number) => new Date(now.getTime() - halfLives * HALF_LIFE_MS);
@@ -9,7 +9,7 @@ const seeing = (...names: string[]) => ({
   get: (name: string) => (names.includes(name) ? { name } : undefined),
 });
 const listed = (names: string[], uses: [string, number, number][], size: number, seed: string[] = []) =>
-  hotList(
+  selectHotActions(
     seeing(...names) as unknown as View,
     uses.map(([action, weight, halfLives]) => ({ action, weight, at: ago(halfLives) })),
     { size, seed },

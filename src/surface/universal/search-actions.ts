@@ -1,14 +1,21 @@
 import { z } from "zod";
 import type { View } from "../../catalog/view.ts";
 import type { JsonSchema, Readiness } from "../../core/action.ts";
-import { frozenCopy } from "../../core/json.ts";
-import type { SearchType } from "../../core/search-type.ts";
+import { cloneFrozen } from "../../core/json.ts";
 import { toJsonSchema } from "../../core/standard-schema.ts";
-import type { Found, SearchRequest } from "../../search/search.ts";
-import { compactHits, stateOf } from "../compact.ts";
-import { cutLimit, hintOf, howFound, limitShape, saidBeside } from "../found.ts";
+import type { SearchType } from "../../core/surface-choice.ts";
+import type { CatalogSearchRequest, CatalogSearchResult } from "../../search/search.ts";
+import {
+  clampLimit,
+  composeHint,
+  formatHits,
+  formatNotes,
+  readState,
+  searchLimitShape,
+  toSearchFacts,
+} from "../search-results.ts";
 import type { SurfaceTool } from "../surface.ts";
-import { fittingPage, requireCategories } from "./list-actions.ts";
+import { fitPage, requireCategories } from "./browse-actions.ts";
 
 export interface ActionSearch {
   readonly query: string;
@@ -40,16 +47,16 @@ export interface FoundActions {
   readonly hint?: string;
 }
 
-const NAMED = 3;
+const NAMES_LISTED = 3;
 
-export const searchActionsTool: SurfaceTool = frozenCopy({
+export const searchActionsTool: SurfaceTool = cloneFrozen({
   name: "search_actions",
   description: "Find actions by what they do, best first.",
   inputSchema: toJsonSchema(
     z.object({
       query: z.string(),
       category: z.array(z.string()).optional(),
-      limit: limitShape,
+      limit: searchLimitShape,
       detail: z.enum(["compact", "full"]).describe("full: with input schemas").default("compact"),
     }),
   ),
@@ -57,39 +64,39 @@ export const searchActionsTool: SurfaceTool = frozenCopy({
 });
 
 /** The search that is asked for. Throws `unknown_category` with the valid ones. */
-export function searchOf(view: View, { query, type, category = [], limit }: ActionSearch): SearchRequest {
+export function toSearchRequest(view: View, { query, type, category = [], limit }: ActionSearch): CatalogSearchRequest {
   requireCategories(view, category);
   const wanted = new Set(category);
   return {
     query,
     ...(type === undefined ? {} : { type }),
-    ...(limit === undefined ? {} : { limit: cutLimit(limit) }),
+    ...(limit === undefined ? {} : { limit: clampLimit(limit) }),
     ...(wanted.size === 0 ? {} : { accepts: (action) => wanted.has(action.category) }),
   };
 }
 
 /** The answer to a search, and for a compact one the lines that a model reads in its place. */
-export function searchAnswer(
+export function toSearchAnswer(
   view: View,
-  found: Found,
+  found: CatalogSearchResult,
   detail: ActionSearch["detail"] = "compact",
 ): { readonly data: FoundActions; readonly text?: string } {
   const { hits } = found;
-  const hint = hintOf(found, () => nextStep(view, found));
+  const hint = composeHint(found, () => suggestNextStep(view, found));
   if (detail === "full") {
     const all = hits.map(({ action, score }) => ({
       qualified_name: action.name,
       score: Math.round(score * 100) / 100,
       description: action.description,
       input_schema: action.inputSchema,
-      ...stateOf(action),
+      ...readState(action),
     }));
-    const items = fittingPage(all);
+    const items = fitPage(all);
     const left = all.length - items.length;
     const more = left === 0 ? hint : `${left} more fit; ask for less at a time.${hint === undefined ? "" : ` ${hint}`}`;
-    return { data: { items, ...howFound(found, more) } };
+    return { data: { items, ...toSearchFacts(found, more) } };
   }
-  const { items, text } = compactHits(hits, saidBeside("Nothing available", found, hint));
+  const { items, text } = formatHits(hits, formatNotes("Nothing available", found, hint));
   return {
     data: {
       items: items.map(({ name, summary, signature, score, state }) => ({
@@ -99,23 +106,23 @@ export function searchAnswer(
         signature,
         ...(state === undefined ? {} : { state }),
       })),
-      ...howFound(found, hint),
+      ...toSearchFacts(found, hint),
     },
     text,
   };
 }
 
-function nextStep(view: View, { elsewhere = [] }: Found): string {
+function suggestNextStep(view: View, { elsewhere = [] }: CatalogSearchResult): string {
   const categories = [...new Set(elsewhere.map(({ action }) => action.category))].sort();
   if (categories.length > 0)
-    return `Nothing fits in the categories you asked for; there are fits in ${named(categories)}.`;
+    return `Nothing fits in the categories you asked for; there are fits in ${formatNames(categories)}.`;
   return view.actions().length === 0
     ? "No action is available to you."
     : "Nothing fits. Say it in other words, or browse with list_actions.";
 }
 
 /** Some of them by name and the rest as a number: a hint is a line. */
-function named(categories: readonly string[]): string {
-  const rest = categories.length - NAMED;
-  return rest > 0 ? `${categories.slice(0, NAMED).join(", ")} and ${rest} more` : categories.join(", ");
+function formatNames(categories: readonly string[]): string {
+  const rest = categories.length - NAMES_LISTED;
+  return rest > 0 ? `${categories.slice(0, NAMES_LISTED).join(", ")} and ${rest} more` : categories.join(", ");
 }

@@ -10,7 +10,7 @@ import {
   type QuartermasterOptions,
   type Surface,
 } from "../../index.ts";
-import { universalTools } from "./universal.ts";
+import { universalTools } from "./universal-surface.ts";
 
 const open: Quartermaster[] = [];
 afterEach(async () => {

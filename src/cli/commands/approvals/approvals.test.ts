@@ -2,9 +2,9 @@ import { readdir, readFile, writeFile } from "node:fs/promises";
 import { userInfo } from "node:os";
 import { join } from "node:path";
 import { afterEach, describe, expect, test, vi } from "vitest";
-import type { ShownApproval } from "../../../approval/approval.ts";
-import { openWorkspace } from "../../../workspace.ts";
-import { atTerminal, cleanUp, eventTypes, folderWith, qm, start } from "../../testing.ts";
+import type { ApprovalView } from "../../../approval/approval.ts";
+import { openWorkspace } from "../../../workspace/workspace.ts";
+import { atTerminal, cleanUp, createTestFolder, eventTypes, qm, start } from "../../testing.ts";
 
 afterEach(cleanUp);
 
@@ -13,7 +13,7 @@ const ASKING = { policy: { rules: [{ name: "ask-first", rule: "tool.name == 'fil
 const EDIT = { path: "a.txt", old_string: "hello", new_string: "bye" };
 
 async function folder(config: object = {}): Promise<string> {
-  return folderWith({ "quartermaster.yaml": JSON.stringify({ ...ASKING, ...config }), "a.txt": "hello\n" });
+  return createTestFolder({ "quartermaster.yaml": JSON.stringify({ ...ASKING, ...config }), "a.txt": "hello\n" });
 }
 
 /** Makes a call that waits, and answers its approval's id. */
@@ -26,8 +26,8 @@ async function asked(cwd: string, args: object = EDIT, options: readonly string[
 const approvals = (cwd: string, argv: readonly string[], io: Parameters<typeof qm>[2] = {}) =>
   qm(cwd, ["approvals", ...argv], { env, ...io });
 
-async function shown(cwd: string, id: string): Promise<ShownApproval> {
-  return JSON.parse((await approvals(cwd, ["show", id, "--json"])).out) as ShownApproval;
+async function shown(cwd: string, id: string): Promise<ApprovalView> {
+  return JSON.parse((await approvals(cwd, ["show", id, "--json"])).out) as ApprovalView;
 }
 
 const contentOf = (cwd: string) => readFile(join(cwd, "a.txt"), "utf8");
@@ -68,7 +68,7 @@ describe("qm approvals list", () => {
     ];
     await approvals(cwd, ["deny", one, "--yes"]);
     const rows = async (...argv: string[]) =>
-      (JSON.parse((await approvals(cwd, ["list", "--json", ...argv])).out) as { approvals: ShownApproval[] }).approvals;
+      (JSON.parse((await approvals(cwd, ["list", "--json", ...argv])).out) as { approvals: ApprovalView[] }).approvals;
 
     const { out } = await approvals(cwd, ["list"]);
 
@@ -370,7 +370,7 @@ describe("qm approvals watch", () => {
     const stderr = { write: (text: string) => void notes.push(text), isTTY: false };
     const watching = approvals(cwd, ["watch", "--json"], { signal: stop.signal, stdout, stderr });
     const states = () =>
-      lines.map((line) => JSON.parse(line) as ShownApproval).map((each) => `${each.id} ${each.state}`);
+      lines.map((line) => JSON.parse(line) as ApprovalView).map((each) => `${each.id} ${each.state}`);
     await vi.waitFor(() => expect(states()).toEqual([`${id} pending`]), 10_000);
     const other = await asked(cwd, { ...EDIT, new_string: "ciao" });
     await approvals(cwd, ["deny", id, "--yes"]);
@@ -507,11 +507,11 @@ describe("approvers over HTTP, at qm serve", () => {
   test("answer with their own token, with the roles that the file gives them now", async () => {
     const config = (roles: readonly string[]) =>
       JSON.stringify({ ...ASKING, approvals: { approvers: { bob: { roles, token: `\${env:BOB}` } } } });
-    const cwd = await folderWith({ "quartermaster.yaml": config(["viewer"]), "a.txt": "hello\n" });
+    const cwd = await createTestFolder({ "quartermaster.yaml": config(["viewer"]), "a.txt": "hello\n" });
     const id = await asked(cwd);
     const workspace = await openWorkspace({ cwd, env: { BOB: TOKEN }, watch: true });
-    const { openApi } = await import("../../../http/open-api.ts");
-    const api = await openApi(workspace, { onProblem: () => {}, signal: new AbortController().signal });
+    const { openApprovalsApi } = await import("../../../http/approvals-api.ts");
+    const api = await openApprovalsApi(workspace, { onProblem: () => {}, signal: new AbortController().signal });
     const answer = () =>
       api(
         new Request(`http://localhost/v1/approvals/${id}`, {

@@ -1,10 +1,10 @@
 import { readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterEach, describe, expect, test } from "vitest";
-import type { Kept } from "../../../infospace/listing.ts";
+import type { NoteEntry } from "../../../infospace/note-list.ts";
 import type { Notes } from "../../../infospace/notes.ts";
-import { openWorkspace } from "../../../workspace.ts";
-import { cleanUp, folderWith, qm } from "../../testing.ts";
+import { openWorkspace } from "../../../workspace/workspace.ts";
+import { cleanUp, createTestFolder, qm } from "../../testing.ts";
 
 afterEach(cleanUp);
 
@@ -19,8 +19,8 @@ const notes = (cwd: string, argv: readonly string[], io: Parameters<typeof qm>[2
 
 const members = (count: number) => Array.from({ length: count }, (_, at) => ({ content: { at, what: "row" } }));
 
-async function filled(): Promise<{ cwd: string; text: Kept; saved: Kept; many: Kept }> {
-  const cwd = await folderWith();
+async function filled(): Promise<{ cwd: string; text: NoteEntry; saved: NoteEntry; many: NoteEntry }> {
+  const cwd = await createTestFolder();
   return inNotes(cwd, async (all) => {
     const text = await all.write("tea\u001B[2J\nand milk\n", { name: "drinks" }, { session: "s1" });
     const saved = await all.write({ items: [{ id: 7 }] }, {}, { session: "s2", user: { id: "eve" }, tenant: "acme" });
@@ -50,7 +50,7 @@ describe("where nothing is kept", () => {
     [["rm", "--expired"], 0, "There was nothing to remove."],
     [["rm", "--all", "--session", "x"], 0, "There was nothing to remove."],
   ])("%j ends with %i, says what to do, and leaves nothing behind", async (argv, code, out) => {
-    const cwd = await folderWith();
+    const cwd = await createTestFolder();
 
     const ran = await notes(cwd, argv);
 
@@ -64,7 +64,7 @@ describe("qm notes list", () => {
   test("shows what is kept and for whom, and narrows it", async () => {
     const { cwd, text, saved, many } = await filled();
     const handles = async (...argv: string[]) =>
-      (JSON.parse((await notes(cwd, ["list", "--json", ...argv])).out) as { items: Kept[] }).items.map(
+      (JSON.parse((await notes(cwd, ["list", "--json", ...argv])).out) as { items: NoteEntry[] }).items.map(
         ({ handle }) => handle,
       );
 
@@ -180,7 +180,7 @@ describe("qm notes show", () => {
 test("qm notes search finds everybody's, or what a caller may find", async () => {
   const { cwd, text, many } = await filled();
   const found = async (...argv: string[]) =>
-    (JSON.parse((await notes(cwd, ["search", "--json", ...argv])).out) as { hits: { resource: Kept }[] }).hits.map(
+    (JSON.parse((await notes(cwd, ["search", "--json", ...argv])).out) as { hits: { resource: NoteEntry }[] }).hits.map(
       ({ resource }) => resource.handle,
     );
 
@@ -199,7 +199,7 @@ test("qm notes search finds everybody's, or what a caller may find", async () =>
 describe("qm notes export and import", () => {
   test("take what is kept from one workspace to another", async () => {
     const { cwd, many } = await filled();
-    const other = await folderWith();
+    const other = await createTestFolder();
 
     const wrote = await notes(cwd, ["export", "--output", "all.jsonl"]);
     const lines = await readFile(join(cwd, "all.jsonl"), "utf8");
@@ -258,7 +258,7 @@ describe("qm notes export and import", () => {
   test("say which line is wrong, and bring nothing then", async () => {
     const { cwd } = await filled();
     const lines = (await notes(cwd, ["export"])).out.replace("and milk", "and water");
-    const other = await folderWith({ "bad.jsonl": lines });
+    const other = await createTestFolder({ "bad.jsonl": lines });
 
     const ran = await notes(other, ["import", "bad.jsonl"]);
 
@@ -291,7 +291,9 @@ test("qm notes save keeps it for good, under a name and for whom it is said", as
 
 describe("qm notes rm", () => {
   const left = async (cwd: string) =>
-    (JSON.parse((await notes(cwd, ["list", "--json"])).out) as { items: Kept[] }).items.map(({ handle }) => handle);
+    (JSON.parse((await notes(cwd, ["list", "--json"])).out) as { items: NoteEntry[] }).items.map(
+      ({ handle }) => handle,
+    );
 
   test("asks before it removes several, a collection, or what was saved", async () => {
     const { cwd, text, saved, many } = await filled();

@@ -1,15 +1,15 @@
 import { QmError } from "../../../core/errors.ts";
 import { isRecord, type Json } from "../../../core/json.ts";
-import type { Kept } from "../../../infospace/listing.ts";
+import type { NoteEntry } from "../../../infospace/note-list.ts";
 import type { Notes } from "../../../infospace/notes.ts";
-import type { Workspace } from "../../../workspace.ts";
-import type { Context } from "../../context.ts";
-import { showProgress } from "../../progress.ts";
-import { counted, oneLine, safeJson } from "../../text.ts";
-import { bytesText, interruptible, reachText, whatText } from "./words.ts";
-import { writeOut } from "./write-out.ts";
+import type { Workspace } from "../../../workspace/workspace.ts";
+import type { CommandContext } from "../../context.ts";
+import { showProgress } from "../../terminal.ts";
+import { formatCount, safeJson, toOneLine } from "../../terminal-text.ts";
+import { writeOutputFile } from "./export-import.ts";
+import { formatByteCount, formatNoteReach, formatTypeAndSize, withInterrupt } from "./note-text.ts";
 
-export interface ShowFlags {
+export interface NotesShowFlags {
   readonly path?: string;
   readonly from?: number;
   readonly to?: number;
@@ -22,19 +22,19 @@ export interface ShowFlags {
 /** As many notes of a collection as somebody reads on a screen. */
 const ON_SCREEN = 20;
 
-export async function show(
-  context: Context,
+export async function runNotesShow(
+  context: CommandContext,
   { quartermaster: { notes } }: Workspace,
   handle: string,
-  flags: ShowFlags,
+  flags: NotesShowFlags,
 ): Promise<void> {
   const { out, io } = context;
   if (flags.history === true) return showHistory(context, notes, handle);
-  const resource = await resourceAt(notes, handle, flags.at);
-  if (!out.isJson) out.note(factsText(resource));
+  const resource = await findResourceVersion(notes, handle, flags.at);
+  if (!out.isJson) out.note(formatFacts(resource));
   const end = showProgress(io.stderr, `Reading ${handle}`);
   try {
-    await interruptible(context, () =>
+    await withInterrupt(context, () =>
       resource.kind === "collection" && flags.path === undefined
         ? showItems(context, notes, resource, flags)
         : showContent(context, notes, resource, flags),
@@ -45,7 +45,7 @@ export async function show(
 }
 
 /** As it was in that version, as far as that is known. */
-async function resourceAt(notes: Notes, handle: string, version?: number): Promise<Kept> {
+async function findResourceVersion(notes: Notes, handle: string, version?: number): Promise<NoteEntry> {
   const present = await notes.get(handle);
   if (version === undefined || version === present.version) return present;
   const then = (await notes.history(handle)).find((each) => each.version === version);
@@ -55,18 +55,23 @@ async function resourceAt(notes: Notes, handle: string, version?: number): Promi
       details: { handle, version },
     });
   const { isPresent: _, ...was } = then;
-  return { ...present, ...was } as Kept;
+  return { ...present, ...was } as NoteEntry;
 }
 
-async function showContent(context: Context, notes: Notes, resource: Kept, flags: ShowFlags): Promise<void> {
+async function showContent(
+  context: CommandContext,
+  notes: Notes,
+  resource: NoteEntry,
+  flags: NotesShowFlags,
+): Promise<void> {
   const { out, io } = context;
   const { path, from, to, at, output, force } = flags;
   const content = await notes.read(resource.handle, { path, from, to, version: at });
   if (output !== undefined) {
     const text = typeof content === "string" ? content : `${JSON.stringify(content)}\n`;
-    await writeOut(context, { file: output, force }, [bytesIn(content) ?? text]);
+    await writeOutputFile(context, { file: output, force }, [decodeFileBytes(content) ?? text]);
   } else if (out.isJson) out.json({ ...resource, content });
-  else if (bytesIn(content) !== undefined && io.stdout.isTTY) {
+  else if (decodeFileBytes(content) !== undefined && io.stdout.isTTY) {
     const { base64: _, ...facts } = content as { readonly base64: string };
     out.result(facts);
     out.note(`Its bytes are not shown; --output <file> writes them.`);
@@ -74,20 +79,25 @@ async function showContent(context: Context, notes: Notes, resource: Kept, flags
 }
 
 /** The bytes of a file, where it is one. */
-function bytesIn(content: Json): Uint8Array | undefined {
+function decodeFileBytes(content: Json): Uint8Array | undefined {
   if (!isRecord(content) || typeof content.base64 !== "string" || typeof content.media_type !== "string")
     return undefined;
   return Buffer.from(content.base64, "base64");
 }
 
-async function showItems(context: Context, notes: Notes, resource: Kept, flags: ShowFlags): Promise<void> {
+async function showItems(
+  context: CommandContext,
+  notes: Notes,
+  resource: NoteEntry,
+  flags: NotesShowFlags,
+): Promise<void> {
   const { out, io } = context;
   const { from = 0, to, at, output, force } = flags;
   const isCut = to === undefined && output === undefined && !out.isJson && io.stdout.isTTY;
   const until = isCut ? from + ON_SCREEN : to;
   const items = notes.items(resource.handle, { from, to: until, version: at, signal: io.signal });
   if (output !== undefined) {
-    await writeOut(context, { file: output, force }, linesOf(items));
+    await writeOutputFile(context, { file: output, force }, toJsonLines(items));
     return;
   }
   if (out.isJson) {
@@ -104,24 +114,24 @@ async function showItems(context: Context, notes: Notes, resource: Kept, flags: 
   if (isCut && shown === ON_SCREEN) out.note(`--from ${from + ON_SCREEN} shows the next, --to how many.`);
 }
 
-async function* linesOf(items: AsyncIterable<{ readonly content: Json }>): AsyncGenerator<string> {
+async function* toJsonLines(items: AsyncIterable<{ readonly content: Json }>): AsyncGenerator<string> {
   for await (const { content } of items) yield `${JSON.stringify(content)}\n`;
 }
 
-function factsText(resource: Kept): string {
+function formatFacts(resource: NoteEntry): string {
   const { handle, name, version, origin, expiresAt } = resource;
   const parts = [
     `${handle}${name === undefined ? "" : ` ${JSON.stringify(name)}`}`,
-    whatText(resource),
+    formatTypeAndSize(resource),
     `version ${version}`,
     `made by ${origin.action} at ${origin.at}`,
-    `for ${reachText(resource)}`,
+    `for ${formatNoteReach(resource)}`,
     expiresAt === undefined ? "saved" : `expires at ${expiresAt}`,
   ];
-  return oneLine(parts.join(" · "));
+  return toOneLine(parts.join(" · "));
 }
 
-async function showHistory({ out }: Context, notes: Notes, handle: string): Promise<void> {
+async function showHistory({ out }: CommandContext, notes: Notes, handle: string): Promise<void> {
   const versions = await notes.history(handle);
   if (versions.length === 0) throw new QmError("not_found", `there is no ${handle} any more`);
   if (out.isJson) return out.json({ handle, versions });
@@ -132,8 +142,8 @@ async function showHistory({ out }: Context, notes: Notes, handle: string): Prom
       changedAt ?? "",
       [
         format,
-        count === undefined ? undefined : counted(count, "note"),
-        bytes === undefined ? undefined : bytesText(bytes),
+        count === undefined ? undefined : formatCount(count, "note"),
+        bytes === undefined ? undefined : formatByteCount(bytes),
       ]
         .filter((part) => part !== undefined)
         .join(", "),

@@ -1,8 +1,12 @@
 import { describe, expect, test } from "vitest";
-import { type AddOptions, installCall } from "./install-call.ts";
+import { type AddServerOptions, buildInstallCall } from "./install-call.ts";
 
-const call = (what: string, options: AddOptions = {}, given: readonly string[] = [], configFolder = "/home/ann/shop") =>
-  installCall(what, given, options, { cwd: "/home/ann/shop", configFolder });
+const call = (
+  what: string,
+  options: AddServerOptions = {},
+  given: readonly string[] = [],
+  configFolder = "/home/ann/shop",
+) => buildInstallCall(what, given, options, { cwd: "/home/ann/shop", configFolder });
 
 describe("what is typed", () => {
   test.each([
@@ -35,7 +39,7 @@ describe("what is typed", () => {
 });
 
 describe("options that would mean nothing are refused", () => {
-  test.each<[string, AddOptions, RegExp]>([
+  test.each<[string, AddServerOptions, RegExp]>([
     ["npm:a", { header: ["A=b"] }, /--header means nothing with a package/],
     ["node", { name: "x", header: ["A=b"] }, /--header means nothing with a command/],
     ["registry:a/b", { header: ["A=b"] }, /--header/],
@@ -103,7 +107,7 @@ describe("a URL", () => {
 });
 
 describe("the folder of a command", () => {
-  const cwdOf = (options: AddOptions, configFolder?: string) =>
+  const cwdOf = (options: AddServerOptions, configFolder?: string) =>
     call("node", { name: "x", ...options }, [], configFolder).args.cwd;
 
   test("is left out where it is that of the configuration", () => {

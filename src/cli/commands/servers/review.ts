@@ -1,17 +1,43 @@
 import type { Command } from "commander";
 import { QmError } from "../../../core/errors.ts";
-import { quoted } from "../../../core/names.ts";
+import { getOwn } from "../../../core/json.ts";
+import { quoteName } from "../../../core/names.ts";
 import { didYouMean } from "../../../core/nearest.ts";
-import type { WithheldTool } from "../../../mcp/manifest/known-tools.ts";
-import type { Workspace } from "../../../workspace.ts";
-import { confirmed } from "../../ask.ts";
-import { type Context, withWorkspace } from "../../context.ts";
-import { examples } from "../../options.ts";
-import { personAt, requireYes } from "../../person.ts";
-import { counted, plain } from "../../text.ts";
-import { notAgreed } from "./agreement.ts";
-import { requireServer } from "./require-server.ts";
-import { reasonText, signText } from "./withheld-text.ts";
+import type { WithheldTool } from "../../../mcp/manifests/known-tools.ts";
+import type { FindingKind } from "../../../mcp/manifests/scan/finding.ts";
+import type { Workspace } from "../../../workspace/workspace.ts";
+import { createNotAgreedError, identifyApprover, requireYes } from "../../approver.ts";
+import { type CommandContext, withWorkspace } from "../../context.ts";
+import { formatExamples } from "../../option-parsers.ts";
+import { confirmAtTerminal } from "../../terminal.ts";
+import { escapeUnsafe, formatCount } from "../../terminal-text.ts";
+import { requireServer } from "./connection.ts";
+
+/** What was found in a definition, for a person. */
+const signTexts: Readonly<Record<FindingKind, string>> = {
+  hidden_characters: "it holds characters that nobody sees",
+  disguised_letters: "it holds letters that look like others",
+  instructions: "it gives orders to the model",
+  concealment: "it says that you are not to know something",
+  prompt_imitation: "it imitates the marks that prompts are built with",
+  exfiltration: "it wants data to be sent somewhere",
+  secrets: "it asks for keys, passwords or the files they are in",
+  encoded_text: "it holds text that must be decoded to be read",
+  hidden_tail: "it holds text so far away that nobody scrolls there",
+  other_tools: "it says what to do with tools of others",
+  shadowing: "its name can be taken for another's",
+};
+
+const reasonTexts = {
+  changed: "its definition has changed since it was accepted",
+  new: "it was not there when the server was accepted",
+  duplicate: "the server offers several tools of this name, and nobody can tell which a call would reach",
+};
+
+/** Why a definition is withheld, for a person. */
+function formatWithheldReason(reason: string): string {
+  return getOwn<string>({ ...reasonTexts, ...signTexts }, reason) ?? reason;
+}
 
 interface ReviewOptions {
   readonly accept?: boolean;
@@ -19,7 +45,7 @@ interface ReviewOptions {
   readonly yes?: boolean;
 }
 
-export function addReview(servers: Command, context: Context): void {
+export function addServersReviewCommand(servers: Command, context: CommandContext): void {
   servers
     .command("review")
     .summary("look at tool definitions that are withheld, and accept or reject them")
@@ -33,19 +59,19 @@ export function addReview(servers: Command, context: Context): void {
     .option("-y, --yes", "do not ask; to accept, only with an approver's token in QM_APPROVER_TOKEN")
     .addHelpText(
       "after",
-      examples(
+      formatExamples(
         "qm servers review",
         "qm servers review github --accept",
         "qm servers review github create_issue --accept --yes",
       ),
     )
     .action((name: string | undefined, tool: string | undefined, options: ReviewOptions) =>
-      withWorkspace(context, "calls", (workspace) => review(context, workspace, name, tool, options)),
+      withWorkspace(context, "calls", (workspace) => runServersReview(context, workspace, name, tool, options)),
     );
 }
 
-async function review(
-  context: Context,
+async function runServersReview(
+  context: CommandContext,
   workspace: Workspace,
   name: string | undefined,
   tool: string | undefined,
@@ -61,36 +87,36 @@ async function review(
   if (name !== undefined && tool !== undefined) requireTool(servers, name, tool);
   const waiting = names.flatMap((server) =>
     // What was rejected is out of the way, unless somebody asks for it by name.
-    [...servers.book.withheld(server), ...(tool === undefined ? [] : servers.book.rejected(server))]
+    [...servers.manifests.withheld(server), ...(tool === undefined ? [] : servers.manifests.rejected(server))]
       .filter((each) => tool === undefined || each.tool === tool)
       .map((each) => ({ server, ...each })),
   );
-  const { diffLines } = await import("../../../mcp/manifest/diff.ts");
+  const { formatDefinitionDiff } = await import("../../../mcp/manifests/definition-diff.ts");
   if (!out.isJson || options.accept)
-    for (const each of waiting) show(context, each, diffLines(each.accepted, each.definition));
+    for (const each of waiting) showWithheld(context, each, formatDefinitionDiff(each.accepted, each.definition));
   const result = options.accept ? "accepted" : options.reject ? "rejected" : "withheld";
   const decided = waiting.length > 0 && result !== "withheld";
   if (decided) {
-    const person = await personAt(context, workspace);
-    const question = `${options.accept ? "Accept" : "Reject"} ${counted(waiting.length, "definition")}?`;
+    const person = await identifyApprover(context, workspace);
+    const question = `${options.accept ? "Accept" : "Reject"} ${formatCount(waiting.length, "definition")}?`;
     if (options.accept) await requireYes(context, person, { question, done: result, yes: options.yes });
-    else if (!options.yes && !(await confirmed(io, question))) throw notAgreed(result);
+    else if (!options.yes && !(await confirmAtTerminal(io, question))) throw createNotAgreedError(result);
     for (const { server, tool, hash } of waiting) {
-      if (options.accept) await servers.book.accept(server, tool, person.id, hash);
-      else await servers.book.reject(server, tool, person.id, hash);
+      if (options.accept) await servers.manifests.accept(server, tool, person.id, hash);
+      else await servers.manifests.reject(server, tool, person.id, hash);
     }
   }
   if (out.isJson) return out.json({ [result]: waiting });
   if (waiting.length === 0) return out.line("Nothing is withheld.");
   out.line(
     decided
-      ? `${counted(waiting.length, "definition")} ${result}.`
-      : `${counted(waiting.length, "definition")} withheld. --accept or --reject decides.`,
+      ? `${formatCount(waiting.length, "definition")} ${result}.`
+      : `${formatCount(waiting.length, "definition")} withheld. --accept or --reject decides.`,
   );
 }
 
 /** A name that was typed and is nowhere is a typing error, not nothing to do. */
-function requireTool({ book }: Workspace["servers"], server: string, tool: string): void {
+function requireTool({ manifests: book }: Workspace["servers"], server: string, tool: string): void {
   const names = [
     ...book.tools(server).map(({ definition }) => definition.name),
     ...[...book.withheld(server), ...book.rejected(server)].map((each) => each.tool),
@@ -100,7 +126,7 @@ function requireTool({ book }: Workspace["servers"], server: string, tool: strin
   throw new QmError(
     "not_found",
     isKnown
-      ? `${server} has no tool ${quoted(tool)}${didYouMean(tool, names)}`
+      ? `${server} has no tool ${quoteName(tool)}${didYouMean(tool, names)}`
       : `the tools of ${server} are not known yet`,
     {
       hint: isKnown
@@ -110,16 +136,16 @@ function requireTool({ book }: Workspace["servers"], server: string, tool: strin
   );
 }
 
-function show(
-  { out }: Context,
+function showWithheld(
+  { out }: CommandContext,
   { server, tool, reasons, signs }: WithheldTool & { readonly server: string },
   difference: readonly string[],
 ): void {
   const line = out.isJson ? out.note : out.line;
-  line(out.bold(`${server}: ${plain(tool)}`));
-  for (const reason of reasons) line(`  ${out.warn(plain(reasonText(reason)))}`);
+  line(out.bold(`${server}: ${escapeUnsafe(tool)}`));
+  for (const reason of reasons) line(`  ${out.warn(escapeUnsafe(formatWithheldReason(reason)))}`);
   for (const { kind, where, excerpt } of signs)
-    line(`  ${out.bad(signText[kind])}, at ${plain(where)}: ${plain(excerpt)}`);
+    line(`  ${out.bad(signTexts[kind])}, at ${escapeUnsafe(where)}: ${escapeUnsafe(excerpt)}`);
   for (const changed of difference) line(`  ${changed}`);
   line("");
 }

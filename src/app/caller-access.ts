@@ -1,0 +1,211 @@
+import type { Catalog } from "../catalog/catalog.ts";
+import type { CatalogSnapshot } from "../catalog/snapshot.ts";
+import { addLiveResources } from "../catalog/snapshot.ts";
+import { createView, findTarget, type View } from "../catalog/view.ts";
+import type { Action, ActionProvenance } from "../core/action.ts";
+import { yieldToEventLoop } from "../core/async.ts";
+import type { Caller } from "../core/caller.ts";
+import { QmError } from "../core/errors.ts";
+import { SYSTEM_SESSION } from "../core/events.ts";
+import { canonicalJson } from "../core/json.ts";
+import { LruMap } from "../core/lru-map.ts";
+import { findNearest } from "../core/nearest.ts";
+import type { ResourceAccess } from "../infospace/infospace.ts";
+import { type CompiledActor, isOwner } from "../policy/actors.ts";
+import { decide, evaluateAccess } from "../policy/decide.ts";
+import { type Explanation, explain } from "../policy/explain.ts";
+import type { Policy } from "../policy/policy.ts";
+import { type CallerOptions, callerShape, requireShape } from "./options.ts";
+
+/** The caller as the host described it, checked and filled in. Throws `invalid_config`. */
+export function parseCaller(caller: CallerOptions | undefined): Caller {
+  if (caller !== undefined) requireShape(callerShape, "caller", caller);
+  return applyCallerDefaults(caller);
+}
+
+export function applyCallerDefaults(caller: CallerOptions = {}): Caller {
+  return { ...caller, actor: caller.actor ?? "default", session: caller.session ?? "local" };
+}
+
+/** The configuration a caller acts under. Throws `unknown_actor`. */
+export function requireActor(policy: Policy, actor: string): CompiledActor {
+  const known = policy.actors.get(actor);
+  if (known !== undefined) return known;
+  const near = findNearest(actor, policy.actors.keys());
+  throw new QmError("unknown_actor", `no actor ${JSON.stringify(actor)} is configured`, {
+    hint: near === undefined ? `Known actors: ${[...policy.actors.keys()].join(", ")}.` : `Did you mean ${near}?`,
+  });
+}
+
+/** A policy and the actions it was asked about, at one time. */
+interface DecisionBasis {
+  readonly policy: Policy;
+  readonly snapshot: CatalogSnapshot;
+}
+
+const PAIR_LIMIT = 20_000;
+const PAIRS_PER_TURN = 100;
+const LISTED_CHANGES = 20;
+
+/** Remembers the basis of decisions as it is now. The returned function tells which decisions are less strict by then. */
+export function watchDecisions(basis: () => DecisionBasis): () => Promise<readonly string[]> {
+  const before = basis();
+  return () => findOpenedActions(before, basis());
+}
+
+/**
+ * Which actions each actor may use now, with less in their way than before, as the policy itself decides. Actions and actors
+ * that are new are not compared. Compares a bounded number of pairs and lets other work run in between.
+ */
+async function findOpenedActions(before: DecisionBasis, after: DecisionBasis): Promise<readonly string[]> {
+  const found: string[] = [];
+  let compared = 0;
+  const actors = [...after.policy.actors.keys()].filter((actor) => before.policy.actors.has(actor));
+  for (const actor of actors) {
+    // A session that no caller has: rules that speak of one person or tenant cannot be tried for all of them.
+    const caller = { actor, session: "" };
+    for (const { name } of after.snapshot.actions) {
+      if (before.snapshot.get(name) === undefined) continue;
+      if (compared === PAIR_LIMIT) return limitChanges(found, `only ${PAIR_LIMIT} decisions were compared`);
+      if (++compared % PAIRS_PER_TURN === 0) await yieldToEventLoop();
+      const [was, is] = [before, after].map(({ policy, snapshot }) =>
+        describeDecision(explain(policy, snapshot, name, caller)),
+      );
+      if (was !== undefined && is !== undefined && decisionOrder.indexOf(is) > decisionOrder.indexOf(was))
+        found.push(`${name} was ${was} for the actor ${actor} and is ${is}`);
+    }
+  }
+  return limitChanges(found);
+}
+
+const decisionOrder = ["hidden", "denied", "asked about", "allowed"] as const;
+
+function describeDecision({ visible, decision }: Explanation): (typeof decisionOrder)[number] {
+  if (!visible) return "hidden";
+  return decision === "allow" ? "allowed" : decision === "ask" ? "asked about" : "denied";
+}
+
+function limitChanges(found: readonly string[], ...notes: readonly string[]): readonly string[] {
+  const more = found.length > LISTED_CHANGES ? [`${found.length - LISTED_CHANGES} more decisions are less strict`] : [];
+  return [...found.slice(0, LISTED_CHANGES), ...more, ...notes];
+}
+
+const VIEW_LIMIT = 128;
+
+interface Views {
+  /** With `live`, what only such callers have is in it as well, and it is made for this one caller. */
+  of(policy: Policy, caller: Caller, live?: readonly Action[]): View;
+  /** Why an action is or is not in a caller's view. */
+  explain(policy: Policy, caller: Caller, name: string): Explanation;
+  /** What the policy says of something that is this caller's or another's, before it is used by its handle. */
+  access(policy: Policy, caller: Caller, resource: Action): ResourceAccess;
+  /** Whether the caller may use every action that something was made from. Each is decided on once, however much it made. */
+  mayUseAll(policy: Policy, caller: Caller, madeFrom: ActionProvenance): boolean;
+  /** Another value whenever `access` may answer differently. */
+  rights(policy: Policy): unknown;
+}
+
+/**
+ * Views by caller, kept while nothing they depend on has changed: a view looks at every action once, and a model asks
+ * page after page. Where no rule speaks of `ctx`, all sessions of an actor share one. With a visibility policy of the
+ * host's nothing is kept, because a kill switch must act at once.
+ */
+export function createViews(catalog: Pick<Catalog, "snapshot">): Views {
+  const viewCache = new LruMap<string, View>(VIEW_LIMIT);
+  let basis: unknown[] = [];
+
+  /** What was decided of actions, with the view it was decided in. */
+  const decisions = new WeakMap<View, Map<string, boolean>>();
+  /** A host's own policy may answer differently each time: its answers are kept until something is waited for. */
+  let asked: { readonly policy: Policy; readonly caller: Caller; readonly answers: Map<string, boolean> } | undefined;
+
+  function getAnswers(policy: Policy, caller: Caller): Map<string, boolean> {
+    if (policy.visibility === undefined) {
+      const view = of(policy, caller);
+      const answers = decisions.get(view) ?? new Map<string, boolean>();
+      decisions.set(view, answers);
+      return answers;
+    }
+    if (asked?.policy === policy && asked.caller === caller) return asked.answers;
+    asked = { policy, caller, answers: new Map() };
+    queueMicrotask(() => {
+      asked = undefined;
+    });
+    return asked.answers;
+  }
+
+  function mayUseAll(policy: Policy, caller: Caller, { actions, maker }: ActionProvenance): boolean {
+    const answers = getAnswers(policy, caller);
+    const snapshot = catalog.snapshot();
+    return actions.every((name) => {
+      const action = snapshot.get(name);
+      if (action === undefined) return isOwner(maker, caller);
+      const known = answers.get(action.name);
+      if (known !== undefined) return known;
+      const answer = decide(policy, { action, target: findTarget(snapshot, action), caller }).kind !== "deny";
+      answers.set(action.name, answer);
+      return answer;
+    });
+  }
+
+  const canReach = (policy: Policy, caller: Caller, { madeFrom }: Action): boolean =>
+    madeFrom === undefined || mayUseAll(policy, caller, madeFrom);
+
+  /** What views depend on: the same value while nothing of it has changed. Forgets the views where something has. */
+  function refreshBasis(policy: Policy): unknown {
+    const current = [policy, catalog.snapshot(), ...policy.gates.map((gate) => gate.shut())];
+    if (current.length !== basis.length || current.some((part, index) => part !== basis[index])) {
+      viewCache.clear();
+      basis = current;
+    }
+    return basis;
+  }
+
+  return {
+    of,
+    explain(policy, caller, name) {
+      const explained = explain(policy, catalog.snapshot(), name, caller);
+      if (!explained.visible || of(policy, caller).get(explained.action) !== undefined) return explained;
+      const rule = "it serves other actions, and the caller sees none of them";
+      return { ...explained, visible: false, decision: "deny", because: { layer: "visibility", rule } };
+    },
+    mayUseAll,
+    rights: (policy) => (policy.visibility === undefined ? refreshBasis(policy) : {}),
+    access(policy, caller, resource) {
+      if (!canReach(policy, caller, resource)) return "hidden";
+      const view = addLiveResources(catalog.snapshot(), [resource]);
+      const action = view.get(resource.name);
+      if (action === undefined) return "hidden";
+      const decision = decide(policy, { action, target: findTarget(view, action), caller, args: {} });
+      if (decision.kind === "allow") return "allowed";
+      if (decision.hidden) return "hidden";
+      return { refused: decision.objection.reason };
+    },
+  };
+
+  function of(policy: Policy, caller: Caller, live: readonly Action[] = []): View {
+    const reached = live.filter((resource) => canReach(policy, caller, resource));
+    const snapshot = reached.length === 0 ? catalog.snapshot() : addLiveResources(catalog.snapshot(), reached);
+    const make = (): View =>
+      createView(snapshot, (action, target) => evaluateAccess(policy, { action, target, caller }));
+    if (policy.visibility !== undefined || live.length > 0) return make();
+    refreshBasis(policy);
+    const key = policy.rules.some(({ condition }) => condition.mentions.has("ctx"))
+      ? canonicalJson(caller)
+      : caller.actor;
+    const view = viewCache.get(key) ?? make();
+    viewCache.set(key, view);
+    return view;
+  }
+}
+
+/** The view of a caller who may have one. Throws `unknown_actor`, and `invalid_arguments` for the session that is nobody's. */
+export function requireView(policy: Policy, caller: Caller, views: Views, live?: readonly Action[]): View {
+  requireActor(policy, caller.actor);
+  if (caller.session === SYSTEM_SESSION) {
+    throw new QmError("invalid_arguments", `the session ${SYSTEM_SESSION} is kept for what no caller asked for`, {
+      hint: "Use another session.",
+    });
+  }
+  return views.of(policy, caller, live);
+}

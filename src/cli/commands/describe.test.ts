@@ -1,0 +1,50 @@
+import { expect, test } from "vitest";
+import type { Explanation } from "../../policy/explain.ts";
+import { suggestPolicyChanges } from "./describe.ts";
+
+type Said = Explanation["layers"][number];
+
+const explained = (...layers: readonly Said[]): Explanation => ({
+  action: "file__write",
+  actor: "reader",
+  exists: true,
+  visible: false,
+  decision: "deny",
+  layers,
+});
+
+test.each<[Said, string]>([
+  [{ layer: "tool-policy", says: "hide", rule: "denied: file__*" }, 'take "file__*" out of policy.denied'],
+  [{ layer: "tool-policy", says: "hide", rule: "not in allowed" }, 'add "file__write" to policy.allowed'],
+  [{ layer: "tool-policy", says: "hide", rule: "require_tags: safe" }, 'no tag "safe"'],
+  [{ layer: "gates", says: "hide", rule: "sandbox: none" }, "sandbox: none"],
+  [{ layer: "tag-rules", says: "deny", rule: "no-writes" }, 'the rule "no-writes" of policy.rules'],
+  [{ layer: "visibility", says: "hide", rule: "host" }, "host program"],
+  [{ layer: "actor", says: "hide", rule: "not among the tools of actor reader" }, "to actors.reader.tools"],
+  [{ layer: "actor", says: "hide", rule: 'no actor "reader" is configured' }, "add the actor: actors.reader"],
+  [{ layer: "budget", says: "deny", rule: "session.calls: 2" }, "raise policy.budgets.session.calls: 2"],
+  [{ layer: "approval", says: "ask", rule: "always" }, "approval"],
+])("knows the key to %o", (said, expected) => {
+  expect(suggestPolicyChanges(explained(said), "/x/quartermaster.yaml").join("\n")).toContain(expected);
+});
+
+test("has one line for each layer that stands in the way", () => {
+  const lines = suggestPolicyChanges(
+    explained(
+      { layer: "tool-policy", says: "hide", rule: "not in allowed" },
+      { layer: "gates", says: "nothing" },
+      { layer: "actor", says: "hide", rule: "not among the tools of actor reader" },
+    ),
+    undefined,
+  );
+
+  expect(lines).toHaveLength(4);
+  expect(lines[0]).toContain("qm init");
+  expect(lines[3]).toBe("When it is called, rules about arguments, budgets and approval conditions are judged too.");
+});
+
+test("does not promise that a call will be let through", () => {
+  expect(suggestPolicyChanges(explained({ layer: "tag-rules", says: "nothing" }), undefined)).toEqual([
+    "Nothing stands in its way before it is called; rules about arguments, budgets and approval conditions are judged then.",
+  ]);
+});

@@ -1,0 +1,71 @@
+import { expect, test } from "vitest";
+import type { Io } from "../context.ts";
+import { readCallArguments } from "./invoke.ts";
+
+const schema = {
+  type: "object",
+  properties: {
+    path: { type: "string" },
+    limit: { type: "integer" },
+    tags: { type: "array", items: { type: "string" } },
+  },
+};
+
+async function* typed(...parts: string[]): AsyncGenerator<string> {
+  yield* parts;
+}
+
+function io(stdin: Io["stdin"] = typed(), signal = new AbortController().signal): Io {
+  const stream = { write: () => {}, isTTY: false };
+  const node = { nodeVersion: "20.19.0", platform: "linux", execPath: "/usr/bin/node" };
+  return { stdin, stdout: stream, stderr: stream, cwd: import.meta.dirname, env: {}, signal, ...node };
+}
+
+const read = (given: string | undefined, pairs: readonly string[] = [], from = io()) =>
+  readCallArguments(given, pairs, from, () => schema);
+
+test("reads JSON, stdin, a file, or nothing", async () => {
+  expect(await read(undefined)).toEqual({});
+  expect(await read('{"a":1}')).toEqual({ a: 1 });
+  expect(await read("-", [], io(typed('{"a"', ":2}")))).toEqual({ a: 2 });
+  expect(await read("@../../package.json")).toMatchObject({ name: "quartermaster" });
+});
+
+test("reads pairs as the schema wants them", async () => {
+  const pairs = ["path=123", "limit=5", "other=true", "text=plain", "empty=", "json:=[1]", "eq=a=b"];
+
+  expect(await read(undefined, pairs)).toEqual({
+    path: "123",
+    limit: 5,
+    other: true,
+    text: "plain",
+    empty: "",
+    json: [1],
+    eq: "a=b",
+  });
+  expect(await read(undefined, ["tags=1", "tags=2"])).toEqual({ tags: ["1", "2"] });
+  expect(Object.keys((await read(undefined, ["__proto__=x"])) as object)).toEqual(["__proto__"]);
+});
+
+test.each([
+  ["{bad", [], /not JSON/],
+  ["@nowhere.json", [], /nowhere\.json.*cannot be read/],
+  ["{}", ["a=b"], /not both/],
+  [undefined, ["path"], /not key=value/],
+  [undefined, ["a:=b"], /not JSON/],
+])("refuses %j with %j", async (given, pairs, message) => {
+  await expect(read(given, pairs)).rejects.toMatchObject({
+    code: "invalid_arguments",
+    message: expect.stringMatching(message),
+  });
+});
+
+test("an interrupt ends the wait for stdin", async () => {
+  const controller = new AbortController();
+  const endless = { [Symbol.asyncIterator]: () => ({ next: () => new Promise<never>(() => {}) }) };
+
+  const reading = read("-", [], io(endless, controller.signal));
+  controller.abort();
+
+  await expect(reading).rejects.toMatchObject({ code: "cancelled" });
+});

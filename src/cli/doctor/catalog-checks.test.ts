@@ -1,0 +1,32 @@
+import { afterEach, expect, test } from "vitest";
+import { cleanUp, createTestFolder, qm } from "../testing.ts";
+import type { DoctorCheck } from "./environment-checks.ts";
+
+afterEach(cleanUp);
+
+test("warns of what leads nowhere, with the name that was meant", async () => {
+  const approvals = {
+    categories: { fiel: true, file: false },
+    levels: { money: { roles: ["treasurer"] } },
+    approvers: {
+      ann: { roles: ["admin", "tresurer"], token: `\${env:ANN}` },
+      bob: { roles: ["treasurer", "ops"], token: `\${env:BOB}` },
+      cem: { roles: ["viewer"], token: `\${env:CEM}` },
+    },
+  };
+  const policy = { rules: [{ name: "ask", rule: "true", effect: "ask", level: "ops" }] };
+  const cwd = await createTestFolder({ "quartermaster.yaml": JSON.stringify({ approvals, policy }) });
+
+  const { code, out } = await qm(cwd, ["doctor", "--json"], { env: { BOB: "b".repeat(16), CEM: "short" } });
+  const { checks } = JSON.parse(out) as { checks: readonly DoctorCheck[] };
+  const found = checks.filter(({ about }) => about === "approval" || about === "approver");
+
+  expect(code).toBe(0);
+  expect(found.map(({ status, message }) => `${status} ${message}`)).toEqual([
+    'warn approvals.categories: there is no category "fiel"; did you mean file?',
+    'warn ann: no level takes the role "tresurer"; did you mean treasurer?',
+    expect.stringMatching(/^warn ann: .*ANN is not set/),
+    "ok bob: 2 roles",
+    "warn cem: the token has fewer than 16 characters",
+  ]);
+});

@@ -1,0 +1,45 @@
+import { expect, test } from "vitest";
+import { getInitialConfig } from "./initial-config.ts";
+import { listConfigKeys } from "./json-schema.ts";
+import { parseConfig } from "./parse.ts";
+
+test("the first line tells editors where the schema is", () => {
+  expect(getInitialConfig().split("\n", 1)[0]).toBe(
+    "# yaml-language-server: $schema=./node_modules/quartermaster/docs/config.schema.json",
+  );
+});
+
+test("has every section, switched on or off", () => {
+  const sections = listConfigKeys().filter(({ path }) => !path.includes("."));
+
+  for (const { path } of sections) expect(getInitialConfig()).toMatch(new RegExp(`^#?${path}:`, "m"));
+});
+
+test("says what an empty file says", () => {
+  const { config } = parseConfig(Buffer.from(getInitialConfig()), "/quartermaster.yaml");
+
+  expect(config).toEqual(parseConfig(Buffer.from(""), "/quartermaster.yaml").config);
+});
+
+test("loads with every setting that is switched off switched on", () => {
+  const text = getInitialConfig()
+    .replaceAll(/^( *)#(?! |$)/gm, "$1")
+    .replaceAll(/^( *)#( {2,}\S)/gm, "$1$2");
+
+  const { config, references } = parseConfig(Buffer.from(text), "/quartermaster.yaml");
+
+  expect(config.policy.rules.map(({ name }) => name)).toEqual(["ask-before-deleting"]);
+  expect(config.policy.budgets.session?.calls).toBe(1000);
+  expect(Object.keys(config.actors)).toEqual(["default", "reviewer"]);
+  expect(references.map(({ variable }) => variable)).toEqual([
+    "secret:TRACKER_TOKEN",
+    "REVIEWER_TOKEN",
+    "secret:ANN_TOKEN",
+    "OPENAI_API_KEY",
+    "GITHUB_TOKEN",
+  ]);
+  expect(Object.keys(config.servers)).toEqual(["memory", "tracker"]);
+  expect(Object.keys(config.approvals.categories)).toEqual(["mcp"]);
+  expect(config.routing.rules.map(({ name }) => name)).toEqual(["patient-reads"]);
+  expect(config.gateway.profiles.reviewing?.surface).toBe("deferred");
+});

@@ -1,0 +1,120 @@
+/** The file `qm init` writes: every section with its defaults, and what is left out by default as comments. */
+export function getInitialConfig(): string {
+  return INITIAL;
+}
+
+// "# " starts a sentence, "#" without a space a setting that is switched off; a test switches them on.
+const INITIAL = `# yaml-language-server: $schema=./node_modules/quartermaster/docs/config.schema.json
+#
+# Quartermaster: which actions there are, who may use them, and what is written down.
+# Everything here is a default; delete what you do not change. Every key:
+# node_modules/quartermaster/docs/config.md
+
+# Where the ledger is kept. Paths are relative to this file.
+store:
+  path: .quartermaster/quartermaster.db
+
+providers:
+  file:
+    enabled: true
+    # Nothing outside this folder can be read or written.
+    root: .
+    read_only: false
+
+# MCP servers. Their tools are actions: mcp__<name>__<tool>. \`qm servers add\` and \`qm import\` write them here.
+#servers:
+#  memory:
+#    command: npx
+#    args: ["-y", "@modelcontextprotocol/server-memory@2026.8.31"]
+#  tracker:
+#    url: https://mcp.example.com/mcp
+#    headers: { Authorization: "Bearer \${secret:TRACKER_TOKEN}" }
+#    tools:
+#      "delete_*": { approval: true }
+
+mcp:
+  starting_at_once: 4
+  # Whether a model may ask for servers to be installed. A person must agree, always.
+  install: true
+
+# Quartermaster as an MCP server: \`qm mcp\` and \`qm serve\`. \`qm connect\` writes it into a client.
+gateway:
+  host: 127.0.0.1
+  port: 7420
+  # Kinds of clients: whom they act as, and what they are shown.
+  #profiles:
+  #  reviewing: { actor: default, token: "\${env:REVIEWER_TOKEN}", surface: deferred }
+
+policy:
+  # The only actions that may be used. Without it: everything.
+  #allowed: ["file__*"]
+  denied: []
+  # Conditions in CEL. hide: not seen; deny: seen, never run; ask: a person must agree.
+  #rules:
+  #  - name: ask-before-deleting
+  #    rule: "actor.scope != 'admin' && 'destructive' in tool.tags"
+  #    effect: ask
+  #    reason: Deleting needs a person's word.
+  # Calls are refused when one of these is used up.
+  #budgets:
+  #  turn: { calls: 50 }
+  #  session: { calls: 1000, ms: 600000, bytes: 50000000 }
+
+# Who may use what. Callers that name no actor are "default".
+actors:
+  default:
+    tools: ["*"]
+  #reviewer:
+  #  tools: [file__read, file__list, file__grep]
+  #  scope: reviewer
+
+# Calls that a person must agree to: by a rule that asks, above, or by category. \`qm approvals\` shows and answers them.
+approvals:
+  expires_in: 24h
+  #categories:
+  #  mcp: { auto_approve_if: "tool.effect == 'read'" }
+  # Who may answer, by role. With nobody here, whoever is at this machine's command line.
+  #approvers:
+  #  ann: { roles: [admin], token: "\${secret:ANN_TOKEN}" }
+
+# Deadlines and further tries for calls. The first rule that applies counts.
+#routing:
+#  rules:
+#    - name: patient-reads
+#      event: "tool_call:mcp__tracker__*"
+#      when: "tool.effect == 'read'"
+#      retry: { attempts: 3 }
+
+# Results that are too long for a model are kept as notes and collections, to be used by reference. \`qm notes\` shows them.
+infospace:
+  enabled: true
+  expires_in: 24h
+
+# What a model is shown: universal (a few constant tools that find and call actions), deferred (actions become tools when
+# they are called), flat (every action), auto (flat while that fits token_budget).
+surface:
+  kind: universal
+
+# How actions are found: by words, and with an embedder by meaning too.
+search:
+  enabled: true
+  #embedder:
+  #  class: standard
+  #  base_url: https://api.openai.com/v1
+  #  api_key: \${env:OPENAI_API_KEY}
+
+limits:
+  timeout_ms: 60000
+  concurrency: 32
+
+# Spans and metrics, for the OpenTelemetry SDK that the process was started with.
+telemetry:
+  enabled: false
+
+# Keys whose values are never written down, beside the built-in ones.
+ledger:
+  redact: []
+
+# Values to keep out of the ledger, by the name of their variable.
+#secrets: ["\${env:GITHUB_TOKEN}"]
+`;

@@ -1,0 +1,89 @@
+import { describe, expect, test } from "vitest";
+import { findLooserSettings } from "./looser-settings.ts";
+import { parseConfig } from "./parse.ts";
+
+const configOf = (value: object) => parseConfig(Buffer.from(JSON.stringify(value)), "/app/quartermaster.yaml").config;
+const looser = (before: object, after: object) => findLooserSettings(configOf(before), configOf(after));
+
+const rule = (more: object = {}) => ({ policy: { rules: [{ name: "r", rule: "true", effect: "deny", ...more }] } });
+const server = (more: object = {}) => ({ servers: { s: { command: "x", ...more } } });
+const tool = (more: object = {}) => server({ tools: { t: more } });
+const category = (value: unknown) => ({ approvals: { categories: { file: value } } });
+
+test.each<[object, object, string]>([
+  [{ policy: { denied: ["a__b"] } }, {}, 'policy.denied no longer lists "a__b"'],
+  [{ policy: { allowed: ["a__b"] } }, {}, "policy.allowed is gone, so every action is allowed"],
+  [{ policy: { allowed: ["a__b"] } }, { policy: { allowed: ["a__b", "*"] } }, 'policy.allowed also lists "*"'],
+  [{ policy: { require_tags: ["t"] } }, {}, 'policy.require_tags no longer lists "t"'],
+  [rule(), {}, 'the rule "r" (deny) is gone'],
+  [rule(), rule({ effect: "ask" }), 'the rule "r" has the effect ask instead of deny'],
+  [rule(), rule({ rule: "false" }), 'the rule "r" has another condition'],
+  [
+    rule({ effect: "ask", level: "admin" }),
+    rule({ effect: "ask" }),
+    'the rule "r" asks the level "user" instead of "admin"',
+  ],
+  [{ policy: { budgets: { turn: { ms: 5 } } } }, {}, "policy.budgets.turn.ms is gone, so there is no limit"],
+  [{ actors: { default: { tools: [] } } }, {}, 'actors.default.tools also lists "*"'],
+  [{}, { actors: { a: { tools: [] } } }, "actors.a is new"],
+  [
+    { actors: { a: { tools: [], scope: "x" } } },
+    { actors: { a: { tools: [], scope: "admin" } } },
+    "actors.a has another scope or other attributes, which rules compare",
+  ],
+  [{}, { approvals: { allow_self: true } }, "approvals.allow_self lets users agree to their own calls"],
+  [{ approvals: { ask_client: false } }, {}, "approvals.ask_client lets MCP clients answer"],
+  [category(true), {}, "approvals.categories.file no longer asks"],
+  [
+    category(true),
+    category({ auto_approve_if: "true" }),
+    "approvals.categories.file asks only where its condition is false",
+  ],
+  [
+    category({ auto_approve_if: "false" }),
+    category({ auto_approve_if: "true" }),
+    "approvals.categories.file has another condition",
+  ],
+  [
+    { approvals: { approvers: { ada: { roles: ["approver"] } } } },
+    { approvals: { approvers: { ada: { roles: ["approver", "admin"] } } } },
+    'approvals.approvers.ada also has the role "admin"',
+  ],
+  [
+    { approvals: { approvers: { ada: { roles: ["approver"] } } } },
+    {},
+    "approvals.approvers is empty, so everyone at this machine's command line has every role",
+  ],
+  [{}, { approvals: { levels: { user: { roles: ["x"] } } } }, "approvals.levels.user changes who may agree"],
+  [{ providers: { file: { read_only: true } } }, {}, "providers.file.read_only is off, so files can be changed"],
+  [{ providers: { file: { root: "a" } } }, {}, "providers.file.root is another folder"],
+  [{ providers: { file: { enabled: false } } }, {}, "providers.file.enabled brings the category file"],
+  [server({ pin: true }), server({ pin: false }), "servers.s.pin is off, so changed tools are not withheld"],
+  [tool({ approval: true }), tool(), "servers.s.tools.t.approval no longer asks"],
+  [tool({ enabled: false }), server(), "servers.s.tools.t is offered"],
+  [tool({ effect: "external" }), tool(), "servers.s.tools.t.effect is no longer external"],
+  [tool({ tags: ["x"] }), tool(), 'servers.s.tools.t.tags no longer lists "x"'],
+  [tool({ arguments: { path: "file" } }), tool(), "servers.s.tools.t.arguments.path no longer has the form file"],
+  [{ secrets: [`\${env:KEY}`] }, {}, `secrets no longer lists \${env:KEY}`],
+])("from %j to %j: %s", (before, after, expected) => {
+  expect(looser(before, after)).toEqual([expected]);
+});
+
+describe("nothing is reported", () => {
+  test.each<[string, object, object]>([
+    ["for the same configuration", rule(), rule()],
+    ["for a new rule", {}, rule()],
+    ["for a stricter rule", rule(), rule({ effect: "hide" })],
+    ["for a renamed rule", rule(), rule({ name: "other" })],
+    [
+      "for a lower budget",
+      { policy: { budgets: { turn: { calls: 5 } } } },
+      { policy: { budgets: { turn: { calls: 4 } } } },
+    ],
+    ["for a new allowlist", {}, { policy: { allowed: ["a__b"] } }],
+    ["for an approval that is always asked for", category({ auto_approve_if: "true" }), category(true)],
+    ["for a server that is gone", server(), {}],
+  ])("%s", (_what, before, after) => {
+    expect(looser(before, after)).toEqual([]);
+  });
+});

@@ -1,0 +1,33 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { matchesGlob } from "./name-patterns.ts";
+
+test.each([
+  ["*", "anything__at.all", true],
+  ["file__*", "file__read", true],
+  ["file__*", "web__fetch", false],
+  ["github.*", "github.repos.list", true],
+  ["a?c", "abc", true],
+  ["a?c", "ac", false],
+  ["*__read", "file__read", true],
+  ["", "", true],
+  ["", "x", false],
+])("%j on %j is %j", (pattern, text, expected) => {
+  expect(matchesGlob(pattern, text)).toBe(expected);
+});
+
+test("agrees with the regular expression it stands for", () => {
+  const letters = fc.string({ unit: fc.constantFrom("a", "b", "*", "?"), maxLength: 8 });
+  fc.assert(
+    fc.property(letters, fc.string({ unit: fc.constantFrom("a", "b"), maxLength: 8 }), (pattern, text) => {
+      const oracle = new RegExp(`^${pattern.replace(/\*/g, ".*").replace(/\?/g, ".")}$`);
+
+      expect(matchesGlob(pattern, text)).toBe(oracle.test(text));
+    }),
+    { numRuns: 3000 },
+  );
+});
+
+test("a hostile pattern is over at once", () => {
+  expect(matchesGlob("*a".repeat(500), "a".repeat(5000).concat("b"))).toBe(false);
+});

@@ -1,0 +1,115 @@
+import { hash } from "node:crypto";
+import { z } from "zod";
+import type { Caller } from "../core/caller.ts";
+import { type ErrorCode, errorCodes } from "../core/errors.ts";
+import type { ScriptedCall } from "../replay/scripted-call.ts";
+
+/** One recorded piece of work, and what is expected of whoever does it again. */
+export interface EvalCase {
+  readonly id: string;
+  readonly description?: string;
+  /** Who asks. Absent: actor `default`. */
+  readonly caller?: Partial<Caller>;
+  /** What the subject is given: JSON of the subject's own. */
+  readonly messages?: unknown;
+  /** The prompt that the expectations were recorded with. */
+  readonly prompt?: { readonly hash: string; readonly text?: string };
+  /** What calls are answered with. */
+  readonly calls: readonly ScriptedCall[];
+  readonly expected: CaseExpectations;
+  readonly source?: { readonly session: string; readonly turn?: string };
+}
+
+/** Every one that is there is looked at by the scorer of its name. */
+export interface CaseExpectations {
+  /** The state in which the turn ends. */
+  readonly state?: string;
+  /** Parts that must be there; what is said of one must be in it, other things may. */
+  readonly parts?: readonly ExpectedPart[];
+  /** The parts, exactly. */
+  readonly exact?: unknown;
+  /** JSON Schemas for every part of a type, or for all the parts as one array. */
+  readonly schema?: readonly { readonly part?: string; readonly schema: Readonly<Record<string, unknown>> }[];
+  readonly called?: readonly (string | ExpectedCall)[];
+  readonly notCalled?: readonly (string | ExpectedCall)[];
+}
+
+export type ExpectedPart = { readonly type: string } & Readonly<Record<string, unknown>>;
+
+export interface ExpectedCall {
+  /** A name or a glob. */
+  readonly name: string;
+  /** What must be among its arguments. */
+  readonly args?: Readonly<Record<string, unknown>>;
+  /** How it must have ended. */
+  readonly status?: ScriptedCall["outcome"]["status"];
+  /** How often, exactly. Absent: at least once. */
+  readonly times?: number;
+}
+
+const json = z.unknown();
+const record = z.record(z.string(), json);
+const code = z.custom<ErrorCode>(
+  (value) => typeof value === "string" && Object.hasOwn(errorCodes, value),
+  "expected an error code; docs/errors.md has them",
+);
+const error = z.looseObject({ code, error: z.string() });
+const outcome = z.discriminatedUnion("status", [
+  z.strictObject({ status: z.literal("done"), data: json }),
+  z.strictObject({ status: z.literal("failed"), error }),
+  z.strictObject({ status: z.literal("refused"), error }),
+  z.strictObject({ status: z.literal("waiting") }),
+]);
+const status = z.enum(["done", "failed", "refused", "waiting"]);
+const called = z.array(
+  z.union([
+    z.string().min(1),
+    z.strictObject({
+      name: z.string().min(1),
+      args: record.optional(),
+      status: status.optional(),
+      times: z.int().min(0).optional(),
+    }),
+  ]),
+);
+
+/** The form of a case in a file. What it does not know is a mistake: a misspelt expectation would always be met. */
+export const caseSchema = z.strictObject({
+  id: z.string().min(1).max(256),
+  description: z.string().optional(),
+  caller: z
+    .strictObject({
+      actor: z.string().optional(),
+      session: z.string().optional(),
+      turn: z.string().optional(),
+      tenant: z.string().optional(),
+      person: z.string().optional(),
+      user: z.looseObject({ id: z.string() }).optional(),
+    })
+    .optional(),
+  messages: json.optional(),
+  prompt: z.strictObject({ hash: z.string().min(1), text: z.string().optional() }).optional(),
+  calls: z.array(
+    z.strictObject({
+      name: z.string().min(1),
+      args: json.optional(),
+      filledArgs: json.optional(),
+      outcome,
+      approvedBy: z.string().optional(),
+    }),
+  ),
+  expected: z.strictObject({
+    state: z.string().optional(),
+    parts: z.array(z.looseObject({ type: z.string() })).optional(),
+    exact: json.optional(),
+    schema: z.array(z.strictObject({ part: z.string().optional(), schema: record })).optional(),
+    called: called.optional(),
+    notCalled: called.optional(),
+  }),
+  source: z.strictObject({ session: z.string(), turn: z.string().optional() }).optional(),
+});
+
+/** The hash that a case knows a prompt by: SHA-256 of its text, in hex. */
+export function promptHash(text: string): string {
+  return hash("sha256", text, "hex");
+}

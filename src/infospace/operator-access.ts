@@ -1,0 +1,56 @@
+import type { Caller } from "../core/caller.ts";
+import { SYSTEM_SESSION, type UnstampedEvent } from "../core/events.ts";
+import { createInfospace } from "./create-infospace.ts";
+import type { Infospace, InfospaceOptions } from "./infospace.ts";
+import type { InfospaceStore, ResourceQuery } from "./infospace-store.ts";
+import { createNoteSearch, type NoteSearchOptions } from "./search/create-note-search.ts";
+import type { SearchableStore } from "./search/document-sources.ts";
+import type { NoteSearch } from "./search/note-search.ts";
+
+/** The infospace as those see it to whom nothing is closed. */
+export interface OperatorAccess {
+  readonly infospace: Infospace;
+  readonly search: NoteSearch & { close(): Promise<void> };
+}
+
+export interface OperatorAccessOptions extends Pick<InfospaceOptions, "store" | "runtime" | "expiresInMs"> {
+  readonly meaning?: NoteSearchOptions["meaning"];
+  readonly note: (event: UnstampedEvent) => void;
+}
+
+/** Stands where a caller is wanted that nobody asks about. */
+export const operatorCaller: Caller = { actor: "operator", session: SYSTEM_SESSION };
+
+export function createOperatorAccess({ store, meaning, note, ...parts }: OperatorAccessOptions): OperatorAccess {
+  const mayUse = () => "allowed" as const;
+  return {
+    infospace: createInfospace({ ...parts, store, mayUse, note: (_caller, event) => note(event) }),
+    search: createNoteSearch({ store: createUnscopedStore(store), mayUse, meaning }),
+  };
+}
+
+const PAGE = 1_000;
+
+/** The store with everybody's notes in it for whoever asks. */
+function createUnscopedStore(store: InfospaceStore): SearchableStore {
+  let asked = 0;
+  async function all(): Promise<ReadonlyMap<number, string>> {
+    const found = new Map<number, string>();
+    for (let before: number | undefined; ; ) {
+      const page = await store.list({ kind: "note", parts: true, before, limit: PAGE });
+      for (const { id, hash, name, properties } of page) found.set(id, JSON.stringify([hash, name, properties]));
+      before = page.at(-1)?.id;
+      if (page.length < PAGE) return found;
+    }
+  }
+  const list = (({ whose: _, ...query }: ResourceQuery & { readonly kind: "note" }) =>
+    store.list(query)) as InfospaceStore["list"];
+  return {
+    ...store,
+    list,
+    count: (query) => store.count({ ...query, whose: undefined }),
+    // Nothing says whether something of whomever has changed: it is looked at each time.
+    mark: async () => String(++asked),
+    contents: (of) => ("collection" in of ? store.contents(of) : all()),
+  };
+}

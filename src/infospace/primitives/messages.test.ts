@@ -1,0 +1,32 @@
+import { expect, test } from "vitest";
+import { messageActions } from "./provider.ts";
+import { createTestDialogue, createTestPrimitives } from "./testing.ts";
+
+test("say tells whoever listens, and says whether there is anybody", async () => {
+  const { lines, dialogue } = createTestDialogue();
+
+  expect(await createTestPrimitives(messageActions, { dialogue }).run("say", { value: "half way" })).toEqual({
+    said: true,
+    shown: true,
+  });
+  expect(lines).toEqual([{ level: "info", logger: "say", data: "half way" }]);
+  expect(await createTestPrimitives(messageActions).run("say", { value: "hello?" })).toEqual({
+    said: true,
+    shown: false,
+  });
+  await expect(
+    createTestPrimitives(messageActions).run("say", { value: "psst", target: "the other agent" }),
+  ).rejects.toMatchObject({
+    code: "invalid_arguments",
+  });
+});
+
+test("there is nothing blank to say or to think", async () => {
+  const { run } = createTestPrimitives(messageActions);
+
+  for (const entry of ["say", "think"]) {
+    for (const value of ["", " \n\t"])
+      await expect(run(entry, { value })).rejects.toMatchObject({ code: "invalid_arguments" });
+  }
+  expect(await run("think", { value: "so far so good" })).toEqual({ thought: true });
+});

@@ -1,0 +1,307 @@
+import { describe, expect, test } from "vitest";
+import type { CallContext } from "../../core/action.ts";
+import type { ProgressUpdate } from "../../core/caller.ts";
+import type { Json, JsonObject } from "../../core/json.ts";
+import { actionName } from "../../core/names.ts";
+import type { Outcome } from "../../core/outcome.ts";
+import { createInfospace } from "../create-infospace.ts";
+import type { CollectionMember } from "../infospace.ts";
+import { allowOwner, openTestSearch } from "../search/testing.ts";
+import { createTestAuthor, testCaller } from "../testing.ts";
+import { mapActions } from "./run-actions.ts";
+import { createTestPrimitives } from "./testing.ts";
+
+const ended = { callId: "call-2", value: "cut short", durationMs: 1, action: actionName("tool", "each") };
+
+const done = (data: unknown, forModel?: unknown): Outcome => ({
+  ...ended,
+  status: "done",
+  data,
+  ...(forModel === undefined ? {} : { forModel }),
+});
+const failed = (code: "action_failed" | "denied", error: string): Outcome => ({
+  ...ended,
+  status: code === "denied" ? "refused" : "failed",
+  reason: error,
+  error: { code, error },
+});
+const waiting = (id: string): Outcome => ({
+  ...ended,
+  status: "waiting",
+  reason: "dear",
+  approval: { id, level: "user", expiresAt: "2026-11-16T00:00:00Z" },
+});
+
+/** A map whose calls are answered by `answer`, over a clock that moves a second with every look at it. */
+function mapped(
+  answer: (args: JsonObject, name: string) => Outcome | Promise<Outcome>,
+  context: Partial<CallContext> = {},
+) {
+  const members: CollectionMember[] = [];
+  let seconds = 0;
+  const made = createTestPrimitives(
+    (parts) =>
+      mapActions({
+        ...parts,
+        elapsed: () => seconds++ * 1000,
+        infospace: {
+          ...parts.infospace,
+          collect: (maker, given, how) => parts.infospace.collect(maker, noted(given), how),
+        },
+      }),
+    { invoke: async (name, args) => answer(args as JsonObject, name), ...context },
+  );
+  async function* noted(
+    given: Iterable<CollectionMember> | AsyncIterable<CollectionMember>,
+  ): AsyncGenerator<CollectionMember> {
+    for await (const member of given) {
+      members.push(member);
+      yield member;
+    }
+  }
+  return { ...made, members };
+}
+
+const numbers = (count: number): JsonObject[] => Array.from({ length: count }, (_, n) => ({ n }));
+
+describe("map", () => {
+  test("runs the action for each, keeps what a model may see, in order, and counts the rest", async () => {
+    const asked: unknown[] = [];
+    const { run, infospace, members } = mapped((args, name) => {
+      asked.push([name, args]);
+      const { n } = args;
+      if (n === 1) return done(null);
+      if (n === 2) return failed("action_failed", "it broke");
+      if (n === 3) return waiting("ap-3");
+      if (n === 4) return failed("denied", "not you");
+      return done({ n, secret: 1 }, { shown: n ?? null });
+    });
+    const answer = await run("map", {
+      target: [...numbers(6), { other: 1 }],
+      action: "tool__each",
+      args: { n: { $item: "n" }, fixed: true },
+      name: "results",
+      concurrency: 1,
+    });
+
+    expect(asked[0]).toEqual(["tool__each", { n: 0, fixed: true }]);
+    expect(asked).toHaveLength(6);
+    expect(infospace.contents(String(answer.handle))).toEqual([{ shown: 0 }, { shown: 5 }]);
+    expect(members.map((member) => "properties" in member && member.properties)).toEqual([
+      { source_position: 0 },
+      { source_position: 5 },
+    ]);
+    expect(answer).toMatchObject({
+      name: "results",
+      count: 2,
+      input: 7,
+      done: 2,
+      empty: 1,
+      failed: 2,
+      waiting: 1,
+      dropped: 1,
+      not_run: 0,
+      approval_ids: ["ap-3"],
+      failures: [
+        { position: 2, code: "action_failed", message: "it broke" },
+        { position: 4, code: "denied", message: "not you" },
+      ],
+      reasons: [{ position: 6, reason: "the value has no n; it has: other" }],
+    });
+    expect(answer).not.toHaveProperty("stopped_by");
+    expect(JSON.stringify(answer)).not.toContain("secret");
+  });
+
+  test("keeps a long result whole", async () => {
+    const long = "x".repeat(20_000);
+    const { run, infospace } = mapped(() => done(long));
+    const answer = await run("map", { target: numbers(2), action: "tool__each" });
+
+    expect(infospace.contents(String(answer.handle))).toEqual([long, long]);
+    expect(JSON.stringify(answer).length).toBeLessThan(2000);
+  });
+
+  test("gives the handle of the item, and says of which note a result is", async () => {
+    const { run, infospace, members } = mapped(({ target }) => done(target));
+    const { id } = await infospace.collect(createTestAuthor(testCaller), [{ content: "a" }, { content: "b" }]);
+    const [first, second] = [...infospace.notes.keys()];
+    const answer = await run("map", {
+      target: `collection__${id}`,
+      action: "infospace__load",
+      args: { target: { $handle: true } },
+    });
+
+    expect(infospace.contents(String(answer.handle))).toEqual([`note__${first}`, `note__${second}`]);
+    expect(members[1]).toMatchObject({ properties: { source_position: 1, source: `note__${second}` } });
+  });
+
+  test("goes on where it stopped", async () => {
+    const { run, infospace, members } = mapped(({ n }) => done(n));
+    const first = await run("map", { target: numbers(5), action: "tool__each", limit: 2 });
+    const rest = await run("map", { target: numbers(5), action: "tool__each", offset: Number(first.next) });
+
+    expect(first).toMatchObject({ count: 2, input: 5, not_run: 3, stopped_by: "limit", next: 2 });
+    expect(rest).toMatchObject({ count: 3, input: 3, not_run: 0 });
+    expect(infospace.contents(String(rest.handle))).toEqual([2, 3, 4]);
+    expect(members.at(-1)).toMatchObject({ properties: { source_position: 4 } });
+    expect(await run("map", { target: numbers(5), action: "tool__each", offset: 1, limit: 2 })).toMatchObject({
+      next: 3,
+    });
+  });
+
+  test("starts no more when the time is up, or after a failure where that is asked for", async () => {
+    const timed = mapped(({ n }) => done(n));
+    const broken = mapped(({ n }) => (n === 1 ? failed("action_failed", "no") : done(n)));
+
+    expect(
+      await timed.run("map", { target: numbers(9), action: "tool__each", concurrency: 1, max_seconds: 3 }),
+    ).toMatchObject({
+      done: 2,
+      not_run: 7,
+      stopped_by: "time",
+      next: 2,
+    });
+    expect(
+      await broken.run("map", { target: numbers(9), action: "tool__each", concurrency: 1, on_error: "stop" }),
+    ).toMatchObject({
+      done: 1,
+      failed: 1,
+      not_run: 7,
+      stopped_by: "failure",
+      next: 2,
+    });
+  });
+
+  test("tells its handle before anything is run, and how far it is", async () => {
+    const updates: ProgressUpdate[] = [];
+    const calls: number[] = [];
+    const dialogue = { progress: (update: ProgressUpdate) => void updates.push(update) } as CallContext["dialogue"];
+    const { run } = mapped(
+      ({ n }) => {
+        calls.push(updates.length);
+        return done(n);
+      },
+      dialogue === undefined ? {} : { dialogue },
+    );
+    const answer = await run("map", { target: numbers(3), action: "tool__each", concurrency: 1 });
+
+    expect(calls[0]).toBe(1);
+    expect(updates.map(({ progress, total }) => [progress, total])).toEqual([
+      [0, 3],
+      [1, 3],
+      [2, 3],
+      [3, 3],
+    ]);
+    for (const { message } of updates) expect(message).toContain(String(answer.handle));
+  });
+
+  test("leaves what it got when it is cancelled", async () => {
+    const controller = new AbortController();
+    const { run, infospace } = mapped(
+      ({ n }) => {
+        if (n === 2) controller.abort();
+        return done(n);
+      },
+      { signal: controller.signal },
+    );
+    const { id } = await infospace.collect(
+      createTestAuthor(testCaller),
+      numbers(9).map((content) => ({ content })),
+    );
+    const answer = await run("map", { target: `collection__${id}`, action: "tool__each", concurrency: 1 });
+
+    expect(infospace.contents(String(answer.handle))).toEqual([0, 1, 2]);
+    expect(answer).toMatchObject({ stopped_by: "cancelled", done: 3, not_run: 6 });
+  });
+
+  test("is complete unless it was cancelled", async () => {
+    const closers: (() => Promise<void>)[] = [];
+    const { store } = await openTestSearch((close) => closers.unshift(close));
+    const runtime = { now: () => new Date(Date.UTC(2026, 0, 1)) };
+    const infospace = createInfospace({ store, runtime, expiresInMs: 60_000, mayUse: allowOwner, note: () => {} });
+    const controller = new AbortController();
+    const { run } = createTestPrimitives((parts) => mapActions({ ...parts, infospace, elapsed: () => 0 }), {
+      signal: controller.signal,
+      invoke: async (_, args) => {
+        if ((args as JsonObject).n === 5) controller.abort();
+        return done((args as JsonObject).n);
+      },
+    });
+    const limited = await run("map", { target: numbers(4), action: "tool__each", limit: 2 });
+    const cancelled = await run("map", { target: numbers(9), action: "tool__each", concurrency: 1, name: "cut" });
+
+    expect(limited).toMatchObject({ count: 2, stopped_by: "limit" });
+    expect(limited).not.toHaveProperty("complete");
+    expect(await infospace.collection(String(limited.handle), testCaller)).toMatchObject({ complete: true });
+    expect(cancelled).toMatchObject({ count: 6, stopped_by: "cancelled", complete: false });
+    expect(await infospace.collection(String(cancelled.handle), testCaller)).toMatchObject({ complete: false });
+    for (const close of closers) await close();
+  });
+
+  test("says that what it went over is not complete", async () => {
+    const { run, infospace } = createTestPrimitives((parts) => mapActions({ ...parts, elapsed: () => 0 }), {
+      invoke: async () => done(1),
+    });
+    const { id } = await infospace.collect(createTestAuthor(testCaller), [{ content: { n: 1 } }]);
+    const { resource } = infospace;
+    infospace.resource = async (handle, caller) => ({ ...(await resource(handle, caller)), complete: false });
+
+    expect(await run("map", { target: `collection__${id}`, action: "tool__each" })).toMatchObject({
+      count: 1,
+      incomplete_input: true,
+    });
+  });
+
+  test("a result that is no JSON has failed", async () => {
+    const round: Record<string, unknown> = {};
+    round.self = round;
+    const { run } = mapped(() => done(round));
+
+    expect(await run("map", { target: numbers(1), action: "tool__each" })).toMatchObject({
+      failed: 1,
+      count: 0,
+      failures: [{ code: "invalid_output" }],
+    });
+  });
+
+  test("of nothing is an empty collection; of what is not there, an error before anything runs", async () => {
+    const asked: Json[] = [];
+    const { run } = mapped((args) => {
+      asked.push(args);
+      return done(1);
+    });
+
+    expect(await run("map", { target: [], action: "tool__each" })).toMatchObject({
+      count: 0,
+      input: 0,
+      done: 0,
+      not_run: 0,
+    });
+    const unseeing = mapped(() => done(1), { sees: () => false });
+    await expect(unseeing.run("map", { target: [], action: "tool__eech" })).rejects.toMatchObject({
+      code: "unknown_action",
+      message: expect.stringContaining("tool__eech"),
+    });
+    expect(await unseeing.run("map", { target: numbers(1), action: "each" })).toMatchObject({ done: 1 });
+    await expect(run("map", { target: "collection__77", action: "tool__each" })).rejects.toMatchObject({
+      code: "not_found",
+    });
+    await expect(run("map", { target: [1], action: "tool__each", args: { a: { $item: "a[" } } })).rejects.toMatchObject(
+      { code: "invalid_arguments" },
+    );
+    expect(asked).toEqual([]);
+  });
+
+  test("is nothing that a client may take for reading", () => {
+    const [action] = mapActions({
+      infospace: undefined as never,
+      search: undefined as never,
+      previewLimit: 1,
+      valueLimit: 4_096,
+      elapsed: () => 0,
+    });
+
+    expect(action?.effect).toBe("stateful");
+    expect(action?.inputSchema.required).toEqual(["target", "action"]);
+  });
+});

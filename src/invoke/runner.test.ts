@@ -1,0 +1,205 @@
+import { describe, expect, test } from "vitest";
+import { z } from "zod";
+import { defineAction } from "../catalog/define-action.ts";
+import type { CallContext } from "../core/action.ts";
+import type { QmError } from "../core/errors.ts";
+import { createConcurrencyLimiter } from "./concurrency.ts";
+import { createRunner, type RunContext } from "./runner.ts";
+
+const context: RunContext = {
+  caller: { actor: "a", session: "s" },
+  callId: "c",
+  sees: () => false,
+  settled: async (outcome) => outcome,
+  taken: () => {
+    throw new Error("nothing is streamed here");
+  },
+  inside: () => () => expect.fail("nothing is called inside"),
+};
+const limits = { timeoutMs: 10_000, concurrency: 2, queue: 1 };
+
+const make = (run: (args: unknown, context: CallContext) => unknown, more: object = {}) =>
+  defineAction("t", { entry: "x", description: "x.", effect: "pure", input: z.object({}), run, ...more });
+
+const codeOf = async (work: Promise<unknown>) =>
+  work.then(
+    () => "done",
+    (thrown: QmError) => thrown.code,
+  );
+
+/** A handler that ends when it is told to, and says when it has begun. */
+function held() {
+  const begun: (() => void)[] = [];
+  const run = () => new Promise<void>((resolve) => begun.push(resolve));
+  const releaseAll = () => {
+    for (const release of begun) release();
+  };
+  return { run, begun, releaseAll };
+}
+
+describe("running", () => {
+  test("answers what a handler answers, at once or later", async () => {
+    const runner = createRunner(limits);
+
+    expect(
+      await runner.run(
+        make(() => 1),
+        {},
+        context,
+        {},
+      ),
+    ).toBe(1);
+    expect(
+      await runner.run(
+        make(async () => 2),
+        {},
+        context,
+        {},
+      ),
+    ).toBe(2);
+  });
+
+  test("tells what a handler threw, at once or later, whatever it was", async () => {
+    const runner = createRunner(limits);
+    const thrown = (value: unknown) =>
+      runner.run(
+        make(() => {
+          throw value;
+        }),
+        {},
+        context,
+        {},
+      );
+
+    await expect(thrown(new Error("no disk"))).rejects.toThrow("t__x failed: no disk");
+    await expect(
+      runner.run(
+        make(async () => Promise.reject(new Error("later"))),
+        {},
+        context,
+        {},
+      ),
+    ).rejects.toThrow("t__x failed: later");
+    for (const value of [undefined, null, 7, "text", {}, Object.create(null)])
+      expect(await codeOf(thrown(value))).toBe("action_failed");
+  });
+
+  test("a handler that takes too long is answered for, and its signal aborted", async () => {
+    const runner = createRunner(limits);
+    let aborted: unknown;
+    const slow = make(
+      (_args, { signal }) => new Promise(() => signal.addEventListener("abort", () => (aborted = signal.reason))),
+      { timeoutMs: 5 },
+    );
+
+    expect(await codeOf(runner.run(slow, {}, context, {}))).toBe("timed_out");
+    expect((aborted as QmError).code).toBe("timed_out");
+  });
+
+  test("a caller may wait less long than the action allows, not longer", async () => {
+    const runner = createRunner(limits);
+    const slow = make(() => new Promise(() => {}), { timeoutMs: 20 });
+
+    await expect(runner.run(slow, {}, context, { timeoutMs: 5 })).rejects.toThrow("within 5 ms");
+    await expect(runner.run(slow, {}, context, { timeoutMs: 5_000 })).rejects.toThrow("within 20 ms");
+  });
+
+  test("a caller can cancel before, while waiting, and while running", async () => {
+    const runner = createRunner({ ...limits, concurrency: 1 });
+    const { run, begun, releaseAll } = held();
+    const controllers = [new AbortController(), new AbortController()];
+    const already = AbortSignal.abort();
+
+    expect(await codeOf(runner.run(make(run), {}, context, { signal: already }))).toBe("cancelled");
+    expect(begun).toHaveLength(0);
+    const running = codeOf(runner.run(make(run), {}, context, { signal: controllers[0]?.signal }));
+    const waiting = codeOf(runner.run(make(run), {}, context, { signal: controllers[1]?.signal }));
+    controllers[1]?.abort();
+    expect(await waiting).toBe("cancelled");
+    controllers[0]?.abort();
+    expect(await running).toBe("cancelled");
+    expect(begun).toHaveLength(1);
+    releaseAll();
+  });
+
+  test("so many run, so many wait, and the rest is told", async () => {
+    const runner = createRunner(limits);
+    const { run, begun, releaseAll } = held();
+    const calls = Array.from({ length: 4 }, () => codeOf(runner.run(make(run), {}, context, {})));
+
+    expect(await calls[3]).toBe("overloaded");
+    expect(begun).toHaveLength(2);
+    releaseAll();
+    await calls[0];
+    await new Promise(setImmediate);
+    releaseAll();
+
+    expect(await Promise.all(calls)).toEqual(["done", "done", "done", "overloaded"]);
+  });
+
+  test("an action's own limit holds it back and no other", async () => {
+    const runner = createRunner({ ...limits, concurrency: 10, queue: 10 });
+    const one = held();
+    const single = make(one.run, { concurrency: 1 });
+    const calls = [runner.run(single, {}, context, {}), runner.run(single, {}, context, {})];
+
+    expect(
+      await runner.run(
+        make(() => "other", { entry: "y" }),
+        {},
+        context,
+        {},
+      ),
+    ).toBe("other");
+    expect(one.begun).toHaveLength(1);
+    one.releaseAll();
+    await calls[0];
+    await new Promise(setImmediate);
+    one.releaseAll();
+    await Promise.all(calls);
+    expect(one.begun).toHaveLength(2);
+  });
+
+  test("what hangs keeps its place, so that it cannot pile up", async () => {
+    const runner = createRunner({ timeoutMs: 5, concurrency: 1, queue: 0 });
+    const { run, releaseAll } = held();
+
+    expect(await codeOf(runner.run(make(run), {}, context, {}))).toBe("timed_out");
+    expect(await codeOf(runner.run(make(run), {}, context, {}))).toBe("overloaded");
+    releaseAll();
+    await new Promise(setImmediate);
+    expect(
+      await codeOf(
+        runner.run(
+          make(() => 1),
+          {},
+          context,
+          {},
+        ),
+      ),
+    ).toBe("done");
+  });
+
+  test("closing aborts everything", async () => {
+    const runner = createRunner(limits);
+    const call = codeOf(runner.run(make(held().run), {}, context, {}));
+    await new Promise(setImmediate);
+
+    runner.close();
+
+    expect(await call).toBe("cancelled");
+  });
+});
+
+test("a place given back twice is given back once", async () => {
+  const limiter = createConcurrencyLimiter(1, 1);
+  const { signal } = new AbortController();
+  const leave = await limiter.acquire(signal);
+  const second = limiter.acquire(signal);
+
+  leave();
+  leave();
+  await second;
+
+  expect(limiter.acquire(signal)).toBeInstanceOf(Promise);
+});

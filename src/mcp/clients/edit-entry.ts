@@ -1,0 +1,95 @@
+import { isDeepStrictEqual } from "node:util";
+import { QmError } from "../../core/errors.ts";
+import { canonicalJson, isRecord } from "../../core/json.ts";
+import { getDocumentValue, parseClientDocument } from "./client-document.ts";
+import type { ClientDefinition, RawEntry } from "./clients.ts";
+import { createJsonEntryEdits, createJsonRemovalEdits } from "./json-edit.ts";
+import { createTomlEntryEdits, createTomlRemovalEdits } from "./toml-edit.ts";
+
+/** A part of a text, and what stands there instead. */
+export interface TextEdit {
+  readonly offset: number;
+  readonly length: number;
+  readonly content: string;
+}
+
+/** A text with edits made, none of which may overlap another. */
+function applyEdits(text: string, edits: readonly TextEdit[]): string {
+  return [...edits]
+    .sort((a, b) => b.offset - a.offset)
+    .reduce((now, { offset, length, content }) => now.slice(0, offset) + content + now.slice(offset + length), text);
+}
+
+/** Where an entry of ours is. */
+export interface EntryLocation {
+  readonly format: ClientDefinition["format"];
+  readonly keys: readonly string[];
+  readonly name: string;
+}
+
+interface EditedText {
+  readonly text: string;
+  /** None: nothing is different. */
+  readonly edits: readonly TextEdit[];
+}
+
+/** A text with our entry in it. Throws `invalid_config` when it cannot be read, or cannot be changed without harm. */
+export function putEntry(text: string, { format, keys, name }: EntryLocation, entry: RawEntry): EditedText {
+  const there = getDocumentValue(parseClientDocument(text, format), [...keys, name]);
+  if (there !== undefined && canonicalJson(there) === canonicalJson(entry)) return { text, edits: [] };
+  const make = format === "toml" ? createTomlEntryEdits : createJsonEntryEdits;
+  return checkEdit(text, make(text, keys, name, entry), { format, keys, name }, entry);
+}
+
+/** A text without our entry. */
+export function removeEntry(text: string, { format, keys, name }: EntryLocation): EditedText {
+  if (getDocumentValue(parseClientDocument(text, format), [...keys, name]) === undefined) return { text, edits: [] };
+  const make = format === "toml" ? createTomlRemovalEdits : createJsonRemovalEdits;
+  return checkEdit(text, make(text, keys, name), { format, keys, name }, undefined);
+}
+
+/** Whether two texts differ in nothing but what our entry says, and how that is laid out. */
+export function isSameExceptEntry(one: string, another: string, { format, keys, name }: EntryLocation): boolean {
+  const make = format === "toml" ? createTomlEntryEdits : createJsonEntryEdits;
+  const around = (text: string) => applyEdits(text, make(text, keys, name, {}));
+  return around(one) === around(another);
+}
+
+/** An edit is only as good as what can be read afterwards: our entry as it is meant, and everything else as before. */
+function checkEdit(
+  text: string,
+  edits: readonly TextEdit[],
+  place: EntryLocation,
+  entry: RawEntry | undefined,
+): EditedText {
+  const after = applyEdits(text, edits);
+  if (isExpectedResult(text, after, place, entry)) return { text: after, edits };
+  throw new QmError("invalid_config", `${place.name} is written in a way that cannot be changed without harm`, {
+    hint: "Nothing was changed. --print shows the entry, so that you can write it there yourself.",
+  });
+}
+
+function isExpectedResult(
+  before: string,
+  after: string,
+  { format, keys, name }: EntryLocation,
+  entry: RawEntry | undefined,
+): boolean {
+  try {
+    const [was, is] = [parseClientDocument(before, format), parseClientDocument(after, format)];
+    const now = getDocumentValue(is, [...keys, name]);
+    const isOurs = entry === undefined ? now === undefined : canonicalJson(now) === canonicalJson(entry);
+    return isOurs && isDeepStrictEqual(omitPath(was, [...keys, name]), omitPath(is, [...keys, name]));
+  } catch {
+    return false;
+  }
+}
+
+/** Without what lies there, and without the objects that were there for that alone. */
+function omitPath(value: RawEntry, [key = "", ...rest]: readonly string[]): RawEntry {
+  const left = Object.fromEntries(Object.entries(value).filter(([each]) => each !== key));
+  const inner = value[key];
+  if (rest.length === 0 || !Object.hasOwn(value, key) || !isRecord(inner)) return left;
+  const kept = omitPath(inner, rest);
+  return Object.keys(kept).length === 0 ? left : { ...left, [key]: kept };
+}

@@ -1,0 +1,195 @@
+import type { ServerEntry } from "./server-entry.ts";
+
+const NAME_LIMIT = 40;
+
+/** A name as our configuration takes it: lower case, digits, single `-` and `_` between. */
+export function normalizeServerName(name: string): string {
+  const fitted = name
+    .slice(0, NAME_LIMIT * 4)
+    .normalize("NFKD")
+    .toLowerCase()
+    .replace(/\p{M}/gu, "")
+    .replace(/[^a-z0-9_-]+/g, "-")
+    .replace(/[-_]*_[-_]*/g, "_")
+    .replace(/-+/g, "-")
+    .slice(0, NAME_LIMIT)
+    .replace(/^[-_]+|[-_]+$/g, "");
+  return fitted === "" ? "server" : fitted;
+}
+
+/** `name`, `name-2`, `name-3` …, each short enough. */
+export function* generateServerNames(name: string): Generator<string> {
+  yield name;
+  for (let number = 2; number < 100; number++) {
+    const suffix = `-${number}`;
+    yield name.slice(0, NAME_LIMIT - suffix.length).replace(/[-_]+$/, "") + suffix;
+  }
+}
+
+/** What a secret is called: the server, then what it is, unless that says the server itself. */
+export function toSecretName(server: string, what: string): string {
+  const [owner, own] = [toUpperSnake(server), toUpperSnake(what)];
+  const [first = ""] = owner.split("_");
+  const name = owner === "" || own === owner || own.startsWith(`${first}_`) ? own : [owner, own].join("_");
+  const fitted = name.replace(/_+$/, "").slice(0, 100);
+  return /^[A-Z]/.test(fitted) ? fitted : `_${fitted}`;
+}
+
+function toUpperSnake(text: string): string {
+  return text
+    .slice(0, NAME_LIMIT * 4)
+    .replace(/([a-z0-9])([A-Z])/g, "$1_$2")
+    .toUpperCase()
+    .replace(/[^A-Z0-9]+/g, "_")
+    .replace(/^_+|_+$/g, "");
+}
+
+/** What is known about secrets, from whoever keeps them out of the ledger. */
+export interface SecretDetector {
+  /** Whether what is called that is a secret. */
+  readonly isSecretName: (name: string) => boolean;
+  /** Where in a text there is something with the shape of a secret. */
+  readonly findSpans: (text: string) => readonly (readonly [start: number, end: number])[];
+}
+
+export interface ExtractedSecret {
+  readonly name: string;
+  /** Never shown. */
+  readonly value: string;
+  /** What it was the value of, as in `env.GITHUB_TOKEN`. */
+  readonly where: string;
+}
+
+interface SecretExtraction {
+  readonly entry: ServerEntry;
+  readonly secrets: readonly ExtractedSecret[];
+}
+
+/** What ends in these holds a key more often than not; a needless secret does no harm. */
+const ENDS_SECRET = /(?:^|[_\s-])(?:keys?|pat|dsn)$/i;
+/** Nobody's secret, whatever it is called. */
+const HARMLESS = /^(?:|true|false|yes|no|on|off|none|null|\d{1,4})$/i;
+/** Long and made of letters and digits alone: made by a machine, to be believed. */
+const RANDOM = /^(?=[^\d]*\d)(?=[^A-Za-z]*[A-Za-z])[\w+=-]{32,}$/;
+/**
+ * One word that no shell or interpreter would act on. Whoever agrees to a server must see its command, so anything else
+ * in it stays, whatever it looks like: the file may be a stranger's.
+ */
+const ONE_WORD = /^(["']?)(?:(?:Bearer|Basic|Token) )?[^\s"'`$;|&<>(){}\\]+\1$/i;
+const REFERENCE = /(?<!\$)\$\{/;
+const REFERENCES = /(?<!\$)\$\{[^{}]*\}/g;
+
+/**
+ * An entry without the secrets that are written out in it: a reference stands in the place of each. `nameFor` says what
+ * to call one, given what it should be called.
+ */
+export async function extractSecrets(
+  server: string,
+  entry: ServerEntry,
+  judge: SecretDetector,
+  nameFor: (name: string, value: string) => Promise<string>,
+): Promise<SecretExtraction> {
+  const secrets: ExtractedSecret[] = [];
+  const isSecretName = (name: string) => judge.isSecretName(name) || ENDS_SECRET.test(name);
+
+  async function takeSecret(text: string, what: string, where: string): Promise<string> {
+    const value = text.replaceAll("$${", "${");
+    const known = secrets.find((secret) => secret.value === value && secret.where === where);
+    const name = known?.name ?? (await nameFor(toSecretName(server, what), value));
+    if (known === undefined) secrets.push({ name, value, where });
+    return `\${secret:${name}}`;
+  }
+
+  /** A value that has a name. */
+  async function value(text: string, name: string, where: string): Promise<string> {
+    const isCommand = !/^(?:env|headers)\./.test(where);
+    if (!REFERENCE.test(text) && !HARMLESS.test(text) && (!isCommand || ONE_WORD.test(text))) {
+      const [, scheme = "", rest = text] = /^((?:Bearer|Basic|Token)\s+)(\S.*)$/is.exec(text) ?? [];
+      if (isSecretName(name) || RANDOM.test(text)) return scheme + (await takeSecret(rest, name, where));
+    }
+    return replaceSpans(text, name, where);
+  }
+
+  /** A text in which only what has the shape of a secret is one. */
+  async function replaceSpans(text: string, what: string, where: string): Promise<string> {
+    let done = "";
+    let end = 0;
+    // A reference has the shape of a secret itself: `secret:` and then a word.
+    const references = [...text.matchAll(REFERENCES)].map(
+      ({ 0: found, index }) => [index, index + found.length] as const,
+    );
+    let next = 0;
+    for (const [start, stop] of judge.findSpans(text)) {
+      while ((references[next]?.[1] ?? start + 1) <= start) next++;
+      const isReference = (references[next]?.[0] ?? stop) < stop;
+      const span = text.slice(start, stop);
+      if (start < end || isReference || HARMLESS.test(span) || !ONE_WORD.test(span)) continue;
+      done += text.slice(end, start) + (await takeSecret(span, what, where));
+      end = stop;
+    }
+    return done + text.slice(end);
+  }
+
+  async function argument(args: readonly string[], at: number): Promise<string> {
+    const [text = "", before = ""] = [args[at], args[at - 1]];
+    const where = `args[${at}]`;
+    const [, option, assigned] = /^(-{0,2}[A-Za-z_][\w.-]*=)(.*)$/s.exec(text) ?? [];
+    if (option !== undefined && assigned !== undefined)
+      return option + (await value(assigned, option.slice(0, -1), where));
+    const flag = /^--?([A-Za-z][\w-]*)$/.exec(before)?.[1];
+    if (flag !== undefined && !text.startsWith("-")) return value(text, flag, where);
+    if (/^https?:\/\//i.test(text)) return address(text, where);
+    return RANDOM.test(text) ? takeSecret(text, "argument", where) : replaceSpans(text, "argument", where);
+  }
+
+  async function address(url: string, where: string): Promise<string> {
+    const [, place = "", query = "", rest = ""] = /^([^?#]*)(\?[^#]*)?(#.*)?$/s.exec(url) ?? [];
+    const folders = await mapSequentially(place.split("/"), (part) =>
+      RANDOM.test(part) ? takeSecret(part, "url", where) : part,
+    );
+    const pairs = await mapSequentially(query.split("&"), async (pair) => {
+      const [, name = "", text] = /^([^=]*=)(.*)$/s.exec(pair) ?? [];
+      return text === undefined ? pair : name + (await value(text, name.replace(/^\?|=$/g, ""), where));
+    });
+    return replaceSpans(folders.join("/") + pairs.join("&") + rest, "url", where);
+  }
+
+  const { args, env, url, headers, oauth } = entry;
+  const clean: ServerEntry = {
+    ...entry,
+    ...(args === undefined ? {} : { args: await mapSequentially(args, (_, at) => argument(args, at)) }),
+    ...(env === undefined ? {} : { env: await mapped(env, (name, text) => value(text, name, `env.${name}`)) }),
+    ...(url === undefined ? {} : { url: await address(url, "url") }),
+    ...(headers === undefined
+      ? {}
+      : { headers: await mapped(headers, (name, text) => value(text, name, `headers.${name}`)) }),
+    ...(oauth?.client_secret === undefined || REFERENCE.test(oauth.client_secret)
+      ? {}
+      : {
+          oauth: {
+            ...oauth,
+            client_secret: await takeSecret(oauth.client_secret, "client_secret", "oauth.client_secret"),
+          },
+        }),
+  };
+  return { entry: clean, secrets };
+}
+
+async function mapped(
+  record: Readonly<Record<string, string>>,
+  map: (name: string, text: string) => Promise<string>,
+): Promise<Readonly<Record<string, string>>> {
+  return Object.fromEntries(
+    await mapSequentially(Object.entries(record), async ([name, text]) => [name, await map(name, text)] as const),
+  );
+}
+
+/** One after the other: what a secret is called depends on those before it. */
+async function mapSequentially<From, To>(
+  all: readonly From[],
+  map: (each: From, at: number) => Promise<To> | To,
+): Promise<readonly To[]> {
+  const mapped: To[] = [];
+  for (const [at, each] of all.entries()) mapped.push(await map(each, at));
+  return mapped;
+}

@@ -1,0 +1,294 @@
+import { getOwn, isRecord } from "../../core/json.ts";
+import { quoteName } from "../../core/names.ts";
+import { resolveClientPath } from "./client-paths.ts";
+import type { EntryKeys, RawEntry } from "./clients.ts";
+import { type TranslationContext, translateVariables } from "./variables.ts";
+
+interface EntryTransport {
+  readonly kind: "stdio" | "http";
+  /** Which key holds the command or the address. */
+  readonly key: string;
+}
+
+type TransportKind = "stdio" | "http" | "sse" | "ws";
+
+/** What `type` says, in every client's words. */
+const TRANSPORT_NAMES: Readonly<Record<string, TransportKind>> = {
+  stdio: "stdio",
+  local: "stdio",
+  http: "http",
+  remote: "http",
+  streamablehttp: "http",
+  sse: "sse",
+  ws: "ws",
+  websocket: "ws",
+};
+
+/** How a server is reached, or, told to `unfit`, why we cannot. */
+function detectTransport(
+  raw: RawEntry,
+  words: EntryKeys,
+  { reject: unfit }: TranslationContext,
+): EntryTransport | undefined {
+  const said = getOwn(raw, "type") ?? getOwn(raw, "transportType");
+  const transport =
+    typeof said === "string" ? getOwn(TRANSPORT_NAMES, said.toLowerCase().replaceAll(/[-_]/g, "")) : undefined;
+  if (said !== undefined && transport === undefined) {
+    unfit(`its type ${quoteName(String(said))} is not known here`);
+    return undefined;
+  }
+  const command = hasText(raw, "command") ? "command" : undefined;
+  const http = words.http.find((key) => hasText(raw, key));
+  const older = (words.sse ?? []).find((key) => hasText(raw, key));
+  switch (transport ?? inferTransport(command, http, older)) {
+    case "stdio":
+      if (command !== undefined) return { kind: "stdio", key: command };
+      break;
+    case "http": {
+      const key = http ?? older;
+      if (key !== undefined) return { kind: "http", key };
+      break;
+    }
+    case "sse":
+      unfit("it speaks the SSE transport, which MCP has given up; ask its makers for a Streamable HTTP address");
+      return undefined;
+    case "ws":
+      unfit("it speaks over a WebSocket, which is no transport of MCP");
+      return undefined;
+    default:
+  }
+  unfit("it has neither a command nor an address");
+  return undefined;
+}
+
+function inferTransport(command?: string, http?: string, older?: string): TransportKind | undefined {
+  if (command !== undefined) return "stdio";
+  if (http !== undefined) return "http";
+  return older === undefined ? undefined : "sse";
+}
+
+function hasText(raw: RawEntry, key: string): boolean {
+  const value = getOwn(raw, key);
+  return typeof value === "string" && value !== "";
+}
+
+/** A server in the words of our configuration file. Every text may hold references. */
+export type ServerEntry = {
+  readonly command?: string;
+  readonly args?: readonly string[];
+  readonly env?: Readonly<Record<string, string>>;
+  readonly cwd?: string;
+  readonly url?: string;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly oauth?: {
+    readonly client_id?: string;
+    readonly client_secret?: string;
+    readonly scopes?: readonly string[];
+    readonly callback_port?: number;
+  };
+  readonly enabled?: boolean;
+  readonly description?: string;
+  readonly start_timeout_ms?: number;
+  readonly call_timeout_ms?: number;
+  readonly tools?: Readonly<Record<string, { readonly enabled: boolean }>>;
+};
+
+interface ReadEntryOptions {
+  readonly words: EntryKeys;
+  readonly filling: TranslationContext;
+  /** Whether the rest of the file switches it off. */
+  readonly isOff: boolean;
+}
+
+/** One entry of a client's file. What cannot be brought along is told to `filling.unfit`; then the answer is nothing. */
+export function readServerEntry(given: RawEntry, { words, filling, isOff }: ReadEntryOptions): ServerEntry | undefined {
+  let isFit = true;
+  const context: TranslationContext = {
+    ...filling,
+    reject(why) {
+      isFit = false;
+      filling.reject(why);
+    },
+  };
+  const { raw, env = {}, headers = {}, unfit } = words.adapt?.(given) ?? { raw: given };
+  if (unfit !== undefined) context.reject(unfit);
+  const kind = unfit === undefined ? detectTransport(raw, words, context) : undefined;
+  if (kind === undefined) return undefined;
+  const isSwitchedOff = isOff || readOptional(raw, words.off) === true || readOptional(raw, words.on) === false;
+  const description = readText(raw, "description");
+  const entry: ServerEntry = {
+    ...(kind.kind === "stdio" ? readStdio(raw, words, context, env) : readHttp(raw, kind, words, context, headers)),
+    ...(isSwitchedOff ? { enabled: false } : {}),
+    // Nothing is filled into it, so what could pass for a reference would be refused.
+    ...(description === undefined || description.includes("${") ? {} : { description }),
+    ...readTimeouts(raw, words, context),
+    ...readToolFilter(raw, words, context),
+  };
+  noteUnknownKeys(raw, words, kind, context);
+  return isFit ? entry : undefined;
+}
+
+function readStdio(
+  raw: RawEntry,
+  words: EntryKeys,
+  filling: TranslationContext,
+  env: Readonly<Record<string, string>>,
+): ServerEntry {
+  const command = readText(raw, "command") ?? "";
+  const given = getOwn(raw, "args") ?? [];
+  if (!Array.isArray(given)) filling.reject("its arguments are not a list");
+  const args = (Array.isArray(given) ? given : []).map((value, at) =>
+    translateValue(value, `argument ${at + 1}`, filling),
+  );
+  const variables = { ...readTextRecord(raw, words.env ?? "env", filling), ...env };
+  const cwd = readText(raw, "cwd");
+  return {
+    command: translateVariables(command, "command", filling),
+    ...(args.length === 0 ? {} : { args }),
+    ...(Object.keys(variables).length === 0 ? {} : { env: variables }),
+    ...(cwd === undefined ? {} : { cwd: resolveClientPath(filling.folder, translateVariables(cwd, "cwd", filling)) }),
+  };
+}
+
+function readHttp(
+  raw: RawEntry,
+  { key }: EntryTransport,
+  words: EntryKeys,
+  filling: TranslationContext,
+  headers: Readonly<Record<string, string>>,
+): ServerEntry {
+  const url = translateVariables(readText(raw, key) ?? "", key, filling);
+  if (!/^(?:https?:\/\/|\$\{)/i.test(url)) filling.reject("its address is not one of http or https");
+  const all = { ...readTextRecord(raw, words.headers ?? "headers", filling), ...headers };
+  return {
+    url,
+    ...(Object.keys(all).length === 0 ? {} : { headers: all }),
+    ...readOAuth(raw, words, filling),
+  };
+}
+
+function readTextRecord(raw: RawEntry, key: string, filling: TranslationContext): Readonly<Record<string, string>> {
+  const given = getOwn(raw, key) ?? {};
+  if (!isRecord(given)) {
+    filling.reject(`${key} is not an object`);
+    return {};
+  }
+  return Object.fromEntries(Object.entries(given).map(([name, value]) => [name, translateValue(value, name, filling)]));
+}
+
+/** Numbers and switches are often written without quotes. */
+function translateValue(value: unknown, key: string, filling: TranslationContext): string {
+  if (typeof value === "string") return translateVariables(value, key, filling);
+  if (typeof value === "number" || typeof value === "boolean" || typeof value === "bigint") return String(value);
+  filling.reject(`${quoteName(key)} is not text`);
+  return "";
+}
+
+const COMMON_KEYS = ["command", "args", "cwd", "description", "name"];
+
+function noteUnknownKeys(raw: RawEntry, words: EntryKeys, kind: EntryTransport, { note }: TranslationContext): void {
+  const known = new Set([
+    ...COMMON_KEYS,
+    ...words.http,
+    ...(words.sse ?? []),
+    ...Object.keys(words.timeouts ?? {}),
+    ...(words.ignored ?? []),
+    ...[words.env ?? "env", words.headers ?? "headers", words.off, words.on, words.onlyTools, words.withoutTools],
+    words.oauth?.key,
+  ]);
+  const unknown = Object.keys(raw).filter((key) => !known.has(key));
+  if (unknown.length > 0) note(`not brought along: ${unknown.slice(0, 10).map(quoteName).join(", ")}`);
+  const lost = kind.kind === "stdio" ? [] : ["command", "args", "cwd", words.env ?? "env"];
+  const meaningless = lost.filter((key) => getOwn(raw, key) !== undefined);
+  if (meaningless.length > 0) note(`means nothing for a remote server: ${meaningless.join(", ")}`);
+}
+
+function readText(raw: RawEntry, key: string): string | undefined {
+  const value = getOwn(raw, key);
+  return typeof value === "string" && value !== "" ? value : undefined;
+}
+
+function readOptional(raw: RawEntry, key: string | undefined): unknown {
+  return key === undefined ? undefined : getOwn(raw, key);
+}
+
+const DAY_MS = 24 * 60 * 60 * 1000;
+
+/** How long a server may take, in our unit and within our bounds. */
+function readTimeouts(raw: RawEntry, { timeouts: times = {} }: EntryKeys, { note }: TranslationContext): ServerEntry {
+  const found: { start_timeout_ms?: number; call_timeout_ms?: number } = {};
+  for (const [key, { to, ms }] of Object.entries(times)) {
+    const value = getOwn(raw, key);
+    if (value === undefined) continue;
+    const time = typeof value === "number" ? Math.round(value * ms) : Number.NaN;
+    if (time >= 1000 && time <= DAY_MS) found[to] = time;
+    else note(`${key} was left out: it is not a time from one second to one day`);
+  }
+  return found;
+}
+
+/** Which tools are offered. Of the entries that fit a tool the last one counts. */
+function readToolFilter(
+  raw: RawEntry,
+  { onlyTools, withoutTools }: EntryKeys,
+  { note }: TranslationContext,
+): ServerEntry {
+  const only = readNames(raw, onlyTools, note);
+  const without = readNames(raw, withoutTools, note);
+  if (only === undefined && without === undefined) return {};
+  const choices = [
+    ...(only === undefined ? [] : [["*", false] as const, ...only.map((name) => [name, true] as const)]),
+    ...(without ?? []).map((name) => [name, false] as const),
+  ];
+  const tools = new Map<string, { readonly enabled: boolean }>();
+  for (const [name, enabled] of choices) {
+    tools.delete(name);
+    tools.set(name, { enabled });
+  }
+  return tools.size === 0 ? {} : { tools: Object.fromEntries(tools) };
+}
+
+function readNames(
+  raw: RawEntry,
+  key: string | undefined,
+  note: TranslationContext["note"],
+): readonly string[] | undefined {
+  const value = key === undefined ? undefined : getOwn(raw, key);
+  if (value === undefined) return undefined;
+  // A digit would come first in an object, wherever it was put.
+  const isName = (each: unknown): each is string =>
+    typeof each === "string" && each !== "" && !/^\d+$/.test(each) && !/[*?[\]{}!\\]/.test(each);
+  if (Array.isArray(value) && value.every(isName)) return value;
+  note(`${key} was left out: it is not a list of names`);
+  return undefined;
+}
+
+function readOAuth(raw: RawEntry, { oauth: words }: EntryKeys, filling: TranslationContext): ServerEntry {
+  const given = words === undefined ? undefined : getOwn(raw, words.key);
+  if (words === undefined || given === undefined || given === null) return {};
+  if (!isRecord(given)) {
+    filling.note(`${words.key} was left out: it is not an object`);
+    return {};
+  }
+  const part = (key: string | undefined) => (key === undefined ? undefined : getOwn(given, key));
+  const text = (key: string | undefined) => {
+    const value = part(key);
+    return typeof value === "string" && value !== "" ? translateVariables(value, key ?? "", filling) : undefined;
+  };
+  const [id, secret] = [text(words.clientId), text(words.clientSecret)];
+  const scopes = readScopes(part(words.scopes));
+  const port = part(words.callbackPort);
+  const oauth = {
+    ...(id === undefined ? {} : { client_id: id }),
+    ...(secret === undefined ? {} : { client_secret: secret }),
+    ...(scopes.length === 0 ? {} : { scopes }),
+    ...(typeof port === "number" && Number.isInteger(port) && port > 0 && port < 65_536 ? { callback_port: port } : {}),
+  };
+  return Object.keys(oauth).length === 0 ? {} : { oauth };
+}
+
+/** A list, or one text with spaces between. */
+function readScopes(value: unknown): readonly string[] {
+  if (typeof value === "string") return value.split(/\s+/).filter((scope) => scope !== "");
+  return Array.isArray(value) ? value.filter((scope) => typeof scope === "string" && scope !== "") : [];
+}

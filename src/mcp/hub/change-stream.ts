@@ -1,0 +1,89 @@
+import { setTimeout as pause } from "node:timers/promises";
+import type { Client, SubscriptionFilter } from "@modelcontextprotocol/client";
+import { isRecord, type JsonObject } from "../../core/json.ts";
+
+const FIRST_WAIT_MS = 1000;
+const LONGEST_WAIT_MS = 5 * 60 * 1000;
+/** A stream that lasted this long was a good one: the next wait is short again. */
+const LASTING_MS = 60 * 1000;
+/** How long the server may take to acknowledge. */
+const ACKNOWLEDGING_MS = 30 * 1000;
+
+/** The stream on which a server of 2026-07-28 says what has changed. */
+export interface ChangeStream {
+  watch(uri: string, isWatched: boolean): void;
+}
+
+/**
+ * Keeps it open as long as there is something to hear. Some hosts cut long streams, so it is opened again, later each
+ * time; what changed in between is not known, so that counts as a change of the lists.
+ */
+export function openChangeStream(
+  client: Client,
+  capabilities: JsonObject,
+  over: AbortSignal,
+  onListsChange: () => void,
+): ChangeStream {
+  const lists = toListFilter(capabilities);
+  const watched = new Set<string>();
+  let reopen = new AbortController();
+  let isOpen = false;
+
+  const buildFilter = (): SubscriptionFilter => ({
+    ...lists,
+    ...(watched.size > 0 ? { resourceSubscriptions: [...watched] } : {}),
+  });
+
+  async function holdOpen(): Promise<void> {
+    let wait = FIRST_WAIT_MS;
+    let missed = false;
+    while (!over.aborted && Object.keys(buildFilter()).length > 0) {
+      const round = AbortSignal.any([over, reopen.signal]);
+      const opened = performance.now();
+      try {
+        const subscription = await client.listen(buildFilter(), { timeout: ACKNOWLEDGING_MS, signal: round });
+        if (missed && Object.keys(lists).length > 0) onListsChange();
+        missed = false;
+        await subscription.closed;
+      } catch {
+        // Whether it refuses or breaks off, all that can be done is to ask again later.
+      }
+      if (reopen.signal.aborted) {
+        reopen = new AbortController();
+        continue;
+      }
+      missed = true;
+      if (performance.now() - opened > LASTING_MS) wait = FIRST_WAIT_MS;
+      await pause(wait, undefined, { signal: round, ref: false }).catch(() => undefined);
+      wait = Math.min(wait * 2, LONGEST_WAIT_MS);
+    }
+  }
+
+  function open(): void {
+    if (isOpen) return;
+    isOpen = true;
+    void holdOpen().finally(() => {
+      isOpen = false;
+    });
+  }
+
+  open();
+  return {
+    watch(uri, isWatched) {
+      if (isWatched === watched.has(uri)) return;
+      if (isWatched) watched.add(uri);
+      else watched.delete(uri);
+      if (isOpen) reopen.abort();
+      else open();
+    },
+  };
+}
+
+function toListFilter(capabilities: JsonObject): SubscriptionFilter {
+  return Object.fromEntries(
+    ["tools", "prompts", "resources"].flatMap((list) => {
+      const capability = capabilities[list];
+      return isRecord(capability) && capability.listChanged === true ? [[`${list}ListChanged`, true]] : [];
+    }),
+  );
+}

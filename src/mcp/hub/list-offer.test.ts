@@ -1,0 +1,193 @@
+import { expect, test } from "vitest";
+import { QmError } from "../../core/errors.ts";
+import type { JsonObject } from "../../core/json.ts";
+import { type ListingOptions, listingLimits, listOffer } from "./list-offer.ts";
+
+const ALL = { tools: {}, resources: {}, prompts: {} };
+const tool = (name: string, more: JsonObject = {}): JsonObject => ({ name, inputSchema: { type: "object" }, ...more });
+const failing = (code: number) => new QmError("action_failed", "no", { details: { mcp_code: code } });
+
+function list(answers: Record<string, (params: JsonObject) => JsonObject>, given: Partial<ListingOptions> = {}) {
+  const asked: string[] = [];
+  const listed = listOffer({
+    server: "subject",
+    capabilities: ALL,
+    ask: async (method, params) => {
+      asked.push(method);
+      const answer = answers[method];
+      if (answer === undefined) throw failing(-32601);
+      return answer(params);
+    },
+    paramHeaders: false,
+    limits: listingLimits,
+    ...given,
+  });
+  return { listed, asked };
+}
+
+test("reads all pages, in order, and an empty cursor is a cursor", async () => {
+  const { listed } = list({
+    "tools/list": ({ cursor }) =>
+      cursor === undefined
+        ? { tools: [tool("a")], nextCursor: "" }
+        : cursor === ""
+          ? { tools: [tool("b")], nextCursor: "last" }
+          : { tools: [tool("c")] },
+  });
+
+  expect((await listed).lists.tools.map(({ name }) => name)).toEqual(["a", "b", "c"]);
+});
+
+test("asks only for what the server says it has", async () => {
+  const { listed, asked } = list(
+    { "prompts/list": () => ({ prompts: [{ name: "p" }] }) },
+    { capabilities: { prompts: {} } },
+  );
+
+  expect((await listed).lists).toEqual({ tools: [], resources: [], resourceTemplates: [], prompts: [{ name: "p" }] });
+  expect(asked).toEqual(["prompts/list"]);
+});
+
+test("one malformed entry does not lose the others, and is told of", async () => {
+  const { listed } = list({
+    "tools/list": () => ({
+      tools: [
+        tool("good", { annotations: null, unknown: 1 }),
+        tool(""),
+        tool("no-schema", { inputSchema: "none" }),
+        tool("described", { description: 5 }),
+        tool("good"),
+        "text",
+        null,
+        tool("also-good"),
+      ] as unknown as JsonObject[],
+    }),
+    "resources/list": () => ({ resources: [{ uri: "a:b" }, { name: "no uri" }] }),
+  });
+
+  const { lists, problems } = await listed;
+
+  expect(lists.tools).toEqual([tool("good", { unknown: 1 }), tool("also-good")]);
+  expect(lists.resources).toEqual([{ uri: "a:b" }]);
+  expect(problems).toEqual([
+    'tools: "" has no name that could be used',
+    'tools: "no-schema" has no inputSchema',
+    'tools: "described" has a description that is no text',
+    'tools: "good" is there twice',
+    "tools: number 6 is no object",
+    "tools: number 7 is no object",
+    "resources: number 2 has no uri",
+  ]);
+});
+
+test("a name that would rewrite the line it is shown on cannot", async () => {
+  const { listed } = list({ "tools/list": () => ({ tools: [tool("a\u001b[2Kb", { inputSchema: 1 })] }) });
+
+  expect((await listed).problems.join()).not.toContain("\u001b");
+});
+
+test("a list that fails does not take the others with it; templates that are not known are none", async () => {
+  const { listed } = list({
+    "tools/list": () => ({ tools: [tool("t")] }),
+    "resources/list": () => {
+      throw failing(-32603);
+    },
+    "prompts/list": () => ({ prompts: "none" }),
+  });
+
+  const { lists, problems } = await listed;
+
+  expect(lists).toMatchObject({ tools: [tool("t")], resources: [], resourceTemplates: [], prompts: [] });
+  expect(problems).toEqual([
+    "resources/list failed: no",
+    "prompts/list failed: prompts/list of subject answered without a list of prompts",
+  ]);
+});
+
+test.each([
+  [
+    "with an error",
+    () => {
+      throw failing(-32603);
+    },
+    "no",
+  ],
+  ["without a list", () => ({ tools: "none" }), "answered without a list of tools"],
+])("tools that are answered %s the first time are not taken for none", async (_, answer, said) => {
+  const { listed } = list({ "tools/list": answer as () => JsonObject });
+
+  await expect(listed).rejects.toMatchObject({ code: "server_failed", message: expect.stringContaining(said) });
+});
+
+test("a server that has no method to list tools by has none", async () => {
+  const { listed } = list({ "resources/list": () => ({ resources: [{ uri: "a:b" }] }) });
+
+  expect(await listed).toMatchObject({ lists: { tools: [], resources: [{ uri: "a:b" }] }, problems: [] });
+});
+
+test.each([-32603, -32601])(
+  "a list that fails later with %s keeps what was there before, and is told of",
+  async (code) => {
+    const before = { tools: [tool("kept")], resources: [], resourceTemplates: [], prompts: [] };
+    const { listed } = list(
+      {
+        "tools/list": () => {
+          throw failing(code);
+        },
+      },
+      { before: before as never },
+    );
+
+    expect(await listed).toMatchObject({ lists: { tools: [tool("kept")] }, problems: ["tools/list failed: no"] });
+  },
+);
+
+test("what is no answer of the server is thrown on", async () => {
+  const gone = new QmError("server_failed", "gone");
+  const { listed } = list({
+    "tools/list": () => {
+      throw gone;
+    },
+  });
+
+  await expect(listed).rejects.toBe(gone);
+});
+
+test.each([
+  ["pages without end", (page: number) => ({ tools: [], nextCursor: `${page}` }), "more than 3 pages"],
+  ["a page that leads back", () => ({ tools: [], nextCursor: "same" }), "the same page twice"],
+  [
+    "too many entries",
+    () => ({ tools: ["a", "b", "c", "d", "e", "f"].map((name) => tool(name)) }),
+    "more than 5 entries",
+  ],
+  ["too much", () => ({ tools: [tool("a".repeat(5000))] }), "more than 4000 characters"],
+])("%s is a clear error", async (_, answer, message) => {
+  let page = 0;
+  const limits = { pages: 3, entries: 5, characters: 4000 };
+  const { listed } = list({ "tools/list": () => answer(page++) }, { limits });
+
+  await expect(listed).rejects.toMatchObject({ code: "too_large", message: expect.stringContaining(message) });
+});
+
+test("over HTTP a tool with a wrong annotation is left out, else it stays", async () => {
+  const wrong = tool("wrong", {
+    inputSchema: { type: "object", properties: { a: { type: "number", "x-mcp-header": "A" } } },
+  });
+  const answers = { "tools/list": () => ({ tools: [wrong] }) };
+
+  const there = await list(answers).listed;
+  const gone = await list(answers, { paramHeaders: true }).listed;
+
+  expect(there.lists.tools).toHaveLength(1);
+  expect(gone.lists.tools).toEqual([]);
+  expect(gone.problems.join()).toContain("cannot be called over HTTP");
+});
+
+test("an entry that is nested too deep is left out", async () => {
+  let deep: JsonObject = {};
+  for (let depth = 0; depth < 500; depth++) deep = { a: deep };
+  const { listed } = list({ "tools/list": () => ({ tools: [tool("deep", { inputSchema: deep }), tool("b")] }) });
+
+  expect((await listed).lists.tools.map(({ name }) => name)).toEqual(["b"]);
+});

@@ -1,0 +1,153 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { readFile } from "node:fs/promises";
+import type { Readable, Writable } from "node:stream";
+import { describe, expect, onTestFinished, test } from "vitest";
+import {
+  isRunning,
+  launchFixture,
+  openTestTransport,
+  startSleeper,
+  waitUntil,
+} from "../../../test/fixtures/mcp-servers/stdio-fixtures.ts";
+import type { ProcessStore, StartedProcess } from "./server-processes.ts";
+import { createProcessRecorder, readStartTime, sweepProcesses } from "./server-processes.ts";
+
+const HOST = "here";
+const DEAD = 1_999_999_999;
+const PATIENCE = { termMs: 200, killMs: 5_000 };
+
+function memory(...records: StartedProcess[]): ProcessStore & { readonly records: StartedProcess[] } {
+  return {
+    records,
+    async add(started) {
+      records.push(started);
+    },
+    async remove({ pid, host, startedAt }) {
+      const at = records.findIndex((one) => one.pid === pid && one.host === host && one.startedAt === startedAt);
+      if (at !== -1) records.splice(at, 1);
+    },
+    all: async () => [...records],
+  };
+}
+
+async function sleeping() {
+  const child = startSleeper("mute");
+  await once(child.stderr, "data");
+  const pid = child.pid ?? 0;
+  const record = { server: "s", pid, startedAt: (await readStartTime(pid)) ?? "", ownerPid: DEAD, host: HOST };
+  return { pid, record };
+}
+
+const sweep = (store: ProcessStore, kill: (pid: number, signal: NodeJS.Signals | 0) => unknown = process.kill) =>
+  sweepProcesses(
+    store,
+    { host: HOST, isAlive: (pid) => pid !== DEAD, startTimeOf: readStartTime, kill },
+    { patience: PATIENCE },
+  );
+
+describe("sweeping", () => {
+  test("ends what a dead process has left, though it ignores SIGTERM", async () => {
+    const { pid, record } = await sleeping();
+    const store = memory(record);
+
+    expect(await sweep(store)).toEqual([record]);
+    await waitUntil(async () => !(await isRunning(pid)));
+    expect(store.records).toEqual([]);
+  });
+
+  test("leaves alone what has an owner, or is on another machine", async () => {
+    const { pid, record } = await sleeping();
+    const store = memory({ ...record, ownerPid: process.pid }, { ...record, host: "there" });
+
+    expect(await sweep(store)).toEqual([]);
+    expect([await isRunning(pid), store.records.length]).toEqual([true, 2]);
+  });
+
+  test("never signals a process that only has the same number, and forgets the record", async () => {
+    const { pid, record } = await sleeping();
+    const other = { ...record, startedAt: "another time" };
+    const ownedOther = { ...record, startedAt: "yet another time", ownerPid: process.pid };
+    const store = memory(other, ownedOther);
+    const signalled: number[] = [];
+
+    expect(await sweep(store, (...[asked]) => signalled.push(asked))).toEqual([]);
+    expect([signalled, await isRunning(pid), store.records]).toEqual([[], true, []]);
+  });
+
+  test("keeps the record of what cannot be ended", async () => {
+    const { record } = await sleeping();
+    const store = memory(record);
+    const forbidden = () => {
+      throw Object.assign(new Error(), { code: "EPERM" });
+    };
+    await sweepProcesses(
+      store,
+      { host: HOST, isAlive: () => false, startTimeOf: readStartTime, kill: forbidden },
+      { patience: { termMs: 0, killMs: 0 } },
+    );
+
+    expect(store.records).toEqual([record]);
+  });
+});
+
+describe("the record of a server's process", () => {
+  test("is there while it runs", async () => {
+    const store = memory();
+    const record = createProcessRecorder({
+      store,
+      server: "s",
+      self: { pid: 7, host: HOST },
+      startTimeOf: readStartTime,
+    });
+    const { transport } = openTestTransport(launchFixture("plain.mjs"), record);
+    await transport.start();
+    await waitUntil(() => store.records.length === 1);
+    const pid = transport.pid ?? 0;
+    expect(store.records).toEqual([{ server: "s", pid, startedAt: await readStartTime(pid), ownerPid: 7, host: HOST }]);
+    await transport.close();
+
+    expect(store.records).toEqual([]);
+  });
+
+  test("is not made where nobody could tell the process from another", async () => {
+    const store = memory();
+    const record = createProcessRecorder({
+      store,
+      server: "s",
+      self: { pid: 7, host: HOST },
+      startTimeOf: async () => undefined,
+    });
+    await record.onStarted(1);
+    await record.onEnded(1);
+
+    expect(store.records).toEqual([]);
+  });
+});
+
+describe("the time a process was started", () => {
+  test.each(["linux", "darwin"] as const)("is its own and stays: as on %s", async (platform) => {
+    const time = await readStartTime(process.pid, platform);
+
+    expect(time).toMatch(/\d/);
+    expect(await readStartTime(process.pid, platform)).toBe(time);
+    expect(await readStartTime(1, platform)).not.toBe(time);
+    expect(await readStartTime(DEAD, platform)).toBeUndefined();
+  });
+
+  test.skipIf(process.platform !== "linux")("is none once it has ended, though nobody has taken note", async () => {
+    // The shell would take note; what takes its place does not.
+    const parent = spawn("/bin/sh", ["-c", "cat <&3 & echo $!; exec sleep 60"], {
+      stdio: ["ignore", "pipe", "ignore", "pipe"],
+    });
+    onTestFinished(() => void parent.kill("SIGKILL"));
+    const [, stdout, , input] = parent.stdio as unknown as [null, Readable, null, Writable];
+    const pid = Number((await once(stdout, "data")).toString());
+    await waitUntil(async () => (await readFile(`/proc/${parent.pid}/comm`, "utf8")).trim() === "sleep");
+    expect(await readStartTime(pid)).toMatch(/\d/);
+    input.end();
+
+    await waitUntil(async () => (await readStartTime(pid)) === undefined);
+    expect(process.kill(pid, 0)).toBe(true);
+  });
+});

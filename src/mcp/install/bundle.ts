@@ -1,0 +1,242 @@
+import { hash, randomUUID } from "node:crypto";
+import { mkdir, rename, rm, stat, writeFile } from "node:fs/promises";
+import { dirname, join, sep } from "node:path";
+import { z } from "zod";
+import { toOneLine } from "../../core/display-text.ts";
+import { QmError } from "../../core/errors.ts";
+import { getOwn, isLargerThan, isRecord } from "../../core/json.ts";
+import { quoteName } from "../../core/names.ts";
+import { createStatusError, type Fetch, fetchDocument, isLoopback, requireSafeUrl } from "./fetch-document.ts";
+import type { InputResolver } from "./input-resolver.ts";
+import type { BundleFile } from "./install-plan.ts";
+import { fillTemplate, type ReferenceText } from "./reference-text.ts";
+import { readZip, type ZipEntry } from "./zip.ts";
+
+const settingSchema = z.union([z.string(), z.number(), z.boolean()]).transform(String);
+
+const optionSchema = z.object({
+  title: z.string().optional(),
+  description: z.string().optional(),
+  type: z.string().optional(),
+  required: z.boolean().default(false),
+  sensitive: z.boolean().default(false),
+  multiple: z.boolean().default(false),
+  default: z.union([settingSchema, z.array(settingSchema)]).optional(),
+});
+
+const runSchema = z.object({
+  command: z.string().min(1).optional(),
+  args: z.array(z.string()).optional(),
+  env: z.record(z.string(), z.string()).optional(),
+});
+
+const manifestSchema = z.object({
+  server: z.object({
+    type: z.string().optional(),
+    mcp_config: runSchema.extend({
+      command: z.string().min(1),
+      platform_overrides: z.record(z.string(), runSchema).default({}),
+    }),
+  }),
+  user_config: z.record(z.string(), optionSchema).default({}),
+  compatibility: z.object({ platforms: z.array(z.string()).optional() }).optional(),
+});
+
+type BundleManifest = z.output<typeof manifestSchema>;
+
+const MANIFEST = "manifest.json";
+const MANIFEST_BYTES = 2 ** 20;
+
+/** The manifest of a bundle. Throws `invalid_arguments` when there is none that says how to start it. */
+export async function readBundleManifest(entries: readonly ZipEntry[]): Promise<BundleManifest> {
+  const entry = entries.find(({ path }) => path === MANIFEST);
+  if (entry === undefined || entry.size > MANIFEST_BYTES)
+    throw createUnusableError(`it has no ${MANIFEST} of usual size`);
+  let raw: unknown;
+  try {
+    raw = JSON.parse((await entry.bytes()).toString("utf8"));
+  } catch {
+    throw createUnusableError(`its ${MANIFEST} is no JSON`);
+  }
+  if (!isRecord(raw) || isLargerThan(raw, { nodes: 50_000, depth: 32 }))
+    throw createUnusableError(`its ${MANIFEST} is no manifest`);
+  const parsed = manifestSchema.safeParse(raw);
+  if (parsed.success) return parsed.data;
+  const [issue] = parsed.error.issues;
+  throw createUnusableError(
+    `its ${MANIFEST} does not say how to start it (${issue?.path.join(".")}: ${issue?.message})`,
+  );
+}
+
+export interface BundlePlatform {
+  readonly platform: string;
+  /** The user's home folder. Absent: a bundle that speaks of it cannot be installed. */
+  readonly home?: string | undefined;
+}
+
+interface BundleLaunch {
+  readonly command: ReferenceText;
+  readonly args: readonly ReferenceText[];
+  readonly env: Readonly<Record<string, ReferenceText>>;
+}
+
+/** How the bundle in `folder` is started on this platform, with the user's answers filled in. */
+export function createBundleLaunch(
+  manifest: BundleManifest,
+  folder: string,
+  answers: InputResolver,
+  { platform, home }: BundlePlatform,
+): BundleLaunch {
+  const { platforms } = manifest.compatibility ?? {};
+  if (platforms !== undefined && platforms.length > 0 && !platforms.includes(platform))
+    throw createUnusableError(`it is for ${platforms.join(", ")}, and this is ${platform}`);
+  const { platform_overrides, ...usual } = manifest.server.mcp_config;
+  const own = getOwn(platform_overrides, platform) ?? {};
+  const config = {
+    command: own.command ?? usual.command,
+    args: own.args ?? usual.args ?? [],
+    env: { ...usual.env, ...own.env },
+  };
+  const chosen = new Map(Object.entries(manifest.user_config).map(([key, asked]) => [key, chooseValues(key, asked)]));
+  return {
+    command: resolveCommand(config.command),
+    args: config.args.flatMap(expandArgument),
+    // A variable for what nobody chose is left out: empty is not the same as not there.
+    env: Object.fromEntries(
+      Object.entries(config.env)
+        .map(([name, text]) => [name, fillVariables(text)] as const)
+        .filter(([, text]) => text.some((part) => part !== "")),
+    ),
+  };
+
+  function chooseValues(key: string, asked: z.output<typeof optionSchema>): readonly ReferenceText[] {
+    const presets = [asked.default ?? []].flat().map((text) => fillTemplate(text, resolvePlaceholder, DOLLAR));
+    const input = {
+      isRequired: asked.required && presets.length === 0,
+      isSecret: asked.sensitive,
+      description: asked.description ?? asked.title,
+      format: asked.type === "number" || asked.type === "boolean" ? asked.type : undefined,
+    };
+    const values = answers.values(input, { key, where: "variable" });
+    return values.length === 0 ? presets : asked.multiple ? values : values.slice(0, 1);
+  }
+
+  /** An argument that is a list and nothing else becomes as many arguments. */
+  function expandArgument(text: string): readonly ReferenceText[] {
+    const key = /^\$\{user_config\.([^{}]+)\}$/.exec(text)?.[1];
+    return key === undefined ? [fillVariables(text)] : (chosen.get(key) ?? [[text]]);
+  }
+
+  function fillVariables(text: string): ReferenceText {
+    return fillTemplate(text, variable, DOLLAR);
+  }
+
+  function variable(name: string): ReferenceText | undefined {
+    if (!name.startsWith("user_config.")) return resolvePlaceholder(name);
+    const values = chosen.get(name.slice("user_config.".length));
+    return values?.flatMap((value, at) => (at === 0 ? value : [",", ...value]));
+  }
+
+  function resolvePlaceholder(name: string): ReferenceText | undefined {
+    if (name === "__dirname") return [folder];
+    if (name === "/" || name === "pathSeparator") return [sep];
+    const below = HOMES.get(name);
+    if (below === undefined) return undefined;
+    if (home === undefined) throw createUnusableError(`it asks for the user's folder ${name}, which is not known here`);
+    return [join(home, below)];
+  }
+
+  /** A program of the bundle itself may be named without its folder; any other is looked for on the PATH. */
+  function resolveCommand(command: string): ReferenceText {
+    const isOwn = command.includes("/") && !/^(?:\/|\$\{|[A-Za-z]:)/.test(command);
+    return isOwn ? [join(folder, command)] : fillVariables(command);
+  }
+}
+
+const DOLLAR = /\$\{([^{}]{1,100})\}/g;
+const HOMES = new Map([
+  ["HOME", "."],
+  ["DESKTOP", "Desktop"],
+  ["DOCUMENTS", "Documents"],
+  ["DOWNLOADS", "Downloads"],
+]);
+
+function createUnusableError(why: string): QmError {
+  return new QmError("invalid_arguments", `the bundle cannot be installed: ${toOneLine(why)}`, {
+    hint: "Choose another package of this server, or add its command yourself.",
+  });
+}
+
+export interface BundleSource {
+  readonly fetch: Fetch;
+  /** The registry that named the bundle: only one on this machine may name an address on it. */
+  readonly registry?: string | undefined;
+}
+
+const ARCHIVE_BYTES = 256 * 2 ** 20;
+const BUNDLE_LIMITS = { entries: 50_000, bytes: 2 ** 30 };
+const BUNDLE_TIMEOUT_MS = 5 * 60_000;
+
+/**
+ * Fetches a bundle and answers its files, none of them unpacked. Throws `registry_failed` when it does not come, and
+ * `conflict` when it is not what was promised.
+ */
+export async function fetchBundle(
+  { url: text, sha256 }: Pick<BundleFile, "url" | "sha256">,
+  { fetch, registry }: BundleSource,
+  signal?: AbortSignal,
+): Promise<readonly ZipEntry[]> {
+  const url = requireSafeUrl(text, "the bundle's address");
+  if (isLoopback(url) && !(registry !== undefined && isLoopback(new URL(registry)))) {
+    throw new QmError("invalid_arguments", `the bundle's address ${quoteName(text)} is on this machine`, {
+      hint: "Choose another package of this server.",
+    });
+  }
+  const limits = {
+    fetch,
+    what: "the bundle",
+    timeoutMs: BUNDLE_TIMEOUT_MS,
+    bytes: ARCHIVE_BYTES,
+    redirects: "https",
+  } as const;
+  const answer = await fetchDocument(url, limits, signal);
+  if (answer.status !== 200) throw createStatusError(url, limits, answer);
+  const found = hash("sha256", answer.bytes, "hex");
+  if (found !== sha256) {
+    throw new QmError("conflict", `the bundle at ${url.origin}${url.pathname} is not the one that was published`, {
+      hint: "Nothing was unpacked. Do not install it: somebody may have replaced it.",
+      details: { expected_sha256: sha256, found_sha256: found },
+    });
+  }
+  return readZip(answer.bytes, BUNDLE_LIMITS);
+}
+
+/**
+ * Fetches a bundle and unpacks it into its folder, or finds that this was done before. The folder is there with all its
+ * files or not at all.
+ */
+export async function unpackBundle(file: BundleFile, source: BundleSource, signal?: AbortSignal): Promise<void> {
+  if (await isFolder(file.folder)) return;
+  const entries = await fetchBundle(file, source, signal);
+  const half = `${file.folder}.${randomUUID()}`;
+  try {
+    for (const entry of entries) {
+      signal?.throwIfAborted();
+      const path = join(half, entry.path);
+      await mkdir(dirname(path), { recursive: true, mode: 0o700 });
+      await writeFile(path, await entry.bytes(), { flag: "wx", mode: entry.isExecutable ? 0o700 : 0o600 });
+    }
+    await rename(half, file.folder);
+  } catch (thrown) {
+    await rm(half, { recursive: true, force: true });
+    // Another process was faster, with the same files.
+    if (!(await isFolder(file.folder))) throw thrown;
+  }
+}
+
+async function isFolder(folder: string): Promise<boolean> {
+  return stat(folder).then(
+    (found) => found.isDirectory(),
+    () => false,
+  );
+}

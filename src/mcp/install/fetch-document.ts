@@ -1,0 +1,168 @@
+import { QmError } from "../../core/errors.ts";
+import { isRecord } from "../../core/json.ts";
+import { quoteName } from "../../core/names.ts";
+
+export type Fetch = typeof globalThis.fetch;
+
+export interface HttpLimits {
+  readonly fetch: Fetch;
+  /** What it is called in errors: `the registry`. */
+  readonly what: string;
+  readonly timeoutMs: number;
+  /** How large an answer may be, unpacked. */
+  readonly bytes: number;
+  /** Whether an answer may send us elsewhere. `https`: to any host, for what is checked against a hash afterwards. */
+  readonly redirects: "same-origin" | "https";
+}
+
+export interface HttpDocument {
+  readonly status: number;
+  readonly bytes: Buffer;
+}
+
+const REDIRECT_LIMIT = 5;
+const ACCEPT = "application/json, application/problem+json, */*;q=0.5";
+
+/**
+ * Asks for one document, within time and size. Every status but a redirect is an answer; whatever keeps it from coming
+ * is `registry_failed`. Rejects with the signal's reason when that is aborted.
+ */
+export async function fetchDocument(url: URL, limits: HttpLimits, signal?: AbortSignal): Promise<HttpDocument> {
+  signal?.throwIfAborted();
+  const inner = new AbortController();
+  const stop = (): void => inner.abort();
+  let isLate = false;
+  const timer = setTimeout(() => {
+    isLate = true;
+    stop();
+  }, limits.timeoutMs);
+  signal?.addEventListener("abort", stop, { once: true });
+  try {
+    return await followRedirects(url, limits, inner.signal);
+  } catch (thrown) {
+    signal?.throwIfAborted();
+    if (thrown instanceof QmError) throw thrown;
+    if (isLate)
+      throw createFetchError(url, limits, `did not answer within ${limits.timeoutMs / 1000} s`, "Try again later.");
+    const why = readCauseCode(thrown);
+    throw createFetchError(url, limits, `cannot be reached${why === "" ? "" : ` (${why})`}`, UNREACHABLE_HINT);
+  } finally {
+    clearTimeout(timer);
+    signal?.removeEventListener("abort", stop);
+    // Whatever is still under way, such as the rest of an answer that is too long.
+    stop();
+  }
+}
+
+/** The answer as JSON, or `registry_failed`. */
+export function parseJsonDocument(url: URL, { what }: Pick<HttpLimits, "what">, { bytes }: HttpDocument): unknown {
+  try {
+    return JSON.parse(bytes.toString("utf8"));
+  } catch {
+    throw createFetchError(url, { what }, "did not answer with JSON", "See that the URL is right.");
+  }
+}
+
+/** What an error answer says, in either of the two shapes: `{error}` or problem+json. Undefined when it says nothing. */
+export function readErrorMessage({ bytes }: HttpDocument): string | undefined {
+  try {
+    const body: unknown = JSON.parse(bytes.toString("utf8"));
+    if (!isRecord(body)) return undefined;
+    const words = [body.error, body.detail, body.title, body.message].find((word) => typeof word === "string");
+    return typeof words === "string" && words !== "" ? words : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** `registry_failed` for an answer that is an error. */
+export function createStatusError(url: URL, limits: Pick<HttpLimits, "what">, answer: HttpDocument): QmError {
+  const words = readErrorMessage(answer);
+  const hint = answer.status === 429 || answer.status >= 500 ? "Try again later." : "See that the URL is right.";
+  return createFetchError(
+    url,
+    limits,
+    `answered ${answer.status}${words === undefined ? "" : `: ${quoteName(words)}`}`,
+    hint,
+  );
+}
+
+/** The text as a URL that may be asked: https, or http to this machine. Throws `invalid_arguments`, naming `key`. */
+export function requireSafeUrl(text: string, key: string): URL {
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  if (url !== undefined && isAllowedUrl(url)) return url;
+  // Without what may be a password in it.
+  const what =
+    url === undefined ? "is not a URL" : `${quoteName(`${url.protocol}//${url.host}${url.pathname}`)} may not be asked`;
+  throw new QmError("invalid_arguments", `${key}: ${what}`, {
+    hint: "Give an https URL without a user name. Only on this machine itself http will do.",
+  });
+}
+
+export function isLoopback({ hostname }: URL): boolean {
+  return hostname === "localhost" || hostname === "[::1]" || /^127\.\d+\.\d+\.\d+$/.test(hostname);
+}
+
+/** `url` with a path put behind its own, which may or may not end in a slash. */
+export function appendUrlPath(url: URL, path: string): URL {
+  const longer = new URL(url);
+  longer.pathname = `${url.pathname.replace(/\/+$/, "")}/${path}`;
+  return longer;
+}
+
+const UNREACHABLE_HINT = "See that it can be reached from here, or correct the URL.";
+
+function isAllowedUrl(url: URL): boolean {
+  if (url.username !== "" || url.password !== "") return false;
+  return url.protocol === "https:" || (url.protocol === "http:" && isLoopback(url));
+}
+
+async function followRedirects(from: URL, limits: HttpLimits, signal: AbortSignal): Promise<HttpDocument> {
+  let url = from;
+  for (let hops = 0; hops <= REDIRECT_LIMIT; hops++) {
+    const response = await limits.fetch(url, { redirect: "manual", headers: { accept: ACCEPT }, signal });
+    const target = response.headers.get("location");
+    if (response.status < 300 || response.status > 399 || target === null)
+      return { status: response.status, bytes: await readAll(url, limits, response) };
+    await response.body?.cancel();
+    url = resolveRedirect(url, target, limits);
+  }
+  throw createFetchError(from, limits, "sends us from one address to the next", UNREACHABLE_HINT);
+}
+
+function resolveRedirect(from: URL, target: string, limits: HttpLimits): URL {
+  const to = URL.canParse(target, from.href) ? new URL(target, from) : undefined;
+  const mayGo = to !== undefined && (to.origin === from.origin || (limits.redirects === "https" && isHttps(to)));
+  if (mayGo) return to;
+  const where = to === undefined ? "nowhere" : `to ${to.origin}`;
+  throw createFetchError(from, limits, `sends us ${where}, and is not followed there`, "Give the URL it has now.");
+}
+
+function isHttps(url: URL): boolean {
+  return url.protocol === "https:" && isAllowedUrl(url);
+}
+
+async function readAll(url: URL, limits: HttpLimits, response: Response): Promise<Buffer> {
+  const chunks: Uint8Array[] = [];
+  let size = 0;
+  for await (const chunk of response.body ?? []) {
+    size += chunk.length;
+    if (size > limits.bytes) {
+      const most = limits.bytes < 2 ** 20 ? `${limits.bytes} bytes` : `${Math.floor(limits.bytes / 2 ** 20)} MiB`;
+      throw createFetchError(url, limits, `answered with more than ${most}`, "See that the URL is right.");
+    }
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks);
+}
+
+/** Names the address without its query: what is searched for is nobody's business. */
+function createFetchError(url: URL, { what }: Pick<HttpLimits, "what">, words: string, hint: string): QmError {
+  return new QmError("registry_failed", `${what} at ${url.origin}${url.pathname} ${words}`, { hint });
+}
+
+/** The system's word for it, such as ECONNREFUSED. */
+function readCauseCode(thrown: unknown): string {
+  const { cause } = isRecord(thrown) ? thrown : {};
+  return isRecord(cause) && typeof cause.code === "string" ? cause.code : "";
+}

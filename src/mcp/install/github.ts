@@ -1,0 +1,185 @@
+import { execFile } from "node:child_process";
+import { parse } from "smol-toml";
+import { QmError } from "../../core/errors.ts";
+import { isRecord } from "../../core/json.ts";
+import { quoteName } from "../../core/names.ts";
+import { appendUrlPath, createStatusError, type Fetch, fetchDocument, requireSafeUrl } from "./fetch-document.ts";
+
+/** A place in a repository on GitHub. */
+export interface RepositoryLocation {
+  readonly owner: string;
+  readonly repository: string;
+  /** A branch, a tag or a commit. Absent: the default branch. */
+  readonly ref?: string;
+  /** Below the root, without slashes at its ends. Absent: the root. */
+  readonly folder?: string;
+}
+
+/** Asks a repository for its refs, as `git ls-remote` does: lines of a commit, a tab and a name. */
+export type LsRemote = (url: string, refs: readonly string[], signal?: AbortSignal) => Promise<string>;
+
+const OWNER = /^[A-Za-z0-9](?:[A-Za-z0-9-]{0,38})$/;
+const REPOSITORY = /^[A-Za-z0-9_][A-Za-z0-9._-]{0,99}$/;
+const REF = /^[A-Za-z0-9_][A-Za-z0-9._/+@-]{0,199}$/;
+const SEGMENT = /^[A-Za-z0-9_@][A-Za-z0-9._@+-]{0,99}$/;
+const COMMIT = /^[a-f0-9]{40}$/;
+
+/** Reads `https://github.com/owner/name`, with or without `/tree/<ref>/<folder>`, and `owner/name#ref`. */
+export function parseRepository(text: string, ref?: string): RepositoryLocation {
+  const path = text.replace(/^(?:git\+)?https:\/\/(?:www\.)?github\.com\/|^github:|^git@github\.com:/, "");
+  const [place = "", fragment] = path.split("#", 2);
+  const [owner = "", name = "", tree, branch, ...folders] = place
+    .replace(/[?].*$/, "")
+    .replace(/\/+$/, "")
+    .split("/");
+  const repository = name.replace(/\.git$/, "");
+  const isTree = tree === "tree" || tree === "blob";
+  const folder = (isTree ? folders : [tree, branch, ...folders].filter((part) => part !== undefined)).join("/");
+  const wanted = ref ?? fragment ?? (isTree ? branch : undefined);
+  const fits = OWNER.test(owner) && REPOSITORY.test(repository) && !/\.\.|\/\/|^\/|\/$/.test(wanted ?? "");
+  const isBad = folder !== "" && !folder.split("/").every((part) => SEGMENT.test(part));
+  if (!fits || isBad || (wanted !== undefined && !REF.test(wanted)) || path.includes("://")) {
+    throw new QmError("invalid_arguments", `${quoteName(text)} is not a repository on GitHub`, {
+      hint: "Give https://github.com/owner/name, or https://github.com/owner/name/tree/branch/folder.",
+    });
+  }
+  return {
+    owner,
+    repository,
+    ...(wanted === undefined ? {} : { ref: wanted }),
+    ...(folder === "" ? {} : { folder }),
+  };
+}
+
+/** The commit that a place means now. Throws `not_found` when there is no such repository or ref. */
+export async function resolveCommit(
+  place: RepositoryLocation,
+  lsRemote: LsRemote,
+  signal?: AbortSignal,
+): Promise<string> {
+  const { owner, repository, ref } = place;
+  if (ref !== undefined && COMMIT.test(ref)) return ref;
+  const names = ref === undefined ? ["HEAD"] : [`refs/tags/${ref}^{}`, `refs/heads/${ref}`, `refs/tags/${ref}`];
+  const asked = ref === undefined ? names : [`refs/heads/${ref}`, `refs/tags/${ref}`, `refs/tags/${ref}^{}`];
+  const answer = await lsRemote(`https://github.com/${owner}/${repository}.git`, asked, signal);
+  const commits = new Map(
+    answer.split("\n").map((line) => {
+      const [commit = "", name = ""] = line.trim().split("\t");
+      return [name, commit] as const;
+    }),
+  );
+  const commit = names.map((name) => commits.get(name)).find((found) => found !== undefined && COMMIT.test(found));
+  if (commit !== undefined) return commit;
+  throw new QmError(
+    "not_found",
+    `${owner}/${repository} has no ${ref === undefined ? "default branch" : quoteName(ref)}`,
+    {
+      hint: "Give a branch, a tag or a commit that is there.",
+    },
+  );
+}
+
+/** What a folder of a repository says it is. */
+export type RepositoryManifest =
+  | { readonly kind: "npm"; readonly name?: string; readonly hasProgram: boolean; readonly scripts: readonly string[] }
+  | { readonly kind: "pypi"; readonly name: string; readonly programs: readonly string[] };
+
+export interface RepositoryFilesSource {
+  readonly fetch: Fetch;
+  /** Where files of repositories are read, such as https://raw.githubusercontent.com. */
+  readonly url: string;
+}
+
+/** Reads package.json, or else pyproject.toml, at a commit. Undefined: there is neither. */
+export async function fetchRepositoryManifest(
+  { owner, repository, folder }: RepositoryLocation,
+  commit: string,
+  source: RepositoryFilesSource,
+  signal?: AbortSignal,
+): Promise<RepositoryManifest | undefined> {
+  const read = (file: string): Promise<string | undefined> => {
+    const path = [owner, repository, commit, ...(folder === undefined ? [] : folder.split("/")), file];
+    return fetchText(
+      appendUrlPath(requireSafeUrl(source.url, "GitHub's files"), path.map(encodeURIComponent).join("/")),
+      source,
+      signal,
+    );
+  };
+  const packageJson = await read("package.json");
+  if (packageJson !== undefined) return parseNpmManifest(packageJson);
+  const pyproject = await read("pyproject.toml");
+  return pyproject === undefined ? undefined : parsePythonManifest(pyproject);
+}
+
+function parseNpmManifest(text: string): RepositoryManifest {
+  const manifest = parseManifest(text, "package.json", JSON.parse);
+  const scripts = isRecord(manifest.scripts) ? Object.keys(manifest.scripts) : [];
+  const bin = manifest.bin;
+  return {
+    kind: "npm",
+    ...(typeof manifest.name === "string" ? { name: manifest.name } : {}),
+    hasProgram: typeof bin === "string" || (isRecord(bin) && Object.keys(bin).length > 0),
+    scripts: scripts.filter((script) => /^(?:pre|post)?(?:install|prepare)$/.test(script)),
+  };
+}
+
+function parsePythonManifest(text: string): RepositoryManifest {
+  const { project } = parseManifest(text, "pyproject.toml", parse);
+  const name = isRecord(project) ? project.name : undefined;
+  if (!isRecord(project) || typeof name !== "string") throw createManifestError("pyproject.toml");
+  const isProgram = (program: string): boolean => /^[\w][\w.-]*$/.test(program);
+  return {
+    kind: "pypi",
+    name,
+    programs: isRecord(project.scripts) ? Object.keys(project.scripts).filter(isProgram) : [],
+  };
+}
+
+function parseManifest(text: string, file: string, read: (text: string) => unknown): Record<string, unknown> {
+  try {
+    const value = read(text);
+    if (isRecord(value)) return value;
+  } catch {
+    // What is wrong with somebody else's file helps nobody here.
+  }
+  throw createManifestError(file);
+}
+
+async function fetchText(
+  url: URL,
+  { fetch }: RepositoryFilesSource,
+  signal: AbortSignal | undefined,
+): Promise<string | undefined> {
+  const limits = { fetch, what: "GitHub", timeoutMs: 15_000, bytes: 2 ** 20, redirects: "same-origin" } as const;
+  const answer = await fetchDocument(url, limits, signal);
+  if (answer.status === 404) return undefined;
+  if (answer.status !== 200) throw createStatusError(url, limits, answer);
+  return answer.bytes.toString("utf8");
+}
+
+function createManifestError(file: string): QmError {
+  return new QmError("invalid_arguments", `the repository's ${file} cannot be read`, {
+    hint: "Add the server's command yourself.",
+  });
+}
+
+/** `git ls-remote`, started without a shell and without asking anybody for a password. */
+export function createGitLsRemote(env: Readonly<Record<string, string | undefined>>): LsRemote {
+  return (url, refs, signal) =>
+    new Promise((resolve, reject) => {
+      const quiet = { ...env, GIT_TERMINAL_PROMPT: "0", GIT_ASKPASS: "" };
+      const options = { env: quiet, timeout: 30_000, maxBuffer: 2 ** 20, ...(signal === undefined ? {} : { signal }) };
+      execFile("git", ["ls-remote", "--quiet", "--", url, ...refs], options, (failed, stdout) => {
+        if (failed === null) return resolve(stdout);
+        if (signal?.aborted) return reject(signal.reason);
+        const isAbsent = failed.code === "ENOENT";
+        reject(
+          new QmError("registry_failed", isAbsent ? "git is not installed here" : `git cannot read ${quoteName(url)}`, {
+            hint: isAbsent
+              ? "Install git, or take the server from a package registry."
+              : "See that it is there and public.",
+          }),
+        );
+      });
+    });
+}

@@ -1,0 +1,207 @@
+import { toOneLine } from "../../core/display-text.ts";
+import { QmError } from "../../core/errors.ts";
+import { getOwn, isRecord } from "../../core/json.ts";
+import { quoteName } from "../../core/names.ts";
+import { didYouMean } from "../../core/nearest.ts";
+import type { MissingInput } from "./install-plan.ts";
+import {
+  createLiteralText,
+  fillTemplate,
+  getLiteralText,
+  hasReference,
+  isLikelySecretName,
+  parseReferenceText,
+  type ReferenceText,
+  requireReference,
+  suggestSecretName,
+} from "./reference-text.ts";
+import type { ServerInput } from "./server-json.ts";
+
+/**
+ * What somebody answers to a server's inputs, by their keys. Several values of one that may be repeated are a list, or a
+ * text that is a JSON list; a list of objects gives each repetition its own variables.
+ */
+export type InstallInputs = Readonly<Record<string, unknown>>;
+
+/** An input as it stands in a server.json, with the variables of its value. */
+export type InstallInput = ServerInput & { readonly variables?: Readonly<Record<string, ServerInput>> | undefined };
+
+export interface InputSpec {
+  readonly key: string;
+  readonly where: MissingInput["where"];
+  /** Other spellings of the key. */
+  readonly also?: readonly string[];
+}
+
+export interface InputResolverOptions {
+  readonly inputs: InstallInputs;
+  /** What the server will be called here. */
+  readonly server: string;
+  /** The names of the secrets that are stored. */
+  readonly secrets: ReadonlySet<string>;
+}
+
+/** Brings together what a server asks for and what was answered. */
+export interface InputResolver {
+  /** The value of an input; undefined: it is not needed and has none. What is needed and missing is noted. */
+  value(input: InstallInput, asked: InputSpec): ReferenceText | undefined;
+  /** The same for what may be repeated. */
+  values(input: InstallInput, asked: InputSpec): readonly ReferenceText[];
+  /** What was given under the key, as text. */
+  getText(asked: Omit<InputSpec, "where">): string | undefined;
+  /** Every value that was found so far, by key. */
+  readonly found: ReadonlyMap<string, ReferenceText>;
+  readonly missing: readonly MissingInput[];
+  readonly warnings: readonly string[];
+  /** Throws `invalid_arguments` when something was given that nothing asked for. */
+  requireAllUsed(): void;
+}
+
+const TEXT_LIMIT = 16_384;
+
+export function createInputResolver({ inputs, server, secrets }: InputResolverOptions): InputResolver {
+  const missing = new Map<string, MissingInput>();
+  const found = new Map<string, ReferenceText>();
+  const warnings: string[] = [];
+  const known = new Set<string>();
+
+  function value(input: InstallInput, asked: InputSpec, scope = inputs, isPart = false): ReferenceText | undefined {
+    const text = input.value === undefined ? open(input, asked, scope, isPart) : fillFixed(input, asked, scope);
+    if (text !== undefined) for (const key of [asked.key, ...(asked.also ?? [])]) found.set(key, text);
+    return text;
+  }
+
+  /** Nobody may change it, but for the variables in it. */
+  function fillFixed(input: InstallInput, asked: InputSpec, scope: InstallInputs): ReferenceText {
+    return fillTemplate(input.value ?? "", (name) => {
+      const variable = getOwn(input.variables ?? {}, name);
+      if (variable === undefined) return undefined;
+      const isSecret = variable.isSecret || isSecretInput(input, asked);
+      const key = { key: name, where: "variable", also: [`${asked.key}.${name}`] } as const;
+      return value({ ...variable, isSecret }, key, scope, true) ?? [];
+    });
+  }
+
+  function open(
+    input: InstallInput,
+    asked: InputSpec,
+    scope: InstallInputs,
+    isPart: boolean,
+  ): ReferenceText | undefined {
+    const isSecret = isSecretInput(input, asked);
+    const given = lookUp(asked, scope);
+    if (given !== undefined) return checkInput(requireText(given, asked.key), input, asked.key, isSecret);
+    if (input.default !== undefined) return createLiteralText(input.default);
+    if (!input.isRequired && !(isPart && isSecret)) return undefined;
+    const name = isSecret ? suggestSecretName(asked.key, server) : undefined;
+    if (name !== undefined && secrets.has(name)) warnings.push(`it is given the stored secret ${name}`);
+    else missing.set(`${asked.where} ${asked.key}`, toMissingInput(input, asked, name));
+    return name === undefined ? createLiteralText(`<${asked.key}>`) : [{ reference: `secret:${name}` }];
+  }
+
+  function lookUp({ key, also = [] }: Omit<InputSpec, "where">, scope: InstallInputs): unknown {
+    for (const one of [...also, key]) {
+      known.add(one);
+      const given = getOwn(scope, one);
+      if (given !== undefined) return given;
+    }
+    return undefined;
+  }
+
+  function values(input: InstallInput, asked: InputSpec): readonly ReferenceText[] {
+    const items = parseList(lookUp(asked, inputs));
+    if (items === undefined) {
+      const one = value(input, asked);
+      return one === undefined ? [] : [one];
+    }
+    return items.flatMap((item) => {
+      const scope = isRecord(item) ? { ...inputs, ...item } : { ...inputs, [asked.key]: item };
+      const one = value(input, { key: asked.key, where: asked.where }, scope);
+      return one === undefined ? [] : [one];
+    });
+  }
+
+  return {
+    found,
+    warnings,
+    value: (input, asked) => value(input, asked),
+    values,
+    getText(asked) {
+      const given = lookUp(asked, inputs);
+      return given === undefined ? undefined : requireText(given, asked.key);
+    },
+    get missing() {
+      return [...missing.values()];
+    },
+    requireAllUsed() {
+      const foreign = Object.keys(inputs).find((key) => !known.has(key));
+      if (foreign === undefined) return;
+      const asks = [...known].filter((key) => !key.includes("."));
+      throw new QmError("invalid_arguments", `it takes no input ${quoteName(foreign)}${didYouMean(foreign, asks)}`, {
+        hint: asks.length === 0 ? "It takes no inputs at all." : `It takes: ${asks.map(toOneLine).join(", ")}.`,
+      });
+    },
+  };
+}
+
+function isSecretInput({ isSecret }: ServerInput, { key, where }: InputSpec): boolean {
+  return isSecret || ((where === "env" || where === "header") && isLikelySecretName(key));
+}
+
+function checkInput(given: string, input: ServerInput, key: string, isSecret: boolean): ReferenceText {
+  const text = parseReferenceText(given, key);
+  requireReference(text, key, isSecret);
+  if (hasReference(text)) return text;
+  const words = getLiteralText(text);
+  if (input.choices !== undefined && input.choices.length > 0 && !input.choices.includes(words)) {
+    throw new QmError("invalid_arguments", `${quoteName(key)} cannot be ${quoteName(words)}`, {
+      hint: `It is one of: ${input.choices.map(toOneLine).join(", ")}.`,
+    });
+  }
+  const fits = FORMATS.get(input.format ?? "");
+  if (fits === undefined || fits.test(words)) return text;
+  throw new QmError("invalid_arguments", `${quoteName(key)} is ${quoteName(words)}, which is no ${input.format}`, {
+    hint: input.format === "boolean" ? "Give true or false." : "Give digits.",
+  });
+}
+
+const FORMATS: ReadonlyMap<string, RegExp> = new Map([
+  ["number", /^-?\d+(?:\.\d+)?$/],
+  ["boolean", /^(?:true|false)$/],
+]);
+
+function toMissingInput(input: ServerInput, { key, where }: InputSpec, secretName: string | undefined): MissingInput {
+  const { description, choices, format, placeholder } = input;
+  return {
+    key,
+    where,
+    secret: secretName !== undefined,
+    ...(description === undefined ? {} : { description: toOneLine(description) }),
+    ...(choices === undefined || choices.length === 0 ? {} : { choices }),
+    ...(format === undefined ? {} : { format }),
+    ...(placeholder === undefined ? {} : { placeholder }),
+    ...(secretName === undefined ? {} : { store: `qm secrets set ${secretName}` }),
+  };
+}
+
+function requireText(given: unknown, key: string): string {
+  const isText = typeof given === "string" || typeof given === "number" || typeof given === "boolean";
+  const text = isText ? String(given) : undefined;
+  if (text !== undefined && text.length <= TEXT_LIMIT && !text.includes("\0")) return text;
+  throw new QmError("invalid_arguments", `${quoteName(key)} was given something other than a text of usual length`, {
+    hint: "Give text. Only what may be repeated takes a list.",
+  });
+}
+
+/** The items of a list, also of one that is written as JSON. */
+function parseList(given: unknown): readonly unknown[] | undefined {
+  if (Array.isArray(given)) return given;
+  if (isRecord(given)) return [given];
+  if (typeof given !== "string" || !/^\s*\[[\s\S]*\]\s*$/.test(given) || given.length > TEXT_LIMIT) return undefined;
+  try {
+    const list: unknown = JSON.parse(given);
+    return Array.isArray(list) ? list : undefined;
+  } catch {
+    return undefined;
+  }
+}

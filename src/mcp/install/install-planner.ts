@@ -1,0 +1,123 @@
+import { QmError } from "../../core/errors.ts";
+import { quoteName } from "../../core/names.ts";
+import type { Launch } from "../server-spec.ts";
+import type { InstallInputs } from "./input-resolver.ts";
+import { type InstallPlan, sealPlan } from "./install-plan.ts";
+import { checkArguments, checkPairs, checkWord, requireHttpUrl, requireServerName } from "./launch-input.ts";
+import { getLaunchWarnings, getLookalikeWarnings } from "./launch-warnings.ts";
+import { type PackagePlanOptions, type PackageRequest, planFromPackage } from "./plan-package.ts";
+import { planFromRegistry, type RegistryPlanOptions } from "./plan-registry-server.ts";
+import type { ServerRegistry } from "./server-registry.ts";
+
+interface LocalServerRequest {
+  readonly name: string;
+  readonly command?: string | undefined;
+  readonly args?: readonly string[] | undefined;
+  readonly env?: Readonly<Record<string, string>> | undefined;
+  readonly cwd?: string | undefined;
+  /** In place of a command: a server that runs elsewhere. */
+  readonly url?: string | undefined;
+  readonly headers?: Readonly<Record<string, string>> | undefined;
+}
+
+/** What adding a command of this machine, or the URL of a server, would mean. */
+export function planLocal(request: LocalServerRequest): InstallPlan {
+  const { name, command, url } = request;
+  if ((command === undefined) === (url === undefined)) {
+    throw new QmError("invalid_arguments", "a server is either a command or a URL", { hint: "Give one of the two." });
+  }
+  const launch = command === undefined ? createRemoteLaunch(request) : createProgramLaunch(command, request);
+  const isWhole = launch.kind === "http" && URL.canParse(launch.url);
+  return sealPlan({
+    name: requireServerName(name),
+    launch,
+    source: launch.kind === "http" ? "url" : "local",
+    hosts: isWhole ? [new URL(launch.url).host] : [],
+    missing: [],
+    warnings: [
+      ...(launch.kind === "stdio" ? getRunnerWarnings(launch.command, launch.args) : []),
+      ...getLaunchWarnings(launch),
+    ],
+  });
+}
+
+function createRemoteLaunch({ url = "", headers = {} }: LocalServerRequest): Launch {
+  const written = checkWord(url, "url");
+  if (!written.includes("${")) requireHttpUrl(written);
+  return { kind: "http", url: written, headers: checkPairs(headers, "header") };
+}
+
+function createProgramLaunch(text: string, { args = [], env = {}, cwd }: LocalServerRequest): Launch {
+  const command = checkWord(text, "command");
+  if (command.trim() === "")
+    throw new QmError("invalid_arguments", "the command is empty", { hint: "Name a program." });
+  // Otherwise it would be looked for under that whole name, and only be missed when it is started.
+  if (args.length === 0 && /^\s*[\w.-]+\s+\S/.test(command)) {
+    throw new QmError("invalid_arguments", `${quoteName(command)} is a program and its arguments in one`, {
+      hint: "Give the program as the command and the rest as args, one by one: no shell takes them apart.",
+    });
+  }
+  return {
+    kind: "stdio",
+    command,
+    args: checkArguments(args),
+    env: checkPairs(env, "env"),
+    ...(cwd === undefined ? {} : { cwd: checkWord(cwd, "cwd") }),
+  };
+}
+
+/** A package that a runner fetches by name alone is another one tomorrow. */
+function getRunnerWarnings(command: string, args: readonly string[]): readonly string[] {
+  const runner = /(?:^|[/\\])(npx|bunx|uvx|dnx)(?:\.cmd|\.exe)?$/.exec(command)?.[1];
+  const spec = args.find((arg) => !arg.startsWith("-"));
+  if (runner === undefined || spec === undefined || /^(?:\.|\/|[a-z+]+:)/.test(spec)) return [];
+  const name = runner === "uvx" ? (spec.split(/==|@/)[0] ?? spec) : spec.replace(/(?<=.)@.*$/, "");
+  const version = spec.slice(name.length).replace(/^(?:==|@)/, "");
+  const isExact = /^v?\d[\w.+-]*$/.test(version);
+  return [
+    ...(isExact ? [] : [`${name} has no exact version: what is run can change from one start to the next`]),
+    ...getLookalikeWarnings(name),
+  ];
+}
+
+/** What somebody wants to have installed. */
+export type InstallPlanRequest =
+  | {
+      readonly from: "registry";
+      readonly id: string;
+      readonly version?: string | undefined;
+      readonly name?: string | undefined;
+      readonly choose?: string | undefined;
+      readonly inputs: InstallInputs;
+    }
+  | ({ readonly from: "package" } & PackageRequest)
+  | ({ readonly from: "local" } & LocalServerRequest);
+
+export interface InstallPlannerOptions
+  extends PackagePlanOptions,
+    Pick<RegistryPlanOptions, "bundleFolder" | "hasCommand" | "platform" | "home"> {
+  readonly registry: Pick<ServerRegistry, "get" | "url">;
+  /** The names of the secrets that are stored. */
+  readonly secretNames: () => Promise<readonly string[]>;
+}
+
+/** Makes plans out of requests of every kind. Nothing is changed by making one. */
+export function createInstallPlanner(
+  options: InstallPlannerOptions,
+): (request: InstallPlanRequest, signal?: AbortSignal) => Promise<InstallPlan> {
+  const { registry, secretNames } = options;
+  return async (request, signal) => {
+    switch (request.from) {
+      case "local":
+        return planLocal(request);
+      case "package":
+        return planFromPackage(request, options, signal);
+      case "registry": {
+        const { id, version, name, choose, inputs } = request;
+        const entry = await registry.get(id, { version, signal });
+        const secrets = new Set(await secretNames());
+        return planFromRegistry(entry, inputs, { ...options, registry: registry.url, secrets, name, choose }, signal);
+      }
+    }
+  };
+}

@@ -1,0 +1,120 @@
+import { QmError } from "../../core/errors.ts";
+import { quoteName } from "../../core/names.ts";
+import {
+  formatReferenceText,
+  getLiteralText,
+  hasReference,
+  isLikelySecretName,
+  parseReferenceText,
+  type ReferenceText,
+  requireReference,
+} from "./reference-text.ts";
+
+const NAME_LIMIT = 40;
+// As the configuration has it: no `__`, because the part of an action's name before the tool must have one reading.
+const NAME_PATTERN = /^[a-z0-9]+(?:[-_][a-z0-9]+)*$/;
+
+// Nearly every server's name says that it is one.
+const FILLER = /^(?:mcp-)?server[-_]|^mcp[-_]|[-_](?:mcp[-_])?server$|[-_]mcp$/;
+
+/** What a server is called here, made from the last part of its full name: `io.github.x/Airtable.MCP` → `airtable`. */
+export function toLocalName(fullName: string): string {
+  const last = fullName.split("/").findLast((part) => part !== "") ?? "";
+  const plain = last
+    .normalize("NFKD")
+    .toLowerCase()
+    .replace(/[^a-z0-9_-]+/g, "-")
+    .replace(/[-_]{2,}/g, "-")
+    .slice(0, NAME_LIMIT)
+    .replace(/^[-_]+|[-_]+$/g, "");
+  const name = plain.replace(FILLER, "") || plain;
+  return name === "" ? "server" : name;
+}
+
+/** A name that somebody chose, or `invalid_arguments`. */
+export function requireServerName(name: string): string {
+  if (name.length <= NAME_LIMIT && NAME_PATTERN.test(name)) return name;
+  throw new QmError("invalid_arguments", `${quoteName(name)} cannot be the name of a server`, {
+    hint: `Use lower-case letters and digits, with single - or _ between them, at most ${NAME_LIMIT}, as in \`github\`.`,
+  });
+}
+
+const TEXT_LIMIT = 16_384;
+
+type KeyKind = "env" | "header";
+
+/** Variables or headers that somebody gave. Those that hold a secret, by their name or their look, must be references. */
+export function checkPairs(pairs: Readonly<Record<string, string>>, where: KeyKind): Readonly<Record<string, string>> {
+  return Object.fromEntries(
+    Object.entries(pairs).map(([name, value]) => {
+      requireKey(name, where);
+      const text = parseCheckedText(value, name);
+      requireReference(text, name, isLikelySecretName(name));
+      return [name, formatPairValue(text, name, where)];
+    }),
+  );
+}
+
+/** Arguments that somebody gave. What follows `--token`, or stands behind `--token=`, must be a reference. */
+export function checkArguments(args: readonly string[]): readonly string[] {
+  return args.map((arg, at) => {
+    const key = `argument ${at + 1}`;
+    const text = parseCheckedText(arg, key);
+    const before = args[at - 1] ?? "";
+    const isSecretOption = (name: string): boolean =>
+      name.startsWith("-") && !arg.startsWith("-") && isLikelySecretName(name);
+    requireReference(text, key, isSecretOption(before));
+    const [, name, value] = /^(-[^=\s]+)=(.+)$/s.exec(arg) ?? [];
+    if (name !== undefined && value !== undefined)
+      requireReference(parseReferenceText(value, key), name, isLikelySecretName(name));
+    return formatReferenceText(text, key);
+  });
+}
+
+/** One text that somebody gave: a command, a path, a URL. */
+export function checkWord(text: string, key: string): string {
+  const given = parseCheckedText(text, key);
+  requireReference(given, key, false);
+  return formatReferenceText(given, key);
+}
+
+/** A value as the configuration has it. A header's has no line breaks: they would make two of it. */
+export function formatPairValue(text: ReferenceText, key: string, where: KeyKind): string {
+  if (where === "header" && /[\r\n]/.test(getLiteralText(text))) {
+    throw new QmError("invalid_arguments", `the header ${quoteName(key)} has a line break in it`, {
+      hint: "Give it on one line.",
+    });
+  }
+  return formatReferenceText(text, key);
+}
+
+export function requireKey(name: string, where: KeyKind): void {
+  const fits = where === "env" ? /^[A-Za-z_][A-Za-z0-9_]*$/ : /^[A-Za-z0-9-]+$/;
+  if (name.length <= 200 && fits.test(name) && name !== "__proto__") return;
+  const what = where === "env" ? "variable" : "header";
+  throw new QmError("invalid_arguments", `${quoteName(name)} is not the name of a ${what}`, {
+    hint: "Use letters and digits, as in API_KEY for a variable and X-API-Key for a header.",
+  });
+}
+
+/** An address that can be reached by HTTP and shows no password. Parts of it may be missing yet, as in `<tenant>`. */
+export function requireHttpUrl(url: string): void {
+  const whole = url.replace(/<[^<>]*>/g, "x");
+  const parsed = URL.canParse(whole) ? new URL(whole) : undefined;
+  const isPlain = parsed !== undefined && parsed.username === "" && parsed.password === "";
+  if (isPlain && /^https?:$/.test(parsed.protocol)) return;
+  const shown = url.replace(/\/\/[^/?#]*@/, "//");
+  throw new QmError("invalid_arguments", `${quoteName(shown)} is not the address of a server`, {
+    hint: "Give an https URL without a user name and password.",
+  });
+}
+
+function parseCheckedText(text: string, key: string): ReferenceText {
+  if (text.length <= TEXT_LIMIT && !text.includes("\0")) {
+    const given = parseReferenceText(text, key);
+    if (hasReference(given) || getLiteralText(given).length > 0 || text === "") return given;
+  }
+  throw new QmError("invalid_arguments", `${quoteName(key)} was given something other than a text of usual length`, {
+    hint: `Give at most ${TEXT_LIMIT} characters.`,
+  });
+}

@@ -1,0 +1,124 @@
+import { basename } from "node:path";
+import { toOneLine } from "../../core/display-text.ts";
+import { editDistance } from "../../core/nearest.ts";
+import type { Launch, StdioLaunch } from "../server-spec.ts";
+import { isLoopback } from "./fetch-document.ts";
+import { hasUnusualCharacters } from "./install-plan.ts";
+
+const SHELLS = /^(?:(?:ba|z|da|k|fi|c|tc)?sh|cmd|powershell|pwsh)(?:\.exe)?$/i;
+const METACHARACTERS = /[;&|`<>\n]|\$\(|(?<!\$)\$(?!\$?\{)/;
+const REFERENCE = /(?<!\$)\$\{(?:secret|env):[A-Za-z_][A-Za-z0-9_]*\}/;
+
+/** What a person should look at before agreeing to a launch, whatever it came from. */
+export function getLaunchWarnings(launch: Launch): readonly string[] {
+  if (launch.kind === "http") return [...getUrlWarnings(launch.url), ...getCharacterWarnings([launch.url])];
+  const { command, args } = launch;
+  const argv = [command, ...args];
+  const program = basename(command.replaceAll("\\", "/"));
+  return [
+    ...(SHELLS.test(program) ? [`it starts a shell (${toOneLine(program)}), which can run anything`] : []),
+    ...(/^(?:sudo|doas|su)$/.test(program) ? ["it runs with the rights of another user"] : []),
+    ...(args.some((arg) => METACHARACTERS.test(arg))
+      ? ["an argument holds characters that a shell would act on; no shell reads them here"]
+      : []),
+    ...(args.some((arg) => REFERENCE.test(arg))
+      ? ["a secret is handed over on its command line, where other programs on this machine can see it"]
+      : []),
+    ...(/^(?:docker|podman)(?:\.exe)?$/.test(program) ? getContainerWarnings(launch) : []),
+    ...getCharacterWarnings(argv),
+  ];
+}
+
+function getUrlWarnings(text: string): readonly string[] {
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  if (url === undefined || url.protocol === "https:" || isLoopback(url)) return [];
+  return [`${toOneLine(url.origin)} is reached without encryption: others can read and change what goes there`];
+}
+
+function getCharacterWarnings(texts: readonly string[]): readonly string[] {
+  return texts.some(hasUnusualCharacters) ? ["it holds characters that look like others, or like nothing at all"] : [];
+}
+
+/** Options of a container that let it out of its box. */
+function getContainerWarnings({ args }: StdioLaunch): readonly string[] {
+  const found: string[] = [];
+  args.forEach((arg, at) => {
+    const [name = "", inline] = splitOption(arg);
+    const value = inline ?? args[at + 1] ?? "";
+    if (name === "--privileged") found.push("the container is privileged: it can do everything on this machine");
+    else if (/^(?:-v|--volume|--mount)$/.test(name)) found.push(...getMountWarnings(value));
+    else if (/^--(?:network|net|pid|ipc|uts|userns)$/.test(name) && value === "host")
+      found.push(`the container shares this machine's ${name.slice(2)}`);
+    else if (/^--(?:cap-add|device|security-opt|volumes-from)$/.test(name))
+      found.push(`the container is let out of its box with ${toOneLine(arg)}`);
+  });
+  return found;
+}
+
+function getMountWarnings(value: string): readonly string[] {
+  const source = /(?:^|,)(?:src|source)=([^,]*)/.exec(value)?.[1] ?? value.split(":")[0] ?? "";
+  // A name without a slash is a volume of the container's own.
+  if (!/[/\\~.<]/.test(source)) return [];
+  if (/docker\.sock$/.test(source)) return ["the container can command Docker: it can do everything on this machine"];
+  const isAll =
+    /^(?:[/\\~]|[A-Za-z]:[/\\]?)$/.test(source) || /^\/(?:etc|home|root|usr|var|proc|sys|dev)\/?$/.test(source);
+  return [
+    isAll ? `the container sees all of ${toOneLine(source)}` : `the container sees the folder ${toOneLine(source)}`,
+  ];
+}
+
+function splitOption(arg: string): readonly [string, string | undefined] {
+  const at = arg.indexOf("=");
+  return at > 0 && arg.startsWith("--") ? [arg.slice(0, at), arg.slice(at + 1)] : [arg, undefined];
+}
+
+/** Packages that others are likely to be named after. */
+const KNOWN_PACKAGES = [
+  "@modelcontextprotocol/server-everything",
+  "@modelcontextprotocol/server-filesystem",
+  "@modelcontextprotocol/server-github",
+  "@modelcontextprotocol/server-gitlab",
+  "@modelcontextprotocol/server-google-maps",
+  "@modelcontextprotocol/server-memory",
+  "@modelcontextprotocol/server-postgres",
+  "@modelcontextprotocol/server-puppeteer",
+  "@modelcontextprotocol/server-redis",
+  "@modelcontextprotocol/server-sequential-thinking",
+  "@modelcontextprotocol/server-slack",
+  "@modelcontextprotocol/server-brave-search",
+  "@playwright/mcp",
+  "@notionhq/notion-mcp-server",
+  "@supabase/mcp-server-supabase",
+  "@upstash/context7-mcp",
+  "@sentry/mcp-server",
+  "@stripe/mcp",
+  "airtable-mcp-server",
+  "chrome-devtools-mcp",
+  "firecrawl-mcp",
+  "mcp-remote",
+  "tavily-mcp",
+  "awslabs.aws-documentation-mcp-server",
+  "mcp-server-fetch",
+  "mcp-server-git",
+  "mcp-server-time",
+  "mcp-server-sqlite",
+  "mcp-atlassian",
+  "mcp/filesystem",
+];
+
+/** A package whose name, or whose owner's, differs from a well-known one by a single letter. */
+export function getLookalikeWarnings(identifier: string): readonly string[] {
+  const name = identifier.toLowerCase();
+  if (KNOWN_PACKAGES.includes(name)) return [];
+  const near = KNOWN_PACKAGES.find((known) => editDistance(name, known, 1) === 1);
+  if (near !== undefined) return [`${toOneLine(identifier)} is nearly, but not, the well-known ${near}`];
+  const scope = readScope(name);
+  const owners = KNOWN_PACKAGES.flatMap((known) => readScope(known) ?? []);
+  const owner =
+    scope === undefined || owners.includes(scope) ? undefined : owners.find((one) => editDistance(scope, one, 1) === 1);
+  return owner === undefined ? [] : [`${toOneLine(scope ?? "")} is nearly, but not, the well-known ${owner}`];
+}
+
+function readScope(name: string): string | undefined {
+  return /^(@[^/]{6,})\//.exec(name)?.[1];
+}

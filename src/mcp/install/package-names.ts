@@ -1,0 +1,88 @@
+import { QmError } from "../../core/errors.ts";
+import { quoteName } from "../../core/names.ts";
+import type { ServerPackage } from "./server-json.ts";
+
+interface ContainerImage {
+  readonly image: string;
+  /** The registry it is drawn from. */
+  readonly host: string;
+  readonly tag?: string;
+  readonly digest?: string;
+}
+
+const NAME_PART = "[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*";
+const IMAGE_PATTERN = new RegExp(
+  `^(?:(${NAME_PART}(?::\\d{1,5})?)\\/)?(${NAME_PART}(?:\\/${NAME_PART})*)(?::([\\w][\\w.-]{0,127}))?(?:@(sha256:[a-f0-9]{64}))?$`,
+  "i",
+);
+
+/** Reads the name of an image, or throws `invalid_arguments`. */
+export function parseImage(text: string): ContainerImage {
+  const match = text.length <= 512 ? IMAGE_PATTERN.exec(text) : null;
+  if (match === null) {
+    throw new QmError("invalid_arguments", `${quoteName(text)} is not the name of an image`, {
+      hint: "Give it with its tag or digest, as in ghcr.io/owner/name:1.2.3.",
+    });
+  }
+  const [, first, , tag, digest] = match;
+  const isHost = first !== undefined && (/[.:]/.test(first) || first === "localhost");
+  return {
+    image: text,
+    host: isHost ? first : "docker.io",
+    ...(tag === undefined ? {} : { tag }),
+    ...(digest === undefined ? {} : { digest }),
+  };
+}
+
+/** The image of a package. Old entries have the version, and the registry, apart from the name. */
+export function resolvePackageImage({ identifier, version, registryBaseUrl }: ServerPackage): ContainerImage & {
+  readonly warnings: readonly string[];
+} {
+  const named = parseImage(identifier);
+  const isTagged = named.tag !== undefined || named.digest !== undefined;
+  const tagged = isTagged || version === undefined || version === "" ? identifier : `${identifier}:${version}`;
+  const base =
+    registryBaseUrl !== undefined && URL.canParse(registryBaseUrl) ? new URL(registryBaseUrl).host : "docker.io";
+  const isElsewhere = base !== "docker.io" && named.host === "docker.io" && !identifier.startsWith("docker.io/");
+  const image = parseImage(isElsewhere ? `${base}/${tagged}` : tagged);
+  return { ...image, warnings: getImageWarnings(image) };
+}
+
+export function getImageWarnings({ image, tag, digest }: ContainerImage): readonly string[] {
+  if (digest !== undefined) return [];
+  if (tag === undefined || tag === "latest")
+    return [`${image} is whatever is newest: what is run can change from one start to the next`];
+  return [`the tag of ${image} can be moved to another image; only a digest (@sha256:...) stays the same`];
+}
+
+// What a runner cannot take for one of its options, a path or an address.
+const IDENTIFIERS = {
+  npm: /^(?:@[a-z0-9~][a-z0-9._~-]*\/)?[a-z0-9~][a-z0-9._~-]*$/i,
+  pypi: /^[a-z0-9](?:[a-z0-9._-]*[a-z0-9])?(?:\[[a-z0-9,._-]+\])?$/i,
+  nuget: /^[a-z0-9_][a-z0-9_.-]*$/i,
+} as const;
+
+const VERSION = /^[a-z0-9^~<>=*][a-z0-9.+!_~^<>=*-]*$/i;
+const EXACT = /^v?\d[a-z0-9.+!_-]*$/i;
+const PACKAGE_NAME_LIMIT = 214;
+
+/** The package's name as a runner takes it, or `invalid_arguments`. */
+export function requireIdentifier({ identifier }: { identifier: string }, kind: keyof typeof IDENTIFIERS): string {
+  if (identifier.length <= PACKAGE_NAME_LIMIT && IDENTIFIERS[kind].test(identifier)) return identifier;
+  throw new QmError("invalid_arguments", `${quoteName(identifier)} is not the name of a package of ${kind}`, {
+    hint: "Look up how the package is called there.",
+  });
+}
+
+/** A version, or a range of them, as a runner takes it. */
+export function requireVersion(version: string): string {
+  if (version.length <= PACKAGE_NAME_LIMIT && VERSION.test(version)) return version;
+  throw new QmError("invalid_arguments", `${quoteName(version)} is not a version`, {
+    hint: "Give an exact version, as in 1.2.3.",
+  });
+}
+
+/** Whether it means one version and no other, ever. */
+export function isPinned(version: string): boolean {
+  return EXACT.test(version) && !/[<>=*^~]|(?:^|\.)x(?:\.|$)/i.test(version) && version !== "latest";
+}

@@ -1,0 +1,135 @@
+import { toOneLine } from "../../core/display-text.ts";
+import { QmError } from "../../core/errors.ts";
+import { isRecord } from "../../core/json.ts";
+import { quoteName } from "../../core/names.ts";
+import {
+  appendUrlPath,
+  createStatusError,
+  type Fetch,
+  fetchDocument,
+  parseJsonDocument,
+  requireSafeUrl,
+} from "./fetch-document.ts";
+import { isPinned, requireIdentifier, requireVersion } from "./package-names.ts";
+
+/** One exact version of a package. */
+export interface PinnedPackage {
+  readonly name: string;
+  readonly version: string;
+  readonly description?: string;
+  /** The programs it brings; empty where the registry does not say. */
+  readonly programs: readonly string[];
+  readonly warnings: readonly string[];
+}
+
+export interface VersionSource {
+  readonly fetch: Fetch;
+  /** The registry's address, such as a mirror's. */
+  readonly url: string;
+}
+
+const FETCH_LIMITS = { timeoutMs: 15_000, bytes: 32 * 2 ** 20, redirects: "same-origin" } as const;
+
+/** The exact version of an npm package that a tag, or nothing, means. Throws `not_found` and `registry_failed`. */
+export async function resolveNpmVersion(
+  identifier: string,
+  wanted: string | undefined,
+  { fetch, url }: VersionSource,
+  signal?: AbortSignal,
+): Promise<PinnedPackage> {
+  const name = requireIdentifier({ identifier }, "npm");
+  const tag = wanted === undefined || wanted === "" ? "latest" : requireVersion(wanted);
+  requireNoRange(tag);
+  const base = requireSafeUrl(url, "the npm registry");
+  const path = name.split("/").map(encodeURIComponent).join("/").replace("%40", "@");
+  const found = await fetchFacts(
+    appendUrlPath(base, `${path}/${encodeURIComponent(tag)}`),
+    "the npm registry",
+    fetch,
+    signal,
+  );
+  const version = found?.version;
+  if (found === undefined || typeof version !== "string" || !isPinned(version))
+    throw createUnknownPackageError("npm", name, wanted);
+  const scripts = isRecord(found.scripts) ? found.scripts : {};
+  const runs = ["preinstall", "install", "postinstall"].filter((script) => typeof scripts[script] === "string");
+  return {
+    name,
+    version,
+    ...toDescription(found.description),
+    programs: listPrograms(name, found.bin),
+    warnings: [
+      ...(typeof found.deprecated === "string"
+        ? [`${name} ${version} is deprecated: ${quoteName(found.deprecated)}`]
+        : []),
+      ...(runs.length === 0 ? [] : [`installing it runs scripts of its own (${runs.join(", ")})`]),
+    ],
+  };
+}
+
+/** The same for a package of PyPI. */
+export async function resolvePypiVersion(
+  identifier: string,
+  wanted: string | undefined,
+  { fetch, url }: VersionSource,
+  signal?: AbortSignal,
+): Promise<PinnedPackage> {
+  const name = requireIdentifier({ identifier }, "pypi");
+  const version = wanted === undefined || wanted === "" || wanted === "latest" ? undefined : requireVersion(wanted);
+  if (version !== undefined) requireNoRange(version);
+  const base = requireSafeUrl(url, "PyPI");
+  const [plainName = name] = name.split("[", 1);
+  const path = ["pypi", plainName, ...(version === undefined ? [] : [version]), "json"]
+    .map(encodeURIComponent)
+    .join("/");
+  const found = await fetchFacts(appendUrlPath(base, path), "PyPI", fetch, signal);
+  const info = isRecord(found?.info) ? found.info : undefined;
+  if (typeof info?.version !== "string" || !isPinned(info.version))
+    throw createUnknownPackageError("PyPI", name, wanted);
+  return {
+    name,
+    version: info.version,
+    ...toDescription(info.summary),
+    programs: [],
+    warnings: info.yanked === true ? [`${name} ${info.version} was withdrawn by its publisher`] : [],
+  };
+}
+
+/** What there is at an address, or undefined where there is nothing. */
+async function fetchFacts(
+  url: URL,
+  what: string,
+  fetch: Fetch,
+  signal: AbortSignal | undefined,
+): Promise<Record<string, unknown> | undefined> {
+  const limits = { ...FETCH_LIMITS, fetch, what };
+  const answer = await fetchDocument(url, limits, signal);
+  if (answer.status === 404) return undefined;
+  if (answer.status !== 200) throw createStatusError(url, limits, answer);
+  const body = parseJsonDocument(url, limits, answer);
+  return isRecord(body) ? body : undefined;
+}
+
+function listPrograms(name: string, bin: unknown): readonly string[] {
+  if (typeof bin === "string") return [name.split("/").at(-1) ?? name];
+  const isProgram = (program: string): boolean => /^[\w.@-]+$/.test(program) && !program.startsWith("-");
+  return isRecord(bin) ? Object.keys(bin).filter(isProgram) : [];
+}
+
+function toDescription(text: unknown): { readonly description?: string } {
+  return typeof text === "string" && text !== "" ? { description: toOneLine(text).slice(0, 500) } : {};
+}
+
+function requireNoRange(version: string): void {
+  if (isPinned(version) || /^[a-z][\w.-]*$/i.test(version)) return;
+  throw new QmError("invalid_arguments", `${quoteName(version)} means more than one version`, {
+    hint: "Give an exact version, as in 1.2.3, or none for the newest.",
+  });
+}
+
+function createUnknownPackageError(where: string, name: string, version: string | undefined): QmError {
+  const which = version === undefined || version === "" ? "" : ` of version ${quoteName(version)}`;
+  return new QmError("not_found", `${where} has no package ${quoteName(name)}${which}`, {
+    hint: "Look up how it is spelt there, or search the MCP registry for it.",
+  });
+}

@@ -1,0 +1,248 @@
+import { QmError } from "../../core/errors.ts";
+import { quoteName } from "../../core/names.ts";
+import type { StdioLaunch } from "../server-spec.ts";
+import type { Fetch } from "./fetch-document.ts";
+import {
+  fetchRepositoryManifest,
+  type LsRemote,
+  parseRepository,
+  type RepositoryLocation,
+  resolveCommit,
+} from "./github.ts";
+import { type InstallPlan, type InstallPlanDraft, sealPlan } from "./install-plan.ts";
+import { checkArguments, checkPairs, requireServerName, toLocalName } from "./launch-input.ts";
+import { getLaunchWarnings, getLookalikeWarnings } from "./launch-warnings.ts";
+import { getImageWarnings, parseImage } from "./package-names.ts";
+import { type PinnedPackage, resolveNpmVersion, resolvePypiVersion } from "./package-versions.ts";
+
+export interface PackageRequest {
+  readonly kind: "npm" | "pypi" | "docker" | "github";
+  readonly identifier: string;
+  readonly version?: string | undefined;
+  readonly name?: string | undefined;
+  readonly args?: readonly string[] | undefined;
+  readonly env?: Readonly<Record<string, string>> | undefined;
+}
+
+export interface PackagePlanOptions {
+  readonly fetch: Fetch;
+  /** Where npm packages are looked up. Default: https://registry.npmjs.org. */
+  readonly npmUrl?: string | undefined;
+  /** Default: https://pypi.org. */
+  readonly pypiUrl?: string | undefined;
+  /** Default: https://raw.githubusercontent.com. */
+  readonly githubFilesUrl?: string | undefined;
+  readonly lsRemote: LsRemote;
+}
+
+const NPM = "https://registry.npmjs.org";
+const PYPI = "https://pypi.org";
+const GITHUB_FILES = "https://raw.githubusercontent.com";
+
+type CheckedRequest = PackageRequest & {
+  readonly args: readonly string[];
+  readonly env: Readonly<Record<string, string>>;
+};
+type PackageDraft = Pick<InstallPlanDraft, "source" | "hosts" | "warnings"> & {
+  readonly command: string;
+  readonly args: readonly string[];
+  readonly version: string;
+  readonly description?: string;
+  readonly of: string;
+};
+
+/** What installing a package would mean, with its version pinned: the newest one is looked up and written down. */
+export async function planFromPackage(
+  request: PackageRequest,
+  deps: PackagePlanOptions,
+  signal?: AbortSignal,
+): Promise<InstallPlan> {
+  const args = checkArguments(request.args ?? []);
+  const env = checkPairs(request.env ?? {}, "env");
+  const given = { ...request, args, env };
+  const { command, of, ...drafted } = await draftPackage(given, deps, signal);
+  const launch: StdioLaunch = { kind: "stdio", command, args: drafted.args, env };
+  return sealPlan({
+    name: request.name === undefined ? toLocalName(of) : requireServerName(request.name),
+    launch,
+    version: drafted.version,
+    source: drafted.source,
+    ...(drafted.description === undefined ? {} : { description: drafted.description }),
+    hosts: drafted.hosts,
+    missing: [],
+    warnings: [...drafted.warnings, ...getLookalikeWarnings(of), ...getLaunchWarnings(launch)],
+  });
+}
+
+function draftPackage(
+  given: CheckedRequest,
+  deps: PackagePlanOptions,
+  signal: AbortSignal | undefined,
+): Promise<PackageDraft> | PackageDraft {
+  switch (given.kind) {
+    case "npm":
+      return draftNpm(given, deps, signal);
+    case "pypi":
+      return draftPypi(given, deps, signal);
+    case "docker":
+      return draftDocker(given);
+    case "github":
+      return draftGithub(given, deps, signal);
+  }
+}
+
+async function draftNpm(
+  given: CheckedRequest,
+  deps: PackagePlanOptions,
+  signal: AbortSignal | undefined,
+): Promise<PackageDraft> {
+  const [identifier, version] = splitVersion(given, "@");
+  const pinned = await resolveNpmVersion(identifier, version, { fetch: deps.fetch, url: deps.npmUrl ?? NPM }, signal);
+  const spec = `${pinned.name}@${pinned.version}`;
+  const { run, warnings } = chooseProgram(pinned, spec);
+  return {
+    ...pickFacts(pinned),
+    command: "npx",
+    args: ["-y", ...run, ...given.args],
+    source: `npm:${spec}`,
+    hosts: [new URL(deps.npmUrl ?? NPM).host],
+    warnings: [...pinned.warnings, ...warnings],
+  };
+}
+
+async function draftPypi(
+  given: CheckedRequest,
+  deps: PackagePlanOptions,
+  signal: AbortSignal | undefined,
+): Promise<PackageDraft> {
+  const [identifier, version] = splitVersion(given, "==");
+  const pinned = await resolvePypiVersion(
+    identifier,
+    version,
+    { fetch: deps.fetch, url: deps.pypiUrl ?? PYPI },
+    signal,
+  );
+  const spec = `${pinned.name}==${pinned.version}`;
+  const host = new URL(deps.pypiUrl ?? PYPI).host;
+  return {
+    ...pickFacts(pinned),
+    command: "uvx",
+    args: [spec, ...given.args],
+    source: `pypi:${spec}`,
+    hosts: host === "pypi.org" ? [host, "files.pythonhosted.org"] : [host],
+    warnings: pinned.warnings,
+  };
+}
+
+function draftDocker({ identifier, version, args, env }: CheckedRequest): PackageDraft {
+  const asked = parseImage(identifier);
+  const isNamed = asked.tag !== undefined || asked.digest !== undefined;
+  const image =
+    isNamed || version === undefined
+      ? asked
+      : parseImage(`${identifier}${version.startsWith("sha256:") ? "@" : ":"}${version}`);
+  if (image.digest === undefined && (image.tag === undefined || image.tag === "latest")) {
+    throw new QmError("invalid_arguments", `${quoteName(image.image)} is whatever image is newest`, {
+      hint: "Give the tag of a version, as in name:1.2.3, or better its digest, as in name@sha256:...",
+    });
+  }
+  const forwarded = Object.keys(env).flatMap((name) => ["-e", name]);
+  return {
+    command: "docker",
+    args: ["run", "-i", "--rm", ...forwarded, image.image, ...args],
+    version: image.digest ?? image.tag ?? "",
+    of: image.image.replace(/@.*$/, "").replace(/:[^/]*$/, ""),
+    source: `docker:${image.image}`,
+    hosts: [image.host],
+    warnings: getImageWarnings(image),
+  };
+}
+
+async function draftGithub(
+  given: CheckedRequest,
+  deps: PackagePlanOptions,
+  signal: AbortSignal | undefined,
+): Promise<PackageDraft> {
+  const place = parseRepository(given.identifier, given.version);
+  const commit = await resolveCommit(place, deps.lsRemote, signal);
+  const files = { fetch: deps.fetch, url: deps.githubFilesUrl ?? GITHUB_FILES };
+  const manifest = await fetchRepositoryManifest(place, commit, files, signal);
+  if (manifest === undefined) throw createNoManifestError(place);
+  // The packages of this one repository are published, and only as such do they work.
+  if (`${place.owner}/${place.repository}`.toLowerCase() === "modelcontextprotocol/servers") {
+    const published = { ...given, identifier: manifest.name ?? "", version: undefined };
+    if (place.folder === undefined) throw createNoManifestError(place);
+    return manifest.kind === "npm" ? draftNpm(published, deps, signal) : draftPypi(published, deps, signal);
+  }
+  const { owner, repository, folder } = place;
+  const at = {
+    version: commit,
+    source: `github:${owner}/${repository}@${commit}${folder === undefined ? "" : `/${folder}`}`,
+    of: folder ?? repository,
+  };
+  if (manifest.kind === "pypi") {
+    const below = folder === undefined ? "" : `#subdirectory=${folder}`;
+    const from = `git+https://github.com/${owner}/${repository}@${commit}${below}`;
+    const program = manifest.programs.find((name) => name === manifest.name) ?? manifest.programs[0] ?? manifest.name;
+    const warnings = ["it is built on this machine from its source; the packages it needs are not pinned"];
+    return {
+      ...at,
+      command: "uvx",
+      args: ["--from", from, program, ...given.args],
+      hosts: ["github.com", "pypi.org"],
+      warnings,
+    };
+  }
+  if (folder !== undefined) {
+    throw new QmError("invalid_arguments", "npm cannot install a folder of a repository", {
+      hint: `Install the package${manifest.name === undefined ? "" : ` npm:${manifest.name}`} if it is published, or clone the repository and add its command.`,
+    });
+  }
+  if (!manifest.hasProgram) {
+    throw new QmError("invalid_arguments", `${owner}/${repository} has no program that npx could start`, {
+      hint: "Clone and build it as its README says, and add its command.",
+    });
+  }
+  const scripts = manifest.scripts.length === 0 ? "" : `, with scripts of its own (${manifest.scripts.join(", ")})`;
+  const warnings = [`it is built on this machine from its source${scripts}; the packages it needs are not pinned`];
+  const spec = `github:${owner}/${repository}#${commit}`;
+  return {
+    ...at,
+    command: "npx",
+    args: ["-y", spec, ...given.args],
+    hosts: ["github.com", "registry.npmjs.org"],
+    warnings,
+  };
+}
+
+/** `name@1.2.3` has its version in it; the `@` of a scope is no version's. */
+function splitVersion(
+  { identifier, version }: CheckedRequest,
+  separator: string,
+): readonly [string, string | undefined] {
+  const at = identifier.lastIndexOf(separator);
+  if (version !== undefined || at <= 0) return [identifier, version];
+  return [identifier.slice(0, at), identifier.slice(at + separator.length)];
+}
+
+function pickFacts({ name, version, description }: PinnedPackage) {
+  return { of: name, version, ...(description === undefined ? {} : { description }) };
+}
+
+/** npx starts the program that is called like the package, or the only one; of several others one must be named. */
+function chooseProgram({ name, programs }: PinnedPackage, spec: string) {
+  const own = name.split("/").at(-1) ?? name;
+  if (programs.length === 0)
+    return { run: [spec], warnings: [`${name} says nothing of a program: it may be no server`] };
+  if (programs.length === 1 || programs.includes(own)) return { run: [spec], warnings: [] };
+  const program = programs.find((one) => one.includes("mcp")) ?? programs[0] ?? own;
+  const warnings = [`${name} has several programs (${programs.join(", ")}); ${program} is started`];
+  return { run: [`--package=${spec}`, "--", program], warnings };
+}
+
+function createNoManifestError({ owner, repository, folder }: RepositoryLocation): QmError {
+  const where = folder === undefined ? `${owner}/${repository}` : `${folder} in ${owner}/${repository}`;
+  return new QmError("invalid_arguments", `${where} has no package.json and no pyproject.toml of a server`, {
+    hint: "Name the folder the server is in, as in https://github.com/owner/name/tree/main/src/folder, or add its command.",
+  });
+}

@@ -1,0 +1,260 @@
+import { join } from "node:path";
+import { toOneLine } from "../../core/display-text.ts";
+import { QmError } from "../../core/errors.ts";
+import { quoteName } from "../../core/names.ts";
+import type { Launch } from "../server-spec.ts";
+import {
+  type BundlePlatform,
+  type BundleSource,
+  createBundleLaunch,
+  fetchBundle,
+  readBundleManifest,
+} from "./bundle.ts";
+import { createInputResolver, type InputResolver, type InstallInputs } from "./input-resolver.ts";
+import { formatCommandLine, type InstallPlan, type InstallPlanDraft, sealPlan } from "./install-plan.ts";
+import { formatPairValue, requireHttpUrl, requireKey, requireServerName, toLocalName } from "./launch-input.ts";
+import { getLaunchWarnings, getLookalikeWarnings } from "./launch-warnings.ts";
+import { buildPackageArguments, buildPackageCommand, getPackageRunner, isRunnable } from "./package-command.ts";
+import { fillTemplate, formatReferenceText } from "./reference-text.ts";
+import type { KeyValueInput, RegistryEntry, RemoteEndpoint, ServerJson, ServerPackage } from "./server-json.ts";
+
+/** One way to have a server: one of its packages, or an address where it runs already. */
+type InstallChoice = {
+  /** What it is chosen by: `npm`, `remote`, and `npm-2` for a second one of the same kind. */
+  readonly id: string;
+} & (
+  | { readonly kind: "package"; readonly pkg: ServerPackage }
+  | { readonly kind: "remote"; readonly remote: RemoteEndpoint }
+);
+
+/**
+ * Which comes first where nobody has chosen: what runs here, under our eyes, before what runs elsewhere; what npx starts
+ * first, because Node is there. A package that serves HTTP comes last, because somebody has to start it.
+ */
+const ORDER = ["npm", "pypi", "oci", "nuget", "mcpb", "remote"];
+
+/** All ways to have a server, the preferred first. `hasCommand` tells which programs are there. */
+export function listInstallChoices(
+  server: ServerJson,
+  hasCommand: (command: string) => boolean = () => true,
+): readonly InstallChoice[] {
+  const counts = new Map<string, number>();
+  const nextId = (kind: string): string => {
+    const count = (counts.get(kind) ?? 0) + 1;
+    counts.set(kind, count);
+    return count === 1 ? kind : `${kind}-${count}`;
+  };
+  const all: readonly InstallChoice[] = [
+    ...server.packages.map((pkg): InstallChoice => ({ id: nextId(pkg.registryType), kind: "package", pkg })),
+    ...server.remotes.map((remote): InstallChoice => ({ id: nextId("remote"), kind: "remote", remote })),
+  ];
+  return all
+    .map((choice) => ({ choice, rank: rankChoice(choice, hasCommand) }))
+    .sort((a, b) => a.rank - b.rank)
+    .map(({ choice }) => choice);
+}
+
+/** The way that was asked for, or the preferred one. Throws `invalid_arguments` when there is none that can be used. */
+function chooseInstall(
+  server: ServerJson,
+  id: string | undefined,
+  hasCommand?: (command: string) => boolean,
+): InstallChoice {
+  const choices = listInstallChoices(server, hasCommand);
+  const usable = choices.filter((choice) => findProblem(choice) === undefined);
+  const ids = usable.map((choice) => choice.id);
+  const picked = id === undefined ? (usable[0] ?? choices[0]) : choices.find((choice) => choice.id === id);
+  const instead =
+    ids.length === 0 ? "Add its command or its URL yourself, if it has one." : `Choose: ${ids.join(", ")}.`;
+  if (picked === undefined) {
+    const what = id === undefined ? "no package and no address that can be read" : `nothing called ${quoteName(id)}`;
+    const broken = server.problems.length === 0 ? "" : ` (${quoteName(server.problems.join("; "))})`;
+    throw new QmError("invalid_arguments", `${quoteName(server.name)} has ${what}${broken}`, { hint: instead });
+  }
+  const problem = findProblem(picked);
+  if (problem === undefined) return picked;
+  throw new QmError("invalid_arguments", `${quoteName(server.name)} cannot be had that way: ${problem}`, {
+    hint: instead,
+  });
+}
+
+function rankChoice(choice: InstallChoice, hasCommand: (command: string) => boolean): number {
+  if (findProblem(choice) !== undefined) return 1000;
+  if (choice.kind === "remote") return ORDER.indexOf("remote");
+  const runner = getPackageRunner(choice.pkg);
+  const later =
+    (choice.pkg.transport.type === "stdio" ? 0 : 200) + (runner === undefined || hasCommand(runner) ? 0 : 100);
+  return later + ORDER.indexOf(choice.pkg.registryType);
+}
+
+function findProblem(choice: InstallChoice): string | undefined {
+  const type = choice.kind === "remote" ? choice.remote.type : choice.pkg.transport.type;
+  if (type === "sse") return "it speaks only the old SSE transport, which is not supported";
+  if (choice.kind === "remote")
+    return type === "streamable-http" ? undefined : `its transport ${quoteName(type)} is not known`;
+  const { registryType } = choice.pkg;
+  if (registryType !== "mcpb" && !isRunnable(registryType))
+    return `packages of ${quoteName(registryType)} cannot be started`;
+  return type === "stdio" || type === "streamable-http" ? undefined : `its transport ${quoteName(type)} is not known`;
+}
+
+export interface RegistryPlanOptions extends BundlePlatform {
+  /** The registry's URL, where the entry came from one. */
+  readonly registry?: string | undefined;
+  /** What to call it here. Absent: made from its own name. */
+  readonly name?: string | undefined;
+  /** One of `choicesOf` by its id. Absent: the preferred one. */
+  readonly choose?: string | undefined;
+  /** The names of the secrets that are stored. */
+  readonly secrets: ReadonlySet<string>;
+  /** Which programs are there. Absent: all are taken to be. */
+  readonly hasCommand?: ((command: string) => boolean) | undefined;
+  /** Where bundles are unpacked, absolute. */
+  readonly bundleFolder: string;
+  readonly fetch: BundleSource["fetch"];
+}
+
+type LaunchDraft = Pick<InstallPlanDraft, "launch" | "hosts" | "warnings" | "files"> &
+  Partial<Pick<InstallPlanDraft, "version">>;
+
+/**
+ * What installing a server of a registry would mean. Nothing is installed; a bundle is fetched and looked into, but not
+ * unpacked. Required inputs that nobody gave are named in `missing`. Throws `invalid_arguments` for an input that does not
+ * fit, and for a server that cannot be had.
+ */
+export async function planFromRegistry(
+  entry: RegistryEntry,
+  inputs: InstallInputs,
+  options: RegistryPlanOptions,
+  signal?: AbortSignal,
+): Promise<InstallPlan> {
+  const { server, status, statusMessage } = entry;
+  if (status === "deleted") {
+    throw new QmError("invalid_arguments", `${quoteName(server.name)} was deleted from the registry`, {
+      hint: "Take another server; what is deleted there is often broken or unsafe.",
+    });
+  }
+  const choice = chooseInstall(server, options.choose, options.hasCommand);
+  const name = options.name === undefined ? toLocalName(server.name) : requireServerName(options.name);
+  const answers = createInputResolver({ inputs, server: name, secrets: options.secrets });
+  const drafted =
+    choice.kind === "remote"
+      ? draftRemote(choice.remote, answers)
+      : await draftRegistryPackage(choice.pkg, answers, options, signal);
+  answers.requireAllUsed();
+  const said = statusMessage === undefined ? "" : `: ${quoteName(statusMessage)}`;
+  return sealPlan({
+    name,
+    version: server.version,
+    source: `registry:${server.name}@${server.version} (${choice.id})`,
+    ...(server.description === "" ? {} : { description: toOneLine(server.description) }),
+    ...drafted,
+    missing: answers.missing,
+    warnings: [
+      ...(status === "active" ? [] : [`its publisher says that it is ${toOneLine(status)}${said}`]),
+      ...drafted.warnings,
+      ...answers.warnings,
+      ...getLaunchWarnings(drafted.launch),
+    ],
+  });
+}
+
+function draftRemote(remote: RemoteEndpoint, answers: InputResolver): LaunchDraft {
+  const asInput = { isRequired: true, isSecret: false, value: remote.url, variables: remote.variables };
+  const text = answers.value(asInput, { key: "url", where: "variable" }) ?? [];
+  const url = formatReferenceText(text, "url");
+  if (text.every((part) => typeof part === "string")) requireHttpUrl(url);
+  const launch: Launch = { kind: "http", url, headers: resolveKeyValues(remote.headers, "header", answers) };
+  return { launch, hosts: listHosts(url), warnings: [] };
+}
+
+async function draftRegistryPackage(
+  pkg: ServerPackage,
+  answers: InputResolver,
+  options: RegistryPlanOptions,
+  signal: AbortSignal | undefined,
+): Promise<LaunchDraft> {
+  if (pkg.registryType === "mcpb") return draftBundle(pkg, answers, options, signal);
+  const runtime = buildPackageArguments(pkg.runtimeArguments, answers);
+  const own = buildPackageArguments(pkg.packageArguments, answers);
+  const env = resolveKeyValues(pkg.environmentVariables, "env", answers);
+  const { command, args, hosts, warnings } = buildPackageCommand(pkg, { runtime, own, env: Object.keys(env) });
+  const launch: Launch = {
+    kind: "stdio",
+    command,
+    args: args.map((arg) => formatReferenceText(arg, "an argument")),
+    env,
+  };
+  const known = { hosts, warnings: [...warnings, ...getLookalikeWarnings(pkg.identifier)] };
+  return pkg.transport.type === "stdio" ? { launch, ...known } : draftServed(pkg, launch, answers, known);
+}
+
+/** A package that serves HTTP: we can speak to it, but somebody has to have started it. */
+function draftServed(
+  { transport }: ServerPackage,
+  program: Launch,
+  answers: InputResolver,
+  { hosts, warnings }: Pick<LaunchDraft, "hosts" | "warnings">,
+): LaunchDraft {
+  const text = fillTemplate(transport.url ?? "", (name) => answers.found.get(name));
+  const url = formatReferenceText(text, "url");
+  requireHttpUrl(url);
+  const headers = resolveKeyValues(transport.headers, "header", answers);
+  return {
+    launch: { kind: "http", url, headers },
+    hosts: [...hosts, ...listHosts(url)],
+    warnings: [
+      ...warnings,
+      `it serves HTTP and is not started from here: somebody must keep it running with ${formatCommandLine(program)}`,
+      ...getLaunchWarnings(program),
+    ],
+  };
+}
+
+async function draftBundle(
+  pkg: ServerPackage,
+  answers: InputResolver,
+  { bundleFolder, fetch, registry, platform, home }: RegistryPlanOptions,
+  signal: AbortSignal | undefined,
+): Promise<LaunchDraft> {
+  const sha256 = pkg.fileSha256?.toLowerCase() ?? "";
+  if (!/^[a-f0-9]{64}$/.test(sha256)) {
+    throw new QmError("invalid_arguments", "the entry does not say what the bundle's SHA-256 is", {
+      hint: "It cannot be checked, so it is not taken. Choose another package of this server.",
+    });
+  }
+  const file = { url: pkg.identifier, sha256, folder: join(bundleFolder, sha256) };
+  const manifest = await readBundleManifest(await fetchBundle(file, { fetch, registry }, signal));
+  const { command, args, env } = createBundleLaunch(manifest, file.folder, answers, { platform, home });
+  const launch: Launch = {
+    kind: "stdio",
+    command: formatReferenceText(command, "the command"),
+    args: [...args, ...buildPackageArguments(pkg.packageArguments, answers)].map((arg) =>
+      formatReferenceText(arg, "an argument"),
+    ),
+    env: {
+      ...Object.fromEntries(Object.entries(env).map(([name, text]) => [name, formatReferenceText(text, name)])),
+      ...resolveKeyValues(pkg.environmentVariables, "env", answers),
+    },
+    cwd: file.folder,
+  };
+  return { launch, hosts: listHosts(file.url), warnings: [], files: file };
+}
+
+function resolveKeyValues(
+  asked: readonly KeyValueInput[],
+  where: "env" | "header",
+  answers: InputResolver,
+): Readonly<Record<string, string>> {
+  const found = new Map<string, string>();
+  for (const input of asked) {
+    requireKey(input.name, where);
+    const text = answers.value(input, { key: input.name, where });
+    if (text !== undefined) found.set(input.name, formatPairValue(text, input.name, where));
+  }
+  return Object.fromEntries(found);
+}
+
+function listHosts(url: string): readonly string[] {
+  return URL.canParse(url) ? [new URL(url).host] : [];
+}

@@ -1,0 +1,164 @@
+import { QmError } from "../../core/errors.ts";
+import { quoteName } from "../../core/names.ts";
+
+/** Text with references apart from what it says itself, so that neither can be made into the other. */
+export type ReferenceText = readonly (string | TextReference)[];
+
+/** `env:NAME` or `secret:NAME`. */
+interface TextReference {
+  readonly reference: string;
+}
+
+// As the configuration reads it: an escape, a reference, or a `${` that is neither.
+const TOKEN = /\$\$\{|\$\{((?:env|secret):[A-Za-z_][A-Za-z0-9_]*)\}|\$\{/g;
+
+/** A text that somebody gave as an input, where `${env:NAME}` and `${secret:NAME}` are references. */
+export function parseReferenceText(text: string, key: string): ReferenceText {
+  const parts: (string | TextReference)[] = [];
+  let end = 0;
+  for (const token of text.matchAll(TOKEN)) {
+    parts.push(text.slice(end, token.index));
+    end = token.index + token[0].length;
+    if (token[1] !== undefined) parts.push({ reference: token[1] });
+    else if (token[0] === "$${") parts.push("${");
+    else {
+      throw new QmError("invalid_arguments", `${key}: a "\${" in it is no reference`, {
+        hint: `Write \${secret:NAME} or \${env:NAME}, or "$\${" for the text itself.`,
+      });
+    }
+  }
+  return [...parts, text.slice(end)];
+}
+
+/** Text of a publisher, or of anybody else who may refer to nothing here. */
+export function createLiteralText(text: string): ReferenceText {
+  return [text];
+}
+
+/** The text in which `{name}` is replaced by what `lookUp` answers; undefined leaves it as it is. */
+export function fillTemplate(
+  template: string,
+  lookUp: (name: string) => ReferenceText | undefined,
+  pattern = CURLY,
+): ReferenceText {
+  const parts: (string | TextReference)[] = [];
+  let end = 0;
+  for (const token of template.matchAll(pattern)) {
+    const value = lookUp(token[1] ?? "");
+    if (value === undefined) continue;
+    parts.push(template.slice(end, token.index), ...value);
+    end = token.index + token[0].length;
+  }
+  return [...parts, template.slice(end)];
+}
+
+const CURLY = /\{([^{}]{1,100})\}/g;
+
+/** The text as the configuration has it: references as they are, every other `${` escaped. */
+export function formatReferenceText(text: ReferenceText, key: string): string {
+  const parts: (string | TextReference)[] = [];
+  for (const part of text) {
+    const last = parts.at(-1);
+    if (typeof part === "string" && typeof last === "string") parts[parts.length - 1] = last + part;
+    else parts.push(part);
+  }
+  return parts
+    .map((part, at) => {
+      if (typeof part !== "string") return `\${${part.reference}}`;
+      if (part.endsWith("$") && at < parts.length - 1) throw createDollarError(key);
+      return part.replaceAll("${", () => "$${");
+    })
+    .join("");
+}
+
+/** What it says itself, without its references. */
+export function getLiteralText(text: ReferenceText): string {
+  return text.filter((part) => typeof part === "string").join("");
+}
+
+export function hasReference(text: ReferenceText): boolean {
+  return text.some((part) => typeof part !== "string");
+}
+
+function createDollarError(key: string): QmError {
+  return new QmError("invalid_arguments", `${quoteName(key)}: there is a $ right before a reference`, {
+    hint: "That cannot be written down. Store the whole value, with its $, as one secret.",
+  });
+}
+
+// Words of a variable's name that say its value is a secret, unless the last one says that it is only about one.
+const SECRET_WORDS =
+  /^(?:apikey|auth|authorization|cookie|credentials?|pass|passphrase|passwd|password|pat|pwd|secrets?|token|bearer)$/;
+const SECRET_PAIRS =
+  /(?:^|_)(?:access|account|api|auth|encryption|private|signing|service|secret|client)_?keys?(?:_|$)/;
+const HARMLESS_ENDINGS =
+  /^(?:at|budget|count|dir|disabled|domain|enabled|endpoint|expiry|file|folder|format|host|id|length|limit|max|method|min|mode|name|path|port|provider|region|required|scopes?|size|source|ttl|type|url|uri|user|username|version)$/;
+
+/** Whether a variable or a header of this name holds a secret, as far as its name tells. */
+export function isLikelySecretName(name: string): boolean {
+  const words = name
+    .replace(/([a-z0-9])([A-Z])/g, "$1_$2")
+    .toLowerCase()
+    .split(/[^a-z0-9]+/)
+    .filter((word) => word !== "");
+  if (HARMLESS_ENDINGS.test(words.at(-1) ?? "")) return false;
+  return words.some((word) => SECRET_WORDS.test(word)) || SECRET_PAIRS.test(words.join("_"));
+}
+
+// How keys of well-known services begin, and what is only ever a key.
+const SECRET_TEXTS: readonly RegExp[] = [
+  /\b(?:sk|pk|rk)[-_](?:[a-z]{1,12}[-_]){0,4}[A-Za-z0-9]{16,}/,
+  /\bgh[pousr]_[A-Za-z0-9]{20,}/,
+  /\bgithub_pat_[A-Za-z0-9_]{20,}/,
+  /\bglpat-[A-Za-z0-9_-]{16,}/,
+  /\bxox[abeoprs]-[A-Za-z0-9-]{10,}/,
+  /\b(?:AKIA|ASIA)[A-Z0-9]{16}\b/,
+  /\bAIza[A-Za-z0-9_-]{30,}/,
+  /\bpat[A-Za-z0-9]{10,}\.[a-f0-9]{32,}/,
+  /\bnpm_[A-Za-z0-9]{30,}/,
+  /\bhf_[A-Za-z0-9]{20,}/,
+  /\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}/,
+  /-----BEGIN [A-Z ]*PRIVATE KEY-----/,
+  /\b[a-z][a-z0-9+.-]{0,30}:\/\/[^\s/:@]{1,200}:[^\s/@]{1,500}@/,
+  /--?(?:api-?key|token|password|secret|auth)=\S{6,}/i,
+];
+
+/** Whether a text holds what can only be a secret, wherever it stands. */
+function isLikelySecretText(text: string): boolean {
+  return SECRET_TEXTS.some((pattern) => pattern.test(text));
+}
+
+// What may stand beside a reference in a secret: `Bearer `, `token=`.
+const AROUND_REFERENCE = /^[A-Za-z-]{0,20}[ :=]{0,2}$/;
+
+/** Throws `invalid_arguments` when a secret was given as it is. The message does not hold it. */
+export function requireReference(text: ReferenceText, key: string, isSecret: boolean): void {
+  const words = getLiteralText(text);
+  if (isSecret && !(hasReference(text) && AROUND_REFERENCE.test(words)) && words !== "")
+    throw createPlainSecretError(key);
+  if (isLikelySecretText(words)) throw createPlainSecretError(key);
+}
+
+/** What a stored secret for an input is called: like the input, with the server's name where that says too little. */
+export function suggestSecretName(key: string, server: string): string {
+  const name = toUpperSnake(key);
+  return /^(?:X_)?(?:(?:API|ACCESS|APP|AUTH|BEARER|CLIENT|MCP|PRIVATE|SECRET|USER|DB|DATABASE|ADMIN)_?)*(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASS|PAT|AUTHORIZATION|AUTH|CREDENTIALS?|ID|URL|URI)$/.test(
+    name,
+  )
+    ? `${toUpperSnake(server)}_${name}`
+    : name;
+}
+
+function toUpperSnake(text: string): string {
+  const name = text
+    .replace(/[^A-Za-z0-9]+/g, "_")
+    .replace(/^_+|_+$/g, "")
+    .toUpperCase();
+  return /^[A-Z]/.test(name) ? name : `_${name}`;
+}
+
+function createPlainSecretError(key: string): QmError {
+  return new QmError("invalid_arguments", `${quoteName(key)} looks like a secret and was given as plain text`, {
+    hint: `Nothing was kept of it. Let a person store it with \`qm secrets set NAME\` and give \${secret:NAME}; whoever saw it should replace it.`,
+  });
+}

@@ -1,0 +1,205 @@
+import { toOneLine } from "../../core/display-text.ts";
+import { QmError } from "../../core/errors.ts";
+import { canonicalJson, clip, isRecord } from "../../core/json.ts";
+import { quoteName } from "../../core/names.ts";
+import {
+  appendUrlPath,
+  createStatusError,
+  type Fetch,
+  fetchDocument,
+  parseJsonDocument,
+  readErrorMessage,
+} from "./fetch-document.ts";
+import type { RegistryStore, RegistrySyncState, StoredServer } from "./registry-store.ts";
+import { parseRegistryEntry, type RegistryEntry } from "./server-json.ts";
+
+/** One page of a registry's list. */
+interface RegistryApiPage {
+  readonly entries: readonly RegistryEntry[];
+  /** What could not be read, and is left out. */
+  readonly broken: number;
+  readonly nextCursor?: string;
+}
+
+interface RegistryPageQuery {
+  readonly cursor?: string | undefined;
+  readonly updatedSince?: string | undefined;
+}
+
+/** The three questions that are asked of a registry. Everything that keeps an answer from coming is `registry_failed`. */
+interface RegistryApi {
+  /** The latest versions of all servers, a page at a time. With `updatedSince`, deleted ones are among them. */
+  page(query: RegistryPageQuery, signal: AbortSignal): Promise<RegistryApiPage>;
+  /** Undefined: the registry has no such server, or no such version of it. */
+  version(name: string, version: string, signal?: AbortSignal): Promise<RegistryEntry | undefined>;
+}
+
+const PAGE_SIZE = 100;
+const PAGE_BYTES = 16 * 2 ** 20;
+
+export function createRegistryApi(base: URL, fetch: Fetch, timeoutMs: number): RegistryApi {
+  const limits = { fetch, timeoutMs, what: "the registry", bytes: PAGE_BYTES, redirects: "same-origin" } as const;
+  return {
+    async page({ cursor, updatedSince }, signal) {
+      const url = appendUrlPath(base, "v0.1/servers");
+      url.searchParams.set("limit", String(PAGE_SIZE));
+      url.searchParams.set("version", "latest");
+      if (updatedSince !== undefined) url.searchParams.set("updated_since", updatedSince);
+      if (cursor !== undefined) url.searchParams.set("cursor", cursor);
+      const answer = await fetchDocument(url, limits, signal);
+      if (answer.status !== 200) throw createStatusError(url, limits, answer);
+      return parsePage(url, parseJsonDocument(url, limits, answer));
+    },
+    async version(name, version, signal) {
+      const url = appendUrlPath(
+        base,
+        `v0.1/servers/${encodeURIComponent(name)}/versions/${encodeURIComponent(version)}`,
+      );
+      const answer = await fetchDocument(url, limits, signal);
+      // A server that knows nothing of the path answers 404 too, and says nothing that a registry would.
+      if (answer.status === 404 && readErrorMessage(answer) !== undefined) return undefined;
+      if (answer.status !== 200) throw createStatusError(url, limits, answer);
+      const parsed = parseRegistryEntry(parseJsonDocument(url, limits, answer));
+      if (parsed.ok) return parsed.entry;
+      throw new QmError("registry_failed", `the registry's entry for ${quoteName(name)} cannot be read`, {
+        hint: `It is the publisher's to correct: ${parsed.problem}. Give the server's package or command yourself.`,
+      });
+    },
+  };
+}
+
+function parsePage(url: URL, body: unknown): RegistryApiPage {
+  if (!isRecord(body) || !Array.isArray(body.servers)) {
+    throw new QmError("registry_failed", `what ${url.origin} answers is no list of MCP servers`, {
+      hint: "See that the URL is that of an MCP registry.",
+    });
+  }
+  const parsed = body.servers.slice(0, PAGE_SIZE * 10).map(parseRegistryEntry);
+  const entries = parsed.flatMap((one) => (one.ok ? [one.entry] : []));
+  const metadata = isRecord(body.metadata) ? body.metadata : {};
+  const nextCursor = metadata.nextCursor ?? metadata.next_cursor;
+  const goesOn = typeof nextCursor === "string" && nextCursor !== "";
+  return { entries, broken: parsed.length - entries.length, ...(goesOn ? { nextCursor } : {}) };
+}
+
+const HOUR_MS = 60 * 60 * 1000;
+/** What was withdrawn without a word is noticed after so long. */
+const FULL_EVERY_MS = 7 * 24 * HOUR_MS;
+/** Clocks differ, and a registry may write down a change a little later than it dates it. */
+const OVERLAP_MS = 10 * 60 * 1000;
+const PAGE_CAP = 1000;
+const ENTRY_CHARS = 256 * 1024;
+
+interface RegistrySyncOptions {
+  readonly registry: string;
+  readonly api: RegistryApi;
+  readonly store: RegistryStore;
+  readonly now: () => Date;
+}
+
+/**
+ * Brings the copy of a registry up to date: everything the first time and once a week, otherwise what has changed. Each
+ * page is kept as it comes, so that a first sync which is broken off goes on where it was. Rejects with what broke it off.
+ */
+export async function syncRegistry(
+  { registry, api, store, now }: RegistrySyncOptions,
+  signal: AbortSignal,
+): Promise<void> {
+  const mark = (await store.getSyncState(registry)) ?? {};
+  const startedAt = now();
+  const isFull = mark.fullAt === undefined || startedAt.getTime() - mark.fullAt.getTime() > FULL_EVERY_MS;
+  const updatedSince = isFull ? undefined : mark.updatedSince;
+  let cursor = isFull ? mark.cursor : undefined;
+  const isWhole = cursor === undefined;
+  // What changes while the pages come is asked for the next time, however many attempts the pages take.
+  const from = new Date(startedAt.getTime() - OVERLAP_MS).toISOString();
+  let newest = mark.updatedSince;
+  for (let pages = 0; pages < PAGE_CAP; pages++) {
+    const page = await api.page({ cursor, updatedSince }, signal).catch(async (thrown: unknown) => {
+      // A cursor that the registry no longer knows would break every later sync too.
+      if (pages === 0 && !signal.aborted) await forgetCursor(store, registry, mark, startedAt);
+      throw thrown;
+    });
+    if (page.nextCursor !== undefined && page.nextCursor === cursor) throw createEndlessError(registry);
+    cursor = page.nextCursor;
+    newest = findLatest([newest, ...page.entries.map((entry) => entry.updatedAt)]);
+    const isLast = cursor === undefined;
+    await store.write(registry, {
+      seenAt: startedAt,
+      ...toStoredServers(page.entries),
+      mark:
+        cursor === undefined
+          ? finishSyncState()
+          : { ...mark, ...(isFull ? { cursor, updatedSince: mark.updatedSince ?? from } : {}) },
+      // What an earlier, broken-off attempt has seen was not seen now, and is there all the same.
+      ...(isLast && isFull && isWhole ? { forgetBefore: startedAt } : {}),
+    });
+    if (isLast) return;
+  }
+  throw createEndlessError(registry);
+
+  function finishSyncState(): RegistrySyncState {
+    const fullAt = isFull ? startedAt : mark.fullAt;
+    return {
+      syncedAt: startedAt,
+      ...(fullAt === undefined ? {} : { fullAt }),
+      updatedSince: isWhole ? computeSince(newest, startedAt) : (mark.updatedSince ?? from),
+    };
+  }
+}
+
+/** A little before the newest change that was seen, by the registry's clock as far as that can be. */
+function computeSince(newest: string | undefined, startedAt: Date): string {
+  const time = newest === undefined ? startedAt.getTime() : Math.min(Date.parse(newest), startedAt.getTime());
+  return new Date(time - OVERLAP_MS).toISOString();
+}
+
+function toStoredServers(entries: readonly RegistryEntry[]): {
+  readonly servers: readonly StoredServer[];
+  readonly gone: readonly string[];
+} {
+  const servers = new Map<string, StoredServer>();
+  const gone = new Set<string>();
+  for (const { server, status, raw } of entries) {
+    if (canonicalJson(raw).length > ENTRY_CHARS) continue;
+    servers.delete(server.name);
+    gone.delete(server.name);
+    if (status === "deleted") gone.add(server.name);
+    else
+      servers.set(server.name, {
+        name: server.name,
+        version: server.version,
+        status,
+        title: clip(toOneLine(server.title ?? ""), 200),
+        description: clip(toOneLine(server.description), 1000),
+        entry: raw,
+      });
+  }
+  return { servers: [...servers.values()], gone: [...gone] };
+}
+
+async function forgetCursor(
+  store: RegistryStore,
+  registry: string,
+  mark: RegistrySyncState,
+  seenAt: Date,
+): Promise<void> {
+  if (mark.cursor === undefined) return;
+  const { cursor: _, ...rest } = mark;
+  await store.write(registry, { seenAt, servers: [], gone: [], mark: rest });
+}
+
+function findLatest(times: readonly (string | undefined)[]): string | undefined {
+  let best: string | undefined;
+  for (const time of times) {
+    if (time === undefined || Number.isNaN(Date.parse(time))) continue;
+    if (best === undefined || Date.parse(time) > Date.parse(best)) best = time;
+  }
+  return best;
+}
+
+function createEndlessError(registry: string): QmError {
+  return new QmError("registry_failed", `the list of the registry at ${registry} does not come to an end`, {
+    hint: "What was read so far can be searched. Tell whoever runs the registry.",
+  });
+}

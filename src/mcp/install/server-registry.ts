@@ -1,0 +1,246 @@
+import { withTimeout } from "../../core/async.ts";
+import { getErrorMessage, QmError } from "../../core/errors.ts";
+import { clip } from "../../core/json.ts";
+import { quoteName } from "../../core/names.ts";
+import { findNearest } from "../../core/nearest.ts";
+import { type Fetch, requireSafeUrl } from "./fetch-document.ts";
+import { type IndexedServer, indexServerWords, type RankedServer, rankServers } from "./rank-servers.ts";
+import type { RegistryStore, RegistrySyncState } from "./registry-store.ts";
+import { createRegistryApi, syncRegistry } from "./registry-sync.ts";
+import { parseRegistryEntry, type RegistryEntry } from "./server-json.ts";
+
+/**
+ * Work that several may wait for at once: whoever comes while it is under way waits for the same. It is aborted when
+ * nobody waits any longer.
+ */
+export function createSharedWork<T>(
+  work: (signal: AbortSignal) => Promise<T>,
+): (signal?: AbortSignal | undefined) => Promise<T> {
+  let running: { readonly done: Promise<T>; readonly controller: AbortController; waiting: number } | undefined;
+  return async (signal) => {
+    signal?.throwIfAborted();
+    const current = running ?? begin();
+    current.waiting += 1;
+    let leave: (() => void) | undefined;
+    const left = new Promise<never>((_, reject) => {
+      leave = () => reject(signal?.reason);
+      signal?.addEventListener("abort", leave, { once: true });
+    });
+    try {
+      return await Promise.race([current.done, left]);
+    } finally {
+      if (leave !== undefined) signal?.removeEventListener("abort", leave);
+      current.waiting -= 1;
+      if (current.waiting === 0) {
+        current.controller.abort();
+        if (running === current) running = undefined;
+      }
+    }
+  };
+
+  function begin() {
+    const controller = new AbortController();
+    const done = work(controller.signal);
+    // When all have left, nobody listens to how it ended.
+    done.catch(() => undefined);
+    running = { done, controller, waiting: 0 };
+    return running;
+  }
+}
+
+export interface ServerRegistryOptions {
+  readonly url: string;
+  readonly fetch: Fetch;
+  readonly store: RegistryStore;
+  readonly now: () => Date;
+  /** How long one answer may take. */
+  readonly timeoutMs?: number;
+  /** How long bringing the copy up to date may take; what came by then is kept. */
+  readonly syncTimeoutMs?: number;
+}
+
+interface RegistrySearchOptions {
+  readonly limit: number;
+  readonly offset?: number;
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** One server that was found. Its texts are the publisher's, on one line each. */
+interface RegistrySearchHit {
+  readonly name: string;
+  readonly version: string;
+  readonly title?: string;
+  readonly description: string;
+  readonly score: number;
+}
+
+/** Plain JSON, so that an action can answer with it as it is. */
+interface RegistrySearchResult {
+  readonly servers: readonly RegistrySearchHit[];
+  /** How many there are without the limit. */
+  readonly total: number;
+  /** When the copy that answers was last complete. Absent: it never was. */
+  readonly syncedAt?: string;
+  /** Why the answer may be out of date or incomplete, for whoever reads it. Absent: it is neither. */
+  readonly note?: string;
+}
+
+interface RegistryGetOptions {
+  /** Absent, or `latest`: the latest. */
+  readonly version?: string | undefined;
+  readonly signal?: AbortSignal | undefined;
+}
+
+interface RegistryEntryResult extends RegistryEntry {
+  /** The registry's URL. */
+  readonly registry: string;
+  /** Set where the registry could not be reached and the copy answers. */
+  readonly note?: string;
+}
+
+/** An MCP registry, with a copy of it that can be searched. */
+export interface ServerRegistry {
+  readonly url: string;
+  /**
+   * Searches names, titles and descriptions of what is active. The copy is brought up to date first when it is older than
+   * an hour; when that fails, it answers as it is and says how old it is. Without any copy: `registry_failed`.
+   */
+  search(text: string, options: RegistrySearchOptions): Promise<RegistrySearchResult>;
+  /** One version of one server, from the registry itself. Throws `not_found`, also for what was deleted. */
+  get(name: string, options?: RegistryGetOptions): Promise<RegistryEntryResult>;
+}
+
+const FRESH_MS = 60 * 60 * 1000;
+const RETRY_MS = 60 * 1000;
+const TIMEOUT_MS = 15_000;
+const SYNC_TIMEOUT_MS = 60_000;
+
+export function createServerRegistry(options: ServerRegistryOptions): ServerRegistry {
+  const { fetch, store, now } = options;
+  const base = requireSafeUrl(options.url, "mcp.registry");
+  const registry = base.href.replace(/\/+$/, "");
+  const api = createRegistryApi(base, fetch, options.timeoutMs ?? TIMEOUT_MS);
+  const sync = createSharedWork((signal) => {
+    const limit = options.syncTimeoutMs ?? SYNC_TIMEOUT_MS;
+    return withTimeout({ ms: limit, signal, timeoutError: () => listTooSlow(limit) }, (inner) =>
+      syncRegistry({ registry, api, store, now }, inner),
+    );
+  });
+  let failure: { readonly at: number; readonly thrown: unknown } | undefined;
+  let index: { readonly of: string; readonly servers: readonly IndexedServer[] } | undefined;
+
+  return {
+    url: registry,
+    async search(text, { limit, offset = 0, signal }) {
+      const problem = await refreshCopy(signal);
+      const mark = await store.getSyncState(registry);
+      const servers = await loadIndex(mark);
+      if (problem !== undefined && servers.length === 0) throw problem;
+      const ranked = rankServers(servers, clip(text, 1000));
+      const note = describeStaleness(mark, problem, now());
+      return {
+        servers: ranked.slice(offset, offset + limit).map(toSearchHit),
+        total: ranked.length,
+        ...(mark?.syncedAt === undefined ? {} : { syncedAt: mark.syncedAt.toISOString() }),
+        ...(note === undefined ? {} : { note }),
+      };
+    },
+    async get(name, { version = "latest", signal } = {}) {
+      const live = await api.version(name, version, signal).catch((thrown: unknown) => {
+        if (signal?.aborted || !(thrown instanceof QmError)) throw thrown;
+        return thrown;
+      });
+      if (live instanceof QmError) return readFromCopy(name, version, live);
+      if (live === undefined) throw await notFound(name, version);
+      if (live.status === "deleted") throw createDeletedError(live);
+      return { ...live, registry };
+    },
+  };
+
+  /** What kept the copy from being brought up to date, if something did. */
+  async function refreshCopy(signal: AbortSignal | undefined): Promise<unknown> {
+    const mark = await store.getSyncState(registry);
+    const age = mark?.syncedAt === undefined ? Number.POSITIVE_INFINITY : now().getTime() - mark.syncedAt.getTime();
+    if (age >= 0 && age < FRESH_MS) return undefined;
+    // With a copy at hand nobody waits again and again for a registry that is down.
+    if (failure !== undefined && now().getTime() - failure.at < RETRY_MS && mark?.syncedAt !== undefined)
+      return failure.thrown;
+    try {
+      await sync(signal);
+      failure = undefined;
+      return undefined;
+    } catch (thrown) {
+      signal?.throwIfAborted();
+      failure = { at: now().getTime(), thrown };
+      return thrown;
+    }
+  }
+
+  async function loadIndex(mark: RegistrySyncState | undefined): Promise<readonly IndexedServer[]> {
+    const of = JSON.stringify([mark?.syncedAt, mark?.cursor]);
+    if (index?.of === of) return index.servers;
+    const lines = await store.listServers(registry);
+    const servers = lines.filter(({ status }) => status === "active").map(indexServerWords);
+    index = { of, servers };
+    return servers;
+  }
+
+  async function readFromCopy(name: string, version: string, problem: QmError): Promise<RegistryEntryResult> {
+    const kept = await store.find(registry, name);
+    const parsed = kept === undefined ? undefined : parseRegistryEntry(kept.entry);
+    const fits = version === "latest" || kept?.version === version;
+    if (!parsed?.ok || !fits) throw problem;
+    const note = describeStaleness(await store.getSyncState(registry), problem, now());
+    return { ...parsed.entry, registry, ...(note === undefined ? {} : { note }) };
+  }
+
+  async function notFound(name: string, version: string): Promise<QmError> {
+    const lines = await store.listServers(registry);
+    const known = lines.find((line) => line.name === name);
+    if (known !== undefined && version !== "latest") {
+      return new QmError("not_found", `the registry has no version ${quoteName(version)} of ${name}`, {
+        hint: `Its latest version is ${quoteName(known.version)}: leave the version out to take that.`,
+      });
+    }
+    const names = lines.filter(({ status }) => status === "active").map((line) => line.name);
+    const near = findNearest(name, names) ?? names.find((one) => one.toLowerCase().endsWith(`/${name.toLowerCase()}`));
+    return new QmError("not_found", `the registry has no server ${quoteName(name)}`, {
+      hint: near === undefined ? "Search the registry for it, or give its package." : `Did you mean ${near}?`,
+      ...(near === undefined ? {} : { details: { suggestions: [near] } }),
+    });
+  }
+}
+
+function createDeletedError({ server, statusMessage }: RegistryEntry): QmError {
+  const why = statusMessage === undefined ? "" : `: ${quoteName(statusMessage)}`;
+  return new QmError("not_found", `${quoteName(server.name)} was deleted from the registry${why}`, {
+    hint: "Take another server; what is deleted there is often broken or unsafe.",
+  });
+}
+
+function toSearchHit({ server, score }: RankedServer): RegistrySearchHit {
+  const { name, version, title, description } = server;
+  return { name, version, ...(title === "" ? {} : { title }), description, score };
+}
+
+function describeStaleness(mark: RegistrySyncState | undefined, problem: unknown, now: Date): string | undefined {
+  if (problem === undefined) return undefined;
+  const why = problem instanceof QmError ? problem.message : getErrorMessage(problem);
+  const copy =
+    mark?.syncedAt === undefined
+      ? "an incomplete copy"
+      : `a copy that is ${age(now.getTime() - mark.syncedAt.getTime())} old`;
+  return `This is from ${copy}: ${why}.`;
+}
+
+function age(ms: number): string {
+  const minutes = Math.max(0, Math.round(ms / 60_000));
+  if (minutes < 120) return `${minutes} min`;
+  return minutes < 48 * 60 ? `${Math.round(minutes / 60)} h` : `${Math.round(minutes / 60 / 24)} days`;
+}
+
+function listTooSlow(ms: number): QmError {
+  return new QmError("registry_failed", `the registry's list had not come after ${ms / 1000} s`, {
+    hint: "What came by then is kept: search again, and it goes on from there.",
+  });
+}

@@ -1,0 +1,151 @@
+import { promisify } from "node:util";
+import { inflateRaw } from "node:zlib";
+import { QmError } from "../../core/errors.ts";
+import { quoteName } from "../../core/names.ts";
+
+/** One file in an archive. */
+export interface ZipEntry {
+  /** Relative, with `/`, and without anything that leads out of a folder. */
+  readonly path: string;
+  readonly size: number;
+  readonly isExecutable: boolean;
+  /** Unpacks it. */
+  bytes(): Promise<Buffer>;
+}
+
+export interface ZipLimits {
+  readonly entries: number;
+  /** Of all files together, unpacked. */
+  readonly bytes: number;
+}
+
+const inflate = promisify(inflateRaw);
+
+const END = 0x06054b50;
+const CENTRAL = 0x02014b50;
+const LOCAL = 0x04034b50;
+const END_SIZE = 22;
+const CENTRAL_SIZE = 46;
+const LOCAL_SIZE = 30;
+const STORED = 0;
+const DEFLATED = 8;
+const ENCRYPTED = 1;
+const FILE_TYPE = 0o170000;
+const REGULAR = 0o100000;
+const UNSAID = 0;
+
+/**
+ * The files of an archive. The whole table is checked before anything is unpacked: throws `invalid_arguments` for one
+ * that would leave its folder, link elsewhere, name a file twice, hold too much, or that cannot be read.
+ */
+export function readZip(archive: Buffer, limits: ZipLimits): readonly ZipEntry[] {
+  const { at: start, count } = findEnd(archive);
+  if (count > limits.entries) throw createZipError(`it holds ${count} files, more than ${limits.entries}`);
+  const entries: ZipEntry[] = [];
+  const seen = new Set<string>();
+  let total = 0;
+  for (let index = 0, at = start; index < count; index++) {
+    const { name, mode, next, ...place } = readCentralEntry(archive, at);
+    at = next;
+    if (name.endsWith("/")) continue;
+    const path = safePath(name);
+    const type = mode & FILE_TYPE;
+    if (type !== REGULAR && type !== UNSAID)
+      throw createZipError(`${quoteName(name)} in it is no file but a link or a device`);
+    // Some file systems take both for the same file.
+    const same = path.normalize("NFC").toLowerCase();
+    if (seen.has(same)) throw createZipError(`${quoteName(name)} is in it twice`);
+    seen.add(same);
+    total += place.size;
+    if (total > limits.bytes) throw createZipError(`it unpacks to more than ${Math.floor(limits.bytes / 2 ** 20)} MiB`);
+    entries.push({
+      path,
+      size: place.size,
+      isExecutable: (mode & 0o111) !== 0,
+      bytes: () => unpack(archive, path, place),
+    });
+  }
+  requireNoFileAsFolder(seen);
+  return entries;
+}
+
+interface ZipLocation {
+  readonly offset: number;
+  readonly packed: number;
+  readonly size: number;
+  readonly method: number;
+}
+
+/** The table's place, from the record at the end of the archive, which a comment may follow. */
+function findEnd(archive: Buffer): { readonly at: number; readonly count: number } {
+  const lowest = Math.max(0, archive.length - END_SIZE - 0xffff);
+  for (let at = archive.length - END_SIZE; at >= lowest; at--) {
+    if (archive.readUInt32LE(at) !== END) continue;
+    const count = archive.readUInt16LE(at + 10);
+    const start = archive.readUInt32LE(at + 16);
+    if (count === 0xffff || start === 0xffffffff) throw createZipError("it is larger than bundles are");
+    return { at: start, count };
+  }
+  throw createZipError("it is no ZIP archive");
+}
+
+function readCentralEntry(archive: Buffer, at: number): ZipLocation & { name: string; mode: number; next: number } {
+  if (at + CENTRAL_SIZE > archive.length || archive.readUInt32LE(at) !== CENTRAL)
+    throw createZipError("its table is broken");
+  const nameLength = archive.readUInt16LE(at + 28);
+  const next = at + CENTRAL_SIZE + nameLength + archive.readUInt16LE(at + 30) + archive.readUInt16LE(at + 32);
+  if (next > archive.length) throw createZipError("its table is broken");
+  if ((archive.readUInt16LE(at + 8) & ENCRYPTED) !== 0) throw createZipError("it is encrypted");
+  const method = archive.readUInt16LE(at + 10);
+  if (method !== STORED && method !== DEFLATED) throw createZipError("it is packed in a way that is not known");
+  return {
+    name: archive.toString("utf8", at + CENTRAL_SIZE, at + CENTRAL_SIZE + nameLength),
+    // The upper half is the mode, where a Unix system made it; others leave it 0.
+    mode: archive.readUInt16LE(at + 40),
+    next,
+    method,
+    packed: archive.readUInt32LE(at + 20),
+    size: archive.readUInt32LE(at + 24),
+    offset: archive.readUInt32LE(at + 42),
+  };
+}
+
+async function unpack(archive: Buffer, path: string, { offset, packed, size, method }: ZipLocation): Promise<Buffer> {
+  const createBrokenError = (): QmError => createZipError(`${quoteName(path)} in it is broken`);
+  if (offset + LOCAL_SIZE > archive.length || archive.readUInt32LE(offset) !== LOCAL) throw createBrokenError();
+  const from = offset + LOCAL_SIZE + archive.readUInt16LE(offset + 26) + archive.readUInt16LE(offset + 28);
+  const data = archive.subarray(from, from + packed);
+  if (data.length !== packed) throw createBrokenError();
+  // The size in the table is a promise; nothing more is unpacked than it says.
+  const bytes =
+    method === STORED ? data : await inflate(data, { maxOutputLength: Math.max(1, size) }).catch(() => undefined);
+  if (bytes === undefined || bytes.length !== size) throw createBrokenError();
+  return bytes;
+}
+
+/** The name as a path inside a folder, on every system. */
+function safePath(name: string): string {
+  const parts = name.split("/");
+  // A part that ends in a dot is the folder itself, the one above, or on some systems another file.
+  const isBad = parts.some((part) => part === "" || /[. ]$/.test(part) || RESERVED.test(part));
+  if (isBad || name.length > 1024 || /[\\:\p{Cc}\uFFFD]/u.test(name))
+    throw createZipError(`${quoteName(name)} in it leads out of its folder`);
+  return name;
+}
+
+// What Windows takes for a device, whatever the ending.
+const RESERVED = /^(?:con|prn|aux|nul|com\d|lpt\d)(?:\.|$)/i;
+
+function requireNoFileAsFolder(paths: ReadonlySet<string>): void {
+  for (const path of paths) {
+    for (let at = path.indexOf("/"); at !== -1; at = path.indexOf("/", at + 1))
+      if (paths.has(path.slice(0, at)))
+        throw createZipError(`${quoteName(path.slice(0, at))} in it is a file and a folder`);
+  }
+}
+
+function createZipError(why: string): QmError {
+  return new QmError("invalid_arguments", `the bundle is refused: ${why}`, {
+    hint: "Nothing was unpacked. Choose another package of this server.",
+  });
+}

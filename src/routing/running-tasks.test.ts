@@ -1,0 +1,121 @@
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { QmError } from "../core/errors.ts";
+import { runWithRetries, startTask } from "./running-tasks.ts";
+import { readCode } from "./testing.ts";
+
+const cancelled = () => new QmError("cancelled", "stopped");
+const passing = new QmError("overloaded", "later");
+const fails = (error: unknown) => async () => {
+  throw error;
+};
+
+describe("a course", () => {
+  test("answers what the work answers, at once or later", async () => {
+    const course = startTask({ cancelled });
+
+    expect(await course.race(() => 1)).toBe(1);
+    expect(await course.race(async () => 2)).toBe(2);
+    await expect(course.race(() => expect.fail("at once"))).rejects.toThrow("at once");
+  });
+
+  test("is answered for when it is stopped, also where the work does not listen", async () => {
+    const outer = new AbortController();
+    const course = startTask({ outer: outer.signal, cancelled });
+    const work = course.race(() => new Promise(() => {}));
+
+    outer.abort();
+
+    expect(await readCode(work)).toBe("cancelled");
+    expect(course.signal.reason).toMatchObject({ code: "cancelled", message: "stopped" });
+  });
+
+  test("does not begin where it was stopped before", async () => {
+    const course = startTask({ outer: AbortSignal.abort(), cancelled });
+
+    expect(await readCode(course.race(() => expect.fail("began")))).toBe("cancelled");
+  });
+
+  test("keeps the first reason", () => {
+    const course = startTask({ cancelled });
+
+    course.stop(new QmError("timed_out", "late"));
+    course.stop(cancelled());
+
+    expect(course.signal.reason).toMatchObject({ code: "timed_out" });
+  });
+
+  test("leaves no listener behind on a signal that lives on", () => {
+    const outer = new AbortController();
+    const { end, signal } = startTask({ outer: outer.signal, cancelled });
+
+    end();
+    outer.abort();
+
+    expect(signal.aborted).toBe(false);
+  });
+});
+
+describe("tries", () => {
+  beforeEach(() => void vi.useFakeTimers());
+  afterEach(() => void vi.useRealTimers());
+
+  test("have pauses that double up to thirty seconds and depend on nothing else", async () => {
+    const pauses: number[] = [];
+    const work = runWithRetries(startTask({ cancelled }), fails(passing), {
+      retry: { attempts: 10, backoffMs: 200 },
+      onFailure: (_failed, _error, delayMs) => pauses.push(delayMs) > 0,
+    });
+    const code = readCode(work);
+    await vi.runAllTimersAsync();
+
+    expect(await code).toBe("overloaded");
+    expect(pauses).toEqual([200, 400, 800, 1600, 3200, 6400, 12_800, 25_600, 30_000]);
+  });
+
+  test.each([
+    ["what cannot go better", new QmError("action_failed", "no")],
+    ["what was cancelled", new QmError("cancelled", "no")],
+    ["what is no error of ours", new Error("no")],
+    ["what is no error at all", { retryable: true, code: "overloaded" }],
+  ])("end at once with %s", async (_what, error) => {
+    const onFailure = vi.fn(() => true);
+    const attempt = vi.fn(fails(error));
+
+    await expect(runWithRetries(startTask({ cancelled }), attempt, { retry: { attempts: 5 }, onFailure })).rejects.toBe(
+      error,
+    );
+
+    expect(attempt).toHaveBeenCalledTimes(1);
+    expect(onFailure).not.toHaveBeenCalled();
+  });
+
+  test("end in the middle of a pause when they are stopped, and leave no timer", async () => {
+    const outer = new AbortController();
+    const attempt = vi.fn(fails(passing));
+    const course = startTask({ outer: outer.signal, cancelled });
+    const code = readCode(runWithRetries(course, attempt, { retry: { attempts: 3 }, onFailure: () => true }));
+    await vi.advanceTimersByTimeAsync(100);
+
+    outer.abort();
+
+    expect(await code).toBe("cancelled");
+    expect(attempt).toHaveBeenCalledTimes(1);
+    expect(vi.getTimerCount()).toBe(0);
+  });
+
+  test("share one deadline", async () => {
+    const late = () => new QmError("timed_out", "late");
+    const course = startTask({ cancelled, deadlineMs: 700, late });
+    const attempt = vi.fn(fails(passing));
+    const code = readCode(
+      runWithRetries(course, attempt, { retry: { attempts: 10, backoffMs: 200 }, onFailure: () => true }),
+    );
+
+    await vi.advanceTimersByTimeAsync(699);
+    expect(attempt).toHaveBeenCalledTimes(3);
+    await vi.advanceTimersByTimeAsync(1);
+
+    expect(await code).toBe("timed_out");
+    expect(vi.getTimerCount()).toBe(0);
+  });
+});

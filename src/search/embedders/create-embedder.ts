@@ -1,0 +1,24 @@
+import type { ChosenEmbedder } from "./embedder.ts";
+import { createLocalMiniEmbedder, type LocalMiniChoice, type ModuleLoader } from "./local-mini.ts";
+import { createOpenAiEmbedder, type EndpointChoice } from "./openai-compatible.ts";
+
+/**
+ * - `light`, `standard`, `strong`: an endpoint that speaks as OpenAI's does, with a small, usual or large model
+ * - `local-mini`: a small model in this process
+ * - `null`: none
+ */
+export type EmbedderChoice = EndpointChoice | LocalMiniChoice | { readonly class: "null" };
+
+/** Looks at no network and loads no model: that happens when the first text is embedded. */
+export function createEmbedder(choice: EmbedderChoice, modules?: ModuleLoader): ChosenEmbedder {
+  switch (choice.class) {
+    case "light":
+    case "standard":
+    case "strong":
+      return createOpenAiEmbedder(choice);
+    case "local-mini":
+      return createLocalMiniEmbedder(choice, modules);
+    case "null":
+      return { off: true };
+  }
+}

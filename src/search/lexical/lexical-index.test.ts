@@ -1,0 +1,367 @@
+import { describe, expect, test } from "vitest";
+import { createHitOrder } from "../hits.ts";
+import { createLexicalIndex } from "./lexical-index.ts";
+import { action, find, names } from "./testing.ts";
+
+const invoice = action("billing__create_invoice", "Makes a bill for a customer.");
+const report = action("office__write_report", {
+  description:
+    "Writes a long report about everything that happened in a month: meetings, visitors, deliveries, phone calls, and at the very end one line for each invoice, so that somebody can check it.",
+});
+const email = action("mcp__gmail__send_email", { description: "Sends a message.", tags: ["outbox"] });
+const labels = action("mcp__github__list_labels", "Lists the labels of a repository.");
+const issue = action("mcp__github__createIssue", {
+  description: "Opens something to be done.",
+  aliases: ["gh.new_issue"],
+  properties: {
+    assignee: { type: "string", description: "Who shall look after it" },
+    where: { type: "object", properties: { milestone: { type: "string", enum: ["quarterly"] } } },
+  },
+  examples: [{ args: { assignee: "ada" }, description: "Triage a regression" }],
+});
+const all = [invoice, issue, labels, email, report].sort((a, b) => (a.name < b.name ? -1 : 1));
+
+describe("relevance", () => {
+  test("who is named for it comes before who mentions it once in a long text", () => {
+    expect(names(all, "invoice")).toEqual([invoice.name, report.name]);
+  });
+
+  test.each([
+    ["a part of the name", "issues", issue],
+    ["the namespace", "gmail", email],
+    ["an alias", "gh", issue],
+    ["the description", "messages", email],
+    ["a tag", "outbox", email],
+    ["a parameter's name", "assignees", issue],
+    ["a parameter's description", "look after", issue],
+    ["a nested parameter", "milestone", issue],
+    ["an allowed value", "quarterly", issue],
+    ["an example", "regressions", issue],
+  ])("finds by %s", (_, query, expected) => {
+    expect(names(all, query)[0]).toBe(expected.name);
+  });
+
+  test("finds one word written as two, and two as one", () => {
+    expect(names([action("clock__timezone"), invoice], "time zone")).toEqual(["clock__timezone"]);
+    expect(names([action("todo__shopping_list"), invoice], "shoppinglist")).toEqual(["todo__shopping_list"]);
+  });
+
+  test("finds another word for the same thing, after the word itself", () => {
+    const pair = [action("file__erase"), action("file__remove"), invoice];
+
+    expect(names(pair, "erase")).toEqual(["file__erase", "file__remove"]);
+  });
+
+  test("prefers who does what is asked for", () => {
+    // Neither verb is in the query; by length of the name, the deletion would come first.
+    const pair = [action("crm__drop_contact"), action("crm__inspect_contact")];
+
+    expect(names(pair, "which contact")).toEqual(["crm__inspect_contact", "crm__drop_contact"]);
+    expect(names(pair, "uninstall contact")).toEqual(["crm__drop_contact", "crm__inspect_contact"]);
+  });
+
+  test("prefers the name that is all there is to the query", () => {
+    const pair = [action("git__list_issue_comments"), action("git__list_issues")];
+
+    expect(names(pair, "list issues")[0]).toBe("git__list_issues");
+  });
+
+  test("takes words that only carry a sentence when there are no others", () => {
+    expect(names([action("me__who_am_i"), invoice], "who am I")).toEqual(["me__who_am_i"]);
+  });
+});
+
+describe("languages", () => {
+  const polyglot = [
+    action("mail__a", "メールを送信する"),
+    action("calendar__b", "予定を作成する"),
+    action("mail__c", "发送电子邮件"),
+    action("billing__d", "Emite la facturacion del mes"),
+    action("mail__e", "отправить письмо"),
+    action("mail__f", "이메일을 보냅니다"),
+    action("mail__g", "ส่งอีเมล"),
+    action("mail__h", "إرسال بريد إلكتروني"),
+  ];
+
+  test.each([
+    ["メールを送信する", "mail__a"],
+    ["メール", "mail__a"],
+    ["予定", "calendar__b"],
+    ["予", "calendar__b"],
+    ["电子邮件", "mail__c"],
+    ["facturación", "billing__d"],
+    ["ПИСЬМО", "mail__e"],
+    ["이메일", "mail__f"],
+    ["อีเมล", "mail__g"],
+    ["بريد", "mail__h"],
+  ])("%s", (query, expected) => {
+    expect(names(polyglot, query)[0]).toBe(expected);
+  });
+});
+
+describe("spelling", () => {
+  test.each([
+    ["invoce", invoice],
+    ["invocie", invoice],
+    ["inwoice", invoice],
+    ["repositroy", labels],
+    ["repo", labels],
+  ])("%s", (query, expected) => {
+    expect(names(all, query)[0]).toBe(expected.name);
+  });
+
+  test("does not guess at short words, nor when the word is there", () => {
+    const pair = [action("a__cat"), action("a__car"), action("a__table"), action("a__cable")];
+
+    expect(names(pair, "cap")).toEqual([]);
+    expect(names(pair, "table")).toEqual(["a__table"]);
+  });
+
+  test("the longer of two words far apart is not taken for the other", () => {
+    expect(names(all, "repudiatory")).toEqual([]);
+  });
+});
+
+describe("names", () => {
+  test.each(["mcp__github__createIssue", "MCP__GITHUB__CREATEISSUE", "gh.new_issue", " gh.new_issue "])(
+    "%s is found first, with score 1",
+    (query) => {
+      expect(find(all, query).hits[0]).toEqual({ action: issue, score: 1 });
+      expect(find(all, query).unmatched).toEqual([]);
+    },
+  );
+
+  test("only a name has score 1", () => {
+    const same = action("create__invoice", "create invoice");
+
+    expect(find([same], "create invoice").hits[0]?.score).toBeLessThan(1);
+  });
+
+  test("select: gives these, in this order, and nothing else", () => {
+    const { hits, unmatched } = find(
+      all,
+      "select: office__write_report, gh.new_issue,gone__away,,office__write_report",
+    );
+
+    expect(hits).toEqual([
+      { action: report, score: 1 },
+      { action: issue, score: 1 },
+    ]);
+    expect(unmatched).toEqual(["gone__away"]);
+  });
+
+  test("select: does not tell a hidden name from one that is not there", () => {
+    expect(find(all, "select:gh.new_issue", { hidden: [issue] })).toEqual({ hits: [], unmatched: ["gh.new_issue"] });
+  });
+});
+
+describe("scores", () => {
+  test("are within 0 and 1, best first", () => {
+    for (const query of ["create invoice customer bill", "message", "labels repository list invoice", invoice.name]) {
+      const scores = find(all, query).hits.map(({ score }) => score);
+
+      expect(scores.length).toBeGreaterThan(0);
+      expect(scores.every((score) => score > 0 && score <= 1)).toBe(true);
+      expect(scores).toEqual(scores.toSorted((a, b) => b - a));
+    }
+  });
+
+  test("say how much of what was asked for is there", () => {
+    const score = (query: string) => find(all, query).hits[0]?.score ?? 0;
+
+    expect(score("create invoice")).toBeGreaterThan(0.6);
+    expect(score("create invoice zeppelin harbour walrus")).toBeLessThan(score("create invoice") / 2);
+  });
+
+  test("that are equal are told apart by the order that is given, at the limit too", () => {
+    const twins = ["a", "b", "c", "d"].map((category) =>
+      action(`${category}__ping`, { description: "Pings.", effect: category === "c" ? "pure" : "write" }),
+    );
+    const order = createHitOrder(["d"]);
+
+    expect(names(twins, "ping", { order })).toEqual(["d__ping", "c__ping", "a__ping", "b__ping"]);
+    expect(names(twins, "ping", { order, limit: 2 })).toEqual(["d__ping", "c__ping"]);
+    expect(names(all, "invoice labels", { limit: 2 })).toEqual(names(all, "invoice labels").slice(0, 2));
+    expect(find(twins, "ping", { order })).toEqual(find(twins, "ping", { order }));
+  });
+});
+
+describe("nothing fits", () => {
+  test("is answered with nothing, and with the words that nothing has", () => {
+    expect(find(all, "Please knit me a purple Sweater")).toEqual({
+      hits: [],
+      unmatched: ["knit", "purple", "Sweater"],
+    });
+  });
+
+  test("is also the case when one common word out of many is there by accident", () => {
+    const many = Array.from({ length: 40 }, (_, at) => action(`crm__thing_${at}`, "Works on the current customer."));
+
+    expect(find(many, "tune guitar strings current pitch").hits).toEqual([]);
+    expect(find(many, "current customer").hits).not.toEqual([]);
+  });
+
+  test("does not hide what fits in a long request that is mostly about something else", () => {
+    const query =
+      "Yesterday evening my neighbour Walter told me over dinner that his brother urgently needs an invoice before Friday";
+
+    expect(names(all, query)[0]).toBe(invoice.name);
+  });
+
+  test("tells of a word that is there in part only when no part is", () => {
+    expect(find(all, "createZeppelin fooBarBaz").unmatched).toEqual(["fooBarBaz"]);
+  });
+});
+
+describe("any text", () => {
+  const hostile = [
+    "constructor",
+    "__proto__",
+    "hasOwnProperty toString valueOf",
+    '"unbalanced AND (NEAR/2 OR *',
+    "a:b^2 -c +d ~e {f} [g]",
+    "🦆🦆🦆",
+    "\ud800 lone \udc00",
+    "\0\u202e\u200b",
+    "x".repeat(10_000),
+    "漢".repeat(10_000),
+    "word ".repeat(2_000),
+    Array.from({ length: 2_000 }, (_, at) => `w${at}`).join(" "),
+    "select:",
+    "select:,,,",
+    "'’'’'",
+  ];
+
+  test.each(hostile.map((query) => [query.slice(0, 30), query]))("%s is answered", (_, query) => {
+    const { hits, unmatched } = find(all, query);
+
+    expect(hits.every(({ score }) => score > 0 && score <= 1)).toBe(true);
+    expect(unmatched.length).toBeLessThanOrEqual(64);
+  });
+
+  test.each(["", "   ", "\n", "!?"])("%j asks for nothing", (query) => {
+    expect(find(all, query)).toEqual({ hits: [], unmatched: [] });
+  });
+
+  test("may name what every object has", () => {
+    const odd = [action("js__constructor"), action("js____proto__"), invoice];
+
+    expect(names(odd, "constructor")).toEqual(["js__constructor"]);
+    expect(names(odd, "js____proto__")[0]).toBe("js____proto__");
+  });
+
+  test("may be asked of nothing", () => {
+    expect(find([], "invoice")).toEqual({ hits: [], unmatched: ["invoice"] });
+  });
+});
+
+describe("a catalog that changes", () => {
+  const changed = action("mcp__gmail__send_email", { description: "Sends a message.", properties: { priority: {} } });
+  const before = createLexicalIndex(all);
+  const now = all.map((each) => (each === email ? changed : each)).filter((each) => each !== report);
+  const after = createLexicalIndex(now, before);
+
+  test("is answered for as if it had always been so", () => {
+    for (const query of ["priority", "invoice", "report", "visitors", "message invoice label", "invoce"]) {
+      expect(find(now, query, { index: after })).toEqual(find(now, query));
+    }
+  });
+
+  test("shows a change of the schema alone", () => {
+    expect(names(all, "priority", { index: before })).toEqual([]);
+    expect(names(now, "priority", { index: after })).toEqual([changed.name]);
+  });
+
+  test("leaves the earlier index as it was", () => {
+    expect(names(all, "visitors", { index: before })).toEqual([report.name]);
+  });
+
+  test("analyses only what is new", () => {
+    let read = 0;
+    const watched = now.map(
+      (each) =>
+        new Proxy(each, {
+          get: (target, key) => {
+            if (key === "inputSchema") read++;
+            return Reflect.get(target, key);
+          },
+        }),
+    );
+    const first = createLexicalIndex(watched);
+    expect(read).toBe(watched.length);
+    read = 0;
+
+    createLexicalIndex([...watched.slice(1), action("new__one")], first);
+
+    expect(read).toBe(0);
+  });
+
+  test("does not keep the words of what is gone for ever", () => {
+    let index = createLexicalIndex([]);
+    for (let at = 0; at < 50; at++)
+      index = createLexicalIndex([action(`x__y`, `word${at}a word${at}b word${at}c`)], index);
+
+    expect(
+      (index as unknown as { postings: { vocabulary: { terms: string[] } } }).postings.vocabulary.terms.length,
+    ).toBeLessThan(40);
+  });
+});
+
+describe("accepting", () => {
+  test("leaves out without changing what the others get", () => {
+    const whole = find(all, "list labels of a repository or create an issue").hits;
+    const some = find(all, "list labels of a repository or create an issue", {
+      accepts: (each) => each !== labels,
+    }).hits;
+
+    expect(some).toEqual(whole.filter((hit) => hit.action !== labels));
+    expect(names(all, issue.name, { accepts: (each) => each !== issue })).not.toContain(issue.name);
+  });
+
+  test("reaches past the best ones that are not wanted", () => {
+    const many = Array.from({ length: 30 }, (_, at) => action(`crm__contact_${"x".repeat(at)}`, "contact"));
+    const last = many.at(-1);
+
+    expect(names(many, "contact", { limit: 1, accepts: (each) => each === last })).toEqual([last?.name]);
+  });
+});
+
+describe("saying no", () => {
+  const files = ["read", "write", "list", "edit"].map((entry) => action(`file__${entry}`, `Can ${entry} the file.`));
+
+  test("a common word beside a word that nobody has is not enough", () => {
+    expect(find(files, "rename a file")).toEqual({ hits: [], unmatched: ["rename"] });
+    expect(names(files, "file")).toHaveLength(4);
+  });
+
+  test("words that carry a sentence find names, not descriptions", () => {
+    const who = action("shell__who", "Shows the users.");
+
+    expect(names([...files, who], "the")).toEqual([]);
+    expect(names([...files, who], "who")).toEqual([who.name]);
+  });
+
+  test("an empty answer names every word that nobody has, also where another stood in for it", () => {
+    const flight = action("travel__book_flight", "Books a flight.");
+
+    expect(find([flight, ...files], "turn on the flights").unmatched).toEqual(["turn", "on"]);
+    expect(find([flight, ...files], "zzz qqq lights www").unmatched).toEqual(["zzz", "qqq", "lights", "www"]);
+  });
+
+  test("one word that nobody has costs something, and not nearly everything", () => {
+    const [alone] = find(files, "read").hits;
+    const [beside] = find(files, "zzzqq read").hits;
+
+    expect(alone?.action.name).toBe("file__read");
+    expect(beside?.action.name).toBe("file__read");
+    expect(beside?.score).toBeLessThan(alone?.score ?? 0);
+    expect(beside?.score).toBeGreaterThan(0.1);
+  });
+});
+
+describe("a name without where it comes from", () => {
+  test("is that action's, first and in full", () => {
+    expect(find(all, "send_email").hits[0]).toEqual({ action: email, score: 1 });
+    expect(find(all, "select:write_report,createissue").hits.map((hit) => hit.action)).toEqual([report, issue]);
+  });
+});

@@ -1,0 +1,155 @@
+import { stemmer } from "stemmer";
+
+/** A word as it was written, and what it is found by. */
+export interface LexicalWord {
+  readonly written: string;
+  /** In lower case and without accents, endings still on. */
+  readonly plain: string;
+  /** Its parts, stemmed: one for a plain word, several for `createIssue`, overlapping pairs for Japanese or Chinese. */
+  readonly terms: readonly string[];
+  /** For a word of several parts, all of them as one, so that `GitHub` and `github` meet. */
+  readonly whole?: string;
+}
+
+const LONGEST = 64;
+const LONGEST_UNSPACED = 4_000;
+
+/** The words of a text, whatever its language, with case, accents and endings taken off what they are found by. */
+export function tokenize(text: string): readonly LexicalWord[] {
+  const words: LexicalWord[] = [];
+  for (const written of text.match(WORD) ?? []) {
+    // Most are plain words met before; a loop costs less than handing over a list of one.
+    for (const word of analyseCached(written)) words.push(word);
+  }
+  return words;
+}
+
+// An apostrophe belongs to the word, so that what stands after it can be dropped: user's, don't.
+const WORD = /[\p{L}\p{N}\p{M}]+(?:['’][\p{L}\p{M}]+)*/gu;
+
+// Texts are made of few different words; taking one apart costs more than remembering it.
+const known = new Map<string, readonly LexicalWord[]>();
+const KNOWN_AT_MOST = 50_000;
+
+function analyseCached(written: string): readonly LexicalWord[] {
+  if (written.length > LONGEST) return analyse(written.slice(0, LONGEST_UNSPACED));
+  let words = known.get(written);
+  if (words === undefined) {
+    words = analyse(written);
+    if (known.size >= KNOWN_AT_MOST) known.clear();
+    known.set(written, words);
+  }
+  return words;
+}
+
+function analyse(written: string): readonly LexicalWord[] {
+  const runs = written
+    .replace(ENDING, "")
+    .split(/['’]/)
+    .flatMap((piece) => foldAccents(piece).match(SAME_SCRIPT) ?? []);
+  return runs.map((run) => {
+    const own = runs.length === 1 ? written : run;
+    return UNSPACED.test(run)
+      ? { written: own, plain: run, terms: splitPairs(run) }
+      : analyseSpaced(own, run.slice(0, LONGEST));
+  });
+}
+
+const ENDING = /['’](?:s|t|d|m|re|ve|ll)$/iu;
+
+// Scripts that put no spaces between words.
+const unspaced = String.raw`\p{sc=Han}\p{sc=Hira}\p{sc=Kana}\p{sc=Hang}\p{sc=Thai}\p{sc=Laoo}\p{sc=Khmr}\p{sc=Mymr}ー々`;
+const UNSPACED = new RegExp(`[${unspaced}]`, "u");
+const SAME_SCRIPT = new RegExp(`[${unspaced}]+|[^${unspaced}]+`, "gu");
+
+function splitPairs(run: string): readonly string[] {
+  const characters = [...run];
+  if (characters.length === 1) return characters;
+  return characters.slice(1).map((character, index) => `${characters[index]}${character}`);
+}
+
+function analyseSpaced(written: string, run: string): LexicalWord {
+  const plain = run.toLowerCase();
+  const parts = run.replace(HUMP, "$& ").toLowerCase().split(" ").flatMap(splitDigits);
+  const whole = stemWord(plain);
+  if (parts.length === 1) return { written, plain, terms: [whole] };
+  return { written, plain, terms: parts.map(stemWord), whole };
+}
+
+/** The last letter before a capital that begins a word: create|Issue, HTTP|Server. */
+const HUMP = /\p{Ll}(?=\p{Lu})|\p{Lu}(?=\p{Lu}\p{Ll})/gu;
+
+/** `area51` → area, 51. Short ones such as `s3`, `k8s` and `v2` are words of their own. */
+function splitDigits(part: string): readonly string[] {
+  const [, letters, digits] = /^(\p{L}{3,})(\p{N}+)$/u.exec(part) ?? [];
+  return letters === undefined || digits === undefined ? [part] : [letters, digits];
+}
+
+/** What a word has in common with its other forms. `word` is in lower case. */
+export function stemWord(word: string): string {
+  return /^[a-z]{3,}$/.test(word) ? stemmer(word) : word;
+}
+
+/** Compatibility forms and accents taken off: ｆ → f, é → e. Marks that make another letter, as in が, stay. */
+function foldAccents(text: string): string {
+  if (/^[\w']*$/.test(text)) return text;
+  return text
+    .normalize("NFKD")
+    .replace(/[\u0300-\u036f]/g, "")
+    .normalize("NFC")
+    .replace(/[ßøłđæœıØŁĐÆŒ]/g, (letter) => PLAIN.get(letter.toLowerCase()) ?? letter);
+}
+
+/** Letters that are not an accent on another one, and are written without as these. */
+const PLAIN = new Map(Object.entries({ ß: "ss", ø: "o", ł: "l", đ: "d", æ: "ae", œ: "oe", ı: "i" }));
+
+// What names and requests say is to be done with a thing; a question asks to look. Verbs of any other kind are left out.
+const verbGroups = [
+  `get list show read fetch retrieve view find search query lookup describe check count browse inspect display tell give
+  see explore enumerate know status detail info track monitor what which how who where when many much is are does any`,
+  `create add new insert make generate build register provision open book schedule write draft compose upload import
+  start begin`,
+  `update edit modify change set rename adjust patch configure assign move alter replace enable disable increase
+  decrease turn resize`,
+  "delete remove erase destroy drop clear cancel revoke uninstall purge terminate unassign detach stop end",
+];
+
+let verbKinds: ReadonlyMap<string, number> | undefined;
+
+function buildVerbKinds(): ReadonlyMap<string, number> {
+  return new Map(
+    verbGroups.flatMap((verbs, index) => verbs.split(/\s+/).map((verb) => [stemWord(verb), 1 << index] as const)),
+  );
+}
+
+const LOOKED_AT = 1_000;
+
+/** All that a text says is to be done, a bit each; 0 when it does not say. */
+export function detectVerbs(text: string): number {
+  verbKinds ??= buildVerbKinds();
+  let found = 0;
+  for (const { terms } of tokenize(text.slice(0, LOOKED_AT))) {
+    for (const term of terms) found |= verbKinds.get(term) ?? 0;
+  }
+  return found;
+}
+
+/** Words that carry a sentence but say nothing about what is wanted. */
+export const stopWords: ReadonlySet<string> = new Set(
+  `a an the this that these those there here it its i me my mine myself we us our ours you your yours he him his she her
+  hers they them their theirs who whom whose which what when where why how is am are was were be been being do does did
+  doing done have has had having can could would should will shall may might must and or but nor if then than so as of at
+  by for with about into to from in because while until during although though also just only even very really too
+  please kindly hello hi hey thanks thank let lets im ive id ill youre theyre dont don doesnt cant wont isnt whats want
+  wants wanted need needs needed like wish trying try looking look help hoping able some any each such own same
+  other`.split(/\s+/),
+);
+
+/** Words that say little: how something is asked for, or which way round. */
+export const softWords: ReadonlySet<string> = new Set(
+  `on off up down out over under again more most all both between before after through within without against no not
+  get give show tell find provide make use using used specific current currently information info detail details know
+  see go going take check available based related given following including include new one two first recommend suggest
+  api tool tools function functions model data best good great different various latest way ways thing things something
+  anything time etc via per called named name names`.split(/\s+/),
+);

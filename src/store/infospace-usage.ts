@@ -1,0 +1,148 @@
+import type { InfospaceStore, OwnerScope } from "../infospace/infospace-store.ts";
+import {
+  findExcess,
+  NOTE_OVERHEAD,
+  type QuotaAmount,
+  type QuotaScope,
+  type QuotaUsage,
+  quotaExceededError,
+  quotaScopes,
+} from "../infospace/quota.ts";
+import type { InfospaceChange } from "./infospace-changes.ts";
+import { escapeText, unescapeColumn } from "./infospace-rows.ts";
+import { joinQueries, optionalField, type Sql, type SqlQuery, type SqlRow, sql } from "./sql.ts";
+
+/** Who pays for a note or collection for as long as it is there: those it was made for. Texts as the columns hold them. */
+interface Payer {
+  readonly tenant: string;
+  readonly user: string;
+  readonly session: string;
+}
+
+const NOTHING: QuotaAmount = { notes: 0, bytes: 0, rows: 0 };
+
+/** The length of a text as SQL's `length` counts it. */
+export function countCharacters(text: string | null): number {
+  let length = 0;
+  for (const _ of text ?? "") length++;
+  return length;
+}
+
+/** What a row of `notes n` or `collections n` takes up, without history. */
+const ownBytes = sql`length(coalesce(n.properties, '')) + ${NOTE_OVERHEAD}`;
+
+export function toPayer({ tenant = "", user = "", session }: Omit<OwnerScope, "actor">): Payer {
+  return { tenant: escapeText(tenant), user: escapeText(user), session: escapeText(session) };
+}
+
+/**
+ * Adds to what the payer uses, before it is written. Throws `quota_exceeded` where it does not fit; the transaction then
+ * undoes what it did.
+ */
+export async function charge({ tx, quota }: InfospaceChange, payer: Payer, added: Partial<QuotaAmount>): Promise<void> {
+  const { notes, bytes, rows } = { ...NOTHING, ...added };
+  if (notes === 0 && bytes === 0 && rows === 0) return;
+  const keys = quotaScopes.map((scope) => toScopeKey(scope, payer));
+  const used = await tx.all(sql`
+    insert into infospace_use (scope, tenant, user_id, session, notes, bytes, row_count)
+    values ${joinQueries(
+      keys.map((key) => sql`(${joinQueries(key, ", ")}, ${notes}, ${bytes}, ${rows})`),
+      ", ",
+    )}
+    on conflict (scope, tenant, user_id, session) do update set notes = infospace_use.notes + excluded.notes,
+      bytes = infospace_use.bytes + excluded.bytes, row_count = infospace_use.row_count + excluded.row_count
+    returning scope, notes, bytes, row_count`);
+  if (notes < 0 || bytes < 0 || rows < 0) {
+    await tx.all(sql`
+      delete from infospace_use where notes = 0 and bytes = 0 and row_count = 0 and (${matchPayer(payer)})`);
+  }
+  if (quota === undefined) return;
+  for (const scope of quotaScopes) {
+    const row = used.find((each) => each.scope === scope);
+    const excess = row && findExcess(quota, scope, toAmount(row), { notes, bytes, rows });
+    if (excess !== undefined) throw quotaExceededError(excess);
+  }
+}
+
+/** Gives back what the notes take up that `which` says of `notes n`, before they are removed. */
+export async function releaseNotes(change: InfospaceChange, which: SqlQuery): Promise<void> {
+  const own = await change.tx.all(sql`
+    select n.origin, count(*) as notes, sum(n.bytes + ${ownBytes}) as bytes from notes n where ${which} group by n.origin`);
+  const past = await change.tx.all(sql`
+    select n.origin, 0 as notes, sum(h.bytes) as bytes
+    from note_history h join notes n on n.id = h.note where ${which} group by n.origin`);
+  for (const { origin, notes, bytes } of [...own, ...past]) {
+    await release(change, Number(origin), { notes: Number(notes), bytes: Number(bytes) });
+  }
+}
+
+/** Gives back what a collection takes up, before it is removed. */
+export async function releaseCollection(change: InfospaceChange, id: number): Promise<void> {
+  const [row] = await change.tx.all(sql`
+    select n.origin, ${ownBytes} as bytes, (select count(*) from members m where m.collection = n.id) as row_count
+    from collections n where n.id = ${id}`);
+  if (row === undefined) return;
+  await release(change, Number(row.origin), { notes: 1, bytes: Number(row.bytes), rows: Number(row.row_count) });
+}
+
+/** Gives back rows of a collection. */
+export async function releaseRows(change: InfospaceChange, id: number, rows: number): Promise<void> {
+  const [row] = await change.tx.all(sql`select origin from collections where id = ${id}`);
+  if (row !== undefined) await release(change, Number(row.origin), { rows });
+}
+
+async function release(
+  change: InfospaceChange,
+  origin: number,
+  { notes = 0, bytes = 0, rows = 0 }: Partial<QuotaAmount>,
+) {
+  const [row] = await change.tx.all(sql`select tenant, user_id, session from origins where id = ${origin}`);
+  if (row === undefined) return;
+  const payer = { tenant: String(row.tenant), user: String(row.user_id), session: String(row.session) };
+  await charge(change, payer, { notes: -notes, bytes: -bytes, rows: -rows });
+}
+
+/** How much is used. */
+export function createUsageMethods(db: Sql): Pick<InfospaceStore, "usage"> {
+  return {
+    async usage(of) {
+      const wanted = of === undefined ? sql`scope = 'tenant'` : matchPayer(toPayer(of));
+      const rows = await db.all(sql`select * from infospace_use where ${wanted} order by bytes desc, tenant`);
+      return rows.map(toUsage).sort((one, other) => quotaScopes.indexOf(one.scope) - quotaScopes.indexOf(other.scope));
+    },
+  };
+}
+
+function toScopeKey(scope: QuotaScope, { tenant, user, session }: Payer): readonly SqlQuery[] {
+  return [
+    sql`${scope}`,
+    sql`${tenant}`,
+    sql`${scope === "tenant" ? "" : user}`,
+    sql`${scope === "session" ? session : ""}`,
+  ];
+}
+
+/** The condition of the payer's three rows. */
+function matchPayer(payer: Payer): SqlQuery {
+  return joinQueries(
+    quotaScopes.map(
+      (scope) => sql`(scope, tenant, user_id, session) = (${joinQueries(toScopeKey(scope, payer), ", ")})`,
+    ),
+    " or ",
+  );
+}
+
+function toUsage(row: SqlRow): QuotaUsage {
+  const text = (column: string) => unescapeColumn(row, column, "what is used");
+  return {
+    scope: String(row.scope) as QuotaScope,
+    ...optionalField("tenant", row.tenant === "" ? null : row.tenant, () => text("tenant")),
+    ...optionalField("user", row.user_id === "" ? null : row.user_id, () => text("user_id")),
+    ...optionalField("session", row.session === "" ? null : row.session, () => text("session")),
+    ...toAmount(row),
+  };
+}
+
+function toAmount(row: SqlRow): QuotaAmount {
+  return { notes: Number(row.notes), bytes: Number(row.bytes), rows: Number(row.row_count) };
+}

@@ -1,0 +1,187 @@
+import type { ProblemStore, ServerProblem } from "../mcp/hub/server-problems.ts";
+import type { ProcessStore } from "../mcp/hub/server-processes.ts";
+import type {
+  DefinitionPin,
+  ManifestRecord,
+  ManifestStore,
+  PinState,
+  ServerManifest,
+} from "../mcp/manifests/manifest-store.ts";
+import type { OfferedTool, ServerOffer } from "../mcp/manifests/offer.ts";
+import { joinQueries, type Sql, type SqlRow, sql } from "./sql.ts";
+
+/** Started processes in SQL: one row for each that has not been seen to end. */
+export function createSqlProcessStore(db: Sql): ProcessStore {
+  return {
+    async add({ server, pid, startedAt, ownerPid, host }) {
+      await db.all(sql`
+        insert into processes (host, pid, started_at, server, owner_pid)
+        values (${host}, ${pid}, ${startedAt}, ${server}, ${ownerPid})
+        on conflict (host, pid, started_at) do update set server = excluded.server, owner_pid = excluded.owner_pid`);
+    },
+    async remove({ host, pid, startedAt }) {
+      await db.all(sql`delete from processes where host = ${host} and pid = ${pid} and started_at = ${startedAt}`);
+    },
+    async all() {
+      const rows = await db.all(sql`
+        select server, pid, started_at, owner_pid, host from processes order by host, pid, started_at`);
+      return rows.map((row) => ({
+        server: String(row.server),
+        pid: Number(row.pid),
+        startedAt: String(row.started_at),
+        ownerPid: Number(row.owner_pid),
+        host: String(row.host),
+      }));
+    },
+  };
+}
+
+/** What was wrong with servers, in SQL: one row for each that did not work when it was last tried. */
+export function createSqlProblemStore(db: Sql): ProblemStore {
+  return {
+    async set(server, { fingerprint, state, message }) {
+      await db.all(sql`
+        insert into server_problems (server, fingerprint, state, message)
+        values (${server}, ${fingerprint}, ${state}, ${message})
+        on conflict (server) do update set fingerprint = excluded.fingerprint, state = excluded.state,
+          message = excluded.message`);
+    },
+    async clear(server) {
+      await db.all(sql`delete from server_problems where server = ${server}`);
+    },
+    async all() {
+      const rows = await db.all(sql`select server, fingerprint, state, message from server_problems`);
+      return new Map(
+        rows.map((row) => [
+          String(row.server),
+          {
+            fingerprint: String(row.fingerprint),
+            state: row.state as ServerProblem["state"],
+            message: String(row.message),
+          },
+        ]),
+      );
+    },
+  };
+}
+
+// Engines bound the values of one statement.
+const PORTION = 100;
+
+/** Manifests and pins in SQL: one row a server, one a definition that was seen. Texts from servers are kept as JSON. */
+export function createSqlManifestStore(db: Sql): ManifestStore {
+  return {
+    all: () => db.transaction(readAll),
+    read: (server) => db.transaction((tx) => readRecord(tx, server)),
+    async revisions() {
+      const rows = await db.all(sql`select server, revision from manifests`);
+      return new Map(rows.map((row) => [String(row.server), Number(row.revision)]));
+    },
+    change: (server, decide) =>
+      db.transaction(async (tx) => {
+        const before = await readRecord(tx, server);
+        const change = decide(before);
+        if (change === undefined) return before;
+        const manifest = change.manifest ?? before?.manifest;
+        if (manifest === undefined) throw new TypeError(`a record of ${server} cannot begin without a manifest`);
+        const revision = await nextRevision(tx);
+        if (change.manifest === undefined) {
+          await tx.all(sql`update manifests set revision = ${revision} where server = ${server}`);
+        } else {
+          await putManifest(tx, server, revision, manifest);
+        }
+        await dropPins(tx, server, change.drop);
+        await putPins(tx, server, change.put);
+        const gone = new Set([...change.drop, ...change.put.map(({ hash }) => hash)]);
+        const stay = (before?.pins ?? []).filter(({ hash }) => !gone.has(hash));
+        return { revision, manifest, pins: [...stay, ...change.put] };
+      }),
+    forget: (server) =>
+      db.transaction(async (tx) => {
+        await tx.all(sql`delete from pins where server = ${server}`);
+        const gone = await tx.all(sql`delete from manifests where server = ${server} returning server`);
+        return gone.length > 0;
+      }),
+  };
+}
+
+async function readAll(tx: Sql): Promise<ReadonlyMap<string, ManifestRecord>> {
+  const pins = new Map<string, SqlRow[]>();
+  for (const row of await tx.all(sql`
+    select server, hash, state, seen_at, grounds, definition from pins order by seen_at, hash`)) {
+    const same = pins.get(String(row.server));
+    if (same === undefined) pins.set(String(row.server), [row]);
+    else same.push(row);
+  }
+  const rows = await tx.all(sql`select server, revision, fingerprint, learned_at, offer from manifests`);
+  return new Map(rows.map((row) => [String(row.server), toServerRecord(row, pins.get(String(row.server)) ?? [])]));
+}
+
+async function readRecord(tx: Sql, server: string): Promise<ManifestRecord | undefined> {
+  const [row] = await tx.all(sql`
+    select revision, fingerprint, learned_at, offer from manifests where server = ${server}`);
+  if (row === undefined) return undefined;
+  const pins = await tx.all(sql`
+    select hash, state, seen_at, grounds, definition from pins where server = ${server} order by seen_at, hash`);
+  return toServerRecord(row, pins);
+}
+
+/** Counted over all servers: a server that was forgotten and comes back must not repeat one. */
+async function nextRevision(tx: Sql): Promise<number> {
+  const [row] = await tx.all(sql`
+    insert into manifest_revisions (name, last) values ('manifests', 1)
+    on conflict (name) do update set last = manifest_revisions.last + 1 returning last`);
+  return Number(row?.last);
+}
+
+async function putManifest(tx: Sql, server: string, revision: number, manifest: ServerManifest): Promise<void> {
+  const { fingerprint, learnedAt, offer } = manifest;
+  await tx.all(sql`
+    insert into manifests (server, revision, fingerprint, learned_at, offer)
+    values (${server}, ${revision}, ${fingerprint}, ${learnedAt.toISOString()}, ${JSON.stringify(offer)})
+    on conflict (server) do update set revision = excluded.revision, fingerprint = excluded.fingerprint,
+      learned_at = excluded.learned_at, offer = excluded.offer`);
+}
+
+async function putPins(tx: Sql, server: string, pins: readonly DefinitionPin[]): Promise<void> {
+  for (let from = 0; from < pins.length; from += PORTION) {
+    const rows = pins.slice(from, from + PORTION).map(({ hash, state, seenAt, definition, reasons, marks, by }) => {
+      const grounds = JSON.stringify({ reasons, marks, by });
+      return sql`(${server}, ${hash}, ${state}, ${seenAt.toISOString()}, ${grounds}, ${JSON.stringify(definition)})`;
+    });
+    await tx.all(sql`
+      insert into pins (server, hash, state, seen_at, grounds, definition) values ${joinQueries(rows, ", ")}
+      on conflict (server, hash) do update set state = excluded.state, seen_at = excluded.seen_at,
+        grounds = excluded.grounds, definition = excluded.definition`);
+  }
+}
+
+async function dropPins(tx: Sql, server: string, hashes: readonly string[]): Promise<void> {
+  for (let from = 0; from < hashes.length; from += PORTION) {
+    const list = hashes.slice(from, from + PORTION).map((hash) => sql`${hash}`);
+    await tx.all(sql`delete from pins where server = ${server} and hash in (${joinQueries(list, ", ")})`);
+  }
+}
+
+function toServerRecord(row: SqlRow, pins: readonly SqlRow[]): ManifestRecord {
+  return {
+    revision: Number(row.revision),
+    manifest: {
+      fingerprint: String(row.fingerprint),
+      learnedAt: new Date(String(row.learned_at)),
+      offer: JSON.parse(String(row.offer)) as ServerOffer,
+    },
+    pins: pins.map(toPin),
+  };
+}
+
+function toPin(row: SqlRow): DefinitionPin {
+  const grounds = JSON.parse(String(row.grounds)) as Pick<DefinitionPin, "reasons" | "marks" | "by">;
+  return {
+    hash: String(row.hash),
+    state: row.state as PinState,
+    seenAt: new Date(String(row.seen_at)),
+    definition: JSON.parse(String(row.definition)) as OfferedTool,
+    ...grounds,
+  };
+}

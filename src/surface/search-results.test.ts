@@ -1,0 +1,111 @@
+import { countTokens } from "gpt-tokenizer/encoding/o200k_base";
+import { expect, test } from "vitest";
+import { z } from "zod";
+import { defineAction } from "../catalog/define-action.ts";
+import type { Action } from "../core/action.ts";
+import { estimateTokens, formatHits } from "./search-results.ts";
+
+const action = (entry: string, more: Partial<Parameters<typeof defineAction>[1]> = {}): Action =>
+  defineAction("calendar", {
+    entry,
+    description: "Creates an event in a calendar and invites the people who should come. Answers the event's id.",
+    effect: "external",
+    input: z.object({ title: z.string(), start: z.string(), attendees: z.array(z.string()).optional() }),
+    run: () => null,
+    ...more,
+  });
+
+const hit = (each: Action, score = 0.5) => ({ action: each, score });
+
+test("a hit is a line: name, signature, score, first sentence", () => {
+  const { text, items } = formatHits([hit(action("create_event"), 0.9371)]);
+
+  expect(text).toBe(
+    "calendar__create_event(title: string, start: string, attendees?: string[]) [0.94] Creates an event in a calendar and invites the people who should come.",
+  );
+  expect(items).toEqual([
+    {
+      name: "calendar__create_event",
+      summary: "Creates an event in a calendar and invites the people who should come.",
+      signature: "(title: string, start: string, attendees?: string[])",
+      score: 0.94,
+    },
+  ]);
+});
+
+test("says what keeps an action from being used right away", () => {
+  const states = [
+    action("login", { readiness: () => "needs_login" }),
+    action("asleep", { readiness: () => "not_started" }),
+    action("fine", { readiness: () => "ready" }),
+    action("broken", {
+      readiness: () => {
+        throw new Error("x");
+      },
+    }),
+  ];
+  const { text, items } = formatHits(states.map((each) => hit(each)));
+
+  expect(items.map(({ state }) => state)).toEqual(["needs_login", "not_started", undefined, "unavailable"]);
+  expect(text).toContain("[0.5, needs login]");
+});
+
+const WORDS =
+  "the create calendar issue repository organisation deployment 会議 を 作成 пользователь événement https://x.y id_2".split(
+    " ",
+  );
+
+test.each([
+  ["plain", () => action("create_event")],
+  [
+    "wordy",
+    (i: number) => action(`entry_${i}`, { description: `${"Update the repository configuration and ".repeat(20)}x.` }),
+  ],
+  [
+    "wide",
+    (i: number) =>
+      action(`w${i}`, {
+        input: z.object(Object.fromEntries(Array.from({ length: 40 }, (_, p) => [`parameter_${p}`, z.string()]))),
+      }),
+  ],
+  ["long names", (i: number) => action(`${"github_enterprise_".repeat(8)}${i}`)],
+  [
+    "many scripts",
+    (i: number) =>
+      action(`s${i}`, {
+        description: Array.from({ length: 30 }, (_, w) => WORDS[(w * 7 + i) % WORDS.length]).join(" "),
+      }),
+  ],
+])("a default answer of %s actions has at most 250 tokens", (_what, make) => {
+  const hits = Array.from({ length: 8 }, (_, i) => hit(make(i)));
+  const { text, items } = formatHits(hits, ["Nothing available has: frobnicate, zyx"]);
+
+  expect(countTokens(text)).toBeLessThanOrEqual(250);
+  expect(items.length).toBeGreaterThan(0);
+  expect(text).toContain("frobnicate");
+});
+
+test("shortens before it leaves out, and counts what it leaves out", () => {
+  const wordy = Array.from({ length: 8 }, (_, i) =>
+    hit(action(`e${i}`, { description: "Sends the message ".repeat(10) })),
+  );
+  const long = Array.from({ length: 8 }, (_, i) => hit(action(`${"enterprise_".repeat(15)}${i}`)));
+
+  expect(formatHits(wordy).items).toHaveLength(8);
+  expect(formatHits(long).items.length).toBeLessThan(8);
+  expect(formatHits(long).text).toContain(`+${8 - formatHits(long).items.length} more`);
+});
+
+test("the estimate is near what is counted", () => {
+  const text = "Create an issue in a repository, with labels, assignees and a milestone. Answers its number.";
+
+  expect(estimateTokens(text)).toBeGreaterThanOrEqual(countTokens(text) * 0.87);
+  expect(estimateTokens(text)).toBeLessThanOrEqual(countTokens(text) * 1.4);
+});
+
+test("what is said beside the hits is a line each, and not a long one", () => {
+  const { text } = formatHits([hit(action("create_event"))], [`one\ntwo() [1] ${"x".repeat(5000)}`]);
+
+  expect(text.split("\n")).toHaveLength(2);
+  expect(text.length).toBeLessThan(600);
+});

@@ -1,0 +1,199 @@
+import { z } from "zod";
+import { resolveAction } from "../../catalog/resolve-action.ts";
+import { categoryRedirects } from "../../catalog/spelling.ts";
+import type { View } from "../../catalog/view.ts";
+import type { Effect } from "../../core/action.ts";
+import { type Action, type Example, type JsonSchema, type Readiness, summarizeAction } from "../../core/action.ts";
+import { QmError } from "../../core/errors.ts";
+import { cloneFrozen, getOwn } from "../../core/json.ts";
+import { quoteName } from "../../core/names.ts";
+import { toJsonSchema } from "../../core/standard-schema.ts";
+import { readState } from "../search-results.ts";
+import type { SurfaceTool } from "../surface.ts";
+
+export interface ActionDescription {
+  readonly qualified_name: string;
+  readonly description: string;
+  readonly input_schema: JsonSchema;
+  readonly output_schema?: JsonSchema;
+  readonly examples: readonly Example[];
+  readonly metadata: {
+    /** What runs: the action itself, or for a resource the operation behind it. */
+    readonly target_tool_name: string;
+    readonly category: string;
+    readonly purity: Effect;
+    readonly tags: readonly string[];
+    readonly idempotent: boolean;
+    readonly approval: "never" | "always" | "conditional";
+    /** Why it cannot be used right away; absent when it can. */
+    readonly state?: Exclude<Readiness, "ready">;
+    /** For a resource: what invoking it does. */
+    readonly canonical_default?: string;
+  };
+}
+
+export const describeActionTool: SurfaceTool = cloneFrozen({
+  name: "describe_action",
+  description: "Full description, input schema and examples of one action.",
+  inputSchema: toJsonSchema(z.object({ action_name: z.string() })),
+  effect: "read",
+});
+
+/** Everything a caller may know of one action. Throws `unknown_action` with suggestions. */
+export function describeAction(view: View, asked: string): ActionDescription {
+  const { action } = resolveAction(view, asked);
+  const { name, description, inputSchema, outputSchema, examples, canonical, category, effect, tags, idempotent } =
+    action;
+  return {
+    qualified_name: name,
+    description,
+    input_schema: inputSchema,
+    ...(outputSchema === undefined ? {} : { output_schema: outputSchema }),
+    examples,
+    metadata: {
+      target_tool_name: canonical?.target ?? name,
+      category,
+      purity: effect,
+      tags,
+      idempotent,
+      approval: view.approval(action),
+      ...readState(action),
+      ...(canonical === undefined ? {} : { canonical_default: `runs ${canonical.target}` }),
+    },
+  };
+}
+
+export interface ListQuery {
+  readonly category?: readonly string[];
+  readonly filter?: string;
+  readonly offset?: number;
+  readonly limit?: number;
+}
+
+/** An action in a list; with its description and schema where the list was narrowed to categories. */
+export interface ListedAction {
+  readonly qualified_name: string;
+  readonly short_description?: string;
+  readonly description?: string;
+  readonly input_schema?: JsonSchema;
+}
+
+export interface ActionList {
+  readonly items: readonly ListedAction[];
+  /** All that fit the query, on whatever page. */
+  readonly total: number;
+  /** Where the next page starts; absent on the last. */
+  readonly next_offset?: number;
+  readonly hint?: string;
+}
+
+const PAGE_SIZE = 10;
+const PAGE_LIMIT = 50;
+const PAGE_CHARACTERS = 16_000;
+
+export const listActionsTool: SurfaceTool = cloneFrozen({
+  name: "list_actions",
+  description: "Browse available actions alphabetically. Give category to get descriptions and input schemas.",
+  inputSchema: toJsonSchema(
+    z.object({
+      category: z.array(z.string()).optional(),
+      filter: z.string().describe("Substring of name or summary").optional(),
+      offset: z.int().min(0).default(0),
+      limit: z.int().min(1).describe("At most 50").default(PAGE_SIZE),
+    }),
+  ),
+  effect: "read",
+});
+
+/** One page of what the caller may see; the first also says what there is to say about search. Throws `unknown_category` with the valid ones. */
+export function listActions(
+  view: View,
+  { category = [], filter = "", ...page }: ListQuery,
+  searchHint?: string,
+): ActionList {
+  const offset = Math.max(0, Math.trunc(page.offset ?? 0));
+  const limit = Math.max(1, Math.trunc(page.limit ?? PAGE_SIZE));
+  const pool = category.length === 0 ? view.actions() : selectCategories(view, category);
+  const wanted = filter.trim().toLowerCase();
+  const found = wanted === "" ? pool : filterActions(pool, wanted);
+  const wide = found
+    .slice(offset, offset + Math.min(limit, PAGE_LIMIT))
+    .map((action) => toListedAction(action, category.length > 0));
+  const items = fitPage(wide);
+  const end = offset + items.length;
+  const hint = createListHint(view, found.length, offset, wanted) ?? (offset === 0 ? searchHint : undefined);
+  return {
+    items,
+    total: found.length,
+    ...(items.length > 0 && end < found.length ? { next_offset: end } : {}),
+    ...(hint === undefined ? {} : { hint }),
+  };
+}
+
+function selectCategories(view: View, asked: readonly string[]): readonly Action[] {
+  requireCategories(view, asked);
+  const wanted = new Set(asked);
+  return wanted.size === 1
+    ? view.inCategory([...wanted][0] ?? "")
+    : view.actions().filter((action) => wanted.has(action.category));
+}
+
+/** Throws `unknown_category` for those with nothing in them for the caller. */
+export function requireCategories(view: View, asked: readonly string[]): void {
+  const unknown = asked.filter((name) => view.inCategory(name).length === 0);
+  if (unknown.length > 0) throw unknownCategoryError(unknown, view.categories());
+}
+
+function unknownCategoryError(unknown: readonly string[], valid: readonly string[]): QmError {
+  const moved = unknown.flatMap((name) => {
+    const now = getOwn(categoryRedirects, name);
+    return now !== undefined && valid.includes(now) ? [[name, now] as const] : [];
+  });
+  const first = moved[0];
+  return new QmError("unknown_category", `Unknown category ${unknown.map(quoteName).join(", ")}`, {
+    details: {
+      unknown: unknown.map((name) => name.slice(0, 80)),
+      valid,
+      ...(moved.length > 0 ? { renamed: Object.fromEntries(moved) } : {}),
+    },
+    hint:
+      first === undefined
+        ? "Use one of the valid categories, or leave category out."
+        : `Use ${first[1]} instead of ${first[0]}.`,
+  });
+}
+
+function toListedAction(action: Action, inFull: boolean): ListedAction {
+  return inFull
+    ? { qualified_name: action.name, description: action.description, input_schema: action.inputSchema }
+    : { qualified_name: action.name, short_description: summarizeAction(action) };
+}
+
+/** A page ends early when its schemas grow too long for a model to read at once; the rest is on the next. */
+export function fitPage<Item>(items: readonly Item[]): readonly Item[] {
+  let length = 0;
+  const over = items.findIndex((item, index) => {
+    length += JSON.stringify(item).length;
+    return index > 0 && length > PAGE_CHARACTERS;
+  });
+  return over < 0 ? items : items.slice(0, over);
+}
+
+function createListHint(view: View, total: number, offset: number, filter: string): string | undefined {
+  if (total === 0 && filter !== "")
+    return `Nothing has ${quoteName(filter)} in its name or summary. Try a shorter filter, or browse a category: ${view.categories().join(", ")}.`;
+  if (total === 0) return "No action is available to you.";
+  return offset >= total ? `There are only ${total}; start again at offset 0.` : undefined;
+}
+
+const haystacks = new WeakMap<readonly Action[], readonly string[]>();
+
+/** A view hands out the same list each time, so the texts to look in are made once a list. */
+function filterActions(pool: readonly Action[], wanted: string): readonly Action[] {
+  let texts = haystacks.get(pool);
+  if (texts === undefined) {
+    texts = pool.map((action) => `${action.name}\n${summarizeAction(action)}`.toLowerCase());
+    haystacks.set(pool, texts);
+  }
+  return pool.filter((_action, index) => texts[index]?.includes(wanted));
+}
