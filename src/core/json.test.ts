@@ -1,6 +1,6 @@
 import fc from "fast-check";
-import { expect, omitUndefined, test } from "vitest";
-import { canonicalJson, clip, cloneFrozen, getOwn } from "./json.ts";
+import { expect, test } from "vitest";
+import { canonicalJson, clip, cloneFrozen, getOwn, omitUndefined } from "./json.ts";
 
 test("the same value has one text, in whatever order its keys were written", () => {
   fc.assert(
