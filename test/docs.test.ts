@@ -88,8 +88,9 @@ describe("README.md", () => {
     }
   });
 
-  test("names every command in its table", async () => {
-    const named = rowsOf("README.md").map(([command = ""]) => nameOf(command));
+  test("leaves the table of commands to docs/cli.md, which has every command", async () => {
+    const rows = rowsOf("docs/cli.md").filter(([command = ""]) => command.startsWith("`qm "));
+    const named = rows.map(([command = ""]) => nameOf(command));
 
     expect(named.sort()).toEqual((await commandsOf([])).filter((name) => name !== "help").sort());
   });
