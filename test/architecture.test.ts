@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { dirname, join, relative, resolve, sep } from "node:path";
 import { describe, expect, test } from "vitest";
 
-/** The folders that say what they want of a store. */
+/** The folders that declare the stores they need. */
 const stored = [
   "core",
   "ledger",
@@ -137,7 +137,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   ],
 };
 
-/** What the core and everything pure may not touch: the clock, chance, the process and the network. */
+/** Pure folders use no clock, no randomness, no process and no network. */
 const IMPURE =
   /\b(?:Date\.now|new Date\(\)|performance\.now|Math\.random|setTimeout|setInterval|setImmediate|process\.|fetch\()/;
 const IMPURE_MODULES = /^node:(?!vm$|crypto$|url$)/;
@@ -148,7 +148,7 @@ const files = readdirSync(root, { recursive: true, encoding: "utf8" })
   .map((path) => path.split(sep).join("/"))
   .filter((path) => path.endsWith(".ts") && !isTest(path));
 const textOf = (path: string) => readFileSync(join(root, path), "utf8");
-/** The two faces of MCP are as far apart as folders get, so each folder below `mcp` counts as one. */
+/** Each folder below `mcp` counts as a folder of its own. */
 const folderOf = (path: string) => {
   const parts = path.split("/").slice(0, -1);
   return parts.slice(0, parts[0] === "mcp" ? 2 : 1).join("/") || ".";
@@ -167,7 +167,7 @@ function importsOf(path: string): readonly string[] {
 }
 
 describe("the tree", () => {
-  test("has no folder that nobody has placed", () => {
+  test("has a rule for every folder", () => {
     expect([...new Set(files.map(folderOf))].sort()).toEqual(Object.keys(mayImport).sort());
   });
 
@@ -197,11 +197,41 @@ describe("the tree", () => {
     expect(cycles).toEqual([]);
   });
 
-  test("is made of files one can read: nine in ten have at most 260 lines", () => {
+  test("has readable files: nine in ten have at most 260 lines", () => {
     const lengths = files.map((path) => textOf(path).split("\n").length).sort((a, b) => a - b);
 
     expect(lengths[Math.floor(lengths.length * 0.9)]).toBeLessThanOrEqual(260);
     expect(lengths.at(-1)).toBeLessThanOrEqual(400);
+  });
+});
+
+describe("exported names", () => {
+  const declaration = /^export (?:declare |abstract |async )*(function\*?|const|class|interface|type) (\w+)/gm;
+  const declared = files.flatMap((path) =>
+    [...textOf(path).matchAll(declaration)].map(([, kind = "", name = ""]) => ({ path, kind, name })),
+  );
+
+  test("are unique in the whole tree", () => {
+    const paths = new Map<string, Set<string>>();
+    for (const { name, path } of declared) paths.set(name, (paths.get(name) ?? new Set()).add(path));
+    const twice = [...paths].filter(([, places]) => places.size > 1);
+
+    expect(twice.map(([name, places]) => `${name}: ${[...places].join(", ")}`)).toEqual([]);
+  });
+
+  test("of functions are verbs, not bare participles", () => {
+    const irregular =
+      "kept told shown found made held said given taken sent written known seen lost paid meant done drawn";
+    const participle = new RegExp(`^(?:${irregular.replaceAll(" ", "|")}|[a-z]+ed)$`);
+    /** Verbs and nouns that only look like participles. */
+    const allowed = ["embed", "feed", "seed", "need"];
+    const functions = declared.filter(({ kind, name }) => /^(?:function|const)/.test(kind) && !allowed.includes(name));
+
+    expect(functions.filter(({ name }) => participle.test(name))).toEqual([]);
+  });
+
+  test("come from folders: only index.ts lies in src itself", () => {
+    expect(files.filter((path) => !path.includes("/"))).toEqual(["index.ts"]);
   });
 });
 
@@ -210,7 +240,7 @@ describe("the core, the policy and the catalog", () => {
   const timers = ["core/async.ts", "core/lease.ts"];
   const pure = files.filter((path) => ["core", "policy", "catalog"].includes(folderOf(path)) && !timers.includes(path));
 
-  test.each(pure)("%s has no clock, no chance, no process and no I/O", (path) => {
+  test.each(pure)("%s has no clock, no randomness, no process and no I/O", (path) => {
     const code = textOf(path).replace(/\/\*[\s\S]*?\*\/|\/\/.*$/gm, "");
 
     expect(code).not.toMatch(IMPURE);
@@ -218,7 +248,7 @@ describe("the core, the policy and the catalog", () => {
   });
 });
 
-describe("one door", () => {
+describe("one pipeline", () => {
   test("an action's handler is called in one place", () => {
     const calling = /\b(?:action|target|tool)\.run\(|\{[^}]*\brun\b[^}]*\} = (?:action|target)\b/;
     const callers = files.filter((path) => calling.test(textOf(path)));
@@ -226,7 +256,7 @@ describe("one door", () => {
     expect(callers).toEqual(["invoke/runner.ts"]);
   });
 
-  test("only the counter opens the door, and replay one with nothing behind it; only the door and the views ask the policy", () => {
+  test("only the app and replay run the pipeline, and only the pipeline, views and explain ask the policy", () => {
     const importing = (target: string) => files.filter((path) => runtimeImportsOf(path).includes(target));
 
     expect(importing("invoke/invoke.ts").sort()).toEqual(["app/surface-backend.ts", "replay/answer-call.ts"]);
@@ -238,7 +268,7 @@ describe("one door", () => {
     ]);
   });
 
-  test("the process is touched by the command's own entry and the real runtime only", () => {
+  test("only the command's entry and the system runtime use the process", () => {
     const touching = files.filter((path) =>
       /\bprocess\.(?!versions|platform|ts")/.test(textOf(path).replace(/\/\*[\s\S]*?\*\/|\/\/.*$/gm, "")),
     );
