@@ -5,6 +5,7 @@ const conformance = "test/conformance.test.ts";
 
 export default defineConfig({
   test: {
+    globalSetup: "test/support/compile.ts",
     projects: [
       {
         test: {

@@ -10,6 +10,7 @@ import { eventShapes } from "../src/core/events.ts";
 import { CALL_VARIABLES, compileCondition } from "../src/core/expression.ts";
 import { packageFacts } from "../src/package-facts.ts";
 import { layers } from "../src/policy/verdict.ts";
+import { findCompiled } from "./support/compiled.ts";
 
 const root = resolve(import.meta.dirname, "..");
 const textOf = (path: string) => readFileSync(join(root, path), "utf8");
@@ -309,7 +310,7 @@ async function qm(argv: readonly string[]): Promise<{ out: string; code: number 
 }
 
 function ran(script: string): Promise<{ code: number | null; err: string }> {
-  const child = spawn(process.execPath, ["--import", "tsx", script], {
+  const child = spawn(process.execPath, [findCompiled(script)], {
     cwd: root,
     stdio: ["ignore", "ignore", "pipe"],
   });
