@@ -6,63 +6,35 @@ import { defineConfig } from "vitest/config";
 const limits = { testTimeout: 60_000, hookTimeout: 60_000 };
 const conformance = "test/conformance.test.ts";
 
-/**
- * Folders whose tests share a worker. None of them opens a quartermaster or a hub: each of those has an
- * AsyncLocalStorage, and every one that a process has used slows down all later promises in it.
- */
-const sharedFolders = [
-  "activation",
-  "approval",
-  "catalog",
-  "config",
-  "core",
-  "distribution",
-  "files",
-  "http",
-  "infospace/operations",
-  "infospace/primitives",
-  "infospace/search",
-  "invoke",
-  "ledger",
-  "mcp/clients",
-  "mcp/manifest",
-  "mcp/provider",
-  "mcp/registry",
-  "policy",
-  "providers",
-  "registry",
-  "search",
-  "store",
-  "turn",
-].map((folder) => `src/${folder}`);
-
-/** A file that replaces a module needs a worker in which that module is not yet loaded. */
-const replacesModule = (file: string) => /\bvi\.(?:mock|doMock)\(/.test(readFileSync(file, "utf8"));
-
-const shared = sharedFolders.flatMap((folder) =>
+/** Files that replace a module. They need a worker in which that module is not loaded yet. */
+const isolated = ["src", "test"].flatMap((folder) =>
   readdirSync(folder, { recursive: true, encoding: "utf8" })
     .filter((path) => path.endsWith(".test.ts"))
     .map((path) => join(folder, path))
-    .filter((file) => !replacesModule(file)),
+    .filter((path) => /\bvi\.(?:mock|doMock)\(/.test(readFileSync(path, "utf8"))),
 );
 
+// The *.test-d.ts files are checked by tsc, which `npm test` runs before this.
 export default defineConfig({
   test: {
     globalSetup: "test/support/compile.ts",
-    // The default leaves one core to vitest, which hardly uses it, and many tests wait for other processes.
+    // By default vitest leaves one core free. Our tests often wait for other processes, so that core would idle.
     maxWorkers: availableParallelism(),
     projects: [
       {
-        test: { name: "shared", include: shared, isolate: false, sequence: { groupOrder: 0 }, ...limits },
-      },
-      {
+        // To start a worker and to load the library takes longer than most files do, so they share workers.
         test: {
-          name: "isolated",
+          name: "shared",
           include: ["src/**/*.test.ts", "test/**/*.test.ts"],
-          exclude: [conformance, ...shared],
+          exclude: [conformance, ...isolated],
+          isolate: false,
+          setupFiles: "test/support/release-storages.ts",
           sequence: { groupOrder: 0 },
           ...limits,
         },
+      },
+      {
+        test: { name: "isolated", include: isolated, sequence: { groupOrder: 0 }, ...limits },
       },
       {
         // Its client scenarios all run at once and take the whole machine: nothing else runs beside it.
