@@ -12,18 +12,23 @@ declare module "vitest" {
 
 const root = join(import.meta.dirname, "../..");
 
-/** Every program that a test may start: its source, relative to the root. */
-function listPrograms(): readonly string[] {
+/** Programs that are bundled with their packages, as the command is: sources, relative to the root. */
+function listBundled(): readonly string[] {
   const processes = readdirSync(join(root, "test"), { recursive: true, encoding: "utf8" })
     .filter((path) => path.endsWith("-process.ts"))
     .map((path) => `test/${path}`);
-  return [...processes, "src/cli/bin.ts", "src/index.ts", "conformance/client.ts", "conformance/fixture-server.ts"];
+  return [...processes, "src/cli/bin.ts", "src/index.ts"];
 }
 
-function listExamples(): readonly string[] {
-  return readdirSync(join(root, "examples"))
+/**
+ * Programs that import their packages. An example and the SDK it shows must share one copy of each, and the conformance
+ * programs need the schema validator of the MCP SDK, which the bundle leaves out.
+ */
+function listLinked(): readonly string[] {
+  const examples = readdirSync(join(root, "examples"))
     .filter((name) => name.endsWith(".ts"))
     .map((name) => `examples/${name}`);
+  return [...examples, "conformance/client.ts", "conformance/fixture-server.ts"];
 }
 
 /** A vitest global setup. Compiles the programs that tests start, once per run, so that no child has to. */
@@ -32,10 +37,9 @@ export async function setup(project: TestProject): Promise<() => void> {
   mkdirSync(cache, { recursive: true });
   // Every run has its own folder, so two runs do not disturb each other.
   const folder = realpathSync(mkdtempSync(join(cache, "qm-tests-")));
-  await bundle({ input: nameOutputs(listPrograms()), folder: join(folder, "programs") });
-  // An example and the SDK it shows must share one copy of each package.
   const isPackage = (id: string) => !id.startsWith(".") && !isAbsolute(id);
-  await bundle({ input: nameOutputs(listExamples()), folder: join(folder, "examples"), external: isPackage });
+  await bundle({ input: nameOutputs(listBundled()), folder: join(folder, "bundled") });
+  await bundle({ input: nameOutputs(listLinked()), folder: join(folder, "linked"), external: isPackage });
   project.provide("compiledPrograms", folder);
   return () => rmSync(folder, { recursive: true, force: true });
 }

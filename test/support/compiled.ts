@@ -1,5 +1,5 @@
 import { existsSync } from "node:fs";
-import { join, relative, resolve, sep } from "node:path";
+import { join, relative, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { inject } from "vitest";
 
@@ -8,9 +8,11 @@ const root = resolve(import.meta.dirname, "../..");
 /** The compiled form of a program that a test starts with `node`. `./compile.ts` says which sources are programs. */
 export function findCompiled(source: string | URL): string {
   const path = relative(root, source instanceof URL ? fileURLToPath(source) : resolve(root, source));
-  const build = path.startsWith(`examples${sep}`) ? "examples" : "programs";
-  const compiled = join(inject("compiledPrograms"), build, path.replace(/\.ts$/, ".js"));
-  if (!existsSync(compiled))
+  const compiled = ["bundled", "linked"]
+    .map((build) => join(inject("compiledPrograms"), build, path.replace(/\.ts$/, ".js")))
+    .find((file) => existsSync(file));
+  if (compiled === undefined) {
     throw new TypeError(`${path} is not compiled for tests; add it to test/support/compile.ts`);
+  }
   return compiled;
 }
