@@ -7,22 +7,35 @@ import { type Leg, runSuite } from "./suite.ts";
 export const REVISIONS = ["2026-07-28", "2025-11-25"] as const;
 export const FACES = ["server", "client"] as const;
 
+/** What to give `node` to start each program of the suite. */
+export interface Programs {
+  readonly client: readonly string[];
+  readonly fixtureServer: readonly string[];
+}
+
 const tsx = join(import.meta.dirname, "../node_modules/tsx/dist/cli.mjs");
-const client = join(import.meta.dirname, "client.ts");
+const sources: Programs = {
+  client: [tsx, join(import.meta.dirname, "client.ts")],
+  fixtureServer: [tsx, join(import.meta.dirname, "fixture-server.ts")],
+};
 
 /**
  * Every scenario that a revision requires of one face: of the gateway, with the fixture server behind it and every name
  * passed through, or of the client that the hub is made of.
  */
-export async function runLeg(face: (typeof FACES)[number], revision: string): Promise<Leg> {
+export async function runLeg(
+  face: (typeof FACES)[number],
+  revision: string,
+  programs: Programs = sources,
+): Promise<Leg> {
   const results = mkdtempSync(join(tmpdir(), "qm-conformance-"));
   try {
     if (face === "client") {
-      const command = `${process.execPath} ${tsx} ${client}`;
+      const command = [process.execPath, ...programs.client].join(" ");
       return await runSuite({ face, revision, target: ["--command", command], results });
     }
     // Each on a stand of its own: the suite leaves calls behind that wait for an answer.
-    const stand = await openStand();
+    const stand = await openStand(programs.fixtureServer);
     try {
       return await runSuite({ face, revision, target: ["--url", stand.url], results });
     } finally {

@@ -15,13 +15,13 @@ export interface Stand {
 const TOKEN = "conformance-token";
 
 /** A whole workspace in a folder of its own: nothing is in the way that users do not have, and nothing is left out. */
-export async function openStand(): Promise<Stand> {
+export async function openStand(fixtureServer: readonly string[]): Promise<Stand> {
   const folder = mkdtempSync(join(tmpdir(), "qm-conformance-stand-"));
   let target = "";
   const door = tokenAddingDoor(TOKEN, () => target);
   await new Promise<void>((resolve) => door.listen(0, "127.0.0.1", resolve));
   const { port } = door.address() as AddressInfo;
-  writeFileSync(join(folder, "quartermaster.yaml"), JSON.stringify(configuration(port)));
+  writeFileSync(join(folder, "quartermaster.yaml"), JSON.stringify(configuration(port, fixtureServer)));
 
   const problems = (problem: string) => {
     if (process.env.CONFORMANCE_PROBLEMS !== undefined) console.error(problem);
@@ -46,14 +46,13 @@ export async function openStand(): Promise<Stand> {
   };
 }
 
-function configuration(port: number): object {
-  const tsx = join(import.meta.dirname, "../node_modules/tsx/dist/cli.mjs");
+function configuration(port: number, fixtureServer: readonly string[]): object {
   return {
     providers: { file: { enabled: false } },
     servers: {
       fixture: {
         command: process.execPath,
-        args: [tsx, join(import.meta.dirname, "fixture-server.ts")],
+        args: fixtureServer,
         protocol: "modern",
         idle_timeout_ms: 0,
         // It changes its own tools, because the suite wants to hear of that.

@@ -5,34 +5,12 @@
  */
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
-import { build } from "rolldown";
+import { bundle } from "./bundle.ts";
 
 const root = join(import.meta.dirname, "..");
 const folder = resolve(process.argv[2] ?? join(root, "dist/bin"));
-const shims = join(import.meta.dirname, "sdk-shims.ts");
 
-const { output } = await build({
-  cwd: root,
-  input: { qm: "src/cli/bin.ts" },
-  platform: "node",
-  resolve: {
-    // A package's module form first: what another form requires cannot always be found out.
-    mainFields: ["module", "main"],
-    alias: { "@modelcontextprotocol/client/_shims": shims, "@modelcontextprotocol/server/_shims": shims },
-  },
-  // Native code, and a few megabytes of data that most runs do without.
-  external: [/^@photostructure\/sqlite$/, /^gpt-tokenizer\//],
-  output: {
-    dir: folder,
-    cleanDir: true,
-    entryFileNames: "[name].js",
-    chunkFileNames: "[name].js",
-    comments: { jsdoc: false },
-  },
-  onLog(level, { message }) {
-    if (level === "warn") throw new Error(message);
-  },
-});
+const { output } = await bundle({ input: { qm: "src/cli/bin.ts" }, folder });
 
 const bundled = output.flatMap((file) => (file.type === "chunk" ? Object.keys(file.modules) : []));
 const packages = new Set(

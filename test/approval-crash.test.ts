@@ -3,12 +3,12 @@ import { once } from "node:events";
 import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { createQuartermaster } from "../src/index.ts";
 import { openSqlite } from "../src/store/drivers/sqlite.ts";
 import { type SqlQuery, type SqlRow, sql } from "../src/store/sql.ts";
 import type { Hook, Look, Said, SaidOutcome, Step, Visit } from "./fixtures/approving-process.ts";
+import { findCompiled } from "./support/compiled.ts";
 
 // A call that must be agreed to, and a process that is killed at one point of it. A second process and then a third open
 // what it left, put it in order, answer again and call again. Seven points, each with seven courses of events.
@@ -329,8 +329,8 @@ async function placeByPlace(visit: (each: Case, at: number) => Visit): Promise<r
 
 /** One process that makes the visits: what it said at each. */
 async function visited(visits: readonly Visit[]): Promise<readonly Process[]> {
-  const script = fileURLToPath(new URL("fixtures/approving-process.ts", import.meta.url));
-  const child = spawn(process.execPath, ["--import", "tsx", script, JSON.stringify(visits)], {
+  const script = findCompiled(new URL("fixtures/approving-process.ts", import.meta.url));
+  const child = spawn(process.execPath, [script, JSON.stringify(visits)], {
     stdio: ["ignore", "pipe", "inherit"],
   });
   children.add(child);

@@ -3,6 +3,7 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { runLeg } from "../conformance/legs.ts";
+import { findCompiled } from "./support/compiled.ts";
 
 const folder = join(import.meta.dirname, "../conformance");
 const suite = join(folder, "node_modules/@modelcontextprotocol/conformance/dist/index.js");
@@ -23,6 +24,16 @@ describe.runIf(isThere())("the MCP conformance suite", () => {
     ["client", "2026-07-28", 32],
     ["client", "2025-11-25", 18],
   ] as const)("every required %s scenario of %s passes", { timeout: LIMIT_MS }, async (face, revision, scenarios) => {
-    expect(await runLeg(face, revision)).toMatchObject({ failed: [], scenarios, passed: scenarios, ok: true });
+    const programs = {
+      client: [findCompiled("conformance/client.ts")],
+      fixtureServer: [findCompiled("conformance/fixture-server.ts")],
+    };
+
+    expect(await runLeg(face, revision, programs)).toMatchObject({
+      failed: [],
+      scenarios,
+      passed: scenarios,
+      ok: true,
+    });
   });
 });

@@ -3,12 +3,12 @@ import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { expect, onTestFinished, test } from "vitest";
 import type { StoredEvent } from "../src/index.ts";
 import { openLedger } from "../src/ledger/ledger.ts";
 import { createEventRedactor } from "../src/ledger/redact.ts";
 import { openSqliteStore } from "../src/store/open-store.ts";
+import { findCompiled } from "./support/compiled.ts";
 
 const PROCESSES = ["a", "b", "c", "d"];
 const CALLS_EACH = 1_000_000; // more than they live to make
@@ -47,8 +47,8 @@ test("four processes killed in the middle of 10,000 calls on one store lose noth
 }, 120_000);
 
 function callingProcess(path: string, name: string, limit: number) {
-  const script = fileURLToPath(new URL("fixtures/calling-process.ts", import.meta.url));
-  const child: ChildProcess = spawn(process.execPath, ["--import", "tsx", script, path, name, String(limit)], {
+  const script = findCompiled(new URL("fixtures/calling-process.ts", import.meta.url));
+  const child: ChildProcess = spawn(process.execPath, [script, path, name, String(limit)], {
     stdio: ["ignore", "pipe", "inherit"],
   });
   onTestFinished(() => void child.kill("SIGKILL"));

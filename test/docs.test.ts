@@ -10,6 +10,7 @@ import { errorCodes } from "../src/core/errors.ts";
 import { eventShapes } from "../src/core/events.ts";
 import { CALL_VARIABLES, compileCondition } from "../src/core/expression.ts";
 import { policyLayers } from "../src/policy/objection.ts";
+import { findCompiled } from "./support/compiled.ts";
 
 const root = resolve(import.meta.dirname, "..");
 const textOf = (path: string) => readFileSync(join(root, path), "utf8");
@@ -312,7 +313,7 @@ async function qm(argv: readonly string[]): Promise<{ out: string; code: number 
 }
 
 function ran(script: string): Promise<{ code: number | null; err: string }> {
-  const child = spawn(process.execPath, ["--import", "tsx", script], {
+  const child = spawn(process.execPath, [findCompiled(script)], {
     cwd: root,
     stdio: ["ignore", "ignore", "pipe"],
   });

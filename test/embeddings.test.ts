@@ -3,7 +3,6 @@ import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";
 import { hostname, tmpdir } from "node:os";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { systemRuntime } from "../src/app/system-runtime.ts";
 import { createEmbedder } from "../src/search/embedders/create-embedder.ts";
@@ -20,6 +19,7 @@ import {
 import { openSqlite } from "../src/store/drivers/sqlite.ts";
 import { openSqliteStore } from "../src/store/open-store.ts";
 import { sql } from "../src/store/sql.ts";
+import { findCompiled } from "./support/compiled.ts";
 
 const KEY = "sk-test-Zm9vYmFyYmF6cXV4MDEyMzQ1";
 const order = createHitOrder();
@@ -227,8 +227,8 @@ interface Answer {
 
 /** A process that builds a catalog's vectors, as `fixtures/embedding-process.ts` does. */
 function building(...[path, url, model, prefix, count, query = ""]: [string, string, string, string, number, string?]) {
-  const script = fileURLToPath(new URL("fixtures/embedding-process.ts", import.meta.url));
-  const args = ["--import", "tsx", script, path, url, model, prefix, String(count), query];
+  const script = findCompiled(new URL("fixtures/embedding-process.ts", import.meta.url));
+  const args = [script, path, url, model, prefix, String(count), query];
   const child = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "inherit"] });
   onTestFinished(() => void child.kill("SIGKILL"));
   let text = "";

@@ -183,10 +183,17 @@ describe.each(Object.keys(hidings))("hidden by %s", (hiding) => {
   });
 });
 
+interface Searching {
+  readonly embedder: Embedder;
+  /** Short where the embedder never answers. Elsewhere a busy machine must not reach it. */
+  readonly embedderTimeoutMs?: number;
+  after?(qm: Quartermaster): Promise<unknown>;
+}
+
 /** How far search by meaning may be. */
-const embedders: Record<string, () => { embedder: Embedder; after?: (qm: Quartermaster) => Promise<unknown> }> = {
+const embedders: Record<string, () => Searching> = {
   built: () => ({ embedder: wordEmbedder(), after: (qm) => qm.embeddings.build() }),
-  "being built": () => ({ embedder: wordEmbedder("slow", () => new Promise(() => {})) }),
+  "being built": () => ({ embedder: wordEmbedder("slow", () => new Promise(() => {})), embedderTimeoutMs: 20 }),
   "failing, with the texts in its message": () => ({
     embedder: wordEmbedder("failing", (_signal, texts) => {
       throw new Error(`cannot embed:\n${texts.join("\n")}`);
@@ -199,8 +206,8 @@ const searching = Object.keys(places).filter((place) => /search|hints|list|defer
 
 describe.each(Object.keys(embedders))("with vectors %s", (state) => {
   async function toldBy(withSecret: boolean, place: string): Promise<string> {
-    const { embedder, after } = embedders[state]?.() ?? { embedder: wordEmbedder() };
-    const search = { embedder, embedderTimeoutMs: 20 };
+    const { after, embedderTimeoutMs = 10_000, embedder } = embedders[state]?.() ?? { embedder: wordEmbedder() };
+    const search = { embedder, embedderTimeoutMs };
     const qm = await counter(withSecret, { tools: { denied: [SECRET] } }, { search });
     await after?.(qm);
     return told(await places[place]?.(qm));

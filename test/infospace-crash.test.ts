@@ -5,7 +5,6 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
-import { fileURLToPath } from "node:url";
 import { expect, onTestFinished, test } from "vitest";
 import type { InfospaceStore } from "../src/infospace/infospace-store.ts";
 import type { Collection, CollectionItem, NoteFacts } from "../src/infospace/note.ts";
@@ -13,6 +12,7 @@ import { openSqlite } from "../src/store/drivers/sqlite.ts";
 import { openStore } from "../src/store/open-store.ts";
 import { sql } from "../src/store/sql.ts";
 import { type Acknowledged, GROUP, PORTION, PORTIONS } from "./infospace-crash/writing-process.ts";
+import { findCompiled } from "./support/compiled.ts";
 
 const ROUNDS = 8;
 const PROCESSES = ["a", "b"];
@@ -35,9 +35,9 @@ test("processes killed while they write keep all they have acknowledged, and not
 
 /** Starts the processes, and kills them all as soon as the lines of all of them are so many. */
 async function killedAfter(enough: number, path: string, round: number, lines: Acknowledged[]): Promise<void> {
-  const script = fileURLToPath(new URL("infospace-crash/writing-process.ts", import.meta.url));
+  const script = findCompiled(new URL("infospace-crash/writing-process.ts", import.meta.url));
   const children = PROCESSES.map((name) =>
-    spawn(process.execPath, ["--import", "tsx", script, path, `${name}${round}`], {
+    spawn(process.execPath, [script, path, `${name}${round}`], {
       stdio: ["ignore", "pipe", "inherit"],
     }),
   );

@@ -4,8 +4,8 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
-import { fileURLToPath } from "node:url";
 import { expect, onTestFinished, test } from "vitest";
+import { findCompiled } from "./support/compiled.ts";
 
 const DATA = 100 * 1000 * 1000;
 /** Less than the data, with the program in it: whoever held all of it would not get to the end. */
@@ -16,11 +16,14 @@ const MOST = 0.5;
 test("100 MB of JSON lines become a collection and are narrowed without being held in memory", async () => {
   const folder = mkdtempSync(join(tmpdir(), "qm-"));
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
-  const script = fileURLToPath(new URL("fixtures/streaming-process.ts", import.meta.url));
-  const flags = [`--max-old-space-size=${HEAP_MB}`, "--import", "tsx"];
-  const child = spawn(process.execPath, [...flags, script, join(folder, "store.db"), String(DATA)], {
-    stdio: ["ignore", "pipe", "inherit"],
-  });
+  const script = findCompiled(new URL("fixtures/streaming-process.ts", import.meta.url));
+  const child = spawn(
+    process.execPath,
+    [`--max-old-space-size=${HEAP_MB}`, script, join(folder, "store.db"), String(DATA)],
+    {
+      stdio: ["ignore", "pipe", "inherit"],
+    },
+  );
   onTestFinished(() => void child.kill("SIGKILL"));
 
   const [printed, [status]] = await Promise.all([text(child.stdout), once(child, "close")]);

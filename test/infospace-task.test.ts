@@ -6,6 +6,7 @@ import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { openWorkspace } from "../src/index.ts";
 import { loadTokenCounter } from "../src/surface/open-surface.ts";
+import { findCompiled } from "./support/compiled.ts";
 
 /**
  * A task that cannot be done by reading: of 100,000 orders (30 MB) those that are disputed and large, with the customers'
@@ -13,8 +14,7 @@ import { loadTokenCounter } from "../src/surface/open-surface.ts";
  * as a process of its own, and an MCP server behind that.
  */
 const ORDERS = 100_000;
-const tsx = join(import.meta.dirname, "../node_modules/tsx/dist/cli.mjs");
-const qm = join(import.meta.dirname, "../src/cli/bin.ts");
+const qm = findCompiled("src/cli/bin.ts");
 const shop = join(import.meta.dirname, "fixtures/shop-server.mjs");
 
 let folder: string;
@@ -47,7 +47,7 @@ interface Model {
 /** A model at a gateway of its own, which counts what passes through it. */
 async function modelAt(profile: string): Promise<Model> {
   const client = new Client({ name: "scripted", version: "1" });
-  const args = [tsx, qm, "mcp", "--profile", profile];
+  const args = [qm, "mcp", "--profile", profile];
   // A client takes ten megabytes at most, unless it is told that more may come.
   const maxBufferSize = 256 * 1024 * 1024;
   const server = { command: process.execPath, args, cwd: folder, stderr: "inherit", maxBufferSize } as const;

@@ -3,8 +3,8 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
-import { fileURLToPath } from "node:url";
 import { expect, onTestFinished, test } from "vitest";
+import { findCompiled } from "./support/compiled.ts";
 
 interface Told {
   readonly tools: readonly (readonly [description: string, state: string])[];
@@ -46,8 +46,8 @@ test("of many processes that learn the same at once one writes and says so", asy
 
 /** Answers once it is ready; then tells it what to do, and answers what it said. */
 async function learningProcess(path: string): Promise<(line: string) => Promise<Told>> {
-  const script = fileURLToPath(new URL("fixtures/learning-process.ts", import.meta.url));
-  const child = spawn(process.execPath, ["--import", "tsx", script, path], { stdio: ["pipe", "pipe", "inherit"] });
+  const script = findCompiled(new URL("fixtures/learning-process.ts", import.meta.url));
+  const child = spawn(process.execPath, [script, path], { stdio: ["pipe", "pipe", "inherit"] });
   onTestFinished(() => void child.kill("SIGKILL"));
   const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
   const next = async (): Promise<string> => String((await lines.next()).value);

@@ -3,7 +3,6 @@ import { once } from "node:events";
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
-import { fileURLToPath } from "node:url";
 import { afterEach, describe, expect, onTestFinished, test } from "vitest";
 import { z } from "zod";
 import { systemRuntime } from "../src/app/system-runtime.ts";
@@ -18,11 +17,12 @@ import {
   type ResumedTurn,
 } from "../src/index.ts";
 import type { Told } from "./fixtures/turn-process.ts";
+import { findCompiled } from "./support/compiled.ts";
 
 // A model loop that is put away while people are asked, and gone on with by whichever process is there afterwards. The
 // processes are real, and so are the AI SDK, the store, the program at which people answer, and the way processes end.
 
-const SCRIPT = fileURLToPath(new URL("fixtures/turn-process.ts", import.meta.url));
+const SCRIPT = findCompiled(new URL("fixtures/turn-process.ts", import.meta.url));
 const DAY_MS = 86_400_000;
 const ann: Approver = { id: "ann", roles: ["approver"], via: "test" };
 const agreed = { decision: "approved" } as const;
@@ -70,8 +70,7 @@ async function place(): Promise<Place> {
 }
 
 async function hostOf(store: string, effects: string): Promise<Host> {
-  const argv = ["--import", "tsx", SCRIPT, store, effects];
-  const child = spawn(process.execPath, argv, { stdio: ["pipe", "pipe", "inherit"] });
+  const child = spawn(process.execPath, [SCRIPT, store, effects], { stdio: ["pipe", "pipe", "inherit"] });
   onTestFinished(() => void child.kill("SIGKILL"));
   const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
   const next = async () => String((await lines.next()).value);

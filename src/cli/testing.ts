@@ -2,6 +2,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { link, mkdir, mkdtemp, realpath, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { findCompiled } from "../../test/support/compiled.ts";
 import { openWorkspace } from "../workspace/workspace.ts";
 import type { Io } from "./context.ts";
 import { main } from "./main.ts";
@@ -80,12 +81,7 @@ export function atTerminal(text: string): Pick<Io, "stdin"> & { columns: number 
 }
 
 /** What to put before the arguments to have a process of its own. */
-export const qmCommand = [
-  process.execPath,
-  "--import",
-  import.meta.resolve("tsx"),
-  join(import.meta.dirname, "bin.ts"),
-] as const;
+export const qmCommand = [process.execPath, findCompiled("src/cli/bin.ts")] as const;
 
 /** The environment without what decides about colours. */
 export function plainEnvironment(): NodeJS.ProcessEnv {

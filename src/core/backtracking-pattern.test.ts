@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import { BacktrackingPattern } from "./backtracking-pattern.ts";
 import { WorkExceeded } from "./work-budget.ts";
 
-const test1 = (source: string, text: string) => new BacktrackingPattern(source).test(text, { left: 4_000_000 });
+const test1 = (source: string, text: string, left = 4_000_000) => new BacktrackingPattern(source).test(text, { left });
 
 describe("a backtracking pattern", () => {
   const email =
@@ -74,7 +74,8 @@ describe("a backtracking pattern", () => {
         } catch {
           return; // such as \1 without a group
         }
-        expect(test1(source, value)).toBe(native.test(value));
+        // A random pattern may need more work than the limit that the other tests use.
+        expect(test1(source, value, 400_000_000)).toBe(native.test(value));
       }),
       { numRuns: 5_000 },
     );

@@ -5,10 +5,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import type { Readable, Writable } from "node:stream";
-import { fileURLToPath } from "node:url";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { approvalStoreCases } from "../../test/cases/approval-cases.ts";
 import { approvalTransitionCases } from "../../test/cases/approval-transition-cases.ts";
+import { findCompiled } from "../../test/support/compiled.ts";
 import type { ApprovalStore, NewApproval } from "../approval/approval-store.ts";
 import { createSqlApprovalStore } from "./approvals.ts";
 import { openSqlite } from "./drivers/sqlite.ts";
@@ -107,10 +107,10 @@ async function approve(store: ApprovalStore | undefined, id: string): Promise<vo
 }
 
 function claimingProcess(path: string, name: string, ids: readonly string[]) {
-  const script = fileURLToPath(new URL("../../test/fixtures/claiming-process.ts", import.meta.url));
+  const script = findCompiled(new URL("../../test/fixtures/claiming-process.ts", import.meta.url));
   const child: ChildProcessByStdio<Writable, Readable, null> = spawn(
     process.execPath,
-    ["--import", "tsx", script, path, name, ids.join()],
+    [script, path, name, ids.join()],
     { stdio: ["pipe", "pipe", "inherit"] },
   );
   onTestFinished(() => void child.kill("SIGKILL"));

@@ -5,9 +5,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import type { Readable, Writable } from "node:stream";
-import { fileURLToPath } from "node:url";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { turnStoreCases } from "../../test/cases/turn-cases.ts";
+import { findCompiled } from "../../test/support/compiled.ts";
 import { openSqlite } from "./drivers/sqlite.ts";
 import type { SqlDriver } from "./sql.ts";
 
@@ -51,12 +51,10 @@ test("turns of a killed process go on in one of two others each, and of that one
 }, 60_000);
 
 async function resumingProcess(path: string) {
-  const script = fileURLToPath(new URL("../../test/fixtures/resuming-process.ts", import.meta.url));
-  const child: ChildProcessByStdio<Writable, Readable, null> = spawn(
-    process.execPath,
-    ["--import", "tsx", script, path],
-    { stdio: ["pipe", "pipe", "inherit"] },
-  );
+  const script = findCompiled(new URL("../../test/fixtures/resuming-process.ts", import.meta.url));
+  const child: ChildProcessByStdio<Writable, Readable, null> = spawn(process.execPath, [script, path], {
+    stdio: ["pipe", "pipe", "inherit"],
+  });
   onTestFinished(() => void child.kill("SIGKILL"));
   const lines = createInterface({ input: child.stdout });
   const asked: ((answer: object) => void)[] = [];

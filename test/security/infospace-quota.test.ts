@@ -3,7 +3,6 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { json } from "node:stream/consumers";
-import { fileURLToPath } from "node:url";
 import { afterEach, describe, expect, onTestFinished, test } from "vitest";
 import { cleanUp, createTestFolder, qm } from "../../src/cli/testing.ts";
 import type { Outcome, QuartermasterOptions } from "../../src/index.ts";
@@ -13,6 +12,7 @@ import { type Migration, migrate, migrations } from "../../src/store/migrations.
 import { type SqlDriver, sql } from "../../src/store/sql.ts";
 import { collected, note, numbered, origin, transient } from "../cases/infospace-fixtures.ts";
 import { closeWorlds, me, type World, world } from "../fixtures/infospace-world.ts";
+import { findCompiled } from "../support/compiled.ts";
 
 afterEach(closeWorlds);
 afterEach(cleanUp);
@@ -145,9 +145,9 @@ describe("a write that passes the quota", () => {
 test("several processes together pass no limit", { timeout: 60_000 }, async () => {
   const path = join(temporaryFolder(), "store.db");
   await (await opened(path)).close();
-  const script = fileURLToPath(new URL("../fixtures/filling-process.ts", import.meta.url));
+  const script = findCompiled(new URL("../fixtures/filling-process.ts", import.meta.url));
   const children = Array.from({ length: 3 }, () =>
-    spawn(process.execPath, ["--import", "tsx", script, path], { stdio: ["ignore", "pipe", "inherit"] }),
+    spawn(process.execPath, [script, path], { stdio: ["ignore", "pipe", "inherit"] }),
   );
   onTestFinished(() => {
     for (const child of children) child.kill("SIGKILL");

@@ -3,12 +3,12 @@ import { once } from "node:events";
 import { readdir, readFile, readlink } from "node:fs/promises";
 import type { Readable } from "node:stream";
 import { text } from "node:stream/consumers";
-import { fileURLToPath } from "node:url";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { isRunning, startSleeper, waitUntil } from "../../../test/fixtures/mcp-servers/stdio-fixtures.ts";
+import { fixturePath, isRunning, startSleeper, waitUntil } from "../../../test/fixtures/mcp-servers/stdio-fixtures.ts";
+import { findCompiled } from "../../../test/support/compiled.ts";
 import { createWatchdog, type Watchdog } from "./watchdog.ts";
 
-const OWNER = fileURLToPath(new URL("../../../test/fixtures/owning-process.ts", import.meta.url));
+const OWNER = findCompiled(new URL("../../../test/fixtures/owning-process.ts", import.meta.url));
 
 interface Family {
   readonly server: number;
@@ -17,8 +17,8 @@ interface Family {
 }
 
 /** A process of ours that has started a server, which has started a process, and has a watchdog. */
-async function owner(...args: string[]) {
-  const child = spawn(process.execPath, ["--import", "tsx", OWNER, ...args], {
+async function owner(server: string, ...args: string[]) {
+  const child = spawn(process.execPath, [OWNER, fixturePath(server), ...args], {
     // A fourth, as some who start programs leave open.
     stdio: ["ignore", "pipe", "inherit", "pipe"],
     detached: true,
@@ -48,11 +48,11 @@ const running = async (pids: readonly number[]) => (await Promise.all(pids.map(i
 
 describe("when the process that owns a server dies", () => {
   test.each([
-    ["of SIGKILL, a server that goes by itself", "SIGKILL", ["family.mjs"]],
-    ["of SIGKILL, a server that ignores everything", "SIGKILL", ["family.mjs", "stubborn"]],
-    ["of SIGTERM, a server that ignores everything", "SIGTERM", ["family.mjs", "stubborn"]],
+    ["of SIGKILL, a server that goes by itself", "SIGKILL", []],
+    ["of SIGKILL, a server that ignores everything", "SIGKILL", ["stubborn"]],
+    ["of SIGTERM, a server that ignores everything", "SIGTERM", ["stubborn"]],
   ] as const)("%s, what it has started and the watchdog go too", async (_, signal, args) => {
-    const { child, family, exited } = await owner(...args);
+    const { child, family, exited } = await owner("family.mjs", ...args);
     expect(await running(allOf(family))).toBe(3);
     child.kill(signal);
     await exited;

@@ -2,8 +2,8 @@ import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { mkdir, readdir, readFile, stat, utimes, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { afterEach, expect, test } from "vitest";
+import { findCompiled } from "../../../test/support/compiled.ts";
 import { replaceFileContent } from "./atomic-write.ts";
 import { isTemporaryName } from "./file-root.ts";
 import { openFolder } from "./open-file.ts";
@@ -13,7 +13,7 @@ import { removeTestRoots, testRoot } from "./testing.ts";
 afterEach(removeTestRoots);
 
 const signal = new AbortController().signal;
-const provider = fileURLToPath(new URL("./file-provider.ts", import.meta.url));
+const library = findCompiled("src/index.ts");
 
 test("leaves nothing beside a file that cannot be replaced", async () => {
   const { path } = await testRoot();
@@ -45,15 +45,7 @@ test("a process killed while it writes leaves the old or the new content, and hi
   const killed = await Promise.all(
     [40, 90, 150, 230].map(async (delay) => {
       const { path, call } = await testRoot({ "folder/a.txt": "x".repeat(1_000_000) });
-      const child = spawn(process.execPath, [
-        "--import",
-        "tsx",
-        "--input-type=module",
-        "-e",
-        writerScript,
-        provider,
-        path,
-      ]);
+      const child = spawn(process.execPath, ["--input-type=module", "-e", writerScript, library, path]);
       const exited = once(child, "exit");
       await once(child.stdout, "data");
       await new Promise((resolve) => setTimeout(resolve, delay));
@@ -91,12 +83,11 @@ const canMount = spawnSync("unshare", ["-m", "mount", "-t", "tmpfs", "tmpfs", "/
 
 test.runIf(canMount)("a full disk is said clearly and leaves the old file alone", async () => {
   const { path } = await testRoot({ "small/keep.txt": "" });
-  const mounted =
-    'mount -t tmpfs -o size=256k tmpfs "$2/small" && exec "$0" --import tsx --input-type=module -e "$3" "$1" "$2"';
+  const mounted = 'mount -t tmpfs -o size=256k tmpfs "$2/small" && exec "$0" --input-type=module -e "$3" "$1" "$2"';
 
   const { stdout, stderr } = spawnSync(
     "unshare",
-    ["-m", "sh", "-c", mounted, process.execPath, provider, path, fullScript],
+    ["-m", "sh", "-c", mounted, process.execPath, library, path, fullScript],
     { encoding: "utf8" },
   );
 
@@ -122,11 +113,9 @@ const fullScript = `
 
 test.runIf(process.getuid?.() === 0)("a read-only file or folder is said clearly and left alone", async () => {
   const { path } = await testRoot({ "open/closed.txt": "old", "shut/a.txt": "old" });
-  const { stdout, stderr } = spawnSync(
-    process.execPath,
-    ["--import", "tsx", "--input-type=module", "-e", closedScript, provider, path],
-    { encoding: "utf8" },
-  );
+  const { stdout, stderr } = spawnSync(process.execPath, ["--input-type=module", "-e", closedScript, library, path], {
+    encoding: "utf8",
+  });
 
   expect(stderr).toBe("");
   expect(JSON.parse(stdout)).toEqual([

@@ -2,8 +2,8 @@ import { spawnSync } from "node:child_process";
 import { existsSync } from "node:fs";
 import { link, mkdir, readdir, readFile, rename, rm, symlink, writeFile } from "node:fs/promises";
 import { basename, join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { afterEach, describe, expect, test } from "vitest";
+import { findCompiled } from "../../../test/support/compiled.ts";
 import type { JsonObject } from "../../core/json.ts";
 import { fileProvider } from "./file-provider.ts";
 import { openEntry, openFolder } from "./open-file.ts";
@@ -248,13 +248,13 @@ const canMount = spawnSync("unshare", ["-m", "mount", "-t", "tmpfs", "tmpfs", "/
 
 test.runIf(canMount)("a file or folder mounted a second time is known by its number", async () => {
   const { path } = await testRoot({ ...files, "again.yaml": "", "again/x": "", "twice/x": "" });
-  const provider = fileURLToPath(new URL("./file-provider.ts", import.meta.url));
+  const library = findCompiled("src/index.ts");
   const mounted =
-    'cd "$2" && mount --bind quartermaster.yaml again.yaml && mount --bind .quartermaster again && mount --bind . twice && cd "$4" && exec "$0" --import tsx --input-type=module -e "$3" "$1" "$2"';
+    'cd "$2" && mount --bind quartermaster.yaml again.yaml && mount --bind .quartermaster again && mount --bind . twice && cd "$4" && exec "$0" --input-type=module -e "$3" "$1" "$2"';
 
   const { stdout, stderr } = spawnSync(
     "unshare",
-    ["-m", "sh", "-c", mounted, process.execPath, provider, path, mountedScript, process.cwd()],
+    ["-m", "sh", "-c", mounted, process.execPath, library, path, mountedScript, process.cwd()],
     { encoding: "utf8" },
   );
 

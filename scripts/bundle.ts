@@ -1,0 +1,40 @@
+import { join } from "node:path";
+import { build, type RolldownOutput } from "rolldown";
+
+export interface Bundle {
+  /** The name of each output file, without ".js", and the source it is made of. */
+  readonly input: Readonly<Record<string, string>>;
+  readonly folder: string;
+  /** Packages that are imported and not bundled. The default is what the published command imports. */
+  readonly external?: (id: string) => boolean;
+}
+
+const root = join(import.meta.dirname, "..");
+const shims = join(import.meta.dirname, "sdk-shims.ts");
+// Native code, and a few megabytes of data that most runs do without.
+const isHeavy = (id: string) => /^(?:@photostructure\/sqlite$|gpt-tokenizer\/)/.test(id);
+
+/** Bundles sources with their packages. A warning is an error. */
+export function bundle({ input, folder, external = isHeavy }: Bundle): Promise<RolldownOutput> {
+  return build({
+    cwd: root,
+    input: { ...input },
+    platform: "node",
+    resolve: {
+      // A package's module form first: what another form requires cannot always be found out.
+      mainFields: ["module", "main"],
+      alias: { "@modelcontextprotocol/client/_shims": shims, "@modelcontextprotocol/server/_shims": shims },
+    },
+    external,
+    output: {
+      dir: folder,
+      cleanDir: true,
+      entryFileNames: "[name].js",
+      chunkFileNames: "[name].js",
+      comments: { jsdoc: false },
+    },
+    onLog(level, { message }) {
+      if (level === "warn") throw new Error(message);
+    },
+  });
+}
