@@ -10,7 +10,7 @@ export const claudeCodeClient: ClientDefinition = {
     const own = joinClientPath(env.CLAUDE_CONFIG_DIR || home, ".claude.json");
     return [
       { path: own, scope: "user", keys: ["mcpServers"] },
-      // It writes the folder with slashes, whatever the platform.
+      // Claude Code writes this key with slashes on every platform.
       {
         path: own,
         scope: "user",
@@ -35,7 +35,7 @@ export const claudeCodeClient: ClientDefinition = {
   restartHint: "Sessions that are started from now on have it; `/mcp` shows it.",
 };
 
-/** Its file is for local servers only; remote ones are connectors, which are kept elsewhere. */
+/** The file lists local servers only. Remote ones are connectors, which Claude Desktop stores elsewhere. */
 export const claudeDesktopClient: ClientDefinition = {
   name: "claude-desktop",
   title: "Claude Desktop",
@@ -109,7 +109,7 @@ export const opencodeClient: ClientDefinition = {
     adapt: adaptOpencodeEntry,
   },
   gateway: {
-    // Its own patience ends after five seconds, and then it goes without the tools.
+    // opencode gives up after five seconds by default, and then runs without the tools.
     stdio: (command, args) => ({ type: "local", command: [command, ...args], enabled: true, timeout: 30_000 }),
     http: (url, headers) => ({ type: "remote", url, headers, enabled: true, timeout: 30_000 }),
     variable: (name) => `{env:${name}}`,
@@ -125,7 +125,7 @@ function listConfigFiles(folder: string, scope: ClientFile["scope"]): readonly C
   }));
 }
 
-/** The command and its arguments are one list, and `oauth: false` says that there is no login. */
+/** The command and its arguments are one list. `oauth: false` means no login. */
 function adaptOpencodeEntry({ oauth, ...raw }: RawEntry): AdaptedEntry {
   const login = oauth === undefined || oauth === false ? {} : { oauth };
   if (!Array.isArray(raw.command)) return { raw: { ...raw, ...login } };
@@ -169,7 +169,7 @@ export const codexClient: ClientDefinition = {
   restartHint: "Sessions that are started from now on have it; `/mcp` shows it.",
 };
 
-/** It fills no variables into text; it has keys of their own for the variables that it passes on. */
+/** Codex expands no variables in text. It has separate keys for variables that it passes on. */
 function adaptCodexEntry({ env_vars, bearer_token_env_var, env_http_headers, ...raw }: RawEntry): AdaptedEntry {
   const passedOn = (Array.isArray(env_vars) ? env_vars : []).map((each) => (isRecord(each) ? each.name : each));
   const byHeader = Object.entries(isRecord(env_http_headers) ? env_http_headers : {});
@@ -190,7 +190,7 @@ function adaptCodexEntry({ env_vars, bearer_token_env_var, env_http_headers, ...
   };
 }
 
-/** A token out of a variable has a key of its own, because headers are taken as they are. */
+/** Codex takes headers literally, so a token from a variable has its own key. */
 function toCodexToken(headers: Readonly<Record<string, string>>): RawEntry {
   const variable = /^Bearer \$\{(\w+)\}$/.exec(headers.Authorization ?? "")?.[1];
   if (variable !== undefined) return { bearer_token_env_var: variable };

@@ -4,13 +4,13 @@ import { QmError } from "../../core/errors.ts";
 import { getOwn, isLargerThan, isRecord } from "../../core/json.ts";
 import type { ClientDefinition, RawEntry } from "./clients.ts";
 
-/** Claude Code keeps its history in the same file, so this is generous. */
+/** Claude Code stores its history in the same file, so the limit is generous. */
 export const CLIENT_FILE_LIMIT = 16 * 1024 * 1024;
 const DEPTH_LIMIT = 64;
 const PART_LIMIT = 1_000_000;
 const BOM = "\uFEFF";
 
-/** A file's bytes as text, and whether it began with a mark of its encoding. Throws `invalid_config`. */
+/** Decodes UTF-8 text with an optional byte order mark. Throws `invalid_config`. */
 export function decodeClientText(bytes: Uint8Array): { readonly text: string; readonly hasBom: boolean } {
   if (bytes.byteLength > CLIENT_FILE_LIMIT) throw createUnreadableError(`it has more than ${CLIENT_FILE_LIMIT} bytes`);
   try {
@@ -25,21 +25,20 @@ export function encodeClientText(text: string, hasBom: boolean): string {
   return hasBom ? BOM + text : text;
 }
 
-/** What a file says. An empty one says nothing. Throws `invalid_config`, with the place, when it cannot be read. */
+/** Parses a file. An empty file is an empty object. Throws `invalid_config` with the position. */
 export function parseClientDocument(text: string, format: ClientDefinition["format"]): RawEntry {
   const value = format === "toml" ? parseTomlValue(text) : parseJsonValue(text);
   if (!isRecord(value)) throw createUnreadableError("it does not hold an object");
   return value;
 }
 
-/** What lies under a way of keys. */
 export function getDocumentValue(document: RawEntry, keys: readonly string[]): unknown {
   let value: unknown = document;
   for (const key of keys) value = isRecord(value) ? getOwn(value, key) : undefined;
   return value;
 }
 
-/** The tree of a JSON text with comments. Undefined: there is nothing but space and comments in it. */
+/** Parses JSON with comments. Undefined if the text holds only whitespace and comments. */
 export function parseJsonTree(text: string): Node | undefined {
   requireShallow(text);
   const errors: ParseError[] = [];
@@ -54,7 +53,7 @@ function parseJsonValue(text: string): unknown {
   return tree === undefined ? {} : toNodeValue(tree);
 }
 
-/** Not the library's own: it would let a key called `__proto__` give an object other properties than it has. */
+/** The library's own conversion would let a key named `__proto__` set the prototype. */
 function toNodeValue(node: Node): unknown {
   if (node.type === "array") return (node.children ?? []).map(toNodeValue);
   if (node.type !== "object") return node.value;
@@ -64,12 +63,12 @@ function toNodeValue(node: Node): unknown {
   return object;
 }
 
-/** The parser calls itself for every level. */
+/** The parser is recursive, so the depth is checked first. */
 function requireShallow(text: string): void {
   const scanner = createScanner(text, true);
   let depth = 0;
   for (scanner.scan(); scanner.getTokenLength() > 0; scanner.scan()) {
-    // Of all tokens, only brackets begin with one.
+    // Only bracket tokens start with a bracket.
     const first = text[scanner.getTokenOffset()] ?? "";
     if ("{[".includes(first)) depth++;
     else if ("}]".includes(first)) depth--;
@@ -82,7 +81,7 @@ function parseTomlValue(text: string): unknown {
   try {
     value = parseToml(text, { maxDepth: DEPTH_LIMIT, integersAsBigInt: "asNeeded" });
   } catch (thrown) {
-    // Its own message quotes the line, which may hold a key.
+    // The parser's message quotes the line, which may contain a secret.
     const where = thrown instanceof TomlError ? `at line ${thrown.line}, column ${thrown.column}` : "at all";
     throw createUnreadableError(`it is not TOML ${where}`);
   }

@@ -1,22 +1,19 @@
 import { posix, win32 } from "node:path";
 
-/** What decides where clients keep their files. Given from outside, so that every platform can be told about on any. */
+/** The machine as clients see it. Passed in, so that tests cover every platform on any machine. */
 export interface ClientEnvironment {
-  /** Absolute. */
   readonly home: string;
-  /** The project's folder. Absolute. */
+  /** The project folder. */
   readonly cwd: string;
   readonly env: { readonly [variable: string]: string | undefined };
-  /** As `process.platform` says. */
   readonly platform: string;
 }
 
-/** A path below a folder, with the separators that the folder itself is written with. */
+/** Joins with the separators that `folder` uses. */
 export function joinClientPath(folder: string, ...parts: readonly string[]): string {
   return detectPathStyle(folder).join(folder, ...parts);
 }
 
-/** A path as it is meant in a folder. */
 export function resolveClientPath(folder: string, path: string): string {
   const style = detectPathStyle(folder);
   return style.isAbsolute(path) ? path : style.join(folder, path);
@@ -30,16 +27,16 @@ export function getSeparator(folder: string): string {
   return detectPathStyle(folder).sep;
 }
 
-/** Where programs with windows keep what a user has set. */
+/** The settings folder of desktop programs. */
 export function getApplicationFolder(around: ClientEnvironment): string {
   const { home, env, platform } = around;
   if (platform === "win32") return env.APPDATA || joinClientPath(home, "AppData", "Roaming");
   return platform === "darwin" ? joinClientPath(home, "Library", "Application Support") : getConfigFolder(around);
 }
 
-/** Where programs of the terminal keep it. */
+/** The settings folder of terminal programs. */
 export function getConfigFolder({ home, env }: ClientEnvironment): string {
-  // https://specifications.freedesktop.org/basedir-spec: one that is not absolute is not to be heard.
+  // https://specifications.freedesktop.org/basedir-spec: ignore a path that is not absolute.
   const given = env.XDG_CONFIG_HOME;
   return given !== undefined && detectPathStyle(home).isAbsolute(given) ? given : joinClientPath(home, ".config");
 }

@@ -5,27 +5,27 @@ import type { ClientEnvironment } from "./client-paths.ts";
 import { clineClient, cursorClient, vscodeClient, windsurfClient, zedClient } from "./editor-clients.ts";
 import type { VariableForm } from "./variables.ts";
 
-/** Whose file it is: the user's own, or one that came with a project and that others wrote. */
+/** The user's own file, or a project file that other people may have written. */
 export type ClientScope = "user" | "project";
 
 export interface ClientFile {
   readonly path: string;
   readonly scope: ClientScope;
-  /** The keys that lead to the servers in it. */
+  /** The keys that lead to the servers. */
   readonly keys: readonly string[];
-  /** What this part of the file is called when there are several. */
+  /** A label for this part, if a file has several. */
   readonly part?: string;
 }
 
-/** An object out of somebody's file: nothing about it is known yet. */
+/** An unchecked object from a client's file. */
 export type RawEntry = Readonly<Record<string, unknown>>;
 
-/** An entry put into the common words, and what is in our own words already. */
+/** An entry in the common keys, with values that are already translated. */
 export interface AdaptedEntry {
   readonly raw: RawEntry;
   readonly env?: Readonly<Record<string, string>>;
   readonly headers?: Readonly<Record<string, string>>;
-  /** Why it cannot be brought along. */
+  /** Why the server cannot be imported. */
   readonly unfit?: string;
 }
 
@@ -37,19 +37,19 @@ interface OAuthKeys {
   readonly callbackPort?: string;
 }
 
-/** What a client calls the parts of an entry. Absent words: it has no such thing. */
+/** The keys a client uses in an entry. An absent key means that the client has no such setting. */
 export interface EntryKeys {
-  /** Hold a Streamable HTTP address. */
+  /** Keys of a Streamable HTTP URL. */
   readonly http: readonly string[];
-  /** Hold an address of the older SSE transport, unless `type` says otherwise. */
+  /** Keys of an SSE URL, unless `type` says otherwise. */
   readonly sse?: readonly string[];
-  /** Absent: `env`. */
+  /** Default: `env`. */
   readonly env?: string;
-  /** Absent: `headers`. */
+  /** Default: `headers`. */
   readonly headers?: string;
-  /** True: the entry is switched off. */
+  /** True means disabled. */
   readonly off?: string;
-  /** False: the entry is switched off. */
+  /** False means disabled. */
   readonly on?: string;
   readonly onlyTools?: string;
   readonly withoutTools?: string;
@@ -57,42 +57,39 @@ export interface EntryKeys {
     Record<string, { readonly to: "start_timeout_ms" | "call_timeout_ms"; readonly ms: number }>
   >;
   readonly oauth?: OAuthKeys;
-  /** Understood, and without a meaning here: not worth a word. */
+  /** Known keys that need no note. */
   readonly ignored?: readonly string[];
-  /** For what is not a matter of words. */
+  /** Converts an entry whose structure differs. */
   readonly adapt?: (raw: RawEntry) => AdaptedEntry;
-  /** Whether the rest of the file switches a server off. */
+  /** Whether another part of the file disables a server. */
   readonly isOff?: (document: RawEntry, server: string) => boolean;
 }
 
-/** How a client is told of a gateway, in its own words. */
+/** How to write a gateway entry for this client. */
 interface GatewayEntryFormat {
   readonly stdio: (command: string, args: readonly string[]) => RawEntry;
-  /** Absent: the client cannot reach a server by its address. */
+  /** Absent if the client does not support remote servers. */
   readonly http?: (url: string, headers: Readonly<Record<string, string>>) => RawEntry;
-  /** The text that a variable's value is filled into. Absent: the client has no variables. */
+  /** A reference to an environment variable. Absent if the client has none. */
   readonly variable?: (name: string) => string;
-  /** What it makes of a name, when it takes not every one. */
+  /** Why the client rejects a server name. */
   readonly nameProblem?: (name: string) => string | undefined;
 }
 
-/** A program with a list of MCP servers of its own. Adding one is one file and one line in `clients.ts`. */
+/** A program with its own list of MCP servers. To add one, define it and list it in `clients`. */
 export interface ClientDefinition {
-  /** As it is typed. */
   readonly name: string;
-  /** As its makers write it. */
   readonly title: string;
   readonly format: "jsonc" | "toml";
-  /** Where it looks, the first of a scope being where something new is written. */
+  /** The files in reading order. A new entry goes into the first file of a scope. */
   readonly files: (around: ClientEnvironment) => readonly ClientFile[];
   readonly variables: readonly VariableForm[];
   readonly entryKeys: EntryKeys;
   readonly gateway: GatewayEntryFormat;
-  /** What makes it see a change. */
   readonly restartHint: string;
 }
 
-/** In the order in which they are read: of servers that are the same, the first one's words are kept. */
+/** In reading order: the first of several equal servers keeps its name. */
 export const clients: readonly ClientDefinition[] = [
   claudeCodeClient,
   claudeDesktopClient,
@@ -106,7 +103,7 @@ export const clients: readonly ClientDefinition[] = [
   zedClient,
 ];
 
-/** Throws `invalid_arguments`, with the names there are. */
+/** Throws `invalid_arguments` with the known names. */
 export function getClientDefinition(name: string): ClientDefinition {
   const found = clients.find((client) => client.name === name);
   if (found !== undefined) return found;

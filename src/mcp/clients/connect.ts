@@ -14,10 +14,9 @@ import { isOwnServer, type OwnAddresses, readClientFile } from "./read-clients.t
 import { readServerEntry } from "./server-entry.ts";
 
 const BACKUP_STAMP = /^\d{8}T\d{6}Z$/;
-/** How many are looked through. */
 const BACKUPS_LIMIT = 20;
 
-/** The copies of a file that are there, newest first. */
+/** The backups of a file, newest first. */
 async function listBackups(path: string): Promise<readonly string[]> {
   const start = `${basename(path)}.bak-`;
   const names = await readdir(dirname(path)).catch(() => []);
@@ -29,29 +28,29 @@ async function listBackups(path: string): Promise<readonly string[]> {
     .map((name) => join(dirname(path), name));
 }
 
-/** A change of a client's file that was thought through and not made yet. */
+/** A planned change of a client's file. */
 export interface FileChange {
   readonly path: string;
-  /** What the file holds. Undefined: it is not there. */
+  /** Undefined if the file does not exist. */
   readonly before: string | undefined;
-  /** What it is to hold. Undefined: it is to be gone, because it was made for us alone. */
+  /** Undefined if the file is to be removed, because connecting created it. */
   readonly after: string | undefined;
-  /** What is different, in the text without a mark of its encoding. None: everything is as it is meant to be. */
+  /** Edits of the text without its byte order mark. Empty if nothing changes. */
   readonly edits: readonly TextEdit[];
-  /** The copy that the file is made like again, which is not needed any more then. */
+  /** The backup that is restored and then deleted. */
   readonly restores?: string;
 }
 
 export interface ClientConnectRequest {
   readonly client: ClientDefinition;
   readonly scope: ClientScope;
-  /** What our entry is called. */
+  /** The name of our entry. */
   readonly name: string;
   readonly around: ClientEnvironment;
   readonly own: OwnAddresses;
 }
 
-/** What connecting would change. Throws `conflict` when something else has the name, and `invalid_config`. */
+/** Plans the change. Throws `conflict` if another server has the name, and `invalid_config`. */
 export async function planConnect(connecting: ClientConnectRequest, entry: RawEntry): Promise<FileChange> {
   const { client, name } = connecting;
   const problem = client.gateway.nameProblem?.(name);
@@ -67,8 +66,8 @@ export async function planConnect(connecting: ClientConnectRequest, entry: RawEn
 }
 
 /**
- * What taking our entry out would change. A file that nobody else has changed since becomes what it was, byte for byte;
- * otherwise only the entry goes.
+ * Plans the removal of our entry. A file that has not changed since connecting is restored byte for byte. Otherwise
+ * only the entry is removed.
  */
 export async function planDisconnect(connecting: ClientConnectRequest): Promise<FileChange> {
   const { client, name } = connecting;
@@ -91,7 +90,7 @@ export async function planDisconnect(connecting: ClientConnectRequest): Promise<
   return { path, before, after: encodeClientText(removed.text, hasBom), edits };
 }
 
-/** Whether, and under which names, a client's files have us. A file that cannot be read has us as far as anybody knows. */
+/** Lists our entries in the files of a client. Skips files that cannot be read. */
 export async function listClientConnections(
   client: ClientDefinition,
   around: ClientEnvironment,
@@ -109,7 +108,7 @@ export async function listClientConnections(
   return connections;
 }
 
-/** The file that a scope's servers are in: the one that is there, or the one that would be made. */
+/** The first existing file of the scope, or the one that would be created. */
 export async function chooseClientFile({
   client,
   scope,
@@ -131,7 +130,6 @@ async function readClientText(path: string) {
   return { path, before: encodeClientText(text, hasBom), text, hasBom };
 }
 
-/** An error of a file, with the file. */
 function addPathToErrors<T>(path: string, work: () => T): T {
   const withPath = (thrown: unknown) =>
     thrown instanceof QmError && thrown.code === "invalid_config"
@@ -191,7 +189,7 @@ function isOurs(
   return read !== undefined && isOwnServer(read, own);
 }
 
-/** Whether connecting, and nothing else, makes one text of another. */
+/** Whether connecting alone turns one text into the other. */
 function canProduce(from: string, to: string, place: EntryLocation, entry: unknown): boolean {
   if (!isRecord(entry)) return false;
   try {
@@ -203,8 +201,8 @@ function canProduce(from: string, to: string, place: EntryLocation, entry: unkno
 }
 
 /**
- * Makes a change: whole or not at all, with a copy of what was there beside it. Throws `conflict` when the file is not
- * any more what the change was thought through for, and `action_failed` when it cannot be written.
+ * Writes a planned change atomically, with a backup beside the file. Throws `conflict` if the file changed since
+ * planning, and `action_failed` if it cannot be written.
  */
 export async function applyFileChange(
   change: FileChange,
@@ -223,7 +221,7 @@ export async function applyFileChange(
     }
     if (before === undefined) {
       await mkdir(dirname(path), { recursive: true });
-      // It may come to hold a token.
+      // The file may contain a token.
       await replaceTextFile(path, after, { mode: 0o600, unique: runtime.newId() });
       return {};
     }
@@ -239,7 +237,7 @@ export async function applyFileChange(
   }
 }
 
-/** A file that was made read-only is somebody's word, although its folder would let it be replaced. */
+/** Respect a read-only file, although its folder would allow replacing it. */
 async function requireWritable(path: string): Promise<void> {
   const link = await lstat(path).catch(() => undefined);
   const file = await stat(path).catch(() => undefined);

@@ -6,21 +6,19 @@ import type { ClientDefinition, RawEntry } from "./clients.ts";
 import { createJsonEntryEdits, createJsonRemovalEdits } from "./json-edit.ts";
 import { createTomlEntryEdits, createTomlRemovalEdits } from "./toml-edit.ts";
 
-/** A part of a text, and what stands there instead. */
 export interface TextEdit {
   readonly offset: number;
   readonly length: number;
   readonly content: string;
 }
 
-/** A text with edits made, none of which may overlap another. */
+/** The edits must not overlap. */
 function applyEdits(text: string, edits: readonly TextEdit[]): string {
   return [...edits]
     .sort((a, b) => b.offset - a.offset)
     .reduce((now, { offset, length, content }) => now.slice(0, offset) + content + now.slice(offset + length), text);
 }
 
-/** Where an entry of ours is. */
 export interface EntryLocation {
   readonly format: ClientDefinition["format"];
   readonly keys: readonly string[];
@@ -29,11 +27,11 @@ export interface EntryLocation {
 
 interface EditedText {
   readonly text: string;
-  /** None: nothing is different. */
+  /** Empty if nothing changes. */
   readonly edits: readonly TextEdit[];
 }
 
-/** A text with our entry in it. Throws `invalid_config` when it cannot be read, or cannot be changed without harm. */
+/** Adds or replaces our entry. Throws `invalid_config` if the text cannot be parsed or edited safely. */
 export function putEntry(text: string, { format, keys, name }: EntryLocation, entry: RawEntry): EditedText {
   const there = getDocumentValue(parseClientDocument(text, format), [...keys, name]);
   if (there !== undefined && canonicalJson(there) === canonicalJson(entry)) return { text, edits: [] };
@@ -41,21 +39,20 @@ export function putEntry(text: string, { format, keys, name }: EntryLocation, en
   return checkEdit(text, make(text, keys, name, entry), { format, keys, name }, entry);
 }
 
-/** A text without our entry. */
 export function removeEntry(text: string, { format, keys, name }: EntryLocation): EditedText {
   if (getDocumentValue(parseClientDocument(text, format), [...keys, name]) === undefined) return { text, edits: [] };
   const make = format === "toml" ? createTomlRemovalEdits : createJsonRemovalEdits;
   return checkEdit(text, make(text, keys, name), { format, keys, name }, undefined);
 }
 
-/** Whether two texts differ in nothing but what our entry says, and how that is laid out. */
+/** Whether two texts differ only in our entry and its layout. */
 export function isSameExceptEntry(one: string, another: string, { format, keys, name }: EntryLocation): boolean {
   const make = format === "toml" ? createTomlEntryEdits : createJsonEntryEdits;
   const around = (text: string) => applyEdits(text, make(text, keys, name, {}));
   return around(one) === around(another);
 }
 
-/** An edit is only as good as what can be read afterwards: our entry as it is meant, and everything else as before. */
+/** Parses the result again: our entry must be as intended, and everything else unchanged. */
 function checkEdit(
   text: string,
   edits: readonly TextEdit[],
@@ -85,7 +82,7 @@ function isExpectedResult(
   }
 }
 
-/** Without what lies there, and without the objects that were there for that alone. */
+/** Omits the value and the objects that only led to it. */
 function omitPath(value: RawEntry, [key = "", ...rest]: readonly string[]): RawEntry {
   const left = Object.fromEntries(Object.entries(value).filter(([each]) => each !== key));
   const inner = value[key];

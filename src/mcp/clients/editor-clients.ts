@@ -112,7 +112,7 @@ export const zedClient: ClientDefinition = {
   restartHint: "Zed sees it at once; its agent's settings show it.",
 };
 
-/** An older form has the command as an object; a server that an extension brings is not described here at all. */
+/** An older format has the command as an object. A server from an extension has no command here. */
 function adaptZedEntry(raw: RawEntry): AdaptedEntry {
   if (raw.command === undefined && raw.url === undefined)
     return { raw, unfit: "a Zed extension brings it, and only that knows how to start it" };

@@ -2,7 +2,7 @@ import type { ServerEntry } from "./server-entry.ts";
 
 const NAME_LIMIT = 40;
 
-/** A name as our configuration takes it: lower case, digits, single `-` and `_` between. */
+/** A valid server name: lower case, digits, single `-` and `_`. */
 export function normalizeServerName(name: string): string {
   const fitted = name
     .slice(0, NAME_LIMIT * 4)
@@ -17,7 +17,7 @@ export function normalizeServerName(name: string): string {
   return fitted === "" ? "server" : fitted;
 }
 
-/** `name`, `name-2`, `name-3` …, each short enough. */
+/** Yields `name`, `name-2`, `name-3` …, each within the length limit. */
 export function* generateServerNames(name: string): Generator<string> {
   yield name;
   for (let number = 2; number < 100; number++) {
@@ -26,7 +26,7 @@ export function* generateServerNames(name: string): Generator<string> {
   }
 }
 
-/** What a secret is called: the server, then what it is, unless that says the server itself. */
+/** The server and the key, without the server if the key already starts with it. */
 export function toSecretName(server: string, what: string): string {
   const [owner, own] = [toUpperSnake(server), toUpperSnake(what)];
   const [first = ""] = owner.split("_");
@@ -44,19 +44,15 @@ function toUpperSnake(text: string): string {
     .replace(/^_+|_+$/g, "");
 }
 
-/** What is known about secrets, from whoever keeps them out of the ledger. */
 export interface SecretDetector {
-  /** Whether what is called that is a secret. */
   readonly isSecretName: (name: string) => boolean;
-  /** Where in a text there is something with the shape of a secret. */
   readonly findSpans: (text: string) => readonly (readonly [start: number, end: number])[];
 }
 
 export interface ExtractedSecret {
   readonly name: string;
-  /** Never shown. */
   readonly value: string;
-  /** What it was the value of, as in `env.GITHUB_TOKEN`. */
+  /** The key, such as `env.GITHUB_TOKEN`. */
   readonly where: string;
 }
 
@@ -65,24 +61,21 @@ interface SecretExtraction {
   readonly secrets: readonly ExtractedSecret[];
 }
 
-/** What ends in these holds a key more often than not; a needless secret does no harm. */
+/** Such names usually hold a key. A needless secret does no harm. */
 const ENDS_SECRET = /(?:^|[_\s-])(?:keys?|pat|dsn)$/i;
-/** Nobody's secret, whatever it is called. */
+/** Never a secret. */
 const HARMLESS = /^(?:|true|false|yes|no|on|off|none|null|\d{1,4})$/i;
-/** Long and made of letters and digits alone: made by a machine, to be believed. */
+/** Long, with both letters and digits: probably generated. */
 const RANDOM = /^(?=[^\d]*\d)(?=[^A-Za-z]*[A-Za-z])[\w+=-]{32,}$/;
 /**
- * One word that no shell or interpreter would act on. Whoever agrees to a server must see its command, so anything else
- * in it stays, whatever it looks like: the file may be a stranger's.
+ * One word that no shell or interpreter acts on. The person who approves a server must see its command, so anything
+ * else stays visible: the file may come from a stranger.
  */
 const ONE_WORD = /^(["']?)(?:(?:Bearer|Basic|Token) )?[^\s"'`$;|&<>(){}\\]+\1$/i;
 const REFERENCE = /(?<!\$)\$\{/;
 const REFERENCES = /(?<!\$)\$\{[^{}]*\}/g;
 
-/**
- * An entry without the secrets that are written out in it: a reference stands in the place of each. `nameFor` says what
- * to call one, given what it should be called.
- */
+/** Replaces the secrets in an entry by references. `nameFor` returns the final name for a suggested one. */
 export async function extractSecrets(
   server: string,
   entry: ServerEntry,
@@ -100,7 +93,6 @@ export async function extractSecrets(
     return `\${secret:${name}}`;
   }
 
-  /** A value that has a name. */
   async function value(text: string, name: string, where: string): Promise<string> {
     const isCommand = !/^(?:env|headers)\./.test(where);
     if (!REFERENCE.test(text) && !HARMLESS.test(text) && (!isCommand || ONE_WORD.test(text))) {
@@ -110,11 +102,11 @@ export async function extractSecrets(
     return replaceSpans(text, name, where);
   }
 
-  /** A text in which only what has the shape of a secret is one. */
+  /** Replaces only the parts that look like a secret. */
   async function replaceSpans(text: string, what: string, where: string): Promise<string> {
     let done = "";
     let end = 0;
-    // A reference has the shape of a secret itself: `secret:` and then a word.
+    // Skip references: `secret:NAME` itself looks like a secret.
     const references = [...text.matchAll(REFERENCES)].map(
       ({ 0: found, index }) => [index, index + found.length] as const,
     );
@@ -158,11 +150,11 @@ export async function extractSecrets(
   const clean: ServerEntry = {
     ...entry,
     ...(args === undefined ? {} : { args: await mapSequentially(args, (_, at) => argument(args, at)) }),
-    ...(env === undefined ? {} : { env: await mapped(env, (name, text) => value(text, name, `env.${name}`)) }),
+    ...(env === undefined ? {} : { env: await mapRecord(env, (name, text) => value(text, name, `env.${name}`)) }),
     ...(url === undefined ? {} : { url: await address(url, "url") }),
     ...(headers === undefined
       ? {}
-      : { headers: await mapped(headers, (name, text) => value(text, name, `headers.${name}`)) }),
+      : { headers: await mapRecord(headers, (name, text) => value(text, name, `headers.${name}`)) }),
     ...(oauth?.client_secret === undefined || REFERENCE.test(oauth.client_secret)
       ? {}
       : {
@@ -175,7 +167,7 @@ export async function extractSecrets(
   return { entry: clean, secrets };
 }
 
-async function mapped(
+async function mapRecord(
   record: Readonly<Record<string, string>>,
   map: (name: string, text: string) => Promise<string>,
 ): Promise<Readonly<Record<string, string>>> {
@@ -184,7 +176,7 @@ async function mapped(
   );
 }
 
-/** One after the other: what a secret is called depends on those before it. */
+/** In order, because the name of a secret depends on the ones before it. */
 async function mapSequentially<From, To>(
   all: readonly From[],
   map: (each: From, at: number) => Promise<To> | To,

@@ -5,8 +5,8 @@ import type { RawEntry } from "./clients.ts";
 import type { TextEdit } from "./edit-entry.ts";
 
 /**
- * Puts an entry under `keys` of a JSON text with comments, in the place of one of that name, or before all others: there
- * it disturbs no comment and no comma. Everything else stays as it is, byte for byte.
+ * Replaces the entry of that name, or inserts it first, where no comment or comma is in the way. Everything else stays
+ * byte for byte.
  */
 export function createJsonEntryEdits(
   text: string,
@@ -35,7 +35,7 @@ export function createJsonEntryEdits(
   return [{ offset: value.offset, length: value.length, content }];
 }
 
-/** Takes the entry out again, with the comma and the space that belonged to it. */
+/** Removes the entry with its comma and whitespace. */
 export function createJsonRemovalEdits(text: string, keys: readonly string[], name: string): readonly TextEdit[] {
   const root = parseJsonTree(text);
   let object: Node | undefined = root;
@@ -48,12 +48,12 @@ export function createJsonRemovalEdits(text: string, keys: readonly string[], na
     const around = text.slice(inside[0], only.offset) + text.slice(only.offset + only.length, inside[1]);
     if (/^[\s,]*$/.test(around)) return [{ offset: inside[0], length: inside[1] - inside[0], content: "" }];
   }
-  // Of several by one name clients take one; which, is not for us to know.
+  // Remove every duplicate: clients differ in which one they use.
   return ours.map((property) => {
     const [start, end] = [property.offset, property.offset + property.length];
     const comma = findComma(text, end);
     if (comma !== undefined) {
-      // A comment between the entry and its comma stays.
+      // Keep a comment between the entry and its comma.
       const comments = text.slice(end, comma).trim() === "" ? "" : text.slice(end, comma);
       const space = comments === "" ? (/^\s*/.exec(text.slice(comma + 1))?.[0].length ?? 0) : 0;
       return { offset: start, length: comma + 1 + space - start, content: comments };
@@ -64,7 +64,7 @@ export function createJsonRemovalEdits(text: string, keys: readonly string[], na
   });
 }
 
-/** Where the comma is that follows, comments or not. */
+/** The offset of the next comma, after any comments. */
 function findComma(text: string, offset: number): number | undefined {
   const scanner = createScanner(text, true);
   scanner.setPosition(offset);
@@ -72,12 +72,12 @@ function findComma(text: string, offset: number): number | undefined {
   return text[scanner.getTokenOffset()] === "," ? scanner.getTokenOffset() : undefined;
 }
 
-/** What stands between two entries, without the comma and, where there is nothing but space, without that. */
+/** The text between two entries without the comma. Empty if only whitespace is left. */
 function removeComma(text: string, from: number, start: number, end: number): string {
   const comma = findComma(text, from);
   const left = comma === undefined ? "" : text.slice(from, comma) + text.slice(comma + 1, start);
   if (left.trim() === "") return "";
-  // A comment to the end of the line needs that end.
+  // A line comment needs its line break.
   return left.trimEnd() + (left.includes("//") && !/^[ \t]*\r?\n/.test(text.slice(end)) ? "\n" : "");
 }
 
@@ -111,7 +111,7 @@ function insertProperty(text: string, object: Node, key: string, value: unknown,
   };
 }
 
-/** The space before something that stands first on its line. Undefined: it does not. */
+/** The whitespace before a token that starts its line, otherwise undefined. */
 function detectIndent(text: string, offset: number): string | undefined {
   const before = text.slice(text.lastIndexOf("\n", offset - 1) + 1, offset);
   return offset > before.length && /^[ \t]*$/.test(before) ? before : undefined;

@@ -13,7 +13,6 @@ import { isOwnServer, type OwnAddresses } from "./read-clients.ts";
 import type { ServerEntry } from "./server-entry.ts";
 import { escapeReferences } from "./variables.ts";
 
-/** How a server is reached, in the words of a configuration. */
 export interface LaunchFields {
   readonly command?: string | undefined;
   readonly args?: readonly string[];
@@ -24,30 +23,26 @@ export interface LaunchFields {
 }
 
 export interface ImportPlanOptions {
-  /** The servers that are configured already, by name. */
   readonly configured: Readonly<Record<string, LaunchFields>>;
   readonly own: OwnAddresses;
   readonly judge: SecretDetector;
-  /** What is stored under a name by now. */
   readonly storedSecret: (name: string) => Promise<string | undefined>;
-  /** Variables that are there, for a word about those that are not. */
+  /** Used to note unset variables. */
   readonly env: { readonly [variable: string]: string | undefined };
-  /** Whether files that came with a project are imported too. */
   readonly project: boolean;
-  /** The folder that servers of a project are started in, where ours is another. */
+  /** The working directory of a project's servers, if it is not ours. */
   readonly projectFolder?: string;
-  /** Only servers of these names, the client's or ours. Absent: all. */
+  /** Names in the client or here. Default: all. */
   readonly only?: readonly string[];
-  /** What our configuration has against an entry. */
+  /** Returns why the configuration rejects an entry. */
   readonly check: (name: string, entry: ServerEntry) => string | undefined;
 }
 
-/** Where a server was found. */
 interface ImportSource {
   readonly client: string;
   readonly path: string;
   readonly scope: ClientScope;
-  /** What the client calls it. */
+  /** The name in the client. */
   readonly called: string;
 }
 
@@ -67,7 +62,7 @@ export interface ImportPlan {
   readonly skipped: readonly SkippedServer[];
 }
 
-/** What importing would add, and what it would leave and why. Changes nothing. */
+/** Plans an import, with the reason for each skipped server. Changes nothing. */
 export async function planImport(found: readonly ClientServerList[], options: ImportPlanOptions): Promise<ImportPlan> {
   const planned: PlannedServers = {
     byName: new Map(),
@@ -88,9 +83,9 @@ export async function planImport(found: readonly ClientServerList[], options: Im
 
 interface PlannedServers {
   readonly byName: Map<string, PlannedServer>;
-  /** By how they are reached, secrets included. */
+  /** By launch key, with secrets in plain text. */
   readonly byLaunch: Map<string, PlannedServer>;
-  /** The names of those that are configured, by how they are reached, secrets as references. */
+  /** Names by launch key, with secrets as references. */
   readonly configured: ReadonlyMap<string, string>;
 }
 
@@ -98,7 +93,7 @@ function isWanted(name: string, only: readonly string[] | undefined): boolean {
   return only === undefined || only.length === 0 || only.includes(name) || only.includes(normalizeServerName(name));
 }
 
-/** Plans a server, or says why not. */
+/** Plans a server, or returns why it is skipped. */
 async function planServer(
   server: ImportedServer,
   source: ImportSource,
@@ -131,7 +126,7 @@ async function planServer(
   return "there are too many of that name";
 }
 
-/** Servers of a project are started in its folder, so paths in them are meant from there. */
+/** Clients start a project's servers in its folder, so relative paths start there. */
 function addProjectFolder(
   entry: ServerEntry,
   { scope }: ImportSource,
@@ -150,7 +145,7 @@ function extractEntrySecrets(name: string, entry: ServerEntry, { byName }: Plann
     for (let number = 1; ; number++) {
       const candidate = number === 1 ? wanted : `${wanted}_${number}`;
       const stored = others.get(candidate) ?? (await options.storedSecret(candidate));
-      // What is stored by that name and is something else stays as it is.
+      // Do not overwrite a different secret of that name.
       if (stored !== undefined && stored !== value) continue;
       others.set(candidate, value);
       return candidate;
@@ -158,7 +153,7 @@ function extractEntrySecrets(name: string, entry: ServerEntry, { byName }: Plann
   });
 }
 
-/** What makes two servers the same: how they are reached, not how they are called or described. */
+/** Servers are equal if they are launched alike. Name and description do not matter. */
 function toLaunchKey({ command, args = [], env = {}, cwd, url, headers = {} }: LaunchFields): string {
   return canonicalJson(url === undefined ? [command, args, env, cwd ?? null] : [url, headers]);
 }

@@ -19,23 +19,17 @@ const OUR_NAMES = /^(?:qm|quartermaster)$/;
 const OUR_PACKAGE = /^quartermaster(?:@[\w.^~*-]+)?$/;
 const OUR_BIN = /(?:^|[\\/])dist[\\/]bin[\\/]qm\.js$/;
 
-/** How this installation can be reached. */
 export interface OwnAddresses {
-  /** The file that is the program. */
   readonly bin: string;
-  /** Of the gateway. */
   readonly urls: readonly string[];
 }
 
-/**
- * Whether an entry is Quartermaster itself, started or addressed. A gateway that is its own server would start itself
- * until the machine gives in.
- */
+/** Whether an entry starts or addresses Quartermaster itself. A gateway behind itself would start itself forever. */
 export function isOwnServer({ command, args = [], url }: ServerEntry, own: OwnAddresses): boolean {
   const urls = own.urls.map(normalizeUrl);
   if (url !== undefined) return urls.includes(normalizeUrl(url));
   const words = [command ?? "", ...args];
-  // Not only the command: `cmd /c`, `npx`, `env` and bridges for remote servers have the rest as arguments.
+  // Look at all words: `cmd /c`, `npx`, `env` and bridges have the program as an argument.
   return words.some((word, at) => {
     if (urls.includes(normalizeUrl(word)) || word === own.bin) return true;
     const program = (word.split(/[\\/]/).at(-1) ?? "").replace(/\.(?:cmd|exe|ps1)$/i, "");
@@ -45,7 +39,7 @@ export function isOwnServer({ command, args = [], url }: ServerEntry, own: OwnAd
   });
 }
 
-/** Without what makes no difference: case of the host, its other name, a slash at the end, what follows the path. */
+/** Ignores the case and aliases of the host, a trailing slash, query and fragment. */
 function normalizeUrl(url: string): string {
   try {
     const { protocol, hostname, port, pathname } = new URL(url);
@@ -59,36 +53,31 @@ function normalizeUrl(url: string): string {
 const SERVER_LIMIT = 1000;
 
 interface ReadClientsOptions extends ClientEnvironment {
-  /** The names of clients. Absent: all of them. */
+  /** Client names. Default: all. */
   readonly only?: readonly string[];
 }
 
-/** A server as one client has it. */
 export interface ImportedServer {
-  /** What the client calls it. */
+  /** The name in the client. */
   readonly name: string;
-  /** Absent: it cannot be brought along. */
+  /** Absent if the server cannot be imported. */
   readonly entry?: ServerEntry;
-  /** Why not. */
   readonly unfit: readonly string[];
-  /** What whoever imports it should know. */
   readonly notes: readonly string[];
 }
 
-/** One list of servers that is there. */
 export interface ClientServerList {
   readonly client: ClientDefinition;
   readonly path: string;
   readonly scope: ClientScope;
   readonly part?: string;
   readonly servers: readonly ImportedServer[];
-  /** Why the file, or a part of it, could not be read. */
   readonly problems: readonly string[];
 }
 
 /**
- * What clients on this machine have configured. A file that is broken is told of and loses only itself; one that is not
- * there is not told of. Nothing is started and nothing is filled in: secrets are where they were.
+ * Reads the server lists of the clients on this machine. A broken file is reported and affects only itself. Nothing is
+ * started and no secret is resolved.
  */
 export async function readClients({
   only,
@@ -100,7 +89,7 @@ export async function readClients({
     const seen = new Set<string>();
     for (const file of client.files(around)) {
       const list = await readList(client, file, around);
-      // Two parts of one broken file are one broken file.
+      // Report a broken file once, although two parts of it are read.
       if (list === undefined || (list.problems.length > 0 && seen.has(file.path))) continue;
       seen.add(file.path);
       found.push(list);
@@ -109,7 +98,7 @@ export async function readClients({
   return { found };
 }
 
-/** The bytes of a file that somebody else keeps. Undefined: it is not there. Throws `invalid_config`. */
+/** Undefined if the file does not exist. Throws `invalid_config`. */
 export async function readClientFile(path: string): Promise<Uint8Array | undefined> {
   try {
     const file = await open(path, "r");
@@ -186,7 +175,7 @@ function readServer(
   return { name, ...(entry === undefined ? {} : { entry }), unfit: [...unfit], notes: [...notes] };
 }
 
-/** What VS Code asks for before it starts a server. */
+/** The inputs that VS Code asks for before it starts a server. */
 function readPromptedInputs(document: RawEntry): ReadonlyMap<string, PromptedInput> {
   const inputs = getOwn(document, "inputs");
   const asked = new Map<string, PromptedInput>();

@@ -6,13 +6,13 @@ import { type TranslationContext, translateVariables } from "./variables.ts";
 
 interface EntryTransport {
   readonly kind: "stdio" | "http";
-  /** Which key holds the command or the address. */
+  /** The key of the command or URL. */
   readonly key: string;
 }
 
 type TransportKind = "stdio" | "http" | "sse" | "ws";
 
-/** What `type` says, in every client's words. */
+/** The values of `type` in all clients. */
 const TRANSPORT_NAMES: Readonly<Record<string, TransportKind>> = {
   stdio: "stdio",
   local: "stdio",
@@ -24,7 +24,7 @@ const TRANSPORT_NAMES: Readonly<Record<string, TransportKind>> = {
   websocket: "ws",
 };
 
-/** How a server is reached, or, told to `unfit`, why we cannot. */
+/** Rejects transports that we do not support. */
 function detectTransport(
   raw: RawEntry,
   words: EntryKeys,
@@ -72,7 +72,7 @@ function hasText(raw: RawEntry, key: string): boolean {
   return typeof value === "string" && value !== "";
 }
 
-/** A server in the words of our configuration file. Every text may hold references. */
+/** A server as in `quartermaster.yaml`. Texts may contain references. */
 export type ServerEntry = {
   readonly command?: string;
   readonly args?: readonly string[];
@@ -96,11 +96,11 @@ export type ServerEntry = {
 interface ReadEntryOptions {
   readonly words: EntryKeys;
   readonly filling: TranslationContext;
-  /** Whether the rest of the file switches it off. */
+  /** Whether another part of the file disables it. */
   readonly isOff: boolean;
 }
 
-/** One entry of a client's file. What cannot be brought along is told to `filling.unfit`; then the answer is nothing. */
+/** Translates one entry. Undefined if the server cannot be imported, after `filling.reject`. */
 export function readServerEntry(given: RawEntry, { words, filling, isOff }: ReadEntryOptions): ServerEntry | undefined {
   let isFit = true;
   const context: TranslationContext = {
@@ -119,7 +119,7 @@ export function readServerEntry(given: RawEntry, { words, filling, isOff }: Read
   const entry: ServerEntry = {
     ...(kind.kind === "stdio" ? readStdio(raw, words, context, env) : readHttp(raw, kind, words, context, headers)),
     ...(isSwitchedOff ? { enabled: false } : {}),
-    // Nothing is filled into it, so what could pass for a reference would be refused.
+    // A description holds no references, and `${` would be rejected.
     ...(description === undefined || description.includes("${") ? {} : { description }),
     ...readTimeouts(raw, words, context),
     ...readToolFilter(raw, words, context),
@@ -176,7 +176,7 @@ function readTextRecord(raw: RawEntry, key: string, filling: TranslationContext)
   return Object.fromEntries(Object.entries(given).map(([name, value]) => [name, translateValue(value, name, filling)]));
 }
 
-/** Numbers and switches are often written without quotes. */
+/** Numbers and booleans are often written without quotes. */
 function translateValue(value: unknown, key: string, filling: TranslationContext): string {
   if (typeof value === "string") return translateVariables(value, key, filling);
   if (typeof value === "number" || typeof value === "boolean" || typeof value === "bigint") return String(value);
@@ -214,7 +214,7 @@ function readOptional(raw: RawEntry, key: string | undefined): unknown {
 
 const DAY_MS = 24 * 60 * 60 * 1000;
 
-/** How long a server may take, in our unit and within our bounds. */
+/** Timeouts in milliseconds, within our limits. */
 function readTimeouts(raw: RawEntry, { timeouts: times = {} }: EntryKeys, { note }: TranslationContext): ServerEntry {
   const found: { start_timeout_ms?: number; call_timeout_ms?: number } = {};
   for (const [key, { to, ms }] of Object.entries(times)) {
@@ -227,7 +227,7 @@ function readTimeouts(raw: RawEntry, { timeouts: times = {} }: EntryKeys, { note
   return found;
 }
 
-/** Which tools are offered. Of the entries that fit a tool the last one counts. */
+/** The last matching entry decides about a tool. */
 function readToolFilter(
   raw: RawEntry,
   { onlyTools, withoutTools }: EntryKeys,
@@ -255,7 +255,7 @@ function readNames(
 ): readonly string[] | undefined {
   const value = key === undefined ? undefined : getOwn(raw, key);
   if (value === undefined) return undefined;
-  // A digit would come first in an object, wherever it was put.
+  // An object would move a numeric key to the front.
   const isName = (each: unknown): each is string =>
     typeof each === "string" && each !== "" && !/^\d+$/.test(each) && !/[*?[\]{}!\\]/.test(each);
   if (Array.isArray(value) && value.every(isName)) return value;
@@ -287,7 +287,7 @@ function readOAuth(raw: RawEntry, { oauth: words }: EntryKeys, filling: Translat
   return Object.keys(oauth).length === 0 ? {} : { oauth };
 }
 
-/** A list, or one text with spaces between. */
+/** A list, or one text separated by spaces. */
 function readScopes(value: unknown): readonly string[] {
   if (typeof value === "string") return value.split(/\s+/).filter((scope) => scope !== "");
   return Array.isArray(value) ? value.filter((scope) => typeof scope === "string" && scope !== "") : [];

@@ -3,14 +3,14 @@ import { isRecord } from "../../core/json.ts";
 import type { RawEntry } from "./clients.ts";
 import type { TextEdit } from "./edit-entry.ts";
 
-/** A `[table]` of a TOML text: from its header to its last line, without the comments that lead over to the next. */
+/** A `[table]`, from its header to its last statement. */
 interface TomlTable {
   readonly keys: readonly string[];
   readonly start: number;
   readonly end: number;
 }
 
-/** The tables of a sound TOML text, in order. */
+/** The tables of a valid TOML text, in order. */
 export function parseTomlTables(text: string): readonly TomlTable[] {
   const tables: TomlTable[] = [];
   let open: { keys: readonly string[]; start: number; end: number } | undefined;
@@ -28,7 +28,7 @@ export function parseTomlTables(text: string): readonly TomlTable[] {
   return open === undefined ? tables : [...tables, open];
 }
 
-/** Where the line ends, or, when a text or a list goes on over lines, the line in which that ends. */
+/** The end of the statement, which may span several lines. */
 function findStatementEnd(text: string, from: number): number {
   let depth = 0;
   let at = from;
@@ -55,7 +55,7 @@ function findStringEnd(text: string, from: number, quote: string): number {
     if (text[at] === "\\" && quote === '"') at++;
     else if (text.startsWith(close, at)) {
       let end = at + close.length;
-      // Up to two quotes more may stand right before the end of a long one.
+      // A long string may end with up to two more quotes.
       while (isLong && text[end] === quote && end < at + 5) end++;
       return end;
     }
@@ -63,7 +63,7 @@ function findStringEnd(text: string, from: number, quote: string): number {
   return text.length;
 }
 
-/** The way of keys of a header: it is a document of its own, with nothing in it but that. */
+/** Parses the header as a document of its own. */
 function parseHeaderKeys(header: string): readonly string[] {
   const keys: string[] = [];
   let value: unknown = parse(header);
@@ -76,10 +76,7 @@ function parseHeaderKeys(header: string): readonly string[] {
   }
 }
 
-/**
- * Puts an entry into a TOML text as a table of its own, in the place of one of that name, or at the end. Everything else
- * stays as it is, byte for byte.
- */
+/** Replaces the table of that name, or appends it. Everything else stays byte for byte. */
 export function createTomlEntryEdits(
   text: string,
   keys: readonly string[],
@@ -102,7 +99,6 @@ export function createTomlEntryEdits(
   return [{ offset: text.length, length: 0, content: `${start}${content}${eol}` }];
 }
 
-/** Takes the entry's tables out again. */
 export function createTomlRemovalEdits(text: string, keys: readonly string[], name: string): readonly TextEdit[] {
   return findTables(text, [...keys, name]).map((table) => createRemoval(text, table));
 }
@@ -111,14 +107,13 @@ function findTables(text: string, keys: readonly string[]): readonly TomlTable[]
   return parseTomlTables(text).filter((table) => keys.every((key, at) => table.keys[at] === key));
 }
 
-/** A table, the end of its last line, and the empty lines before it, where something else follows or is before. */
+/** Also removes the line end and the blank lines before the table. */
 function createRemoval(text: string, { start, end }: TomlTable): TextEdit {
   const lineEnd = /^[ \t]*\r?\n/.exec(text.slice(end))?.[0].length ?? 0;
   const from = findBlankStart(text, start);
   return { offset: from, length: end + lineEnd - from, content: "" };
 }
 
-/** Where the empty lines begin that end at an offset. */
 function findBlankStart(text: string, offset: number): number {
   for (let at = offset; at > 0; ) {
     const line = at < 2 ? 0 : text.lastIndexOf("\n", at - 2) + 1;

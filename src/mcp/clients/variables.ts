@@ -3,44 +3,42 @@ import { quoteName } from "../../core/names.ts";
 import { getBaseName, getSeparator } from "./client-paths.ts";
 import { toSecretName } from "./extract-secrets.ts";
 
-/** What VS Code asks a user for: `default` stands where there is one. */
+/** An input that VS Code asks the user for. */
 export interface PromptedInput {
   readonly isPassword: boolean;
   readonly fallback?: string;
 }
 
-/** What is needed to put a client's text into our words, and where to say what there is to say about it. */
 export interface TranslationContext {
   readonly forms: readonly VariableForm[];
   readonly home: string;
-  /** The project's folder. */
+  /** The project folder. */
   readonly folder: string;
-  /** What the client calls the server. */
+  /** The server's name in the client. */
   readonly server: string;
   readonly inputs: ReadonlyMap<string, PromptedInput>;
-  /** Told what whoever imports should know. */
+  /** Receives notes for the user. */
   readonly note: (text: string) => void;
-  /** Told why the server cannot be brought along. */
+  /** Receives the reason why the server cannot be imported. */
   readonly reject: (why: string) => void;
 }
 
-/** A piece of text as it is, or a reference in our words. */
 type TextPiece = { readonly text: string } | { readonly reference: string };
 
 interface VariableSyntax {
   readonly pattern: string;
-  /** `found` are the groups of the pattern, `key` is what the text is the value of. */
+  /** `found` holds the groups of the pattern. `key` is the key of the text. */
   readonly fill: (found: readonly string[], key: string, filling: TranslationContext) => TextPiece;
 }
 
 const NAME = "[A-Za-z_][A-Za-z0-9_]*";
 const TEXT_LENGTH_LIMIT = 100_000;
-/** The beginning of a default that was not read, because there is more in it than text. */
+/** The start of a default that contains more than plain text. */
 const DEFAULT_LEFT = new RegExp(String.raw`\$\{${NAME}:-`);
 
 const environment: VariableSyntax["fill"] = ([name = ""]) => ({ reference: `env:${name}` });
 
-/** The ways in which clients write variables, and what each becomes. */
+/** The variable syntaxes of clients and their translations. */
 const forms = {
   /** `${VAR:-default}` */
   "braced-default": {
@@ -63,14 +61,14 @@ const forms = {
     pattern: String.raw`\{file:([^{}]+)\}`,
     fill: ([path = ""], key, { server, note }) => {
       const secret = toSecretName(server, key);
-      // It is not read here: a file that somebody else wrote could name any file of this user.
+      // Do not read the file: an untrusted project could name any file of the user.
       note(`${key} came out of the file ${quoteName(path)}: \`qm secrets set ${secret}\` stores what is in it`);
       return { reference: `secret:${secret}` };
     },
   },
   /** `${input:id}` */
   input: { pattern: String.raw`\$\{input:([^{}]+)\}`, fill: ([id = ""], _key, filling) => translateInput(id, filling) },
-  /** `${workspaceFolder}` and its like. */
+  /** `${workspaceFolder}` and similar. */
   place: {
     pattern: String.raw`\$\{(workspaceFolder|workspaceFolderBasename|userHome|pathSeparator|/)\}`,
     fill: ([place = ""], _key, filling) => ({ text: resolvePlaceholder(place, filling) }),
@@ -80,8 +78,7 @@ const forms = {
 export type VariableForm = keyof typeof forms;
 
 /**
- * A text of a client in our words: its variables are references, and what merely looks like one is escaped. `key` is
- * what it is the value of.
+ * Turns a client's variables into references, and escapes text that only looks like one. `key` is the key of the text.
  */
 export function translateVariables(value: string, key: string, filling: TranslationContext): string {
   if (value.length > TEXT_LENGTH_LIMIT) {
@@ -93,14 +90,13 @@ export function translateVariables(value: string, key: string, filling: Translat
     if ("text" in piece && filling.forms.includes("braced-default") && DEFAULT_LEFT.test(piece.text))
       filling.reject(`${key} has a variable in a default, which cannot be written here`);
     if ("text" in piece) text += escapeReferences(piece.text);
-    // `$${` would be read as an escape, so there is no way to write this.
+    // `$${` would be read as an escape.
     else if (text.endsWith("$")) filling.reject(`${key} has a $ right before a variable, which cannot be written here`);
     else text += `\${${piece.reference}}`;
   }
   return text;
 }
 
-/** A text of which nothing is to be read as a reference. */
 export function escapeReferences(text: string): string {
   return text.replaceAll("${", () => "$${");
 }
@@ -111,7 +107,7 @@ function splitPieces(value: string, key: string, filling: TranslationContext): r
   const pieces: TextPiece[] = [];
   let end = 0;
   for (const match of value.matchAll(new RegExp(known.map(({ pattern }) => `(${pattern})`).join("|"), "g"))) {
-    // Every form has one group around it and one inside.
+    // Every form has one outer and one inner group.
     const at = known.findIndex((_, index) => match[index * 2 + 1] !== undefined);
     const piece = known[at]?.fill([match[at * 2 + 2] ?? ""], key, filling);
     if (piece === undefined) continue;
@@ -121,7 +117,7 @@ function splitPieces(value: string, key: string, filling: TranslationContext): r
   return mergePieces([...pieces, { text: value.slice(end) }]);
 }
 
-/** Texts side by side are one, so that a `${` that only the two of them make is seen. */
+/** Joins adjacent texts, so that a `${` across two of them is found. */
 function mergePieces(pieces: readonly TextPiece[]): readonly TextPiece[] {
   const all: TextPiece[] = [];
   for (const piece of pieces) {
