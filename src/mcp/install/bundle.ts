@@ -47,7 +47,7 @@ type BundleManifest = z.output<typeof manifestSchema>;
 const MANIFEST = "manifest.json";
 const MANIFEST_BYTES = 2 ** 20;
 
-/** The manifest of a bundle. Throws `invalid_arguments` when there is none that says how to start it. */
+/** Throws `invalid_arguments` if the manifest is missing or does not say how to start the bundle. */
 export async function readBundleManifest(entries: readonly ZipEntry[]): Promise<BundleManifest> {
   const entry = entries.find(({ path }) => path === MANIFEST);
   if (entry === undefined || entry.size > MANIFEST_BYTES)
@@ -70,7 +70,7 @@ export async function readBundleManifest(entries: readonly ZipEntry[]): Promise<
 
 export interface BundlePlatform {
   readonly platform: string;
-  /** The user's home folder. Absent: a bundle that speaks of it cannot be installed. */
+  /** The home folder. A bundle that refers to it cannot be installed without it. */
   readonly home?: string | undefined;
 }
 
@@ -80,7 +80,7 @@ interface BundleLaunch {
   readonly env: Readonly<Record<string, ReferenceText>>;
 }
 
-/** How the bundle in `folder` is started on this platform, with the user's answers filled in. */
+/** The launch of an unpacked bundle on this platform, with the user's answers filled in. */
 export function createBundleLaunch(
   manifest: BundleManifest,
   folder: string,
@@ -101,7 +101,7 @@ export function createBundleLaunch(
   return {
     command: resolveCommand(config.command),
     args: config.args.flatMap(expandArgument),
-    // A variable for what nobody chose is left out: empty is not the same as not there.
+    // Omit a variable without a value: empty is not the same as unset.
     env: Object.fromEntries(
       Object.entries(config.env)
         .map(([name, text]) => [name, fillVariables(text)] as const)
@@ -121,7 +121,7 @@ export function createBundleLaunch(
     return values.length === 0 ? presets : asked.multiple ? values : values.slice(0, 1);
   }
 
-  /** An argument that is a list and nothing else becomes as many arguments. */
+  /** An argument that is only a list expands to several arguments. */
   function expandArgument(text: string): readonly ReferenceText[] {
     const key = /^\$\{user_config\.([^{}]+)\}$/.exec(text)?.[1];
     return key === undefined ? [fillVariables(text)] : (chosen.get(key) ?? [[text]]);
@@ -146,7 +146,7 @@ export function createBundleLaunch(
     return [join(home, below)];
   }
 
-  /** A program of the bundle itself may be named without its folder; any other is looked for on the PATH. */
+  /** A bundle may name its own program without a folder. Any other program is found on the PATH. */
   function resolveCommand(command: string): ReferenceText {
     const isOwn = command.includes("/") && !/^(?:\/|\$\{|[A-Za-z]:)/.test(command);
     return isOwn ? [join(folder, command)] : fillVariables(command);
@@ -169,7 +169,7 @@ function createUnusableError(why: string): QmError {
 
 export interface BundleSource {
   readonly fetch: Fetch;
-  /** The registry that named the bundle: only one on this machine may name an address on it. */
+  /** The registry that named the bundle. Only a local registry may name a local address. */
   readonly registry?: string | undefined;
 }
 
@@ -178,8 +178,8 @@ const BUNDLE_LIMITS = { entries: 50_000, bytes: 2 ** 30 };
 const BUNDLE_TIMEOUT_MS = 5 * 60_000;
 
 /**
- * Fetches a bundle and answers its files, none of them unpacked. Throws `registry_failed` when it does not come, and
- * `conflict` when it is not what was promised.
+ * Downloads a bundle and lists its files without unpacking them. Throws `registry_failed` if the download fails, and
+ * `conflict` if the hash differs.
  */
 export async function fetchBundle(
   { url: text, sha256 }: Pick<BundleFile, "url" | "sha256">,
@@ -212,8 +212,7 @@ export async function fetchBundle(
 }
 
 /**
- * Fetches a bundle and unpacks it into its folder, or finds that this was done before. The folder is there with all its
- * files or not at all.
+ * Downloads a bundle and unpacks it, unless that was done before. The folder appears with all its files or not at all.
  */
 export async function unpackBundle(file: BundleFile, source: BundleSource, signal?: AbortSignal): Promise<void> {
   if (await isFolder(file.folder)) return;
@@ -229,7 +228,7 @@ export async function unpackBundle(file: BundleFile, source: BundleSource, signa
     await rename(half, file.folder);
   } catch (thrown) {
     await rm(half, { recursive: true, force: true });
-    // Another process was faster, with the same files.
+    // Another process unpacked the same files first.
     if (!(await isFolder(file.folder))) throw thrown;
   }
 }

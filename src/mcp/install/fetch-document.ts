@@ -6,12 +6,12 @@ export type Fetch = typeof globalThis.fetch;
 
 export interface HttpLimits {
   readonly fetch: Fetch;
-  /** What it is called in errors: `the registry`. */
+  /** The name used in errors: `the registry`. */
   readonly what: string;
   readonly timeoutMs: number;
-  /** How large an answer may be, unpacked. */
+  /** The size limit of the unpacked response. */
   readonly bytes: number;
-  /** Whether an answer may send us elsewhere. `https`: to any host, for what is checked against a hash afterwards. */
+  /** Which redirects to follow. `https`: to any host, for content that is checked against a hash. */
   readonly redirects: "same-origin" | "https";
 }
 
@@ -24,8 +24,8 @@ const REDIRECT_LIMIT = 5;
 const ACCEPT = "application/json, application/problem+json, */*;q=0.5";
 
 /**
- * Asks for one document, within time and size. Every status but a redirect is an answer; whatever keeps it from coming
- * is `registry_failed`. Rejects with the signal's reason when that is aborted.
+ * Fetches one document within a time and size limit. Every status except a redirect is a response. Throws
+ * `registry_failed` for everything else, or the signal's reason.
  */
 export async function fetchDocument(url: URL, limits: HttpLimits, signal?: AbortSignal): Promise<HttpDocument> {
   signal?.throwIfAborted();
@@ -49,12 +49,12 @@ export async function fetchDocument(url: URL, limits: HttpLimits, signal?: Abort
   } finally {
     clearTimeout(timer);
     signal?.removeEventListener("abort", stop);
-    // Whatever is still under way, such as the rest of an answer that is too long.
+    // Stops what is still running, such as the rest of an oversized response.
     stop();
   }
 }
 
-/** The answer as JSON, or `registry_failed`. */
+/** Throws `registry_failed` if the body is not JSON. */
 export function parseJsonDocument(url: URL, { what }: Pick<HttpLimits, "what">, { bytes }: HttpDocument): unknown {
   try {
     return JSON.parse(bytes.toString("utf8"));
@@ -63,7 +63,7 @@ export function parseJsonDocument(url: URL, { what }: Pick<HttpLimits, "what">, 
   }
 }
 
-/** What an error answer says, in either of the two shapes: `{error}` or problem+json. Undefined when it says nothing. */
+/** The message of an error response, as `{error}` or problem+json. */
 export function readErrorMessage({ bytes }: HttpDocument): string | undefined {
   try {
     const body: unknown = JSON.parse(bytes.toString("utf8"));
@@ -75,7 +75,6 @@ export function readErrorMessage({ bytes }: HttpDocument): string | undefined {
   }
 }
 
-/** `registry_failed` for an answer that is an error. */
 export function createStatusError(url: URL, limits: Pick<HttpLimits, "what">, answer: HttpDocument): QmError {
   const words = readErrorMessage(answer);
   const hint = answer.status === 429 || answer.status >= 500 ? "Try again later." : "See that the URL is right.";
@@ -87,11 +86,11 @@ export function createStatusError(url: URL, limits: Pick<HttpLimits, "what">, an
   );
 }
 
-/** The text as a URL that may be asked: https, or http to this machine. Throws `invalid_arguments`, naming `key`. */
+/** Accepts https, or http to this machine. Throws `invalid_arguments` and names `key`. */
 export function requireSafeUrl(text: string, key: string): URL {
   const url = URL.canParse(text) ? new URL(text) : undefined;
   if (url !== undefined && isAllowedUrl(url)) return url;
-  // Without what may be a password in it.
+  // Omit the URL, which may contain a password.
   const what =
     url === undefined ? "is not a URL" : `${quoteName(`${url.protocol}//${url.host}${url.pathname}`)} may not be asked`;
   throw new QmError("invalid_arguments", `${key}: ${what}`, {
@@ -103,7 +102,7 @@ export function isLoopback({ hostname }: URL): boolean {
   return hostname === "localhost" || hostname === "[::1]" || /^127\.\d+\.\d+\.\d+$/.test(hostname);
 }
 
-/** `url` with a path put behind its own, which may or may not end in a slash. */
+/** Appends a path to `url`. */
 export function appendUrlPath(url: URL, path: string): URL {
   const longer = new URL(url);
   longer.pathname = `${url.pathname.replace(/\/+$/, "")}/${path}`;
@@ -156,12 +155,12 @@ async function readAll(url: URL, limits: HttpLimits, response: Response): Promis
   return Buffer.concat(chunks);
 }
 
-/** Names the address without its query: what is searched for is nobody's business. */
+/** Omits the query, so that search terms are not shown. */
 function createFetchError(url: URL, { what }: Pick<HttpLimits, "what">, words: string, hint: string): QmError {
   return new QmError("registry_failed", `${what} at ${url.origin}${url.pathname} ${words}`, { hint });
 }
 
-/** The system's word for it, such as ECONNREFUSED. */
+/** The system's error code, such as ECONNREFUSED. */
 function readCauseCode(thrown: unknown): string {
   const { cause } = isRecord(thrown) ? thrown : {};
   return isRecord(cause) && typeof cause.code === "string" ? cause.code : "";

@@ -5,17 +5,16 @@ import { isRecord } from "../../core/json.ts";
 import { quoteName } from "../../core/names.ts";
 import { appendUrlPath, createStatusError, type Fetch, fetchDocument, requireSafeUrl } from "./fetch-document.ts";
 
-/** A place in a repository on GitHub. */
 export interface RepositoryLocation {
   readonly owner: string;
   readonly repository: string;
-  /** A branch, a tag or a commit. Absent: the default branch. */
+  /** A branch, tag or commit. Default: the default branch. */
   readonly ref?: string;
-  /** Below the root, without slashes at its ends. Absent: the root. */
+  /** Relative to the root, without leading or trailing slashes. Default: the root. */
   readonly folder?: string;
 }
 
-/** Asks a repository for its refs, as `git ls-remote` does: lines of a commit, a tab and a name. */
+/** Lists the refs of a repository, as `git ls-remote` does: a commit, a tab and a name per line. */
 export type LsRemote = (url: string, refs: readonly string[], signal?: AbortSignal) => Promise<string>;
 
 const OWNER = /^[A-Za-z0-9](?:[A-Za-z0-9-]{0,38})$/;
@@ -24,7 +23,7 @@ const REF = /^[A-Za-z0-9_][A-Za-z0-9._/+@-]{0,199}$/;
 const SEGMENT = /^[A-Za-z0-9_@][A-Za-z0-9._@+-]{0,99}$/;
 const COMMIT = /^[a-f0-9]{40}$/;
 
-/** Reads `https://github.com/owner/name`, with or without `/tree/<ref>/<folder>`, and `owner/name#ref`. */
+/** Parses `https://github.com/owner/name`, optionally with `/tree/<ref>/<folder>`, and `owner/name#ref`. */
 export function parseRepository(text: string, ref?: string): RepositoryLocation {
   const path = text.replace(/^(?:git\+)?https:\/\/(?:www\.)?github\.com\/|^github:|^git@github\.com:/, "");
   const [place = "", fragment] = path.split("#", 2);
@@ -51,7 +50,7 @@ export function parseRepository(text: string, ref?: string): RepositoryLocation 
   };
 }
 
-/** The commit that a place means now. Throws `not_found` when there is no such repository or ref. */
+/** Throws `not_found` if the repository or ref does not exist. */
 export async function resolveCommit(
   place: RepositoryLocation,
   lsRemote: LsRemote,
@@ -79,18 +78,17 @@ export async function resolveCommit(
   );
 }
 
-/** What a folder of a repository says it is. */
 export type RepositoryManifest =
   | { readonly kind: "npm"; readonly name?: string; readonly hasProgram: boolean; readonly scripts: readonly string[] }
   | { readonly kind: "pypi"; readonly name: string; readonly programs: readonly string[] };
 
 export interface RepositoryFilesSource {
   readonly fetch: Fetch;
-  /** Where files of repositories are read, such as https://raw.githubusercontent.com. */
+  /** The base URL of raw files, such as https://raw.githubusercontent.com. */
   readonly url: string;
 }
 
-/** Reads package.json, or else pyproject.toml, at a commit. Undefined: there is neither. */
+/** Reads package.json, otherwise pyproject.toml, at a commit. Undefined if neither exists. */
 export async function fetchRepositoryManifest(
   { owner, repository, folder }: RepositoryLocation,
   commit: string,
@@ -140,7 +138,7 @@ function parseManifest(text: string, file: string, read: (text: string) => unkno
     const value = read(text);
     if (isRecord(value)) return value;
   } catch {
-    // What is wrong with somebody else's file helps nobody here.
+    // The details of a foreign file's syntax error do not help the user.
   }
   throw createManifestError(file);
 }
@@ -163,7 +161,7 @@ function createManifestError(file: string): QmError {
   });
 }
 
-/** `git ls-remote`, started without a shell and without asking anybody for a password. */
+/** Runs `git ls-remote` without a shell and without password prompts. */
 export function createGitLsRemote(env: Readonly<Record<string, string | undefined>>): LsRemote {
   return (url, refs, signal) =>
     new Promise((resolve, reject) => {

@@ -18,42 +18,37 @@ import {
 import type { ServerInput } from "./server-json.ts";
 
 /**
- * What somebody answers to a server's inputs, by their keys. Several values of one that may be repeated are a list, or a
- * text that is a JSON list; a list of objects gives each repetition its own variables.
+ * The answers to a server's inputs by key. A repeated input has a list, also as JSON text. A list of objects gives each
+ * repetition its own variables.
  */
 export type InstallInputs = Readonly<Record<string, unknown>>;
 
-/** An input as it stands in a server.json, with the variables of its value. */
 export type InstallInput = ServerInput & { readonly variables?: Readonly<Record<string, ServerInput>> | undefined };
 
 export interface InputSpec {
   readonly key: string;
   readonly where: MissingInput["where"];
-  /** Other spellings of the key. */
+  /** Other accepted keys. */
   readonly also?: readonly string[];
 }
 
 export interface InputResolverOptions {
   readonly inputs: InstallInputs;
-  /** What the server will be called here. */
+  /** The name of the server here. */
   readonly server: string;
-  /** The names of the secrets that are stored. */
   readonly secrets: ReadonlySet<string>;
 }
 
-/** Brings together what a server asks for and what was answered. */
+/** Matches a server's inputs with the answers. */
 export interface InputResolver {
-  /** The value of an input; undefined: it is not needed and has none. What is needed and missing is noted. */
+  /** The value of an input. Undefined if it is optional and unset. A missing required value is recorded. */
   value(input: InstallInput, asked: InputSpec): ReferenceText | undefined;
-  /** The same for what may be repeated. */
   values(input: InstallInput, asked: InputSpec): readonly ReferenceText[];
-  /** What was given under the key, as text. */
   getText(asked: Omit<InputSpec, "where">): string | undefined;
-  /** Every value that was found so far, by key. */
   readonly found: ReadonlyMap<string, ReferenceText>;
   readonly missing: readonly MissingInput[];
   readonly warnings: readonly string[];
-  /** Throws `invalid_arguments` when something was given that nothing asked for. */
+  /** Throws `invalid_arguments` for an answer without an input. */
   requireAllUsed(): void;
 }
 
@@ -71,7 +66,7 @@ export function createInputResolver({ inputs, server, secrets }: InputResolverOp
     return text;
   }
 
-  /** Nobody may change it, but for the variables in it. */
+  /** Fixed, except for the variables in it. */
   function fillFixed(input: InstallInput, asked: InputSpec, scope: InstallInputs): ReferenceText {
     return fillTemplate(input.value ?? "", (name) => {
       const variable = getOwn(input.variables ?? {}, name);
@@ -193,7 +188,7 @@ function requireText(given: unknown, key: string): string {
   });
 }
 
-/** The items of a list, also of one that is written as JSON. */
+/** The items of a list, or of a list written as JSON. */
 function parseList(given: unknown): readonly unknown[] | undefined {
   if (Array.isArray(given)) return given;
   if (isRecord(given)) return [given];

@@ -3,8 +3,8 @@ import { canonicalJson } from "../../core/json.ts";
 import type { Launch } from "../server-spec.ts";
 
 /**
- * A launch on one line for a person: every argument and every value in full, secrets as the references they are. What
- * cannot be seen, or could be taken for something else, is written as `\u{...}`.
+ * A launch on one line: every argument and value in full, secrets as references. Invisible and ambiguous characters are
+ * written as `\u{...}`.
  */
 export function formatCommandLine(launch: Launch): string {
   if (launch.kind === "http") {
@@ -18,12 +18,12 @@ export function formatCommandLine(launch: Launch): string {
   return [...env, ...[launch.command, ...launch.args].map(quoteWord), ...where].join(" ");
 }
 
-/** Whether a text holds characters that most people could not type, or could not tell from others. */
+/** Whether a text has characters that most people cannot type or tell apart. */
 export function hasUnusualCharacters(text: string): boolean {
   return /[^\t\n -~]/u.test(text);
 }
 
-// Nothing in it that a reader could take for the end of the argument. `${`, as in a reference, is no such thing.
+// Excludes every character that could look like the end of an argument. `${` of a reference is allowed.
 const BARE = /^[\p{L}\p{N}_@%+=:,./~^?#!${}[\]-]+$/u;
 
 function quoteWord(text: string): string {
@@ -32,7 +32,7 @@ function quoteWord(text: string): string {
     : `"${escapeInvisible(text.replace(/["\\]/g, "\\$&"))}"`;
 }
 
-/** Letters and digits of every script can be seen, but for a few that are blank; of other characters only ASCII ones. */
+/** Visible letters and digits of every script, and otherwise only ASCII. */
 function escapeInvisible(text: string): string {
   return text.replace(INVISIBLE, (character) => `\\u{${character.codePointAt(0)?.toString(16)}}`);
 }
@@ -40,18 +40,18 @@ function escapeInvisible(text: string): string {
 const INVISIBLE =
   /\u034F|[\uFE00-\uFE0F]|[\u{E0100}-\u{E01EF}]|[\u115F\u1160\u17B4\u17B5\u3164\uFFA0]|[^\p{L}\p{N}\p{M} -~]/gu;
 
-/** A file that must be there before the server can start: an archive that is unpacked into a folder. */
+/** An archive that must be unpacked before the server can start. */
 export interface BundleFile {
   readonly url: string;
-  /** In lower-case hexadecimal digits. What is fetched is compared with it before anything is unpacked. */
+  /** The SHA-256 in lower-case hex. The download is compared with it before unpacking. */
   readonly sha256: string;
-  /** Absolute, and named after the hash. */
+  /** An absolute path, named after the hash. */
   readonly folder: string;
 }
 
-/** A value that the server needs and nobody gave. */
+/** A required value that was not provided. */
 export interface MissingInput {
-  /** What an input is called under which it is given. */
+  /** The key of the input. */
   readonly key: string;
   readonly where: "env" | "argument" | "header" | "variable";
   readonly secret: boolean;
@@ -59,35 +59,32 @@ export interface MissingInput {
   readonly choices?: readonly string[];
   readonly format?: string;
   readonly placeholder?: string;
-  /** For a secret: what stores it. Once it is stored, the same plan is complete. */
+  /** For a secret: the command that stores it. The same plan is complete afterwards. */
   readonly store?: string;
 }
 
-/** Everything that installing a server would mean, before a person has agreed to it. Nothing has been done yet. */
+/** The effects of installing a server. Nothing has been done yet. */
 export interface InstallPlan {
-  /** What the server would be called here. */
   readonly name: string;
-  /** Secrets are in it only as references. Not to be started while something is missing. */
+  /** Contains secrets only as references. Must not be started while something is missing. */
   readonly launch: Launch;
-  /** Exact, wherever there is such a thing. */
+  /** An exact version where the source has one. */
   readonly version?: string;
-  /** Where it comes from, in one line. */
   readonly source: string;
   readonly description?: string;
-  /** The whole command line or URL for a person, uncut, with what cannot be seen made visible. */
+  /** The full command line or URL, with invisible characters made visible. */
   readonly command: string;
-  /** The hosts that installing and starting it is known to reach. What the program itself reaches, nobody knows. */
+  /** The hosts that installing and starting it contacts, as far as known. */
   readonly hosts: readonly string[];
   readonly missing: readonly MissingInput[];
   readonly warnings: readonly string[];
   readonly files?: BundleFile;
-  /** Over all of it: two plans with the same hash are the same plan. */
+  /** A hash of the whole plan. Equal hashes mean equal plans. */
   readonly hash: string;
 }
 
 export type InstallPlanDraft = Omit<InstallPlan, "hash" | "command"> & { readonly command?: string };
 
-/** A plan out of what was found: with its command line, and its hash over everything. */
 export function sealPlan(draft: InstallPlanDraft): InstallPlan {
   const plan = {
     ...draft,

@@ -15,12 +15,12 @@ interface LocalServerRequest {
   readonly args?: readonly string[] | undefined;
   readonly env?: Readonly<Record<string, string>> | undefined;
   readonly cwd?: string | undefined;
-  /** In place of a command: a server that runs elsewhere. */
+  /** A remote server, instead of a command. */
   readonly url?: string | undefined;
   readonly headers?: Readonly<Record<string, string>> | undefined;
 }
 
-/** What adding a command of this machine, or the URL of a server, would mean. */
+/** Plans a local command or the URL of a server. */
 export function planLocal(request: LocalServerRequest): InstallPlan {
   const { name, command, url } = request;
   if ((command === undefined) === (url === undefined)) {
@@ -51,7 +51,7 @@ function createProgramLaunch(text: string, { args = [], env = {}, cwd }: LocalSe
   const command = checkWord(text, "command");
   if (command.trim() === "")
     throw new QmError("invalid_arguments", "the command is empty", { hint: "Name a program." });
-  // Otherwise it would be looked for under that whole name, and only be missed when it is started.
+  // Otherwise the whole text would be taken as a program name, and fail only at the start.
   if (args.length === 0 && /^\s*[\w.-]+\s+\S/.test(command)) {
     throw new QmError("invalid_arguments", `${quoteName(command)} is a program and its arguments in one`, {
       hint: "Give the program as the command and the rest as args, one by one: no shell takes them apart.",
@@ -66,7 +66,7 @@ function createProgramLaunch(text: string, { args = [], env = {}, cwd }: LocalSe
   };
 }
 
-/** A package that a runner fetches by name alone is another one tomorrow. */
+/** A package without a version may change at any time. */
 function getRunnerWarnings(command: string, args: readonly string[]): readonly string[] {
   const runner = /(?:^|[/\\])(npx|bunx|uvx|dnx)(?:\.cmd|\.exe)?$/.exec(command)?.[1];
   const spec = args.find((arg) => !arg.startsWith("-"));
@@ -80,7 +80,6 @@ function getRunnerWarnings(command: string, args: readonly string[]): readonly s
   ];
 }
 
-/** What somebody wants to have installed. */
 export type InstallPlanRequest =
   | {
       readonly from: "registry";
@@ -97,11 +96,10 @@ export interface InstallPlannerOptions
   extends PackagePlanOptions,
     Pick<RegistryPlanOptions, "bundleFolder" | "hasCommand" | "platform" | "home"> {
   readonly registry: Pick<ServerRegistry, "get" | "url">;
-  /** The names of the secrets that are stored. */
   readonly secretNames: () => Promise<readonly string[]>;
 }
 
-/** Makes plans out of requests of every kind. Nothing is changed by making one. */
+/** Creates plans from requests of every kind. Planning changes nothing. */
 export function createInstallPlanner(
   options: InstallPlannerOptions,
 ): (request: InstallPlanRequest, signal?: AbortSignal) => Promise<InstallPlan> {

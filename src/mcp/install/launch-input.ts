@@ -11,13 +11,13 @@ import {
 } from "./reference-text.ts";
 
 const NAME_LIMIT = 40;
-// As the configuration has it: no `__`, because the part of an action's name before the tool must have one reading.
+// No `__`: an action name must split into server and tool in only one way.
 const NAME_PATTERN = /^[a-z0-9]+(?:[-_][a-z0-9]+)*$/;
 
-// Nearly every server's name says that it is one.
+// Words that nearly every server has in its name.
 const FILLER = /^(?:mcp-)?server[-_]|^mcp[-_]|[-_](?:mcp[-_])?server$|[-_]mcp$/;
 
-/** What a server is called here, made from the last part of its full name: `io.github.x/Airtable.MCP` → `airtable`. */
+/** Derives a server name: `io.github.x/Airtable.MCP` → `airtable`. */
 export function toLocalName(fullName: string): string {
   const last = fullName.split("/").findLast((part) => part !== "") ?? "";
   const plain = last
@@ -31,7 +31,7 @@ export function toLocalName(fullName: string): string {
   return name === "" ? "server" : name;
 }
 
-/** A name that somebody chose, or `invalid_arguments`. */
+/** Throws `invalid_arguments`. */
 export function requireServerName(name: string): string {
   if (name.length <= NAME_LIMIT && NAME_PATTERN.test(name)) return name;
   throw new QmError("invalid_arguments", `${quoteName(name)} cannot be the name of a server`, {
@@ -43,7 +43,7 @@ const TEXT_LIMIT = 16_384;
 
 type KeyKind = "env" | "header";
 
-/** Variables or headers that somebody gave. Those that hold a secret, by their name or their look, must be references. */
+/** Checks environment variables or headers. Values that look like secrets must be references. */
 export function checkPairs(pairs: Readonly<Record<string, string>>, where: KeyKind): Readonly<Record<string, string>> {
   return Object.fromEntries(
     Object.entries(pairs).map(([name, value]) => {
@@ -55,7 +55,7 @@ export function checkPairs(pairs: Readonly<Record<string, string>>, where: KeyKi
   );
 }
 
-/** Arguments that somebody gave. What follows `--token`, or stands behind `--token=`, must be a reference. */
+/** Checks arguments. The value of `--token` or `--token=` must be a reference. */
 export function checkArguments(args: readonly string[]): readonly string[] {
   return args.map((arg, at) => {
     const key = `argument ${at + 1}`;
@@ -71,14 +71,14 @@ export function checkArguments(args: readonly string[]): readonly string[] {
   });
 }
 
-/** One text that somebody gave: a command, a path, a URL. */
+/** Checks one text: a command, a path or a URL. */
 export function checkWord(text: string, key: string): string {
   const given = parseCheckedText(text, key);
   requireReference(given, key, false);
   return formatReferenceText(given, key);
 }
 
-/** A value as the configuration has it. A header's has no line breaks: they would make two of it. */
+/** A header value must not have line breaks, which would create a second header. */
 export function formatPairValue(text: ReferenceText, key: string, where: KeyKind): string {
   if (where === "header" && /[\r\n]/.test(getLiteralText(text))) {
     throw new QmError("invalid_arguments", `the header ${quoteName(key)} has a line break in it`, {
@@ -97,7 +97,7 @@ export function requireKey(name: string, where: KeyKind): void {
   });
 }
 
-/** An address that can be reached by HTTP and shows no password. Parts of it may be missing yet, as in `<tenant>`. */
+/** Checks an http(s) URL without a password. It may contain placeholders such as `<tenant>`. */
 export function requireHttpUrl(url: string): void {
   const whole = url.replace(/<[^<>]*>/g, "x");
   const parsed = URL.canParse(whole) ? new URL(whole) : undefined;

@@ -9,7 +9,7 @@ const SHELLS = /^(?:(?:ba|z|da|k|fi|c|tc)?sh|cmd|powershell|pwsh)(?:\.exe)?$/i;
 const METACHARACTERS = /[;&|`<>\n]|\$\(|(?<!\$)\$(?!\$?\{)/;
 const REFERENCE = /(?<!\$)\$\{(?:secret|env):[A-Za-z_][A-Za-z0-9_]*\}/;
 
-/** What a person should look at before agreeing to a launch, whatever it came from. */
+/** Warnings that an approver should see before a launch. */
 export function getLaunchWarnings(launch: Launch): readonly string[] {
   if (launch.kind === "http") return [...getUrlWarnings(launch.url), ...getCharacterWarnings([launch.url])];
   const { command, args } = launch;
@@ -39,7 +39,7 @@ function getCharacterWarnings(texts: readonly string[]): readonly string[] {
   return texts.some(hasUnusualCharacters) ? ["it holds characters that look like others, or like nothing at all"] : [];
 }
 
-/** Options of a container that let it out of its box. */
+/** Options that give a container access to the host. */
 function getContainerWarnings({ args }: StdioLaunch): readonly string[] {
   const found: string[] = [];
   args.forEach((arg, at) => {
@@ -57,7 +57,7 @@ function getContainerWarnings({ args }: StdioLaunch): readonly string[] {
 
 function getMountWarnings(value: string): readonly string[] {
   const source = /(?:^|,)(?:src|source)=([^,]*)/.exec(value)?.[1] ?? value.split(":")[0] ?? "";
-  // A name without a slash is a volume of the container's own.
+  // A name without a slash is a named volume.
   if (!/[/\\~.<]/.test(source)) return [];
   if (/docker\.sock$/.test(source)) return ["the container can command Docker: it can do everything on this machine"];
   const isAll =
@@ -72,7 +72,7 @@ function splitOption(arg: string): readonly [string, string | undefined] {
   return at > 0 && arg.startsWith("--") ? [arg.slice(0, at), arg.slice(at + 1)] : [arg, undefined];
 }
 
-/** Packages that others are likely to be named after. */
+/** Well-known packages that attackers imitate. */
 const KNOWN_PACKAGES = [
   "@modelcontextprotocol/server-everything",
   "@modelcontextprotocol/server-filesystem",
@@ -106,7 +106,7 @@ const KNOWN_PACKAGES = [
   "mcp/filesystem",
 ];
 
-/** A package whose name, or whose owner's, differs from a well-known one by a single letter. */
+/** Warns about a package or owner that differs from a well-known one by a single letter. */
 export function getLookalikeWarnings(identifier: string): readonly string[] {
   const name = identifier.toLowerCase();
   if (KNOWN_PACKAGES.includes(name)) return [];

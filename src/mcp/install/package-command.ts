@@ -5,7 +5,7 @@ import { isPinned, requireIdentifier, requireVersion, resolvePackageImage } from
 import { getLiteralText, type ReferenceText } from "./reference-text.ts";
 import type { PackageArgument, ServerPackage } from "./server-json.ts";
 
-/** Arguments of a server.json as the items of a command line. Named ones are two items, a name and a value. */
+/** Turns the arguments of a server.json into command line items. A named argument is two items. */
 export function buildPackageArguments(
   args: readonly PackageArgument[],
   answers: InputResolver,
@@ -37,7 +37,7 @@ function buildNamed(
   return values.flatMap((value): ReferenceText[] => [[name], value]);
 }
 
-/** Nothing says that it takes a value: it stands for itself, and is there unless somebody says `false`. */
+/** A flag without a value. It is present unless the answer is `false`. */
 function isSwitch({
   value,
   default: preset,
@@ -51,7 +51,6 @@ function isSwitch({
   return !takes && (format === undefined || format === "boolean");
 }
 
-/** How a package is started, and what is to be said about that. */
 interface PackageCommand {
   readonly command: string;
   readonly args: readonly ReferenceText[];
@@ -62,13 +61,13 @@ interface PackageCommand {
 interface PackageCommandParts {
   readonly runtime: readonly ReferenceText[];
   readonly own: readonly ReferenceText[];
-  /** The names of its variables, which a container is only given when told. */
+  /** Variables that a container must be given explicitly. */
   readonly env: readonly string[];
 }
 
 type Builder = (pkg: ServerPackage, parts: PackageCommandParts) => PackageCommand;
 
-/** Registry types whose packages a runner fetches and starts, with the programs that can. */
+/** Registry types and the programs that can run their packages. */
 const runners: ReadonlyMap<string, { readonly commands: readonly string[]; readonly build: Builder }> = new Map([
   ["npm", { commands: ["npx"], build: npx }],
   ["pypi", { commands: ["uvx"], build: uvx }],
@@ -80,7 +79,7 @@ export function isRunnable(registryType: string): boolean {
   return runners.has(registryType);
 }
 
-/** The program that a package is started with. A hint that does not fit its kind is only a hint. */
+/** Chooses the program that runs a package. Ignores a hint that does not fit the registry type. */
 export function getPackageRunner({ registryType, runtimeHint }: ServerPackage): string | undefined {
   const commands = runners.get(registryType)?.commands;
   return commands?.find((command) => command === runtimeHint) ?? commands?.[0];
@@ -137,7 +136,7 @@ function container(pkg: ServerPackage, { runtime, own, env }: PackageCommandPart
   return { command: "docker", args, hosts: [host], warnings };
 }
 
-/** What the command has anyway, and some entries say again. */
+/** Arguments that the command already has, although some entries repeat them. */
 function omitArguments(args: readonly ReferenceText[], words: readonly string[]): readonly ReferenceText[] {
   return args.filter((arg) => !words.includes(getLiteralText(arg)));
 }

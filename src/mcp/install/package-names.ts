@@ -4,7 +4,7 @@ import type { ServerPackage } from "./server-json.ts";
 
 interface ContainerImage {
   readonly image: string;
-  /** The registry it is drawn from. */
+  /** The registry of the image. */
   readonly host: string;
   readonly tag?: string;
   readonly digest?: string;
@@ -16,7 +16,7 @@ const IMAGE_PATTERN = new RegExp(
   "i",
 );
 
-/** Reads the name of an image, or throws `invalid_arguments`. */
+/** Throws `invalid_arguments`. */
 export function parseImage(text: string): ContainerImage {
   const match = text.length <= 512 ? IMAGE_PATTERN.exec(text) : null;
   if (match === null) {
@@ -34,7 +34,7 @@ export function parseImage(text: string): ContainerImage {
   };
 }
 
-/** The image of a package. Old entries have the version, and the registry, apart from the name. */
+/** The image of a package. Old entries store version and registry separately. */
 export function resolvePackageImage({ identifier, version, registryBaseUrl }: ServerPackage): ContainerImage & {
   readonly warnings: readonly string[];
 } {
@@ -55,7 +55,7 @@ export function getImageWarnings({ image, tag, digest }: ContainerImage): readon
   return [`the tag of ${image} can be moved to another image; only a digest (@sha256:...) stays the same`];
 }
 
-// What a runner cannot take for one of its options, a path or an address.
+// No option, path or URL of a runner.
 const IDENTIFIERS = {
   npm: /^(?:@[a-z0-9~][a-z0-9._~-]*\/)?[a-z0-9~][a-z0-9._~-]*$/i,
   pypi: /^[a-z0-9](?:[a-z0-9._-]*[a-z0-9])?(?:\[[a-z0-9,._-]+\])?$/i,
@@ -66,7 +66,7 @@ const VERSION = /^[a-z0-9^~<>=*][a-z0-9.+!_~^<>=*-]*$/i;
 const EXACT = /^v?\d[a-z0-9.+!_-]*$/i;
 const PACKAGE_NAME_LIMIT = 214;
 
-/** The package's name as a runner takes it, or `invalid_arguments`. */
+/** Throws `invalid_arguments`. */
 export function requireIdentifier({ identifier }: { identifier: string }, kind: keyof typeof IDENTIFIERS): string {
   if (identifier.length <= PACKAGE_NAME_LIMIT && IDENTIFIERS[kind].test(identifier)) return identifier;
   throw new QmError("invalid_arguments", `${quoteName(identifier)} is not the name of a package of ${kind}`, {
@@ -74,7 +74,7 @@ export function requireIdentifier({ identifier }: { identifier: string }, kind: 
   });
 }
 
-/** A version, or a range of them, as a runner takes it. */
+/** A version or range in the syntax of the runner. */
 export function requireVersion(version: string): string {
   if (version.length <= PACKAGE_NAME_LIMIT && VERSION.test(version)) return version;
   throw new QmError("invalid_arguments", `${quoteName(version)} is not a version`, {
@@ -82,7 +82,7 @@ export function requireVersion(version: string): string {
   });
 }
 
-/** Whether it means one version and no other, ever. */
+/** Whether it names exactly one version. */
 export function isPinned(version: string): boolean {
   return EXACT.test(version) && !/[<>=*^~]|(?:^|\.)x(?:\.|$)/i.test(version) && version !== "latest";
 }

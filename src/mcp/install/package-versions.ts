@@ -12,25 +12,24 @@ import {
 } from "./fetch-document.ts";
 import { isPinned, requireIdentifier, requireVersion } from "./package-names.ts";
 
-/** One exact version of a package. */
 export interface PinnedPackage {
   readonly name: string;
   readonly version: string;
   readonly description?: string;
-  /** The programs it brings; empty where the registry does not say. */
+  /** The programs in the package. Empty if the registry does not say. */
   readonly programs: readonly string[];
   readonly warnings: readonly string[];
 }
 
 export interface VersionSource {
   readonly fetch: Fetch;
-  /** The registry's address, such as a mirror's. */
+  /** The URL of the registry or a mirror. */
   readonly url: string;
 }
 
 const FETCH_LIMITS = { timeoutMs: 15_000, bytes: 32 * 2 ** 20, redirects: "same-origin" } as const;
 
-/** The exact version of an npm package that a tag, or nothing, means. Throws `not_found` and `registry_failed`. */
+/** Resolves a tag, or the latest version, of an npm package. Throws `not_found` and `registry_failed`. */
 export async function resolveNpmVersion(
   identifier: string,
   wanted: string | undefined,
@@ -67,7 +66,7 @@ export async function resolveNpmVersion(
   };
 }
 
-/** The same for a package of PyPI. */
+/** The same for PyPI. */
 export async function resolvePypiVersion(
   identifier: string,
   wanted: string | undefined,
@@ -95,7 +94,7 @@ export async function resolvePypiVersion(
   };
 }
 
-/** What there is at an address, or undefined where there is nothing. */
+/** Undefined for 404. */
 async function fetchFacts(
   url: URL,
   what: string,

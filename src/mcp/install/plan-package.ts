@@ -26,7 +26,7 @@ export interface PackageRequest {
 
 export interface PackagePlanOptions {
   readonly fetch: Fetch;
-  /** Where npm packages are looked up. Default: https://registry.npmjs.org. */
+  /** The npm registry. Default: https://registry.npmjs.org. */
   readonly npmUrl?: string | undefined;
   /** Default: https://pypi.org. */
   readonly pypiUrl?: string | undefined;
@@ -51,7 +51,7 @@ type PackageDraft = Pick<InstallPlanDraft, "source" | "hosts" | "warnings"> & {
   readonly of: string;
 };
 
-/** What installing a package would mean, with its version pinned: the newest one is looked up and written down. */
+/** Plans a package and pins its version: the latest one is looked up and written down. */
 export async function planFromPackage(
   request: PackageRequest,
   deps: PackagePlanOptions,
@@ -168,7 +168,7 @@ async function draftGithub(
   const files = { fetch: deps.fetch, url: deps.githubFilesUrl ?? GITHUB_FILES };
   const manifest = await fetchRepositoryManifest(place, commit, files, signal);
   if (manifest === undefined) throw createNoManifestError(place);
-  // The packages of this one repository are published, and only as such do they work.
+  // Packages of this repository work only in their published form.
   if (`${place.owner}/${place.repository}`.toLowerCase() === "modelcontextprotocol/servers") {
     const published = { ...given, identifier: manifest.name ?? "", version: undefined };
     if (place.folder === undefined) throw createNoManifestError(place);
@@ -215,7 +215,7 @@ async function draftGithub(
   };
 }
 
-/** `name@1.2.3` has its version in it; the `@` of a scope is no version's. */
+/** Splits `name@1.2.3`. The `@` of a scope is not a version. */
 function splitVersion(
   { identifier, version }: CheckedRequest,
   separator: string,
@@ -229,7 +229,7 @@ function pickFacts({ name, version, description }: PinnedPackage) {
   return { of: name, version, ...(description === undefined ? {} : { description }) };
 }
 
-/** npx starts the program that is called like the package, or the only one; of several others one must be named. */
+/** npx runs the program named like the package, or the only one. Otherwise one must be chosen. */
 function chooseProgram({ name, programs }: PinnedPackage, spec: string) {
   const own = name.split("/").at(-1) ?? name;
   if (programs.length === 0)

@@ -18,9 +18,9 @@ import { buildPackageArguments, buildPackageCommand, getPackageRunner, isRunnabl
 import { fillTemplate, formatReferenceText } from "./reference-text.ts";
 import type { KeyValueInput, RegistryEntry, RemoteEndpoint, ServerJson, ServerPackage } from "./server-json.ts";
 
-/** One way to have a server: one of its packages, or an address where it runs already. */
+/** One way to run a server: a package, or a remote address. */
 type InstallChoice = {
-  /** What it is chosen by: `npm`, `remote`, and `npm-2` for a second one of the same kind. */
+  /** The id to choose it by: `npm`, `remote`, and `npm-2` for a second one of that kind. */
   readonly id: string;
 } & (
   | { readonly kind: "package"; readonly pkg: ServerPackage }
@@ -28,12 +28,12 @@ type InstallChoice = {
 );
 
 /**
- * Which comes first where nobody has chosen: what runs here, under our eyes, before what runs elsewhere; what npx starts
- * first, because Node is there. A package that serves HTTP comes last, because somebody has to start it.
+ * The default order: local before remote, npx first because Node is installed. A package that serves HTTP is last,
+ * because it must be started separately.
  */
 const ORDER = ["npm", "pypi", "oci", "nuget", "mcpb", "remote"];
 
-/** All ways to have a server, the preferred first. `hasCommand` tells which programs are there. */
+/** All ways to run a server, preferred first. `hasCommand` tells which programs are installed. */
 export function listInstallChoices(
   server: ServerJson,
   hasCommand: (command: string) => boolean = () => true,
@@ -54,7 +54,7 @@ export function listInstallChoices(
     .map(({ choice }) => choice);
 }
 
-/** The way that was asked for, or the preferred one. Throws `invalid_arguments` when there is none that can be used. */
+/** The requested way, or the preferred one. Throws `invalid_arguments` if there is none. */
 function chooseInstall(
   server: ServerJson,
   id: string | undefined,
@@ -99,17 +99,16 @@ function findProblem(choice: InstallChoice): string | undefined {
 }
 
 export interface RegistryPlanOptions extends BundlePlatform {
-  /** The registry's URL, where the entry came from one. */
+  /** The URL of the registry, if the entry came from one. */
   readonly registry?: string | undefined;
-  /** What to call it here. Absent: made from its own name. */
+  /** Default: derived from its full name. */
   readonly name?: string | undefined;
-  /** One of `choicesOf` by its id. Absent: the preferred one. */
+  /** The id of a choice. Default: the preferred one. */
   readonly choose?: string | undefined;
-  /** The names of the secrets that are stored. */
   readonly secrets: ReadonlySet<string>;
-  /** Which programs are there. Absent: all are taken to be. */
+  /** Default: every program is assumed to be installed. */
   readonly hasCommand?: ((command: string) => boolean) | undefined;
-  /** Where bundles are unpacked, absolute. */
+  /** The absolute folder for unpacked bundles. */
   readonly bundleFolder: string;
   readonly fetch: BundleSource["fetch"];
 }
@@ -118,9 +117,8 @@ type LaunchDraft = Pick<InstallPlanDraft, "launch" | "hosts" | "warnings" | "fil
   Partial<Pick<InstallPlanDraft, "version">>;
 
 /**
- * What installing a server of a registry would mean. Nothing is installed; a bundle is fetched and looked into, but not
- * unpacked. Required inputs that nobody gave are named in `missing`. Throws `invalid_arguments` for an input that does not
- * fit, and for a server that cannot be had.
+ * Plans a server of a registry. Nothing is installed. A bundle is downloaded and inspected, but not unpacked. Required
+ * inputs without an answer are listed in `missing`. Throws `invalid_arguments` for a bad input or an unusable server.
  */
 export async function planFromRegistry(
   entry: RegistryEntry,
@@ -189,7 +187,7 @@ async function draftRegistryPackage(
   return pkg.transport.type === "stdio" ? { launch, ...known } : draftServed(pkg, launch, answers, known);
 }
 
-/** A package that serves HTTP: we can speak to it, but somebody has to have started it. */
+/** A package that serves HTTP. It must be started separately. */
 function draftServed(
   { transport }: ServerPackage,
   program: Launch,

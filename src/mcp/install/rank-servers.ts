@@ -2,11 +2,10 @@ import type { StoredServerSummary } from "./registry-store.ts";
 
 export interface RankedServer {
   readonly server: StoredServerSummary;
-  /** 0 to 1, and comparable within one search only. */
+  /** From 0 to 1, comparable within one search. */
   readonly score: number;
 }
 
-/** A server as searching sees it: its words, made once. */
 export interface IndexedServer {
   readonly server: StoredServerSummary;
   readonly name: string;
@@ -31,9 +30,8 @@ export function indexServerWords(server: StoredServerSummary): IndexedServer {
 }
 
 /**
- * The servers that have something to do with the text, the best first: rare words count for more than frequent ones,
- * words of the name and the title for more than those of the description, whole words for more than beginnings. An
- * empty text finds all, by name.
+ * Ranks the servers that match the text. Rare words weigh more than frequent ones, words of the name and title more
+ * than those of the description, whole words more than prefixes. An empty text matches all servers, sorted by name.
  */
 export function rankServers(servers: readonly IndexedServer[], text: string): readonly RankedServer[] {
   const asked = [...new Set(splitWords(text))].slice(0, WORD_LIMIT);
@@ -55,18 +53,18 @@ export function rankServers(servers: readonly IndexedServer[], text: string): re
   return ranked.sort((a, b) => b.score - a.score || compareNames(a, b));
 }
 
-/** What a word in every field would be worth. */
+/** The score of a word that is in every field. */
 const FULL_SCORE = 4.5;
 
 function scoreWord(word: string, { fields, name }: IndexedServer): number {
-  // A word of a script without spaces says much in little.
+  // One character is a word in scripts without spaces.
   const isTelling = word.length >= PREFIX_FROM || !ASCII.test(word);
   let points = 0;
   for (const { weight, words } of fields) {
     if (words.has(word)) points += weight;
     else if (isTelling && hasSimilarWord(words, word)) points += weight * 0.5;
   }
-  // Names run words together.
+  // Names often join words without a separator.
   return points === 0 && isTelling && name.includes(word) ? 0.5 : points;
 }
 
@@ -84,7 +82,7 @@ function compareNames(a: RankedServer, b: RankedServer): number {
   return a.server.name < b.server.name ? -1 : a.server.name > b.server.name ? 1 : 0;
 }
 
-/** `dbPassword`, `db-password` → `db`, `password`, and the first as a whole too; plurals as their singular. */
+/** `dbPassword`, `db-password` → `db`, `password`, and the first also as a whole. Plurals become singular. */
 function splitWords(text: string): readonly string[] {
   return text
     .normalize("NFKC")
@@ -98,7 +96,7 @@ function splitWords(text: string): readonly string[] {
     .map((word) => (/[^s]s$/.test(word) && word.length > 3 && ASCII.test(word) ? word.slice(0, -1) : word));
 }
 
-/** Every server is one, and nearly every question has these. */
+/** Words that nearly every server and query has. */
 const STOP_WORDS = new Set(
   "a an and are as at by can for from i in is it mcp me my of on or server servers that the to which with".split(" "),
 );

@@ -1,7 +1,7 @@
 import { QmError } from "../../core/errors.ts";
 import { quoteName } from "../../core/names.ts";
 
-/** Text with references apart from what it says itself, so that neither can be made into the other. */
+/** Text in which references are kept apart, so that plain text can never become a reference. */
 export type ReferenceText = readonly (string | TextReference)[];
 
 /** `env:NAME` or `secret:NAME`. */
@@ -9,10 +9,10 @@ interface TextReference {
   readonly reference: string;
 }
 
-// As the configuration reads it: an escape, a reference, or a `${` that is neither.
+// The same syntax as in the configuration: an escape, a reference, or a stray `${`.
 const TOKEN = /\$\$\{|\$\{((?:env|secret):[A-Za-z_][A-Za-z0-9_]*)\}|\$\{/g;
 
-/** A text that somebody gave as an input, where `${env:NAME}` and `${secret:NAME}` are references. */
+/** Parses input in which `${env:NAME}` and `${secret:NAME}` are references. */
 export function parseReferenceText(text: string, key: string): ReferenceText {
   const parts: (string | TextReference)[] = [];
   let end = 0;
@@ -30,12 +30,12 @@ export function parseReferenceText(text: string, key: string): ReferenceText {
   return [...parts, text.slice(end)];
 }
 
-/** Text of a publisher, or of anybody else who may refer to nothing here. */
+/** Text of a publisher, which must not contain references. */
 export function createLiteralText(text: string): ReferenceText {
   return [text];
 }
 
-/** The text in which `{name}` is replaced by what `lookUp` answers; undefined leaves it as it is. */
+/** Replaces `{name}` by the result of `lookUp`. Undefined keeps it. */
 export function fillTemplate(
   template: string,
   lookUp: (name: string) => ReferenceText | undefined,
@@ -54,7 +54,7 @@ export function fillTemplate(
 
 const CURLY = /\{([^{}]{1,100})\}/g;
 
-/** The text as the configuration has it: references as they are, every other `${` escaped. */
+/** Formats it for the configuration: references as they are, every other `${` escaped. */
 export function formatReferenceText(text: ReferenceText, key: string): string {
   const parts: (string | TextReference)[] = [];
   for (const part of text) {
@@ -71,7 +71,7 @@ export function formatReferenceText(text: ReferenceText, key: string): string {
     .join("");
 }
 
-/** What it says itself, without its references. */
+/** The text without its references. */
 export function getLiteralText(text: ReferenceText): string {
   return text.filter((part) => typeof part === "string").join("");
 }
@@ -86,7 +86,7 @@ function createDollarError(key: string): QmError {
   });
 }
 
-// Words of a variable's name that say its value is a secret, unless the last one says that it is only about one.
+// Words in a variable name that indicate a secret, unless the last word says otherwise.
 const SECRET_WORDS =
   /^(?:apikey|auth|authorization|cookie|credentials?|pass|passphrase|passwd|password|pat|pwd|secrets?|token|bearer)$/;
 const SECRET_PAIRS =
@@ -94,7 +94,7 @@ const SECRET_PAIRS =
 const HARMLESS_ENDINGS =
   /^(?:at|budget|count|dir|disabled|domain|enabled|endpoint|expiry|file|folder|format|host|id|length|limit|max|method|min|mode|name|path|port|provider|region|required|scopes?|size|source|ttl|type|url|uri|user|username|version)$/;
 
-/** Whether a variable or a header of this name holds a secret, as far as its name tells. */
+/** Whether the name of a variable or header indicates a secret. */
 export function isLikelySecretName(name: string): boolean {
   const words = name
     .replace(/([a-z0-9])([A-Z])/g, "$1_$2")
@@ -105,7 +105,7 @@ export function isLikelySecretName(name: string): boolean {
   return words.some((word) => SECRET_WORDS.test(word)) || SECRET_PAIRS.test(words.join("_"));
 }
 
-// How keys of well-known services begin, and what is only ever a key.
+// Prefixes of well-known API keys.
 const SECRET_TEXTS: readonly RegExp[] = [
   /\b(?:sk|pk|rk)[-_](?:[a-z]{1,12}[-_]){0,4}[A-Za-z0-9]{16,}/,
   /\bgh[pousr]_[A-Za-z0-9]{20,}/,
@@ -123,15 +123,15 @@ const SECRET_TEXTS: readonly RegExp[] = [
   /--?(?:api-?key|token|password|secret|auth)=\S{6,}/i,
 ];
 
-/** Whether a text holds what can only be a secret, wherever it stands. */
+/** Whether a text contains something that can only be a secret. */
 function isLikelySecretText(text: string): boolean {
   return SECRET_TEXTS.some((pattern) => pattern.test(text));
 }
 
-// What may stand beside a reference in a secret: `Bearer `, `token=`.
+// Text that may surround a reference in a secret: `Bearer `, `token=`.
 const AROUND_REFERENCE = /^[A-Za-z-]{0,20}[ :=]{0,2}$/;
 
-/** Throws `invalid_arguments` when a secret was given as it is. The message does not hold it. */
+/** Throws `invalid_arguments` for a secret in plain text, without quoting it. */
 export function requireReference(text: ReferenceText, key: string, isSecret: boolean): void {
   const words = getLiteralText(text);
   if (isSecret && !(hasReference(text) && AROUND_REFERENCE.test(words)) && words !== "")
@@ -139,7 +139,7 @@ export function requireReference(text: ReferenceText, key: string, isSecret: boo
   if (isLikelySecretText(words)) throw createPlainSecretError(key);
 }
 
-/** What a stored secret for an input is called: like the input, with the server's name where that says too little. */
+/** Names the stored secret after the input, with the server's name if that is too short. */
 export function suggestSecretName(key: string, server: string): string {
   const name = toUpperSnake(key);
   return /^(?:X_)?(?:(?:API|ACCESS|APP|AUTH|BEARER|CLIENT|MCP|PRIVATE|SECRET|USER|DB|DATABASE|ADMIN)_?)*(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASS|PAT|AUTHORIZATION|AUTH|CREDENTIALS?|ID|URL|URI)$/.test(

@@ -1,48 +1,46 @@
 import type { JsonObject } from "../../core/json.ts";
 
-/** What the copy of a registry keeps of one server: its latest version. */
+/** The latest version of a server, as stored in the local copy. */
 export interface StoredServer {
   readonly name: string;
   readonly version: string;
-  /** `active`, `deprecated`, or whatever else the registry says. Deleted ones are not kept. */
+  /** `active`, `deprecated` or another status of the registry. Deleted servers are not stored. */
   readonly status: string;
   readonly title: string;
   readonly description: string;
-  /** The registry's answer for it, as it came. */
+  /** The unchanged response of the registry. */
   readonly entry: JsonObject;
 }
 
-/** What searching reads. */
 export type StoredServerSummary = Omit<StoredServer, "entry">;
 
-/** How far a copy has come. */
+/** The progress of a copy. */
 export interface RegistrySyncState {
-  /** When the copy was last complete. Absent: never yet. */
+  /** When the copy was last complete. */
   readonly syncedAt?: Date;
-  /** When everything was last asked for, and not only what had changed. */
+  /** When the last full sync ran. */
   readonly fullAt?: Date;
-  /** What a later sync asks the registry for: everything that changed from then on, by the registry's clock. */
+  /** The registry's time from which the next sync asks for changes. */
   readonly updatedSince?: string;
-  /** Where a first sync that was broken off goes on. */
+  /** The cursor of an interrupted first sync. */
   readonly cursor?: string;
 }
 
-/** One page of a registry, as it is kept. */
 export interface RegistryUpdate {
   readonly seenAt: Date;
   readonly servers: readonly StoredServer[];
-  /** Names that are to be forgotten. */
+  /** Names to delete. */
   readonly gone: readonly string[];
   readonly mark: RegistrySyncState;
-  /** Forget whatever was not seen since: everything was asked for, and this is the last page. */
+  /** Delete everything not seen since this time. Set on the last page of a full sync. */
   readonly forgetBefore?: Date;
 }
 
-/** Where the copies of registries outlive the process, by the registry's URL. Several processes may share it. */
+/** Stores copies of registries by URL. Several processes may share it. */
 export interface RegistryStore {
   getSyncState(registry: string): Promise<RegistrySyncState | undefined>;
   listServers(registry: string): Promise<readonly StoredServerSummary[]>;
   find(registry: string, name: string): Promise<StoredServer | undefined>;
-  /** Takes in a page in one step. */
+  /** Stores a page in one transaction. */
   write(registry: string, page: RegistryUpdate): Promise<void>;
 }

@@ -13,10 +13,9 @@ import {
 import type { RegistryStore, RegistrySyncState, StoredServer } from "./registry-store.ts";
 import { parseRegistryEntry, type RegistryEntry } from "./server-json.ts";
 
-/** One page of a registry's list. */
 interface RegistryApiPage {
   readonly entries: readonly RegistryEntry[];
-  /** What could not be read, and is left out. */
+  /** Entries that could not be read. */
   readonly broken: number;
   readonly nextCursor?: string;
 }
@@ -26,11 +25,11 @@ interface RegistryPageQuery {
   readonly updatedSince?: string | undefined;
 }
 
-/** The three questions that are asked of a registry. Everything that keeps an answer from coming is `registry_failed`. */
+/** The registry API. Every failure is `registry_failed`. */
 interface RegistryApi {
-  /** The latest versions of all servers, a page at a time. With `updatedSince`, deleted ones are among them. */
+  /** The latest versions of all servers, by page. With `updatedSince` the page includes deleted ones. */
   page(query: RegistryPageQuery, signal: AbortSignal): Promise<RegistryApiPage>;
-  /** Undefined: the registry has no such server, or no such version of it. */
+  /** Undefined if the server or version does not exist. */
   version(name: string, version: string, signal?: AbortSignal): Promise<RegistryEntry | undefined>;
 }
 
@@ -56,7 +55,7 @@ export function createRegistryApi(base: URL, fetch: Fetch, timeoutMs: number): R
         `v0.1/servers/${encodeURIComponent(name)}/versions/${encodeURIComponent(version)}`,
       );
       const answer = await fetchDocument(url, limits, signal);
-      // A server that knows nothing of the path answers 404 too, and says nothing that a registry would.
+      // A server without this path answers 404, too, but without the error body of a registry.
       if (answer.status === 404 && readErrorMessage(answer) !== undefined) return undefined;
       if (answer.status !== 200) throw createStatusError(url, limits, answer);
       const parsed = parseRegistryEntry(parseJsonDocument(url, limits, answer));
@@ -83,9 +82,9 @@ function parsePage(url: URL, body: unknown): RegistryApiPage {
 }
 
 const HOUR_MS = 60 * 60 * 1000;
-/** What was withdrawn without a word is noticed after so long. */
+/** How often to run a full sync, which finds servers that disappeared silently. */
 const FULL_EVERY_MS = 7 * 24 * HOUR_MS;
-/** Clocks differ, and a registry may write down a change a little later than it dates it. */
+/** An overlap for clock differences and late writes of the registry. */
 const OVERLAP_MS = 10 * 60 * 1000;
 const PAGE_CAP = 1000;
 const ENTRY_CHARS = 256 * 1024;
@@ -98,8 +97,8 @@ interface RegistrySyncOptions {
 }
 
 /**
- * Brings the copy of a registry up to date: everything the first time and once a week, otherwise what has changed. Each
- * page is kept as it comes, so that a first sync which is broken off goes on where it was. Rejects with what broke it off.
+ * Updates the copy of a registry: everything at first and once a week, otherwise only changes. Each page is stored as
+ * it arrives, so that an interrupted first sync continues.
  */
 export async function syncRegistry(
   { registry, api, store, now }: RegistrySyncOptions,
@@ -111,12 +110,12 @@ export async function syncRegistry(
   const updatedSince = isFull ? undefined : mark.updatedSince;
   let cursor = isFull ? mark.cursor : undefined;
   const isWhole = cursor === undefined;
-  // What changes while the pages come is asked for the next time, however many attempts the pages take.
+  // Changes during this sync belong to the next one, even after several attempts.
   const from = new Date(startedAt.getTime() - OVERLAP_MS).toISOString();
   let newest = mark.updatedSince;
   for (let pages = 0; pages < PAGE_CAP; pages++) {
     const page = await api.page({ cursor, updatedSince }, signal).catch(async (thrown: unknown) => {
-      // A cursor that the registry no longer knows would break every later sync too.
+      // A cursor that the registry no longer knows would break every later sync.
       if (pages === 0 && !signal.aborted) await forgetCursor(store, registry, mark, startedAt);
       throw thrown;
     });
@@ -131,7 +130,7 @@ export async function syncRegistry(
         cursor === undefined
           ? finishSyncState()
           : { ...mark, ...(isFull ? { cursor, updatedSince: mark.updatedSince ?? from } : {}) },
-      // What an earlier, broken-off attempt has seen was not seen now, and is there all the same.
+      // A resumed sync has not seen the pages before its cursor, so it must not delete them.
       ...(isLast && isFull && isWhole ? { forgetBefore: startedAt } : {}),
     });
     if (isLast) return;
@@ -148,7 +147,7 @@ export async function syncRegistry(
   }
 }
 
-/** A little before the newest change that was seen, by the registry's clock as far as that can be. */
+/** A little before the newest change, by the registry's clock if possible. */
 function computeSince(newest: string | undefined, startedAt: Date): string {
   const time = newest === undefined ? startedAt.getTime() : Math.min(Date.parse(newest), startedAt.getTime());
   return new Date(time - OVERLAP_MS).toISOString();

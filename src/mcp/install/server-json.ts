@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { isLargerThan, isRecord, type JsonObject } from "../../core/json.ts";
 
-/** Numbers and booleans are written where text is meant. */
+/** Some entries have numbers and booleans instead of text. */
 const text = z.union([z.string(), z.number(), z.boolean()]).transform(String).pipe(z.string().max(16_384));
 
 const inputFields = {
@@ -44,7 +44,7 @@ const transport = acceptSnakeCase(
   z.object({ type: z.string(), url: z.string().optional(), headers: z.array(keyValue).default([]) }),
 );
 
-/** Old dumps say `registry_name` and `name`. */
+/** Old dumps have `registry_name` and `name`. */
 const packageSchema = acceptSnakeCase(
   z.object({
     registryType: z.string().min(1),
@@ -80,7 +80,7 @@ export type PackageArgument = z.output<typeof argument>;
 export type ServerPackage = z.output<typeof packageSchema>;
 export type RemoteEndpoint = z.output<typeof remote>;
 
-/** A server.json, read tolerantly: what is broken in it is left out and named in `problems`. */
+/** A server.json. Broken parts are left out and listed in `problems`. */
 export interface ServerJson {
   readonly name: string;
   readonly version: string;
@@ -90,7 +90,7 @@ export interface ServerJson {
   readonly repository?: { readonly url?: string | undefined; readonly subfolder?: string | undefined } | undefined;
   readonly packages: readonly ServerPackage[];
   readonly remotes: readonly RemoteEndpoint[];
-  /** What was left out: whole packages and remotes, because half of one would start something else. */
+  /** Omitted packages and remotes. Half of one would start something else. */
   readonly problems: readonly string[];
 }
 
@@ -98,7 +98,7 @@ type ParsedServerJson =
   | { readonly ok: true; readonly server: ServerJson }
   | { readonly ok: false; readonly problem: string };
 
-/** Reads a server.json of any age, in camelCase or snake_case. */
+/** Parses a server.json of any age, in camelCase or snake_case. */
 export function parseServerJson(raw: unknown): ParsedServerJson {
   if (!isRecord(raw)) return { ok: false, problem: "it is not an object" };
   const parsed = serverSchema.safeParse(liftVersion(raw));
@@ -135,7 +135,7 @@ function formatIssue(error: z.ZodError): string {
   return issue === undefined ? "it cannot be read" : `${issue.path.join(".") || "it"}: ${issue.message}`;
 }
 
-/** Takes keys in snake_case too, and keys by their `older` names, for an object whose own keys are fixed words. */
+/** Accepts keys in snake_case and by their `older` names. */
 function acceptSnakeCase<T extends z.ZodType>(schema: T, older: Readonly<Record<string, string>> = {}) {
   return z.preprocess((value) => (isRecord(value) ? toCamelKeys(value, older) : value), schema);
 }
@@ -155,15 +155,15 @@ function toCamelKeys(value: Record<string, unknown>, older: Readonly<Record<stri
   return Object.fromEntries(camel) as JsonObject;
 }
 
-/** One version of a server, as a registry describes it. */
+/** One version of a server in a registry. */
 export interface RegistryEntry {
   readonly server: ServerJson;
-  /** The registry's word: `active`, `deprecated`, `deleted`. One that says nothing is taken for `active`. */
+  /** `active`, `deprecated` or `deleted`. Default: `active`. */
   readonly status: string;
   readonly statusMessage?: string;
   /** By the registry's clock. */
   readonly updatedAt?: string;
-  /** The answer as it came. */
+  /** The unchanged response. */
   readonly raw: JsonObject;
 }
 
@@ -171,11 +171,10 @@ type ParsedRegistryEntry =
   | { readonly ok: true; readonly entry: RegistryEntry }
   | { readonly ok: false; readonly name?: string; readonly problem: string };
 
-/** What an entry may hold before nobody would read it any more. */
 const ENTRY_LIMITS = { nodes: 20_000, depth: 32 };
 const OFFICIAL = "io.modelcontextprotocol.registry/official";
 
-/** Reads one element of a registry's answer: `{server, _meta}`, or a bare server.json as old dumps have it. */
+/** Parses one element of a registry's response: `{server, _meta}`, or a bare server.json. */
 export function parseRegistryEntry(raw: unknown): ParsedRegistryEntry {
   if (!isRecord(raw)) return { ok: false, problem: "it is not an object" };
   if (isLargerThan(raw, ENTRY_LIMITS)) return { ok: false, problem: "it is too large or too deep" };

@@ -9,10 +9,7 @@ import type { RegistryStore, RegistrySyncState } from "./registry-store.ts";
 import { createRegistryApi, syncRegistry } from "./registry-sync.ts";
 import { parseRegistryEntry, type RegistryEntry } from "./server-json.ts";
 
-/**
- * Work that several may wait for at once: whoever comes while it is under way waits for the same. It is aborted when
- * nobody waits any longer.
- */
+/** Work that several callers share. It is aborted when the last caller stops waiting. */
 export function createSharedWork<T>(
   work: (signal: AbortSignal) => Promise<T>,
 ): (signal?: AbortSignal | undefined) => Promise<T> {
@@ -41,7 +38,7 @@ export function createSharedWork<T>(
   function begin() {
     const controller = new AbortController();
     const done = work(controller.signal);
-    // When all have left, nobody listens to how it ended.
+    // After all callers have left, ignore how the work ends.
     done.catch(() => undefined);
     running = { done, controller, waiting: 0 };
     return running;
@@ -53,9 +50,9 @@ export interface ServerRegistryOptions {
   readonly fetch: Fetch;
   readonly store: RegistryStore;
   readonly now: () => Date;
-  /** How long one answer may take. */
+  /** The time limit of one response. */
   readonly timeoutMs?: number;
-  /** How long bringing the copy up to date may take; what came by then is kept. */
+  /** The time limit of a sync. Pages that arrived are kept. */
   readonly syncTimeoutMs?: number;
 }
 
@@ -65,7 +62,7 @@ interface RegistrySearchOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** One server that was found. Its texts are the publisher's, on one line each. */
+/** One search result. Texts come from the publisher, each on one line. */
 interface RegistrySearchHit {
   readonly name: string;
   readonly version: string;
@@ -74,39 +71,39 @@ interface RegistrySearchHit {
   readonly score: number;
 }
 
-/** Plain JSON, so that an action can answer with it as it is. */
+/** Plain JSON, so that an action can return it. */
 interface RegistrySearchResult {
   readonly servers: readonly RegistrySearchHit[];
-  /** How many there are without the limit. */
+  /** The number of results without the limit. */
   readonly total: number;
-  /** When the copy that answers was last complete. Absent: it never was. */
+  /** When the copy was last complete. */
   readonly syncedAt?: string;
-  /** Why the answer may be out of date or incomplete, for whoever reads it. Absent: it is neither. */
+  /** Why the result may be outdated or incomplete. */
   readonly note?: string;
 }
 
 interface RegistryGetOptions {
-  /** Absent, or `latest`: the latest. */
+  /** Default: `latest`. */
   readonly version?: string | undefined;
   readonly signal?: AbortSignal | undefined;
 }
 
 interface RegistryEntryResult extends RegistryEntry {
-  /** The registry's URL. */
+  /** The URL of the registry. */
   readonly registry: string;
-  /** Set where the registry could not be reached and the copy answers. */
+  /** Set if the registry could not be reached and the copy was used. */
   readonly note?: string;
 }
 
-/** An MCP registry, with a copy of it that can be searched. */
+/** An MCP registry with a searchable local copy. */
 export interface ServerRegistry {
   readonly url: string;
   /**
-   * Searches names, titles and descriptions of what is active. The copy is brought up to date first when it is older than
-   * an hour; when that fails, it answers as it is and says how old it is. Without any copy: `registry_failed`.
+   * Searches names, titles and descriptions of active servers. Updates a copy older than an hour first. If that fails,
+   * the old copy is searched and `note` says how old it is. Throws `registry_failed` without a copy.
    */
   search(text: string, options: RegistrySearchOptions): Promise<RegistrySearchResult>;
-  /** One version of one server, from the registry itself. Throws `not_found`, also for what was deleted. */
+  /** One version of a server, from the registry itself. Throws `not_found`, also for a deleted server. */
   get(name: string, options?: RegistryGetOptions): Promise<RegistryEntryResult>;
 }
 
@@ -157,12 +154,11 @@ export function createServerRegistry(options: ServerRegistryOptions): ServerRegi
     },
   };
 
-  /** What kept the copy from being brought up to date, if something did. */
   async function refreshCopy(signal: AbortSignal | undefined): Promise<unknown> {
     const mark = await store.getSyncState(registry);
     const age = mark?.syncedAt === undefined ? Number.POSITIVE_INFINITY : now().getTime() - mark.syncedAt.getTime();
     if (age >= 0 && age < FRESH_MS) return undefined;
-    // With a copy at hand nobody waits again and again for a registry that is down.
+    // Do not wait repeatedly for a registry that is down while a copy exists.
     if (failure !== undefined && now().getTime() - failure.at < RETRY_MS && mark?.syncedAt !== undefined)
       return failure.thrown;
     try {

@@ -3,19 +3,17 @@ import { inflateRaw } from "node:zlib";
 import { QmError } from "../../core/errors.ts";
 import { quoteName } from "../../core/names.ts";
 
-/** One file in an archive. */
 export interface ZipEntry {
-  /** Relative, with `/`, and without anything that leads out of a folder. */
+  /** A relative path with `/` that stays inside its folder. */
   readonly path: string;
   readonly size: number;
   readonly isExecutable: boolean;
-  /** Unpacks it. */
   bytes(): Promise<Buffer>;
 }
 
 export interface ZipLimits {
   readonly entries: number;
-  /** Of all files together, unpacked. */
+  /** The total unpacked size. */
   readonly bytes: number;
 }
 
@@ -35,8 +33,8 @@ const REGULAR = 0o100000;
 const UNSAID = 0;
 
 /**
- * The files of an archive. The whole table is checked before anything is unpacked: throws `invalid_arguments` for one
- * that would leave its folder, link elsewhere, name a file twice, hold too much, or that cannot be read.
+ * Lists the files of an archive. Checks the whole directory before anything is unpacked. Throws `invalid_arguments` for
+ * a file that leaves its folder, is a link, repeats a name, is too large or unreadable.
  */
 export function readZip(archive: Buffer, limits: ZipLimits): readonly ZipEntry[] {
   const { at: start, count } = findEnd(archive);
@@ -52,7 +50,7 @@ export function readZip(archive: Buffer, limits: ZipLimits): readonly ZipEntry[]
     const type = mode & FILE_TYPE;
     if (type !== REGULAR && type !== UNSAID)
       throw createZipError(`${quoteName(name)} in it is no file but a link or a device`);
-    // Some file systems take both for the same file.
+    // Case-insensitive file systems treat both as the same file.
     const same = path.normalize("NFC").toLowerCase();
     if (seen.has(same)) throw createZipError(`${quoteName(name)} is in it twice`);
     seen.add(same);
@@ -76,7 +74,7 @@ interface ZipLocation {
   readonly method: number;
 }
 
-/** The table's place, from the record at the end of the archive, which a comment may follow. */
+/** Finds the central directory from the record at the end, which a comment may follow. */
 function findEnd(archive: Buffer): { readonly at: number; readonly count: number } {
   const lowest = Math.max(0, archive.length - END_SIZE - 0xffff);
   for (let at = archive.length - END_SIZE; at >= lowest; at--) {
@@ -100,7 +98,7 @@ function readCentralEntry(archive: Buffer, at: number): ZipLocation & { name: st
   if (method !== STORED && method !== DEFLATED) throw createZipError("it is packed in a way that is not known");
   return {
     name: archive.toString("utf8", at + CENTRAL_SIZE, at + CENTRAL_SIZE + nameLength),
-    // The upper half is the mode, where a Unix system made it; others leave it 0.
+    // The upper half is the Unix mode. Other systems leave it 0.
     mode: archive.readUInt16LE(at + 40),
     next,
     method,
@@ -116,24 +114,24 @@ async function unpack(archive: Buffer, path: string, { offset, packed, size, met
   const from = offset + LOCAL_SIZE + archive.readUInt16LE(offset + 26) + archive.readUInt16LE(offset + 28);
   const data = archive.subarray(from, from + packed);
   if (data.length !== packed) throw createBrokenError();
-  // The size in the table is a promise; nothing more is unpacked than it says.
+  // Unpack no more than the size in the directory.
   const bytes =
     method === STORED ? data : await inflate(data, { maxOutputLength: Math.max(1, size) }).catch(() => undefined);
   if (bytes === undefined || bytes.length !== size) throw createBrokenError();
   return bytes;
 }
 
-/** The name as a path inside a folder, on every system. */
+/** Validates a name as a relative path on every system. */
 function safePath(name: string): string {
   const parts = name.split("/");
-  // A part that ends in a dot is the folder itself, the one above, or on some systems another file.
+  // A part that ends in a dot may be the folder itself, its parent, or on Windows another file.
   const isBad = parts.some((part) => part === "" || /[. ]$/.test(part) || RESERVED.test(part));
   if (isBad || name.length > 1024 || /[\\:\p{Cc}\uFFFD]/u.test(name))
     throw createZipError(`${quoteName(name)} in it leads out of its folder`);
   return name;
 }
 
-// What Windows takes for a device, whatever the ending.
+// Windows treats these names as devices, with any extension.
 const RESERVED = /^(?:con|prn|aux|nul|com\d|lpt\d)(?:\.|$)/i;
 
 function requireNoFileAsFolder(paths: ReadonlySet<string>): void {
