@@ -6,7 +6,7 @@ import { expect, onTestFinished, test } from "vitest";
 import { openGateway } from "../src/mcp/gateway/create-gateway.ts";
 import { openWorkspace } from "../src/workspace/workspace.ts";
 
-const fixtures = join(import.meta.dirname, "../src/mcp/hub/testing");
+const fixtures = join(import.meta.dirname, "./fixtures/mcp-servers");
 const question = {
   method: "elicitation/create",
   params: {

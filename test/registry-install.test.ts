@@ -55,7 +55,7 @@ test("what is not what was published is not installed, and leaves nothing behind
   const refused = await agree("servers", "add", "registry:io.github.example/replaced-bundle");
 
   expect(refused.code).toBe(1);
-  expect(refused.err).toContain("is not the one that was published");
+  expect(refused.err).toContain("is not the published one");
   expect(await readFile(join(cwd, "quartermaster.yaml"), "utf8")).toBe(before);
   await expect(stat(join(cwd, ".quartermaster/bundles"))).rejects.toThrow("ENOENT");
 });

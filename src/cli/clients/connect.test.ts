@@ -212,7 +212,7 @@ describe("qm connect refuses", () => {
     [["emacs"], CONFIG, 2, "Valid: claude-code"],
     [["cursor", "--profile", "nobody"], CONFIG, 2, "Known profiles: default, web, kept"],
     [["cursor", "--name", "a b"], CONFIG, 2, "no name for a server"],
-    [["gemini", "--name", "a_b"], CONFIG, 2, "must not have one"],
+    [["gemini", "--name", "a_b"], CONFIG, 2, "must not contain one"],
     [["windsurf", "--project"], CONFIG, 2, "no file for a project"],
     [["cursor", "--http", "--profile", "web"], CONFIG.replace("{", "{ port: 0,"), 2, "gateway.port is 0"],
     [["cursor"], null, 2, "`qm init` writes one"],

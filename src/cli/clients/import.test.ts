@@ -46,7 +46,7 @@ describe("qm import", () => {
     expect(out).toContain("npx -y gh-mcp");
     expect(out).toContain(`GITHUB_TOKEN=\${secret:GITHUB_TOKEN}`);
     expect(out).toContain("the variable REGION is not set here");
-    expect(out).toMatch(/old +cursor +it speaks the SSE transport/);
+    expect(out).toMatch(/old +cursor +it uses the deprecated SSE transport/);
     expect(out).toMatch(/qm +cursor +it is Quartermaster itself/);
     expect(out).not.toContain(TOKEN);
     expect(await readdir(cwd)).toEqual([]);
@@ -95,7 +95,7 @@ describe("qm import", () => {
     expect(await readFile(first.backup, "utf8")).toBe("# mine\nlimits: { concurrency: 4 }\n");
     expect(await readFile(join(cwd, "quartermaster.yaml"), "utf8")).toMatch(/^# mine/);
     expect(second).toMatchObject({ servers: [], written: false });
-    expect(second.skipped[0]).toMatchObject({ called: "GitHub", why: "it is configured already, as github" });
+    expect(second.skipped[0]).toMatchObject({ called: "GitHub", why: "it is already configured as github" });
     expect((await run(["import"])).out).toContain("There is nothing to add.");
   });
 

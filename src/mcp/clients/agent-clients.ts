@@ -32,7 +32,7 @@ export const claudeCodeClient: ClientDefinition = {
     http: (url, headers) => ({ type: "http", url, headers }),
     variable: (name) => `\${${name}}`,
   },
-  restartHint: "Sessions that are started from now on have it; `/mcp` shows it.",
+  restartHint: "New sessions have it. Run `/mcp` to see it.",
 };
 
 /** The file lists local servers only. Remote ones are connectors, which Claude Desktop stores elsewhere. */
@@ -77,9 +77,9 @@ export const geminiClient: ClientDefinition = {
     http: (url, headers) => ({ httpUrl: url, headers }),
     variable: (name) => `\${${name}}`,
     nameProblem: (name) =>
-      name.includes("_") ? "Gemini CLI makes tools' names with `_`, so a server's name must not have one" : undefined,
+      name.includes("_") ? "Gemini CLI builds tool names with `_`, so a server name must not contain one" : undefined,
   },
-  restartHint: "Sessions that are started from now on have it; `/mcp` shows it.",
+  restartHint: "New sessions have it. Run `/mcp` to see it.",
 };
 
 function isGeminiServerOff({ mcp }: RawEntry, server: string): boolean {
@@ -114,7 +114,7 @@ export const opencodeClient: ClientDefinition = {
     http: (url, headers) => ({ type: "remote", url, headers, enabled: true, timeout: 30_000 }),
     variable: (name) => `{env:${name}}`,
   },
-  restartHint: "Sessions that are started from now on have it; `opencode mcp list` shows it.",
+  restartHint: "New sessions have it. Run `opencode mcp list` to see it.",
 };
 
 function listConfigFiles(folder: string, scope: ClientFile["scope"]): readonly ClientFile[] {
@@ -166,7 +166,7 @@ export const codexClient: ClientDefinition = {
     http: (url, headers) => ({ url, ...toCodexToken(headers) }),
     variable: (name) => `\${${name}}`,
   },
-  restartHint: "Sessions that are started from now on have it; `/mcp` shows it.",
+  restartHint: "New sessions have it. Run `/mcp` to see it.",
 };
 
 /** Codex expands no variables in text. It has separate keys for variables that it passes on. */
@@ -186,7 +186,7 @@ function adaptCodexEntry({ env_vars, bearer_token_env_var, env_http_headers, ...
         byHeader.flatMap(([header, name]) => (isVariableName(name) ? [[header, toEnvReference(name)]] : [])),
       ),
     },
-    ...(wrong === undefined ? {} : { unfit: "it names a variable that cannot be one" }),
+    ...(wrong === undefined ? {} : { unfit: "it refers to an invalid variable name" }),
   };
 }
 

@@ -28,7 +28,7 @@ export function encodeClientText(text: string, hasBom: boolean): string {
 /** Parses a file. An empty file is an empty object. Throws `invalid_config` with the position. */
 export function parseClientDocument(text: string, format: ClientDefinition["format"]): RawEntry {
   const value = format === "toml" ? parseTomlValue(text) : parseJsonValue(text);
-  if (!isRecord(value)) throw createUnreadableError("it does not hold an object");
+  if (!isRecord(value)) throw createUnreadableError("it does not contain an object");
   return value;
 }
 
@@ -72,7 +72,7 @@ function requireShallow(text: string): void {
     const first = text[scanner.getTokenOffset()] ?? "";
     if ("{[".includes(first)) depth++;
     else if ("}]".includes(first)) depth--;
-    if (depth > DEPTH_LIMIT) throw createUnreadableError(`it is more than ${DEPTH_LIMIT} levels deep`);
+    if (depth > DEPTH_LIMIT) throw createUnreadableError(`it is nested more than ${DEPTH_LIMIT} levels deep`);
   }
 }
 
@@ -86,7 +86,7 @@ function parseTomlValue(text: string): unknown {
     throw createUnreadableError(`it is not TOML ${where}`);
   }
   if (isLargerThan(value, { nodes: PART_LIMIT, depth: DEPTH_LIMIT }))
-    throw createUnreadableError("it is too deep or has too many parts");
+    throw createUnreadableError("it is nested too deeply or has too many values");
   return value;
 }
 

@@ -107,7 +107,7 @@ export const clients: readonly ClientDefinition[] = [
 export function getClientDefinition(name: string): ClientDefinition {
   const found = clients.find((client) => client.name === name);
   if (found !== undefined) return found;
-  throw new QmError("invalid_arguments", `${quoteName(name)} is no client that is known here`, {
+  throw new QmError("invalid_arguments", `${quoteName(name)} is not a known client`, {
     details: { valid: clients.map((client) => client.name) },
   });
 }

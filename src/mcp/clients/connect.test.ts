@@ -156,7 +156,7 @@ describe("connecting", () => {
     const around = await homeWith({ [CURSOR]: before });
     const to = connecting(around, "cursor");
 
-    await expect(connect(to)).rejects.toMatchObject({ code: "conflict", hint: "Give another --name." });
+    await expect(connect(to)).rejects.toMatchObject({ code: "conflict", hint: "Choose another --name." });
     await expect(disconnect(to)).rejects.toMatchObject({ code: "conflict" });
     expect(await readFile(join(around.home, CURSOR), "utf8")).toBe(before);
   });

@@ -54,12 +54,12 @@ export interface ClientConnectRequest {
 export async function planConnect(connecting: ClientConnectRequest, entry: RawEntry): Promise<FileChange> {
   const { client, name } = connecting;
   const problem = client.gateway.nameProblem?.(name);
-  if (problem !== undefined) throw new QmError("invalid_arguments", problem, { hint: "Give another --name." });
+  if (problem !== undefined) throw new QmError("invalid_arguments", problem, { hint: "Choose another --name." });
   const file = await chooseClientFile(connecting);
   const { path, before, text, hasBom } = await readClientText(file.path);
   const place = toEntryLocation(client, file, name);
   return addPathToErrors(path, () => {
-    requireOurs(text, place, connecting, "Give another --name.");
+    requireOurs(text, place, connecting, "Choose another --name.");
     const { text: after, edits } = putEntry(text, place, entry);
     return { path, before, after: edits.length === 0 ? before : encodeClientText(after, hasBom), edits };
   });
@@ -119,7 +119,7 @@ export async function chooseClientFile({
   const [first] = files;
   if (first !== undefined) return first;
   throw new QmError("invalid_arguments", `${client.title} has no file for a project`, {
-    hint: "Leave --project out: it is connected for you, in every project.",
+    hint: "Omit --project to connect it for every project.",
   });
 }
 
@@ -134,7 +134,7 @@ function addPathToErrors<T>(path: string, work: () => T): T {
   const withPath = (thrown: unknown) =>
     thrown instanceof QmError && thrown.code === "invalid_config"
       ? new QmError("invalid_config", `${path}: ${thrown.message}`, {
-          hint: thrown.hint ?? "Nothing was changed. Mend the file, or remove it, and try again.",
+          hint: thrown.hint ?? "Nothing was changed. Fix or remove the file, then try again.",
         })
       : thrown;
   try {
@@ -213,7 +213,7 @@ export async function applyFileChange(
   await requireWritable(path);
   const now = await readClientFile(path);
   if ((now === undefined ? undefined : Buffer.from(now).toString("utf8")) !== before)
-    throw new QmError("conflict", `${path} was changed meanwhile`, { hint: "Nothing was written. Try again." });
+    throw new QmError("conflict", `${path} was changed in the meantime`, { hint: "Nothing was written. Try again." });
   try {
     if (after === undefined) {
       await rm(path);
@@ -231,7 +231,7 @@ export async function applyFileChange(
     return backup === undefined ? {} : { backup };
   } catch (thrown) {
     throw new QmError("action_failed", `${path} cannot be written: ${getErrorMessage(thrown)}`, {
-      hint: "It is as it was. --print shows the entry, so that you can write it there yourself.",
+      hint: "The file is unchanged. Use --print to see the entry and add it yourself.",
       cause: thrown,
     });
   }
@@ -243,12 +243,12 @@ async function requireWritable(path: string): Promise<void> {
   const file = await stat(path).catch(() => undefined);
   const why =
     link?.isSymbolicLink() && file === undefined
-      ? "it is a link that leads nowhere"
+      ? "it is a broken link"
       : file !== undefined && (file.mode & 0o222) === 0
         ? "it is read-only"
         : undefined;
   if (why === undefined) return;
   throw new QmError("action_failed", `${path} cannot be written: ${why}`, {
-    hint: "Nothing was changed. --print shows the entry, so that you can write it where the file comes from.",
+    hint: "Nothing was changed. Use --print to see the entry and add it where the file comes from.",
   });
 }

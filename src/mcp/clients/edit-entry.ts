@@ -61,8 +61,8 @@ function checkEdit(
 ): EditedText {
   const after = applyEdits(text, edits);
   if (isExpectedResult(text, after, place, entry)) return { text: after, edits };
-  throw new QmError("invalid_config", `${place.name} is written in a way that cannot be changed without harm`, {
-    hint: "Nothing was changed. --print shows the entry, so that you can write it there yourself.",
+  throw new QmError("invalid_config", `${place.name} cannot be edited safely`, {
+    hint: "Nothing was changed. Use --print to see the entry and add it yourself.",
   });
 }
 

@@ -40,7 +40,7 @@ export const clineClient: ClientDefinition = {
     stdio: (command, args) => ({ command, args }),
     http: (url, headers) => ({ type: "streamableHttp", url, headers }),
   },
-  restartHint: "Cline sees it at once; its list of MCP servers shows it.",
+  restartHint: "Cline picks it up at once. See its list of MCP servers.",
 };
 
 export const cursorClient: ClientDefinition = {
@@ -63,7 +63,7 @@ export const cursorClient: ClientDefinition = {
     http: (url, headers) => ({ url, headers }),
     variable: (name) => `\${env:${name}}`,
   },
-  restartHint: "Cursor sees it at once; Settings → MCP shows it.",
+  restartHint: "Cursor picks it up at once. See Settings → MCP.",
 };
 
 export const windsurfClient: ClientDefinition = {
@@ -80,7 +80,7 @@ export const windsurfClient: ClientDefinition = {
     http: (url, headers) => ({ serverUrl: url, headers }),
     variable: (name) => `\${env:${name}}`,
   },
-  restartHint: "Press refresh in the list of MCP servers of Windsurf.",
+  restartHint: "Refresh the list of MCP servers in Windsurf.",
 };
 
 export const zedClient: ClientDefinition = {
@@ -109,13 +109,13 @@ export const zedClient: ClientDefinition = {
     stdio: (command, args) => ({ source: "custom", command, args }),
     http: (url, headers) => ({ source: "custom", url, headers }),
   },
-  restartHint: "Zed sees it at once; its agent's settings show it.",
+  restartHint: "Zed picks it up at once. See the agent settings.",
 };
 
 /** An older format has the command as an object. A server from an extension has no command here. */
 function adaptZedEntry(raw: RawEntry): AdaptedEntry {
   if (raw.command === undefined && raw.url === undefined)
-    return { raw, unfit: "a Zed extension brings it, and only that knows how to start it" };
+    return { raw, unfit: "it comes from a Zed extension, which starts it itself" };
   if (!isRecord(raw.command)) return { raw };
   const { path, args, env } = raw.command;
   return {
@@ -146,5 +146,5 @@ export const vscodeClient: ClientDefinition = {
     http: (url, headers) => ({ type: "http", url, headers }),
     variable: (name) => `\${env:${name}}`,
   },
-  restartHint: "VS Code asks whether to trust it when it is first started; `MCP: List Servers` shows it.",
+  restartHint: "VS Code asks whether to trust it at the first start. Run `MCP: List Servers` to see it.",
 };

@@ -46,7 +46,10 @@ describe("an import", () => {
     );
 
     expect(names).toEqual(["same"]);
-    expect(why).toEqual({ twin: "it is the same as same, from cursor", other: "it is the same as same, from cursor" });
+    expect(why).toEqual({
+      twin: "it is the same server as same from cursor",
+      other: "it is the same server as same from cursor",
+    });
   });
 
   test("keeps two accounts of one server apart", async () => {
@@ -80,7 +83,7 @@ describe("an import", () => {
       { configured, storedSecret: async (name) => (name === "A_TOKEN" ? "x" : undefined) },
     );
 
-    expect(why).toEqual({ a: "it is configured already, as renamed" });
+    expect(why).toEqual({ a: "it is already configured as renamed" });
     expect(servers.map(({ name }) => name)).toEqual(["b-2"]);
   });
 

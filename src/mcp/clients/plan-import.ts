@@ -103,16 +103,16 @@ async function planServer(
   if (server.entry === undefined) return server.unfit.join("; ");
   if (isOwnServer(server.entry, options.own)) return "it is Quartermaster itself";
   if (source.scope === "project" && !options.project)
-    return "it came with this project, so others may have written it; look at it, then say --project";
+    return "it comes from a project file that other people may have written; review it, then pass --project";
   const entry = addProjectFolder(server.entry, source, options);
   const launch = toLaunchKey(entry);
   const same = planned.byLaunch.get(launch);
-  if (same !== undefined) return `it is the same as ${same.name}, from ${same.client}`;
+  if (same !== undefined) return `it is the same server as ${same.name} from ${same.client}`;
   for (const name of generateServerNames(normalizeServerName(server.name))) {
     if (planned.byName.has(name)) continue;
     const clean = await extractEntrySecrets(name, entry, planned, options);
     const configured = planned.configured.get(toLaunchKey(clean.entry));
-    if (configured !== undefined) return `it is configured already, as ${configured}`;
+    if (configured !== undefined) return `it is already configured as ${configured}`;
     if (Object.hasOwn(options.configured, name)) continue;
     const problem = options.check(name, clean.entry);
     if (problem !== undefined) return problem;
@@ -123,7 +123,7 @@ async function planServer(
     planned.byLaunch.set(launch, added);
     return undefined;
   }
-  return "there are too many of that name";
+  return "too many servers have that name";
 }
 
 /** Clients start a project's servers in its folder, so relative paths start there. */

@@ -111,7 +111,7 @@ describe("what is in them", () => {
 
     expect(await serversOf(around, "claude-desktop")).toEqual({
       fs: { command: "npx", args: ["-y", "fs", "$${HOME}"], env: { PORT: "8080", ON: "true" } },
-      nothing: "it has neither a command nor an address",
+      nothing: "it has neither a command nor a URL",
     });
   });
 
@@ -152,10 +152,8 @@ describe("what is in them", () => {
     });
     expect(servers.old).toMatch(/SSE/);
     expect(servers.socket).toMatch(/WebSocket/);
-    expect(servers.odd).toMatch(/carrier-pigeon.*not known/);
-    expect(await notesOf(around, "claude-code")).toEqual([
-      "the default of REGION was left out: set the variable itself",
-    ]);
+    expect(servers.odd).toMatch(/unknown type .*carrier-pigeon/);
+    expect(await notesOf(around, "claude-code")).toEqual(["the default of REGION was not imported: set the variable"]);
   });
 
   test("Cursor: comments, commas too many, places and a login", async () => {
@@ -178,8 +176,8 @@ describe("what is in them", () => {
       },
     });
     expect(await notesOf(around, "cursor")).toEqual([
-      `\${workspaceFolder} was filled with this folder`,
-      'not brought along: "envFile"',
+      `\${workspaceFolder} was replaced by this folder`,
+      'not imported: "envFile"',
     ]);
   });
 
@@ -199,11 +197,11 @@ describe("what is in them", () => {
 
     expect(await serversOf(around, "vscode")).toEqual({
       a: { url: "https://a.example/eu", headers: { "X-Key": `\${secret:API_KEY}` } },
-      pipe: "its address is not one of http or https",
+      pipe: "its URL is not http or https",
     });
     expect(await notesOf(around, "vscode")).toEqual([
-      'VS Code asks for "region"; its default was taken',
-      'VS Code asks for "api-key": `qm secrets set API_KEY` stores the answer',
+      'VS Code asks for "region"; its default was used',
+      'VS Code asks for "api-key": store the answer with `qm secrets set API_KEY`',
     ]);
   });
 
@@ -245,7 +243,7 @@ enabled = false
       },
     });
     expect(await notesOf(around, "codex")).toEqual([
-      "tool_timeout_sec was left out: it is not a time from one second to one day",
+      "tool_timeout_sec was ignored: it is not between one second and one day",
     ]);
   });
 
@@ -272,7 +270,7 @@ enabled = false
       c: { command: "c", cwd: join(around.cwd, "rel"), enabled: false },
     });
     expect(servers.b).toMatch(/SSE/);
-    expect(servers.d).toMatch(/a \$ right before a variable/);
+    expect(servers.d).toMatch(/a \$ directly before a variable/);
   });
 
   test("Windsurf: serverUrl", async () => {
@@ -325,7 +323,7 @@ enabled = false
       c: { url: "https://c.example/mcp", oauth: { scopes: ["r", "w"] } },
     });
     expect(await notesOf(around, "opencode")).toEqual([
-      'API_TOKEN came out of the file "~/.token": `qm secrets set A_API_TOKEN` stores what is in it',
+      'API_TOKEN is read from the file "~/.token": store its content with `qm secrets set A_API_TOKEN`',
     ]);
   });
 
@@ -354,7 +352,7 @@ describe("a file that is not as it should be", () => {
 
   test.each<[string, string | Uint8Array, RegExp]>([
     ["is cut off", '{"mcpServers": {', /line 1, column/],
-    ["is not an object", "[1, 2]", /does not hold an object/],
+    ["is not an object", "[1, 2]", /does not contain an object/],
     ["has a list where the servers are", '{"mcpServers": []}', /mcpServers is not an object/],
     ["is UTF-16", Buffer.from("{}", "utf16le"), /cannot be read/],
     ["is no text", Buffer.from([0xff, 0xfe, 0x00]), /UTF-8/],

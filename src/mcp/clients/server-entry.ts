@@ -34,7 +34,7 @@ function detectTransport(
   const transport =
     typeof said === "string" ? getOwn(TRANSPORT_NAMES, said.toLowerCase().replaceAll(/[-_]/g, "")) : undefined;
   if (said !== undefined && transport === undefined) {
-    unfit(`its type ${quoteName(String(said))} is not known here`);
+    unfit(`unknown type ${quoteName(String(said))}`);
     return undefined;
   }
   const command = hasText(raw, "command") ? "command" : undefined;
@@ -50,14 +50,14 @@ function detectTransport(
       break;
     }
     case "sse":
-      unfit("it speaks the SSE transport, which MCP has given up; ask its makers for a Streamable HTTP address");
+      unfit("it uses the deprecated SSE transport; ask its publisher for a Streamable HTTP URL");
       return undefined;
     case "ws":
-      unfit("it speaks over a WebSocket, which is no transport of MCP");
+      unfit("it uses WebSocket, which is not an MCP transport");
       return undefined;
     default:
   }
-  unfit("it has neither a command nor an address");
+  unfit("it has neither a command nor a URL");
   return undefined;
 }
 
@@ -158,7 +158,7 @@ function readHttp(
   headers: Readonly<Record<string, string>>,
 ): ServerEntry {
   const url = translateVariables(readText(raw, key) ?? "", key, filling);
-  if (!/^(?:https?:\/\/|\$\{)/i.test(url)) filling.reject("its address is not one of http or https");
+  if (!/^(?:https?:\/\/|\$\{)/i.test(url)) filling.reject("its URL is not http or https");
   const all = { ...readTextRecord(raw, words.headers ?? "headers", filling), ...headers };
   return {
     url,
@@ -197,10 +197,10 @@ function noteUnknownKeys(raw: RawEntry, words: EntryKeys, kind: EntryTransport, 
     words.oauth?.key,
   ]);
   const unknown = Object.keys(raw).filter((key) => !known.has(key));
-  if (unknown.length > 0) note(`not brought along: ${unknown.slice(0, 10).map(quoteName).join(", ")}`);
+  if (unknown.length > 0) note(`not imported: ${unknown.slice(0, 10).map(quoteName).join(", ")}`);
   const lost = kind.kind === "stdio" ? [] : ["command", "args", "cwd", words.env ?? "env"];
   const meaningless = lost.filter((key) => getOwn(raw, key) !== undefined);
-  if (meaningless.length > 0) note(`means nothing for a remote server: ${meaningless.join(", ")}`);
+  if (meaningless.length > 0) note(`ignored for a remote server: ${meaningless.join(", ")}`);
 }
 
 function readText(raw: RawEntry, key: string): string | undefined {
@@ -222,7 +222,7 @@ function readTimeouts(raw: RawEntry, { timeouts: times = {} }: EntryKeys, { note
     if (value === undefined) continue;
     const time = typeof value === "number" ? Math.round(value * ms) : Number.NaN;
     if (time >= 1000 && time <= DAY_MS) found[to] = time;
-    else note(`${key} was left out: it is not a time from one second to one day`);
+    else note(`${key} was ignored: it is not between one second and one day`);
   }
   return found;
 }
@@ -259,7 +259,7 @@ function readNames(
   const isName = (each: unknown): each is string =>
     typeof each === "string" && each !== "" && !/^\d+$/.test(each) && !/[*?[\]{}!\\]/.test(each);
   if (Array.isArray(value) && value.every(isName)) return value;
-  note(`${key} was left out: it is not a list of names`);
+  note(`${key} was ignored: it is not a list of names`);
   return undefined;
 }
 
@@ -267,7 +267,7 @@ function readOAuth(raw: RawEntry, { oauth: words }: EntryKeys, filling: Translat
   const given = words === undefined ? undefined : getOwn(raw, words.key);
   if (words === undefined || given === undefined || given === null) return {};
   if (!isRecord(given)) {
-    filling.note(`${words.key} was left out: it is not an object`);
+    filling.note(`${words.key} was ignored: it is not an object`);
     return {};
   }
   const part = (key: string | undefined) => (key === undefined ? undefined : getOwn(given, key));

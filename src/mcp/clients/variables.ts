@@ -44,7 +44,7 @@ const forms = {
   "braced-default": {
     pattern: String.raw`\$\{(${NAME}):-[^{}]*\}`,
     fill: ([name = ""], _key, { note }) => {
-      note(`the default of ${name} was left out: set the variable itself`);
+      note(`the default of ${name} was not imported: set the variable`);
       return { reference: `env:${name}` };
     },
   },
@@ -62,7 +62,7 @@ const forms = {
     fill: ([path = ""], key, { server, note }) => {
       const secret = toSecretName(server, key);
       // Do not read the file: an untrusted project could name any file of the user.
-      note(`${key} came out of the file ${quoteName(path)}: \`qm secrets set ${secret}\` stores what is in it`);
+      note(`${key} is read from the file ${quoteName(path)}: store its content with \`qm secrets set ${secret}\``);
       return { reference: `secret:${secret}` };
     },
   },
@@ -88,10 +88,10 @@ export function translateVariables(value: string, key: string, filling: Translat
   let text = "";
   for (const piece of splitPieces(value, key, filling)) {
     if ("text" in piece && filling.forms.includes("braced-default") && DEFAULT_LEFT.test(piece.text))
-      filling.reject(`${key} has a variable in a default, which cannot be written here`);
+      filling.reject(`${key} has a variable in a default, which is not supported`);
     if ("text" in piece) text += escapeReferences(piece.text);
     // `$${` would be read as an escape.
-    else if (text.endsWith("$")) filling.reject(`${key} has a $ right before a variable, which cannot be written here`);
+    else if (text.endsWith("$")) filling.reject(`${key} has a $ directly before a variable, which is not supported`);
     else text += `\${${piece.reference}}`;
   }
   return text;
@@ -131,17 +131,17 @@ function mergePieces(pieces: readonly TextPiece[]): readonly TextPiece[] {
 function translateInput(id: string, { inputs, note }: TranslationContext): TextPiece {
   const input = inputs.get(id);
   if (input !== undefined && !input.isPassword && input.fallback !== undefined) {
-    note(`VS Code asks for ${quoteName(id)}; its default was taken`);
+    note(`VS Code asks for ${quoteName(id)}; its default was used`);
     return { text: input.fallback };
   }
   const secret = toSecretName("", id);
-  note(`VS Code asks for ${quoteName(id)}: \`qm secrets set ${secret}\` stores the answer`);
+  note(`VS Code asks for ${quoteName(id)}: store the answer with \`qm secrets set ${secret}\``);
   return { reference: `secret:${secret}` };
 }
 
 function resolvePlaceholder(place: string, { home, folder, note }: TranslationContext): string {
   if (place === "userHome") return home;
   if (place === "pathSeparator" || place === "/") return getSeparator(home);
-  note(`\${${place}} was filled with this folder`);
+  note(`\${${place}} was replaced by this folder`);
   return place === "workspaceFolder" ? folder : getBaseName(folder);
 }

@@ -53,7 +53,7 @@ test("what the user must choose is missing; what nobody chose leaves no empty va
   expect(made.missing).toMatchObject([{ key: "key", where: "variable", secret: true, store: "qm secrets set B_KEY" }]);
   expect(made.env).toEqual({ KEY: `\${secret:B_KEY}`, SIZE: "10" });
   expect((await refusalOf(launchOf({ command: "c", env }, { user_config }, { size: "big" }))).message).toContain(
-    "no number",
+    "not a number",
   );
 });
 
@@ -70,17 +70,17 @@ test("the user's folders are filled in where they are known", async () => {
   const config = { command: "c", args: [`\${HOME}`, `\${DOCUMENTS}\${/}x`] };
 
   expect((await launchOf(config, {}, {}, "/home/me")).argv).toEqual(["c", "/home/me", "/home/me/Documents/x"]);
-  expect((await refusalOf(launchOf(config))).message).toContain("HOME, which is not known here");
+  expect((await refusalOf(launchOf(config))).message).toContain("HOME, which is unknown");
 });
 
 test.each([
-  [{}, "no manifest.json"],
-  [{ "manifest.json": "{" }, "no JSON"],
-  [{ "manifest.json": "[]" }, "no manifest"],
+  [{}, "manifest.json is missing"],
+  [{ "manifest.json": "{" }, "not JSON"],
+  [{ "manifest.json": "[]" }, "not a manifest"],
   [{ "manifest.json": '{"server":{"type":"uv"}}' }, "does not say how to start it"],
   [
     { "manifest.json": `{"server":{"mcp_config":{"command":"c"}},"x":${"[".repeat(100)}${"]".repeat(100)}}` },
-    "no manifest",
+    "not a manifest",
   ],
 ])("a bundle with %j cannot be installed", async (files, why) => {
   expect((await refusalOf(readBundleManifest(entriesOf(files as Record<string, string>)))).message).toContain(why);

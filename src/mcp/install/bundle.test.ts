@@ -69,7 +69,7 @@ describe("a plan for a bundle", () => {
     expect((await refusalOf(of(NAME, { other: "x" }))).message).toContain('no input "other"');
   });
 
-  test("is refused when the bundle is not the one that was published", async () => {
+  test("is refused when the bundle is not the published one", async () => {
     const { of } = await planning();
 
     const refusal = await refusalOf(of("io.github.example/replaced-bundle"));

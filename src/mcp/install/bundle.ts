@@ -51,15 +51,15 @@ const MANIFEST_BYTES = 2 ** 20;
 export async function readBundleManifest(entries: readonly ZipEntry[]): Promise<BundleManifest> {
   const entry = entries.find(({ path }) => path === MANIFEST);
   if (entry === undefined || entry.size > MANIFEST_BYTES)
-    throw createUnusableError(`it has no ${MANIFEST} of usual size`);
+    throw createUnusableError(`its ${MANIFEST} is missing or too large`);
   let raw: unknown;
   try {
     raw = JSON.parse((await entry.bytes()).toString("utf8"));
   } catch {
-    throw createUnusableError(`its ${MANIFEST} is no JSON`);
+    throw createUnusableError(`its ${MANIFEST} is not JSON`);
   }
   if (!isRecord(raw) || isLargerThan(raw, { nodes: 50_000, depth: 32 }))
-    throw createUnusableError(`its ${MANIFEST} is no manifest`);
+    throw createUnusableError(`its ${MANIFEST} is not a manifest`);
   const parsed = manifestSchema.safeParse(raw);
   if (parsed.success) return parsed.data;
   const [issue] = parsed.error.issues;
@@ -142,7 +142,7 @@ export function createBundleLaunch(
     if (name === "/" || name === "pathSeparator") return [sep];
     const below = HOMES.get(name);
     if (below === undefined) return undefined;
-    if (home === undefined) throw createUnusableError(`it asks for the user's folder ${name}, which is not known here`);
+    if (home === undefined) throw createUnusableError(`it needs the user folder ${name}, which is unknown`);
     return [join(home, below)];
   }
 
@@ -163,7 +163,7 @@ const HOMES = new Map([
 
 function createUnusableError(why: string): QmError {
   return new QmError("invalid_arguments", `the bundle cannot be installed: ${toOneLine(why)}`, {
-    hint: "Choose another package of this server, or add its command yourself.",
+    hint: "Choose another package of this server, or add its command.",
   });
 }
 
@@ -203,8 +203,8 @@ export async function fetchBundle(
   if (answer.status !== 200) throw createStatusError(url, limits, answer);
   const found = hash("sha256", answer.bytes, "hex");
   if (found !== sha256) {
-    throw new QmError("conflict", `the bundle at ${url.origin}${url.pathname} is not the one that was published`, {
-      hint: "Nothing was unpacked. Do not install it: somebody may have replaced it.",
+    throw new QmError("conflict", `the bundle at ${url.origin}${url.pathname} is not the published one`, {
+      hint: "Nothing was unpacked. Do not install it: it may have been replaced.",
       details: { expected_sha256: sha256, found_sha256: found },
     });
   }

@@ -59,7 +59,7 @@ export function parseJsonDocument(url: URL, { what }: Pick<HttpLimits, "what">, 
   try {
     return JSON.parse(bytes.toString("utf8"));
   } catch {
-    throw createFetchError(url, { what }, "did not answer with JSON", "See that the URL is right.");
+    throw createFetchError(url, { what }, "did not answer with JSON", "Check the URL.");
   }
 }
 
@@ -77,7 +77,7 @@ export function readErrorMessage({ bytes }: HttpDocument): string | undefined {
 
 export function createStatusError(url: URL, limits: Pick<HttpLimits, "what">, answer: HttpDocument): QmError {
   const words = readErrorMessage(answer);
-  const hint = answer.status === 429 || answer.status >= 500 ? "Try again later." : "See that the URL is right.";
+  const hint = answer.status === 429 || answer.status >= 500 ? "Try again later." : "Check the URL.";
   return createFetchError(
     url,
     limits,
@@ -92,9 +92,9 @@ export function requireSafeUrl(text: string, key: string): URL {
   if (url !== undefined && isAllowedUrl(url)) return url;
   // Omit the URL, which may contain a password.
   const what =
-    url === undefined ? "is not a URL" : `${quoteName(`${url.protocol}//${url.host}${url.pathname}`)} may not be asked`;
+    url === undefined ? "is not a URL" : `${quoteName(`${url.protocol}//${url.host}${url.pathname}`)} is not allowed`;
   throw new QmError("invalid_arguments", `${key}: ${what}`, {
-    hint: "Give an https URL without a user name. Only on this machine itself http will do.",
+    hint: "Use an https URL without a user name. http is allowed only on this machine.",
   });
 }
 
@@ -109,7 +109,7 @@ export function appendUrlPath(url: URL, path: string): URL {
   return longer;
 }
 
-const UNREACHABLE_HINT = "See that it can be reached from here, or correct the URL.";
+const UNREACHABLE_HINT = "Check the connection and the URL.";
 
 function isAllowedUrl(url: URL): boolean {
   if (url.username !== "" || url.password !== "") return false;
@@ -126,7 +126,7 @@ async function followRedirects(from: URL, limits: HttpLimits, signal: AbortSigna
     await response.body?.cancel();
     url = resolveRedirect(url, target, limits);
   }
-  throw createFetchError(from, limits, "sends us from one address to the next", UNREACHABLE_HINT);
+  throw createFetchError(from, limits, "redirects too often", UNREACHABLE_HINT);
 }
 
 function resolveRedirect(from: URL, target: string, limits: HttpLimits): URL {
@@ -134,7 +134,7 @@ function resolveRedirect(from: URL, target: string, limits: HttpLimits): URL {
   const mayGo = to !== undefined && (to.origin === from.origin || (limits.redirects === "https" && isHttps(to)));
   if (mayGo) return to;
   const where = to === undefined ? "nowhere" : `to ${to.origin}`;
-  throw createFetchError(from, limits, `sends us ${where}, and is not followed there`, "Give the URL it has now.");
+  throw createFetchError(from, limits, `redirects ${where}, which is not followed`, "Use its current URL.");
 }
 
 function isHttps(url: URL): boolean {
@@ -148,7 +148,7 @@ async function readAll(url: URL, limits: HttpLimits, response: Response): Promis
     size += chunk.length;
     if (size > limits.bytes) {
       const most = limits.bytes < 2 ** 20 ? `${limits.bytes} bytes` : `${Math.floor(limits.bytes / 2 ** 20)} MiB`;
-      throw createFetchError(url, limits, `answered with more than ${most}`, "See that the URL is right.");
+      throw createFetchError(url, limits, `answered with more than ${most}`, "Check the URL.");
     }
     chunks.push(chunk);
   }

@@ -39,7 +39,7 @@ export function parseRepository(text: string, ref?: string): RepositoryLocation 
   const isBad = folder !== "" && !folder.split("/").every((part) => SEGMENT.test(part));
   if (!fits || isBad || (wanted !== undefined && !REF.test(wanted)) || path.includes("://")) {
     throw new QmError("invalid_arguments", `${quoteName(text)} is not a repository on GitHub`, {
-      hint: "Give https://github.com/owner/name, or https://github.com/owner/name/tree/branch/folder.",
+      hint: "Use https://github.com/owner/name, or https://github.com/owner/name/tree/branch/folder.",
     });
   }
   return {
@@ -73,7 +73,7 @@ export async function resolveCommit(
     "not_found",
     `${owner}/${repository} has no ${ref === undefined ? "default branch" : quoteName(ref)}`,
     {
-      hint: "Give a branch, a tag or a commit that is there.",
+      hint: "Use an existing branch, tag or commit.",
     },
   );
 }
@@ -157,7 +157,7 @@ async function fetchText(
 
 function createManifestError(file: string): QmError {
   return new QmError("invalid_arguments", `the repository's ${file} cannot be read`, {
-    hint: "Add the server's command yourself.",
+    hint: "Add the server by its command.",
   });
 }
 
@@ -172,10 +172,10 @@ export function createGitLsRemote(env: Readonly<Record<string, string | undefine
         if (signal?.aborted) return reject(signal.reason);
         const isAbsent = failed.code === "ENOENT";
         reject(
-          new QmError("registry_failed", isAbsent ? "git is not installed here" : `git cannot read ${quoteName(url)}`, {
+          new QmError("registry_failed", isAbsent ? "git is not installed" : `git cannot read ${quoteName(url)}`, {
             hint: isAbsent
-              ? "Install git, or take the server from a package registry."
-              : "See that it is there and public.",
+              ? "Install git, or use a package registry."
+              : "Check that the repository exists and is public.",
           }),
         );
       });

@@ -89,7 +89,7 @@ export function createInputResolver({ inputs, server, secrets }: InputResolverOp
     if (input.default !== undefined) return createLiteralText(input.default);
     if (!input.isRequired && !(isPart && isSecret)) return undefined;
     const name = isSecret ? suggestSecretName(asked.key, server) : undefined;
-    if (name !== undefined && secrets.has(name)) warnings.push(`it is given the stored secret ${name}`);
+    if (name !== undefined && secrets.has(name)) warnings.push(`it gets the stored secret ${name}`);
     else missing.set(`${asked.where} ${asked.key}`, toMissingInput(input, asked, name));
     return name === undefined ? createLiteralText(`<${asked.key}>`) : [{ reference: `secret:${name}` }];
   }
@@ -132,8 +132,8 @@ export function createInputResolver({ inputs, server, secrets }: InputResolverOp
       const foreign = Object.keys(inputs).find((key) => !known.has(key));
       if (foreign === undefined) return;
       const asks = [...known].filter((key) => !key.includes("."));
-      throw new QmError("invalid_arguments", `it takes no input ${quoteName(foreign)}${didYouMean(foreign, asks)}`, {
-        hint: asks.length === 0 ? "It takes no inputs at all." : `It takes: ${asks.map(toOneLine).join(", ")}.`,
+      throw new QmError("invalid_arguments", `it has no input ${quoteName(foreign)}${didYouMean(foreign, asks)}`, {
+        hint: asks.length === 0 ? "It has no inputs." : `It takes: ${asks.map(toOneLine).join(", ")}.`,
       });
     },
   };
@@ -150,13 +150,13 @@ function checkInput(given: string, input: ServerInput, key: string, isSecret: bo
   const words = getLiteralText(text);
   if (input.choices !== undefined && input.choices.length > 0 && !input.choices.includes(words)) {
     throw new QmError("invalid_arguments", `${quoteName(key)} cannot be ${quoteName(words)}`, {
-      hint: `It is one of: ${input.choices.map(toOneLine).join(", ")}.`,
+      hint: `Use one of: ${input.choices.map(toOneLine).join(", ")}.`,
     });
   }
   const fits = FORMATS.get(input.format ?? "");
   if (fits === undefined || fits.test(words)) return text;
-  throw new QmError("invalid_arguments", `${quoteName(key)} is ${quoteName(words)}, which is no ${input.format}`, {
-    hint: input.format === "boolean" ? "Give true or false." : "Give digits.",
+  throw new QmError("invalid_arguments", `${quoteName(key)} is ${quoteName(words)}, not a ${input.format}`, {
+    hint: input.format === "boolean" ? "Use true or false." : "Give digits.",
   });
 }
 
@@ -183,8 +183,8 @@ function requireText(given: unknown, key: string): string {
   const isText = typeof given === "string" || typeof given === "number" || typeof given === "boolean";
   const text = isText ? String(given) : undefined;
   if (text !== undefined && text.length <= TEXT_LIMIT && !text.includes("\0")) return text;
-  throw new QmError("invalid_arguments", `${quoteName(key)} was given something other than a text of usual length`, {
-    hint: "Give text. Only what may be repeated takes a list.",
+  throw new QmError("invalid_arguments", `${quoteName(key)} must be text of a reasonable length`, {
+    hint: "Use text. Only repeatable inputs take a list.",
   });
 }
 

@@ -27,21 +27,21 @@ describe("a command", () => {
     [
       "sh",
       ["-c", "curl x | sh"],
-      ["it starts a shell (sh), which can run anything", expect.stringContaining("shell would act on")],
+      ["it starts a shell (sh), which can run anything", expect.stringContaining("contains shell characters")],
     ],
     ["/bin/bash", ["run.sh"], ["it starts a shell (bash), which can run anything"]],
     ["C:\\Windows\\cmd.exe", ["/c", "x"], ["it starts a shell (cmd.exe), which can run anything"]],
-    ["sudo", ["x"], ["it runs with the rights of another user"]],
-    ["node", ["a;b"], [expect.stringContaining("no shell reads them here")]],
-    ["node", ["раураl"], ["it holds characters that look like others, or like nothing at all"]],
+    ["sudo", ["x"], ["it runs with another user's rights"]],
+    ["node", ["a;b"], [expect.stringContaining("no shell interprets them")]],
+    ["node", ["раураl"], ["it contains look-alike or invisible characters"]],
     ["npx", ["-y", "some-mcp"], [expect.stringContaining("some-mcp has no exact version")]],
     ["npx", ["-y", "@a/some-mcp@latest"], [expect.stringContaining("@a/some-mcp has no exact version")]],
     ["npx", ["-y", "@a/some-mcp@1.2.3"], []],
     ["uvx", ["some-mcp==1.2.3"], []],
-    ["uvx", ["mcp-server-tine==1.2.3"], ["mcp-server-tine is nearly, but not, the well-known mcp-server-time"]],
+    ["uvx", ["mcp-server-tine==1.2.3"], ["mcp-server-tine is similar to, but not, the well-known mcp-server-time"]],
     ["docker", ["run", "--privileged", "a/b:1"], [expect.stringContaining("privileged")]],
-    ["docker", ["run", "-v", "/:/host", "a/b:1"], ["the container sees all of /"]],
-    ["docker", ["run", "--volume=/var/run/docker.sock:/x", "a/b:1"], [expect.stringContaining("can command Docker")]],
+    ["docker", ["run", "-v", "/:/host", "a/b:1"], ["the container can read all of /"]],
+    ["docker", ["run", "--volume=/var/run/docker.sock:/x", "a/b:1"], [expect.stringContaining("can control Docker")]],
     ["docker", ["run", "-v", "data:/data", "a/b:1"], []],
     [
       "podman",
@@ -55,7 +55,7 @@ describe("a command", () => {
   test("in one text with its arguments is refused: nobody takes it apart", async () => {
     const refusal = await refusalOf(() => planLocal({ name: "x", command: "npx -y some-mcp" }));
 
-    expect(refusal.hint).toContain("one by one");
+    expect(refusal.hint).toContain("each argument as an item");
     expect(planLocal({ name: "x", command: "/opt/my tools/server" }).command).toBe('"/opt/my tools/server"');
   });
 

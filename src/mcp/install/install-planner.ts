@@ -24,7 +24,7 @@ interface LocalServerRequest {
 export function planLocal(request: LocalServerRequest): InstallPlan {
   const { name, command, url } = request;
   if ((command === undefined) === (url === undefined)) {
-    throw new QmError("invalid_arguments", "a server is either a command or a URL", { hint: "Give one of the two." });
+    throw new QmError("invalid_arguments", "a server is either a command or a URL", { hint: "Use one of them." });
   }
   const launch = command === undefined ? createRemoteLaunch(request) : createProgramLaunch(command, request);
   const isWhole = launch.kind === "http" && URL.canParse(launch.url);
@@ -53,8 +53,8 @@ function createProgramLaunch(text: string, { args = [], env = {}, cwd }: LocalSe
     throw new QmError("invalid_arguments", "the command is empty", { hint: "Name a program." });
   // Otherwise the whole text would be taken as a program name, and fail only at the start.
   if (args.length === 0 && /^\s*[\w.-]+\s+\S/.test(command)) {
-    throw new QmError("invalid_arguments", `${quoteName(command)} is a program and its arguments in one`, {
-      hint: "Give the program as the command and the rest as args, one by one: no shell takes them apart.",
+    throw new QmError("invalid_arguments", `${quoteName(command)} combines a program and its arguments`, {
+      hint: "Pass the program as the command and each argument as an item of args: no shell splits them.",
     });
   }
   return {
@@ -75,7 +75,7 @@ function getRunnerWarnings(command: string, args: readonly string[]): readonly s
   const version = spec.slice(name.length).replace(/^(?:==|@)/, "");
   const isExact = /^v?\d[\w.+-]*$/.test(version);
   return [
-    ...(isExact ? [] : [`${name} has no exact version: what is run can change from one start to the next`]),
+    ...(isExact ? [] : [`${name} has no exact version: the code can change between starts`]),
     ...getLookalikeWarnings(name),
   ];
 }

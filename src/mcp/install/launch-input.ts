@@ -81,8 +81,8 @@ export function checkWord(text: string, key: string): string {
 /** A header value must not have line breaks, which would create a second header. */
 export function formatPairValue(text: ReferenceText, key: string, where: KeyKind): string {
   if (where === "header" && /[\r\n]/.test(getLiteralText(text))) {
-    throw new QmError("invalid_arguments", `the header ${quoteName(key)} has a line break in it`, {
-      hint: "Give it on one line.",
+    throw new QmError("invalid_arguments", `the header ${quoteName(key)} contains a line break`, {
+      hint: "Write it on one line.",
     });
   }
   return formatReferenceText(text, key);
@@ -93,7 +93,7 @@ export function requireKey(name: string, where: KeyKind): void {
   if (name.length <= 200 && fits.test(name) && name !== "__proto__") return;
   const what = where === "env" ? "variable" : "header";
   throw new QmError("invalid_arguments", `${quoteName(name)} is not the name of a ${what}`, {
-    hint: "Use letters and digits, as in API_KEY for a variable and X-API-Key for a header.",
+    hint: "Use letters and digits, such as API_KEY for a variable and X-API-Key for a header.",
   });
 }
 
@@ -105,7 +105,7 @@ export function requireHttpUrl(url: string): void {
   if (isPlain && /^https?:$/.test(parsed.protocol)) return;
   const shown = url.replace(/\/\/[^/?#]*@/, "//");
   throw new QmError("invalid_arguments", `${quoteName(shown)} is not the address of a server`, {
-    hint: "Give an https URL without a user name and password.",
+    hint: "Use an https URL without a user name and password.",
   });
 }
 
@@ -114,7 +114,7 @@ function parseCheckedText(text: string, key: string): ReferenceText {
     const given = parseReferenceText(text, key);
     if (hasReference(given) || getLiteralText(given).length > 0 || text === "") return given;
   }
-  throw new QmError("invalid_arguments", `${quoteName(key)} was given something other than a text of usual length`, {
-    hint: `Give at most ${TEXT_LIMIT} characters.`,
+  throw new QmError("invalid_arguments", `${quoteName(key)} must be text of a reasonable length`, {
+    hint: `Use at most ${TEXT_LIMIT} characters.`,
   });
 }

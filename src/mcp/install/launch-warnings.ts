@@ -17,12 +17,12 @@ export function getLaunchWarnings(launch: Launch): readonly string[] {
   const program = basename(command.replaceAll("\\", "/"));
   return [
     ...(SHELLS.test(program) ? [`it starts a shell (${toOneLine(program)}), which can run anything`] : []),
-    ...(/^(?:sudo|doas|su)$/.test(program) ? ["it runs with the rights of another user"] : []),
+    ...(/^(?:sudo|doas|su)$/.test(program) ? ["it runs with another user's rights"] : []),
     ...(args.some((arg) => METACHARACTERS.test(arg))
-      ? ["an argument holds characters that a shell would act on; no shell reads them here"]
+      ? ["an argument contains shell characters; no shell interprets them"]
       : []),
     ...(args.some((arg) => REFERENCE.test(arg))
-      ? ["a secret is handed over on its command line, where other programs on this machine can see it"]
+      ? ["a secret is passed on the command line, where other programs on this machine can see it"]
       : []),
     ...(/^(?:docker|podman)(?:\.exe)?$/.test(program) ? getContainerWarnings(launch) : []),
     ...getCharacterWarnings(argv),
@@ -32,11 +32,11 @@ export function getLaunchWarnings(launch: Launch): readonly string[] {
 function getUrlWarnings(text: string): readonly string[] {
   const url = URL.canParse(text) ? new URL(text) : undefined;
   if (url === undefined || url.protocol === "https:" || isLoopback(url)) return [];
-  return [`${toOneLine(url.origin)} is reached without encryption: others can read and change what goes there`];
+  return [`${toOneLine(url.origin)} is not encrypted: others can read and change the traffic`];
 }
 
 function getCharacterWarnings(texts: readonly string[]): readonly string[] {
-  return texts.some(hasUnusualCharacters) ? ["it holds characters that look like others, or like nothing at all"] : [];
+  return texts.some(hasUnusualCharacters) ? ["it contains look-alike or invisible characters"] : [];
 }
 
 /** Options that give a container access to the host. */
@@ -50,7 +50,7 @@ function getContainerWarnings({ args }: StdioLaunch): readonly string[] {
     else if (/^--(?:network|net|pid|ipc|uts|userns)$/.test(name) && value === "host")
       found.push(`the container shares this machine's ${name.slice(2)}`);
     else if (/^--(?:cap-add|device|security-opt|volumes-from)$/.test(name))
-      found.push(`the container is let out of its box with ${toOneLine(arg)}`);
+      found.push(`the container gets extra access with ${toOneLine(arg)}`);
   });
   return found;
 }
@@ -59,11 +59,13 @@ function getMountWarnings(value: string): readonly string[] {
   const source = /(?:^|,)(?:src|source)=([^,]*)/.exec(value)?.[1] ?? value.split(":")[0] ?? "";
   // A name without a slash is a named volume.
   if (!/[/\\~.<]/.test(source)) return [];
-  if (/docker\.sock$/.test(source)) return ["the container can command Docker: it can do everything on this machine"];
+  if (/docker\.sock$/.test(source)) return ["the container can control Docker: it can do everything on this machine"];
   const isAll =
     /^(?:[/\\~]|[A-Za-z]:[/\\]?)$/.test(source) || /^\/(?:etc|home|root|usr|var|proc|sys|dev)\/?$/.test(source);
   return [
-    isAll ? `the container sees all of ${toOneLine(source)}` : `the container sees the folder ${toOneLine(source)}`,
+    isAll
+      ? `the container can read all of ${toOneLine(source)}`
+      : `the container can read the folder ${toOneLine(source)}`,
   ];
 }
 
@@ -111,12 +113,12 @@ export function getLookalikeWarnings(identifier: string): readonly string[] {
   const name = identifier.toLowerCase();
   if (KNOWN_PACKAGES.includes(name)) return [];
   const near = KNOWN_PACKAGES.find((known) => editDistance(name, known, 1) === 1);
-  if (near !== undefined) return [`${toOneLine(identifier)} is nearly, but not, the well-known ${near}`];
+  if (near !== undefined) return [`${toOneLine(identifier)} is similar to, but not, the well-known ${near}`];
   const scope = readScope(name);
   const owners = KNOWN_PACKAGES.flatMap((known) => readScope(known) ?? []);
   const owner =
     scope === undefined || owners.includes(scope) ? undefined : owners.find((one) => editDistance(scope, one, 1) === 1);
-  return owner === undefined ? [] : [`${toOneLine(scope ?? "")} is nearly, but not, the well-known ${owner}`];
+  return owner === undefined ? [] : [`${toOneLine(scope ?? "")} is similar to, but not, the well-known ${owner}`];
 }
 
 function readScope(name: string): string | undefined {

@@ -89,13 +89,13 @@ export function buildPackageCommand(pkg: ServerPackage, parts: PackageCommandPar
   const build = runners.get(pkg.registryType)?.build;
   const command = getPackageRunner(pkg);
   if (build === undefined || command === undefined) {
-    throw new QmError("invalid_arguments", `packages of the kind ${quoteName(pkg.registryType)} cannot be started`, {
-      hint: `There are ${[...runners.keys(), "mcpb"].join(", ")}. Choose another package of it, or add its command yourself.`,
+    throw new QmError("invalid_arguments", `packages of type ${quoteName(pkg.registryType)} are not supported`, {
+      hint: `Supported: ${[...runners.keys(), "mcpb"].join(", ")}. Choose another package, or add its command.`,
     });
   }
   const built = build(pkg, parts);
   const ignored = pkg.runtimeHint !== undefined && pkg.runtimeHint !== command;
-  const hint = ignored ? [`its entry speaks of ${quoteName(pkg.runtimeHint ?? "")}; ${command} starts it instead`] : [];
+  const hint = ignored ? [`its entry names ${quoteName(pkg.runtimeHint ?? "")}; ${command} is used instead`] : [];
   return { ...built, command, warnings: [...hint, ...built.warnings] };
 }
 
@@ -147,7 +147,7 @@ function formatVersion(pkg: ServerPackage, separator: string): string {
 
 function getPinWarnings({ version, identifier }: ServerPackage): readonly string[] {
   if (version !== undefined && isPinned(version)) return [];
-  return [`${identifier} has no exact version: what is run can change from one start to the next`];
+  return [`${identifier} has no exact version: the code can change between starts`];
 }
 
 function resolveBaseUrl({ registryBaseUrl }: ServerPackage, ...usual: readonly string[]) {
@@ -156,13 +156,9 @@ function resolveBaseUrl({ registryBaseUrl }: ServerPackage, ...usual: readonly s
     return { isUsual: true, host: first, url: "", warnings: [] };
   const url = URL.canParse(registryBaseUrl) ? new URL(registryBaseUrl) : undefined;
   if (url === undefined || !/^https?:$/.test(url.protocol) || url.username !== "") {
-    throw new QmError(
-      "invalid_arguments",
-      `its package comes from ${quoteName(registryBaseUrl)}, which is no address`,
-      {
-        hint: "Choose another package of it, or add its command yourself.",
-      },
-    );
+    throw new QmError("invalid_arguments", `its package comes from ${quoteName(registryBaseUrl)}, which is not a URL`, {
+      hint: "Choose another package, or add its command.",
+    });
   }
   const isUsual = usual.includes(url.hostname);
   const warnings = isUsual ? [] : [`its package does not come from ${first} but from ${url.host}`];

@@ -21,7 +21,7 @@ export function parseImage(text: string): ContainerImage {
   const match = text.length <= 512 ? IMAGE_PATTERN.exec(text) : null;
   if (match === null) {
     throw new QmError("invalid_arguments", `${quoteName(text)} is not the name of an image`, {
-      hint: "Give it with its tag or digest, as in ghcr.io/owner/name:1.2.3.",
+      hint: "Include a tag or digest, such as ghcr.io/owner/name:1.2.3.",
     });
   }
   const [, first, , tag, digest] = match;
@@ -51,7 +51,7 @@ export function resolvePackageImage({ identifier, version, registryBaseUrl }: Se
 export function getImageWarnings({ image, tag, digest }: ContainerImage): readonly string[] {
   if (digest !== undefined) return [];
   if (tag === undefined || tag === "latest")
-    return [`${image} is whatever is newest: what is run can change from one start to the next`];
+    return [`${image} has no fixed version: the code can change between starts`];
   return [`the tag of ${image} can be moved to another image; only a digest (@sha256:...) stays the same`];
 }
 
@@ -70,7 +70,7 @@ const PACKAGE_NAME_LIMIT = 214;
 export function requireIdentifier({ identifier }: { identifier: string }, kind: keyof typeof IDENTIFIERS): string {
   if (identifier.length <= PACKAGE_NAME_LIMIT && IDENTIFIERS[kind].test(identifier)) return identifier;
   throw new QmError("invalid_arguments", `${quoteName(identifier)} is not the name of a package of ${kind}`, {
-    hint: "Look up how the package is called there.",
+    hint: "Check the name in the registry.",
   });
 }
 
@@ -78,7 +78,7 @@ export function requireIdentifier({ identifier }: { identifier: string }, kind: 
 export function requireVersion(version: string): string {
   if (version.length <= PACKAGE_NAME_LIMIT && VERSION.test(version)) return version;
   throw new QmError("invalid_arguments", `${quoteName(version)} is not a version`, {
-    hint: "Give an exact version, as in 1.2.3.",
+    hint: "Use an exact version, such as 1.2.3.",
   });
 }
 

@@ -61,7 +61,7 @@ export async function resolveNpmVersion(
       ...(typeof found.deprecated === "string"
         ? [`${name} ${version} is deprecated: ${quoteName(found.deprecated)}`]
         : []),
-      ...(runs.length === 0 ? [] : [`installing it runs scripts of its own (${runs.join(", ")})`]),
+      ...(runs.length === 0 ? [] : [`installing it runs its own scripts (${runs.join(", ")})`]),
     ],
   };
 }
@@ -121,14 +121,14 @@ function toDescription(text: unknown): { readonly description?: string } {
 
 function requireNoRange(version: string): void {
   if (isPinned(version) || /^[a-z][\w.-]*$/i.test(version)) return;
-  throw new QmError("invalid_arguments", `${quoteName(version)} means more than one version`, {
-    hint: "Give an exact version, as in 1.2.3, or none for the newest.",
+  throw new QmError("invalid_arguments", `${quoteName(version)} matches more than one version`, {
+    hint: "Use an exact version, such as 1.2.3, or omit it for the latest.",
   });
 }
 
 function createUnknownPackageError(where: string, name: string, version: string | undefined): QmError {
   const which = version === undefined || version === "" ? "" : ` of version ${quoteName(version)}`;
   return new QmError("not_found", `${where} has no package ${quoteName(name)}${which}`, {
-    hint: "Look up how it is spelt there, or search the MCP registry for it.",
+    hint: "Check the spelling, or search the MCP registry.",
   });
 }

@@ -58,7 +58,7 @@ describe("npm", () => {
     expect(await argv({ kind: "npm", identifier, version: "latest" })).toBe(`npx -y ${identifier}@2026.8.31`);
   });
 
-  test("says what is not there, and what means more than one version", async () => {
+  test("says what is not there, and what matches more than one version", async () => {
     const { plan } = await planning();
 
     const absent = await refusalOf(plan({ kind: "npm", identifier: "no-such-package" }));
@@ -66,7 +66,7 @@ describe("npm", () => {
     const option = await refusalOf(plan({ kind: "npm", identifier: "--registry=x" }));
 
     expect(absent).toMatchObject({ code: "not_found", message: 'npm has no package "no-such-package"' });
-    expect(range).toMatchObject({ code: "invalid_arguments", message: '"^1.0.0" means more than one version' });
+    expect(range).toMatchObject({ code: "invalid_arguments", message: '"^1.0.0" matches more than one version' });
     expect(option.code).toBe("invalid_arguments");
   });
 
@@ -76,12 +76,12 @@ describe("npm", () => {
 
     expect(await warningsOf("old-mcp")).toEqual([
       'old-mcp 0.3.0 is deprecated: "Use new-mcp."',
-      "installing it runs scripts of its own (postinstall)",
+      "installing it runs its own scripts (postinstall)",
     ]);
     expect(await argv({ kind: "npm", identifier: "many-programs" })).toBe(
       "npx -y --package=many-programs@1.0.0 -- many-mcp",
     );
-    expect(await warningsOf("@example/library")).toEqual([expect.stringContaining("may be no server")]);
+    expect(await warningsOf("@example/library")).toEqual([expect.stringContaining("may not be a server")]);
   });
 
   test("fails when the registry does, and stops when it is told to", async () => {
@@ -148,7 +148,7 @@ describe("GitHub", () => {
       name: "node",
       version: COMMIT,
       command: `npx -y github:example/node-server#${COMMIT}`,
-      warnings: [expect.stringContaining("with scripts of its own (prepare)")],
+      warnings: [expect.stringContaining("with its own scripts (prepare)")],
     });
   });
 
@@ -172,11 +172,11 @@ describe("GitHub", () => {
 
     expect(await argv(at("/tree/main/src/memory"))).toBe("npx -y @modelcontextprotocol/server-memory@2026.8.31");
     expect(await argv(at("/tree/main/src/time"))).toBe("uvx mcp-server-time==2026.8.31");
-    expect((await refusalOf(plan(at("")))).hint).toContain("Name the folder");
+    expect((await refusalOf(plan(at("")))).hint).toContain("Use the URL of the server's folder");
   });
 
   test.each([
-    ["example/no-program", "no program that npx could start"],
+    ["example/no-program", "no program that npx can start"],
     ["example/nothing-there", "has no package.json and no pyproject.toml"],
     ["example/broken", "pyproject.toml cannot be read"],
     ["https://github.com/example/mono/tree/main/servers/two", "npm cannot install a folder"],
@@ -215,7 +215,7 @@ describe("GitHub", () => {
     expect(await refusalOf(at("nothing"))).toMatchObject({ code: "not_found", message: 'a/b has no "nothing"' });
     expect((await refusalOf(real(join(folder, "gone"), ["HEAD"]))).code).toBe("registry_failed");
     const missing = createGitLsRemote({ PATH: folder });
-    expect((await refusalOf(missing(folder, ["HEAD"]))).message).toBe("git is not installed here");
+    expect((await refusalOf(missing(folder, ["HEAD"]))).message).toBe("git is not installed");
     await expect(real(folder, ["HEAD"], AbortSignal.abort(new Error("enough")))).rejects.toThrow("enough");
   });
 });

@@ -142,8 +142,8 @@ function draftDocker({ identifier, version, args, env }: CheckedRequest): Packag
       ? asked
       : parseImage(`${identifier}${version.startsWith("sha256:") ? "@" : ":"}${version}`);
   if (image.digest === undefined && (image.tag === undefined || image.tag === "latest")) {
-    throw new QmError("invalid_arguments", `${quoteName(image.image)} is whatever image is newest`, {
-      hint: "Give the tag of a version, as in name:1.2.3, or better its digest, as in name@sha256:...",
+    throw new QmError("invalid_arguments", `${quoteName(image.image)} has no fixed version`, {
+      hint: "Use a version tag, such as name:1.2.3, or better a digest, such as name@sha256:...",
     });
   }
   const forwarded = Object.keys(env).flatMap((name) => ["-e", name]);
@@ -184,7 +184,7 @@ async function draftGithub(
     const below = folder === undefined ? "" : `#subdirectory=${folder}`;
     const from = `git+https://github.com/${owner}/${repository}@${commit}${below}`;
     const program = manifest.programs.find((name) => name === manifest.name) ?? manifest.programs[0] ?? manifest.name;
-    const warnings = ["it is built on this machine from its source; the packages it needs are not pinned"];
+    const warnings = ["it is built from source on this machine; its dependencies are not pinned"];
     return {
       ...at,
       command: "uvx",
@@ -199,12 +199,12 @@ async function draftGithub(
     });
   }
   if (!manifest.hasProgram) {
-    throw new QmError("invalid_arguments", `${owner}/${repository} has no program that npx could start`, {
-      hint: "Clone and build it as its README says, and add its command.",
+    throw new QmError("invalid_arguments", `${owner}/${repository} has no program that npx can start`, {
+      hint: "Clone and build it as its README says, then add its command.",
     });
   }
-  const scripts = manifest.scripts.length === 0 ? "" : `, with scripts of its own (${manifest.scripts.join(", ")})`;
-  const warnings = [`it is built on this machine from its source${scripts}; the packages it needs are not pinned`];
+  const scripts = manifest.scripts.length === 0 ? "" : `, with its own scripts (${manifest.scripts.join(", ")})`;
+  const warnings = [`it is built from source on this machine${scripts}; its dependencies are not pinned`];
   const spec = `github:${owner}/${repository}#${commit}`;
   return {
     ...at,
@@ -232,8 +232,7 @@ function pickFacts({ name, version, description }: PinnedPackage) {
 /** npx runs the program named like the package, or the only one. Otherwise one must be chosen. */
 function chooseProgram({ name, programs }: PinnedPackage, spec: string) {
   const own = name.split("/").at(-1) ?? name;
-  if (programs.length === 0)
-    return { run: [spec], warnings: [`${name} says nothing of a program: it may be no server`] };
+  if (programs.length === 0) return { run: [spec], warnings: [`${name} declares no program: it may not be a server`] };
   if (programs.length === 1 || programs.includes(own)) return { run: [spec], warnings: [] };
   const program = programs.find((one) => one.includes("mcp")) ?? programs[0] ?? own;
   const warnings = [`${name} has several programs (${programs.join(", ")}); ${program} is started`];
@@ -243,6 +242,6 @@ function chooseProgram({ name, programs }: PinnedPackage, spec: string) {
 function createNoManifestError({ owner, repository, folder }: RepositoryLocation): QmError {
   const where = folder === undefined ? `${owner}/${repository}` : `${folder} in ${owner}/${repository}`;
   return new QmError("invalid_arguments", `${where} has no package.json and no pyproject.toml of a server`, {
-    hint: "Name the folder the server is in, as in https://github.com/owner/name/tree/main/src/folder, or add its command.",
+    hint: "Use the URL of the server's folder, such as https://github.com/owner/name/tree/main/src/folder, or add its command.",
   });
 }

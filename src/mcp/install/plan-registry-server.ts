@@ -64,16 +64,15 @@ function chooseInstall(
   const usable = choices.filter((choice) => findProblem(choice) === undefined);
   const ids = usable.map((choice) => choice.id);
   const picked = id === undefined ? (usable[0] ?? choices[0]) : choices.find((choice) => choice.id === id);
-  const instead =
-    ids.length === 0 ? "Add its command or its URL yourself, if it has one." : `Choose: ${ids.join(", ")}.`;
+  const instead = ids.length === 0 ? "Add its command or URL, if it has one." : `Choose: ${ids.join(", ")}.`;
   if (picked === undefined) {
-    const what = id === undefined ? "no package and no address that can be read" : `nothing called ${quoteName(id)}`;
+    const what = id === undefined ? "no readable package or URL" : `no choice ${quoteName(id)}`;
     const broken = server.problems.length === 0 ? "" : ` (${quoteName(server.problems.join("; "))})`;
     throw new QmError("invalid_arguments", `${quoteName(server.name)} has ${what}${broken}`, { hint: instead });
   }
   const problem = findProblem(picked);
   if (problem === undefined) return picked;
-  throw new QmError("invalid_arguments", `${quoteName(server.name)} cannot be had that way: ${problem}`, {
+  throw new QmError("invalid_arguments", `${quoteName(server.name)} cannot be installed that way: ${problem}`, {
     hint: instead,
   });
 }
@@ -89,13 +88,12 @@ function rankChoice(choice: InstallChoice, hasCommand: (command: string) => bool
 
 function findProblem(choice: InstallChoice): string | undefined {
   const type = choice.kind === "remote" ? choice.remote.type : choice.pkg.transport.type;
-  if (type === "sse") return "it speaks only the old SSE transport, which is not supported";
-  if (choice.kind === "remote")
-    return type === "streamable-http" ? undefined : `its transport ${quoteName(type)} is not known`;
+  if (type === "sse") return "it supports only the deprecated SSE transport";
+  if (choice.kind === "remote") return type === "streamable-http" ? undefined : `unknown transport ${quoteName(type)}`;
   const { registryType } = choice.pkg;
   if (registryType !== "mcpb" && !isRunnable(registryType))
-    return `packages of ${quoteName(registryType)} cannot be started`;
-  return type === "stdio" || type === "streamable-http" ? undefined : `its transport ${quoteName(type)} is not known`;
+    return `packages of type ${quoteName(registryType)} are not supported`;
+  return type === "stdio" || type === "streamable-http" ? undefined : `unknown transport ${quoteName(type)}`;
 }
 
 export interface RegistryPlanOptions extends BundlePlatform {
@@ -129,7 +127,7 @@ export async function planFromRegistry(
   const { server, status, statusMessage } = entry;
   if (status === "deleted") {
     throw new QmError("invalid_arguments", `${quoteName(server.name)} was deleted from the registry`, {
-      hint: "Take another server; what is deleted there is often broken or unsafe.",
+      hint: "Choose another server: deleted ones are often broken or unsafe.",
     });
   }
   const choice = chooseInstall(server, options.choose, options.hasCommand);
@@ -149,7 +147,7 @@ export async function planFromRegistry(
     ...drafted,
     missing: answers.missing,
     warnings: [
-      ...(status === "active" ? [] : [`its publisher says that it is ${toOneLine(status)}${said}`]),
+      ...(status === "active" ? [] : [`its publisher marks it as ${toOneLine(status)}${said}`]),
       ...drafted.warnings,
       ...answers.warnings,
       ...getLaunchWarnings(drafted.launch),
@@ -203,7 +201,7 @@ function draftServed(
     hosts: [...hosts, ...listHosts(url)],
     warnings: [
       ...warnings,
-      `it serves HTTP and is not started from here: somebody must keep it running with ${formatCommandLine(program)}`,
+      `it serves HTTP and is not started by Quartermaster: keep it running with ${formatCommandLine(program)}`,
       ...getLaunchWarnings(program),
     ],
   };
@@ -217,8 +215,8 @@ async function draftBundle(
 ): Promise<LaunchDraft> {
   const sha256 = pkg.fileSha256?.toLowerCase() ?? "";
   if (!/^[a-f0-9]{64}$/.test(sha256)) {
-    throw new QmError("invalid_arguments", "the entry does not say what the bundle's SHA-256 is", {
-      hint: "It cannot be checked, so it is not taken. Choose another package of this server.",
+    throw new QmError("invalid_arguments", "the entry has no SHA-256 of the bundle", {
+      hint: "The bundle cannot be verified. Choose another package of this server.",
     });
   }
   const file = { url: pkg.identifier, sha256, folder: join(bundleFolder, sha256) };

@@ -22,7 +22,7 @@ export function parseReferenceText(text: string, key: string): ReferenceText {
     if (token[1] !== undefined) parts.push({ reference: token[1] });
     else if (token[0] === "$${") parts.push("${");
     else {
-      throw new QmError("invalid_arguments", `${key}: a "\${" in it is no reference`, {
+      throw new QmError("invalid_arguments", `${key}: a "\${" is not a reference`, {
         hint: `Write \${secret:NAME} or \${env:NAME}, or "$\${" for the text itself.`,
       });
     }
@@ -81,8 +81,8 @@ export function hasReference(text: ReferenceText): boolean {
 }
 
 function createDollarError(key: string): QmError {
-  return new QmError("invalid_arguments", `${quoteName(key)}: there is a $ right before a reference`, {
-    hint: "That cannot be written down. Store the whole value, with its $, as one secret.",
+  return new QmError("invalid_arguments", `${quoteName(key)}: a $ stands directly before a reference`, {
+    hint: "This is not supported. Store the whole value, including the $, as one secret.",
   });
 }
 
@@ -158,7 +158,7 @@ function toUpperSnake(text: string): string {
 }
 
 function createPlainSecretError(key: string): QmError {
-  return new QmError("invalid_arguments", `${quoteName(key)} looks like a secret and was given as plain text`, {
-    hint: `Nothing was kept of it. Let a person store it with \`qm secrets set NAME\` and give \${secret:NAME}; whoever saw it should replace it.`,
+  return new QmError("invalid_arguments", `${quoteName(key)} looks like a secret in plain text`, {
+    hint: `Nothing of it was stored. Let a person store it with \`qm secrets set NAME\` and pass \${secret:NAME}. Replace the exposed secret.`,
   });
 }

@@ -61,7 +61,7 @@ export function createRegistryApi(base: URL, fetch: Fetch, timeoutMs: number): R
       const parsed = parseRegistryEntry(parseJsonDocument(url, limits, answer));
       if (parsed.ok) return parsed.entry;
       throw new QmError("registry_failed", `the registry's entry for ${quoteName(name)} cannot be read`, {
-        hint: `It is the publisher's to correct: ${parsed.problem}. Give the server's package or command yourself.`,
+        hint: `The publisher must fix it: ${parsed.problem}. Use the server's package or command instead.`,
       });
     },
   };
@@ -69,8 +69,8 @@ export function createRegistryApi(base: URL, fetch: Fetch, timeoutMs: number): R
 
 function parsePage(url: URL, body: unknown): RegistryApiPage {
   if (!isRecord(body) || !Array.isArray(body.servers)) {
-    throw new QmError("registry_failed", `what ${url.origin} answers is no list of MCP servers`, {
-      hint: "See that the URL is that of an MCP registry.",
+    throw new QmError("registry_failed", `the answer of ${url.origin} is not a list of MCP servers`, {
+      hint: "Check that the URL is that of an MCP registry.",
     });
   }
   const parsed = body.servers.slice(0, PAGE_SIZE * 10).map(parseRegistryEntry);
@@ -198,7 +198,7 @@ function findLatest(times: readonly (string | undefined)[]): string | undefined 
 }
 
 function createEndlessError(registry: string): QmError {
-  return new QmError("registry_failed", `the list of the registry at ${registry} does not come to an end`, {
-    hint: "What was read so far can be searched. Tell whoever runs the registry.",
+  return new QmError("registry_failed", `the list of the registry at ${registry} does not end`, {
+    hint: "The part that was read can be searched. Report this to the operator of the registry.",
   });
 }

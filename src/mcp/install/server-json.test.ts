@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { parseRegistryEntry, parseServerJson } from "./server-json.ts";
 
-const folder = new URL("../registry/testing/fixtures/", import.meta.url);
+const folder = new URL("../../../test/support/registry/fixtures/", import.meta.url);
 const fixture = (file: string) => JSON.parse(readFileSync(new URL(`${file}.json`, folder), "utf8")) as object[];
 
 function serverIn(raw: unknown) {

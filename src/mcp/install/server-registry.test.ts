@@ -125,7 +125,7 @@ describe("the copy", () => {
     ["failing", /answered 500: "the database is down"/],
     ["hanging", /did not answer within 0.2 s/],
     ["talking_rubbish", /did not answer with JSON/],
-    ["redirecting_away", /sends us to https:\/\/elsewhere.example, and is not followed there/],
+    ["redirecting_away", /redirects to https:\/\/elsewhere.example, which is not followed/],
     ["oversized", /answered with more than 16 MiB/],
   ] as const)("answers while the registry is %s, and says how old it is", async (behaviour, why) => {
     const { registry, standIn, clock } = await testRegistry({ timeoutMs: behaviour === "hanging" ? 200 : 60_000 });
@@ -191,7 +191,7 @@ describe("the copy", () => {
     expect(from).not.toContain("cursor=");
   });
 
-  test("ends a list that does not come to an end", async () => {
+  test("ends a list that does not end", async () => {
     const { again } = await testRegistry();
     let asked = 0;
     const turning =
@@ -207,7 +207,7 @@ describe("the copy", () => {
 
     expect(asked).toBeLessThan(2000);
     for (const { code, message } of [same, other])
-      expect([code, message]).toEqual(["registry_failed", expect.stringContaining("does not come to an end")]);
+      expect([code, message]).toEqual(["registry_failed", expect.stringContaining("does not end")]);
   });
 
   test("is synced once for all who wait, and given up when nobody does any more", async () => {
@@ -280,7 +280,7 @@ describe("getting one server", () => {
 
       expect(near).toMatchObject({ code: "not_found", hint: "Did you mean io.github.example/airtable-mcp-server?" });
       expect(short.hint).toBe("Did you mean io.github.example/filesystem?");
-      expect(version.hint).toBe('Its latest version is "1.0.2": leave the version out to take that.');
+      expect(version.hint).toBe('The latest version is "1.0.2": omit the version to use it.');
     },
   );
 

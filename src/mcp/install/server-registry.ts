@@ -195,13 +195,13 @@ export function createServerRegistry(options: ServerRegistryOptions): ServerRegi
     const known = lines.find((line) => line.name === name);
     if (known !== undefined && version !== "latest") {
       return new QmError("not_found", `the registry has no version ${quoteName(version)} of ${name}`, {
-        hint: `Its latest version is ${quoteName(known.version)}: leave the version out to take that.`,
+        hint: `The latest version is ${quoteName(known.version)}: omit the version to use it.`,
       });
     }
     const names = lines.filter(({ status }) => status === "active").map((line) => line.name);
     const near = findNearest(name, names) ?? names.find((one) => one.toLowerCase().endsWith(`/${name.toLowerCase()}`));
     return new QmError("not_found", `the registry has no server ${quoteName(name)}`, {
-      hint: near === undefined ? "Search the registry for it, or give its package." : `Did you mean ${near}?`,
+      hint: near === undefined ? "Search the registry, or use its package." : `Did you mean ${near}?`,
       ...(near === undefined ? {} : { details: { suggestions: [near] } }),
     });
   }
@@ -210,7 +210,7 @@ export function createServerRegistry(options: ServerRegistryOptions): ServerRegi
 function createDeletedError({ server, statusMessage }: RegistryEntry): QmError {
   const why = statusMessage === undefined ? "" : `: ${quoteName(statusMessage)}`;
   return new QmError("not_found", `${quoteName(server.name)} was deleted from the registry${why}`, {
-    hint: "Take another server; what is deleted there is often broken or unsafe.",
+    hint: "Choose another server: deleted ones are often broken or unsafe.",
   });
 }
 
@@ -236,7 +236,7 @@ function age(ms: number): string {
 }
 
 function listTooSlow(ms: number): QmError {
-  return new QmError("registry_failed", `the registry's list had not come after ${ms / 1000} s`, {
-    hint: "What came by then is kept: search again, and it goes on from there.",
+  return new QmError("registry_failed", `the registry's list did not arrive within ${ms / 1000} s`, {
+    hint: "The part that arrived is kept. Search again to continue.",
   });
 }

@@ -92,7 +92,7 @@ export function entryOf(raw: object, status = "active"): RegistryEntry {
 
 /** One of the fixtures, its latest version. */
 export function fixture(file: string): object {
-  const text = readFileSync(new URL(`./testing/fixtures/${file}.json`, import.meta.url), "utf8");
+  const text = readFileSync(new URL(`../../../test/support/registry/fixtures/${file}.json`, import.meta.url), "utf8");
   return (JSON.parse(text) as object[]).at(-1) ?? {};
 }
 

@@ -38,7 +38,7 @@ const UNSAID = 0;
  */
 export function readZip(archive: Buffer, limits: ZipLimits): readonly ZipEntry[] {
   const { at: start, count } = findEnd(archive);
-  if (count > limits.entries) throw createZipError(`it holds ${count} files, more than ${limits.entries}`);
+  if (count > limits.entries) throw createZipError(`it contains ${count} files, more than ${limits.entries}`);
   const entries: ZipEntry[] = [];
   const seen = new Set<string>();
   let total = 0;
@@ -49,10 +49,10 @@ export function readZip(archive: Buffer, limits: ZipLimits): readonly ZipEntry[]
     const path = safePath(name);
     const type = mode & FILE_TYPE;
     if (type !== REGULAR && type !== UNSAID)
-      throw createZipError(`${quoteName(name)} in it is no file but a link or a device`);
+      throw createZipError(`${quoteName(name)} is a link or a device, not a file`);
     // Case-insensitive file systems treat both as the same file.
     const same = path.normalize("NFC").toLowerCase();
-    if (seen.has(same)) throw createZipError(`${quoteName(name)} is in it twice`);
+    if (seen.has(same)) throw createZipError(`it contains ${quoteName(name)} twice`);
     seen.add(same);
     total += place.size;
     if (total > limits.bytes) throw createZipError(`it unpacks to more than ${Math.floor(limits.bytes / 2 ** 20)} MiB`);
@@ -81,21 +81,21 @@ function findEnd(archive: Buffer): { readonly at: number; readonly count: number
     if (archive.readUInt32LE(at) !== END) continue;
     const count = archive.readUInt16LE(at + 10);
     const start = archive.readUInt32LE(at + 16);
-    if (count === 0xffff || start === 0xffffffff) throw createZipError("it is larger than bundles are");
+    if (count === 0xffff || start === 0xffffffff) throw createZipError("it is too large");
     return { at: start, count };
   }
-  throw createZipError("it is no ZIP archive");
+  throw createZipError("it is not a ZIP archive");
 }
 
 function readCentralEntry(archive: Buffer, at: number): ZipLocation & { name: string; mode: number; next: number } {
   if (at + CENTRAL_SIZE > archive.length || archive.readUInt32LE(at) !== CENTRAL)
-    throw createZipError("its table is broken");
+    throw createZipError("its directory is broken");
   const nameLength = archive.readUInt16LE(at + 28);
   const next = at + CENTRAL_SIZE + nameLength + archive.readUInt16LE(at + 30) + archive.readUInt16LE(at + 32);
-  if (next > archive.length) throw createZipError("its table is broken");
+  if (next > archive.length) throw createZipError("its directory is broken");
   if ((archive.readUInt16LE(at + 8) & ENCRYPTED) !== 0) throw createZipError("it is encrypted");
   const method = archive.readUInt16LE(at + 10);
-  if (method !== STORED && method !== DEFLATED) throw createZipError("it is packed in a way that is not known");
+  if (method !== STORED && method !== DEFLATED) throw createZipError("it uses an unknown compression");
   return {
     name: archive.toString("utf8", at + CENTRAL_SIZE, at + CENTRAL_SIZE + nameLength),
     // The upper half is the Unix mode. Other systems leave it 0.
@@ -109,7 +109,7 @@ function readCentralEntry(archive: Buffer, at: number): ZipLocation & { name: st
 }
 
 async function unpack(archive: Buffer, path: string, { offset, packed, size, method }: ZipLocation): Promise<Buffer> {
-  const createBrokenError = (): QmError => createZipError(`${quoteName(path)} in it is broken`);
+  const createBrokenError = (): QmError => createZipError(`${quoteName(path)} is broken`);
   if (offset + LOCAL_SIZE > archive.length || archive.readUInt32LE(offset) !== LOCAL) throw createBrokenError();
   const from = offset + LOCAL_SIZE + archive.readUInt16LE(offset + 26) + archive.readUInt16LE(offset + 28);
   const data = archive.subarray(from, from + packed);
@@ -127,7 +127,7 @@ function safePath(name: string): string {
   // A part that ends in a dot may be the folder itself, its parent, or on Windows another file.
   const isBad = parts.some((part) => part === "" || /[. ]$/.test(part) || RESERVED.test(part));
   if (isBad || name.length > 1024 || /[\\:\p{Cc}\uFFFD]/u.test(name))
-    throw createZipError(`${quoteName(name)} in it leads out of its folder`);
+    throw createZipError(`${quoteName(name)} leads out of its folder`);
   return name;
 }
 
@@ -138,7 +138,7 @@ function requireNoFileAsFolder(paths: ReadonlySet<string>): void {
   for (const path of paths) {
     for (let at = path.indexOf("/"); at !== -1; at = path.indexOf("/", at + 1))
       if (paths.has(path.slice(0, at)))
-        throw createZipError(`${quoteName(path.slice(0, at))} in it is a file and a folder`);
+        throw createZipError(`${quoteName(path.slice(0, at))} is both a file and a folder`);
   }
 }
 
