@@ -1,3 +1,4 @@
+import { onAbort, withTimeout } from "../../core/async.ts";
 import { QmError } from "../../core/errors.ts";
 import { isRecord } from "../../core/json.ts";
 import { quoteName } from "../../core/names.ts";
@@ -28,29 +29,23 @@ const ACCEPT = "application/json, application/problem+json, */*;q=0.5";
  * `registry_failed` for everything else, or the signal's reason.
  */
 export async function fetchDocument(url: URL, limits: HttpLimits, signal?: AbortSignal): Promise<HttpDocument> {
-  signal?.throwIfAborted();
-  const inner = new AbortController();
-  const stop = (): void => inner.abort();
-  let isLate = false;
-  const timer = setTimeout(() => {
-    isLate = true;
-    stop();
-  }, limits.timeoutMs);
-  signal?.addEventListener("abort", stop, { once: true });
+  const { timeoutMs } = limits;
+  const timeoutError = () =>
+    createFetchError(url, limits, `did not answer within ${timeoutMs / 1000} s`, "Try again later.");
+  // Stops what is still running at the end, such as the rest of an oversized response.
+  const rest = new AbortController();
   try {
-    return await followRedirects(url, limits, inner.signal);
+    return await withTimeout({ ms: timeoutMs, signal, timeoutError }, (inner) => {
+      onAbort(inner, () => rest.abort());
+      return followRedirects(url, limits, rest.signal);
+    });
   } catch (thrown) {
     signal?.throwIfAborted();
     if (thrown instanceof QmError) throw thrown;
-    if (isLate)
-      throw createFetchError(url, limits, `did not answer within ${limits.timeoutMs / 1000} s`, "Try again later.");
     const why = readCauseCode(thrown);
     throw createFetchError(url, limits, `cannot be reached${why === "" ? "" : ` (${why})`}`, UNREACHABLE_HINT);
   } finally {
-    clearTimeout(timer);
-    signal?.removeEventListener("abort", stop);
-    // Stops what is still running, such as the rest of an oversized response.
-    stop();
+    rest.abort();
   }
 }
 

@@ -75,19 +75,10 @@ function splitOption(arg: string): readonly [string, string | undefined] {
 }
 
 /** Well-known packages that attackers imitate. */
+const OFFICIAL_SERVERS =
+  "everything filesystem github gitlab google-maps memory postgres puppeteer redis sequential-thinking slack brave-search";
 const KNOWN_PACKAGES = [
-  "@modelcontextprotocol/server-everything",
-  "@modelcontextprotocol/server-filesystem",
-  "@modelcontextprotocol/server-github",
-  "@modelcontextprotocol/server-gitlab",
-  "@modelcontextprotocol/server-google-maps",
-  "@modelcontextprotocol/server-memory",
-  "@modelcontextprotocol/server-postgres",
-  "@modelcontextprotocol/server-puppeteer",
-  "@modelcontextprotocol/server-redis",
-  "@modelcontextprotocol/server-sequential-thinking",
-  "@modelcontextprotocol/server-slack",
-  "@modelcontextprotocol/server-brave-search",
+  ...OFFICIAL_SERVERS.split(" ").map((name) => `@modelcontextprotocol/server-${name}`),
   "@playwright/mcp",
   "@notionhq/notion-mcp-server",
   "@supabase/mcp-server-supabase",

@@ -1,4 +1,4 @@
-import { withTimeout } from "../../core/async.ts";
+import { raceAbort, withTimeout } from "../../core/async.ts";
 import { getErrorMessage, QmError } from "../../core/errors.ts";
 import { clip } from "../../core/json.ts";
 import { quoteName } from "../../core/names.ts";
@@ -18,15 +18,9 @@ export function createSharedWork<T>(
     signal?.throwIfAborted();
     const current = running ?? begin();
     current.waiting += 1;
-    let leave: (() => void) | undefined;
-    const left = new Promise<never>((_, reject) => {
-      leave = () => reject(signal?.reason);
-      signal?.addEventListener("abort", leave, { once: true });
-    });
     try {
-      return await Promise.race([current.done, left]);
+      return await raceAbort(current.done, signal);
     } finally {
-      if (leave !== undefined) signal?.removeEventListener("abort", leave);
       current.waiting -= 1;
       if (current.waiting === 0) {
         current.controller.abort();
