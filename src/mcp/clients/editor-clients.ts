@@ -1,4 +1,4 @@
-import { isRecord } from "../../core/json.ts";
+import { isRecord, omitUndefined } from "../../core/json.ts";
 import { getApplicationFolder, getConfigFolder, joinClientPath } from "./client-paths.ts";
 import type { AdaptedEntry, ClientDefinition, RawEntry } from "./clients.ts";
 
@@ -119,7 +119,7 @@ function adaptZedEntry(raw: RawEntry): AdaptedEntry {
   if (!isRecord(raw.command)) return { raw };
   const { path, args, env } = raw.command;
   return {
-    raw: { ...raw, command: path, ...(args === undefined ? {} : { args }), ...(env === undefined ? {} : { env }) },
+    raw: omitUndefined({ ...raw, command: path, args, env }),
   };
 }
 

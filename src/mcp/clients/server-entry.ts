@@ -1,4 +1,4 @@
-import { getOwn, isRecord } from "../../core/json.ts";
+import { getOwn, isRecord, omitUndefined } from "../../core/json.ts";
 import { quoteName } from "../../core/names.ts";
 import { resolveClientPath } from "./client-paths.ts";
 import type { EntryKeys, RawEntry } from "./clients.ts";
@@ -278,12 +278,12 @@ function readOAuth(raw: RawEntry, { oauth: words }: EntryKeys, filling: Translat
   const [id, secret] = [text(words.clientId), text(words.clientSecret)];
   const scopes = readScopes(part(words.scopes));
   const port = part(words.callbackPort);
-  const oauth = {
-    ...(id === undefined ? {} : { client_id: id }),
-    ...(secret === undefined ? {} : { client_secret: secret }),
+  const oauth = omitUndefined({
+    client_id: id,
+    client_secret: secret,
     ...(scopes.length === 0 ? {} : { scopes }),
     ...(typeof port === "number" && Number.isInteger(port) && port > 0 && port < 65_536 ? { callback_port: port } : {}),
-  };
+  });
   return Object.keys(oauth).length === 0 ? {} : { oauth };
 }
 

@@ -1,6 +1,6 @@
 import { toOneLine } from "../../core/display-text.ts";
 import { QmError } from "../../core/errors.ts";
-import { getOwn, isRecord } from "../../core/json.ts";
+import { getOwn, isRecord, omitUndefined } from "../../core/json.ts";
 import { quoteName } from "../../core/names.ts";
 import { didYouMean } from "../../core/nearest.ts";
 import type { MissingInput } from "./install-plan.ts";
@@ -167,16 +167,16 @@ const FORMATS: ReadonlyMap<string, RegExp> = new Map([
 
 function toMissingInput(input: ServerInput, { key, where }: InputSpec, secretName: string | undefined): MissingInput {
   const { description, choices, format, placeholder } = input;
-  return {
+  return omitUndefined({
     key,
     where,
     secret: secretName !== undefined,
     ...(description === undefined ? {} : { description: toOneLine(description) }),
     ...(choices === undefined || choices.length === 0 ? {} : { choices }),
-    ...(format === undefined ? {} : { format }),
-    ...(placeholder === undefined ? {} : { placeholder }),
+    format,
+    placeholder,
     ...(secretName === undefined ? {} : { store: `qm secrets set ${secretName}` }),
-  };
+  });
 }
 
 function requireText(given: unknown, key: string): string {

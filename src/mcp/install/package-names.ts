@@ -1,4 +1,5 @@
 import { QmError } from "../../core/errors.ts";
+import { omitUndefined } from "../../core/json.ts";
 import { quoteName } from "../../core/names.ts";
 import type { ServerPackage } from "./server-json.ts";
 
@@ -26,12 +27,12 @@ export function parseImage(text: string): ContainerImage {
   }
   const [, first, , tag, digest] = match;
   const isHost = first !== undefined && (/[.:]/.test(first) || first === "localhost");
-  return {
+  return omitUndefined({
     image: text,
     host: isHost ? first : "docker.io",
-    ...(tag === undefined ? {} : { tag }),
-    ...(digest === undefined ? {} : { digest }),
-  };
+    tag,
+    digest,
+  });
 }
 
 /** The image of a package. Old entries store version and registry separately. */

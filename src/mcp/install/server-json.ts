@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { isLargerThan, isRecord, type JsonObject } from "../../core/json.ts";
+import { isLargerThan, isRecord, type JsonObject, omitUndefined } from "../../core/json.ts";
 
 /** Some entries have numbers and booleans instead of text. */
 const text = z.union([z.string(), z.number(), z.boolean()]).transform(String).pipe(z.string().max(16_384));
@@ -189,13 +189,13 @@ export function parseRegistryEntry(raw: unknown): ParsedRegistryEntry {
   const updatedAt = readText(official, "updatedAt", "updated_at");
   return {
     ok: true,
-    entry: {
+    entry: omitUndefined({
       server: parsed.server,
       status,
-      ...(statusMessage === undefined ? {} : { statusMessage }),
-      ...(updatedAt === undefined ? {} : { updatedAt }),
+      statusMessage,
+      updatedAt,
       raw: raw as JsonObject,
-    },
+    }),
   };
 }
 
