@@ -1,12 +1,13 @@
+import { type Context, Hono } from "hono";
 import { systemRuntime } from "../app/system-runtime.ts";
 import type { Approvals } from "../approval/approval.ts";
-import { type ApprovalAnswer, type ApprovalView, REASON_LIMIT } from "../approval/approval.ts";
+import { type ApprovalAnswer, REASON_LIMIT } from "../approval/approval.ts";
 import type { Config } from "../config/schema.ts";
 import { yieldToEventLoop } from "../core/async.ts";
 import { toVisibleJson } from "../core/display-text.ts";
 import { getErrorMessage, QmError } from "../core/errors.ts";
-import { isRecord } from "../core/json.ts";
-import { createTokenAuthorizer } from "../core/token-authorizer.ts";
+import { getOwn, isRecord } from "../core/json.ts";
+import { authorizeBearer, createTokenAuthorizer } from "../core/token-authorizer.ts";
 import { getLinkKeyPath } from "../workspace/state-paths.ts";
 import type { Workspace } from "../workspace/workspace.ts";
 import { loadOrCreateLinkKey } from "./approval-links.ts";
@@ -21,9 +22,121 @@ import {
   respondError,
   respondJson,
   respondJsonText,
-  respondMethodNotAllowed,
-  respondUnauthorized,
 } from "./http-messages.ts";
+
+/** A person who is known by their token. */
+export interface ApproverIdentity {
+  readonly id: string;
+  readonly roles: readonly string[];
+}
+
+interface ApprovalsApiOptions {
+  readonly approvals: Approvals;
+  /** Finds the approver of a token, as `createTokenAuthorizer` does. Undefined: the token is not known. */
+  readonly authorize: (token: string) => ApproverIdentity | undefined;
+  /** Absent: there are no signed links, and no page for them. */
+  readonly links?: Pick<ApprovalPageOptions, "key" | "rolesOf" | "now">;
+  /** Receives errors as text, without tokens and arguments. */
+  readonly onProblem: (problem: string) => void;
+  /** Ends open streams and waiting requests when it is aborted. */
+  readonly signal: AbortSignal;
+}
+
+type Handler = (c: Context, who: ApproverIdentity) => Response | Promise<Response>;
+
+const APPROVALS_PATH = "/v1/approvals";
+
+/** Routes to list, show and answer approvals. The listener in front of them checks host and origin. */
+export function createApprovalsApi({ approvals, authorize, links, onProblem, signal }: ApprovalsApiOptions): Hono {
+  const app = new Hono();
+
+  /** Runs an approved call, unless another process claims it first. */
+  function run(id: string): void {
+    approvals.run(id).catch((thrown: unknown) => onProblem(`an approved call was not run: ${getErrorMessage(thrown)}`));
+  }
+
+  /** The token is checked before the path and the method. Hono routes HEAD like GET, so the method is looked up here. */
+  function route(paths: string[], handlers: Readonly<Record<string, Handler>>): void {
+    app.on("ALL", paths, async (c) => {
+      const { token, owner, challenge } = authorizeBearer(c.req.header("authorization"), authorize);
+      if (owner === undefined) return respondUnauthorized(token !== undefined, challenge);
+      const allowed = Object.keys(handlers).join(", ");
+      if (allowed === "")
+        return problem(new QmError("not_found", "nothing is there", { hint: `Look at ${APPROVALS_PATH}.` }));
+      return getOwn(handlers, c.req.method)?.(c, owner) ?? respondMethodNotAllowed(allowed);
+    });
+  }
+
+  if (links !== undefined)
+    app.all("/approve", (c) => serveApprovalPage({ approvals, ...links, run, onProblem }, c.req.raw));
+  route([APPROVALS_PATH, `${APPROVALS_PATH}/`], { GET: (c) => list(getQuery(c)) });
+  route([`${APPROVALS_PATH}/events`], { GET: (c) => streamApprovalChanges(approvals, untilEnd(c)) });
+  route([`${APPROVALS_PATH}/:id/outcome`], {
+    async GET(c) {
+      const until = untilEnd(c);
+      const waiting = { timeoutMs: parseWaitMs(getQuery(c)), signal: until };
+      const { value: _value, ...outcome } = await approvals.look(getId(c), waiting).catch((thrown: unknown) => {
+        throw until.aborted ? new QmError("cancelled", "nobody waits any more") : thrown;
+      });
+      return respondJson(outcome);
+    },
+  });
+  route([`${APPROVALS_PATH}/:id`], {
+    async GET(c, who) {
+      const id = getId(c);
+      return respondJson(
+        await (isReveal(getQuery(c)) ? approvals.reveal(id, { ...who, via: "http" }) : approvals.get(id)),
+      );
+    },
+    async POST(c, who) {
+      const given = parseAnswerBody(await readTextBody(c.req.raw, "application/json"));
+      const approval = await approvals.answer(getId(c), given, { ...who, via: "http" });
+      if (given.decision === "approved") run(approval.id);
+      return respondJson(approval);
+    },
+  });
+  route([`${APPROVALS_PATH}/*`], {});
+  return app.onError((thrown) => respondError(thrown, onProblem));
+
+  function untilEnd(c: Context): AbortSignal {
+    return AbortSignal.any([c.req.raw.signal, signal]);
+  }
+
+  async function list(query: URLSearchParams): Promise<Response> {
+    const { limit, ...filter } = parseListQuery(query);
+    const found = await approvals.list({ ...filter, limit: limit + 1 });
+    const items = found.slice(0, limit);
+    const last = items.at(-1);
+    const texts: string[] = [];
+    for (const item of items) {
+      texts.push(toVisibleJson(item));
+      // An approval may be long, so other requests run in between.
+      await yieldToEventLoop();
+    }
+    const next = found.length > limit && last !== undefined ? `,"next":${toVisibleJson(last.id)}` : "";
+    return respondJsonText(`{"items":[${texts.join(",")}]${next}}`);
+  }
+}
+
+function getQuery(c: Context): URLSearchParams {
+  return new URL(c.req.url).searchParams;
+}
+
+function getId(c: Context): string {
+  return c.req.param("id") ?? "";
+}
+
+function respondMethodNotAllowed(allowed: string): Response {
+  const error = new QmError("invalid_arguments", "this method is not known here", { hint: `Use ${allowed}.` });
+  return problem(error, 405, { allow: allowed });
+}
+
+function respondUnauthorized(hadToken: boolean, challenge: string): Response {
+  const error = new QmError("denied", hadToken ? "this token is not known" : "an approver's token is needed", {
+    hint: "Send Authorization: Bearer <token>, with a token of approvals.approvers.",
+  });
+  return problem(error, 401, { "www-authenticate": challenge });
+}
 
 /** A proxy that hears nothing for a minute hangs up. */
 const HEARTBEAT_MS = 20_000;
@@ -72,122 +185,6 @@ function streamApprovalChanges(approvals: Pick<Approvals, "onChange">, signal: A
   return new Response(body, { headers: EVENT_STREAM_HEADERS });
 }
 
-/** A person whom a channel knows by their token. */
-export interface ApproverIdentity {
-  readonly id: string;
-  readonly roles: readonly string[];
-}
-
-interface ApprovalsApiOptions {
-  readonly approvals: Approvals;
-  /** Who says the token; undefined: nobody. See `authorizeBy`. */
-  readonly authorize: (token: string) => ApproverIdentity | undefined;
-  /** What signed links are read with. Absent: there are none, and no page for them. */
-  readonly links?: Pick<ApprovalPageOptions, "key" | "rolesOf" | "now">;
-  /** Told what went wrong. Holds no token and no argument. */
-  readonly onProblem: (problem: string) => void;
-  /** Aborted to end what is held open. */
-  readonly signal: AbortSignal;
-}
-
-/** Answers a request, or says with `undefined` that nothing is there. Whoever calls has checked host and origin. */
-type ApprovalsApi = (request: Request) => Promise<Response | undefined>;
-
-const APPROVALS_PATH = "/v1/approvals";
-
-/** Calls that wait for a person, over HTTP. */
-export function createApprovalsApi({
-  approvals,
-  authorize,
-  links,
-  onProblem,
-  signal,
-}: ApprovalsApiOptions): ApprovalsApi {
-  /** Whoever heard the answer runs the call, unless somebody else has claimed it first. */
-  function run(id: string): void {
-    approvals.run(id).catch((thrown: unknown) => onProblem(`an approved call was not run: ${getErrorMessage(thrown)}`));
-  }
-
-  async function handleRequest(request: Request, { pathname, searchParams }: URL): Promise<Response> {
-    const token = /^Bearer +([^\s,]+)$/i.exec(request.headers.get("authorization") ?? "")?.[1];
-    const who = token === undefined ? undefined : authorize(token);
-    if (who === undefined) return respondUnauthorized(token !== undefined);
-    const route = parseRoute(pathname);
-    if (route === undefined)
-      return problem(new QmError("not_found", "nothing is there", { hint: `Look at ${APPROVALS_PATH}.` }));
-    const methods = route.what === "approval" ? ["GET", "POST"] : ["GET"];
-    if (!methods.includes(request.method)) return respondMethodNotAllowed(methods.join(", "));
-    const until = AbortSignal.any([request.signal, signal]);
-    switch (route.what) {
-      case "list":
-        return list(searchParams);
-      case "events":
-        return streamApprovalChanges(approvals, until);
-      case "outcome": {
-        const waiting = { timeoutMs: parseWaitMs(searchParams), signal: until };
-        const { value: _value, ...outcome } = await approvals.look(route.id, waiting).catch((thrown: unknown) => {
-          throw until.aborted ? new QmError("cancelled", "nobody waits any more") : thrown;
-        });
-        return respondJson(outcome);
-      }
-      default:
-        return respondJson(
-          await (request.method === "GET" ? show(route.id, who, searchParams) : answer(route.id, who, request)),
-        );
-    }
-  }
-
-  function show(id: string, who: ApproverIdentity, given: URLSearchParams): Promise<ApprovalView> {
-    return isReveal(given) ? approvals.reveal(id, { ...who, via: "http" }) : approvals.get(id);
-  }
-
-  async function list(given: URLSearchParams): Promise<Response> {
-    const { limit, ...query } = parseListQuery(given);
-    const found = await approvals.list({ ...query, limit: limit + 1 });
-    const items = found.slice(0, limit);
-    const last = items.at(-1);
-    const texts: string[] = [];
-    for (const item of items) {
-      texts.push(toVisibleJson(item));
-      // Each may be long: others have their turn in between.
-      await yieldToEventLoop();
-    }
-    const next = found.length > limit && last !== undefined ? `,"next":${toVisibleJson(last.id)}` : "";
-    return respondJsonText(`{"items":[${texts.join(",")}]${next}}`);
-  }
-
-  async function answer(id: string, who: ApproverIdentity, request: Request): Promise<ApprovalView> {
-    const given = parseAnswerBody(await readTextBody(request, "application/json"));
-    const approval = await approvals.answer(id, given, { ...who, via: "http" });
-    if (given.decision === "approved") run(id);
-    return approval;
-  }
-
-  return async (request) => {
-    const url = new URL(request.url);
-    if (url.pathname === "/approve" && links !== undefined)
-      return serveApprovalPage({ approvals, ...links, run, onProblem }, request);
-    if (url.pathname !== APPROVALS_PATH && !url.pathname.startsWith(`${APPROVALS_PATH}/`)) return undefined;
-    return handleRequest(request, url).catch((thrown: unknown) => respondError(thrown, onProblem));
-  };
-}
-
-type ApiRoute = { readonly what: "list" | "events" } | { readonly what: "approval" | "outcome"; readonly id: string };
-
-/** What a path below the root stands for. */
-function parseRoute(pathname: string): ApiRoute | undefined {
-  const [id = "", part, ...more] = pathname.slice(APPROVALS_PATH.length + 1).split("/");
-  if (more.length > 0) return undefined;
-  if (part === undefined && id === "") return { what: "list" };
-  if (part === undefined && id === "events") return { what: "events" };
-  if (part !== undefined && part !== "outcome") return undefined;
-  try {
-    return { what: part === undefined ? "approval" : "outcome", id: decodeURIComponent(id) };
-  } catch {
-    return undefined;
-  }
-}
-
 const BODY_HINT = 'Send {"decision": "approve"} or {"decision": "deny"}, with a "reason" if you like.';
 
 function parseAnswerBody(text: string): ApprovalAnswer {
@@ -221,7 +218,7 @@ function createBodyError(message: string): QmError {
 export async function openApprovalsApi(
   workspace: Workspace,
   { onProblem, signal }: Pick<ApprovalsApiOptions, "onProblem" | "signal">,
-): Promise<ApprovalsApi> {
+): Promise<Hono> {
   const createAuthorizer = (config: Config) =>
     createTokenAuthorizer(readApproverTokens(config, { fill: workspace.fill, onProblem }));
   let config = workspace.config;

@@ -122,16 +122,3 @@ export function respondError(thrown: unknown, onProblem: (problem: string) => vo
   onProblem(`a request could not be answered: ${getErrorMessage(thrown)}`);
   return problem(new QmError("internal", "this could not be answered"));
 }
-
-export function respondMethodNotAllowed(allowed: string): Response {
-  const error = new QmError("invalid_arguments", "this method is not known here", { hint: `Use ${allowed}.` });
-  return problem(error, 405, { allow: allowed });
-}
-
-export function respondUnauthorized(hadToken: boolean): Response {
-  const error = new QmError("denied", hadToken ? "this token is nobody's" : "an approver's token is needed", {
-    hint: "Send Authorization: Bearer <token>, with a token of approvals.approvers.",
-  });
-  const challenge = `Bearer realm="quartermaster"${hadToken ? ', error="invalid_token"' : ""}`;
-  return problem(error, 401, { "www-authenticate": challenge });
-}

@@ -21,7 +21,6 @@ import {
 } from "./gateway.ts";
 import { createHeldCalls } from "./held-calls.ts";
 import { serveHttp } from "./http-endpoint.ts";
-import { startHttpListener } from "./http-listener.ts";
 import { createLegacySessions } from "./legacy-sessions.ts";
 import {
   createProfileEndpoint,
@@ -104,6 +103,8 @@ export function createGateway(options: GatewayOptions & { readonly tracer?: Trac
       await serveStdio({ endpoint: endpoints.get(stdio.profile), runtime, limits, onProblem }, { ...stdio, signal });
     },
     async listen(where) {
+      // Loaded when it is needed: a client on stdio waits for every file that is read.
+      const { startHttpListener } = await import("./http-listener.ts");
       const opened = await startHttpListener({ limits, onProblem, fetch }, where);
       const one: GatewayListener = {
         url: opened.url,

@@ -1,4 +1,5 @@
 import type { Readable, Writable } from "node:stream";
+import type { Hono } from "hono";
 import type { Quartermaster } from "../../app/quartermaster.ts";
 import type { Caller } from "../../core/caller.ts";
 import type { UnstampedEvent } from "../../core/events.ts";
@@ -102,10 +103,10 @@ export interface ListenOptions {
   readonly allowedHosts: readonly string[];
   /** Web pages that may call, as `https://example.com`. */
   readonly allowedOrigins: readonly string[];
-  /** The profile of whoever says the token; undefined: nobody's. See `authorizeBy`. */
+  /** Finds the profile of a token, as `createTokenAuthorizer` does. Undefined: the token is not known. */
   authorize(token: string): GatewayProfile | undefined;
-  /** Asked about every path but /mcp and /health, after host and origin are checked; undefined: nothing is there. */
-  readonly other?: (request: Request) => Promise<Response | undefined>;
+  /** Routes beside /mcp and /health. Host and origin are checked before they are called. */
+  readonly other?: Hono;
   /** Where people reach us, as `https://example.com`. Pages that `other` answers with may call it from there. */
   readonly publicOrigin?: string | undefined;
 }

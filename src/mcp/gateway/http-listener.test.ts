@@ -189,6 +189,46 @@ test("what is not there is not found, and what cannot be done there is not allow
   expect((await send(gate, { method: "DELETE", headers: bearer })).status).toBe(400);
 });
 
+test("HEAD is not taken for GET", async () => {
+  const gate = await openGate();
+
+  expect(await send(gate, { method: "HEAD" })).toMatchObject({ status: 401, body: "" });
+  expect(await send(gate, { method: "HEAD", headers: bearer })).toMatchObject({
+    status: 405,
+    headers: { allow: "GET, POST, DELETE" },
+    body: "",
+  });
+  expect(await send(gate, { method: "HEAD", path: "/health" })).toMatchObject({ status: 200, body: "" });
+});
+
+test.each(["/%6dcp", "/x/../mcp", "/./mcp", "//mcp", "/mcp/", "/mcp;x", "/MCP", "/\\mcp"])(
+  "the path %s is not /mcp",
+  async (path) => {
+    const gate = await openGate();
+
+    expect((await send(gate, { path, headers: bearer })).status).toBe(404);
+  },
+);
+
+test.each([
+  ["/mcp", {}, 401],
+  ["/mcp", { host: "evil.test" }, 421],
+  ["/health", {}, 200],
+  ["/nothing", {}, 404],
+])("closes the connection after a POST to %s with %j whose body was not read", async (path, headers, status) => {
+  const gate = await openGate();
+
+  const got = await send(gate, { path, headers });
+
+  expect(got).toMatchObject({ status, headers: { connection: "close" } });
+});
+
+test("keeps the connection after a body that was read", async () => {
+  const gate = await openGate();
+
+  expect((await send(gate, { headers: bearer })).headers.connection).not.toBe("close");
+});
+
 test("a body is read up to a limit, whatever its length is said to be", async () => {
   const gate = await openGate({ limits: { bodyBytes: 10_000 } });
   const body = JSON.stringify({ ...INITIALIZE, padding: "x".repeat(20_000) });

@@ -9,7 +9,7 @@ import { isRecord } from "../../core/json.ts";
 import type { Runtime } from "../../core/runtime.ts";
 import { parseSessionName, SESSION_HEADER } from "./client-sessions.ts";
 import type { GatewayLimits } from "./gateway.ts";
-import { createRpcErrorResponse } from "./http-endpoint.ts";
+import { createRpcError } from "./http-endpoint.ts";
 import type { ClientConnection, ProfileEndpoint } from "./profile-endpoint.ts";
 
 const RESOURCE_NOT_FOUND = -32002;
@@ -106,7 +106,7 @@ export function createLegacySessions(runtime: Runtime, limits: GatewayLimits): L
   ): Promise<Response> {
     const name = parseSessionName(request.headers.get(SESSION_HEADER));
     if (!hasRoom(principal))
-      return createRpcErrorResponse(503, -32000, "Too many sessions are open; close one, or try again later");
+      return createRpcError(503, -32000, "Too many sessions are open; close one, or try again later");
     const session = await open(endpoint, principal, name);
     sessions.set(session.id, session);
     const response = await session.transport.handleRequest(request, { parsedBody: body });
@@ -119,19 +119,15 @@ export function createLegacySessions(runtime: Runtime, limits: GatewayLimits): L
       const id = request.headers.get("mcp-session-id");
       if (id === null) {
         if (isInitializeRequest(body)) return begin(endpoint, request, body, principal);
-        return createRpcErrorResponse(
-          400,
-          -32000,
-          "Bad Request: no session; initialize first, then send Mcp-Session-Id",
-        );
+        return createRpcError(400, -32000, "Bad Request: no session; initialize first, then send Mcp-Session-Id");
       }
       const session = sessions.get(id);
       if (session === undefined || session.principal !== principal || session.profile !== endpoint.profile.name) {
-        return createRpcErrorResponse(404, -32001, "Session not found");
+        return createRpcError(404, -32001, "Session not found");
       }
       session.lastSeen = runtime.elapsed();
       if (hasRepeatedId(body, session.transport.open)) {
-        return createRpcErrorResponse(400, -32600, "Invalid Request: a request with this id is still being answered");
+        return createRpcError(400, -32600, "Invalid Request: a request with this id is still being answered");
       }
       const response = await session.transport.handleRequest(request, { parsedBody: body });
       if (request.method === "GET" && response.ok && !request.signal.aborted) {

@@ -2,6 +2,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { request } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { Hono } from "hono";
 import { expect, onTestFinished, test } from "vitest";
 import { openWorkspace } from "../../workspace/workspace.ts";
 import { openGateway } from "./create-gateway.ts";
@@ -20,10 +21,10 @@ async function opened(where: { readonly publicUrl?: URL; readonly withOther?: bo
     ...(where.withOther === false
       ? {}
       : {
-          async other(given: Request) {
-            asked.push(`${given.method} ${new URL(given.url).pathname} ${await given.text()}`);
-            return given.url.endsWith("/page") ? new Response("a page") : undefined;
-          },
+          other: new Hono().all("*", async ({ req, text }, next) => {
+            asked.push(`${req.method} ${req.path} ${await req.text()}`);
+            return req.url.endsWith("/page") ? text("a page") : next();
+          }),
         }),
   });
   const { hostname, port } = new URL(url);
