@@ -2,11 +2,10 @@ import { type Context, Hono } from "hono";
 import { systemRuntime } from "../app/system-runtime.ts";
 import type { Approvals } from "../approval/approval.ts";
 import { type ApprovalAnswer, REASON_LIMIT } from "../approval/approval.ts";
-import type { Config } from "../config/schema.ts";
-import { yieldToEventLoop } from "../core/async.ts";
+import { onAbort, yieldToEventLoop } from "../core/async.ts";
 import { toVisibleJson } from "../core/display-text.ts";
 import { getErrorMessage, QmError } from "../core/errors.ts";
-import { getOwn, isRecord } from "../core/json.ts";
+import { getOwn, isRecord, omitUndefined } from "../core/json.ts";
 import { authorizeBearer, createTokenAuthorizer } from "../core/token-authorizer.ts";
 import { getLinkKeyPath } from "../workspace/state-paths.ts";
 import type { Workspace } from "../workspace/workspace.ts";
@@ -76,7 +75,7 @@ export function createApprovalsApi({ approvals, authorize, links, onProblem, sig
       const until = untilEnd(c);
       const waiting = { timeoutMs: parseWaitMs(getQuery(c)), signal: until };
       const { value: _value, ...outcome } = await approvals.look(getId(c), waiting).catch((thrown: unknown) => {
-        throw until.aborted ? new QmError("cancelled", "nobody waits any more") : thrown;
+        throw until.aborted ? new QmError("cancelled", "the client no longer waits") : thrown;
       });
       return respondJson(outcome);
     },
@@ -138,19 +137,13 @@ function respondUnauthorized(hadToken: boolean, challenge: string): Response {
   return problem(error, 401, { "www-authenticate": challenge });
 }
 
-/** A proxy that hears nothing for a minute hangs up. */
+/** A proxy closes a connection that is silent for a minute. */
 const HEARTBEAT_MS = 20_000;
 
-/** Changes that a reader may be behind; then it is hung up on, and comes back to look at the list. */
+/** A reader that is this many changes behind loses its connection. It reconnects and reads the list again. */
 const QUEUE_LIMIT = 1_000;
 
-const EVENT_STREAM_HEADERS = {
-  "content-type": "text/event-stream",
-  "cache-control": "no-store",
-  "x-accel-buffering": "no",
-};
-
-/** Every change of an approval as an event of a stream, until somebody hangs up. */
+/** Sends every change of an approval as an event, until the signal is aborted or the client hangs up. */
 function streamApprovalChanges(approvals: Pick<Approvals, "onChange">, signal: AbortSignal): Response {
   const encoder = new TextEncoder();
   let stop = (): void => {};
@@ -165,39 +158,35 @@ function streamApprovalChanges(approvals: Pick<Approvals, "onChange">, signal: A
           stop();
           controller.close();
         };
-        const stopListening = approvals.onChange((approval) =>
+        const stopWatching = approvals.onChange((approval) =>
           send(`event: approval\nid: ${approval.id}.${approval.state}\ndata: ${toVisibleJson(approval)}\n\n`),
         );
         const heartbeat = setInterval(() => send(":\n\n"), HEARTBEAT_MS);
+        let stopListening = (): void => {};
         stop = () => {
-          stopListening();
+          stopWatching();
           clearInterval(heartbeat);
-          signal.removeEventListener("abort", end);
+          stopListening();
         };
         send("retry: 2000\n\n");
-        if (signal.aborted) end();
-        else signal.addEventListener("abort", end);
+        stopListening = onAbort(signal, end);
       },
       cancel: () => stop(),
     },
     new CountQueuingStrategy({ highWaterMark: QUEUE_LIMIT }),
   );
-  return new Response(body, { headers: EVENT_STREAM_HEADERS });
+  return new Response(body, {
+    headers: { "content-type": "text/event-stream", "cache-control": "no-store", "x-accel-buffering": "no" },
+  });
 }
-
-const BODY_HINT = 'Send {"decision": "approve"} or {"decision": "deny"}, with a "reason" if you like.';
 
 function parseAnswerBody(text: string): ApprovalAnswer {
   const { decision, reason, ...more } = parseJsonObject(text);
-  const [unknown] = Object.keys(more);
-  if (unknown !== undefined) throw createBodyError("the body has a field that means nothing here");
+  if (Object.keys(more).length > 0) throw createBodyError("the body has an unknown field");
   if (decision !== "approve" && decision !== "deny") throw createBodyError('"decision" must be "approve" or "deny"');
   if (reason !== undefined && (typeof reason !== "string" || reason.length > REASON_LIMIT))
     throw createBodyError(`"reason" must be text of at most ${REASON_LIMIT} characters`);
-  return {
-    decision: decision === "approve" ? "approved" : "denied",
-    ...(reason === undefined ? {} : { reason }),
-  };
+  return omitUndefined({ decision: decision === "approve" ? "approved" : "denied", reason });
 }
 
 function parseJsonObject(text: string): Record<string, unknown> {
@@ -205,46 +194,47 @@ function parseJsonObject(text: string): Record<string, unknown> {
     const value: unknown = JSON.parse(text);
     if (isRecord(value)) return value;
   } catch {
-    // Told below, like everything else that is no object.
+    // Malformed JSON gets the same error as JSON that is no object.
   }
-  throw createBodyError("the body is no JSON object");
+  throw createBodyError("the body is not a JSON object");
 }
 
 function createBodyError(message: string): QmError {
-  return new QmError("invalid_arguments", message, { hint: BODY_HINT });
+  return new QmError("invalid_arguments", message, {
+    hint: 'Send {"decision": "approve"} or {"decision": "deny"}, with a "reason" if you like.',
+  });
 }
 
-/** The API in front of a workspace, as its configuration says; a change of its approvers is taken over at once. */
+/** The API of a workspace. It takes over changed approvers at the next request. */
 export async function openApprovalsApi(
   workspace: Workspace,
   { onProblem, signal }: Pick<ApprovalsApiOptions, "onProblem" | "signal">,
 ): Promise<Hono> {
-  const createAuthorizer = (config: Config) =>
-    createTokenAuthorizer(readApproverTokens(config, { fill: workspace.fill, onProblem }));
-  let config = workspace.config;
-  let known = createAuthorizer(config);
+  const createAuthorizer = () =>
+    createTokenAuthorizer(readApproverTokens(workspace.config, { fill: workspace.fill, onProblem }));
+  let { config } = workspace;
+  let findApprover = createAuthorizer();
 
   function authorize(token: string): ApproverIdentity | undefined {
     if (config !== workspace.config) {
-      config = workspace.config;
-      known = () => undefined;
+      ({ config } = workspace);
+      findApprover = () => undefined;
       try {
-        known = createAuthorizer(config);
+        findApprover = createAuthorizer();
       } catch (thrown) {
-        onProblem(`nobody can answer over HTTP: ${getErrorMessage(thrown)}`);
+        onProblem(`no approver can answer over HTTP: ${getErrorMessage(thrown)}`);
       }
     }
-    return known(token);
+    return findApprover(token);
   }
 
+  const key = await loadOrCreateLinkKey(getLinkKeyPath(workspace.storePath));
+  const rolesOf = (name: string) => getApproverRoles(workspace.config, name);
+  const { approvals } = workspace.quartermaster;
   return createApprovalsApi({
-    approvals: workspace.quartermaster.approvals,
+    approvals,
     authorize,
-    links: {
-      key: await loadOrCreateLinkKey(getLinkKeyPath(workspace.storePath)),
-      rolesOf: (name) => getApproverRoles(workspace.config, name),
-      now: systemRuntime.now,
-    },
+    links: { key, rolesOf, now: systemRuntime.now },
     onProblem,
     signal,
   });
