@@ -3,42 +3,34 @@ import type { JsonObject } from "../../core/json.ts";
 /** The lists of MCP. */
 export type ListName = "tools" | "resources" | "templates" | "prompts";
 
-/** Remembers the lists a client was sent, and notifies it once when one has changed. */
-export interface ListWatcher {
-  listed(list: ListName, items: readonly JsonObject[]): void;
-  /** Compares the list soon, once for all changes until then. */
-  scheduleCheck(list: ListName): void;
-  close(): void;
-}
+export type ListWatcher = ReturnType<typeof createListWatcher>;
 
 const SETTLE_MS = 20;
 
-export function createListWatcher({
-  current,
-  changed,
-  onProblem,
-}: {
-  current(list: ListName): Promise<readonly JsonObject[]> | readonly JsonObject[];
-  changed(list: ListName): void;
-  onProblem(thrown: unknown): void;
-}): ListWatcher {
+/** Remembers the lists a client was sent, and calls `onChange` once when the current one is different. */
+export function createListWatcher(
+  getCurrent: (list: ListName) => Promise<readonly JsonObject[]> | readonly JsonObject[],
+  onChange: (list: ListName) => void,
+  onProblem: (thrown: unknown) => void,
+) {
   const lastLists = new Map<ListName, string>();
   const timers = new Map<ListName, NodeJS.Timeout>();
 
   async function compare(list: ListName): Promise<void> {
-    const now = JSON.stringify(await current(list));
+    const now = JSON.stringify(await getCurrent(list));
     const before = lastLists.get(list);
     if (before === undefined || now === before) return;
     // One notification is enough until the client asks for the list again.
     lastLists.delete(list);
-    changed(list);
+    onChange(list);
   }
 
   return {
-    listed(list, items) {
+    listed(list: ListName, items: readonly JsonObject[]): void {
       lastLists.set(list, JSON.stringify(items));
     },
-    scheduleCheck(list) {
+    /** Compares the list soon, once for all changes until then. */
+    scheduleCheck(list: ListName): void {
       if (!lastLists.has(list) || timers.has(list)) return;
       const timer = setTimeout(() => {
         timers.delete(list);
@@ -46,7 +38,7 @@ export function createListWatcher({
       }, SETTLE_MS);
       timers.set(list, timer.unref());
     },
-    close() {
+    close(): void {
       for (const timer of timers.values()) clearTimeout(timer);
       timers.clear();
       lastLists.clear();

@@ -1,7 +1,7 @@
-import { isSpecType, type LoggingLevel, ProtocolError, type ServerContext } from "@modelcontextprotocol/server";
+import { isSpecType, ProtocolError, type ServerContext } from "@modelcontextprotocol/server";
 import type { AskedQuestion, Dialogue } from "../../core/caller.ts";
 import { getErrorMessage, QmError } from "../../core/errors.ts";
-import { isRecord, type JsonObject } from "../../core/json.ts";
+import { getOwn, isRecord, type JsonObject } from "../../core/json.ts";
 
 export type ClientQuestions = Readonly<Record<string, AskedQuestion>>;
 export type ClientAnswers = Readonly<Record<string, JsonObject>>;
@@ -24,11 +24,9 @@ export function createPushDialogue(ctx: ServerContext, client: PushDialogueOptio
     ...createClientNotifier(ctx),
     async ask(questions) {
       requireAskableQuestions(questions, capabilities);
-      const asked = Object.entries(questions).map(async ([key, question]) => [
-        key,
-        await pushQuestion(ctx, client, question),
-      ]);
-      return Object.fromEntries(await Promise.all(asked)) as ClientAnswers;
+      const asking = Object.values(questions).map((question) => pushQuestion(ctx, client, question));
+      const answers = await Promise.all(asking);
+      return Object.fromEntries(Object.keys(questions).map((key, at) => [key, answers[at]])) as ClientAnswers;
     },
   };
 }
@@ -56,17 +54,6 @@ async function pushQuestion(
 /** Sends progress and log lines to the client while a request runs. */
 export type ClientNotifier = Pick<Dialogue, "progress" | "log">;
 
-const LOGGING_LEVELS: readonly LoggingLevel[] = [
-  "debug",
-  "info",
-  "notice",
-  "warning",
-  "error",
-  "critical",
-  "alert",
-  "emergency",
-];
-
 /** Progress is sent only with a progress token, log lines only of the level that the client asked for. */
 export function createClientNotifier({ mcpReq }: ServerContext): ClientNotifier {
   const progressToken = mcpReq._meta?.progressToken;
@@ -79,8 +66,7 @@ export function createClientNotifier({ mcpReq }: ServerContext): ClientNotifier 
       mcpReq.notify({ method: "notifications/progress", params }).catch(ignoreFailure);
     },
     log({ level, data, logger }) {
-      const known = LOGGING_LEVELS.find((each) => each === level) ?? "info";
-      mcpReq.log(known, data, logger).catch(ignoreFailure);
+      mcpReq.log(isSpecType.LoggingLevel(level) ? level : "info", data, logger).catch(ignoreFailure);
     },
   };
 }
@@ -96,7 +82,7 @@ export function pickAskableCapabilities(capabilities: unknown): JsonObject {
 /** Throws for an unknown question, and for one that the client did not declare that it can answer. */
 export function requireAskableQuestions(questions: ClientQuestions, capabilities: JsonObject): void {
   for (const { method, params } of Object.values(questions)) {
-    const required = getRequiredCapability(method, params);
+    const required = getOwn(QUESTIONS, method)?.needs(params);
     if (required === undefined)
       throw new QmError("action_failed", `a server sent the client an unknown question: ${JSON.stringify(method)}`, {
         details: { mcp_code: -32601 },
@@ -106,19 +92,6 @@ export function requireAskableQuestions(questions: ClientQuestions, capabilities
         hint: `It needs a client with the capability ${JSON.stringify(required)}.`,
         details: { mcp_code: -32021, mcp_data: { requiredCapabilities: required } },
       });
-  }
-}
-
-function getRequiredCapability(method: string, params: JsonObject): JsonObject | undefined {
-  switch (method) {
-    case "elicitation/create":
-      return { elicitation: params.mode === "url" ? { url: {} } : { form: {} } };
-    case "sampling/createMessage":
-      return { sampling: params.tools === undefined && params.toolChoice === undefined ? {} : { tools: {} } };
-    case "roots/list":
-      return { roots: {} };
-    default:
-      return undefined;
   }
 }
 
@@ -136,14 +109,23 @@ function hasCapability(capabilities: JsonObject, required: JsonObject): boolean 
 
 /** Whether the response has the form of an answer. The code that asked checks its content. */
 export function isAnswer({ method }: AskedQuestion, response: unknown): response is JsonObject {
-  switch (method) {
-    case "elicitation/create":
-      return isSpecType.ElicitResult(response);
-    case "sampling/createMessage":
-      return isSpecType.CreateMessageResult(response) || isSpecType.CreateMessageResultWithTools(response);
-    case "roots/list":
-      return isSpecType.ListRootsResult(response);
-    default:
-      return false;
-  }
+  return getOwn(QUESTIONS, method)?.isAnswer(response) ?? false;
 }
+
+/** What a client may be asked: the capability that it needs for a question, and the form of its answer. */
+const QUESTIONS: Readonly<
+  Record<string, { needs(params: JsonObject): JsonObject; isAnswer(response: unknown): boolean }>
+> = {
+  "elicitation/create": {
+    needs: ({ mode }) => ({ elicitation: mode === "url" ? { url: {} } : { form: {} } }),
+    isAnswer: (response) => isSpecType.ElicitResult(response),
+  },
+  "sampling/createMessage": {
+    needs: ({ tools, toolChoice }) => ({
+      sampling: tools === undefined && toolChoice === undefined ? {} : { tools: {} },
+    }),
+    isAnswer: (response) =>
+      isSpecType.CreateMessageResult(response) || isSpecType.CreateMessageResultWithTools(response),
+  },
+  "roots/list": { needs: () => ({ roots: {} }), isAnswer: (response) => isSpecType.ListRootsResult(response) },
+};

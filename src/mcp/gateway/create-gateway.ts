@@ -68,7 +68,8 @@ export function createGateway(options: GatewayOptions): Gateway {
     fetch,
     async serveStdio(stdio) {
       const signal = AbortSignal.any([stdio.signal, closing.signal]);
-      await serveStdio({ endpoint: getEndpoint(stdio.profile), runtime, limits, onProblem }, { ...stdio, signal });
+      const endpoint = getEndpoint(stdio.profile);
+      await serveStdio(endpoint, runtime.newId(), limits, onProblem, { ...stdio, signal });
     },
     async listen(where) {
       // Loaded when it is needed, so that clients on stdio do not wait for it.

@@ -46,11 +46,11 @@ interface HeldCall {
   readonly ended: Promise<() => Result>;
   /** Counts the questions, so that each is answered once. */
   round: number;
-  question: PendingQuestion | undefined;
-  notifier: ClientNotifier | undefined;
+  question?: PendingQuestion | undefined;
+  notifier?: ClientNotifier | undefined;
   /** Called when there is a question for the request that waits. */
-  wake: (() => void) | undefined;
-  expiry: NodeJS.Timeout | undefined;
+  wake?: (() => void) | undefined;
+  expiry?: NodeJS.Timeout;
 }
 
 interface PendingQuestion {
@@ -92,17 +92,7 @@ export function createHeldCalls(runtime: Runtime, limits: GatewayLimits) {
           throw thrown;
         },
       );
-    const call: HeldCall = {
-      id,
-      principal,
-      controller,
-      ended,
-      round: 0,
-      question: undefined,
-      notifier: undefined,
-      wake: undefined,
-      expiry: undefined,
-    };
+    const call: HeldCall = { id, principal, controller, ended, round: 0 };
     return call;
   }
 

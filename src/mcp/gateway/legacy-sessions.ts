@@ -13,11 +13,7 @@ import type { GatewayLimits } from "./gateway.ts";
 import { createRpcError } from "./http-endpoint.ts";
 import type { ProfileEndpoint } from "./profile-endpoint.ts";
 
-/** The HTTP sessions of the legacy era. A session ends when its client says so, or is idle for too long. */
-export interface LegacySessions {
-  serve(endpoint: ProfileEndpoint, request: Request, body: unknown, principal: string): Promise<Response>;
-  close(): Promise<void>;
-}
+export type LegacySessions = ReturnType<typeof createLegacySessions>;
 
 interface LegacySession {
   readonly id: string;
@@ -32,7 +28,8 @@ interface LegacySession {
 
 const SWEEP_MS = 30_000;
 
-export function createLegacySessions(runtime: Runtime, limits: GatewayLimits): LegacySessions {
+/** The HTTP sessions of the legacy era. A session ends when its client says so, or is idle for too long. */
+export function createLegacySessions(runtime: Runtime, limits: GatewayLimits) {
   const sessions = new Map<string, LegacySession>();
   const sweeper = setInterval(sweep, Math.min(SWEEP_MS, limits.sessionIdleMs));
   sweeper.unref();
@@ -64,14 +61,7 @@ export function createLegacySessions(runtime: Runtime, limits: GatewayLimits): L
       return createRpcError(503, -32000, "Too many sessions are open; close one, or try again later");
     const id = runtime.newId();
     const transport = new SessionTransport({ sessionIdGenerator: () => id, maxRequestBodySize: limits.bodyBytes });
-    const { server, close } = endpoint.connect({
-      era: "legacy",
-      session: id,
-      principal,
-      account: principal,
-      name,
-      transport: "http",
-    });
+    const { server, close } = endpoint.connect("legacy", "http", id, { principal, account: principal, name });
     await server.connect(transport);
     server.onclose = () => {
       sessions.delete(id);
@@ -86,7 +76,7 @@ export function createLegacySessions(runtime: Runtime, limits: GatewayLimits): L
   }
 
   return {
-    async serve(endpoint, request, body, principal) {
+    async serve(endpoint: ProfileEndpoint, request: Request, body: unknown, principal: string): Promise<Response> {
       const id = request.headers.get("mcp-session-id");
       if (id === null) {
         if (isInitializeRequest(body)) return begin(endpoint, request, body, principal);
@@ -105,7 +95,7 @@ export function createLegacySessions(runtime: Runtime, limits: GatewayLimits): L
       }
       return response;
     },
-    async close() {
+    async close(): Promise<void> {
       clearInterval(sweeper);
       await Promise.all([...sessions.values()].map(({ transport }) => transport.close()));
     },

@@ -20,11 +20,15 @@ import type { GatewayEra, GatewayLimits, GatewayOptions, GatewayProfile } from "
 import type { HeldCalls } from "./held-calls.ts";
 import type { ProfileService, ServiceCallOptions, ServiceClient } from "./profile-service.ts";
 
-interface McpServerOptions {
-  readonly options: Pick<GatewayOptions, "info" | "instructions" | "onProblem" | "upstream" | "runtime">;
+/** What all endpoints of a gateway share. */
+export interface SharedParts {
+  readonly options: GatewayOptions;
   readonly limits: GatewayLimits;
   readonly telemetry: McpTelemetry;
   readonly held: HeldCalls;
+}
+
+interface McpServerOptions extends SharedParts {
   readonly profile: GatewayProfile;
   readonly service: ProfileService;
   readonly era: GatewayEra;

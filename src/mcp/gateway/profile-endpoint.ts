@@ -12,7 +12,6 @@ import { toOneLine } from "../../core/display-text.ts";
 import { getErrorMessage } from "../../core/errors.ts";
 import { isRecord } from "../../core/json.ts";
 import { LruMap } from "../../core/lru-map.ts";
-import type { McpTelemetry } from "../../telemetry/mcp-span.ts";
 import {
   createListWatcher,
   type ListName,
@@ -27,10 +26,9 @@ import {
   SESSION_HEADER,
   SESSION_META_KEY,
 } from "./client-sessions.ts";
-import type { GatewayEra, GatewayLimits, GatewayOptions, GatewayProfile } from "./gateway.ts";
-import type { HeldCalls } from "./held-calls.ts";
-import { createMcpServer, TRANSPORT_FACTS } from "./mcp-server.ts";
-import { createProfileService, hasSurface, type ProfileService, type ServiceClient } from "./profile-service.ts";
+import type { GatewayEra, GatewayProfile } from "./gateway.ts";
+import { createMcpServer, type SharedParts, TRANSPORT_FACTS } from "./mcp-server.ts";
+import { createProfileService, hasSurface, type ServiceClient } from "./profile-service.ts";
 import { createSurfaceCache } from "./surface-cache.ts";
 
 /** A client with its own connection: a session of the legacy era, or stdio. */
@@ -41,28 +39,7 @@ export interface ClientConnection {
   close(): void;
 }
 
-export interface ClientConnectionOptions {
-  readonly era: GatewayEra;
-  /** The session of calls that do not name one. */
-  readonly session: string;
-  readonly principal: string;
-  /** See `ClientIdentity`: the same after a restart. */
-  readonly account: string;
-  /** The session name that the client gave for the whole connection. */
-  readonly name?: string | undefined;
-  readonly transport: "stdio" | "http";
-}
-
-/** Serves the clients of one profile. */
-export interface ProfileEndpoint {
-  readonly profile: GatewayProfile;
-  readonly service: ProfileService;
-  /** Answers a request of the modern era. */
-  serveModern(request: Request, body: unknown, principal: string): Promise<Response>;
-  connect(options: ClientConnectionOptions): ClientConnection;
-  notifyChanged(what: "tools" | "resources" | "prompts"): void;
-  close(): Promise<void>;
-}
+export type ProfileEndpoint = ReturnType<typeof createProfileEndpoint>;
 
 const NOTED_CLIENTS_LIMIT = 1000;
 
@@ -79,16 +56,11 @@ const LEGACY_NOTIFICATIONS = {
   prompts: "sendPromptListChanged",
 } as const;
 
+/** Serves the clients of one profile. */
 export function createProfileEndpoint(
-  shared: {
-    readonly options: GatewayOptions;
-    readonly limits: GatewayLimits;
-    readonly telemetry: McpTelemetry;
-    readonly held: HeldCalls;
-    readonly subscriptions: ResourceSubscriptions;
-  },
+  shared: SharedParts & { readonly subscriptions: ResourceSubscriptions },
   profile: GatewayProfile,
-): ProfileEndpoint {
+) {
   const { options, limits, telemetry } = shared;
   const { quartermaster, upstream, runtime } = options;
   const surfaces = createSurfaceCache(quartermaster, runtime, profile);
@@ -105,11 +77,11 @@ export function createProfileEndpoint(
   /** For requests on behalf of all clients of the profile. */
   const sessionless: Caller = { actor: profile.actor, session: `mcp:${profile.name}` };
 
-  const modernWatch = createListWatcher({
-    current: (list) => service[list]({ caller: sessionless, era: "modern" }),
-    changed: (list) => modern.notify[MODERN_NOTIFICATIONS[list]](),
+  const modernWatch = createListWatcher(
+    (list) => service[list]({ caller: sessionless, era: "modern" }),
+    (list) => modern.notify[MODERN_NOTIFICATIONS[list]](),
     onProblem,
-  });
+  );
   const modern: McpHttpHandler = createMcpHandler(
     ({ requestInfo }) => {
       const known = requestInfo && identified.get(requestInfo);
@@ -144,7 +116,13 @@ export function createProfileEndpoint(
     options.note?.(caller, { type: "client.connected", data });
   }
 
-  function connect({ era, session, principal, account, name, transport }: ClientConnectionOptions): ClientConnection {
+  /** `session`: of calls that do not name one. `account`: see `ClientIdentity`. `name`: the session's, if it has one. */
+  function connect(
+    era: GatewayEra,
+    transport: "stdio" | "http",
+    session: string,
+    { principal, account, name }: { principal: string; account: string; name?: string | undefined },
+  ): ClientConnection {
     const began = telemetry.elapsed();
     const resolveCaller = (ctx?: ServerContext): Caller => {
       const named = parseSessionName(ctx?.mcpReq._meta?.[SESSION_META_KEY]) ?? name;
@@ -152,11 +130,11 @@ export function createProfileEndpoint(
       return createClientCaller(profile, { account, info, name: named }, session);
     };
     const client = () => ({ caller: resolveCaller(), era });
-    const watch = createListWatcher({
-      current: (list) => service[list](client()),
-      changed: (list) => void server[LEGACY_NOTIFICATIONS[list]]().catch(() => {}),
+    const watch = createListWatcher(
+      (list) => service[list](client()),
+      (list) => void server[LEGACY_NOTIFICATIONS[list]]().catch(() => {}),
       onProblem,
-    });
+    );
     let lastTools: unknown;
     const checkTools = async () => {
       const { tools } = await surfaces.get(resolveCaller());
@@ -221,7 +199,8 @@ export function createProfileEndpoint(
   return {
     profile,
     service,
-    async serveModern(request, body, principal) {
+    /** Answers a request of the modern era. */
+    async serveModern(request: Request, body: unknown, principal: string): Promise<Response> {
       const meta = readRequestMeta(body);
       const info = meta[CLIENT_INFO_META_KEY];
       const name = parseSessionName(meta[SESSION_META_KEY] ?? request.headers.get(SESSION_HEADER));
@@ -232,12 +211,12 @@ export function createProfileEndpoint(
       return response;
     },
     connect,
-    notifyChanged(what) {
+    notifyChanged(what: "tools" | "resources" | "prompts"): void {
       if (what === "tools") surfaces.invalidate();
       const lists: readonly ListName[] = what === "resources" ? ["resources", "templates"] : [what];
       for (const watch of [modernWatch, ...connections.values()]) for (const list of lists) watch.scheduleCheck(list);
     },
-    async close() {
+    async close(): Promise<void> {
       modernWatch.close();
       await modern.close();
       await Promise.all([...connections.keys()].map(({ server }) => server.close().catch(() => {})));

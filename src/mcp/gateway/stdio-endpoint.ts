@@ -11,7 +11,6 @@ import { onAbort } from "../../core/async.ts";
 import { getErrorMessage } from "../../core/errors.ts";
 import { isLargerThan } from "../../core/json.ts";
 import { createLineReader } from "../../core/line-reader.ts";
-import type { Runtime } from "../../core/runtime.ts";
 import type { ResourceSubscriber } from "./change-notifications.ts";
 import type { GatewayEra, GatewayLimits, StdioOptions } from "./gateway.ts";
 import { MESSAGE_SHAPE } from "./http-endpoint.ts";
@@ -20,33 +19,29 @@ import { type ClientConnection, type ProfileEndpoint, readListenedUris } from ".
 
 /** Serves the client at the other end of the pipes, in the era that it opens with. */
 export async function serveStdio(
-  {
-    endpoint,
-    runtime,
-    limits,
-    onProblem,
-  }: {
-    readonly endpoint: ProfileEndpoint;
-    readonly runtime: Runtime;
-    readonly limits: GatewayLimits;
-    readonly onProblem: (problem: string) => void;
-  },
+  endpoint: ProfileEndpoint,
+  session: string,
+  limits: GatewayLimits,
+  onProblem: (problem: string) => void,
   { stdin, stdout, signal }: StdioOptions,
 ): Promise<void> {
-  const session = runtime.newId();
   let current: { readonly era: GatewayEra; readonly connection: ClientConnection } | undefined;
   const subscriptions = createSubscriptionTracker(endpoint, () => current?.connection);
-  const { transport, closed } = createGuardedTransport(stdin, new StdioServerTransport(new PassThrough(), stdout), {
-    lineBytes: limits.bodyBytes,
-    onMessage: subscriptions.onMessage,
-    encode: (message) => (current?.era === "legacy" ? toLegacyMessage(message) : message),
-  });
+  const output = new StdioServerTransport(new PassThrough(), stdout);
+  const encode = (message: JSONRPCMessage) => (current?.era === "legacy" ? toLegacyMessage(message) : message);
+  const { transport, closed } = createGuardedTransport(
+    stdin,
+    limits.bodyBytes,
+    output,
+    subscriptions.onMessage,
+    encode,
+  );
   const handle = serveTransport(
     ({ era }) => {
       // A client may probe in one era and then open in the other.
       current?.connection.close();
-      const principal = `stdio:${session}`;
-      const connection = endpoint.connect({ era, session, principal, account: "stdio", transport: "stdio" });
+      const identity = { principal: `stdio:${session}`, account: "stdio" };
+      const connection = endpoint.connect(era, "stdio", session, identity);
       current = { era, connection };
       return connection.server;
     },
@@ -69,16 +64,10 @@ export async function serveStdio(
  */
 function createGuardedTransport(
   stdin: Readable,
+  lineBytes: number,
   output: StdioServerTransport,
-  {
-    lineBytes,
-    onMessage,
-    encode,
-  }: {
-    readonly lineBytes: number;
-    onMessage(message: JSONRPCMessage): void;
-    encode(message: JSONRPCMessage): JSONRPCMessage;
-  },
+  onMessage: (message: JSONRPCMessage) => void,
+  encode: (message: JSONRPCMessage) => JSONRPCMessage,
 ) {
   let resolveClosed = () => {};
   const closed = new Promise<void>((resolve) => {

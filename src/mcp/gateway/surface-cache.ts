@@ -5,24 +5,17 @@ import type { Runtime } from "../../core/runtime.ts";
 import type { Surface, SurfaceTool } from "../../surface/surface.ts";
 import type { GatewayProfile } from "./gateway.ts";
 
-/** The surfaces of one profile's clients. */
-export interface SurfaceCache {
-  /** The surface of the caller's session, with the actions that were activated in it. */
-  get(caller: Caller): Promise<Surface>;
-  /** The tools of a client that has called nothing yet. They change only with the catalog or the policy. */
-  listInitialTools(): Promise<readonly SurfaceTool[]>;
-  /** To be called when the catalog or the policy has changed. */
-  invalidate(): void;
-}
+export type SurfaceCache = ReturnType<typeof createSurfaceCache>;
 
 /** More than there are sessions. In a session that was dropped, actions are activated again when they are called. */
 const SURFACES_LIMIT = 512;
 
+/** The surfaces of one profile's clients. */
 export function createSurfaceCache(
   quartermaster: Pick<Quartermaster, "surface">,
   runtime: Runtime,
   profile: GatewayProfile,
-): SurfaceCache {
+) {
   let generation = 0;
   const surfaces = new LruMap<string, { readonly surface: Promise<Surface>; readonly generation: number }>(
     SURFACES_LIMIT,
@@ -39,7 +32,8 @@ export function createSurfaceCache(
   }
 
   return {
-    get(caller) {
+    /** The surface of the caller's session, with the actions that were activated in it. */
+    get(caller: Caller): Promise<Surface> {
       const { session } = caller;
       const before = surfaces.get(session);
       if (before?.generation === generation) return before.surface;
@@ -51,7 +45,8 @@ export function createSurfaceCache(
       });
       return entry.surface;
     },
-    async listInitialTools() {
+    /** The tools of a client that has called nothing yet. They change only with the catalog or the policy. */
+    async listInitialTools(): Promise<readonly SurfaceTool[]> {
       if (initial?.generation !== generation) {
         const tools = open({ actor: profile.actor, session: runtime.newId() }).then((surface) => surface.tools);
         initial = { generation, tools };
@@ -61,7 +56,8 @@ export function createSurfaceCache(
       }
       return initial.tools;
     },
-    invalidate() {
+    /** To be called when the catalog or the policy has changed. */
+    invalidate(): void {
       generation++;
     },
   };
