@@ -1,5 +1,6 @@
 import { hash } from "node:crypto";
 import { ProtocolError, ProtocolErrorCode } from "@modelcontextprotocol/server";
+import type { Quartermaster } from "../../app/quartermaster.ts";
 import type { Caller } from "../../core/caller.ts";
 import { isRecord } from "../../core/json.ts";
 import { LruMap } from "../../core/lru-map.ts";
@@ -46,20 +47,17 @@ export function createClientCaller(
 /** A dropped session is looked up in the ledger again. */
 const KNOWN_LIMIT = 1000;
 
-/**
- * Gives clients without a connection a session, which ends when the client is idle for `idleMs`. `lastEvent` finds the
- * last event of the newest session whose name has the prefix: sessions outlive this process.
- */
+/** Gives clients without a connection a session, which ends when the client is idle, not when this process ends. */
 export function createClientSessions(
   profile: GatewayProfile,
   runtime: Runtime,
   idleMs: number,
-  lastEvent: (prefix: string) => Promise<{ readonly session: string; readonly at: string } | undefined>,
+  ledger: Quartermaster["ledger"],
 ) {
   const known = new LruMap<string, { readonly session: Promise<string>; lastSeen: number }>(KNOWN_LIMIT);
 
   async function find(base: string, now: number): Promise<string> {
-    const last = await lastEvent(`${base}@`);
+    const [last] = await ledger.read({ lastSessionOf: `${base}@`, limit: 1 });
     if (last !== undefined && now - Date.parse(last.at) < idleMs) return last.session;
     // With the time in the name, the last session by name is the newest.
     return `${base}@${now.toString(36).padStart(9, "0")}`;

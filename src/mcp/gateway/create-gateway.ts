@@ -19,6 +19,7 @@ import {
   type GatewayOptions,
   type GatewayProfile,
   type ListenOptions,
+  type StdioOptions,
 } from "./gateway.ts";
 import { createHeldCalls } from "./held-calls.ts";
 import { serveHttp } from "./http-endpoint.ts";
@@ -41,7 +42,7 @@ export function createGateway(options: GatewayOptions): Gateway {
   const endpoints = new LruMap<string, ProfileEndpoint>(ENDPOINTS_LIMIT, (one) => void one.close().catch(() => {}));
   const keys = new WeakMap<GatewayProfile, string>();
   const sessions = createLegacySessions(runtime, limits);
-  const listeners = new Set<GatewayListener>();
+  const listeners: GatewayListener[] = [];
   const closing = new AbortController();
 
   function getEndpoint(profile: GatewayProfile): ProfileEndpoint {
@@ -74,15 +75,8 @@ export function createGateway(options: GatewayOptions): Gateway {
     async listen(where) {
       // Loaded when it is needed, so that clients on stdio do not wait for it.
       const { startHttpListener } = await import("./http-listener.ts");
-      const { url, close } = await startHttpListener({ limits, onProblem, fetch }, where);
-      const listener: GatewayListener = {
-        url,
-        async close() {
-          listeners.delete(listener);
-          await close();
-        },
-      };
-      listeners.add(listener);
+      const listener = await startHttpListener({ limits, onProblem, fetch }, where);
+      listeners.push(listener);
       return listener;
     },
     async close() {
@@ -90,7 +84,7 @@ export function createGateway(options: GatewayOptions): Gateway {
       closing.abort();
       held.close();
       // Listeners wait for their open streams, which end with the sessions.
-      const closed = [...listeners].map((listener) => listener.close());
+      const closed = listeners.map((listener) => listener.close());
       await Promise.all([sessions.close(), ...[...endpoints.values()].map((endpoint) => endpoint.close())]);
       endpoints.clear();
       await Promise.all(closed);
@@ -98,24 +92,13 @@ export function createGateway(options: GatewayOptions): Gateway {
   };
 }
 
-/** The gateway of a workspace, as its configuration describes it. */
-export interface WorkspaceGateway extends Pick<Gateway, "serveStdio" | "close"> {
-  /** Throws `invalid_config` for a name that is not configured. */
-  profile(name: string): GatewayProfile;
-  /** Serves HTTP. Host and port default to the configured ones. */
-  listen(where: {
-    readonly host?: string | undefined;
-    readonly port?: number | undefined;
-    readonly other?: ListenOptions["other"];
-    /** The address that people use for `other`, if it is not the one we listen on. */
-    readonly publicUrl?: URL | undefined;
-  }): Promise<GatewayListener & { readonly tokenPath: string }>;
-}
+export type WorkspaceGateway = ReturnType<typeof openGateway>;
 
 /** How long a client on stdio waits for its first tools. */
 const CONNECT_WAIT_MS = 2_000;
 
-export function openGateway(workspace: Workspace, onProblem: (problem: string) => void): WorkspaceGateway {
+/** The gateway of a workspace, as its configuration describes it. */
+export function openGateway(workspace: Workspace, onProblem: (problem: string) => void) {
   const { quartermaster, servers, config, storePath, fill, tracer } = workspace;
   const { name, version } = readPackageInfo();
   const gateway = createGateway({
@@ -141,7 +124,7 @@ export function openGateway(workspace: Workspace, onProblem: (problem: string) =
   }
 
   return {
-    async serveStdio(stdio) {
+    async serveStdio(stdio: StdioOptions): Promise<void> {
       const { profile, signal } = stdio;
       const connecting = connectUnknownServers(profile, signal);
       // The client is told of tools that come later. It waits only if it would see none at all.
@@ -150,15 +133,22 @@ export function openGateway(workspace: Workspace, onProblem: (problem: string) =
       await gateway.serveStdio(stdio);
     },
     close: gateway.close,
-    profile: (profileName) => getGatewayProfile(workspace.config, profileName),
-    async listen({ host, port, other, publicUrl }) {
+    /** Throws `invalid_config` for a name that is not configured. */
+    profile: (profileName: string) => getGatewayProfile(workspace.config, profileName),
+    /** Serves HTTP. Host and port default to the configured ones. `publicUrl`: the address that people use for `other`. */
+    async listen({
+      host = config.gateway.host,
+      port = config.gateway.port,
+      other,
+      publicUrl,
+    }: Partial<Pick<ListenOptions, "host" | "port" | "other">> & { readonly publicUrl?: URL | undefined }) {
       await servers.hub.prepare();
       const tokenPath = getTokenPath(storePath);
       const tokens = listProfileTokens(workspace.config, fill, await loadOrCreateToken(tokenPath), onProblem);
       const { allowed_hosts: allowedHosts, allowed_origins: allowedOrigins } = config.gateway;
       const listener = await gateway.listen({
-        host: host ?? config.gateway.host,
-        port: port ?? config.gateway.port,
+        host,
+        port,
         allowedHosts: publicUrl === undefined ? allowedHosts : [...allowedHosts, publicUrl.host],
         allowedOrigins,
         authorize: createTokenAuthorizer(tokens),

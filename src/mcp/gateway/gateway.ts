@@ -51,34 +51,15 @@ export interface GatewayOptions {
   readonly upstream?: Upstream;
   readonly runtime: Runtime;
   readonly tracer?: Tracer;
-  /** The name and version that clients are told. */
   readonly info: { readonly name: string; readonly version: string };
   readonly instructions?: (profile: GatewayProfile) => string | undefined;
   /** Receives transport errors as text, without tokens and arguments. */
   readonly onProblem: (problem: string) => void;
-  /** Records an event of a caller, such as `client.connected`. */
   readonly note?: (caller: Caller, event: UnstampedEvent) => void;
   readonly limits?: Partial<GatewayLimits>;
 }
 
-export interface GatewayLimits {
-  /** The size of a request over HTTP, and of a line on stdin. */
-  readonly bodyBytes: number;
-  /** Of one listener. More are refused. */
-  readonly connections: number;
-  /** Open requests of one principal at one listener, streams included. */
-  readonly requestsEach: number;
-  readonly sessions: number;
-  /** Open legacy sessions of one principal. */
-  readonly sessionsEach: number;
-  /** A session is closed after this time without calls, streams and requests. */
-  readonly sessionIdleMs: number;
-  /** A call is cancelled if its question is not answered in this time. */
-  readonly questionMs: number;
-  /** Calls that wait for an answer, in all and of one principal. */
-  readonly heldCalls: number;
-  readonly heldCallsEach: number;
-}
+export type GatewayLimits = Readonly<typeof GATEWAY_LIMITS>;
 
 export interface StdioOptions {
   readonly stdin: Readable;
@@ -110,7 +91,6 @@ export interface ListenOptions {
 }
 
 export interface GatewayListener {
-  /** The address of the MCP endpoint. */
   readonly url: string;
   /** Accepts nothing new, ends open connections, and resolves when all are closed. */
   close(): Promise<void>;
@@ -128,14 +108,20 @@ export interface Gateway {
   close(): Promise<void>;
 }
 
-export const GATEWAY_LIMITS: GatewayLimits = {
+export const GATEWAY_LIMITS = {
+  /** The size of a request over HTTP, and of a line on stdin. */
   bodyBytes: 4 * 1024 * 1024,
   connections: 1024,
+  /** Open requests of one principal at one listener, streams included. */
   requestsEach: 256,
   sessions: 1024,
+  /** Open legacy sessions of one principal. */
   sessionsEach: 64,
+  /** A session is closed after this time without calls, streams and requests. */
   sessionIdleMs: 30 * 60_000,
+  /** A call is cancelled if its question is not answered in this time. */
   questionMs: 10 * 60_000,
+  /** Calls that wait for an answer, in all and of one principal. */
   heldCalls: 256,
   heldCallsEach: 32,
 };

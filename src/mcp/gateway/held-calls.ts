@@ -84,6 +84,7 @@ export function createHeldCalls(runtime: Runtime, limits: GatewayLimits) {
         return mutex.run(() => askClient(call, questions));
       },
     };
+    // A function, so that a rejection is not unhandled while no request waits.
     const ended = Promise.resolve()
       .then(() => start(dialogue, controller.signal))
       .then(

@@ -1,27 +1,20 @@
 import type { IncomingMessage } from "node:http";
-
-interface AllowedSources {
-  readonly hosts: readonly string[];
-  readonly origins: readonly string[];
-}
-
-/** A refusal, or undefined: the request may be answered. */
-type Refusal = { readonly status: number; readonly message: string } | undefined;
+import type { ListenOptions } from "./gateway.ts";
 
 /**
  * Stops DNS rebinding: a web page that was lured to our address sends its own name as Host, and its own address as
- * Origin. `ownPage`: the page that calls was served by us, so its origin needs no entry.
+ * Origin. `isOwnPage`: we served the page that calls, so its origin needs no entry. Undefined: the request may go on.
  */
 export function checkSource(
-  { rawHeaders, headers }: IncomingMessage,
-  ownPage: boolean,
-  allowed: AllowedSources,
-): Refusal {
+  { rawHeaders, headers: { host, origin } }: IncomingMessage,
+  isOwnPage: boolean,
+  { allowedHosts, allowedOrigins }: Pick<ListenOptions, "allowedHosts" | "allowedOrigins">,
+): { readonly status: number; readonly message: string } | undefined {
   // A proxy in front may check another Host header than we do.
   const hosts = rawHeaders.filter((name, at) => at % 2 === 0 && name.toLowerCase() === "host").length;
   if (hosts !== 1) return { status: 400, message: `Bad Request: exactly one Host header is needed, got ${hosts}` };
-  if (!isAllowedHost(headers.host, allowed.hosts)) return { status: 421, message: "Misdirected Request: unknown Host" };
-  if (headers.origin === undefined || ownPage || allowed.origins.includes(headers.origin)) return undefined;
+  if (!isAllowedHost(host, allowedHosts)) return { status: 421, message: "Misdirected Request: unknown Host" };
+  if (origin === undefined || isOwnPage || allowedOrigins.includes(origin)) return undefined;
   return { status: 403, message: "Forbidden: unknown Origin" };
 }
 

@@ -9,11 +9,13 @@ import type { Gateway, GatewayLimits, GatewayListener, ListenOptions } from "./g
 import { createRpcError, parseJsonBody, rejectTooLarge } from "./http-endpoint.ts";
 import { answerPreflight, checkSource, createCorsHeaders } from "./http-guards.ts";
 
-const KEEP_ALIVE_MS = 65_000;
-/** A client that does not finish its headers, or its request, in this time loses its connection. */
-const HEADERS_MS = 10_000;
-const REQUEST_MS = 60_000;
-const CHECK_MS = 5_000;
+/** A client that does not finish its headers, or its request, in time loses its connection. In milliseconds. */
+const TIMEOUTS = {
+  keepAliveTimeout: 65_000,
+  headersTimeout: 10_000,
+  requestTimeout: 60_000,
+  connectionsCheckingInterval: 5_000,
+};
 const CLOSING_MS = 2_000;
 
 /** Serves the gateway over HTTP. Checks come in this order: host and origin, token, number of requests, body size. */
@@ -23,24 +25,19 @@ export async function startHttpListener(
 ): Promise<GatewayListener> {
   const { limits, onProblem } = parts;
   let closing = false;
-  const settings = {
-    keepAliveTimeout: KEEP_ALIVE_MS,
-    headersTimeout: HEADERS_MS,
-    requestTimeout: REQUEST_MS,
-    connectionsCheckingInterval: CHECK_MS,
-  };
   const handle = getRequestListener(createApp(parts, options).fetch as Parameters<typeof getRequestListener>[0], {
     // A host program keeps its own Request and Response classes.
     overrideGlobalObjects: false,
     // An unread body is not drained: its connection is closed.
     autoCleanupIncoming: false,
     errorHandler(thrown) {
-      if (thrown instanceof RequestError) return createNotFound();
+      const headers = { connection: "close" };
+      if (thrown instanceof RequestError) return createNotFound(headers);
       onProblem(`a request could not be answered: ${getErrorMessage(thrown)}`);
-      return new Response(null, { status: 500 });
+      return new Response(null, { status: 500, headers });
     },
   });
-  const server = createServer(settings, (incoming, outgoing) => {
+  const server = createServer(TIMEOUTS, (incoming, outgoing) => {
     // The connection was refused below.
     if (incoming.socket.writableEnded) return void incoming.destroy();
     outgoing.once("close", () => {
@@ -91,8 +88,7 @@ function admit(incoming: IncomingMessage, outgoing: ServerResponse, options: Lis
   const { host, origin } = incoming.headers;
   const isOther = options.other !== undefined && !OWN_PATHS.has(readPath(incoming));
   const isOwnPage = isOther && [`http://${host}`, `https://${host}`, options.publicOrigin].includes(origin);
-  const allowed = { hosts: options.allowedHosts, origins: options.allowedOrigins };
-  const refusal = checkSource(incoming, isOwnPage, allowed);
+  const refusal = checkSource(incoming, isOwnPage, options);
   if (refusal !== undefined) {
     if (incoming.method === "POST") outgoing.setHeader("connection", "close");
     outgoing.writeHead(refusal.status, { "content-type": "application/json" });
@@ -108,9 +104,7 @@ function createApp(
   { authorize, other }: ListenOptions,
 ): Hono<{ Bindings: HttpBindings }> {
   // Paths are compared as they were sent, like in `admit`: never decoded, never without their dots.
-  const app = new Hono<{ Bindings: HttpBindings }>({
-    getPath: (_, given) => readPath(given?.env?.incoming),
-  });
+  const app = new Hono<{ Bindings: HttpBindings }>({ getPath: (_, given) => readPath(given?.env?.incoming) });
   const hasRoom = createRequestCounter(limits.requestsEach);
 
   app.use(async (c, next) => {
@@ -124,10 +118,10 @@ function createApp(
   app.all("/mcp", async (c) => {
     const { incoming, outgoing } = c.env;
     const { token, owner: profile, challenge } = authorizeBearer(incoming.headers.authorization, authorize);
-    if (token === undefined || profile === undefined)
-      return createRpcError(401, -32000, "Unauthorized: a bearer token of a profile is needed", {
-        "WWW-Authenticate": challenge,
-      });
+    if (token === undefined || profile === undefined) {
+      const headers = { "WWW-Authenticate": challenge };
+      return createRpcError(401, -32000, "Unauthorized: a bearer token of a profile is needed", headers);
+    }
     if (!["GET", "POST", "DELETE"].includes(c.req.method))
       return createRpcError(405, -32000, "Method not allowed.", { Allow: "GET, POST, DELETE" });
     const principal = hash("sha256", token, "hex");
@@ -141,7 +135,7 @@ function createApp(
     return read instanceof Response ? read : fetch(request, profile, { principal, body: read.body });
   });
   if (other !== undefined) app.route("/", other);
-  app.notFound(createNotFound);
+  app.notFound(() => createNotFound());
   app.onError((error, c) => {
     if (!c.env.outgoing.destroyed) onProblem(`a request could not be answered: ${getErrorMessage(error)}`);
     return c.body(null, 500);
@@ -149,8 +143,8 @@ function createApp(
   return app;
 }
 
-function createNotFound(): Response {
-  return createRpcError(404, -32000, "Not Found: the endpoint is /mcp");
+function createNotFound(headers: Record<string, string> = {}): Response {
+  return createRpcError(404, -32000, "Not Found: the endpoint is /mcp", headers);
 }
 
 /** Counts the open requests of each principal. A request counts until its response has ended. */

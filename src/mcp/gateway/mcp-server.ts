@@ -46,6 +46,9 @@ interface McpServerOptions extends SharedParts {
   readonly subscriber?: ResourceSubscriber;
 }
 
+/** A method that may ask the client questions while it runs. */
+type Interaction = (client: ServiceClient, call: ServiceCallOptions) => Promise<Result | JsonObject>;
+
 /** Clients are told when a list changes. This limits how long a client that does not listen uses an old one. */
 const LIST_HINT = { ttlMs: 60_000, cacheScope: "private" } as const;
 
@@ -85,8 +88,7 @@ export function createMcpServer(parts: McpServerOptions): Server {
 
   handleList("tools/list", "tools", "tools");
   server.setRequestHandler("tools/call", async ({ params: { name, arguments: args = {} } }, ctx) => {
-    const client = resolveClient(ctx);
-    const result = await runInteractive("tools/call", { name, arguments: args }, ctx, client, async (call) => {
+    const result = await runInteractive("tools/call", { name, arguments: args }, ctx, async (client, call) => {
       const answer = await service.callTool(client, name, args, call);
       return server.projectCallToolResult(answer, await service.getOutputSchema(client, name)) as Result;
     });
@@ -98,28 +100,23 @@ export function createMcpServer(parts: McpServerOptions): Server {
     handleList("resources/list", "resources", "resources");
     handleList("resources/templates/list", "templates", "resourceTemplates");
     server.setRequestHandler("resources/read", async ({ params: { uri } }, ctx) => {
-      const client = resolveClient(ctx);
-      const run = (call: ServiceCallOptions) => service.readResource(client, uri, call);
-      return (await runInteractive("resources/read", { uri }, ctx, client, run)) as never;
+      const read: Interaction = (client, call) => service.readResource(client, uri, call);
+      return (await runInteractive("resources/read", { uri }, ctx, read)) as never;
     });
     const { subscriber } = parts;
     if (subscriber !== undefined && era === "legacy") {
-      server.setRequestHandler("resources/subscribe", async ({ params: { uri } }, ctx) => {
-        await service.subscribe(resolveClient(ctx), uri, subscriber, createCallOptions(ctx));
-        return {};
-      });
-      server.setRequestHandler("resources/unsubscribe", async ({ params: { uri } }, ctx) => {
-        await service.unsubscribe(resolveClient(ctx), uri, subscriber, createCallOptions(ctx));
-        return {};
-      });
+      for (const method of ["subscribe", "unsubscribe"] as const)
+        server.setRequestHandler(`resources/${method}`, async ({ params: { uri } }, ctx) => {
+          await service[method](resolveClient(ctx), uri, subscriber, createCallOptions(ctx));
+          return {};
+        });
     }
   }
   if (hasPrompts) {
     handleList("prompts/list", "prompts", "prompts");
     server.setRequestHandler("prompts/get", async ({ params: { name, arguments: args } }, ctx) => {
-      const client = resolveClient(ctx);
-      const run = (call: ServiceCallOptions) => service.getPrompt(client, name, args, call);
-      return (await runInteractive("prompts/get", { name, arguments: args ?? {} }, ctx, client, run)) as never;
+      const get: Interaction = (client, call) => service.getPrompt(client, name, args, call);
+      return (await runInteractive("prompts/get", { name, arguments: args ?? {} }, ctx, get)) as never;
     });
   }
   if (hasResources || hasPrompts) {
@@ -141,14 +138,14 @@ export function createMcpServer(parts: McpServerOptions): Server {
     });
   }
 
-  /** Runs a method that may ask the client questions, in the way of its era. */
+  /** Questions are asked in the way of the client's era. */
   function runInteractive(
     method: string,
     params: { readonly [key: string]: unknown },
     ctx: ServerContext,
-    client: ServiceClient,
-    run: (call: ServiceCallOptions) => Promise<Result | JsonObject>,
+    run: Interaction,
   ): Promise<Result> {
+    const client = resolveClient(ctx);
     const call = createCallOptions(ctx);
     if (era === "legacy") {
       const dialogue = createPushDialogue(ctx, {
@@ -158,7 +155,7 @@ export function createMcpServer(parts: McpServerOptions): Server {
         questionMs: parts.limits.questionMs,
         newId: options.runtime.newId,
       });
-      return run({ ...call, dialogue }) as Promise<Result>;
+      return run(client, { ...call, dialogue }) as Promise<Result>;
     }
     return parts.held.serve({
       ctx,
@@ -169,7 +166,7 @@ export function createMcpServer(parts: McpServerOptions): Server {
       params,
       owner: parts.session,
       capabilities: (ctx.mcpReq.envelope as JsonObject | undefined)?.[CLIENT_CAPABILITIES_META_KEY],
-      start: (dialogue, signal) => run({ ...call, signal, dialogue }) as Promise<Result>,
+      start: (dialogue, signal) => run(client, { ...call, signal, dialogue }) as Promise<Result>,
     });
   }
 

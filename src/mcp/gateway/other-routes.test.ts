@@ -40,7 +40,7 @@ async function opened(where: { readonly publicUrl?: URL; readonly withOther?: bo
   return { status, asked };
 }
 
-test("what is beside /mcp and /health is for others to answer, or is not there", async () => {
+test("passes other paths to the mounted routes, or answers 404", async () => {
   const { status, asked } = await opened();
 
   expect(await status("/page")).toBe(200);
@@ -51,14 +51,14 @@ test("what is beside /mcp and /health is for others to answer, or is not there",
   expect(asked).toEqual(["GET /page ", "GET /page ", "POST /nothing said"]);
 });
 
-test("without others nothing is there", async () => {
+test("answers 404 without mounted routes", async () => {
   const { status } = await opened({ withOther: false });
 
   expect(await status("/page")).toBe(404);
   expect(await status("//")).toBe(404);
 });
 
-test("the name that people reach us by is one of ours, and its pages may call what others answer", async () => {
+test("accepts the public host, and its pages may call the mounted routes", async () => {
   const { status } = await opened({ publicUrl: new URL("https://qm.example.com/box") });
   const headers = { host: "qm.example.com", origin: "https://qm.example.com" };
 

@@ -34,8 +34,8 @@ import { createSurfaceCache } from "./surface-cache.ts";
 /** A client with its own connection: a session of the legacy era, or stdio. */
 export interface ClientConnection {
   readonly server: Server;
-  readonly subscriber: ResourceSubscriber;
-  client(): ServiceClient;
+  /** Subscribes to resources until the returned function is called. */
+  listen(uris: readonly string[]): () => void;
   close(): void;
 }
 
@@ -43,17 +43,11 @@ export type ProfileEndpoint = ReturnType<typeof createProfileEndpoint>;
 
 const NOTED_CLIENTS_LIMIT = 1000;
 
-const MODERN_NOTIFICATIONS = {
-  tools: "toolsChanged",
-  resources: "resourcesChanged",
-  templates: "resourcesChanged",
-  prompts: "promptsChanged",
-} as const;
-const LEGACY_NOTIFICATIONS = {
-  tools: "sendToolListChanged",
-  resources: "sendResourceListChanged",
-  templates: "sendResourceListChanged",
-  prompts: "sendPromptListChanged",
+const NOTIFICATIONS = {
+  tools: { modern: "toolsChanged", legacy: "sendToolListChanged" },
+  resources: { modern: "resourcesChanged", legacy: "sendResourceListChanged" },
+  templates: { modern: "resourcesChanged", legacy: "sendResourceListChanged" },
+  prompts: { modern: "promptsChanged", legacy: "sendPromptListChanged" },
 } as const;
 
 /** Serves the clients of one profile. */
@@ -66,10 +60,7 @@ export function createProfileEndpoint(
   const surfaces = createSurfaceCache(quartermaster, runtime, profile);
   const service = createProfileService(profile, quartermaster, upstream, surfaces, shared.subscriptions);
   const connections = new Map<ClientConnection, ListWatcher>();
-  const clients = createClientSessions(profile, runtime, limits.sessionIdleMs, async (prefix) => {
-    const [last] = await quartermaster.ledger.read({ lastSessionOf: prefix, limit: 1 });
-    return last;
-  });
+  const clients = createClientSessions(profile, runtime, limits.sessionIdleMs, quartermaster.ledger);
   const identified = new WeakMap<Request, { readonly principal: string; readonly caller: Caller }>();
   const noted = new LruMap<string, true>(NOTED_CLIENTS_LIMIT);
   const onProblem = (thrown: unknown) => options.onProblem(`${profile.name}: ${getErrorMessage(thrown)}`);
@@ -79,7 +70,7 @@ export function createProfileEndpoint(
 
   const modernWatch = createListWatcher(
     (list) => service[list]({ caller: sessionless, era: "modern" }),
-    (list) => modern.notify[MODERN_NOTIFICATIONS[list]](),
+    (list) => modern.notify[NOTIFICATIONS[list].modern](),
     onProblem,
   );
   const modern: McpHttpHandler = createMcpHandler(
@@ -103,7 +94,7 @@ export function createProfileEndpoint(
 
   /** Without a connection a client identifies itself in every request. It is recorded once a session. */
   function noteModernClient(caller: Caller, transport: string, ctx: ServerContext): void {
-    const envelope = readEnvelope(ctx);
+    const envelope = toRecord(ctx.mcpReq.envelope);
     const client = formatClientInfo(envelope[CLIENT_INFO_META_KEY]);
     const key = JSON.stringify([caller.session, client]);
     if (noted.get(key)) return;
@@ -126,13 +117,13 @@ export function createProfileEndpoint(
     const began = telemetry.elapsed();
     const resolveCaller = (ctx?: ServerContext): Caller => {
       const named = parseSessionName(ctx?.mcpReq._meta?.[SESSION_META_KEY]) ?? name;
-      const info = readEnvelope(ctx)[CLIENT_INFO_META_KEY] ?? server.getClientVersion();
+      const info = toRecord(ctx?.mcpReq.envelope)[CLIENT_INFO_META_KEY] ?? server.getClientVersion();
       return createClientCaller(profile, { account, info, name: named }, session);
     };
     const client = () => ({ caller: resolveCaller(), era });
     const watch = createListWatcher(
       (list) => service[list](client()),
-      (list) => void server[LEGACY_NOTIFICATIONS[list]]().catch(() => {}),
+      (list) => void server[NOTIFICATIONS[list].legacy]().catch(() => {}),
       onProblem,
     );
     let lastTools: unknown;
@@ -168,8 +159,7 @@ export function createProfileEndpoint(
       noteClient(resolveCaller(), formatClientInfo(server.getClientVersion()), getVersion() ?? "", transport);
     const connection: ClientConnection = {
       server,
-      subscriber,
-      client,
+      listen: (uris) => listen(client(), uris, { ...subscriber }, new AbortController().signal),
       close() {
         if (!connections.delete(connection)) return;
         watch.close();
@@ -184,30 +174,28 @@ export function createProfileEndpoint(
     return connection;
   }
 
-  /** Subscribes to the resources that a `subscriptions/listen` request names, until its stream ends. */
-  function subscribeWhileListening(request: Request, body: unknown, caller: Caller): void {
-    const uris = readListenedUris(body);
-    const { signal } = request;
-    if (uris.length === 0 || signal.aborted) return;
-    const client: ServiceClient = { caller, era: "modern" };
-    const subscriber: ResourceSubscriber = { audience: modern, notify: (uri) => modern.notify.resourceUpdated(uri) };
-    onAbort(signal, () => void service.unsubscribeAll(client, subscriber).catch(onProblem));
-    // A URI that the client may not subscribe to does not end the others.
+  /** Subscribes to resources until the returned function is called. A URI that the client may not see is left out. */
+  function listen(client: ServiceClient, uris: readonly string[], subscriber: ResourceSubscriber, signal: AbortSignal) {
     for (const uri of uris) service.subscribe(client, uri, subscriber, { signal }).catch(() => {});
+    return () => void service.unsubscribeAll(client, subscriber).catch(onProblem);
   }
 
   return {
     profile,
-    service,
     /** Answers a request of the modern era. */
     async serveModern(request: Request, body: unknown, principal: string): Promise<Response> {
-      const meta = readRequestMeta(body);
+      const meta = toRecord(toRecord(toRecord(body).params)._meta);
       const info = meta[CLIENT_INFO_META_KEY];
       const name = parseSessionName(meta[SESSION_META_KEY] ?? request.headers.get(SESSION_HEADER));
       const caller = await clients.resolveCaller({ account: principal, info, name }, meta.traceparent);
       identified.set(request, { principal, caller });
       const response = await modern.fetch(request, { parsedBody: body });
-      if (response.ok) subscribeWhileListening(request, body, caller);
+      const uris = readListenedUris(body);
+      const { signal } = request;
+      if (response.ok && uris.length > 0 && !signal.aborted) {
+        const subscriber = { audience: modern, notify: (uri: string) => modern.notify.resourceUpdated(uri) };
+        onAbort(signal, listen({ caller, era: "modern" }, uris, subscriber, signal));
+      }
       return response;
     },
     connect,
@@ -228,25 +216,18 @@ const URIS_LIMIT = 100;
 
 /** The resources of a `subscriptions/listen` request. The SDK validates the rest of it. */
 export function readListenedUris(body: unknown): readonly string[] {
-  if (!isRecord(body) || body.method !== "subscriptions/listen" || !isRecord(body.params)) return [];
-  const { notifications } = body.params;
-  const uris = isRecord(notifications) ? notifications.resourceSubscriptions : undefined;
+  if (toRecord(body).method !== "subscriptions/listen") return [];
+  const uris = toRecord(toRecord(toRecord(body).params).notifications).resourceSubscriptions;
   return Array.isArray(uris) ? uris.filter((uri) => typeof uri === "string").slice(0, URIS_LIMIT) : [];
 }
 
-function readRequestMeta(body: unknown): Readonly<Record<string, unknown>> {
-  const params = isRecord(body) ? body.params : undefined;
-  const meta = isRecord(params) ? params._meta : undefined;
-  return isRecord(meta) ? meta : {};
-}
-
-function readEnvelope(ctx: ServerContext | undefined): Readonly<Record<string, unknown>> {
-  return (ctx?.mcpReq.envelope as Readonly<Record<string, unknown>> | undefined) ?? {};
+function toRecord(value: unknown): Readonly<Record<string, unknown>> {
+  return isRecord(value) ? value : {};
 }
 
 /** For the record only: a client can claim any name. */
 function formatClientInfo(info: unknown): string {
-  const { name, version } = isRecord(info) ? info : {};
+  const { name, version } = toRecord(info);
   const text = [name, version].filter((part) => typeof part === "string").join(" ");
   return toOneLine(text.slice(0, 120)) || "unknown";
 }

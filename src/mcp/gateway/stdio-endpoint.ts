@@ -11,7 +11,6 @@ import { onAbort } from "../../core/async.ts";
 import { getErrorMessage } from "../../core/errors.ts";
 import { isLargerThan } from "../../core/json.ts";
 import { createLineReader } from "../../core/line-reader.ts";
-import type { ResourceSubscriber } from "./change-notifications.ts";
 import type { GatewayEra, GatewayLimits, StdioOptions } from "./gateway.ts";
 import { MESSAGE_SHAPE } from "./http-endpoint.ts";
 import { toLegacyMessage } from "./legacy-sessions.ts";
@@ -26,7 +25,7 @@ export async function serveStdio(
   { stdin, stdout, signal }: StdioOptions,
 ): Promise<void> {
   let current: { readonly era: GatewayEra; readonly connection: ClientConnection } | undefined;
-  const subscriptions = createSubscriptionTracker(endpoint, () => current?.connection);
+  const subscriptions = createSubscriptionTracker(() => current?.connection);
   const output = new StdioServerTransport(new PassThrough(), stdout);
   const encode = (message: JSONRPCMessage) => (current?.era === "legacy" ? toLegacyMessage(message) : message);
   const { transport, closed } = createGuardedTransport(
@@ -131,25 +130,18 @@ function parseLine(text: string): JSONRPCMessage | keyof typeof LINE_PROBLEMS {
 
 const STREAMS_LIMIT = 100;
 
-/** Subscribes to the resources that a client of the modern era listens to, with one subscriber for each stream. */
-function createSubscriptionTracker({ service }: ProfileEndpoint, getConnection: () => ClientConnection | undefined) {
-  const streams = new Map<
-    string | number,
-    { readonly connection: ClientConnection; readonly subscriber: ResourceSubscriber }
-  >();
-  const { signal } = new AbortController();
+/** Subscribes to the resources that a client of the modern era listens to, until it cancels the request. */
+function createSubscriptionTracker(getConnection: () => ClientConnection | undefined) {
+  const streams = new Map<string | number, () => void>();
   const end = (id: string | number) => {
-    const stream = streams.get(id);
+    streams.get(id)?.();
     streams.delete(id);
-    if (stream !== undefined) service.unsubscribeAll(stream.connection.client(), stream.subscriber).catch(() => {});
   };
   const start = (id: string | number, uris: readonly string[]) => {
     const connection = getConnection();
     if (connection === undefined || streams.size >= STREAMS_LIMIT) return;
     end(id);
-    const subscriber: ResourceSubscriber = { audience: connection, notify: connection.subscriber.notify };
-    streams.set(id, { connection, subscriber });
-    for (const uri of uris) service.subscribe(connection.client(), uri, subscriber, { signal }).catch(() => {});
+    streams.set(id, connection.listen(uris));
   };
   return {
     onMessage(message: JSONRPCMessage) {
