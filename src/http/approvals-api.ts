@@ -1,6 +1,6 @@
-import { type Context, Hono } from "hono";
+import { Hono } from "hono";
 import { systemRuntime } from "../app/system-runtime.ts";
-import type { Approvals } from "../approval/approval.ts";
+import type { Approvals, Approver } from "../approval/approval.ts";
 import { type ApprovalAnswer, REASON_LIMIT } from "../approval/approval.ts";
 import { onAbort, yieldToEventLoop } from "../core/async.ts";
 import { toVisibleJson } from "../core/display-text.ts";
@@ -41,7 +41,17 @@ interface ApprovalsApiOptions {
   readonly signal: AbortSignal;
 }
 
-type Handler = (c: Context, who: ApproverIdentity) => Response | Promise<Response>;
+interface ApiRequest {
+  readonly request: Request;
+  /** The approval in the path, where the route has one. */
+  readonly id: string;
+  readonly query: URLSearchParams;
+  readonly approver: Approver;
+  /** Aborted when the client hangs up, or the API ends. */
+  readonly signal: AbortSignal;
+}
+
+type Handlers = Readonly<Record<string, (request: ApiRequest) => Response | Promise<Response>>>;
 
 const APPROVALS_PATH = "/v1/approvals";
 
@@ -55,53 +65,53 @@ export function createApprovalsApi({ approvals, authorize, links, onProblem, sig
   }
 
   /** The token is checked before the path and the method. Hono routes HEAD like GET, so the method is looked up here. */
-  function route(paths: string[], handlers: Readonly<Record<string, Handler>>): void {
-    app.on("ALL", paths, async (c) => {
+  function route(path: string, handlers: Handlers): void {
+    app.all(`${APPROVALS_PATH}${path}`, async (c) => {
       const { token, owner, challenge } = authorizeBearer(c.req.header("authorization"), authorize);
       if (owner === undefined) return respondUnauthorized(token !== undefined, challenge);
       const allowed = Object.keys(handlers).join(", ");
       if (allowed === "")
         return problem(new QmError("not_found", "nothing is there", { hint: `Look at ${APPROVALS_PATH}.` }));
-      return getOwn(handlers, c.req.method)?.(c, owner) ?? respondMethodNotAllowed(allowed);
+      const request = {
+        request: c.req.raw,
+        id: c.req.param("id") ?? "",
+        query: new URL(c.req.url).searchParams,
+        approver: { ...owner, via: "http" },
+        signal: AbortSignal.any([c.req.raw.signal, signal]),
+      };
+      return getOwn(handlers, c.req.method)?.(request) ?? respondMethodNotAllowed(allowed);
     });
   }
 
   if (links !== undefined)
     app.all("/approve", (c) => serveApprovalPage({ approvals, ...links, run, onProblem }, c.req.raw));
-  route([APPROVALS_PATH, `${APPROVALS_PATH}/`], { GET: (c) => list(getQuery(c)) });
-  route([`${APPROVALS_PATH}/events`], { GET: (c) => streamApprovalChanges(approvals, untilEnd(c)) });
-  route([`${APPROVALS_PATH}/:id/outcome`], {
-    async GET(c) {
-      const until = untilEnd(c);
-      const waiting = { timeoutMs: parseWaitMs(getQuery(c)), signal: until };
-      const { value: _value, ...outcome } = await approvals.look(getId(c), waiting).catch((thrown: unknown) => {
+  route("", { GET: list });
+  route("/", { GET: list });
+  route("/events", { GET: (request) => streamApprovalChanges(approvals, request.signal) });
+  route("/:id/outcome", {
+    async GET({ id, query, signal: until }) {
+      const looking = approvals.look(id, { timeoutMs: parseWaitMs(query), signal: until });
+      const { value: _value, ...outcome } = await looking.catch((thrown: unknown) => {
         throw until.aborted ? new QmError("cancelled", "the client no longer waits") : thrown;
       });
       return respondJson(outcome);
     },
   });
-  route([`${APPROVALS_PATH}/:id`], {
-    async GET(c, who) {
-      const id = getId(c);
-      return respondJson(
-        await (isReveal(getQuery(c)) ? approvals.reveal(id, { ...who, via: "http" }) : approvals.get(id)),
-      );
+  route("/:id", {
+    async GET({ id, query, approver }) {
+      return respondJson(await (isReveal(query) ? approvals.reveal(id, approver) : approvals.get(id)));
     },
-    async POST(c, who) {
-      const given = parseAnswerBody(await readTextBody(c.req.raw, "application/json"));
-      const approval = await approvals.answer(getId(c), given, { ...who, via: "http" });
-      if (given.decision === "approved") run(approval.id);
+    async POST({ id, request, approver }) {
+      const answer = parseAnswerBody(await readTextBody(request, "application/json"));
+      const approval = await approvals.answer(id, answer, approver);
+      if (answer.decision === "approved") run(id);
       return respondJson(approval);
     },
   });
-  route([`${APPROVALS_PATH}/*`], {});
+  route("/*", {});
   return app.onError((thrown) => respondError(thrown, onProblem));
 
-  function untilEnd(c: Context): AbortSignal {
-    return AbortSignal.any([c.req.raw.signal, signal]);
-  }
-
-  async function list(query: URLSearchParams): Promise<Response> {
+  async function list({ query }: ApiRequest): Promise<Response> {
     const { limit, ...filter } = parseListQuery(query);
     const found = await approvals.list({ ...filter, limit: limit + 1 });
     const items = found.slice(0, limit);
@@ -115,14 +125,6 @@ export function createApprovalsApi({ approvals, authorize, links, onProblem, sig
     const next = found.length > limit && last !== undefined ? `,"next":${toVisibleJson(last.id)}` : "";
     return respondJsonText(`{"items":[${texts.join(",")}]${next}}`);
   }
-}
-
-function getQuery(c: Context): URLSearchParams {
-  return new URL(c.req.url).searchParams;
-}
-
-function getId(c: Context): string {
-  return c.req.param("id") ?? "";
 }
 
 function respondMethodNotAllowed(allowed: string): Response {
