@@ -1,11 +1,14 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { request } from "node:http";
+import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Hono } from "hono";
 import { expect, onTestFinished, test } from "vitest";
 import { openWorkspace } from "../../workspace/workspace.ts";
 import { openGateway } from "./create-gateway.ts";
+import { GATEWAY_LIMITS } from "./gateway.ts";
+import { startHttpListener } from "./http-listener.ts";
 
 async function opened(where: { readonly publicUrl?: URL; readonly withOther?: boolean } = {}) {
   const folder = await mkdtemp(join(tmpdir(), "qm-other-"));
@@ -68,3 +71,36 @@ test("accepts the public host, and its pages may call the mounted routes", async
   expect(await status("/page", { ...headers, origin: "https://example.com" })).toBe(403);
   expect(await status("/mcp", headers)).toBe(403);
 });
+
+test("stops reading a stream that the client does not read, and cancels it when the client hangs up", async () => {
+  let pulls = 0;
+  let isCancelled = false;
+  const pull = (controller: ReadableStreamDefaultController<Uint8Array>) => {
+    pulls++;
+    controller.enqueue(Buffer.alloc(65_536, "x"));
+  };
+  const cancel = () => {
+    isCancelled = true;
+  };
+  const headers = { "content-type": "text/event-stream" };
+  const other = new Hono().get("/stream", () => new Response(new ReadableStream({ pull, cancel }), { headers }));
+  const { url, close } = await startHttpListener(
+    { limits: GATEWAY_LIMITS, onProblem: () => {}, fetch: async () => new Response() },
+    { host: "127.0.0.1", port: 0, allowedHosts: [], allowedOrigins: [], authorize: () => undefined, other },
+  );
+  onTestFinished(close);
+  const { hostname, port } = new URL(url);
+  const socket = connect(Number(port), hostname).pause();
+  socket.write("GET /stream HTTP/1.1\r\nHost: localhost\r\n\r\n");
+
+  await expect.poll(async () => pulls > 0 && (await isStable(() => pulls)), { timeout: 20_000 }).toBe(true);
+  expect(pulls).toBeLessThan(2_000);
+  socket.destroy();
+  await expect.poll(() => isCancelled).toBe(true);
+});
+
+async function isStable(read: () => number): Promise<boolean> {
+  const before = read();
+  await new Promise((resolve) => setTimeout(resolve, 200));
+  return read() === before;
+}
