@@ -112,7 +112,7 @@ export function isAnswer({ method }: AskedQuestion, response: unknown): response
   return getOwn(QUESTIONS, method)?.isAnswer(response) ?? false;
 }
 
-/** What a client may be asked: the capability that it needs for a question, and the form of its answer. */
+/** The questions for clients: the capability that each needs, and the form of its answer. */
 const QUESTIONS: Readonly<
   Record<string, { needs(params: JsonObject): JsonObject; isAnswer(response: unknown): boolean }>
 > = {

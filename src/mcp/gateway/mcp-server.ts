@@ -20,7 +20,7 @@ import type { GatewayEra, GatewayLimits, GatewayOptions, GatewayProfile } from "
 import type { HeldCalls } from "./held-calls.ts";
 import type { ProfileService, ServiceCallOptions, ServiceClient } from "./profile-service.ts";
 
-/** What all endpoints of a gateway share. */
+/** Shared by all endpoints of a gateway. */
 export interface SharedParts {
   readonly options: GatewayOptions;
   readonly limits: GatewayLimits;
