@@ -512,8 +512,8 @@ describe("approvers over HTTP, at qm serve", () => {
     const workspace = await openWorkspace({ cwd, env: { BOB: TOKEN }, watch: true });
     const { openApprovalsApi } = await import("../../../http/approvals-api.ts");
     const api = await openApprovalsApi(workspace, { onProblem: () => {}, signal: new AbortController().signal });
-    const answer = () =>
-      api(
+    const answer = async () =>
+      api.fetch(
         new Request(`http://localhost/v1/approvals/${id}`, {
           method: "POST",
           headers: { authorization: `Bearer ${TOKEN}`, "content-type": "application/json" },
@@ -521,12 +521,12 @@ describe("approvers over HTTP, at qm serve", () => {
         }),
       );
     try {
-      expect((await answer())?.status).toBe(403);
+      expect((await answer()).status).toBe(403);
       await writeFile(join(cwd, "quartermaster.yaml"), config(["approver"]));
       await vi.waitFor(() => expect(workspace.config.approvals.approvers.bob?.roles).toEqual(["approver"]), 10_000);
-      expect((await answer())?.status).toBe(200);
+      expect((await answer()).status).toBe(200);
       await vi.waitFor(async () => expect(await contentOf(cwd)).toBe("bye\n"), 10_000);
-      expect((await answer())?.status).toBe(409);
+      expect((await answer()).status).toBe(409);
     } finally {
       await workspace.close();
     }
