@@ -27,7 +27,7 @@ import { createSqlTurnStore } from "./suspended-turns.ts";
 import { createSqlUsageStore } from "./usage.ts";
 import { createSqlVectorStore } from "./vectors.ts";
 
-/** Everything that is kept, over one database. */
+/** Everything that is stored, in one database. */
 export interface Store {
   readonly events: EventStore;
   readonly usage: UsageStore;
@@ -43,7 +43,7 @@ export interface Store {
   readonly anchors: AnchorStore;
   readonly infospace: InfospaceStore;
   readonly turns: TurnStore;
-  /** Waits for what was asked for before. */
+  /** Waits for pending statements. */
   close(): Promise<void>;
 }
 
@@ -51,12 +51,12 @@ export interface StoreOptions extends SqliteOptions {
   readonly now: () => Date;
 }
 
-/** Opens the store in the file at `path` (or `:memory:`), made or brought to this version when need be. */
+/** Opens the store in the file at `path` (or `:memory:`). Creates or migrates it if needed. */
 export async function openSqliteStore(path: string, { now, ...options }: StoreOptions): Promise<Store> {
   return openStore(await openSqlite(path, options), now);
 }
 
-/** Takes over `db`: it is closed with the store, or at once when it cannot be used. */
+/** Owns `db` from now on: closes it with the store, or at once if the migration fails. */
 export async function openStore(db: SqlDriver, now: () => Date): Promise<Store> {
   try {
     await migrate(db);
