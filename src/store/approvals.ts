@@ -2,6 +2,7 @@ import { type Approval, type ApprovalQuery, approvalStates, type RecordedAnswer 
 import type { ApprovalStore, ClaimedApproval, NewApproval } from "../approval/approval-store.ts";
 import { yieldToEventLoop } from "../core/async.ts";
 import { QmError } from "../core/errors.ts";
+import type { LeaseHolder } from "../core/lease.ts";
 import type { Outcome } from "../core/outcome.ts";
 import { appendEvents } from "./events.ts";
 import {
@@ -11,6 +12,7 @@ import {
   readIntactRows,
   readJsonObject,
   readKnownText,
+  readTexts,
   type Sql,
   type SqlQuery,
   type SqlRow,
@@ -33,7 +35,8 @@ const isOver = sql`state in ('denied', 'expired', 'done', 'interrupted')`;
 
 /** Approvals in SQL: one row each. Every change is a single statement that names the state it starts from. */
 export function createSqlApprovalStore(db: Sql): ApprovalStore {
-  const update = (query: SqlQuery): Promise<boolean> => writesRow(db, query);
+  const update = (id: string, changes: SqlQuery, condition: SqlQuery): Promise<boolean> =>
+    writesRow(db, sql`update approvals set ${changes} where id = ${toStorableText(id)} and ${condition} returning id`);
 
   return {
     request: (approval, maxOpen) => db.transaction((tx) => request(tx, approval, maxOpen)),
@@ -77,58 +80,46 @@ export function createSqlApprovalStore(db: Sql): ApprovalStore {
         return answered;
       }),
     expire: async (id, answer) =>
-      update(sql`
-        update approvals set state = 'expired', answer = ${JSON.stringify(answer)}, ended_at = ${answer.at}
-        where id = ${toStorableText(id)} and state in ('pending', 'approved') returning id`),
-    claim: async (id, { id: executor, pid, host, leaseUntil }) =>
-      update(sql`
-        update approvals set state = 'executing', executor = ${executor}, executor_pid = ${pid},
-          executor_host = ${toStorableText(host)}, lease_until = ${leaseUntil.toISOString()}
-        where id = ${toStorableText(id)} and state = 'approved' returning id`),
-    begin: async (id, executor, at) =>
-      update(sql`
-        update approvals set begun_at = ${at.toISOString()}
-        where id = ${toStorableText(id)} and state = 'executing' and executor = ${executor} and begun_at is null
-        returning id`),
-    release: async (id, executor) =>
-      update(sql`
-        update approvals
-        set state = 'approved', executor = null, executor_pid = null, executor_host = null, lease_until = null
-        where id = ${toStorableText(id)} and state = 'executing' and executor = ${executor} and begun_at is null
-        returning id`),
+      update(
+        id,
+        sql`state = 'expired', answer = ${JSON.stringify(answer)}, ended_at = ${answer.at}`,
+        sql`state in ('pending', 'approved')`,
+      ),
+    claim: async (id, executor) =>
+      update(id, sql`state = 'executing', executor = ${executor.id}, ${setProcess(executor)}`, sql`state = 'approved'`),
+    begin: async (id, executor, at) => update(id, sql`begun_at = ${at.toISOString()}`, isClaimedBy(executor)),
+    release: async (id, executor) => update(id, sql`state = 'approved', ${noExecutor}`, isClaimedBy(executor)),
     void: async (id, executor, answer) =>
-      update(sql`
-        update approvals
-        set state = 'expired', answer = ${JSON.stringify(answer)}, ended_at = ${answer.at},
-          executor = null, executor_pid = null, executor_host = null, lease_until = null
-        where id = ${toStorableText(id)} and state = 'executing' and executor = ${executor} and begun_at is null
-        returning id`),
+      update(
+        id,
+        sql`state = 'expired', answer = ${JSON.stringify(answer)}, ended_at = ${answer.at}, ${noExecutor}`,
+        isClaimedBy(executor),
+      ),
     finish: async (id, executor, { at, outcome }) =>
-      update(sql`
-        update approvals
-        set state = 'done', ended_at = ${at.toISOString()}, status = ${outcome.status},
-          outcome = ${JSON.stringify(outcome)}, recorded = 0
-        where id = ${toStorableText(id)} and state in ('executing', 'interrupted') and executor = ${executor}
-        returning id`),
+      update(
+        id,
+        sql`state = 'done', ended_at = ${at.toISOString()}, status = ${outcome.status},
+          outcome = ${JSON.stringify(outcome)}, recorded = 0`,
+        sql`state in ('executing', 'interrupted') and executor = ${executor}`,
+      ),
     interrupt: async (id, executor, at) =>
-      update(sql`
-        update approvals set state = 'interrupted', ended_at = ${at.toISOString()}
-        where id = ${toStorableText(id)} and state = 'executing' and executor = ${executor} and begun_at is not null
-        returning id`),
+      update(
+        id,
+        sql`state = 'interrupted', ended_at = ${at.toISOString()}`,
+        sql`state = 'executing' and executor = ${executor} and begun_at is not null`,
+      ),
     takeOver: async (id, gone, by) =>
-      update(sql`
-        update approvals
-        set executor_pid = ${by.pid}, executor_host = ${toStorableText(by.host)}, lease_until = ${by.leaseUntil.toISOString()}
-        where id = ${toStorableText(id)} and recorded = 0 and executor = ${gone.id} and executor_pid = ${gone.pid}
-          and lease_until = ${gone.leaseUntil.toISOString()} and state in ('done', 'interrupted')
-        returning id`),
+      update(
+        id,
+        setProcess(by),
+        sql`recorded = 0 and executor = ${gone.id} and executor_pid = ${gone.pid}
+          and lease_until = ${gone.leaseUntil.toISOString()} and state in ('done', 'interrupted')`,
+      ),
     async markRecorded(id) {
       await db.all(sql`
         update approvals set recorded = 1 where id = ${toStorableText(id)} and state in ('done', 'interrupted')`);
     },
-    deliver: async (id) =>
-      update(sql`
-        update approvals set delivered = 1 where id = ${toStorableText(id)} and delivered = 0 and ${isOver} returning id`),
+    deliver: async (id) => update(id, sql`delivered = 1`, sql`delivered = 0 and ${isOver}`),
     async renew(executor, leaseUntil) {
       await db.all(sql`
         update approvals set lease_until = ${leaseUntil.toISOString()}
@@ -149,6 +140,18 @@ export function createSqlApprovalStore(db: Sql): ApprovalStore {
       return gone.length;
     },
   };
+}
+
+const noExecutor = sql`executor = null, executor_pid = null, executor_host = null, lease_until = null`;
+
+function setProcess({ pid, host, leaseUntil }: LeaseHolder): SqlQuery {
+  return sql`
+    executor_pid = ${pid}, executor_host = ${toStorableText(host)}, lease_until = ${leaseUntil.toISOString()}`;
+}
+
+/** Claimed, but not begun. */
+function isClaimedBy(executor: string): SqlQuery {
+  return sql`state = 'executing' and executor = ${executor} and begun_at is null`;
 }
 
 async function request(tx: Sql, approval: NewApproval, maxOpen: number): ReturnType<ApprovalStore["request"]> {
@@ -225,19 +228,13 @@ function toApproval(row: SqlRow): Approval {
     id,
     callId: String(row.call_id),
     state: readKnownText(row, "state", approvalStates, what),
-    action: String(row.action),
-    definition: String(row.definition),
+    ...readTexts(row, { action: "action", definition: "definition" }),
     args: readJsonObject(row, "args", what),
     caller: readJsonObject(row, "caller", what),
-    via: String(row.via),
-    policyVersion: String(row.policy_version),
-    binding: String(row.binding),
-    level: String(row.level),
-    rule: String(row.rule),
-    reason: String(row.reason),
+    ...readTexts(row, { via: "via", policyVersion: "policy_version", binding: "binding", level: "level" }),
+    ...readTexts(row, { rule: "rule", reason: "reason" }),
     ...optionalField("preview", row.preview, String),
-    requestedAt: String(row.requested_at),
-    expiresAt: String(row.expires_at),
+    ...readTexts(row, { requestedAt: "requested_at", expiresAt: "expires_at" }),
     ...optionalField("answer", row.answer, () => readJsonObject<RecordedAnswer>(row, "answer", what)),
     ...optionalField("executor", row.executor, String),
     ...optionalField("begunAt", row.begun_at, String),

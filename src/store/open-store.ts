@@ -1,17 +1,3 @@
-import type { ActivationStore } from "../activation/activation-store.ts";
-import type { ActionUseStore } from "../activation/usage-tracker.ts";
-import type { ApprovalStore } from "../approval/approval-store.ts";
-import type { TurnStore } from "../approval/turn-store.ts";
-import type { AnchorStore } from "../distribution/anchors.ts";
-import type { InfospaceStore } from "../infospace/infospace-store.ts";
-import type { EventStore } from "../ledger/event-store.ts";
-import type { ProblemStore } from "../mcp/hub/server-problems.ts";
-import type { ProcessStore } from "../mcp/hub/server-processes.ts";
-import type { RegistryStore } from "../mcp/install/registry-store.ts";
-import type { ManifestStore } from "../mcp/manifests/manifest-store.ts";
-import type { UsageStore } from "../policy/budget.ts";
-import type { LockStore } from "../search/semantic/vector-build.ts";
-import type { VectorStore } from "../search/semantic/vector-set.ts";
 import { createSqlActionUseStore, createSqlActivationStore } from "./activation.ts";
 import { createSqlAnchorStore } from "./anchors.ts";
 import { createSqlApprovalStore } from "./approvals.ts";
@@ -28,24 +14,7 @@ import { createSqlUsageStore } from "./usage.ts";
 import { createSqlVectorStore } from "./vectors.ts";
 
 /** Everything that is stored, in one database. */
-export interface Store {
-  readonly events: EventStore;
-  readonly usage: UsageStore;
-  readonly activation: ActivationStore;
-  readonly actionUse: ActionUseStore;
-  readonly vectors: VectorStore;
-  readonly locks: LockStore;
-  readonly registry: RegistryStore;
-  readonly manifests: ManifestStore;
-  readonly processes: ProcessStore;
-  readonly problems: ProblemStore;
-  readonly approvals: ApprovalStore;
-  readonly anchors: AnchorStore;
-  readonly infospace: InfospaceStore;
-  readonly turns: TurnStore;
-  /** Waits for pending statements. */
-  close(): Promise<void>;
-}
+export type Store = Readonly<Awaited<ReturnType<typeof openStore>>>;
 
 export interface StoreOptions extends SqliteOptions {
   readonly now: () => Date;
@@ -57,13 +26,11 @@ export async function openSqliteStore(path: string, { now, ...options }: StoreOp
 }
 
 /** Owns `db` from now on: closes it with the store, or at once if the migration fails. */
-export async function openStore(db: SqlDriver, now: () => Date): Promise<Store> {
-  try {
-    await migrate(db);
-  } catch (thrown) {
+export async function openStore(db: SqlDriver, now: () => Date) {
+  await migrate(db).catch(async (thrown) => {
     await db.close();
     throw thrown;
-  }
+  });
   return {
     events: createSqlEventStore(db),
     usage: createSqlUsageStore(db, now),
@@ -79,6 +46,7 @@ export async function openStore(db: SqlDriver, now: () => Date): Promise<Store> 
     anchors: createSqlAnchorStore(db, now),
     infospace: createSqlInfospaceStore(db, now),
     turns: createSqlTurnStore(db),
+    /** Waits for pending statements. */
     close: db.close,
   };
 }

@@ -76,7 +76,8 @@ export function createSqlManifestStore(db: Sql): ManifestStore {
         const change = decide(before);
         if (change === undefined) return before;
         const manifest = change.manifest ?? before?.manifest;
-        if (manifest === undefined) throw new TypeError(`the first record of ${server} cannot be written without a manifest`);
+        if (manifest === undefined)
+          throw new TypeError(`the first record of ${server} cannot be written without a manifest`);
         const revision = await nextRevision(tx);
         if (change.manifest === undefined) {
           await tx.all(sql`update manifests set revision = ${revision} where server = ${server}`);

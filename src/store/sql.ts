@@ -128,6 +128,12 @@ export function optionalField<Key extends string, T>(
   return { [key]: read(value) } as { readonly [K in Key]: T };
 }
 
+/** Reads text columns, given as field and column. */
+export function readTexts<K extends string>(row: SqlRow, columns: Record<K, string>): Record<K, string> {
+  const entries = Object.entries<string>(columns).map(([field, column]) => [field, String(row[column])]);
+  return Object.fromEntries(entries) as Record<K, string>;
+}
+
 /** Reads an object from a JSON column. Throws `store_failed` if it holds something else. */
 export function readJsonObject<T extends object>(row: SqlRow, column: string, what: string): T {
   const value = tryParseJson(row[column]);

@@ -77,7 +77,7 @@ export const infospaceCollectionCases: readonly StoreCase[] = [
 
       await assert.rejects(store.append(before.id, [note("b"), { id: 77 }, note("c")], origin()), {
         code: "not_found",
-        message: /^note__77 is not there/,
+        message: /^note__77 does not exist/,
       });
 
       assert.deepEqual(await store.collection(before.id), before);
