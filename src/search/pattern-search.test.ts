@@ -1,8 +1,8 @@
 import { RE2JS } from "re2js";
 import { describe, expect, onTestFinished, test, vi } from "vitest";
-import { createHitOrder } from "./hits.ts";
+import { createHitOrder, type HitOptions } from "./hits.ts";
 import { action, createTestView } from "./lexical/testing.ts";
-import { PATTERN_LIMIT, type PatternOptions, searchByPattern } from "./pattern-search.ts";
+import { PATTERN_LIMIT, searchByPattern } from "./pattern-search.ts";
 
 const all = [
   action("file__read", { description: "Reads a text.", tags: ["disk"], aliases: ["cat"] }),
@@ -12,7 +12,7 @@ const all = [
 ];
 const options = { limit: 10, order: createHitOrder() };
 
-function hitsOf(pattern: string, view = createTestView(all), wishes: Partial<PatternOptions> = {}) {
+function hitsOf(pattern: string, view = createTestView(all), wishes: Partial<HitOptions> = {}) {
   const answer = searchByPattern(pattern, view, { ...options, ...wishes });
   if ("unreadable" in answer) throw new Error(answer.unreadable);
   return answer;

@@ -346,7 +346,7 @@ test("hands on what the server says, made harmless", async () => {
 
   await expect(embedderAt(endpoint.url, { apiKey: KEY }).embed(["red"], "query", never)).rejects.toMatchObject({
     message: expect.stringContaining('answered 404: "The model `x`\\u001b[2J does not exist"'),
-    hint: expect.stringContaining("model's name"),
+    hint: expect.stringContaining("name of the model"),
   });
 });
 

@@ -1,8 +1,8 @@
 import { stemWord } from "./tokenize.ts";
 
 /**
- * Words that mean the same whatever the trade, one meaning a line. A word may stand in several lines. Only what holds
- * nearly everywhere belongs here: a wrong line costs more than a missing one.
+ * Synonyms in every domain, one meaning per line. A word may be in several lines. Add only what is nearly always right:
+ * a wrong line costs more than a missing one.
  */
 const synonymLines = `
 delete remove erase destroy drop discard clear
@@ -149,7 +149,7 @@ fast quick speed
 finish complete done
 `;
 
-/** A kind of thing, then things of that kind: who asks for one of them may be served by what deals with the kind. */
+/** A broader term, then things of that kind. A query for one of them may match an action for the broader term. */
 const kindLines = `
 currency: dollar euro yen pound rupee yuan franc peso usd eur gbp jpy
 exchange: currency
@@ -223,9 +223,9 @@ vulnerability: security exploit cve
 
 let relatives: ReadonlyMap<string, ReadonlySet<string>> | undefined;
 
-/** The stems that a word may also be found by, by its own. */
+/** The stems of synonyms and broader terms. */
 export function findRelatedStems(stem: string): Iterable<string> {
-  // Not before a search: whoever only lists or calls does without.
+  // Built by the first search: other commands do not need it.
   relatives ??= parseSynonyms();
   return relatives.get(stem) ?? [];
 }

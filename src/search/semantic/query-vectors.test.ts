@@ -5,7 +5,7 @@ import { wordEmbedder } from "./testing.ts";
 const SECOND = 1_000;
 const LATE = "the embedder did not answer in time.";
 const FAILED = "the embedder failed.";
-const RESTING = "the embedder failed a moment ago and is left alone for a while.";
+const RESTING = "the embedder failed a moment ago and is paused for a while.";
 
 test("asks once for each query, and forgets those that were not asked for longest", async () => {
   const embedder = wordEmbedder();

@@ -231,7 +231,7 @@ describe("a search", () => {
     await index.build(actions);
 
     expect(await index.search("thing3", createSearchView(actions), { limit: 5, order })).toEqual({
-      unavailable: "the index is of another model.",
+      unavailable: "the index was built with another model.",
     });
   });
 
@@ -273,7 +273,7 @@ describe("a search", () => {
 
     expect(answers).toEqual([
       { unavailable: "the embedder failed." },
-      { unavailable: "the embedder failed a moment ago and is left alone for a while." },
+      { unavailable: "the embedder failed a moment ago and is paused for a while." },
     ]);
     expect(index.status()).toMatchObject({ state: "ready", reason: secret, hint: "Look at it.", rows: 40 });
     expect(onFailed.mock.calls).toEqual([[secret]]);
