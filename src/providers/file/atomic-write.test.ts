@@ -130,9 +130,9 @@ test.runIf(process.getuid?.() === 0)("a read-only file or folder is said clearly
 
   expect(stderr).toBe("");
   expect(JSON.parse(stdout)).toEqual([
-    'the system does not permit to write "open/closed.txt"',
-    'the system does not permit to write "shut/a.txt"',
-    'the system does not permit to delete "shut/a.txt"',
+    'the system does not allow to write "open/closed.txt"',
+    'the system does not allow to write "shut/a.txt"',
+    'the system does not allow to delete "shut/a.txt"',
   ]);
   expect(await readFile(join(path, "open/closed.txt"), "utf8")).toBe("old");
   expect(await readdir(join(path, "shut"))).toEqual(["a.txt"]);

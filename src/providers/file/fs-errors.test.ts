@@ -4,9 +4,9 @@ import { explainFsError } from "./fs-errors.ts";
 
 test.each([
   ["ENOSPC", "action_failed", 'the disk is full: "a/b.txt" was not changed'],
-  ["EACCES", "action_failed", 'the system does not permit to write "a/b.txt"'],
+  ["EACCES", "action_failed", 'the system does not allow to write "a/b.txt"'],
   ["EISDIR", "conflict", '"a/b.txt" is a folder'],
-  ["EMFILE", "overloaded", 'too many files are open to write "a/b.txt" now'],
+  ["EMFILE", "overloaded", 'cannot write "a/b.txt": too many files are open'],
   ["EIO", "action_failed", 'cannot write "a/b.txt" (EIO)'],
 ])("%s is explained without the system's own text", (errno, code, message) => {
   const thrown = Object.assign(new Error(`${errno}: failed, open '/srv/root/a/b.txt'`), { code: errno });

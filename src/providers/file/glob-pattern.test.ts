@@ -101,7 +101,7 @@ test("takes linear time on what makes a backtracking matcher hang", () => {
 test("refuses too many alternatives, absolute patterns and ..", () => {
   expect(() => compileGlob("{a,b}".repeat(30))).toThrow(/alternatives/);
   expect(() => compileGlob("/etc/*")).toThrow(/absolute/);
-  expect(() => compileGlob("a/{b,..}/c")).toThrow(/holds \.\./);
+  expect(() => compileGlob("a/{b,..}/c")).toThrow(/contains \.\./);
 });
 
 test("expands braces as a shell does", () => {

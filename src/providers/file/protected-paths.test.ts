@@ -142,7 +142,7 @@ describe("refuses", () => {
 
     expect(refusal.toProblem()).toMatchObject({
       code: "path_refused",
-      error: expect.stringMatching(/(?:is|leads to what is) kept by Quartermaster itself$/),
+      error: expect.stringMatching(/(?:is|leads to a path) protected by Quartermaster$/),
     });
     expect(JSON.stringify(refusal.toProblem())).not.toContain(root.path);
     expect(await treeOf(root.path)).toEqual(before);
@@ -207,7 +207,7 @@ test("what becomes a protected file, or stops to be one, is noticed", async () =
   await symlink("free.txt", join(path, "quartermaster.yaml"));
 
   expect(await call("read", { path: "moved.yaml" })).toMatchObject({ content: "policy: KEPT" });
-  expect((await refusal("read", { path: "free.txt" })).message).toBe('"free.txt" is kept by Quartermaster itself');
+  expect((await refusal("read", { path: "free.txt" })).message).toBe('"free.txt" is protected by Quartermaster');
 });
 
 test("a file with two names is refused when what is kept is too much to look through", async () => {
@@ -227,7 +227,7 @@ test("another spelling on a disk that takes it for the same", async ({ skip }) =
 
   for (const name of ["Quartermaster.yaml", ".QUARTERMASTER/quartermaster.db", "DATA/Store.DB", "TO-FILE"])
     for (const [entry, args] of [read(name), write(name), edit(name), grep(name)])
-      expect((await refusal(entry, args)).message).toContain("is kept by Quartermaster itself");
+      expect((await refusal(entry, args)).message).toContain("is protected by Quartermaster");
   expect((await refusal("delete", { path: "QUARTERMASTER.yaml" })).code).toBe("path_refused");
   expect((await refusal("delete", { path: "Empty" })).code).toBe("path_refused");
   expect(await call("read", { path: "FREE.txt" })).toMatchObject({ content: "free" });
@@ -349,7 +349,7 @@ describe("a protected name", () => {
 
     expect((await root.refusal(entry, args)).toProblem()).toMatchObject({
       code: "path_refused",
-      error: expect.stringMatching(/is kept by Quartermaster itself$/),
+      error: expect.stringMatching(/is protected by Quartermaster$/),
     });
     expect(await treeOf(root.path)).toEqual(before);
   });
@@ -386,7 +386,7 @@ test("a link that leads to itself is kept, and ends", async () => {
   await symlink("loop", join(path, "loop"));
   const guarded = await testRoot({}, { root: path, protect: [join(path, "loop")] });
 
-  expect((await guarded.refusal("delete", { path: "loop" })).message).toContain("is kept");
+  expect((await guarded.refusal("delete", { path: "loop" })).message).toContain("is protected");
   expect(await guarded.call("read", { path: "a.txt" })).toMatchObject({ content: "free" });
 });
 
