@@ -250,8 +250,8 @@ describe("one destination", () => {
     expect(ui.views).toEqual([{ n: 1 }, { n: 2 }]);
     expect(signals.every(({ aborted }) => aborted)).toBe(true);
     expect(failures()).toEqual([
-      ["ui", "it did not end within 20 ms"],
-      ["ui", "it did not end within 20 ms"],
+      ["ui", "it did not finish within 20 ms"],
+      ["ui", "it did not finish within 20 ms"],
     ]);
   });
 
@@ -317,8 +317,8 @@ describe("one destination", () => {
     expect(ui.views).toEqual([{ n: 1 }, { n: 2 }, { n: 3 }]);
     expect(cache.views).toHaveLength(5);
     expect(failures()).toEqual([
-      ["ui", "2 others are waiting already"],
-      ["ui", "2 others are waiting already"],
+      ["ui", "2 others are already waiting"],
+      ["ui", "2 others are already waiting"],
     ]);
   });
 
@@ -348,7 +348,7 @@ describe("one destination", () => {
     await distribute(annotate(given, { ...annotations, city: { redacted: ["audit"] } }), about);
     await close();
 
-    const untold = "it failed, and what it said holds a value that is kept back";
+    const untold = "it failed, and its message contains a withheld value";
     expect(failures()).toEqual([
       ["ui", untold],
       ["cache", untold],

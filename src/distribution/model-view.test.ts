@@ -127,7 +127,7 @@ describe("the model's view", () => {
     expect(late.forModel).toEqual({ n: 1 });
     expect((await waiting).forModel).toEqual({ n: 2 });
     expect(cancelled.failures()).toEqual([["llm-session", "it was cancelled"]]);
-    expect(failures()).toEqual([["llm-session", "it did not end within 20 ms"]]);
+    expect(failures()).toEqual([["llm-session", "it did not finish within 20 ms"]]);
     expect(signals[0]?.aborted).toBe(true);
   });
 
