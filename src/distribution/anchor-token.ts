@@ -32,12 +32,10 @@ export function canHoldTokens(text: string): boolean {
   return text.includes("{{");
 }
 
-/** The tokens in a text, without braces. */
 export function findTokens(text: string): readonly string[] {
   return canHoldTokens(text) ? Array.from(text.matchAll(TOKEN), ([, token = ""]) => token) : [];
 }
 
-/** The token, if the text is exactly one token. */
 export function parseWholeToken(text: string): string | undefined {
   return WHOLE_TOKEN.exec(text)?.[1];
 }
@@ -47,7 +45,6 @@ export function replaceTokens(text: string, fill: (token: string) => string | un
   return text.replace(TOKEN, (written, token: string) => fill(token) ?? written);
 }
 
-/** The length of an incomplete token at the end of the text. */
 export function measurePartialToken(text: string): number {
   return PARTIAL_TOKEN.exec(text.slice(-LONGEST_TOKEN))?.[0].length ?? 0;
 }

@@ -11,13 +11,10 @@ import {
   wrapToken,
 } from "./anchor-token.ts";
 
-/** Stores the values of tokens. */
 export interface AnchorStore {
   /** Stores values, as JSON, by token. Returns `false` and stores nothing if one of the tokens exists. */
   put(owner: string, values: ReadonlyMap<string, string>): Promise<boolean>;
-  /** The values of the tokens that belong to the owner. */
   read(owner: string, tokens: readonly string[]): Promise<ReadonlyMap<string, string>>;
-  /** Deletes values stored before then. */
   prune(before: Date): Promise<void>;
 }
 
@@ -122,13 +119,10 @@ function fillTexts(value: unknown, fillText: (text: string) => Json): unknown {
   return Object.fromEntries(Object.entries(value).map(([name, part]) => [name, fillTexts(part, fillText)]));
 }
 
-/** Fills tokens in a stream of text. */
 export interface AnchorStream {
   /** Returns the text so far, without an incomplete token at its end. Rejects if the store fails. */
   push(chunk: string): Promise<string>;
-  /** Returns the rest. */
   end(): Promise<string>;
-  /** The tokens so far that do not belong to the caller. */
   unknown(): readonly string[];
 }
 

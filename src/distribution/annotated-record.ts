@@ -28,7 +28,6 @@ export function isDestination(word: unknown): word is Destination {
   return typeof word === "string" && (plainDestinations.has(word) || FORMATTER.test(word));
 }
 
-/** A destination, or all formatters. */
 function isDestinationPattern(word: unknown): word is Destination {
   return word === EVERY_FORMATTER || isDestination(word);
 }
@@ -50,10 +49,8 @@ export type Composition = (typeof compositions)[number];
 export interface FieldAnnotation {
   /** The destinations that do not get the field. `true`: all but the calling program. */
   readonly hidden?: readonly Destination[] | true;
-  /** The destinations that get "[redacted]" instead. */
   readonly redacted?: readonly Destination[];
   readonly composition?: Composition;
-  /** The display name of the field. */
   readonly label?: string;
   /** When the value holds: "as of now", "until Friday". */
   readonly temporal?: string;
@@ -69,7 +66,6 @@ export class AnnotatedRecord<T> {
   readonly record: T;
   readonly annotations: Annotations;
 
-  /** Throws `invalid_output` for invalid annotations. */
   constructor(record: T, annotations: Annotations) {
     if (record instanceof WithContent || record instanceof AnnotatedRecord) {
       throw annotationError("only plain data can be annotated", "Annotate the data once, with one path per field.");

@@ -36,7 +36,6 @@ interface DeliveryOptions<Job> {
   /** Called for every job that was not delivered in time. Must not throw. */
   failed(job: Job, thrown: unknown): void;
   readonly timeoutMs: number;
-  /** The longest queue. Further jobs are dropped. */
   readonly waiting: number;
 }
 

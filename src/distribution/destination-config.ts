@@ -14,13 +14,11 @@ import { resolveTreatment, type WithheldFields } from "./rules.ts";
 
 export type FieldFacts = Pick<FieldAnnotation, "composition" | "label" | "temporal">;
 
-/** The context of a view. */
 export interface DeliveryFacts {
   readonly callId: string;
   readonly action: ActionName;
   readonly caller: Caller;
   readonly destination: Destination;
-  /** Facts about the fields that the destination gets. */
   readonly fields: Readonly<Record<FieldPath, FieldFacts>>;
   /** Aborts when the result is no longer needed. */
   readonly signal: AbortSignal;
@@ -41,7 +39,6 @@ export interface CheckedDestination extends DestinationConfig {
   readonly name: Destination;
 }
 
-/** Throws `invalid_config` for invalid destinations. */
 export function checkDestinations(destinations: Destinations): readonly CheckedDestination[] {
   return Object.entries(destinations).map(([name, config]) => checkDestination(name, config));
 }

@@ -20,9 +20,7 @@ import { buildPublicRules, buildRules } from "./rules.ts";
 import { createPlainView } from "./view.ts";
 
 export interface DistributionLimits {
-  /** The default for destinations. */
   readonly timeoutMs: number;
-  /** The limit for the view of a model. */
   readonly modelTimeoutMs: number;
   /** The longest queue of a destination. Further results are dropped. */
   readonly waiting: number;
@@ -52,10 +50,8 @@ interface ResultContext {
 }
 
 export interface DistributedResult {
-  /** The whole record, for the calling program. */
   readonly data: unknown;
   readonly forModel: Json;
-  /** The view for the ledger. */
   readonly audit: Json;
 }
 
@@ -65,7 +61,6 @@ export interface Distributor {
    * and does not affect the others. Rejects with `invalid_output`, and sends nothing, if the record is not JSON.
    */
   distribute(result: AnnotatedRecord<unknown>, about: ResultContext): Promise<DistributedResult>;
-  /** Waits a few seconds for pending deliveries. */
   close(): Promise<void>;
 }
 
@@ -183,7 +178,6 @@ function createDestinationView(
   return createPlainView(JSON.parse(text) as Json, rules);
 }
 
-/** A failing listener must not cause another failure. */
 function ignoreErrors(work: () => void): void {
   try {
     work();

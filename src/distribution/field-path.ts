@@ -3,7 +3,6 @@ import { quoteName } from "../core/names.ts";
 /** A path such as `email`, `owner.phone`, `items[].price`, `[].id`, or `["first.name"]` for a name with a dot. */
 export type FieldPath = string;
 
-/** All items of a list. */
 export const ITEMS = Symbol("items");
 
 export type FieldPathStep = string | typeof ITEMS;

@@ -11,9 +11,7 @@ import { ABSENT, applyRules, createTreatment, type FieldTreatment } from "./view
 
 export interface AnchoredView {
   readonly view: Json;
-  /** The tokens in the view, with braces. */
   readonly tokens: ReadonlySet<string>;
-  /** Why anchored values are hidden. */
   readonly problem?: QmError;
 }
 
@@ -81,7 +79,6 @@ function chooseLabel({ label, path }: FieldRule): string {
 /** Shorter values occur in longer texts by chance, so they must match whole words. */
 const MIN_SUBSTRING_LENGTH = 4;
 
-/** A longer search would block other callers. */
 const WORK_LIMIT = 200_000_000;
 
 /** The texts and numbers of a record that the rules withhold. Booleans and null tell nothing. */
@@ -102,7 +99,6 @@ export function containsWithheld(text: string, values: readonly string[], other 
   return values.some((value) => containsValue(text, value) && !containsValue(other, value));
 }
 
-/** All texts of a value, with the names of fields. */
 function toReadableText(value: Json): string {
   return collectTexts(value, true).join("\n");
 }

@@ -12,7 +12,6 @@ export interface FieldRule {
   readonly label?: string | undefined;
 }
 
-/** The rules as a tree along the steps of their paths. */
 export interface RuleNode {
   /** The strongest rule for exactly this path. */
   readonly rule?: FieldRule | undefined;
@@ -21,7 +20,6 @@ export interface RuleNode {
   readonly through: RuleNode;
 }
 
-/** Fields that a destination never gets, regardless of annotations. */
 export interface WithheldFields {
   readonly hide?: readonly FieldPath[] | undefined;
   readonly redact?: readonly FieldPath[] | undefined;

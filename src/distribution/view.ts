@@ -4,7 +4,6 @@ import { type AnnotatedRecord, stringifyRecord } from "./annotated-record.ts";
 import { type FieldPath, ITEMS } from "./field-path.ts";
 import { buildRules, type FieldRule, pickStrongerRule, type RuleNode } from "./rules.ts";
 
-/** Marks a field that is left out. */
 export const ABSENT = Symbol("absent");
 
 export const REDACTED_FIELD = "[redacted]";
@@ -24,7 +23,6 @@ export function applyRules(value: Json, rules: RuleNode, treat: FieldTreatment):
   return result === ABSENT ? null : result;
 }
 
-/** The default treatment. `anchor` creates the tokens. */
 export function createTreatment(anchor: (value: Json, rule: FieldRule) => string | typeof ABSENT): FieldTreatment {
   return (rule, inner) => {
     switch (rule.treatment) {
@@ -41,7 +39,6 @@ export function createTreatment(anchor: (value: Json, rule: FieldRule) => string
   };
 }
 
-/** A view without hidden and anchored fields. */
 export function createPlainView(value: Json, rules: RuleNode): Json {
   const hideAnchored = createTreatment(() => ABSENT);
   return applyRules(value, rules, hideAnchored);

@@ -8,7 +8,6 @@ import type { CatalogSearchResult } from "./search.ts";
 const QUERY_LIMIT = 120;
 const SUMMARY_LIMIT = 100;
 
-/** A shortlist of matching actions for the prompt of one turn. */
 export function renderHints(query: string, { hits }: CatalogSearchResult): string {
   if (hits.length === 0) return "";
   const title = `## Actions that may fit ${JSON.stringify(clip(toOneLine(query), QUERY_LIMIT))}`;
@@ -26,7 +25,6 @@ export interface DirectoryGroup {
   readonly trigger?: string;
   readonly namespaces?: readonly string[];
   readonly tags?: readonly string[];
-  /** Names or globs. */
   readonly actions?: readonly string[];
 }
 
@@ -41,7 +39,6 @@ export interface DirectoryOptions {
 
 export interface Directory {
   readonly text: string;
-  /** The names of the groups in the text. */
   readonly groups: readonly string[];
   /** The number of actions in these groups, whether the text names them or not. */
   readonly actions: number;

@@ -11,7 +11,6 @@ export interface Searchable {
 
 export interface Hit {
   readonly action: Action;
-  /** How well it fits, from 0 to 1. */
   readonly score: number;
 }
 

@@ -10,7 +10,6 @@ import type { Hit, HitOptions, Searchable } from "./hits.ts";
 type PatternResult = { readonly hits: readonly Hit[]; readonly complete: boolean } | { readonly unreadable: string };
 
 export const PATTERN_LIMIT = 256;
-/** How much text of one action is searched. */
 const TEXT_LIMIT = 2_000;
 /** Smaller than elsewhere, because every visible action is searched. */
 const PROGRAM_LIMIT = 500;
@@ -74,7 +73,6 @@ function joinOtherTexts({ aliases, tags, description }: Action): string {
   return [...aliases, ...tags, description].join("\n").slice(0, TEXT_LIMIT);
 }
 
-/** Below an exact name. */
 const LABEL_SCORE = 0.9;
 
 /** Finds the visible actions whose name, alias, tag or whole description is the query, ignoring case. */

@@ -12,12 +12,10 @@ export interface CatalogSearchRequest {
   /** Default: `hybrid` if an embedder is configured, else `fts`. */
   readonly type?: SearchType;
   readonly limit?: number;
-  /** Which actions to return. */
   readonly accepts?: (action: Action) => boolean;
 }
 
 export interface CatalogSearchResult {
-  /** Best first. */
   readonly hits: readonly Hit[];
   readonly requested: SearchType;
   /** The search that was done. `note` says why if it is not the requested one. */
@@ -30,15 +28,12 @@ export interface CatalogSearchResult {
 }
 
 export interface CatalogSearchOptions {
-  /** The upper bound of `limit`. */
   readonly maxResults: number;
   /** Namespaces whose actions come first among equal scores. */
   readonly preferredNamespaces: readonly string[];
-  /** Absent: search by words only. */
   readonly semantic?: SemanticIndex | undefined;
   /** Why there is no search by meaning. */
   readonly withoutMeaning?: string;
-  /** Called when the index of words was built for a catalog. */
   readonly onPrepared: (actions: number) => void;
 }
 

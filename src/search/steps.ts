@@ -3,10 +3,8 @@ import { yieldToEventLoop } from "../core/async.ts";
 /** Work in small steps, with room for other work between them. */
 export type Steps<T> = Generator<void, T, void>;
 
-/** How long steps run before they yield to the event loop. */
 const PACE_MS = 10;
 
-/** Runs all steps without a pause. */
 export function runToEnd<T>(steps: Steps<T>): T {
   for (;;) {
     const { done, value } = steps.next();

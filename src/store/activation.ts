@@ -38,7 +38,6 @@ function toActionUse(row: SqlRow): ActionUse {
   return { action: String(row.action), weight: Number(row.weight), at: new Date(String(row.at)) };
 }
 
-/** Shelves in SQL: one row per name. */
 export function createSqlActivationStore(db: Sql, now: () => Date): ActivationStore {
   return {
     async read(shelf) {

@@ -7,6 +7,7 @@ import type { Outcome } from "../core/outcome.ts";
 import { appendEvents } from "./events.ts";
 import {
   bindList,
+  createWriteTag,
   matchTexts,
   optionalField,
   readIntactRows,
@@ -19,7 +20,6 @@ import {
   sql,
   toStorableText,
   whereAll,
-  writesRow,
 } from "./sql.ts";
 
 const DEFAULT_LIMIT = 100;
@@ -35,8 +35,7 @@ const isOver = sql`state in ('denied', 'expired', 'done', 'interrupted')`;
 
 /** Approvals in SQL: one row each. Every change is a single statement that names the state it starts from. */
 export function createSqlApprovalStore(db: Sql): ApprovalStore {
-  const update = (id: string, changes: SqlQuery, condition: SqlQuery): Promise<boolean> =>
-    writesRow(db, sql`update approvals set ${changes} where id = ${toStorableText(id)} and ${condition} returning id`);
+  const write = createWriteTag(db);
 
   return {
     request: (approval, maxOpen) => db.transaction((tx) => request(tx, approval, maxOpen)),
@@ -70,56 +69,46 @@ export function createSqlApprovalStore(db: Sql): ApprovalStore {
     },
     answer: (id, answer, events) =>
       db.transaction(async (tx) => {
-        const answered = await writesRow(
-          tx,
-          sql`update approvals set state = ${answer.decision}, answer = ${JSON.stringify(answer)},
-              ended_at = ${answer.decision === "denied" ? answer.at : null}
-            where id = ${toStorableText(id)} and state = 'pending' and expires_at >= ${answer.at} returning id`,
-        );
+        const answered = await createWriteTag(tx)`
+          update approvals set state = ${answer.decision}, answer = ${JSON.stringify(answer)},
+            ended_at = ${answer.decision === "denied" ? answer.at : null}
+          where id = ${toStorableText(id)} and state = 'pending' and expires_at >= ${answer.at} returning id`;
         if (answered) await appendEvents(tx, events);
         return answered;
       }),
-    expire: async (id, answer) =>
-      update(
-        id,
-        sql`state = 'expired', answer = ${JSON.stringify(answer)}, ended_at = ${answer.at}`,
-        sql`state in ('pending', 'approved')`,
-      ),
-    claim: async (id, executor) =>
-      update(id, sql`state = 'executing', executor = ${executor.id}, ${setProcess(executor)}`, sql`state = 'approved'`),
-    begin: async (id, executor, at) => update(id, sql`begun_at = ${at.toISOString()}`, isClaimedBy(executor)),
-    release: async (id, executor) => update(id, sql`state = 'approved', ${noExecutor}`, isClaimedBy(executor)),
-    void: async (id, executor, answer) =>
-      update(
-        id,
-        sql`state = 'expired', answer = ${JSON.stringify(answer)}, ended_at = ${answer.at}, ${noExecutor}`,
-        isClaimedBy(executor),
-      ),
-    finish: async (id, executor, { at, outcome }) =>
-      update(
-        id,
-        sql`state = 'done', ended_at = ${at.toISOString()}, status = ${outcome.status},
-          outcome = ${JSON.stringify(outcome)}, recorded = 0`,
-        sql`state in ('executing', 'interrupted') and executor = ${executor}`,
-      ),
-    interrupt: async (id, executor, at) =>
-      update(
-        id,
-        sql`state = 'interrupted', ended_at = ${at.toISOString()}`,
-        sql`state = 'executing' and executor = ${executor} and begun_at is not null`,
-      ),
-    takeOver: async (id, gone, by) =>
-      update(
-        id,
-        setProcess(by),
-        sql`recorded = 0 and executor = ${gone.id} and executor_pid = ${gone.pid}
-          and lease_until = ${gone.leaseUntil.toISOString()} and state in ('done', 'interrupted')`,
-      ),
+    expire: async (id, answer) => write`
+      update approvals set state = 'expired', answer = ${JSON.stringify(answer)}, ended_at = ${answer.at}
+      where id = ${toStorableText(id)} and state in ('pending', 'approved') returning id`,
+    claim: async (id, executor) => write`
+      update approvals set state = 'executing', executor = ${executor.id}, ${setProcess(executor)}
+      where id = ${toStorableText(id)} and state = 'approved' returning id`,
+    begin: async (id, executor, at) => write`
+      update approvals set begun_at = ${at.toISOString()} where ${isClaimed(id, executor)} returning id`,
+    release: async (id, executor) => write`
+      update approvals set state = 'approved', ${noExecutor} where ${isClaimed(id, executor)} returning id`,
+    void: async (id, executor, answer) => write`
+      update approvals
+      set state = 'expired', answer = ${JSON.stringify(answer)}, ended_at = ${answer.at}, ${noExecutor}
+      where ${isClaimed(id, executor)} returning id`,
+    finish: async (id, executor, { at, outcome }) => write`
+      update approvals
+      set state = 'done', ended_at = ${at.toISOString()}, status = ${outcome.status},
+        outcome = ${JSON.stringify(outcome)}, recorded = 0
+      where id = ${toStorableText(id)} and state in ('executing', 'interrupted') and executor = ${executor} returning id`,
+    interrupt: async (id, executor, at) => write`
+      update approvals set state = 'interrupted', ended_at = ${at.toISOString()}
+      where id = ${toStorableText(id)} and state = 'executing' and executor = ${executor} and begun_at is not null
+      returning id`,
+    takeOver: async (id, gone, by) => write`
+      update approvals set ${setProcess(by)}
+      where id = ${toStorableText(id)} and recorded = 0 and executor = ${gone.id} and executor_pid = ${gone.pid}
+        and lease_until = ${gone.leaseUntil.toISOString()} and state in ('done', 'interrupted') returning id`,
     async markRecorded(id) {
       await db.all(sql`
         update approvals set recorded = 1 where id = ${toStorableText(id)} and state in ('done', 'interrupted')`);
     },
-    deliver: async (id) => update(id, sql`delivered = 1`, sql`delivered = 0 and ${isOver}`),
+    deliver: async (id) => write`
+      update approvals set delivered = 1 where id = ${toStorableText(id)} and delivered = 0 and ${isOver} returning id`,
     async renew(executor, leaseUntil) {
       await db.all(sql`
         update approvals set lease_until = ${leaseUntil.toISOString()}
@@ -149,9 +138,9 @@ function setProcess({ pid, host, leaseUntil }: LeaseHolder): SqlQuery {
     executor_pid = ${pid}, executor_host = ${toStorableText(host)}, lease_until = ${leaseUntil.toISOString()}`;
 }
 
-/** Claimed, but not begun. */
-function isClaimedBy(executor: string): SqlQuery {
-  return sql`state = 'executing' and executor = ${executor} and begun_at is null`;
+function isClaimed(id: string, executor: string): SqlQuery {
+  return sql`
+    id = ${toStorableText(id)} and state = 'executing' and executor = ${executor} and begun_at is null`;
 }
 
 async function request(tx: Sql, approval: NewApproval, maxOpen: number): ReturnType<ApprovalStore["request"]> {

@@ -93,7 +93,6 @@ export async function touchCollection(change: InfospaceChange, id: number): Prom
   await touchOwners(change, sql`select owner from collections where id = ${id}`);
 }
 
-/** The origins and owners of removed notes and collections. */
 export class RemovedReferences {
   readonly origins = new Set<number>();
   readonly owners = new Set<number>();
@@ -124,7 +123,6 @@ export async function pruneReferences(
   }
 }
 
-/** A row of `members`: notes with consecutive ids at consecutive positions. */
 export interface NoteRun {
   readonly position: number;
   readonly note: number;

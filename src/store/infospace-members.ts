@@ -206,7 +206,6 @@ async function insertRuns({ tx }: InfospaceChange, id: number, version: number, 
   }
 }
 
-/** The sizes of those notes that exist. */
 async function readSizes({ tx, now }: InfospaceChange, ids: readonly number[]): Promise<ReadonlyMap<number, number>> {
   const sizes = new Map<number, number>();
   for (const batch of splitIntoBatches(ids)) {

@@ -16,7 +16,6 @@ type RemovalResult = Awaited<ReturnType<InfospaceStore["remove"]>>;
 
 const IS_PART = sql`n.part_of is not null`;
 
-/** How many notes of a large collection one transaction removes. */
 const REMOVAL_BATCH = 2_000;
 
 export async function removeResource(
@@ -104,7 +103,6 @@ async function thinCollection(
 export async function removeExpired(change: InfospaceChange, at: string): Promise<RemovalResult> {
   const { tx } = change;
   const removed = new RemovedReferences();
-  // The index is by owner.
   const late = sql`owner in (select id from owners) and expires_at <= ${at}`;
   const notes = await tx.all(sql`select origin, owner, count(*) as n from notes where ${late} group by origin, owner`);
   for (const row of notes) removed.add(row);

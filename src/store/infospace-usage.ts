@@ -103,7 +103,6 @@ function bindScopeKey(scope: QuotaScope, { tenant, user, session }: Payer): SqlQ
   return bindList([scope, tenant, scope === "tenant" ? "" : user, scope === "session" ? session : ""]);
 }
 
-/** Matches the rows of the payer, one for each scope. */
 function matchPayer(payer: Payer): SqlQuery {
   const keys = quotaScopes.map((scope) => sql`(scope, tenant, user_id, session) = (${bindScopeKey(scope, payer)})`);
   return joinQueries(keys, " or ");

@@ -46,7 +46,6 @@ export async function openStore(db: SqlDriver, now: () => Date) {
     anchors: createSqlAnchorStore(db, now),
     infospace: createSqlInfospaceStore(db, now),
     turns: createSqlTurnStore(db),
-    /** Waits for pending statements. */
     close: db.close,
   };
 }

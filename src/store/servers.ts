@@ -8,7 +8,7 @@ import type {
   ServerManifest,
 } from "../mcp/manifests/manifest-store.ts";
 import type { OfferedTool, ServerOffer } from "../mcp/manifests/offer.ts";
-import { bindList, joinQueries, type Sql, type SqlRow, splitIntoBatches, sql, writesRow } from "./sql.ts";
+import { bindList, createWriteTag, joinQueries, type Sql, type SqlRow, splitIntoBatches, sql } from "./sql.ts";
 
 /** Started processes in SQL: one row for each that is not known to have ended. */
 export function createSqlProcessStore(db: Sql): ProcessStore {
@@ -93,7 +93,7 @@ export function createSqlManifestStore(db: Sql): ManifestStore {
     forget: (server) =>
       db.transaction(async (tx) => {
         await tx.all(sql`delete from pins where server = ${server}`);
-        return writesRow(tx, sql`delete from manifests where server = ${server} returning server`);
+        return createWriteTag(tx)`delete from manifests where server = ${server} returning server`;
       }),
   };
 }

@@ -23,12 +23,10 @@ export interface Sql {
   transaction<T>(work: (sql: Sql) => Promise<T>): Promise<T>;
 }
 
-/** The parts of table definitions in which engines differ. */
 export interface SqlDialect {
   readonly name: "sqlite" | "postgres";
   /** The type of a primary key that the engine counts up. */
   readonly identity: SqlQuery;
-  /** The type of a column of bytes. */
   readonly bytes: SqlQuery;
 }
 
@@ -50,7 +48,6 @@ export function sql(strings: TemplateStringsArray, ...inserts: readonly (SqlValu
   return joinQueries(pieces, "");
 }
 
-/** Joins queries, such as rows or conditions. */
 export function joinQueries(queries: readonly SqlQuery[], separator: string): SqlQuery {
   const parts: string[] = [];
   const values: SqlValue[] = [];
@@ -106,9 +103,9 @@ export function matchTexts(
   );
 }
 
-/** Whether a statement with `returning` wrote a row. */
-export async function writesRow(db: Sql, query: SqlQuery): Promise<boolean> {
-  return (await db.all(query)).length > 0;
+/** Creates a tag that runs its statement, which has a `returning`, and tells whether it wrote a row. */
+export function createWriteTag(db: Sql): (...template: Parameters<typeof sql>) => Promise<boolean> {
+  return async (...template) => (await db.all(sql(...template))).length > 0;
 }
 
 /** Replaces NUL and lone surrogates, which a text column cannot hold. JSON columns have them escaped. */
@@ -128,7 +125,6 @@ export function optionalField<Key extends string, T>(
   return { [key]: read(value) } as { readonly [K in Key]: T };
 }
 
-/** Reads text columns, given as field and column. */
 export function readTexts<K extends string>(row: SqlRow, columns: Record<K, string>): Record<K, string> {
   const entries = Object.entries<string>(columns).map(([field, column]) => [field, String(row[column])]);
   return Object.fromEntries(entries) as Record<K, string>;

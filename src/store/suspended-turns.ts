@@ -1,5 +1,6 @@
 import { type StoredTurn, type TurnStore, turnStates, type WaitingCall } from "../approval/turn-store.ts";
 import {
+  createWriteTag,
   matchTexts,
   optionalField,
   readIntactRows,
@@ -12,7 +13,6 @@ import {
   sql,
   toStorableText,
   whereAll,
-  writesRow,
 } from "./sql.ts";
 
 const DEFAULT_LIMIT = 100;
@@ -23,6 +23,7 @@ const columns = sql`
 
 /** Turns in SQL: one row each. Every write names the version it starts from. */
 export function createSqlTurnStore(db: Sql): TurnStore {
+  const write = createWriteTag(db);
   async function readOne(where: SqlQuery): Promise<StoredTurn | undefined> {
     const [row] = await db.all(sql`select ${columns} from turns where ${where}`);
     return row === undefined ? undefined : toStoredTurn(row);
@@ -31,15 +32,13 @@ export function createSqlTurnStore(db: Sql): TurnStore {
   return {
     async add({ id, tokenHash, caller, memo, holder, at }) {
       const time = at.toISOString();
-      return writesRow(
-        db,
-        sql`insert into turns (id, token_hash, state, caller, session, version, holder, holder_pid, holder_host,
-            lease_until, started_at, changed_at, calls, memo)
-          values (${toStorableText(id)}, ${tokenHash}, 'running', ${JSON.stringify(caller)},
-            ${toStorableText(caller.session)}, 1, ${holder.id}, ${holder.pid}, ${toStorableText(holder.host)},
-            ${holder.leaseUntil.toISOString()}, ${time}, ${time}, '[]', ${memo})
-          on conflict (id) do nothing returning id`,
-      );
+      return write`
+        insert into turns (id, token_hash, state, caller, session, version, holder, holder_pid, holder_host,
+          lease_until, started_at, changed_at, calls, memo)
+        values (${toStorableText(id)}, ${tokenHash}, 'running', ${JSON.stringify(caller)},
+          ${toStorableText(caller.session)}, 1, ${holder.id}, ${holder.pid}, ${toStorableText(holder.host)},
+          ${holder.leaseUntil.toISOString()}, ${time}, ${time}, '[]', ${memo})
+        on conflict (id) do nothing returning id`;
     },
     get: async (id) => readOne(sql`id = ${toStorableText(id)}`),
     byToken: (tokenHash) => readOne(sql`token_hash = ${tokenHash}`),
@@ -63,15 +62,13 @@ export function createSqlTurnStore(db: Sql): TurnStore {
       return row === undefined ? undefined : String(row.memo);
     },
     async write({ id, holderId, version }, { state, calls, memo, holder, at }) {
-      return writesRow(
-        db,
-        sql`update turns set state = ${state}, version = version + 1, holder = ${holder?.id ?? null},
-            holder_pid = ${holder?.pid ?? null}, holder_host = ${toStorableText(holder?.host)},
-            lease_until = ${holder?.leaseUntil.toISOString() ?? null}, changed_at = ${at.toISOString()},
-            calls = ${JSON.stringify(calls)}, memo = ${memo}
-          where id = ${toStorableText(id)} and version = ${version} and holder = ${holderId} and state = 'running'
-          returning id`,
-      );
+      return write`
+        update turns set state = ${state}, version = version + 1, holder = ${holder?.id ?? null},
+          holder_pid = ${holder?.pid ?? null}, holder_host = ${toStorableText(holder?.host)},
+          lease_until = ${holder?.leaseUntil.toISOString() ?? null}, changed_at = ${at.toISOString()},
+          calls = ${JSON.stringify(calls)}, memo = ${memo}
+        where id = ${toStorableText(id)} and version = ${version} and holder = ${holderId} and state = 'running'
+        returning id`;
     },
     async renew(holderId, leaseUntil) {
       await db.all(sql`

@@ -1,5 +1,5 @@
 import type { UsageStore } from "../policy/budget.ts";
-import { bindList, joinQueries, type Sql, sql, writesRow } from "./sql.ts";
+import { bindList, createWriteTag, joinQueries, type Sql, sql } from "./sql.ts";
 
 /** The accounts of budgets in SQL. Reading leaves out accounts that were never charged. */
 export function createSqlUsageStore(db: Sql, now: () => Date): UsageStore {
@@ -48,10 +48,8 @@ class BudgetExhausted extends Error {}
 async function countCall(tx: Sql, key: string, maxCalls: number | undefined, at: string): Promise<boolean> {
   if (maxCalls !== undefined && maxCalls < 1) return false;
   const limit = maxCalls === undefined ? sql`` : sql`where usage.calls < ${maxCalls}`;
-  return writesRow(
-    tx,
-    sql`insert into usage (key, calls, ms, bytes, updated_at) values (${key}, 1, 0, 0, ${at})
-      on conflict (key) do update set calls = usage.calls + 1, updated_at = excluded.updated_at ${limit}
-      returning calls`,
-  );
+  return createWriteTag(tx)`
+    insert into usage (key, calls, ms, bytes, updated_at) values (${key}, 1, 0, 0, ${at})
+    on conflict (key) do update set calls = usage.calls + 1, updated_at = excluded.updated_at ${limit}
+    returning calls`;
 }

@@ -10,9 +10,7 @@ interface FileReplacement {
   readonly bytes: Buffer;
   /** The file before the write. Absent: there was none. */
   readonly before: Stats | undefined;
-  /** Whether to refuse if the file is no longer as `before`. */
   readonly onlyIfUnchanged: boolean;
-  /** The path as results show it. */
   readonly shown: string;
 }
 

@@ -70,7 +70,6 @@ function splitLetterPairs(line: string): ReadonlySet<string> {
   return pairs;
 }
 
-/** The Dice coefficient, from 0 to 1. */
 function compareLetterPairs(a: ReadonlySet<string>, b: ReadonlySet<string>): number {
   if (a.size === 0 || b.size === 0) return 0;
   let shared = 0;

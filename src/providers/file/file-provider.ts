@@ -9,9 +9,7 @@ import { readAction } from "./read.ts";
 import { writeAction } from "./write.ts";
 
 export interface FileProviderOptions extends Partial<FileLimits> {
-  /** The folder that all actions are confined to, also through links. */
   readonly root: string;
-  /** Offer only actions that read. */
   readonly readOnly?: boolean;
   /**
    * Absolute paths of files and folders that no action can reach by any name, whether they exist yet or not. They are

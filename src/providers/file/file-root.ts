@@ -20,11 +20,8 @@ export function isTemporaryName(name: string): boolean {
   return name.startsWith(TEMPORARY_PREFIX);
 }
 
-/** Limits on memory and time. */
 export interface FileLimits {
-  /** How much text one read returns. */
   readonly maxReadBytes: number;
-  /** The largest file that can be written or edited. */
   readonly maxWriteBytes: number;
   /** Up to this size, a read also counts the lines of the file and hashes it. */
   readonly maxScanBytes: number;
@@ -51,9 +48,7 @@ export interface FileRoot {
 }
 
 interface ProtectOptions {
-  /** Absolute paths that nothing may reach. */
   readonly paths?: readonly string[];
-  /** Names that nothing may reach at any depth below the root. */
   readonly names?: readonly string[];
 }
 
@@ -90,7 +85,6 @@ function createProtection({ paths: protect = [], names = [] }: ProtectOptions): 
   return (root) => new ProtectedPaths(paths, { names, root });
 }
 
-/** Follows the links of a path as far as it exists. */
 function resolveRootPath(path: string): string {
   try {
     return realpathSync.native(path);

@@ -98,7 +98,6 @@ function getEntryKind(entry: Dirent): EntryKind {
   return entry.isSymbolicLink() ? "link" : "other";
 }
 
-/** Joins two paths relative to the root. */
 export function joinRelative(base: string, path: string): string {
   return base === "." ? path : `${base}/${path}`;
 }

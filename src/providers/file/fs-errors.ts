@@ -37,7 +37,6 @@ export function explainFsError(thrown: unknown, path: string, verb: Verb): unkno
   return new QmError(code, text(quoteName(path), verb), { cause: thrown });
 }
 
-/** Runs the work and explains its system errors for `path`. */
 export async function explainFsErrors<T>(path: string, verb: Verb, work: () => Promise<T>): Promise<T> {
   try {
     return await work();

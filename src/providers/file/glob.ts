@@ -216,7 +216,6 @@ async function glob(root: FileRoot, { pattern, path, limit }: z.output<typeof in
   });
 }
 
-/** Walks the folders that may have matches. */
 export function walkMatching(folder: OpenFolder, pattern: GlobPattern, { limits }: FileRoot, signal: AbortSignal) {
   const enter = ({ name, path }: FolderEntry): boolean =>
     (!skippedFolders.has(name) || pattern.names(name)) && pattern.mayEnter(path);

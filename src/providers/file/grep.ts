@@ -32,10 +32,8 @@ interface FileMatch {
 
 const TEXT_LIMIT = 400;
 
-/** Collects matches over many files, up to `limit`, each with `context` lines around it. */
 class FileSearch {
   readonly matches: FileMatch[] = [];
-  /** Whether there are more matches than the limit. */
   isTruncated = false;
   cutLines = 0;
   /** Lines on which the pattern exceeded its work limit. */
@@ -174,7 +172,6 @@ function compile({ pattern, case_sensitive }: z.output<typeof input>): LinearPat
 
 interface Counts {
   readonly searched: number;
-  /** Files that are binary or cannot be opened. */
   readonly skipped: number;
   readonly isIncomplete: boolean;
 }

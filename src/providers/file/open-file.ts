@@ -10,10 +10,8 @@ import type { ProtectedPaths } from "./protected-paths.ts";
 
 /** An open folder. Operations happen in it even if a link replaces its path in the meantime. */
 export interface OpenFolder {
-  /** Its real path. Absolute, never shown. */
   readonly real: string;
   readonly protectedPaths: ProtectedPaths;
-  /** The path of an entry, or of the folder itself. */
   at(name?: string): string;
   /** Makes a rename survive a power cut, if the system can. */
   sync(): Promise<void>;
@@ -84,7 +82,6 @@ const SUGGESTION_LIMIT = 8;
 const NAME_LIMIT = 1000;
 const DISTANCE_LIMIT = 16;
 
-/** `not_found`, with similar names that exist. */
 export async function pathNotFoundError(place: ResolvedPath): Promise<QmError> {
   const suggestions = await findSuggestions(place);
   return new QmError("not_found", `${quoteName(place.path)} does not exist`, {

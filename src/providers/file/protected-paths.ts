@@ -9,7 +9,6 @@ import { quoteName } from "../../core/names.ts";
  */
 type PathProtection = "free" | "parent" | "protected";
 
-/** One path on disk. Links are not followed. */
 interface DiskEntry {
   readonly path: string;
   /** Device and inode, the same for all names of a file. Absent: there is no entry, or the disk has no inodes. */
@@ -18,7 +17,6 @@ interface DiskEntry {
 }
 
 interface ProtectedTarget {
-  /** The deepest part that exists. */
   readonly anchor: DiskEntry;
   /** The folded names of the parts below it. */
   readonly missing: readonly string[];
@@ -76,7 +74,6 @@ export class ProtectedPaths {
     return this.#parents.some((parent) => isSame(parent, entry)) ? "parent" : "free";
   }
 
-  /** Throws `path_refused` if the path is protected. */
   requireUnprotected(path: string, shown: string): void {
     if (this.getProtection(path) === "protected") throw protectedPathError(shown);
   }
@@ -94,7 +91,6 @@ export class ProtectedPaths {
     throw new QmError("path_refused", `${quoteName(shown)} leads to a path protected by Quartermaster`, { hint: HINT });
   }
 
-  /** Throws `path_refused` if the open file is protected under any name. */
   requireUnprotectedHandle(handle: { readonly fd: number }, shown: string): void {
     if (this.#targets.length === 0) return;
     const entry = toDiskEntry(shown, fstatSync(handle.fd, { bigint: true }));
@@ -158,7 +154,6 @@ export class ProtectedPaths {
     return known;
   }
 
-  /** Whether it is a hard link to a protected file. */
   #isHardLink({ id, stats }: DiskEntry): boolean {
     if (!stats?.isFile() || stats.nlink < 2n) return false;
     const { ids, isComplete } = this.#findLinkedFiles();

@@ -61,7 +61,6 @@ class SliceCollector {
   readonly #wanted: FileSliceRequest;
   readonly #pieces: Buffer[] = [];
   #size = 0;
-  /** Lines seen, and bytes seen of the current line. */
   #line = 0;
   #inLine = 0;
   /** The end of the last whole line in the pieces. */
@@ -74,7 +73,6 @@ class SliceCollector {
     this.#wanted = wanted;
   }
 
-  /** Whether the slice is complete and the file has more. */
   get isFull(): boolean {
     return this.#hasMore;
   }

@@ -2,7 +2,6 @@ import { QmError } from "../../core/errors.ts";
 import { quoteName } from "../../core/names.ts";
 import type { OpenFile } from "./open-file.ts";
 
-/** The first bytes decide whether a file is text. */
 export const HEAD_BYTES = 8192;
 
 export const BOM = Buffer.from([0xef, 0xbb, 0xbf]);
@@ -41,7 +40,6 @@ const NEWLINE = 0x0a;
 
 interface LineBlock {
   readonly lines: readonly string[];
-  /** How many of them were too long and are cut. */
   readonly cut: number;
 }
 

@@ -36,7 +36,6 @@ function toUnitVector(numbers: ArrayLike<unknown>): Float32Array | undefined {
     : Float32Array.from(numbers as ArrayLike<number>, (number) => number / length);
 }
 
-/** Turns texts into vectors. Texts with a similar meaning get similar vectors. */
 export interface Embedder {
   /** Embedders with the same fingerprint make the same vectors. */
   readonly fingerprint: string;
@@ -50,7 +49,6 @@ export interface Embedder {
   close?(): Promise<void>;
 }
 
-/** The chosen embedder, or why it is unavailable, or `off` if none was chosen. */
 export type ChosenEmbedder =
   | { readonly embedder: Embedder }
   | { readonly unavailable: string; readonly hint: string }

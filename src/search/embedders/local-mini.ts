@@ -14,7 +14,6 @@ export interface LocalMiniChoice {
   readonly modelPath?: string;
 }
 
-/** Loads optional packages. */
 export interface ModuleLoader {
   has(name: string): boolean;
   load(name: string): Promise<unknown>;
@@ -99,7 +98,6 @@ function readSizeAndEnds(path: string): readonly [number, string] {
   }
 }
 
-/** The part of transformers.js that is used here. */
 interface Transformers {
   pipeline(task: "feature-extraction", model: string, options: object): Promise<Extractor>;
 }

@@ -16,13 +16,11 @@ export function isSelection(query: string): boolean {
 }
 
 export interface LexicalResult {
-  /** Best first. */
   readonly hits: readonly Hit[];
   /** The words of the query, as written, that match nothing visible. */
   readonly unmatched: readonly string[];
 }
 
-/** Finds actions by the words of their names, descriptions, labels and parameters. */
 export interface LexicalIndex {
   /**
    * Ranks the visible actions as if there were no others. The query is any text, or `select:` and names with commas

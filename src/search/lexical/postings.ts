@@ -15,7 +15,6 @@ const DEPTH = 8;
 
 type Visit = (field: LexicalField, text: string) => void;
 
-/** Visits the texts of each field, up to fixed limits. */
 function visitTexts(action: Action, visit: Visit): void {
   const { name, aliases, tags, description, inputSchema, examples } = action;
   visit("name", getShortName(action));
@@ -44,7 +43,6 @@ function limitTotal(visit: Visit): Visit {
   };
 }
 
-/** Visits names, descriptions and allowed values at any depth of a schema. */
 function visitParameters(schema: unknown, visit: Visit): void {
   let nodes = 0;
   const walk = (part: unknown, depth: number): void => {
@@ -86,7 +84,6 @@ export interface Postings {
   readonly holders: Uint32Array;
   /** The field and the count of each entry: see `packPlace`. */
   readonly places: Uint8Array;
-  /** How many actions hold the term. */
   readonly frequencies: Uint32Array;
   /** How many words each field of each action has, at most `LENGTH_LIMIT`. */
   readonly lengths: Uint16Array;
@@ -214,7 +211,6 @@ function* invertSteps(
   return { terms, starts, holders, places, frequencies };
 }
 
-/** A growing Uint32Array. */
 class NumberList {
   #held = new Uint32Array(1024);
   length = 0;

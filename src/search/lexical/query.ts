@@ -3,9 +3,7 @@ import type { TermLookup } from "./term-lookup.ts";
 import { type LexicalWord, softWords, stemWord, stopWords, tokenize } from "./tokenize.ts";
 import { likeness, RARE, wordWeights } from "./weights.ts";
 
-/** One term of a query, and the terms of the index that match it. */
 export interface QueryTerm {
-  /** The word of the query, as written. */
   readonly written: string;
   /** How much a match adds to the score. Rare words add more. */
   readonly weight: number;
@@ -13,9 +11,7 @@ export interface QueryTerm {
   readonly share: number;
   /** Terms of visible actions, the best match first. */
   readonly found: readonly TermMatch[];
-  /** Whether nearly every action has it. */
   readonly isCommon?: boolean;
-  /** Whether it counts in names only. */
   readonly onlyNames?: true;
   /** Whether it alone makes an action a hit. */
   readonly suffices?: true;
@@ -25,7 +21,6 @@ export interface TermMatch {
   readonly term: number;
   /** 1 for the word itself. */
   readonly likeness: number;
-  /** The most that it can add to the score. */
   readonly weight: number;
 }
 
@@ -101,7 +96,6 @@ function toQueryTerm(
   };
 }
 
-/** Maps the ids of matching terms to their likeness. */
 function findCandidates(
   term: string,
   own: number | undefined,

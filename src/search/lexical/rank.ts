@@ -50,7 +50,6 @@ export function createScratch(actions: number): ScoreScratch {
   return { sums: zeros(), covered: zeros(), named: zeros(), best: zeros() };
 }
 
-/** Actions by their index, and their scores in the same order. */
 export interface LexicalScores {
   readonly places: readonly number[];
   readonly scores: Float64Array;
@@ -116,7 +115,6 @@ function addUp(
       const holder = holders[at] ?? 0;
       let often = 0;
       let inName = 0;
-      // The entries of one action are in a row.
       for (; at < end && holders[at] === holder; at++) {
         const place = fieldsAndCounts[at] ?? 0;
         const field = unpackField(place);

@@ -9,7 +9,6 @@ export interface NearTerm {
 
 /** Finds similar terms in the whole vocabulary. The caller must filter them by visibility. */
 export interface TermSpellings {
-  /** Terms within one or two typos. */
   near(term: string): readonly NearTerm[];
   beginningWith(prefix: string): readonly number[];
 }

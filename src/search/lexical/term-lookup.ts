@@ -81,7 +81,6 @@ export class TermLookup {
     return Math.log(1 + (this.#scope.count - holders + 0.5) / (holders + 0.5));
   }
 
-  /** Whether nearly all visible actions hold one of the terms. */
   isCommon(terms: readonly number[]): boolean {
     return terms.some((term) => this.holders(term) > COMMON * this.#scope.count);
   }
@@ -101,7 +100,6 @@ export class TermLookup {
     return [...this.#longer(text), ...this.#shorter(text)];
   }
 
-  /** The nearest terms within one or two typos of any of the texts. */
   near(texts: Iterable<string>): readonly NearTerm[] {
     const found = new Map<number, NearTerm>();
     for (const text of texts) {
@@ -141,7 +139,6 @@ export class TermLookup {
     return this.#postings.vocabulary.terms[term] ?? "";
   }
 
-  /** How many visible actions hold the term. */
   holders(term: number): number {
     const { starts, holders, frequencies } = this.#postings;
     const { visible, counted } = this.#scope;

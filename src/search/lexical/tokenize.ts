@@ -13,7 +13,6 @@ export interface LexicalWord {
 const LONGEST = 64;
 const LONGEST_UNSPACED = 4_000;
 
-/** Splits a text in any language into words. */
 export function tokenize(text: string): readonly LexicalWord[] {
   const words: LexicalWord[] = [];
   for (const written of text.match(WORD) ?? []) {
@@ -84,7 +83,6 @@ function splitDigits(part: string): readonly string[] {
   return letters === undefined || digits === undefined ? [part] : [letters, digits];
 }
 
-/** Stems a lower-case word. */
 export function stemWord(word: string): string {
   return /^[a-z]{3,}$/.test(word) ? stemmer(word) : word;
 }
@@ -129,7 +127,6 @@ export function detectVerbs(text: string): number {
   return found;
 }
 
-/** Words that do not tell what is wanted. */
 export const stopWords: ReadonlySet<string> = new Set(
   `a an the this that these those there here it its i me my mine myself we us our ours you your yours he him his she her
   hers they them their theirs who whom whose which what when where why how is am are was were be been being do does did
@@ -140,7 +137,6 @@ export const stopWords: ReadonlySet<string> = new Set(
   other`.split(/\s+/),
 );
 
-/** Words that tell little about what is wanted. */
 export const softWords: ReadonlySet<string> = new Set(
   `on off up down out over under again more most all both between before after through within without against no not
   get give show tell find provide make use using used specific current currently information info detail details know

@@ -18,27 +18,18 @@ export const SATURATION = 0.8;
 
 /** How much a match of a similar word counts. */
 export const likeness = {
-  /** The word and its neighbour, written as one. */
-  joined: 0.8,
-  /** Its halves: time and zone for timezone. */
-  half: 0.5,
-  /** A synonym or a broader term. */
-  related: 0.5,
-  /** A longer or shorter form. */
-  form: 0.4,
-  /** A word one typo away; half of that for two typos. */
-  typo: 0.5,
+  joined: 0.8, // The word and its neighbour, written as one
+  half: 0.5, // Its halves: time and zone for timezone
+  related: 0.5, // A synonym or a broader term
+  form: 0.4, // A longer or shorter form
+  typo: 0.5, // A word one typo away; half of that for two typos
 } as const;
 
 export const wordWeights = {
-  /** Words in all kinds of requests. */
-  soft: 0.45,
-  /** A number is mostly an argument. */
-  number: 0.3,
-  /** A part of a word that also matches as a whole. */
-  part: 0.4,
-  /** The query is a question. */
-  question: 0.2,
+  soft: 0.45, // Words in all kinds of requests
+  number: 0.3, // A number is mostly an argument
+  part: 0.4, // A part of a word that also matches as a whole
+  question: 0.2, // The query is a question
 } as const;
 
 /** How much the share of a word in the query depends on its rarity. */

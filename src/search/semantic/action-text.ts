@@ -40,7 +40,6 @@ export function hashActionText(action: Action): string {
   return text;
 }
 
-/** The hashes of all actions of a catalog. */
 export interface CatalogContents {
   readonly fingerprint: string;
   /** By name, sorted. */

@@ -6,7 +6,6 @@ export interface LatestRunner<T> {
   cancel(): Promise<void>;
 }
 
-/** The maximum delay if requests keep coming. */
 const LONGEST_SETTLE_MS = 5_000;
 const FIRST_RETRY_MS = 30_000;
 const LONGEST_RETRY_MS = 300_000;

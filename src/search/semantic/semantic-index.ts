@@ -17,7 +17,6 @@ export interface SemanticStatus {
    */
   readonly state: "off" | "waiting" | "building" | "ready" | "failed";
   readonly model?: string;
-  /** How many vectors of the newest catalog exist, of `total`. */
   readonly done: number;
   readonly total: number;
   /** The number of actions that can be searched. Absent: none yet. */
@@ -27,18 +26,15 @@ export interface SemanticStatus {
 }
 
 export interface BuildOptions {
-  /** Whether to embed everything again. */
   readonly force?: boolean;
   readonly onProgress?: (progress: BuildProgress) => void;
   readonly signal?: AbortSignal;
 }
 
 export interface BuildReport {
-  /** The names of the actions that were embedded. */
   readonly embedded: readonly string[];
   readonly reused: number;
   readonly durationMs: number;
-  /** The fingerprints of the catalog and the model. */
   readonly catalog: string;
   readonly model: string;
 }
@@ -63,12 +59,10 @@ export interface SemanticIndex {
     view: Searchable,
     options: HitOptions & { readonly signal?: AbortSignal | undefined },
   ): Promise<{ readonly hits: readonly Hit[] } | { readonly unavailable: string }>;
-  /** Cancels builds. Stored vectors remain. */
   close(): Promise<void>;
 }
 
 export interface SemanticIndexOptions extends BuildContext {
-  /** How long a search waits for the vector of its query. */
   readonly queryLimitMs?: number;
   /** `false`: a catalog with missing vectors is embedded again as a whole. */
   readonly incremental?: boolean;
@@ -157,7 +151,6 @@ export function createSemanticIndex(options: SemanticIndexOptions): SemanticInde
     }
   }
 
-  /** Uses the stored vectors of the catalog if they are complete. */
   async function adoptStoredVectors(contents: CatalogContents, turn: number): Promise<boolean> {
     try {
       const set = await findVectors(options, contents);

@@ -14,7 +14,6 @@ import {
   type VectorStore,
 } from "./vector-set.ts";
 
-/** Locks between processes. */
 export interface LockStore {
   /** Takes a free lock, or one whose holder `isOver`. Returns whether it did. */
   take(name: string, holder: LeaseHolder, isOver: (other: LeaseHolder) => boolean): Promise<boolean>;
@@ -78,7 +77,6 @@ export interface BuildContext {
   readonly self: ProcessInfo;
 }
 
-/** How many vectors of the catalog exist, of how many. */
 export interface BuildProgress {
   readonly done: number;
   readonly total: number;

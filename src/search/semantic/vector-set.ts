@@ -13,23 +13,19 @@ export interface VectorStore {
   lastUse(set: VectorSetKey): Promise<Date | undefined>;
   /** Records that a set is complete and used now. */
   complete(set: VectorSetKey): Promise<void>;
-  /** Which of the rows exist. */
   known(model: string, hashes: Iterable<string>): Promise<ReadonlySet<string>>;
   /** Records that the rows are used now, so that they are not pruned. */
   touch(model: string, hashes: Iterable<string>): Promise<void>;
   write(model: string, rows: ReadonlyMap<string, Float32Array>): Promise<void>;
-  /** Calls `take` for each row that exists. */
   read(model: string, hashes: Iterable<string>, take: (hash: string, vector: Float32Array) => void): Promise<void>;
   /** Deletes rows and sets that were not used since then. */
   prune(before: Date): Promise<void>;
-  /** Deletes everything and returns the number of rows. */
   clear(): Promise<{ readonly rows: number }>;
 }
 
 /** How often a use is recorded. A search must not write each time. */
 export const USE_RECORD_INTERVAL_MS = 24 * 60 * 60 * 1000;
 
-/** The vectors of a whole catalog. */
 export interface VectorSet {
   readonly contents: CatalogContents;
   readonly dimensions: number;
