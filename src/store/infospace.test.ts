@@ -39,7 +39,7 @@ describe.each(Object.entries(drivers))("%s", (_driver, open) => {
   );
 });
 
-test("two connections that write at once give every note an id of its own and lose none", async () => {
+test("two concurrent writers give every note its own id", async () => {
   const path = temporaryFile();
   const stores = [await storeIn(path), await storeIn(path)] as const;
   const shared = await stores[0].addCollection(origin(), {}, transient);
@@ -64,7 +64,7 @@ test("two connections that write at once give every note an id of its own and lo
   expect(await stores[0].count({ kind: "note", parts: true })).toBe(160);
 });
 
-test("two connections that replace the same note take turns, and each finds what the other left", async () => {
+test("two connections that replace the same note take turns", async () => {
   const path = temporaryFile();
   const stores = [await storeIn(path), await storeIn(path)] as const;
   const id = await stores[0].addNotes(origin(), notes("0"), transient);
@@ -85,7 +85,7 @@ test("two connections that replace the same note take turns, and each finds what
   expect(new Set([...said, last].map((version) => version?.content)).size).toBe(40);
 });
 
-test("everything is found by an index, however much there is", async () => {
+test("every query uses an index", async () => {
   const db = await openSqlite(":memory:");
   onTestFinished(() => db.close());
   await migrate(db);
@@ -132,7 +132,7 @@ test("everything is found by an index, however much there is", async () => {
   expect(paging.filter(([, plan]) => plan.some((step) => step.includes("TEMP B-TREE")))).toEqual([]);
 });
 
-test("what one process saved, another finds after the first is gone", async () => {
+test("another process finds what a process has saved", async () => {
   const path = temporaryFile();
   const first = await openSqlite(path);
   const { store } = await openInfospace(first);

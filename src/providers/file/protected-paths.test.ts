@@ -149,14 +149,14 @@ describe("refuses", () => {
   });
 });
 
-test("a link that stands for what is kept is not followed to nowhere either", async () => {
+test("a dangling link to a protected path is refused", async () => {
   const { refusal } = await keptRoot();
 
   for (const [entry, args] of [read("dangling.yaml"), write("dangling.yaml"), edit("dangling.yaml")])
     expect((await refusal(entry, args)).code).toBe("path_refused");
 });
 
-test("the rest of the root is as free as before", async () => {
+test("other files of the root are not affected", async () => {
   const { call, path } = await keptRoot();
 
   expect(await call("read", { path: "data/other.txt" })).toMatchObject({ content: "free" });
@@ -168,14 +168,14 @@ test("the rest of the root is as free as before", async () => {
   expect(await readFile(join(path, ".quartermaster/quartermaster.db"), "utf8")).toBe("KEPT ledger");
 });
 
-test("another file with two names is free", async () => {
+test("another file with a hard link is free", async () => {
   const { call, path } = await keptRoot();
   await link(join(path, "free.txt"), join(path, "free-too.txt"));
 
   expect(await call("read", { path: "free-too.txt" })).toMatchObject({ content: "free" });
 });
 
-test("list, glob and grep do not know of it", async () => {
+test("list, glob and grep leave out protected paths", async () => {
   const { call } = await keptRoot();
 
   const listed = (await call("list", { depth: 5 })) as { entries: { path: string }[]; total: number };
@@ -192,7 +192,7 @@ test("list, glob and grep do not know of it", async () => {
   expect(grepped).not.toHaveProperty("files_skipped");
 });
 
-test("suggestions do not name it", async () => {
+test("suggestions leave out protected paths", async () => {
   const { refusal } = await keptRoot();
 
   const { details } = await refusal("read", { path: "quartermaster.yml" });
@@ -200,7 +200,7 @@ test("suggestions do not name it", async () => {
   expect(JSON.stringify(details)).not.toMatch(/quartermaster|hard|linked/);
 });
 
-test("what becomes a protected file, or stops to be one, is noticed", async () => {
+test("notices when a file becomes or stops being protected", async () => {
   const { call, refusal, path } = await keptRoot();
   await rename(join(path, "quartermaster.yaml"), join(path, "moved.yaml"));
   await rm(join(path, "hard"));
@@ -210,7 +210,7 @@ test("what becomes a protected file, or stops to be one, is noticed", async () =
   expect((await refusal("read", { path: "free.txt" })).message).toBe('"free.txt" is protected by Quartermaster');
 });
 
-test("a file with two names is refused when what is kept is too much to look through", async () => {
+test("refuses files with hard links if too many files are protected", async () => {
   const { path } = await testRoot({ "a.txt": "free", "huge/x": "" });
   for (let index = 0; index < 10_001; index++) await writeFile(join(path, "huge", String(index)), "");
   await link(join(path, "a.txt"), join(path, "b.txt"));
@@ -221,7 +221,7 @@ test("a file with two names is refused when what is kept is too much to look thr
   expect(await guarded.call("read", { path: "a.txt" })).toMatchObject({ content: "free" });
 });
 
-test("another spelling on a disk that takes it for the same", async ({ skip }) => {
+test("refuses another spelling of a protected name", async ({ skip }) => {
   const { path, refusal, call } = await keptRoot();
   if (!existsSync(join(path, "FREE.TXT"))) skip("the file system tells upper from lower case");
 
@@ -233,7 +233,7 @@ test("another spelling on a disk that takes it for the same", async ({ skip }) =
   expect(await call("read", { path: "FREE.txt" })).toMatchObject({ content: "free" });
 });
 
-test("what is put in the place of a free file or folder is known when it is opened", async () => {
+test("checks a replaced file or folder when it is opened", async () => {
   const { path } = await testRoot(files);
   const kept = new ProtectedPaths([join(path, "quartermaster.yaml"), join(path, ".quartermaster")]);
   const folder = await openFolder(path, ".", kept);
@@ -246,7 +246,7 @@ test("what is put in the place of a free file or folder is known when it is open
 
 const canMount = spawnSync("unshare", ["-m", "mount", "-t", "tmpfs", "tmpfs", "/mnt"]).status === 0;
 
-test.runIf(canMount)("a file or folder mounted a second time is known by its number", async () => {
+test.runIf(canMount)("recognizes a second mount by its inode", async () => {
   const { path } = await testRoot({ ...files, "again.yaml": "", "again/x": "", "twice/x": "" });
   const provider = fileURLToPath(new URL("./file-provider.ts", import.meta.url));
   const mounted =
@@ -283,7 +283,7 @@ const mountedScript = `
   ]));
 `;
 
-describe("a root that is kept, or lies in what is", () => {
+describe("a root that is protected, or inside a protected path", () => {
   test.each([".quartermaster", ".quartermaster/deeper", ".quartermaster/not-yet", "to-folder", "to-folder/deeper"])(
     "%s is refused at once",
     async (root) => {
@@ -295,7 +295,7 @@ describe("a root that is kept, or lies in what is", () => {
     },
   );
 
-  test("is noticed when it comes about later", async () => {
+  test("is noticed if it becomes one later", async () => {
     const { path } = await testRoot({ "a.txt": "free" });
     const guarded = await testRoot({}, { root: path, protect: [`${path}-kept`] });
     await symlink(path, `${path}-kept`);
@@ -305,7 +305,7 @@ describe("a root that is kept, or lies in what is", () => {
   });
 });
 
-test.each([["relative.txt"], [""], ["/a\0b"]])("%j is no path to protect", (path) => {
+test.each([["relative.txt"], [""], ["/a\0b"]])("%j is not a path to protect", (path) => {
   expect(() => fileProvider({ root: "/srv/files", protect: [path] })).toThrow(/is not an absolute path/);
 });
 
@@ -354,7 +354,7 @@ describe("a protected name", () => {
     expect(await treeOf(root.path)).toEqual(before);
   });
 
-  test("is not listed, found, searched or suggested; what is beside it is", async () => {
+  test("is not listed, found, searched or suggested, but its siblings are", async () => {
     const { call, refusal } = await namedRoot();
 
     const listed = (await call("list", { depth: 5 })) as { entries: { path: string }[] };
@@ -381,7 +381,7 @@ describe("a protected name", () => {
   });
 });
 
-test("a link that leads to itself is kept, and ends", async () => {
+test("protects a link that leads to itself", async () => {
   const { path } = await testRoot({ "a.txt": "free" });
   await symlink("loop", join(path, "loop"));
   const guarded = await testRoot({}, { root: path, protect: [join(path, "loop")] });
