@@ -4,13 +4,13 @@ import type { Quota } from "../infospace/quota.ts";
 import { escapeText, formatSources, readOwnerRow, readSources, unescapeColumn } from "./infospace-rows.ts";
 import { bindList, type Sql, type SqlQuery, type SqlRow, splitIntoBatches, sql } from "./sql.ts";
 
-export interface InfospaceReader {
+export interface Reader {
   readonly tx: Sql;
   readonly now: string;
 }
 
 /** One change of notes and collections, in one transaction. */
-export interface InfospaceChange extends InfospaceReader {
+export interface Change extends Reader {
   /** Greater than the revision of every earlier change. */
   readonly revision: number;
   /** Absent: nothing is refused. */
@@ -21,10 +21,10 @@ export interface InfospaceChange extends InfospaceReader {
  * Runs one change at a time, also on engines with concurrent writers: the first statement makes the next change wait, so
  * the rows that a change has read stay the same until it ends.
  */
-export function runInfospaceChange<T>(
+export function runChange<T>(
   db: Sql,
   now: () => Date,
-  work: (change: InfospaceChange) => Promise<T>,
+  work: (change: Change) => Promise<T>,
   quota?: Quota,
 ): Promise<T> {
   return db.transaction(async (tx) => {
@@ -44,7 +44,7 @@ export async function allocateIds(
 }
 
 /** Returns the id of the origin row, which the results of one call at one time share. */
-export async function ensureOrigin({ tx }: InfospaceChange, origin: NoteOrigin): Promise<number> {
+export async function ensureOrigin({ tx }: Change, origin: NoteOrigin): Promise<number> {
   const { tenant = "", user = "", session, actor, turn, action, callId, at } = origin;
   const sources = formatSources(origin.sources);
   const [known] = await tx.all(sql`
@@ -63,7 +63,7 @@ export async function ensureOrigin({ tx }: InfospaceChange, origin: NoteOrigin):
 }
 
 /** Returns the id of the owner row for this visibility, and marks it as changed. */
-export async function ensureOwner(change: InfospaceChange, reach: NoteVisibility, scope: OwnerScope): Promise<number> {
+export async function ensureOwner(change: Change, reach: NoteVisibility, scope: OwnerScope): Promise<number> {
   const { tx, revision } = change;
   const key = ownerKey(reach, scope);
   const [known] = await tx.all(sql`update owners set revision = ${revision} where key = ${key} returning id`);
@@ -85,11 +85,11 @@ export function ownerKey(reach: NoteVisibility, { tenant = "", user = "", sessio
 }
 
 /** Marks owners as changed. `ids` is a list or a select of ids. */
-export async function touchOwners({ tx, revision }: InfospaceChange, ids: SqlQuery): Promise<void> {
+export async function touchOwners({ tx, revision }: Change, ids: SqlQuery): Promise<void> {
   await tx.all(sql`update owners set revision = ${revision} where id in (${ids})`);
 }
 
-export async function touchCollection(change: InfospaceChange, id: number): Promise<void> {
+export async function touchCollection(change: Change, id: number): Promise<void> {
   await touchOwners(change, sql`select owner from collections where id = ${id}`);
 }
 
@@ -105,7 +105,7 @@ export class RemovedReferences {
 
 /** Marks the owners as changed, and deletes owners and origins that nothing refers to any more. */
 export async function pruneReferences(
-  change: InfospaceChange,
+  change: Change,
   { origins = new Set(), owners }: { readonly origins?: ReadonlySet<number>; readonly owners: ReadonlySet<number> },
 ): Promise<void> {
   for (const ids of splitIntoBatches([...origins])) {
@@ -151,7 +151,7 @@ export function selectNoteIds(collection: number, version?: number): SqlQuery {
 }
 
 /** The collections that hold a note in their newest version. `places` is how often the note is in it. */
-export async function findNoteHolders({ tx }: InfospaceChange, note: number) {
+export async function findNoteHolders({ tx }: Change, note: number) {
   const rows = await tx.all(sql`
     select c.id, c.owner, count(*) as places
     from members m join collections c on c.id = m.collection and c.version = m.version
@@ -161,11 +161,7 @@ export async function findNoteHolders({ tx }: InfospaceChange, note: number) {
 }
 
 /** Lets the notes expire not before that time, or never if `expiresAt` is undefined. */
-export async function extendExpiry(
-  change: InfospaceChange,
-  ids: SqlQuery,
-  expiresAt: string | undefined,
-): Promise<void> {
+export async function extendExpiry(change: Change, ids: SqlQuery, expiresAt: string | undefined): Promise<void> {
   const sooner = expiresAt === undefined ? sql`` : sql`and n.expires_at < ${expiresAt}`;
   const these = sql`n.id in (${ids}) and n.expires_at is not null ${sooner}`;
   await touchOwners(change, sql`select n.owner from notes n where ${these}`);
@@ -173,7 +169,7 @@ export async function extendExpiry(
 }
 
 /** Widens the visibility of the notes to at least `reach`. */
-export async function widenReach(change: InfospaceChange, ids: SqlQuery, reach: NoteVisibility): Promise<void> {
+export async function widenReach(change: Change, ids: SqlQuery, reach: NoteVisibility): Promise<void> {
   const narrower = noteVisibilities.slice(0, noteVisibilities.indexOf(reach));
   if (narrower.length === 0) return;
   const these = sql`
@@ -219,7 +215,7 @@ export async function holdSources(tx: Sql, now: Date, callId: string, sources: r
  * a caller that may use a collection may use everything in it.
  */
 export async function addSources(
-  change: InfospaceChange,
+  change: Change,
   { kind, id }: { readonly kind: ResourceKind; readonly id: number },
   actions: Iterable<string>,
 ): Promise<void> {

@@ -4,12 +4,12 @@ import { NOTE_OVERHEAD, type QuotaAmount } from "../infospace/quota.ts";
 import {
   addSources,
   allocateIds,
+  type Change,
   ensureOrigin,
   ensureOwner,
   extendExpiry,
-  type InfospaceChange,
-  type InfospaceReader,
   pruneReferences,
+  type Reader,
   RemovedReferences,
   RUN_LIMIT,
   selectNoteIds,
@@ -32,14 +32,14 @@ import {
 import { charge, countCharacters, toPayer } from "./infospace-usage.ts";
 import { type SqlRow, sql } from "./sql.ts";
 
-export async function readCollection({ tx, now }: InfospaceReader, id: number): Promise<Collection | undefined> {
+export async function readCollection({ tx, now }: Reader, id: number): Promise<Collection | undefined> {
   const [row] = await tx.all(sql`
     select ${collectionColumns} from ${collectionTables} where c.id = ${id} and ${collectionNotExpired(now)}`);
   return row === undefined ? undefined : readCollectionRow(row);
 }
 
 export async function addCollection(
-  change: InfospaceChange,
+  change: Change,
   origin: NoteOrigin,
   { name, properties }: NewCollection,
   { reach, expiresAt }: Retention,
@@ -57,7 +57,7 @@ export async function addCollection(
 }
 
 export async function replaceCollection(
-  change: InfospaceChange,
+  change: Change,
   id: number,
   by: number,
   at: string,
@@ -79,12 +79,7 @@ export async function replaceCollection(
   return takeOver(change, { ...old, version, expiresAt }, next, moved);
 }
 
-export async function absorb(
-  change: InfospaceChange,
-  id: number,
-  by: number,
-  at: string,
-): Promise<Collection | undefined> {
+export async function absorb(change: Change, id: number, by: number, at: string): Promise<Collection | undefined> {
   const { tx } = change;
   const [old, next] = [await readCollection(change, id), await readCollection(change, by)];
   if (old === undefined || next === undefined || id === by) return undefined;
@@ -113,16 +108,14 @@ export async function absorb(
   return takeOver(change, old, next, { rows: merged ? rows - 1 : rows });
 }
 
-function isOneRun(last: SqlRow, first: SqlRow): boolean {
-  return (
-    Number(last.note) + Number(last.run) === Number(first.note) && Number(last.run) + Number(first.run) <= RUN_LIMIT
-  );
+function isOneRun({ note, run }: SqlRow, next: SqlRow): boolean {
+  return Number(note) + Number(run) === Number(next.note) && Number(run) + Number(next.run) <= RUN_LIMIT;
 }
 
 /** Gives moved notes the retention of their new collection, and removes the empty one. */
 async function takeOver(
-  change: InfospaceChange,
-  { id, version, expiresAt, origin }: Pick<Collection, "id" | "version" | "origin"> & Pick<Retention, "expiresAt">,
+  change: Change,
+  { id, version, expiresAt, origin }: Omit<Collection, "expiresAt"> & Pick<Retention, "expiresAt">,
   next: Collection,
   moved: Partial<QuotaAmount> & Pick<QuotaAmount, "rows">,
 ): Promise<Collection | undefined> {
@@ -142,11 +135,7 @@ async function takeOver(
 }
 
 /** Counts the rows that move, and by how much the properties of the target grow. */
-async function measureMove(
-  { tx }: InfospaceChange,
-  to: number,
-  from: number,
-): Promise<Pick<QuotaAmount, "rows" | "bytes">> {
+async function measureMove({ tx }: Change, to: number, from: number): Promise<Pick<QuotaAmount, "rows" | "bytes">> {
   const [row] = await tx.all(sql`
     select (select count(*) from members m where m.collection = b.id and m.version = b.version) as row_count,
       case when b.properties is null then 0
@@ -161,12 +150,12 @@ function pickLaterExpiry(one: string | undefined, other: string | undefined): st
   return one > other ? one : other;
 }
 
-export function save(change: InfospaceChange, saving: SaveRequest): Promise<NoteFacts | Collection | undefined> {
+export function save(change: Change, saving: SaveRequest): Promise<NoteFacts | Collection | undefined> {
   return saving.kind === "note" ? saveNote(change, saving) : saveCollection(change, saving);
 }
 
 /** A saved note no longer belongs to the collection it was made for, so it outlives that collection. */
-async function saveNote(change: InfospaceChange, { id, reach, name, at }: SaveRequest): Promise<NoteFacts | undefined> {
+async function saveNote(change: Change, { id, reach, name, at }: SaveRequest): Promise<NoteFacts | undefined> {
   const { tx, now } = change;
   const find = sql`select ${noteColumns}, n.owner from ${noteTables} where n.id = ${id} and ${noteNotExpired(now)}`;
   const [before] = await tx.all(find);
@@ -181,10 +170,7 @@ async function saveNote(change: InfospaceChange, { id, reach, name, at }: SaveRe
   return row === undefined ? undefined : readNoteFactsRow(row);
 }
 
-async function saveCollection(
-  change: InfospaceChange,
-  { id, reach, name, at }: SaveRequest,
-): Promise<Collection | undefined> {
+async function saveCollection(change: Change, { id, reach, name, at }: SaveRequest): Promise<Collection | undefined> {
   const { tx } = change;
   const before = await readCollection(change, id);
   if (before === undefined) return undefined;

@@ -1,6 +1,6 @@
 import type { InfospaceStore, OwnerScope, ResourceQuery } from "../infospace/infospace-store.ts";
 import { type Collection, type NoteFacts, type NoteOrigin, noteVisibilities } from "../infospace/note.ts";
-import { type InfospaceReader, ownerKey, runHasNote } from "./infospace-changes.ts";
+import { ownerKey, type Reader, runHasNote } from "./infospace-changes.ts";
 import {
   collectionColumns,
   collectionNotExpired,
@@ -36,7 +36,7 @@ const kinds = {
   collection: { alias: sql`c`, columns: collectionColumns, tables: collectionTables, notExpired: collectionNotExpired },
 };
 
-export function listResources(reader: () => InfospaceReader): InfospaceStore["list"] {
+export function listResources(reader: () => Reader): InfospaceStore["list"] {
   function list(query: ResourceQuery & { readonly kind: "note" }): Promise<readonly NoteFacts[]>;
   function list(query: ResourceQuery & { readonly kind: "collection" }): Promise<readonly Collection[]>;
   async function list(query: ResourceQuery): Promise<readonly NoteFacts[] | readonly Collection[]> {
@@ -53,14 +53,14 @@ export function listResources(reader: () => InfospaceReader): InfospaceStore["li
   return list;
 }
 
-export async function countResources({ tx, now }: InfospaceReader, query: CountQuery): Promise<number> {
+export async function countResources({ tx, now }: Reader, query: CountQuery): Promise<number> {
   const all = conditions(query, now);
   const [row] = await tx.all(sql`
     select count(*) as n from ${kinds[query.kind].tables} where ${joinQueries(all, " and ")}`);
   return Number(row?.n);
 }
 
-export async function readMark({ tx, now }: InfospaceReader, of: ContentScope): Promise<string> {
+export async function readMark({ tx, now }: Reader, of: ContentScope): Promise<string> {
   // A collection may hold notes of any owner, so every change counts.
   if ("collection" in of) {
     const [row] = await tx.all(sql`select last from resource_ids where kind = 'revision'`);
@@ -76,7 +76,7 @@ export async function readMark({ tx, now }: InfospaceReader, of: ContentScope): 
 }
 
 export async function readContents(
-  reader: InfospaceReader,
+  reader: Reader,
   of: ContentScope,
   allows: (origin: NoteOrigin) => boolean,
 ): Promise<ReadonlyMap<number, string>> {
@@ -89,7 +89,7 @@ export async function readContents(
   return found;
 }
 
-async function* pageNotes({ tx, now }: InfospaceReader, scope: OwnerScope): AsyncGenerator<readonly SqlRow[]> {
+async function* pageNotes({ tx, now }: Reader, scope: OwnerScope): AsyncGenerator<readonly SqlRow[]> {
   const columns = sql`n.id, n.part_of, n.hash, n.name, n.properties, n.origin, n.sources, n.expires_at`;
   for (const { id: owner } of await tx.all(selectOwners(scope))) {
     for (const isPart of [false, true]) {
@@ -109,7 +109,7 @@ async function* pageNotes({ tx, now }: InfospaceReader, scope: OwnerScope): Asyn
   }
 }
 
-async function* pageMembers({ tx, now }: InfospaceReader, collection: number): AsyncGenerator<readonly SqlRow[]> {
+async function* pageMembers({ tx, now }: Reader, collection: number): AsyncGenerator<readonly SqlRow[]> {
   const members = sql`collections c join members m on m.collection = c.id and m.version = c.version`;
   const these = sql`c.id = ${collection} and ${collectionNotExpired(now)}`;
   const [end] = await tx.all(sql`select max(m.position) as furthest from ${members} where ${these}`);
@@ -122,7 +122,7 @@ async function* pageMembers({ tx, now }: InfospaceReader, collection: number): A
 
 /** Adds to `allowed` whether the origin of each row is allowed. Asks once for each origin. */
 async function checkOrigins(
-  { tx }: InfospaceReader,
+  { tx }: Reader,
   rows: readonly SqlRow[],
   allowed: Map<string, boolean>,
   allows: (origin: NoteOrigin) => boolean,

@@ -11,10 +11,10 @@ import {
 import {
   addSources,
   appendNoteToRuns,
+  type Change,
   extendExpiry,
-  type InfospaceChange,
-  type InfospaceReader,
   type NoteRun,
+  type Reader,
   RUN_LIMIT,
   runHasNote,
   touchCollection,
@@ -39,7 +39,7 @@ import { bindList, joinQueries, type SqlRow, splitIntoBatches, sql } from "./sql
  * removed, so a reader that goes on after the last position misses nothing. The next version counts from 0 again.
  */
 export async function readItems(
-  { tx, now }: InfospaceReader,
+  { tx, now }: Reader,
   id: number,
   { version, from, limit }: Parameters<InfospaceStore["items"]>[1],
 ): Promise<readonly CollectionItem[]> {
@@ -57,7 +57,7 @@ export async function readItems(
 }
 
 export async function findPositions(
-  { tx, now }: InfospaceReader,
+  { tx, now }: Reader,
   id: number,
   version: number,
   notes: readonly number[],
@@ -85,7 +85,7 @@ export async function findPositions(
 }
 
 export async function readCollectionVersion(
-  { tx, now }: InfospaceReader,
+  { tx, now }: Reader,
   id: number,
   version: number,
 ): Promise<Pick<Collection, "count" | "bytes"> | undefined> {
@@ -101,7 +101,7 @@ export async function readCollectionVersion(
 }
 
 export async function append(
-  change: InfospaceChange,
+  change: Change,
   id: number,
   entries: readonly NewCollectionItem[],
   origin: NoteOrigin,
@@ -154,12 +154,7 @@ export async function append(
   };
 }
 
-export async function removeItems(
-  change: InfospaceChange,
-  id: number,
-  notes: ReadonlySet<number>,
-  at: string,
-): Promise<number> {
+export async function removeItems(change: Change, id: number, notes: ReadonlySet<number>, at: string): Promise<number> {
   const { tx } = change;
   const collection = await readCollection(change, id);
   if (collection === undefined) return 0;
@@ -188,7 +183,7 @@ export async function removeItems(
   return places;
 }
 
-async function readNoteSources({ tx }: InfospaceChange, ids: readonly number[]): Promise<ReadonlySet<string>> {
+async function readNoteSources({ tx }: Change, ids: readonly number[]): Promise<ReadonlySet<string>> {
   const rows = await tx.all(sql`
     select distinct o.action, o.sources as origin_sources, n.sources from notes n join origins o on o.id = n.origin
     where n.id in (${bindList(ids)})`);
@@ -197,7 +192,7 @@ async function readNoteSources({ tx }: InfospaceChange, ids: readonly number[]):
   return new Set([...own, ...more].flat());
 }
 
-async function insertRuns({ tx }: InfospaceChange, id: number, version: number, runs: readonly NoteRun[]) {
+async function insertRuns({ tx }: Change, id: number, version: number, runs: readonly NoteRun[]) {
   const rows = runs.map(({ position, note, run }) => sql`(${id}, ${version}, ${position}, ${note}, ${run})`);
   for (const batch of splitIntoBatches(rows)) {
     await tx.all(
@@ -206,7 +201,7 @@ async function insertRuns({ tx }: InfospaceChange, id: number, version: number, 
   }
 }
 
-async function readSizes({ tx, now }: InfospaceChange, ids: readonly number[]): Promise<ReadonlyMap<number, number>> {
+async function readSizes({ tx, now }: Change, ids: readonly number[]): Promise<ReadonlyMap<number, number>> {
   const sizes = new Map<number, number>();
   for (const batch of splitIntoBatches(ids)) {
     const rows = await tx.all(sql`

@@ -4,53 +4,48 @@ import { NOTE_OVERHEAD } from "../infospace/quota.ts";
 import {
   addSources,
   allocateIds,
+  type Change,
   ensureOrigin,
   ensureOwner,
   findNoteHolders,
-  type InfospaceChange,
-  type InfospaceReader,
+  type Reader,
   touchOwners,
 } from "./infospace-changes.ts";
 import {
-  contentColumns,
   escapeText,
-  fileTable,
   noteColumns,
   noteNotExpired,
   noteTables,
   readNoteFactsRow,
   readNoteRow,
   readVersionRow,
+  selectNoteFacts,
+  selectNotes,
 } from "./infospace-rows.ts";
 import { charge, countCharacters, toPayer } from "./infospace-usage.ts";
 import { bindList, joinQueries, readIntactRows, splitIntoBatches, sql } from "./sql.ts";
 
 /** The content of a note is in its row, earlier versions are in the history. */
-export async function readNote({ tx, now }: InfospaceReader, id: number): Promise<Note | undefined> {
-  const [row] = await tx.all(sql`
-    select ${noteColumns}, ${contentColumns} from ${noteTables} ${fileTable}
-    where n.id = ${id} and ${noteNotExpired(now)}`);
+export async function readNote({ tx, now }: Reader, id: number): Promise<Note | undefined> {
+  const [row] = await tx.all(sql`${selectNotes} where n.id = ${id} and ${noteNotExpired(now)}`);
   return row === undefined ? undefined : readNoteRow(row);
 }
 
-export async function readNoteFacts({ tx, now }: InfospaceReader, id: number): Promise<NoteFacts | undefined> {
-  const [row] = await tx.all(sql`
-    select ${noteColumns} from ${noteTables} where n.id = ${id} and ${noteNotExpired(now)}`);
+export async function readNoteFacts({ tx, now }: Reader, id: number): Promise<NoteFacts | undefined> {
+  const [row] = await tx.all(sql`${selectNoteFacts} where n.id = ${id} and ${noteNotExpired(now)}`);
   return row === undefined ? undefined : readNoteFactsRow(row);
 }
 
-export async function readNotes({ tx, now }: InfospaceReader, ids: readonly number[]): Promise<readonly Note[]> {
+export async function readNotes({ tx, now }: Reader, ids: readonly number[]): Promise<readonly Note[]> {
   const all: Note[] = [];
   for (const batch of splitIntoBatches([...new Set(ids)])) {
-    const rows = await tx.all(sql`
-      select ${noteColumns}, ${contentColumns} from ${noteTables} ${fileTable}
-      where n.id in (${bindList(batch)}) and ${noteNotExpired(now)}`);
+    const rows = await tx.all(sql`${selectNotes} where n.id in (${bindList(batch)}) and ${noteNotExpired(now)}`);
     all.push(...readIntactRows(rows, readNoteRow));
   }
   return all;
 }
 
-export async function readHistory({ tx, now }: InfospaceReader, id: number): Promise<readonly NoteVersion[]> {
+export async function readHistory({ tx, now }: Reader, id: number): Promise<readonly NoteVersion[]> {
   const rows = await tx.all(sql`
     select n.id, h.version, h.format, h.hash, h.bytes, h.changed_at
     from note_history h join notes n on n.id = h.note
@@ -58,7 +53,7 @@ export async function readHistory({ tx, now }: InfospaceReader, id: number): Pro
   return readIntactRows(rows, readVersionRow);
 }
 
-export async function readNoteVersion(reader: InfospaceReader, id: number, version: number): Promise<Note | undefined> {
+export async function readNoteVersion(reader: Reader, id: number, version: number): Promise<Note | undefined> {
   const [row] = await reader.tx.all(sql`
     select ${noteColumns}, h.version, h.format, h.hash, h.bytes, h.changed_at, h.content, f.data
     from ${noteTables} join note_history h on h.note = n.id
@@ -71,7 +66,7 @@ export async function readNoteVersion(reader: InfospaceReader, id: number, versi
 
 /** Returns the id of the first note. */
 export async function insertNotes(
-  change: InfospaceChange,
+  change: Change,
   notes: readonly NewNote[],
   origin: NoteOrigin,
   { reach, expiresAt }: Retention,
@@ -100,13 +95,13 @@ export async function insertNotes(
 }
 
 // One at a time: a file may be as long as a statement can be.
-async function insertFile({ tx }: InfospaceChange, id: number, version: number, file?: Uint8Array): Promise<void> {
+async function insertFile({ tx }: Change, id: number, version: number, file?: Uint8Array): Promise<void> {
   if (file === undefined) return;
   await tx.all(sql`insert into note_files (note, version, data) values (${id}, ${version}, ${file})`);
 }
 
 export async function replaceNote(
-  change: InfospaceChange,
+  change: Change,
   id: number,
   version: number,
   content: NewNote,
@@ -144,6 +139,6 @@ export async function replaceNote(
     await tx.all(sql`update collections set bytes = bytes + ${more} where id = ${collection}`);
     await touchOwners(change, bindList([owner]));
   }
-  const [row] = await tx.all(sql`select ${noteColumns} from ${noteTables} where n.id = ${id}`);
+  const [row] = await tx.all(sql`${selectNoteFacts} where n.id = ${id}`);
   return row === undefined ? undefined : readNoteFactsRow(row);
 }

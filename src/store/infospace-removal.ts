@@ -1,8 +1,8 @@
 import type { InfospaceStore } from "../infospace/infospace-store.ts";
 import type { ResourceKind } from "../infospace/note.ts";
 import {
+  type Change,
   findNoteHolders,
-  type InfospaceChange,
   pruneReferences,
   RemovedReferences,
   RUN_LIMIT,
@@ -19,11 +19,11 @@ const IS_PART = sql`n.part_of is not null`;
 const REMOVAL_BATCH = 2_000;
 
 export async function removeResource(
-  runChange: <T>(work: (change: InfospaceChange) => Promise<T>) => Promise<T>,
+  runChange: <T>(work: (change: Change) => Promise<T>) => Promise<T>,
   kind: ResourceKind,
   id: number,
 ): Promise<RemovalResult> {
-  const step = <T>(work: (change: InfospaceChange, id: number, removed: RemovedReferences) => Promise<T>): Promise<T> =>
+  const step = <T>(work: (change: Change, id: number, removed: RemovedReferences) => Promise<T>): Promise<T> =>
     runChange(async (change) => {
       const removed = new RemovedReferences();
       const result = await work(change, id, removed);
@@ -43,7 +43,7 @@ export async function removeResource(
   return { notes, collections: 1 };
 }
 
-async function removeNote(change: InfospaceChange, id: number, removed: RemovedReferences): Promise<RemovalResult> {
+async function removeNote(change: Change, id: number, removed: RemovedReferences): Promise<RemovalResult> {
   const { tx, now } = change;
   const [note] = await tx.all(sql`select n.bytes from notes n where n.id = ${id} and ${noteNotExpired(now)}`);
   if (note === undefined) return { notes: 0, collections: 0 };
@@ -58,11 +58,7 @@ async function removeNote(change: InfospaceChange, id: number, removed: RemovedR
 }
 
 /** Removes a collection, or lets a large one expire now. */
-async function beginRemoval(
-  change: InfospaceChange,
-  id: number,
-  removed: RemovedReferences,
-): Promise<RemovalResult | "large"> {
+async function beginRemoval(change: Change, id: number, removed: RemovedReferences): Promise<RemovalResult | "large"> {
   const { tx, now } = change;
   const [row] = await tx.all(sql`
     select coalesce((select sum(m.run) from members m where m.collection = c.id), 0) as held
@@ -77,11 +73,7 @@ async function beginRemoval(
 }
 
 /** Removes the first notes of a hidden collection. Undefined: the rest can be removed with the collection. */
-async function thinCollection(
-  change: InfospaceChange,
-  id: number,
-  removed: RemovedReferences,
-): Promise<number | undefined> {
+async function thinCollection(change: Change, id: number, removed: RemovedReferences): Promise<number | undefined> {
   const { tx } = change;
   const runs: SqlRow[] = [];
   let held = 0;
@@ -100,7 +92,7 @@ async function thinCollection(
   return dropNotes(change, runs, removed, IS_PART);
 }
 
-export async function removeExpired(change: InfospaceChange, at: string): Promise<RemovalResult> {
+export async function removeExpired(change: Change, at: string): Promise<RemovalResult> {
   const { tx } = change;
   const removed = new RemovedReferences();
   const late = sql`owner in (select id from owners) and expires_at <= ${at}`;
@@ -125,7 +117,7 @@ export async function removeExpired(change: InfospaceChange, at: string): Promis
  * the number of removed notes.
  */
 export async function dropCollection(
-  change: InfospaceChange,
+  change: Change,
   id: number,
   removed: RemovedReferences,
   which: SqlQuery,
@@ -140,7 +132,7 @@ export async function dropCollection(
 }
 
 async function dropNotes(
-  change: InfospaceChange,
+  change: Change,
   runs: readonly SqlRow[],
   removed: RemovedReferences,
   which: SqlQuery,
@@ -170,7 +162,7 @@ function expandRuns(runs: readonly SqlRow[]): readonly number[] {
 }
 
 /** Which of the ids, ascending, no collection holds in any version. */
-async function findUnheldNotes({ tx, now }: InfospaceChange, ids: readonly number[]): Promise<readonly number[]> {
+async function findUnheldNotes({ tx, now }: Change, ids: readonly number[]): Promise<readonly number[]> {
   const [first = 0, last = 0] = [ids[0], ids.at(-1)];
   const runs = await tx.all(sql`
     select m.note, m.run from members m join collections c on c.id = m.collection
@@ -186,11 +178,7 @@ async function findUnheldNotes({ tx, now }: InfospaceChange, ids: readonly numbe
   });
 }
 
-async function deleteNotes(
-  change: InfospaceChange,
-  ids: readonly number[],
-  removed: RemovedReferences,
-): Promise<number> {
+async function deleteNotes(change: Change, ids: readonly number[], removed: RemovedReferences): Promise<number> {
   if (ids.length === 0) return 0;
   const { tx } = change;
   await releaseNotes(change, sql`n.id in (${bindList(ids)})`);

@@ -8,7 +8,7 @@ import {
   quotaExceededError,
   quotaScopes,
 } from "../infospace/quota.ts";
-import type { InfospaceChange } from "./infospace-changes.ts";
+import type { Change } from "./infospace-changes.ts";
 import { escapeText, unescapeColumn } from "./infospace-rows.ts";
 import { bindList, joinQueries, optionalField, type Sql, type SqlQuery, type SqlRow, sql } from "./sql.ts";
 
@@ -35,7 +35,7 @@ export function toPayer({ tenant = "", user = "", session }: Omit<OwnerScope, "a
 
 /** Adds to the usage of the payer. Throws `quota_exceeded` if it does not fit; the transaction then rolls back. */
 export async function charge(
-  { tx, quota }: InfospaceChange,
+  { tx, quota }: Change,
   payer: Payer,
   { notes = 0, bytes = 0, rows = 0 }: Partial<QuotaAmount>,
 ): Promise<void> {
@@ -60,7 +60,7 @@ export async function charge(
 }
 
 /** Subtracts the notes that match `which`, a condition on `notes n`. Call it before they are removed. */
-export async function releaseNotes(change: InfospaceChange, which: SqlQuery): Promise<void> {
+export async function releaseNotes(change: Change, which: SqlQuery): Promise<void> {
   const own = await change.tx.all(sql`
     select n.origin, count(*) as notes, sum(n.bytes + ${ownBytes}) as bytes from notes n where ${which} group by n.origin`);
   const past = await change.tx.all(sql`
@@ -72,7 +72,7 @@ export async function releaseNotes(change: InfospaceChange, which: SqlQuery): Pr
 }
 
 /** Subtracts a collection. Call it before it is removed. */
-export async function releaseCollection(change: InfospaceChange, id: number): Promise<void> {
+export async function releaseCollection(change: Change, id: number): Promise<void> {
   const [row] = await change.tx.all(sql`
     select n.origin, ${ownBytes} as bytes, (select count(*) from members m where m.collection = n.id) as row_count
     from collections n where n.id = ${id}`);
@@ -80,12 +80,12 @@ export async function releaseCollection(change: InfospaceChange, id: number): Pr
   await release(change, Number(row.origin), { notes: 1, bytes: Number(row.bytes), rows: Number(row.row_count) });
 }
 
-export async function releaseRows(change: InfospaceChange, id: number, rows: number): Promise<void> {
+export async function releaseRows(change: Change, id: number, rows: number): Promise<void> {
   const [row] = await change.tx.all(sql`select origin from collections where id = ${id}`);
   if (row !== undefined) await release(change, Number(row.origin), { rows });
 }
 
-async function release(change: InfospaceChange, origin: number, amount: Partial<QuotaAmount>): Promise<void> {
+async function release(change: Change, origin: number, amount: Partial<QuotaAmount>): Promise<void> {
   const { notes = 0, bytes = 0, rows = 0 } = amount;
   const [row] = await change.tx.all(sql`select tenant, user_id, session from origins where id = ${origin}`);
   if (row === undefined) return;

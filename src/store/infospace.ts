@@ -1,12 +1,6 @@
 import type { InfospaceStore } from "../infospace/infospace-store.ts";
 import type { Quota } from "../infospace/quota.ts";
-import {
-  holdSources,
-  type InfospaceChange,
-  readHeldSources,
-  runInfospaceChange,
-  touchCollection,
-} from "./infospace-changes.ts";
+import { type Change, holdSources, readHeldSources, runChange, touchCollection } from "./infospace-changes.ts";
 import { absorb, addCollection, readCollection, replaceCollection, save } from "./infospace-collections.ts";
 import { countResources, listResources, readContents, readMark } from "./infospace-list.ts";
 import { append, findPositions, readCollectionVersion, readItems, removeItems } from "./infospace-members.ts";
@@ -26,8 +20,8 @@ import { type Sql, sql } from "./sql.ts";
 /** Notes and collections in SQL. Without a quota nothing is refused, but usage is still counted. */
 export function createSqlInfospaceStore(db: Sql, clock: () => Date, quota?: Quota): InfospaceStore {
   const reader = () => ({ tx: db, now: clock().toISOString() });
-  const change = <T>(work: (change: InfospaceChange) => Promise<T>) => runInfospaceChange(db, clock, work);
-  const charged = <T>(work: (change: InfospaceChange) => Promise<T>) => runInfospaceChange(db, clock, work, quota);
+  const change = <T>(work: (change: Change) => Promise<T>) => runChange(db, clock, work);
+  const charged = <T>(work: (change: Change) => Promise<T>) => runChange(db, clock, work, quota);
   return {
     addNotes: (origin, notes, retention) => charged((c) => insertNotes(c, notes, origin, retention)),
     note: async (id) => readNote(reader(), id),

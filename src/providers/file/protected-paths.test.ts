@@ -24,7 +24,7 @@ const files = {
   "free.txt": "free",
 };
 
-const kept = [
+const protectedFiles = [
   "quartermaster.yaml",
   ".quartermaster",
   "data/store.db",
@@ -39,8 +39,8 @@ const kept = [
   "gate/policy.yaml",
 ];
 
-/** A root with everything that is kept in it, and every other name by which that might be reached. */
-async function keptRoot(): Promise<TestRoot> {
+/** A root with protected files, and other names that lead to them. */
+async function createProtectedRoot(): Promise<TestRoot> {
   // The folder is known only after it is made, so a first root makes it and a second one guards it.
   const { path } = await testRoot(files);
   const at = (name: string) => join(path, name);
@@ -55,7 +55,7 @@ async function keptRoot(): Promise<TestRoot> {
   await symlink("data", at("to-data"));
   await link(at("quartermaster.yaml"), at("hard"));
   await link(at(".quartermaster/deeper/old.db"), at("hard-inside"));
-  return testRoot({}, { root: path, protect: kept.map(at) }).then((guarded) => ({ ...guarded, path }));
+  return testRoot({}, { root: path, protect: protectedFiles.map(at) }).then((guarded) => ({ ...guarded, path }));
 }
 
 const write = (path: string): [string, JsonObject] => ["write", { path, content: "mine" }];
@@ -84,14 +84,14 @@ const attempts: readonly [string, JsonObject][] = [
   ...everyWay("behind/policy.yaml"),
   ...everyWay("gate/policy.yaml"),
   ...everyWay("gate-folder/policy.yaml"),
-  // Links to what is kept may go; what they lead to may not be used.
+  // Links to protected files may be deleted; their targets must not be used.
   ...everyWay("to-file").filter(([entry]) => entry !== "delete"),
   ...everyWay("to-link").filter(([entry]) => entry !== "delete"),
   // A hard link is the file itself.
   ...everyWay("hard"),
   ...everyWay("hard-inside"),
   ["write", { path: "hard", content: "mine", expected_sha256: "0".repeat(64) }],
-  // Folders that are kept.
+  // Protected folders.
   ...[".quartermaster", ".quartermaster/", "to-folder", ".quartermaster/deeper"].flatMap((path) => [
     list(path),
     glob(path),
@@ -134,7 +134,7 @@ const attempts: readonly [string, JsonObject][] = [
 
 describe("refuses", () => {
   test.each(attempts)("%s %j", async (entry, args) => {
-    const root = await keptRoot();
+    const root = await createProtectedRoot();
     const before = await treeOf(root.path);
     const path = String(args.path).replace("<root>", root.path);
 
@@ -150,14 +150,14 @@ describe("refuses", () => {
 });
 
 test("a dangling link to a protected path is refused", async () => {
-  const { refusal } = await keptRoot();
+  const { refusal } = await createProtectedRoot();
 
   for (const [entry, args] of [read("dangling.yaml"), write("dangling.yaml"), edit("dangling.yaml")])
     expect((await refusal(entry, args)).code).toBe("path_refused");
 });
 
 test("other files of the root are not affected", async () => {
-  const { call, path } = await keptRoot();
+  const { call, path } = await createProtectedRoot();
 
   expect(await call("read", { path: "data/other.txt" })).toMatchObject({ content: "free" });
   expect(await call("write", { path: "data/store.db-copy", content: "mine" })).toMatchObject({ created: true });
@@ -169,14 +169,14 @@ test("other files of the root are not affected", async () => {
 });
 
 test("another file with a hard link is free", async () => {
-  const { call, path } = await keptRoot();
+  const { call, path } = await createProtectedRoot();
   await link(join(path, "free.txt"), join(path, "free-too.txt"));
 
   expect(await call("read", { path: "free-too.txt" })).toMatchObject({ content: "free" });
 });
 
 test("list, glob and grep leave out protected paths", async () => {
-  const { call } = await keptRoot();
+  const { call } = await createProtectedRoot();
 
   const listed = (await call("list", { depth: 5 })) as { entries: { path: string }[]; total: number };
   const globbed = await call("glob", { pattern: "**" });
@@ -193,7 +193,7 @@ test("list, glob and grep leave out protected paths", async () => {
 });
 
 test("suggestions leave out protected paths", async () => {
-  const { refusal } = await keptRoot();
+  const { refusal } = await createProtectedRoot();
 
   const { details } = await refusal("read", { path: "quartermaster.yml" });
 
@@ -201,7 +201,7 @@ test("suggestions leave out protected paths", async () => {
 });
 
 test("notices when a file becomes or stops being protected", async () => {
-  const { call, refusal, path } = await keptRoot();
+  const { call, refusal, path } = await createProtectedRoot();
   await rename(join(path, "quartermaster.yaml"), join(path, "moved.yaml"));
   await rm(join(path, "hard"));
   await symlink("free.txt", join(path, "quartermaster.yaml"));
@@ -222,7 +222,7 @@ test("refuses files with hard links if too many files are protected", async () =
 });
 
 test("refuses another spelling of a protected name", async ({ skip }) => {
-  const { path, refusal, call } = await keptRoot();
+  const { path, refusal, call } = await createProtectedRoot();
   if (!existsSync(join(path, "FREE.TXT"))) skip("the file system tells upper from lower case");
 
   for (const name of ["Quartermaster.yaml", ".QUARTERMASTER/quartermaster.db", "DATA/Store.DB", "TO-FILE"])
@@ -287,7 +287,7 @@ describe("a root that is protected, or inside a protected path", () => {
   test.each([".quartermaster", ".quartermaster/deeper", ".quartermaster/not-yet", "to-folder", "to-folder/deeper"])(
     "%s is refused at once",
     async (root) => {
-      const { path } = await keptRoot();
+      const { path } = await createProtectedRoot();
 
       expect(() => fileProvider({ root: join(path, root), protect: [join(path, ".quartermaster")] })).toThrow(
         expect.objectContaining({ code: "invalid_config", message: expect.stringContaining(basename(root)) }),
