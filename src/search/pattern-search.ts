@@ -81,12 +81,12 @@ export function searchExact(
   view: Searchable,
   { limit, order, accepts = () => true }: HitOptions,
 ): readonly Hit[] {
-  const asked = query.trim().toLowerCase();
-  if (asked === "") return [];
+  const wanted = query.trim().toLowerCase();
+  if (wanted === "") return [];
   const hits: Hit[] = [];
   for (const action of view.actions()) {
     const { name, entry, aliases, tags, description } = action;
-    const is = (text: string): boolean => canEqual(text, asked) && text.toLowerCase() === asked;
+    const is = (text: string): boolean => canEqual(text, wanted) && text.toLowerCase() === wanted;
     const score =
       is(name) || is(entry) || aliases.some(is) ? 1 : tags.some(is) || is(description.trim()) ? LABEL_SCORE : 0;
     if (score > 0 && accepts(action)) hits.push({ action, score });

@@ -103,12 +103,12 @@ export function createCatalogSearch(options: CatalogSearchOptions): CatalogSearc
     }
   }
 
-  return async (view, { query: asked, type, limit: wanted, accepts }, signal) => {
-    const query = asked.trim();
+  return async (view, { query: text, type, limit: maxHits, accepts }, signal) => {
+    const query = text.trim();
     const requested = type ?? (semantic === undefined ? "fts" : "hybrid");
     // A selection by name needs no search by meaning, and no request to the endpoint.
     const chosen = isSelection(query) ? "fts" : requested;
-    const limit = Math.max(1, Math.min(Math.trunc(wanted ?? DEFAULT_LIMIT), maxResults));
+    const limit = Math.max(1, Math.min(Math.trunc(maxHits ?? DEFAULT_LIMIT), maxResults));
     if (query === "") return { hits: [], requested, effective: requested, unmatched: [] };
     const request = { query, type: chosen, limit };
     const found = await attempt(view, accepts === undefined ? request : { ...request, accepts }, signal);

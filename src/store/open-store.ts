@@ -4,14 +4,13 @@ import { createSqlApprovalStore } from "./approvals.ts";
 import { openSqlite, type SqliteOptions } from "./drivers/sqlite.ts";
 import { createSqlEventStore } from "./events.ts";
 import { createSqlInfospaceStore } from "./infospace.ts";
-import { createSqlLockStore } from "./locks.ts";
 import { migrate } from "./migrations.ts";
 import { createSqlRegistryStore } from "./server-registry.ts";
 import { createSqlManifestStore, createSqlProblemStore, createSqlProcessStore } from "./servers.ts";
 import type { SqlDriver } from "./sql.ts";
 import { createSqlTurnStore } from "./suspended-turns.ts";
 import { createSqlUsageStore } from "./usage.ts";
-import { createSqlVectorStore } from "./vectors.ts";
+import { createSqlLockStore, createSqlVectorStore } from "./vectors.ts";
 
 /** Everything that is stored, in one database. */
 export type Store = Readonly<Awaited<ReturnType<typeof openStore>>>;

@@ -1,9 +1,8 @@
 import assert from "node:assert/strict";
 import type { LeaseHolder } from "../../src/core/lease.ts";
-import { createSqlLockStore } from "../../src/store/locks.ts";
 import { migrate } from "../../src/store/migrations.ts";
 import { type SqlDriver, sql } from "../../src/store/sql.ts";
-import { createSqlVectorStore } from "../../src/store/vectors.ts";
+import { createSqlLockStore, createSqlVectorStore } from "../../src/store/vectors.ts";
 import { defineCases } from "./store-cases.ts";
 
 const start = new Date("2026-01-02T03:04:05.678Z");

@@ -23,7 +23,7 @@ interface FileSliceRequest {
 
 interface FileSlice {
   readonly bytes: Buffer;
-  /** Where to continue: a line, and how many bytes of it to skip. Absent: the file ends here. */
+  /** The line to continue at, and how many bytes of it to skip. Absent: the file ends here. */
   readonly next?: { readonly line: number; readonly skip: number };
   /** The lines of the whole file. Known only if it was read to its end. */
   readonly lines?: number;
@@ -101,10 +101,10 @@ class SliceCollector {
       return;
     }
     const skipped = this.#line === offset ? Math.min(part.length, Math.max(0, skip - this.#inLine)) : 0;
-    const kept = part.subarray(skipped, skipped + maxBytes - this.#size);
-    if (kept.length > 0) this.#pieces.push(Buffer.from(kept));
-    this.#size += kept.length;
-    if (skipped + kept.length < part.length) {
+    const taken = part.subarray(skipped, skipped + maxBytes - this.#size);
+    if (taken.length > 0) this.#pieces.push(Buffer.from(taken));
+    this.#size += taken.length;
+    if (skipped + taken.length < part.length) {
       this.#isCut = true;
       this.#hasMore = true;
     }

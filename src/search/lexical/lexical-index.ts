@@ -36,8 +36,8 @@ export function createLexicalIndex(actions: readonly Action[], previous?: Lexica
 }
 
 /**
- * Builds an index in steps. Action objects that `previous` knows are not analysed again. `prepare` also builds the tables
- * that the first search would build.
+ * Builds an index in steps. Action objects that `previous` knows are not analysed again. With `prepare` it also builds the
+ * tables for the first search.
  */
 export function* lexicalIndexSteps(
   actions: readonly Action[],

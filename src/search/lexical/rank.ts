@@ -68,7 +68,7 @@ export function scoreActions(
 ): LexicalScores {
   const places: number[] = [];
   for (const each of wanted) addUp(each, postings, scope, scratch, places);
-  const asked = wanted.reduce((sum, { weight, found }) => sum + weight * (found.length === 0 ? UNKNOWN : 1), 0);
+  const possible = wanted.reduce((sum, { weight, found }) => sum + weight * (found.length === 0 ? UNKNOWN : 1), 0);
   const shares = wanted.reduce((sum, { share }) => sum + share, 0);
   const scores = new Float64Array(places.length);
   let mostCovered = 0;
@@ -79,7 +79,7 @@ export function scoreActions(
     const naming = Math.min(1, (scratch.named[place] ?? 0) / nameLength);
     const does = postings.verbs[place] ?? 0;
     const score =
-      ((scratch.sums[place] ?? 0) / asked) *
+      ((scratch.sums[place] ?? 0) / possible) *
       (1 - COVERAGE + (COVERAGE * covered) / shares) *
       ((1 + NAMING * naming) / (1 + NAMING)) *
       (verbs === 0 || does === 0 ? 1 : (verbs & does) === 0 ? 1 - VERB_MATCH : 1 + VERB_MATCH);

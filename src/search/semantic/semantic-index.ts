@@ -281,13 +281,13 @@ export function createSemanticIndex(options: SemanticIndexOptions): SemanticInde
       if (answering === undefined && settling !== undefined) await settlesWithin(settling.promise, queryLimitMs);
       if (answering === undefined) return { unavailable: explainUnavailable() };
       if (answering.set.dimensions === 0) return { hits: [] };
-      const asked = await embedQuery(query, signal);
-      if ("unavailable" in asked) return asked;
+      const embedded = await embedQuery(query, signal);
+      if ("unavailable" in embedded) return embedded;
       if (answering === undefined) return { unavailable: explainUnavailable() };
       const { set } = answering;
-      if (set.dimensions !== asked.vector.length) return { unavailable: "the index was built with another model." };
+      if (set.dimensions !== embedded.vector.length) return { unavailable: "the index was built with another model." };
       recordSearch(set);
-      return { hits: set.rank(asked.vector, view, { ...hitOptions, floor: embedder.floor ?? DEFAULT_FLOOR }) };
+      return { hits: set.rank(embedded.vector, view, { ...hitOptions, floor: embedder.floor ?? DEFAULT_FLOOR }) };
     },
     async close() {
       closing.abort();
