@@ -418,7 +418,7 @@ describe("doctor", () => {
     const ran = await qm(cwd, ["doctor"]);
 
     expect(ran.code).toBe(1);
-    expect(ran.out).toMatch(/^fail {2}actions +the file root .* lies in what is kept by Quartermaster itself$/m);
+    expect(ran.out).toMatch(/^fail {2}actions +the file root .* is inside a path protected by Quartermaster$/m);
   });
 
   test("says what is wrong and what to do", async () => {

@@ -1,5 +1,5 @@
 import { describe, expect, onTestFinished, test } from "vitest";
-import { infospaceIn } from "../../test/cases/infospace-fixtures.ts";
+import { openInfospace } from "../../test/cases/infospace-fixtures.ts";
 import type { Json } from "../core/json.ts";
 import { openSqlite } from "../store/drivers/sqlite.ts";
 import { createInfospace } from "./create-infospace.ts";
@@ -11,7 +11,7 @@ const maker = createTestAuthor(testCaller);
 async function filling(fillLimit = 10_000) {
   const db = await openSqlite(":memory:");
   onTestFinished(() => db.close());
-  const { store, clock } = await infospaceIn(db);
+  const { store, clock } = await openInfospace(db);
   const infospace = createInfospace({
     store,
     runtime: { now: () => new Date(clock.at) },

@@ -228,7 +228,7 @@ test("says which changes wait for a restart", async () => {
 
 const KEPT = {
   status: "failed",
-  error: { code: "path_refused", error: expect.stringContaining("kept by Quartermaster itself") },
+  error: { code: "path_refused", error: expect.stringContaining("protected by Quartermaster") },
 };
 
 test("file actions reach neither the policy nor the ledger, and the policy goes on binding", async () => {
@@ -309,7 +309,7 @@ test("a root in the folder of the store is refused, at the start and as a change
   await writeFile(join(folder, "quartermaster.yaml"), wrong);
   await vi.waitFor(() => expect(problems).toHaveLength(1), 10_000);
 
-  expect(problems[0]).toContain("lies in what is kept by Quartermaster itself");
+  expect(problems[0]).toContain("is inside a path protected by Quartermaster");
   expect(await quartermaster.invoke("file__read", { path: "a.txt" })).toMatchObject({ data: { content: "hello" } });
   await expect(openWorkspace({ cwd: folder, env: {} })).rejects.toMatchObject({ code: "invalid_config" });
 });

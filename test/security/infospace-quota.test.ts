@@ -10,7 +10,7 @@ import { openSqlite } from "../../src/store/drivers/sqlite.ts";
 import { createSqlInfospaceStore } from "../../src/store/infospace.ts";
 import { type Migration, migrate, migrations } from "../../src/store/migrations.ts";
 import { type SqlDriver, sql } from "../../src/store/sql.ts";
-import { collected, note, numbered, origin, transient } from "../cases/infospace-fixtures.ts";
+import { createFilledCollection, createNumberedNotes, note, origin, transient } from "../cases/infospace-fixtures.ts";
 import { closeWorlds, me, type World, world } from "../fixtures/infospace-world.ts";
 import { findCompiled } from "../support/compiled.ts";
 
@@ -175,10 +175,14 @@ test("a store from before is counted when it is opened", async () => {
     create table infospace_use (scope text, tenant text, user_id text, session text, notes bigint, bytes bigint,
       row_count bigint, primary key (scope, tenant, user_id, session))`);
   const store = createSqlInfospaceStore(db, () => new Date(origin().at));
-  const first = await store.addNotes(origin(), [note("a", { properties: { ä: "🦑" } }), ...numbered(3)], transient);
+  const first = await store.addNotes(
+    origin(),
+    [note("a", { properties: { ä: "🦑" } }), ...createNumberedNotes(3)],
+    transient,
+  );
   await store.replaceNote(first, 1, note("longer than before"), origin().at);
-  await collected(store, [1, 2, 3]);
-  const mixed = await collected(store, [4], { from: origin({ user: "bob", session: "t" }) });
+  await createFilledCollection(store, [1, 2, 3]);
+  const mixed = await createFilledCollection(store, [4], { from: origin({ user: "bob", session: "t" }) });
   await store.append(mixed.id, [{ id: first + 2 }, { id: first }], origin());
   const counted = [
     await store.usage(),

@@ -1,8 +1,8 @@
 import { yieldToEventLoop } from "../../core/async.ts";
 import type { Searchable } from "../../search/hits.ts";
-import { type LexicalIndex, lexicalIndexSteps, wordIndexSteps } from "../../search/lexical/lexical-index.ts";
+import { type LexicalIndex, lexicalIndexSteps } from "../../search/lexical/lexical-index.ts";
 import { hashActionText } from "../../search/semantic/action-text.ts";
-import { runInSlices, type Steps } from "../../search/steps.ts";
+import { runInSlices } from "../../search/steps.ts";
 import type { ResourceKind } from "../note.ts";
 import { type NoteDocument, Passage, splitPassages, TextGone } from "./passage.ts";
 
@@ -129,7 +129,7 @@ export function createDocumentIndex(source: DocumentSource, limits: IndexLimits,
       counts.characters += entry.characters;
     }
     entries = kept;
-    const { words, passages } = await analyse(reading, signal, lexicalIndexSteps);
+    const { words, passages } = await analyse(reading, signal, true);
     return { words, passages, ...counts, view: toSearchable(passages) };
   }
 
@@ -168,10 +168,10 @@ export function createDocumentIndex(source: DocumentSource, limits: IndexLimits,
   async function analyse(
     reading: ReadProgress,
     signal: AbortSignal,
-    steps: (passages: readonly Passage[], known?: LexicalIndex) => Steps<LexicalIndex> = wordIndexSteps,
+    prepare = false,
   ): Promise<{ readonly words: LexicalIndex; readonly passages: readonly Passage[] }> {
     const passages = [...entries.values()].flatMap((entry) => entry.passages);
-    words = await runInSlices(steps(passages, words), signal);
+    words = await runInSlices(lexicalIndexSteps(passages, words, prepare), signal);
     for (const passage of reading.fresh) passage.forget();
     reading.fresh = [];
     reading.characters = 0;
