@@ -3,102 +3,15 @@ import { isRecord, type Json, type JsonObject } from "../core/json.ts";
 import { resolvePointer } from "../core/schema-guard.ts";
 import { getValidator } from "../core/schema-validator.ts";
 
-const SAMPLE_DEPTH = 6;
-
-/** The shortest arguments that fit: a declared example, or one made from what is required. Undefined when none is found. */
-export function createMinimalExample(action: Pick<Action, "inputSchema" | "examples">): JsonObject | undefined {
-  const declared = action.examples
-    .map((example) => example.args)
-    .sort((a, b) => JSON.stringify(a).length - JSON.stringify(b).length);
-  return [...declared, sampleValue(action.inputSchema, action.inputSchema, SAMPLE_DEPTH)].find(
-    (made): made is JsonObject => fitsSchema(action.inputSchema, made),
-  );
-}
-
-function fitsSchema(schema: JsonSchema, made: unknown): boolean {
-  if (!isRecord(made)) return false;
-  const text = JSON.stringify(made);
-  return getValidator(schema, "arguments")(JSON.parse(text), text.length).length === 0;
-}
-
-function sampleValue(schema: unknown, root: JsonSchema, depth: number): Json {
-  if (!isRecord(schema) || depth === 0) return null;
-  if (typeof schema.$ref === "string") return sampleValue(resolvePointer(root, schema.$ref), root, depth - 1);
-  if (schema.const !== undefined) return schema.const as Json;
-  if (schema.default !== undefined) return schema.default as Json;
-  for (const choices of [schema.enum, schema.examples])
-    if (Array.isArray(choices) && choices.length > 0) return choices[0] as Json;
-  for (const branches of [schema.anyOf, schema.oneOf])
-    if (Array.isArray(branches)) return sampleValue(branches[0], root, depth - 1);
-  return sampleType(Array.isArray(schema.type) ? schema.type[0] : schema.type, schema, root, depth);
-}
-
-function sampleType(type: unknown, schema: Record<string, unknown>, root: JsonSchema, depth: number): Json {
-  switch (type) {
-    case "object": {
-      const properties = isRecord(schema.properties) ? schema.properties : {};
-      const required = Array.isArray(schema.required) ? schema.required.map(String) : [];
-      return Object.fromEntries(required.map((key) => [key, sampleValue(properties[key], root, depth - 1)]));
-    }
-    case "array":
-      return Array.from({ length: Math.min(toCount(schema.minItems), 3) }, () =>
-        sampleValue(schema.items, root, depth - 1),
-      );
-    case "integer":
-    case "number":
-      return sampleNumber(schema);
-    case "boolean":
-      return false;
-    case "string":
-      return sampleText(schema);
-    default:
-      return null;
-  }
-}
-
-function sampleNumber({ minimum, exclusiveMinimum, maximum }: Record<string, unknown>): number {
-  if (typeof minimum === "number") return minimum;
-  if (typeof exclusiveMinimum === "number") return Math.floor(exclusiveMinimum) + 1;
-  return typeof maximum === "number" ? Math.min(maximum, 1) : 1;
-}
-
-const FORMAT_SAMPLES: Readonly<Record<string, string>> = {
-  date: "2026-01-31",
-  "date-time": "2026-01-31T12:00:00Z",
-  time: "12:00:00Z",
-  email: "name@example.com",
-  uri: "https://example.com",
-  url: "https://example.com",
-  uuid: "00000000-0000-4000-8000-000000000000",
-  ipv4: "192.0.2.1",
-  hostname: "example.com",
-};
-
-function sampleText({ format, minLength }: Record<string, unknown>): string {
-  const known = typeof format === "string" ? FORMAT_SAMPLES[format] : undefined;
-  return known ?? "text".padEnd(Math.min(toCount(minLength), 64), "x");
-}
-
-function toCount(value: unknown): number {
-  return typeof value === "number" && value > 0 ? value : 0;
-}
-
-/** Arguments after repair, and what was changed, as `/path: what`. */
-interface RepairedArguments {
-  readonly args: unknown;
-  readonly repairs: readonly string[];
-}
-
 const WRAPPERS = new Set(["args", "arguments", "input", "parameters", "params", "tool_args", "kwargs"]);
 const REPAIR_DEPTH = 16;
 const RESPELLED_FIELD_LIMIT = 200;
 
 /**
- * Brings arguments closer to the schema where a model's slip is plain: JSON inside a string, a second wrapping,
- * numbers and booleans as strings, one item where a list is wanted, a key in another case. Only what the schema asks
- * for is touched, and whoever calls this checks the result: a repair can help but never let something through.
+ * Fixes plain slips of a model: JSON in a string, a second wrapping, numbers and booleans as strings, one item instead of a
+ * list, a key in another case. The caller validates the result, so a repair cannot let anything through.
  */
-export function repairToSchema(schema: JsonSchema, given: unknown): RepairedArguments {
+export function repairToSchema(schema: JsonSchema, given: unknown) {
   const repairs: string[] = [];
   const unwrapped = unwrap(schema, given, repairs);
   return { args: repair(schema, unwrapped, "", repairs, 0), repairs };
@@ -125,7 +38,7 @@ function unwrap(schema: JsonSchema, given: unknown, repairs: string[]): unknown 
 
 function repair(schema: unknown, value: unknown, path: string, repairs: string[], depth: number): unknown {
   if (!isRecord(schema) || depth > REPAIR_DEPTH) return value;
-  const fitted = convertOnce(getWantedTypes(schema), schema, value, path, repairs);
+  const fitted = convertOnce(schema, value, path, repairs);
   if (Array.isArray(fitted) && isRecord(schema.items)) {
     return fitted.map((item, index) => repair(schema.items, item, `${path}/${index}`, repairs, depth + 1));
   }
@@ -143,7 +56,7 @@ function repairObject(
   const required = new Set(Array.isArray(schema.required) ? schema.required : []);
   const entries: [string, unknown][] = [];
   const fields = Object.entries(value);
-  // Nobody misspells this many, and comparing them all would hold the process.
+  // Comparing more names would block the process.
   const respells = fields.length <= RESPELLED_FIELD_LIMIT;
   for (const [given, part] of fields) {
     const isKnown = Object.hasOwn(properties, given) || !respells;
@@ -159,31 +72,25 @@ function repairObject(
   return Object.fromEntries(entries);
 }
 
-/** One step towards a wanted type, when the value has none of them. */
-function convertOnce(
-  wanted: readonly string[],
-  schema: SchemaObject,
-  value: unknown,
-  path: string,
-  repairs: string[],
-): unknown {
+/** Converts a value that has none of the wanted types to the first one possible. */
+function convertOnce(schema: SchemaObject, value: unknown, path: string, repairs: string[]): unknown {
+  const wanted = getWantedTypes(schema);
   if (wanted.length === 0 || wanted.some((type) => hasType(type, value))) return value;
   for (const type of wanted) {
-    const made = conversions[type]?.(value, schema);
-    if (made === undefined) continue;
-    repairs.push(`${path || "/"}: ${describeType(value)} read as ${type}`);
-    return made;
+    const converted = conversions[type]?.(value, schema);
+    if (converted === undefined) continue;
+    const from = value === null ? "null" : Array.isArray(value) ? "list" : typeof value;
+    repairs.push(`${path || "/"}: ${from} read as ${type}`);
+    return converted;
   }
   return value;
 }
 
 type SchemaObject = Readonly<Record<string, unknown>>;
 
-type Conversion = (value: unknown, schema: SchemaObject) => unknown;
-
 const NUMBER = /^-?(?:0|[1-9]\d{0,15})(?:\.\d{1,15})?(?:[eE][+-]?\d{1,3})?$/;
 
-const conversions: Readonly<Record<string, Conversion>> = {
+const conversions: Readonly<Record<string, (value: unknown, schema: SchemaObject) => unknown>> = {
   object: (value) => (typeof value === "string" ? parseJsonAs(value, isRecord) : undefined),
   array: (value, schema) => {
     if (typeof value === "string") {
@@ -223,7 +130,7 @@ function hasType(type: string, value: unknown): boolean {
   }
 }
 
-/** The types a schema asks for, looking one level into its alternatives. */
+/** The types a schema allows, looking one level into `anyOf` and `oneOf`. */
 function getWantedTypes(schema: SchemaObject): readonly string[] {
   const { type } = schema;
   if (typeof type === "string") return [type];
@@ -238,15 +145,12 @@ function allowsNull(schema: unknown): boolean {
   return types.length === 0 || types.includes("null");
 }
 
-/** The one property that differs from `given` only in case and separators, unless it was given as well. */
+/** The one property that differs from `given` only in case and separators, unless it is present too. */
 function findRespelledKey(given: string, properties: SchemaObject, value: Record<string, unknown>): string | undefined {
+  const normalizeKey = (key: string) => key.replace(/[^\p{L}\p{N}]/gu, "").toLowerCase();
   const plain = normalizeKey(given);
   const same = Object.keys(properties).filter((key) => normalizeKey(key) === plain && !Object.hasOwn(value, key));
   return same.length === 1 ? same[0] : undefined;
-}
-
-function normalizeKey(key: string): string {
-  return key.replace(/[^\p{L}\p{N}]/gu, "").toLowerCase();
 }
 
 function getProperties(schema: SchemaObject): SchemaObject {
@@ -263,6 +167,82 @@ function parseJsonAs<T>(text: string, is: (value: unknown) => value is T): T | u
   }
 }
 
-function describeType(value: unknown): string {
-  return value === null ? "null" : Array.isArray(value) ? "list" : typeof value;
+const SAMPLE_DEPTH = 6;
+
+/** The shortest arguments that fit: a declared example, or one made of the required properties. */
+export function createMinimalExample(action: Pick<Action, "inputSchema" | "examples">): JsonObject | undefined {
+  const declared = action.examples
+    .map((example) => example.args)
+    .sort((a, b) => JSON.stringify(a).length - JSON.stringify(b).length);
+  return [...declared, sampleValue(action.inputSchema, action.inputSchema, SAMPLE_DEPTH)].find(
+    (made): made is JsonObject => fitsSchema(action.inputSchema, made),
+  );
+}
+
+function fitsSchema(schema: JsonSchema, made: unknown): boolean {
+  if (!isRecord(made)) return false;
+  const text = JSON.stringify(made);
+  return getValidator(schema, "arguments")(JSON.parse(text), text.length).length === 0;
+}
+
+function sampleValue(schema: unknown, root: JsonSchema, depth: number): Json {
+  if (!isRecord(schema) || depth === 0) return null;
+  if (typeof schema.$ref === "string") return sampleValue(resolvePointer(root, schema.$ref), root, depth - 1);
+  if (schema.const !== undefined) return schema.const as Json;
+  if (schema.default !== undefined) return schema.default as Json;
+  for (const choices of [schema.enum, schema.examples])
+    if (Array.isArray(choices) && choices.length > 0) return choices[0] as Json;
+  for (const branches of [schema.anyOf, schema.oneOf])
+    if (Array.isArray(branches)) return sampleValue(branches[0], root, depth - 1);
+  return sampleType(Array.isArray(schema.type) ? schema.type[0] : schema.type, schema, root, depth);
+}
+
+function sampleType(type: unknown, schema: Record<string, unknown>, root: JsonSchema, depth: number): Json {
+  switch (type) {
+    case "object": {
+      const properties = getProperties(schema);
+      const required = Array.isArray(schema.required) ? schema.required.map(String) : [];
+      return Object.fromEntries(required.map((key) => [key, sampleValue(properties[key], root, depth - 1)]));
+    }
+    case "array": {
+      const length = Math.min(toCount(schema.minItems), 3);
+      return Array.from({ length }, () => sampleValue(schema.items, root, depth - 1));
+    }
+    case "integer":
+    case "number":
+      return sampleNumber(schema);
+    case "boolean":
+      return false;
+    case "string":
+      return sampleText(schema);
+    default:
+      return null;
+  }
+}
+
+function sampleNumber({ minimum, exclusiveMinimum, maximum }: Record<string, unknown>): number {
+  if (typeof minimum === "number") return minimum;
+  if (typeof exclusiveMinimum === "number") return Math.floor(exclusiveMinimum) + 1;
+  return typeof maximum === "number" ? Math.min(maximum, 1) : 1;
+}
+
+const FORMAT_SAMPLES: Readonly<Record<string, string>> = {
+  date: "2026-01-31",
+  "date-time": "2026-01-31T12:00:00Z",
+  time: "12:00:00Z",
+  email: "name@example.com",
+  uri: "https://example.com",
+  url: "https://example.com",
+  uuid: "00000000-0000-4000-8000-000000000000",
+  ipv4: "192.0.2.1",
+  hostname: "example.com",
+};
+
+function sampleText({ format, minLength }: Record<string, unknown>): string {
+  const known = typeof format === "string" ? FORMAT_SAMPLES[format] : undefined;
+  return known ?? "text".padEnd(Math.min(toCount(minLength), 64), "x");
+}
+
+function toCount(value: unknown): number {
+  return typeof value === "number" && value > 0 ? value : 0;
 }

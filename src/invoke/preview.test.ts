@@ -36,7 +36,7 @@ test("rejects when that cannot be told, so that nobody is asked", async () => {
 
   await expect(failing(new Error("no network"))).rejects.toMatchObject({
     code: "action_failed",
-    message: "what test__install would do cannot be told: no network",
+    message: "the preview of test__install failed: no network",
   });
   await expect(failing(new QmError("registry_failed", "it is down"))).rejects.toMatchObject({
     code: "registry_failed",

@@ -11,10 +11,10 @@ const context: RunContext = {
   callId: "c",
   sees: () => false,
   settled: async (outcome) => outcome,
-  taken: () => {
+  storeStream: () => {
     throw new Error("nothing is streamed here");
   },
-  inside: () => () => expect.fail("nothing is called inside"),
+  createInvoke: () => () => expect.fail("nothing is called inside"),
 };
 const limits = { timeoutMs: 10_000, concurrency: 2, queue: 1 };
 
