@@ -164,9 +164,9 @@ export async function wireQuartermaster(
   const views = createViews(catalog);
   const router = createRouter({
     runtime,
-    note: (caller, event) => (caller === undefined ? note(event) : noteFor(caller, event)),
+    record: (caller, event) => (caller === undefined ? note(event) : noteFor(caller, event)),
     onProblem,
-    factsOf: ({ action, caller, args }) => toCallFacts(action, caller, policy.actors.get(caller.actor), args),
+    getFacts: ({ action, caller, args }) => toCallFacts(action, caller, policy.actors.get(caller.actor), args),
   });
   router.useRules(options.routing ?? []);
   const distributor = createDistributor({

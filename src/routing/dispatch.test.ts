@@ -110,7 +110,7 @@ describe("a routed call", () => {
     const run = vi.fn(async () => 1);
     let failing = true;
     const { router, problems } = testRouter({
-      note() {
+      record() {
         if (failing) throw new QmError("ledger_failed", "disk full");
       },
     });
@@ -178,7 +178,7 @@ describe("a specialist's call", () => {
   });
 
   test("that bypasses routing is told to nobody, asked of no rule, and in nobody's hands but the caller's", async () => {
-    const { router, notes, problems } = testRouter({ factsOf: () => expect.fail("a rule was asked") });
+    const { router, notes, problems } = testRouter({ getFacts: () => expect.fail("a rule was asked") });
     const heard = vi.fn();
     router.subscribe({ actor: "triage" }, heard);
     router.useRules([{ when: "true", deadlineMs: 1, retry: { attempts: 3 } }]);
@@ -229,7 +229,7 @@ describe("a rule about calls", () => {
 
   test("sees of the actor what the policy knows of it", async () => {
     const { router, noted } = testRouter({
-      factsOf: () => ({ tool: {}, actor: { scope: "admin" }, ctx: {}, args: {} }),
+      getFacts: () => ({ tool: {}, actor: { scope: "admin" }, ctx: {}, args: {} }),
     });
     router.useRules([{ name: "admins", when: "actor.scope == 'admin'" }]);
 
@@ -369,7 +369,7 @@ describe("a rule about calls", () => {
   test("does not try again what cannot be written down", async () => {
     const run = vi.fn(() => Promise.reject(passing()));
     const { router } = testRouter({
-      note(_caller, { type }) {
+      record(_caller, { type }) {
         if (type === "call.retried") throw new QmError("ledger_failed", "disk full");
       },
     });

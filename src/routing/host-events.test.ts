@@ -100,7 +100,7 @@ describe("an event of the host's", () => {
 
     await expect(router.routeEvent("imap", "received", 1)).rejects.toMatchObject({
       code: "not_found",
-      message: 'routing mail sends to "triage", and no handler is called that',
+      message: 'routing mail sends to "triage", and there is no such handler',
     });
   });
 

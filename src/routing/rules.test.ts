@@ -111,7 +111,7 @@ describe("rules are refused", () => {
     ["two of one name", [{ name: "x" }, { name: "x" }], /two rules are called "x"/],
     ["two of one name, given by its place", [{ name: "rule 2" }, {}], /two rules are called "rule 2"/],
     ["a call sent elsewhere", [{ event: "tool_call:tool__pay", to: "mine" }], /cannot have "to"/],
-    ["a rule about results", [{ event: "tool_result:*" }], /no rule is asked about tool_result:/],
+    ["a rule about results", [{ event: "tool_result:*" }], /rules do not apply to tool_result:/],
     ["too many", Array.from({ length: 1001 }, () => ({})), /rules/],
     [
       "a getter that throws",

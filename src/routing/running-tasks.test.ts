@@ -9,39 +9,39 @@ const fails = (error: unknown) => async () => {
   throw error;
 };
 
-describe("a course", () => {
+describe("a task", () => {
   test("answers what the work answers, at once or later", async () => {
-    const course = startTask({ cancelled });
+    const task = startTask({ cancelled });
 
-    expect(await course.race(() => 1)).toBe(1);
-    expect(await course.race(async () => 2)).toBe(2);
-    await expect(course.race(() => expect.fail("at once"))).rejects.toThrow("at once");
+    expect(await task.race(() => 1)).toBe(1);
+    expect(await task.race(async () => 2)).toBe(2);
+    await expect(task.race(() => expect.fail("at once"))).rejects.toThrow("at once");
   });
 
   test("is answered for when it is stopped, also where the work does not listen", async () => {
     const outer = new AbortController();
-    const course = startTask({ outer: outer.signal, cancelled });
-    const work = course.race(() => new Promise(() => {}));
+    const task = startTask({ outer: outer.signal, cancelled });
+    const work = task.race(() => new Promise(() => {}));
 
     outer.abort();
 
     expect(await readCode(work)).toBe("cancelled");
-    expect(course.signal.reason).toMatchObject({ code: "cancelled", message: "stopped" });
+    expect(task.signal.reason).toMatchObject({ code: "cancelled", message: "stopped" });
   });
 
   test("does not begin where it was stopped before", async () => {
-    const course = startTask({ outer: AbortSignal.abort(), cancelled });
+    const task = startTask({ outer: AbortSignal.abort(), cancelled });
 
-    expect(await readCode(course.race(() => expect.fail("began")))).toBe("cancelled");
+    expect(await readCode(task.race(() => expect.fail("began")))).toBe("cancelled");
   });
 
   test("keeps the first reason", () => {
-    const course = startTask({ cancelled });
+    const task = startTask({ cancelled });
 
-    course.stop(new QmError("timed_out", "late"));
-    course.stop(cancelled());
+    task.stop(new QmError("timed_out", "late"));
+    task.stop(cancelled());
 
-    expect(course.signal.reason).toMatchObject({ code: "timed_out" });
+    expect(task.signal.reason).toMatchObject({ code: "timed_out" });
   });
 
   test("leaves no listener behind on a signal that lives on", () => {
@@ -92,8 +92,8 @@ describe("tries", () => {
   test("end in the middle of a pause when they are stopped, and leave no timer", async () => {
     const outer = new AbortController();
     const attempt = vi.fn(fails(passing));
-    const course = startTask({ outer: outer.signal, cancelled });
-    const code = readCode(runWithRetries(course, attempt, { retry: { attempts: 3 }, onFailure: () => true }));
+    const task = startTask({ outer: outer.signal, cancelled });
+    const code = readCode(runWithRetries(task, attempt, { retry: { attempts: 3 }, onFailure: () => true }));
     await vi.advanceTimersByTimeAsync(100);
 
     outer.abort();
@@ -105,10 +105,10 @@ describe("tries", () => {
 
   test("share one deadline", async () => {
     const late = () => new QmError("timed_out", "late");
-    const course = startTask({ cancelled, deadlineMs: 700, late });
+    const task = startTask({ cancelled, deadlineMs: 700, late });
     const attempt = vi.fn(fails(passing));
     const code = readCode(
-      runWithRetries(course, attempt, { retry: { attempts: 10, backoffMs: 200 }, onFailure: () => true }),
+      runWithRetries(task, attempt, { retry: { attempts: 10, backoffMs: 200 }, onFailure: () => true }),
     );
 
     await vi.advanceTimersByTimeAsync(699);

@@ -10,7 +10,10 @@ function delivery(id: string, size = 10): EventDelivery {
 
 function opened() {
   const problems: string[] = [];
-  const subscribers = createSubscribers({ say: (problem) => problems.push(problem), within: (_depth, work) => work() });
+  const subscribers = createSubscribers({
+    report: (problem) => problems.push(problem),
+    runAtDepth: (_depth, work) => work(),
+  });
   const tell = (id: string, size?: number) => {
     for (const subscriber of subscribers.matching(heading)) subscriber.deliver(delivery(id, size));
   };
