@@ -59,7 +59,7 @@ test("what cannot be written is reported, and the next is written", async () => 
   tracker.recordUse(caller, "y");
   await tracker.close();
 
-  expect(problems).toEqual(["what was used could not be counted: disk full"]);
+  expect(problems).toEqual(["uses could not be counted: disk full"]);
   expect(added).toEqual([['[null,"a"]', [{ action: "y", weight: 1, at }]]]);
 });
 
