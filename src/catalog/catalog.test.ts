@@ -209,7 +209,7 @@ describe("a resource", () => {
     const catalog = createCatalog({ providers: providers.slice(1), onProblem });
 
     expect(catalog.snapshot().actions).toEqual([]);
-    expect(onProblem.mock.calls[0]?.[1]).toMatch(/operation it runs, rag_operation__recall, is not there/);
+    expect(onProblem.mock.calls[0]?.[1]).toMatch(/operation it runs, rag_operation__recall, does not exist/);
     catalog.provide(provider("rag_operation", () => [recall]));
     expect(catalog.snapshot().actions).toHaveLength(2);
   });
