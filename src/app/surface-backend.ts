@@ -51,7 +51,7 @@ export function createSurfaceBackend(
   }
 
   return {
-    viewOf: door.getView,
+    getView: door.getView,
     live,
     invoke: (request, signal) => run({ ...request, id: door.runtime.newId() }, signal),
     resume: run,

@@ -316,7 +316,12 @@ export async function wireQuartermaster(
       const actor = requireActor(policy, who.actor);
       requireNoProblems(listActorProblems(policy, [actor]));
       const choice = { ...getSurfaceChoice(actor), ...(kind === undefined ? {} : { kind }) };
-      return openSurface({ counter, shelves, uses, now: runtime.now }, who, choice, caller?.session !== undefined);
+      return openSurface(
+        { backend: counter, lists: shelves, uses, now: runtime.now },
+        who,
+        choice,
+        caller?.session !== undefined,
+      );
     },
     catalog: { provide: catalog.provide, withdraw: catalog.withdraw, settled: catalog.settled },
     ledger: { read: ledger.read, verify: ledger.verify, heads: ledger.heads, flush: ledger.flush },

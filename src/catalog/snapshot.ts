@@ -101,7 +101,7 @@ export function addLiveResources(snapshot: CatalogSnapshot, live: readonly Actio
  */
 function linkResource(resource: Action, target: Action): Action {
   const { transform } = resource.canonical ?? { transform: {} };
-  const { effect, idempotent, run, outputSchema, requiresApproval, timeoutMs, concurrency, keepsTokens } = target;
+  const { effect, idempotent, outputSchema, requiresApproval, timeoutMs, concurrency, keepsTokens } = target;
   return Object.freeze({
     ...resource,
     inputSchema: getOpenSchema(target.inputSchema, transform),
@@ -110,7 +110,7 @@ function linkResource(resource: Action, target: Action): Action {
     ...omitUndefined({ outputSchema, requiresApproval, timeoutMs, concurrency, keepsTokens }),
     ...pickNormalForms(target.normalize, transform),
     tags: cloneFrozen([...new Set([...resource.tags, ...target.tags])]),
-    run,
+    run: target.run,
   });
 }
 
