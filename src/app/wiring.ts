@@ -316,12 +316,8 @@ export async function wireQuartermaster(
       const actor = requireActor(policy, who.actor);
       requireNoProblems(listActorProblems(policy, [actor]));
       const choice = { ...getSurfaceChoice(actor), ...(kind === undefined ? {} : { kind }) };
-      return openSurface(
-        { backend: counter, lists: shelves, uses, now: runtime.now },
-        who,
-        choice,
-        caller?.session !== undefined,
-      );
+      const parts = { backend: counter, lists: shelves, uses, now: runtime.now };
+      return openSurface(parts, who, choice, caller?.session !== undefined);
     },
     catalog: { provide: catalog.provide, withdraw: catalog.withdraw, settled: catalog.settled },
     ledger: { read: ledger.read, verify: ledger.verify, heads: ledger.heads, flush: ledger.flush },

@@ -26,16 +26,10 @@ export const categoryRedirects: Readonly<Record<string, string>> = {
 /** Prefixes that some models put before a tool's name. */
 const namespacePrefixes: readonly string[] = ["default_api.", "functions.", "tools.", "action:", "qm."];
 
-/** Finds actions by words and aliases. It has every action, so callers must filter by a view. */
-export interface SpellingIndex {
-  findByAlias(text: string): readonly Action[];
-  /** The actions made of the same words, in any order. */
-  findByWords(words: readonly string[]): readonly Action[];
-  findByWord(word: string): readonly Action[];
-  readonly words: Iterable<string>;
-}
+export type SpellingIndex = ReturnType<typeof createSpellingIndex>;
 
-export function createSpellingIndex(actions: readonly Action[]): SpellingIndex {
+/** Finds actions by words and aliases. It has every action, so callers must filter by a view. */
+export function createSpellingIndex(actions: readonly Action[]) {
   const byAlias = new Map<string, Action[]>();
   const byWords = new Map<string, Action[]>();
   const byWord = new Map<string, Action[]>();
@@ -45,9 +39,10 @@ export function createSpellingIndex(actions: readonly Action[]): SpellingIndex {
     for (const word of splitNameWords(action.name)) put(byWord, word, action);
   }
   return {
-    findByAlias: (text) => byAlias.get(text) ?? [],
-    findByWords: (words) => byWords.get(toWordKey(words)) ?? [],
-    findByWord: (word) => byWord.get(word) ?? [],
+    findByAlias: (text: string): readonly Action[] => byAlias.get(text) ?? [],
+    /** The actions made of the same words, in any order. */
+    findByWords: (words: readonly string[]): readonly Action[] => byWords.get(toWordKey(words)) ?? [],
+    findByWord: (word: string): readonly Action[] => byWord.get(word) ?? [],
     words: { [Symbol.iterator]: () => byWord.keys() },
   };
 }

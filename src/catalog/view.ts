@@ -1,7 +1,7 @@
 import type { Action, ApprovalRequirement } from "../core/action.ts";
 import type { CatalogSnapshot } from "./snapshot.ts";
 
-/** What one caller may see now. Surfaces, errors and suggestions read only this. */
+/** The actions that one caller may see now. Surfaces, errors and suggestions read only this. */
 export interface View {
   readonly snapshot: CatalogSnapshot;
   get(name: string): Action | undefined;

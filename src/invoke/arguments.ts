@@ -42,8 +42,8 @@ const DEPTH_LIMIT = 256;
 const LONG_ARGUMENT_SIZE = 64 * 1024;
 
 /**
- * Checks arguments against the action's schema and normalizes them. Repairs them if they do not fit, or if they have fields
- * that the schema does not know. Throws `invalid_arguments` with the problems, the schema and a minimal example.
+ * Checks arguments against the schema and normalizes them. Repairs them if they do not fit or have unknown fields. Throws
+ * `invalid_arguments` with the problems, the schema and a minimal example.
  */
 export function prepareArguments(action: ArgumentSpec, own: ArgumentCopy): PreparedArguments {
   const { args, repairs } = repairArguments(action, own);

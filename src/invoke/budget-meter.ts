@@ -9,28 +9,24 @@ import {
 } from "../policy/budget.ts";
 import type { Objection } from "../policy/objection.ts";
 
-/** Counts calls against budgets. Does nothing, at no cost, for a caller without a budget. */
-export interface BudgetMeter {
-  read(caller: Caller): Promise<BudgetUsage> | undefined;
-  /**
-   * Takes one call from every budget, or answers the objection of a used-up one. The charge has the last word, because
-   * parallel calls may all be decided before the first is charged.
-   */
-  charge(caller: Caller): Promise<Objection | undefined> | undefined;
-  settle(caller: Caller, ms: number, bytes: number): Promise<void> | undefined;
-}
+export type BudgetMeter = ReturnType<typeof createBudgetMeter>;
 
-export function createBudgetMeter(store: UsageStore, budgets: () => Budgets): BudgetMeter {
+/** Counts calls against budgets. Does nothing, at no cost, for a caller without a budget. */
+export function createBudgetMeter(store: UsageStore, budgets: () => Budgets) {
   const findAccounts = (caller: Caller) => {
     const accounts = listAccounts(budgets(), caller);
     return accounts.length === 0 ? undefined : { accounts, keys: accounts.map(({ key }) => key) };
   };
   return {
-    read(caller) {
+    read(caller: Caller): Promise<BudgetUsage> | undefined {
       const found = findAccounts(caller);
       return found && store.read(found.keys);
     },
-    charge(caller) {
+    /**
+     * Takes one call from every budget, or answers the objection of a used-up one. It has the last word, because parallel
+     * calls may all be decided before the first is charged.
+     */
+    charge(caller: Caller): Promise<Objection | undefined> | undefined {
       const { accounts } = findAccounts(caller) ?? {};
       if (accounts === undefined) return undefined;
       const entries = accounts.map(({ key, limits }) => omitUndefined({ key, maxCalls: limits.calls }));
@@ -39,7 +35,7 @@ export function createBudgetMeter(store: UsageStore, budgets: () => Budgets): Bu
         return full && createBudgetObjection(full.scope, "calls", full.limits.calls ?? 0);
       });
     },
-    settle(caller, ms, bytes) {
+    settle(caller: Caller, ms: number, bytes: number): Promise<void> | undefined {
       const found = findAccounts(caller);
       return found && store.settle(found.keys, Math.round(ms), bytes);
     },

@@ -2,16 +2,10 @@ import type { Action } from "../core/action.ts";
 import { onAbort } from "../core/async.ts";
 import { QmError } from "../core/errors.ts";
 
-/** A semaphore with a bounded queue. */
-interface ConcurrencyLimiter {
-  /**
-   * Answers the function that releases the slot. Throws `overloaded` when the queue is full. Rejects with the signal's
-   * reason when it aborts while waiting.
-   */
-  acquire(signal: AbortSignal): Promise<() => void> | (() => void);
-}
+type ConcurrencyLimiter = ReturnType<typeof createConcurrencyLimiter>;
 
-export function createConcurrencyLimiter(limit: number, queue: number): ConcurrencyLimiter {
+/** A semaphore with a bounded queue. */
+export function createConcurrencyLimiter(limit: number, queue: number) {
   let running = 0;
   const waiting = new Set<() => void>();
 
@@ -27,7 +21,8 @@ export function createConcurrencyLimiter(limit: number, queue: number): Concurre
   };
 
   return {
-    acquire(signal) {
+    /** Answers the function that releases the slot. Throws `overloaded` when the queue is full. Rejects on abort. */
+    acquire(signal: AbortSignal): Promise<() => void> | (() => void) {
       if (running < limit) {
         running++;
         return createRelease();

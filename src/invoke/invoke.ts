@@ -1,14 +1,12 @@
 import type { Activation } from "../activation/activation.ts";
-import type { Approval, AskPerson } from "../approval/approval.ts";
-import { isEndRecorded, toWaitingApproval } from "../approval/approval.ts";
+import { type Approval, type AskPerson, isEndRecorded, toWaitingApproval } from "../approval/approval.ts";
 import type { ApprovalGate } from "../approval/approval-gate.ts";
 import { hashBinding } from "../approval/approval-request.ts";
 import type { ExecutionPermit } from "../approval/permits.ts";
 import { resolveAction } from "../catalog/resolve-action.ts";
 import type { LiveResources } from "../catalog/snapshot.ts";
 import { findTarget, type View } from "../catalog/view.ts";
-import type { Action } from "../core/action.ts";
-import { hasSideEffects } from "../core/action.ts";
+import { type Action, hasSideEffects } from "../core/action.ts";
 import { yieldToEventLoop } from "../core/async.ts";
 import type { Caller, Dialogue } from "../core/caller.ts";
 import { getErrorMessage, QmError } from "../core/errors.ts";
@@ -213,7 +211,10 @@ async function attempt(
 
   const overdrawn = await meter.charge(caller);
   if (overdrawn !== undefined) throw refusalError(overdrawn);
-  await activateAction(call, action, record);
+  const { activation } = call;
+  // An action with an owner, such as a note, is resolved by name only and never becomes a tool.
+  if (action.owner === undefined && activation?.isDeferred(action) && (await activation.activate(action)))
+    record.activated(action, activation.scope);
   if (hasSideEffects(action.effect)) await record.flush();
   const started = runtime.elapsed();
   try {
@@ -234,7 +235,11 @@ async function attempt(
   } catch (thrown) {
     throw addSchemaDetails(action, thrown);
   } finally {
-    await settleUsage(pipeline, call, runtime.elapsed() - started, progress.result?.bytes ?? 0);
+    try {
+      await meter.settle(caller, runtime.elapsed() - started, progress.result?.bytes ?? 0);
+    } catch (thrown) {
+      pipeline.onProblem(`call ${callId}: its usage could not be counted: ${getErrorMessage(thrown)}`);
+    }
   }
 }
 
@@ -276,21 +281,6 @@ function toApprovalDecision(permit: ExecutionPermit | undefined): Pick<RunContex
   if (approvalId === undefined || answer === undefined) return {};
   const { by, via, at, reason } = answer;
   return { approvalDecision: omitUndefined({ approvalId, by, via, at, reason, preview }) };
-}
-
-async function activateAction({ activation }: ActionCall, action: Action, record: CallRecord): Promise<void> {
-  // An action with an owner, such as a note, is resolved by name only and never becomes a tool.
-  if (action.owner !== undefined || !activation?.isDeferred(action)) return;
-  if (await activation.activate(action)) record.activated(action, activation.scope);
-}
-
-/** A failed count is only reported: the call has run. */
-async function settleUsage({ meter, onProblem }: InvokePipeline, call: ActionCall, ms: number, bytes: number) {
-  try {
-    await meter.settle(call.caller, ms, bytes);
-  } catch (thrown) {
-    onProblem(`call ${call.id}: its usage could not be counted: ${getErrorMessage(thrown)}`);
-  }
 }
 
 /** An approval is for one exact call under one policy. */

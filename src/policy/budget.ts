@@ -1,7 +1,7 @@
 import type { Caller } from "../core/caller.ts";
 import type { Objection } from "./objection.ts";
 
-/** What one account has used. */
+/** The usage of one account. */
 export interface UsageTotals {
   readonly calls: number;
   readonly ms: number;

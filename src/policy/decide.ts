@@ -43,7 +43,7 @@ export function decide(policy: Policy, question: PolicyQuestion): PolicyDecision
   return { kind: strongest.effect === "ask" ? "ask" : "deny", hidden: false, objection: strongest };
 }
 
-/** What is known without arguments: whether the caller may see the action, and whether its calls need approval. */
+/** Decides without arguments whether the caller may see the action, and whether its calls need approval. */
 export function evaluateAccess(policy: Policy, question: PolicyQuestion) {
   const decision = decide(policy, question);
   const canAsk = [question.action, question.target].some(

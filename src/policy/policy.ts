@@ -8,7 +8,7 @@ import { type PolicyLayer, policyLayers } from "./objection.ts";
 import { type CompiledTagRule, compileTagRule, type TagRule } from "./tag-rules.ts";
 import type { CompiledToolPolicy, Gate, ToolPolicy, ToolVisibilityPolicy } from "./tool-policy.ts";
 
-/** Who may do what. Without any options, every registered action may be used. */
+/** Options of the policy. Without any, every registered action may be used. */
 export interface PolicyOptions {
   readonly tools?: ToolPolicy;
   readonly gates?: readonly Gate[];

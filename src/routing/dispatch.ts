@@ -28,7 +28,7 @@ export interface AttemptLimits {
   readonly timeoutMs?: number;
 }
 
-/** What routing calls and routing host events have in common. */
+/** Shared by the routing of calls and of host events. */
 export interface RoutingServices {
   readonly runtime: Runtime;
   readonly record: events.RecordRoutingEvent;

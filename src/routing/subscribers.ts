@@ -31,13 +31,7 @@ export interface EventDelivery {
   readonly depth: number;
 }
 
-export interface Subscribers {
-  /** The returned function ends the subscription and drops the events that wait for it. */
-  add(filter: SubscriptionFilter, listener: RoutedEventListener): () => void;
-  matching(heading: EventHeading): readonly Subscriber[];
-  readonly size: number;
-  close(): void;
-}
+export type Subscribers = ReturnType<typeof createSubscribers>;
 
 interface SubscribersOptions {
   readonly report: (problem: string) => void;
@@ -49,10 +43,11 @@ interface SubscribersOptions {
 const WAITING_EVENTS = 256;
 const WAITING_CHARS = 16 * 1024 * 1024;
 
-export function createSubscribers(options: SubscribersOptions): Subscribers {
+export function createSubscribers(options: SubscribersOptions) {
   const all = new Set<Subscriber>();
   return {
-    add(filter, listener) {
+    /** The returned function ends the subscription and drops its waiting events. */
+    add(filter: SubscriptionFilter, listener: RoutedEventListener): () => void {
       const subscriber = createSubscriber(filter, listener, options);
       all.add(subscriber);
       return () => {
@@ -60,11 +55,11 @@ export function createSubscribers(options: SubscribersOptions): Subscribers {
         subscriber.end();
       };
     },
-    matching: (heading) => (all.size === 0 ? [] : [...all].filter((subscriber) => subscriber.matches(heading))),
-    get size() {
+    matching: (heading: EventHeading) => (all.size === 0 ? [] : [...all].filter(({ matches }) => matches(heading))),
+    get size(): number {
       return all.size;
     },
-    close() {
+    close(): void {
       for (const subscriber of all) {
         const left = subscriber.end();
         if (left > 0) options.report(`${subscriber.label} was not told of the last ${left} events`);

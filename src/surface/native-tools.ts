@@ -4,30 +4,24 @@ import type { Action } from "../core/action.ts";
 import type { Caller } from "../core/caller.ts";
 import type { SurfaceBackend, SurfaceTool } from "./surface.ts";
 
-/** Maps names to those that fit the narrowest provider grammar, and back. */
-interface WireNames {
-  toWire(name: string): string;
-  /** Undefined for a hashed name of none of the names. A plain name is returned without a check. */
-  fromWire(wire: string): string | undefined;
-}
-
 const WIRE_NAME = /^[a-zA-Z0-9_-]{1,64}$/;
 // Only hashed names end like this: a plain name that does is hashed too, so the two kinds cannot clash.
 const REWRITTEN = /-[0-9a-f]{12}(?:[0-9a-f]{12})?$/;
 
 /**
- * Keeps names that fit. Others are cut and get a hash of the whole name, so that a wire name does not depend on other
- * names. If two hashes clash, both get a longer one.
+ * Maps names to those that fit the narrowest provider grammar, and back. A name that does not fit is cut and gets a hash of
+ * the whole, so that a wire name does not depend on other names. If two hashes clash, both get a longer one.
  */
-export function createWireNames(names: Iterable<string>): WireNames {
+export function createWireNames(names: Iterable<string>) {
   const odd = [...new Set(names)].filter((name) => !isWireName(name));
   const seen = new Set<string>();
   const repeated = new Set(odd.map((name) => toWireName(name)).filter((wire) => seen.size === seen.add(wire).size));
   const wires = new Map(odd.map((name) => [name, toWireName(name, repeated.has(toWireName(name)) ? 24 : 12)]));
   const back = new Map([...wires].map(([name, wire]) => [wire, name]));
   return {
-    toWire: (name) => wires.get(name) ?? toWireName(name),
-    fromWire: (wire) => (isWireName(wire) ? wire : back.get(wire)),
+    toWire: (name: string): string => wires.get(name) ?? toWireName(name),
+    /** Undefined for an unknown hash. Other names are returned without a check. */
+    fromWire: (wire: string): string | undefined => (isWireName(wire) ? wire : back.get(wire)),
   };
 }
 
@@ -42,9 +36,9 @@ function isWireName(name: string): boolean {
   return WIRE_NAME.test(name) && !REWRITTEN.test(name);
 }
 
-const wireNameCache = new WeakMap<View, WireNames>();
+const wireNameCache = new WeakMap<View, ReturnType<typeof createWireNames>>();
 
-export function getWireNames(view: View): WireNames {
+export function getWireNames(view: View) {
   let names = wireNameCache.get(view);
   if (names === undefined) {
     names = createWireNames(view.actions().map((action) => action.name));
