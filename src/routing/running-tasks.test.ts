@@ -10,7 +10,7 @@ const fails = (error: unknown) => async () => {
 };
 
 describe("a task", () => {
-  test("answers what the work answers, at once or later", async () => {
+  test("returns the result of sync or async work", async () => {
     const task = startTask({ cancelled });
 
     expect(await task.race(() => 1)).toBe(1);
@@ -18,7 +18,7 @@ describe("a task", () => {
     await expect(task.race(() => expect.fail("at once"))).rejects.toThrow("at once");
   });
 
-  test("is answered for when it is stopped, also where the work does not listen", async () => {
+  test("rejects when it is stopped, even if the work ignores the signal", async () => {
     const outer = new AbortController();
     const task = startTask({ outer: outer.signal, cancelled });
     const work = task.race(() => new Promise(() => {}));
@@ -29,7 +29,7 @@ describe("a task", () => {
     expect(task.signal.reason).toMatchObject({ code: "cancelled", message: "stopped" });
   });
 
-  test("does not begin where it was stopped before", async () => {
+  test("does not start work once stopped", async () => {
     const task = startTask({ outer: AbortSignal.abort(), cancelled });
 
     expect(await readCode(task.race(() => expect.fail("began")))).toBe("cancelled");
@@ -44,7 +44,7 @@ describe("a task", () => {
     expect(task.signal.reason).toMatchObject({ code: "timed_out" });
   });
 
-  test("leaves no listener behind on a signal that lives on", () => {
+  test("removes its listener from the outer signal", () => {
     const outer = new AbortController();
     const { end, signal } = startTask({ outer: outer.signal, cancelled });
 
@@ -59,7 +59,7 @@ describe("tries", () => {
   beforeEach(() => void vi.useFakeTimers());
   afterEach(() => void vi.useRealTimers());
 
-  test("have pauses that double up to thirty seconds and depend on nothing else", async () => {
+  test("have pauses that double up to thirty seconds", async () => {
     const pauses: number[] = [];
     const work = runWithRetries(startTask({ cancelled }), fails(passing), {
       retry: { attempts: 10, backoffMs: 200 },
@@ -77,7 +77,7 @@ describe("tries", () => {
     ["what was cancelled", new QmError("cancelled", "no")],
     ["what is no error of ours", new Error("no")],
     ["what is no error at all", { retryable: true, code: "overloaded" }],
-  ])("end at once with %s", async (_what, error) => {
+  ])("are not repeated after %s", async (_what, error) => {
     const onFailure = vi.fn(() => true);
     const attempt = vi.fn(fails(error));
 
@@ -89,7 +89,7 @@ describe("tries", () => {
     expect(onFailure).not.toHaveBeenCalled();
   });
 
-  test("end in the middle of a pause when they are stopped, and leave no timer", async () => {
+  test("end in a pause when stopped, and leave no timer", async () => {
     const outer = new AbortController();
     const attempt = vi.fn(fails(passing));
     const task = startTask({ outer: outer.signal, cancelled });

@@ -81,11 +81,7 @@ export function composeHint({ hits, note }: CatalogSearchResult, next: () => str
 
 /** The fields that every search answer has. */
 export function toSearchFacts({ effective, unmatched }: CatalogSearchResult, hint: string | undefined) {
-  return omitUndefined({
-    search_type: effective,
-    unmatched: unmatched.length === 0 ? undefined : unmatched,
-    hint,
-  });
+  return omitUndefined({ search_type: effective, unmatched: unmatched.length === 0 ? undefined : unmatched, hint });
 }
 
 /** The same as lines for the model. `subject`: "No tool", "Nothing available". */
