@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import type { ActionUse } from "./usage-tracker.ts";
-import { createUsageTracker } from "./usage-tracker.ts";
+import { type ActionUseStore, createUsageTracker } from "./usage-tracker.ts";
 
 const at = new Date("2026-01-01T00:00:00Z");
 const caller = { actor: "a", session: "s" };
@@ -67,17 +67,18 @@ function tracking() {
   const added: [string, readonly ActionUse[]][] = [];
   const problems: string[] = [];
   let failure: Error | undefined;
-  const tracker = createUsageTracker({
-    store: {
-      read: async (owner) => added.filter(([each]) => each === owner).flatMap(([, uses]) => uses),
-      async add(owner, uses) {
-        if (failure !== undefined) throw failure;
-        added.push([owner, uses]);
-      },
+  const store: ActionUseStore = {
+    read: async (owner) => added.filter(([each]) => each === owner).flatMap(([, uses]) => uses),
+    async add(owner, uses) {
+      if (failure !== undefined) throw failure;
+      added.push([owner, uses]);
     },
-    now: () => at,
-    onProblem: (problem) => problems.push(problem),
-  });
+  };
+  const tracker = createUsageTracker(
+    store,
+    () => at,
+    (problem) => problems.push(problem),
+  );
   const fail = (error: Error | undefined): void => {
     failure = error;
   };

@@ -8,7 +8,6 @@ export interface ActionUse {
   readonly at: Date;
 }
 
-/** Stores the uses of each owner durably. */
 export interface ActionUseStore {
   /** In no order. */
   read(owner: string): Promise<readonly ActionUse[]>;
@@ -40,15 +39,11 @@ export interface UsageTracker {
 
 const WRITE_AFTER_MS = 1000;
 
-export function createUsageTracker({
-  store,
-  now,
-  onProblem,
-}: {
-  readonly store: ActionUseStore;
-  readonly now: () => Date;
-  readonly onProblem: (problem: string) => void;
-}): UsageTracker {
+export function createUsageTracker(
+  store: ActionUseStore,
+  now: () => Date,
+  onProblem: (problem: string) => void,
+): UsageTracker {
   let waiting = new Map<string, Map<string, ActionUse>>();
   let timer: NodeJS.Timeout | undefined;
   let writing: Promise<void> = Promise.resolve();

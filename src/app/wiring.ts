@@ -178,7 +178,7 @@ export async function wireQuartermaster(
   });
   const anchors = createAnchors(store.anchors);
   const shelves = createActivationLists(store.activation, onProblem);
-  const uses = createUsageTracker({ store: store.actionUse, now: runtime.now, onProblem });
+  const uses = createUsageTracker(store.actionUse, runtime.now, onProblem);
   const runner = createRunner({ ...DEFAULT_LIMITS, ...options.limits });
 
   const turns = createTurnService({

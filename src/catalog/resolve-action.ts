@@ -140,7 +140,6 @@ function canSuggest(action: Action, words: readonly string[], score: number): bo
   return isAskedFor(action, words) || (score >= TYPO_SCORE && !words.some((word) => readVerbs.has(word)));
 }
 
-/** The share of both names that is made of the same words. */
 function scoreSharedWords(asked: readonly string[], own: readonly string[], weigh: (word: string) => number): number {
   const total = (list: readonly string[]): number => list.reduce((sum, word) => sum + weigh(word), 0);
   const shared = own.filter((word) => asked.some((each) => isAlike(each, word)));

@@ -28,38 +28,36 @@ interface CommonRegistration<Schema extends InputSchema>
 }
 
 /** Works on shared data, so it is always routed: others can see the call and react. */
-interface GeneralistRegistration {
+interface GeneralistRegistration extends RoutedRegistration {
   readonly scope: "generalist";
-  readonly routing?: "routed";
-  readonly bypassRouting?: undefined;
   readonly justification?: string;
   /** Whether other agents may be offered it. */
   readonly peerExposed?: boolean;
 }
 
 /** Private to the one actor that lists it by name. */
-interface RoutedSpecialistRegistration {
+interface SpecialistRegistration {
   readonly scope: "specialist";
-  readonly routing?: "routed";
-  readonly bypassRouting?: undefined;
   /** Why this work is private to one actor. */
   readonly justification: string;
   readonly peerExposed?: false;
 }
 
-/** Private and not routed: subscribers do not see the call. It is recorded like any other. */
-interface BypassSpecialistRegistration {
-  readonly scope: "specialist";
+interface RoutedRegistration {
+  readonly routing?: "routed";
+  readonly bypassRouting?: undefined;
+}
+
+/** Subscribers do not see the calls. They are recorded like any other. */
+interface BypassRegistration {
   readonly routing: "bypass";
   /** Why it must not pass through the router. */
   readonly bypassRouting: { readonly reason: string };
-  readonly justification: string;
-  readonly peerExposed?: false;
 }
 
 /** The argument of `register()`. A generalist that bypasses routing is refused. */
 export type ToolRegistration<Schema extends InputSchema = JsonSchema> = CommonRegistration<Schema> &
-  (GeneralistRegistration | RoutedSpecialistRegistration | BypassSpecialistRegistration);
+  (GeneralistRegistration | (SpecialistRegistration & (RoutedRegistration | BypassRegistration)));
 
 /** The `file:line` that called `entrance`, for errors and the ledger. */
 function findCallSite(entrance: (...args: never[]) => unknown): string {
@@ -72,7 +70,6 @@ function findCallSite(entrance: (...args: never[]) => unknown): string {
   return `${where.startsWith("file://") ? fileURLToPath(where) : where.replace(/^.* \(/, "")}:${line}`;
 }
 
-/** Tools that a consumer registers in code. */
 export interface ToolRegistry {
   /** Throws `invalid_registration` with every wrong field and the place of the registration. */
   register<const Schema extends InputSchema>(tool: ToolRegistration<Schema>): ActionName;

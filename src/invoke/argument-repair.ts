@@ -116,18 +116,10 @@ function parseNumber(value: unknown, accepts: (number: number) => boolean): numb
 }
 
 function hasType(type: string, value: unknown): boolean {
-  switch (type) {
-    case "object":
-      return isRecord(value);
-    case "array":
-      return Array.isArray(value);
-    case "integer":
-      return Number.isInteger(value);
-    case "null":
-      return value === null;
-    default:
-      return typeof value === type;
-  }
+  if (type === "object") return isRecord(value);
+  if (type === "array") return Array.isArray(value);
+  if (type === "integer") return Number.isInteger(value);
+  return type === "null" ? value === null : typeof value === type;
 }
 
 /** The types a schema allows, looking one level into `anyOf` and `oneOf`. */
@@ -208,15 +200,10 @@ function sampleType(type: unknown, schema: Record<string, unknown>, root: JsonSc
       const length = Math.min(toCount(schema.minItems), 3);
       return Array.from({ length }, () => sampleValue(schema.items, root, depth - 1));
     }
-    case "integer":
-    case "number":
-      return sampleNumber(schema);
-    case "boolean":
-      return false;
     case "string":
       return sampleText(schema);
     default:
-      return null;
+      return type === "integer" || type === "number" ? sampleNumber(schema) : type === "boolean" ? false : null;
   }
 }
 

@@ -37,7 +37,6 @@ export interface CallRecord {
     approvalId: string | undefined,
     usage: BudgetUsage | undefined,
   ): void;
-  /** The call could not run now and can run later. */
   suspended(approval: Approval): void;
   /** A person approved the call while it waited. */
   resumed(permit: ExecutionPermit): void;
@@ -143,7 +142,6 @@ export function createCallRecorder(sink: EventSink, runtime: Runtime, policyVers
   };
 }
 
-/** The caller's fields that every event has. */
 export function toCallerFields({ actor, session, turn, tenant, user, person }: Caller) {
   return {
     session,

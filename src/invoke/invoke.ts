@@ -39,7 +39,6 @@ import { getSlotKey, type HeldSlots } from "./concurrency.ts";
 import { type CheckedResult, checkResult, StoredStream, storeLongResult, toDoneOutcome } from "./result.ts";
 import type { Previewer, RunContext, Runner } from "./runner.ts";
 
-/** A request to run an action, from any surface. */
 export interface ActionCall {
   readonly id: string;
   /** As the caller wrote it; it is resolved in the caller's view. */
@@ -122,7 +121,6 @@ export async function invoke(pipeline: InvokePipeline, call: ActionCall, signal?
   return outcome;
 }
 
-/** How far a call got. */
 interface CallProgress {
   action?: Action;
   result?: CheckedResult;

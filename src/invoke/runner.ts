@@ -30,7 +30,6 @@ export interface RunContext
   storeStream(streamed: Streamed, signal: AbortSignal): Promise<unknown>;
 }
 
-/** Runs handlers within limits. */
 export interface Runner {
   /**
    * Throws `timed_out`, `cancelled`, `overloaded`, or `action_failed` with what the handler threw. A handler that ignores
@@ -42,7 +41,6 @@ export interface Runner {
     context: RunContext,
     limits: { readonly signal?: AbortSignal | undefined; readonly timeoutMs?: number | undefined },
   ): Promise<unknown>;
-  /** Aborts all running and later calls. */
   close(): void;
 }
 

@@ -32,21 +32,15 @@ export function compileActor({ name, tools, scope, attributes, surface = {} }: A
   return { name, tools: createPatternSet(tools), facts: { ...attributes, name, scope: scope ?? "" }, surface };
 }
 
-export function checkActor(
-  actors: ReadonlyMap<string, CompiledActor>,
-  action: Action,
-  caller: Caller,
-): Objection | undefined {
+type Actors = ReadonlyMap<string, CompiledActor>;
+
+export function checkActor(actors: Actors, action: Action, caller: Caller): Objection | undefined {
   const rule = findHidingRule(actors, action, caller);
   if (rule === undefined) return undefined;
   return { layer: "actor", effect: "hide", rule, reason: "It is not available to you." };
 }
 
-function findHidingRule(
-  actors: ReadonlyMap<string, CompiledActor>,
-  action: Action,
-  caller: Caller,
-): string | undefined {
+function findHidingRule(actors: Actors, action: Action, caller: Caller): string | undefined {
   const actor = actors.get(caller.actor);
   if (actor === undefined) return `no actor ${JSON.stringify(caller.actor)} is configured`;
   if (action.owner !== undefined && !isOwner(action.owner, caller)) return "it belongs to another caller";

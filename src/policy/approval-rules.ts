@@ -10,7 +10,6 @@ import type { Policy } from "./policy.ts";
 
 const conditions = new WeakMap<object, Condition>();
 
-/** By category, for actions without a rule of their own. */
 type CategoryApprovalRules = ReadonlyMap<string, ApprovalRule>;
 
 export function getApprovalRule(action: Action, categories: CategoryApprovalRules): ApprovalRule {

@@ -42,16 +42,9 @@ export interface RoutingServices {
   readonly runAtDepth: (depth: number, work: () => unknown) => unknown;
 }
 
-export function createDispatch({
-  runtime,
-  record,
-  report,
-  getFacts,
-  getRules,
-  subscribers,
-  tasks,
-  getDepth,
-}: RoutingServices) {
+export function createDispatch(services: RoutingServices) {
+  const { runtime, record, report, getFacts, getRules, subscribers, tasks, getDepth } = services;
+
   function findRule(call: RoutedCall): CompiledRoute | undefined {
     const rules = getRules();
     if (rules.labels.length === 0) return undefined;

@@ -26,7 +26,6 @@ export interface RoutedEvent {
   readonly eventId: string;
   /** The label of the rule that matched. */
   readonly rule?: string;
-  /** The name of the handler. */
   readonly to?: string;
   readonly result?: unknown;
   readonly subscribers: number;
@@ -101,7 +100,6 @@ export function requireNextDepth(depth: number | undefined, type: string): numbe
   });
 }
 
-/** Throws as `copyEventData` does. */
 export function createEventDelivery(
   runtime: Runtime,
   { heading, caller, callId }: EventOrigin,

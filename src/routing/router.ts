@@ -53,7 +53,6 @@ export interface Router {
   dispatch<T>(call: RoutedCall, run: (limits: AttemptLimits) => Promise<T>): Promise<T>;
   /** Answers whether there was such a routed call to cancel. */
   cancel(callId: string, reason?: string): boolean;
-  /** The routed calls that have not ended. */
   underWay(): readonly RunningCall[];
   /** Cancels running and later work. Resolves when all of it has ended. */
   close(): Promise<void>;
@@ -67,12 +66,9 @@ export interface RouterOptions {
   readonly getFacts?: (call: RoutedCall) => CallFacts;
 }
 
-export function createRouter({
-  runtime,
-  record,
-  onProblem,
-  getFacts = ({ action, caller, args }) => toCallFacts(action, caller, undefined, args),
-}: RouterOptions): Router {
+export function createRouter(options: RouterOptions): Router {
+  const { runtime, record, onProblem } = options;
+  const getFacts = options.getFacts ?? (({ action, caller, args }) => toCallFacts(action, caller, undefined, args));
   const depths = new AsyncLocalStorage<number>();
   const getDepth = () => depths.getStore();
   const runAtDepth = (depth: number, work: () => unknown) => depths.run(depth, work);

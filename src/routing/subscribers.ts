@@ -14,7 +14,6 @@ export interface SubscriptionFilter {
 
 export type RoutedEventListener = (event: RoutableEvent) => unknown;
 
-/** The part of an event that filters match. */
 export interface EventHeading {
   readonly source: string;
   readonly type: string;

@@ -46,7 +46,6 @@ function searchRequiredError(): QmError {
   });
 }
 
-/** Shows every visible action as a tool. */
 function createFlatSurface(backend: SurfaceBackend, caller: Caller): Surface {
   const view = backend.getView(caller);
   const names = getWireNames(view);

@@ -66,7 +66,6 @@ function asObject(value: Json | undefined): JsonSchema {
 
 const HIGHEST_LIMIT = 20;
 
-/** The `limit` parameter of search tools. */
 export const searchLimitShape = z.int().min(1).describe(`At most ${HIGHEST_LIMIT}`).default(8);
 
 export function clampLimit(limit: number): number {
@@ -79,7 +78,6 @@ export function composeHint({ hits, note }: CatalogSearchResult, next: () => str
   return note === undefined ? next() : `${next()} ${note}`;
 }
 
-/** The fields that every search answer has. */
 export function toSearchFacts({ effective, unmatched }: CatalogSearchResult, hint: string | undefined) {
   return omitUndefined({ search_type: effective, unmatched: unmatched.length === 0 ? undefined : unmatched, hint });
 }

@@ -12,7 +12,6 @@ import { copyArguments, prepareArguments } from "../invoke/arguments.ts";
 import type { ActionCall } from "../invoke/invoke.ts";
 import type { CatalogSearchRequest, CatalogSearchResult } from "../search/search.ts";
 
-/** The system behind a surface. */
 export interface SurfaceBackend {
   getView(caller: Caller, live?: readonly Action[]): View;
   readonly live: LiveResources;
@@ -43,7 +42,6 @@ export interface SurfaceBackend {
 /** The answer to a tool call, in both forms a model interface may want. */
 export interface SurfaceAnswer {
   readonly ok: boolean;
-  /** Whole and structured. */
   readonly data: unknown;
   /** Bounded, for the model. */
   readonly text: string;
@@ -53,7 +51,6 @@ export interface SurfaceAnswer {
   readonly content?: Content;
 }
 
-/** A tool as the model sees it. */
 export interface SurfaceTool {
   /** Fits `^[a-zA-Z0-9_-]{1,64}$`, the narrowest grammar among the providers. */
   readonly name: string;

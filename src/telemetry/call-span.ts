@@ -18,7 +18,6 @@ export interface TracedCall {
   readonly redact: (value: unknown) => Json;
 }
 
-/** The span of one call. Never throws. */
 export interface CallSpan {
   /** `approvalId`: of the approval that lets the call run. */
   decided(action: Action, decision: { kind: string; objection?: { layer: string } }, approvalId?: string): void;
