@@ -143,9 +143,9 @@ function getOpenSchema(schema: JsonSchema, transform: ArgumentTransform): JsonSc
   const key = JSON.stringify([transform.wrap, Object.keys(transform.set ?? {})]);
   const known = openSchemas.get(schema) ?? new Map<string, JsonSchema>();
   openSchemas.set(schema, known);
-  const made = known.get(key) ?? cloneFrozen(createOpenSchema(schema, transform));
-  known.set(key, made);
-  return made;
+  const open = known.get(key) ?? cloneFrozen(createOpenSchema(schema, transform));
+  known.set(key, open);
+  return open;
 }
 
 /** The target's schema without the arguments that the resource fills in. */

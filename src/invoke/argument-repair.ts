@@ -167,13 +167,13 @@ export function createMinimalExample(action: Pick<Action, "inputSchema" | "examp
     .map((example) => example.args)
     .sort((a, b) => JSON.stringify(a).length - JSON.stringify(b).length);
   return [...declared, sampleValue(action.inputSchema, action.inputSchema, SAMPLE_DEPTH)].find(
-    (made): made is JsonObject => fitsSchema(action.inputSchema, made),
+    (example): example is JsonObject => fitsSchema(action.inputSchema, example),
   );
 }
 
-function fitsSchema(schema: JsonSchema, made: unknown): boolean {
-  if (!isRecord(made)) return false;
-  const text = JSON.stringify(made);
+function fitsSchema(schema: JsonSchema, example: unknown): boolean {
+  if (!isRecord(example)) return false;
+  const text = JSON.stringify(example);
   return getValidator(schema, "arguments")(JSON.parse(text), text.length).length === 0;
 }
 
