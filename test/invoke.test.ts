@@ -516,7 +516,7 @@ describe("what went wrong beside a call does not change what it did", () => {
     });
 
     expect(await qm.invoke("tool__add", { a: 1 })).toMatchObject({ status: "done", data: 7 });
-    expect(problems).toEqual([expect.stringContaining("what it used could not be counted")]);
+    expect(problems).toEqual([expect.stringContaining("its usage could not be counted")]);
   });
 
   test("what changes something waits until the ledger has its decision", async () => {

@@ -45,7 +45,7 @@ export function createReplayService(parts: ReplayServiceOptions): Replay {
       // What is only tried out leaves no trace, and is shown what is used in earnest.
       const shelves = { open: async (_key: string, limit: number) => createLocalActivationList(limit) };
       return openSurface(
-        { counter, shelves, uses: { ...uses, recordUse: () => {} }, now: runtime.now },
+        { backend: counter, lists: shelves, uses: { ...uses, recordUse: () => {} }, now: runtime.now },
         caller,
         choice,
         true,

@@ -51,14 +51,14 @@ export function createSurfaceBackend(
   }
 
   return {
-    viewOf: door.viewOf,
+    getView: door.getView,
     live,
     invoke: (request, signal) => run({ ...request, id: door.runtime.newId() }, signal),
     resume: run,
     canSearch: discovery.isOn,
     searchHint: discovery.hint,
     async search(caller, request, signal) {
-      const found = await discovery.find(() => door.viewOf(caller), request, signal);
+      const found = await discovery.find(() => door.getView(caller), request, signal);
       noteFor(caller, { type: "search.answered", data: toSearchEventData(request, found) });
       return found;
     },

@@ -164,9 +164,9 @@ export async function wireQuartermaster(
   const views = createViews(catalog);
   const router = createRouter({
     runtime,
-    note: (caller, event) => (caller === undefined ? note(event) : noteFor(caller, event)),
+    record: (caller, event) => (caller === undefined ? note(event) : noteFor(caller, event)),
     onProblem,
-    factsOf: ({ action, caller, args }) => toCallFacts(action, caller, policy.actors.get(caller.actor), args),
+    getFacts: ({ action, caller, args }) => toCallFacts(action, caller, policy.actors.get(caller.actor), args),
   });
   router.useRules(options.routing ?? []);
   const distributor = createDistributor({
@@ -178,7 +178,7 @@ export async function wireQuartermaster(
   });
   const anchors = createAnchors(store.anchors);
   const shelves = createActivationLists(store.activation, onProblem);
-  const uses = createUsageTracker({ store: store.actionUse, now: runtime.now, onProblem });
+  const uses = createUsageTracker(store.actionUse, runtime.now, onProblem);
   const runner = createRunner({ ...DEFAULT_LIMITS, ...options.limits });
 
   const turns = createTurnService({
@@ -208,17 +208,17 @@ export async function wireQuartermaster(
     get policy() {
       return policy;
     },
-    viewOf: getView,
+    getView,
     record: createCallRecorder(ledger, runtime, () => policy.version),
     meter: createBudgetMeter(store.usage, () => policy.budgets),
     runner,
-    gatekeeper: approvalSystem.gatekeeper,
+    approvalGate: approvalSystem.gatekeeper,
     router,
     live: infospaceService.live,
     handles: infospaceService.handles,
     anchors,
     distributor,
-    keeper: infospaceService.keeper,
+    resultStore: infospaceService.keeper,
     lineage: infospaceService.lineage,
     redact,
     preview: createPreviewer(),
@@ -316,7 +316,8 @@ export async function wireQuartermaster(
       const actor = requireActor(policy, who.actor);
       requireNoProblems(listActorProblems(policy, [actor]));
       const choice = { ...getSurfaceChoice(actor), ...(kind === undefined ? {} : { kind }) };
-      return openSurface({ counter, shelves, uses, now: runtime.now }, who, choice, caller?.session !== undefined);
+      const parts = { backend: counter, lists: shelves, uses, now: runtime.now };
+      return openSurface(parts, who, choice, caller?.session !== undefined);
     },
     catalog: { provide: catalog.provide, withdraw: catalog.withdraw, settled: catalog.settled },
     ledger: { read: ledger.read, verify: ledger.verify, heads: ledger.heads, flush: ledger.flush },

@@ -119,19 +119,19 @@ export async function answerCall(
   const door: InvokePipeline = {
     runtime,
     policy,
-    viewOf,
+    getView: viewOf,
     live,
     valueLimit,
     record: () => createTraceRecord(told),
     meter: accounts.createMeter(() => (told.action === undefined ? undefined : findRecorded(told.action))),
-    gatekeeper: createRecordedGate(findRecorded, valueLimit),
+    approvalGate: createRecordedGate(findRecorded, valueLimit),
     // Nobody is told, nothing is tried twice: what is repeated is how it ended.
     router: { dispatch: (_call, run) => run({ signal: signal ?? new AbortController().signal }) },
     runner: createRecordedRunner(script, call, told),
     handles: { fill: async (_caller, args) => ({ args: script.filledArgs?.(args) ?? args, from: [] }) },
     anchors,
     // What was kept then is kept already.
-    keeper: { store: async () => undefined, storeStream: () => Promise.reject(new TypeError("nothing runs here")) },
+    resultStore: { store: async () => undefined, storeStream: () => Promise.reject(new TypeError("nothing runs here")) },
     lineage: {
       track: (_isInside, work) => work(),
       add: () => {},

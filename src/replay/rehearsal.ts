@@ -68,7 +68,7 @@ export async function createRehearsal(
   }
 
   const counter: SurfaceBackend = {
-    viewOf: scene.viewOf,
+    getView: scene.viewOf,
     live: { find: scene.live.find, list: async () => [] },
     invoke: makeCall,
     canSearch,
