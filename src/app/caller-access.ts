@@ -15,11 +15,11 @@ import { type CompiledActor, isOwner } from "../policy/actors.ts";
 import { decide, evaluateAccess } from "../policy/decide.ts";
 import { type Explanation, explain } from "../policy/explain.ts";
 import type { Policy } from "../policy/policy.ts";
-import { type CallerOptions, callerShape, requireShape } from "./options.ts";
+import { type CallerOptions, callerSchema, checkOptions } from "./options.ts";
 
 /** The caller as the host described it, checked and filled in. Throws `invalid_config`. */
 export function parseCaller(caller: CallerOptions | undefined): Caller {
-  if (caller !== undefined) requireShape(callerShape, "caller", caller);
+  if (caller !== undefined) checkOptions(callerSchema, "caller", caller);
   return applyCallerDefaults(caller);
 }
 

@@ -24,8 +24,7 @@ import {
   type CallerOptions,
   type InvokeOptions,
   type QuartermasterOptions,
-  quartermasterShape,
-  requireShape,
+  checkOptions,
 } from "./options.ts";
 import { systemRuntime } from "./system-runtime.ts";
 import { wireQuartermaster } from "./wiring.ts";
@@ -102,7 +101,7 @@ export interface Quartermaster {
 
 /** Wires everything together. Resolves when every provider has answered or failed, or after ten seconds without them. */
 export async function createQuartermaster(options: QuartermasterOptions = {}): Promise<Quartermaster> {
-  requireShape(quartermasterShape, "options", options);
+  checkOptions(quartermasterShape, "options", options);
   const { runtime = systemRuntime } = options;
   const policy = compilePolicy(options.policy);
   const store = await openSqliteStore(options.store ?? ":memory:", { now: runtime.now });

@@ -44,15 +44,14 @@ import {
 import { createPromptAids, openDiscovery } from "./discovery.ts";
 import { createInfospaceService } from "./infospace-service.ts";
 import {
-  invokeShape,
-  listShape,
-  policyShape,
+  invokeSchema,
+  listSchema,
+  policySchema,
   type QuartermasterOptions,
-  quartermasterShape,
-  queryShape,
-  replayShape,
-  requireShape,
-  searchShape,
+  querySchema,
+  replaySchema,
+  checkOptions,
+  searchQuerySchema,
 } from "./options.ts";
 import type { Quartermaster } from "./quartermaster.ts";
 import { createReplayService } from "./replay-service.ts";
@@ -262,7 +261,7 @@ export async function wireQuartermaster(
     unregister: registry.unregister,
     async invoke(name, args, options) {
       try {
-        if (options !== undefined) requireShape(invokeShape, "options", options);
+        if (options !== undefined) checkOptions(invokeSchema, "options", options);
       } catch (thrown) {
         const unknown = { callId: runtime.newId(), durationMs: 0, valueLimit: pipeline.valueLimit, action: undefined };
         return createFailedOutcome(unknown, thrown);
@@ -278,23 +277,23 @@ export async function wireQuartermaster(
       return counter.invoke(request, signal);
     },
     list(query = {}, caller) {
-      requireShape(listShape, "query", query);
+      checkOptions(listSchema, "query", query);
       return listActions(getView(parseCaller(caller)), query, discovery.hint());
     },
     async search(query, caller, signal) {
-      requireShape(searchShape, "query", query);
+      checkOptions(searchQuerySchema, "query", query);
       const who = parseCaller(caller);
       const view = getView(who);
       const found = await counter.search(who, toSearchRequest(view, query), signal);
       return toSearchAnswer(view, found, query.detail).data;
     },
     async hints(query, caller) {
-      requireShape(queryShape, "query", query);
+      checkOptions(querySchema, "query", query);
       return aids.hints(query, parseCaller(caller));
     },
     directory: (caller) => aids.directory(parseCaller(caller)),
     async promptAids(query, caller) {
-      requireShape(queryShape, "query", query);
+      checkOptions(querySchema, "query", query);
       return aids.blocks(query, parseCaller(caller));
     },
     embeddings: discovery.embeddings,
@@ -311,7 +310,7 @@ export async function wireQuartermaster(
       }),
     categories: (caller) => getView(parseCaller(caller)).categories(),
     async surface(caller, kind) {
-      requireShape(quartermasterShape.shape.surface, "surface", kind === undefined ? undefined : { kind });
+      checkOptions(surfaceSchema, "surface", kind === undefined ? undefined : { kind });
       const who = parseCaller(caller);
       const actor = requireActor(policy, who.actor);
       requireNoProblems(listActorProblems(policy, [actor]));
@@ -340,7 +339,7 @@ export async function wireQuartermaster(
     actorProblems: () => listActorProblems(policy),
     policyWarnings: () => findPolicyWarnings(policy, catalog.snapshot().actions),
     usePolicy(next) {
-      requireShape(policyShape, "policy", next);
+      checkOptions(policySchema, "policy", next);
       const compiled = compilePolicy(next);
       requireNoProblems(listActorProblems(compiled));
       policy = compiled;
@@ -352,8 +351,8 @@ export async function wireQuartermaster(
     approvals,
     turns: { begin: turns.begin, resume: turns.resume, get: turns.get, list: turns.list },
     async replay(query, options = {}) {
-      requireShape(replayShape, "query", query);
-      if (options.policy !== undefined) requireShape(policyShape, "policy", options.policy);
+      checkOptions(replaySchema, "query", query);
+      if (options.policy !== undefined) checkOptions(policySchema, "policy", options.policy);
       return replay(query, options);
     },
     rehearse,

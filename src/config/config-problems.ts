@@ -3,7 +3,8 @@ import { QmError } from "../core/errors.ts";
 import { isRecord } from "../core/json.ts";
 import { quoteName } from "../core/names.ts";
 import { findNearest } from "../core/nearest.ts";
-import { listAllowedKeys } from "./json-schema.ts";
+import { listFileKeys } from "./file-keys.ts";
+import { configSchema } from "./schema.ts";
 import type { YamlDocument } from "./yaml.ts";
 
 /** Where in the file, counted from 1. */
@@ -91,7 +92,7 @@ export function toConfigProblems(issue: z.core.$ZodIssue, yaml: YamlDocument): r
 }
 
 function toUnknownKeyProblems(keys: readonly string[], path: KeyPath, yaml: YamlDocument): readonly ConfigProblem[] {
-  const known = listAllowedKeys(path);
+  const known = listFileKeys(configSchema, path);
   return keys.slice(0, PROBLEM_LIMIT).map((key) => {
     const near = findNearest(key, known);
     const advice = near === undefined ? `known here: ${known.join(", ")}` : `did you mean ${near}?`;

@@ -1,12 +1,12 @@
 import { z } from "zod";
 import type { JsonSchema } from "../core/action.ts";
-import { getOwn, isRecord } from "../core/json.ts";
-import type { KeyPath } from "./config-problems.ts";
+import { isRecord } from "../core/json.ts";
+import { toFileKey } from "./file-keys.ts";
 import { configSchema } from "./schema.ts";
 
 /** The configuration file as JSON Schema (2020-12), for editors: what may be written, before defaults. */
 export function toConfigJsonSchema(): JsonSchema {
-  return z.toJSONSchema(configSchema, { io: "input" }) as JsonSchema;
+  return toFileJsonSchema(configSchema);
 }
 
 /** One key of the configuration, for the table in `docs/config.md`. */
@@ -25,14 +25,20 @@ export function listConfigKeys(): readonly ConfigKey[] {
   return collectKeys(toConfigJsonSchema(), "");
 }
 
-/** The keys that may stand in the mapping at `path`; none where any name may. */
-export function listAllowedKeys(path: KeyPath): readonly string[] {
-  let schema: unknown = toConfigJsonSchema();
-  for (const segment of path) {
-    const { properties, additionalProperties, items } = asRecord(schema);
-    schema = typeof segment === "number" ? items : (getOwn(asRecord(properties), segment) ?? additionalProperties);
-  }
-  return Object.keys(asRecord(asRecord(schema).properties));
+/** The JSON Schema of a value as the file has it, with the file's keys. */
+export function toFileJsonSchema(schema: z.ZodType): JsonSchema {
+  return z.toJSONSchema(schema, {
+    io: "input",
+    override({ zodSchema, jsonSchema }) {
+      if (!(zodSchema instanceof z.ZodObject)) return;
+      const { properties = {}, required } = jsonSchema;
+      const toKey = (option: string) => toFileKey(option, zodSchema.shape[option]);
+      jsonSchema.properties = Object.fromEntries(
+        Object.entries(properties).map(([option, part]) => [toKey(option), part]),
+      );
+      if (required !== undefined) jsonSchema.required = required.map(toKey);
+    },
+  }) as JsonSchema;
 }
 
 function collectKeys(schema: unknown, prefix: string): readonly ConfigKey[] {

@@ -30,7 +30,7 @@ function comparePolicy(before: Config["policy"], after: Config["policy"]): reado
   return [
     ...findMissing(after.denied, before.denied).map((each) => `policy.denied no longer lists ${quote(each)}`),
     ...allowed,
-    ...findMissing(after.require_tags, before.require_tags).map(
+    ...findMissing(after.requireTags, before.requireTags).map(
       (each) => `policy.require_tags no longer lists ${quote(each)}`,
     ),
   ];
@@ -90,8 +90,8 @@ type Approvals = Config["approvals"];
 
 function compareApprovals(before: Approvals, after: Approvals): readonly string[] {
   return [
-    ...(!before.allow_self && after.allow_self ? ["approvals.allow_self lets users agree to their own calls"] : []),
-    ...(!before.ask_client && after.ask_client ? ["approvals.ask_client lets MCP clients answer"] : []),
+    ...(!before.allowSelf && after.allowSelf ? ["approvals.allow_self lets users agree to their own calls"] : []),
+    ...(!before.askClient && after.askClient ? ["approvals.ask_client lets MCP clients answer"] : []),
     ...Object.entries(before.categories).flatMap(([category, rule]) =>
       compareCategory(category, rule, getOwn(after.categories, category) ?? false),
     ),
@@ -109,7 +109,7 @@ function compareCategory(category: string, before: CategoryRule, after: Category
   if (before === false || after === true) return [];
   if (after === false) return [`${key} no longer asks`];
   if (before === true) return [`${key} asks only where its condition is false`];
-  return before.auto_approve_if === after.auto_approve_if
+  return before.autoApproveIf === after.autoApproveIf
     ? compareLevel(key, before, after)
     : [`${key} has another condition`];
 }
@@ -130,7 +130,7 @@ function compareFiles(before: Files, after: Files): readonly string[] {
   if (!after.enabled) return [];
   if (!before.enabled) return ["providers.file.enabled brings the category file"];
   return [
-    ...(before.read_only && !after.read_only ? ["providers.file.read_only is off, so files can be changed"] : []),
+    ...(before.readOnly && !after.readOnly ? ["providers.file.read_only is off, so files can be changed"] : []),
     ...(before.root === after.root ? [] : ["providers.file.root is another folder"]),
   ];
 }
@@ -142,7 +142,7 @@ function compareServer(key: string, before: Server | undefined, after: Server): 
   return [
     ...(!before.enabled && after.enabled ? [`${key}.enabled brings its tools`] : []),
     ...(before.pin && !after.pin ? [`${key}.pin is off, so changed tools are not withheld`] : []),
-    ...(!before.trust_annotations && after.trust_annotations
+    ...(!before.trustAnnotations && after.trustAnnotations
       ? [`${key}.trust_annotations believes the server about its tools' effects`]
       : []),
     ...Object.entries(before.tools).flatMap(([tool, old]) =>

@@ -2,41 +2,49 @@ import { z } from "zod";
 import { effects } from "../core/action.ts";
 import { normalForms } from "../core/normalize-arguments.ts";
 import { surfaceKinds } from "../core/surface-choice.ts";
-import { durationText } from "./calls-schema.ts";
+import { parseFileValue, referenceTexts } from "./file-keys.ts";
 import { listVariables } from "./references.ts";
-import { boundedInteger, plainText, REFERENCE_FORMS, referenceText, secretReference } from "./schema-values.ts";
+import {
+  boundedInteger,
+  DAY_MS,
+  durationText,
+  type Options,
+  plainText,
+  REFERENCE_FORMS,
+  referenceText,
+  secretReference,
+} from "./schema-values.ts";
 
 const profile = z.strictObject({
   token: secretReference()
     .optional()
-    .describe(`What a client says to get this profile over HTTP, as ${REFERENCE_FORMS}.`),
-  actor: plainText("an actor").default("default").describe("Whom its clients act as."),
+    .describe(`The token of this profile's clients over HTTP, as ${REFERENCE_FORMS}.`),
+  actor: plainText("an actor").default("default").describe("The actor of its clients."),
   surface: z
     .enum(surfaceKinds)
     .optional()
-    .describe("The tools its clients are shown. Absent: as `surface` or the actor says."),
-  pass_through: z
+    .describe("The tools its clients are shown. Absent: as the actor or `surface` says."),
+  passThrough: z
     .array(plainText("a server's name, or a glob"))
     .default([])
-    .describe("Servers that its clients see as if they were connected to them: every tool by its own name."),
-  resources: z.boolean().default(true).describe("Whether the resources of servers are offered, too."),
-  prompts: z.boolean().default(true).describe("Whether the prompts of servers are offered, too."),
+    .describe("Servers whose tools its clients see directly, under their own names."),
+  resources: z.boolean().default(true).describe("Whether the resources of servers are offered."),
+  prompts: z.boolean().default(true).describe("Whether the prompts of servers are offered."),
 });
 
-/** How MCP clients reach us. */
 export const gatewaySchema = z
   .strictObject({
-    host: plainText("an address").default("127.0.0.1").describe("What `qm serve` listens on."),
-    port: boundedInteger(0, 65_535).default(7420).describe("0: any free one."),
-    allowed_hosts: z
+    host: plainText("an address").default("127.0.0.1").describe("The address `qm serve` listens on."),
+    port: boundedInteger(0, 65_535).default(7420).describe("The port it listens on. 0: any free port."),
+    allowedHosts: z
       .array(plainText("a host name"))
       .default([])
-      .describe("Names that clients may call us by, beside those of this machine itself."),
-    allowed_origins: z
+      .describe("Host names that clients may use, besides those of this machine."),
+    allowedOrigins: z
       .array(plainText("an origin"))
       .default([])
-      .describe("Web pages that may call, as `https://example.com`. None else may."),
-    session_idle: durationText()
+      .describe("Origins of web pages that may connect, as `https://example.com`. All others are refused."),
+    sessionIdle: durationText()
       .default("30m")
       .describe("A client's session ends after this time without requests. Its next request begins a new session."),
     profiles: z
@@ -45,19 +53,17 @@ export const gatewaySchema = z
         profile,
       )
       .default({})
-      .describe("Kinds of clients, by name. `default` is there unless it is defined anew."),
+      .describe("Kinds of clients, by name. `default` exists unless you redefine it."),
   })
   .prefault({})
   .describe("Quartermaster as an MCP server: `qm mcp` and `qm serve`.");
 
-export type ProfileConfig = z.output<typeof profile>;
-
-const DAY_MS = 24 * 60 * 60 * 1000;
+export type ProfileConfig = Options<z.output<typeof profile>>;
 
 const SERVER_NAME =
   "expected a lower-case letter or digit, then letters, digits, - or single _, at most 40 in all, as in `github`";
 
-/** No `__`: the part of a name before the tool must have one reading. */
+/** A name has no `__`, so that `mcp__<name>__<tool>` can be read in one way only. */
 export const serverName = z
   .string()
   .max(40, SERVER_NAME)
@@ -66,51 +72,50 @@ export const serverName = z
 const serverForms = ["file", ...normalForms] as const;
 
 const toolOverride = z.strictObject({
-  enabled: z.boolean().default(true).describe("`false`: the tool is not offered to anybody."),
-  effect: z.enum(effects).optional().describe("In place of what the server's annotations say."),
+  enabled: z.boolean().default(true).describe("`false`: the tool is not offered."),
+  effect: z.enum(effects).optional().describe("Overrides the server's annotations."),
   tags: z.array(plainText("a tag")).default([]).describe("Further tags, for rules."),
-  approval: z.boolean().optional().describe("`true`: a person must agree to each call."),
-  loading: z.enum(["always", "deferred"]).optional().describe("For the deferred surface."),
+  approval: z.boolean().optional().describe("`true`: a person must approve each call."),
+  loading: z.enum(["always", "deferred"]).optional().describe("The loading mode on the `deferred` surface."),
   arguments: z
     .record(plainText("an argument, or a field of one as in `options.cwd`"), z.enum(serverForms))
     .default({})
     .describe(
-      "Arguments that can be spelled in several ways, by name, and the one form that rules, approvals, the ledger and the server see. `file`: an absolute path on this machine. `path`: one without `.` and `..`.",
+      "Arguments that can be spelled in several ways, by name, and the form in which rules, approvals, the ledger and the server see them. `file`: an absolute path on this machine. `path`: one without `.` and `..`.",
     ),
 });
 
 const oauth = z.strictObject({
-  client_id: referenceText("a client id")
+  clientId: referenceText("a client id")
     .optional()
-    .describe("Of a client registered beforehand. Absent: one is registered."),
-  client_secret: secretReference().optional().describe(`Of that client, as ${REFERENCE_FORMS}.`),
-  client_metadata_url: plainText("an https URL")
+    .describe("The id of a registered client. Absent: a client is registered."),
+  clientSecret: secretReference().optional().describe(`The secret of that client, as ${REFERENCE_FORMS}.`),
+  clientMetadataUrl: plainText("an https URL")
     .regex(/^https:\/\//, "expected an https URL")
     .optional()
-    .describe("Where this client describes itself, for servers that take such a URL as the client id."),
-  scopes: z.array(plainText("a scope")).optional().describe("What is asked for. Absent: what the server says."),
-  callback_port: boundedInteger(1, 65_535)
+    .describe("The URL of this client's metadata, for servers that take such a URL as the client id."),
+  scopes: z.array(plainText("a scope")).optional().describe("The scopes to request. Absent: those the server names."),
+  callbackPort: boundedInteger(1, 65_535)
     .optional()
-    .describe("Where the browser comes back to. Absent: any free port."),
+    .describe("The local port for the redirect of the browser. Absent: any free port."),
 });
 
-/** One server in the file. */
 export const serverSchema = z
   .strictObject({
     command: referenceText("a command")
       .optional()
       .describe(`A local server: the program to start. May hold ${REFERENCE_FORMS}.`),
     args: z
-      .array(z.string().superRefine(checkReferences))
+      .array(filledText())
       .default([])
-      .describe(`Its arguments, as they are; no shell reads them. May hold ${REFERENCE_FORMS}.`),
+      .describe(`Its arguments. No shell interprets them. May hold ${REFERENCE_FORMS}.`),
     env: z
       .record(
         z.string().regex(/^[A-Za-z_][A-Za-z0-9_]*$/, "expected the name of a variable"),
-        z.string().superRefine(checkReferences),
+        filledText(),
       )
       .default({})
-      .describe(`Its variables beside a few harmless ones of our own. Values may hold ${REFERENCE_FORMS}.`),
+      .describe(`Its environment variables, besides a few harmless ones of this process. Values may hold ${REFERENCE_FORMS}.`),
     cwd: referenceText("a path")
       .optional()
       .describe("Its working directory. Relative to the folder of the configuration file."),
@@ -121,44 +126,44 @@ export const serverSchema = z
     headers: z
       .record(
         z.string().regex(/^[A-Za-z0-9-]+$/, "expected the name of a header"),
-        z.string().superRefine(checkReferences),
+        filledText(),
       )
       .default({})
-      .describe(`Sent with every request to it. Values may hold ${REFERENCE_FORMS}.`),
-    oauth: oauth.optional().describe("How to log in there, where the defaults do not do."),
+      .describe(`Headers of every request to it. Values may hold ${REFERENCE_FORMS}.`),
+    oauth: oauth.optional().describe("How to log in, where the defaults do not work."),
     description: plainText("text")
       .optional()
-      .describe("What it is for. Search reads it while its tools are not known yet."),
-    enabled: z.boolean().default(true).describe("`false`: as if it were not written here."),
+      .describe("What it is for. Search uses it while its tools are not known yet."),
+    enabled: z.boolean().default(true).describe("`false`: the server is ignored."),
     version: plainText("a version")
       .optional()
-      .describe("The version that is meant. Changing it makes its tools be looked up anew."),
-    source: plainText("text").optional().describe("Where it came from, as `qm servers add` noted it."),
+      .describe("Its version. After a change its tools are listed again."),
+    source: plainText("text").optional().describe("Where it came from. Written by `qm servers add`."),
     protocol: z
       .enum(["auto", "legacy", "modern"])
       .default("auto")
-      .describe("Which era of MCP it speaks. `auto`: found out once and remembered."),
-    start_timeout_ms: boundedInteger(100, DAY_MS)
+      .describe("The era of MCP it speaks. `auto`: detected once and remembered."),
+    startTimeoutMs: boundedInteger(100, DAY_MS)
       .default(60_000)
-      .describe("How long it may take until it answers for the first time."),
-    call_timeout_ms: boundedInteger(1, DAY_MS)
+      .describe("How long it may take to start."),
+    callTimeoutMs: boundedInteger(1, DAY_MS)
       .optional()
       .describe("How long a call may run. Absent: `limits.timeout_ms`."),
-    idle_timeout_ms: boundedInteger(0, DAY_MS)
+    idleTimeoutMs: boundedInteger(0, DAY_MS)
       .default(600_000)
-      .describe("It is stopped after so long without a call. 0: never."),
-    trust_annotations: z
+      .describe("It is stopped after this time without a call. 0: never."),
+    trustAnnotations: z
       .boolean()
       .default(true)
-      .describe("Whether what the server says of its tools' effects is believed. `false`: every tool is `external`."),
+      .describe("Whether the server's annotations decide the effects of its tools. `false`: every tool is `external`."),
     pin: z
       .boolean()
       .default(true)
-      .describe("Whether a tool whose definition has changed is withheld until a person has accepted it."),
+      .describe("Whether a tool whose definition has changed is withheld until a person accepts it."),
     tools: z
       .record(plainText("a tool's name, or a glob"), toolOverride)
       .default({})
-      .describe("What is different for some tools: by name or glob, the last that fits wins."),
+      .describe("Overrides for tools, by name or glob. The last that matches wins."),
   })
   .refine(({ command, url }) => command !== undefined || url !== undefined, {
     error: "has neither `command`, for a local server, nor `url`, for a remote one",
@@ -174,45 +179,49 @@ export const serverSchema = z
         context.addIssue({
           code: "custom",
           path: [key],
-          message: `means nothing ${server.url === undefined ? "without" : "with"} \`url\``,
+          message: `has no effect ${server.url === undefined ? "without" : "with"} \`url\``,
         });
     }
   });
 
-/** The MCP servers whose tools are actions, by name. */
 export const serversSchema = z
   .record(serverName, serverSchema)
   .default({})
   .describe("MCP servers, by name. Their tools are actions: `mcp__<name>__<tool>`.");
 
-/** What holds for all servers. */
 export const mcpSchema = z
   .strictObject({
     registry: plainText("a URL")
       .default("https://registry.modelcontextprotocol.io")
-      .describe("Where servers are looked for."),
-    starting_at_once: boundedInteger(1, 64).default(4).describe("How many servers may be starting at the same time."),
+      .describe("The registry that is searched for servers."),
+    startingAtOnce: boundedInteger(1, 64).default(4).describe("How many servers may be starting at the same time."),
     install: z
       .boolean()
       .default(true)
-      .describe("Whether there are actions that find and install servers. Installing asks a person, always."),
+      .describe("Whether there are actions that find and install servers. Installing always needs a person's approval."),
   })
   .prefault({})
-  .describe("MCP servers in general.");
+  .describe("Options for all MCP servers.");
 
-export type ServerConfig = z.output<typeof serverSchema>;
+export type ServerConfig = Options<z.output<typeof serverSchema>>;
 
-/** An unknown key is probably the one that is missed, and then says it better. */
+/** What is wrong with a server as it would be in the file. */
+export function checkServerEntry(entry: unknown): readonly z.core.$ZodIssue[] {
+  const parsed = parseFileValue(serverSchema, entry);
+  return parsed.success ? [] : parsed.issues;
+}
+
+/** With an unknown key, that key is probably the misspelt `command` or `url`, and is reported instead. */
 function hasKnownKeys({ issues }: z.core.ParsePayload): boolean {
   return !issues.some(({ code }) => code === "unrecognized_keys");
 }
 
-/** What is filled in later cannot be judged yet. */
+/** A URL with references is accepted: it is known only once they are filled in. */
 function isHttpUrl(url: string): boolean {
   return listVariables(url).length > 0 || (/^https?:\/\//i.test(url) && URL.canParse(url));
 }
 
-function checkReferences(value: string, context: z.RefinementCtx): void {
-  const checked = referenceText("text").safeParse(value === "" ? " " : value);
-  if (!checked.success) for (const { message } of checked.error.issues) context.addIssue(message);
+/** Text that may be empty and may hold references. */
+function filledText() {
+  return z.string().register(referenceTexts, { isChecked: false });
 }

@@ -7,8 +7,8 @@ import { isRecord } from "../core/json.ts";
 import { createFileOnce, replaceTextFile } from "../files/safe-files.ts";
 
 /** Where people reach us, as the configuration says. */
-export function getPublicUrl({ approvals: { public_url } }: Pick<Config, "approvals">): URL | undefined {
-  return public_url === undefined ? undefined : new URL(public_url);
+export function getPublicUrl({ approvals: { publicUrl } }: Pick<Config, "approvals">): URL | undefined {
+  return publicUrl === undefined ? undefined : new URL(publicUrl);
 }
 
 /** The address of the page that a link leads to, below whatever stands in front of us. */

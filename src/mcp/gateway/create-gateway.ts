@@ -170,9 +170,9 @@ export function openGateway(workspace: Workspace, onProblem: (problem: string) =
     instructions: (profile) => getInstructions(profile, workspace.config),
     onProblem,
     note: (caller, event) => quartermaster.note(event, caller),
-    limits: { sessionIdleMs: parseDuration(config.gateway.session_idle) ?? GATEWAY_LIMITS.sessionIdleMs },
+    limits: { sessionIdleMs: parseDuration(config.gateway.sessionIdle) ?? GATEWAY_LIMITS.sessionIdleMs },
   });
-  const { host, port, allowed_hosts, allowed_origins } = config.gateway;
+  const { host, port, allowedHosts, allowedOrigins } = config.gateway;
 
   /** A client that is shown servers as they are cannot ask for one whose tools nobody knows, so they are learned first. */
   async function connectUnknownServers(profile: GatewayProfile, signal?: AbortSignal): Promise<void> {
@@ -212,8 +212,8 @@ export function openGateway(workspace: Workspace, onProblem: (problem: string) =
       const listening = await gateway.listen({
         host: where.host ?? host,
         port: where.port ?? port,
-        allowedHosts: publicUrl === undefined ? allowed_hosts : [...allowed_hosts, publicUrl.host],
-        allowedOrigins: allowed_origins,
+        allowedHosts: publicUrl === undefined ? allowedHosts : [...allowedHosts, publicUrl.host],
+        allowedOrigins,
         authorize: createTokenAuthorizer(tokens),
         ...(where.other === undefined ? {} : { other: where.other }),
         publicOrigin: publicUrl?.origin,

@@ -22,7 +22,7 @@ export async function loadOrCreateToken(path: string): Promise<string> {
   }
 }
 
-const DEFAULT_PROFILE: ProfileConfig = { actor: "default", pass_through: [], resources: true, prompts: true };
+const DEFAULT_PROFILE: ProfileConfig = { actor: "default", passThrough: [], resources: true, prompts: true };
 
 function getProfileConfigs({ gateway }: Config): Readonly<Record<string, ProfileConfig>> {
   return { default: DEFAULT_PROFILE, ...gateway.profiles };
@@ -73,6 +73,6 @@ export function listProfileTokens(
 }
 
 function toGatewayProfile(name: string, profile: ProfileConfig): GatewayProfile {
-  const { actor, surface, pass_through, resources, prompts } = profile;
-  return { name, actor, passThrough: pass_through, resources, prompts, ...(surface === undefined ? {} : { surface }) };
+  const { actor, surface, passThrough, resources, prompts } = profile;
+  return { name, actor, passThrough, resources, prompts, ...(surface === undefined ? {} : { surface }) };
 }
