@@ -1,13 +1,6 @@
 import { z } from "zod";
 import { fileKeys } from "./file-keys.ts";
-import {
-  boundedInteger,
-  DAY_MS,
-  durationText,
-  plainText,
-  REFERENCE_FORMS,
-  secretReference,
-} from "./schema-values.ts";
+import { boundedInteger, DAY_MS, durationText, plainText, REFERENCE_FORMS, secretReference } from "./schema-values.ts";
 
 const glob = (what: string) => plainText(what).max(256, `expected ${what} of at most 256 characters`);
 
@@ -177,9 +170,7 @@ export const infospaceOptions = z.strictObject({
       user: quota(2_000_000, 1024 * MIB, 2_000_000).describe(
         "For one user of a tenant; callers without a user share one.",
       ),
-      tenant: quota(4_000_000, 2048 * MIB, 4_000_000).describe(
-        "For one tenant; callers without a tenant share one.",
-      ),
+      tenant: quota(4_000_000, 2048 * MIB, 4_000_000).describe("For one tenant; callers without a tenant share one."),
     })
     .prefault({})
     .describe("How much may be stored. A write that would pass a limit is refused with `quota_exceeded`."),

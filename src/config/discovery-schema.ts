@@ -149,9 +149,7 @@ const embedder = z
       )
       .refine((url) => !/\/embeddings\/?$/.test(url), "expected it up to and without /embeddings")
       .optional()
-      .describe(
-        `The URL of the endpoint, without \`/embeddings\`. Absent: OpenAI's. May hold ${REFERENCE_FORMS}.`,
-      ),
+      .describe(`The URL of the endpoint, without \`/embeddings\`. Absent: OpenAI's. May hold ${REFERENCE_FORMS}.`),
     model: plainText("a model's name").optional().describe("Absent: the default model of the class."),
     apiKey: secretReference()
       .optional()

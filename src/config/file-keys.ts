@@ -11,6 +11,8 @@ export const fileKeys = z.registry<{ readonly key: string }>();
  */
 export const referenceTexts = z.registry<{ readonly isChecked: boolean }>();
 
+const ISSUE_LIMIT = 100;
+
 type Path = readonly PropertyKey[];
 type ParsedFile<T> =
   | { readonly success: true; readonly data: T }
@@ -25,11 +27,12 @@ export function parseFileValue<S extends z.ZodType>(
   value: unknown,
   error?: (issue: z.core.$ZodRawIssue) => string | undefined,
 ): ParsedFile<z.output<S>> {
-  const issues: z.core.$ZodIssue[] = [];
-  const parsed = schema.safeParse(toOptionKeys(schema, value, [], issues), error && { error });
-  if (parsed.success && issues.length === 0) return { success: true, data: parsed.data };
-  const reported = new Set(issues.map(({ path }) => path.join("\0")));
-  issues.push(...(parsed.error?.issues ?? []).filter(({ path }) => !reported.has(path.join("\0"))));
+  const found: z.core.$ZodIssue[] = [];
+  const parsed = schema.safeParse(toOptionKeys(schema, value, [], found), error && { error });
+  if (parsed.success && found.length === 0) return { success: true, data: parsed.data };
+  const reported = new Set(found.map(({ path }) => path.join("\0")));
+  const others = (parsed.error?.issues ?? []).filter(({ path }) => !reported.has(path.join("\0")));
+  const issues = [...found, ...others].slice(0, ISSUE_LIMIT);
   return {
     success: false,
     issues: issues.map((issue) => ({
@@ -42,15 +45,14 @@ export function parseFileValue<S extends z.ZodType>(
 
 /** The keys that the mapping at a path of the file may have. Empty where every name may stand. */
 export function listFileKeys(schema: z.ZodType, path: Path): readonly string[] {
-  const shape = getShape(
-    path.reduce<z.ZodType | undefined>((at, segment) => at && getPart(at, toOptionKey(at, segment)), schema),
-  );
-  return Object.entries(shape).map(([key, part]) => toFileKey(key, part));
+  const step = (at: z.ZodType | undefined, key: PropertyKey) => at && getPart(at, mapFileKeys(at).get(key) ?? key);
+  return [...mapFileKeys(path.reduce<z.ZodType | undefined>(step, schema) ?? z.unknown()).keys()].map(String);
 }
 
 /** The names of the options in the object at a path. */
 export function listOptionKeys(schema: z.ZodType, path: Path): readonly string[] {
-  return Object.keys(getShape(path.reduce<z.ZodType | undefined>((at, segment) => at && getPart(at, segment), schema)));
+  const step = (at: z.ZodType | undefined, key: PropertyKey) => at && getPart(at, key);
+  return Object.keys(getShape(path.reduce<z.ZodType | undefined>(step, schema)));
 }
 
 /** The key of an option in the file. */
@@ -75,9 +77,10 @@ function toOptionKeys(schema: z.ZodType, value: unknown, path: Path, issues: z.c
   };
   if (Array.isArray(value)) return value.map((item, index) => convert(index, item));
   if (!isRecord(value)) return value;
+  const options = inner instanceof z.ZodObject ? mapFileKeys(inner) : undefined;
   return Object.fromEntries(
     Object.entries(value).map(([key, item]) => {
-      const option = toOptionKey(inner, key);
+      const option = options === undefined ? key : (options.get(key) ?? UNKNOWN + key);
       return [option, convert(option, item)];
     }),
   );
@@ -88,11 +91,9 @@ function checkReferences(text: string, taken: { readonly isChecked: boolean } | 
   return taken.isChecked ? undefined : findReferenceProblem(text);
 }
 
-function toOptionKey(schema: z.ZodType, key: PropertyKey): string {
-  const inner = unwrap(schema, {});
-  if (!(inner instanceof z.ZodObject)) return String(key);
-  const [option] = Object.entries<z.ZodType>(inner.shape).find(([name, part]) => toFileKey(name, part) === key) ?? [];
-  return option ?? UNKNOWN + String(key);
+/** The options of an object by their keys in the file. */
+function mapFileKeys(schema: z.ZodType): ReadonlyMap<PropertyKey, string> {
+  return new Map(Object.entries(getShape(schema)).map(([option, part]) => [toFileKey(option, part), option]));
 }
 
 function toFilePath(schema: z.ZodType, path: Path): PropertyKey[] {

@@ -16,9 +16,7 @@ import {
 } from "./schema-values.ts";
 
 const profile = z.strictObject({
-  token: secretReference()
-    .optional()
-    .describe(`The token of this profile's clients over HTTP, as ${REFERENCE_FORMS}.`),
+  token: secretReference().optional().describe(`The token of this profile's clients over HTTP, as ${REFERENCE_FORMS}.`),
   actor: plainText("an actor").default("default").describe("The actor of its clients."),
   surface: z
     .enum(surfaceKinds)
@@ -110,12 +108,11 @@ export const serverSchema = z
       .default([])
       .describe(`Its arguments. No shell interprets them. May hold ${REFERENCE_FORMS}.`),
     env: z
-      .record(
-        z.string().regex(/^[A-Za-z_][A-Za-z0-9_]*$/, "expected the name of a variable"),
-        filledText(),
-      )
+      .record(z.string().regex(/^[A-Za-z_][A-Za-z0-9_]*$/, "expected the name of a variable"), filledText())
       .default({})
-      .describe(`Its environment variables, besides a few harmless ones of this process. Values may hold ${REFERENCE_FORMS}.`),
+      .describe(
+        `Its environment variables, besides a few harmless ones of this process. Values may hold ${REFERENCE_FORMS}.`,
+      ),
     cwd: referenceText("a path")
       .optional()
       .describe("Its working directory. Relative to the folder of the configuration file."),
@@ -124,10 +121,7 @@ export const serverSchema = z
       .optional()
       .describe(`A remote server: its Streamable HTTP address. May hold ${REFERENCE_FORMS}.`),
     headers: z
-      .record(
-        z.string().regex(/^[A-Za-z0-9-]+$/, "expected the name of a header"),
-        filledText(),
-      )
+      .record(z.string().regex(/^[A-Za-z0-9-]+$/, "expected the name of a header"), filledText())
       .default({})
       .describe(`Headers of every request to it. Values may hold ${REFERENCE_FORMS}.`),
     oauth: oauth.optional().describe("How to log in, where the defaults do not work."),
@@ -135,17 +129,13 @@ export const serverSchema = z
       .optional()
       .describe("What it is for. Search uses it while its tools are not known yet."),
     enabled: z.boolean().default(true).describe("`false`: the server is ignored."),
-    version: plainText("a version")
-      .optional()
-      .describe("Its version. After a change its tools are listed again."),
+    version: plainText("a version").optional().describe("Its version. After a change its tools are listed again."),
     source: plainText("text").optional().describe("Where it came from. Written by `qm servers add`."),
     protocol: z
       .enum(["auto", "legacy", "modern"])
       .default("auto")
       .describe("The era of MCP it speaks. `auto`: detected once and remembered."),
-    startTimeoutMs: boundedInteger(100, DAY_MS)
-      .default(60_000)
-      .describe("How long it may take to start."),
+    startTimeoutMs: boundedInteger(100, DAY_MS).default(60_000).describe("How long it may take to start."),
     callTimeoutMs: boundedInteger(1, DAY_MS)
       .optional()
       .describe("How long a call may run. Absent: `limits.timeout_ms`."),
@@ -198,7 +188,9 @@ export const mcpSchema = z
     install: z
       .boolean()
       .default(true)
-      .describe("Whether there are actions that find and install servers. Installing always needs a person's approval."),
+      .describe(
+        "Whether there are actions that find and install servers. Installing always needs a person's approval.",
+      ),
   })
   .prefault({})
   .describe("Options for all MCP servers.");

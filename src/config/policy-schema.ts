@@ -18,7 +18,9 @@ export const policyRuleOptions = z.strictObject({
   ),
   effect: z
     .enum(["hide", "deny", "ask"])
-    .describe("`hide`: the action is not seen. `deny`: seen, never run. `ask`: the call waits until a person approves it."),
+    .describe(
+      "`hide`: the action is not seen. `deny`: seen, never run. `ask`: the call waits until a person approves it.",
+    ),
   reason: plainText("text")
     .optional()
     .describe("The reason the caller is given. Absent: that the policy does not allow it."),
@@ -62,7 +64,9 @@ export const actorOptions = z.strictObject({
     .describe(
       "Further values for rules to compare, as `actor.<name>`: text, numbers, true or false. Not `name` or `scope`.",
     ),
-  surface: surfaceOptions.optional().describe("The tools this actor's model is shown, where they differ from `surface`."),
+  surface: surfaceOptions
+    .optional()
+    .describe("The tools this actor's model is shown, where they differ from `surface`."),
 });
 
 const ACTOR_NAME = "expected a letter, then letters, digits, `_`, `.` or `-`, at most 64 in all, as in `reviewer`";

@@ -212,7 +212,7 @@ test("a change whose policy cannot stand leaves the providers as they were, too"
 
   expect(problems[0]).toContain("file__write");
   expect(workspace.quartermaster.explain("file__write")).toMatchObject({ exists: true, visible: true });
-  expect(workspace.config.providers.file.read_only).toBe(false);
+  expect(workspace.config.providers.file.readOnly).toBe(false);
 });
 
 test("says which changes wait for a restart", async () => {
@@ -338,7 +338,7 @@ test("says when there is a file that only looks like the configuration, or a pol
   await open(await folderWith({ "quartermaster.yaml": "policy: { denied: [file__remove] }" }), { onProblem });
 
   expect(onProblem.mock.calls).toEqual([
-    ["quartermaster.yml is not read: call it quartermaster.yaml"],
+    ["quartermaster.yml is not read: rename it to quartermaster.yaml"],
     [expect.stringMatching(/^policy.denied lists "file__remove", which no action fits/)],
   ]);
 });
