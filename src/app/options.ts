@@ -144,7 +144,8 @@ const quartermasterSchema = z.strictObject({
   providers: z.array(z.looseObject({ category: z.string(), list: callback })).optional(),
   policy: policySchema.optional(),
   store: z.string().min(1).optional(),
-  limits: limitOptions.prefault({}),
+  // The runner takes any time; the file refuses times that are most likely mistakes.
+  limits: limitOptions.extend({ timeoutMs: z.number().min(1).default(60_000) }).prefault({}),
   valueLimit,
   surface: surfaceSchema,
   search: searchSchema.prefault({}),

@@ -1,6 +1,14 @@
 import { z } from "zod";
 import { fileKeys } from "./file-keys.ts";
-import { boundedInteger, DAY_MS, durationText, plainText, REFERENCE_FORMS, secretReference } from "./schema-values.ts";
+import {
+  boundedInteger,
+  DAY_MS,
+  durationText,
+  flag,
+  plainText,
+  REFERENCE_FORMS,
+  secretReference,
+} from "./schema-values.ts";
 
 const glob = (what: string) => plainText(what).max(256, `expected ${what} of at most 256 characters`);
 
@@ -68,11 +76,8 @@ export const categoryApprovalOptions = z.strictObject({
 /** The approval options that the file and the library have in common. */
 export const approvalOptions = z.strictObject({
   expiresIn: durationText().default("24h").describe("How long a request stays open, unless its rule says."),
-  allowSelf: z.boolean().default(false).describe("Whether users may approve calls that were made for them."),
-  askClient: z
-    .boolean()
-    .default(true)
-    .describe("Whether the person at the MCP client that made the call is asked, if the client supports it."),
+  allowSelf: flag(false, "Whether users may approve calls that were made for them."),
+  askClient: flag(true, "Whether the person at the MCP client that made the call is asked, if the client supports it."),
   maxOpen: boundedInteger(1, 100_000).default(100).describe("How many calls of one session may wait at a time."),
   categories: z
     .record(
@@ -151,10 +156,7 @@ function quota(notes: number, bytes: number, rows: number) {
 }
 
 export const infospaceOptions = z.strictObject({
-  enabled: z
-    .boolean()
-    .default(true)
-    .describe("Whether long results are stored and used by reference. `false`: they are cut."),
+  enabled: flag(true, "Whether long results are stored and used by reference. `false`: they are cut."),
   expiresIn: durationText().default("24h").describe("How long notes are kept that are not saved."),
   previewLimit: boundedInteger(300, 100_000)
     .register(fileKeys, { key: "preview_chars" })

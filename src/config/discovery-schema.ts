@@ -5,6 +5,8 @@ import { listVariables } from "./references.ts";
 import {
   actionPattern,
   boundedInteger,
+  flag,
+  list,
   plainText,
   REFERENCE_FORMS,
   referenceText,
@@ -32,18 +34,15 @@ const surface = z.strictObject({
   hotListN: boundedInteger(0, 64)
     .default(0)
     .describe("For `universal`: how many of the most used actions are tools of their own. 0: none."),
-  hotListSeed: z
-    .array(actionName)
-    .default([])
-    .describe("For `universal`: the actions in the hot list until others are used more."),
+  hotListSeed: list(actionName, "For `universal`: the actions in the hot list until others are used more."),
   defaultLoadingMode: z
     .enum(["always", "deferred"])
     .default("deferred")
     .describe("For `deferred`: whether actions without a loading mode are shown from the start (`always`)."),
-  alwaysLoadedPatterns: z
-    .array(actionPattern())
-    .default([])
-    .describe("For `deferred`: names or globs of actions that are always shown from the start."),
+  alwaysLoadedPatterns: list(
+    actionPattern(),
+    "For `deferred`: names or globs of actions that are always shown from the start.",
+  ),
   activationScope: z
     .enum(activationScopes)
     .default("run")
@@ -66,47 +65,41 @@ const group = z.strictObject({
   name: plainText("a name").describe("The name of the group."),
   title: plainText("text").optional().describe("A short description."),
   trigger: plainText("text").optional().describe("When the model should look here."),
-  namespaces: z.array(plainText("a namespace")).default([]).describe("Takes the actions of these namespaces."),
-  tags: z.array(plainText("a tag")).default([]).describe("Takes the actions with one of these tags."),
-  actions: z.array(actionPattern()).default([]).describe("Takes these actions: names, or globs."),
+  namespaces: list(plainText("a namespace"), "Takes the actions of these namespaces."),
+  tags: list(plainText("a tag"), "Takes the actions with one of these tags."),
+  actions: list(actionPattern(), "Takes these actions: names, or globs."),
 });
 
 /** The search options that the file and the library have in common. */
 export const searchOptions = {
-  enabled: z
-    .boolean()
-    .default(true)
-    .describe("Whether actions can be searched. `false`: there is no `search_actions` and no `deferred` surface."),
+  enabled: flag(
+    true,
+    "Whether actions can be searched. `false`: there is no `search_actions` and no `deferred` surface.",
+  ),
   maxResults: boundedInteger(1, 50).default(20).describe("The most results a search returns."),
-  preferredNamespaces: z
-    .array(plainText("a namespace"))
-    .default([])
-    .describe("Among equal results the actions of these namespaces come first, in this order."),
+  preferredNamespaces: list(
+    plainText("a namespace"),
+    "Among equal results the actions of these namespaces come first, in this order.",
+  ),
   hints: z
     .strictObject({
-      enabled: z.boolean().default(false).describe("Whether the prompt of each turn gets a shortlist of actions."),
+      enabled: flag(false, "Whether the prompt of each turn gets a shortlist of actions."),
       topK: boundedInteger(1, 20).default(5).describe("How many actions the shortlist has."),
       searchType: z.enum(searchTypes).optional().describe("How they are searched. Absent: the best type available."),
-      includeAlwaysLoaded: z
-        .boolean()
-        .default(false)
-        .describe("On the `deferred` surface: also list actions that are already shown as tools."),
+      includeAlwaysLoaded: flag(false, "On the `deferred` surface: also list actions that are already shown as tools."),
     })
     .prefault({})
     .describe("A shortlist of actions for each turn."),
   directory: z
     .strictObject({
-      enabled: z.boolean().default(false).describe("Whether the prompt gets a directory of the caller's actions."),
+      enabled: flag(false, "Whether the prompt gets a directory of the caller's actions."),
       maxGroups: boundedInteger(1, 100).default(20).describe("How many groups it shows; the rest is counted."),
       maxActionsPerGroup: boundedInteger(0, 50)
         .default(6)
         .describe("How many names a group shows; the rest is counted."),
-      showCounts: z.boolean().default(true).describe("Whether each group shows its number of actions."),
-      defaultGroups: z
-        .boolean()
-        .default(true)
-        .describe("Whether actions outside your groups are grouped by world, then by namespace."),
-      groups: z.array(group).default([]).describe("Your groups. An action goes to the first one that takes it."),
+      showCounts: flag(true, "Whether each group shows its number of actions."),
+      defaultGroups: flag(true, "Whether actions outside your groups are grouped by world, then by namespace."),
+      groups: list(group, "Your groups. An action goes to the first one that takes it."),
     })
     .prefault({})
     .describe("A directory of the caller's actions, for the prompt."),
@@ -118,14 +111,11 @@ export const searchIndexOptions = z.strictObject({
     .describe(
       `A SQLite file for the vectors. Absent: they are in the store. Relative to the folder of the configuration file. May hold ${REFERENCE_FORMS}.`,
     ),
-  incremental: z
-    .boolean()
-    .default(true)
-    .describe("Whether only changed actions are embedded. `false`: all of them, at each change of the catalog."),
-  rebuild: z
-    .boolean()
-    .default(false)
-    .describe("Whether every start embeds all actions again; the existing vectors are used until then."),
+  incremental: flag(
+    true,
+    "Whether only changed actions are embedded. `false`: all of them, at each change of the catalog.",
+  ),
+  rebuild: flag(false, "Whether every start embeds all actions again; the existing vectors are used until then."),
 });
 
 export const embedderTimeoutMs = boundedInteger(1, 60_000)

@@ -8,6 +8,8 @@ import {
   boundedInteger,
   DAY_MS,
   durationText,
+  flag,
+  list,
   type Options,
   plainText,
   REFERENCE_FORMS,
@@ -22,26 +24,23 @@ const profile = z.strictObject({
     .enum(surfaceKinds)
     .optional()
     .describe("The tools its clients are shown. Absent: as the actor or `surface` says."),
-  passThrough: z
-    .array(plainText("a server's name, or a glob"))
-    .default([])
-    .describe("Servers whose tools its clients see directly, under their own names."),
-  resources: z.boolean().default(true).describe("Whether the resources of servers are offered."),
-  prompts: z.boolean().default(true).describe("Whether the prompts of servers are offered."),
+  passThrough: list(
+    plainText("a server's name, or a glob"),
+    "Servers whose tools its clients see directly, under their own names.",
+  ),
+  resources: flag(true, "Whether the resources of servers are offered."),
+  prompts: flag(true, "Whether the prompts of servers are offered."),
 });
 
 export const gatewaySchema = z
   .strictObject({
     host: plainText("an address").default("127.0.0.1").describe("The address `qm serve` listens on."),
     port: boundedInteger(0, 65_535).default(7420).describe("The port it listens on. 0: any free port."),
-    allowedHosts: z
-      .array(plainText("a host name"))
-      .default([])
-      .describe("Host names that clients may use, besides those of this machine."),
-    allowedOrigins: z
-      .array(plainText("an origin"))
-      .default([])
-      .describe("Origins of web pages that may connect, as `https://example.com`. All others are refused."),
+    allowedHosts: list(plainText("a host name"), "Host names that clients may use, besides those of this machine."),
+    allowedOrigins: list(
+      plainText("an origin"),
+      "Origins of web pages that may connect, as `https://example.com`. All others are refused.",
+    ),
     sessionIdle: durationText()
       .default("30m")
       .describe("A client's session ends after this time without requests. Its next request begins a new session."),
@@ -70,9 +69,9 @@ export const serverName = z
 const serverForms = ["file", ...normalForms] as const;
 
 const toolOverride = z.strictObject({
-  enabled: z.boolean().default(true).describe("`false`: the tool is not offered."),
+  enabled: flag(true, "`false`: the tool is not offered."),
   effect: z.enum(effects).optional().describe("Overrides the server's annotations."),
-  tags: z.array(plainText("a tag")).default([]).describe("Further tags, for rules."),
+  tags: list(plainText("a tag"), "Further tags, for rules."),
   approval: z.boolean().optional().describe("`true`: a person must approve each call."),
   loading: z.enum(["always", "deferred"]).optional().describe("The loading mode on the `deferred` surface."),
   arguments: z
@@ -103,10 +102,7 @@ export const serverSchema = z
     command: referenceText("a command")
       .optional()
       .describe(`A local server: the program to start. May hold ${REFERENCE_FORMS}.`),
-    args: z
-      .array(filledText())
-      .default([])
-      .describe(`Its arguments. No shell interprets them. May hold ${REFERENCE_FORMS}.`),
+    args: list(filledText(), `Its arguments. No shell interprets them. May hold ${REFERENCE_FORMS}.`),
     env: z
       .record(z.string().regex(/^[A-Za-z_][A-Za-z0-9_]*$/, "expected the name of a variable"), filledText())
       .default({})
@@ -128,7 +124,7 @@ export const serverSchema = z
     description: plainText("text")
       .optional()
       .describe("What it is for. Search uses it while its tools are not known yet."),
-    enabled: z.boolean().default(true).describe("`false`: the server is ignored."),
+    enabled: flag(true, "`false`: the server is ignored."),
     version: plainText("a version").optional().describe("Its version. After a change its tools are listed again."),
     source: plainText("text").optional().describe("Where it came from. Written by `qm servers add`."),
     protocol: z
@@ -142,14 +138,11 @@ export const serverSchema = z
     idleTimeoutMs: boundedInteger(0, DAY_MS)
       .default(600_000)
       .describe("It is stopped after this time without a call. 0: never."),
-    trustAnnotations: z
-      .boolean()
-      .default(true)
-      .describe("Whether the server's annotations decide the effects of its tools. `false`: every tool is `external`."),
-    pin: z
-      .boolean()
-      .default(true)
-      .describe("Whether a tool whose definition has changed is withheld until a person accepts it."),
+    trustAnnotations: flag(
+      true,
+      "Whether the server's annotations decide the effects of its tools. `false`: every tool is `external`.",
+    ),
+    pin: flag(true, "Whether a tool whose definition has changed is withheld until a person accepts it."),
     tools: z
       .record(plainText("a tool's name, or a glob"), toolOverride)
       .default({})
@@ -185,12 +178,10 @@ export const mcpSchema = z
       .default("https://registry.modelcontextprotocol.io")
       .describe("The registry that is searched for servers."),
     startingAtOnce: boundedInteger(1, 64).default(4).describe("How many servers may be starting at the same time."),
-    install: z
-      .boolean()
-      .default(true)
-      .describe(
-        "Whether there are actions that find and install servers. Installing always needs a person's approval.",
-      ),
+    install: flag(
+      true,
+      "Whether there are actions that find and install servers. Installing always needs a person's approval.",
+    ),
   })
   .prefault({})
   .describe("Options for all MCP servers.");

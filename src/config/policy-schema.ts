@@ -1,14 +1,14 @@
 import { z } from "zod";
 import { surfaceOptions } from "./discovery-schema.ts";
-import { actionPattern, boundedInteger, durationText, plainText } from "./schema-values.ts";
+import { actionPattern, boundedInteger, durationText, list, plainText } from "./schema-values.ts";
 
 export const toolPolicyOptions = z.strictObject({
   allowed: z
     .array(actionPattern())
     .optional()
     .describe("The only actions that may be used: names, or globs. Absent: all. `[]`: none."),
-  denied: z.array(actionPattern()).default([]).describe("Actions that may not be used. Wins over `allowed`."),
-  requireTags: z.array(plainText("a tag")).default([]).describe("Tags that an action must have, all of them."),
+  denied: list(actionPattern(), "Actions that may not be used. Wins over `allowed`."),
+  requireTags: list(plainText("a tag"), "Tags that an action must have, all of them."),
 });
 
 export const policyRuleOptions = z.strictObject({
@@ -44,7 +44,7 @@ export const budgetOptions = z.strictObject({
 
 export const policySchema = toolPolicyOptions
   .extend({
-    rules: z.array(policyRuleOptions).default([]).describe("Rules in CEL. An action must pass all of them."),
+    rules: list(policyRuleOptions, "Rules in CEL. An action must pass all of them."),
     budgets: budgetOptions.prefault({}).describe("How much may be used before calls are refused."),
   })
   .prefault({})

@@ -19,6 +19,15 @@ export const REFERENCE_FORMS = `\`\${env:NAME}\` or \`\${secret:NAME}\``;
 
 export const DAY_MS = 86_400_000;
 
+export function flag(preset: boolean, meaning: string) {
+  return z.boolean().default(preset).describe(meaning);
+}
+
+/** A list that is empty by default. */
+export function list<S extends z.ZodType>(item: S, meaning: string) {
+  return z.array(item).default([]).describe(meaning);
+}
+
 export function boundedInteger(from: number, to = Number.MAX_SAFE_INTEGER) {
   const range = to === Number.MAX_SAFE_INTEGER ? `of at least ${from}` : `from ${from} to ${to}`;
   const expected = `expected a whole number ${range}`;

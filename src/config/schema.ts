@@ -4,7 +4,15 @@ import { approvalsSchema, infospaceSchema, limitsSchema, routingSchema } from ".
 import { searchSchema, surfaceSchema } from "./discovery-schema.ts";
 import { gatewaySchema, mcpSchema, serversSchema } from "./mcp-schema.ts";
 import { actorsSchema, policySchema } from "./policy-schema.ts";
-import { type Options, plainText, REFERENCE_FORMS, referenceText, secretReference } from "./schema-values.ts";
+import {
+  flag,
+  list,
+  type Options,
+  plainText,
+  REFERENCE_FORMS,
+  referenceText,
+  secretReference,
+} from "./schema-values.ts";
 
 /**
  * Everything `quartermaster.yaml` may say, with the names that options have in code; in the file they are in snake_case
@@ -24,13 +32,13 @@ export const configSchema = z
       .strictObject({
         file: z
           .strictObject({
-            enabled: z.boolean().default(true).describe("Whether the category `file` exists."),
+            enabled: flag(true, "Whether the category `file` exists."),
             root: referenceText("a path")
               .default(".")
               .describe(
                 `Nothing outside this folder can be reached. Relative to the folder of the configuration file. May hold ${REFERENCE_FORMS}.`,
               ),
-            readOnly: z.boolean().default(false).describe("Leave out every action that changes a file."),
+            readOnly: flag(false, "Leave out every action that changes a file."),
           })
           .prefault({})
           .describe("Reading and changing files."),
@@ -50,30 +58,27 @@ export const configSchema = z
     limits: limitsSchema,
     ledger: z
       .strictObject({
-        redact: z
-          .array(plainText("a key"))
-          .default([])
-          .describe("Keys whose values are not recorded, besides the built-in ones (`password`, `token`, ...)."),
+        redact: list(
+          plainText("a key"),
+          "Keys whose values are not recorded, besides the built-in ones (`password`, `token`, ...).",
+        ),
       })
       .prefault({})
       .describe("What is recorded of every call."),
     telemetry: z
       .strictObject({
-        enabled: z
-          .boolean()
-          .default(false)
-          .describe("Whether calls are reported to the OpenTelemetry SDK that the process was started with."),
-        content: z
-          .boolean()
-          .default(false)
-          .describe("Whether arguments, results and error texts are included, with secrets redacted as in the ledger."),
+        enabled: flag(false, "Whether calls are reported to the OpenTelemetry SDK that the process was started with."),
+        content: flag(
+          false,
+          "Whether arguments, results and error texts are included, with secrets redacted as in the ledger.",
+        ),
       })
       .prefault({})
       .describe("OpenTelemetry spans and metrics."),
-    secrets: z
-      .array(secretReference())
-      .default([])
-      .describe(`Values to keep out of the ledger, each as ${REFERENCE_FORMS}. The file itself must not hold secrets.`),
+    secrets: list(
+      secretReference(),
+      `Values to keep out of the ledger, each as ${REFERENCE_FORMS}. The file itself must not hold secrets.`,
+    ),
   })
   .superRefine(({ gateway, actors }, context) => {
     for (const [name, { actor }] of Object.entries(gateway.profiles)) {
