@@ -1,38 +1,30 @@
 import { z } from "zod";
 import { fileKeys } from "./file-keys.ts";
-import {
-  boundedInteger,
-  DAY_MS,
-  durationText,
-  flag,
-  plainText,
-  REFERENCE_FORMS,
-  secretReference,
-} from "./schema-values.ts";
+import { DAY_MS, duration, flag, integer, REFERENCE_FORMS, secretReference, text } from "./schema-values.ts";
 
-const glob = (what: string) => plainText(what).max(256, `expected ${what} of at most 256 characters`);
+const glob = (what: string) => text(what).max(256, `expected ${what} of at most 256 characters`);
 
 const routeRule = z.strictObject({
   name: glob("a name").describe("The name of the rule in the ledger and in messages. Must be unique."),
   source: glob("a source, or a glob like actor:*")
     .optional()
-    .describe("Where the call comes from: `actor:<name>`, or a glob. Absent: anywhere."),
+    .describe("The source: `actor:<name>`, or a glob. Absent: any."),
   event: glob("an event, or a glob like tool_call:file__*")
     .refine((value) => !value.startsWith("tool_result:"), "no rule is asked about results; expected tool_call:<action>")
     .optional()
     .describe("The called action: `tool_call:<action>`, or a glob. Absent: any."),
-  when: plainText("a CEL expression")
+  when: text("a CEL expression")
     .optional()
     .describe(
       "A CEL expression over `event` (`source`, `type`, and the arguments as `data`), `tool`, `actor` and `ctx`. If it fails, the rule does not apply. Absent: always.",
     ),
-  deadlineMs: boundedInteger(1, DAY_MS)
+  deadlineMs: integer(1, DAY_MS)
     .optional()
     .describe("How long the call may take, all attempts together. Absent: as `limits.timeout_ms` and its action say."),
   retry: z
     .strictObject({
-      attempts: boundedInteger(1, 10).describe("The most attempts, including the first."),
-      backoffMs: boundedInteger(0, 30_000)
+      attempts: integer(1, 10).describe("The most attempts, including the first."),
+      backoffMs: integer(0, 30_000)
         .default(200)
         .describe("The pause after the first attempt. It doubles with each further one, up to 30 seconds."),
     })
@@ -60,25 +52,25 @@ export const routingSchema = z
   .prefault({})
   .describe("Deadlines and retries for calls.");
 
-const roles = z.array(plainText("a role")).min(1);
+const roles = z.array(text("a role")).min(1);
 const personName = z
   .string()
   .regex(/^[A-Za-z0-9][A-Za-z0-9_.@+-]{0,127}$/, "expected letters, digits, `_`, `.`, `@`, `+` or `-`");
 
 export const categoryApprovalOptions = z.strictObject({
-  autoApproveIf: plainText("a CEL expression").describe(
-    "Calls for which it is true need no approval. Over `args`, `actor`, `tool`, `ctx`.",
+  autoApproveIf: text("a CEL expression").describe(
+    "If true, no approval is needed. Over `args`, `actor`, `tool`, `ctx`.",
   ),
-  level: plainText("a level").optional().describe("Who must approve. Absent: `user`."),
-  expiresIn: durationText().optional().describe("How long the request stays open. Absent: as `expires_in` says."),
+  level: text("a level").optional().describe("Who must approve. Absent: `user`."),
+  expiresIn: duration().optional().describe("How long the request stays open. Absent: as `expires_in` says."),
 });
 
 /** The approval options that the file and the library have in common. */
 export const approvalOptions = z.strictObject({
-  expiresIn: durationText().default("24h").describe("How long a request stays open, unless its rule says."),
+  expiresIn: duration().default("24h").describe("How long a request stays open, unless its rule says."),
   allowSelf: flag(false, "Whether users may approve calls that were made for them."),
   askClient: flag(true, "Whether the person at the MCP client that made the call is asked, if the client supports it."),
-  maxOpen: boundedInteger(1, 100_000).default(100).describe("How many calls of one session may wait at a time."),
+  maxOpen: integer(1, 100_000).default(100).describe("How many calls of one session may wait at a time."),
   categories: z
     .record(
       z.string(),
@@ -96,12 +88,10 @@ export const approvalOptions = z.strictObject({
 });
 
 const approver = z.strictObject({
-  roles: roles.describe(
-    "What the person may approve: `approver`, `admin`, or a role that a level names. A `viewer` may only look.",
-  ),
+  roles: roles.describe("`approver`, `admin`, or a role that a level names. A `viewer` may only look."),
   token: secretReference()
     .optional()
-    .describe(`The person's token for the HTTP interface, as ${REFERENCE_FORMS}. At least 16 characters.`),
+    .describe(`For the HTTP interface, at least 16 characters, as ${REFERENCE_FORMS}.`),
 });
 
 function isPageAddress(text: string): boolean {
@@ -115,7 +105,7 @@ export const approvalsSchema = approvalOptions
       .record(personName, approver)
       .default({})
       .describe("The people who may answer. Empty: everyone at this machine's command line, with every role."),
-    publicUrl: plainText("a URL")
+    publicUrl: text("a URL")
       .refine(isPageAddress, "expected the address of a page without ? and #, such as https://qm.example.com")
       .optional()
       .describe("The address of `qm serve` as people reach it, for links to approvals. A change needs a restart."),
@@ -125,12 +115,12 @@ export const approvalsSchema = approvalOptions
 
 /** Bounds on running calls that the file and the library have in common. */
 export const limitOptions = z.strictObject({
-  timeoutMs: boundedInteger(1, DAY_MS).default(60_000).describe("How long a call may run, unless its action says."),
-  concurrency: boundedInteger(1, 10_000).default(32).describe("How many calls may run at the same time."),
-  queue: boundedInteger(0, 1_000_000).default(256).describe("How many calls may wait to run; more are refused."),
+  timeoutMs: integer(1, DAY_MS).default(60_000).describe("How long a call may run, unless its action says."),
+  concurrency: integer(1, 10_000).default(32).describe("How many calls may run at the same time."),
+  queue: integer(0, 1_000_000).default(256).describe("How many calls may wait to run; more are refused."),
 });
 
-export const valueLimit = boundedInteger(256, 10_000_000)
+export const valueLimit = integer(256, 10_000_000)
   .default(4096)
   .describe("How many characters of a result a model is shown.");
 
@@ -144,11 +134,9 @@ const MIB = 1024 * 1024;
 function quota(notes: number, bytes: number, rows: number) {
   return z
     .strictObject({
-      notes: boundedInteger(0).default(notes).describe("Notes and collections."),
-      bytes: boundedInteger(0)
-        .default(bytes)
-        .describe("Contents, in every stored version, and 256 more for each note and collection."),
-      rows: boundedInteger(0)
+      notes: integer(0).default(notes).describe("Notes and collections."),
+      bytes: integer(0).default(bytes).describe("Contents in every version, and 256 for each note and collection."),
+      rows: integer(0)
         .default(rows)
         .describe("Rows that list the members of collections; notes stored in one go are one row for each thousand."),
     })
@@ -157,21 +145,19 @@ function quota(notes: number, bytes: number, rows: number) {
 
 export const infospaceOptions = z.strictObject({
   enabled: flag(true, "Whether long results are stored and used by reference. `false`: they are cut."),
-  expiresIn: durationText().default("24h").describe("How long notes are kept that are not saved."),
-  previewLimit: boundedInteger(300, 100_000)
+  expiresIn: duration().default("24h").describe("How long notes are kept that are not saved."),
+  previewLimit: integer(300, 100_000)
     .register(fileKeys, { key: "preview_chars" })
     .default(1_200)
     .describe("How many characters of a stored result a model is shown: its shape and its beginning."),
-  fillLimit: boundedInteger(1_024, 67_108_864)
+  fillLimit: integer(1_024, 67_108_864)
     .register(fileKeys, { key: "fill_chars" })
     .default(4_194_304)
     .describe("How many characters arguments may have once handles in them are filled in."),
   quota: z
     .strictObject({
       session: quota(500_000, 256 * MIB, 500_000).describe("For one session of one user."),
-      user: quota(2_000_000, 1024 * MIB, 2_000_000).describe(
-        "For one user of a tenant; callers without a user share one.",
-      ),
+      user: quota(2_000_000, 1024 * MIB, 2_000_000).describe("For one user; callers without a user share one."),
       tenant: quota(4_000_000, 2048 * MIB, 4_000_000).describe("For one tenant; callers without a tenant share one."),
     })
     .prefault({})

@@ -4,16 +4,16 @@ import { toFileKey } from "./file-keys.ts";
 import { listVariables } from "./references.ts";
 import {
   actionPattern,
-  boundedInteger,
   flag,
+  integer,
   list,
-  plainText,
   REFERENCE_FORMS,
   referenceText,
   secretReference,
+  text,
 } from "./schema-values.ts";
 
-const actionName = plainText("the name of an action").regex(/^[^\s*?]+$/, "expected a name, not a glob");
+const actionName = text("the name of an action").regex(/^[^\s*?]+$/, "expected a name, not a glob");
 
 const surface = z.strictObject({
   kind: z
@@ -22,27 +22,22 @@ const surface = z.strictObject({
     .describe(
       "`universal`: a few constant tools that find and call actions. `deferred`: two tools that find actions; an action becomes a tool once it was called. `flat`: every action is a tool. `auto`: flat while the schemas fit the budget, else universal.",
     ),
-  tokenBudget: boundedInteger(1, 10_000_000)
+  tokenBudget: integer(1, 10_000_000)
     .default(8000)
-    .describe("For `auto`: up to how many tokens of schemas the surface is flat."),
+    .describe("For `auto`: the most tokens of schemas in a flat surface."),
   selection: z
     .enum(selections)
     .default("none")
     .describe(
       "`enum`, for `universal`: tools that take an action's name list the names the model has seen. `promote`: those actions become tools; on `deferred`, the ones `tool_get` returned.",
     ),
-  hotListN: boundedInteger(0, 64)
-    .default(0)
-    .describe("For `universal`: how many of the most used actions are tools of their own. 0: none."),
+  hotListN: integer(0, 64).default(0).describe("For `universal`: how many of the most used actions are tools."),
   hotListSeed: list(actionName, "For `universal`: the actions in the hot list until others are used more."),
   defaultLoadingMode: z
     .enum(["always", "deferred"])
     .default("deferred")
     .describe("For `deferred`: whether actions without a loading mode are shown from the start (`always`)."),
-  alwaysLoadedPatterns: list(
-    actionPattern(),
-    "For `deferred`: names or globs of actions that are always shown from the start.",
-  ),
+  alwaysLoadedPatterns: list(actionPattern(), "For `deferred`: actions that are always shown: names, or globs."),
   activationScope: z
     .enum(activationScopes)
     .default("run")
@@ -62,29 +57,23 @@ export const surfaceOptions = z.strictObject(
 ) as unknown as z.ZodType<SurfaceChoice, SurfaceChoice>;
 
 const group = z.strictObject({
-  name: plainText("a name").describe("The name of the group."),
-  title: plainText("text").optional().describe("A short description."),
-  trigger: plainText("text").optional().describe("When the model should look here."),
-  namespaces: list(plainText("a namespace"), "Takes the actions of these namespaces."),
-  tags: list(plainText("a tag"), "Takes the actions with one of these tags."),
+  name: text("a name").describe("The name of the group."),
+  title: text("text").optional().describe("A short description."),
+  trigger: text("text").optional().describe("When the model should look here."),
+  namespaces: list(text("a namespace"), "Takes the actions of these namespaces."),
+  tags: list(text("a tag"), "Takes the actions with one of these tags."),
   actions: list(actionPattern(), "Takes these actions: names, or globs."),
 });
 
 /** The search options that the file and the library have in common. */
 export const searchOptions = {
-  enabled: flag(
-    true,
-    "Whether actions can be searched. `false`: there is no `search_actions` and no `deferred` surface.",
-  ),
-  maxResults: boundedInteger(1, 50).default(20).describe("The most results a search returns."),
-  preferredNamespaces: list(
-    plainText("a namespace"),
-    "Among equal results the actions of these namespaces come first, in this order.",
-  ),
+  enabled: flag(true, "Whether actions can be searched. The `deferred` surface needs it."),
+  maxResults: integer(1, 50).default(20).describe("The most results a search returns."),
+  preferredNamespaces: list(text("a namespace"), "Come first among equal results, in this order."),
   hints: z
     .strictObject({
       enabled: flag(false, "Whether the prompt of each turn gets a shortlist of actions."),
-      topK: boundedInteger(1, 20).default(5).describe("How many actions the shortlist has."),
+      topK: integer(1, 20).default(5).describe("How many actions the shortlist has."),
       searchType: z.enum(searchTypes).optional().describe("How they are searched. Absent: the best type available."),
       includeAlwaysLoaded: flag(false, "On the `deferred` surface: also list actions that are already shown as tools."),
     })
@@ -93,10 +82,8 @@ export const searchOptions = {
   directory: z
     .strictObject({
       enabled: flag(false, "Whether the prompt gets a directory of the caller's actions."),
-      maxGroups: boundedInteger(1, 100).default(20).describe("How many groups it shows; the rest is counted."),
-      maxActionsPerGroup: boundedInteger(0, 50)
-        .default(6)
-        .describe("How many names a group shows; the rest is counted."),
+      maxGroups: integer(1, 100).default(20).describe("How many groups it shows; the rest is counted."),
+      maxActionsPerGroup: integer(0, 50).default(6).describe("How many names a group shows; others are counted."),
       showCounts: flag(true, "Whether each group shows its number of actions."),
       defaultGroups: flag(true, "Whether actions outside your groups are grouped by world, then by namespace."),
       groups: list(group, "Your groups. An action goes to the first one that takes it."),
@@ -111,14 +98,11 @@ export const searchIndexOptions = z.strictObject({
     .describe(
       `A SQLite file for the vectors. Absent: they are in the store. Relative to the folder of the configuration file. May hold ${REFERENCE_FORMS}.`,
     ),
-  incremental: flag(
-    true,
-    "Whether only changed actions are embedded. `false`: all of them, at each change of the catalog.",
-  ),
+  incremental: flag(true, "Whether a change of the catalog embeds only changed actions. `false`: all of them."),
   rebuild: flag(false, "Whether every start embeds all actions again; the existing vectors are used until then."),
 });
 
-export const embedderTimeoutMs = boundedInteger(1, 60_000)
+export const embedderTimeoutMs = integer(1, 60_000)
   .default(1500)
   .describe("How long a search waits for the vector of its query before it searches by words alone.");
 
@@ -140,13 +124,9 @@ const embedder = z
       .refine((url) => !/\/embeddings\/?$/.test(url), "expected it up to and without /embeddings")
       .optional()
       .describe(`The URL of the endpoint, without \`/embeddings\`. Absent: OpenAI's. May hold ${REFERENCE_FORMS}.`),
-    model: plainText("a model's name").optional().describe("Absent: the default model of the class."),
-    apiKey: secretReference()
-      .optional()
-      .describe(`The API key of the endpoint, as ${REFERENCE_FORMS}. Absent: none is sent.`),
-    dimensions: boundedInteger(8, 8192)
-      .optional()
-      .describe("The length of a vector, for models that let you choose it."),
+    model: text("a model's name").optional().describe("Absent: the default model of the class."),
+    apiKey: secretReference().optional().describe(`The key of the endpoint, as ${REFERENCE_FORMS}. Absent: none.`),
+    dimensions: integer(8, 8192).optional().describe("The length of vectors, if the model has a choice."),
     modelPath: referenceText("a path")
       .optional()
       .describe(

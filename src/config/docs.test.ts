@@ -1,7 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { expect, test } from "vitest";
-import { type ConfigKey, listConfigKeys, toConfigJsonSchema } from "./json-schema.ts";
 import { parseConfig } from "./parse.ts";
+import { type ConfigKey, listConfigKeys, toConfigJsonSchema } from "./testing.ts";
 
 const page = await readFile(new URL("../../docs/config.md", import.meta.url), "utf8");
 

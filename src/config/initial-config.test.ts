@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { getInitialConfig } from "./initial-config.ts";
-import { listConfigKeys } from "./json-schema.ts";
 import { parseConfig } from "./parse.ts";
+import { listConfigKeys } from "./testing.ts";
 
 test("the first line tells editors where the schema is", () => {
   expect(getInitialConfig().split("\n", 1)[0]).toBe(

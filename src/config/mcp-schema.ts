@@ -5,55 +5,45 @@ import { surfaceKinds } from "../core/surface-choice.ts";
 import { parseFileValue, referenceTexts } from "./file-keys.ts";
 import { listVariables } from "./references.ts";
 import {
-  boundedInteger,
   DAY_MS,
-  durationText,
+  duration,
   flag,
+  integer,
   list,
   type Options,
-  plainText,
   REFERENCE_FORMS,
   referenceText,
   secretReference,
+  text,
 } from "./schema-values.ts";
 
 const profile = z.strictObject({
   token: secretReference().optional().describe(`The token of this profile's clients over HTTP, as ${REFERENCE_FORMS}.`),
-  actor: plainText("an actor").default("default").describe("The actor of its clients."),
-  surface: z
-    .enum(surfaceKinds)
-    .optional()
-    .describe("The tools its clients are shown. Absent: as the actor or `surface` says."),
-  passThrough: list(
-    plainText("a server's name, or a glob"),
-    "Servers whose tools its clients see directly, under their own names.",
-  ),
+  actor: text("an actor").default("default").describe("The actor of its clients."),
+  surface: z.enum(surfaceKinds).optional().describe("The surface of its clients. Absent: that of the actor."),
+  passThrough: list(text("a server's name, or a glob"), "Servers whose tools keep their own names."),
   resources: flag(true, "Whether the resources of servers are offered."),
   prompts: flag(true, "Whether the prompts of servers are offered."),
 });
 
-export const gatewaySchema = z
-  .strictObject({
-    host: plainText("an address").default("127.0.0.1").describe("The address `qm serve` listens on."),
-    port: boundedInteger(0, 65_535).default(7420).describe("The port it listens on. 0: any free port."),
-    allowedHosts: list(plainText("a host name"), "Host names that clients may use, besides those of this machine."),
-    allowedOrigins: list(
-      plainText("an origin"),
-      "Origins of web pages that may connect, as `https://example.com`. All others are refused.",
-    ),
-    sessionIdle: durationText()
-      .default("30m")
-      .describe("A client's session ends after this time without requests. Its next request begins a new session."),
-    profiles: z
-      .record(
-        z.string().regex(/^[A-Za-z][A-Za-z0-9_.-]{0,63}$/, "expected a letter, then letters, digits, `_`, `.` or `-`"),
-        profile,
-      )
-      .default({})
-      .describe("Kinds of clients, by name. `default` exists unless you redefine it."),
-  })
-  .prefault({})
-  .describe("Quartermaster as an MCP server: `qm mcp` and `qm serve`.");
+const gateway = z.strictObject({
+  host: text("an address").default("127.0.0.1").describe("The address `qm serve` listens on."),
+  port: integer(0, 65_535).default(7420).describe("The port it listens on. 0: any free port."),
+  allowedHosts: list(text("a host name"), "Host names that clients may use, besides those of this machine."),
+  allowedOrigins: list(text("an origin"), "The only web pages that may connect, as `https://example.com`."),
+  sessionIdle: duration()
+    .default("30m")
+    .describe("A client's session ends after this time without requests. Its next request begins a new session."),
+  profiles: z
+    .record(
+      z.string().regex(/^[A-Za-z][A-Za-z0-9_.-]{0,63}$/, "expected a letter, then letters, digits, `_`, `.` or `-`"),
+      profile,
+    )
+    .default({})
+    .describe("Kinds of clients, by name. `default` exists unless you redefine it."),
+});
+
+export const gatewaySchema = gateway.prefault({}).describe("Quartermaster as an MCP server: `qm mcp` and `qm serve`.");
 
 export type ProfileConfig = Options<z.output<typeof profile>>;
 
@@ -71,11 +61,11 @@ const serverForms = ["file", ...normalForms] as const;
 const toolOverride = z.strictObject({
   enabled: flag(true, "`false`: the tool is not offered."),
   effect: z.enum(effects).optional().describe("Overrides the server's annotations."),
-  tags: list(plainText("a tag"), "Further tags, for rules."),
+  tags: list(text("a tag"), "Further tags, for rules."),
   approval: z.boolean().optional().describe("`true`: a person must approve each call."),
   loading: z.enum(["always", "deferred"]).optional().describe("The loading mode on the `deferred` surface."),
   arguments: z
-    .record(plainText("an argument, or a field of one as in `options.cwd`"), z.enum(serverForms))
+    .record(text("an argument, or a field of one as in `options.cwd`"), z.enum(serverForms))
     .default({})
     .describe(
       "Arguments that can be spelled in several ways, by name, and the form in which rules, approvals, the ledger and the server see them. `file`: an absolute path on this machine. `path`: one without `.` and `..`.",
@@ -83,25 +73,21 @@ const toolOverride = z.strictObject({
 });
 
 const oauth = z.strictObject({
-  clientId: referenceText("a client id")
-    .optional()
-    .describe("The id of a registered client. Absent: a client is registered."),
+  clientId: referenceText("a client id").optional().describe("The id of a client. Absent: one is registered."),
   clientSecret: secretReference().optional().describe(`The secret of that client, as ${REFERENCE_FORMS}.`),
-  clientMetadataUrl: plainText("an https URL")
+  clientMetadataUrl: text("an https URL")
     .regex(/^https:\/\//, "expected an https URL")
     .optional()
     .describe("The URL of this client's metadata, for servers that take such a URL as the client id."),
-  scopes: z.array(plainText("a scope")).optional().describe("The scopes to request. Absent: those the server names."),
-  callbackPort: boundedInteger(1, 65_535)
-    .optional()
-    .describe("The local port for the redirect of the browser. Absent: any free port."),
+  scopes: z.array(text("a scope")).optional().describe("The scopes to request. Absent: those the server names."),
+  callbackPort: integer(1, 65_535).optional().describe("The local port of the redirect. Absent: any free port."),
 });
 
 export const serverSchema = z
   .strictObject({
     command: referenceText("a command")
       .optional()
-      .describe(`A local server: the program to start. May hold ${REFERENCE_FORMS}.`),
+      .describe(`The program of a local server. May hold ${REFERENCE_FORMS}.`),
     args: list(filledText(), `Its arguments. No shell interprets them. May hold ${REFERENCE_FORMS}.`),
     env: z
       .record(z.string().regex(/^[A-Za-z_][A-Za-z0-9_]*$/, "expected the name of a variable"), filledText())
@@ -109,9 +95,7 @@ export const serverSchema = z
       .describe(
         `Its environment variables, besides a few harmless ones of this process. Values may hold ${REFERENCE_FORMS}.`,
       ),
-    cwd: referenceText("a path")
-      .optional()
-      .describe("Its working directory. Relative to the folder of the configuration file."),
+    cwd: referenceText("a path").optional().describe("Its working directory, relative to the folder of the file."),
     url: referenceText("a URL")
       .refine(isHttpUrl, "expected an http or https URL, as in https://example.com/mcp")
       .optional()
@@ -121,30 +105,18 @@ export const serverSchema = z
       .default({})
       .describe(`Headers of every request to it. Values may hold ${REFERENCE_FORMS}.`),
     oauth: oauth.optional().describe("How to log in, where the defaults do not work."),
-    description: plainText("text")
-      .optional()
-      .describe("What it is for. Search uses it while its tools are not known yet."),
+    description: text("text").optional().describe("What it is for. Search uses it while its tools are not known yet."),
     enabled: flag(true, "`false`: the server is ignored."),
-    version: plainText("a version").optional().describe("Its version. After a change its tools are listed again."),
-    source: plainText("text").optional().describe("Where it came from. Written by `qm servers add`."),
-    protocol: z
-      .enum(["auto", "legacy", "modern"])
-      .default("auto")
-      .describe("The era of MCP it speaks. `auto`: detected once and remembered."),
-    startTimeoutMs: boundedInteger(100, DAY_MS).default(60_000).describe("How long it may take to start."),
-    callTimeoutMs: boundedInteger(1, DAY_MS)
-      .optional()
-      .describe("How long a call may run. Absent: `limits.timeout_ms`."),
-    idleTimeoutMs: boundedInteger(0, DAY_MS)
-      .default(600_000)
-      .describe("It is stopped after this time without a call. 0: never."),
-    trustAnnotations: flag(
-      true,
-      "Whether the server's annotations decide the effects of its tools. `false`: every tool is `external`.",
-    ),
+    version: text("a version").optional().describe("Its version. After a change its tools are listed again."),
+    source: text("text").optional().describe("Where it came from. Written by `qm servers add`."),
+    protocol: z.enum(["auto", "legacy", "modern"]).default("auto").describe("Its era of MCP. `auto`: detected once."),
+    startTimeoutMs: integer(100, DAY_MS).default(60_000).describe("How long it may take to start."),
+    callTimeoutMs: integer(1, DAY_MS).optional().describe("How long a call may run. Absent: `limits.timeout_ms`."),
+    idleTimeoutMs: integer(0, DAY_MS).default(600_000).describe("Stopped after this time without a call. 0: never."),
+    trustAnnotations: flag(true, "Whether its annotations decide effects. `false`: all tools are `external`."),
     pin: flag(true, "Whether a tool whose definition has changed is withheld until a person accepts it."),
     tools: z
-      .record(plainText("a tool's name, or a glob"), toolOverride)
+      .record(text("a tool's name, or a glob"), toolOverride)
       .default({})
       .describe("Overrides for tools, by name or glob. The last that matches wins."),
   })
@@ -172,19 +144,13 @@ export const serversSchema = z
   .default({})
   .describe("MCP servers, by name. Their tools are actions: `mcp__<name>__<tool>`.");
 
-export const mcpSchema = z
-  .strictObject({
-    registry: plainText("a URL")
-      .default("https://registry.modelcontextprotocol.io")
-      .describe("The registry that is searched for servers."),
-    startingAtOnce: boundedInteger(1, 64).default(4).describe("How many servers may be starting at the same time."),
-    install: flag(
-      true,
-      "Whether there are actions that find and install servers. Installing always needs a person's approval.",
-    ),
-  })
-  .prefault({})
-  .describe("Options for all MCP servers.");
+const mcp = z.strictObject({
+  registry: text("a URL").default("https://registry.modelcontextprotocol.io").describe("The registry of servers."),
+  startingAtOnce: integer(1, 64).default(4).describe("How many servers may be starting at the same time."),
+  install: flag(true, "Whether actions can find and install servers. Installing always needs approval."),
+});
+
+export const mcpSchema = mcp.prefault({}).describe("Options for all MCP servers.");
 
 export type ServerConfig = Options<z.output<typeof serverSchema>>;
 

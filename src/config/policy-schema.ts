@@ -1,19 +1,19 @@
 import { z } from "zod";
 import { surfaceOptions } from "./discovery-schema.ts";
-import { actionPattern, boundedInteger, durationText, list, plainText } from "./schema-values.ts";
+import { actionPattern, duration, integer, list, text } from "./schema-values.ts";
 
 export const toolPolicyOptions = z.strictObject({
   allowed: z
     .array(actionPattern())
     .optional()
-    .describe("The only actions that may be used: names, or globs. Absent: all. `[]`: none."),
+    .describe("The only usable actions: names, or globs. Absent: all. `[]`: none."),
   denied: list(actionPattern(), "Actions that may not be used. Wins over `allowed`."),
-  requireTags: list(plainText("a tag"), "Tags that an action must have, all of them."),
+  requireTags: list(text("a tag"), "Tags that an action must have, all of them."),
 });
 
 export const policyRuleOptions = z.strictObject({
-  name: plainText("a name").describe("The name of the rule in explanations and in the ledger. Must be unique."),
-  rule: plainText("a CEL expression").describe(
+  name: text("a name").describe("The name of the rule in explanations and in the ledger. Must be unique."),
+  rule: text("a CEL expression").describe(
     "A CEL expression over `actor`, `tool`, `ctx` and, except to hide, `args`. The rule applies if it is true, and if it fails.",
   ),
   effect: z
@@ -21,19 +21,15 @@ export const policyRuleOptions = z.strictObject({
     .describe(
       "`hide`: the action is not seen. `deny`: seen, never run. `ask`: the call waits until a person approves it.",
     ),
-  reason: plainText("text")
-    .optional()
-    .describe("The reason the caller is given. Absent: that the policy does not allow it."),
-  level: plainText("a level").optional().describe("For `ask`: who must approve. Absent: `user`."),
-  expiresIn: durationText()
-    .optional()
-    .describe("For `ask`: how long the request stays open. Absent: as `approvals.expires_in` says."),
+  reason: text("text").optional().describe("Told to the caller. Absent: that the policy does not allow it."),
+  level: text("a level").optional().describe("For `ask`: who must approve. Absent: `user`."),
+  expiresIn: duration().optional().describe("For `ask`: how long it stays open. Absent: `approvals.expires_in`."),
 });
 
 const budget = z.strictObject({
-  calls: boundedInteger(1).optional().describe("The most calls. Absent: no limit."),
-  ms: boundedInteger(1).optional().describe("The most milliseconds of running time in all. Absent: no limit."),
-  bytes: boundedInteger(1).optional().describe("The most bytes of results in all. Absent: no limit."),
+  calls: integer(1).optional().describe("The most calls. Absent: no limit."),
+  ms: integer(1).optional().describe("The most milliseconds of running time in all. Absent: no limit."),
+  bytes: integer(1).optional().describe("The most bytes of results in all. Absent: no limit."),
 });
 
 export const budgetOptions = z.strictObject({
@@ -52,21 +48,19 @@ export const policySchema = toolPolicyOptions
 
 export const actorOptions = z.strictObject({
   tools: z.array(actionPattern()).describe("The actions the actor may use: names, or globs. `[]`: none."),
-  scope: plainText("text").optional().describe("A word for rules to compare, as `actor.scope`."),
+  scope: text("text").optional().describe("A word for rules to compare, as `actor.scope`."),
   attributes: z
     .record(
       z
         .string()
         .regex(/^(?!(?:name|scope)$)[A-Za-z_][A-Za-z0-9_]*$/, "expected letters, digits and _, and not name or scope"),
-      z.union([plainText("text"), z.number(), z.boolean()], "expected text, a number, true or false"),
+      z.union([text("text"), z.number(), z.boolean()], "expected text, a number, true or false"),
     )
     .default({})
     .describe(
       "Further values for rules to compare, as `actor.<name>`: text, numbers, true or false. Not `name` or `scope`.",
     ),
-  surface: surfaceOptions
-    .optional()
-    .describe("The tools this actor's model is shown, where they differ from `surface`."),
+  surface: surfaceOptions.optional().describe("Overrides `surface` for this actor."),
 });
 
 const ACTOR_NAME = "expected a letter, then letters, digits, `_`, `.` or `-`, at most 64 in all, as in `reviewer`";

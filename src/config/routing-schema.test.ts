@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { routingSchema } from "./calls-schema.ts";
 import { parseFileValue } from "./file-keys.ts";
-import { toFileJsonSchema } from "./json-schema.ts";
+import { toFileJsonSchema } from "./testing.ts";
 
 function problemsOf(value: unknown): readonly string[] {
   const parsed = parseFileValue(routingSchema, value);

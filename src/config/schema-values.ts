@@ -28,19 +28,19 @@ export function list<S extends z.ZodType>(item: S, meaning: string) {
   return z.array(item).default([]).describe(meaning);
 }
 
-export function boundedInteger(from: number, to = Number.MAX_SAFE_INTEGER) {
+export function integer(from: number, to = Number.MAX_SAFE_INTEGER) {
   const range = to === Number.MAX_SAFE_INTEGER ? `of at least ${from}` : `from ${from} to ${to}`;
   const expected = `expected a whole number ${range}`;
   return z.int(expected).min(from, expected).max(to, expected);
 }
 
-export function plainText(what: string) {
+export function text(what: string) {
   return z.string(`expected ${what}`).min(1, `expected ${what}`);
 }
 
 /** Text that is passed to `resolveReference` where it is used. */
 export function referenceText(what: string) {
-  return plainText(what).register(referenceTexts, { isChecked: false });
+  return text(what).register(referenceTexts, { isChecked: false });
 }
 
 /** Text that is a reference and nothing else: a secret has no place in the file. */
@@ -52,10 +52,10 @@ export function secretReference() {
 }
 
 export function actionPattern() {
-  return plainText("the name of an action, or a glob like file__*").regex(/^\S+$/, "expected a name without spaces");
+  return text("the name of an action, or a glob like file__*").regex(/^\S+$/, "expected a name without spaces");
 }
 
-export function durationText() {
+export function duration() {
   const expected = "expected a time such as 30s, 15m, 24h or 7d";
   const schema = z
     .string(expected)

@@ -4,15 +4,7 @@ import { approvalsSchema, infospaceSchema, limitsSchema, routingSchema } from ".
 import { searchSchema, surfaceSchema } from "./discovery-schema.ts";
 import { gatewaySchema, mcpSchema, serversSchema } from "./mcp-schema.ts";
 import { actorsSchema, policySchema } from "./policy-schema.ts";
-import {
-  flag,
-  list,
-  type Options,
-  plainText,
-  REFERENCE_FORMS,
-  referenceText,
-  secretReference,
-} from "./schema-values.ts";
+import { flag, list, type Options, REFERENCE_FORMS, referenceText, secretReference, text } from "./schema-values.ts";
 
 /**
  * Everything `quartermaster.yaml` may say, with the names that options have in code; in the file they are in snake_case
@@ -58,27 +50,18 @@ export const configSchema = z
     limits: limitsSchema,
     ledger: z
       .strictObject({
-        redact: list(
-          plainText("a key"),
-          "Keys whose values are not recorded, besides the built-in ones (`password`, `token`, ...).",
-        ),
+        redact: list(text("a key"), "Keys whose values are redacted, besides `password`, `token` and the like."),
       })
       .prefault({})
       .describe("What is recorded of every call."),
     telemetry: z
       .strictObject({
         enabled: flag(false, "Whether calls are reported to the OpenTelemetry SDK that the process was started with."),
-        content: flag(
-          false,
-          "Whether arguments, results and error texts are included, with secrets redacted as in the ledger.",
-        ),
+        content: flag(false, "Whether arguments, results and error texts are included, redacted as in the ledger."),
       })
       .prefault({})
       .describe("OpenTelemetry spans and metrics."),
-    secrets: list(
-      secretReference(),
-      `Values to keep out of the ledger, each as ${REFERENCE_FORMS}. The file itself must not hold secrets.`,
-    ),
+    secrets: list(secretReference(), `Values to keep out of the ledger, each as ${REFERENCE_FORMS}.`),
   })
   .superRefine(({ gateway, actors }, context) => {
     for (const [name, { actor }] of Object.entries(gateway.profiles)) {
