@@ -1,9 +1,7 @@
-import type { Approval, Approvals, ApprovalView, AskPerson } from "../approval/approval.ts";
-import { toApprovalOutcome } from "../approval/approval.ts";
+import { type Approval, type Approvals, type AskPerson, toApprovalOutcome } from "../approval/approval.ts";
 import { type ApprovalGate, createApprovalGate } from "../approval/approval-gate.ts";
 import { type ApprovalEvent, createApprovalService, toEventFields } from "../approval/approval-service.ts";
-import type { ApprovalStore } from "../approval/approval-store.ts";
-import { createApprovalWatcher } from "../approval/approval-store.ts";
+import { type ApprovalStore, createApprovalWatcher } from "../approval/approval-store.ts";
 import { type ApprovalWorker, createApprovalWorker } from "../approval/approval-worker.ts";
 import { createPermitService, type ExecutionPermit } from "../approval/permits.ts";
 import type { Caller } from "../core/caller.ts";
@@ -40,14 +38,12 @@ interface ApprovalSystemOptions {
   readonly onProblem: (problem: string) => void;
 }
 
-interface ApprovalSystem {
+/** Wires the parts that handle calls waiting for a person. */
+export function createApprovalSystem(parts: ApprovalSystemOptions): {
   readonly approvals: Approvals;
   readonly gatekeeper: ApprovalGate & { close(): void };
   readonly worker: ApprovalWorker;
-}
-
-/** Wires the parts that handle calls waiting for a person. */
-export function createApprovalSystem(parts: ApprovalSystemOptions): ApprovalSystem {
+} {
   const { store, ledger, runtime, mask, hadPolicy, knows, resume, prune, onProblem } = parts;
   const settings = () => parts.policy().approvals;
   const changes = createApprovalWatcher(store);
@@ -101,8 +97,11 @@ export function createApprovalSystem(parts: ApprovalSystemOptions): ApprovalSyst
     async expire(approval, reason) {
       await expire(approval, reason, { by: approval.caller.actor, via: approval.via });
     },
-    recordRequest: (approval) =>
-      note(approval.caller, { type: "approval.requested", data: toRequestedEventData(approval) }),
+    recordRequest(approval) {
+      const { caller, definition, level, rule, binding, policyVersion, expiresAt } = approval;
+      const data = { ...toEventFields(approval), definition, level, rule, binding, policyVersion, expiresAt };
+      return note(caller, { type: "approval.requested", data });
+    },
     onProblem,
   });
 
@@ -119,13 +118,7 @@ export function createApprovalSystem(parts: ApprovalSystemOptions): ApprovalSyst
     const outcome = toApprovalOutcome(approval);
     if (outcome.status === "waiting" || (await isRecorded(callId, "call.ended"))) return;
     const data = { callId, ...summarizeEnd(outcome, undefined) };
-    const number = ledger.record({ type: "call.ended", at: runtime.now(), ...toCallerFields(caller), data });
-    await ledger.flush(number);
-  }
-
-  async function getView(id: string): Promise<ApprovalView | undefined> {
-    const approval = await store.get(id);
-    return approval && toView(approval);
+    await ledger.flush(ledger.record({ type: "call.ended", at: runtime.now(), ...toCallerFields(caller), data }));
   }
 
   return {
@@ -139,7 +132,7 @@ export function createApprovalSystem(parts: ApprovalSystemOptions): ApprovalSyst
         return answered;
       },
       run: worker.run,
-      onChange: (listener) => followApprovals(ledger, getView, onProblem, listener),
+      onChange: (listener) => followApprovals(ledger, store, (approval) => listener(toView(approval)), onProblem),
     },
   };
 }
@@ -150,9 +143,9 @@ const BATCH_LIMIT = 500;
 /** Calls back with every approval that changes in any process, by polling the ledger. */
 function followApprovals(
   ledger: Pick<Ledger, "read">,
-  getView: (id: string) => Promise<ApprovalView | undefined>,
+  store: Pick<ApprovalStore, "get">,
+  notify: (approval: Approval) => void,
   onProblem: (problem: string) => void,
-  listener: (approval: ApprovalView) => void,
 ): () => void {
   const running = new LruMap<string, string>(BATCH_LIMIT);
   let timer: NodeJS.Timeout | undefined;
@@ -170,22 +163,19 @@ function followApprovals(
     return ended;
   }
 
-  function notifyListener(approval: ApprovalView): void {
-    try {
-      listener(approval);
-    } catch (thrown) {
-      onProblem(`a listener for approvals failed: ${getErrorMessage(thrown)}`);
-    }
-  }
-
   async function poll(): Promise<void> {
     try {
       after ??= (await ledger.read({ limit: 1 })).at(-1)?.id ?? 0;
       const events = await ledger.read({ after, limit: BATCH_LIMIT });
       after = events.at(-1)?.id ?? after;
       for (const id of new Set(events.map(findApprovalId).filter((id) => id !== undefined))) {
-        const approval = await getView(id);
-        if (approval !== undefined && !stopped) notifyListener(approval);
+        const approval = await store.get(id);
+        if (approval === undefined || stopped) continue;
+        try {
+          notify(approval);
+        } catch (thrown) {
+          onProblem(`a listener for approvals failed: ${getErrorMessage(thrown)}`);
+        }
       }
     } catch (thrown) {
       onProblem(`changes of approvals could not be followed: ${getErrorMessage(thrown)}`);
@@ -223,9 +213,4 @@ async function findLedgerObjection(ledger: Pick<Ledger, "read">, approval: Appro
   // A call also ends when its caller leaves while it waits; an approved one runs nevertheless.
   const ended = (await about("call.ended")).filter(({ id, data }) => id > decided.id && data.code !== "cancelled");
   return over.length > 0 || ended.length > 0 ? "the ledger says that it has ended" : undefined;
-}
-
-function toRequestedEventData(approval: Approval) {
-  const { definition, level, rule, binding, policyVersion, expiresAt } = approval;
-  return { ...toEventFields(approval), definition, level, rule, binding, policyVersion, expiresAt };
 }

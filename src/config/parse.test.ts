@@ -228,7 +228,7 @@ const bad: readonly (readonly [text: string, message: string])[] = [
     "secrets: [hunter2]",
     `secrets[0]: this text is not allowed; expected \`\${env:NAME}\` or \`\${secret:NAME}\`, not the secret itself`,
   ],
-  ["store: {}\nstore: {}", ":2:1 store: the key is here twice"],
+  ["store: {}\nstore: {}", ":2:1 store: the key is repeated"],
   ["store: &a { path: x }", "store: anchors and aliases are not supported"],
   ["actors: { __proto__: { tools: [] } }", "actors.__proto__: a key may not have this name"],
 ];

@@ -32,9 +32,9 @@ test("takes a byte order mark, Windows line ends and JSON", () => {
 const bomb = `a: &a [x, x]\nb: &b [*a, *a]\nc: &c [*b, *b]\nd: [*c, *c]\n`;
 
 test.each([
-  ["a key twice", "a: 1\nb: 2\na: 3\n", "a: the key is here twice", 3],
-  ["a key twice, deeper", "a:\n  b: 1\n  b: 1\n", "a.b: the key is here twice", 3],
-  ["a key twice, quoted", `a: 1\n"a": 1\n`, "a: the key is here twice", 2],
+  ["a key twice", "a: 1\nb: 2\na: 3\n", "a: the key is repeated", 3],
+  ["a key twice, deeper", "a:\n  b: 1\n  b: 1\n", "a.b: the key is repeated", 3],
+  ["a key twice, quoted", `a: 1\n"a": 1\n`, "a: the key is repeated", 2],
   ["a bomb", bomb, "a: anchors and aliases are not supported", 1],
   ["an alias without an anchor", "a: *nope\n", "a: anchors and aliases are not supported", 1],
   ["a star", "a: [*]\n", 'a * or & at the beginning of a value must be quoted: ["*"]', 1],

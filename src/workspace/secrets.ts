@@ -1,4 +1,4 @@
-import { type BigIntStats, readFileSync, statSync } from "node:fs";
+import { readFileSync, statSync } from "node:fs";
 import { chmod } from "node:fs/promises";
 import { dirname } from "node:path";
 import type { LoadedConfig } from "../config/parse.ts";
@@ -112,52 +112,40 @@ export function createSecretLister(
 ): (config: Config) => readonly NamedSecret[] {
   let seen: string | undefined;
   let stored: StoredSecrets = {};
-  let made:
-    | { readonly config: Config; readonly stored: StoredSecrets; readonly secrets: readonly NamedSecret[] }
-    | undefined;
+  let listed: { readonly config: Config; readonly stored: StoredSecrets } | undefined;
+  let secrets: readonly NamedSecret[] = [];
 
-  function readLatest(): StoredSecrets {
+  function refreshStored(): void {
     const stats = statSync(path, { bigint: true, throwIfNoEntry: false });
-    const now = stats === undefined ? "" : toFileIdentity(stats);
-    if (now === seen) return stored;
+    const now = stats && `${stats.ino}:${stats.size}:${stats.mtimeNs}`;
+    if (now === seen) return;
     seen = now;
     try {
       stored = readSecrets(path);
     } catch (thrown) {
       onProblem(getErrorMessage(thrown));
     }
-    return stored;
   }
 
   return (config) => {
-    const latest = readLatest();
-    if (made?.config !== config || made.stored !== latest)
-      made = { config, stored: latest, secrets: [...listVariableSecrets(config, env), ...listStoredSecrets(latest)] };
-    return made.secrets;
+    refreshStored();
+    if (listed?.config === config && listed.stored === stored) return secrets;
+    listed = { config, stored };
+    secrets = [...listVariableSecrets(config, env), ...listStoredSecrets(stored)];
+    return secrets;
   };
 }
 
-function toFileIdentity({ ino, size, mtimeNs }: BigIntStats): string {
-  return `${ino}:${size}:${mtimeNs}`;
-}
-
 /** The variables in `secrets` and in the credentials of servers, clients and people. */
-function listVariableSecrets(
-  { secrets, search, servers, gateway, approvals }: Config,
-  env: Environment,
-): readonly NamedSecret[] {
+function listVariableSecrets(config: Config, env: Environment): readonly NamedSecret[] {
+  const { secrets, search, servers, gateway, approvals } = config;
   const texts = [
     ...secrets,
     search.embedder.apiKey ?? "",
-    ...Object.values(servers).flatMap(({ args, env, headers, url = "", oauth }) => [
-      ...args,
-      ...Object.values(env),
-      ...Object.values(headers),
-      url,
-      oauth?.clientSecret ?? "",
-    ]),
-    ...Object.values(gateway.profiles).map(({ token = "" }) => token),
-    ...Object.values(approvals.approvers).map(({ token = "" }) => token),
+    ...Object.values(servers).flatMap(({ args, env, headers, url = "", oauth }) => {
+      return [...args, ...Object.values(env), ...Object.values(headers), url, oauth?.clientSecret ?? ""];
+    }),
+    ...[...Object.values(gateway.profiles), ...Object.values(approvals.approvers)].map(({ token = "" }) => token),
   ];
   // Only the variables, not the text around them: a variable's value may appear elsewhere.
   const variables = new Set(texts.flatMap(listVariables));
@@ -172,23 +160,14 @@ function listStoredSecrets(stored: StoredSecrets): readonly NamedSecret[] {
   ]);
 }
 
-const CREDENTIAL_KEYS = new Set([
-  "access_token",
-  "refresh_token",
-  "id_token",
-  "client_secret",
-  "registration_access_token",
-]);
+const CREDENTIAL_KEY = /^(?:access_token|refresh_token|id_token|client_secret|registration_access_token)$/;
 
 function listCredentials(name: string, value: unknown): readonly NamedSecret[] {
   if (!isRecord(value)) return [];
-  return Object.entries(value).flatMap(([key, part]) =>
-    typeof part === "string"
-      ? CREDENTIAL_KEYS.has(key) && part !== ""
-        ? [{ name: `${name} ${key}`, value: part }]
-        : []
-      : listCredentials(name, part),
-  );
+  return Object.entries(value).flatMap(([key, part]) => {
+    if (typeof part !== "string") return listCredentials(name, part);
+    return CREDENTIAL_KEY.test(key) && part !== "" ? [{ name: `${name} ${key}`, value: part }] : [];
+  });
 }
 
 function parseJson(text: string): unknown {
