@@ -1,6 +1,5 @@
 import type { Catalog } from "../catalog/catalog.ts";
-import type { CatalogSnapshot } from "../catalog/snapshot.ts";
-import { addLiveResources } from "../catalog/snapshot.ts";
+import { addLiveResources, type CatalogSnapshot } from "../catalog/snapshot.ts";
 import { createView, findTarget, type View } from "../catalog/view.ts";
 import type { Action, ActionProvenance } from "../core/action.ts";
 import { yieldToEventLoop } from "../core/async.ts";
@@ -37,10 +36,7 @@ export function requireActor(policy: Policy, actor: string): CompiledActor {
   });
 }
 
-interface DecisionBasis {
-  readonly policy: Policy;
-  readonly snapshot: CatalogSnapshot;
-}
+type DecisionBasis = { readonly policy: Policy; readonly snapshot: CatalogSnapshot };
 
 const PAIR_LIMIT = 20_000;
 const PAIRS_PER_TURN = 100;

@@ -57,16 +57,14 @@ export type EmbeddingSearchOptions = Pick<
   "embedder" | "store" | "locks" | "runtime" | "self" | "queryLimitMs"
 >;
 
-interface DiscoveryOptions {
+/** `store` is for vectors, unless they have a file of their own. */
+export async function openDiscovery(options: {
   readonly settings: SearchOptions;
   readonly runtime: Runtime;
-  /** For vectors, unless they have a file of their own. */
   readonly store: Pick<Store, "vectors" | "locks">;
   readonly actions: () => readonly Action[];
   readonly note: (event: UnstampedEvent) => void;
-}
-
-export async function openDiscovery(options: DiscoveryOptions): Promise<Discovery> {
+}): Promise<Discovery> {
   const { settings, runtime, actions, note } = options;
   const { enabled, maxResults, preferredNamespaces, index } = settings;
   const wanted = enabled ? await resolveEmbedder(settings.embedder) : undefined;
@@ -193,30 +191,18 @@ async function resolveEmbedder(choice: SearchOptions["embedder"]): Promise<Chose
 }
 
 /** Prompt blocks that help a model find actions. */
-interface PromptAids {
-  hints(query: string, caller: Caller): Promise<string>;
-  directory(caller: Caller): Directory;
-  /** The enabled blocks, the one that changes less first. */
-  blocks(query: string, caller: Caller): Promise<string>;
-}
-
-export function createPromptAids({
-  settings,
-  viewOf,
-  discovery,
-  surfaceOf,
-  record,
-}: {
+export function createPromptAids(parts: {
   readonly settings: SearchOptions;
   viewOf(caller: Caller): View;
   readonly discovery: Pick<Discovery, "find" | "isOn">;
   surfaceOf(caller: Caller): SurfaceChoice;
   record(caller: Caller, event: UnstampedEvent): void;
-}): PromptAids {
-  const { hints, directory } = settings;
+}) {
+  const { viewOf, discovery, surfaceOf, record } = parts;
+  const { hints, directory } = parts.settings;
 
-  const aids: PromptAids = {
-    async hints(query, caller) {
+  const aids = {
+    async hints(query: string, caller: Caller): Promise<string> {
       const surface = surfaceOf(caller);
       const loadingOf = createLoadingResolver(surface);
       const isFiltered = surface.kind === "deferred" && !hints.includeAlwaysLoaded;
@@ -232,12 +218,13 @@ export function createPromptAids({
       record(caller, { type: "hints.rendered", data });
       return renderHints(query, found);
     },
-    directory(caller) {
+    directory(caller: Caller): Directory {
       const rendered = renderDirectory(viewOf(caller).actions(), directory);
       record(caller, { type: "directory.rendered", data: { groups: [...rendered.groups], actions: rendered.actions } });
       return rendered;
     },
-    async blocks(query, caller) {
+    /** The enabled blocks, the one that changes less first. */
+    async blocks(query: string, caller: Caller): Promise<string> {
       const blocks = [
         directory.enabled ? aids.directory(caller).text : "",
         hints.enabled && discovery.isOn ? await aids.hints(query, caller) : "",

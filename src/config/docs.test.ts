@@ -29,7 +29,7 @@ test("docs/config.schema.json is the schema (written by: vitest run src/config/d
   });
 });
 
-test("every example in docs/config.md loads, and the first one says something about every section", () => {
+test("every example in docs/config.md loads, and the first one has every section", () => {
   const examples = [...page.matchAll(/```yaml\n(.*?)```/gs)].map(([, text]) => text ?? "");
 
   const [first] = examples.map((text) => parseConfig(Buffer.from(text), "/docs/config.md"));

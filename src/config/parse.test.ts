@@ -18,7 +18,7 @@ function errorOf(text: string, options?: ParseConfigOptions): QmError {
 }
 
 describe("a configuration", () => {
-  test("that is empty has every default", () => {
+  test("has every default when it is empty", () => {
     expect(parse("")).toMatchObject({ path: "/app/quartermaster.yaml", folder: "/app", references: [] });
     expect(parse("").config).toEqual({
       store: { path: ".quartermaster/quartermaster.db" },
@@ -89,7 +89,7 @@ describe("a configuration", () => {
     });
   });
 
-  test("keeps the default actor beside others, unless it is defined anew", () => {
+  test("keeps the default actor next to others, unless it is redefined", () => {
     const beside = parse("actors: { reviewer: { tools: [file__read], attributes: { level: 3 } } }").config.actors;
     const anew = parse("actors: { default: { tools: [] } }").config.actors;
 
@@ -100,12 +100,12 @@ describe("a configuration", () => {
     expect(anew).toEqual({ default: { tools: [], attributes: {} } });
   });
 
-  test("tells nothing allowed from everything allowed", () => {
+  test("distinguishes an empty from an absent allowed list", () => {
     expect(parse("policy: { allowed: [] }").config.policy.allowed).toEqual([]);
     expect(parse("policy: {}").config.policy.allowed).toBeUndefined();
   });
 
-  test("cannot be changed, nor change the next one's defaults", () => {
+  test("is frozen, and does not share defaults with the next one", () => {
     const tools = parse("").config.actors.default?.tools as string[] | undefined;
 
     expect(() => tools?.push("x")).toThrow(TypeError);
@@ -242,13 +242,13 @@ describe("a bad configuration", () => {
     expect(error.message).toContain(message);
   });
 
-  test("a mistyped `command` is not told as a missing one, too", () => {
+  test("reports a mistyped `command` once, not also as missing", () => {
     expect(errorOf("servers: { a: { comand: x } }").message).toBe(
       "/app/quartermaster.yaml:1:17 servers.a.comand: unknown key; did you mean command?",
     );
   });
 
-  test("has all its problems told at once, in the order of the file, and as data", () => {
+  test("reports all problems at once, in the order of the file, and as data", () => {
     const compileExpression = () => {
       throw new QmError("invalid_expression", "no");
     };
@@ -274,13 +274,13 @@ describe("a bad configuration", () => {
     });
   });
 
-  test("does not have its secrets told", () => {
+  test("does not reveal secrets", () => {
     const error = errorOf("secrets: [hunter2]\ntoken: hunter2\n");
 
     expect(JSON.stringify(error.toProblem())).not.toContain("hunter2");
   });
 
-  test("with very many problems is answered soon, and briefly", () => {
+  test("is rejected quickly and briefly when it has very many problems", () => {
     const keys = Array.from({ length: 60_000 }, (_, n) => `k${n}: "\${env:NOPE}"\n`).join("");
     const items = `policy: { denied: [${"5,".repeat(200_000)}] }`;
     const started = performance.now();
@@ -294,7 +294,7 @@ describe("a bad configuration", () => {
 describe("a reference", () => {
   const text = `store: { path: "\${env:DATA}/qm.db" }\nsecrets: ["\${env:TOKEN}"]\n`;
 
-  test("stays one in the configuration, and is listed", () => {
+  test("stays unfilled in the configuration, and is listed", () => {
     const { config, references } = parse(text, { env: { DATA: "/data", TOKEN: "s3cret" } });
 
     expect(config.store.path).toBe(`\${env:DATA}/qm.db`);
@@ -305,14 +305,14 @@ describe("a reference", () => {
     ]);
   });
 
-  test("to a missing variable is a problem where the environment is known, and only there", () => {
+  test("to a missing variable is a problem only if the environment is given", () => {
     expect(parse(text).references).toHaveLength(2);
     expect(errorOf(text, { env: { TOKEN: "s3cret" } }).message).toBe(
       "/app/quartermaster.yaml:1:16 store.path: the environment variable DATA is not set, or is empty",
     );
   });
 
-  test("to a secret that is not set is none: what is not there cannot leak", () => {
+  test("to an unset secret is accepted, because it cannot leak", () => {
     const { config, references } = parse(text, { env: { DATA: "/data", TOKEN: "" } });
 
     expect(config.secrets).toEqual([`\${env:TOKEN}`]);
@@ -331,7 +331,7 @@ describe("a rule's expression", () => {
     expect(compiled).toEqual(["tool.tags"]);
   });
 
-  test("that does not compile is a problem at its place, whatever the compiler throws", () => {
+  test("is a problem at its place when it does not compile, for any thrown value", () => {
     for (const thrown of [new QmError("invalid_expression", "gives a list"), "gives a list"]) {
       const compileExpression = () => {
         throw thrown;
@@ -344,7 +344,7 @@ describe("a rule's expression", () => {
   });
 });
 
-describe("any file at all loads or is an invalid_config", () => {
+describe("every file loads or throws invalid_config", () => {
   const loadsOrRefuses = (bytes: Uint8Array) => {
     try {
       parseConfig(bytes, "/q.yaml", { env: {} });
@@ -368,14 +368,14 @@ describe("any file at all loads or is an invalid_config", () => {
     ),
   }));
 
-  test("made of our own words", () => {
+  test("made of known keys", () => {
     fc.assert(
       fc.property(fc.dictionary(word, tree), (value) => loadsOrRefuses(Buffer.from(stringify(value)))),
       { numRuns: 500 },
     );
   });
 
-  test("made of anything YAML can hold", () => {
+  test("made of any YAML value", () => {
     fc.assert(
       fc.property(fc.anything({ withDate: true, withMap: true, withSet: true }), (value) => {
         loadsOrRefuses(Buffer.from(stringify(value) ?? ""));
@@ -384,7 +384,7 @@ describe("any file at all loads or is an invalid_config", () => {
     );
   });
 
-  test("made of YAML's own signs", () => {
+  test("made of YAML syntax", () => {
     const sign = fc.constantFrom(
       ..."-?:,[]{}#&*!|>'\"%@` \n\t\r~=<.01ae\\\uFEFF",
       "---\n",
@@ -401,7 +401,7 @@ describe("any file at all loads or is an invalid_config", () => {
     );
   });
 
-  test("made of bytes", () => {
+  test("made of random bytes", () => {
     fc.assert(fc.property(fc.uint8Array({ maxLength: 60 }), loadsOrRefuses), { numRuns: 1000 });
   });
 });

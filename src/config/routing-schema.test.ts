@@ -9,7 +9,7 @@ function problemsOf(value: unknown): readonly string[] {
 }
 
 describe("routing", () => {
-  test("is no rules where nothing is said, and a pause where none is", () => {
+  test("has no rules and a default pause", () => {
     expect(parseFileValue(routingSchema, undefined)).toEqual({ success: true, data: { rules: [] } });
     expect(parseFileValue(routingSchema, { rules: [{ name: "x", retry: { attempts: 2 } }] })).toEqual({
       success: true,
@@ -36,7 +36,7 @@ describe("routing", () => {
     expect(problemsOf({ rules: [{ name: "x" }, { name: "x" }] })).toEqual(["rules.1.name: another rule has this name"]);
   });
 
-  test("says of every key what it means", () => {
+  test("describes every key", () => {
     const described = JSON.stringify(toFileJsonSchema(routingSchema));
 
     for (const key of ["rules", "name", "source", "event", "when", "deadline_ms", "retry", "attempts", "backoff_ms"])

@@ -25,7 +25,7 @@ vi.mock("../store/open-store.ts", async (original) => {
   };
 });
 
-test("what cannot be opened leaves no store open", async () => {
+test("closes the store when opening fails", async () => {
   const folder = await mkdtemp(join(tmpdir(), "qm-closing-"));
   onTestFinished(() => rm(folder, { recursive: true, force: true }));
   const embedder = `{ class: light, base_url: "http://127.0.0.1:9", model: x, api_key: "\${secret:NOBODY}" }`;

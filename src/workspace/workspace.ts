@@ -103,7 +103,9 @@ export async function openWorkspace(options: WorkspaceOptions): Promise<Workspac
       ? watchConfig(path, { ...reading, since: loaded.fingerprint, onChange: applyConfig, onRejected: rejectConfig })
       : () => {};
   // Shows what other processes learn of servers, and which changed tools a person accepts there.
-  const refreshing = watch ? setInterval(() => void refresh(), REFRESH_MS).unref() : undefined;
+  // A call that needs the store reports why it cannot be read.
+  const refresh = () => void servers?.manifests.refresh().catch(() => undefined);
+  const refreshing = watch ? setInterval(refresh, REFRESH_MS).unref() : undefined;
 
   return {
     quartermaster,
@@ -177,7 +179,10 @@ export async function openWorkspace(options: WorkspaceOptions): Promise<Workspac
   async function applyConfig(next: LoadedConfig): Promise<void> {
     const looser = findLooserSettings(loaded.config, next.config);
     const findOpened = quartermaster.watchDecisions();
-    const nextFile = hasSameFileProvider(loaded, next) ? file : createFileProvider(next, env, listProtectedPaths(next));
+    const [before, after] = [loaded, next].map((each) =>
+      canonicalJson([each.config.providers.file, listProtectedPaths(each)]),
+    );
+    const nextFile = before === after ? file : createFileProvider(next, env, listProtectedPaths(next));
     // There is no await until the policy is in force, so that no call comes between the two changes.
     const replaced = replaceProvider(file, nextFile);
     try {
@@ -189,7 +194,7 @@ export async function openWorkspace(options: WorkspaceOptions): Promise<Workspac
       throw thrown;
     }
     const later = restartSections.filter(
-      (part) => canonicalJson(loaded.config[part]) !== canonicalJson(next.config[part]),
+      (each) => canonicalJson(loaded.config[each]) !== canonicalJson(next.config[each]),
     );
     loaded = next;
     file = nextFile;
@@ -210,30 +215,20 @@ export async function openWorkspace(options: WorkspaceOptions): Promise<Workspac
     else quartermaster.catalog.provide(to);
   }
 
-  function hasSameFileProvider(from: LoadedConfig, to: LoadedConfig): boolean {
-    const [before, after] = [from, to].map((each) =>
-      canonicalJson([each.config.providers.file, listProtectedPaths(each)]),
-    );
-    return before === after;
-  }
-
   /**
    * The files that actions must not write, because a caller that can write them is not bound by the policy or the
    * ledger. The store in use stays protected when the file names another one for the next start.
    */
   function listProtectedPaths(from: LoadedConfig): readonly string[] {
     const stores = [storePath, resolveStorePath(from, env)];
-    const files = [...stores, resolveIndexPath(loaded, env), resolveIndexPath(from, env)].filter(
-      (each) => each !== undefined,
-    );
-    return [
-      ...new Set([
-        ...listConfigPaths(resolve(cwd)),
-        ...(from.path === undefined ? [] : [from.path, `${from.path}.lock`]),
-        ...files.flatMap(listStoreFiles),
-        ...stores.flatMap(listStatePaths),
-      ]),
+    const indexes = [resolveIndexPath(loaded, env), resolveIndexPath(from, env)].filter((each) => each !== undefined);
+    const paths = [
+      ...listConfigPaths(resolve(cwd)),
+      ...(from.path === undefined ? [] : [from.path, `${from.path}.lock`]),
+      ...[...stores, ...indexes].flatMap(listStoreFiles),
+      ...stores.flatMap(listStatePaths),
     ];
+    return [...new Set(paths)];
   }
 
   /** For looking, the vectors are read where calls have left them, and none are made. */
@@ -242,11 +237,6 @@ export async function openWorkspace(options: WorkspaceOptions): Promise<Workspac
     if (purpose !== "looking") return path;
     const existing = path ?? storePath;
     return existsSync(existing) ? existing : undefined;
-  }
-
-  async function refresh(): Promise<void> {
-    // The next call that needs the store reports why it cannot be read.
-    await servers?.manifests.refresh().catch(() => undefined);
   }
 
   function rejectConfig(error: QmError): void {
