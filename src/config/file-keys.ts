@@ -30,17 +30,19 @@ export function parseFileValue<S extends z.ZodType>(
   const found: z.core.$ZodIssue[] = [];
   const parsed = schema.safeParse(toOptionKeys(schema, value, [], found), error && { error });
   if (parsed.success && found.length === 0) return { success: true, data: parsed.data };
+  // A malformed reference often fails other checks of its text too, so only the reference is reported.
   const reported = new Set(found.map(({ path }) => path.join("\0")));
-  const others = (parsed.error?.issues ?? []).filter(({ path }) => !reported.has(path.join("\0")));
-  const issues = [...found, ...others].slice(0, ISSUE_LIMIT);
-  return {
-    success: false,
-    issues: issues.map((issue) => ({
-      ...issue,
-      path: toFilePath(schema, issue.path),
-      ...("keys" in issue ? { keys: issue.keys.map((key) => key.slice(UNKNOWN.length)) } : {}),
-    })) as z.core.$ZodIssue[],
-  };
+  const others = parsed.error?.issues ?? [];
+  const remaining = found.length === 0 ? others : others.filter(({ path }) => !reported.has(path.join("\0")));
+  const issues = [...found, ...remaining].slice(0, ISSUE_LIMIT);
+  return { success: false, issues: issues.map((issue) => toFileIssue(schema, issue)) };
+}
+
+function toFileIssue(schema: z.ZodType, issue: z.core.$ZodIssue): z.core.$ZodIssue {
+  const path = toFilePath(schema, issue.path);
+  if (issue.code !== "unrecognized_keys") return { ...issue, path };
+  const keys = issue.keys.map((key) => key.slice(UNKNOWN.length));
+  return { ...issue, path, keys, message: `unknown key ${keys.join(", ")}` };
 }
 
 /** The keys that the mapping at a path of the file may have. Empty where every name may stand. */

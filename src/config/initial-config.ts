@@ -104,7 +104,7 @@ limits:
   timeout_ms: 60000
   concurrency: 32
 
-# Spans and metrics for the OpenTelemetry SDK of the process.
+# OpenTelemetry spans and metrics.
 telemetry:
   enabled: false
 

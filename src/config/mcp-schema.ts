@@ -92,9 +92,7 @@ export const serverSchema = z
     env: z
       .record(z.string().regex(/^[A-Za-z_][A-Za-z0-9_]*$/, "expected the name of a variable"), filledText())
       .default({})
-      .describe(
-        `Its environment variables, besides a few harmless ones of this process. Values may hold ${REFERENCE_FORMS}.`,
-      ),
+      .describe(`Its environment variables, besides a few harmless ones of ours. Values may hold ${REFERENCE_FORMS}.`),
     cwd: referenceText("a path").optional().describe("Its working directory, relative to the folder of the file."),
     url: referenceText("a URL")
       .refine(isHttpUrl, "expected an http or https URL, as in https://example.com/mcp")
