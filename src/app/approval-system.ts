@@ -191,8 +191,8 @@ function followApprovals(
 }
 
 /**
- * Why an approval may not run although its row says approved: the ledger has no such decision about this call, or says
- * that it has ended. Anyone who can write the store can edit a row; the event is hashed into the session's chain.
+ * Why an approval may not run although its row says approved: the ledger has no approval of this call, or its end. A row
+ * can be edited by anyone who can write the store; an event is hashed into the chain of its session.
  */
 async function findLedgerObjection(ledger: Pick<Ledger, "read">, approval: Approval): Promise<string | undefined> {
   const { id, callId, binding, answer } = approval;

@@ -61,7 +61,7 @@ export interface QuartermasterOptions {
   readonly runtime?: Runtime;
 }
 
-/** What the host knows of the caller. The actor defaults to `default`, the session to `local`. */
+/** The caller as the host describes it. The actor defaults to `default`, the session to `local`. */
 export type CallerOptions = Partial<Caller>;
 
 export interface InvokeOptions {

@@ -142,7 +142,7 @@ function exposeParts(parts: Parts): Quartermaster {
   const { registry, backend, catalog, views, discovery, promptAids, approvals, ledger, router, anchors, record } =
     parts;
   const { prune: _prune, close: _close, ...turns } = parts.turns;
-  const viewOf = (caller?: CallerOptions): View => backend.viewOf(parseCaller(caller));
+  const getView = (caller?: CallerOptions): View => backend.viewOf(parseCaller(caller));
 
   function listActorProblems(
     { actors }: Policy,
@@ -168,7 +168,7 @@ function exposeParts(parts: Parts): Quartermaster {
     },
     list(query = {}, caller) {
       checkOptions(listSchema, "query", query);
-      return listActions(viewOf(caller), query, discovery.hint());
+      return listActions(getView(caller), query, discovery.hint());
     },
     async search(query, options, signal) {
       checkOptions(searchQuerySchema, "query", query);
@@ -187,15 +187,15 @@ function exposeParts(parts: Parts): Quartermaster {
       return promptAids.blocks(query, parseCaller(caller));
     },
     embeddings: discovery.embeddings,
-    describe: (name, caller) => describeAction(viewOf(caller), name),
+    describe: (name, caller) => describeAction(getView(caller), name),
     explain: (name, caller) => views.explain(parts.policy, parseCaller(caller), name),
-    names: (caller) => Array.from(viewOf(caller).actions(), ({ name }) => name),
+    names: (caller) => Array.from(getView(caller).actions(), ({ name }) => name),
     inventory: () =>
       catalog.snapshot().actions.map((action) => {
         const { name, category, effect, tags, scope } = action;
         return { name, category, effect, tags, scope, summary: summarizeAction(action) };
       }),
-    categories: (caller) => viewOf(caller).categories(),
+    categories: (caller) => getView(caller).categories(),
     async surface(options, kind) {
       checkOptions(surfaceSchema, "surface", omitUndefined({ kind }));
       const caller = parseCaller(options);

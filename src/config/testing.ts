@@ -4,7 +4,7 @@ import { isRecord } from "../core/json.ts";
 import { toFileKey } from "./file-keys.ts";
 import { configSchema } from "./schema.ts";
 
-/** The configuration file as JSON Schema (2020-12), for editors: what may be written, before defaults. */
+/** The JSON Schema (2020-12) of the configuration file, for editors. */
 export function toConfigJsonSchema(): JsonSchema {
   return toFileJsonSchema(configSchema);
 }
@@ -14,18 +14,18 @@ export interface ConfigKey {
   /** `policy.rules[].effect`, `actors.<name>.tools`. */
   readonly path: string;
   readonly type: string;
-  /** As JSON. Absent: there is none, the key must be given or may stay away. */
+  /** As JSON. */
   readonly default?: string;
   readonly required: boolean;
   readonly meaning: string;
 }
 
-/** Every key, in the order of the schema, a mapping before what is in it. */
+/** Every key in the order of the schema, each mapping before its own keys. */
 export function listConfigKeys(): readonly ConfigKey[] {
   return collectKeys(toConfigJsonSchema(), "");
 }
 
-/** The JSON Schema of a value as the file has it, with the file's keys. */
+/** The JSON Schema of a schema, with the keys of the file. */
 export function toFileJsonSchema(schema: z.ZodType): JsonSchema {
   return z.toJSONSchema(schema, {
     io: "input",

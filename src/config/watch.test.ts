@@ -11,7 +11,7 @@ const WAIT = { timeout: 30_000, interval: 10 };
 let folder: string;
 let file: string;
 let unwatch: (() => void) | undefined;
-/** What happened, in order: the `queue` of each configuration taken, and the message of each refusal. */
+/** In order: the `queue` of each applied configuration, and the message of each rejection. */
 let heard: (number | string)[];
 
 beforeEach(async () => {
@@ -30,7 +30,7 @@ const textOf = (queue: number) => `limits: { queue: ${queue} }\n`;
 const write = (queue: number) => writeFile(file, textOf(queue));
 const heardLast = (what: unknown) => vi.waitFor(() => expect(heard.at(-1)).toEqual(what), WAIT);
 
-/** Also those that do not keep the process alive, which `getActiveResourcesInfo` leaves out. */
+/** Counts also handles that do not keep the process alive, which `getActiveResourcesInfo` leaves out. */
 function openWatches(): string[] {
   const { libuv } = process.report.getReport() as { libuv: { type: string; is_active: boolean }[] };
   return libuv.flatMap(({ type, is_active }) => (is_active && /^fs_/.test(type) ? [type] : [])).sort();

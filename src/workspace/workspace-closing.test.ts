@@ -6,7 +6,7 @@ import { openWorkspace } from "./workspace.ts";
 
 const stores = vi.hoisted(() => ({ opened: 0, closed: 0 }));
 
-// The real store, counted: the system holds a closed file for a while, so that it cannot tell.
+// Counts open stores, because the system keeps a closed file for a while.
 vi.mock("../store/open-store.ts", async (original) => {
   const real = await original<typeof import("../store/open-store.ts")>();
   return {
