@@ -5,8 +5,8 @@ import { replaceTextFile } from "../files/safe-files.ts";
 import { loadOrCreateSecret } from "../workspace/secret-file.ts";
 
 /** The configured address that people use to reach us. */
-export function getPublicUrl({ approvals: { public_url } }: Pick<Config, "approvals">): URL | undefined {
-  return public_url === undefined ? undefined : new URL(public_url);
+export function getPublicUrl({ approvals: { publicUrl } }: Pick<Config, "approvals">): URL | undefined {
+  return publicUrl === undefined ? undefined : new URL(publicUrl);
 }
 
 /** The address of an approval page. The base may have a path, when a proxy is in front of us. */

@@ -2,7 +2,7 @@ import { dirname, resolve } from "node:path";
 import { systemRuntime } from "../../app/system-runtime.ts";
 import { CONFIG_FILE } from "../../config/config-file.ts";
 import { addConfiguredServers } from "../../config/edit-servers.ts";
-import { serverName, serverSchema } from "../../config/mcp-schema.ts";
+import { checkServerEntry, serverName } from "../../config/mcp-schema.ts";
 import { listCharacterWarnings, toVisibleJson, toVisibleLine } from "../../core/display-text.ts";
 import { QmError } from "../../core/errors.ts";
 import { quoteName } from "../../core/names.ts";
@@ -179,7 +179,7 @@ const judge: SecretDetector = {
 };
 
 function checkEntry(name: string, entry: ServerEntry): string | undefined {
-  const issue = serverName.safeParse(name).error?.issues[0] ?? serverSchema.safeParse(entry).error?.issues[0];
+  const issue = serverName.safeParse(name).error?.issues[0] ?? checkServerEntry(entry)[0];
   return issue && `the configuration cannot hold it: ${[...issue.path.map(String), issue.message].join(": ")}`;
 }
 

@@ -49,8 +49,8 @@ function findMissingReference({ launch }: ServerSpec, fill: Workspace["fill"]): 
 
 function checkProfiles({ config, servers }: Workspace): readonly DoctorCheck[] {
   const names = servers.list().map(({ spec }) => spec.name);
-  return Object.entries(config.gateway.profiles).flatMap(([profile, { pass_through }]) =>
-    pass_through
+  return Object.entries(config.gateway.profiles).flatMap(([profile, { passThrough }]) =>
+    passThrough
       .filter((pattern) => !names.some((name) => matchesGlob(pattern, name)))
       .map((pattern) =>
         warn("profile", `${profile}: no server fits ${JSON.stringify(pattern)}`, "Correct gateway.profiles."),
@@ -162,7 +162,7 @@ async function checkProviders({ quartermaster, config }: Workspace, fileRoot: st
   );
   if (!isFolder)
     return [fail("provider", `file: ${fileRoot} is not a folder`, "Make it, or change providers.file.root.")];
-  const what = config.providers.file.read_only ? ", reading only" : "";
+  const what = config.providers.file.readOnly ? ", reading only" : "";
   const counts = new Map<string, number>();
   for (const { category } of quartermaster.inventory()) counts.set(category, (counts.get(category) ?? 0) + 1);
   return [...counts].map(([category, count]) =>

@@ -110,7 +110,7 @@ export function openGateway(workspace: Workspace, onProblem: (problem: string) =
     instructions: (profile) => getInstructions(profile, workspace.config),
     onProblem,
     note: (caller, event) => quartermaster.note(event, caller),
-    limits: { sessionIdleMs: parseDuration(config.gateway.session_idle) ?? GATEWAY_LIMITS.sessionIdleMs },
+    limits: { sessionIdleMs: parseDuration(config.gateway.sessionIdle) ?? GATEWAY_LIMITS.sessionIdleMs },
   });
 
   const listPassedServers = ({ passThrough }: GatewayProfile) =>
@@ -145,7 +145,7 @@ export function openGateway(workspace: Workspace, onProblem: (problem: string) =
       await servers.hub.prepare();
       const tokenPath = getTokenPath(storePath);
       const tokens = listProfileTokens(workspace.config, fill, await loadOrCreateToken(tokenPath), onProblem);
-      const { allowed_hosts: allowedHosts, allowed_origins: allowedOrigins } = config.gateway;
+      const { allowedHosts, allowedOrigins } = config.gateway;
       const listener = await gateway.listen({
         host,
         port,

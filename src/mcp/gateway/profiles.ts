@@ -56,10 +56,10 @@ export function listProfileTokens(
 }
 
 function getProfileConfigs({ gateway }: Config): Readonly<Record<string, ProfileConfig>> {
-  return { default: { actor: "default", pass_through: [], resources: true, prompts: true }, ...gateway.profiles };
+  return { default: { actor: "default", passThrough: [], resources: true, prompts: true }, ...gateway.profiles };
 }
 
 function toGatewayProfile(name: string, profile: ProfileConfig): GatewayProfile {
-  const { actor, surface, pass_through: passThrough, resources, prompts } = profile;
+  const { actor, surface, passThrough, resources, prompts } = profile;
   return omitUndefined({ name, actor, passThrough, resources, prompts, surface });
 }
