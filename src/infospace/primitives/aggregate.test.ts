@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { createTestAuthor, testCaller } from "../testing.ts";
-import { aggregateActions } from "./aggregate.ts";
+import { aggregateAction } from "./aggregate.ts";
 import { createTestPrimitives } from "./testing.ts";
 
 const orders = [
@@ -11,7 +11,7 @@ const orders = [
 ];
 
 test("aggregate makes a record for each group, and tells what was not measured", async () => {
-  const { run, infospace } = createTestPrimitives(aggregateActions);
+  const { run, infospace } = createTestPrimitives(aggregateAction);
   const { id } = await infospace.collect(
     createTestAuthor(testCaller),
     orders.map((content) => ({ content })),
@@ -43,7 +43,7 @@ test("aggregate makes a record for each group, and tells what was not measured",
 });
 
 test("it has a limit on groups, counts all without a path, and knows paths that are not there", async () => {
-  const { run } = createTestPrimitives(aggregateActions);
+  const { run } = createTestPrimitives(aggregateAction);
 
   expect(await run("aggregate", { target: orders, by: ["owner.team"], limit: 1 })).toMatchObject({
     count: 1,

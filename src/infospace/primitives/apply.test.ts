@@ -6,7 +6,7 @@ import { actionName } from "../../core/names.ts";
 import type { Outcome } from "../../core/outcome.ts";
 import { createResultStore } from "../result-store.ts";
 import { createTestAuthor, testCaller } from "../testing.ts";
-import { applyActions } from "./run-actions.ts";
+import { applyAction } from "./apply.ts";
 import { createTestPrimitives } from "./testing.ts";
 
 const ended = { callId: "call-2", value: "cut", durationMs: 1 };
@@ -22,7 +22,7 @@ function applying(outcome: Outcome, context: Partial<CallContext> = {}) {
     asked.push([name, args]);
     return outcome;
   };
-  return { ...createTestPrimitives(applyActions, { invoke, ...context }), asked };
+  return { ...createTestPrimitives(applyAction, { invoke, ...context }), asked };
 }
 
 test("apply keeps the whole result however short, never the text that is shown of it", async () => {
@@ -80,11 +80,11 @@ test("what came bit by bit is kept already", async () => {
     Streamed.records([{ a: 1 }, { a: 2 }]),
     createTestAuthor(testCaller),
   );
-  const streamed = createTestPrimitives(applyActions, { invoke: async () => done(kept, { kept, forModel: shown }) });
+  const streamed = createTestPrimitives(applyAction, { invoke: async () => done(kept, { kept, forModel: shown }) });
   expect(await streamed.run("apply", { action: "tool__list" })).toMatchObject({ handle: kept.handle, count: 2 });
 
   const invoke = async () => done(kept, { kept, forModel: shown });
-  const named = applyActions({ infospace, search: undefined as never, previewLimit: 1_000, valueLimit: 4_096 })[0];
+  const named = applyAction({ infospace, search: undefined as never, previewLimit: 1_000, valueLimit: 4_096 });
   const context = {
     caller: testCaller,
     callId: "1",
@@ -92,7 +92,7 @@ test("what came bit by bit is kept already", async () => {
     invoke,
     settled: async (o: Outcome) => o,
   };
-  const answer = (await named?.run({ action: "tool__list", name: "all" }, context as never)) as JsonObject;
+  const answer = (await named.run({ action: "tool__list", name: "all" }, context as never)) as JsonObject;
   expect(answer).toMatchObject({ name: "all", count: 2 });
   expect(answer.handle).not.toBe(kept.handle);
   expect(infospace.contents(String(answer.handle))).toEqual([{ a: 1 }, { a: 2 }]);

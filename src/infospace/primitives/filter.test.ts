@@ -123,7 +123,7 @@ describe("filter", () => {
 
     expect(report).toMatchObject({ input: 5, dropped: 0, undecided: 4 });
     expect(report.warning).toBe(
-      "4 of 5 items are left out because it cannot be decided for them. has(item.name) && … is false where a field is missing.",
+      "4 of 5 items are left out because the condition cannot be decided for them. has(item.name) && … is false where a field is missing.",
     );
     expect(report.reasons).toHaveLength(3);
     expect(report.reasons[0]).toEqual({ position: 0, reason: "Unknown variable: price" });

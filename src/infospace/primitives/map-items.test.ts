@@ -128,7 +128,7 @@ describe("map", () => {
     expect((await reading).value).toMatchObject({ position: 0, content: "slow" });
     await turns(2000);
     expect(started).toBe(12);
-    await first.return?.();
+    await first.return(undefined);
   });
 
   test.each<[string, Partial<MapOptions>, number]>([

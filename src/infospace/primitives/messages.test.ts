@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { messageActions } from "./provider.ts";
+import { messageActions } from "./messages.ts";
 import { createTestDialogue, createTestPrimitives } from "./testing.ts";
 
 test("say tells whoever listens, and says whether there is anybody", async () => {

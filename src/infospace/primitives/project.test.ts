@@ -2,8 +2,8 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { Json } from "../../core/json.ts";
 import { formatJsonPath, type PathStep, parseJsonPath } from "../json-path.ts";
-import { missingFieldModes, pluckItems, projectItems } from "./field-actions.ts";
 import { takeFirst } from "./operation.ts";
+import { missingFieldModes, pluckItems, projectItems } from "./project.ts";
 import { anyItem, createEndlessItems, hostileKeys, readAll, streamItems, toTexts } from "./testing.ts";
 
 const fields = (...paths: string[]) => paths.map(parseJsonPath);

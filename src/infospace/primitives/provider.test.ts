@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
 import { getValidator } from "../../core/schema-validator.ts";
 import { countToolTokens, loadTokenCounter } from "../../surface/open-surface.ts";
+import type { MapPrimitiveOptions } from "./map.ts";
 import { createInfospaceProvider } from "./provider.ts";
-import type { MapPrimitiveOptions } from "./run-actions.ts";
 
 const unused = undefined as never;
 const parts: MapPrimitiveOptions = {

@@ -2,16 +2,9 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { Json } from "../../core/json.ts";
 import { parseJsonPath } from "../json-path.ts";
+import { type Coercion, coerceFailureModes, coerceItems, coercions } from "./coerce.ts";
+import { gatherList, gatherText, spreadLists } from "./flatten.ts";
 import { takeFirst } from "./operation.ts";
-import {
-  type Coercion,
-  coerceFailureModes,
-  coerceItems,
-  coercions,
-  gatherList,
-  gatherText,
-  spreadLists,
-} from "./reshape.ts";
 import { type SplitMode, splitItems } from "./split.ts";
 import { anyItem, anyJson, createEndlessItems, readAll, streamItems, toTexts } from "./testing.ts";
 

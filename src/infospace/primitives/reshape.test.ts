@@ -1,7 +1,12 @@
 import { expect, test } from "vitest";
 import { createTestAuthor, testCaller } from "../testing.ts";
-import { reshapeActions } from "./reshape.ts";
+import { coerceAction } from "./coerce.ts";
+import type { PrimitiveFactory } from "./derive.ts";
+import { flattenAction } from "./flatten.ts";
+import { splitAction } from "./split.ts";
 import { createTestPrimitives } from "./testing.ts";
+
+const reshapeActions: PrimitiveFactory = (parts) => [coerceAction(parts), splitAction(parts), flattenAction(parts)];
 
 test("coerce turns what it can, and counts the rest with reasons", async () => {
   const { run, infospace } = createTestPrimitives(reshapeActions);

@@ -62,7 +62,7 @@ describe("create-note and create-collection", () => {
     expect(more).toMatchObject({ added: 1, note: expect.stringContaining("notes takes handles") });
     await expect(run("create-collection", { items: handle })).rejects.toMatchObject({
       code: "invalid_arguments",
-      hint: expect.stringContaining("handles go into notes"),
+      hint: expect.stringContaining("Handles go into notes"),
     });
   });
 
@@ -132,7 +132,7 @@ describe("what they take", () => {
     for (const items of ["word ".repeat(100), `{"a":"${"x".repeat(500)}"}`]) {
       await expect(run("create-collection", { items })).rejects.toMatchObject({
         code: "invalid_arguments",
-        message: `items is a text of ${items.length} characters that is no list`,
+        message: `items is a text of ${items.length} characters and not a list`,
         hint: expect.stringContaining("infospace__split"),
       });
     }

@@ -11,14 +11,13 @@ import { INFOSPACE } from "../resource-access.ts";
 import type { PrimitiveFactory, PrimitiveOptions } from "./derive.ts";
 import { createPrimitiveAuthor, DERIVE_EFFECT, nameShape, newNameShape, resolveSource, targetShape } from "./derive.ts";
 import { loadResource } from "./load.ts";
-import { MEMBER_HANDLES, memberShapes, resolveMemberArguments, streamMembers } from "./members.ts";
-import { takeFirst as first } from "./operation.ts";
+import { MEMBER_HANDLES, memberShapes, resolveMemberArguments } from "./members.ts";
+import { streamMembers, takeFirst } from "./operation.ts";
 
-const handle = z.string().min(1).max(200).describe("Handle such as note__12 or collection__7, or a name.");
-const TARGET = ["target"];
+const handleShape = z.string().min(1).max(200).describe("Handle such as note__12 or collection__7, or a name.");
 const positionShape = z.int().min(0);
 
-/** Making, keeping, reading and removing notes and collections. */
+/** Actions that create, save, read and remove notes and collections. */
 export const storageActions: PrimitiveFactory = (parts) => [
   createNoteAction(parts),
   createCollectionAction(parts),
@@ -61,13 +60,12 @@ function createCollectionAction({ infospace, previewLimit }: PrimitiveOptions): 
       { args: { notes: ["note__12", "collection__7"] }, description: "The same notes, in one collection." },
     ],
     handleArguments: [MEMBER_HANDLES],
-    async run({ name, ...given }, context) {
+    async run({ name, ...args }, context) {
       const sampler = createSampler(previewLimit);
-      const { members, remark } = await resolveMemberArguments(infospace, given, context, sampler);
+      const { members, remark } = await resolveMemberArguments(infospace, args, context, sampler);
       const maker = createPrimitiveAuthor(context, "create-collection");
       const made = await infospace.collect(maker, members, { name, replaces: "saved", signal: context.signal });
-      const room = previewLimit - JSON.stringify(remark).length;
-      return { ...previewCollection(made, sampler, room), ...remark };
+      return { ...previewCollection(made, sampler, previewLimit - JSON.stringify(remark).length), ...remark };
     },
   });
 }
@@ -79,7 +77,7 @@ function saveAction({ infospace }: PrimitiveOptions): Action {
     effect: "write",
     idempotent: true,
     input: z.strictObject({
-      target: handle,
+      target: handleShape,
       name: nameShape
         .optional()
         .describe(
@@ -91,12 +89,12 @@ function saveAction({ infospace }: PrimitiveOptions): Action {
         .describe("Who may use it: this conversation, the same assistant in any, or everybody of the tenant."),
     }),
     examples: [{ args: { target: "collection__7", name: "orders" } }],
-    handleArguments: TARGET,
-    async run({ target, ...how }, context) {
-      const saved = await infospace.save(createPrimitiveAuthor(context, "save"), target, how);
-      const others = how.name === undefined ? [] : await infospace.namesakes(saved, context.caller);
-      const called = others.length === 0 ? {} : { also_called: others };
-      return { ...summarizeResource(saved), saved: true, reach: saved.reach, ...called };
+    handleArguments: ["target"],
+    async run({ target, ...options }, context) {
+      const saved = await infospace.save(createPrimitiveAuthor(context, "save"), target, options);
+      const others = options.name === undefined ? [] : await infospace.namesakes(saved, context.caller);
+      const namesakes = others.length === 0 ? {} : { also_called: others };
+      return { ...summarizeResource(saved), saved: true, reach: saved.reach, ...namesakes };
     },
   });
 }
@@ -109,7 +107,7 @@ function loadAction(parts: PrimitiveOptions): Action {
     effect: "read",
     idempotent: true,
     input: z.strictObject({
-      target: handle,
+      target: handleShape,
       from: positionShape.optional().describe("The position of the first character or item, from 0."),
       to: positionShape.optional().describe("The position after the last."),
       path: z.string().max(512).optional().describe("Where in it: items[0].id; of a collection, [0].id."),
@@ -119,8 +117,8 @@ function loadAction(parts: PrimitiveOptions): Action {
       { args: { target: "collection__7", from: 5, to: 10 } },
       { args: { target: "note__12", path: "items[0].title" } },
     ],
-    handleArguments: TARGET,
-    run: (asked, { caller, signal }) => loadResource(parts, asked, caller, signal),
+    handleArguments: ["target"],
+    run: (request, { caller, signal }) => loadResource(parts, request, caller, signal),
   });
 }
 
@@ -131,14 +129,13 @@ function headAction({ infospace, previewLimit }: PrimitiveOptions): Action {
     effect: DERIVE_EFFECT,
     input: z.strictObject({ target: targetShape, count: z.int().min(0).max(100_000).default(10) }),
     examples: [{ args: { target: "collection__7", count: 20 } }],
-    handleArguments: TARGET,
+    handleArguments: ["target"],
     async run({ target, count }, context) {
       const source = await resolveSource(infospace, target, context);
       const sampler = createSampler(previewLimit);
-      const members = streamMembers(first(source.inputs, count), sampler);
+      const members = streamMembers(takeFirst(source.inputs, count), sampler);
       const made = await infospace.collect(createPrimitiveAuthor(context, "head"), members, { signal: context.signal });
-      const total = source.count;
-      const facts = { ...summarizeResource(made), total, more: total > made.count };
+      const facts = { ...summarizeResource(made), total: source.count, more: source.count > made.count };
       return { ...facts, ...sampler.preview(previewLimit - JSON.stringify(facts).length) };
     },
   });
@@ -152,7 +149,7 @@ function sizeAction({ infospace }: PrimitiveOptions): Action {
     idempotent: true,
     input: z.strictObject({ target: targetShape }),
     examples: [{ args: { target: "collection__7" } }],
-    handleArguments: TARGET,
+    handleArguments: ["target"],
     async run({ target }, { caller }) {
       if (typeof target !== "string") return { count: target.length };
       const resource = await infospace.resource(target, caller);
@@ -168,15 +165,15 @@ function addAction({ infospace }: PrimitiveOptions): Action {
     entry: "add",
     description: "Append values or notes to a collection.",
     effect: "write",
-    input: z.strictObject({ target: handle, ...memberShapes }),
+    input: z.strictObject({ target: handleShape, ...memberShapes }),
     examples: [
       { args: { target: "collection__7", items: [{ id: 3 }] } },
       { args: { target: "collection__7", notes: ["note__12"] } },
     ],
-    handleArguments: [...TARGET, MEMBER_HANDLES],
-    async run({ target, ...given }, context) {
+    handleArguments: ["target", MEMBER_HANDLES],
+    async run({ target, ...args }, context) {
       const before = await infospace.collection(target, context.caller);
-      const { members, remark } = await resolveMemberArguments(infospace, given, context);
+      const { members, remark } = await resolveMemberArguments(infospace, args, context);
       const after = await infospace.add(createPrimitiveAuthor(context, "add"), target, members);
       return { ...summarizeResource(after), added: after.count - before.count, ...remark };
     },
@@ -190,12 +187,12 @@ function removeAction({ infospace }: PrimitiveOptions): Action {
     effect: "write",
     idempotent: true,
     input: z.strictObject({
-      target: handle,
+      target: handleShape,
       notes: z.array(z.string()).min(1).max(10_000).optional().describe("The handles of the notes to take out."),
     }),
     tags: ["destructive"],
     examples: [{ args: { target: "collection__7", notes: ["note__12"] } }, { args: { target: "note__12" } }],
-    handleArguments: [...TARGET, MEMBER_HANDLES],
+    handleArguments: ["target", MEMBER_HANDLES],
     async run({ target, notes }, context) {
       const maker = createPrimitiveAuthor(context, "remove");
       if (notes === undefined) {
@@ -219,8 +216,7 @@ function measureContent(content: Json): JsonObject {
   return typeof content === "object" && content !== null ? { fields: Object.keys(content).length } : {};
 }
 
-function notANoteError(item: string): QmError {
-  return new QmError("not_found", `${quoteName(item)} is not the handle of a note`, {
-    hint: "Give note__<number> for each note that goes; infospace__load lists them.",
-  });
+function notANoteError(text: string): QmError {
+  const hint = "Give note__<number> for each note to take out. infospace__load lists them.";
+  return new QmError("not_found", `${quoteName(text)} is not the handle of a note`, { hint });
 }

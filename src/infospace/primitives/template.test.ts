@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { JsonObject } from "../../core/json.ts";
-import { compileTemplate } from "./map-items.ts";
+import { compileTemplate } from "./template.ts";
 
 const item = { id: 12, content: { owner: { id: 7 }, list: [1, 2], "": 0 } };
 

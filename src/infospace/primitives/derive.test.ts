@@ -1,8 +1,15 @@
 import { describe, expect, test, vi } from "vitest";
 import type { Json } from "../../core/json.ts";
 import { createTestAuthor, testCaller } from "../testing.ts";
-import { fieldActions } from "./field-actions.ts";
+import type { PrimitiveFactory } from "./derive.ts";
+import { filterAction } from "./filter.ts";
+import { joinAction } from "./join.ts";
+import { pluckAction, projectAction } from "./project.ts";
+import { sortAction } from "./sort.ts";
 import { createTestPrimitives } from "./testing.ts";
+
+const fieldActions: PrimitiveFactory = (parts) =>
+  [projectAction, pluckAction, filterAction, sortAction, joinAction].map((define) => define(parts));
 
 const people: readonly Json[] = [
   { id: 1, name: "Ada", age: 36, owner: { email: "a@x" } },

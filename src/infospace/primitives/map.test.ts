@@ -8,7 +8,7 @@ import { createInfospace } from "../create-infospace.ts";
 import type { CollectionMember } from "../infospace.ts";
 import { allowOwner, openTestSearch } from "../search/testing.ts";
 import { createTestAuthor, testCaller } from "../testing.ts";
-import { mapActions } from "./run-actions.ts";
+import { mapAction } from "./map.ts";
 import { createTestPrimitives } from "./testing.ts";
 
 const ended = { callId: "call-2", value: "cut short", durationMs: 1, action: actionName("tool", "each") };
@@ -41,7 +41,7 @@ function mapped(
   let seconds = 0;
   const made = createTestPrimitives(
     (parts) =>
-      mapActions({
+      mapAction({
         ...parts,
         elapsed: () => seconds++ * 1000,
         infospace: {
@@ -220,7 +220,7 @@ describe("map", () => {
     const runtime = { now: () => new Date(Date.UTC(2026, 0, 1)) };
     const infospace = createInfospace({ store, runtime, expiresInMs: 60_000, mayUse: allowOwner, note: () => {} });
     const controller = new AbortController();
-    const { run } = createTestPrimitives((parts) => mapActions({ ...parts, infospace, elapsed: () => 0 }), {
+    const { run } = createTestPrimitives((parts) => mapAction({ ...parts, infospace, elapsed: () => 0 }), {
       signal: controller.signal,
       invoke: async (_, args) => {
         if ((args as JsonObject).n === 5) controller.abort();
@@ -239,7 +239,7 @@ describe("map", () => {
   });
 
   test("says that what it went over is not complete", async () => {
-    const { run, infospace } = createTestPrimitives((parts) => mapActions({ ...parts, elapsed: () => 0 }), {
+    const { run, infospace } = createTestPrimitives((parts) => mapAction({ ...parts, elapsed: () => 0 }), {
       invoke: async () => done(1),
     });
     const { id } = await infospace.collect(createTestAuthor(testCaller), [{ content: { n: 1 } }]);
@@ -293,7 +293,7 @@ describe("map", () => {
   });
 
   test("is nothing that a client may take for reading", () => {
-    const [action] = mapActions({
+    const action = mapAction({
       infospace: undefined as never,
       search: undefined as never,
       previewLimit: 1,
@@ -301,7 +301,7 @@ describe("map", () => {
       elapsed: () => 0,
     });
 
-    expect(action?.effect).toBe("stateful");
-    expect(action?.inputSchema.required).toEqual(["target", "action"]);
+    expect(action.effect).toBe("stateful");
+    expect(action.inputSchema.required).toEqual(["target", "action"]);
   });
 });
