@@ -288,16 +288,24 @@ describe("an import", () => {
     ["without a header", (lines) => lines.slice(1), "not an export"],
     ["of another version", ([head, ...rest]) => [changed(head, { version: 2 }), ...rest], "not an export"],
     ["with nothing in it", () => [], "not an export"],
-    ["that was cut off", (lines) => lines.slice(0, -1), "it ends early, after line 6"],
+    ["that was cut off", (lines) => lines.slice(0, -1), "the file ends early, after line 6"],
     ["that was cut off in a line", (lines) => [lines.join("").slice(0, -5)], "line 7 is not JSON"],
-    ["without one of its lines", (lines) => lines.toSpliced(1, 1), "line 6: 4 notes and 1 collections were written"],
-    ["with a changed content", (lines) => lines.with(4, changed(lines[4], { content: "z" })), "line 5: its content is"],
+    ["without one of its lines", (lines) => lines.toSpliced(1, 1), "line 6: 4 notes and 1 collections were exported"],
+    [
+      "with a changed content",
+      (lines) => lines.with(4, changed(lines[4], { content: "z" })),
+      "line 5: its content does not match its hash",
+    ],
     ["with another format", (lines) => lines.with(2, changed(lines[2], { format: "json" })), "line 3: its format"],
     ["with what is not JSON", (lines) => lines.with(3, "{nonsense}\n"), "line 4 is not JSON"],
     ["with an unknown kind", (lines) => lines.with(4, '{"kind":"nonsense"}\n'), "line 5: kind: "],
     ["with no content", (lines) => lines.with(4, '{"kind":"note"}\n'), "line 5: it has neither content nor base64"],
     ["with bad base64", (lines) => lines.with(4, '{"kind":"note","base64":"?"}\n'), "line 5: base64"],
-    ["with something after its end", (lines) => [...lines, '{"kind":"note","content":1}\n'], "line 8: something comes"],
+    [
+      "with something after its end",
+      (lines) => [...lines, '{"kind":"note","content":1}\n'],
+      "line 8: it comes after the end",
+    ],
     [
       "that refers to what is not in it",
       (lines) => lines.with(4, '{"kind":"items","of":"collection__1","items":["note__99"]}\n'),
@@ -306,12 +314,12 @@ describe("an import", () => {
     [
       "with a part of another collection",
       (lines) => lines.with(4, changed(lines[4], { part_of: "collection__9" })),
-      "line 5: it is of collection__9",
+      "line 5: it belongs to collection__9",
     ],
     [
       "with a state of another collection",
       (lines) => lines.toSpliced(4, 0, '{"kind":"state","of":"collection__9","version":2}\n'),
-      "line 5: it is of collection__9",
+      "line 5: it belongs to collection__9",
     ],
     [
       "with a state that leaves one out",
@@ -326,7 +334,7 @@ describe("an import", () => {
     [
       "with versions of nothing",
       (lines) => lines.toSpliced(3, 0, '{"kind":"version","of":"note__1","version":1,"content":1}\n'),
-      "line 5: note__1 has earlier versions",
+      "line 5: the earlier versions of note__1",
     ],
     [
       "that is too deep",

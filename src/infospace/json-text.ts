@@ -139,7 +139,16 @@ function invalidLineError(line: number, thrown: unknown): QmError {
   });
 }
 
-/** What a text is: one JSON value, JSON lines, or just text. */
+/** The JSON form of a value: a Date becomes a text. Undefined if it has none. Throws the error that `invalid` makes. */
+export function toJson(value: unknown, invalid: (reason: string, cause: unknown) => QmError): Json | undefined {
+  try {
+    const text = JSON.stringify(value);
+    return text === undefined ? undefined : (JSON.parse(text) as Json);
+  } catch (thrown) {
+    throw invalid(getErrorMessage(thrown), thrown);
+  }
+}
+
 type TextForm =
   | { readonly form: "json"; readonly value: Json }
   | { readonly form: "lines" }

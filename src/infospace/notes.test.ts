@@ -247,7 +247,7 @@ describe("what a host writes", () => {
     for (const given of odd) {
       await expect(notes.collect(given as never, {}, ann)).rejects.toMatchObject({
         code: "invalid_arguments",
-        message: expect.stringMatching(/^item 0 is neither|^what is to be collected/),
+        message: expect.stringMatching(/^item 0 is neither|^the members are neither/),
       });
     }
     expect((await notes.list({ parts: true })).items).toEqual([]);
