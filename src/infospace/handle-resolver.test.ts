@@ -149,7 +149,7 @@ describe("what is written in the place of something kept", () => {
 describe("what is meant to be one and is not", () => {
   test.each<[Json, string]>([
     [{ $from: "nonsense" }, '"nonsense" is not a handle'],
-    [{ $from: "note__1", part: "n" }, '"part" is nothing that a handle has'],
+    [{ $from: "note__1", part: "n" }, 'unknown key "part"'],
     [{ $from: "note__1", path: 3 }, "path is not a text"],
     [{ $from: "note__1", version: 0 }, "version is not"],
     [{ $from: "note__1", version: "1" }, "version is not"],

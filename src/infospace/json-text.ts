@@ -2,18 +2,18 @@ import { formatCount } from "../core/display-text.ts";
 import { getErrorMessage, QmError } from "../core/errors.ts";
 import type { Json } from "../core/json.ts";
 
-/** What was on the lines so far; grows while they are read. */
+/** Grows while the lines are read. */
 export interface LineCounts {
   readonly values: number;
   readonly empty: number;
-  /** Lines that are not JSON, where they are counted. */
+  /** Invalid lines, with `badLines: "count"`. */
   readonly bad: number;
 }
 
 interface JsonLinesOptions {
-  /** How many characters a line may have. */
+  /** Characters. */
   readonly lineLimit?: number;
-  /** `fail`: a line that is not JSON is an error that names it. `count`: it is left out and counted. */
+  /** `fail` (default): throw with the line number. `count`: skip the line and count it. */
   readonly badLines?: "fail" | "count";
 }
 
@@ -25,7 +25,7 @@ interface JsonLines<Values> {
 const LINE_LIMIT = 64 * 1024 * 1024;
 const BOM = "\uFEFF";
 
-/** JSON lines that come in chunks. No more is held than a chunk and a line. */
+/** Reads JSON lines from chunks. Holds one chunk and one line in memory. */
 export function readJsonLines(
   chunks: Iterable<string | Uint8Array> | AsyncIterable<string | Uint8Array>,
   rules: JsonLinesOptions = {},
@@ -34,7 +34,7 @@ export function readJsonLines(
   return { values: readValues(chunks, reader), counts: reader.counts };
 }
 
-/** JSON lines of a text that is there already. It is not taken apart before it is read. */
+/** Reads JSON lines from a text, without splitting it first. */
 export function parseJsonLines(text: string, rules: JsonLinesOptions = {}): JsonLines<Generator<Json>> {
   const reader = createJsonLineReader(rules);
   function* values(): Generator<Json> {
@@ -50,9 +50,8 @@ async function* readValues(
 ): AsyncGenerator<Json> {
   const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
   for await (const chunk of chunks) {
-    yield* reader.push(
-      typeof chunk === "string" ? chunk : decodeChunk(reader, () => decoder.decode(chunk, { stream: true })),
-    );
+    const decode = () => (typeof chunk === "string" ? chunk : decoder.decode(chunk, { stream: true }));
+    yield* reader.push(decodeChunk(reader, decode));
   }
   yield* reader.push(decodeChunk(reader, () => decoder.decode()));
   yield* reader.end();
@@ -62,25 +61,18 @@ function decodeChunk(reader: JsonLineReader, decode: () => string): string {
   try {
     return decode();
   } catch (thrown) {
-    throw new QmError("invalid_output", `the text is not UTF-8, on line ${reader.line()} or after it`, {
-      cause: thrown,
-    });
+    const message = `the text is not UTF-8, on line ${reader.line()} or after it`;
+    throw new QmError("invalid_output", message, { cause: thrown });
   }
 }
 
-interface JsonLineReader {
-  readonly counts: LineCounts;
-  /** The number of the line that comes next, from 1. */
-  line(): number;
-  push(text: string): Generator<Json>;
-  end(): Generator<Json>;
-}
+type JsonLineReader = ReturnType<typeof createJsonLineReader>;
 
-function createJsonLineReader({ lineLimit = LINE_LIMIT, badLines = "fail" }: JsonLinesOptions): JsonLineReader {
+function createJsonLineReader({ lineLimit = LINE_LIMIT, badLines = "fail" }: JsonLinesOptions) {
   const counts = { values: 0, empty: 0, bad: 0 };
   let line = 1;
   let started = false;
-  /** The beginning of a line whose end has not come. */
+  /** The beginning of an unfinished line. */
   let begun = "";
 
   function* parseLine(text: string): Generator<Json> {
@@ -104,8 +96,9 @@ function createJsonLineReader({ lineLimit = LINE_LIMIT, badLines = "fail" }: Jso
 
   return {
     counts,
+    /** The number of the next line, from 1. */
     line: () => line,
-    *push(text) {
+    *push(text: string): Generator<Json> {
       if (text === "") return;
       let from = !started && text.startsWith(BOM) ? 1 : 0;
       started = true;
@@ -118,7 +111,7 @@ function createJsonLineReader({ lineLimit = LINE_LIMIT, badLines = "fail" }: Jso
       begun += text.slice(from);
       if (begun.length > lineLimit) throw lineTooLongError(line, lineLimit);
     },
-    *end() {
+    *end(): Generator<Json> {
       const last = begun;
       begun = "";
       if (last !== "") yield* parseLine(last);
@@ -128,15 +121,13 @@ function createJsonLineReader({ lineLimit = LINE_LIMIT, badLines = "fail" }: Jso
 
 function lineTooLongError(line: number, limit: number): QmError {
   return new QmError("too_large", `line ${line} is longer than ${formatCount(limit, "character")}`, {
-    hint: "JSON lines have one value a line; is it one JSON text?",
+    hint: "JSON lines have one value per line. Is it a single JSON text?",
   });
 }
 
-function invalidLineError(line: number, thrown: unknown): QmError {
-  return new QmError("invalid_output", `line ${line} is not JSON: ${getErrorMessage(thrown)}`, {
-    cause: thrown,
-    details: { line },
-  });
+function invalidLineError(line: number, cause: unknown): QmError {
+  const message = `line ${line} is not JSON: ${getErrorMessage(cause)}`;
+  return new QmError("invalid_output", message, { cause, details: { line } });
 }
 
 /** The JSON form of a value: a Date becomes a text. Undefined if it has none. Throws the error that `invalid` makes. */
@@ -156,12 +147,12 @@ type TextForm =
 
 const TEXT: TextForm = { form: "text" };
 
-/** A number that is not the same any more once it was read. */
+/** A number that may lose digits when it is parsed. */
 const LONG_NUMBER = /\d{16}/;
 
 /**
- * Only a list or an object is more than a text, and of JSON lines every line must be one. What would not come out as it went
- * in stays a text: numbers with more digits than a number can hold are somebody's ids.
+ * Only lists and objects count as JSON, and every line of JSON lines must be one. A text with integers too large for a
+ * number stays a text, because they may be ids.
  */
 export function detectTextForm(text: string): TextForm {
   const start = /\S/.exec(text)?.[0];
@@ -175,7 +166,7 @@ export function detectTextForm(text: string): TextForm {
   }
 }
 
-/** Looks at every line before one of them is kept: a line that is none makes all of it a text. */
+/** Parses every line: a single invalid one makes it a text. */
 function isJsonLines(text: string): boolean {
   const end = text.indexOf("\n");
   if (end < 0 || text.slice(end).trim() === "") return false;
