@@ -1,33 +1,32 @@
 import { withTimeout } from "../../core/async.ts";
 import { QmError } from "../../core/errors.ts";
+import { omitUndefined } from "../../core/json.ts";
 import type { Hit, HitOrder, Searchable } from "../../search/hits.ts";
 import { hashCatalog } from "../../search/semantic/action-text.ts";
-import {
-  createSemanticIndex,
-  type SemanticIndex,
-  type SemanticIndexOptions,
-} from "../../search/semantic/semantic-index.ts";
+import { createSemanticIndex, type SemanticIndexOptions } from "../../search/semantic/semantic-index.ts";
 import type { Passage } from "./passage.ts";
 
-/** What vectors are made with and kept in: the same as the catalog's, so that the same text is embedded once. */
+/** The embedder and vector store of the catalog, so that equal texts are embedded once. */
 export type NoteVectorOptions = Pick<
   SemanticIndexOptions,
   "embedder" | "store" | "locks" | "runtime" | "self" | "queryLimitMs" | "onFailed"
 >;
 
-/** Has passages whose text is wanted remember it. */
+/** Loads the texts of passages. */
 export type RecallPassages = (passages: readonly Passage[]) => Promise<void>;
+
+type OnProgress = (step: { done: number; total: number }) => void;
 
 export interface VectorBuildOptions {
   readonly signal: AbortSignal;
-  readonly onProgress?: ((step: { done: number; total: number }) => void) | undefined;
+  readonly onProgress?: OnProgress | undefined;
 }
 
-/** Search by meaning over passages that change. */
+/** Semantic search over passages that change. */
 export interface NoteVectorIndex {
-  /** Makes the few vectors that may be missing. Answers why there is no searching by meaning; undefined: there is. */
+  /** Makes a few missing vectors. Returns why there is no semantic search, or undefined. */
   follow(passages: readonly Passage[], recall: RecallPassages, signal: AbortSignal): Promise<string | undefined>;
-  /** Makes all that are missing. Rejects as `SemanticIndex.build` does. */
+  /** Makes all missing vectors. Rejects as `SemanticIndex.build` does. */
   make(passages: readonly Passage[], recall: RecallPassages, how: VectorBuildOptions): Promise<void>;
   search(
     query: string,
@@ -37,29 +36,25 @@ export interface NoteVectorIndex {
   close(): Promise<void>;
 }
 
-/** The most passages that have vectors, the newest of them: each is a few kilobytes of memory. */
+/** Only this many passages, the newest, have vectors: each takes a few kilobytes of memory. */
 export const MAX_VECTORS = 50_000;
-/** So many are embedded unasked, while somebody waits for an answer. */
+/** How many passages a search embeds while its caller waits. */
 export const MAX_UNASKED = 64;
 const FOLLOW_LIMIT_MS = 10_000;
 
-const UNMADE = "the vectors could not be made.";
+const FAILED = "the vectors could not be made.";
 const UNPREPARED = "passages have no vectors. infospace__index makes them.";
 const BUSY = "vectors are being made.";
 
 export function createNoteVectorIndex({ embedder, store, ...parts }: NoteVectorOptions): NoteVectorIndex {
   const { fingerprint: model, floor } = embedder;
-  // Without its end: it is everybody's.
-  const shared = {
-    fingerprint: model,
-    ...(floor === undefined ? {} : { floor }),
-    embed: embedder.embed.bind(embedder),
-  } satisfies SemanticIndexOptions["embedder"];
-  const semantic: SemanticIndex = createSemanticIndex({ ...parts, store, embedder: shared });
-  let answering = new WeakSet<Passage>();
+  // Without `close`, because the embedder is shared.
+  const embed = embedder.embed.bind(embedder);
+  const shared = omitUndefined({ fingerprint: model, floor, embed }) as SemanticIndexOptions["embedder"];
+  const semantic = createSemanticIndex({ ...parts, store, embedder: shared });
+  let indexed = new WeakSet<Passage>();
   let making = 0;
 
-  /** Of several with the same text, the one whose text is embedded for all. */
   async function findMissing(passages: readonly Passage[]): Promise<readonly Passage[]> {
     const { samples } = hashCatalog(passages);
     const known = await store.known(model, samples.keys());
@@ -74,9 +69,8 @@ export function createNoteVectorIndex({ embedder, store, ...parts }: NoteVectorO
   ): Promise<void> {
     try {
       await recall(missing);
-      const progress = onProgress === undefined ? {} : { onProgress: scaleProgress(onProgress) };
-      await semantic.build(passages, { signal, ...progress });
-      answering = new WeakSet(passages);
+      await semantic.build(passages, omitUndefined({ signal, onProgress: onProgress && scaleProgress(onProgress) }));
+      indexed = new WeakSet(passages);
     } finally {
       for (const passage of missing) passage.forget();
     }
@@ -85,13 +79,14 @@ export function createNoteVectorIndex({ embedder, store, ...parts }: NoteVectorO
   return {
     async follow(all, recall, signal) {
       const passages = all.slice(0, MAX_VECTORS);
-      // What is gone needs no vectors, and what is left has its own.
-      if (passages.every((passage) => answering.has(passage))) return undefined;
-      // Whoever makes them needs the texts that would be forgotten here.
+      // Removed passages need no vectors, and the others have theirs.
+      if (passages.every((passage) => indexed.has(passage))) return undefined;
+      // `build` would forget texts that the running `make` needs.
       if (making > 0) return BUSY;
-      const late = () => new QmError("embedder_failed", `the embedder did not answer within ${FOLLOW_LIMIT_MS} ms`);
+      const timeoutError = () =>
+        new QmError("embedder_failed", `the embedder did not answer within ${FOLLOW_LIMIT_MS} ms`);
       try {
-        return await withTimeout({ ms: FOLLOW_LIMIT_MS, timeoutError: late, signal }, async (inner) => {
+        return await withTimeout({ ms: FOLLOW_LIMIT_MS, timeoutError, signal }, async (inner) => {
           const missing = await findMissing(passages);
           if (missing.length > MAX_UNASKED) return UNPREPARED;
           await build(passages, missing, recall, { signal: inner });
@@ -99,7 +94,7 @@ export function createNoteVectorIndex({ embedder, store, ...parts }: NoteVectorO
         });
       } catch {
         signal.throwIfAborted();
-        return UNMADE;
+        return FAILED;
       }
     },
     async make(all, recall, how) {
@@ -116,10 +111,8 @@ export function createNoteVectorIndex({ embedder, store, ...parts }: NoteVectorO
   };
 }
 
-/** From none to all, also where some were there before: which texts others have is not to be told. */
-function scaleProgress(
-  onProgress: NonNullable<VectorBuildOptions["onProgress"]>,
-): NonNullable<VectorBuildOptions["onProgress"]> {
+/** Reports progress from 0, also if some vectors existed: that would reveal which texts others have. */
+function scaleProgress(onProgress: OnProgress): OnProgress {
   let before: number | undefined;
   return ({ done, total }) => {
     before ??= done;
