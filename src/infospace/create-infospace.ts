@@ -114,7 +114,6 @@ export function createInfospace(parts: InfospaceOptions): Infospace {
     return { ...present, version, ...earlier };
   }
 
-  /** A resource that the author owns. */
   async function ownResource(maker: NoteAuthor, handle: string): Promise<NoteFacts | Collection> {
     const found = await resource(handle, maker.caller);
     requireOwner(found, handle, maker.caller);

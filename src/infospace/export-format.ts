@@ -5,7 +5,6 @@ import { DEFAULT_MEDIA_TYPE, listSources, noteVisibilities, parseHandle } from "
 
 export const EXPORT_VERSION = 1;
 
-/** The first line. */
 export const exportHeaderShape = z.object({ quartermaster: z.literal("notes"), version: z.literal(EXPORT_VERSION) });
 
 const noteHandle = z.string().refine((text) => parseHandle(text)?.kind === "note", "it is not the handle of a note");

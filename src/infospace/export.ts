@@ -1,7 +1,7 @@
 import { type Json, type JsonObject, omitUndefined } from "../core/json.ts";
 import { EXPORT_VERSION } from "./export-format.ts";
 import type { InfospaceStore } from "./infospace-store.ts";
-import type { Collection, Note, NoteFacts, NoteOrigin } from "./note.ts";
+import type { Collection, Note, NoteFacts } from "./note.ts";
 import { DEFAULT_MEDIA_TYPE, formatHandle } from "./note.ts";
 import { batchMembers, estimatePageSize } from "./portions.ts";
 
@@ -103,7 +103,6 @@ async function readNotes(store: InfospaceStore, ids: readonly number[]): Promise
   return new Map((await store.notes(ids)).map((note) => [note.id, note]));
 }
 
-/** The ids of a collection's items in order. */
 async function* readPages(store: InfospaceStore, collection: Collection): AsyncGenerator<readonly number[]> {
   const { id, version } = collection;
   const limit = estimatePageSize(collection, PORTION);
@@ -147,12 +146,9 @@ function formatCollection(collection: Collection): string {
 
 function toCommonFields(resource: Note | Collection): JsonObject {
   const { name, properties, reach, version, changedAt: changed_at, expiresAt: expires_at } = resource;
-  const origin = toExportedOrigin(resource.origin);
+  const { action, callId: call_id, ...by } = resource.origin;
+  const origin = { action, call_id, ...by };
   return omitUndefined({ name, properties, origin, reach, version, changed_at, expires_at });
-}
-
-function toExportedOrigin({ action, callId, ...rest }: NoteOrigin): JsonObject {
-  return { action, call_id: callId, ...rest };
 }
 
 function toExportedContent(format: string, content: Json): JsonObject {

@@ -67,7 +67,6 @@ export function replaceReferences(
   });
 }
 
-/** One handle or a list of handles. */
 function readHandles(part: unknown, at: string): unknown {
   if (Array.isArray(part)) return part.map((each, index) => readHandles(each, `${at}[${index}]`));
   const reference = parseHandleReference(part, at);
@@ -138,7 +137,6 @@ function findReferenceProblem(value: Readonly<Record<string, unknown>>): string 
   return undefined;
 }
 
-/** The only other key, if it begins with a dollar sign and its value is a handle. */
 function findMisspelledKey(value: Readonly<Record<string, unknown>>): string | undefined {
   const [key, ...more] = Object.keys(value).filter((each) => !referenceKeys.has(each));
   if (key === undefined || more.length > 0 || !/^\$\w+$/.test(key) || key === "$item") return undefined;
@@ -157,7 +155,6 @@ function toArgumentReference(reference: HandleReference, at: string): ArgumentRe
   }
 }
 
-/** The handle of a reference without path, version and format. */
 function getBareHandle(reference: HandleReference): string | undefined {
   return Object.keys(reference).length > 1 ? undefined : reference.handle;
 }
@@ -184,7 +181,6 @@ export function formatAsText(value: Json, as: HandleTextFormat): string {
   }
 }
 
-/** Adds the place in the arguments to an error. */
 export function addArgumentPath(thrown: unknown, at: string): unknown {
   if (!(thrown instanceof QmError)) return thrown;
   const { code, hint, details } = thrown;

@@ -66,7 +66,10 @@ export function createHandleResolver({ infospace, fillLimit }: HandleResolverOpt
       if (!hasHandleReference(args)) return { args, from: [] };
       const references: ArgumentReference[] = [];
       replaceReferences(args, asHandles, (reference) => void references.push(reference));
-      if (references.length > MAX_HANDLES) throw tooManyHandlesError();
+      if (references.length > MAX_HANDLES) {
+        const hint = "Make one collection of them with infospace__create-collection, and give that.";
+        throw new QmError("too_large", `the arguments hold more than ${MAX_HANDLES} handles`, { hint });
+      }
       const { values, from } = await resolveValues(references, caller);
       const next = values.values();
       return { args: replaceReferences(args, asHandles, () => next.next().value), from };
@@ -148,7 +151,6 @@ export function createHandleResolver({ infospace, fillLimit }: HandleResolverOpt
   }
 }
 
-/** Bytes that may still be read. */
 interface Budget {
   left: number;
 }
@@ -185,12 +187,6 @@ function missingPartError({ at, reference: { handle, path = "" } }: ArgumentRefe
 function incompleteError(handle: string): QmError {
   return new QmError("conflict", `${handle} is not complete: it is still being filled, or filling it was interrupted`, {
     hint: "Wait for it, or take the notes so far with infospace__head.",
-  });
-}
-
-function tooManyHandlesError(): QmError {
-  return new QmError("too_large", `the arguments hold more than ${MAX_HANDLES} handles`, {
-    hint: "Make one collection of them with infospace__create-collection, and give that.",
   });
 }
 

@@ -34,7 +34,6 @@ export interface ImportWriter {
   counts(): Pick<ImportResult, "notes" | "collections">;
   /** Writes the rest, then saves everything in one transaction: after a crash before that, all of it expires. */
   finish(): Promise<ImportResult>;
-  /** Removes everything that was written. */
   undo(): Promise<void>;
   /** The new resources, without notes that were made for a collection. */
   created(): AsyncIterable<readonly [ResourceKind, NoteFacts | Collection]>;
@@ -123,7 +122,6 @@ export function createImportWriter({ store, origin, expiresAt: newExpiry }: Impo
     open = undefined;
   }
 
-  /** The new id of an imported note. */
   async function resolveHandleId(handle: string): Promise<number> {
     const place = places.get(handle);
     if (place === undefined) throw new Error(`${handle} does not come before it`);

@@ -73,7 +73,6 @@ export interface InfospaceStore {
   saveAll(list: readonly SaveRequest[]): Promise<void>;
   /** Removes a note from all collections too, and a collection with the notes that were made for it and are nowhere else. */
   remove(kind: ResourceKind, id: number): Promise<RemovedCounts>;
-  /** Removes everything that has expired by then. */
   expire(at: string): Promise<RemovedCounts>;
   /** Newest first. */
   list(query: ResourceQuery & { readonly kind: "note" }): Promise<readonly NoteFacts[]>;
@@ -95,7 +94,7 @@ export interface InfospaceStore {
   holdSources(callId: string, sources: readonly string[]): Promise<void>;
   heldSources(callId: string): Promise<readonly string[]>;
 
-  /** What the session, the user and the tenant use. Without a scope: every tenant. */
+  /** Usage of the session, the user and the tenant. Without a scope: of every tenant. */
   usage(of?: OwnerScope): Promise<readonly QuotaUsage[]>;
   /**
    * The same store with limits: a write beyond one throws `quota_exceeded` and writes nothing. Check and write are one
@@ -149,6 +148,7 @@ export interface ResourceQuery {
   readonly name?: string | undefined;
   readonly tenant?: string | undefined;
   readonly session?: string | undefined;
+  /** The action whose call made it. */
   readonly action?: string | undefined;
   readonly callId?: string | undefined;
   readonly saved?: boolean | undefined;

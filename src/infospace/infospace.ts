@@ -25,7 +25,6 @@ export interface Infospace {
   writeFile(maker: NoteAuthor, file: NoteFile): Promise<NoteFacts>;
   /** Writes a new collection portion by portion, as the members arrive. */
   collect(maker: NoteAuthor, members: CollectionMembers, options?: CollectOptions): Promise<Collection>;
-  /** Appends to an existing collection. */
   add(maker: NoteAuthor, handle: string, members: CollectionMembers): Promise<Collection>;
   /** Removes notes from a collection. Returns how many positions were removed. */
   takeOut(maker: NoteAuthor, handle: string, notes: readonly number[]): Promise<number>;

@@ -20,7 +20,6 @@ interface FitLimits {
   readonly depth: number;
 }
 
-/** Tried in this order. */
 const fitLimits: readonly FitLimits[] = [
   { text: 400, items: 20, keys: 40, depth: 6 },
   { text: 160, items: 5, keys: 24, depth: 4 },
@@ -118,7 +117,6 @@ function listKeys(value: JsonObject): string {
   return ` {${named.join(", ")}${keys.length > LISTED_KEYS ? ", …" : ""}}`;
 }
 
-/** Whether it is the content of a file note. */
 function isFileContent(value: Json): boolean {
   if (getJsonKind(value) !== "object") return false;
   const { media_type, size, base64, ...more } = value as JsonObject;

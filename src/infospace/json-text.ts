@@ -6,15 +6,11 @@ import type { Json } from "../core/json.ts";
 export interface LineCounts {
   readonly values: number;
   readonly empty: number;
-  /** Invalid lines, with `badLines: "count"`. */
-  readonly bad: number;
 }
 
 interface JsonLinesOptions {
   /** Characters. */
   readonly lineLimit?: number;
-  /** `fail` (default): throw with the line number. `count`: skip the line and count it. */
-  readonly badLines?: "fail" | "count";
 }
 
 interface JsonLines<Values> {
@@ -68,8 +64,8 @@ function decodeChunk(reader: JsonLineReader, decode: () => string): string {
 
 type JsonLineReader = ReturnType<typeof createJsonLineReader>;
 
-function createJsonLineReader({ lineLimit = LINE_LIMIT, badLines = "fail" }: JsonLinesOptions) {
-  const counts = { values: 0, empty: 0, bad: 0 };
+function createJsonLineReader({ lineLimit = LINE_LIMIT }: JsonLinesOptions) {
+  const counts = { values: 0, empty: 0 };
   let line = 1;
   let started = false;
   /** The beginning of an unfinished line. */
@@ -86,9 +82,8 @@ function createJsonLineReader({ lineLimit = LINE_LIMIT, badLines = "fail" }: Jso
     try {
       value = JSON.parse(text) as Json;
     } catch (thrown) {
-      if (badLines === "fail") throw invalidLineError(number, thrown);
-      counts.bad++;
-      return;
+      const message = `line ${number} is not JSON: ${getErrorMessage(thrown)}`;
+      throw new QmError("invalid_output", message, { cause: thrown, details: { line: number } });
     }
     counts.values++;
     yield value;
@@ -123,11 +118,6 @@ function lineTooLongError(line: number, limit: number): QmError {
   return new QmError("too_large", `line ${line} is longer than ${formatCount(limit, "character")}`, {
     hint: "JSON lines have one value per line. Is it a single JSON text?",
   });
-}
-
-function invalidLineError(line: number, cause: unknown): QmError {
-  const message = `line ${line} is not JSON: ${getErrorMessage(cause)}`;
-  return new QmError("invalid_output", message, { cause, details: { line } });
 }
 
 /** The JSON form of a value: a Date becomes a text. Undefined if it has none. Throws the error that `invalid` makes. */

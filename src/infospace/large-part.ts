@@ -3,7 +3,6 @@ import { formatJsonPath, type PathStep } from "./json-path.ts";
 import { describeJson, isList } from "./json-preview.ts";
 import { detectTextForm, parseJsonLines } from "./json-text.ts";
 
-/** The part that makes a note long. */
 export interface LargePart {
   readonly path: string;
   readonly steps: readonly PathStep[];
@@ -46,7 +45,6 @@ function listParts(value: Json): readonly (readonly [PathStep, Json])[] {
   return value.length === 1 && isRecord(only) ? [[0, only]] : [];
 }
 
-/** A text that is the JSON of a list, or JSON lines. */
 type ListText = { readonly form: "lines" } | { readonly form: "json"; readonly value: readonly Json[] };
 
 export function parseListText(text: string): ListText | undefined {
@@ -55,7 +53,6 @@ export function parseListText(text: string): ListText | undefined {
   return detected.form === "json" && isList(detected.value) ? { form: "json", value: detected.value } : undefined;
 }
 
-/** A list, or a text of JSON lines. */
 type NestedList =
   | { readonly by: "items"; readonly list: readonly Json[] }
   | { readonly by: "json_lines"; readonly text: string };

@@ -3,6 +3,7 @@ import { QmError } from "../core/errors.ts";
 import { quoteName } from "../core/names.ts";
 import { toOwnerScope } from "./create-infospace.ts";
 import type { InfospaceOptions } from "./infospace.ts";
+import type { ResourceQuery } from "./infospace-store.ts";
 import type { Collection, NoteFacts } from "./note.ts";
 import { formatHandle, getResourceKind, parseHandle, type ResourceKind } from "./note.ts";
 import { listUsable } from "./resource-access.ts";
@@ -12,20 +13,11 @@ export type NoteEntry = (({ readonly kind: "note" } & NoteFacts) | ({ readonly k
   readonly handle: string;
 };
 
-export interface NotesQuery {
+export interface NotesQuery extends Omit<ResourceQuery, "kind" | "whose" | "before" | "limit"> {
   /** Absent: both. */
   readonly kind?: ResourceKind | undefined;
-  readonly name?: string | undefined;
-  readonly tenant?: string | undefined;
   readonly user?: string | undefined;
   readonly actor?: string | undefined;
-  readonly session?: string | undefined;
-  /** The action whose call made it. */
-  readonly action?: string | undefined;
-  readonly callId?: string | undefined;
-  readonly saved?: boolean | undefined;
-  /** Whether to include the notes that were made for a collection. */
-  readonly parts?: boolean | undefined;
 }
 
 export interface NotesPageQuery extends NotesQuery {
@@ -80,7 +72,9 @@ export function createNoteLister({ store, mayUse }: Pick<InfospaceOptions, "stor
     for (;;) {
       const newest = streams.reduce((best, stream) => (isNewer(stream.head, best.head) ? stream : best));
       if (newest.head === undefined) return { items };
-      if (items.length === limit) return { items, next: formatCursor(last) };
+      // The last resource of each kind, such as `note__12,collection__7`.
+      if (items.length === limit)
+        return { items, next: [...last].map(([kind, id]) => formatHandle(kind, id)).join(",") };
       items.push(newest.head);
       last.set(newest.head.kind, newest.head.id);
       newest.head = (await newest.rest.next()).value as NoteEntry | undefined;
@@ -97,11 +91,6 @@ export function toNoteEntry(resource: NoteFacts | Collection): NoteEntry {
 
 function isNewer(one: NoteEntry | undefined, other: NoteEntry | undefined): boolean {
   return one !== undefined && (other === undefined || one.origin.at > other.origin.at);
-}
-
-/** The last shown resource of each kind, such as `note__12,collection__7`. */
-function formatCursor(last: ReadonlyMap<ResourceKind, number>): string {
-  return [...last].map(([kind, id]) => formatHandle(kind, id)).join(",");
 }
 
 function parseCursor(text: string | undefined): readonly (readonly [ResourceKind, number])[] {

@@ -55,7 +55,7 @@ export type NoteFormat = "text" | "json" | "file";
 
 export const DEFAULT_MEDIA_TYPE = "application/octet-stream";
 
-/** Who may use a resource, within its tenant: its user in its session, its user and actor in any session, or everyone. */
+/** Visible within its tenant to its user in its session, its user and actor in any session, or everyone. */
 export const noteVisibilities = ["session", "actor", "tenant"] as const;
 export type NoteVisibility = (typeof noteVisibilities)[number];
 

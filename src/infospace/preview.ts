@@ -98,13 +98,11 @@ export function createSampler(limit: number): CollectionSampler {
   };
 }
 
-/** The facts and the shape of a note, in at most `limit` characters of JSON. */
 export function previewNote(note: NoteFacts, content: Json, limit: number, part = findLargePart(content)): JsonObject {
   const facts = summarizeResource(note);
   return { ...facts, ...previewContent(note, content, limit - measureJson(facts), part) };
 }
 
-/** The facts of a collection and the preview of the sampler. */
 export function previewCollection(collection: Collection, sampler: CollectionSampler, limit?: number): JsonObject {
   const facts = summarizeResource(collection);
   return { ...facts, ...sampler.preview(limit === undefined ? undefined : limit - measureJson(facts)) };
@@ -181,7 +179,6 @@ export function countTextLines(text: string): number {
   return lines;
 }
 
-/** As many fields with types and sizes as fit. */
 export function previewKeys(content: JsonObject, limit: number): JsonObject {
   const names = Object.keys(content);
   const fields = names

@@ -41,7 +41,6 @@ export interface Lineage {
   sources(): readonly string[];
   /** Stores the sources of a call that waits for approval. Another process may resume it. */
   hold(callId: string): Promise<void>;
-  /** Adds the stored sources of a call. */
   resume(callId: string): Promise<void>;
 }
 

@@ -33,7 +33,6 @@ export const DEFAULT_QUOTA: Quota = {
   tenant: { notes: 4_000_000, bytes: 2048 * MIB, rows: 4_000_000 },
 };
 
-/** Overrides of the defaults. */
 export type QuotaSettings = { readonly [Scope in QuotaScope]?: Partial<QuotaAmount> | undefined };
 
 export function createQuota(settings: QuotaSettings = {}): Quota {
@@ -48,7 +47,6 @@ export interface QuotaExcess {
   readonly scope: QuotaScope;
   readonly of: keyof QuotaAmount;
   readonly limit: number;
-  /** Before this write. */
   readonly used: number;
   readonly wanted: number;
 }

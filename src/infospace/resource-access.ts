@@ -24,7 +24,7 @@ export function toResourceAction(kind: ResourceKind, resource: NoteFacts | Colle
   return Object.freeze({ ...action, owner: toOwner(resource), madeFrom: toProvenance(resource.origin) });
 }
 
-/** Where the data came from, which also decides who may know of it. */
+/** The source actions and the maker, which also decide who may know of the resource. */
 export function toProvenance(origin: NoteOrigin): ActionProvenance {
   return { actions: listSources(origin), maker: toOwner({ origin, reach: "actor" }) };
 }
@@ -60,10 +60,7 @@ interface Resources {
 
 type UsableQuery<Kind> = Omit<ResourceQuery, "limit" | "kind"> & { readonly kind: Kind };
 
-/**
- * The resources that the caller may use, newest first. Skips those that the caller may not use, however many there are, so
- * that they do not change the result.
- */
+/** The resources that the caller may use, newest first. Skips any number of others, so that they do not change the result. */
 export async function* listUsable<Kind extends ResourceKind>(
   { store, mayUse }: Pick<InfospaceOptions, "mayUse"> & { readonly store: Pick<InfospaceStore, "list"> },
   query: UsableQuery<Kind>,
@@ -80,7 +77,6 @@ export async function* listUsable<Kind extends ResourceKind>(
   }
 }
 
-/** The first `limit` of `listUsable`. */
 export async function listFirstUsable<Kind extends ResourceKind>(
   parts: Parameters<typeof listUsable>[0],
   query: UsableQuery<Kind>,

@@ -20,9 +20,8 @@ export interface StoredResult {
   readonly handle: ActionName;
   readonly kind: ResourceKind;
   readonly bytes: number;
-  /** Only for a collection. */
   readonly count?: number;
-  /** What the model gets: the handle, a preview and a next step. */
+  /** The handle, a preview and a next step, for the model. */
   readonly shown: JsonObject;
 }
 
@@ -168,20 +167,17 @@ function interruptedError(
   });
 }
 
-/** The images, audio and files of a result, as notes. */
 interface StoredMedia {
   readonly notes: readonly NoteFacts[];
   /** For a model: `handle`, `media_type`, `size`. */
   readonly files: readonly JsonObject[];
   /** Blocks with invalid base64. */
   readonly unreadable: number;
-  /** Replaces the base64 texts by handles. */
   replaceIn(value: unknown): unknown;
 }
 
 const MEDIA_TYPE = /^[\w.+-]{1,60}\/[\w.+-]{1,60}$/;
 const BASE64 = /^[A-Za-z0-9+/_-]*={0,2}$/;
-/** Shorter texts are not looked up. */
 const MIN_BASE64 = 16;
 
 /** Stores every block with bytes as a note. `notes` gets each one as it is written, for the case of an error. */

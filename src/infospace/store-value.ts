@@ -11,7 +11,6 @@ import { type CollectionSampler, createSampler, previewCollection, previewNote }
 import type { NoteAuthor } from "./provenance.ts";
 import { INFOSPACE } from "./resource-access.ts";
 
-/** A value that was stored as a note or a collection. */
 export interface StoredValue {
   readonly resource: NoteFacts | Collection;
   /** At most `limit` characters of JSON. */
@@ -132,7 +131,6 @@ function isRecordList(list: readonly unknown[]): boolean {
   return small <= list.length / 2;
 }
 
-/** A short path into the first item. */
 function getExamplePath(shape: JsonObject): string | undefined {
   const keys = isRecord(shape.keys) ? Object.keys(shape.keys) : [];
   const plain = keys.find((key) => /^[A-Za-z_][\w-]{0,40}$/.test(key));

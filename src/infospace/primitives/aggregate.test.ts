@@ -10,7 +10,7 @@ const orders = [
   { status: "open" },
 ];
 
-test("aggregate makes a record for each group, and tells what was not measured", async () => {
+test("makes a record for each group, and reports values that were not measured", async () => {
   const { run, infospace } = createTestPrimitives(aggregateAction);
   const { id } = await infospace.collect(
     createTestAuthor(testCaller),
@@ -42,7 +42,7 @@ test("aggregate makes a record for each group, and tells what was not measured",
   expect(answer).not.toHaveProperty("limit_reached");
 });
 
-test("it has a limit on groups, counts all without a path, and knows paths that are not there", async () => {
+test("limits the groups, counts all without a path, and rejects unknown paths", async () => {
   const { run } = createTestPrimitives(aggregateAction);
 
   expect(await run("aggregate", { target: orders, by: ["owner.team"], limit: 1 })).toMatchObject({

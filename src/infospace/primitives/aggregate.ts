@@ -1,5 +1,4 @@
 import { z } from "zod";
-import type { Action } from "../../core/action.ts";
 import { QmError } from "../../core/errors.ts";
 import type { Json } from "../../core/json.ts";
 import { type JsonPath, parseJsonPath, readJsonPath } from "../json-path.ts";
@@ -16,8 +15,8 @@ type MeasureKind = (typeof measureKinds)[number];
 
 const paths = z.array(pathShape).optional();
 
-export function aggregateAction(parts: PrimitiveOptions): Action {
-  return defineDerivation(parts, {
+export const aggregateAction = (parts: PrimitiveOptions) =>
+  defineDerivation(parts, {
     entry: "aggregate",
     description:
       "Group the items by the values at paths, count them and sum fields: one record for each group, as a new collection. Without by: one for all.",
@@ -44,13 +43,11 @@ export function aggregateAction(parts: PrimitiveOptions): Action {
       return aggregateItems(await open(target), { by: grouped, measures, limit });
     },
   });
-}
 
 export interface AggregateOptions {
   /** Items with equal values at all of these form a group. None: one group. */
   readonly by: readonly JsonPath[];
   readonly measures: readonly { readonly kind: MeasureKind; readonly path: JsonPath }[];
-  /** Maximum number of groups. */
   readonly limit: number;
 }
 

@@ -1,5 +1,4 @@
 import { z } from "zod";
-import type { Action } from "../../core/action.ts";
 import { getErrorMessage } from "../../core/errors.ts";
 import { clip, type Json } from "../../core/json.ts";
 import { type JsonPath, parseJsonPath, readJsonPath, replaceJsonPath } from "../json-path.ts";
@@ -21,8 +20,8 @@ export const delimiterShape = z
   .string()
   .refine(({ length }) => length > 0 && length <= 100, "a delimiter has 1 to 100 characters");
 
-export function coerceAction(parts: PrimitiveOptions): Action {
-  return defineDerivation(parts, {
+export const coerceAction = (parts: PrimitiveOptions) =>
+  defineDerivation(parts, {
     entry: "coerce",
     description:
       "Turn every item, or the value at a path in it, into another type, as a new collection. Tells what cannot be turned.",
@@ -38,7 +37,6 @@ export function coerceAction(parts: PrimitiveOptions): Action {
       return coerceItems(await open(target), { ...options, path: parsed });
     },
   });
-}
 
 interface CoerceOptions {
   readonly to: Coercion;

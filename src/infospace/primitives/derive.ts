@@ -185,7 +185,6 @@ export function formatAnswer(facts: JsonObject, preview: (room: number) => JsonO
   return { ...facts, ...preview(Math.max(limit - JSON.stringify(facts).length, Math.floor(limit / 2))) };
 }
 
-/** The report without empty lists and false flags. */
 export function omitEmptyFacts(report: JsonObject): JsonObject {
   return Object.fromEntries(
     Object.entries(report).filter(([, value]) => value !== false && !(Array.isArray(value) && value.length === 0)),

@@ -1,5 +1,4 @@
 import { z } from "zod";
-import type { Action } from "../../core/action.ts";
 import { yieldToEventLoop } from "../../core/async.ts";
 import { formatCount } from "../../core/display-text.ts";
 import { getErrorMessage, QmError } from "../../core/errors.ts";
@@ -11,8 +10,8 @@ import { defineDerivation, type PrimitiveOptions } from "./derive.ts";
 import type { FieldNames, ItemReason, PrimitiveItem, PrimitiveItems } from "./operation.ts";
 import { createFieldNames, createReasonLog } from "./operation.ts";
 
-export function filterAction(parts: PrimitiveOptions): Action {
-  return defineDerivation(parts, {
+export const filterAction = (parts: PrimitiveOptions) =>
+  defineDerivation(parts, {
     entry: "filter-structured",
     aliases: ["infospace__filter"],
     description: "Keep the items for which a condition is true, as a new collection.",
@@ -26,7 +25,6 @@ export function filterAction(parts: PrimitiveOptions): Action {
     examples: [{ args: { target: "collection__7", where: 'price > 10 && status == "open"' } }],
     derive: async ({ target, where }, open) => filterItems(await open(target), where),
   });
-}
 
 /** Once this many items have exceeded the work limit, the rest are not evaluated. */
 const MAX_EXCEEDED = 4;
@@ -145,7 +143,6 @@ function compileFieldNames(expression: string): Condition | undefined {
   return undefined;
 }
 
-/** Operators of other languages and what CEL has instead. */
 const foreignSyntax: readonly (readonly [RegExp, string])[] = [
   [/\band\b/i, "&& for and"],
   [/\bor\b/i, "|| for or"],

@@ -20,7 +20,6 @@ import {
 } from "./derive.ts";
 import type { PrimitiveItems } from "./operation.ts";
 
-/** Maximum characters of the note. */
 const NOTE_LIMIT = 50_000_000;
 
 export function flattenAction(parts: PrimitiveOptions): Action {

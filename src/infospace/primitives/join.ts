@@ -1,5 +1,4 @@
 import { z } from "zod";
-import type { Action } from "../../core/action.ts";
 import { QmError } from "../../core/errors.ts";
 import { canonicalJson, isRecord, type Json, type JsonObject } from "../../core/json.ts";
 import { quoteName } from "../../core/names.ts";
@@ -19,8 +18,8 @@ export type ClashMode = (typeof clashModes)[number];
 
 const keyPair = z.strictObject({ left: pathShape, right: pathShape });
 
-export function joinAction(parts: PrimitiveOptions): Action {
-  return defineDerivation(parts, {
+export const joinAction = (parts: PrimitiveOptions) =>
+  defineDerivation(parts, {
     entry: "join",
     description:
       "Join the items of target (left) and with (right) that have the same values, as a new collection of rows. Counts what fits nothing.",
@@ -44,14 +43,11 @@ export function joinAction(parts: PrimitiveOptions): Action {
       return joinItems(left, await open(other), { ...options, on: keys });
     },
   });
-}
 
 export interface JoinOptions {
-  /** Two items match if they are equal at all of these. */
   readonly on: readonly { readonly left: JsonPath; readonly right: JsonPath }[];
   readonly kind: JoinKind;
   readonly clash: ClashMode;
-  /** Maximum number of rows. */
   readonly limit: number;
 }
 
@@ -75,7 +71,11 @@ export function joinItems(left: PrimitiveItems, right: PrimitiveItems, { on, kin
   let leftOut = 0;
 
   function recordClash(field: string): void {
-    if (clash === "error") throw clashError(field);
+    if (clash === "error") {
+      throw new QmError("conflict", `both sides have ${quoteName(field)}, with different values`, {
+        hint: 'Take one with clash "left" or "right", keep both with "prefix", or leave it out of one side with infospace__project.',
+      });
+    }
     clashes.set(field, (clashes.get(field) ?? 0) + 1);
   }
 
@@ -154,7 +154,6 @@ export function joinItems(left: PrimitiveItems, right: PrimitiveItems, { on, kin
   };
 }
 
-/** Right items with the same key. */
 interface Bucket {
   readonly members: JsonObject[];
   isMatched: boolean;
@@ -203,10 +202,4 @@ function mergeRows(
     }
   }
   return Object.fromEntries(fields);
-}
-
-function clashError(field: string): QmError {
-  return new QmError("conflict", `both sides have ${quoteName(field)}, with different values`, {
-    hint: 'Take one with clash "left" or "right", keep both with "prefix", or leave it out of one side with infospace__project.',
-  });
 }

@@ -6,16 +6,12 @@ import { type JsonPath, parseJsonPath } from "../json-path.ts";
 import { fitJson, isList, stripFileBytes } from "../json-preview.ts";
 import type { Collection, Note } from "../note.ts";
 import { formatHandle } from "../note.ts";
-import { readNthItem, requireOrder, requireValue } from "../note-reader.ts";
+import { type PartQuery, readNthItem, requireOrder, requireValue } from "../note-reader.ts";
 import { previewKeys, summarizeResource } from "../preview.ts";
 import { LOAD } from "../resource-access.ts";
 
-export interface LoadRequest {
+interface LoadRequest extends PartQuery {
   readonly target: string;
-  readonly from?: number | undefined;
-  readonly to?: number | undefined;
-  readonly path?: string | undefined;
-  readonly version?: number | undefined;
 }
 
 const DEFAULT_ITEMS = 5;
@@ -51,7 +47,6 @@ export async function loadResource(
   return loadValue(part, path === undefined ? note.content : requireValue(note.content, parseJsonPath(path), target));
 }
 
-/** What is asked for, and the facts and limit of the answer. */
 function createPart(limit: number, facts: JsonObject, request: LoadRequest) {
   const { target, version, path, from = 0 } = request;
   const formatNext = (position: number) => `${LOAD} ${JSON.stringify({ target, version, path, from: position })}`;
@@ -102,7 +97,11 @@ function loadValue(part: Part, value: Json): JsonObject {
   if (typeof value === "string") return loadText(part, value);
   if (isList(value)) return loadList(part, value);
   const { from, to, target } = part.request;
-  if (from !== undefined || to !== undefined) throw notSliceableError(target);
+  if (from !== undefined || to !== undefined) {
+    const hint = "Leave them out, or give the path of a text or a list in it.";
+    const message = `${target} is neither a text nor a list there, so it has no from and to`;
+    throw new QmError("invalid_arguments", message, { hint });
+  }
   const total = isRecord(value) ? Object.keys(value).length : 1;
   const next = `Give the path of the part that is needed to ${LOAD}.`;
   const frame = createFrame(part, { total, value: null }, next);
@@ -182,7 +181,6 @@ async function readItemPath(
   throw new QmError("not_found", `${target} has ${collection.count} notes, so there is no [${first}]`);
 }
 
-/** The facts around a part in an answer, and the room that they leave for it. */
 interface AnswerFrame {
   readonly room: number;
   around(part: JsonObject, more: boolean, next: string): JsonObject;
@@ -206,10 +204,4 @@ function createFrame({ limit, facts }: Part, longest: JsonObject, next: string):
   });
   const enough = Math.floor(limit * MIN_SHARE);
   return frames.find(({ room }) => room >= enough) ?? (frames.at(-1) as AnswerFrame);
-}
-
-function notSliceableError(target: string): QmError {
-  return new QmError("invalid_arguments", `${target} is neither a text nor a list there, so it has no from and to`, {
-    hint: "Leave them out, or give the path of a text or a list in it.",
-  });
 }

@@ -14,7 +14,6 @@ export type MapItemResult =
 
 export interface MapOptions {
   readonly concurrency: number;
-  /** The position of the first item. Default 0. */
   readonly from?: number;
   readonly limit?: number;
   /** Asked before each item: whether the time is up. */
@@ -39,8 +38,8 @@ const MESSAGE_LIMIT = 300;
 const AHEAD = 4;
 
 /**
- * Runs a function for each item, several at a time. `items` yields the finished ones in the order of the input. Whatever has
- * been started is awaited and counted even after a stop, because it may have had an effect. A rejection of `run` counts as
+ * Runs a function for each item, several at a time. `items` yields the finished ones in the order of the input. Every started
+ * call is awaited and counted even after a stop, because it may have had an effect. A rejection of `run` counts as
  * a failure of that item.
  */
 export function mapItems(

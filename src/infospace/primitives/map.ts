@@ -64,7 +64,10 @@ export function mapAction(parts: MapPrimitiveOptions): Action {
       const fill = compileTemplate(args as JsonObject | undefined);
       const source = await resolveSource(parts.infospace, target, context);
       // With an item to run, the call itself reports an unknown action.
-      if (source.count <= offset && !context.sees(action)) throw unknownActionError(action);
+      if (source.count <= offset && !context.sees(action)) {
+        const hint = "Give its full name, as a search for actions returns it.";
+        throw new QmError("unknown_action", `there is no action ${quoteName(action)} to run`, { hint });
+      }
       const ends = parts.elapsed() + max_seconds * 1000;
       const run = mapItems(
         skipItems(source.inputs, offset),
@@ -119,12 +122,6 @@ async function collectResults(
   const counts = { input, ...omitEmptyFacts(report), not_run: Math.max(input - taken, 0) };
   const facts = { ...summarizeResource(collection), ...counts, ...reportIncomplete([source]) };
   return formatAnswer(facts, (room) => sampler.preview(room), previewLimit);
-}
-
-function unknownActionError(action: string): QmError {
-  return new QmError("unknown_action", `there is no action ${quoteName(action)} to run`, {
-    hint: "Give its full name, as a search for actions returns it.",
-  });
 }
 
 async function* toMapMembers(

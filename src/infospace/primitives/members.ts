@@ -25,7 +25,6 @@ export const memberShapes = {
     .describe("Handles of existing notes, or of a collection for all of its notes."),
 };
 
-/** The member argument that takes handles. */
 export const MEMBER_HANDLES = "notes[]";
 
 /**
@@ -38,7 +37,10 @@ export async function resolveMemberArguments(
   context: CallContext,
   sampler?: CollectionSampler,
 ): Promise<{ readonly members: AsyncIterable<CollectionMember>; readonly remark: JsonObject }> {
-  if (items === undefined && notes === undefined) throw noMembersError();
+  if (items === undefined && notes === undefined) {
+    const hint = "Give values as items, or handles of existing notes as notes. An empty list is allowed.";
+    throw new QmError("invalid_arguments", "there are neither items nor notes", { hint });
+  }
   const values = parseValues(items ?? []);
   const inputs: AsyncIterable<PrimitiveItem>[] = [toItems(values)];
   for (const handle of [notes ?? []].flat()) {
@@ -52,8 +54,10 @@ export async function resolveMemberArguments(
 function parseValues(items: string | readonly unknown[]): Iterable<Json> {
   if (typeof items !== "string") return items as readonly Json[];
   const list = parseListText(items);
-  if (list === undefined) throw notAListError(items);
-  return list.form === "lines" ? parseJsonLines(items).values : list.value;
+  if (list !== undefined) return list.form === "lines" ? parseJsonLines(items).values : list.value;
+  throw new QmError("invalid_arguments", `items is a text of ${items.length} characters and not a list`, {
+    hint: "Give a list, or a text that is a JSON list or JSON lines. Handles go into notes. To split a text, store it with infospace__create-note and use infospace__split.",
+  });
 }
 
 function warnAboutHandles(values: Iterable<Json>): JsonObject {
@@ -64,16 +68,4 @@ function warnAboutHandles(values: Iterable<Json>): JsonObject {
 
 async function* concat(inputs: readonly AsyncIterable<PrimitiveItem>[]): AsyncGenerator<PrimitiveItem> {
   for (const each of inputs) yield* each;
-}
-
-function noMembersError(): QmError {
-  return new QmError("invalid_arguments", "there are neither items nor notes", {
-    hint: "Give values as items, or handles of existing notes as notes. An empty list is allowed.",
-  });
-}
-
-function notAListError(text: string): QmError {
-  return new QmError("invalid_arguments", `items is a text of ${text.length} characters and not a list`, {
-    hint: "Give a list, or a text that is a JSON list or JSON lines. Handles go into notes. To split a text, store it with infospace__create-note and use infospace__split.",
-  });
 }

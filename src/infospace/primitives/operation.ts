@@ -7,7 +7,6 @@ import type { JsonPath, PathResult } from "../json-path.ts";
 import { formatKey, getJsonKind } from "../json-preview.ts";
 import type { CollectionSampler } from "../preview.ts";
 
-/** One input or output of an operation. */
 export interface PrimitiveItem {
   /** The id of its note. Absent: a plain value. */
   readonly id?: number;
@@ -120,7 +119,6 @@ export type ItemReason = { readonly position: number; readonly reason: string };
 const MAX_REASONS = 3;
 const REASON_LIMIT = 300;
 
-/** Keeps the first few reasons only. */
 export function createReasonLog(): { add(position: number, reason: string): void; first(): readonly ItemReason[] } {
   const reasons: ItemReason[] = [];
   return {

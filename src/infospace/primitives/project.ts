@@ -1,5 +1,4 @@
 import { z } from "zod";
-import type { Action } from "../../core/action.ts";
 import { QmError } from "../../core/errors.ts";
 import type { Json } from "../../core/json.ts";
 import { type JsonPath, type PathStep, parseJsonPath, readJsonPath } from "../json-path.ts";
@@ -12,8 +11,8 @@ const MAX_FIELDS = 50;
 /** An item that lacks fields goes without them, gets null for them, or is dropped. */
 export const missingFieldModes = ["omit", "null", "drop"] as const;
 
-export function projectAction(parts: PrimitiveOptions): Action {
-  return defineDerivation(parts, {
+export const projectAction = (parts: PrimitiveOptions) =>
+  defineDerivation(parts, {
     entry: "project",
     description: "Keep only some fields of every item, as a new collection. Nesting stays.",
     fields: {
@@ -31,7 +30,6 @@ export function projectAction(parts: PrimitiveOptions): Action {
       return projectItems(await open(target), { fields: paths, missing });
     },
   });
-}
 
 function parseFields(fields: readonly string[] | Readonly<Record<string, string>>) {
   const count = Object.keys(fields).length;
@@ -42,8 +40,8 @@ function parseFields(fields: readonly string[] | Readonly<Record<string, string>
   return new Map(Object.entries(fields).map(([name, path]) => [name, parseJsonPath(path)]));
 }
 
-export function pluckAction(parts: PrimitiveOptions): Action {
-  return defineDerivation(parts, {
+export const pluckAction = (parts: PrimitiveOptions) =>
+  defineDerivation(parts, {
     entry: "pluck",
     description: "Take the value at one path out of every item, as a new collection of values.",
     fields: { path: pathShape },
@@ -53,7 +51,6 @@ export function pluckAction(parts: PrimitiveOptions): Action {
       return pluckItems(await open(target), parsed);
     },
   });
-}
 
 interface ProjectOptions {
   /** A list of paths keeps the nesting. A map puts each value directly under its new name. */
@@ -61,7 +58,7 @@ interface ProjectOptions {
   readonly missing: (typeof missingFieldModes)[number];
 }
 
-/** Drops an item that has none of the fields, whatever `missing` says. */
+/** Drops an item that has none of the fields, for every `missing` mode. */
 export function projectItems(inputs: PrimitiveItems, { fields, missing }: ProjectOptions) {
   const wanted = [...fields.entries()].map(([name, path]) => ({ name, path, count: 0, reasons: createReasonLog() }));
   const isRenaming = !Array.isArray(fields);

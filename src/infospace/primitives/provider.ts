@@ -1,14 +1,15 @@
-import type { Provider } from "../../catalog/define-action.ts";
+import { z } from "zod";
+import { defineAction, type Provider } from "../../catalog/define-action.ts";
 import type { Action } from "../../core/action.ts";
 import { INFOSPACE } from "../resource-access.ts";
 import { aggregateAction } from "./aggregate.ts";
 import { applyAction } from "./apply.ts";
 import { coerceAction } from "./coerce.ts";
+import type { PrimitiveFactory } from "./derive.ts";
 import { filterAction } from "./filter.ts";
 import { flattenAction } from "./flatten.ts";
 import { joinAction } from "./join.ts";
 import { type MapPrimitiveOptions, mapAction } from "./map.ts";
-import { messageActions } from "./messages.ts";
 import { pluckAction, projectAction } from "./project.ts";
 import { searchActions } from "./search.ts";
 import { setActions } from "./sets.ts";
@@ -45,4 +46,32 @@ export function createInfospaceProvider(parts: MapPrimitiveOptions): Provider {
 /** Notes hold what a model may see, with redaction tokens. Only a message to a person gets the original values. */
 function keepTokens(action: Action): Action {
   return action.entry === "say" ? action : Object.freeze({ ...action, keepsTokens: true });
+}
+
+export const messageActions: PrimitiveFactory = () => [
+  defineAction(INFOSPACE, {
+    entry: "say",
+    description: "Tell the user something now, without waiting for the end of the turn.",
+    // A message to a person leaves the system and cannot be taken back.
+    effect: "external",
+    input: z.strictObject({ value: createTextShape(20_000) }),
+    examples: [{ args: { value: "Half of the invoices are checked." } }],
+    run({ value }, { dialogue }) {
+      dialogue?.log({ level: "info", logger: "say", data: value });
+      return { said: true, shown: dialogue !== undefined };
+    },
+  }),
+  defineAction(INFOSPACE, {
+    entry: "think",
+    description: "Write down a thought. It is recorded and does nothing.",
+    effect: "pure",
+    idempotent: true,
+    input: z.strictObject({ value: createTextShape(100_000) }),
+    examples: [{ args: { value: "The totals differ, so a page must be missing." } }],
+    run: () => ({ thought: true }),
+  }),
+];
+
+function createTextShape(limit: number) {
+  return z.string().refine((text) => /\S/.test(text) && text.length <= limit, `it is blank, or longer than ${limit}`);
 }

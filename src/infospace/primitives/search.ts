@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { defineAction } from "../../catalog/define-action.ts";
-import type { Action, CallContext } from "../../core/action.ts";
+import type { CallContext } from "../../core/action.ts";
 import { clip, type JsonObject } from "../../core/json.ts";
 import { formatHandle } from "../note.ts";
 import { summarizeResource } from "../preview.ts";
@@ -34,84 +34,71 @@ const collectFields = {
 
 const collectionHandle = z.string().describe("Handle such as collection__7.");
 
-export const searchActions: PrimitiveFactory = (parts) => [
-  searchNotesAction(parts),
-  searchCollectionsAction(parts),
-  searchItemsAction(parts),
-  indexAction(parts),
-];
-
-function searchNotesAction(parts: PrimitiveOptions): Action {
-  return defineAction(INFOSPACE, {
-    entry: "search-notes",
-    description: "Find or list notes by what they say. Answers handles, each with the passage that fits best.",
-    effect: "read",
-    input: z.strictObject({ ...queryFields, ...collectFields }),
-    examples: [{ args: { query: "overdue invoices" } }],
-    async run({ query, type, limit, ...options }, context) {
-      const found = await parts.search.notes(context.caller, { query, type, limit, signal: context.signal });
-      const answer = await formatNoteHits(parts, query, found, options, context, "search-notes");
-      return found.hits.length > 0 ? answer : { ...answer, ...(await suggestCollections(parts, context, found)) };
-    },
-  });
-}
-
-function searchItemsAction(parts: PrimitiveOptions): Action {
-  return defineAction(INFOSPACE, {
-    entry: "search-within-collection",
-    description: "Find items of one collection by what they say. Answers handles, positions and passages.",
-    effect: "read",
-    handleArguments: ["target"],
-    input: z.strictObject({ target: collectionHandle, ...queryFields, ...collectFields }),
-    examples: [{ args: { target: "collection__7", query: "overdue invoices" } }],
-    async run({ target, query, type, limit, ...options }, context) {
-      const collection = await parts.infospace.collection(target, context.caller);
-      const found = await parts.search.within(collection, { query, type, limit, signal: context.signal });
-      return formatNoteHits(parts, query, found, options, context, "search-within-collection");
-    },
-  });
-}
-
-function searchCollectionsAction({ search }: PrimitiveOptions): Action {
-  return defineAction(INFOSPACE, {
-    entry: "search-collections",
-    description: "Find or list collections, by name, the action they come from and their first items.",
-    aliases: ["infospace__list-collections"],
-    effect: "read",
-    idempotent: true,
-    input: z.strictObject(queryFields),
-    examples: [{ args: { query: "invoices" } }],
-    async run({ query, type, limit }, { caller, signal }) {
-      const found = await search.collections(caller, { query, type, limit, signal });
-      const hits = found.hits.map(({ collection, score }) => ({
-        ...summarizeResource(collection),
-        from: collection.origin.action,
-        ...formatScore(query, score),
-      }));
-      return { hits, ...formatSearchFacts(found) };
-    },
-  });
-}
-
-function indexAction({ infospace, search }: PrimitiveOptions): Action {
-  return defineAction(INFOSPACE, {
-    entry: "index",
-    description:
-      "Prepare a collection, or all your notes, for search by meaning. Search by words needs no preparation.",
-    effect: "read",
-    idempotent: true,
-    timeoutMs: INDEX_TIMEOUT_MS,
-    handleArguments: ["target"],
-    input: z.strictObject({ target: collectionHandle.optional().describe("Absent: all your notes.") }),
-    examples: [{ args: { target: "collection__7" } }],
-    async run({ target }, { caller, signal, dialogue }) {
-      return search.index(target === undefined ? caller : await infospace.collection(target, caller), {
-        signal,
-        onProgress: ({ done, total }) => dialogue?.progress({ progress: done, total, message: "passages prepared" }),
-      });
-    },
-  });
-}
+export const searchActions: PrimitiveFactory = (parts) => {
+  const { infospace, search } = parts;
+  return [
+    defineAction(INFOSPACE, {
+      entry: "search-notes",
+      description: "Find or list notes by what they say. Answers handles, each with the passage that fits best.",
+      effect: "read",
+      input: z.strictObject({ ...queryFields, ...collectFields }),
+      examples: [{ args: { query: "overdue invoices" } }],
+      async run({ query, type, limit, ...options }, context) {
+        const found = await search.notes(context.caller, { query, type, limit, signal: context.signal });
+        const answer = await formatNoteHits(parts, query, found, options, context, "search-notes");
+        return found.hits.length > 0 ? answer : { ...answer, ...(await suggestCollections(parts, context, found)) };
+      },
+    }),
+    defineAction(INFOSPACE, {
+      entry: "search-collections",
+      description: "Find or list collections, by name, the action they come from and their first items.",
+      aliases: ["infospace__list-collections"],
+      effect: "read",
+      idempotent: true,
+      input: z.strictObject(queryFields),
+      examples: [{ args: { query: "invoices" } }],
+      async run({ query, type, limit }, { caller, signal }) {
+        const found = await search.collections(caller, { query, type, limit, signal });
+        const hits = found.hits.map(({ collection, score }) => ({
+          ...summarizeResource(collection),
+          from: collection.origin.action,
+          ...formatScore(query, score),
+        }));
+        return { hits, ...formatSearchFacts(found) };
+      },
+    }),
+    defineAction(INFOSPACE, {
+      entry: "search-within-collection",
+      description: "Find items of one collection by what they say. Answers handles, positions and passages.",
+      effect: "read",
+      handleArguments: ["target"],
+      input: z.strictObject({ target: collectionHandle, ...queryFields, ...collectFields }),
+      examples: [{ args: { target: "collection__7", query: "overdue invoices" } }],
+      async run({ target, query, type, limit, ...options }, context) {
+        const collection = await infospace.collection(target, context.caller);
+        const found = await search.within(collection, { query, type, limit, signal: context.signal });
+        return formatNoteHits(parts, query, found, options, context, "search-within-collection");
+      },
+    }),
+    defineAction(INFOSPACE, {
+      entry: "index",
+      description:
+        "Prepare a collection, or all your notes, for search by meaning. Search by words needs no preparation.",
+      effect: "read",
+      idempotent: true,
+      timeoutMs: INDEX_TIMEOUT_MS,
+      handleArguments: ["target"],
+      input: z.strictObject({ target: collectionHandle.optional().describe("Absent: all your notes.") }),
+      examples: [{ args: { target: "collection__7" } }],
+      async run({ target }, { caller, signal, dialogue }) {
+        return search.index(target === undefined ? caller : await infospace.collection(target, caller), {
+          signal,
+          onProgress: ({ done, total }) => dialogue?.progress({ progress: done, total, message: "passages prepared" }),
+        });
+      },
+    }),
+  ];
+};
 
 async function formatNoteHits(
   { infospace, previewLimit }: PrimitiveOptions,
@@ -175,7 +162,8 @@ export function extractExcerpt(passage: string, query: string, limit: number): s
   if (passage.length <= limit) return passage;
   const room = Math.max(1, limit - 2 * ELLIPSIS.length);
   const start = findWordStart(passage, Math.min(findBestStart(passage, query, room), passage.length - room));
-  const part = trimHalfCharacters(passage.slice(start, start + room));
+  // Without half a surrogate pair at either end.
+  const part = passage.slice(start, start + room).replace(/^[\uDC00-\uDFFF]|[\uD800-\uDBFF]$/g, "");
   return `${start > 0 ? ELLIPSIS : ""}${part}${start + part.length < passage.length ? ELLIPSIS : ""}`;
 }
 
@@ -219,9 +207,4 @@ function findWordStart(text: string, at: number): number {
   if (at === 0) return 0;
   const border = text.slice(at, at + LEAD).search(/\s\S/);
   return border < 0 ? at : at + border + 1;
-}
-
-/** Removes half a surrogate pair at either end. */
-function trimHalfCharacters(text: string): string {
-  return text.replace(/^[\uDC00-\uDFFF]|[\uD800-\uDBFF]$/g, "");
 }

@@ -1,5 +1,4 @@
 import { z } from "zod";
-import type { Action } from "../../core/action.ts";
 import { canonicalJson, type Json } from "../../core/json.ts";
 import { runInSlices, sortSteps } from "../../search/steps.ts";
 import { type JsonPath, type PathResult, parseJsonPath, readJsonPath } from "../json-path.ts";
@@ -10,8 +9,8 @@ import { createPathPresence, type PrimitiveItem, type PrimitiveItems, reportMiss
 const orderShape = z.enum(["asc", "desc"]);
 const sortKeyShape = z.union([pathShape, z.strictObject({ path: pathShape, order: orderShape.optional() })]);
 
-export function sortAction(parts: PrimitiveOptions): Action {
-  return defineDerivation(parts, {
+export const sortAction = (parts: PrimitiveOptions) =>
+  defineDerivation(parts, {
     entry: "sort",
     description: "Sort the items by one or several paths, as a new collection. Stable; numbers before texts.",
     fields: {
@@ -30,7 +29,6 @@ export function sortAction(parts: PrimitiveOptions): Action {
       return sortItems(await open(target), { by: orders, missing });
     },
   });
-}
 
 export interface SortOrder {
   readonly path: JsonPath;
@@ -40,7 +38,7 @@ export interface SortOrder {
 export interface SortOptions {
   /** The first path counts most. */
   readonly by: readonly SortOrder[];
-  /** Where items without a value, or with null, go in both directions. */
+  /** The place of items without a value or with null, in both directions. */
   readonly missing: "first" | "last";
 }
 

@@ -1,5 +1,4 @@
 import { z } from "zod";
-import type { Action } from "../../core/action.ts";
 import { UNSAFE_CHARACTERS } from "../../core/display-text.ts";
 import { getErrorMessage, QmError } from "../../core/errors.ts";
 import { isRecord, type Json, type JsonObject } from "../../core/json.ts";
@@ -15,8 +14,8 @@ import { addArticle, createReasonLog, type PrimitiveItems } from "./operation.ts
 export const splitModes = ["sentence", "paragraph", "line", "delimiter", "items", "json_lines"] as const;
 export type SplitMode = (typeof splitModes)[number];
 
-export function splitAction(parts: PrimitiveOptions): Action {
-  return defineDerivation(parts, {
+export const splitAction = (parts: PrimitiveOptions) =>
+  defineDerivation(parts, {
     entry: "split",
     description:
       "Take every item apart, into the items of its list, JSON lines, lines or sentences, as a new collection of the parts.",
@@ -35,7 +34,6 @@ export function splitAction(parts: PrimitiveOptions): Action {
       return splitItems(await open(target), { by, path: parsed, delimiter: delimiter ?? "" });
     },
   });
-}
 
 export interface SplitOptions {
   /**
@@ -100,7 +98,6 @@ type SplitParts = { readonly parts: Iterable<Json> } | { readonly lines: string 
 const MAX_PATHS = 10;
 const PATH_LIMIT = 200;
 
-/** Detects how to split items, and splits similar items alike. */
 function createSplitDetector(path: readonly PathStep[]) {
   const modes = new Set<SplitMode>();
   const paths = new Set<string>();
@@ -204,7 +201,6 @@ function* splitSentences(text: string): Generator<string> {
   for (const { segment } of new Intl.Segmenter("und", { granularity: "sentence" }).segment(text)) yield segment;
 }
 
-/** The text between blank lines. */
 function* splitParagraphs(text: string): Generator<string> {
   let start = -1;
   let end = 0;

@@ -6,7 +6,6 @@ import { isList } from "../json-preview.ts";
 import { formatHandle } from "../note.ts";
 import type { PrimitiveItem } from "./operation.ts";
 
-/** The arguments for one item, or why there are none. */
 type TemplateResult = { readonly args: JsonObject } | { readonly missing: string };
 
 const ITEM = "$item";

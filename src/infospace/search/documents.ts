@@ -31,7 +31,6 @@ export interface DocumentSnapshot {
   readonly searched: number;
   /** How many documents, the oldest, are beyond the limits. */
   readonly left: number;
-  /** How many documents were cut. */
   readonly cut: number;
   readonly characters: number;
 }
@@ -118,7 +117,8 @@ export function createDocumentIndex(source: DocumentSource, limits: IndexLimits,
     }
     entries = kept;
     const { words, passages } = await analyse(reading, signal, lexicalIndexSteps);
-    return { words, passages, ...counts, view: toSearchable(passages) };
+    const view = { snapshot: { actions: passages }, sees: () => true, actions: () => passages };
+    return { words, passages, ...counts, view };
   }
 
   /** Reads the next missing documents from `at`. */
@@ -211,8 +211,4 @@ function isSame(one: ReadonlyMap<number, string>, other: ReadonlyMap<number, str
   if (one.size !== other.size) return false;
   for (const [id, mark] of one) if (other.get(id) !== mark) return false;
   return true;
-}
-
-function toSearchable(actions: readonly Passage[]): Searchable {
-  return { snapshot: { actions }, sees: () => true, actions: () => actions };
 }

@@ -32,11 +32,9 @@ export interface ItemSearchHit extends NoteSearchHit {
 }
 
 export interface NoteSearchResult<Hit> {
-  /** Best first. */
   readonly hits: readonly Hit[];
   /** Whether there are more hits. */
   readonly limitReached: boolean;
-  /** How many notes or collections were searched. */
   readonly searched: number;
   /** How many were not searched, because the index is full. */
   readonly left: number;

@@ -12,7 +12,6 @@ export type NoteVectorOptions = Pick<
   "embedder" | "store" | "locks" | "runtime" | "self" | "queryLimitMs" | "onFailed"
 >;
 
-/** Loads the texts of passages. */
 export type RecallPassages = (passages: readonly Passage[]) => Promise<void>;
 
 type OnProgress = (step: { done: number; total: number }) => void;

@@ -101,7 +101,9 @@ export function createPassageIndex(source: DocumentSource, limits: IndexLimits, 
         });
         try {
           await vectors.done;
-          return countReady(snapshot);
+          const { passages, searched: notes, left } = snapshot;
+          const ready = new Set(passages.slice(0, MAX_VECTORS).map(({ id }) => id)).size;
+          return { notes, ready, left: left + notes - ready };
         } catch (thrown) {
           if (!(thrown instanceof TextGone)) throw thrown;
           if (attempt === ATTEMPTS) throw new QmError("conflict", "the notes change faster than they can be read");
@@ -139,11 +141,6 @@ function toRanking(
     searched,
     left,
   };
-}
-
-function countReady({ passages, searched: notes, left }: DocumentSnapshot): NoteIndexReport {
-  const ready = new Set(passages.slice(0, MAX_VECTORS).map(({ id }) => id)).size;
-  return { notes, ready, left: left + notes - ready };
 }
 
 /** The hits are sorted, so the first of a document is its best. */

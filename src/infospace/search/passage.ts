@@ -107,7 +107,6 @@ export interface NoteDocument extends ReadableText {
 
 const NAME_LIMIT = 100;
 
-/** The text of a passage is no longer in memory. */
 export class TextGone extends Error {
   override readonly name = "TextGone";
 }
