@@ -5,7 +5,7 @@ import { omitUndefined } from "../core/json.ts";
 import type { CollectionMembers, CollectOptions, Infospace, InfospaceOptions, NoteLabel } from "./infospace.ts";
 import type { NewCollectionItem, NewNote, Retention } from "./infospace-store.ts";
 import { toFileContent, toJsonContent } from "./infospace-store.ts";
-import type { Collection, NoteFacts, NoteOrigin, ParsedHandle, ResourceKind } from "./note.ts";
+import type { Collection, NoteFacts, NoteOrigin, ParsedHandle, Resource, ResourceKind } from "./note.ts";
 import {
   formatHandle,
   getResourceKind,
@@ -51,12 +51,7 @@ export function createInfospace(parts: InfospaceOptions): Infospace {
     }
   }
 
-  function requireAccess<T extends NoteFacts | Collection>(
-    kind: ResourceKind,
-    found: T | undefined,
-    handle: string,
-    caller: Caller,
-  ): T {
+  function requireAccess<T extends Resource>(kind: ResourceKind, found: T | undefined, handle: string, caller: Caller) {
     const access = found === undefined ? "hidden" : mayUse(toResourceAction(kind, found), caller);
     if (access === "allowed" && found !== undefined) {
       lineage?.add(listSources(found.origin));
@@ -67,7 +62,7 @@ export function createInfospace(parts: InfospaceOptions): Infospace {
   }
 
   /** Only the owner may change a resource, or see its versions from before it was shared. */
-  function requireOwner(resource: NoteFacts | Collection, handle: string, caller: Caller): void {
+  function requireOwner(resource: Resource, handle: string, caller: Caller): void {
     if (isOwnResource(resource, caller)) return;
     throw new QmError("denied", `${handle} belongs to another caller: you may read it and not change it`, {
       hint: "Make a copy of your own and change that: infospace__create-collection, infospace__create-note.",
@@ -75,7 +70,7 @@ export function createInfospace(parts: InfospaceOptions): Infospace {
     });
   }
 
-  function isOwnResource(resource: NoteFacts | Collection, caller: Caller): boolean {
+  function isOwnResource(resource: Resource, caller: Caller): boolean {
     const action = toResourceAction(getResourceKind(resource), { ...resource, reach: "actor" });
     return mayUse(action, caller) === "allowed";
   }
@@ -98,7 +93,7 @@ export function createInfospace(parts: InfospaceOptions): Infospace {
     throw notAHandleError(handle);
   }
 
-  async function resource(handle: string, caller: Caller): Promise<NoteFacts | Collection> {
+  async function resource(handle: string, caller: Caller): Promise<Resource> {
     const { kind, id } = await resolveResourceHandle(handle, caller);
     const found = await (kind === "note" ? store.noteFacts(id) : store.collection(id));
     return requireAccess(kind, found, handle, caller);
@@ -114,7 +109,7 @@ export function createInfospace(parts: InfospaceOptions): Infospace {
     return { ...present, version, ...earlier };
   }
 
-  async function ownResource(maker: NoteAuthor, handle: string): Promise<NoteFacts | Collection> {
+  async function ownResource(maker: NoteAuthor, handle: string): Promise<Resource> {
     const found = await resource(handle, maker.caller);
     requireOwner(found, handle, maker.caller);
     return found;
@@ -135,11 +130,7 @@ export function createInfospace(parts: InfospaceOptions): Infospace {
   }
 
   /** The caller's own resource of that name. A saved one is not replaced by a derived one. */
-  async function findReplaceable(
-    kind: ResourceKind,
-    { name, replaces = "transient" }: NoteLabel,
-    caller: Caller,
-  ): Promise<NoteFacts | Collection | undefined> {
+  async function findReplaceable(kind: ResourceKind, { name, replaces = "transient" }: NoteLabel, caller: Caller) {
     if (name === undefined) return undefined;
     const own = (await findByName(kind, name, caller)).find((each) => isOwnResource(each, caller));
     return own?.expiresAt === undefined && replaces === "transient" ? undefined : own;
@@ -161,7 +152,7 @@ export function createInfospace(parts: InfospaceOptions): Infospace {
     return recordWrite(maker, added);
   }
 
-  function recordWrite<T extends NoteFacts | Collection>(maker: NoteAuthor, written: T): T {
+  function recordWrite<T extends Resource>(maker: NoteAuthor, written: T): T {
     record(maker.caller, createWrittenEvent(maker, getResourceKind(written), written));
     return written;
   }
@@ -189,11 +180,7 @@ export function createInfospace(parts: InfospaceOptions): Infospace {
   }
 
   /** Removes the new collection again if there is no room to fill it. */
-  async function fillNewCollection<T>(
-    maker: NoteAuthor,
-    label: NoteLabel,
-    work: (id: number) => Promise<T>,
-  ): Promise<T> {
+  async function fillNewCollection<T>(maker: NoteAuthor, label: NoteLabel, work: (id: number) => Promise<T>) {
     const origin = traceOrigin(maker, runtime.now());
     const id = await retryAfterExpiry(maker, () => store.addCollection(origin, label, createTransientRetention()));
     try {

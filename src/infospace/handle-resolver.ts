@@ -104,11 +104,7 @@ export function createHandleResolver({ infospace, fillLimit }: HandleResolverOpt
     return { values, from };
   }
 
-  async function read(
-    { reference, at, path }: ArgumentReference,
-    caller: Caller,
-    budget: Budget,
-  ): Promise<LoadedSource> {
+  async function read({ reference, at, path }: ArgumentReference, caller: Caller, budget: Budget) {
     const { handle } = reference;
     try {
       if (parseHandle(handle)?.kind !== "collection") return await readNote(reference, caller, budget);

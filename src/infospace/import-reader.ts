@@ -8,7 +8,7 @@ import {
   type VersionLine,
 } from "./export-format.ts";
 import type { ImportResult, ImportWriter } from "./import-writer.ts";
-import { readJsonLines } from "./json-text.ts";
+import { readJsonLines, type TextChunks } from "./json-text.ts";
 
 /** Characters of the longest line: about the longest text that Node can hold. */
 const LINE_LIMIT = 2 ** 28;
@@ -18,7 +18,7 @@ const LINE_LIMIT = 2 ** 28;
  * caller decides what to do with the lines that were written before it.
  */
 export async function importLines(
-  chunks: Iterable<string | Uint8Array> | AsyncIterable<string | Uint8Array>,
+  chunks: TextChunks,
   writer: ImportWriter,
   signal?: AbortSignal,
 ): Promise<ImportResult> {

@@ -8,7 +8,7 @@ import {
 } from "./export-format.ts";
 import type { InfospaceStore, NewNote, Retention, SaveRequest, StoredContent } from "./infospace-store.ts";
 import { MAX_VERSIONS } from "./infospace-store.ts";
-import type { Collection, NoteFacts, NoteOrigin, NoteVisibility, ResourceKind } from "./note.ts";
+import type { NoteOrigin, NoteVisibility, Resource, ResourceKind } from "./note.ts";
 import { formatHandle, listSources, mergeSources } from "./note.ts";
 
 export interface ImportResult {
@@ -36,7 +36,7 @@ export interface ImportWriter {
   finish(): Promise<ImportResult>;
   undo(): Promise<void>;
   /** The new resources, without notes that were made for a collection. */
-  created(): AsyncIterable<readonly [ResourceKind, NoteFacts | Collection]>;
+  created(): AsyncIterable<readonly [ResourceKind, Resource]>;
 }
 
 interface ImportWriterOptions {
@@ -182,7 +182,7 @@ export function createImportWriter({ store, origin, expiresAt: newExpiry }: Impo
     if (isFull(parts)) await writeParts();
   }
 
-  async function* listCreated(): AsyncGenerator<readonly [ResourceKind, NoteFacts | Collection]> {
+  async function* listCreated(): AsyncGenerator<readonly [ResourceKind, Resource]> {
     for (const { kind, id } of created) {
       const facts = await (kind === "note" ? store.noteFacts(id) : store.collection(id));
       if (facts !== undefined) yield [kind, facts];

@@ -9,6 +9,7 @@ import type {
   NoteOrigin,
   NoteVersion,
   NoteVisibility,
+  Resource,
   ResourceKind,
 } from "./note.ts";
 import type { Quota, QuotaUsage } from "./quota.ts";
@@ -64,11 +65,7 @@ export interface InfospaceStore {
   positions(id: number, version: number, notes: readonly number[]): Promise<ReadonlyMap<number, number>>;
 
   /** Removes the expiry, of a collection also that of its notes. */
-  save(
-    kind: ResourceKind,
-    id: number,
-    options: { readonly reach: NoteVisibility; readonly name?: string | undefined; readonly at: string },
-  ): Promise<NoteFacts | Collection | undefined>;
+  save(kind: ResourceKind, id: number, options: SaveOptions): Promise<Resource | undefined>;
   /** `save` for each in order, in one transaction. Unknown ids are skipped. */
   saveAll(list: readonly SaveRequest[]): Promise<void>;
   /** Removes a note from all collections too, and a collection with the notes that were made for it and are nowhere else. */
@@ -80,15 +77,12 @@ export interface InfospaceStore {
   /** How many resources `list` would return without a limit. */
   count(query: Omit<ResourceQuery, "limit" | "before">): Promise<number>;
   /** A cheap mark that changes whenever a resource in the scope, or a note of the collection, is added, changed or removed. */
-  mark(of: OwnerScope | { readonly collection: number }): Promise<string>;
+  mark(of: SearchScope): Promise<string>;
   /**
    * Every note in the scope or collection by id, with a text that changes with its content, name or properties. `allows` is
    * asked once per origin and hides the notes of an origin that it refuses.
    */
-  contents(
-    of: OwnerScope | { readonly collection: number },
-    options?: { readonly allows?: ((origin: NoteOrigin) => boolean) | undefined },
-  ): Promise<ReadonlyMap<number, string>>;
+  contents(of: SearchScope, options?: ContentsOptions): Promise<ReadonlyMap<number, string>>;
 
   /** Stores the source actions of a waiting call. A second time adds to them. */
   holdSources(callId: string, sources: readonly string[]): Promise<void>;
@@ -109,6 +103,12 @@ export interface OwnerScope {
   readonly user?: string | undefined;
   readonly actor: string;
   readonly session: string;
+}
+
+type SearchScope = OwnerScope | { readonly collection: number };
+
+interface ContentsOptions {
+  readonly allows?: ((origin: NoteOrigin) => boolean) | undefined;
 }
 
 export interface StoredContent {
@@ -167,12 +167,15 @@ interface ItemQuery {
   readonly limit: number;
 }
 
-export interface SaveRequest {
-  readonly kind: ResourceKind;
-  readonly id: number;
+interface SaveOptions {
   readonly reach: NoteVisibility;
   readonly name?: string | undefined;
   readonly at: string;
+}
+
+export interface SaveRequest extends SaveOptions {
+  readonly kind: ResourceKind;
+  readonly id: number;
 }
 
 export function toJsonContent(content: Json): StoredContent {

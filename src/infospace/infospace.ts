@@ -4,7 +4,7 @@ import type { UnstampedEvent } from "../core/events.ts";
 import type { Json, JsonObject } from "../core/json.ts";
 import type { Runtime } from "../core/runtime.ts";
 import type { InfospaceStore, RemovedCounts } from "./infospace-store.ts";
-import type { Collection, CollectionItem, Note, NoteFacts, NoteVisibility } from "./note.ts";
+import type { Collection, CollectionItem, Note, NoteFacts, NoteVisibility, Resource } from "./note.ts";
 import type { Lineage, NoteAuthor } from "./provenance.ts";
 
 /**
@@ -15,12 +15,9 @@ export interface Infospace {
   note(handle: string, caller: Caller, version?: number): Promise<Note>;
   collection(handle: string, caller: Caller, version?: number): Promise<Collection>;
   /** A note or collection, without content. */
-  resource(handle: string, caller: Caller): Promise<NoteFacts | Collection>;
+  resource(handle: string, caller: Caller): Promise<Resource>;
   /** The items in order, read portion by portion. Throws when the signal aborts. */
-  items(
-    collection: Pick<Collection, "id" | "version" | "count" | "bytes">,
-    range?: ItemRange,
-  ): AsyncIterable<CollectionItem>;
+  items(collection: CollectionRef, range?: ItemRange): AsyncIterable<CollectionItem>;
   write(maker: NoteAuthor, content: Json, label?: NoteLabel): Promise<NoteFacts>;
   writeFile(maker: NoteAuthor, file: NoteFile): Promise<NoteFacts>;
   /** Writes a new collection portion by portion, as the members arrive. */
@@ -29,14 +26,17 @@ export interface Infospace {
   /** Removes notes from a collection. Returns how many positions were removed. */
   takeOut(maker: NoteAuthor, handle: string, notes: readonly number[]): Promise<number>;
   /** Removes the expiry, of a collection also that of its notes. */
-  save(
-    maker: NoteAuthor,
-    handle: string,
-    options: { readonly reach: NoteVisibility; readonly name?: string | undefined },
-  ): Promise<NoteFacts | Collection>;
+  save(maker: NoteAuthor, handle: string, options: SaveLabel): Promise<Resource>;
   remove(maker: NoteAuthor, handle: string): Promise<RemovedCounts>;
   /** The handles of a few other resources in reach with the same name, newest first. */
-  namesakes(resource: NoteFacts | Collection, caller: Caller): Promise<readonly string[]>;
+  namesakes(resource: Resource, caller: Caller): Promise<readonly string[]>;
+}
+
+type CollectionRef = Pick<Collection, "id" | "version" | "count" | "bytes">;
+
+interface SaveLabel {
+  readonly reach: NoteVisibility;
+  readonly name?: string | undefined;
 }
 
 /** Writing the same name again makes the next version of the same resource. */

@@ -21,11 +21,10 @@ interface JsonLines<Values> {
 const LINE_LIMIT = 64 * 1024 * 1024;
 const BOM = "\uFEFF";
 
+export type TextChunks = Iterable<string | Uint8Array> | AsyncIterable<string | Uint8Array>;
+
 /** Reads JSON lines from chunks. Holds one chunk and one line in memory. */
-export function readJsonLines(
-  chunks: Iterable<string | Uint8Array> | AsyncIterable<string | Uint8Array>,
-  rules: JsonLinesOptions = {},
-): JsonLines<AsyncGenerator<Json>> {
+export function readJsonLines(chunks: TextChunks, rules: JsonLinesOptions = {}): JsonLines<AsyncGenerator<Json>> {
   const reader = createJsonLineReader(rules);
   return { values: readValues(chunks, reader), counts: reader.counts };
 }
@@ -40,10 +39,7 @@ export function parseJsonLines(text: string, rules: JsonLinesOptions = {}): Json
   return { values: values(), counts: reader.counts };
 }
 
-async function* readValues(
-  chunks: Iterable<string | Uint8Array> | AsyncIterable<string | Uint8Array>,
-  reader: JsonLineReader,
-): AsyncGenerator<Json> {
+async function* readValues(chunks: TextChunks, reader: JsonLineReader): AsyncGenerator<Json> {
   const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
   for await (const chunk of chunks) {
     const decode = () => (typeof chunk === "string" ? chunk : decoder.decode(chunk, { stream: true }));

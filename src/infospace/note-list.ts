@@ -4,7 +4,7 @@ import { quoteName } from "../core/names.ts";
 import { toOwnerScope } from "./create-infospace.ts";
 import type { InfospaceOptions } from "./infospace.ts";
 import type { ResourceQuery } from "./infospace-store.ts";
-import type { Collection, NoteFacts } from "./note.ts";
+import type { Collection, NoteFacts, Resource } from "./note.ts";
 import { formatHandle, getResourceKind, parseHandle, type ResourceKind } from "./note.ts";
 import { listUsable } from "./resource-access.ts";
 
@@ -54,10 +54,7 @@ export function createNoteLister({ store, mayUse }: Pick<InfospaceOptions, "stor
   }
 
   /** Merges notes and collections by age. */
-  async function page(
-    { before, limit = 50, ...query }: NotesPageQuery,
-    caller: Caller | undefined,
-  ): Promise<NotesPage> {
+  async function page({ before, limit = 50, ...query }: NotesPageQuery, caller: Caller | undefined) {
     if (!Number.isSafeInteger(limit) || limit < 1 || limit > MAX_LIMIT)
       throw new QmError("invalid_arguments", `limit must be a whole number from 1 to ${MAX_LIMIT}`);
     const last = new Map(parseCursor(before));
@@ -84,7 +81,7 @@ export function createNoteLister({ store, mayUse }: Pick<InfospaceOptions, "stor
   return { every, page };
 }
 
-export function toNoteEntry(resource: NoteFacts | Collection): NoteEntry {
+export function toNoteEntry(resource: Resource): NoteEntry {
   const kind = getResourceKind(resource);
   return { kind, handle: formatHandle(kind, resource.id), ...resource } as NoteEntry;
 }

@@ -72,20 +72,13 @@ async function readFirst(items: AsyncIterable<CollectionItem>): Promise<Collecti
   return undefined;
 }
 
-export async function* readItems(
-  { infospace, caller }: ReadContext,
-  handle: string,
-  query: ItemsQuery,
-): AsyncGenerator<CollectionItem> {
+export async function* readItems({ infospace, caller }: ReadContext, handle: string, query: ItemsQuery) {
   requireRange(query);
   yield* infospace.items(await infospace.collection(handle, caller, query.version), toItemRange(query));
 }
 
 /** All versions, oldest first. */
-export async function listVersions(
-  { store, infospace, caller }: ReadContext,
-  handle: string,
-): Promise<readonly NoteVersionEntry[]> {
+export async function listVersions({ store, infospace, caller }: ReadContext, handle: string) {
   const resource = await infospace.resource(handle, caller);
   const { version, bytes, changedAt } = resource;
   if ("count" in resource) {

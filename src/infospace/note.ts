@@ -40,6 +40,8 @@ export interface Collection extends StoredResource {
   readonly complete: boolean;
 }
 
+export type Resource = NoteFacts | Collection;
+
 export interface CollectionItem {
   readonly position: number;
   readonly id: number;
@@ -105,7 +107,7 @@ export function formatHandle(kind: ResourceKind, id: number): ActionName {
   return actionName(kind, String(id));
 }
 
-export function getResourceKind(resource: NoteFacts | Collection): ResourceKind {
+export function getResourceKind(resource: Resource): ResourceKind {
   return "count" in resource ? "collection" : "note";
 }
 

@@ -17,7 +17,7 @@ import type {
   NoteLabel,
 } from "./infospace.ts";
 import type { RemovedCounts } from "./infospace-store.ts";
-import { toJson } from "./json-text.ts";
+import { type TextChunks, toJson } from "./json-text.ts";
 import { type CollectionItem, formatHandle, type NoteVisibility, parseHandle, type ResourceKind } from "./note.ts";
 import type { NoteEntry, NotesPage, NotesPageQuery, NotesQuery } from "./note-list.ts";
 import { createNoteLister, toNoteEntry } from "./note-list.ts";
@@ -54,11 +54,7 @@ export interface Notes {
   /** Removes notes from a collection. Returns how many positions were removed. */
   takeOut(handle: string, notes: readonly string[], caller?: NotesCaller): Promise<number>;
   /** Removes the expiry. Keeps the reach unless one is given. */
-  save(
-    handle: string,
-    options?: { readonly reach?: NoteVisibility; readonly name?: string },
-    caller?: NotesCaller,
-  ): Promise<NoteEntry>;
+  save(handle: string, options?: { reach?: NoteVisibility; name?: string }, caller?: NotesCaller): Promise<NoteEntry>;
   remove(handle: string, caller?: NotesCaller): Promise<RemovedCounts>;
   /** Deletes expired resources from the store now. */
   expire(): Promise<RemovedCounts>;
@@ -70,11 +66,7 @@ export interface Notes {
    * Imports everything under new ids, or nothing: `invalid_arguments` names the wrong line. After a crash only resources that
    * expire are left.
    */
-  import(
-    chunks: Iterable<string | Uint8Array> | AsyncIterable<string | Uint8Array>,
-    options?: { readonly signal?: AbortSignal },
-    caller?: NotesCaller,
-  ): Promise<ImportResult>;
+  import(chunks: TextChunks, options?: { signal?: AbortSignal }, caller?: NotesCaller): Promise<ImportResult>;
 }
 
 export interface NotesSearchOptions extends Omit<NoteQuery, "query" | "limit"> {

@@ -1,7 +1,7 @@
 import { clip, getOwn, type Json, type JsonObject } from "../core/json.ts";
 import { describeJson, fitJson, formatKey, getJsonKind, isList, stripFileBytes } from "./json-preview.ts";
 import { findLargePart, type LargePart } from "./large-part.ts";
-import type { Collection, NoteFacts } from "./note.ts";
+import type { Collection, NoteFacts, Resource } from "./note.ts";
 import { formatHandle } from "./note.ts";
 
 /** Sees every item of a collection once and describes them afterwards, in constant memory. */
@@ -108,7 +108,7 @@ export function previewCollection(collection: Collection, sampler: CollectionSam
   return { ...facts, ...sampler.preview(limit === undefined ? undefined : limit - measureJson(facts)) };
 }
 
-export function summarizeResource(resource: NoteFacts | Collection): JsonObject {
+export function summarizeResource(resource: Resource): JsonObject {
   const { id, bytes } = resource;
   if (!("count" in resource)) {
     return { handle: formatHandle("note", id), kind: "note", format: resource.format, bytes, ...formatLabel(resource) };
@@ -118,7 +118,7 @@ export function summarizeResource(resource: NoteFacts | Collection): JsonObject 
   return complete ? facts : { ...facts, complete };
 }
 
-function formatLabel({ name, version, expiresAt }: NoteFacts | Collection): JsonObject {
+function formatLabel({ name, version, expiresAt }: Resource): JsonObject {
   return {
     ...(name === undefined ? {} : { name: clip(name, NAME_LIMIT) }),
     ...(version === 1 ? {} : { version }),
@@ -187,12 +187,7 @@ export function previewKeys(content: JsonObject, limit: number): JsonObject {
   return fitFields(fields, names.length - fields.length, limit);
 }
 
-function fitSampledKeys(
-  fields: ReadonlyMap<string, SampledField>,
-  others: number,
-  items: number,
-  limit: number,
-): JsonObject {
+function fitSampledKeys(fields: ReadonlyMap<string, SampledField>, others: number, items: number, limit: number) {
   const described = [...fields].map(([name, { count, kinds }]): [string, string] => {
     const type = [...kinds.values()].join(" | ");
     return [name, count < items ? `${type}? (in ${count} of ${items})` : type];

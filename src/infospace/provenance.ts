@@ -3,7 +3,7 @@ import type { Caller } from "../core/caller.ts";
 import type { UnstampedEvent } from "../core/events.ts";
 import { omitUndefined } from "../core/json.ts";
 import type { InfospaceStore } from "./infospace-store.ts";
-import { type Collection, formatHandle, type NoteFacts, type NoteOrigin, type ResourceKind } from "./note.ts";
+import { formatHandle, type NoteOrigin, type Resource, type ResourceKind } from "./note.ts";
 
 /** The caller and the call that write something. */
 export interface NoteAuthor {
@@ -22,7 +22,7 @@ const MIN_HASHED_BYTES = 1024;
 export function createWrittenEvent(
   { callId }: Pick<NoteAuthor, "callId">,
   kind: ResourceKind,
-  { id, version, bytes, name, ...facts }: NoteFacts | Collection,
+  { id, version, bytes, name, ...facts }: Resource,
 ): UnstampedEvent<"resource.written"> {
   // Short contents could be guessed from their hash.
   const size = "count" in facts ? { count: facts.count } : bytes > MIN_HASHED_BYTES ? { hash: facts.hash } : {};

@@ -4,7 +4,7 @@ import type { Caller } from "../core/caller.ts";
 import { actionName } from "../core/names.ts";
 import type { InfospaceOptions } from "./infospace.ts";
 import type { InfospaceStore, ResourceQuery } from "./infospace-store.ts";
-import type { Collection, NoteFacts, NoteOrigin, NoteVisibility, ResourceKind } from "./note.ts";
+import type { Collection, NoteFacts, NoteOrigin, NoteVisibility, Resource, ResourceKind } from "./note.ts";
 import { formatHandle, listSources } from "./note.ts";
 
 /** The category of the primitives. */
@@ -14,7 +14,7 @@ export const INFOSPACE = "infospace";
 export const LOAD = actionName(INFOSPACE, "load");
 
 /** A resource as the action that the policy decides on. Its owner is everyone in its reach. */
-export function toResourceAction(kind: ResourceKind, resource: NoteFacts | Collection): Action {
+export function toResourceAction(kind: ResourceKind, resource: Resource): Action {
   const action = defineResource(kind, {
     entry: String(resource.id),
     description: describeResource(kind, resource),
@@ -47,7 +47,7 @@ function toOwner(resource: Pick<NoteFacts, "origin"> & { readonly reach: NoteVis
   }
 }
 
-function describeResource(kind: ResourceKind, { name, bytes, origin, ...rest }: NoteFacts | Collection): string {
+function describeResource(kind: ResourceKind, { name, bytes, origin, ...rest }: Resource): string {
   const title = name === undefined ? "" : ` ${JSON.stringify(name)}`;
   const size = "count" in rest ? `${rest.count} notes, ${bytes} bytes` : `${rest.format}, ${bytes} bytes`;
   return `Load the ${kind}${title}: ${size}, of ${origin.action}.`;

@@ -8,7 +8,7 @@ import type { ActionName } from "../core/names.ts";
 import type { Infospace } from "./infospace.ts";
 import { fitJson } from "./json-preview.ts";
 import { readJsonLines } from "./json-text.ts";
-import type { Collection, NoteFacts, ResourceKind } from "./note.ts";
+import type { NoteFacts, Resource, ResourceKind } from "./note.ts";
 import { DEFAULT_MEDIA_TYPE, formatHandle, getResourceKind } from "./note.ts";
 import { fitEntries } from "./preview.ts";
 import type { NoteAuthor } from "./provenance.ts";
@@ -130,7 +130,7 @@ export function createResultStore({ infospace, previewLimit, sees }: ResultStore
 }
 
 interface StoredFiles {
-  readonly resource: NoteFacts | Collection;
+  readonly resource: Resource;
   readonly part: string;
   readonly facts: JsonObject;
 }
@@ -144,7 +144,7 @@ function previewFiles({ resource, part, facts: files }: StoredFiles, data: unkno
   return { resource, part, preview };
 }
 
-function getCount(resource: NoteFacts | Collection): { readonly count?: number } {
+function getCount(resource: Resource): { readonly count?: number } {
   return "count" in resource ? { count: resource.count } : {};
 }
 

@@ -1,18 +1,18 @@
 import { QmError } from "../core/errors.ts";
 import { isRecord, type Json, type JsonObject } from "../core/json.ts";
 import { actionName } from "../core/names.ts";
-import type { CollectionMember, Infospace, NoteLabel } from "./infospace.ts";
+import type { Infospace, NoteLabel } from "./infospace.ts";
 import { formatJsonPath } from "./json-path.ts";
 import { describeJson, isList } from "./json-preview.ts";
 import { detectTextForm, type LineCounts, parseJsonLines, toJson } from "./json-text.ts";
 import { findLargePart, type LargePart, parseListText } from "./large-part.ts";
-import type { Collection, NoteFacts, NoteFormat, ResourceKind } from "./note.ts";
+import type { NoteFormat, Resource, ResourceKind } from "./note.ts";
 import { type CollectionSampler, createSampler, previewCollection, previewNote } from "./preview.ts";
 import type { NoteAuthor } from "./provenance.ts";
 import { INFOSPACE } from "./resource-access.ts";
 
 export interface StoredValue {
-  readonly resource: NoteFacts | Collection;
+  readonly resource: Resource;
   /** At most `limit` characters of JSON. */
   preview(limit: number): JsonObject;
   /** The path of a part, for an example. */
@@ -80,24 +80,18 @@ export async function storeCollection(
   };
 }
 
-async function storeNote(
-  content: Json,
-  { infospace, maker, name, properties }: StoreValueOptions,
-): Promise<StoredValue> {
+async function storeNote(content: Json, { infospace, maker, name, properties }: StoreValueOptions) {
   const resource = await infospace.write(maker, content, { name, properties });
   const large = findLargePart(content) ?? toListPart(content);
   return {
     resource,
-    preview: (limit) => previewNote(resource, content, limit, large),
+    preview: (limit: number) => previewNote(resource, content, limit, large),
     part: large?.path || undefined,
     large,
   };
 }
 
-async function* sampleMembers(
-  values: Iterable<Json> | AsyncIterable<Json>,
-  sampler: CollectionSampler,
-): AsyncGenerator<CollectionMember> {
+async function* sampleMembers(values: Iterable<Json> | AsyncIterable<Json>, sampler: CollectionSampler) {
   for await (const content of values) {
     sampler.take(content);
     yield { content };

@@ -88,10 +88,7 @@ export async function openSource(
 
 const MAX_BLOCKING_MS = 10;
 
-async function* yieldRegularly(
-  inputs: AsyncIterable<PrimitiveItem>,
-  signal: AbortSignal,
-): AsyncGenerator<PrimitiveItem> {
+async function* yieldRegularly(inputs: AsyncIterable<PrimitiveItem>, signal: AbortSignal) {
   let started = performance.now();
   for await (const input of inputs) {
     if (performance.now() - started > MAX_BLOCKING_MS) {

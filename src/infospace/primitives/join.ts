@@ -182,12 +182,7 @@ function toFields(content: Json): JsonObject {
   return isRecord(content) ? (content as JsonObject) : { value: content };
 }
 
-function mergeRows(
-  left: JsonObject,
-  right: JsonObject,
-  clash: ClashMode,
-  onClash: (field: string) => void,
-): JsonObject {
+function mergeRows(left: JsonObject, right: JsonObject, clash: ClashMode, onClash: (field: string) => void) {
   const fields = new Map<string, Json>(Object.entries(left));
   for (const [name, value] of Object.entries(right)) {
     if (!Object.hasOwn(left, name) || canonicalJson(fields.get(name)) === canonicalJson(value)) {

@@ -55,12 +55,7 @@ function createPart(limit: number, facts: JsonObject, request: LoadRequest) {
 
 type Part = ReturnType<typeof createPart>;
 
-async function loadItems(
-  part: Part,
-  infospace: Infospace,
-  collection: Collection,
-  signal: AbortSignal,
-): Promise<JsonObject> {
+async function loadItems(part: Part, infospace: Infospace, collection: Collection, signal: AbortSignal) {
   const { from, formatNext } = part;
   const { to = from + DEFAULT_ITEMS } = part.request;
   const items: JsonObject[] = [];
@@ -164,12 +159,7 @@ function loadFile(part: Part, { content }: Note): JsonObject {
   return frame.around({ ...file, from, to: Math.max(end, from), more, base64: slice }, more, formatNext(end));
 }
 
-async function readItemPath(
-  infospace: Infospace,
-  collection: Collection,
-  path: JsonPath,
-  target: string,
-): Promise<Json> {
+async function readItemPath(infospace: Infospace, collection: Collection, path: JsonPath, target: string) {
   const [first, ...steps] = path.steps;
   if (typeof first !== "number") {
     throw new QmError("invalid_arguments", `${target} is a collection, so its path begins with a position`, {
@@ -181,13 +171,8 @@ async function readItemPath(
   throw new QmError("not_found", `${target} has ${collection.count} notes, so there is no [${first}]`);
 }
 
-interface AnswerFrame {
-  readonly room: number;
-  around(part: JsonObject, more: boolean, next: string): JsonObject;
-}
-
 /** `longest` and `next` are as long as they can become. If they leave little room, the frame has fewer facts. */
-function createFrame({ limit, facts }: Part, longest: JsonObject, next: string): AnswerFrame {
+function createFrame({ limit, facts }: Part, longest: JsonObject, next: string) {
   const { handle = null } = facts;
   // Something may be put around the answer, so it stays a little below the limit.
   const reserve = Math.min(96, Math.floor(limit / 16));
@@ -195,13 +180,17 @@ function createFrame({ limit, facts }: Part, longest: JsonObject, next: string):
     { shown: facts, hasNext: true },
     { shown: { handle }, hasNext: true },
     { shown: { handle }, hasNext: false },
-  ].map(({ shown, hasNext }): AnswerFrame => {
+  ].map(({ shown, hasNext }) => {
     const formatNext = (text: string): JsonObject => (hasNext ? { next: text } : {});
     return {
       room: limit - reserve - JSON.stringify({ ...shown, ...longest, more: false, ...formatNext(next) }).length,
-      around: (part, more, text) => ({ ...shown, ...part, ...(more ? formatNext(text) : {}) }),
+      around: (part: JsonObject, more: boolean, text: string) => ({
+        ...shown,
+        ...part,
+        ...(more ? formatNext(text) : {}),
+      }),
     };
   });
   const enough = Math.floor(limit * MIN_SHARE);
-  return frames.find(({ room }) => room >= enough) ?? (frames.at(-1) as AnswerFrame);
+  return frames.find(({ room }) => room >= enough) ?? (frames.at(-1) as (typeof frames)[number]);
 }

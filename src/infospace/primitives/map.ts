@@ -6,7 +6,6 @@ import type { Json, JsonObject } from "../../core/json.ts";
 import { NAME_LIMIT, quoteName } from "../../core/names.ts";
 import { getModelData, type Outcome } from "../../core/outcome.ts";
 import type { Runtime } from "../../core/runtime.ts";
-import type { CollectionMember } from "../infospace.ts";
 import { formatHandle } from "../note.ts";
 import { type CollectionSampler, createSampler, summarizeResource } from "../preview.ts";
 import { INFOSPACE } from "../resource-access.ts";
@@ -124,11 +123,7 @@ async function collectResults(
   return formatAnswer(facts, (room) => sampler.preview(room), previewLimit);
 }
 
-async function* toMapMembers(
-  { items }: MapRun,
-  sampler: CollectionSampler,
-  onItem: () => void,
-): AsyncGenerator<CollectionMember> {
+async function* toMapMembers({ items }: MapRun, sampler: CollectionSampler, onItem: () => void) {
   for await (const { position, source, content } of items) {
     sampler.take(content);
     onItem();

@@ -7,7 +7,7 @@ import { listFirstUsable, toResourceAction } from "../resource-access.ts";
 import type { DocumentSourceOptions } from "./document-sources.ts";
 import { createCollectionSource, createItemSource, createNoteSource, getNoteText } from "./document-sources.ts";
 import type { DocumentSource, IndexLimits } from "./documents.ts";
-import type { ItemSearchHit, NoteQuery, NoteSearch, NoteSearchHit, NoteSearchResult } from "./note-search.ts";
+import type { ItemSearchHit, NoteQuery, NoteSearch, NoteSearchResult } from "./note-search.ts";
 import { createNoteVectorIndex, type NoteVectorOptions } from "./note-vectors.ts";
 import { splitPassages } from "./passage.ts";
 import { createIndexCache, createPassageIndex, type PassageIndex, type RankedNote } from "./passage-index.ts";
@@ -103,11 +103,7 @@ export function createNoteSearch(parts: NoteSearchOptions): NoteSearch & { close
     return hits;
   }
 
-  async function loadHit(
-    { id, score, at }: RankedNote,
-    isShown: boolean,
-    allows: (note: NoteFacts) => boolean,
-  ): Promise<NoteSearchHit | MissingReason> {
+  async function loadHit({ id, score, at }: RankedNote, isShown: boolean, allows: (note: NoteFacts) => boolean) {
     const facts = await store.noteFacts(id);
     if (facts === undefined) return "gone";
     if (!allows(facts)) return "revoked";

@@ -53,10 +53,12 @@ export interface NoteSearch {
    * Makes the vectors of a collection, or of all the caller's notes. Rejects with `search_off` without an embedder. Vectors are
    * shared by text, so neither report nor progress shows which existed: that would reveal what others have written.
    */
-  index(
-    of: Collection | Caller,
-    options: { readonly signal?: AbortSignal; readonly onProgress?: (step: { done: number; total: number }) => void },
-  ): Promise<NoteIndexReport>;
+  index(of: Collection | Caller, options: NoteIndexOptions): Promise<NoteIndexReport>;
+}
+
+interface NoteIndexOptions {
+  readonly signal?: AbortSignal;
+  readonly onProgress?: (step: { done: number; total: number }) => void;
 }
 
 export interface NoteIndexReport {

@@ -1,7 +1,6 @@
 import { withTimeout } from "../../core/async.ts";
 import { QmError } from "../../core/errors.ts";
 import { omitUndefined } from "../../core/json.ts";
-import type { Hit, HitOrder, Searchable } from "../../search/hits.ts";
 import { hashCatalog } from "../../search/semantic/action-text.ts";
 import { createSemanticIndex, type SemanticIndexOptions } from "../../search/semantic/semantic-index.ts";
 import type { Passage } from "./passage.ts";
@@ -21,19 +20,7 @@ export interface VectorBuildOptions {
   readonly onProgress?: OnProgress | undefined;
 }
 
-/** Semantic search over passages that change. */
-export interface NoteVectorIndex {
-  /** Makes a few missing vectors. Returns why there is no semantic search, or undefined. */
-  follow(passages: readonly Passage[], recall: RecallPassages, signal: AbortSignal): Promise<string | undefined>;
-  /** Makes all missing vectors. Rejects as `SemanticIndex.build` does. */
-  make(passages: readonly Passage[], recall: RecallPassages, how: VectorBuildOptions): Promise<void>;
-  search(
-    query: string,
-    view: Searchable,
-    how: { readonly limit: number; readonly order: HitOrder; readonly signal: AbortSignal },
-  ): Promise<{ readonly hits: readonly Hit[] } | { readonly unavailable: string }>;
-  close(): Promise<void>;
-}
+export type NoteVectorIndex = ReturnType<typeof createNoteVectorIndex>;
 
 /** Only this many passages, the newest, have vectors: each takes a few kilobytes of memory. */
 export const MAX_VECTORS = 50_000;
@@ -45,7 +32,8 @@ const FAILED = "the vectors could not be made.";
 const UNPREPARED = "passages have no vectors. infospace__index makes them.";
 const BUSY = "vectors are being made.";
 
-export function createNoteVectorIndex({ embedder, store, ...parts }: NoteVectorOptions): NoteVectorIndex {
+/** Semantic search over passages that change. */
+export function createNoteVectorIndex({ embedder, store, ...parts }: NoteVectorOptions) {
   const { fingerprint: model, floor } = embedder;
   // Without `close`, because the embedder is shared.
   const embed = embedder.embed.bind(embedder);
@@ -76,7 +64,8 @@ export function createNoteVectorIndex({ embedder, store, ...parts }: NoteVectorO
   }
 
   return {
-    async follow(all, recall, signal) {
+    /** Makes a few missing vectors. Returns why there is no semantic search, or undefined. */
+    async follow(all: readonly Passage[], recall: RecallPassages, signal: AbortSignal): Promise<string | undefined> {
       const passages = all.slice(0, MAX_VECTORS);
       // Removed passages need no vectors, and the others have theirs.
       if (passages.every((passage) => indexed.has(passage))) return undefined;
@@ -96,17 +85,18 @@ export function createNoteVectorIndex({ embedder, store, ...parts }: NoteVectorO
         return FAILED;
       }
     },
-    async make(all, recall, how) {
+    /** Makes all missing vectors. Rejects as `SemanticIndex.build` does. */
+    async make(all: readonly Passage[], recall: RecallPassages, options: VectorBuildOptions): Promise<void> {
       making++;
       try {
         const passages = all.slice(0, MAX_VECTORS);
-        await build(passages, await findMissing(passages), recall, how);
+        await build(passages, await findMissing(passages), recall, options);
       } finally {
         making--;
       }
     },
-    search: (query, view, how) => semantic.search(query, view, how),
-    close: () => semantic.close(),
+    search: semantic.search.bind(semantic),
+    close: semantic.close.bind(semantic),
   };
 }
 
