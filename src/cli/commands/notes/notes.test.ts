@@ -153,7 +153,7 @@ describe("qm notes show", () => {
     for (const { handle } of [text, many])
       expect(await notes(cwd, ["show", handle, "--from", "5", "--to", "2"])).toMatchObject({
         code: 2,
-        err: expect.stringContaining("it would end at 2, before it begins at 5"),
+        err: expect.stringContaining("the slice ends at 2, before it begins at 5"),
       });
   });
 
@@ -264,7 +264,7 @@ describe("qm notes export and import", () => {
 
     expect(ran).toMatchObject({
       code: 2,
-      err: expect.stringContaining("line 2: its content is not what its hash says"),
+      err: expect.stringContaining("line 2: its content does not match its hash"),
     });
     expect(ran.err).toContain("Nothing was imported.");
     expect((await notes(other, ["list"])).out).toContain("Nothing is kept.");
