@@ -39,7 +39,7 @@ describe("starting", () => {
     });
     const learning: string[] = [];
     const { call } = await createTestHub(localServer("asking.mjs", {}, journal), {
-      learned: async (_, offer) => {
+      onOffer: async (_, offer) => {
         learning.push(...offer.tools.map(({ name }) => name));
         await accepted;
       },
@@ -58,7 +58,7 @@ describe("starting", () => {
 
   test("a server whose definitions cannot be checked is not used", async () => {
     const { call, hub } = await createTestHub(localServer("plain.mjs"), {
-      learned: async () => {
+      onOffer: async () => {
         throw new QmError("store_failed", "the disk is full");
       },
     });
@@ -88,7 +88,7 @@ describe("starting", () => {
       names.map((name) => localServer("plain.mjs", { name })),
       {
         startingAtOnce: 2,
-        learned: async () => {
+        onOffer: async () => {
           atOnce.push(++starting);
           await new Promise((resolve) => setTimeout(resolve, 500));
           starting--;

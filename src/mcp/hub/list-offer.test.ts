@@ -70,12 +70,12 @@ test("one malformed entry does not lose the others, and is told of", async () =>
   expect(lists.tools).toEqual([tool("good", { unknown: 1 }), tool("also-good")]);
   expect(lists.resources).toEqual([{ uri: "a:b" }]);
   expect(problems).toEqual([
-    'tools: "" has no name that could be used',
+    'tools: "" has no usable name',
     'tools: "no-schema" has no inputSchema',
-    'tools: "described" has a description that is no text',
-    'tools: "good" is there twice',
-    "tools: number 6 is no object",
-    "tools: number 7 is no object",
+    'tools: "described" has a description that is not a string',
+    'tools: "good" is listed twice',
+    "tools: number 6 is not an object",
+    "tools: number 7 is not an object",
     "resources: number 2 has no uri",
   ]);
 });

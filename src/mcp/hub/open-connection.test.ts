@@ -73,7 +73,7 @@ describe("standard streams", () => {
     const folder = await mkdtemp(join(tmpdir(), "era-"));
     onTestFinished(() => rm(folder, { recursive: true, force: true }));
     const journal = join(folder, "journal");
-    const tested = await createTestHub(spec(journal), { remembered: () => remembered });
+    const tested = await createTestHub(spec(journal), { getKnownEra: () => remembered });
     return { ...tested, starts: async () => (await readFile(journal, "utf8")).split("\n").length - 1 };
   }
 
@@ -94,13 +94,13 @@ describe("standard streams", () => {
   );
 
   test("a slow start is not taken for another era", async () => {
-    const { hub } = await createTestHub(localServer("slow-start.mjs", {}, "1500"), { remembered: () => "modern" });
+    const { hub } = await createTestHub(localServer("slow-start.mjs", {}, "1500"), { getKnownEra: () => "modern" });
 
     expect(await hub.connect("subject")).toMatchObject({ era: "legacy" });
   });
 
   test("a server that was of 2026-07-28 and is not any more is still reached", async () => {
-    const { hub } = await createTestHub(localServer("plain.mjs"), { remembered: () => "modern" });
+    const { hub } = await createTestHub(localServer("plain.mjs"), { getKnownEra: () => "modern" });
 
     expect(await hub.connect("subject")).toMatchObject({ era: "legacy" });
   });

@@ -8,29 +8,23 @@ import { createLineReader } from "../../core/line-reader.ts";
 interface StderrTail {
   push(chunk: Buffer): void;
   end(): void;
-  /** The last lines, and what has come of one that has not ended. */
+  /** The last lines, including an unfinished one. */
   text(): string;
 }
 
 interface StderrTailOptions {
-  /** So many characters are kept. */
+  /** The number of characters to keep. */
   readonly limit?: number;
-  /** Removes what nobody may read. */
   readonly hide?: (text: string) => string;
-  /** Gets every line, as it may be shown. */
+  /** Receives every redacted line. */
   readonly onLine?: ((line: string) => void) | undefined;
 }
 
-const TAIL_LENGTH = 4096;
-/** Lines are read whole up to here, so that nothing that must be hidden is cut in two and not known again. */
+/** Lines are read whole up to this size, so that a secret is not split before it is redacted. */
 const MAX_LINE_BYTES = 64 * 1024;
 
-/** The end of what a server writes to its stderr: as a rule it says there why it fails. */
-export function createStderrTail({
-  limit = TAIL_LENGTH,
-  hide = (text) => text,
-  onLine,
-}: StderrTailOptions = {}): StderrTail {
+/** Keeps the end of a server's stderr, which usually says why it fails. */
+export function createStderrTail({ limit = 4096, hide = (text) => text, onLine }: StderrTailOptions = {}): StderrTail {
   const lines: string[] = [];
   let size = 0;
   const toVisibleLine = (line: Buffer): string =>
@@ -54,23 +48,23 @@ export function createStderrTail({
   };
 }
 
-/** What a server wrote to stderr, in a file. */
+/** A file with the stderr of a server. */
 interface ServerLog {
-  /** Never throws, and never makes anybody wait. */
+  /** Never throws or blocks. */
   write(line: string): void;
-  /** Resolves when everything is written that can be. */
+  /** Resolves when all lines are written. */
   close(): Promise<void>;
 }
 
 interface ServerLogOptions {
   readonly path: string;
   readonly now: () => Date;
-  /** At this size the file becomes `<path>.1`, in place of the one before it: there is never more than about twice this. */
+  /** At this size the file is renamed to `<path>.1`, replacing the former one. */
   readonly maxBytes?: number;
 }
 
 const MAX_BYTES = 1024 * 1024;
-/** Lines that come faster than they can be written are counted and not kept. */
+/** When more characters wait to be written, lines are dropped and counted. */
 const MAX_WAITING = 256 * 1024;
 
 export function openServerLog({ path, now, maxBytes = MAX_BYTES }: ServerLogOptions): ServerLog {
@@ -85,7 +79,7 @@ export function openServerLog({ path, now, maxBytes = MAX_BYTES }: ServerLogOpti
       const lines = waiting;
       waiting = [];
       size = 0;
-      if (lost > 0) lines.push(`${now().toISOString()} (${lost} lines were lost: they came too fast)\n`);
+      if (lost > 0) lines.push(`${now().toISOString()} (${lost} lines were dropped: they came too fast)\n`);
       lost = 0;
       await rotateLog(path, maxBytes);
       await appendFile(path, lines.join(""), { mode: 0o600 });
@@ -94,7 +88,7 @@ export function openServerLog({ path, now, maxBytes = MAX_BYTES }: ServerLogOpti
 
   function flush(): void {
     writing ??= writeAll()
-      // A disk that is full must not stop a server: its log ends here.
+      // A full disk must not stop a server. Its log ends here.
       .catch(() => {
         waiting = [];
         size = 0;
@@ -123,13 +117,13 @@ export function openServerLog({ path, now, maxBytes = MAX_BYTES }: ServerLogOpti
 }
 
 async function rotateLog(path: string, maxBytes: number): Promise<void> {
-  const there = await stat(path).catch(() => undefined);
-  if (there === undefined) return;
-  if (there.size >= maxBytes) await rename(path, `${path}.1`);
-  else if ((there.mode & 0o077) !== 0) await chmod(path, 0o600);
+  const file = await stat(path).catch(() => undefined);
+  if (file === undefined) return;
+  if (file.size >= maxBytes) await rename(path, `${path}.1`);
+  else if ((file.mode & 0o077) !== 0) await chmod(path, 0o600);
 }
 
-/** The last lines of a log, oldest first. Reads no more of it than `maxBytes` from its end. */
+/** The last lines of a log, oldest first. Reads at most `maxBytes` of each file. */
 export async function readServerLog(path: string, lines: number, maxBytes = MAX_BYTES): Promise<readonly string[]> {
   let found: readonly string[] = [];
   for (const file of [path, `${path}.1`]) {
@@ -147,7 +141,7 @@ async function readLogTail(path: string, maxBytes: number): Promise<readonly str
     const from = Math.max(0, size - maxBytes);
     const { buffer, bytesRead } = await file.read(Buffer.alloc(Math.min(size, maxBytes)), { position: from });
     const lines = buffer.toString("utf8", 0, bytesRead).split("\n").slice(0, -1);
-    // The first of them is whole only where nothing stands before it.
+    // The first line may be cut.
     return from > 0 ? lines.slice(1) : lines;
   } finally {
     await file.close();

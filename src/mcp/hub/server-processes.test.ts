@@ -15,7 +15,7 @@ import { createProcessRecorder, readStartTime, sweepProcesses } from "./server-p
 
 const HOST = "here";
 const DEAD = 1_999_999_999;
-const PATIENCE = { termMs: 200, killMs: 5_000 };
+const TIMEOUTS = { termMs: 200, killMs: 5_000 };
 
 function memory(...records: StartedProcess[]): ProcessStore & { readonly records: StartedProcess[] } {
   return {
@@ -40,11 +40,7 @@ async function sleeping() {
 }
 
 const sweep = (store: ProcessStore, kill: (pid: number, signal: NodeJS.Signals | 0) => unknown = process.kill) =>
-  sweepProcesses(
-    store,
-    { host: HOST, isAlive: (pid) => pid !== DEAD, startTimeOf: readStartTime, kill },
-    { patience: PATIENCE },
-  );
+  sweepProcesses(store, { host: HOST, isAlive: (pid) => pid !== DEAD, kill }, TIMEOUTS);
 
 describe("sweeping", () => {
   test("ends what a dead process has left, though it ignores SIGTERM", async () => {
@@ -81,11 +77,7 @@ describe("sweeping", () => {
     const forbidden = () => {
       throw Object.assign(new Error(), { code: "EPERM" });
     };
-    await sweepProcesses(
-      store,
-      { host: HOST, isAlive: () => false, startTimeOf: readStartTime, kill: forbidden },
-      { patience: { termMs: 0, killMs: 0 } },
-    );
+    await sweepProcesses(store, { host: HOST, isAlive: () => false, kill: forbidden }, { termMs: 0, killMs: 0 });
 
     expect(store.records).toEqual([record]);
   });
@@ -94,12 +86,7 @@ describe("sweeping", () => {
 describe("the record of a server's process", () => {
   test("is there while it runs", async () => {
     const store = memory();
-    const record = createProcessRecorder({
-      store,
-      server: "s",
-      self: { pid: 7, host: HOST },
-      startTimeOf: readStartTime,
-    });
+    const record = createProcessRecorder(store, "s", { pid: 7, host: HOST });
     const { transport } = openTestTransport(launchFixture("plain.mjs"), record);
     await transport.start();
     await waitUntil(() => store.records.length === 1);
@@ -112,12 +99,7 @@ describe("the record of a server's process", () => {
 
   test("is not made where nobody could tell the process from another", async () => {
     const store = memory();
-    const record = createProcessRecorder({
-      store,
-      server: "s",
-      self: { pid: 7, host: HOST },
-      startTimeOf: async () => undefined,
-    });
+    const record = createProcessRecorder(store, "s", { pid: 7, host: HOST }, async () => undefined);
     await record.onStarted(1);
     await record.onEnded(1);
 

@@ -181,7 +181,7 @@ describe("closing", () => {
     const sent = transport.send({ jsonrpc: "2.0", id: 1, method: "ping", params }).catch((thrown) => thrown);
     await expect(transport.send({ jsonrpc: "2.0", id: 2, method: "ping" })).rejects.toMatchObject({
       code: "server_failed",
-      message: "server fixture does not read what it is sent",
+      message: "server fixture does not read its messages",
     });
     await transport.close();
 
@@ -262,7 +262,7 @@ describe("a server that cannot be started", () => {
     expect(await failing({ command: "no-such-program" })).toEqual([
       "server_failed",
       "server fixture could not be started: there is no program `no-such-program`",
-      expect.stringContaining("Is no-such-program installed, and on the PATH"),
+      expect.stringContaining("Install no-such-program, put it on the PATH"),
     ]);
   });
 
@@ -271,8 +271,8 @@ describe("a server that cannot be started", () => {
 
     expect(await failing({ cwd })).toEqual([
       "server_failed",
-      `server fixture could not be started: its folder ${cwd} is not there`,
-      "Make the folder, or correct `cwd`.",
+      `server fixture could not be started: its folder ${cwd} does not exist`,
+      "Create the folder, or correct `cwd`.",
     ]);
   });
 

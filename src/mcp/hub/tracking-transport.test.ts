@@ -29,7 +29,7 @@ function tapped() {
         call,
         progressToken,
         onProgress: undefined,
-        lost: () => undefined,
+        onLost: () => undefined,
       };
       await tap.send({ jsonrpc: "2.0", id: last, method: "tools/call", [TRACKED]: sent } as never);
       return sent;

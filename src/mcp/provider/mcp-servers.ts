@@ -94,10 +94,10 @@ export async function openMcpServers(specs: readonly ServerSpec[], options: McpS
   const book = await openManifestService({ store: manifests, now: runtime.now, note, onProblem });
   const hub = createHub({
     ...options,
-    learned: async (spec, offer) => {
+    onOffer: async (spec, offer) => {
       await book.learn(spec, offer);
     },
-    remembered: (server) => book.offer(server)?.era,
+    getKnownEra: (server) => book.offer(server)?.era,
   });
   const problemRecorder = createProblemRecorder(options.problems, hub);
   const following = [
@@ -161,7 +161,7 @@ export async function openMcpServers(specs: readonly ServerSpec[], options: McpS
     logs: async (server, lines) =>
       options.logFolder === undefined ? [] : readServerLog(join(options.logFolder, `${server}.log`), lines),
     stopProcesses: (names) =>
-      stopProcesses(names, options.processes, { ...options.processFacts, startTimeOf: readStartTime }),
+      stopProcesses(names, options.processes, options.processFacts),
     list,
     async listWithRecords() {
       const [recorded, problems] = await Promise.all([options.recorded(), options.problems.all()]);
