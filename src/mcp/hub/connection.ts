@@ -36,7 +36,7 @@ export class ServerConnection {
   readonly protocolVersion: string;
   /** Resolves when the connection is closed by either side. */
   readonly ended: Promise<void>;
-  /** What was left out of the offer, and why. */
+  /** Reasons why parts of the offer were left out. */
   problems: readonly string[] = [];
   offer: ServerOffer;
   /** Called after each listing but the first. */
