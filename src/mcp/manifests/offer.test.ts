@@ -91,6 +91,6 @@ test("takes so much together, and tells only the first of many problems", () => 
   expect(bounded.tools.length).toBe(Math.floor(offerLimits.totalLength / 100_020) + 1);
   expect(names(bounded.tools)).toContain("small");
   expect(problems).toHaveLength(21);
-  expect(problems[0]).toContain("too large together");
+  expect(problems[0]).toContain("exceeds the limit on the whole offer");
   expect(problems.at(-1)).toMatch(/^and \d+ more were left out$/);
 });
