@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { defineAction } from "../../catalog/define-action.ts";
 import type { Action, CallContext } from "../../core/action.ts";
-import { isRecord, type JsonObject } from "../../core/json.ts";
+import { isRecord, type JsonObject, omitUndefined } from "../../core/json.ts";
 import { actionName } from "../../core/names.ts";
 import type { ServerOffer } from "../manifests/offer.ts";
 import type { ServerSpec } from "../server-spec.ts";
@@ -16,59 +16,60 @@ import {
   toToolEntry,
 } from "./tool-actions.ts";
 
-/** What a server offers beside its tools. The names are MCP's own; no tool is called so, because of the slash. */
-export function createServerActions(reach: ServerAccess, spec: ServerSpec, offer: ServerOffer): readonly Action[] {
+/** Actions for resources, prompts and completions. They have the names of MCP methods; tool names have no slash. */
+export function createServerActions(access: ServerAccess, spec: ServerSpec, offer: ServerOffer): readonly Action[] {
   const { resources, prompts, completions } = offer.capabilities;
   return [
-    ...(resources === undefined ? [] : createResourceActions(reach, spec, offer)),
-    ...(prompts === undefined ? [] : createPromptActions(reach, spec, offer)),
-    ...(completions === undefined ? [] : [createCompleteAction(reach, spec)]),
+    ...(resources === undefined ? [] : createResourceActions(access, spec, offer)),
+    ...(prompts === undefined ? [] : createPromptActions(access, spec, offer)),
+    ...(completions === undefined ? [] : [createCompleteAction(access, spec)]),
   ];
 }
 
-/** What stands for the tools of a server that was never asked for them. */
-export function createConnectAction(reach: ServerAccess, spec: ServerSpec): Action {
+/** The only action of a server whose tools are unknown. */
+export function createConnectAction(access: ServerAccess, spec: ServerSpec): Action {
   const { name, description } = spec;
   const what = description === undefined ? "" : ` ${description}`;
   return defineAction(MCP_CATEGORY, {
-    ...commonFields(reach, spec, "connect"),
-    description: `Connect to the MCP server ${name} and learn which tools it has. They are not known yet.${what}`,
+    ...commonFields(access, spec, "connect"),
+    description: `Connect to the MCP server ${name} and list its tools, which are not known yet.${what}`,
     effect: "external",
     input: z.strictObject({}),
     async run(_args, { signal, sees, untimed }) {
-      const { tools } = await untimed(() => reach.hub.connect(name, signal));
+      const { tools } = await untimed(() => access.hub.connect(name, signal));
       const names = tools.map((tool) => actionName(MCP_CATEGORY, toToolEntry(name, tool.name))).filter(sees);
       return { server: name, actions: names, hint: "Call them by these names, or describe them first." };
     },
   });
 }
 
-function createResourceActions(reach: ServerAccess, spec: ServerSpec, offer: ServerOffer): readonly Action[] {
+function createResourceActions(access: ServerAccess, spec: ServerSpec, offer: ServerOffer): readonly Action[] {
   const uri = z.strictObject({ uri: z.string().min(1) });
   const send = (method: string, args: JsonObject, context: CallContext) =>
-    sendRequest(reach, spec, { method, params: args }, context);
-  const { subscribe } = toRecord(offer.capabilities.resources);
+    sendRequest(access, spec, { method, params: args }, context);
+  const { resources } = offer.capabilities;
+  const canSubscribe = isRecord(resources) && resources.subscribe !== undefined && resources.subscribe !== false;
   return [
     defineAction(MCP_CATEGORY, {
-      ...commonFields(reach, spec, "resources/list"),
+      ...commonFields(access, spec, "resources/list"),
       description: `List the resources of ${spec.name}: files, records and other things to read, and the templates of their URIs.`,
       effect: "read",
       input: z.strictObject({}),
       run: () => ({ resources: offer.resources, resourceTemplates: offer.resourceTemplates }),
     }),
     defineAction(MCP_CATEGORY, {
-      ...commonFields(reach, spec, "resources/read"),
+      ...commonFields(access, spec, "resources/read"),
       description: `Read a resource of ${spec.name} by its URI.`,
       effect: "read",
       input: uri,
       run: async (args, context) => readResourceResult(await send("resources/read", args, context)),
     }),
-    ...(subscribe === undefined || subscribe === false
+    ...(!canSubscribe
       ? []
-      : (["resources/subscribe", "resources/unsubscribe"] as const).map((method) =>
+      : ["resources/subscribe", "resources/unsubscribe"].map((method) =>
           defineAction(MCP_CATEGORY, {
-            ...commonFields(reach, spec, method),
-            description: `${method === "resources/subscribe" ? "Be told" : "No longer be told"} when a resource of ${spec.name} changes.`,
+            ...commonFields(access, spec, method),
+            description: `${method === "resources/subscribe" ? "Subscribe to" : "Unsubscribe from"} changes of a resource of ${spec.name}.`,
             effect: "read",
             input: uri,
             run: (args, context) => send(method, args, context),
@@ -77,31 +78,31 @@ function createResourceActions(reach: ServerAccess, spec: ServerSpec, offer: Ser
   ];
 }
 
-function createPromptActions(reach: ServerAccess, spec: ServerSpec, offer: ServerOffer): readonly Action[] {
+function createPromptActions(access: ServerAccess, spec: ServerSpec, offer: ServerOffer): readonly Action[] {
   return [
     defineAction(MCP_CATEGORY, {
-      ...commonFields(reach, spec, "prompts/list"),
+      ...commonFields(access, spec, "prompts/list"),
       description: `List the prepared prompts of ${spec.name} and their arguments.`,
       effect: "read",
       input: z.strictObject({}),
       run: () => ({ prompts: offer.prompts }),
     }),
     defineAction(MCP_CATEGORY, {
-      ...commonFields(reach, spec, "prompts/get"),
+      ...commonFields(access, spec, "prompts/get"),
       description: `Get a prepared prompt of ${spec.name}, filled in.`,
       effect: "read",
       input: z.strictObject({ name: z.string().min(1), arguments: z.record(z.string(), z.string()).optional() }),
-      run: async (args, context) =>
-        readPromptResult(
-          await sendRequest(reach, spec, { method: "prompts/get", params: args as JsonObject }, context),
-        ),
+      async run(args, context) {
+        const request = { method: "prompts/get", params: args as JsonObject };
+        return readPromptResult(await sendRequest(access, spec, request, context));
+      },
     }),
   ];
 }
 
-function createCompleteAction(reach: ServerAccess, spec: ServerSpec): Action {
+function createCompleteAction(access: ServerAccess, spec: ServerSpec): Action {
   return defineAction(MCP_CATEGORY, {
-    ...commonFields(reach, spec, "completion/complete"),
+    ...commonFields(access, spec, "completion/complete"),
     description: `Ask ${spec.name} which values an argument of a prompt or of a resource's URI may have.`,
     effect: "read",
     input: z.looseObject({
@@ -109,19 +110,15 @@ function createCompleteAction(reach: ServerAccess, spec: ServerSpec): Action {
       argument: z.looseObject({ name: z.string(), value: z.string() }),
     }),
     run: (args, context) =>
-      sendRequest(reach, spec, { method: "completion/complete", params: args as JsonObject }, context),
+      sendRequest(access, spec, { method: "completion/complete", params: args as JsonObject }, context),
   });
 }
 
-function commonFields(reach: ServerAccess, spec: ServerSpec, entry: string) {
+function commonFields(access: ServerAccess, spec: ServerSpec, entry: string) {
   return {
     entry: toMethodEntry(spec.name, entry),
     idempotent: true,
-    ...(spec.callTimeoutMs === undefined ? {} : { timeoutMs: spec.callTimeoutMs }),
-    readiness: () => getReadiness(reach, spec.name),
+    ...omitUndefined({ timeoutMs: spec.callTimeoutMs }),
+    readiness: () => getReadiness(access, spec.name),
   };
-}
-
-function toRecord(value: unknown): JsonObject {
-  return isRecord(value) ? (value as JsonObject) : {};
 }

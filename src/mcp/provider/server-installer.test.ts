@@ -26,7 +26,7 @@ async function deskWith(writer: Partial<ServerConfigWriter>, given: Partial<Serv
   const problems: string[] = [];
   const desk = createServerInstaller({
     hub: { probe: async () => echoing },
-    book,
+    manifests: book,
     registry: undefined as never,
     plans: async () => plan,
     unpack: async () => {},

@@ -45,7 +45,7 @@ test("a tool that says it failed fails with its own words, and keeps its content
     message: "send failed: no such user",
     content: { blocks: [text("no such user")] },
   });
-  expect(failure({})).toMatchObject({ message: "send failed: it did not say why" });
+  expect(failure({})).toMatchObject({ message: "send failed: it gave no reason" });
 });
 
 test("resources and prompts are whole as data, with what a model reads of them beside it", () => {
