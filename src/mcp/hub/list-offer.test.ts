@@ -70,7 +70,7 @@ test("one malformed entry does not lose the others, and is told of", async () =>
   expect(lists.tools).toEqual([tool("good", { unknown: 1 }), tool("also-good")]);
   expect(lists.resources).toEqual([{ uri: "a:b" }]);
   expect(problems).toEqual([
-    'tools: "" has no usable name',
+    'tools: "" has no name',
     'tools: "no-schema" has no inputSchema',
     'tools: "described" has a description that is not a string',
     'tools: "good" is listed twice',

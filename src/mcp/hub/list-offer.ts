@@ -1,7 +1,7 @@
 import { toOneLine } from "../../core/display-text.ts";
 import { getErrorMessage, QmError } from "../../core/errors.ts";
 import { isLargerThan, isRecord, type JsonObject } from "../../core/json.ts";
-import type { OfferedTool, ServerOffer } from "../manifests/offer.ts";
+import { checkOfferedTool, type OfferedTool, type ServerOffer } from "../manifests/offer.ts";
 import { findParamHeaders } from "./param-headers.ts";
 
 /** A server that offers more is treated as broken. */
@@ -29,8 +29,6 @@ export interface ListingOptions {
   /** The previous lists, kept for a list that fails. Absent: this is the first listing. */
   readonly before?: OfferLists | undefined;
 }
-
-type Entry = Record<string, unknown>;
 
 interface ListKind {
   readonly key: keyof OfferLists;
@@ -145,23 +143,11 @@ function selectValidEntries(
   return [...selected.values()];
 }
 
-function checkEntry({ key, id }: ListKind, entry: Entry, paramHeaders: boolean): string | undefined {
+function checkEntry({ key, id }: ListKind, entry: Record<string, unknown>, paramHeaders: boolean): string | undefined {
   if (isLargerThan(entry, ENTRY_LIMITS)) return "is too large or nested too deep";
-  if (key === "tools") return checkTool(entry) ?? (paramHeaders ? checkHeaders(entry) : undefined);
-  return typeof entry[id] === "string" && entry[id] !== "" ? undefined : `has no ${id}`;
-}
-
-function checkTool({ name, title, description, inputSchema, outputSchema, annotations }: Entry): string | undefined {
-  if (typeof name !== "string" || name === "" || name.length > 256) return "has no usable name";
-  for (const [key, text] of Object.entries({ title, description }))
-    if (text !== undefined && typeof text !== "string") return `has a ${key} that is not a string`;
-  if (!isRecord(inputSchema)) return "has no inputSchema";
-  for (const [key, part] of Object.entries({ outputSchema, annotations }))
-    if (part !== undefined && !isRecord(part)) return `has an ${key} that is not an object`;
-  return undefined;
-}
-
-function checkHeaders(entry: Entry): string | undefined {
+  if (key !== "tools") return typeof entry[id] === "string" && entry[id] !== "" ? undefined : `has no ${id}`;
+  const problem = checkOfferedTool(entry);
+  if (problem !== undefined || !paramHeaders) return problem;
   const scan = findParamHeaders((entry as OfferedTool).inputSchema);
   return scan.ok ? undefined : `cannot be called over HTTP: ${toOneLine(scan.problem)}`;
 }

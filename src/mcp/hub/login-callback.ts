@@ -4,14 +4,6 @@ import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { QmError } from "../../core/errors.ts";
 
-/** A listener on this machine that the browser is redirected to after a login. */
-export interface LoginCallback {
-  readonly url: URL;
-  /** Resolves with the query of the first redirect that has the right state. */
-  readonly answer: Promise<URLSearchParams>;
-  close(): Promise<void>;
-}
-
 interface LoginCallbackOptions {
   /** A redirect without this state is refused. */
   readonly state: string;
@@ -22,7 +14,11 @@ interface LoginCallbackOptions {
   readonly lastUrl: string | undefined;
 }
 
-export async function listenForCallback({ state, port, path, lastUrl }: LoginCallbackOptions): Promise<LoginCallback> {
+/**
+ * Listens on this machine for the browser's redirect after a login. `answer` resolves with the query of the first
+ * redirect that has the right state.
+ */
+export async function listenForCallback({ state, port, path, lastUrl }: LoginCallbackOptions) {
   const last = lastUrl === undefined || !URL.canParse(lastUrl) ? undefined : new URL(lastUrl);
   let resolve: (answer: URLSearchParams) => void = () => undefined;
   const answer = new Promise<URLSearchParams>((done) => {
@@ -47,7 +43,7 @@ export async function listenForCallback({ state, port, path, lastUrl }: LoginCal
   return {
     url,
     answer,
-    async close() {
+    async close(): Promise<void> {
       server.closeAllConnections();
       server.close();
       await once(server, "close").catch(() => undefined);

@@ -87,25 +87,13 @@ interface MessageReaderOptions {
   readonly onProblem: (problem: QmError) => void;
 }
 
-/** Finds the messages on the stdout of a server, among any other output. */
-interface MessageReader {
-  push(chunk: Buffer): void;
-  end(): void;
-  /** The number of lines with anything but messages. */
-  readonly noise: number;
-  /** The first few such lines. */
-  readonly samples: readonly string[];
-}
-
-const SAMPLES = 5;
-const SAMPLE = 200;
-
-export function createMessageReader({ limit, onLine, onMessage, onProblem }: MessageReaderOptions): MessageReader {
+/** Finds the messages on the stdout of a server. Counts lines with other text as `noise` and keeps a few samples. */
+export function createMessageReader({ limit, onLine, onMessage, onProblem }: MessageReaderOptions) {
   let noise = 0;
   const samples: string[] = [];
   const recordNoise = (line: Buffer): void => {
     noise++;
-    if (samples.length < SAMPLES) samples.push(clip(toOneLine(line.toString("utf8", 0, SAMPLE * 2)), SAMPLE));
+    if (samples.length < 5) samples.push(clip(toOneLine(line.toString("utf8", 0, 400)), 200));
   };
 
   const reader = createLineReader({
@@ -120,7 +108,9 @@ export function createMessageReader({ limit, onLine, onMessage, onProblem }: Mes
     onGivenUp: recordNoise,
     onDropped(line) {
       const refusal = buildDroppedResponse(line);
-      if (line.bytes > limit) onProblem(lineTooLongError(line.bytes, limit));
+      const message = `a line of ${line.bytes} bytes was dropped: at most ${limit} bytes are read`;
+      const hint = "Ask the server for less at once.";
+      if (line.bytes > limit) onProblem(new QmError("too_large", message, { hint }));
       if (refusal !== undefined) onMessage(refusal);
     },
   });
@@ -133,10 +123,4 @@ export function createMessageReader({ limit, onLine, onMessage, onProblem }: Mes
     },
     samples,
   };
-}
-
-function lineTooLongError(bytes: number, limit: number): QmError {
-  return new QmError("too_large", `a line of ${bytes} bytes was dropped: at most ${limit} bytes are read`, {
-    hint: "Ask the server for less at once.",
-  });
 }

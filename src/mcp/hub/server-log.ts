@@ -5,13 +5,6 @@ import { escapeUnsafe } from "../../core/display-text.ts";
 import { clip } from "../../core/json.ts";
 import { createLineReader } from "../../core/line-reader.ts";
 
-interface StderrTail {
-  push(chunk: Buffer): void;
-  end(): void;
-  /** The last lines, including an unfinished one. */
-  text(): string;
-}
-
 interface StderrTailOptions {
   /** The number of characters to keep. */
   readonly limit?: number;
@@ -20,11 +13,8 @@ interface StderrTailOptions {
   readonly onLine?: ((line: string) => void) | undefined;
 }
 
-/** Lines are read whole up to this size, so that a secret is not split before it is redacted. */
-const MAX_LINE_BYTES = 64 * 1024;
-
-/** Keeps the end of a server's stderr, which usually says why it fails. */
-export function createStderrTail({ limit = 4096, hide = (text) => text, onLine }: StderrTailOptions = {}): StderrTail {
+/** Keeps the end of a server's stderr, which usually says why it fails. `text` includes an unfinished line. */
+export function createStderrTail({ limit = 4096, hide = (text) => text, onLine }: StderrTailOptions = {}) {
   const lines: string[] = [];
   let size = 0;
   const toVisibleLine = (line: Buffer): string =>
@@ -36,24 +26,14 @@ export function createStderrTail({ limit = 4096, hide = (text) => text, onLine }
     onLine?.(line);
   };
   const reader = createLineReader({
-    limit: MAX_LINE_BYTES,
+    // Long lines are read whole, so that a secret is not split before it is redacted.
+    limit: 64 * 1024,
     onLine: (line) => addLine(toVisibleLine(line)),
     onDropped: ({ bytes }) => addLine(`(a line of ${bytes} bytes)`),
   });
 
-  return {
-    push: reader.push,
-    end: reader.end,
-    text: () => [...lines, toVisibleLine(reader.pending())].join("\n").trim().slice(-limit),
-  };
-}
-
-/** A file with the stderr of a server. */
-interface ServerLog {
-  /** Never throws or blocks. */
-  write(line: string): void;
-  /** Resolves when all lines are written. */
-  close(): Promise<void>;
+  const text = () => [...lines, toVisibleLine(reader.pending())].join("\n").trim().slice(-limit);
+  return { push: reader.push, end: reader.end, text };
 }
 
 interface ServerLogOptions {
@@ -67,7 +47,8 @@ const MAX_BYTES = 1024 * 1024;
 /** When more characters wait to be written, lines are dropped and counted. */
 const MAX_WAITING = 256 * 1024;
 
-export function openServerLog({ path, now, maxBytes = MAX_BYTES }: ServerLogOptions): ServerLog {
+/** Appends the stderr of a server to a file. */
+export function openServerLog({ path, now, maxBytes = MAX_BYTES }: ServerLogOptions) {
   let waiting: string[] = [];
   let size = 0;
   let lost = 0;
@@ -100,7 +81,8 @@ export function openServerLog({ path, now, maxBytes = MAX_BYTES }: ServerLogOpti
   }
 
   return {
-    write(line) {
+    /** Never throws or blocks. */
+    write(line: string): void {
       const stamped = `${now().toISOString()} ${line}\n`;
       if (size + stamped.length > MAX_WAITING) {
         lost++;
@@ -110,7 +92,8 @@ export function openServerLog({ path, now, maxBytes = MAX_BYTES }: ServerLogOpti
       size += stamped.length;
       flush();
     },
-    async close() {
+    /** Resolves when all lines are written. */
+    async close(): Promise<void> {
       while (writing !== undefined) await writing;
     },
   };

@@ -21,6 +21,8 @@ interface ProcessEnd {
   readonly signal: string | null;
 }
 
+const UNKNOWN_END: ProcessEnd = { code: null, signal: null };
+
 /** A server that runs as a child process and speaks over its standard streams. */
 export interface StdioTransport extends Transport {
   readonly pid: number | undefined;
@@ -63,10 +65,9 @@ export interface StdioPorts {
   readonly platform?: NodeJS.Platform | undefined;
 }
 
-const MEBIBYTE = 1024 * 1024;
 const DEFAULT_LIMITS: StdioLimits = {
-  lineBytes: 64 * MEBIBYTE,
-  unreadBytes: 64 * MEBIBYTE,
+  lineBytes: 64 * 1024 * 1024,
+  unreadBytes: 64 * 1024 * 1024,
   closeMs: 2_000,
   flood: FLOOD_LIMIT,
   termMs: 2_000,
@@ -123,7 +124,7 @@ export function openStdioTransport(launch: ResolvedLaunch, ports: StdioPorts): S
       } catch (thrown) {
         child = undefined;
         hold.release();
-        settle({ code: null, signal: null });
+        settle(UNKNOWN_END);
         throw toStartError(server, launch, thrown, hide);
       }
       hold.watch(child.pid);
@@ -198,17 +199,14 @@ export function openStdioTransport(launch: ResolvedLaunch, ports: StdioPorts): S
 
   async function shutDown(): Promise<void> {
     const pid = child?.pid;
-    if (child === undefined || pid === undefined) {
-      started = true;
-      settle({ code: null, signal: null });
-      announce();
-      return;
+    started = true;
+    if (child !== undefined && pid !== undefined) {
+      child.stdin.end();
+      if (await settlesWithin(ended, limits.closeMs)) return;
+      await endProcessGroup(pid, ports.kill, limits, platform);
+      if (await settlesWithin(ended, limits.killMs + DRAIN_MS)) return;
     }
-    child.stdin.end();
-    if (await settlesWithin(ended, limits.closeMs)) return;
-    await endProcessGroup(pid, ports.kill, limits, platform);
-    if (await settlesWithin(ended, limits.killMs + DRAIN_MS)) return;
-    settle({ code: null, signal: null });
+    settle(UNKNOWN_END);
     announce();
   }
 
@@ -228,12 +226,11 @@ export function openStdioTransport(launch: ResolvedLaunch, ports: StdioPorts): S
   return transport;
 }
 
+/** A record that cannot be written must not stop a server. */
 async function ignoreErrors(hook: () => unknown): Promise<void> {
-  try {
-    await hook();
-  } catch {
-    // A record that cannot be written must not stop a server.
-  }
+  await Promise.resolve()
+    .then(hook)
+    .catch(() => undefined);
 }
 
 function notRunningError(server: string, cause?: Error): QmError {

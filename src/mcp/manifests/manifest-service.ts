@@ -17,11 +17,9 @@ import type { ScanFinding } from "./scan/finding.ts";
 import { scanDefinition } from "./scan/scan-definition.ts";
 import { createOfferedNames, type OfferedNames } from "./scan/tool-names.ts";
 
-export type ManifestEvent =
-  | UnstampedEvent<"definition.accepted">
-  | UnstampedEvent<"definition.rejected">
-  | UnstampedEvent<"definition.withheld">
-  | UnstampedEvent<"server.learned">;
+export type ManifestEvent = UnstampedEvent<
+  "definition.accepted" | "definition.rejected" | "definition.withheld" | "server.learned"
+>;
 
 export interface ManifestServiceOptions {
   readonly store: ManifestStore;

@@ -113,17 +113,16 @@ export function limitOffer(offer: ServerOffer): { readonly offer: ServerOffer; r
   return { offer: bounded, problems: listed };
 }
 
-function checkOfferedTool(tool: Record<string, unknown>): string | undefined {
+/** Why a tool of an offer is malformed. Undefined if it is not. */
+export function checkOfferedTool(tool: Record<string, unknown>): string | undefined {
   const { name, title, description, inputSchema, outputSchema, annotations } = tool;
   if (typeof name !== "string" || name === "") return "has no name";
   if (name.length > offerLimits.nameLength) return `has a name of ${name.length} characters`;
-  if (!isRecord(inputSchema)) return "has no input schema";
-  for (const [field, value] of Object.entries({ title, description })) {
+  if (!isRecord(inputSchema)) return "has no inputSchema";
+  for (const [field, value] of Object.entries({ title, description }))
     if (value !== undefined && typeof value !== "string") return `has a ${field} that is not a string`;
-  }
-  for (const [field, value] of Object.entries({ outputSchema, annotations })) {
-    if (value !== undefined && !isRecord(value)) return `has \`${field}\` that is not an object`;
-  }
+  for (const [field, value] of Object.entries({ outputSchema, annotations }))
+    if (value !== undefined && !isRecord(value)) return `has an ${field} that is not an object`;
   return undefined;
 }
 
