@@ -36,7 +36,6 @@ export type ProtocolEra = "legacy" | "modern";
 
 /** Settings for the tools of a server that match. */
 export interface ToolOverride {
-  /** A tool name or a glob. */
   readonly match: string;
   readonly enabled: boolean;
   readonly effect?: Effect;
@@ -90,7 +89,6 @@ export function formatLaunch(launch: Launch): string {
   return launch.url.replace(/\/\/[^/@]*@/, "//").replace(/[?#].*$/, "");
 }
 
-/** The names of the stored secrets that a launch refers to. */
 export function findSecretNames(launch: Launch): readonly string[] {
   const texts =
     launch.kind === "stdio"

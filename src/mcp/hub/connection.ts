@@ -30,13 +30,11 @@ const GATHER_MS = 50;
 const INTERACTIVE_METHODS = ["tools/call", "prompts/get", "resources/read"];
 const MAY_HAVE_RUN = "It may have had an effect. Check before you call it again.";
 
-/** An open connection to a server, with its current offer. */
 export class ServerConnection {
   readonly era: ProtocolEra;
   readonly protocolVersion: string;
   /** Resolves when the connection is closed by either side. */
   readonly ended: Promise<void>;
-  /** Reasons why parts of the offer were left out. */
   problems: readonly string[] = [];
   offer: ServerOffer;
   /** Called after each listing but the first. */
@@ -273,7 +271,6 @@ export class ServerConnection {
     return { "mcp.protocol.version": this.protocolVersion, ...this.#wire.facts };
   }
 
-  /** Only the legacy protocol has sessions. */
   #recordSession(): void {
     if (this.era === "modern") return;
     const { tracer, elapsed } = this.#telemetry;

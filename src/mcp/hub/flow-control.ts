@@ -3,7 +3,6 @@ import type { Readable } from "node:stream";
 /** Lines of one stream that are handled in one turn of the event loop, before timers and other streams. */
 const LINES_PER_SLICE = 64;
 
-/** The end of the part of a chunk to handle in one turn of the event loop. */
 export function findSliceEnd(chunk: Uint8Array, from: number): number {
   let end = from;
   for (let lines = 0; lines < LINES_PER_SLICE; lines++) {

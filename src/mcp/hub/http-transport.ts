@@ -4,7 +4,6 @@ import { QmError } from "../../core/errors.ts";
 import { createFloodGuard, FLOOD_LIMIT, type FloodLimit, findSliceEnd, formatFloodReason } from "./flow-control.ts";
 import type { Sdk } from "./sdk-client.ts";
 
-/** Streamable HTTP with a limit on the size of one message. */
 export function openHttpTransport(
   sdk: Sdk,
   url: URL,
@@ -38,7 +37,6 @@ export function parseServerUrl(server: string, text: string): URL {
   });
 }
 
-/** A `fetch` that limits the bytes of a body, or of each event of an event stream. */
 export function createBoundedFetch(limit: number, flood: FloodLimit = FLOOD_LIMIT): FetchLike {
   const isFlooded = createFloodGuard(flood);
   return async (url, init) => {

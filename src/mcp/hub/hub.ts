@@ -32,14 +32,12 @@ export interface ConnectionStatus {
   readonly pid?: number;
   readonly era?: ProtocolEra;
   readonly protocolVersion?: string;
-  /** Requests in progress. */
   readonly calls: number;
   /** Requests since the server was configured. */
   readonly called: number;
   /** The last failure, with the end of the server's stderr. */
   readonly problem?: string;
   readonly retryAt?: Date;
-  /** Lines on stdout that were not messages. */
   readonly noise: number;
 }
 
@@ -63,10 +61,7 @@ export interface Hub {
   /** Replaces the set of servers. Unchanged servers stay connected, removed ones are stopped. */
   configure(specs: readonly ServerSpec[]): Promise<void>;
   status(server: string): ConnectionStatus;
-  /**
-   * Starts the server if needed and returns its offer. `insist` ignores the wait after a failure, for a person who asks.
-   * Throws `server_failed`, `needs_login`, `cancelled`.
-   */
+  /** Starts the server if needed and returns its offer. `insist` ignores the wait after a failure, for a person's request. */
   connect(server: string, signal?: AbortSignal, insist?: boolean): Promise<ServerOffer>;
   /**
    * Sends a request, starting the server if needed. A JSON-RPC error is thrown as `action_failed` with
@@ -82,11 +77,9 @@ export interface Hub {
   logout(server: string): Promise<void>;
   /** Calls back when the state or the offer of a server has changed. */
   onChange(listener: (server: string) => void): () => void;
-  /** Calls back when a subscribed resource has changed. */
   onResourceUpdated(listener: (server: string, uri: string) => void): () => void;
   /** Loads the SDK now. Node caches a failed import, so an import while file descriptors are exhausted would fail forever. */
   prepare(): Promise<void>;
-  /** Stops all servers for good. */
   close(): Promise<void>;
 }
 
@@ -94,7 +87,6 @@ export interface HubOptions {
   readonly runtime: Runtime;
   /** Fills `${env:NAME}` and `${secret:name}` in the value of a config key. Throws `invalid_config` if one is missing. */
   readonly fill: (text: string, key: string) => string;
-  /** The variables of this process; servers inherit few of them. */
   readonly environment: EnvironmentVariables;
   readonly secrets: SecretStore;
   readonly processes: ProcessStore;
@@ -106,7 +98,6 @@ export interface HubOptions {
   };
   /** Awaited after every listing, before any request is sent: definitions are checked there. */
   readonly onOffer: (spec: ServerSpec, offer: ServerOffer) => Promise<unknown>;
-  /** The era that the server spoke last time. */
   readonly getKnownEra?: ((server: string) => ProtocolEra | undefined) | undefined;
   readonly note: (event: ServerEvent) => void;
   /** Holds one stderr log per server. Absent: no logs. */

@@ -34,7 +34,6 @@ interface ListKind {
   readonly key: keyof OfferLists;
   readonly method: string;
   readonly capability: string;
-  /** The field that identifies an entry. */
   readonly id: string;
 }
 

@@ -62,7 +62,6 @@ export async function performLogin(options: LoginOptions): Promise<void> {
   }
 }
 
-/** Asks the server without a login which login it wants. */
 async function fetchChallenge({ sdk, url, headers, signal }: LoginOptions): Promise<OAuthChallenge> {
   const response = await fetch(url, {
     method: "POST",

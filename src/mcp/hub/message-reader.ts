@@ -32,7 +32,6 @@ export function readMessages(line: Buffer): { readonly messages: readonly JSONRP
   return { messages: [], noise: true };
 }
 
-/** Whether a long line that starts like this may hold a message. */
 export function canHoldMessage(head: Buffer): boolean {
   return OPENING.test(head.toString("latin1"));
 }
@@ -66,7 +65,6 @@ function isMessage(value: unknown): value is JSONRPCMessage {
   return typeof value.method === "string" || Object.hasOwn(value, "result") || Object.hasOwn(value, "error");
 }
 
-/** Indexes where a message may start: the last few, then the first few. */
 function findOpenings(text: string): readonly number[] {
   const first: number[] = [];
   const last: number[] = [];
@@ -80,10 +78,8 @@ function findOpenings(text: string): readonly number[] {
 
 interface MessageReaderOptions {
   readonly limit: number;
-  /** Called before the messages of each line. */
   readonly onLine?: () => void;
   readonly onMessage: (message: JSONRPCMessage) => void;
-  /** Called when a line was dropped. */
   readonly onProblem: (problem: QmError) => void;
 }
 

@@ -7,7 +7,6 @@ import { Mutex } from "../../core/async.ts";
 import { isRecord } from "../../core/json.ts";
 import type { SecretStore } from "../secret-store.ts";
 
-/** The login that a server asked for. */
 export interface OAuthChallenge {
   readonly scope?: string | undefined;
   readonly resourceMetadataUrl?: string | undefined;
@@ -15,7 +14,6 @@ export interface OAuthChallenge {
   readonly stepUp?: boolean | undefined;
 }
 
-/** The stored login of one server. */
 export interface OAuthRecord {
   /** The server's address. Tokens are never sent to another address that gets the same name later. */
   readonly url: string;
@@ -25,7 +23,6 @@ export interface OAuthRecord {
   /** The callback URL that registered clients are bound to. */
   readonly redirect?: string | undefined;
   readonly challenge?: OAuthChallenge | undefined;
-  /** The scope of the last login. */
   readonly asked?: string | undefined;
 }
 

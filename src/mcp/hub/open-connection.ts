@@ -11,10 +11,8 @@ import { createTransportFactory, type ServerTransport } from "./server-transport
 import { TrackingTransport } from "./tracking-transport.ts";
 
 interface OpenOptions {
-  /** Aborts the start. */
   readonly stopped: AbortSignal;
   readonly knownEra?: ProtocolEra | undefined;
-  /** Awaited after every listing, before any request is sent. */
   readonly onOffer: (offer: ServerOffer) => Promise<unknown>;
 }
 
@@ -52,7 +50,6 @@ export async function openConnection(
   }
 }
 
-/** An SDK client on an open connection. */
 export interface ConnectedClient {
   readonly client: Client;
   readonly tap: TrackingTransport;

@@ -11,11 +11,7 @@ const TOKEN = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
 const TYPES: readonly unknown[] = ["string", "integer", "boolean"];
 const MAX_DEPTH = 64;
 
-/**
- * Finds the arguments that a tool's schema wants as headers (`x-mcp-header`, protocol 2026-07-28). The annotation is
- * allowed only on strings, integers and booleans that a chain of `properties` leads to. One invalid annotation makes the
- * tool unusable over HTTP.
- */
+/** Finds the arguments marked with `x-mcp-header` (protocol 2026-07-28). One invalid mark makes the tool unusable over HTTP. */
 export function findParamHeaders(
   inputSchema: JsonObject,
 ): { readonly ok: true; readonly headers: readonly ParamHeader[] } | { readonly ok: false; readonly problem: string } {
@@ -65,9 +61,7 @@ function visit(
   return undefined;
 }
 
-/** Keywords whose value is a map of schemas. */
 const MAPS = new Set(["properties", "patternProperties", "dependentSchemas", "$defs", "definitions"]);
-/** Keywords with data instead of schemas. */
 const INERT = new Set(["default", "const", "enum", "examples", KEYWORD]);
 
 function findMisuse(node: Record<string, unknown>, path: readonly string[], reachable: boolean): string | undefined {

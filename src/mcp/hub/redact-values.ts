@@ -5,10 +5,7 @@ const MIN_LENGTH = 8;
 
 export type ValueRedactor = (text: string) => string;
 
-/**
- * Returns a function that replaces each value by its name in brackets. Servers print the values they were started with,
- * and any of these may be a secret.
- */
+/** Replaces values by their names in brackets: servers print the values they were started with, and these may be secrets. */
 export function createValueRedactor(...values: readonly Readonly<Record<string, string>>[]): ValueRedactor {
   const hidden = values
     .flatMap((record) => Object.entries(record))
@@ -20,7 +17,6 @@ export function createValueRedactor(...values: readonly Readonly<Record<string, 
   return (text) => hidden.reduce((redacted, { name, form }) => redacted.replaceAll(form, () => `[${name}]`), text);
 }
 
-/** Redacts all strings and keys of a JSON value. */
 export function redactJson(value: Json, hide: ValueRedactor): Json {
   if (typeof value === "string") return hide(value);
   if (Array.isArray(value)) return value.map((part) => redactJson(part, hide));

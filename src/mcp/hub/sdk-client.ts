@@ -2,7 +2,6 @@ import type { Client } from "@modelcontextprotocol/client";
 import { isRecord, type JsonObject } from "../../core/json.ts";
 import type { TraceCarrier } from "../../core/tracing.ts";
 
-/** A result schema that accepts any object. */
 export const anyResultSchema = {
   "~standard": {
     version: 1 as const,
@@ -30,7 +29,6 @@ export const FOREVER_MS = 2 ** 31 - 1;
  */
 export type Handshake = "legacy" | "oldest" | "modern" | "auto";
 
-/** A client that is not connected yet. It routes questions to us and does not validate results. */
 export function createSdkClient(
   sdk: Sdk,
   clientInfo: { readonly name: string; readonly version: string },

@@ -26,7 +26,6 @@ export function wrapServerError(thrown: unknown): QmError {
 /** The server has forgotten the session and refused the request without acting on it. */
 export class SessionLostError extends Error {}
 
-/** The server cannot be reached any more. */
 export class UnreachableError extends Error {}
 
 interface FailureContext {
@@ -102,7 +101,6 @@ const NEVER_ARRIVED = ["ECONNREFUSED", "ENOTFOUND", "EAI_AGAIN", "ENETUNREACH", 
 const SYSTEM_CODE =
   /^(?:E[A-Z]+|EAI_[A-Z]+|UND_ERR_\w+|CERT_\w+|ERR_TLS_\w+|DEPTH_ZERO_\w+|SELF_SIGNED_\w+|UNABLE_TO_\w+)$/;
 
-/** The system's code in an error or its causes, such as `ECONNREFUSED`. */
 function findSystemCode(thrown: unknown): string | undefined {
   let cause = thrown;
   for (let depth = 0; depth < 8 && isRecord(cause); depth++) {
@@ -120,7 +118,6 @@ function toRedactedJson(data: unknown, hide: ValueRedactor): Json | undefined {
   }
 }
 
-/** The same failure with the server's own output in its message. */
 export function withServerOutput({ code, message, hint, details, cause }: QmError, output: string): QmError {
   return new QmError(code, `${message} (${output})`, { ...omitUndefined({ hint }), details, cause });
 }

@@ -6,10 +6,8 @@ import { clip } from "../../core/json.ts";
 import { createLineReader } from "../../core/line-reader.ts";
 
 interface StderrTailOptions {
-  /** The number of characters to keep. */
   readonly limit?: number;
   readonly hide?: (text: string) => string;
-  /** Receives every redacted line. */
   readonly onLine?: ((line: string) => void) | undefined;
 }
 
@@ -47,7 +45,6 @@ const MAX_BYTES = 1024 * 1024;
 /** When more characters wait to be written, lines are dropped and counted. */
 const MAX_WAITING = 256 * 1024;
 
-/** Appends the stderr of a server to a file. */
 export function openServerLog({ path, now, maxBytes = MAX_BYTES }: ServerLogOptions) {
   let waiting: string[] = [];
   let size = 0;
@@ -92,7 +89,6 @@ export function openServerLog({ path, now, maxBytes = MAX_BYTES }: ServerLogOpti
       size += stamped.length;
       flush();
     },
-    /** Resolves when all lines are written. */
     async close(): Promise<void> {
       while (writing !== undefined) await writing;
     },
@@ -124,7 +120,6 @@ async function readLogTail(path: string, maxBytes: number): Promise<readonly str
     const from = Math.max(0, size - maxBytes);
     const { buffer, bytesRead } = await file.read(Buffer.alloc(Math.min(size, maxBytes)), { position: from });
     const lines = buffer.toString("utf8", 0, bytesRead).split("\n").slice(0, -1);
-    // The first line may be cut.
     return from > 0 ? lines.slice(1) : lines;
   } finally {
     await file.close();

@@ -40,7 +40,6 @@ export function createProblemRecorder(store: ProblemStore, hub: Pick<Hub, "statu
       last.delete(server);
       return mutex.run(() => store.clear(server));
     },
-    /** Waits for all writes. */
     settled: (): Promise<void> => mutex.run(() => {}),
   };
 }

@@ -80,16 +80,11 @@ async function readPsStartTime(pid: number): Promise<string | undefined> {
 export type KillProcess = (pid: number, signal: NodeJS.Signals | 0) => unknown;
 
 export interface KillTimeouts {
-  /** How long to wait after SIGTERM. */
   readonly termMs: number;
-  /** How long to wait after SIGKILL. */
   readonly killMs: number;
 }
 
-/**
- * Ends a process and everything it started: SIGTERM, then SIGKILL. Returns whether all are gone. They may not be if the
- * system does not let a process die, or its parent does not reap it.
- */
+/** Ends a process and its children: SIGTERM, then SIGKILL. Returns whether all are gone; a zombie of another parent may stay. */
 export async function endProcessGroup(
   pid: number,
   kill: KillProcess,
@@ -115,7 +110,6 @@ function killWindowsTree(pid: number, kill: KillProcess, signal: "SIGTERM" | "SI
   killer.on("error", () => void canSignal(() => kill(pid, signal)));
 }
 
-/** Whether the process exists. One that we may not signal does. */
 function canSignal(send: () => unknown): boolean {
   try {
     send();
@@ -141,7 +135,6 @@ interface ProcessInspector {
   readonly kill: KillProcess;
 }
 
-/** Ends the processes on this machine whose owner has died, and returns them. */
 export async function sweepProcesses(
   store: ProcessStore,
   { host, isAlive, kill }: ProcessInspector,
@@ -151,10 +144,7 @@ export async function sweepProcesses(
   return endRecorded(here, store, kill, timeouts, ({ ownerPid }) => isAlive(ownerPid));
 }
 
-/**
- * Ends the processes of some servers on this machine, or of all servers if none is named, and returns them. The owner of
- * a process starts it again with the next call.
- */
+/** Ends the processes of some servers on this machine, or of all if none is named. Their owners restart them on demand. */
 export async function stopProcesses(
   servers: readonly string[],
   store: ProcessStore,

@@ -46,7 +46,6 @@ export async function answerQuestion(call: ServerCall | undefined, question: Ask
   return answers.question ?? { action: "cancel" };
 }
 
-/** Sent to the server as a JSON-RPC error. */
 class QuestionRefusedError extends Error {
   readonly code: number;
 

@@ -23,11 +23,9 @@ const SESSION_END_MS = 1000;
 /** The transport to one server, with what the hub needs beside messages. */
 export interface ServerTransport {
   readonly transport: Transport;
-  /** Attributes for trace spans. */
   readonly facts: SpanFacts;
   readonly pid: number | undefined;
   readonly noise: number;
-  /** Turns anything thrown by the transport into a `QmError`. */
   failure(thrown: unknown): Promise<QmError>;
   /** The exit code and last output of the server. Empty if there is none. */
   describeExit(hasEnded: boolean): Promise<string>;
@@ -142,7 +140,6 @@ function createHttpFactory(sdk: Sdk, server: string, launch: HttpLaunch, context
   };
 }
 
-/** The filled settings of a remote server that a login needs. */
 export function createOAuthContext(
   sdk: Sdk,
   server: string,
@@ -151,7 +148,6 @@ export function createOAuthContext(
 ): {
   readonly oauth: OAuthContext;
   readonly headers: Readonly<Record<string, string>>;
-  /** A redactor of all filled values and of the given tokens. */
   readonly createRedactor: (tokens: Readonly<Record<string, string>>) => ValueRedactor;
 } {
   const { fill, fillRecord, values } = recordFilledValues(context.fill, `servers.${server}`);

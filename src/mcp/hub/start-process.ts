@@ -5,7 +5,6 @@ import type { Readable, Writable } from "node:stream";
 import { QmError } from "../../core/errors.ts";
 import type { ValueRedactor } from "./redact-values.ts";
 
-/** A server's launch with all references filled. */
 export interface ResolvedLaunch {
   readonly command: string;
   readonly args: readonly string[];

@@ -26,10 +26,8 @@ const UNKNOWN_END: ProcessEnd = { code: null, signal: null };
 /** A server that runs as a child process and speaks over its standard streams. */
 export interface StdioTransport extends Transport {
   readonly pid: number | undefined;
-  /** Lines on stdout that were not messages. */
   readonly noise: number;
   readonly noiseSamples: readonly string[];
-  /** The redacted end of its stderr. */
   stderrTail(): string;
   /** Why the server was stopped for misbehaving. */
   readonly fault: string | undefined;
@@ -59,7 +57,6 @@ export interface StdioPorts {
   readonly onEnded?: ((pid: number) => unknown) | undefined;
   /** Redacts its output. Absent: redacts the values of its variables. */
   readonly hide?: ValueRedactor | undefined;
-  /** Receives each line of stderr. */
   readonly log?: ((line: string) => void) | undefined;
   readonly limits?: Partial<StdioLimits> | undefined;
   readonly platform?: NodeJS.Platform | undefined;

@@ -54,7 +54,6 @@ function isLoopback({ hostname }: URL): boolean {
   return /^(?:localhost|.+\.localhost|127(?:\.\d+){3}|\[::1\])$/.test(hostname);
 }
 
-/** A server that may need a login, with its filled settings. */
 export interface OAuthContext {
   readonly sdk: Sdk;
   readonly server: string;
@@ -167,7 +166,6 @@ async function waitForOtherRefresh({ server, url, records }: OAuthContext, used:
   return false;
 }
 
-/** The configured client, or the one registered with this issuer. */
 export function findOAuthClient(
   { clientId, clientSecret }: OAuthSettings,
   { clients }: OAuthRecord,

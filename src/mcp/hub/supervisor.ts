@@ -10,7 +10,6 @@ import { SessionLostError, toAbortError, waitUnlessAborted, wrapServerError } fr
 
 export type StopReason = "asked" | "idle" | "closing" | "ended";
 
-/** Ledger events about a server's connection. */
 export type ServerEvent =
   | {
       readonly type: "server.started";
@@ -103,7 +102,6 @@ export class Supervisor {
     if (this.#isAway) this.#setState("idle");
   }
 
-  /** Stops the server for good. */
   async retire(reason: StopReason): Promise<void> {
     this.#isRetired = true;
     await this.stop(reason);
@@ -272,7 +270,6 @@ export class Supervisor {
     await connection.closeWhenIdle();
   }
 
-  /** Returns false if it is not the current connection. */
   #detach(connection: ServerConnection): boolean {
     if (this.#connection !== connection) return false;
     this.#connection = undefined;

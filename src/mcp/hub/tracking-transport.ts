@@ -19,7 +19,6 @@ export interface TrackedRequest {
   result?: unknown;
   readonly progressToken: string;
   onProgress: ((params: Record<string, unknown>) => void) | undefined;
-  /** Called when the request's stream ended without the answer. */
   readonly onLost: () => void;
 }
 
@@ -84,7 +83,6 @@ export class TrackingTransport implements Transport {
     return this.#askedCalls.getStore();
   }
 
-  /** The calls that the server may still be working on. */
   get #calls(): ReadonlySet<ServerCall> {
     const calls = [...this.#sent.values()].flatMap(({ call }) => call ?? []);
     return new Set(this.#hasUntracked ? [UNKNOWN_CALL, ...calls] : calls);

@@ -4,7 +4,6 @@ import { type OfferedTool, PINNED_FIELDS } from "./offer.ts";
 
 /** A place where two definitions differ. An absent side has no value there. */
 export interface DefinitionChange {
-  /** A JSON pointer. */
   readonly path: string;
   readonly before?: Json;
   readonly after?: Json;
@@ -110,7 +109,6 @@ function splitWordsAndGaps(text: string): readonly string[] {
   return text.match(/[\p{L}\p{N}\p{M}_]+|\s+|[^\p{L}\p{N}\p{M}_\s]/gu) ?? [];
 }
 
-/** Longest common subsequence. */
 function compareWords(a: readonly string[], b: readonly string[]): readonly DiffSpan[] {
   const removed = (text: string): DiffSpan => ({ kind: "removed", text });
   const added = (text: string): DiffSpan => ({ kind: "added", text });

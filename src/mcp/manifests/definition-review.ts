@@ -8,7 +8,6 @@ import type { ScanFinding } from "./scan/finding.ts";
 
 const DUPLICATE = "duplicate";
 
-/** A distinct definition of an offer. */
 interface OfferedDefinition {
   readonly hash: string;
   readonly definition: OfferedTool;
@@ -82,7 +81,6 @@ function isAccepted({ state }: DefinitionPin): boolean {
   return state === "accepted";
 }
 
-/** A person's decision about a withheld definition. */
 export interface DefinitionDecision {
   readonly server: string;
   /** A tool's name, or `*` for all tools with a withheld definition. */
@@ -141,7 +139,6 @@ export function applyDecision(
   return { put, drop: state === "accepted" ? replaced.map(({ hash }) => hash) : [] };
 }
 
-/** An offered definition that may not be used. */
 export interface PendingDefinition {
   readonly definition: OfferedTool;
   readonly hash: string;
@@ -155,7 +152,6 @@ export interface PendingDefinition {
 export interface ReviewedTool {
   readonly name: string;
   readonly accepted: OfferedTool | undefined;
-  /** The finding kinds of the accepted definition. */
   readonly marks: readonly string[];
   /** More than one if several definitions have this name. */
   readonly pending: readonly PendingDefinition[];

@@ -17,14 +17,12 @@ export interface KnownTool {
   readonly state: "usable" | "withheld";
   /** The kinds of findings in the accepted definition. */
   readonly marks: readonly string[];
-  /** The definition that the server offers instead. */
   readonly pending?: PendingDefinition;
 }
 
 /** A definition that waits for a person or was rejected by one. */
 export interface WithheldTool extends PendingDefinition {
   readonly tool: string;
-  /** The accepted definition of that name. */
   readonly accepted?: OfferedTool;
   readonly signs: readonly ScanFinding[];
 }
@@ -35,7 +33,6 @@ interface ToolsSource {
   readonly pinning: boolean;
 }
 
-/** The tools of one server, with the data they were made from. */
 export interface ServerTools {
   readonly from: ToolsSource;
   readonly tools: readonly KnownTool[];

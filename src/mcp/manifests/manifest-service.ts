@@ -35,7 +35,6 @@ export interface OfferUpdate {
   readonly changed: readonly string[];
   /** All tools with a definition that waits for a person, not only new ones. */
   readonly withheld: readonly string[];
-  /** The parts of the offer that were left out. */
   readonly problems: readonly string[];
 }
 
@@ -52,10 +51,8 @@ export interface ManifestService {
   markDisconnected(server: string): void;
   /** Undefined if nothing is known about the server as it is configured now. */
   offer(server: string): ServerOffer | undefined;
-  /** The tools that may be shown. */
   tools(server: string): readonly KnownTool[];
   tool(server: string, name: string): KnownTool | undefined;
-  /** Definitions that wait for a person. */
   withheld(server: string): readonly WithheldTool[];
   /** Rejected definitions that the server still offers. */
   rejected(server: string): readonly WithheldTool[];
@@ -70,7 +67,6 @@ export interface ManifestService {
   forget(server: string): Promise<void>;
   /** Reads the changes of other processes. Cheap if there are none. */
   refresh(): Promise<void>;
-  /** Calls back when something about a server has changed. */
   onChange(listener: (server: string) => void): () => void;
 }
 

@@ -15,7 +15,6 @@ export interface ServerManifest {
  */
 export type PinState = "accepted" | "withheld" | "rejected";
 
-/** A tool definition that was seen, and the decision about it. */
 export interface DefinitionPin {
   /** From `hashDefinition`, which includes the tool's name. */
   readonly hash: string;
@@ -26,11 +25,9 @@ export interface DefinitionPin {
   /** The kinds of all findings when it was first seen. A scan at every start would take too long. */
   readonly marks: readonly string[];
   readonly seenAt: Date;
-  /** The person who decided. */
   readonly by?: string;
 }
 
-/** Everything stored about one server. */
 export interface ManifestRecord {
   /** Increases with each change by any process and is never reused. */
   readonly revision: number;
@@ -45,7 +42,6 @@ export interface ManifestChange {
   readonly drop: readonly string[];
 }
 
-/** Stores manifests and pins. Several processes may share it. */
 export interface ManifestStore {
   all(): Promise<ReadonlyMap<string, ManifestRecord>>;
   read(server: string): Promise<ManifestRecord | undefined>;

@@ -30,7 +30,6 @@ export interface ServerOffer {
 /** The fields that a model sees or that decide how a call is treated. Icons and `_meta` are neither. */
 export const PINNED_FIELDS = ["name", "title", "description", "inputSchema", "outputSchema", "annotations"] as const;
 
-/** The part of a definition that a person accepted. */
 export function pickPinnedFields(tool: OfferedTool): JsonObject {
   return omitUndefined(Object.fromEntries(PINNED_FIELDS.map((field) => [field, getOwn(tool, field)]))) as JsonObject;
 }
@@ -43,10 +42,8 @@ export function hashDefinition(tool: OfferedTool): string {
 /** Far above the offers of honest servers, but too little to fill a store or the memory. */
 export const offerLimits = {
   tools: 5_000,
-  /** Resources, templates and prompts, each. */
   others: 10_000,
   nameLength: 256,
-  /** Characters of all keys and texts of one item. */
   itemLength: 128 * 1024,
   totalLength: 8 * 1024 * 1024,
   instructionsLength: 64 * 1024,

@@ -4,7 +4,6 @@ import { matchesGlob } from "../../core/name-patterns.ts";
 import type { ServerSpec, ToolOverride } from "../server-spec.ts";
 import type { OfferedTool } from "./offer.ts";
 
-/** The effect of a tool, and how its calls are treated. */
 export interface ToolTraits {
   readonly effect: Effect;
   readonly tags: readonly string[];

@@ -3,7 +3,7 @@ import { defineAction, type Provider } from "../../catalog/define-action.ts";
 import type { Action } from "../../core/action.ts";
 import { QmError, toErrorDetails } from "../../core/errors.ts";
 import { WithContent } from "../../core/handler-result.ts";
-import { omitUndefined } from "../../core/json.ts";
+import { type JsonObject, omitUndefined } from "../../core/json.ts";
 import { SEPARATOR } from "../../core/names.ts";
 import { toWaitingFacts } from "../../core/outcome.ts";
 import type { ManifestService } from "../manifests/manifest-service.ts";
@@ -49,12 +49,8 @@ export function createMcpProvider(options: CatalogOptions & { readonly install: 
 export interface ServerCatalog {
   names(): readonly string[];
   actions(server: string): readonly Action[];
-  /** `known`: the server's tools are known. */
-  summarize(server: string): {
-    readonly description: string | undefined;
-    readonly state: string;
-    readonly known: boolean;
-  };
+  /** The entry of `mcp__list_servers`, without the number of tools if they are unknown. */
+  summarize(server: string, visibleTools: number): JsonObject;
 }
 
 function createServerCatalog(access: CatalogOptions): ServerCatalog {
@@ -86,11 +82,15 @@ function createServerCatalog(access: CatalogOptions): ServerCatalog {
       const spec = find(server);
       return spec === undefined ? [] : getActions(spec);
     },
-    summarize(server) {
-      const { state } = hub.status(server);
-      const known = manifests.offer(server) !== undefined;
-      const idle = known ? "known" : "configured";
-      return { description: find(server)?.description, state: state === "idle" ? idle : state, known };
+    summarize(name, visibleTools) {
+      const { state } = hub.status(name);
+      const isKnown = manifests.offer(name) !== undefined;
+      return toErrorDetails({
+        name,
+        state: state !== "idle" ? state : isKnown ? "known" : "configured",
+        description: find(name)?.description,
+        tools: isKnown ? visibleTools : undefined,
+      });
     },
   };
 }
@@ -106,9 +106,7 @@ function createListServersAction(servers: ServerCatalog): Action {
     run: (_args, { sees }) => ({
       servers: servers.names().flatMap((name) => {
         const visible = servers.actions(name).filter((action) => sees(action.name));
-        if (visible.length === 0) return [];
-        const { description, state, known } = servers.summarize(name);
-        return [toErrorDetails({ name, state, description, tools: known ? visible.length : undefined })];
+        return visible.length === 0 ? [] : [servers.summarize(name, visible.length)];
       }),
     }),
   });

@@ -1,21 +1,17 @@
 import { join } from "node:path";
 import type { Provider } from "../../catalog/define-action.ts";
-import type { Runtime } from "../../core/runtime.ts";
 import { type ConnectionStatus, createHub, type Hub, type HubOptions } from "../hub/hub.ts";
 import { readServerLog } from "../hub/server-log.ts";
-import { createProblemRecorder, type ProblemStore, type ServerProblem } from "../hub/server-problems.ts";
+import { createProblemRecorder, type ServerProblem } from "../hub/server-problems.ts";
 import { type ProcessStore, readStartTime, type StartedProcess, stopProcesses } from "../hub/server-processes.ts";
 import type { ServerEvent } from "../hub/supervisor.ts";
-import type { ServerRegistry } from "../install/server-registry.ts";
 import { type ManifestEvent, type ManifestService, openManifestService } from "../manifests/manifest-service.ts";
 import type { ManifestStore } from "../manifests/manifest-store.ts";
-import type { SecretStore } from "../secret-store.ts";
 import { fingerprintServer, type ServerSpec } from "../server-spec.ts";
 import { createMcpProvider } from "./mcp-provider.ts";
 import {
   createServerInstaller,
   type InstallerEvent,
-  type ServerConfigWriter,
   type ServerInstaller,
   type ServerInstallerOptions,
 } from "./server-installer.ts";
@@ -23,20 +19,11 @@ import {
 export type McpServersEvent = ServerEvent | ManifestEvent | InstallerEvent;
 
 export interface McpServersOptions
-  extends Pick<
-    HubOptions,
-    "fill" | "environment" | "processes" | "processFacts" | "startingAtOnce" | "clientInfo" | "logFolder" | "tracer"
-  > {
-  readonly runtime: Runtime;
+  extends Omit<HubOptions, "onOffer" | "getKnownEra" | "note" | "limits">,
+    Pick<ServerInstallerOptions, "registry" | "plans" | "unpack" | "writer" | "problems"> {
   readonly manifests: ManifestStore;
-  readonly secrets: SecretStore;
-  readonly problems: ProblemStore;
   /** The recorded processes, even if `processes` records none. */
   readonly recorded: ProcessStore["all"];
-  readonly registry: ServerRegistry;
-  readonly plans: ServerInstallerOptions["plans"];
-  readonly unpack: ServerInstallerOptions["unpack"];
-  readonly writer: ServerConfigWriter;
   /** Whether there are actions that find, install and remove servers. */
   readonly install: boolean;
   readonly note: (event: McpServersEvent) => void;
@@ -50,12 +37,10 @@ export interface McpServersOptions
  */
 export type ServerState = "configured" | "known" | "starting" | "started" | "called" | "needs_login" | "failed";
 
-/** A server as an operator sees it. */
 export interface ServerView {
   readonly spec: ServerSpec;
   readonly state: ServerState;
   readonly tools: number;
-  /** How many definitions wait for a person. */
   readonly withheld: number;
   readonly connection: ConnectionStatus;
 }

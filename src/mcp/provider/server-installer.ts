@@ -16,7 +16,6 @@ export interface InstalledServer {
   readonly server: string;
   readonly command: string;
   readonly version?: string;
-  /** The names of the new actions. */
   readonly actions: readonly string[];
   /** How many of its tools a person must review before they can be used. */
   readonly withheld: number;
@@ -48,12 +47,8 @@ export function serverNotFoundError(server: string): QmError {
   });
 }
 
-/** Writes servers to the configuration. */
 export interface ServerConfigWriter {
-  /**
-   * Throws `conflict` if the name is taken. Awaits `beforeWriting` while the name is reserved; if that throws, nothing
-   * is written.
-   */
+  /** Throws `conflict` if the name is taken. If `beforeWriting`, awaited while the name is reserved, throws, writes nothing. */
   add(name: string, entry: JsonObject, beforeWriting: () => Promise<void>): Promise<void>;
   /** Throws `not_found`. `secretsInUse` are the secrets that the rest of the configuration refers to. */
   remove(name: string): Promise<{ readonly spec: ServerSpec; readonly secretsInUse: readonly string[] }>;
@@ -77,7 +72,6 @@ export interface ServerInstallerOptions {
   readonly manifests: ManifestService;
   readonly registry: ServerRegistry;
   readonly plans: (request: InstallPlanRequest, signal?: AbortSignal) => Promise<InstallPlan>;
-  /** Downloads and unpacks the files that a server needs to start. */
   readonly unpack: (file: BundleFile, signal?: AbortSignal) => Promise<void>;
   readonly writer: ServerConfigWriter;
   readonly secrets: SecretStore;
@@ -168,7 +162,6 @@ function partialRemovalError(server: string, cause: unknown): QmError {
   return new QmError(code, message, { ...omitUndefined({ hint }), cause });
 }
 
-/** A plan as an entry of the configuration file. */
 function toConfigEntry({ launch, version, source, description }: InstallPlan): JsonObject {
   const unlessEmpty = <T extends object>(value: T): T | undefined =>
     Object.keys(value).length === 0 ? undefined : value;

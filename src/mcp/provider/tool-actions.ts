@@ -31,12 +31,10 @@ export function toToolEntry(server: string, tool: string): string {
   return `${server}${SEPARATOR}${plain}-${hash("sha256", tool, "hex").slice(0, 12)}`;
 }
 
-/** The entry name of an action for an MCP method. */
 export function toMethodEntry(server: string, method: string): string {
   return `${server}${SEPARATOR}${method}`;
 }
 
-/** The normal forms of a tool's arguments, as the configuration declares them. */
 function createArgumentForms(declared: NonNullable<ToolOverride["arguments"]>, launch: Launch): ArgumentForms {
   const folder = launch.kind === "stdio" ? launch.cwd : undefined;
   const forms = Object.entries(declared).map(([argument, form]) => [
@@ -95,14 +93,12 @@ function isWide(value: unknown): boolean {
   return false;
 }
 
-/** The result as data, and its contents as blocks for a model. */
 export function readResourceResult(result: JsonObject): unknown {
   const contents = Array.isArray(result.contents) ? result.contents.filter(isRecord) : [];
   const blocks = contents.map((resource): ContentBlock => ({ type: "resource", resource: resource as JsonObject }));
   return new WithContent(result, { blocks });
 }
 
-/** The result as data, and its messages as blocks for a model. */
 export function readPromptResult(result: JsonObject): unknown {
   const messages = Array.isArray(result.messages) ? result.messages.filter(isRecord) : [];
   return new WithContent(result, { blocks: messages.flatMap(({ content }) => readBlocks([content])) });
@@ -121,7 +117,6 @@ function readPlainText(block: ContentBlock): string | undefined {
 
 export const MCP_CATEGORY = "mcp";
 
-/** What the actions of servers use to reach them. */
 export interface ServerAccess {
   readonly hub: Pick<Hub, "connect" | "request" | "status">;
   readonly manifests: Pick<ManifestService, "tool" | "refresh">;

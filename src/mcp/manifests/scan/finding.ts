@@ -1,28 +1,15 @@
-/**
- * - `hidden_characters`: invisible characters, or characters that a terminal acts on
- * - `disguised_letters`: letters that look like others
- * - `instructions`: text that commands the model instead of describing the tool
- * - `concealment`: the user is not to know
- * - `prompt_imitation`: markers used to build prompts
- * - `exfiltration`: data is sent to a place that the user did not ask for
- * - `secrets`: keys, passwords and the files that hold them
- * - `encoded_text`: text that must be decoded before it can be read
- * - `hidden_tail`: text so far away that a person does not scroll there
- * - `other_tools`: instructions about tools of other servers
- * - `shadowing`: a name that is mistaken for another tool's
- */
 export type FindingKind =
-  | "hidden_characters"
-  | "disguised_letters"
-  | "instructions"
-  | "concealment"
-  | "prompt_imitation"
-  | "exfiltration"
-  | "secrets"
-  | "encoded_text"
-  | "hidden_tail"
-  | "other_tools"
-  | "shadowing";
+  | "hidden_characters" // invisible characters, or characters that a terminal acts on
+  | "disguised_letters" // letters that look like others
+  | "instructions" // text that commands the model instead of describing the tool
+  | "concealment" // the user is not to know
+  | "prompt_imitation" // markers used to build prompts
+  | "exfiltration" // data is sent to a place that the user did not ask for
+  | "secrets" // keys, passwords and the files that hold them
+  | "encoded_text" // text that must be decoded before it can be read
+  | "hidden_tail" // text so far away that a person does not scroll there
+  | "other_tools" // instructions about tools of other servers
+  | "shadowing"; // a name that is mistaken for another tool's
 
 /** A `serious` finding withholds the definition until a person has looked at it. A `mild` one only marks it. */
 export type FindingSeverity = "serious" | "mild";
@@ -31,13 +18,10 @@ export type FindingSeverity = "serious" | "mild";
 export interface ScanFinding {
   readonly kind: FindingKind;
   readonly severity: FindingSeverity;
-  /** A JSON pointer into the definition. */
   readonly where: string;
-  /** Short, and safe to show in a terminal. */
   readonly excerpt: string;
 }
 
-/** A finding within one text, with its start and end there. */
 export interface TextFinding extends Pick<ScanFinding, "kind" | "severity"> {
   readonly from: number;
   readonly to: number;

@@ -33,7 +33,6 @@ export function findEncodedText(text: string): readonly TextFinding[] {
   return found;
 }
 
-/** Whether nearly all of it is readable characters, with spaces between words. */
 function isProse(text: string): boolean {
   const readable = text.match(/[\x20-\x7E\n]/g)?.length ?? 0;
   const spaces = text.match(/[a-z,.] [A-Za-z~/.]/g)?.length ?? 0;

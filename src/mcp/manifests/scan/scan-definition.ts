@@ -8,7 +8,6 @@ import { findImageLinks, findPromptMarkers, findSecretPaths } from "./suspicious
 import { foldForScan, splitFoldedWords, splitIdentifier } from "./text-words.ts";
 import { findOtherTools, findShadowing, type OfferedNames } from "./tool-names.ts";
 
-/** A text of a definition that a model may read. */
 interface DefinitionText {
   /** A JSON pointer. For the name of a property it points to the property. */
   readonly where: string;
@@ -83,7 +82,6 @@ function scanText({ where, text, isName }: DefinitionText, names: OfferedNames):
   ];
 }
 
-/** One finding of each kind. */
 function selectWorst(findings: readonly TextFinding[]): readonly TextFinding[] {
   const byKind = new Map<FindingKind, TextFinding>();
   for (const finding of findings) {

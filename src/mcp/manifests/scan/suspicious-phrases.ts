@@ -3,7 +3,6 @@ import { foldForScan, replaceLeetDigits, type ScannedWord } from "./text-words.t
 
 interface PhraseStep {
   readonly words: ReadonlySet<string>;
-  /** How many other words may come before it. */
   readonly gap: number;
 }
 
@@ -31,7 +30,6 @@ export function findPhrases(words: readonly ScannedWord[]): readonly TextFinding
   return [...found.values()];
 }
 
-/** The phrases by their first word. */
 function compilePhrases(): ReadonlyMap<string, readonly CompiledPhrase[]> {
   const byFirst = new Map<string, CompiledPhrase[]>();
   for (const { kind, severity, phrases } of listPhraseGroups()) {

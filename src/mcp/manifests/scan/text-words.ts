@@ -1,9 +1,7 @@
 import { replaceLookalikes } from "../../../core/display-text.ts";
 
 export interface ScannedWord {
-  /** Lower-case, without accents. */
   readonly text: string;
-  /** Start and end in the folded text. */
   readonly from: number;
   readonly to: number;
   readonly sentence: number;

@@ -1,7 +1,6 @@
 import type { TextFinding } from "./finding.ts";
 import { foldForScan, replaceLeetDigits, type ScannedWord } from "./text-words.ts";
 
-/** The tool names that a definition is compared with. */
 export interface OfferedNames {
   isOwn(name: string): boolean;
   isOthers(name: string): boolean;
