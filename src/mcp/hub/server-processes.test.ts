@@ -43,7 +43,7 @@ const sweep = (store: ProcessStore, kill: (pid: number, signal: NodeJS.Signals |
   sweepProcesses(store, { host: HOST, isAlive: (pid) => pid !== DEAD, kill }, TIMEOUTS);
 
 describe("sweeping", () => {
-  test("ends what a dead process has left, though it ignores SIGTERM", async () => {
+  test("ends a process whose owner died, even if it ignores SIGTERM", async () => {
     const { pid, record } = await sleeping();
     const store = memory(record);
 
@@ -52,7 +52,7 @@ describe("sweeping", () => {
     expect(store.records).toEqual([]);
   });
 
-  test("leaves alone what has an owner, or is on another machine", async () => {
+  test("leaves processes with a living owner or of another host alone", async () => {
     const { pid, record } = await sleeping();
     const store = memory({ ...record, ownerPid: process.pid }, { ...record, host: "there" });
 
@@ -60,7 +60,7 @@ describe("sweeping", () => {
     expect([await isRunning(pid), store.records.length]).toEqual([true, 2]);
   });
 
-  test("never signals a process that only has the same number, and forgets the record", async () => {
+  test("never signals another process with the same pid, and removes the record", async () => {
     const { pid, record } = await sleeping();
     const other = { ...record, startedAt: "another time" };
     const ownedOther = { ...record, startedAt: "yet another time", ownerPid: process.pid };
@@ -71,7 +71,7 @@ describe("sweeping", () => {
     expect([signalled, await isRunning(pid), store.records]).toEqual([[], true, []]);
   });
 
-  test("keeps the record of what cannot be ended", async () => {
+  test("keeps the record of a process that cannot be ended", async () => {
     const { record } = await sleeping();
     const store = memory(record);
     const forbidden = () => {
@@ -84,7 +84,7 @@ describe("sweeping", () => {
 });
 
 describe("the record of a server's process", () => {
-  test("is there while it runs", async () => {
+  test("exists while the process runs", async () => {
     const store = memory();
     const record = createProcessRecorder(store, "s", { pid: 7, host: HOST });
     const { transport } = openTestTransport(launchFixture("plain.mjs"), record);
@@ -97,7 +97,7 @@ describe("the record of a server's process", () => {
     expect(store.records).toEqual([]);
   });
 
-  test("is not made where nobody could tell the process from another", async () => {
+  test("is not written without a start time", async () => {
     const store = memory();
     const record = createProcessRecorder(store, "s", { pid: 7, host: HOST }, async () => undefined);
     await record.onStarted(1);
@@ -107,8 +107,8 @@ describe("the record of a server's process", () => {
   });
 });
 
-describe("the time a process was started", () => {
-  test.each(["linux", "darwin"] as const)("is its own and stays: as on %s", async (platform) => {
+describe("the start time of a process", () => {
+  test.each(["linux", "darwin"] as const)("is unique and constant on %s", async (platform) => {
     const time = await readStartTime(process.pid, platform);
 
     expect(time).toMatch(/\d/);
@@ -117,7 +117,7 @@ describe("the time a process was started", () => {
     expect(await readStartTime(DEAD, platform)).toBeUndefined();
   });
 
-  test.skipIf(process.platform !== "linux")("is none once it has ended, though nobody has taken note", async () => {
+  test.skipIf(process.platform !== "linux")("is undefined for a zombie", async () => {
     // The shell would take note; what takes its place does not.
     const parent = spawn("/bin/sh", ["-c", "cat <&3 & echo $!; exec sleep 60"], {
       stdio: ["ignore", "pipe", "ignore", "pipe"],
