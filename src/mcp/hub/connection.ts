@@ -1,4 +1,4 @@
-import type { Client, Notification, Request } from "@modelcontextprotocol/client";
+import type { Notification, Request } from "@modelcontextprotocol/client";
 import { onAbort } from "../../core/async.ts";
 import type { Dialogue } from "../../core/caller.ts";
 import { getErrorMessage, QmError } from "../../core/errors.ts";
@@ -21,8 +21,7 @@ import {
   withServerOutput,
 } from "./server-errors.ts";
 import { answerQuestion, type ServerCall, sendWithAnswers, toRefusal } from "./server-questions.ts";
-import type { ServerTransport } from "./server-transport.ts";
-import { TRACKED, type TrackedRequest, type TrackingTransport } from "./tracking-transport.ts";
+import { TRACKED, type TrackedRequest } from "./tracking-transport.ts";
 
 /** List changes that come within this time are read with one listing. */
 const GATHER_MS = 50;
@@ -41,9 +40,7 @@ export class ServerConnection {
   onListed: () => void = () => undefined;
   onResourceUpdated: (uri: string) => void = () => undefined;
   readonly #spec: ServerSpec;
-  readonly #client: Client;
-  readonly #tap: TrackingTransport;
-  readonly #wire: ServerTransport;
+  readonly #link: ConnectedClient;
   readonly #limits: ListingLimits;
   readonly #telemetry: McpTelemetry;
   readonly #began: number;
@@ -62,13 +59,12 @@ export class ServerConnection {
   constructor(
     spec: ServerSpec,
     { limits, tracer, runtime }: HubContext,
-    { client, tap, wire }: ConnectedClient,
+    link: ConnectedClient,
     onOffer: (offer: ServerOffer) => Promise<unknown>,
   ) {
+    const { client, tap } = link;
     this.#spec = spec;
-    this.#client = client;
-    this.#tap = tap;
-    this.#wire = wire;
+    this.#link = link;
     this.#limits = limits.listing;
     this.#telemetry = { tracer, elapsed: runtime.elapsed };
     this.#began = runtime.elapsed();
@@ -103,18 +99,18 @@ export class ServerConnection {
   }
 
   get pid(): number | undefined {
-    return this.#wire.pid;
+    return this.#link.wire.process?.pid;
   }
 
   get noise(): number {
-    return this.#wire.noise;
+    return this.#link.wire.process?.noise ?? 0;
   }
 
   async start(signal: AbortSignal): Promise<void> {
     await this.#list(signal);
     if (this.era !== "modern") return;
     const { capabilities } = this.offer;
-    this.#changes = openChangeStream(this.#client, capabilities, this.#closed.signal, () => this.#listAgain());
+    this.#changes = openChangeStream(this.#link.client, capabilities, this.#closed.signal, () => this.#listAgain());
   }
 
   /** Resolves when all list changes announced so far have been read. */
@@ -158,11 +154,11 @@ export class ServerConnection {
 
   async close(): Promise<void> {
     this.#isClosing = true;
-    await this.#wire.end().catch(() => undefined);
+    await this.#link.wire.end().catch(() => undefined);
   }
 
   describeExit(): Promise<string> {
-    return this.#wire.describeExit(true);
+    return this.#link.wire.describeExit(true);
   }
 
   async #send(
@@ -172,7 +168,7 @@ export class ServerConnection {
     call?: ServerCall,
     parent?: TraceCarrier,
   ): Promise<JsonObject> {
-    const session = this.era === "legacy" ? this.#tap.sessionId : undefined;
+    const session = this.era === "legacy" ? this.#link.tap.sessionId : undefined;
     const connection = this.#facts;
     const span = startMcpSpan(this.#telemetry, { side: "client", method, params, connection, session, parent });
     try {
@@ -204,7 +200,7 @@ export class ServerConnection {
       progressToken: `progress-${++this.#requests}`,
       onProgress: dialogue && ((params) => reportProgress(dialogue, params)),
       onLost: () => {
-        this.#tap.abandon(sent);
+        this.#link.tap.abandon(sent);
         const message = `server ${this.#spec.name} lost the connection while it worked on this`;
         lose(new QmError("server_failed", message, { hint: MAY_HAVE_RUN }));
       },
@@ -212,7 +208,7 @@ export class ServerConnection {
     // The reason is sent to the server, so it says only this.
     const cancel = new AbortController();
     const stopListening = onAbort(signal, () => {
-      this.#tap.abandon(sent);
+      this.#link.tap.abandon(sent);
       cancel.abort("cancelled");
     });
     const meta = {
@@ -224,7 +220,7 @@ export class ServerConnection {
     const request = { method, params: addMeta(params, meta), [TRACKED]: sent };
     const declared = method === "tools/call" ? this.#paramHeaders.get(String(params.name)) : undefined;
     try {
-      const answered = this.#client.request(request, anyResultSchema, {
+      const answered = this.#link.client.request(request, anyResultSchema, {
         signal: cancel.signal,
         timeout: FOREVER_MS,
         allowInputRequired: true,
@@ -237,13 +233,13 @@ export class ServerConnection {
     } catch (thrown) {
       if (signal.aborted) throw toAbortError(signal);
       if (this.#closed.signal.aborted) throw await this.#diedError();
-      const failure = await this.#wire.failure(thrown);
+      const failure = await this.#link.wire.failure(thrown);
       if (failure.cause instanceof UnreachableError) this.#isLeaving = true;
       throw failure;
     } finally {
       cancel.abort("cancelled");
       stopListening();
-      this.#tap.forget(sent);
+      this.#link.tap.forget(sent);
     }
   }
 
@@ -268,7 +264,7 @@ export class ServerConnection {
   }
 
   get #facts(): SpanFacts {
-    return { "mcp.protocol.version": this.protocolVersion, ...this.#wire.facts };
+    return { "mcp.protocol.version": this.protocolVersion, ...this.#link.wire.facts };
   }
 
   #recordSession(): void {
@@ -304,7 +300,7 @@ export class ServerConnection {
       this.onResourceUpdated(params.uri);
     if (method !== "notifications/message") return;
     const { level, logger, data } = params;
-    this.#tap.currentCall?.dialogue?.log({
+    this.#link.tap.currentCall?.dialogue?.log({
       level: typeof level === "string" ? level : "info",
       ...(typeof logger === "string" ? { logger } : {}),
       data,

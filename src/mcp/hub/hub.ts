@@ -207,14 +207,8 @@ export function createHub(options: HubOptions): Hub {
       await context.oauth.drop(server);
       await supervisor.stop("asked");
     },
-    onChange(listener) {
-      listeners.add(listener);
-      return () => void listeners.delete(listener);
-    },
-    onResourceUpdated(listener) {
-      updateListeners.add(listener);
-      return () => void updateListeners.delete(listener);
-    },
+    onChange: (listener) => subscribe(listeners, listener),
+    onResourceUpdated: (listener) => subscribe(updateListeners, listener),
     prepare: async () => void (await loadSdk()),
     async close() {
       closing.abort(hubClosedError());
@@ -222,6 +216,11 @@ export function createHub(options: HubOptions): Hub {
       await context.watchdog.close();
     },
   };
+}
+
+function subscribe<T>(listeners: Set<T>, listener: T): () => void {
+  listeners.add(listener);
+  return () => void listeners.delete(listener);
 }
 
 function hubClosedError(): QmError {

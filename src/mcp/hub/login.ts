@@ -1,11 +1,11 @@
 import { randomBytes } from "node:crypto";
-import type { OAuthClientProvider } from "@modelcontextprotocol/client";
+import type { OAuthClientProvider, OAuthDiscoveryState } from "@modelcontextprotocol/client";
 import { raceAbort } from "../../core/async.ts";
 import { toOneLine } from "../../core/display-text.ts";
 import { getErrorMessage, QmError } from "../../core/errors.ts";
 import { clip, omitUndefined } from "../../core/json.ts";
 import { listenForCallback } from "./login-callback.ts";
-import type { OAuthChallenge, OAuthDiscoveryState } from "./oauth-store.ts";
+import type { OAuthChallenge } from "./oauth-store.ts";
 import type { ValueRedactor } from "./redact-values.ts";
 import { createOAuthFetch, findOAuthClient, type OAuthContext } from "./stored-login.ts";
 

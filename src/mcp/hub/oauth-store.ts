@@ -1,8 +1,4 @@
-import type {
-  OAuthDiscoveryState,
-  StoredOAuthClientInformation,
-  StoredOAuthTokens,
-} from "@modelcontextprotocol/client";
+import type { StoredOAuthClientInformation, StoredOAuthTokens } from "@modelcontextprotocol/client";
 import { Mutex } from "../../core/async.ts";
 import { isRecord } from "../../core/json.ts";
 import type { SecretStore } from "../secret-store.ts";
@@ -25,8 +21,6 @@ export interface OAuthRecord {
   readonly challenge?: OAuthChallenge | undefined;
   readonly asked?: string | undefined;
 }
-
-export type { OAuthDiscoveryState, StoredOAuthClientInformation, StoredOAuthTokens };
 
 export interface OAuthStore {
   /** An unreadable record, or one for another URL, counts as no login. */

@@ -12,7 +12,7 @@ import type { Sdk } from "./sdk-client.ts";
 import { loginRequiredError, toServerFailure } from "./server-errors.ts";
 import { openServerLog } from "./server-log.ts";
 import { createProcessRecorder } from "./server-processes.ts";
-import { openStdioTransport } from "./stdio-transport.ts";
+import { openStdioTransport, type StdioTransport } from "./stdio-transport.ts";
 import { createStoredLogin, type OAuthContext } from "./stored-login.ts";
 
 /** How long to wait for the exit code and last output of a server that is ending. */
@@ -24,8 +24,8 @@ const SESSION_END_MS = 1000;
 export interface ServerTransport {
   readonly transport: Transport;
   readonly facts: SpanFacts;
-  readonly pid: number | undefined;
-  readonly noise: number;
+  /** Absent: a remote server. */
+  readonly process?: Pick<StdioTransport, "pid" | "noise">;
   failure(thrown: unknown): Promise<QmError>;
   /** The exit code and last output of the server. Empty if there is none. */
   describeExit(hasEnded: boolean): Promise<string>;
@@ -69,12 +69,7 @@ function createStdioFactory(
     return {
       transport,
       facts: { "network.transport": "pipe" },
-      get pid() {
-        return transport.pid;
-      },
-      get noise() {
-        return transport.noise;
-      },
+      process: transport,
       failure: async (thrown) => toServerFailure(sdk, thrown, { server, hide, hasSession: false }),
       async describeExit(hasEnded) {
         if (transport.fault !== undefined) return transport.fault;
@@ -119,8 +114,6 @@ function createHttpFactory(sdk: Sdk, server: string, launch: HttpLaunch, context
         "server.address": url.hostname,
         "server.port": Number(url.port) || (url.protocol === "https:" ? 443 : 80),
       },
-      pid: undefined,
-      noise: 0,
       async failure(thrown) {
         if (thrown instanceof sdk.InsufficientScopeError) return login.stepUp(thrown);
         const hide = createRedactor(tokens);

@@ -1,16 +1,15 @@
 import { setTimeout as pause } from "node:timers/promises";
-import type { AuthProvider, FetchLike } from "@modelcontextprotocol/client";
+import type {
+  AuthProvider,
+  FetchLike,
+  StoredOAuthClientInformation,
+  StoredOAuthTokens,
+} from "@modelcontextprotocol/client";
 import { QmError } from "../../core/errors.ts";
 import { omitUndefined } from "../../core/json.ts";
 import type { OAuthSettings } from "../server-spec.ts";
 import { createBoundedFetch } from "./http-transport.ts";
-import type {
-  OAuthChallenge,
-  OAuthRecord,
-  OAuthStore,
-  StoredOAuthClientInformation,
-  StoredOAuthTokens,
-} from "./oauth-store.ts";
+import type { OAuthChallenge, OAuthRecord, OAuthStore } from "./oauth-store.ts";
 import type { Sdk } from "./sdk-client.ts";
 import { loginRequiredError } from "./server-errors.ts";
 

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { defineAction } from "../../catalog/define-action.ts";
-import type { Action, CallContext } from "../../core/action.ts";
+import type { Action, Handler } from "../../core/action.ts";
 import { isRecord, type JsonObject, omitUndefined } from "../../core/json.ts";
 import { actionName } from "../../core/names.ts";
 import type { ServerOffer } from "../manifests/offer.ts";
@@ -18,11 +18,64 @@ import {
 
 /** Actions for resources, prompts and completions. They have the names of MCP methods; tool names have no slash. */
 export function createServerActions(access: ServerAccess, spec: ServerSpec, offer: ServerOffer): readonly Action[] {
+  const { name } = spec;
   const { resources, prompts, completions } = offer.capabilities;
+  const canSubscribe = isRecord(resources) && resources.subscribe !== undefined && resources.subscribe !== false;
+  const create = (method: string, description: string, input: z.ZodObject, run: Handler) =>
+    defineAction(MCP_CATEGORY, { ...commonFields(access, spec, method), description, effect: "read", input, run });
+  /** An action that sends its arguments as the parameters of the method. */
+  const createSending = (
+    method: string,
+    description: string,
+    input: z.ZodObject,
+    read: (result: JsonObject) => unknown = (result) => result,
+  ) =>
+    create(method, description, input, async (params, context) =>
+      read(await sendRequest(access, spec, { method, params }, context)),
+    );
+  const none = z.strictObject({});
+  const uri = z.strictObject({ uri: z.string().min(1) });
+  const what = "files, records and other things to read, and the templates of their URIs";
   return [
-    ...(resources === undefined ? [] : createResourceActions(access, spec, offer)),
-    ...(prompts === undefined ? [] : createPromptActions(access, spec, offer)),
-    ...(completions === undefined ? [] : [createCompleteAction(access, spec)]),
+    ...(resources === undefined
+      ? []
+      : [
+          create("resources/list", `List the resources of ${name}: ${what}.`, none, () => {
+            return { resources: offer.resources, resourceTemplates: offer.resourceTemplates };
+          }),
+          createSending("resources/read", `Read a resource of ${name} by its URI.`, uri, readResourceResult),
+        ]),
+    ...(canSubscribe
+      ? [
+          createSending("resources/subscribe", `Subscribe to changes of a resource of ${name}.`, uri),
+          createSending("resources/unsubscribe", `Unsubscribe from changes of a resource of ${name}.`, uri),
+        ]
+      : []),
+    ...(prompts === undefined
+      ? []
+      : [
+          create("prompts/list", `List the prepared prompts of ${name} and their arguments.`, none, () => {
+            return { prompts: offer.prompts };
+          }),
+          createSending(
+            "prompts/get",
+            `Get a prepared prompt of ${name}, filled in.`,
+            z.strictObject({ name: z.string().min(1), arguments: z.record(z.string(), z.string()).optional() }),
+            readPromptResult,
+          ),
+        ]),
+    ...(completions === undefined
+      ? []
+      : [
+          createSending(
+            "completion/complete",
+            `Ask ${name} which values an argument of a prompt or of a resource's URI may have.`,
+            z.looseObject({
+              ref: z.looseObject({ type: z.string() }),
+              argument: z.looseObject({ name: z.string(), value: z.string() }),
+            }),
+          ),
+        ]),
   ];
 }
 
@@ -43,82 +96,11 @@ export function createConnectAction(access: ServerAccess, spec: ServerSpec): Act
   });
 }
 
-function createResourceActions(access: ServerAccess, spec: ServerSpec, offer: ServerOffer): readonly Action[] {
-  const uri = z.strictObject({ uri: z.string().min(1) });
-  const send = (method: string, args: JsonObject, context: CallContext) =>
-    sendRequest(access, spec, { method, params: args }, context);
-  const { resources } = offer.capabilities;
-  const canSubscribe = isRecord(resources) && resources.subscribe !== undefined && resources.subscribe !== false;
-  return [
-    defineAction(MCP_CATEGORY, {
-      ...commonFields(access, spec, "resources/list"),
-      description: `List the resources of ${spec.name}: files, records and other things to read, and the templates of their URIs.`,
-      effect: "read",
-      input: z.strictObject({}),
-      run: () => ({ resources: offer.resources, resourceTemplates: offer.resourceTemplates }),
-    }),
-    defineAction(MCP_CATEGORY, {
-      ...commonFields(access, spec, "resources/read"),
-      description: `Read a resource of ${spec.name} by its URI.`,
-      effect: "read",
-      input: uri,
-      run: async (args, context) => readResourceResult(await send("resources/read", args, context)),
-    }),
-    ...(!canSubscribe
-      ? []
-      : ["resources/subscribe", "resources/unsubscribe"].map((method) =>
-          defineAction(MCP_CATEGORY, {
-            ...commonFields(access, spec, method),
-            description: `${method === "resources/subscribe" ? "Subscribe to" : "Unsubscribe from"} changes of a resource of ${spec.name}.`,
-            effect: "read",
-            input: uri,
-            run: (args, context) => send(method, args, context),
-          }),
-        )),
-  ];
-}
-
-function createPromptActions(access: ServerAccess, spec: ServerSpec, offer: ServerOffer): readonly Action[] {
-  return [
-    defineAction(MCP_CATEGORY, {
-      ...commonFields(access, spec, "prompts/list"),
-      description: `List the prepared prompts of ${spec.name} and their arguments.`,
-      effect: "read",
-      input: z.strictObject({}),
-      run: () => ({ prompts: offer.prompts }),
-    }),
-    defineAction(MCP_CATEGORY, {
-      ...commonFields(access, spec, "prompts/get"),
-      description: `Get a prepared prompt of ${spec.name}, filled in.`,
-      effect: "read",
-      input: z.strictObject({ name: z.string().min(1), arguments: z.record(z.string(), z.string()).optional() }),
-      async run(args, context) {
-        const request = { method: "prompts/get", params: args as JsonObject };
-        return readPromptResult(await sendRequest(access, spec, request, context));
-      },
-    }),
-  ];
-}
-
-function createCompleteAction(access: ServerAccess, spec: ServerSpec): Action {
-  return defineAction(MCP_CATEGORY, {
-    ...commonFields(access, spec, "completion/complete"),
-    description: `Ask ${spec.name} which values an argument of a prompt or of a resource's URI may have.`,
-    effect: "read",
-    input: z.looseObject({
-      ref: z.looseObject({ type: z.string() }),
-      argument: z.looseObject({ name: z.string(), value: z.string() }),
-    }),
-    run: (args, context) =>
-      sendRequest(access, spec, { method: "completion/complete", params: args as JsonObject }, context),
-  });
-}
-
-function commonFields(access: ServerAccess, spec: ServerSpec, entry: string) {
+function commonFields(access: ServerAccess, { name, callTimeoutMs }: ServerSpec, method: string) {
   return {
-    entry: toMethodEntry(spec.name, entry),
+    entry: toMethodEntry(name, method),
     idempotent: true,
-    ...omitUndefined({ timeoutMs: spec.callTimeoutMs }),
-    readiness: () => getReadiness(access, spec.name),
+    ...omitUndefined({ timeoutMs: callTimeoutMs }),
+    readiness: () => getReadiness(access, name),
   };
 }
