@@ -8,21 +8,19 @@ const LONGEST_WAIT_MS = 5 * 60 * 1000;
 const LASTING_MS = 60 * 1000;
 const ACKNOWLEDGE_MS = 30 * 1000;
 
-/** The stream on which a server of 2026-07-28 announces changes. */
-export interface ChangeStream {
-  watch(uri: string, isWatched: boolean): void;
-}
+/** Starts or stops watching a resource. */
+export type WatchResource = (uri: string, isWatched: boolean) => void;
 
 /**
- * Keeps the stream open while there is something to watch. Some hosts cut long streams, so it is reopened with growing
- * waits. Changes in between are missed, so reopening counts as a change of the lists.
+ * Opens the stream on which a modern server announces changes, while there is something to watch. Some hosts cut long
+ * streams, so it is reopened with growing waits. Changes in between are missed, so that counts as a change of the lists.
  */
 export function openChangeStream(
   client: Client,
   capabilities: JsonObject,
   closed: AbortSignal,
   onListsChange: () => void,
-): ChangeStream {
+): WatchResource {
   const lists = toListFilter(capabilities);
   const watched = new Set<string>();
   let reopen = new AbortController();
@@ -67,14 +65,12 @@ export function openChangeStream(
   }
 
   open();
-  return {
-    watch(uri, isWatched) {
-      if (isWatched === watched.has(uri)) return;
-      if (isWatched) watched.add(uri);
-      else watched.delete(uri);
-      if (isOpen) reopen.abort();
-      else open();
-    },
+  return (uri, isWatched) => {
+    if (isWatched === watched.has(uri)) return;
+    if (isWatched) watched.add(uri);
+    else watched.delete(uri);
+    if (isOpen) reopen.abort();
+    else open();
   };
 }
 

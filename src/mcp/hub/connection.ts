@@ -7,7 +7,7 @@ import type { SpanFacts, TraceCarrier } from "../../core/tracing.ts";
 import { type McpSpan, type McpTelemetry, startMcpSpan } from "../../telemetry/mcp-span.ts";
 import type { ServerOffer } from "../manifests/offer.ts";
 import type { ProtocolEra, ServerSpec } from "../server-spec.ts";
-import { type ChangeStream, openChangeStream } from "./change-stream.ts";
+import { openChangeStream, type WatchResource } from "./change-stream.ts";
 import type { HubContext, RequestOptions, ServerRequest } from "./hub.ts";
 import { type ListingLimits, listOffer } from "./list-offer.ts";
 import type { ConnectedClient } from "./open-connection.ts";
@@ -54,7 +54,7 @@ export class ServerConnection {
   #isClosing = false;
   #inProgress = 0;
   #requests = 0;
-  #changes: ChangeStream | undefined;
+  #watchResource: WatchResource | undefined;
 
   constructor(
     spec: ServerSpec,
@@ -110,7 +110,9 @@ export class ServerConnection {
     await this.#list(signal);
     if (this.era !== "modern") return;
     const { capabilities } = this.offer;
-    this.#changes = openChangeStream(this.#link.client, capabilities, this.#closed.signal, () => this.#listAgain());
+    this.#watchResource = openChangeStream(this.#link.client, capabilities, this.#closed.signal, () =>
+      this.#listAgain(),
+    );
   }
 
   /** Resolves when all list changes announced so far have been read. */
@@ -130,9 +132,9 @@ export class ServerConnection {
       await waitUnlessAborted(this.#upToDate, stop.signal);
       if (this.#closed.signal.aborted) throw this.#endedError();
       await before?.();
-      if (this.#changes !== undefined && /^resources\/(?:un)?subscribe$/.test(method)) {
+      if (this.#watchResource !== undefined && /^resources\/(?:un)?subscribe$/.test(method)) {
         // In this era resources are watched on the change stream.
-        this.#changes.watch(String(params.uri), method === "resources/subscribe");
+        this.#watchResource(String(params.uri), method === "resources/subscribe");
         return {};
       }
       const send = (sent: JsonObject) => this.#send(method, sent, stop.signal, call, trace);

@@ -12,7 +12,7 @@ import { createOAuthStore, type OAuthStore } from "./oauth-store.ts";
 import { openConnection } from "./open-connection.ts";
 import { loadSdk } from "./sdk-client.ts";
 import { Semaphore } from "./semaphore.ts";
-import { type KillProcess, type ProcessStore, sweepProcesses } from "./server-processes.ts";
+import { type ProcessFacts, type ProcessStore, sweepProcesses } from "./server-processes.ts";
 import { createOAuthContext } from "./server-transport.ts";
 import type { EnvironmentVariables } from "./start-process.ts";
 import type { StdioLimits } from "./stdio-transport.ts";
@@ -90,12 +90,7 @@ export interface HubOptions {
   readonly environment: EnvironmentVariables;
   readonly secrets: SecretStore;
   readonly processes: ProcessStore;
-  readonly processFacts: {
-    readonly pid: number;
-    readonly host: string;
-    readonly isAlive: (pid: number) => boolean;
-    readonly kill: KillProcess;
-  };
+  readonly processFacts: ProcessFacts;
   /** Awaited after every listing, before any request is sent: definitions are checked there. */
   readonly onOffer: (spec: ServerSpec, offer: ServerOffer) => Promise<unknown>;
   readonly getKnownEra?: ((server: string) => ProtocolEra | undefined) | undefined;

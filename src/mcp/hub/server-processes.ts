@@ -2,6 +2,7 @@ import { execFile, spawn } from "node:child_process";
 import { readFile } from "node:fs/promises";
 import { setTimeout as pause } from "node:timers/promises";
 import { promisify } from "node:util";
+import type { ProcessInfo } from "../../core/runtime.ts";
 
 /** A running server process, recorded so that a later process can end it after a crash. */
 export interface StartedProcess {
@@ -23,7 +24,7 @@ export interface ProcessStore {
 export function createProcessRecorder(
   store: ProcessStore,
   server: string,
-  self: { readonly pid: number; readonly host: string },
+  self: Pick<ProcessInfo, "pid" | "host">,
   readTime: (pid: number) => Promise<string | undefined> = readStartTime,
 ) {
   const recorded = new Map<number, StartedProcess>();
@@ -79,6 +80,8 @@ async function readPsStartTime(pid: number): Promise<string | undefined> {
 /** Like `process.kill`: signal 0 only checks, a negative pid means a group. Throws if there is no such process. */
 export type KillProcess = (pid: number, signal: NodeJS.Signals | 0) => unknown;
 
+export type ProcessFacts = ProcessInfo & { readonly kill: KillProcess };
+
 export interface KillTimeouts {
   readonly termMs: number;
   readonly killMs: number;
@@ -129,15 +132,9 @@ async function waitUntilGone(isRunning: () => boolean, ms: number): Promise<bool
   return true;
 }
 
-interface ProcessInspector {
-  readonly host: string;
-  isAlive(pid: number): boolean;
-  readonly kill: KillProcess;
-}
-
 export async function sweepProcesses(
   store: ProcessStore,
-  { host, isAlive, kill }: ProcessInspector,
+  { host, isAlive, kill }: Omit<ProcessFacts, "pid">,
   timeouts: KillTimeouts = { termMs: 2_000, killMs: 2_000 },
 ): Promise<readonly StartedProcess[]> {
   const here = (await store.all()).filter((started) => started.host === host);
@@ -148,7 +145,7 @@ export async function sweepProcesses(
 export async function stopProcesses(
   servers: readonly string[],
   store: ProcessStore,
-  { host, kill }: ProcessInspector,
+  { host, kill }: Pick<ProcessFacts, "host" | "kill">,
 ): Promise<readonly StartedProcess[]> {
   const isMeant = ({ server }: StartedProcess) => servers.length === 0 || servers.includes(server);
   const running = (await store.all()).filter((started) => started.host === host && isMeant(started));
