@@ -1,3 +1,4 @@
+import { escapeUnsafe, toOneLine } from "../../core/display-text.ts";
 import { existsSync } from "node:fs";
 import { dirname } from "node:path";
 import { systemRuntime } from "../../app/system-runtime.ts";
@@ -19,7 +20,6 @@ import { createNotAgreedError } from "../approver.ts";
 import type { ConnectOptions } from "../commands/clients.ts";
 import { type CommandContext, withWorkspace } from "../context.ts";
 import { confirmAtTerminal } from "../terminal.ts";
-import { escapeUnsafe, toOneLine } from "../terminal-text.ts";
 import {
   buildGatewayEntry,
   detectClientEnvironment,

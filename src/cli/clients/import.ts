@@ -3,7 +3,7 @@ import { systemRuntime } from "../../app/system-runtime.ts";
 import { CONFIG_FILE } from "../../config/config-file.ts";
 import { addConfiguredServers } from "../../config/edit-servers.ts";
 import { serverName, serverSchema } from "../../config/mcp-schema.ts";
-import { listCharacterWarnings, toVisibleJson, toVisibleLine } from "../../core/display-text.ts";
+import { escapeUnsafe, formatCount, listCharacterWarnings, quoteShellWord, toOneLine, toVisibleJson, toVisibleLine } from "../../core/display-text.ts";
 import { QmError } from "../../core/errors.ts";
 import { quoteName } from "../../core/names.ts";
 import { didYouMean } from "../../core/nearest.ts";
@@ -21,7 +21,6 @@ import { identifyApprover, requireYes } from "../approver.ts";
 import type { ImportOptions } from "../commands/clients.ts";
 import { type CommandContext, withWorkspace } from "../context.ts";
 import { exitCodes } from "../exit-codes.ts";
-import { escapeUnsafe, formatCount, quoteShellWord, toOneLine } from "../terminal-text.ts";
 import { detectClientEnvironment, getGatewayAddresses } from "./gateway-entry.ts";
 
 interface ImportLookup {

@@ -1,8 +1,8 @@
+import { toOneLine } from "../../core/display-text.ts";
 import { Argument, type Command } from "commander";
 import { completionShells, findCompletions } from "../completion/candidates.ts";
 import type { CommandContext } from "../context.ts";
 import { formatExamples } from "../option-parsers.ts";
-import { toOneLine } from "../terminal-text.ts";
 
 /** What the completion scripts ask. Whatever goes wrong, the answer is nothing: a prompt is no place for errors. */
 export function addCompleteCommand(program: Command, context: CommandContext): void {

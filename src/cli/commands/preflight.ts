@@ -1,3 +1,4 @@
+import { escapeUnsafe, toOneLine } from "../../core/display-text.ts";
 import type { Command } from "commander";
 import { isGlob, matchesGlob } from "../../core/name-patterns.ts";
 import { parseActionName } from "../../core/names.ts";
@@ -6,7 +7,6 @@ import { type CommandContext, toCallerOptions, withWorkspace } from "../context.
 import { type ExitCode, exitCodes } from "../exit-codes.ts";
 import { formatExamples } from "../option-parsers.ts";
 import { showProgress } from "../terminal.ts";
-import { escapeUnsafe, toOneLine } from "../terminal-text.ts";
 
 /** From best to worst; the worst decides how the command ends. */
 const verdicts = {

@@ -1,3 +1,4 @@
+import { toOneLine } from "../../core/display-text.ts";
 import { once } from "node:events";
 import { isIP } from "node:net";
 import { Readable, Writable } from "node:stream";
@@ -8,7 +9,6 @@ import type { Io } from "../context.ts";
 import { type CommandContext, withWorkspace } from "../context.ts";
 import { createWholeNumberParser, formatExamples } from "../option-parsers.ts";
 import { isTerminal } from "../terminal.ts";
-import { toOneLine } from "../terminal-text.ts";
 
 export function addMcpCommand(program: Command, context: CommandContext): void {
   program

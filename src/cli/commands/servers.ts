@@ -1,10 +1,10 @@
+import { escapeUnsafe, toOneLine } from "../../core/display-text.ts";
 import { dirname } from "node:path";
 import type { Command } from "commander";
 import type { ServerState, ServerView } from "../../mcp/provider/mcp-servers.ts";
 import { formatLaunch, type ServerSpec } from "../../mcp/server-spec.ts";
 import { type CommandContext, withWorkspace } from "../context.ts";
 import { createWholeNumberParser, formatExamples } from "../option-parsers.ts";
-import { escapeUnsafe, toOneLine } from "../terminal-text.ts";
 import { addServersAddCommand, addServersRemoveCommand } from "./servers/add-remove.ts";
 import { addServersLoginCommand, addServersStartStopCommands, requireServer } from "./servers/connection.ts";
 import { addServersReviewCommand } from "./servers/review.ts";

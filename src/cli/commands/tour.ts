@@ -1,3 +1,4 @@
+import { quoteShellWord } from "../../core/display-text.ts";
 import { mkdtemp, realpath, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -5,7 +6,6 @@ import type { Command } from "commander";
 import type { CommandContext } from "../context.ts";
 import { exitCodes } from "../exit-codes.ts";
 import { formatExamples } from "../option-parsers.ts";
-import { quoteShellWord } from "../terminal-text.ts";
 
 /** What the tour's workspace is made of. */
 const tourFiles = {

@@ -1,3 +1,4 @@
+import { formatCount } from "../../core/display-text.ts";
 import { stat } from "node:fs/promises";
 import { listAllRoles, listLevelRoles } from "../../approval/approver-roles.ts";
 import { getErrorMessage } from "../../core/errors.ts";
@@ -8,7 +9,6 @@ import type { ServerSpec } from "../../mcp/server-spec.ts";
 import { toWireName } from "../../surface/native-tools.ts";
 import { toPolicyOptions } from "../../workspace/config-mapping.ts";
 import { openWorkspace, type Workspace, type WorkspaceOptions } from "../../workspace/workspace.ts";
-import { formatCount } from "../terminal-text.ts";
 import type { DoctorPaths } from "./environment-checks.ts";
 import { type DoctorCheck, fail, ok, warn } from "./environment-checks.ts";
 

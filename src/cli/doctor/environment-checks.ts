@@ -1,3 +1,4 @@
+import { formatCount } from "../../core/display-text.ts";
 import { access, constants, stat, statfs } from "node:fs/promises";
 import { dirname } from "node:path";
 import { readPackageInfo } from "../../app/system-runtime.ts";
@@ -6,7 +7,6 @@ import { getErrorMessage, QmError } from "../../core/errors.ts";
 import { CALL_VARIABLES, compileCondition } from "../../core/expression.ts";
 import type { ChainReport } from "../../ledger/hash-chain.ts";
 import { openWorkspace, resolveFileRoot, resolveStorePath, type WorkspaceOptions } from "../../workspace/workspace.ts";
-import { formatCount } from "../terminal-text.ts";
 
 /** One thing `qm doctor` looked at. */
 export interface DoctorCheck {

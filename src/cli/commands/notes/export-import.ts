@@ -1,3 +1,4 @@
+import { escapeUnsafe, formatCount } from "../../../core/display-text.ts";
 import { createReadStream } from "node:fs";
 import { open, rename, rm } from "node:fs/promises";
 import { resolve } from "node:path";
@@ -9,7 +10,6 @@ import type { Workspace } from "../../../workspace/workspace.ts";
 import type { Io } from "../../context.ts";
 import { type CommandContext, toCallerOptions } from "../../context.ts";
 import { showProgress } from "../../terminal.ts";
-import { escapeUnsafe, formatCount } from "../../terminal-text.ts";
 import { formatNoteOrigin, toOwnerQuery, withInterrupt } from "./note-text.ts";
 
 /** As many new handles as somebody looks at. */

@@ -1,3 +1,4 @@
+import { formatCount, quoteShellWord, toOneLine } from "../../../core/display-text.ts";
 import { systemRuntime } from "../../../app/system-runtime.ts";
 import { QmError } from "../../../core/errors.ts";
 import type { ResourceKind } from "../../../infospace/note.ts";
@@ -6,7 +7,6 @@ import type { NoteSearchType } from "../../../infospace/search/note-search.ts";
 import type { Workspace } from "../../../workspace/workspace.ts";
 import { type CommandContext, toCallerOptions } from "../../context.ts";
 import { showProgress } from "../../terminal.ts";
-import { formatCount, quoteShellWord, toOneLine } from "../../terminal-text.ts";
 import { formatTimeSpan } from "../approvals/approval-text.ts";
 import { formatNoteReach, formatNotesUsage, formatTypeAndSize, toOwnerQuery, withInterrupt } from "./note-text.ts";
 

@@ -1,9 +1,9 @@
+import { formatCount, toOneLine } from "../../../core/display-text.ts";
 import { QmError } from "../../../core/errors.ts";
 import type { NoteEntry, NotesQuery } from "../../../infospace/note-list.ts";
 import type { NotesUsage } from "../../../infospace/notes.ts";
 import type { CommandContext } from "../../context.ts";
 import { InterruptedError } from "../../terminal.ts";
-import { formatCount, toOneLine } from "../../terminal-text.ts";
 
 /** Whose, as the options of every command say. */
 export function toOwnerQuery({ globals: { session, actor, tenant, user } }: CommandContext): NotesQuery {

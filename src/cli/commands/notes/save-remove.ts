@@ -1,3 +1,4 @@
+import { formatCount, toOneLine } from "../../../core/display-text.ts";
 import { yieldToEventLoop } from "../../../core/async.ts";
 import { QmError } from "../../../core/errors.ts";
 import type { NoteVisibility } from "../../../infospace/note.ts";
@@ -6,7 +7,6 @@ import type { Notes } from "../../../infospace/notes.ts";
 import type { Workspace } from "../../../workspace/workspace.ts";
 import type { CommandContext } from "../../context.ts";
 import { confirmAtTerminal, InterruptedError, showCount } from "../../terminal.ts";
-import { formatCount, toOneLine } from "../../terminal-text.ts";
 import { showNoteTable } from "./list.ts";
 import { formatNoteReach, formatTypeAndSize, toOwnerQuery } from "./note-text.ts";
 

@@ -1,3 +1,4 @@
+import { formatCount, toOneLine } from "../../../core/display-text.ts";
 import { QmError } from "../../../core/errors.ts";
 import { isRecord, type Json } from "../../../core/json.ts";
 import type { NoteEntry } from "../../../infospace/note-list.ts";
@@ -5,7 +6,7 @@ import type { Notes } from "../../../infospace/notes.ts";
 import type { Workspace } from "../../../workspace/workspace.ts";
 import type { CommandContext } from "../../context.ts";
 import { showProgress } from "../../terminal.ts";
-import { formatCount, safeJson, toOneLine } from "../../terminal-text.ts";
+import { safeJson } from "../../terminal-text.ts";
 import { writeOutputFile } from "./export-import.ts";
 import { formatByteCount, formatNoteReach, formatTypeAndSize, withInterrupt } from "./note-text.ts";
 

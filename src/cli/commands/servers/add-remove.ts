@@ -1,6 +1,6 @@
 import { dirname } from "node:path";
 import type { Command } from "commander";
-import { listCharacterWarnings, toVisibleLine } from "../../../core/display-text.ts";
+import { escapeUnsafe, formatCount, listCharacterWarnings, toVisibleLine } from "../../../core/display-text.ts";
 import { QmError } from "../../../core/errors.ts";
 import type { JsonObject } from "../../../core/json.ts";
 import type { InstallPlan } from "../../../mcp/install/install-plan.ts";
@@ -12,7 +12,6 @@ import { getOutcomeExitCode } from "../../exit-codes.ts";
 import { collectOption, formatExamples } from "../../option-parsers.ts";
 import { printOutcomeProblem } from "../../output.ts";
 import { showProgress } from "../../terminal.ts";
-import { escapeUnsafe, formatCount } from "../../terminal-text.ts";
 import { type AddServerOptions, buildInstallCall } from "./install-call.ts";
 
 export function addServersRemoveCommand(servers: Command, context: CommandContext): void {

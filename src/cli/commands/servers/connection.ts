@@ -1,3 +1,4 @@
+import { escapeUnsafe, formatCount } from "../../../core/display-text.ts";
 import type { Command } from "commander";
 import { type Problem, QmError } from "../../../core/errors.ts";
 import { didYouMean } from "../../../core/nearest.ts";
@@ -7,7 +8,6 @@ import type { Workspace } from "../../../workspace/workspace.ts";
 import { type CommandContext, withWorkspace } from "../../context.ts";
 import { exitCodes, getExitCode } from "../../exit-codes.ts";
 import { showProgress } from "../../terminal.ts";
-import { escapeUnsafe, formatCount } from "../../terminal-text.ts";
 
 /** The configured server of that name. Throws `not_found`. */
 export function requireServer(servers: Pick<McpServers, "list">, name: string): ServerSpec {

@@ -1,3 +1,4 @@
+import { escapeUnsafe, formatCount } from "../../../core/display-text.ts";
 import type { Command } from "commander";
 import { QmError } from "../../../core/errors.ts";
 import { getOwn } from "../../../core/json.ts";
@@ -10,7 +11,6 @@ import { createNotAgreedError, identifyApprover, requireYes } from "../../approv
 import { type CommandContext, withWorkspace } from "../../context.ts";
 import { formatExamples } from "../../option-parsers.ts";
 import { confirmAtTerminal } from "../../terminal.ts";
-import { escapeUnsafe, formatCount } from "../../terminal-text.ts";
 import { requireServer } from "./connection.ts";
 
 /** What was found in a definition, for a person. */
