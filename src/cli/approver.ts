@@ -74,7 +74,11 @@ interface Confirmation {
 }
 
 /** Throws unless a person is present and says yes. `--yes` counts only with an approver's token. */
-export async function requireApproval(context: CommandContext, person: CliApprover, asked: Confirmation): Promise<void> {
+export async function requireApproval(
+  context: CommandContext,
+  person: CliApprover,
+  asked: Confirmation,
+): Promise<void> {
   requirePresence(context, person);
   const hint = `Answer y at a terminal, or give --yes together with ${TOKEN_VARIABLE}.`;
   await requireYes(context, { ...asked, yes: asked.yes && person.hasToken }, hint);

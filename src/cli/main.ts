@@ -178,7 +178,10 @@ function findCommand(program: Command, names: readonly string[]): Command {
 }
 
 function createUnknownCommandError(name: string, parent: Command): QmError {
-  const names = parent.createHelp().visibleCommands(parent).map((each) => each.name());
+  const names = parent
+    .createHelp()
+    .visibleCommands(parent)
+    .map((each) => each.name());
   return new QmError("invalid_arguments", `unknown command ${quoteName(name)}${didYouMean(name, names)}`, {
     hint: "Run `qm --help` for the list of commands.",
   });

@@ -34,7 +34,9 @@ export function createFileWriteError(file: string, cause: unknown): QmError {
       cause,
       hint: "Give another name, or --force to replace it.",
     });
-  return new QmError("invalid_arguments", `${escapeUnsafe(file)} cannot be written: ${getErrorMessage(cause)}`, { cause });
+  return new QmError("invalid_arguments", `${escapeUnsafe(file)} cannot be written: ${getErrorMessage(cause)}`, {
+    cause,
+  });
 }
 
 export function createFileReadError(file: string, cause: unknown): QmError {

@@ -32,7 +32,11 @@ export interface CommandOutput {
   readonly bad: Paint;
 }
 
-export function createOutput({ stdout, stderr, env }: Pick<Io, "stdout" | "stderr" | "env">, isJson: boolean, color: boolean): CommandOutput {
+export function createOutput(
+  { stdout, stderr, env }: Pick<Io, "stdout" | "stderr" | "env">,
+  isJson: boolean,
+  color: boolean,
+): CommandOutput {
   const isColored = !isJson && canUseColor(stdout.isTTY, env, color);
   const paint = (code: number): Paint =>
     isColored ? (text) => (text === "" ? "" : `\u001B[${code}m${text}\u001B[0m`) : (text) => text;
@@ -178,12 +182,14 @@ function fitColumns(natural: readonly number[], width: number): readonly number[
 }
 
 /** Prints why a call has no result, or none yet. */
-export function printOutcomeProblem(out: CommandOutput, outcome: Exclude<Outcome, { readonly status: "done" }>): void {
+export function printOutcomeProblem(out: CommandOutput, outcome: Exclude<Outcome, { readonly status: "done" }>) {
   if (outcome.status !== "waiting") return out.problem({ ...outcome.error });
   const { status, action, reason, approval } = outcome;
   if (out.isJson) return out.json({ status, action, approval });
   const { id, level, expiresAt, preview } = approval;
-  out.note(`qm: not run yet: it waits for approval. ${escapeUnsafe(reason)} Level ${escapeUnsafe(level)}, until ${expiresAt}.`);
+  out.note(
+    `qm: not run yet: it waits for approval. ${escapeUnsafe(reason)} Level ${escapeUnsafe(level)}, until ${expiresAt}.`,
+  );
   if (preview !== undefined) out.note(`    What it would do: ${escapeUnsafe(preview).replaceAll("\n", "\n    ")}`);
   out.note(`    Run \`qm approvals approve ${id}\` to allow it, or \`qm approvals deny ${id}\` to refuse.`);
 }

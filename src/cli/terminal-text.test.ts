@@ -1,6 +1,6 @@
-import { escapeUnsafe, quoteShellWord, toOneLine } from "../core/display-text.ts";
 import fc from "fast-check";
 import { expect, test } from "vitest";
+import { escapeUnsafe, quoteShellWord, toOneLine } from "../core/display-text.ts";
 import { fitToWidth, measureWidth, safeJson } from "./terminal-text.ts";
 
 const HOSTILE = "a\u001B[31mb\u202Ec\u0007d\u2028e";

@@ -94,7 +94,9 @@ export function addApprovalsCommand(program: Command, context: CommandContext): 
   approvals
     .command("watch")
     .summary("show every change until Ctrl-C")
-    .description("Show the waiting calls and every change, one per line, until Ctrl-C; with --json one object per line.")
+    .description(
+      "Show the waiting calls and every change, one per line, until Ctrl-C; with --json one object per line.",
+    )
     .action(async () => (await import("./approvals/list.ts")).runApprovalsWatch(context));
 
   approvals

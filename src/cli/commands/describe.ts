@@ -131,7 +131,9 @@ function showExplanation(out: CommandOutput, explanation: Explanation, configPat
 function formatVerdict(out: CommandOutput, { visible, decision }: Explanation): string {
   if (!visible) return out.bad("hidden, as if it did not exist");
   if (decision === "allow") return out.good("allowed");
-  return decision === "ask" ? out.warn("visible, but a person must agree to each call") : out.bad("visible, but denied");
+  return decision === "ask"
+    ? out.warn("visible, but a person must agree to each call")
+    : out.bad("visible, but denied");
 }
 
 const CHECKED_PER_CALL = "rules about arguments, budgets and approval conditions";

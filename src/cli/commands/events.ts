@@ -72,7 +72,11 @@ async function showEvents(context: CommandContext, workspace: Workspace, options
 }
 
 /** Polls: other processes write to the same store, and nothing announces it. */
-async function followEvents({ io, out, globals }: CommandContext, workspace: Workspace, options: EventsOptions): Promise<void> {
+async function followEvents(
+  { io, out, globals }: CommandContext,
+  workspace: Workspace,
+  options: EventsOptions,
+): Promise<void> {
   const { ledger } = workspace.quartermaster;
   const query = await toEventQuery({ globals }, workspace, options);
   let found = await ledger.read(query);

@@ -51,7 +51,7 @@ function runList(
   { quartermaster }: Workspace,
   category: readonly string[],
   { filter, offset, limit, all = false }: ListOptions,
-): void {
+) {
   const caller = toCallerOptions(globals);
   const query: ListQuery = omitUndefined({ category, filter });
   const found = collectPages(

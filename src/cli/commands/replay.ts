@@ -33,7 +33,11 @@ export function addReplayCommand(program: Command, context: CommandContext): voi
     .action((id: string, flags: ReplayFlags) => runReplay(context, id, flags));
 }
 
-async function runReplay(context: CommandContext, id: string, { turn = false, policy: file, all = false }: ReplayFlags) {
+async function runReplay(
+  context: CommandContext,
+  id: string,
+  { turn = false, policy: file, all = false }: ReplayFlags,
+) {
   const policy = file === undefined ? undefined : await loadPolicyFile(context, file);
   const report = await reportNotFound(context, () =>
     withWorkspace(context, "ledger", ({ quartermaster: { ledger } }) =>

@@ -1,9 +1,9 @@
-import { toOneLine } from "../../../core/display-text.ts";
 import { isIP } from "node:net";
 import { systemProcess, systemRuntime } from "../../../app/system-runtime.ts";
 import type { ApprovalView } from "../../../approval/approval.ts";
 import { signApprovalLink } from "../../../approval/approval-link.ts";
 import type { Config } from "../../../config/schema.ts";
+import { toOneLine } from "../../../core/display-text.ts";
 import { QmError } from "../../../core/errors.ts";
 import { quoteName } from "../../../core/names.ts";
 import { parseDuration } from "../../../core/runtime.ts";

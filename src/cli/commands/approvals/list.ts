@@ -1,5 +1,11 @@
 import { systemRuntime } from "../../../app/system-runtime.ts";
-import { type Approvals, type ApprovalState, type ApprovalView, approvalStates, isFinished } from "../../../approval/approval.ts";
+import {
+  type ApprovalState,
+  type Approvals,
+  type ApprovalView,
+  approvalStates,
+  isFinished,
+} from "../../../approval/approval.ts";
 import { formatCount, toOneLine, toVisibleJson } from "../../../core/display-text.ts";
 import { QmError } from "../../../core/errors.ts";
 import { clip, omitUndefined } from "../../../core/json.ts";
@@ -40,7 +46,9 @@ export async function runApprovalsList(
   if (found.length === 0) {
     out.line(isPending ? "No call waits for an answer." : "No approval matches.");
     return out.line(
-      out.dim("A call waits if a rule of policy.rules has the effect `ask`, or its action or category requires approval."),
+      out.dim(
+        "A call waits if a rule of policy.rules has the effect `ask`, or its action or category requires approval.",
+      ),
     );
   }
   const length = getUniqueIdLength(found);
@@ -107,7 +115,12 @@ export async function runApprovalsShow(
 }
 
 /** Secrets are revealed only to an approver of the call, and only if a person is present. */
-async function revealApproval(context: CommandContext, workspace: Workspace, approvalId: string, as: string | undefined) {
+async function revealApproval(
+  context: CommandContext,
+  workspace: Workspace,
+  approvalId: string,
+  as: string | undefined,
+) {
   const person = await identifyApprover(context, workspace, as);
   requirePresence(context, person);
   const { id, roles } = person;

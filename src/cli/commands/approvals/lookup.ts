@@ -81,7 +81,8 @@ export function suggestApprovers(
   const names = Object.keys(config.approvals.approvers);
   const canAnswer = (name: string) => findConfiguredObjection(config, approval, name, decision) === undefined;
   const able = names.filter(canAnswer);
-  if (able.length > 0) return `Who may: ${able.join(", ")}. ${toAdvice(able.length === 1 ? String(able[0]) : "<name>")}`;
+  if (able.length > 0)
+    return `Who may: ${able.join(", ")}. ${toAdvice(able.length === 1 ? String(able[0]) : "<name>")}`;
   // Without configured approvers, anyone may answer except the person the call is for.
   if (names.length === 0 && canAnswer("")) return `Somebody else must answer. ${toAdvice("<name>")}`;
   const roles = getConfiguredLevelRoles(config, approval).join(", ");
