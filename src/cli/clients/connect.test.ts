@@ -40,7 +40,7 @@ describe("qm connect", () => {
     expect(code).toBe(0);
     expect(out).toContain(`${join(home, CURSOR)}\n  line 3:\n  + "qm":`);
     expect(out + err).not.toContain("hush-hush");
-    expect(err).toContain("To undo it: qm connect cursor --undo");
+    expect(err).toContain("To undo: qm connect cursor --undo");
     expect(err).toContain(`${join(home, CURSOR)}.bak-`);
     const after = await text(CURSOR);
     expect(after.replace(/"qm":.*?\}, /, "")).toBe(BEFORE);
@@ -55,7 +55,7 @@ describe("qm connect", () => {
 
     const { code, out } = await run(["connect", "cursor", "--undo", "--yes"]);
 
-    expect([code, out]).toEqual([0, expect.stringContaining("is not connected any more")]);
+    expect([code, out]).toEqual([0, expect.stringContaining("is disconnected")]);
     expect(await text(CURSOR)).toBe(BEFORE);
     expect(await readdir(join(home, ".cursor"))).toEqual(["mcp.json"]);
     expect((await run(["connect", "cursor", "--undo"])).out).toBe("Cursor is not connected as qm.\n");
@@ -81,7 +81,7 @@ describe("qm connect", () => {
     const { run } = await place();
     await run(["connect", "zed", "--yes"]);
 
-    expect(await run(["connect", "zed"])).toMatchObject({ code: 0, out: "Zed is connected as qm already.\n" });
+    expect(await run(["connect", "zed"])).toMatchObject({ code: 0, out: "Zed is already connected as qm.\n" });
   });
 
   test.each(clients.map(({ name }) => name))("prints an entry for %s, and changes nothing", async (name) => {
@@ -139,7 +139,7 @@ describe("qm connect --http", () => {
     expect(code).toBe(0);
     expect(await text(file)).toContain(expected);
     expect(await text(file)).not.toContain("the-token");
-    expect((await run(["connect", client, "--undo", "--yes"])).out).toContain("is not connected any more");
+    expect((await run(["connect", client, "--undo", "--yes"])).out).toContain("is disconnected");
   });
 
   test("writes the token out where a client has no variables, and shows it nowhere", async () => {
@@ -149,7 +149,7 @@ describe("qm connect --http", () => {
     const written = await text(".config/zed/settings.json");
     const undone = await run(["connect", "zed", "--undo", "--yes"]);
 
-    expect(connected.err).toContain("The token is written out in the file.");
+    expect(connected.err).toContain("The file contains the token in plain text.");
     expect(written).toContain("Bearer the-token");
     expect(connected.out + connected.err + undone.out).not.toContain("the-token");
     expect(connected.out).toContain("Bearer <token>");
@@ -200,7 +200,7 @@ describe("qm connect --http", () => {
 
     const { err } = await run(["connect", "claude-desktop", "--http", "--profile", "web", "--yes"]);
 
-    expect(err).toContain("takes no address");
+    expect(err).toContain("supports no URL");
     expect(await text(".config/Claude/claude_desktop_config.json")).toContain('"--profile"');
   });
 });
@@ -211,11 +211,11 @@ describe("qm connect refuses", () => {
     [["--http"], CONFIG, 2, "--http needs a client"],
     [["emacs"], CONFIG, 2, "Valid: claude-code"],
     [["cursor", "--profile", "nobody"], CONFIG, 2, "Known profiles: default, web, kept"],
-    [["cursor", "--name", "a b"], CONFIG, 2, "no name for a server"],
+    [["cursor", "--name", "a b"], CONFIG, 2, "is not a valid server name"],
     [["gemini", "--name", "a_b"], CONFIG, 2, "must not have one"],
     [["windsurf", "--project"], CONFIG, 2, "no file for a project"],
     [["cursor", "--http", "--profile", "web"], CONFIG.replace("{", "{ port: 0,"), 2, "gateway.port is 0"],
-    [["cursor"], null, 2, "`qm init` writes one"],
+    [["cursor"], null, 2, "Run `qm init` to write one"],
   ])("%j", async (argv, config, code, said) => {
     const { run, home } = await place({}, config);
 

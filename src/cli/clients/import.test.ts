@@ -59,7 +59,7 @@ describe("qm import", () => {
 
     expect(code).toBe(0);
     expect(out).toContain("Added 1 server");
-    expect(err).toContain(`To undo it: rm ${join(cwd, "quartermaster.yaml")}`);
+    expect(err).toContain(`To undo: rm ${join(cwd, "quartermaster.yaml")}`);
     const text = await readFile(join(cwd, "quartermaster.yaml"), "utf8");
     expect(parseConfig(Buffer.from(text), "c").config.servers.github).toMatchObject({
       command: "npx",
@@ -163,7 +163,7 @@ describe("qm import", () => {
     const { servers, skipped } = await json(["import", "--dry-run"]);
 
     expect(servers).toMatchObject([{ name: "b" }]);
-    expect(skipped[0].why).toMatch(/^the configuration cannot hold it: env: not a name: /);
+    expect(skipped[0].why).toMatch(/^not valid in the configuration: env: not a name: /);
   });
 
   test("stores no secret when the configuration cannot be written", async () => {

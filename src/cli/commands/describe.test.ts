@@ -40,11 +40,11 @@ test("has one line for each layer that stands in the way", () => {
 
   expect(lines).toHaveLength(4);
   expect(lines[0]).toContain("qm init");
-  expect(lines[3]).toBe("When it is called, rules about arguments, budgets and approval conditions are judged too.");
+  expect(lines[3]).toBe("Each call is also checked against rules about arguments, budgets and approval conditions.");
 });
 
 test("does not promise that a call will be let through", () => {
   expect(suggestPolicyChanges(explained({ layer: "tag-rules", says: "nothing" }), undefined)).toEqual([
-    "Nothing stands in its way before it is called; rules about arguments, budgets and approval conditions are judged then.",
+    "No layer objects. Each call is still checked against rules about arguments, budgets and approval conditions.",
   ]);
 });

@@ -46,7 +46,7 @@ async function recorded(): Promise<string> {
   expect(made).toMatchObject({
     code: 0,
     err: "",
-    out: expect.stringContaining("2 calls of chat in case.json, as case first."),
+    out: expect.stringContaining("Wrote 2 calls of chat to case.json, as case first."),
   });
   return cwd;
 }
@@ -66,7 +66,7 @@ describe("qm eval record", () => {
     await qm(cwd, ["eval", "record", "chat", "--to", "cases.jsonl", "--id", "other"]);
     const lines = (await readFile(join(cwd, "cases.jsonl"), "utf8")).trim().split("\n");
 
-    expect(again).toMatchObject({ code: 2, err: expect.stringContaining("is there already") });
+    expect(again).toMatchObject({ code: 2, err: expect.stringContaining("already exists") });
     expect(forced.code).toBe(0);
     expect(lines.map((line) => JSON.parse(line).id)).toEqual(["chat", "other"]);
     expect((await qm(cwd, ["eval", "record", "chta", "--to", "x.json"])).code).toBe(4);
@@ -81,7 +81,7 @@ describe("qm eval record", () => {
 
     expect(made.code).toBe(0);
     expect(JSON.parse(await readFile(join(cwd, "evals/new/case.json"), "utf8")).id).toBe("chat");
-    expect(foreign).toMatchObject({ code: 2, err: expect.stringContaining("--subject means nothing") });
+    expect(foreign).toMatchObject({ code: 2, err: expect.stringContaining("has no option --subject") });
     expect((await qm(cwd, ["eval", "record", "--help"])).out).not.toContain("--subject");
   });
 });
@@ -126,7 +126,7 @@ describe("qm eval", () => {
     const other = async (...more: string[]) => qm(cwd, ["eval", "case.json", "--subject", "other.mjs", ...more]);
     expect(await other()).toMatchObject({
       code: 0,
-      out: expect.stringContaining("1 with another prompt than recorded"),
+      out: expect.stringContaining("1 with a prompt that differs from the recorded one"),
     });
     expect((await other("--prompt-mismatch", "error")).code).toBe(1);
     expect((await other("--prompt-mismatch", "ignore")).out).not.toContain("prompt");

@@ -28,7 +28,7 @@ test("reads JSON, stdin, a file, or nothing", async () => {
   expect(await read(undefined)).toEqual({});
   expect(await read('{"a":1}')).toEqual({ a: 1 });
   expect(await read("-", [], io(typed('{"a"', ":2}")))).toEqual({ a: 2 });
-  expect(await read("@../../package.json")).toMatchObject({ name: "quartermaster" });
+  expect(await read("@../../../package.json")).toMatchObject({ name: "quartermaster" });
 });
 
 test("reads pairs as the schema wants them", async () => {

@@ -43,7 +43,7 @@ describe("qm approvals list", () => {
     const { out, code } = await approvals(cwd, ["list"]);
 
     expect(code).toBe(0);
-    expect(out).toContain("Nothing waits for an answer.");
+    expect(out).toContain("No call waits for an answer.");
     expect(out).toContain("the effect `ask`");
     expect(await readdir(cwd)).toEqual(["a.txt", "quartermaster.yaml"]);
   });
@@ -125,7 +125,7 @@ describe("qm approvals show", () => {
 
     const { out } = await approvals(cwd, ["show", await asked(cwd)]);
 
-    expect(out).toContain("somebody with one of the roles clerk, chief (level user)");
+    expect(out).toContain("anyone with one of the roles clerk, chief (level user)");
   });
 
   test("cuts what is long, with a note, and shows everything when asked to", async () => {
@@ -174,7 +174,7 @@ describe("qm approvals approve", () => {
 
     expect(ran).toMatchObject({ code: 0, err: expect.stringContaining("Approve exactly this call? [y/N]") });
     expect(ran.out).toContain('"new_string": "bye"');
-    expect(ran.out).toContain("It ran and is done");
+    expect(ran.out).toContain("It ran successfully");
     expect(await contentOf(cwd)).toBe("bye\n");
     expect(await shown(cwd, id)).toMatchObject({
       state: "done",
@@ -213,7 +213,7 @@ describe("qm approvals approve", () => {
     const again = await qm(cwd, ["invoke", "file__edit", JSON.stringify(EDIT)], { env });
 
     expect(again.code).toBe(3);
-    expect(again.err).toContain("it was asked for before");
+    expect(again.err).toContain("this is the result of the same call made earlier");
     expect(again.err).toContain("denied this call");
   });
 
@@ -277,14 +277,14 @@ describe("qm approvals approve", () => {
     expect(await shown(cwd, id)).toMatchObject({ state: "approved" });
     expect(await contentOf(cwd)).toBe("hello\n");
     const one = await approvals(cwd, ["run", id]);
-    expect(one).toMatchObject({ code: 0, out: expect.stringContaining("It ran and is done") });
+    expect(one).toMatchObject({ code: 0, out: expect.stringContaining("It ran successfully") });
     expect(await contentOf(cwd)).toBe("bye\n");
     await agreeing(cwd, ["approve", other, "--no-run"]);
     const all = JSON.parse((await approvals(cwd, ["run", "--json"])).out);
 
     expect(all).toMatchObject({ ran: [{ id: other, state: "done" }], left: [] });
     expect(await contentOf(cwd)).toBe("ciao\n");
-    expect((await approvals(cwd, ["run"])).out).toContain("Nothing approved was there to run.");
+    expect((await approvals(cwd, ["run"])).out).toContain("There was no approved call to run.");
   });
 
   test("is for those who may: a wrong role, and who asked, are refused", async () => {
@@ -296,7 +296,7 @@ describe("qm approvals approve", () => {
 
     expect(await approve()).toMatchObject({
       code: 3,
-      err: expect.stringContaining("No approver of the configuration"),
+      err: expect.stringContaining("No configured approver may"),
     });
     expect((await approve("--as", "bob")).code).toBe(3);
     expect(await approve("--as", "bop")).toMatchObject({ code: 2, err: expect.stringContaining("did you mean bob?") });
@@ -391,7 +391,7 @@ describe("qm approvals watch", () => {
     const notes: string[] = [];
     const stderr = { write: (text: string) => void notes.push(text), isTTY: false };
     const watching = approvals(cwd, ["watch"], { signal: stop.signal, stdout, stderr });
-    await vi.waitFor(() => expect(notes.join("")).toMatch(/^Nothing waits for an answer now\. /), 10_000);
+    await vi.waitFor(() => expect(notes.join("")).toMatch(/^No call waits for an answer now\. /), 10_000);
     expect(await readdir(cwd)).toEqual(["a.txt", "quartermaster.yaml"]);
     const id = await asked(cwd);
     await vi.waitFor(() => expect(lines.join("")).toContain(`pending      ${id}  file__edit`), 10_000);
@@ -449,7 +449,7 @@ describe("qm approvals link", () => {
     const { out, err } = await agreeing(cwd, ["link", id, "--for", "bob"]);
 
     expect(out).toMatch(/^http:\/\/127\.0\.0\.1:7499\/approve\?t=/);
-    expect(err).toContain("no `qm serve` runs now");
+    expect(err).toContain("`qm serve` is not running");
   });
 
   test("is made for nobody who can answer nothing, and with a warning for who can only say no", async () => {
@@ -461,7 +461,7 @@ describe("qm approvals link", () => {
     const own = await agreeing(cwd, ["link", id, "--for", "bob"]);
 
     expect(viewer).toMatchObject({ code: 3, out: "", err: expect.stringContaining("ann has none of the roles") });
-    expect(own).toMatchObject({ code: 0, err: expect.stringContaining("they can only say no") });
+    expect(own).toMatchObject({ code: 0, err: expect.stringContaining("they can only deny") });
   });
 
   test("says where, for whom and until when: no longer than the question stands", async () => {

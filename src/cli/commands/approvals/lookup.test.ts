@@ -13,7 +13,7 @@ test("an id is found by its beginning among however many there are", async () =>
   expect((await findApproval(approvals, idOf(3))).id).toBe(idOf(3));
   await expect(findApproval(approvals, "000009")).rejects.toMatchObject({
     code: "invalid_arguments",
-    message: expect.stringContaining("196 approvals"),
+    message: expect.stringContaining("196 approval ids"),
     details: { suggestions: expect.arrayContaining([idOf(2_499)]) },
   });
   await expect(findApproval(approvals, "00000")).rejects.toMatchObject({ code: "invalid_arguments" });

@@ -37,9 +37,9 @@ async function* typed(text: string): AsyncGenerator<string> {
 
 describe("where nothing is kept", () => {
   test.each([
-    [["list"], 0, "Nothing is kept."],
-    [["list", "--session", "x"], 0, "Nothing that is kept fits."],
-    [["search", "tea"], 0, "Nothing fits, of 0 notes."],
+    [["list"], 0, "There are no notes."],
+    [["list", "--session", "x"], 0, "No note matches."],
+    [["search", "tea"], 0, "No match in 0 notes."],
     [["search", "tea", "--session", "x"], 0, "`qm notes list` shows"],
     [["show", "note__1"], 4, ""],
     [["show", "nonsense"], 4, ""],
@@ -55,7 +55,7 @@ describe("where nothing is kept", () => {
     const ran = await notes(cwd, argv);
 
     expect(ran).toMatchObject({ code, out: expect.stringContaining(out) });
-    if (code === 4) expect(ran.err).toContain("`qm notes list` shows what is kept");
+    if (code === 4) expect(ran.err).toContain("`qm notes list` shows the existing ones");
     expect(await readdir(cwd)).toEqual([]);
   });
 });
@@ -114,7 +114,7 @@ describe("qm notes show", () => {
     });
     const screen = await notes(cwd, ["show", many.handle], { columns: 80 });
     expect(screen.out.split("\n")).toHaveLength(21);
-    expect(screen.err).toContain("--from 20 shows the next");
+    expect(screen.err).toContain("Give --from 20 for the next notes");
     expect(await notes(cwd, ["show", saved.handle, "--path", "none"])).toMatchObject({ code: 4 });
     expect(await notes(cwd, ["show", saved.handle, "--path", "a..b"])).toMatchObject({ code: 2 });
   });
@@ -143,7 +143,7 @@ describe("qm notes show", () => {
     });
     expect(await notes(cwd, ["show", many.handle, "--at", "3"])).toMatchObject({
       code: 4,
-      err: expect.stringContaining("--history` shows which it has"),
+      err: expect.stringContaining("--history` lists its versions"),
     });
   });
 
@@ -171,7 +171,7 @@ describe("qm notes show", () => {
     expect(JSON.parse(screen.out)).toEqual({ media_type: "image/gif", size: 3 });
     expect(await notes(cwd, ["show", handle, "-o", "pic.gif"])).toMatchObject({
       code: 2,
-      err: expect.stringContaining("pic.gif is there already"),
+      err: expect.stringContaining("pic.gif already exists"),
     });
     expect(await notes(cwd, ["show", handle, "-o", "no/where"])).toMatchObject({ code: 2 });
   });
@@ -191,7 +191,7 @@ test("qm notes search finds everybody's, or what a caller may find", async () =>
   expect(await found("17", "--within", many.handle)).toHaveLength(1);
   const { out } = await notes(cwd, ["search", "milk"], { columns: 80 });
   expect(out).toContain("tea\\u{1b}[2J and milk");
-  expect((await notes(cwd, ["search", "zebra"])).out).toContain("Nothing has: zebra.");
+  expect((await notes(cwd, ["search", "zebra"])).out).toContain("No note has: zebra.");
   expect((await notes(cwd, ["search", "row", "--limit", "2"])).out).toContain("There are more");
   expect((await notes(cwd, ["search", "milk", "--type", "semantic"])).err).toContain("Searched by words only");
 });
@@ -205,7 +205,7 @@ describe("qm notes export and import", () => {
     const lines = await readFile(join(cwd, "all.jsonl"), "utf8");
     const took = await notes(other, ["import", "-", "--session", "s9", "--json"], { stdin: typed(lines) });
 
-    expect(wrote).toMatchObject({ code: 0, out: "32 notes and 1 collection in all.jsonl.\n" });
+    expect(wrote).toMatchObject({ code: 0, out: "Exported 32 notes and 1 collection to all.jsonl.\n" });
     expect((await notes(cwd, ["export"])).out.split("\n").slice(1)).toEqual(lines.split("\n").slice(1));
     expect(JSON.parse(took.out)).toMatchObject({
       notes: 32,
@@ -219,7 +219,7 @@ describe("qm notes export and import", () => {
     expect(out).toMatch(/^note__1 +drinks/m);
     const some = (await notes(cwd, ["export", many.handle])).out.trimEnd().split("\n");
     expect(some).toHaveLength(1 + 1 + 30 + 1);
-    expect((await notes(cwd, ["export", "--session", "s2"])).err).toBe("1 note and 0 collections.\n");
+    expect((await notes(cwd, ["export", "--session", "s2"])).err).toBe("Exported 1 note and 0 collections.\n");
     expect((await notes(cwd, ["export", "--session", "s1"], { columns: 80 })).out).not.toContain("\u001B");
   });
 
@@ -231,8 +231,8 @@ describe("qm notes export and import", () => {
     expect(await importing("--session", "s9", "--user", "eve", "--tenant", "acme")).toMatchObject({
       code: 0,
       out:
-        "32 notes and 1 collection, of actor default in session s9, of eve at acme.\n" +
-        "Their handles: note__33, note__34, collection__2. `qm notes list` shows them all.\n",
+        "Imported 32 notes and 1 collection, for actor default in session s9, of eve at acme.\n" +
+        "New handles: note__33, note__34, collection__2. `qm notes list` shows all.\n",
     });
     expect(await importing("--actor", "nobody")).toMatchObject({
       code: 2,
@@ -267,7 +267,7 @@ describe("qm notes export and import", () => {
       err: expect.stringContaining("line 2: its content is not what its hash says"),
     });
     expect(ran.err).toContain("Nothing was imported.");
-    expect((await notes(other, ["list"])).out).toContain("Nothing is kept.");
+    expect((await notes(other, ["list"])).out).toContain("There are no notes.");
     expect(await notes(other, ["import", "none.jsonl"])).toMatchObject({
       code: 2,
       err: expect.stringContaining("none.jsonl cannot be read"),
@@ -280,11 +280,11 @@ test("qm notes save keeps it for good, under a name and for whom it is said", as
 
   expect(await notes(cwd, ["save", text.handle])).toMatchObject({
     code: 0,
-    out: expect.stringMatching(/^note__1 "drinks" \(text, \d+ bytes\) is kept for good, for session s1\.\n$/),
+    out: expect.stringMatching(/^Saved note__1 "drinks" \(text, \d+ bytes\) for session s1\.\n$/),
   });
   const saved = await notes(cwd, ["save", many.handle, "--name", "all rows", "--reach", "actor", "--json"]);
   expect(JSON.parse(saved.out)).toMatchObject({ handle: many.handle, name: "all rows", reach: "actor" });
-  expect((await notes(cwd, ["list", "--unsaved"])).out).toContain("Nothing that is kept fits.");
+  expect((await notes(cwd, ["list", "--unsaved"])).out).toContain("No note matches.");
   expect(await notes(cwd, ["save", text.handle, "--reach", "world"])).toMatchObject({ code: 2 });
   expect(await notes(cwd, ["save", "note__99"])).toMatchObject({ code: 4 });
 });
@@ -302,18 +302,18 @@ describe("qm notes rm", () => {
       expect(await notes(cwd, ["rm", ...argv])).toMatchObject({ code: 3 });
     const no = await notes(cwd, ["rm", "--all"], { stdin: typing("n\n") });
     expect(no).toMatchObject({ code: 3 });
-    expect(no.err).toContain("Remove 2 notes and 1 collection with what was made for them (1 saved), for good? [y/N]");
+    expect(no.err).toContain("Remove 2 notes and 1 collection with its notes (1 saved)? [y/N]");
     expect(await left(cwd)).toHaveLength(3);
     expect((await notes(cwd, ["remove", "--all"])).err).toContain(
-      "nobody agreed to remove 2 notes and 1 collection with what was made for them (1 saved)",
+      "nobody agreed to remove 2 notes and 1 collection with its notes (1 saved)",
     );
     expect(await notes(cwd, ["rm", many.handle], { stdin: typing("y\n") })).toMatchObject({
       code: 0,
-      out: expect.stringContaining("30 notes and 1 collection removed."),
+      out: expect.stringContaining("Removed 30 notes and 1 collection."),
     });
     expect(await notes(cwd, ["rm", text.handle])).toMatchObject({
       code: 0,
-      out: "1 note and 0 collections removed.\n",
+      out: "Removed 1 note and 0 collections.\n",
     });
     expect(await left(cwd)).toEqual([saved.handle]);
   });

@@ -100,9 +100,12 @@ async function listEverything({ globals }: CommandContext, notes: Notes): Promis
 function formatAmount(found: readonly NoteEntry[]): string {
   const notes = found.filter(({ kind }) => kind === "note").length;
   const saved = found.filter(({ expiresAt }) => expiresAt === undefined).length;
+  const collections = found.length - notes;
   const parts = [
     ...(notes > 0 ? [formatCount(notes, "note")] : []),
-    ...(notes < found.length ? [`${formatCount(found.length - notes, "collection")} with their notes`] : []),
+    ...(collections > 0
+      ? [`${formatCount(collections, "collection")} with ${collections === 1 ? "its" : "their"} notes`]
+      : []),
   ];
   return `${parts.join(" and ")}${saved === 0 ? "" : ` (${saved} saved)`}`;
 }

@@ -26,7 +26,7 @@ describe("what is typed", () => {
       expect(() => call(what, { name: "x" })).toThrow(
         expect.objectContaining({
           code: "invalid_arguments",
-          message: expect.stringContaining("no form that is known"),
+          message: expect.stringContaining("unknown form of server"),
           hint: expect.stringMatching(/npm:.*pypi:.*docker:.*registry:.*GitHub.*https.*command/),
         }),
       );
@@ -40,13 +40,13 @@ describe("what is typed", () => {
 
 describe("options that would mean nothing are refused", () => {
   test.each<[string, AddServerOptions, RegExp]>([
-    ["npm:a", { header: ["A=b"] }, /--header means nothing with a package/],
-    ["node", { name: "x", header: ["A=b"] }, /--header means nothing with a command/],
+    ["npm:a", { header: ["A=b"] }, /--header has no effect on a package/],
+    ["node", { name: "x", header: ["A=b"] }, /--header has no effect on a command/],
     ["registry:a/b", { header: ["A=b"] }, /--header/],
-    ["https://a.example/mcp", { env: ["A=b"] }, /--env means nothing with the URL of a server/],
+    ["https://a.example/mcp", { env: ["A=b"] }, /--env has no effect on the URL of a server/],
     ["https://a.example/mcp", { cwd: "x" }, /--cwd/],
     ["npm:a", { cwd: "x" }, /--cwd/],
-    ["docker:a", { input: ["A=b"] }, /--input means nothing with an image/],
+    ["docker:a", { input: ["A=b"] }, /--input has no effect on an image/],
     ["node", { name: "x", choose: "npm" }, /--choose/],
   ])("%s %j", (what, options, message) => {
     expect(() => call(what, options)).toThrow(
