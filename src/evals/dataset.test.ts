@@ -56,7 +56,7 @@ test("what cannot be read is told with its place, and hides nothing else", async
     expect.stringMatching(/^b\.json expected: .*notcalled/),
     expect.stringMatching(/^c\.jsonl:2 it: /),
     expect.stringMatching(/^c\.jsonl:3 calls\.0\.outcome\.error\.code: expected an error code/),
-    expect.stringMatching(/^c\.jsonl:4 has the id "c", which c\.jsonl:1 has already/),
+    expect.stringMatching(/^c\.jsonl:4 has the id "c", which c\.jsonl:1 already has/),
     expect.stringMatching(/^f\.json cannot be read/),
   ]);
 });

@@ -47,6 +47,7 @@ export interface ExpectedCall {
 }
 
 const json = z.unknown();
+const text = z.string().optional();
 const record = z.record(z.string(), json);
 const code = z.custom<ErrorCode>(
   (value) => typeof value === "string" && Object.hasOwn(errorCodes, value),
@@ -60,52 +61,40 @@ const outcome = z.discriminatedUnion("status", [
   z.strictObject({ status: z.literal("waiting") }),
 ]);
 const status = z.enum(["done", "failed", "refused", "waiting"]);
+const name = z.string().min(1);
+const times = z.int().min(0).optional();
 const called = z.array(
-  z.union([
-    z.string().min(1),
-    z.strictObject({
-      name: z.string().min(1),
-      args: record.optional(),
-      status: status.optional(),
-      times: z.int().min(0).optional(),
-    }),
-  ]),
+  z.union([name, z.strictObject({ name, args: record.optional(), status: status.optional(), times })]),
 );
 
 /** The format of a case file. It is strict, because a misspelt expectation would always be met. */
 export const caseSchema = z.strictObject({
   id: z.string().min(1).max(256),
-  description: z.string().optional(),
+  description: text,
   caller: z
     .strictObject({
-      actor: z.string().optional(),
-      session: z.string().optional(),
-      turn: z.string().optional(),
-      tenant: z.string().optional(),
-      person: z.string().optional(),
+      actor: text,
+      session: text,
+      turn: text,
+      tenant: text,
+      person: text,
       user: z.looseObject({ id: z.string() }).optional(),
     })
     .optional(),
   messages: json.optional(),
-  prompt: z.strictObject({ hash: z.string().min(1), text: z.string().optional() }).optional(),
+  prompt: z.strictObject({ hash: z.string().min(1), text }).optional(),
   calls: z.array(
-    z.strictObject({
-      name: z.string().min(1),
-      args: json.optional(),
-      filledArgs: json.optional(),
-      outcome,
-      approvedBy: z.string().optional(),
-    }),
+    z.strictObject({ name, args: json.optional(), filledArgs: json.optional(), outcome, approvedBy: text }),
   ),
   expected: z.strictObject({
-    state: z.string().optional(),
+    state: text,
     parts: z.array(z.looseObject({ type: z.string() })).optional(),
     exact: json.optional(),
-    schema: z.array(z.strictObject({ part: z.string().optional(), schema: record })).optional(),
+    schema: z.array(z.strictObject({ part: text, schema: record })).optional(),
     called: called.optional(),
     notCalled: called.optional(),
   }),
-  source: z.strictObject({ session: z.string(), turn: z.string().optional() }).optional(),
+  source: z.strictObject({ session: z.string(), turn: text }).optional(),
 });
 
 /** SHA-256 of a prompt, in hex. */

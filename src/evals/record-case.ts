@@ -6,7 +6,7 @@ import type { RecordedCall } from "../replay/recorded-call.ts";
 import type { ScriptedCall, ScriptedOutcome } from "../replay/scripted-call.ts";
 import { type CaseExpectations, type EvalCase, promptHash } from "./eval-case.ts";
 
-/** What the ledger does not have. */
+/** Facts that the ledger does not have. */
 export interface CaseExtras {
   /** Default: the name of the turn or the session. */
   readonly id?: string;

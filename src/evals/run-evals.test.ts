@@ -204,7 +204,7 @@ describe("a subject", () => {
   });
 
   test.each([
-    ["fail", false, /no result of tool__send with these arguments was recorded/],
+    ["fail", false, /there is no recorded result of tool__send with these arguments/],
     ["refuse", true, /tool__send may not be called with these arguments/],
   ] as const)("that calls what was not recorded: %s", async (unrecorded, pass, told) => {
     const given = { ...(await recorded()), expected: { called: ["send"] } };
@@ -243,8 +243,8 @@ describe("a subject", () => {
 
   test.each([
     ["throws nothing", () => Promise.reject(undefined), /undefined/],
-    ["answers no envelope", async () => ({ parts: "none" }), /did not answer an envelope: parts/],
-    ["answers a cycle", async () => cycle(), /did not answer an envelope/],
+    ["answers no envelope", async () => ({ parts: "none" }), /did not return an envelope: parts/],
+    ["answers a cycle", async () => cycle(), /did not return an envelope/],
     ["never ends", () => new Promise(() => {}), /did not end within 1000 ms/],
     ["expects nothing to be said", async () => ({ parts: [], turnState: "complete" }), undefined],
   ])("that %s fails its case and no other", async (_what, answer, error) => {

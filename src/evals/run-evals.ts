@@ -9,7 +9,7 @@ import { type EvalCase, promptHash } from "./eval-case.ts";
 import { runScorer, type Score, type Scorer, scorers as standardScorers } from "./scorers.ts";
 import { type Envelope, parseEnvelope, repeatCalls, type Subject, sameOutcomes } from "./subject.ts";
 
-/** What a prompt that differs from the recorded one leads to: a warning, a failed case, or nothing. */
+/** The effect of a prompt that differs from the recorded one: a warning, a failed case, or none. */
 export type PromptMismatch = "warn" | "error" | "ignore";
 
 export interface EvalOptions {

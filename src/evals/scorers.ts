@@ -154,11 +154,8 @@ function matchesCall({ name, args, status }: ExpectedCall, { action, asked, ...m
   const called = action ?? asked;
   // A registered tool may also be given by its bare name.
   const isNamed = [called, called.replace(/^tool__/, "")].some((spelling) => matchesGlob(name, spelling));
-  return (
-    isNamed &&
-    (args === undefined || matchesExpected(args, made.args)) &&
-    (status === undefined || made.status === status)
-  );
+  if (!isNamed || (args !== undefined && !matchesExpected(args, made.args))) return false;
+  return status === undefined || made.status === status;
 }
 
 function formatExpectedCall({ name, args, status }: ExpectedCall): string {

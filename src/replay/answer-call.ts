@@ -119,7 +119,7 @@ function restorePartialResult(
   return restoreOutcome(recorded, { callId: outcome.callId, action: action.name, valueLimit }) ?? outcome;
 }
 
-/** Repeats the recorded answers. A call that needs approval only now keeps waiting: nobody can have agreed to it. */
+/** Repeats the recorded answers. A call that needs approval only now keeps waiting: it has no recorded answer. */
 function createRecordedGate(script: ReplayScript, valueLimit: number): ApprovalGate {
   return {
     async obtain(request) {

@@ -63,7 +63,7 @@ describe("reading calls out of the ledger", () => {
     expect(calls.map(({ lacks }) => lacks)).toEqual([
       undefined,
       "only the id of the user was recorded",
-      "facts about the user were redacted",
+      "user facts were redacted",
     ]);
   });
 

@@ -66,7 +66,7 @@ interface CallDraft extends Mutable<RecordedCall> {
   readonly decisions: RecordedDecision[];
 }
 
-/** Ignores events with an invalid shape, which somebody may have changed. */
+/** Ignores events with an invalid shape: the store may have been changed by hand. */
 function applyEvent(calls: Map<string, CallDraft>, event: StoredEvent) {
   const data = isRecord(event.data) ? (event.data as JsonObject) : undefined;
   const { callId } = event;
@@ -136,7 +136,7 @@ function isUser(value: unknown): value is { readonly id: string } & JsonObject {
   return isRecord(value) && typeof getOwn(value, "id") === "string";
 }
 
-/** What the event lacks of the call, in words. */
+/** Describes the redacted parts of the call. */
 function detectLoss(event: StoredEvent, data: JsonObject): string | undefined {
   const args = getOwn(data, "args");
   if (isAltered(args)) return "arguments were redacted";

@@ -26,7 +26,7 @@ export interface RecordedCall {
   readonly approval?: RecordedApproval;
   /** Absent: it waits for a person, or the process ended while it ran. */
   readonly end?: RecordedEnd;
-  /** What was redacted and could change the decision, in words. */
+  /** Describes the redacted parts that could change the decision. */
   readonly lacks?: string;
 }
 

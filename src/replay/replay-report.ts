@@ -21,7 +21,7 @@ export interface ReplayedCall {
   /** Whether nothing differs and nothing is uncertain. */
   readonly same: boolean;
   readonly differs: readonly ReplayDifference[];
-  /** What the ledger lacks, if that could be the only cause of a difference. */
+  /** The redacted parts that could be the only cause of a difference. */
   readonly uncertain?: string;
 }
 

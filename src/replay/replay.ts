@@ -20,7 +20,7 @@ export interface ReplayOptions {
   readonly ledger?: Pick<Ledger, "read">;
 }
 
-/** Repeats calls with recorded results. Runs nothing, asks nobody and writes nothing. */
+/** Repeats calls with recorded results. Runs no action, asks no person and writes nothing. */
 export interface Replay {
   /**
    * Repeats every call of a session or a turn and reports the differences. Rejects with `not_found`, and with

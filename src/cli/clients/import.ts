@@ -164,10 +164,8 @@ function quoteWord(word: string): string {
 
 /** The servers with the names of their secrets, without the values. */
 function maskPlannedServers({ servers }: ImportPlan) {
-  return servers.map(({ secrets, ...server }) => ({
-    ...server,
-    secrets: secrets.map(({ name, where }) => ({ name, where })),
-  }));
+  const mask = ({ name, where }: PlannedServer["secrets"][number]) => ({ name, where });
+  return servers.map(({ secrets, ...server }) => ({ ...server, secrets: secrets.map(mask) }));
 }
 
 /** Secrets first: unused secrets do less harm than a configuration without its secrets. */

@@ -9,7 +9,10 @@ import type { ApprovalsListOptions, ApprovalsShowOptions } from "./approvals/lis
 
 const ID = "its id, or at least the first 6 characters of it";
 
-/** Each subcommand loads its module when it runs. */
+const loadAnswer = () => import("./approvals/answer.ts");
+const loadLink = () => import("./approvals/link.ts");
+const loadList = () => import("./approvals/list.ts");
+
 export function addApprovalsCommand(program: Command, context: CommandContext): void {
   const approvals = program
     .command("approvals")
@@ -39,9 +42,7 @@ export function addApprovalsCommand(program: Command, context: CommandContext): 
     .option("--limit <n>", "show at most N", createWholeNumberParser(1, 10_000), 100)
     .addHelpText("after", formatExamples("qm approvals list", "qm approvals list --state done,interrupted --json"))
     .action((options: ApprovalsListOptions) =>
-      run("ledger", async (workspace) =>
-        (await import("./approvals/list.ts")).runApprovalsList(context, workspace, options),
-      ),
+      run("ledger", async (workspace) => (await loadList()).runApprovalsList(context, workspace, options)),
     );
 
   approvals
@@ -53,9 +54,7 @@ export function addApprovalsCommand(program: Command, context: CommandContext): 
     .option("--as <name>", "reveal as this approver, one of approvals.approvers (default: you)")
     .addHelpText("after", formatExamples("qm approvals show 0198c0de-1a2b", "qm approvals show 0198c0de-1a2b --full"))
     .action((id: string, options: ApprovalsShowOptions) =>
-      run("ledger", async (workspace) =>
-        (await import("./approvals/list.ts")).runApprovalsShow(context, workspace, id, options),
-      ),
+      run("ledger", async (workspace) => (await loadList()).runApprovalsShow(context, workspace, id, options)),
     );
 
   approvals
@@ -72,7 +71,7 @@ export function addApprovalsCommand(program: Command, context: CommandContext): 
     .addHelpText("after", formatExamples("qm approvals approve 0198c0de-1a2b --reason 'as discussed'"))
     .action((id: string, options: AnswerOptions) =>
       run(options.run === false ? "ledger" : "calls", async (workspace) =>
-        (await import("./approvals/answer.ts")).runApprovalsAnswer(context, workspace, "approved", id, options),
+        (await loadAnswer()).runApprovalsAnswer(context, workspace, "approved", id, options),
       ),
     );
 
@@ -87,17 +86,15 @@ export function addApprovalsCommand(program: Command, context: CommandContext): 
     .addHelpText("after", formatExamples("qm approvals deny 0198c0de-1a2b --reason 'not on a Friday'"))
     .action((id: string, options: AnswerOptions) =>
       run("ledger", async (workspace) =>
-        (await import("./approvals/answer.ts")).runApprovalsAnswer(context, workspace, "denied", id, options),
+        (await loadAnswer()).runApprovalsAnswer(context, workspace, "denied", id, options),
       ),
     );
 
   approvals
     .command("watch")
     .summary("show every change until Ctrl-C")
-    .description(
-      "Show the waiting calls and every change, one per line, until Ctrl-C; with --json one object per line.",
-    )
-    .action(async () => (await import("./approvals/list.ts")).runApprovalsWatch(context));
+    .description("Show the waiting calls and every change, one per line, until Ctrl-C; with --json one object each.")
+    .action(async () => (await loadList()).runApprovalsWatch(context));
 
   approvals
     .command("run")
@@ -105,9 +102,7 @@ export function addApprovalsCommand(program: Command, context: CommandContext): 
     .description("Run approved calls that no other process has run: one, or all. Exits with 1 if one of them fails.")
     .argument("[id]", ID)
     .action((id: string | undefined) =>
-      run("calls", async (workspace) =>
-        (await import("./approvals/answer.ts")).runApprovalsRun(context, workspace, id),
-      ),
+      run("calls", async (workspace) => (await loadAnswer()).runApprovalsRun(context, workspace, id)),
     );
 
   approvals
@@ -121,9 +116,7 @@ export function addApprovalsCommand(program: Command, context: CommandContext): 
     .option("--expires <time>", "how long the link is valid: 30m, 8h; at most as long as the approval itself", "1h")
     .addHelpText("after", formatExamples("qm approvals link 0198c0de-1a2b --for ann --expires 8h"))
     .action((id: string, options: LinkOptions) =>
-      run("ledger", async (workspace) =>
-        (await import("./approvals/link.ts")).runApprovalsLink(context, workspace, id, options),
-      ),
+      run("ledger", async (workspace) => (await loadLink()).runApprovalsLink(context, workspace, id, options)),
     );
 }
 

@@ -61,12 +61,7 @@ export function addConnectCommand(program: Command, context: CommandContext): vo
     .option("-y, --yes", "do not ask")
     .addHelpText(
       "after",
-      formatExamples(
-        "qm connect",
-        "qm connect claude-code",
-        "qm connect cursor --http --dry-run",
-        "qm connect cursor --undo",
-      ),
+      formatExamples("qm connect", "qm connect claude-code", "qm connect cursor --dry-run", "qm connect cursor --undo"),
     )
     .action(async (client: string | undefined, options: ConnectOptions) => {
       const option = (["undo", "print", "http", "project", "profile"] as const).find(

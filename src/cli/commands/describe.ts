@@ -138,7 +138,7 @@ function formatVerdict(out: CommandOutput, { visible, decision }: Explanation): 
 
 const CHECKED_PER_CALL = "rules about arguments, budgets and approval conditions";
 
-/** What to change in the configuration so that the action is allowed: one line for each layer that objects. */
+/** Lists the changes of the configuration that would allow the action, one line for each layer that objects. */
 export function suggestPolicyChanges(explanation: Explanation, configPath: string | undefined): readonly string[] {
   const { layers, because, action, actor } = explanation;
   const objecting = layers.filter(({ says }) => says !== "nothing");

@@ -11,9 +11,7 @@ export function addEmbeddingsCommand(program: Command, context: CommandContext):
     .command("embeddings")
     .helpCommand(false)
     .summary("manage the vectors for search by meaning")
-    .description(
-      "Manage the vectors for search by meaning. `search.embedder` in the configuration selects the embedder.",
-    );
+    .description("Manage the vectors for search by meaning. `search.embedder` in the configuration makes them.");
   embeddings
     .command("status", { isDefault: true })
     .summary("show the model and how many vectors exist")

@@ -72,11 +72,7 @@ async function showEvents(context: CommandContext, workspace: Workspace, options
 }
 
 /** Polls: other processes write to the same store, and nothing announces it. */
-async function followEvents(
-  { io, out, globals }: CommandContext,
-  workspace: Workspace,
-  options: EventsOptions,
-): Promise<void> {
+async function followEvents({ io, out, globals }: CommandContext, workspace: Workspace, options: EventsOptions) {
   const { ledger } = workspace.quartermaster;
   const query = await toEventQuery({ globals }, workspace, options);
   let found = await ledger.read(query);
@@ -120,10 +116,7 @@ async function findCallId(text: string, { quartermaster }: Workspace): Promise<s
   });
 }
 
-interface VerifyFlags {
-  readonly against?: string;
-  readonly save?: string;
-}
+type VerifyFlags = { readonly against?: string; readonly save?: string };
 
 async function runVerify(context: CommandContext, workspace: Workspace, { against, save }: VerifyFlags): Promise<void> {
   const { io, out } = context;
@@ -154,12 +147,7 @@ async function runVerify(context: CommandContext, workspace: Workspace, { agains
     out.line();
     out.table(
       ["session", "event", "problem", "details"],
-      broken.map(({ session, seq, problem, message }) => [
-        session,
-        String(seq),
-        { text: problem, paint: out.bad },
-        message,
-      ]),
+      broken.map((each) => [each.session, String(each.seq), { text: each.problem, paint: out.bad }, each.message]),
     );
   } else if (events === 0) out.line(`No events yet in ${storePath}.`);
   else out.line(`${out.good("intact")}: ${amount}, unchanged since they were written.`);
@@ -183,10 +171,6 @@ async function readHeads(path: string): Promise<readonly ChainHead[]> {
 }
 
 function isHead(head: unknown): head is ChainHead {
-  return (
-    isRecord(head) &&
-    typeof head.session === "string" &&
-    typeof head.hash === "string" &&
-    Number.isSafeInteger(head.seq)
-  );
+  if (!isRecord(head)) return false;
+  return typeof head.session === "string" && typeof head.hash === "string" && Number.isSafeInteger(head.seq);
 }

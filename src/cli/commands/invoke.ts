@@ -14,11 +14,7 @@ import { collectOption, formatExamples, parseTimeoutOption } from "../option-par
 import { printOutcomeProblem } from "../output.ts";
 import { readChunks, showProgress } from "../terminal.ts";
 
-interface InvokeOptions {
-  readonly arg?: readonly string[];
-  readonly timeout?: number;
-  readonly keep?: boolean;
-}
+type InvokeOptions = { readonly arg?: readonly string[]; readonly timeout?: number; readonly keep?: boolean };
 
 export function addInvokeCommand(program: Command, context: CommandContext): void {
   program

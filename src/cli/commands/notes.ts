@@ -5,15 +5,14 @@ import { noteVisibilities } from "../../infospace/note.ts";
 import type { Workspace, WorkspacePurpose } from "../../workspace/workspace.ts";
 import { type CommandContext, isNotFound, reportNotFound, toOwnerFilter, withWorkspace } from "../context.ts";
 import { createWholeNumberParser, formatExamples } from "../option-parsers.ts";
-import type { NotesExportFlags } from "./notes/export-import.ts";
-import type { NotesListFlags, NotesSearchFlags } from "./notes/list.ts";
-import type { NotesRemoveFlags, NotesSaveFlags } from "./notes/save-remove.ts";
-import type { NotesShowFlags } from "./notes/show.ts";
+import { type NotesExportFlags, runNotesExport, runNotesImport } from "./notes/export-import.ts";
+import { type NotesListFlags, type NotesSearchFlags, runNotesList, runNotesSearch } from "./notes/list.ts";
+import { type NotesRemoveFlags, type NotesSaveFlags, runNotesRemove, runNotesSave } from "./notes/save-remove.ts";
+import { type NotesShowFlags, runNotesShow } from "./notes/show.ts";
 
 const HANDLE = "note__<number> or collection__<number>";
 const FILTERS = "--session, --actor, --tenant and --user filter by the caller that created them.";
 
-/** Each subcommand loads its module when it runs. */
 export function addNotesCommand(program: Command, context: CommandContext): void {
   const notes = program
     .command("notes")
@@ -44,9 +43,7 @@ export function addNotesCommand(program: Command, context: CommandContext): void
       "after",
       formatExamples("qm notes list --session chat-1", "qm notes list --kind collection --saved --json"),
     )
-    .action((flags: NotesListFlags) =>
-      run("ledger", async (workspace) => (await import("./notes/list.ts")).runNotesList(context, workspace, flags)),
-    );
+    .action((flags: NotesListFlags) => run("ledger", (workspace) => runNotesList(context, workspace, flags)));
 
   notes
     .command("show")
@@ -67,9 +64,7 @@ export function addNotesCommand(program: Command, context: CommandContext): void
       formatExamples("qm notes show note__12 --path 'items[0]'", "qm notes show collection__7 --from 100 --to 120"),
     )
     .action((handle: string, flags: NotesShowFlags) =>
-      run("ledger", async (workspace) =>
-        (await import("./notes/show.ts")).runNotesShow(context, workspace, handle, flags),
-      ),
+      run("ledger", (workspace) => runNotesShow(context, workspace, handle, flags)),
     );
 
   notes
@@ -87,8 +82,8 @@ export function addNotesCommand(program: Command, context: CommandContext): void
     .option("--limit <n>", "show at most N", createWholeNumberParser(1, 100), 8)
     .addHelpText("after", formatExamples("qm notes search price of tea", "qm notes search tea --within collection__7"))
     .action(async (query: string[], flags: NotesSearchFlags) => {
-      await run(await getSearchPurpose(context, flags), async (workspace) =>
-        (await import("./notes/list.ts")).runNotesSearch(context, workspace, query.join(" "), flags),
+      await run(await getSearchPurpose(context, flags), (workspace) =>
+        runNotesSearch(context, workspace, query.join(" "), flags),
       );
     });
 
@@ -96,7 +91,7 @@ export function addNotesCommand(program: Command, context: CommandContext): void
     .command("save")
     .summary("save a note, so that it never expires")
     .description(
-      "Save a note or a collection with its contents, so that it never expires. --reach changes who may use it.",
+      "Save a note or a collection with its contents, so that it never expires. --reach sets who may use it.",
     )
     .argument("<handle>", HANDLE)
     .option("--name <name>", "its new name")
@@ -106,9 +101,7 @@ export function addNotesCommand(program: Command, context: CommandContext): void
       formatExamples("qm notes save collection__7 --name orders", "qm notes save note__12 --reach tenant"),
     )
     .action((handle: string, flags: NotesSaveFlags) =>
-      run("ledger", async (workspace) =>
-        (await import("./notes/save-remove.ts")).runNotesSave(context, workspace, handle, flags),
-      ),
+      run("ledger", (workspace) => runNotesSave(context, workspace, handle, flags)),
     );
 
   notes
@@ -126,9 +119,7 @@ export function addNotesCommand(program: Command, context: CommandContext): void
       formatExamples("qm notes export --output notes.jsonl", "qm notes export collection__7 | gzip > rows.gz"),
     )
     .action((handles: string[], flags: NotesExportFlags) =>
-      run("ledger", async (workspace) =>
-        (await import("./notes/export-import.ts")).runNotesExport(context, workspace, handles, flags),
-      ),
+      run("ledger", (workspace) => runNotesExport(context, workspace, handles, flags)),
     );
 
   notes
@@ -142,11 +133,7 @@ export function addNotesCommand(program: Command, context: CommandContext): void
       "after",
       formatExamples("qm notes import notes.jsonl --session chat-2", "zcat rows.gz | qm notes import -"),
     )
-    .action((file: string) =>
-      run("calls", async (workspace) =>
-        (await import("./notes/export-import.ts")).runNotesImport(context, workspace, file),
-      ),
-    );
+    .action((file: string) => run("calls", (workspace) => runNotesImport(context, workspace, file)));
 
   notes
     .command("rm")
@@ -162,9 +149,7 @@ export function addNotesCommand(program: Command, context: CommandContext): void
       formatExamples("qm notes rm note__12 note__13", "qm notes rm --all --session chat-1", "qm notes rm --expired"),
     )
     .action((handles: string[], flags: NotesRemoveFlags) =>
-      run("ledger", async (workspace) =>
-        (await import("./notes/save-remove.ts")).runNotesRemove(context, workspace, handles, flags),
-      ),
+      run("ledger", (workspace) => runNotesRemove(context, workspace, handles, flags)),
     );
 }
 

@@ -21,11 +21,7 @@ const verdicts = {
 
 type PreflightVerdict = keyof typeof verdicts;
 
-interface PreflightResult {
-  readonly action: string;
-  readonly verdict: PreflightVerdict;
-  readonly note?: string;
-}
+type PreflightResult = { readonly action: string; readonly verdict: PreflightVerdict; readonly note?: string };
 
 export function addPreflightCommand(program: Command, context: CommandContext): void {
   program

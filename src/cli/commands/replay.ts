@@ -9,11 +9,7 @@ import { exitCodes } from "../exit-codes.ts";
 import { formatExamples } from "../option-parsers.ts";
 import type { CommandOutput } from "../output.ts";
 
-interface ReplayFlags {
-  readonly turn?: boolean;
-  readonly policy?: string;
-  readonly all?: boolean;
-}
+type ReplayFlags = { readonly turn?: boolean; readonly policy?: string; readonly all?: boolean };
 
 export function addReplayCommand(program: Command, context: CommandContext): void {
   program
@@ -33,11 +29,7 @@ export function addReplayCommand(program: Command, context: CommandContext): voi
     .action((id: string, flags: ReplayFlags) => runReplay(context, id, flags));
 }
 
-async function runReplay(
-  context: CommandContext,
-  id: string,
-  { turn = false, policy: file, all = false }: ReplayFlags,
-) {
+async function runReplay(context: CommandContext, id: string, { turn = false, policy: file, all }: ReplayFlags) {
   const policy = file === undefined ? undefined : await loadPolicyFile(context, file);
   const report = await reportNotFound(context, () =>
     withWorkspace(context, "ledger", ({ quartermaster: { ledger } }) =>

@@ -32,7 +32,7 @@ export function addSearchCommand(program: Command, context: CommandContext): voi
       formatExamples(
         "qm search read a file",
         "qm search --type regex '^file__.*te$'",
-        "qm search 'select:file__read' --full --json",
+        "qm search 'select:file__read' --json",
       ),
     )
     .action((words: readonly string[], { category, type, limit, full = false }: SearchFlags) =>

@@ -24,10 +24,7 @@ export function addMcpCommand(program: Command, context: CommandContext): void {
     );
 }
 
-interface ServeOptions {
-  readonly host?: string;
-  readonly port?: number;
-}
+type ServeOptions = { readonly host?: string; readonly port?: number };
 
 export function addServeCommand(program: Command, context: CommandContext): void {
   program

@@ -29,19 +29,15 @@ interface TourStep {
   readonly meaning?: string;
 }
 
+const HELLO = '{"path":"hello.txt"}';
 const { done, refused, failed } = exitCodes;
 const tourSteps: readonly TourStep[] = [
   { title: "1. Which actions are there?", argv: ["list"], code: done },
   { title: "2. Which one reads a file?", argv: ["search", "read a text file", "--limit", "3"], code: done },
-  {
-    title: "3. A call that succeeds",
-    argv: ["invoke", "file__read", '{"path":"hello.txt"}'],
-    code: done,
-    meaning: "done",
-  },
+  { title: "3. A call that succeeds", argv: ["invoke", "file__read", HELLO], code: done, meaning: "done" },
   {
     title: "4. A call that the policy denies",
-    argv: ["invoke", "file__delete", '{"path":"hello.txt"}'],
+    argv: ["invoke", "file__delete", HELLO],
     code: refused,
     meaning: "refused, so the file is still there",
   },
@@ -89,11 +85,7 @@ async function runTour(context: CommandContext, keep: boolean): Promise<void> {
   out.line("  qm invoke file__list '{}'                     call one; then look at `qm events`");
 }
 
-interface StepResult {
-  readonly command: string;
-  readonly code: number;
-  readonly expected: number;
-}
+type StepResult = { readonly command: string; readonly code: number; readonly expected: number };
 
 async function showSteps({ io, out, run }: CommandContext, folder: string): Promise<readonly StepResult[]> {
   out.line(`A new workspace in ${folder}, with this quartermaster.yaml:`);

@@ -4,10 +4,7 @@ import { escapeUnsafe, toOneLine, toVisibleJson, toVisibleText } from "../../../
 import { clip } from "../../../core/json.ts";
 import type { CommandOutput } from "../../output.ts";
 
-/**
- * Prints the exact call for the person who must judge it. All of it is untrusted. `cut` shortens long texts, which must
- * not happen where somebody is asked to approve.
- */
+/** Prints the exact call, which is untrusted. `cut` shortens long texts; never set it when asking for approval. */
 export function showApprovalCall(
   out: Pick<CommandOutput, "line" | "bold" | "warn">,
   approval: ApprovalView,

@@ -20,10 +20,7 @@ import type { CommandContext } from "../../context.ts";
 import { formatApprovalAnswer } from "./approval-text.ts";
 import { findApproval, findConfiguredObjection, requireConfiguredRoles, suggestApprovers } from "./lookup.ts";
 
-export interface LinkOptions {
-  readonly for: string;
-  readonly expires: string;
-}
+export type LinkOptions = { readonly for: string; readonly expires: string };
 
 const MAX_NAME_LENGTH = 128;
 

@@ -46,9 +46,7 @@ export async function runApprovalsList(
   if (found.length === 0) {
     out.line(isPending ? "No call waits for an answer." : "No approval matches.");
     return out.line(
-      out.dim(
-        "A call waits if a rule of policy.rules has the effect `ask`, or its action or category requires approval.",
-      ),
+      out.dim("A call waits if a rule of policy.rules has the effect `ask`, or its action or category needs approval."),
     );
   }
   const length = getUniqueIdLength(found);
@@ -91,11 +89,7 @@ function getUniqueIdLength(found: readonly ApprovalView[]): number {
   return [13, 18, 23].find(differ) ?? 36;
 }
 
-export interface ApprovalsShowOptions {
-  readonly full?: boolean;
-  readonly reveal?: boolean;
-  readonly as?: string;
-}
+export type ApprovalsShowOptions = { readonly full?: boolean; readonly reveal?: boolean; readonly as?: string };
 
 export async function runApprovalsShow(
   context: CommandContext,

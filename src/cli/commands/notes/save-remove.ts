@@ -12,10 +12,7 @@ import { InterruptedError, showCount } from "../../terminal.ts";
 import { showNoteTable } from "./list.ts";
 import { formatNoteReach, formatTypeAndSize } from "./note-text.ts";
 
-export interface NotesSaveFlags {
-  readonly name?: string;
-  readonly reach?: NoteVisibility;
-}
+export type NotesSaveFlags = { readonly name?: string; readonly reach?: NoteVisibility };
 
 export async function runNotesSave(
   { out }: CommandContext,
@@ -29,11 +26,7 @@ export async function runNotesSave(
   out.answer(saved, toOneLine(`Saved ${what} for ${formatNoteReach(saved)}.`));
 }
 
-export interface NotesRemoveFlags {
-  readonly expired?: boolean;
-  readonly all?: boolean;
-  readonly yes?: boolean;
-}
+export type NotesRemoveFlags = { readonly expired?: boolean; readonly all?: boolean; readonly yes?: boolean };
 
 /** How many notes to show before asking. */
 const SHOWN = 10;
@@ -110,10 +103,7 @@ function formatAmount(found: readonly NoteEntry[]): string {
   return `${parts.join(" and ")}${saved === 0 ? "" : ` (${saved} saved)`}`;
 }
 
-function printRemoved(
-  { out }: CommandContext,
-  removed: { readonly notes: number; readonly collections: number },
-): void {
+function printRemoved({ out }: CommandContext, removed: { readonly notes: number; readonly collections: number }) {
   const { notes, collections } = removed;
   const amount = `${formatCount(notes, "note")} and ${formatCount(collections, "collection")}`;
   out.answer({ removed }, notes + collections === 0 ? "There was nothing to remove." : `Removed ${amount}.`);

@@ -106,14 +106,9 @@ async function approveCall(
   await requireApproval(context, person, confirmation);
   return async (action: string, args: JsonObject, progress: string): Promise<unknown> => {
     const stopProgress = showProgress(io.stderr, progress);
-    const outcome = await workspace.quartermaster
-      .invoke(action, args, {
-        caller: toCallerOptions(globals),
-        signal: io.signal,
-        via: "cli",
-        ...createApprovedAnswer(person),
-      })
-      .finally(stopProgress);
+    const caller = toCallerOptions(globals);
+    const options = { caller, signal: io.signal, via: "cli", ...createApprovedAnswer(person) };
+    const outcome = await workspace.quartermaster.invoke(action, args, options).finally(stopProgress);
     context.end(getOutcomeExitCode(outcome, io.signal.aborted));
     if (outcome.status === "done") return outcome.data;
     printOutcomeProblem(out, outcome);

@@ -27,9 +27,7 @@ export function addServersLoginCommand(servers: Command, context: CommandContext
   servers
     .command("login")
     .summary("log in to a remote server")
-    .description(
-      "Log in to a remote server in the browser. The tokens are stored beside the store, readable only by you.",
-    )
+    .description("Log in to a remote server in the browser. The tokens are stored beside the store, for you only.")
     .argument("<name>")
     .action((name: string) =>
       withWorkspace(context, "calls", async ({ servers }) => {
@@ -86,11 +84,7 @@ export function addServersStartStopCommands(servers: Command, context: CommandCo
     );
 }
 
-async function runServersStart(
-  { io, out, end }: CommandContext,
-  { servers }: Workspace,
-  names: readonly string[],
-): Promise<void> {
+async function runServersStart({ io, out, end }: CommandContext, { servers }: Workspace, names: readonly string[]) {
   const { hub, manifests } = servers;
   const wanted =
     names.length === 0 ? servers.list().map(({ spec }) => spec) : names.map((name) => requireServer(servers, name));

@@ -16,11 +16,7 @@ export interface AddServerOptions {
 }
 
 /** The action that installs the server, its arguments, and the same as a request for a plan. */
-interface InstallCall {
-  readonly action: string;
-  readonly args: JsonObject;
-  readonly request: InstallPlanRequest;
-}
+type InstallCall = { readonly action: string; readonly args: JsonObject; readonly request: InstallPlanRequest };
 
 /** Throws `invalid_arguments` for an unknown form, and for options that this form does not use. */
 export function buildInstallCall(

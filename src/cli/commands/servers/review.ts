@@ -12,11 +12,7 @@ import { type CommandContext, withWorkspace } from "../../context.ts";
 import { formatExamples } from "../../option-parsers.ts";
 import { requireServer } from "./connection.ts";
 
-interface ReviewOptions {
-  readonly accept?: boolean;
-  readonly reject?: boolean;
-  readonly yes?: boolean;
-}
+type ReviewOptions = { readonly accept?: boolean; readonly reject?: boolean; readonly yes?: boolean };
 
 export function addServersReviewCommand(servers: Command, context: CommandContext): void {
   servers
