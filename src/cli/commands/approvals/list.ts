@@ -13,12 +13,12 @@ import { quoteName } from "../../../core/names.ts";
 import type { Workspace } from "../../../workspace/workspace.ts";
 import { identifyApprover, requirePresence } from "../../approver.ts";
 import { type CommandContext, followStore, pause, toOwnerFilter } from "../../context.ts";
+import { formatTimeSpan } from "../../terminal-text.ts";
 import { readFailureReason } from "./answer.ts";
 import {
   formatApprovalAnswer,
   formatApprovalState,
   formatRequester,
-  formatTimeSpan,
   getApprovalPaint,
   showApprovalCall,
   showApprovalHistory,

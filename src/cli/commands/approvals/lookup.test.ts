@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import { fakeApprovals } from "../../../http/testing.ts";
-import { formatApprovalAnswer, formatTimeSpan } from "./approval-text.ts";
+import { formatTimeSpan } from "../../terminal-text.ts";
+import { formatApprovalAnswer } from "./approval-text.ts";
 import { findApproval } from "./lookup.ts";
 
 const idOf = (at: number) => `${at.toString(16).padStart(8, "0")}-0000-7000-8000-000000000000`;

@@ -7,7 +7,7 @@ import type { NoteSearchType } from "../../../infospace/search/note-search.ts";
 import type { Workspace } from "../../../workspace/workspace.ts";
 import { type CommandContext, toCallerOptions, toOwnerFilter } from "../../context.ts";
 import { showProgress } from "../../terminal.ts";
-import { formatTimeSpan } from "../approvals/approval-text.ts";
+import { formatTimeSpan } from "../../terminal-text.ts";
 import { formatNoteReach, formatNotesUsage, formatTypeAndSize, withInterrupt } from "./note-text.ts";
 
 export interface NotesListFlags {
