@@ -83,6 +83,15 @@ export async function withWorkspace<T>(
   }
 }
 
+/** A command handler that runs `work` with the open workspace and the arguments of the command. */
+export function inWorkspace<Args extends readonly unknown[]>(
+  context: CommandContext,
+  purpose: WorkspacePurpose,
+  work: (context: CommandContext, workspace: Workspace, ...args: Args) => Promise<void> | void,
+): (...args: Args) => Promise<void> {
+  return (...args) => withWorkspace(context, purpose, (workspace) => work(context, workspace, ...args));
+}
+
 /** Waits until a call has created the store, then runs `work`, which is to go on until Ctrl-C. */
 export async function followStore(
   context: CommandContext,

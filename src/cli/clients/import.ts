@@ -31,11 +31,7 @@ import { exitCodes } from "../exit-codes.ts";
 import { detectClientEnvironment, getGatewayAddresses } from "./gateway-entry.ts";
 
 /** `qm import`: preview, question, secrets, configuration, in this order. */
-export async function runImport(
-  context: CommandContext,
-  clients: readonly string[],
-  options: ImportOptions,
-): Promise<void> {
+export async function runImport(context: CommandContext, clients: readonly string[], options: ImportOptions) {
   const { found } = await readClients({ ...detectClientEnvironment(context.io), only: clients });
   requireKnownNames(found, options);
   if (found.some(({ problems }) => problems.length > 0)) context.end(exitCodes.failed);

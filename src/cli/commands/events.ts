@@ -7,7 +7,7 @@ import { isRecord, omitUndefined } from "../../core/json.ts";
 import { quoteName } from "../../core/names.ts";
 import type { ChainHead, EventQuery, StoredEvent } from "../../ledger/event-store.ts";
 import type { Workspace } from "../../workspace/workspace.ts";
-import { type CommandContext, followStore, pause, toOwnerFilter, withWorkspace } from "../context.ts";
+import { type CommandContext, followStore, inWorkspace, pause, toOwnerFilter, withWorkspace } from "../context.ts";
 import { printEventTable, printLaterEvents } from "../event-table.ts";
 import { exitCodes } from "../exit-codes.ts";
 import { createWholeNumberParser, formatExamples } from "../option-parsers.ts";
@@ -51,9 +51,7 @@ export function addEventsCommand(program: Command, context: CommandContext): voi
     .option("--against <file>", "also check that the chains contain these saved heads")
     .option("--save <file>", "write the chain heads to this file if the check succeeds")
     .addHelpText("after", formatExamples("qm events verify", "qm events verify --against heads.json --save heads.json"))
-    .action((flags: VerifyFlags) =>
-      withWorkspace(context, "ledger", (workspace) => runVerify(context, workspace, flags)),
-    );
+    .action(inWorkspace(context, "ledger", runVerify));
 }
 
 async function showEvents(context: CommandContext, workspace: Workspace, options: EventsOptions): Promise<void> {

@@ -8,7 +8,7 @@ import { getOwn, isRecord, omitUndefined } from "../../core/json.ts";
 import { quoteName } from "../../core/names.ts";
 import { getModelData } from "../../core/outcome.ts";
 import type { Workspace } from "../../workspace/workspace.ts";
-import { type CommandContext, type Io, toCallerOptions, withWorkspace } from "../context.ts";
+import { type CommandContext, type Io, inWorkspace, toCallerOptions } from "../context.ts";
 import { getOutcomeExitCode } from "../exit-codes.ts";
 import { collectOption, formatExamples, parseTimeoutOption } from "../option-parsers.ts";
 import { printOutcomeProblem } from "../output.ts";
@@ -34,9 +34,7 @@ export function addInvokeCommand(program: Command, context: CommandContext): voi
         "qm invoke file__write @note.json --timeout 5s",
       ),
     )
-    .action((action: string, args: string | undefined, options: InvokeOptions) =>
-      withWorkspace(context, "calls", (workspace) => runInvoke(context, workspace, action, args, options)),
-    );
+    .action(inWorkspace(context, "calls", runInvoke));
 }
 
 async function runInvoke(

@@ -3,7 +3,7 @@ import { escapeUnsafe } from "../../core/display-text.ts";
 import { omitUndefined } from "../../core/json.ts";
 import type { ActionList, ListedAction, ListQuery } from "../../surface/universal/browse-actions.ts";
 import type { Workspace } from "../../workspace/workspace.ts";
-import { type CommandContext, toCallerOptions, withWorkspace } from "../context.ts";
+import { type CommandContext, inWorkspace, toCallerOptions, withWorkspace } from "../context.ts";
 import { createWholeNumberParser, formatExamples } from "../option-parsers.ts";
 
 interface ListOptions {
@@ -27,9 +27,7 @@ export function addListCommand(program: Command, context: CommandContext): void 
     .option("--limit <n>", "show at most N", createWholeNumberParser(1), PAGE)
     .option("--all", "show all actions")
     .addHelpText("after", formatExamples("qm list", "qm list file --filter write", "qm list --actor reviewer --json"))
-    .action((categories: readonly string[], options: ListOptions) =>
-      withWorkspace(context, "looking", (workspace) => runList(context, workspace, categories, options)),
-    );
+    .action(inWorkspace(context, "looking", runList));
 }
 
 export function addDirectoryCommand(program: Command, context: CommandContext): void {

@@ -58,11 +58,7 @@ export async function runNotesExport(
 /** How many of the new handles to print. */
 const HANDLES_SHOWN = 5;
 
-export async function runNotesImport(
-  context: CommandContext,
-  { quartermaster }: Workspace,
-  file: string,
-): Promise<void> {
+export async function runNotesImport(context: CommandContext, { quartermaster }: Workspace, file: string) {
   const { io, out, globals } = context;
   const { notes } = quartermaster;
   const caller = toCallerOptions(globals);

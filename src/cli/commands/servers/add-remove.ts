@@ -7,7 +7,7 @@ import type { InstallPlan } from "../../../mcp/install/install-plan.ts";
 import type { InstalledServer } from "../../../mcp/provider/server-installer.ts";
 import type { Workspace } from "../../../workspace/workspace.ts";
 import { createApprovedAnswer, identifyApprover, requireApproval } from "../../approver.ts";
-import { type CommandContext, toCallerOptions, withWorkspace } from "../../context.ts";
+import { type CommandContext, inWorkspace, toCallerOptions, withWorkspace } from "../../context.ts";
 import { getOutcomeExitCode } from "../../exit-codes.ts";
 import { collectOption, formatExamples } from "../../option-parsers.ts";
 import { printOutcomeProblem } from "../../output.ts";
@@ -43,9 +43,7 @@ export function addServersAddCommand(servers: Command, context: CommandContext):
         "qm servers add --name notes -- node notes-server.mjs --read-only",
       ),
     )
-    .action((what: string, args: readonly string[], options: AddServerOptions) =>
-      withWorkspace(context, "calls", (workspace) => runServersAdd(context, workspace, what, args, options)),
-    );
+    .action(inWorkspace(context, "calls", runServersAdd));
 }
 
 export function addServersRemoveCommand(servers: Command, context: CommandContext): void {

@@ -5,7 +5,7 @@ import { didYouMean } from "../../../core/nearest.ts";
 import type { McpServers } from "../../../mcp/provider/mcp-servers.ts";
 import type { ServerSpec } from "../../../mcp/server-spec.ts";
 import type { Workspace } from "../../../workspace/workspace.ts";
-import { type CommandContext, withWorkspace } from "../../context.ts";
+import { type CommandContext, inWorkspace, withWorkspace } from "../../context.ts";
 import { exitCodes, getExitCode } from "../../exit-codes.ts";
 import { showProgress } from "../../terminal.ts";
 
@@ -64,9 +64,7 @@ export function addServersStartStopCommands(servers: Command, context: CommandCo
       "Start servers to check that they work and to read their tools, then stop them again: a gateway starts its own on the first call. Without names: all servers.",
     )
     .argument("[names...]")
-    .action((names: readonly string[]) =>
-      withWorkspace(context, "calls", (workspace) => runServersStart(context, workspace, names)),
-    );
+    .action(inWorkspace(context, "calls", runServersStart));
 
   servers
     .command("stop")

@@ -8,7 +8,7 @@ import type { WithheldTool } from "../../../mcp/manifests/known-tools.ts";
 import type { FindingKind } from "../../../mcp/manifests/scan/finding.ts";
 import type { Workspace } from "../../../workspace/workspace.ts";
 import { identifyApprover, requireApproval, requireYes } from "../../approver.ts";
-import { type CommandContext, withWorkspace } from "../../context.ts";
+import { type CommandContext, inWorkspace } from "../../context.ts";
 import { formatExamples } from "../../option-parsers.ts";
 import { requireServer } from "./connection.ts";
 
@@ -34,9 +34,7 @@ export function addServersReviewCommand(servers: Command, context: CommandContex
         "qm servers review github create_issue --accept --yes",
       ),
     )
-    .action((name: string | undefined, tool: string | undefined, options: ReviewOptions) =>
-      withWorkspace(context, "calls", (workspace) => runServersReview(context, workspace, name, tool, options)),
-    );
+    .action(inWorkspace(context, "calls", runServersReview));
 }
 
 async function runServersReview(
