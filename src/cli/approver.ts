@@ -9,7 +9,6 @@ import { confirmAtTerminal, isTerminal } from "./terminal.ts";
 /** Holds the token of an approver who answers without a terminal. */
 const TOKEN_VARIABLE = "QM_APPROVER_TOKEN";
 
-/** The person who answers at the command line. */
 interface CliApprover {
   readonly id: string;
   readonly roles: readonly string[];
@@ -69,7 +68,6 @@ interface Confirmation {
   readonly done: string;
   /** The object for the error. Default: `it`. */
   readonly what?: string;
-  /** Whether `--yes` was given. */
   readonly yes: boolean | undefined;
 }
 

@@ -14,7 +14,6 @@ import type { CommandOutput } from "./output.ts";
 export interface TextStream {
   write(text: string): void;
   readonly isTTY: boolean;
-  /** The width of the terminal, if there is one and it is known. */
   readonly columns?: number | undefined;
 }
 
@@ -27,15 +26,12 @@ export interface Io {
   readonly env: Environment;
   /** Aborted when the user interrupts. */
   readonly signal: AbortSignal;
-  /** For example `20.19.0`. */
   readonly nodeVersion: string;
   /** `process.platform` */
   readonly platform: string;
-  /** The path of the running Node. */
   readonly execPath: string;
 }
 
-/** The options of every command. */
 export interface GlobalOptions {
   readonly config?: string;
   readonly actor?: string;
@@ -46,7 +42,6 @@ export interface GlobalOptions {
   readonly color: boolean;
 }
 
-/** The input and output of a command. */
 export interface CommandContext {
   readonly io: Io;
   /** Complete once a command runs: these options may stand before or after its name. */

@@ -17,7 +17,6 @@ export function printEventTable(out: CommandOutput, events: readonly StoredEvent
   );
 }
 
-/** Prints later events without a head. */
 export function printLaterEvents(out: CommandOutput, events: readonly StoredEvent[]): void {
   const rows = events.map((event) => toRow(out, event, true));
   out.table(rows[0]?.map(() => "") ?? [], rows);

@@ -22,12 +22,10 @@ export function parseTimeoutOption(text: string): number {
   return ms;
 }
 
-/** For options that may be repeated. */
 export function collectOption(value: string, before: readonly string[] = []): readonly string[] {
   return [...before, value];
 }
 
-/** The examples at the end of a command's help. */
 export function formatExamples(...lines: readonly string[]): string {
   return `\nExamples:\n${lines.map((line) => `  $ ${line}`).join("\n")}`;
 }

@@ -21,7 +21,6 @@ export interface CommandOutput {
   /** The result of an action: text unchanged (escaped on a terminal), anything else as JSON. */
   result(data: unknown): void;
   table(head: readonly string[], rows: readonly (readonly TableCell[])[], indent?: number): void;
-  /** A line on stderr. */
   note(text: string): void;
   /** An error: text on stderr, or `{error}` on stdout with --json. */
   problem(problem: Problem): void;
@@ -181,7 +180,6 @@ function fitColumns(natural: readonly number[], width: number): readonly number[
   return widths;
 }
 
-/** Prints why a call has no result, or none yet. */
 export function printOutcomeProblem(out: CommandOutput, outcome: Exclude<Outcome, { readonly status: "done" }>) {
   if (outcome.status !== "waiting") return out.problem({ ...outcome.error });
   const { status, action, reason, approval } = outcome;

@@ -21,7 +21,6 @@ export function showProgress(stderr: TextStream, what: string): () => void {
   };
 }
 
-/** Shows on a terminal how many of how many are done. */
 export function showCount(stderr: TextStream, what: string) {
   let isShown = false;
   return {
@@ -36,7 +35,6 @@ export function showCount(stderr: TextStream, what: string) {
   };
 }
 
-/** A Node stream that writes to `stream`. */
 export function toWritable(stream: TextStream): Writable {
   return new Writable({
     decodeStrings: false,

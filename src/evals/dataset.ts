@@ -12,7 +12,6 @@ export interface Dataset {
 
 interface DatasetLocation {
   readonly file: string;
-  /** For a file with one case per line. */
   readonly line?: number;
 }
 

@@ -22,11 +22,9 @@ export interface EvalCase {
 
 /** Each expectation is checked by the scorer of the same name. */
 export interface CaseExpectations {
-  /** The state in which the turn ends. */
   readonly state?: string;
   /** Parts that must be present. Each may have further fields. */
   readonly parts?: readonly ExpectedPart[];
-  /** The exact parts. */
   readonly exact?: unknown;
   /** JSON Schemas for every part of a type, or for all parts as one array. */
   readonly schema?: readonly { readonly part?: string; readonly schema: Readonly<Record<string, unknown>> }[];
@@ -97,7 +95,6 @@ export const caseSchema = z.strictObject({
   source: z.strictObject({ session: z.string(), turn: text }).optional(),
 });
 
-/** SHA-256 of a prompt, in hex. */
 export function promptHash(text: string): string {
   return hash("sha256", text, "hex");
 }

@@ -11,7 +11,6 @@ export interface CaseExtras {
   /** Default: the name of the turn or the session. */
   readonly id?: string;
   readonly description?: string;
-  /** The input for the subject. */
   readonly messages?: unknown;
   /** The prompt: its text, which is stored with its hash, or only its hash. */
   readonly prompt?: string | { readonly hash: string };

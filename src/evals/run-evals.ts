@@ -29,7 +29,6 @@ export interface EvalOptions {
   /** The time limit of one case. Default: two minutes. */
   readonly timeoutMs?: number;
   readonly signal?: AbortSignal;
-  /** Called after every case. */
   readonly onCase?: (result: CaseResult, progress: { readonly done: number; readonly total: number }) => void;
 }
 
@@ -42,7 +41,6 @@ export interface CaseResult {
   readonly score: number;
   readonly scores: readonly Score[];
   readonly calls: readonly RehearsedCall[];
-  /** Calls without a recorded result. */
   readonly unrecorded: readonly Pick<RehearsedCall, "asked" | "args">[];
   readonly turnState?: string;
   /** Present if the prompt differs from the recorded one. */
@@ -53,7 +51,6 @@ export interface CaseResult {
 
 export interface EvalReport {
   readonly cases: readonly CaseResult[];
-  /** The invalid cases of the dataset. */
   readonly problems: readonly DatasetProblem[];
   readonly summary: {
     readonly cases: number;

@@ -31,7 +31,6 @@ export interface Scorer {
   score(run: ScoredRun): Verdict | undefined | Promise<Verdict | undefined>;
 }
 
-/** The scorers of the expectations of a case. */
 export const scorers: readonly Scorer[] = [
   createScorer("state", (state, { envelope: { turnState } }) => {
     const pass = turnState === state;
@@ -109,11 +108,9 @@ export async function runScorer({ name, score }: Scorer, run: ScoredRun): Promis
 
 interface ExpectationCheck {
   readonly ok: boolean;
-  /** The problem if it is not ok. */
   readonly what: string;
 }
 
-/** Scores the share of checks that are ok. */
 export function scoreShare(checks: readonly ExpectationCheck[], fine: string): Verdict {
   const wrong = checks.filter(({ ok }) => !ok);
   const score = checks.length === 0 ? 1 : (checks.length - wrong.length) / checks.length;

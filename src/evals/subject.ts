@@ -9,12 +9,10 @@ import { type Scorer, scoreShare } from "./scorers.ts";
 /** A part of an answer: a text, a question, a request for approval. */
 export type EnvelopePart = { readonly type: string } & Readonly<Record<string, unknown>>;
 
-/** The answer of a subject. */
 export interface Envelope {
   readonly parts: readonly EnvelopePart[];
   /** `complete`, `suspended`, `failed`, `awaiting`, `clarifying`, `error`, `delegated`, `passed`, or a custom state. */
   readonly turnState: string;
-  /** The prompt of the model, or its hash. */
   readonly prompt?: { readonly text: string } | { readonly hash: string };
 }
 
@@ -57,7 +55,6 @@ export interface SubjectContext {
 /** The agent under test: works on a case and returns how the turn ended. May throw. */
 export type Subject = (evalCase: EvalCase, context: SubjectContext) => Envelope | Promise<Envelope>;
 
-/** Repeats the recorded calls, one after the other. */
 export async function repeatCalls({ calls }: EvalCase, { invoke }: Pick<Rehearsal, "invoke">): Promise<Envelope> {
   let waits = false;
   for (const { name, args } of calls) {

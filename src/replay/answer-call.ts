@@ -18,7 +18,6 @@ import { type BudgetAccounts, createBudgetAccounts } from "./budget-accounts.ts"
 import { hasRun, type RecordedCall, restoreError, restoreOutcome } from "./recorded-call.ts";
 import type { ReplayParts } from "./replay.ts";
 
-/** Shared by all calls of one replay. */
 export interface ReplayEnvironment extends Pick<ReplayParts, "runtime" | "live" | "anchors" | "valueLimit"> {
   readonly policy: Policy;
   viewOf(caller: Caller, live?: readonly Action[]): View;
@@ -32,7 +31,6 @@ export function createReplayEnvironment(parts: ReplayParts, options: PolicyOptio
   return { runtime, valueLimit, anchors, live, policy, accounts, viewOf: (...args) => parts.viewOf(policy, ...args) };
 }
 
-/** The source of the answers. */
 export interface ReplayScript {
   /** The recorded call, once its action is resolved. */
   findRecorded(action: Action): RecordedCall | undefined;
@@ -44,7 +42,6 @@ export interface ReplayScript {
   missing(action: Action): QmError;
 }
 
-/** The answer to a repeated call. */
 export interface ReplayAnswer {
   readonly outcome: Outcome;
   /** Undefined: the name is unknown. */
@@ -146,7 +143,6 @@ function createReplayPermit(approval: Approval): ExecutionPermit {
   };
 }
 
-/** The request of now with the recorded answer. */
 function toReplayApproval(request: ApprovalRequest, recorded: RecordedCall | undefined): Approval {
   const { id = `replay-${request.callId}`, answer } = recorded?.approval ?? {};
   const at = recorded?.at ?? "";

@@ -136,7 +136,6 @@ function isUser(value: unknown): value is { readonly id: string } & JsonObject {
   return isRecord(value) && typeof getOwn(value, "id") === "string";
 }
 
-/** Describes the redacted parts of the call. */
 function detectLoss(event: StoredEvent, data: JsonObject): string | undefined {
   const args = getOwn(data, "args");
   if (isAltered(args)) return "arguments were redacted";

@@ -7,7 +7,6 @@ import { findTokens } from "../distribution/anchor-token.ts";
 import { toDoneOutcome } from "../invoke/result.ts";
 import type { UsageTotals } from "../policy/budget.ts";
 
-/** A call, read from the ledger. */
 export interface RecordedCall {
   readonly callId: string;
   /** When it was received, ISO 8601. */
@@ -44,7 +43,6 @@ export interface RecordedDecision {
 export interface RecordedApproval {
   readonly id: string;
   readonly answer?: { readonly decision: "approved" | "denied"; readonly by: string; readonly reason?: string };
-  /** Why it expired. */
   readonly expired?: string;
   readonly resumed: boolean;
   readonly interrupted: boolean;

@@ -30,7 +30,6 @@ import {
 
 const NAME = /^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$/;
 
-/** `qm connect <client>`, with or without --undo. */
 export async function runConnect(context: CommandContext, clientName: string, options: ConnectOptions): Promise<void> {
   const { name } = options;
   const client = getClientDefinition(clientName);
@@ -53,7 +52,6 @@ export async function runConnect(context: CommandContext, clientName: string, op
   return applyConnection(context, await planConnect(request, made.entry), request, options, made);
 }
 
-/** `qm connect` without a client. */
 export async function runClientsList(context: CommandContext): Promise<void> {
   const { io, out } = context;
   const around = detectClientEnvironment(io);

@@ -153,12 +153,10 @@ function listServerFacts({ entry, secrets, notes }: PlannedServer): readonly (re
   ];
 }
 
-/** Leaves `${…}` references unquoted, so that they are easy to see. */
 function quoteWord(word: string): string {
   return /^[\w@%+=:,./${}-]+$/.test(word) ? word : quoteShellWord(word);
 }
 
-/** The servers with the names of their secrets, without the values. */
 function maskPlannedServers({ servers }: ImportPlan) {
   const mask = ({ name, where }: PlannedServer["secrets"][number]) => ({ name, where });
   return servers.map(({ secrets, ...server }) => ({ ...server, secrets: secrets.map(mask) }));

@@ -57,7 +57,7 @@ async function expecting(cwd: string, expected: object): Promise<void> {
 }
 
 describe("qm eval record", () => {
-  test("makes a file once, or one line more, of what there is", async () => {
+  test("creates a .json file once, and appends to a .jsonl file", async () => {
     const cwd = await recorded();
 
     const again = await qm(cwd, ["eval", "record", "chat", "--to", "case.json"]);
@@ -73,7 +73,7 @@ describe("qm eval record", () => {
     expect((await qm(cwd, ["eval", "record", "chat", "--to", "x.txt"])).code).toBe(2);
   });
 
-  test("makes the folder, and takes nothing that is of `qm eval`", async () => {
+  test("creates the folder, and refuses options of `qm eval`", async () => {
     const cwd = await recorded();
 
     const made = await qm(cwd, ["eval", "record", "chat", "--to", "evals/new/case.json"]);
@@ -87,7 +87,7 @@ describe("qm eval record", () => {
 });
 
 describe("qm eval", () => {
-  test("makes the recorded calls again, without running them", async () => {
+  test("repeats the recorded calls without running them", async () => {
     const cwd = await recorded();
     await writeFile(join(cwd, "a.txt"), "changed");
 
@@ -105,7 +105,7 @@ describe("qm eval", () => {
     expect(await readFile(join(cwd, "a.txt"), "utf8")).toBe("changed");
   });
 
-  test("holds a subject to what is expected of it, and to its prompt", async () => {
+  test("checks the expectations and the prompt of a subject", async () => {
     const cwd = await recorded();
     await expecting(cwd, { parts: [{ type: "text", ok: true }], called: ["file__read"], notCalled: ["file__write"] });
     const run = async (...more: string[]) => qm(cwd, ["eval", "case.json", "--subject", "./agent.mjs", ...more]);
@@ -133,7 +133,7 @@ describe("qm eval", () => {
     expect((await other("--prompt-mismatch", "maybe")).code).toBe(2);
   });
 
-  test("tells of files that are no cases, and still runs the others", async () => {
+  test("reports invalid cases and runs the others", async () => {
     const cwd = await recorded();
     await writeFile(
       join(cwd, "cases.jsonl"),
@@ -147,7 +147,7 @@ describe("qm eval", () => {
     expect(out).toContain("1 case: 1 passed, 0 failed, 1 problem in the dataset.");
   });
 
-  test("says what is missing: a dataset, a case, a subject", async () => {
+  test("reports a missing dataset, case or subject", async () => {
     const cwd = await recorded();
     await writeFile(join(cwd, "empty.jsonl"), "\n");
 
@@ -163,14 +163,14 @@ describe("qm eval", () => {
     expect((await qm(cwd, ["eval", "case.json", "--subject", "nowhere.mjs"])).code).toBe(2);
   });
 
-  test("counts on a terminal, beside the answer", async () => {
+  test("shows the progress on a terminal, on stderr", async () => {
     const cwd = await recorded();
 
     expect((await qm(cwd, ["eval", "case.json"], { columns: 120 })).err).toContain("1 of 1 cases");
   });
 });
 
-test("what a subject says goes beside the answer", async () => {
+test("redirects the console of a subject to stderr", async () => {
   const cwd = await recorded();
   await writeFile(join(cwd, "loud.mjs"), `console.info("loading");\n${LOUD}`);
   const said = vi.spyOn(console, "log");
@@ -182,7 +182,7 @@ test("what a subject says goes beside the answer", async () => {
   expect(said).not.toHaveBeenCalled();
 });
 
-test("a session that is named twice is that session", async () => {
+test("accepts the session both as the id and with --session", async () => {
   const cwd = await recorded();
 
   const { code, out } = await qm(cwd, ["replay", "chat", "--session", "chat"]);

@@ -71,7 +71,6 @@ export async function querySessionOrTurn<T>(
   }
 }
 
-/** The policy of another configuration file. */
 export async function loadPolicyFile({ io: { cwd, env } }: CommandContext, file: string) {
   const { loadConfig } = await import("../../config/config-file.ts");
   const { toPolicyOptions } = await import("../../workspace/config-mapping.ts");

@@ -23,9 +23,7 @@ actors:
 interface TourStep {
   readonly title: string;
   readonly argv: readonly string[];
-  /** The expected exit code. */
   readonly code: number;
-  /** Printed with the exit code. */
   readonly meaning?: string;
 }
 

@@ -5,16 +5,12 @@ import { type CommandContext, toCallerOptions, withWorkspace } from "../context.
 
 export const completionShells = ["bash", "zsh", "fish"] as const;
 
-/** The words before the cursor, parsed. */
 interface TypedCommand {
-  /** The innermost command. */
   readonly command: Command;
   readonly operands: readonly string[];
   /** The option values so far, by attribute name. */
   readonly values: Readonly<Record<string, string>>;
-  /** The option whose value is being typed. */
   readonly option: Option | undefined;
-  /** The word that is being typed. */
   readonly current: string;
 }
 

@@ -4,7 +4,7 @@ import type { DoctorCheck } from "./environment-checks.ts";
 
 afterEach(cleanUp);
 
-test("warns of what leads nowhere, with the name that was meant", async () => {
+test("warns of unknown names and suggests similar ones", async () => {
   const approvals = {
     categories: { fiel: true, file: false },
     levels: { money: { roles: ["treasurer"] } },

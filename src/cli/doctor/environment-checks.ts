@@ -12,7 +12,6 @@ export interface DoctorCheck {
   readonly about: string;
   readonly status: "ok" | "warn" | "fail";
   readonly message: string;
-  /** How to fix it. */
   readonly todo?: string;
 }
 

@@ -111,7 +111,6 @@ async function runApprovedCalls({ out, end }: CommandContext, approvals: Approva
     out.line(out.dim(`${formatCount(left.length, "call")} not run: their actions are not known in this workspace.`));
 }
 
-/** Why a call that ran did not succeed. */
 export async function readFailureReason(
   approvals: Approvals,
   { id, status }: ApprovalView,

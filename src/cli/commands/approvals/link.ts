@@ -73,7 +73,6 @@ function requireRights(config: Config, approval: ApprovalView, name: string, dec
   });
 }
 
-/** The address at which `qm serve` would listen. */
 function getConfiguredUrl({ gateway: { host, port } }: Config): URL {
   if (port === 0)
     throw new QmError("invalid_config", "the address of `qm serve` is not known before it runs: gateway.port is 0", {

@@ -6,7 +6,7 @@ import { findApproval } from "./lookup.ts";
 
 const idOf = (at: number) => `${at.toString(16).padStart(8, "0")}-0000-7000-8000-000000000000`;
 
-test("an id is found by its beginning among however many there are", async () => {
+test("finds an id by its prefix among many", async () => {
   const approvals = fakeApprovals();
   for (let at = 0; at < 2_500; at++) approvals.ask({ id: idOf(at) });
 
@@ -34,7 +34,7 @@ test.each([
   expect(formatTimeSpan(ms)).toBe(text);
 });
 
-test("an answer is on one line, with nothing in it that acts on a terminal", () => {
+test("formats an answer as one safe line", () => {
   const given = { decision: "denied", by: "ann\u001B[2J", via: "http", at: "t", reason: "no\nnever" } as const;
 
   expect(formatApprovalAnswer({ answer: given })).toBe("denied by ann\\u{1b}[2J (http): no never");

@@ -43,7 +43,6 @@ async function* iterateApprovals(approvals: Approvals): AsyncGenerator<ApprovalV
   }
 }
 
-/** The roles that may approve at the level of this approval. */
 export function getConfiguredLevelRoles(config: Config, { level }: Pick<ApprovalView, "level">): readonly string[] {
   return listLevelRoles(getApprovalSettings(config), level);
 }

@@ -55,7 +55,6 @@ export async function runNotesExport(
   if (notes + collections === 0) out.note("`qm notes list` shows the existing notes and who may use them.");
 }
 
-/** How many of the new handles to print. */
 const HANDLES_SHOWN = 5;
 
 export async function runNotesImport(context: CommandContext, { quartermaster }: Workspace, file: string) {

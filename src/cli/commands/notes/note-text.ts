@@ -12,14 +12,12 @@ export function formatTypeAndSize(resource: NoteEntry): string {
   return `${formatCount(resource.count, "note")}, ${size}${resource.complete ? "" : ", not complete"}`;
 }
 
-/** The caller that created the note. */
 export function formatNoteOrigin({ actor, session, tenant, user }: NoteEntry["origin"]): string {
   const of = user === undefined ? "" : `, of ${user}`;
   const at = tenant === undefined ? "" : ` at ${tenant}`;
   return toOneLine(`actor ${actor} in session ${session}${of}${at}`);
 }
 
-/** The callers that may use the note. */
 export function formatNoteReach({ reach, origin: { actor, session, tenant, user } }: NoteEntry): string {
   const of = user === undefined ? "" : ` of ${user}`;
   const at = tenant === undefined ? "" : ` at ${tenant}`;
@@ -33,7 +31,6 @@ export function formatNoteReach({ reach, origin: { actor, session, tenant, user 
   }
 }
 
-/** How much of its quota a tenant uses. */
 export function formatNotesUsage({ tenant, notes, bytes, rows, limit }: NotesUsage): string {
   const who = tenant === undefined ? "Callers without a tenant use" : `Tenant ${toOneLine(tenant)} uses`;
   const size = `${formatByteCount(bytes)} of ${formatByteCount(limit.bytes)}`;

@@ -35,7 +35,7 @@ async function* typed(text: string): AsyncGenerator<string> {
   yield text;
 }
 
-describe("where nothing is kept", () => {
+describe("without notes", () => {
   test.each([
     [["list"], 0, "There are no notes."],
     [["list", "--session", "x"], 0, "No note matches."],
@@ -49,7 +49,7 @@ describe("where nothing is kept", () => {
     [["rm", "note__1"], 4, ""],
     [["rm", "--expired"], 0, "There was nothing to remove."],
     [["rm", "--all", "--session", "x"], 0, "There was nothing to remove."],
-  ])("%j ends with %i, says what to do, and leaves nothing behind", async (argv, code, out) => {
+  ])("%j exits with %i, prints what to do, and creates no store", async (argv, code, out) => {
     const cwd = await createTestFolder();
 
     const ran = await notes(cwd, argv);
@@ -61,7 +61,7 @@ describe("where nothing is kept", () => {
 });
 
 describe("qm notes list", () => {
-  test("shows what is kept and for whom, and narrows it", async () => {
+  test("shows notes and their reach, and filters them", async () => {
     const { cwd, text, saved, many } = await filled();
     const handles = async (...argv: string[]) =>
       (JSON.parse((await notes(cwd, ["list", "--json", ...argv])).out) as { items: NoteEntry[] }).items.map(
@@ -88,7 +88,7 @@ describe("qm notes list", () => {
 });
 
 describe("qm notes show", () => {
-  test("shows text as it is to a pipe, and with nothing that a terminal would act on to one", async () => {
+  test("prints text unchanged to a pipe, and escaped to a terminal", async () => {
     const { cwd, text } = await filled();
 
     const piped = await notes(cwd, ["show", text.handle]);
@@ -99,7 +99,7 @@ describe("qm notes show", () => {
     expect(shown.out).toBe("tea\\u{1b}[2J\nand milk\n");
   });
 
-  test("shows a part of it", async () => {
+  test("shows a part of the content", async () => {
     const { cwd, text, saved, many } = await filled();
     const out = async (...argv: string[]) => (await notes(cwd, ["show", ...argv])).out;
 
@@ -119,7 +119,7 @@ describe("qm notes show", () => {
     expect(await notes(cwd, ["show", saved.handle, "--path", "a..b"])).toMatchObject({ code: 2 });
   });
 
-  test("shows its history, and what it said before", async () => {
+  test("shows the history and an earlier version", async () => {
     const { cwd, text } = await filled();
     await inNotes(cwd, (all) => all.write("coffee", { name: "drinks" }, { session: "s1" }));
 
@@ -129,7 +129,7 @@ describe("qm notes show", () => {
     expect(await notes(cwd, ["show", text.handle, "--at", "3"])).toMatchObject({ code: 4 });
   });
 
-  test("shows of a collection how much it held in each version, and what", async () => {
+  test("shows the versions of a collection", async () => {
     const { cwd, many } = await filled();
     await inNotes(cwd, (all) => all.collect(members(2), { name: "rows" }, { session: "s1" }));
 
@@ -147,7 +147,7 @@ describe("qm notes show", () => {
     });
   });
 
-  test("refuses a part that ends before it begins", async () => {
+  test("refuses a range that ends before it begins", async () => {
     const { cwd, text, many } = await filled();
 
     for (const { handle } of [text, many])
@@ -157,7 +157,7 @@ describe("qm notes show", () => {
       });
   });
 
-  test("writes it to a file, of a file the bytes", async () => {
+  test("writes the content to a file, and the bytes of a file note", async () => {
     const { cwd, many } = await filled();
     const bytes = Buffer.from([0, 255, 10]);
     const { handle } = await inNotes(cwd, (all) => all.writeFile({ bytes, mediaType: "image/gif" }));
@@ -177,7 +177,7 @@ describe("qm notes show", () => {
   });
 });
 
-test("qm notes search finds everybody's, or what a caller may find", async () => {
+test("qm notes search finds the notes of all callers, or those of one", async () => {
   const { cwd, text, many } = await filled();
   const found = async (...argv: string[]) =>
     (JSON.parse((await notes(cwd, ["search", "--json", ...argv])).out) as { hits: { resource: NoteEntry }[] }).hits.map(
@@ -197,7 +197,7 @@ test("qm notes search finds everybody's, or what a caller may find", async () =>
 });
 
 describe("qm notes export and import", () => {
-  test("take what is kept from one workspace to another", async () => {
+  test("move notes from one workspace to another", async () => {
     const { cwd, many } = await filled();
     const other = await createTestFolder();
 
@@ -223,7 +223,7 @@ describe("qm notes export and import", () => {
     expect((await notes(cwd, ["export", "--session", "s1"], { columns: 80 })).out).not.toContain("\u001B");
   });
 
-  test("say whose it is, and where: or that there is no such actor", async () => {
+  test("print the new owner, or that the actor is unknown", async () => {
     const { cwd } = await filled();
     const lines = (await notes(cwd, ["export"])).out;
     const importing = (...argv: string[]) => notes(cwd, ["import", "-", ...argv], { stdin: typed(lines) });
@@ -241,7 +241,7 @@ describe("qm notes export and import", () => {
     expect(JSON.parse((await notes(cwd, ["list", "--json"])).out).items).toHaveLength(6);
   });
 
-  test("leave no half file, and replace one only when told to", async () => {
+  test("leave no partial file, and replace one only with --force", async () => {
     const { cwd } = await filled();
     await writeFile(join(cwd, "x.jsonl"), "before");
 
@@ -255,7 +255,7 @@ describe("qm notes export and import", () => {
     expect(await readFile(join(cwd, "x.jsonl"), "utf8")).toContain('"kind":"end"');
   });
 
-  test("say which line is wrong, and bring nothing then", async () => {
+  test("name the wrong line, and import nothing", async () => {
     const { cwd } = await filled();
     const lines = (await notes(cwd, ["export"])).out.replace("and milk", "and water");
     const other = await createTestFolder({ "bad.jsonl": lines });
@@ -275,7 +275,7 @@ describe("qm notes export and import", () => {
   });
 });
 
-test("qm notes save keeps it for good, under a name and for whom it is said", async () => {
+test("qm notes save saves a note with a name and a reach", async () => {
   const { cwd, text, many } = await filled();
 
   expect(await notes(cwd, ["save", text.handle])).toMatchObject({
@@ -295,7 +295,7 @@ describe("qm notes rm", () => {
       ({ handle }) => handle,
     );
 
-  test("asks before it removes several, a collection, or what was saved", async () => {
+  test("asks before it removes several notes, a collection or a saved note", async () => {
     const { cwd, text, saved, many } = await filled();
 
     for (const argv of [[saved.handle], [many.handle], [text.handle, saved.handle], ["--all"]])
@@ -318,7 +318,7 @@ describe("qm notes rm", () => {
     expect(await left(cwd)).toEqual([saved.handle]);
   });
 
-  test("removes what is chosen, and nothing that is not", async () => {
+  test("removes only the selected notes", async () => {
     const { cwd, saved } = await filled();
 
     expect(JSON.parse((await notes(cwd, ["rm", "--all", "--session", "s1", "--yes", "--json"])).out)).toEqual({

@@ -28,7 +28,6 @@ export async function runNotesSave(
 
 export type NotesRemoveFlags = { readonly expired?: boolean; readonly all?: boolean; readonly yes?: boolean };
 
-/** How many notes to show before asking. */
 const SHOWN = 10;
 
 export async function runNotesRemove(

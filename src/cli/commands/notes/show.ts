@@ -20,7 +20,6 @@ export interface NotesShowFlags {
   readonly force?: boolean;
 }
 
-/** How many notes of a collection to show on a terminal. */
 const ON_SCREEN = 20;
 
 export async function runNotesShow(
@@ -84,7 +83,6 @@ async function showContent(
   out.note("Its bytes are not shown; --output <file> writes them.");
 }
 
-/** The bytes of a file note. */
 function decodeFileBytes(content: Json): Uint8Array | undefined {
   if (!isRecord(content) || typeof content.base64 !== "string" || typeof content.media_type !== "string")
     return undefined;

@@ -93,7 +93,6 @@ function requireTool({ manifests }: Workspace["servers"], server: string, tool: 
   });
 }
 
-/** The findings of the scan, for a person. */
 const findingTexts: Readonly<Record<FindingKind, string>> = {
   hidden_characters: "it holds invisible characters",
   disguised_letters: "it holds letters that look like other letters",
