@@ -475,7 +475,7 @@ describe("tour", () => {
     expect(ran.out).toMatch(/^tag-rules +deny +no-deleting$/m);
     expect(ran.out).toMatch(/call\.ended +file__delete +refused \(denied\)/);
     expect(ran.out).toMatch(/^intact: \d+ events in 2 sessions/m);
-    expect(ran.out).toContain("Three to try");
+    expect(ran.out).toContain("Three commands to try");
     expect((await readdir(tmpdir())).filter((name) => name.startsWith("qm-tour-"))).toEqual(before);
     expect(await readdir(cwd)).toEqual([]);
   });
