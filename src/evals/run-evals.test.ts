@@ -57,7 +57,7 @@ async function recorded(): Promise<EvalCase> {
 const evaluate = (cases: readonly EvalCase[], subject?: Subject, options: Partial<EvalOptions> = {}) =>
   runEvals(cases, subject, { quartermaster: qm, ...options });
 
-/** Calls what it is told to, one after the other. */
+/** A subject that makes these calls, one after the other. */
 const calling =
   (...calls: readonly (readonly [string, unknown])[]): Subject =>
   async (_given, { surface }) => {

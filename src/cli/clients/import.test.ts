@@ -186,7 +186,7 @@ describe("qm import", () => {
   });
 });
 
-/** A terminal at which somebody breaks the configuration before saying yes. */
+/** A terminal at which the configuration is broken before the answer yes. */
 function spoiling(path: string): Io["stdin"] {
   async function* typed(): AsyncGenerator<string> {
     await writeFile(path, "servers: [");

@@ -17,7 +17,7 @@ export default async () => {
   return { parts: [], turnState: "complete" };
 };`;
 
-/** A folder where somebody has read and written, and a case of it. */
+/** A folder with a recorded session and a case of it. */
 async function recorded(): Promise<string> {
   const cwd = await createTestFolder({
     "a.txt": "hello\n",
