@@ -390,7 +390,10 @@ describe("events", () => {
     await rm(join(cwd, ".quartermaster"), { recursive: true });
     const gone = await qm(cwd, ["events", "verify", "--against", "heads.json", "--save", "heads.json"]);
 
-    expect(saved).toMatchObject({ code: 0, out: expect.stringContaining("Saved the heads of 2 chains to heads.json.") });
+    expect(saved).toMatchObject({
+      code: 0,
+      out: expect.stringContaining("Saved the heads of 2 chains to heads.json."),
+    });
     expect(later.code).toBe(0);
     expect(gone.code).toBe(1);
     expect(gone.out).toContain("nothing is left of the session");
