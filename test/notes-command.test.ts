@@ -42,7 +42,7 @@ describe("qm notes, as a process", () => {
     const [exporting, importing] = [running(from, ["export"]), running(to, ["import", "-", "--session", "s1"])];
     exporting.stdout.pipe(importing.stdin);
 
-    expect(await exporting.ended).toMatchObject({ code: 0, err: "1501 notes and 1 collection.\n" });
+    expect(await exporting.ended).toMatchObject({ code: 0, err: "Exported 1501 notes and 1 collection.\n" });
     expect(await importing.ended).toMatchObject({
       code: 0,
       out: expect.stringContaining("1501 notes and 1 collection"),

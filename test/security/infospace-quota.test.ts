@@ -235,10 +235,10 @@ describe("at the command line", () => {
     const create = () => qm(cwd, ["invoke", "infospace__create-note", '{"value":1}']);
     expect(await create()).toMatchObject({ code: 0 });
 
-    expect(await create()).toMatchObject({ code: 1, err: expect.stringContaining("`qm notes rm` removes it") });
+    expect(await create()).toMatchObject({ code: 1, err: expect.stringContaining("`qm notes rm` removes some") });
 
     const { out } = await qm(cwd, ["notes", "list"]);
-    expect(out).toContain("Callers without a tenant keep 1 of 4000000 notes and collections");
+    expect(out).toContain("Callers without a tenant use 1 of 4000000 notes and collections");
     const { usage } = JSON.parse((await qm(cwd, ["notes", "list", "--json"])).out) as { readonly usage: unknown };
     expect(usage).toMatchObject([{ scope: "tenant", notes: 1, limit: { notes: 4_000_000 } }]);
   });
