@@ -52,7 +52,7 @@ test("visibleText keeps lines, visible has one", () => {
 
 test("characterWarnings names what is hidden and what passes for something else", () => {
   expect(listCharacterWarnings("a\u202E\u200B c\u0430t \uFF52 x\u00A0y")).toEqual([
-    "contains characters that cannot be seen or that act on the text: U+202E, U+200B",
+    "contains invisible or control characters: U+202E, U+200B",
     "contains \uFF52 (U+FF52) that looks like r, a space (U+00A0), Cyrillic \u0430 (U+0430) that looks like a",
   ]);
   expect(listCharacterWarnings("plain text\r\n")).toEqual([]);
@@ -60,6 +60,6 @@ test("characterWarnings names what is hidden and what passes for something else"
 
 test("characterWarnings says that text from right to left changes the order on the screen", () => {
   expect(listCharacterWarnings('{"\u05D0": "\u05D1"}')).toEqual([
-    "contains text from right to left: what stands beside it may be shown in another order",
+    "contains right-to-left text: what stands beside it may be shown in another order",
   ]);
 });

@@ -279,7 +279,7 @@ describe("characters that deceive", () => {
     // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what must not be there
     expect(text, surface).not.toMatch(/[\u202E\u2066\u200B\u001B\u009B]/);
     expect(text, surface).toMatch(/Cyrillic \u0430 \(U\+0430\) that looks like a/);
-    expect(text, surface).toContain("cannot be seen or that act on the text: ");
+    expect(text, surface).toContain("contains invisible or control characters: ");
   };
 
   test("are written out on every surface, with a note that names them", async () => {
