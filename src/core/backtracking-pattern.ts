@@ -1,34 +1,33 @@
 import { type AST, RegExpParser } from "@eslint-community/regexpp";
 import { spend, type WorkBudget, WorkExceeded } from "./work-budget.ts";
 
-/** Matches at a position and goes on with `next` from where the match ends. */
+/** Matches at a position and continues with `next` at the end of the match. */
 type Matcher = (run: MatchRun, at: number, next: (at: number) => boolean) => boolean;
 
 interface MatchRun {
   readonly text: string;
   readonly budget: WorkBudget;
-  /** The end and the start of each captured group, by its number. */
   readonly captures: (readonly [start: number, end: number] | undefined)[];
 }
 
 const STEP_WORK = 12;
 
 /**
- * An ECMAScript pattern with lookaround or backreferences, which RE2 does not have. It backtracks like the built-in
- * engine, but counts its steps and stops at the budget instead of running for minutes.
+ * An ECMAScript pattern with lookaround or backreferences, which RE2 lacks. It backtracks like the built-in engine, but
+ * counts its steps and stops at the budget.
  */
 export class BacktrackingPattern {
   readonly #match: Matcher;
   readonly #unicode: boolean;
 
-  /** Throws `SyntaxError` when it is not a pattern. */
+  /** Throws `SyntaxError`. */
   constructor(source: string) {
     this.#unicode = isUnicodePattern(source);
     const pattern = new RegExpParser().parsePattern(source, 0, source.length, { unicode: this.#unicode });
     this.#match = new PatternCompiler(pattern, this.#unicode).alternatives(pattern.alternatives, false);
   }
 
-  /** Whether the text holds a match. Throws `WorkExceeded`. */
+  /** Whether some part of the text matches. Throws `WorkExceeded`. */
   test(text: string, budget: WorkBudget): boolean {
     try {
       for (let start = 0; start <= text.length; start++) {
@@ -38,14 +37,16 @@ export class BacktrackingPattern {
       }
       return false;
     } catch (thrown) {
-      // A deep recursion is work as well.
+      // The recursion was too deep.
       throw thrown instanceof RangeError ? new WorkExceeded("the pattern") : thrown;
     }
   }
 }
 
+const SURROGATE_PAIR = /^[\uD800-\uDBFF][\uDC00-\uDFFF]$/;
+
 function isInsidePair(text: string, at: number): boolean {
-  return /^[\uD800-\uDBFF][\uDC00-\uDFFF]$/.test(text.slice(at - 1, at + 1)) && at > 0;
+  return at > 0 && SURROGATE_PAIR.test(text.slice(at - 1, at + 1));
 }
 
 function isUnicodePattern(source: string): boolean {
@@ -75,16 +76,13 @@ class PatternCompiler {
   #sequence(elements: readonly AST.Element[], backward: boolean): Matcher {
     const matchers = elements.map((element) => this.#element(element, backward));
     if (backward) matchers.reverse();
-    const from = (index: number): Matcher => {
-      const first = matchers[index];
-      if (first === undefined) return (_run, at, next) => next(at);
-      const rest = from(index + 1);
-      return (run, at, next) => {
+    return matchers.reduceRight<Matcher>(
+      (rest, first) => (run, at, next) => {
         spend(run.budget, STEP_WORK);
         return first(run, at, (after) => rest(run, after, next));
-      };
-    };
-    return from(0);
+      },
+      (_run, at, next) => next(at),
+    );
   }
 
   #element(element: AST.Element, backward: boolean): Matcher {
@@ -128,7 +126,7 @@ class PatternCompiler {
       return (run, at, next) => {
         const before = [...run.captures];
         const found = match(run, at, () => true);
-        // What is found inside a lookahead can be referred to behind it.
+        // Groups captured in a lookahead stay captured behind it.
         if (found && !assertion.negate && next(at)) return true;
         run.captures.splice(0, run.captures.length, ...before);
         return !found && assertion.negate && next(at);
@@ -155,9 +153,10 @@ class PatternCompiler {
     };
   }
 
-  #quantifier({ element, min, max, greedy }: AST.Quantifier, backward: boolean): Matcher {
+  #quantifier(quantifier: AST.Quantifier, backward: boolean): Matcher {
+    const { element, min, max, greedy } = quantifier;
     if (element.type === "Character" || element.type === "CharacterClass" || element.type === "CharacterSet") {
-      return repeatCharacter(this.#character(element), { min, max, greedy, backward });
+      return repeatCharacter(this.#character(element), quantifier, backward);
     }
     const match = this.#element(element, backward);
     const inner = collectGroups([element]).map((group) => this.#groups.indexOf(group));
@@ -167,7 +166,7 @@ class PatternCompiler {
         if (count >= max) return false;
         const before = inner.map((number) => run.captures[number]);
         for (const number of inner) run.captures[number] = undefined;
-        // An iteration that matches nothing would repeat for ever.
+        // An iteration that matches the empty text would repeat for ever.
         if (match(run, at, (after) => (after !== at || count < min) && repeat(run, after, count + 1, next)))
           return true;
         for (const [index, number] of inner.entries()) run.captures[number] = before[index];
@@ -179,11 +178,10 @@ class PatternCompiler {
     return (run, at, next) => repeat(run, at, 0, next);
   }
 
-  /** Reads one character that fits and answers the position behind it. */
   #character(
     element: AST.Character | AST.CharacterClass | AST.CharacterSet | AST.ExpressionCharacterClass,
   ): CharacterMatcher {
-    // One character against one class: the built-in engine has nothing to backtrack over.
+    // The built-in engine cannot backtrack over a single character.
     const single = new RegExp(`^${element.raw}$`, this.#flags);
     const fits = new Map<string, boolean>();
     return ({ text, budget }, at, backward) => {
@@ -200,17 +198,15 @@ class PatternCompiler {
   }
 }
 
+/** Returns the position behind the character if it matches. */
 type CharacterMatcher = (run: MatchRun, at: number, backward: boolean) => number | undefined;
 
-interface Repetition {
-  readonly min: number;
-  readonly max: number;
-  readonly greedy: boolean;
-  readonly backward: boolean;
-}
-
-/** A repeated character needs no recursion: the positions it can end at are a list. */
-function repeatCharacter(one: CharacterMatcher, { min, max, greedy, backward }: Repetition): Matcher {
+/** Matches a repeated character without recursion, by listing the positions it can end at. */
+function repeatCharacter(
+  one: CharacterMatcher,
+  { min, max, greedy }: Pick<AST.Quantifier, "min" | "max" | "greedy">,
+  backward: boolean,
+): Matcher {
   return (run, at, next) => {
     const ends = [at];
     const take = (): boolean => {
@@ -237,14 +233,14 @@ function readCodePoint(text: string, at: number, backward: boolean): string | un
     return point === undefined ? undefined : String.fromCodePoint(point);
   }
   const pair = text.slice(Math.max(0, at - 2), at);
-  return /^[\uD800-\uDBFF][\uDC00-\uDFFF]$/.test(pair) ? pair : text[at - 1];
+  return SURROGATE_PAIR.test(pair) ? pair : text[at - 1];
 }
 
 function isWord(character: string | undefined): boolean {
   return character !== undefined && /\w/.test(character);
 }
 
-/** The capturing groups in the order of their numbers. */
+/** The capturing groups, in the order of their numbers. */
 function collectGroups(nodes: readonly (AST.Alternative | AST.Element)[]): readonly AST.CapturingGroup[] {
   return nodes.flatMap((node): readonly AST.CapturingGroup[] => {
     if (node.type === "CapturingGroup") return [node, ...collectGroups(node.alternatives)];

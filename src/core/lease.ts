@@ -9,13 +9,13 @@ export interface LeaseHolder {
   readonly leaseUntil: Date;
 }
 
-export interface LeaseOptions {
+interface LeaseOptions {
   readonly runtime: Runtime;
   readonly self: ProcessInfo;
   readonly durationMs: number;
 }
 
-/** The lease of this process: who it is, and whether the lease of another process has ended. */
+/** Creates leases for this process and checks those of others. */
 export class Lease {
   readonly id: string;
   readonly #options: LeaseOptions;
@@ -33,8 +33,8 @@ export class Lease {
   }
 
   /**
-   * Whether another holder has lost its lease: the lease ended, or its process on this host is gone. A lease far longer
-   * than anyone takes has ended, too: the clock was wrong when it was taken, or was corrected since.
+   * Whether another holder has lost its lease: it ran out, or its process on this host is gone. A lease far in the future
+   * also counts as ended, because the clock was wrong when it was taken.
    */
   hasEnded({ pid, host, leaseUntil }: LeaseHolder): boolean {
     const { runtime, self, durationMs } = this.#options;
@@ -61,7 +61,7 @@ export class LeaseRenewal {
 
   add(key: unknown): void {
     this.#held.add(key);
-    // A lease that could not be renewed ends by itself.
+    // A failed renewal lets the lease run out.
     this.#timer ??= setInterval(() => void this.#renew().catch(() => {}), this.#everyMs).unref();
   }
 

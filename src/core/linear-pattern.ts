@@ -1,18 +1,15 @@
 import { RE2JS } from "re2js";
 import { spend, type WorkBudget, WorkExceeded } from "./work-budget.ts";
 
-/** Why a pattern cannot be compiled. */
-export type PatternProblem = "syntax" | "too_large";
-
-/** What a pattern may come to when its counted repetitions are written out. Checked before it is compiled. */
+/** The size with counted repetitions written out, checked before compiling. */
 const EXPANDED_SIZE_LIMIT = 5_000;
 const PROGRAM_LIMIT = 2_000;
-/** Bounds of character classes in the whole program: the automaton sorts all of them. */
+/** Class bounds in the whole program. The automaton sorts them all. */
 const CLASS_BOUNDS_LIMIT = 200_000;
 
-/** A fixed price for each text, however short. */
+/** The fixed price of each text. */
 const TEXT_WORK = 16;
-/** The price of one new state of the automaton, for each instruction of the program. */
+/** The price of one new automaton state per instruction. */
 const STATE_WORK = 10;
 const STATE_BASE = 50;
 
@@ -24,9 +21,8 @@ export const MULTILINE = RE2JS.MULTILINE;
 export const DOTALL = RE2JS.DOTALL;
 
 /**
- * A regular expression on RE2: linear in the text, without backtracking. The engine builds an automaton as it reads. A
- * character is nearly free where its state exists and costs as much as the whole program where it does not, so the work
- * is counted while it runs.
+ * A regular expression on RE2: linear in the text, without backtracking. RE2 builds an automaton as it reads. A character
+ * is nearly free if its state exists and costs as much as the whole program if not, so the work is counted while it runs.
  */
 export class LinearPattern {
   readonly #program: RE2JS;
@@ -37,7 +33,7 @@ export class LinearPattern {
     this.#stateWork = STATE_WORK * (program.programSize() + STATE_BASE);
   }
 
-  static compile(source: string, flags = 0): LinearPattern | PatternProblem {
+  static compile(source: string, flags = 0): LinearPattern | "syntax" | "too_large" {
     if (measurePattern(source, (flags & CASE_INSENSITIVE) !== 0) > EXPANDED_SIZE_LIMIT) return "too_large";
     let program: RE2JS;
     try {
@@ -46,7 +42,7 @@ export class LinearPattern {
       return "syntax";
     }
     if (program.programSize() > PROGRAM_LIMIT || countClassBounds(program) > CLASS_BOUNDS_LIMIT) return "too_large";
-    // Lookbehind runs on an engine whose work cannot be counted.
+    // Lookbehind would run on an engine whose work cannot be counted.
     return program.re2().prog.numLb > 0 ? "syntax" : new LinearPattern(program);
   }
 
@@ -55,12 +51,12 @@ export class LinearPattern {
     return this.#program.programSize();
   }
 
-  /** Whether the text holds a match. Throws `WorkExceeded`. */
+  /** Whether some part of the text matches. Throws `WorkExceeded`. */
   test(text: string, budget: WorkBudget): boolean {
     return this.#run(text, budget, UNANCHORED);
   }
 
-  /** Whether the whole text is a match. Throws `WorkExceeded`. */
+  /** Whether the whole text matches. Throws `WorkExceeded`. */
   testWhole(text: string, budget: WorkBudget): boolean {
     return this.#run(text, budget, ANCHOR_BOTH);
   }
@@ -73,11 +69,11 @@ export class LinearPattern {
     if (worst > budget.left) {
       spend(budget, TEXT_WORK);
       const answer = dfa.match(new CountedText(text, dfa, budget, stateWork) as never, 0, anchor);
-      // The automaton gave up on its memory: the engine that takes over would be slower than what is left.
+      // The automaton ran out of memory, and the engine that takes over would exceed the budget.
       if (answer === null) throw new WorkExceeded("the pattern");
       return answer;
     }
-    // There is enough for the worst case, so the library's own shortcuts can be used.
+    // The budget covers the worst case, so the library's shortcuts can be used.
     const isIntact = (): boolean => dfa.stateCount === 0 || dfa.startStates.size > 0;
     const before = dfa.stateCount;
     const wasIntact = isIntact();
@@ -87,7 +83,7 @@ export class LinearPattern {
   }
 }
 
-/** A text as the automaton reads it. Each character, and each state that was made for the one before, is paid for. */
+/** Feeds a text to the automaton and charges for each character and each state made for the one before. */
 class CountedText {
   readonly #text: string;
   readonly #dfa: { readonly stateCount: number };
@@ -107,15 +103,15 @@ class CountedText {
     return this.#text.length;
   }
 
-  /** The library's flags for the beginning of a text and of a line. It is only asked about position 0. */
+  /** The library's flags for the start of a text and of a line. It asks only about position 0. */
   context(): number {
     return 0b101;
   }
 
-  /** The code point at a position, shifted by 3, and how many units it takes. */
+  /** The code point at a position, shifted left by 3, plus its length in code units. */
   step(position: number): number {
     const { stateCount } = this.#dfa;
-    // Fewer than before: the automaton has thrown its states away and begun again.
+    // Fewer than before means that the automaton dropped its states and started again.
     const made = stateCount >= this.#states ? stateCount - this.#states : stateCount;
     this.#states = stateCount;
     spend(this.#budget, 1 + made * this.#stateWork);
@@ -135,12 +131,12 @@ function countClassBounds(program: RE2JS): number {
 
 const COUNTED = /^\{(\d+)(?:,(\d*))?\}/;
 
-/** What compiling a pattern takes: its size written out, and reading its character classes. Any text can be given. */
+/** The work of compiling a pattern: its expanded size and its character classes. Accepts any text. */
 export function measurePattern(source: string, ignoresCase = false): number {
   return measureExpandedSize(source) + measureClassWork(source, ignoresCase);
 }
 
-/** About how many instructions a pattern has once its counted repetitions are written out. Any text can be given. */
+/** About how many instructions a pattern has with its counted repetitions written out. Accepts any text. */
 export function measureExpandedSize(source: string): number {
   const groups = [{ total: 0, last: 0 }];
   const add = (size: number): void => {
@@ -154,7 +150,7 @@ export function measureExpandedSize(source: string): number {
     if (character === "\\") {
       at++;
       if (source[at] === "Q") {
-        // Quoted up to \E: nothing in it is a class or a group.
+        // Text quoted up to \E has no classes or groups.
         const end = findEnd(source, "\\E", at);
         add(end - at);
         at = end + 1;
@@ -188,9 +184,9 @@ export function measureExpandedSize(source: string): number {
 /** A Unicode property stands for hundreds of ranges. */
 const PROPERTY = /\\p/gi;
 const PROPERTY_WORK = 50;
-/** Each begins anywhere: in `[--z]` the first hyphen is the beginning of a range. */
+/** A lookahead, because ranges may overlap: in `[--z]` the first hyphen starts a range. */
 const RANGE = /(?=(\\?.)-(?:\\[xu]\{?([0-9a-f]+)|\\?(.)))/gisu;
-/** The last letter that has another case. Reading a range without regard to case looks at each character up to it. */
+/** The last letter with another case. Case-insensitive ranges are read character by character up to it. */
 const LAST_CASED = 0x1e943;
 const CASED_PER_UNIT = 64;
 
@@ -212,7 +208,7 @@ function findEnd(source: string, end: string, from: number): number {
 
 function findClassEnd(source: string, start: number): number {
   let at = start + (source[start + 1] === "^" ? 2 : 1);
-  // A bracket in first place stands for itself.
+  // A leading bracket is literal.
   if (source[at] === "]") at++;
   while (at < source.length && source[at] !== "]") at += source[at] === "\\" ? 2 : 1;
   return at;

@@ -23,11 +23,7 @@ export class LruMap<K, V> {
   set(key: K, value: V): void {
     this.#entries.delete(key);
     this.#entries.set(key, value);
-    if (this.#entries.size <= this.#limit) return;
-    for (const oldest of this.#entries.keys()) {
-      this.#entries.delete(oldest);
-      return;
-    }
+    if (this.#entries.size > this.#limit) this.#entries.delete(this.#entries.keys().next().value as K);
   }
 
   delete(key: K): boolean {

@@ -1,8 +1,8 @@
 import type { Action } from "./action.ts";
 
 /**
- * Whether `text` fits `pattern`, where `*` stands for any run of characters and `?` for one. There is no separator:
- * names hold dots, slashes and `__`, and `github.*` must mean everything below it. Linear but for one step back.
+ * Whether `text` matches a glob: `*` is any run of characters, `?` is one. There is no separator, because names hold dots,
+ * slashes and `__`, and `github.*` must mean everything below it.
  */
 export function matchesGlob(pattern: string, text: string): boolean {
   let p = 0;
@@ -31,13 +31,12 @@ export function isGlob(pattern: string): boolean {
   return /[*?]/.test(pattern);
 }
 
-/** Names and globs as configurations write them. A registered tool also goes by its bare name, without `tool__`. */
+/** Names and globs from a configuration. A registered tool also matches by its bare name, without `tool__`. */
 export interface PatternSet {
-  /** The pattern that fits, names before globs, or undefined. */
+  /** The matching pattern, names before globs. */
   findMatch(action: Action): string | undefined;
-  /** Whether the action is listed by name rather than caught by a glob. */
+  /** Whether the action is listed by name, not only matched by a glob. */
   listsByName(action: Action): boolean;
-  /** What was written as a name. */
   readonly exact: ReadonlySet<string>;
   readonly globs: readonly string[];
 }
@@ -46,8 +45,7 @@ export function createPatternSet(patterns: readonly string[]): PatternSet {
   const exact = new Set(patterns.filter((pattern) => !isGlob(pattern)));
   const globs = patterns.filter(isGlob);
   const all = globs.includes("*");
-  const findNamed = (action: Action): string | undefined =>
-    listSpellings(action).find((spelling) => exact.has(spelling));
+  const findNamed = (action: Action) => listSpellings(action).find((spelling) => exact.has(spelling));
   return {
     exact,
     globs,
@@ -61,7 +59,7 @@ export function createPatternSet(patterns: readonly string[]): PatternSet {
   };
 }
 
-/** What an action is called in configurations. */
+/** The names of an action in configurations. */
 export function listSpellings(action: Pick<Action, "name" | "category" | "entry">): readonly string[] {
   return action.category === "tool" ? [action.name, action.entry] : [action.name];
 }
