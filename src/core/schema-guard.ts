@@ -7,15 +7,15 @@ const BYTES = 128 * 1024;
 const NODES = 5_000;
 const DEPTH = 64;
 const PATTERNS = 100;
-/** What all patterns may come to with their counted repetitions written out. */
+/** The size of all patterns together, with counted repetitions written out. */
 const PATTERN_SIZE = 20_000;
 
-/** Arguments are always an object, a result may be anything. */
+/** Arguments are always an object; a result may be anything. */
 export type SchemaUse = "arguments" | "result";
 
 /**
- * Takes a schema from anywhere and answers a plain, bounded copy of it, or throws `unsafe_schema` saying what is wrong:
- * too large, too deep, not JSON, pointing outside itself, or, for arguments, not the schema of an object.
+ * Returns a plain, bounded copy of an untrusted schema. Throws `unsafe_schema` if it is too large, too deep, not JSON,
+ * refers outside itself, or, for arguments, is not the schema of an object.
  */
 export function guardSchema(raw: unknown, use: SchemaUse): JsonSchema {
   const text = toJsonText(raw);
@@ -34,26 +34,22 @@ function describeKind(raw: unknown): string {
   return raw === null ? "null" : Array.isArray(raw) ? "an array" : `a ${typeof raw}`;
 }
 
-/** Its JSON, or undefined for what has none. */
 function toJsonText(raw: unknown): string | undefined {
+  let isLarge: boolean;
   let text: string | undefined;
   try {
-    if (isLargerThan(raw, { nodes: NODES, depth: DEPTH })) {
-      throw createUnsafeSchemaError(`the schema has more than ${NODES} parts, or is nested more than ${DEPTH} deep`);
-    }
-    text = JSON.stringify(raw);
+    isLarge = isLargerThan(raw, { nodes: NODES, depth: DEPTH });
+    text = isLarge ? undefined : JSON.stringify(raw);
   } catch (thrown) {
-    throw thrown instanceof QmError
-      ? thrown
-      : createUnsafeSchemaError(`the schema is not JSON: ${getErrorMessage(thrown)}`);
+    throw createUnsafeSchemaError(`the schema is not JSON: ${getErrorMessage(thrown)}`);
   }
-  if (text !== undefined && text.length > BYTES) {
-    throw createUnsafeSchemaError(`the schema has ${text.length} bytes; at most ${BYTES} are taken`);
-  }
+  if (isLarge)
+    throw createUnsafeSchemaError(`the schema has more than ${NODES} parts, or is nested more than ${DEPTH} deep`);
+  if (text !== undefined && text.length > BYTES)
+    throw createUnsafeSchemaError(`the schema has ${text.length} bytes; the limit is ${BYTES}`);
   return text;
 }
 
-/** Throws when some part of the schema could not be used. */
 function checkParts(root: JsonSchema): void {
   let patterns = 0;
   let size = 0;
@@ -73,8 +69,8 @@ function checkParts(root: JsonSchema): void {
   visit(root);
 }
 
-/** Keywords whose values are data, in which a `type` or a `$ref` means nothing. */
-export const DATA_KEYWORDS: ReadonlySet<string> = new Set(["const", "default", "enum", "examples"]);
+/** Keywords whose values are data, where `type` and `$ref` mean nothing. */
+const DATA_KEYWORDS: ReadonlySet<string> = new Set(["const", "default", "enum", "examples"]);
 const TYPES = new Set(["array", "boolean", "integer", "null", "number", "object", "string"]);
 
 function checkType(type: unknown): void {
@@ -96,16 +92,14 @@ function checkReferences(part: Record<string, unknown>, root: JsonSchema): void 
   }
 }
 
-/** What a reference of the form `#/a/b` stands for. */
+/** The part that a reference of the form `#/a/b` points at. */
 export function resolvePointer(root: JsonSchema, reference: string): unknown {
-  return reference
-    .slice(2)
-    .split("/")
-    .map((part) => decodePart(part).replace(/~1/g, "/").replace(/~0/g, "~"))
-    .reduce<unknown>(
-      (part, key) => (typeof part === "object" && part !== null ? Reflect.get(part, key) : undefined),
-      root,
-    );
+  let found: unknown = root;
+  for (const part of reference.slice(2).split("/")) {
+    if (typeof found !== "object" || found === null) return undefined;
+    found = Reflect.get(found, decodePart(part).replace(/~1/g, "/").replace(/~0/g, "~"));
+  }
+  return found;
 }
 
 function decodePart(part: string): string {
