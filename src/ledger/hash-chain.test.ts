@@ -160,7 +160,7 @@ test("tells of a ruined session in bounded words", async () => {
 
   const { broken } = await verifyChains(events);
   expect(broken).toHaveLength(20);
-  expect(broken[0]).toEqual({ session: "a", seq: 1, problem: "changed", message: "line 1 does not fit its hash" });
+  expect(broken[0]).toEqual({ session: "a", seq: 1, problem: "changed", message: "line 1 does not match its hash" });
 });
 
 async function writtenLedger() {

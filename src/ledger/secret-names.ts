@@ -2,40 +2,42 @@ const secretWords = splitList(
   "apikey authorization cookie cookies credential credentials passphrase passwd password passwords pwd secret secrets token",
 );
 
-// In lower-case names the words run together: `accesstoken`, `clientsecret`.
+// Lower-case names join words: `accesstoken`, `clientsecret`.
 const secretEndings = splitList("apikey authorization passphrase passwd password secret token");
 
-const secretKeys = splitList("access account api auth encryption private signing").flatMap((kind) => [
-  joinPhrase([kind, "key"]),
-  joinPhrase([kind, "keys"]),
-]);
+// `tokens` alone is a count of model tokens; `access tokens` are secrets.
+const secretPhrases = [
+  ...splitList("access account api auth encryption private signing").flatMap((kind) => [
+    ` ${kind} key `,
+    ` ${kind} keys `,
+  ]),
+  ...splitList("access api auth bearer id refresh session").map((kind) => ` ${kind} tokens `),
+];
 
-// `tokens` alone is what models count; these are not.
-const secretTokens = splitList("access api auth bearer id refresh session").map((kind) => joinPhrase([kind, "tokens"]));
-
-// `token_count`, `secretName`, `password_url` tell something about a secret; they are none.
+// `token_count`, `secretName` and `password_url` describe a secret and are not one.
 const describingWords = splitList(
   "at budget cost count endpoint expiration expires expiry file length limit name names path policy price size ttl type types uri url usage used",
 );
 
-/** Whether a field of this name holds a secret. `names` are meant beside the usual ones, in any spelling. */
+const NAME_LIMIT = 256;
+const CACHE_LIMIT = 1000;
+
+/** Tests whether a field of a name holds a secret. `names` adds to the built-in ones, in any spelling. */
 export function createSecretNameMatcher(names: readonly string[] = []): (name: string) => boolean {
   const own = names.map((name) => joinPhrase(splitWords(name)));
-  // The same few names come by in every event.
-  const judged = new Map<string, boolean>();
+  // Every event has the same few names.
+  const cache = new Map<string, boolean>();
   return (name) => {
     if (name.length > NAME_LIMIT) return hasSecretWord(splitWords(name.slice(0, NAME_LIMIT)), own);
-    const known = judged.get(name);
-    if (known !== undefined) return known;
-    if (judged.size === REMEMBERED_LIMIT) judged.clear();
-    const verdict = hasSecretWord(splitWords(name), own);
-    judged.set(name, verdict);
-    return verdict;
+    let isSecret = cache.get(name);
+    if (isSecret === undefined) {
+      isSecret = hasSecretWord(splitWords(name), own);
+      if (cache.size === CACHE_LIMIT) cache.clear();
+      cache.set(name, isSecret);
+    }
+    return isSecret;
   };
 }
-
-const NAME_LIMIT = 256;
-const REMEMBERED_LIMIT = 1000;
 
 function hasSecretWord(words: readonly string[], own: readonly string[]): boolean {
   const phrase = joinPhrase(words);
@@ -43,7 +45,7 @@ function hasSecretWord(words: readonly string[], own: readonly string[]): boolea
   if (describingWords.includes(words.at(-1) ?? "")) return false;
   return (
     words.some((word) => secretWords.includes(word) || secretEndings.some((ending) => word.endsWith(ending))) ||
-    [...secretKeys, ...secretTokens].some((words) => phrase.includes(words))
+    secretPhrases.some((secret) => phrase.includes(secret))
   );
 }
 
@@ -53,12 +55,13 @@ function joinPhrase(words: readonly string[]): string {
 
 /** `dbPassword1`, `DB_PASSWORD`, `db-password` → `db`, `password`. */
 function splitWords(name: string): readonly string[] {
-  return name
-    .replace(/([a-z0-9])([A-Z])/g, "$1 $2")
-    .replace(/([A-Z])([A-Z][a-z])/g, "$1 $2")
-    .toLowerCase()
-    .split(/[^\p{L}]+/u)
-    .filter((word) => word !== "");
+  const spaced = name.replace(/([a-z0-9])([A-Z])/g, "$1 $2").replace(/([A-Z])([A-Z][a-z])/g, "$1 $2");
+  return splitList(
+    spaced
+      .toLowerCase()
+      .replace(/[^\p{L}]+/gu, " ")
+      .trim(),
+  );
 }
 
 function splitList(text: string): readonly string[] {

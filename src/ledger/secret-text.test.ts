@@ -5,6 +5,8 @@ import { listSecretForms, REDACTED_TEXT, redactSecrets, secretPrefixes } from ".
 const redactText = (text: string, secrets: readonly string[] = []) =>
   redactSecrets(text, listSecretForms(secrets), Number.POSITIVE_INFINITY);
 
+const prefixes = secretPrefixes.flatMap(([texts]) => texts.split(" "));
+
 // Put together here, so that nobody's scanner takes this file for a leak.
 const a = (length: number) => "aB3x".repeat(length).slice(0, length);
 const pem = (kind: string, body: string) =>
@@ -146,7 +148,7 @@ test.each([
     "AKIA",
   ],
   ...["curl -u ", "curl -u a:", "curl -b ", "mysql -p", 'mysql -p"\\', "sshpass -p ", "cookie: a", "cookie:", "?sig="],
-  ...["12345:A", "1", "accountkey=", ...secretPrefixes.flatMap(([prefix]) => [prefix, `${prefix}a`])],
+  ...["12345:A", "1", "accountkey=", ...prefixes.flatMap((prefix) => [prefix, `${prefix}a`])],
 ])("takes time in proportion to the text for many %j", (part) => {
   const text = part.repeat(400_000 / part.length);
   const started = performance.now();
