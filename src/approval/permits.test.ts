@@ -108,7 +108,7 @@ describe("a permit", () => {
     expect(await (await other.claimed()).ended(failed("denied"), false)).toBe("kept");
     expect(await other.real.get("a1")).toMatchObject({
       state: "expired",
-      answer: { reason: "ann had agreed to it (cli), but not now" },
+      answer: { reason: "ann had approved it (cli), but not now" },
     });
   });
 

@@ -1,5 +1,5 @@
 import { QmError } from "./errors.ts";
-import { isRecord, type JsonObject } from "./json.ts";
+import { isRecord, type JsonObject, omitUndefined } from "./json.ts";
 
 export interface ProgressUpdate {
   readonly progress: number;
@@ -64,6 +64,11 @@ export interface Caller {
   readonly tenant?: string;
   /** Set by a gateway: a hash of profile, token, description and session name. */
   readonly client?: string;
+}
+
+/** The caller's ids as flat fields, for views. */
+export function flattenCaller({ actor, session, turn, tenant, user, person }: Caller) {
+  return omitUndefined({ actor, session, turn, tenant, user: user?.id, person });
 }
 
 /**

@@ -1,5 +1,5 @@
 import { isSpecType, type LoggingLevel, ProtocolError, type ServerContext } from "@modelcontextprotocol/server";
-import type { AskedQuestion, Dialogue } from "../../core/caller.ts";
+import { type AskedQuestion, canShowForm, type Dialogue } from "../../core/caller.ts";
 import { getErrorMessage, QmError } from "../../core/errors.ts";
 import { isRecord, type JsonObject } from "../../core/json.ts";
 
@@ -63,10 +63,7 @@ function hasCapability(capabilities: JsonObject, required: JsonObject): boolean 
   return Object.entries(required).every(([name, parts]) => {
     const declared = capabilities[name];
     if (!isRecord(declared)) return false;
-    // From before there were modes: nothing said means forms.
-    if (name === "elicitation" && declared.form === undefined && declared.url === undefined) {
-      return isRecord(parts) && "form" in parts;
-    }
+    if (name === "elicitation" && isRecord(parts) && "form" in parts) return canShowForm(capabilities);
     return Object.keys(parts as JsonObject).every((part) => declared[part] !== undefined);
   });
 }

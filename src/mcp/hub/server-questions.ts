@@ -1,4 +1,4 @@
-import type { AskedQuestion, Dialogue } from "../../core/caller.ts";
+import { type AskedQuestion, canShowForm, type Dialogue } from "../../core/caller.ts";
 import { getErrorMessage, QmError } from "../../core/errors.ts";
 import { isRecord, type Json, type JsonObject } from "../../core/json.ts";
 
@@ -119,10 +119,7 @@ function canAnswer(dialogue: Dialogue | undefined, { method, params }: AskedQues
   if (method === "sampling/createMessage") return isRecord(sampling);
   if (method === "roots/list") return isRecord(roots);
   if (!isRecord(elicitation)) return false;
-  // `{}` is how forms were declared before there was anything else.
-  return params.mode === "url"
-    ? elicitation.url !== undefined
-    : elicitation.form !== undefined || elicitation.url === undefined;
+  return params.mode === "url" ? elicitation.url !== undefined : canShowForm(dialogue.capabilities);
 }
 
 async function askCaller(
