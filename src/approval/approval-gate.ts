@@ -16,7 +16,6 @@ export interface LiveChannels {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** Holds back calls that need approval. */
 export interface ApprovalGate {
   /**
    * - `permit`: a person approved it, and this process runs it
@@ -35,7 +34,6 @@ export interface ApprovalGate {
   settled(outcome: Outcome, caller: Caller, signal: AbortSignal): Promise<Outcome>;
 }
 
-/** How long a call follows another process that runs it before it returns `waiting`. */
 const FOLLOW_LIMIT_MS = 60_000;
 
 /** `close` stops all waiting: open questions stay open, and their calls return `waiting`. */
@@ -139,7 +137,6 @@ export function createApprovalGate(options: {
     }
   }
 
-  /** The question for the person at the client, if there is one who may approve. */
   function createClientQuestion(approval: Approval, dialogue: Dialogue | undefined) {
     if (dialogue === undefined || !settings().askClient || !canShowForm(dialogue.capabilities)) return undefined;
     const { user, person, session } = approval.caller;

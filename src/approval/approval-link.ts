@@ -25,7 +25,6 @@ export function readApprovalLink(key: Uint8Array, token: string, now: Date): App
   const [payload = "", mac = "", ...rest] = token.split(".");
   if (rest.length > 0 || !isEqual(mac, computeMac(key, payload))) return undefined;
   type Payload = [approvalId: string, approver: string, roles: readonly string[], expires: number];
-  // The signature is valid, so the payload is ours.
   const [approvalId, approver, roles, expires] = JSON.parse(Buffer.from(payload, "base64url").toString()) as Payload;
   return expires > now.getTime() ? { approvalId, approver, roles, expires: new Date(expires) } : undefined;
 }

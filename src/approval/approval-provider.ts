@@ -14,7 +14,6 @@ const USUAL_WAIT_MS = 20_000;
 /** Lets a model follow its own waiting calls. Listed only if a call can need approval, and only for such callers. */
 export function createApprovalProvider(options: {
   readonly approvals: Pick<Approvals, "list" | "outcome" | "withdraw">;
-  /** Whether any action can need approval. */
   isNeeded(): boolean;
   /** Whether the arguments of a call can make it need approval, which no listing shows. */
   canAskByArguments(): boolean;

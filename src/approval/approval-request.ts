@@ -21,7 +21,6 @@ export function hashBinding({ action, target, args, caller, policyVersion }: App
   return fingerprint([action.name, getDefinitionHash(action), targetHash, args, identity, policyVersion]);
 }
 
-/** A call that needs approval. */
 export interface ApprovalRequest extends ApprovalBinding {
   readonly callId: string;
   readonly via: string;

@@ -13,14 +13,12 @@ import { formatExpiryReason, isFinished, toApprovalOutcome, toReason } from "./a
 import type { ApprovalStore, ApprovalWait, ApprovalWatcher } from "./approval-store.ts";
 import { toApprovalView } from "./approval-view.ts";
 
-/** An event about an approval, without its time. */
 export type ApprovalEvent = UnstampedEvent<Extract<EventType, `approval.${string}`>>;
 
 /** Everything about approvals except running them. */
 export interface ApprovalService
   extends Pick<Approvals, "list" | "get" | "reveal" | "answer" | "withdraw" | "outcome" | "look"> {
   readonly toView: (approval: Approval) => ApprovalView;
-  /** Expires every question whose time is over. */
   expireOld(): Promise<void>;
   expire(approval: Approval, reason: string, who?: { readonly by: string; readonly via: string }): Promise<boolean>;
 }
@@ -37,7 +35,6 @@ export function createApprovalService(options: {
   readonly mask: (value: Json) => MaskedValue;
   /** Records an event for the caller. Resolves when it survives the process. */
   note(caller: Caller, event: ApprovalEvent): Promise<void>;
-  /** The event as `note` would write it. */
   prepare(caller: Caller, event: ApprovalEvent): NewEvent;
 }): ApprovalService {
   const { store, changes, runtime, settings, mask, note, prepare } = options;
@@ -110,7 +107,6 @@ export function createApprovalService(options: {
       const found: ApprovalView[] = [];
       for (const approval of await store.list(query)) {
         found.push(toView(approval));
-        // Masking a long approval takes time.
         await yieldToEventLoop();
       }
       return found;
@@ -125,7 +121,6 @@ export function createApprovalService(options: {
       await requirePermission(approval, approver, "approved");
       const names = toView(approval).masked.map(({ name }) => name);
       const data = { ...toEventFields(approval), by: approver.id, via: approver.via, names };
-      // Recorded before the secrets are shown.
       await note(approval.caller, { type: "approval.revealed", data });
       return toApprovalView(approval, (value) => ({ value, masked: [] }));
     },

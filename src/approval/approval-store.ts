@@ -10,7 +10,6 @@ export interface ClaimedApproval {
   readonly executor: LeaseHolder;
 }
 
-/** An approval when it is requested. */
 export type NewApproval = Omit<
   Approval,
   "state" | "answer" | "executor" | "begunAt" | "endedAt" | "status" | "outcome" | "delivered"
@@ -76,7 +75,6 @@ export interface ApprovalWatcher {
 
 export interface ApprovalWait {
   readonly signal?: AbortSignal | undefined;
-  /** Default: no limit. */
   readonly timeoutMs?: number | undefined;
 }
 
@@ -85,7 +83,6 @@ const POLL_MS = 250;
 export function createApprovalWatcher(store: Pick<ApprovalStore, "get">): ApprovalWatcher {
   const changes = new EventEmitter().setMaxListeners(0);
 
-  /** Waits for a change by this process, or until another process may have made one. */
   async function waitForChange(id: string, signal: AbortSignal | undefined, ms: number): Promise<void> {
     let wake = (): void => {};
     const woken = new Promise<void>((resolve) => {

@@ -27,7 +27,6 @@ export function toElicitation(approval: ApprovalView): AskedQuestion | { readonl
   return { method: "elicitation/create", params: { mode: "form", message, requestedSchema } };
 }
 
-/** The person's answer, or undefined if they closed the form. */
 export function parseElicitationAnswer({ action, content }: JsonObject): ApprovalAnswer | undefined {
   if (action === "decline") return { decision: "denied" };
   if (action !== "accept" || !isRecord(content)) return undefined;

@@ -11,7 +11,6 @@ import type { ExecutionPermit, PermitService } from "./permits.ts";
 export interface ApprovalWorker {
   /** Runs one approved call, or all whose actions are known here. Returns how many ran. */
   run(id?: string): Promise<number>;
-  /** Starts polling. */
   start(): void;
   /** Polls now, because a call may have been approved. */
   nudge(): void;
@@ -33,13 +32,11 @@ export function createApprovalWorker(options: {
   readonly permits: PermitService;
   readonly service: Pick<ApprovalService, "expireOld">;
   readonly runtime: Runtime;
-  /** Whether the policy version is or was in force in this process. */
   hadPolicy(version: string): boolean;
   /** Whether the action exists here. If not, another process may have it. */
   knows(action: string): boolean;
   /** Runs the call through `invoke()`. Never rejects. */
   resume(permit: ExecutionPermit): Promise<Outcome>;
-  /** Removes other data that ended before. */
   prune(before: Date): Promise<unknown>;
   /** Records the end of a call if the ledger lacks it. */
   restoreEnd(approval: Approval): Promise<void>;
@@ -54,7 +51,6 @@ export function createApprovalWorker(options: {
   let closed = false;
   let prunedAt = 0;
 
-  /** Cleans up the claimed calls of processes that are gone. */
   async function cleanUpAbandoned(): Promise<void> {
     for (const claimed of await store.listClaimed()) {
       if (!permits.isAbandoned(claimed)) continue;
@@ -94,7 +90,6 @@ export function createApprovalWorker(options: {
     if (permit === undefined) return false;
     const work = options.resume(permit).finally(() => {
       running.delete(id);
-      // If it could not run, it is retried later.
       notBefore.set(id, runtime.now().getTime() + RETRY_MS);
       changes.notify(id);
     });

@@ -27,45 +27,34 @@ export type ApprovalState = (typeof approvalStates)[number];
 /** A person's single-use decision about one exact call, from the question to the outcome. */
 export interface Approval {
   readonly id: string;
-  /** The call that asked first. A later identical call may be the one that runs it. */
   readonly callId: string;
   readonly state: ApprovalState;
   readonly action: string;
-  /** Fingerprint of the action's definition at the time of the question. */
   readonly definition: string;
   /** Validated and with defaults filled in: exactly what would run. */
   readonly args: JsonObject;
   readonly caller: Caller;
-  /** The surface the call came through. */
   readonly via: string;
   readonly policyVersion: string;
   /** Hash of action, definition, canonical arguments, caller and policy version. */
   readonly binding: string;
-  /** The level that must approve. */
   readonly level: string;
-  /** The rule that asked, for operators. */
   readonly rule: string;
-  /** Why approval is needed, as the caller sees it. */
   readonly reason: string;
   /** Exactly what would run, if the arguments do not tell it all. */
   readonly preview?: string;
   readonly requestedAt: string;
   readonly expiresAt: string;
-  /** The answer that counted, or the reason why none can. */
   readonly answer?: RecordedAnswer;
-  /** The process that runs or ran it. */
   readonly executor?: string;
   /** Set just before its handler is called. Absent: it certainly has not run. */
   readonly begunAt?: string;
   readonly endedAt?: string;
-  /** The status of `outcome`. */
   readonly status?: Outcome["status"];
   readonly outcome?: Outcome;
-  /** Whether the caller has received the outcome. */
   readonly delivered: boolean;
 }
 
-/** The person who answers, as identified by the channel. */
 export interface Approver {
   readonly id: string;
   readonly roles: readonly string[];
@@ -75,7 +64,6 @@ export interface Approver {
 
 export interface ApprovalAnswer {
   readonly decision: "approved" | "denied";
-  /** Shown to the caller and recorded. */
   readonly reason?: string;
 }
 
@@ -89,7 +77,6 @@ export interface RecordedAnswer {
 
 /** An approval as people see it: exactly what would run, without internal fields. */
 export type ApprovalView = Omit<Approval, "args" | "outcome" | "delivered" | "executor" | "caller"> & {
-  /** Exact, except for the secrets in `masked`. */
   readonly args: Json;
   /** Known secrets shown as `[secret NAME]` in `args` and `preview`. Any other such text is the caller's own. */
   readonly masked: readonly MaskedSecret[];
@@ -109,30 +96,24 @@ export interface ApprovalQuery {
   readonly turn?: string;
   readonly actor?: string;
   readonly tenant?: string;
-  /** A user id. */
   readonly user?: string;
   readonly action?: string;
-  /** Only approvals requested after this id. */
   readonly after?: string;
   /** Oldest first. Default: 100. */
   readonly limit?: number;
 }
 
-/** Whether its state is final. */
 export function isFinished({ state }: Pick<Approval, "state">): boolean {
   return state === "denied" || state === "expired" || state === "done" || state === "interrupted";
 }
 
-/** The longest reason that is stored, in characters. */
 export const REASON_LIMIT = 500;
 
-/** A stored reason: trimmed and bounded, or none. */
 export function toReason(reason: string | undefined): { readonly reason?: string } {
   const text = reason?.trim() ?? "";
   return text === "" ? {} : { reason: clip(text, REASON_LIMIT) };
 }
 
-/** The reason of an expiry, with the approval it voids. */
 export function formatExpiryReason(answer: RecordedAnswer | undefined, why: string): string {
   return answer === undefined ? why : `${answer.by} had approved it (${answer.via}), but ${why}`;
 }

@@ -25,7 +25,6 @@ export interface ExecutionPermit {
 export interface PermitService {
   /** Undefined if it is not approved or another process has it. */
   claim(approval: Approval): Promise<ExecutionPermit | undefined>;
-  /** Retries outcomes that could not be stored. */
   storeRemaining(): Promise<void>;
   /** Whether its process is gone, or this process gave it up without storing that. */
   isAbandoned(claimed: ClaimedApproval): boolean;
@@ -59,7 +58,6 @@ export function createPermitService(options: {
   const lease = new Lease({ runtime, self, durationMs: LEASE_MS });
   const executor = lease.id;
   const held = new LeaseRenewal(LEASE_MS / 4, () => store.renew(executor, lease.holder().leaseUntil));
-  /** Outcomes that could not be stored yet. */
   const unstored = new Map<string, { readonly at: Date; readonly outcome: Outcome }>();
 
   async function finish(id: string, ended: { readonly at: Date; readonly outcome: Outcome }): Promise<void> {

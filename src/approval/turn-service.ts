@@ -23,12 +23,10 @@ export interface Turns {
   resume(resumeToken: string, options?: ResumeOptions): Promise<ResumedTurn>;
   /** Throws `not_found`. */
   get(id: string): Promise<TurnView>;
-  /** The last changed first. */
   list(query?: TurnQuery): Promise<readonly TurnView[]>;
 }
 
 export interface TurnService extends Turns {
-  /** Removes turns that ended before. Returns how many. */
   prune(before: Date): Promise<number>;
   /** Stops renewing leases, so that other processes can soon resume the turns of this one. */
   close(): void;
@@ -45,7 +43,6 @@ export type ResumedTurn =
   | {
       readonly state: "suspended";
       readonly turnId: string;
-      /** The calls without an outcome. */
       readonly waiting: readonly WaitingCall[];
       /** The calls with an outcome. They are returned again when the turn continues. */
       readonly results: readonly TurnCallResult[];
@@ -53,7 +50,6 @@ export type ResumedTurn =
   | {
       readonly state: "running";
       readonly turn: Turn;
-      /** The last saved memo. */
       readonly memo: Json;
       /** Every call that waited, in the order they were noted. */
       readonly results: readonly TurnCallResult[];

@@ -12,7 +12,6 @@ export type TurnState = (typeof turnStates)[number];
 
 export type TurnEnd = Exclude<TurnState, "running" | "suspended">;
 
-/** A call of a turn that waits for a person. */
 export interface WaitingCall {
   /** The host's own name for the call, such as the tool call id of the model's provider. */
   readonly ref: string;
@@ -32,9 +31,7 @@ export interface StoredTurn {
   readonly caller: Caller;
   /** The calls that waited at the last write, in the order they were noted. */
   readonly calls: readonly WaitingCall[];
-  /** Changes with every write. */
   readonly version: number;
-  /** Set while it is running. */
   readonly holder?: LeaseHolder;
   readonly startedAt: string;
   readonly changedAt: string;
@@ -87,7 +84,6 @@ export interface TurnStore {
   prune(before: Date): Promise<number>;
 }
 
-/** A turn as operators see it. */
 export interface TurnView extends Pick<StoredTurn, "id" | "state" | "startedAt" | "changedAt"> {
   readonly actor: string;
   readonly session: string;

@@ -7,7 +7,6 @@ import type { LeaseHolder } from "../core/lease.ts";
 import type { Outcome } from "../core/outcome.ts";
 import { type TurnChange, type TurnEnd, type TurnStore, turnStates, type WaitingCall } from "./turn-store.ts";
 
-/** One model loop held by this process. */
 export interface Turn {
   readonly id: string;
   /** The caller with the turn's id. Make the turn's calls for it. */
@@ -34,13 +33,11 @@ export interface SuspendedTurn {
   readonly parts: readonly ApprovalRequestPart[];
 }
 
-/** A waiting call for the user interface. */
 export interface ApprovalRequestPart {
   readonly partType: "approval-request";
   readonly data: WaitingCall;
 }
 
-/** An event about a turn, without its time. */
 export type TurnEvent = UnstampedEvent<Extract<EventType, `turn.${string}`>>;
 
 /** In bytes of JSON. */

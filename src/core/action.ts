@@ -1,6 +1,6 @@
 import { hash } from "node:crypto";
 import type { Caller, Dialogue } from "./caller.ts";
-import { canonicalJson, clip, type Json, type JsonObject } from "./json.ts";
+import { canonicalJson, clip, getOrCreate, type Json, type JsonObject } from "./json.ts";
 import type { ActionName } from "./names.ts";
 import type { ArgumentForms } from "./normalize-arguments.ts";
 import type { Outcome } from "./outcome.ts";
@@ -28,7 +28,6 @@ export function hasSideEffects(effect: Effect): boolean {
   return getEffectRank(effect) > getEffectRank("read");
 }
 
-/** Passed to a handler beside its arguments. */
 export interface CallContext {
   readonly caller: Caller;
   readonly callId: string;
@@ -52,7 +51,6 @@ export interface CallContext {
   settled(outcome: Outcome): Promise<Outcome>;
   /** Absent: the call needed no approval. */
   readonly approvalDecision?: ApprovalDecision;
-  /** The trace of this call, to pass on to other systems. */
   readonly trace?: TraceCarrier;
 }
 
@@ -63,14 +61,12 @@ export interface ActionProvenance {
   readonly maker: ActionOwner;
 }
 
-/** The person who approved a call, and their answer. */
 export interface ApprovalDecision {
   readonly approvalId: string;
   readonly by: string;
   readonly via: string;
   readonly at: string;
   readonly reason?: string;
-  /** The preview the approver was shown. */
   readonly preview?: string;
 }
 
@@ -87,7 +83,6 @@ export interface Example {
   readonly description?: string;
 }
 
-/** The input of an approval policy function. */
 export interface ApprovalQuestion {
   readonly action: ActionName;
   readonly args: JsonObject;
@@ -103,9 +98,7 @@ export type ApprovalRule =
   | boolean
   | {
       readonly autoApproveIf: string;
-      /** Default: `user`. */
       readonly level?: string;
-      /** Default: the policy's. */
       readonly expiresIn?: Duration;
     }
   | ((question: ApprovalQuestion) => string);
@@ -153,7 +146,6 @@ export interface Action {
   readonly peerExposed: boolean;
   /** Absent: visible to every caller. */
   readonly owner?: ActionOwner;
-  /** Set on an action that other actions created. */
   readonly madeFrom?: ActionProvenance;
   /** Whether tokens in its arguments stay tokens, because the action shows them to the model again. */
   readonly keepsTokens?: boolean;
@@ -173,7 +165,6 @@ export interface Action {
   readonly readiness?: () => Readiness;
   readonly idempotent: boolean;
   readonly timeoutMs?: number;
-  /** The limit of parallel calls in this process. Absent: no limit of its own. */
   readonly concurrency?: number;
   /** For a resource: the operation that invoking it runs. */
   readonly canonical?: { readonly target: ActionName; readonly transform: ArgumentTransform };
@@ -184,7 +175,6 @@ export interface Action {
   readonly run: Handler;
 }
 
-/** The first sentence or line of the description. */
 export function summarizeAction({ description }: Pick<Action, "description">): string {
   const line = description.trim().split(/\n/, 1)[0] ?? "";
   return clip(/^.*?[.!?](?=\s|$)/.exec(line)?.[0] ?? line, 200);
@@ -194,17 +184,13 @@ const definitionHashes = new WeakMap<Action, string>();
 
 /** A fingerprint of everything a caller relies on. */
 export function getDefinitionHash(action: Action): string {
-  let definition = definitionHashes.get(action);
-  if (definition === undefined) {
+  return getOrCreate(definitionHashes, action, () => {
     const { name, description, inputSchema, outputSchema, effect, tags, scope, routing, canonical } = action;
     const promise = { name, description, inputSchema, outputSchema, effect, tags, scope, routing, canonical };
-    definition = fingerprint(promise).slice(0, 16);
-    definitionHashes.set(action, definition);
-  }
-  return definition;
+    return fingerprint(promise).slice(0, 16);
+  });
 }
 
-/** SHA-256 of a value's canonical JSON, in hex. */
 export function fingerprint(value: unknown): string {
   return hash("sha256", canonicalJson(value), "hex");
 }

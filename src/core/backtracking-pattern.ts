@@ -20,7 +20,6 @@ export class BacktrackingPattern {
   readonly #match: Matcher;
   readonly #unicode: boolean;
 
-  /** Throws `SyntaxError`. */
   constructor(source: string) {
     this.#unicode = isUnicodePattern(source);
     const pattern = new RegExpParser().parsePattern(source, 0, source.length, { unicode: this.#unicode });
@@ -37,7 +36,6 @@ export class BacktrackingPattern {
       }
       return false;
     } catch (thrown) {
-      // The recursion was too deep.
       throw thrown instanceof RangeError ? new WorkExceeded("the pattern") : thrown;
     }
   }
@@ -240,7 +238,6 @@ function isWord(character: string | undefined): boolean {
   return character !== undefined && /\w/.test(character);
 }
 
-/** The capturing groups, in the order of their numbers. */
 function collectGroups(nodes: readonly (AST.Alternative | AST.Element)[]): readonly AST.CapturingGroup[] {
   return nodes.flatMap((node): readonly AST.CapturingGroup[] => {
     if (node.type === "CapturingGroup") return [node, ...collectGroups(node.alternatives)];

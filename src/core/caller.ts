@@ -3,7 +3,6 @@ import { isRecord, type JsonObject, omitUndefined } from "./json.ts";
 
 export interface ProgressUpdate {
   readonly progress: number;
-  /** Absent: unknown. */
   readonly total?: number;
   readonly message?: string;
 }
@@ -27,7 +26,6 @@ export type AskedQuestions = Readonly<Record<string, AskedQuestion>>;
 export interface Dialogue {
   /** Calls with the same owner share a person: a question of one may be put through the other. */
   readonly owner: string;
-  /** MCP client capabilities: `{ elicitation: { form: {} } }`. */
   readonly capabilities: JsonObject;
   progress(update: ProgressUpdate): void;
   log(line: LogLine): void;
@@ -55,18 +53,15 @@ export interface Caller {
   readonly actor: string;
   /** The conversation; one hash chain in the ledger. */
   readonly session: string;
-  /** One model loop inside the session. */
   readonly turn?: string;
   /** The user of the session, with the host's facts about them (`tier`, `roles`, ...). */
   readonly user?: { readonly id: string } & JsonObject;
-  /** The human behind several users, where known. */
   readonly person?: string;
   readonly tenant?: string;
   /** Set by a gateway: a hash of profile, token, description and session name. */
   readonly client?: string;
 }
 
-/** The caller's ids as flat fields, for views. */
 export function flattenCaller({ actor, session, turn, tenant, user, person }: Caller) {
   return omitUndefined({ actor, session, turn, tenant, user: user?.id, person });
 }

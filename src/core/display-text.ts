@@ -33,7 +33,6 @@ function looksLatin(word: string, at: number, text: string): boolean {
 const ALIKE = new RegExp(`^[${[...LATIN.keys()].join("")}]+$`);
 const LONGEST_NEIGHBOUR = 40;
 
-/** Whether a neighbour of the word is clearly of another script, and no neighbour is Latin. */
 function isInSentence(word: string, at: number, text: string): boolean {
   const end = at + word.length;
   const before = /([\p{L}\p{M}]+),? $/u.exec(text.slice(Math.max(0, at - LONGEST_NEIGHBOUR), at))?.[1] ?? "";
@@ -72,12 +71,10 @@ export function escapeUnsafe(text: string): string {
   );
 }
 
-/** `1 event`, `2 events`. */
 export function formatCount(count: number, noun: string): string {
   return `${count} ${noun}${count === 1 ? "" : "s"}`;
 }
 
-/** Quotes a word for a POSIX shell. */
 export function quoteShellWord(word: string): string {
   return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;
 }
@@ -85,11 +82,9 @@ export function quoteShellWord(word: string): string {
 /** More invisible characters: joiners, fillers, soft hyphens, variant selectors, lone surrogates. Approvers must see them. */
 const SHAPELESS = /[\p{Default_Ignorable_Code_Point}\p{Cf}\p{Surrogate}\u2800]/u;
 
-/** Spaces, signs and styled letters that look like an ASCII character. */
 const LIKE_ASCII =
   /[\u00A0\u0131\u0251\u0261\u01C0\u02B9\u02BC\u1680\u2000-\u200A\u202F\u205F\u3000\u01C3\u037E\u0589\u05C3\u2010\u2011\u2024\u2044\u2113\u212A\u2160-\u217F\u2212\u2215\u2216\u2223\u2236\u29F5\u29F8\u29F9\u2C80-\u2CF3\uA4D0-\uA4FF\uA789\uFE68\uFF01-\uFF5E\u{1D400}-\u{1D7FF}]/u;
 
-/** Runs of all of these, except line breaks and tabs. */
 const DECEPTIVE = new RegExp(
   `(?:(?![\\n\\t])[${[UNSAFE_CHARACTERS, SHAPELESS, LIKE_ASCII].map(({ source }) => source.slice(1, -1)).join("")}])+`,
   "gu",
@@ -156,7 +151,6 @@ export function listCharacterWarnings(text: string): readonly string[] {
   return warnings;
 }
 
-/** The letters of words that look Latin; in a text with very many words, all letters. */
 function findDisguisedLetters(text: string, characters: readonly string[]): Iterable<string> {
   if (!OTHER_SCRIPT.test(text)) return [];
   if (hasManyWords(text)) return characters;
@@ -189,7 +183,6 @@ function escapeCodePoints(run: string): string {
   return Array.from(run, (character) => `\\u{${character.codePointAt(0)?.toString(16)}}`).join("");
 }
 
-/** JSON escapes are UTF-16 code units. */
 function escapeCodeUnits(run: string): string {
   return run.replace(/./gs, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`);
 }

@@ -46,13 +46,10 @@ export const errorCodes = {
 
 export type ErrorCode = keyof typeof errorCodes;
 
-/** An error as callers, models and logs see it. */
 export type Problem = { readonly code: ErrorCode; readonly error: string; readonly hint?: string } & JsonObject;
 
 interface QmErrorOptions {
-  /** The next step, for a model or a person. */
   readonly hint?: string;
-  /** Shown to the caller: suggestions, a schema, a path. */
   readonly details?: JsonObject;
   readonly cause?: unknown;
   /** The failing server's own answer, for an interface that can show it. */
@@ -94,7 +91,6 @@ export function getErrorMessage(thrown: unknown): string {
   }
 }
 
-/** Drops undefined entries, so that call sites can pass optional facts. */
 export function toErrorDetails(entries: Record<string, Json | undefined>): JsonObject {
   return omitUndefined(entries) as JsonObject;
 }

@@ -91,7 +91,6 @@ export const eventShapes = {
   "call.suspended": z.object(approval),
   "catalog.changed": z.object({ category: text, added: count, removed: count, changed: count }),
   "client.connected": z.object({ profile: text, client: text, protocol: text, transport: text }),
-  /** `loosened`: the rules that a reload made less strict. */
   "config.loaded": z.object({ path: text, policyVersion: text, loosened: texts.optional() }),
   "config.rejected": z.object({ path: text, reason: text }),
   "definition.accepted": z.object({ ...tool, by: text }),
@@ -166,7 +165,6 @@ export const eventShapes = {
 
 export type EventType = keyof typeof eventShapes;
 
-/** An event before the ledger chains it to its session. */
 export type NewEvent = {
   [Type in EventType]: {
     readonly type: Type;
@@ -181,7 +179,6 @@ export type NewEvent = {
   };
 }[EventType];
 
-/** An event before its time and caller are added. */
 export type UnstampedEvent<Types extends EventType = EventType> = {
   [Type in Types]: Pick<Extract<NewEvent, { type: Type }>, "type" | "data">;
 }[Types];

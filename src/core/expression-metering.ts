@@ -1,4 +1,5 @@
 import type { ASTNode } from "@marcbachmann/cel-js";
+import { getOrCreate } from "./json.ts";
 import { LinearPattern } from "./linear-pattern.ts";
 import { spend, type WorkBudget } from "./work-budget.ts";
 
@@ -43,23 +44,16 @@ export function meterExpression(ast: ASTNode): <T>(budget: WorkBudget, evaluate:
   /** Cached for each evaluation, because measuring is work, too. */
   function measureSize(value: unknown): number {
     if (typeof value !== "object" || value === null) return measureLength(value) / ITEMS_PER_UNIT;
-    let size = sizes.get(value);
-    if (size === undefined) {
-      size = measureDeepSize(value, budget.left);
-      sizes.set(value, size);
+    return getOrCreate(sizes, value, () => {
+      const size = measureDeepSize(value, budget.left);
       pay(size);
-    }
-    return size;
+      return size;
+    });
   }
 
   function countFields(value: unknown): number {
     if (typeof value !== "object" || value === null || Array.isArray(value) || ArrayBuffer.isView(value)) return 0;
-    let count = fieldCounts.get(value);
-    if (count === undefined) {
-      count = Object.keys(value).length;
-      fieldCounts.set(value, count);
-    }
-    return count;
+    return getOrCreate(fieldCounts, value, () => Object.keys(value).length);
   }
 
   function meter(node: CheckedNode): void {
@@ -183,7 +177,6 @@ function measureLength(value: unknown): number {
   return typeof value === "string" || Array.isArray(value) ? value.length : 0;
 }
 
-/** The work of comparing a value with another. Stops at the limit. */
 function measureDeepSize(value: object, limit: number): number {
   let size = 0;
   const open: unknown[] = [value];

@@ -4,10 +4,8 @@ import { meterExpression } from "./expression-metering.ts";
 import { clip, isRecord } from "./json.ts";
 import { WORK_LIMIT, type WorkBudget, WorkExceeded } from "./work-budget.ts";
 
-/** A compiled CEL condition. */
 export interface Condition {
   readonly text: string;
-  /** The variables it mentions. */
   readonly mentions: ReadonlySet<string>;
   /**
    * Throws `invalid_expression` when it cannot be evaluated, and `not_evaluated` when it needs more work than the budget
@@ -16,7 +14,6 @@ export interface Condition {
   holds(variables: Readonly<Record<string, unknown>>, budget?: WorkBudget): boolean;
 }
 
-/** The variables of a condition about a call. */
 export const CALL_VARIABLES = ["tool", "actor", "ctx", "args"] as const;
 
 /** The variables of a condition about a routed event. `tool` is set for calls only. */

@@ -3,7 +3,6 @@ import { clip, isRecord, type JsonObject } from "./json.ts";
 
 type IterableSource<T> = Iterable<T> | AsyncIterable<T>;
 
-/** A stream of values, or of text with one JSON value a line. */
 type StreamSource =
   | { readonly form: "records"; readonly values: IterableSource<unknown> }
   | { readonly form: "lines"; readonly chunks: IterableSource<string | Uint8Array> };
@@ -32,7 +31,6 @@ export class Streamed {
     this.#source = source;
   }
 
-  /** Each value becomes one note. */
   static records(values: IterableSource<unknown>): Streamed {
     return new Streamed({ form: "records", values });
   }
@@ -90,14 +88,12 @@ export function formatContent(blocks: readonly ContentBlock[], limit: number): s
   return cutText(blocks.map(formatBlock).join("\n"), limit);
 }
 
-/** Cuts a text for a model and appends its full length. */
 export function cutText(text: string, limit: number): string {
   if (text.length <= limit) return text;
   const note = ` [cut: ${text.length} characters in all]`;
   return clip(text, limit - note.length) + note;
 }
 
-/** The characters of base64 data in the blocks. */
 export function measureMedia(blocks: readonly ContentBlock[]): number {
   return blocks.reduce((size, block) => size + getEncodedData(block).length, 0);
 }

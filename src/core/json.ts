@@ -6,9 +6,21 @@ type WithoutUndefined<T> = { [K in keyof T as undefined extends T[K] ? never : K
   [K in keyof T as undefined extends T[K] ? K : never]?: Exclude<T[K], undefined>;
 };
 
-/** A shallow copy without the properties that are undefined. */
 export function omitUndefined<const T extends object>(value: T): WithoutUndefined<T> {
   return Object.fromEntries(Object.entries(value).filter(([, part]) => part !== undefined)) as WithoutUndefined<T>;
+}
+
+/** The value of a key, created and stored on first use. */
+export function getOrCreate<K, V>(
+  map: { get(key: K): V | undefined; set(key: K, value: V): unknown },
+  key: K,
+  create: () => V,
+): V {
+  const found = map.get(key);
+  if (found !== undefined) return found;
+  const created = create();
+  map.set(key, created);
+  return created;
 }
 
 export function isRecord(value: unknown): value is Record<string, unknown> {
@@ -59,7 +71,6 @@ export function isLargerThan(
   return false;
 }
 
-/** A deeply frozen deep copy. Throws on functions. */
 export function cloneFrozen<T>(value: T): T {
   return deepFreeze(structuredClone(value));
 }

@@ -25,7 +25,6 @@ export class Lease {
     this.id = options.runtime.newId();
   }
 
-  /** The holder to write, with a lease that starts now. */
   holder(): LeaseHolder {
     const { runtime, self, durationMs } = this.#options;
     const leaseUntil = new Date(runtime.now().getTime() + durationMs);
@@ -61,7 +60,6 @@ export class LeaseRenewal {
 
   add(key: unknown): void {
     this.#held.add(key);
-    // A failed renewal lets the lease run out.
     this.#timer ??= setInterval(() => void this.#renew().catch(() => {}), this.#everyMs).unref();
   }
 

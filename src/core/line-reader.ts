@@ -10,7 +10,6 @@ const RETURN = 0x0d;
 const LONG = 64 * 1024;
 const HEAD = 1024;
 const TAIL = 256;
-/** A larger buffer is not reused for the next line. */
 const REUSED_BUFFER_LIMIT = 1024 * 1024;
 const NOTHING: Buffer = Buffer.alloc(0);
 
@@ -19,7 +18,6 @@ const NOTHING: Buffer = Buffer.alloc(0);
  * number of times, however small the chunks, and no line takes more than about twice the limit.
  */
 export function createLineReader(options: {
-  /** A longer line is dropped. */
   readonly limit: number;
   /** Never called with an empty line. The buffer is reused: it is valid only until this returns. */
   readonly onLine: (line: Buffer) => void;

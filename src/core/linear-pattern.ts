@@ -7,9 +7,7 @@ const PROGRAM_LIMIT = 2_000;
 /** Class bounds in the whole program. The automaton sorts them all. */
 const CLASS_BOUNDS_LIMIT = 200_000;
 
-/** The fixed price of each text. */
 const TEXT_WORK = 16;
-/** The price of one new automaton state per instruction. */
 const STATE_WORK = 10;
 const STATE_BASE = 50;
 
@@ -46,7 +44,6 @@ export class LinearPattern {
     return program.re2().prog.numLb > 0 ? "syntax" : new LinearPattern(program);
   }
 
-  /** Instructions of the compiled program. */
   get size(): number {
     return this.#program.programSize();
   }
@@ -68,7 +65,7 @@ export class LinearPattern {
     const worst = length * (1 + stateWork);
     if (worst > budget.left) {
       spend(budget, TEXT_WORK);
-      const answer = dfa.match(new CountedText(text, dfa, budget, stateWork) as never, 0, anchor);
+      const answer = dfa.match(createCountedText(text, dfa, budget, stateWork) as never, 0, anchor);
       // The automaton ran out of memory, and the engine that takes over would exceed the budget.
       if (answer === null) throw new WorkExceeded("the pattern");
       return answer;
@@ -83,43 +80,26 @@ export class LinearPattern {
   }
 }
 
-/** Feeds a text to the automaton and charges for each character and each state made for the one before. */
-class CountedText {
-  readonly #text: string;
-  readonly #dfa: { readonly stateCount: number };
-  readonly #budget: WorkBudget;
-  readonly #stateWork: number;
-  #states: number;
-
-  constructor(text: string, dfa: { readonly stateCount: number }, budget: WorkBudget, stateWork: number) {
-    this.#text = text;
-    this.#dfa = dfa;
-    this.#budget = budget;
-    this.#stateWork = stateWork;
-    this.#states = dfa.stateCount;
-  }
-
-  endPos(): number {
-    return this.#text.length;
-  }
-
-  /** The library's flags for the start of a text and of a line. It asks only about position 0. */
-  context(): number {
-    return 0b101;
-  }
-
-  /** The code point at a position, shifted left by 3, plus its length in code units. */
-  step(position: number): number {
-    const { stateCount } = this.#dfa;
-    // Fewer than before means that the automaton dropped its states and started again.
-    const made = stateCount >= this.#states ? stateCount - this.#states : stateCount;
-    this.#states = stateCount;
-    spend(this.#budget, 1 + made * this.#stateWork);
-    const unit = this.#text.charCodeAt(position);
-    if (unit < 0xd800 || unit > 0xdbff) return (unit << 3) | 1;
-    const point = this.#text.codePointAt(position) ?? unit;
-    return (point << 3) | (point > 0xffff ? 2 : 1);
-  }
+/** A text as the automaton reads it. It charges for each character and each state made for the one before. */
+function createCountedText(text: string, dfa: { readonly stateCount: number }, budget: WorkBudget, stateWork: number) {
+  let states = dfa.stateCount;
+  return {
+    endPos: () => text.length,
+    /** The library's flags for the start of a text and of a line. It asks only about position 0. */
+    context: () => 0b101,
+    /** The code point at a position, shifted left by 3, plus its length in code units. */
+    step(position: number): number {
+      const { stateCount } = dfa;
+      // Fewer than before means that the automaton dropped its states and started again.
+      const made = stateCount >= states ? stateCount - states : stateCount;
+      states = stateCount;
+      spend(budget, 1 + made * stateWork);
+      const unit = text.charCodeAt(position);
+      if (unit < 0xd800 || unit > 0xdbff) return (unit << 3) | 1;
+      const point = text.codePointAt(position) ?? unit;
+      return (point << 3) | (point > 0xffff ? 2 : 1);
+    },
+  };
 }
 
 function countClassBounds(program: RE2JS): number {
@@ -129,53 +109,41 @@ function countClassBounds(program: RE2JS): number {
   return bounds;
 }
 
-const COUNTED = /^\{(\d+)(?:,(\d*))?\}/;
-
 /** The work of compiling a pattern: its expanded size and its character classes. Accepts any text. */
 export function measurePattern(source: string, ignoresCase = false): number {
   return measureExpandedSize(source) + measureClassWork(source, ignoresCase);
 }
 
+// Text quoted up to \\E, an escape, a character class (a leading bracket is literal), a counted repetition, any character.
+const TOKEN =
+  /\\Q(.*?)(?:\\E|$)|\\[pPxu]\{[^}]*\}?|\\.?|\[\^?\]?(?:\\.?|[^\]\\])*\]?|\{(?=[^}]{0,14}\})(\d+)(?:,(\d*))?\}|./gs;
+
 /** About how many instructions a pattern has with its counted repetitions written out. Accepts any text. */
 export function measureExpandedSize(source: string): number {
   const groups = [{ total: 0, last: 0 }];
-  const add = (size: number): void => {
-    const group = groups[groups.length - 1];
-    if (group === undefined) return;
-    group.total += size;
-    group.last = size;
-  };
-  for (let at = 0; at < source.length; at++) {
-    const character = source[at];
-    if (character === "\\") {
-      at++;
-      if (source[at] === "Q") {
-        // Text quoted up to \E has no classes or groups.
-        const end = findEnd(source, "\\E", at);
-        add(end - at);
-        at = end + 1;
-        add(1);
-        continue;
+  for (const [token, quoted, least, most = ""] of source.matchAll(TOKEN)) {
+    let group = groups.at(-1) ?? { total: 0, last: 0 };
+    let size = 1;
+    if (quoted !== undefined) group.total += quoted.length + 1;
+    if (token === "(") {
+      groups.push({ total: 0, last: 0 });
+      continue;
+    }
+    if (token === ")") {
+      size = 2;
+      if (groups.length > 1) {
+        groups.pop();
+        size += group.total;
+        group = groups.at(-1) ?? group;
       }
-      if (/[pPxu]/.test(source[at] ?? "") && source[at + 1] === "{") at = findEnd(source, "}", at);
-      add(1);
-    } else if (character === "[") {
-      at = findClassEnd(source, at);
-      add(1);
-    } else if (character === "(") groups.push({ total: 0, last: 0 });
-    else if (character === ")") {
-      const closed = groups.length > 1 ? groups.pop() : undefined;
-      add((closed?.total ?? 0) + 2);
+    }
+    if (least === undefined) {
+      group.total += size;
+      group.last = size;
     } else {
-      const [whole, least = "", most = ""] = (character === "{" && COUNTED.exec(source.slice(at, at + 16))) || [];
-      const group = groups[groups.length - 1];
-      if (whole === undefined || group === undefined) add(1);
-      else {
-        const times = Math.max(1, Number(least), Number(most));
-        group.total += group.last * (times - 1);
-        group.last *= times;
-        at += whole.length - 1;
-      }
+      const times = Math.max(1, Number(least), Number(most));
+      group.total += group.last * (times - 1);
+      group.last *= times;
     }
   }
   return groups.reduce((sum, { total }) => sum + total, 0);
@@ -199,17 +167,4 @@ function measureClassWork(source: string, ignoresCase: boolean): number {
     work += Math.max(0, Math.min(high, LAST_CASED) - low) / CASED_PER_UNIT;
   }
   return work;
-}
-
-function findEnd(source: string, end: string, from: number): number {
-  const at = source.indexOf(end, from);
-  return at === -1 ? source.length : at;
-}
-
-function findClassEnd(source: string, start: number): number {
-  let at = start + (source[start + 1] === "^" ? 2 : 1);
-  // A leading bracket is literal.
-  if (source[at] === "]") at++;
-  while (at < source.length && source[at] !== "]") at += source[at] === "\\" ? 2 : 1;
-  return at;
 }

@@ -59,7 +59,6 @@ export function createPatternSet(patterns: readonly string[]): PatternSet {
   };
 }
 
-/** The names of an action in configurations. */
 export function listSpellings(action: Pick<Action, "name" | "category" | "entry">): readonly string[] {
   return action.category === "tool" ? [action.name, action.entry] : [action.name];
 }

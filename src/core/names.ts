@@ -23,7 +23,6 @@ export function isEntry(text: string): boolean {
   return text.length <= NAME_LIMIT && ENTRY.test(text) && text.normalize("NFC") === text;
 }
 
-/** Returns the text, or throws `invalid_name` with the form of a category. */
 export function assertCategory(text: string): string {
   if (isCategory(text)) return text;
   throw new QmError("invalid_name", `${quoteName(String(text))} is not a category name`, {

@@ -1,4 +1,3 @@
-/** Longer texts are not compared. */
 const LENGTH_LIMIT = 256;
 
 /**

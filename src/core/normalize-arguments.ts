@@ -18,7 +18,6 @@ export type ArgumentForms = Readonly<Record<string, NormalForm>>;
 
 export interface NormalizedArgs {
   readonly args: JsonObject;
-  /** The names of the arguments that changed. */
   readonly changed: readonly string[];
 }
 
@@ -83,7 +82,6 @@ function simplifyUrl(text: string, argument: string): string {
   url.hash = "";
   // The URL standard does not lower-case the hosts of unknown schemes.
   url.hostname = url.hostname.replace(/\.+$/, "").toLowerCase();
-  // Drops a lone `?`.
   if (url.search === "") url.search = "";
   const encoded = url.href.replace(/%(?![0-9a-f]{2})/gi, "%25");
   // Decoding can reveal a dot segment, which only parsing removes.

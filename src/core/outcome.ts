@@ -45,24 +45,20 @@ export type Outcome =
       readonly error: Problem;
     });
 
-/** A result stored as a note or a collection. */
 export interface ResultReference {
   /** `note__12`, `collection__7`. Load it, or pass `{"$from": "note__12"}` as an argument of any call. */
   readonly handle: ActionName;
   readonly kind: "note" | "collection";
   readonly bytes: number;
-  /** The items of a collection. */
   readonly count?: number;
 }
 
 export type OutcomeStatus = Outcome["status"];
 
-/** The approval a call waits for. */
 export interface WaitingApproval {
   readonly id: string;
   /** The level that must approve: `user`, `admin`, or one of the installation's own. */
   readonly level: string;
-  /** ISO 8601, UTC. */
   readonly expiresAt: string;
   /** Exactly what would run, if the arguments do not tell it all. */
   readonly preview?: string;
@@ -70,17 +66,14 @@ export interface WaitingApproval {
   readonly unfit?: string;
 }
 
-/** The part of a result that a model is shown. */
 export function getModelData({ data, forModel }: Extract<Outcome, { readonly status: "done" }>): unknown {
   return forModel === undefined ? data : forModel;
 }
 
-/** Whether a person denied this very call. */
 export function isToolDenied(outcome: Outcome): boolean {
   return outcome.status === "refused" && outcome.error.code === "tool_denied";
 }
 
-/** The most characters of a result that a model is shown. */
 export const VALUE_LIMIT = 4096;
 
 /** A result as text for a model: strings unchanged, anything else as JSON, cut at the limit. */
@@ -96,7 +89,6 @@ export function formatProblemJson(problem: Problem, limit = VALUE_LIMIT): string
   return formatResultValue(rest, limit);
 }
 
-/** The facts about a call that are known when it ends. */
 export interface CallEnding {
   readonly callId: string;
   readonly durationMs: number;
@@ -141,7 +133,6 @@ export function createWaitingOutcome(
   return { status: "waiting", callId, durationMs, action, reason, approval, value };
 }
 
-/** A waiting call as a model sees it. */
 export function toWaitingFacts(reason: string, approval: WaitingApproval): JsonObject {
   const { id, level, expiresAt, preview, unfit } = approval;
   const elsewhere =

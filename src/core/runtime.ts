@@ -20,7 +20,6 @@ export interface Runtime {
   readonly newId: () => string;
 }
 
-/** The identity of this process, and a check for other processes on this machine. */
 export interface ProcessInfo {
   readonly pid: number;
   readonly host: string;

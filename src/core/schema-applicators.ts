@@ -1,4 +1,4 @@
-import { isRecord } from "./json.ts";
+import { getOrCreate, isRecord } from "./json.ts";
 import { didYouMean } from "./nearest.ts";
 import { getDefault, STEP_WORK } from "./schema-assertions.ts";
 import type { KeywordCheckers, SchemaChecker, SchemaLocation, SchemaObject } from "./schema-validator.ts";
@@ -66,18 +66,18 @@ export const applicatorKeywords: KeywordCheckers = {
   anyOf(checker, wanted, place) {
     const branches = [];
     for (const schema of toArray(wanted)) {
-      const findings = checker.probe(schema, place);
-      if (findings.count === 0) return;
-      branches.push(findings);
+      const mismatches = checker.probe(schema, place);
+      if (mismatches.length === 0) return;
+      branches.push(mismatches);
     }
-    for (const findings of branches) checker.adopt(findings);
+    for (const mismatches of branches) checker.adopt(mismatches);
   },
   oneOf(checker, wanted, place) {
     if (!Array.isArray(wanted)) return;
     const branches = wanted.map((schema) => checker.probe(schema, place));
-    const fitting = branches.filter(({ count }) => count === 0).length;
+    const fitting = branches.filter(({ length }) => length === 0).length;
     if (fitting === 1) return;
-    if (fitting === 0) for (const findings of branches) checker.adopt(findings);
+    if (fitting === 0) for (const mismatches of branches) checker.adopt(mismatches);
     checker.report(place, "must match exactly one schema in oneOf");
   },
   not(checker, wanted, place) {
@@ -226,13 +226,7 @@ const entryLists = new WeakMap<object, readonly [string, unknown][]>();
 
 /** Cached, because the same schema is read for every item of a list. */
 function listEntries(value: unknown): readonly [string, unknown][] {
-  if (!isRecord(value)) return [];
-  let entries = entryLists.get(value);
-  if (entries === undefined) {
-    entries = Object.entries(value);
-    entryLists.set(value, entries);
-  }
-  return entries;
+  return isRecord(value) ? getOrCreate(entryLists, value, () => Object.entries(value)) : [];
 }
 
 function toArray(value: unknown): readonly unknown[] {

@@ -5,9 +5,9 @@ import type { JsonSchema } from "./action.ts";
 import type { Json } from "./json.ts";
 import { SchemaChecker } from "./schema-validator.ts";
 
-const options = () => ({ budget: { left: 10_000_000 }, fillDefaults: false });
+const budget = () => ({ left: 10_000_000 });
 const check = (schema: JsonSchema, value: unknown) =>
-  new SchemaChecker(schema).check(value, options()).map(({ path, message }) => `${path} ${message}`);
+  new SchemaChecker(schema).check(value, budget(), false).map(({ path, message }) => `${path} ${message}`);
 
 const value = fc.letrec((tie) => ({
   value: fc.oneof(
@@ -144,7 +144,7 @@ describe("a schema checker", () => {
     );
     const filled = { b: {} };
 
-    expect(new SchemaChecker(made).check(filled, { ...options(), fillDefaults: true })).toEqual([]);
+    expect(new SchemaChecker(made).check(filled, budget(), true)).toEqual([]);
 
     expect(JSON.stringify(filled)).toBe('{"b":{"c":[3]},"a":1,"__proto__":2}');
     expect(Object.getPrototypeOf(filled)).toBe(Object.prototype);

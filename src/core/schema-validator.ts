@@ -1,7 +1,7 @@
 import type { JsonSchema } from "./action.ts";
 import { BacktrackingPattern } from "./backtracking-pattern.ts";
 import { getErrorMessage, QmError } from "./errors.ts";
-import { clip, isRecord } from "./json.ts";
+import { clip, getOrCreate, isRecord } from "./json.ts";
 import { LinearPattern } from "./linear-pattern.ts";
 import { applicatorKeywords } from "./schema-applicators.ts";
 import { assertionKeywords, STEP_WORK } from "./schema-assertions.ts";
@@ -15,12 +15,6 @@ export interface SchemaMismatch {
   readonly message: string;
 }
 
-interface SchemaCheckOptions {
-  readonly budget: WorkBudget;
-  /** Whether missing fields get the schema's defaults, in place. */
-  readonly fillDefaults: boolean;
-}
-
 export type SchemaObject = Readonly<Record<string, unknown>>;
 
 /** A value and its place. Its path is formatted only when a mismatch is reported. */
@@ -30,11 +24,6 @@ export interface SchemaLocation {
   readonly key?: string | number;
   /** Whether defaults are filled in. False inside `anyOf`, `not` and the like, where the branch may not count. */
   readonly fills: boolean;
-}
-
-interface SchemaFindings {
-  count: number;
-  readonly mismatches: SchemaMismatch[];
 }
 
 /** Reports mismatches. `wanted` is the keyword's value from an untrusted schema, so it may be anything. */
@@ -68,7 +57,7 @@ export class SchemaChecker {
   readonly #targets = new Map<string, unknown>();
   #names = new WeakMap<object, readonly string[]>();
   #budget: WorkBudget = { left: 0 };
-  #findings: SchemaFindings = { count: 0, mismatches: [] };
+  #mismatches: SchemaMismatch[] = [];
   #depth = 0;
 
   constructor(root: JsonSchema) {
@@ -76,12 +65,12 @@ export class SchemaChecker {
     if (/"\$(?:dynamicA|a)nchor"/.test(JSON.stringify(root))) this.#collectAnchors(root);
   }
 
-  /** Throws `WorkExceeded`, and `RangeError` for circular references. */
-  check(value: unknown, { budget, fillDefaults }: SchemaCheckOptions): readonly SchemaMismatch[] {
+  /** Fills missing fields with defaults in place if `fills`. Throws `WorkExceeded`, and `RangeError` for circular references. */
+  check(value: unknown, budget: WorkBudget, fills: boolean): readonly SchemaMismatch[] {
     this.#budget = budget;
     this.#depth = 0;
     this.#names = new WeakMap();
-    return this.#collect(this.#root, { value, fills: fillDefaults }).mismatches;
+    return this.#collect(this.#root, { value, fills });
   }
 
   /** Checks a value against a part of the schema and reports the mismatches. */
@@ -95,30 +84,30 @@ export class SchemaChecker {
   }
 
   /** Checks without reporting and without filling in defaults. */
-  probe(schema: unknown, place: SchemaLocation): SchemaFindings {
-    const outer = this.#findings;
+  probe(schema: unknown, place: SchemaLocation): readonly SchemaMismatch[] {
+    const outer = this.#mismatches;
     const depth = this.#depth;
     try {
       return this.#collect(schema, { ...place, fills: false });
     } finally {
-      this.#findings = outer;
+      this.#mismatches = outer;
       this.#depth = depth;
     }
   }
 
   accepts(schema: unknown, place: SchemaLocation): boolean {
-    return this.probe(schema, place).count === 0;
+    return this.probe(schema, place).length === 0;
   }
 
-  #collect(schema: unknown, place: SchemaLocation): SchemaFindings {
-    const findings: SchemaFindings = { count: 0, mismatches: [] };
-    this.#findings = findings;
+  #collect(schema: unknown, place: SchemaLocation): readonly SchemaMismatch[] {
+    const mismatches: SchemaMismatch[] = [];
+    this.#mismatches = mismatches;
     try {
       this.fits(schema, place);
     } catch (thrown) {
       if (thrown !== ENOUGH_FOUND) throw thrown;
     }
-    return findings;
+    return mismatches;
   }
 
   report(place: SchemaLocation, message: string): void {
@@ -126,14 +115,13 @@ export class SchemaChecker {
   }
 
   /** Reports the mismatches of a branch. */
-  adopt({ mismatches }: SchemaFindings): void {
+  adopt(mismatches: readonly SchemaMismatch[]): void {
     for (const mismatch of mismatches) this.#add(mismatch);
   }
 
   #add(mismatch: SchemaMismatch): void {
     this.spend(MISMATCH_WORK);
-    this.#findings.mismatches.push(mismatch);
-    if (++this.#findings.count >= MISMATCH_LIMIT) throw ENOUGH_FOUND;
+    if (this.#mismatches.push(mismatch) >= MISMATCH_LIMIT) throw ENOUGH_FOUND;
   }
 
   spend(units: number): void {
@@ -159,12 +147,10 @@ export class SchemaChecker {
   }
 
   matches(source: string, text: string): boolean {
-    let pattern = this.#patterns.get(source);
-    if (pattern === undefined) {
+    const pattern = getOrCreate(this.#patterns, source, () => {
       const linear = LinearPattern.compile(source);
-      pattern = typeof linear === "string" ? new BacktrackingPattern(source) : linear;
-      this.#patterns.set(source, pattern);
-    }
+      return typeof linear === "string" ? new BacktrackingPattern(source) : linear;
+    });
     // The pattern's own price is too low for short texts.
     this.spend(STEP_WORK);
     return pattern.test(text, this.#budget);
@@ -172,26 +158,19 @@ export class SchemaChecker {
 
   resolve(reference: string): unknown {
     if (reference === "#") return this.#root;
-    let target = this.#targets.get(reference);
-    if (target === undefined) {
-      const isPointer = reference.startsWith("#/");
-      target = isPointer ? resolvePointer(this.#root, reference) : this.#anchors.get(reference.slice(1));
-      this.#targets.set(reference, target);
-    }
-    return target;
+    return getOrCreate(this.#targets, reference, () =>
+      reference.startsWith("#/") ? resolvePointer(this.#root, reference) : this.#anchors.get(reference.slice(1)),
+    );
   }
 
   /** The checked keywords of a part, in the order of the table. */
   #plan(schema: SchemaObject): readonly (readonly [KeywordChecker, wanted: unknown])[] {
-    let plan = this.#plans.get(schema);
-    if (plan === undefined) {
+    return getOrCreate(this.#plans, schema, () => {
       // Assertions first, so that a wrong type is reported before mismatches inside the value.
       const keywords = [...Object.entries(assertionKeywords), ...Object.entries(applicatorKeywords)];
       const used = keywords.filter(([name]) => Object.hasOwn(schema, name));
-      plan = used.map(([name, keyword]) => [keyword, schema[name]]);
-      this.#plans.set(schema, plan);
-    }
-    return plan;
+      return used.map(([name, keyword]) => [keyword, schema[name]] as const);
+    });
   }
 
   #collectAnchors(part: unknown): void {
@@ -222,12 +201,7 @@ const validators = {
 
 /** The validator of a schema, cached as long as the schema object lives. */
 export function getValidator(schema: JsonSchema, use: SchemaUse): SchemaValidator {
-  let validator = validators[use].get(schema);
-  if (validator === undefined) {
-    validator = createValidator(schema, use);
-    validators[use].set(schema, validator);
-  }
-  return validator;
+  return getOrCreate(validators[use], schema, () => createValidator(schema, use));
 }
 
 function createValidator(raw: JsonSchema, use: SchemaUse): SchemaValidator {
@@ -243,7 +217,7 @@ function createValidator(raw: JsonSchema, use: SchemaUse): SchemaValidator {
     try {
       // A long value may take as long as reading it once more.
       const budget = { left: WORK_LIMIT + size / 2 };
-      const mismatches = checker.check(value, { budget, fillDefaults: use === "arguments" });
+      const mismatches = checker.check(value, budget, use === "arguments");
       return mismatches.map(({ path, message }) => ({ path: clip(path, 200), message: clip(message, 300) }));
     } catch (thrown) {
       if (thrown instanceof WorkExceeded) throw new WorkExceeded("the schema");

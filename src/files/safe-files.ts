@@ -20,7 +20,6 @@ export function createPrivateFolder(path: string): void {
   try {
     mkdirSync(path, { mode: 0o700 });
   } catch (thrown) {
-    // Another process may have created it first.
     if (!existsSync(path)) throw thrown;
   }
 }
@@ -58,7 +57,6 @@ export async function backUpFile(path: string, now: Date): Promise<string> {
       await chmod(backup, (await stat(backup)).mode & 0o777);
       return backup;
     } catch (thrown) {
-      // Two changes within one second get two copies.
       if ((thrown as NodeJS.ErrnoException).code !== "EEXIST" || second === 60) throw thrown;
     }
   }

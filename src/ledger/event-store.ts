@@ -1,7 +1,6 @@
 import type { NewEvent } from "../core/events.ts";
 import type { Json } from "../core/json.ts";
 
-/** One line of the ledger. */
 export interface StoredEvent {
   /** Increases in the order of writing, over all sessions. */
   readonly id: number;
@@ -20,7 +19,6 @@ export interface StoredEvent {
   readonly callId: string | null;
   readonly action: string | null;
   readonly data: Json;
-  /** Hash of this line together with `prev`. */
   readonly hash: string;
   /** Hash of the session's previous line; 64 zeros for the first. */
   readonly prev: string;
@@ -37,7 +35,6 @@ export interface EventQuery {
   readonly type?: string;
   readonly callId?: string;
   readonly action?: string;
-  /** Only events with a greater id. */
   readonly after?: number;
   /** Default: 1,000. Without `after`, the newest events; always in the order of writing. */
   readonly limit?: number;

@@ -43,7 +43,6 @@ export interface ChainReport {
 }
 
 export interface VerifyOptions {
-  /** Checks only this session. */
   readonly session?: string;
   /** Heads saved earlier outside the store. Without them, a rewrite of the whole store cannot be detected. */
   readonly against?: readonly ChainHead[];
@@ -89,7 +88,6 @@ async function* readPages(store: EventStore, session: string | undefined): Async
   }
 }
 
-/** Follows the chain of one session. */
 class ChainCheck {
   /** Heads that the chain must pass through. */
   readonly expected: ChainHead[] = [];
@@ -129,7 +127,6 @@ class ChainCheck {
     this.#hash = event.hash;
   }
 
-  /** `head` is the store's head after reading. */
   finish(head: ChainHead | undefined): readonly BrokenChain[] {
     const seq = this.#seq;
     for (const { from, to } of this.#gaps) this.#report(from, "missing", `${formatLines(from, to)} missing`);

@@ -4,7 +4,6 @@ import { type Json, omitUndefined } from "../core/json.ts";
 import type { ChainHead, EventQuery, EventStore, StoredEvent } from "./event-store.ts";
 import { type ChainReport, type VerifyOptions, verifyChains } from "./hash-chain.ts";
 
-/** The audit log of everything that happens. */
 export interface Ledger {
   /**
    * Copies an event without its secrets and writes it soon, in a batch. Returns its number among the events recorded
@@ -38,7 +37,6 @@ export function openLedger(options: {
 }): Ledger {
   const { store, redact, onError } = options;
   const queue: NewEvent[] = [];
-  /** Ranges of event numbers that were not written. */
   const lost: { readonly from: number; readonly to: number; readonly error: QmError }[] = [];
   let recorded = 0;
   let settled = 0;
@@ -66,7 +64,6 @@ export function openLedger(options: {
 
   function prepare(event: NewEvent): NewEvent {
     if (Number.isNaN(event.at.getTime())) throw new QmError("ledger_failed", `${event.type} has no valid time`);
-    // The redactor keeps the shape of the data.
     return { ...event, at: new Date(event.at), data: redact(event.data) } as NewEvent;
   }
 

@@ -46,7 +46,6 @@ function maskValue(value: Json, mask: (text: string) => string): Json {
   const fields = new Map<string, Json>();
   for (const [key, part] of Object.entries(value)) {
     const name = mask(key);
-    // Two keys may be masked alike, and both must stay.
     let unique = name;
     for (let at = 2; fields.has(unique); at++) unique = `${name} (${at})`;
     fields.set(unique, maskValue(part, mask));
@@ -224,7 +223,6 @@ function createRedactingCopier(isSecretName: (name: string) => boolean, forms: r
   }
 }
 
-/** Lists the forms of the secrets again only when the secrets have changed. */
 function cacheForms(secrets: () => Iterable<KnownSecret>): () => readonly string[] {
   let last: readonly string[] = [];
   let forms: readonly string[] = [];

@@ -90,7 +90,6 @@ export const secretPrefixes: readonly (readonly [prefixes: string, rest: string]
   ["ya29.", "[\\w-]{20,}"],
 ];
 
-/** Replaces a secret. */
 export const REDACTED_TEXT = "[redacted]";
 
 /** Shorter secrets would match harmless text everywhere. */
@@ -152,7 +151,6 @@ export function findSecretSpans(text: string, forms: readonly string[]): readonl
   return spans.sort(([a], [b]) => a - b);
 }
 
-/** Every position of a part in a text, overlaps included. */
 export function findAll(text: string, part: string): readonly number[] {
   const found: number[] = [];
   for (let at = text.indexOf(part); at >= 0; at = text.indexOf(part, at + 1)) found.push(at);
