@@ -15,25 +15,16 @@ export type NewApproval = Omit<
   "state" | "answer" | "executor" | "begunAt" | "endedAt" | "status" | "outcome" | "delivered"
 >;
 
-/**
- * Every change names the state it starts from and returns whether it was made, in one statement. Of several processes
- * that want the same change, exactly one makes it.
- */
+/** Each change names its initial state and returns whether it was made: of several processes, exactly one makes it. */
 export interface ApprovalStore {
-  /**
-   * Adds a question, or returns the one with the same binding that is open or undelivered. Throws `overloaded` if the
-   * session has `maxOpen` open questions.
-   */
+  /** Adds a question, or returns the open or undelivered one of the same binding. Throws `overloaded` at `maxOpen`. */
   request(approval: NewApproval, maxOpen: number): Promise<{ readonly approval: Approval; readonly isNew: boolean }>;
   get(id: string): Promise<Approval | undefined>;
   /** Without outcomes, which can be long. */
   list(query: ApprovalQuery): Promise<readonly Approval[]>;
   /** Some of those `pending` or `approved` whose time is over. */
   listLate(at: Date): Promise<readonly Approval[]>;
-  /**
-   * From `pending`, if it has not expired. Writes the events in the same transaction, so that no crash leaves an answer
-   * without its event or an event without its answer.
-   */
+  /** From `pending`, if not expired. Writes the events in the same transaction, so that a crash cannot part them. */
   answer(
     id: string,
     answer: RecordedAnswer & { readonly decision: "approved" | "denied" },

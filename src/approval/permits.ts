@@ -11,10 +11,7 @@ export interface ExecutionPermit {
   readonly executor: string;
   /** Stores that the handler is about to be called. Throws `conflict` if another process has taken the call away. */
   begin(): Promise<void>;
-  /**
-   * Stores the outcome. A call that did not begin is released to run later if the error is transient and the caller does
-   * not hear of it now (`heard`). Otherwise it never runs.
-   */
+  /** Stores the outcome. A call that has not begun may run later if the error is transient and not `heard`. */
   ended(outcome: Outcome, heard: boolean): Promise<"kept" | "released">;
   /** Marks that the ledger has the outcome and, if `heard`, the caller, too. */
   recorded(heard: boolean): Promise<void>;

@@ -44,10 +44,7 @@ export interface CallContext {
    * it. Handles in its arguments are plain data, because the handler already has their values. Never rejects.
    */
   invoke(name: string, args?: unknown): Promise<Outcome>;
-  /**
-   * Waits for the end of a nested call that waits for a person, without counting the time. Returns any other outcome
-   * unchanged. Rejects when this call is aborted.
-   */
+  /** Waits for a nested call that waits for a person, outside the timeout. Rejects when this call is aborted. */
   settled(outcome: Outcome): Promise<Outcome>;
   /** Absent: the call needed no approval. */
   readonly approvalDecision?: ApprovalDecision;
@@ -70,10 +67,7 @@ export interface ApprovalDecision {
   readonly preview?: string;
 }
 
-/**
- * Runs with arguments that fit the input schema. May throw: the caller sees the message. A result that is more than data
- * is returned as `WithContent`.
- */
+/** Gets arguments that fit the input schema. May throw: the caller sees the message. May return `WithContent`. */
 export type Handler = (args: JsonObject, context: CallContext) => unknown;
 
 export type JsonSchema = { readonly [keyword: string]: Json };

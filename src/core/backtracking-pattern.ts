@@ -1,4 +1,5 @@
-import { type AST, RegExpParser } from "@eslint-community/regexpp";
+import { type AST, RegExpParser, visitRegExpAST } from "@eslint-community/regexpp";
+import { isUnicodePattern } from "./linear-pattern.ts";
 import { spend, type WorkBudget, WorkExceeded } from "./work-budget.ts";
 
 /** Matches at a position and continues with `next` at the end of the match. */
@@ -12,10 +13,7 @@ interface MatchRun {
 
 const STEP_WORK = 12;
 
-/**
- * An ECMAScript pattern with lookaround or backreferences, which RE2 lacks. It backtracks like the built-in engine, but
- * counts its steps and stops at the budget.
- */
+/** A pattern with lookaround or backreferences, which RE2 lacks. It backtracks and counts its steps. */
 export class BacktrackingPattern {
   readonly #match: Matcher;
   readonly #unicode: boolean;
@@ -47,21 +45,12 @@ function isInsidePair(text: string, at: number): boolean {
   return at > 0 && SURROGATE_PAIR.test(text.slice(at - 1, at + 1));
 }
 
-function isUnicodePattern(source: string): boolean {
-  try {
-    new RegExp(source, "u");
-    return true;
-  } catch {
-    return false;
-  }
-}
-
 class PatternCompiler {
   readonly #groups: readonly AST.CapturingGroup[];
   readonly #flags: string;
 
   constructor(pattern: AST.Pattern, unicode: boolean) {
-    this.#groups = collectGroups(pattern.alternatives);
+    this.#groups = collectGroups(pattern);
     this.#flags = unicode ? "u" : "";
   }
 
@@ -131,6 +120,7 @@ class PatternCompiler {
       };
     }
     if (assertion.kind === "word") {
+      const isWord = (character = "") => /\w/.test(character);
       return ({ text }, at, next) => (isWord(text[at - 1]) !== isWord(text[at])) !== assertion.negate && next(at);
     }
     const isStart = assertion.kind === "start";
@@ -157,7 +147,7 @@ class PatternCompiler {
       return repeatCharacter(this.#character(element), quantifier, backward);
     }
     const match = this.#element(element, backward);
-    const inner = collectGroups([element]).map((group) => this.#groups.indexOf(group));
+    const inner = collectGroups(element).map((group) => this.#groups.indexOf(group));
     const repeat = (run: MatchRun, at: number, count: number, next: (at: number) => boolean): boolean => {
       spend(run.budget, STEP_WORK);
       const again = (): boolean => {
@@ -234,15 +224,9 @@ function readCodePoint(text: string, at: number, backward: boolean): string | un
   return SURROGATE_PAIR.test(pair) ? pair : text[at - 1];
 }
 
-function isWord(character: string | undefined): boolean {
-  return character !== undefined && /\w/.test(character);
-}
-
-function collectGroups(nodes: readonly (AST.Alternative | AST.Element)[]): readonly AST.CapturingGroup[] {
-  return nodes.flatMap((node): readonly AST.CapturingGroup[] => {
-    if (node.type === "CapturingGroup") return [node, ...collectGroups(node.alternatives)];
-    if (node.type === "Alternative") return collectGroups(node.elements);
-    if (node.type === "Quantifier") return collectGroups([node.element]);
-    return "alternatives" in node ? collectGroups(node.alternatives as readonly AST.Alternative[]) : [];
-  });
+/** The capturing groups in a node, in the order of their numbers. */
+function collectGroups(node: AST.Node): readonly AST.CapturingGroup[] {
+  const groups: AST.CapturingGroup[] = [];
+  visitRegExpAST(node, { onCapturingGroupEnter: (group) => void groups.push(group) });
+  return groups;
 }

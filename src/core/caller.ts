@@ -66,10 +66,7 @@ export function flattenCaller({ actor, session, turn, tenant, user, person }: Ca
   return omitUndefined({ actor, session, turn, tenant, user: user?.id, person });
 }
 
-/**
- * Whether one caller owns what the other began. A known client stays the same when it reconnects under another session.
- * Without a client the session must be the same.
- */
+/** Whether both may use the same calls. A known client may reconnect under another session; others must keep theirs. */
 export function isSameCaller(one: Caller, other: Caller): boolean {
   if (one.actor !== other.actor || one.tenant !== other.tenant || one.user?.id !== other.user?.id) return false;
   return one.client === other.client && (one.client !== undefined || one.session === other.session);

@@ -52,10 +52,7 @@ export function replaceLookalikes(text: string): string {
   );
 }
 
-/**
- * Characters that can rewrite or hide text in a terminal: control characters, direction marks, line separators and
- * invisible ones. The joiners that emoji and some scripts need are not among them.
- */
+/** Characters that can rewrite or hide text in a terminal, except the joiners that emoji and some scripts need. */
 export const UNSAFE_CHARACTERS =
   /[\p{Cc}\u061C\u200B\u200E\u200F\u2028-\u202E\u2060-\u2069\uFEFF\u{E0000}-\u{E007F}]/gu;
 

@@ -1,10 +1,7 @@
 import type { Content } from "./handler-result.ts";
 import { clip, type Json, type JsonObject, omitUndefined } from "./json.ts";
 
-/**
- * Every code with its HTTP status. Retryable: the same call may succeed later unchanged. A test compares `docs/errors.md`
- * with this table.
- */
+/** Every error code. Retryable: the same call may succeed later. A test compares `docs/errors.md` with this table. */
 export const errorCodes = {
   action_failed: { http: 502, retryable: false },
   approval_expired: { http: 409, retryable: false },

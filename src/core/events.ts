@@ -13,12 +13,12 @@ const resource = { ...call, handle: text };
 const tool = { server: text, tool: text, hash: text };
 const searched = { requested: text, effective: text, actions: texts };
 const scoped = { scope: text, routing: text };
+/** The same schema for several fields. */
+const all = <Schema, const Name extends string>(schema: Schema, ...names: Name[]) =>
+  Object.fromEntries(names.map((name) => [name, schema])) as Record<Name, Schema>;
 const justified = { justification: optionalText, bypassReason: optionalText };
 
-/**
- * Every event: `<noun>.<past participle>`, an object, one shape for ever. A test compares `docs/events.md` with it.
- * `specialist_execution` has the name that audit tools look for.
- */
+/** Every event: `<noun>.<past participle>`, an object, one shape for ever. A test compares `docs/events.md` with it. */
 export const eventShapes = {
   "action.activated": z.object({ ...call, action: text, scope: z.enum(["run", "session"]) }),
   "action.registered": z.object({ action: text, site: text, ...scoped, ...justified }),
@@ -28,20 +28,14 @@ export const eventShapes = {
     ...approval,
     decision: z.enum(["approved", "denied"]),
     ...answered,
-    binding: optionalText,
-    reason: optionalText,
+    ...all(optionalText, "binding", "reason"),
   }),
   "approval.expired": z.object({ ...approval, reason: text }),
   "approval.interrupted": z.object(approval),
   "approval.refused": z.object({ ...approval, ...answered, reason: text }),
   "approval.requested": z.object({
     ...approval,
-    definition: text,
-    level: text,
-    rule: text,
-    binding: text,
-    policyVersion: text,
-    expiresAt: text,
+    ...all(text, "definition", "level", "rule", "binding", "policyVersion", "expiresAt"),
   }),
   "approval.revealed": z.object({ ...approval, ...answered, names: texts }),
   "arguments.filled": z.object({
@@ -59,9 +53,7 @@ export const eventShapes = {
     effect: z.enum(effects),
     ...scoped,
     decision: z.enum(["allow", "ask", "deny"]),
-    layer: optionalText,
-    rule: optionalText,
-    approvalId: optionalText,
+    ...all(optionalText, "layer", "rule", "approvalId"),
     usage: z.record(text, z.object({ calls: count, ms: count, bytes: count })).optional(),
     policyVersion: text,
   }),
@@ -69,19 +61,14 @@ export const eventShapes = {
     ...call,
     action: optionalText,
     status: z.enum(["done", "failed", "refused"]),
-    code: optionalText,
-    reason: optionalText,
-    durationMs: count,
-    bytes: count,
+    ...all(optionalText, "code", "reason"),
+    ...all(count, "durationMs", "bytes"),
     result: any,
-    resultHash: optionalText,
-    ranAs: optionalText,
-    kept: optionalText,
+    ...all(optionalText, "resultHash", "ranAs", "kept"),
   }),
   "call.received": z.object({
     ...call,
-    asked: text,
-    via: text,
+    ...all(text, "asked", "via"),
     args: any,
     parent: optionalText,
     user: any.optional(),
@@ -99,23 +86,15 @@ export const eventShapes = {
   "directory.rendered": z.object({ groups: texts, actions: count }),
   "distribution.failed": z.object({ ...call, action: text, destination: text, reason: text }),
   "embeddings.built": z.object({
-    model: text,
-    catalog: text,
+    ...all(text, "model", "catalog"),
     embedded: texts,
-    embeddedCount: count,
-    reused: count,
-    durationMs: count,
+    ...all(count, "embeddedCount", "reused", "durationMs"),
   }),
   "embeddings.cleared": z.object({ rows: count }),
   "embeddings.failed": z.object({ model: text, reason: text }),
   "event.routed": z.object({
-    source: text,
-    event: text,
-    eventId: text,
-    callId: optionalText,
-    rule: optionalText,
-    to: optionalText,
-    privateTo: optionalText,
+    ...all(text, "source", "event", "eventId"),
+    ...all(optionalText, "callId", "rule", "to", "privateTo"),
     subscribers: count,
   }),
   "hints.rendered": z.object({ query: text, ...searched }),
@@ -150,8 +129,7 @@ export const eventShapes = {
   specialist_execution: z.object({
     ...call,
     action: text,
-    args: any,
-    result: any,
+    ...all(any, "args", "result"),
     status: text,
     durationMs: count,
     ...scoped,

@@ -7,10 +7,7 @@ import { WORK_LIMIT, type WorkBudget, WorkExceeded } from "./work-budget.ts";
 export interface Condition {
   readonly text: string;
   readonly mentions: ReadonlySet<string>;
-  /**
-   * Throws `invalid_expression` when it cannot be evaluated, and `not_evaluated` when it needs more work than the budget
-   * has. Callers must then fail closed. Without a budget it gets `WORK_LIMIT`.
-   */
+  /** Throws `invalid_expression`, or `not_evaluated` at the work limit. Callers must then fail closed. */
   holds(variables: Readonly<Record<string, unknown>>, budget?: WorkBudget): boolean;
 }
 

@@ -50,10 +50,7 @@ function writeCanonical(value: unknown): string | undefined {
   return `{${fields.join(",")}}`;
 }
 
-/**
- * Whether a value has more parts or levels than allowed. `fields` counts the keys of all objects, which cost far more than
- * list items. Stops at the limit without recursion, so it is safe on cycles and on shared objects that expand to billions.
- */
+/** Whether a value has more parts or levels. Stops at the limit without recursion, so it is safe on cycles. */
 export function isLargerThan(
   value: unknown,
   limits: { readonly nodes: number; readonly depth: number; readonly fields?: number },

@@ -31,10 +31,7 @@ export class Lease {
     return { id: this.id, pid: self.pid, host: self.host, leaseUntil };
   }
 
-  /**
-   * Whether another holder has lost its lease: it ran out, or its process on this host is gone. A lease far in the future
-   * also counts as ended, because the clock was wrong when it was taken.
-   */
+  /** Whether a lease ran out or its process is gone. One far in the future was taken with a wrong clock. */
   hasEnded({ pid, host, leaseUntil }: LeaseHolder): boolean {
     const { runtime, self, durationMs } = this.#options;
     const left = leaseUntil.getTime() - runtime.now().getTime();

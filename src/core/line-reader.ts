@@ -13,10 +13,7 @@ const TAIL = 256;
 const REUSED_BUFFER_LIMIT = 1024 * 1024;
 const NOTHING: Buffer = Buffer.alloc(0);
 
-/**
- * Splits bytes into lines. Only whole lines are decoded, so characters are never cut. Each byte is copied a constant
- * number of times, however small the chunks, and no line takes more than about twice the limit.
- */
+/** Splits bytes into lines. Each byte is copied a constant number of times, however small the chunks. */
 export function createLineReader(options: {
   readonly limit: number;
   /** Never called with an empty line. The buffer is reused: it is valid only until this returns. */

@@ -18,10 +18,7 @@ export const CASE_INSENSITIVE = RE2JS.CASE_INSENSITIVE;
 export const MULTILINE = RE2JS.MULTILINE;
 export const DOTALL = RE2JS.DOTALL;
 
-/**
- * A regular expression on RE2: linear in the text, without backtracking. RE2 builds an automaton as it reads. A character
- * is nearly free if its state exists and costs as much as the whole program if not, so the work is counted while it runs.
- */
+/** A regular expression on RE2. Characters with a new automaton state cost much more, so the work is counted. */
 export class LinearPattern {
   readonly #program: RE2JS;
   readonly #stateWork: number;
@@ -100,6 +97,16 @@ function createCountedText(text: string, dfa: { readonly stateCount: number }, b
       return (point << 3) | (point > 0xffff ? 2 : 1);
     },
   };
+}
+
+/** Whether the text is a regular expression with the `u` flag. */
+export function isUnicodePattern(source: string): boolean {
+  try {
+    new RegExp(source, "u");
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 function countClassBounds(program: RE2JS): number {

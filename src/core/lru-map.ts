@@ -1,36 +1,22 @@
 /** A map that drops the entry used longest ago when it grows past its limit. */
-export class LruMap<K, V> {
+export class LruMap<K, V> extends Map<K, V> {
   readonly #limit: number;
-  readonly #entries = new Map<K, V>();
 
   constructor(limit: number) {
+    super();
     this.#limit = limit;
   }
 
-  get size(): number {
-    return this.#entries.size;
-  }
-
-  get(key: K): V | undefined {
-    const value = this.#entries.get(key);
-    if (value !== undefined) {
-      this.#entries.delete(key);
-      this.#entries.set(key, value);
-    }
+  override get(key: K): V | undefined {
+    const value = super.get(key);
+    if (value !== undefined) this.set(key, value);
     return value;
   }
 
-  set(key: K, value: V): void {
-    this.#entries.delete(key);
-    this.#entries.set(key, value);
-    if (this.#entries.size > this.#limit) this.#entries.delete(this.#entries.keys().next().value as K);
-  }
-
-  delete(key: K): boolean {
-    return this.#entries.delete(key);
-  }
-
-  clear(): void {
-    this.#entries.clear();
+  override set(key: K, value: V): this {
+    super.delete(key);
+    super.set(key, value);
+    if (this.size > this.#limit) super.delete(this.keys().next().value as K);
+    return this;
   }
 }

@@ -1,9 +1,6 @@
 import type { Action } from "./action.ts";
 
-/**
- * Whether `text` matches a glob: `*` is any run of characters, `?` is one. There is no separator, because names hold dots,
- * slashes and `__`, and `github.*` must mean everything below it.
- */
+/** Whether `text` matches a glob of `*` and `?`. They match separators, too: `github.*` is everything below it. */
 export function matchesGlob(pattern: string, text: string): boolean {
   let p = 0;
   let t = 0;

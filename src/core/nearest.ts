@@ -1,9 +1,6 @@
 const LENGTH_LIMIT = 256;
 
-/**
- * The candidate nearest to `text`, ignoring case, or undefined if none is near; the first of several. Swapping two
- * neighbours counts as one edit. `maxDistance` defaults to a third of the length, between 1 and 3.
- */
+/** The nearest candidate, ignoring case, if one is near. Default distance: a third of the length, between 1 and 3. */
 export function findNearest(
   text: string,
   candidates: Iterable<string>,

@@ -1,7 +1,7 @@
 import type { JsonSchema } from "./action.ts";
 import { getErrorMessage, QmError } from "./errors.ts";
 import { clip, isLargerThan, isRecord } from "./json.ts";
-import { LinearPattern, measurePattern } from "./linear-pattern.ts";
+import { isUnicodePattern, LinearPattern, measurePattern } from "./linear-pattern.ts";
 
 const BYTES = 128 * 1024;
 const NODES = 5_000;
@@ -13,18 +13,14 @@ const PATTERN_SIZE = 20_000;
 /** Arguments are always an object; a result may be anything. */
 export type SchemaUse = "arguments" | "result";
 
-/**
- * Returns a plain, bounded copy of an untrusted schema. Throws `unsafe_schema` if it is too large, too deep, not JSON,
- * refers outside itself, or, for arguments, is not the schema of an object.
- */
+/** A plain, bounded copy of an untrusted schema. Throws `unsafe_schema` if it cannot be used safely. */
 export function guardSchema(raw: unknown, use: SchemaUse): JsonSchema {
   const text = toJsonText(raw);
   const schema: unknown = text === undefined ? undefined : JSON.parse(text);
-  if (text === undefined || !isRecord(schema))
-    throw createUnsafeSchemaError(`the schema is ${describeKind(raw)}, not an object`);
+  if (text === undefined || !isRecord(schema)) throw unsafe(`is ${describeKind(raw)}, not an object`);
   if (use === "arguments" && schema.type !== "object") {
     const found = schema.type === undefined ? "has no type" : `has type ${JSON.stringify(schema.type)}`;
-    throw createUnsafeSchemaError(`the schema ${found}; the schema of an action's arguments needs type "object"`);
+    throw unsafe(`${found}; the schema of an action's arguments needs type "object"`);
   }
   checkParts(schema as JsonSchema);
   return schema as JsonSchema;
@@ -41,12 +37,10 @@ function toJsonText(raw: unknown): string | undefined {
     isLarge = isLargerThan(raw, { nodes: NODES, depth: DEPTH });
     text = isLarge ? undefined : JSON.stringify(raw);
   } catch (thrown) {
-    throw createUnsafeSchemaError(`the schema is not JSON: ${getErrorMessage(thrown)}`);
+    throw unsafe(`is not JSON: ${getErrorMessage(thrown)}`);
   }
-  if (isLarge)
-    throw createUnsafeSchemaError(`the schema has more than ${NODES} parts, or is nested more than ${DEPTH} deep`);
-  if (text !== undefined && text.length > BYTES)
-    throw createUnsafeSchemaError(`the schema has ${text.length} bytes; the limit is ${BYTES}`);
+  if (isLarge) throw unsafe(`has more than ${NODES} parts, or is nested more than ${DEPTH} deep`);
+  if (text !== undefined && text.length > BYTES) throw unsafe(`has ${text.length} bytes; the limit is ${BYTES}`);
   return text;
 }
 
@@ -60,8 +54,8 @@ function checkParts(root: JsonSchema): void {
     checkReferences(part, root);
     for (const pattern of listPatterns(part)) {
       size += measurePattern(pattern);
-      if (++patterns > PATTERNS) throw createUnsafeSchemaError(`the schema has more than ${PATTERNS} patterns`);
-      if (size > PATTERN_SIZE) throw createUnsafeSchemaError("the schema has patterns that are too large");
+      if (++patterns > PATTERNS) throw unsafe(`has more than ${PATTERNS} patterns`);
+      if (size > PATTERN_SIZE) throw unsafe("has patterns that are too large");
       checkPattern(pattern);
     }
     for (const [keyword, value] of Object.entries(part)) if (!DATA_KEYWORDS.has(keyword)) visit(value);
@@ -76,19 +70,17 @@ const TYPES = new Set(["array", "boolean", "integer", "null", "number", "object"
 function checkType(type: unknown): void {
   const named = Array.isArray(type) ? type : [type];
   const unknown = named.find((each) => typeof each === "string" && !TYPES.has(each));
-  if (unknown !== undefined)
-    throw createUnsafeSchemaError(`the schema has the unknown type ${JSON.stringify(unknown)}`);
+  if (unknown !== undefined) throw unsafe(`has the unknown type ${JSON.stringify(unknown)}`);
 }
 
 function checkReferences(part: Record<string, unknown>, root: JsonSchema): void {
   for (const keyword of ["$ref", "$dynamicRef", "$recursiveRef"]) {
     const target = part[keyword];
     if (typeof target !== "string") continue;
-    if (!target.startsWith("#"))
-      throw createUnsafeSchemaError(`${keyword} ${JSON.stringify(target)} points outside the schema`);
-    if (target.startsWith("#/") && resolvePointer(root, target) === undefined) {
-      throw createUnsafeSchemaError(`${keyword} ${JSON.stringify(target)} points at nothing`);
-    }
+    const reference = `${keyword} ${JSON.stringify(target)}`;
+    if (!target.startsWith("#")) throw unsafe(`has a ${reference} that points outside it`);
+    if (target.startsWith("#/") && resolvePointer(root, target) === undefined)
+      throw unsafe(`has a ${reference} that points at nothing`);
   }
 }
 
@@ -116,18 +108,12 @@ function listPatterns({ pattern, patternProperties }: Record<string, unknown>): 
 }
 
 function checkPattern(pattern: string): void {
-  try {
-    new RegExp(pattern, "u");
-  } catch {
-    const linear = LinearPattern.compile(pattern);
-    if (typeof linear !== "string") return;
-    if (linear === "too_large") throw createUnsafeSchemaError("the schema has patterns that are too large");
-    throw createUnsafeSchemaError(
-      `the schema has the pattern ${JSON.stringify(clip(pattern, 60))}, which is not a regular expression`,
-    );
-  }
+  const linear = isUnicodePattern(pattern) ? undefined : LinearPattern.compile(pattern);
+  if (linear === "too_large") throw unsafe("has patterns that are too large");
+  const quoted = JSON.stringify(clip(pattern, 60));
+  if (linear === "syntax") throw unsafe(`has the pattern ${quoted}, which is not a regular expression`);
 }
 
-function createUnsafeSchemaError(message: string): QmError {
-  return new QmError("unsafe_schema", message);
+function unsafe(problem: string): QmError {
+  return new QmError("unsafe_schema", `the schema ${problem}`);
 }

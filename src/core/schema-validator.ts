@@ -45,10 +45,7 @@ const DEPTH_LIMIT = 400;
 /** Ends a check at the mismatch limit. One shared instance, because creating an error is slow. */
 const ENOUGH_FOUND = new Error("enough mismatches were found");
 
-/**
- * Checks values against one guarded JSON Schema (2020-12 and older spellings). It interprets the schema instead of
- * compiling it, so parts that no value reaches cost nothing, and it counts its work.
- */
+/** Interprets one guarded JSON Schema (2020-12 and older spellings) without compiling it, and counts its work. */
 export class SchemaChecker {
   readonly #root: JsonSchema;
   readonly #plans = new WeakMap<object, readonly (readonly [KeywordChecker, wanted: unknown])[]>();
@@ -188,10 +185,7 @@ function formatPointer({ parent, key }: SchemaLocation): string {
   return `${formatPointer(parent)}/${String(key).replaceAll("~", "~0").replaceAll("/", "~1")}`;
 }
 
-/**
- * Checks a value and fills in the defaults of arguments, in place. `size` is the length of the value's JSON. Throws
- * `unsafe_schema` if the schema cannot be used, and `not_evaluated` at the work limit.
- */
+/** Also fills in the defaults of arguments. `size`: length of the JSON. Throws `unsafe_schema` and `not_evaluated`. */
 type SchemaValidator = (value: unknown, size: number) => readonly SchemaMismatch[];
 
 const validators = {

@@ -1,9 +1,6 @@
 import { QmError } from "./errors.ts";
 
-/**
- * The work one evaluation may still do, in units of about ten nanoseconds. Limits count work, not time, so a busy machine
- * gives the same answer as an idle one.
- */
+/** The work left, in units of about 10 ns. It counts work, not time, so that a busy machine gives the same answer. */
 export interface WorkBudget {
   left: number;
 }

@@ -12,10 +12,7 @@ interface FileLockOptions {
   readonly newId: () => string;
 }
 
-/**
- * Runs `work` while holding the lock file at `path`, across processes. The folder must exist. Throws if another process
- * holds the lock for too long.
- */
+/** Runs `work` while holding the lock file at `path`. Throws if another process holds it for too long. */
 export async function withFileLock<T>(path: string, options: FileLockOptions, work: () => Promise<T>): Promise<T> {
   const id = options.newId();
   await acquireLock(path, id, options);

@@ -6,10 +6,7 @@ import { basename, dirname, join } from "node:path";
 /** The default folder for the store, secrets, tokens and keys. */
 export const STATE_FOLDER = ".quartermaster";
 
-/**
- * Creates a folder and its missing parents with mode 0700. An existing `.quartermaster` is set to 0700. Any other existing
- * folder keeps its mode, because it may hold more than our files.
- */
+/** Creates a folder and its parents with mode 0700. Of existing folders, only `.quartermaster` is changed to it. */
 export function createPrivateFolder(path: string): void {
   if (existsSync(path)) {
     if (basename(path) === STATE_FOLDER) restrictAccess(path);

@@ -48,10 +48,7 @@ export interface ChainHead {
 }
 
 export interface EventStore {
-  /**
-   * Writes the events in one transaction, each chained to its session's last line, even if another process wrote that.
-   * When it resolves, they survive the process (not necessarily a power cut). When it rejects, none was written.
-   */
+  /** Chains each event to its session's last line, in one transaction. They survive the process, or none is written. */
   append(events: readonly NewEvent[]): Promise<void>;
   read(query: EventQuery): Promise<readonly StoredEvent[]>;
   heads(): Promise<readonly ChainHead[]>;

@@ -51,10 +51,7 @@ export interface VerifyOptions {
 const PAGE = 500;
 const BROKEN_LIMIT = 20;
 
-/**
- * Reads every line in the order of writing and checks each session's chain. Others may write meanwhile: the heads read
- * before must be reached, and the heads read after must not fall behind.
- */
+/** Checks every chain while others write: heads read before must be reached, heads read after must not fall behind. */
 export async function verifyChains(
   store: EventStore,
   { session, against = [] }: VerifyOptions = {},

@@ -5,10 +5,7 @@ import type { ChainHead, EventQuery, EventStore, StoredEvent } from "./event-sto
 import { type ChainReport, type VerifyOptions, verifyChains } from "./hash-chain.ts";
 
 export interface Ledger {
-  /**
-   * Copies an event without its secrets and writes it soon, in a batch. Returns its number among the events recorded
-   * here. Throws `ledger_failed` when the ledger is closed or the time invalid.
-   */
+  /** Copies an event without its secrets and writes it soon. Returns its number. Throws `ledger_failed` when closed. */
   record(event: NewEvent): number;
   /** The event as `record` would write it, for a store that writes it in its own transaction. */
   prepare(event: NewEvent): NewEvent;

@@ -3,10 +3,7 @@ import type { KnownSecret, MaskedValue } from "../core/known-secret.ts";
 import { createSecretNameMatcher } from "./secret-names.ts";
 import { findAll, listSecretForms, REDACTED_TEXT, redactSecrets } from "./secret-text.ts";
 
-/**
- * Creates a function that replaces known secrets by `[secret NAME]` for approvers. Unlike the ledger's redactor it never
- * guesses, because a caller could then choose what is hidden.
- */
+/** Replaces known secrets by `[secret NAME]`. It never guesses, because a caller could then choose what is hidden. */
 export function createSecretMasker(secrets: () => Iterable<KnownSecret>): (value: Json) => MaskedValue {
   return (value) => {
     const forms = listNamedForms(secrets());
@@ -85,10 +82,7 @@ const limits = { depth: 24, text: 8192, total: 65_536 };
 const BIGINT_LIMIT = 2n ** 1024n;
 const UNREADABLE = "[unreadable]";
 
-/**
- * Creates the function that every event passes before it is written: a bounded JSON copy with `[redacted]` in place of
- * secrets, found by field name, by shape or by value. It accepts anything and never throws.
- */
+/** Makes a bounded JSON copy without secrets, found by field name, shape or value. Never throws. */
 export function createEventRedactor(
   options: {
     /** More names of secret fields, beside `password`, `api_key`, `authorization` and the like, in any spelling. */
