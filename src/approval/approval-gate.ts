@@ -44,7 +44,6 @@ export function createApprovalGate(options: {
   readonly newId: () => string;
   readonly now: () => Date;
   readonly settings: () => CompiledApprovals;
-  /** The host's own channel, used for every call. */
   readonly ask?: AskPerson | undefined;
   readonly toView: (approval: Approval) => ApprovalView;
   answer(id: string, answer: ApprovalAnswer, approver: Approver): Promise<unknown>;

@@ -31,7 +31,6 @@ export function createApprovalService(options: {
   readonly changes: ApprovalWatcher;
   readonly runtime: Runtime;
   readonly settings: () => CompiledApprovals;
-  /** Hides known secrets from people who see a call. */
   readonly mask: (value: Json) => MaskedValue;
   /** Records an event for the caller. Resolves when it survives the process. */
   note(caller: Caller, event: ApprovalEvent): Promise<void>;

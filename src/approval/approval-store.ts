@@ -20,9 +20,7 @@ export interface ApprovalStore {
   /** Adds a question, or returns the open or undelivered one of the same binding. Throws `overloaded` at `maxOpen`. */
   request(approval: NewApproval, maxOpen: number): Promise<{ readonly approval: Approval; readonly isNew: boolean }>;
   get(id: string): Promise<Approval | undefined>;
-  /** Without outcomes, which can be long. */
   list(query: ApprovalQuery): Promise<readonly Approval[]>;
-  /** Some of those `pending` or `approved` whose time is over. */
   listLate(at: Date): Promise<readonly Approval[]>;
   /** From `pending`, if not expired. Writes the events in the same transaction, so that a crash cannot part them. */
   answer(
@@ -46,7 +44,6 @@ export interface ApprovalStore {
   interrupt(id: string, executorId: string, at: Date): Promise<boolean>;
   /** Makes `by` responsible for recording the end of a call whose process is gone. */
   takeOver(id: string, gone: LeaseHolder, by: LeaseHolder): Promise<boolean>;
-  /** Marks that the ledger has the end of the call. */
   markRecorded(id: string): Promise<void>;
   /** Marks that the caller has the outcome. Returns whether this was the first time. */
   deliver(id: string): Promise<boolean>;

@@ -64,7 +64,6 @@ function listWarnings(exact: Json, shown: Json): readonly string[] {
   return [...warnings, "contains text that looks like a masked secret but is not one"];
 }
 
-/** Every text in a value, keys included, without JSON escapes. */
 function collectText(value: Json): string {
   const texts: string[] = [];
   const collect = (part: Json): void => {

@@ -7,16 +7,7 @@ import type { ApprovalService } from "./approval-service.ts";
 import type { ApprovalStore, ApprovalWatcher } from "./approval-store.ts";
 import type { ExecutionPermit, PermitService } from "./permits.ts";
 
-/** Runs approved calls, and cleans up after processes that are gone. */
-export interface ApprovalWorker {
-  /** Runs one approved call, or all whose actions are known here. Returns how many ran. */
-  run(id?: string): Promise<number>;
-  start(): void;
-  /** Polls now, because a call may have been approved. */
-  nudge(): void;
-  /** Stops polling and waits for running calls. */
-  close(): Promise<void>;
-}
+export type ApprovalWorker = ReturnType<typeof createApprovalWorker>;
 
 const BUSY_MS = 500;
 const IDLE_MS = 3_000;
@@ -26,6 +17,7 @@ const OTHER_PROCESS_MS = 10_000;
 const DAY_MS = 86_400_000;
 const RETENTION_MS = 30 * DAY_MS;
 
+/** Runs approved calls, and cleans up after processes that are gone. */
 export function createApprovalWorker(options: {
   readonly store: ApprovalStore;
   readonly changes: ApprovalWatcher;
@@ -41,7 +33,7 @@ export function createApprovalWorker(options: {
   /** Records the end of a call if the ledger lacks it. */
   restoreEnd(approval: Approval): Promise<void>;
   readonly onProblem: (problem: string) => void;
-}): ApprovalWorker {
+}) {
   const { store, changes, permits, service, runtime } = options;
   const running = new Map<string, Promise<Outcome>>();
   const notBefore = new Map<string, number>();
@@ -79,7 +71,7 @@ export function createApprovalWorker(options: {
     return answer !== undefined && Date.parse(answer.at) + OTHER_PROCESS_MS > now;
   }
 
-  /** Starts a call if this process may run it now. `isRequested`: a person wants it to run here, so it waits for no other. */
+  /** Starts a call if this process may run it now. `isRequested` skips the wait for other processes. */
   async function startRun(approval: Approval, isRequested: boolean): Promise<boolean> {
     const { id, action, expiresAt } = approval;
     if (closed || running.has(id) || !options.knows(action)) return false;
@@ -146,20 +138,23 @@ export function createApprovalWorker(options: {
   }
 
   return {
-    async run(id) {
+    /** Runs one approved call, or all whose actions are known here. Returns how many ran. */
+    async run(id?: string): Promise<number> {
       await cleanUp();
       const ids = id === undefined ? await startApproved() : await startOne(id);
       await Promise.all(ids.map((each) => running.get(each)));
       return ids.length;
     },
-    start() {
+    start(): void {
       started = true;
       pollNow();
     },
-    nudge() {
+    /** Polls now, because a call may have been approved. */
+    nudge(): void {
       if (started && !closed) pollNow();
     },
-    async close() {
+    /** Stops polling and waits for running calls. */
+    async close(): Promise<void> {
       closed = true;
       clearTimeout(timer);
       await polling;

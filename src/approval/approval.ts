@@ -1,4 +1,4 @@
-import type { Caller } from "../core/caller.ts";
+import type { Caller, FlatCaller } from "../core/caller.ts";
 import { QmError } from "../core/errors.ts";
 import { clip, type Json, type JsonObject } from "../core/json.ts";
 import type { MaskedSecret } from "../core/known-secret.ts";
@@ -76,19 +76,15 @@ export interface RecordedAnswer {
 }
 
 /** An approval as people see it: exactly what would run, without internal fields. */
-export type ApprovalView = Omit<Approval, "args" | "outcome" | "delivered" | "executor" | "caller"> & {
+export interface ApprovalView
+  extends Omit<Approval, "args" | "outcome" | "delivered" | "executor" | "caller">,
+    FlatCaller {
   readonly args: Json;
   /** Known secrets shown as `[secret NAME]` in `args` and `preview`. Any other such text is the caller's own. */
   readonly masked: readonly MaskedSecret[];
   /** Easily overlooked: invisible characters, look-alikes, text that looks like a mask. */
   readonly warnings: readonly string[];
-  readonly actor: string;
-  readonly session: string;
-  readonly turn?: string;
-  readonly tenant?: string;
-  readonly user?: string;
-  readonly person?: string;
-};
+}
 
 export interface ApprovalQuery {
   readonly state?: ApprovalState | readonly ApprovalState[];

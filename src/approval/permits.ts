@@ -19,16 +19,7 @@ export interface ExecutionPermit {
   leave(): void;
 }
 
-export interface PermitService {
-  /** Undefined if it is not approved or another process has it. */
-  claim(approval: Approval): Promise<ExecutionPermit | undefined>;
-  storeRemaining(): Promise<void>;
-  /** Whether its process is gone, or this process gave it up without storing that. */
-  isAbandoned(claimed: ClaimedApproval): boolean;
-  /** Whether this process is now responsible for recording the end of an abandoned call. */
-  takeOver(abandoned: ClaimedApproval): Promise<boolean>;
-  close(): void;
-}
+export type PermitService = ReturnType<typeof createPermitService>;
 
 const LEASE_MS = 20_000;
 /** The longest result stored with an approval, in characters of JSON. */
@@ -50,7 +41,7 @@ export function createPermitService(options: {
   readonly self: ProcessInfo;
   /** Whether the ledger has the decision that the row claims. If not, this expires the approval. */
   isConfirmed(approval: Approval): Promise<boolean>;
-}): PermitService {
+}) {
   const { store, runtime, self, isConfirmed } = options;
   const lease = new Lease({ runtime, self, durationMs: LEASE_MS });
   const executor = lease.id;
@@ -64,10 +55,12 @@ export function createPermitService(options: {
   }
 
   return {
-    async storeRemaining() {
+    /** Retries outcomes that could not be stored. */
+    async storeRemaining(): Promise<void> {
       for (const [id, ended] of unstored) await finish(id, ended).catch(() => {});
     },
-    async claim(approval) {
+    /** Undefined if it is not approved or another process has it. */
+    async claim(approval: Approval): Promise<ExecutionPermit | undefined> {
       const { id, action } = approval;
       if (!(await isConfirmed(approval)) || !(await store.claim(id, lease.holder()))) return undefined;
       held.add(id);
@@ -98,12 +91,14 @@ export function createPermitService(options: {
         leave: () => held.delete(id),
       };
     },
-    isAbandoned({ approval, executor: holder }) {
+    /** Whether its process is gone, or this process gave it up without storing that. */
+    isAbandoned({ approval, executor: holder }: ClaimedApproval): boolean {
       if (holder.id === executor) return !held.has(approval.id) && !unstored.has(approval.id);
       return lease.hasEnded(holder);
     },
-    takeOver: ({ approval, executor: gone }) => store.takeOver(approval.id, gone, lease.holder()),
-    close: () => held.close(),
+    /** Whether this process is now responsible for recording the end of an abandoned call. */
+    takeOver: ({ approval, executor: gone }: ClaimedApproval) => store.takeOver(approval.id, gone, lease.holder()),
+    close: (): void => held.close(),
   };
 }
 

@@ -51,7 +51,6 @@ export type ResumedTurn =
       readonly state: "running";
       readonly turn: Turn;
       readonly memo: Json;
-      /** Every call that waited, in the order they were noted. */
       readonly results: readonly TurnCallResult[];
     };
 

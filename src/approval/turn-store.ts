@@ -1,4 +1,4 @@
-import { type Caller, flattenCaller } from "../core/caller.ts";
+import { type Caller, type FlatCaller, flattenCaller } from "../core/caller.ts";
 import type { LeaseHolder } from "../core/lease.ts";
 
 export const turnStates = ["running", "suspended", "complete", "failed", "cancelled"] as const;
@@ -53,7 +53,6 @@ export interface TurnChange {
   readonly calls: readonly WaitingCall[];
   /** JSON. */
   readonly memo: string;
-  /** The new holder. Absent: none. */
   readonly holder?: LeaseHolder;
   readonly at: Date;
 }
@@ -80,17 +79,12 @@ export interface TurnStore {
     change: TurnChange,
   ): Promise<boolean>;
   renew(holderId: string, leaseUntil: Date): Promise<void>;
-  /** Removes turns that ended before. Returns how many. */
   prune(before: Date): Promise<number>;
 }
 
-export interface TurnView extends Pick<StoredTurn, "id" | "state" | "startedAt" | "changedAt"> {
-  readonly actor: string;
-  readonly session: string;
-  readonly tenant?: string;
-  readonly user?: string;
-  readonly person?: string;
-  /** The calls that waited at the last write. */
+export interface TurnView
+  extends Pick<StoredTurn, "id" | "state" | "startedAt" | "changedAt">,
+    Omit<FlatCaller, "turn"> {
   readonly calls: readonly Pick<WaitingCall, "ref" | "callId" | "approvalId" | "action" | "expiresAt">[];
 }
 

@@ -73,25 +73,16 @@ class PatternCompiler {
   }
 
   #element(element: AST.Element, backward: boolean): Matcher {
-    switch (element.type) {
-      case "Group":
-        return this.alternatives(element.alternatives, backward);
-      case "CapturingGroup":
-        return this.#capture(element, backward);
-      case "Assertion":
-        return this.#assertion(element);
-      case "Quantifier":
-        return this.#quantifier(element, backward);
-      case "Backreference":
-        return this.#backreference(element, backward);
-      default: {
-        const one = this.#character(element);
-        return (run, at, next) => {
-          const after = one(run, at, backward);
-          return after !== undefined && next(after);
-        };
-      }
-    }
+    if (element.type === "Group") return this.alternatives(element.alternatives, backward);
+    if (element.type === "CapturingGroup") return this.#capture(element, backward);
+    if (element.type === "Assertion") return this.#assertion(element);
+    if (element.type === "Quantifier") return this.#quantifier(element, backward);
+    if (element.type === "Backreference") return this.#backreference(element, backward);
+    const one = this.#character(element);
+    return (run, at, next) => {
+      const after = one(run, at, backward);
+      return after !== undefined && next(after);
+    };
   }
 
   #capture(group: AST.CapturingGroup, backward: boolean): Matcher {

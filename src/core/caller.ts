@@ -62,7 +62,16 @@ export interface Caller {
   readonly client?: string;
 }
 
-export function flattenCaller({ actor, session, turn, tenant, user, person }: Caller) {
+export interface FlatCaller {
+  readonly actor: string;
+  readonly session: string;
+  readonly turn?: string;
+  readonly tenant?: string;
+  readonly user?: string;
+  readonly person?: string;
+}
+
+export function flattenCaller({ actor, session, turn, tenant, user, person }: Caller): FlatCaller {
   return omitUndefined({ actor, session, turn, tenant, user: user?.id, person });
 }
 

@@ -39,7 +39,7 @@ export function meterExpression(ast: ASTNode): <T>(budget: WorkBudget, evaluate:
   let sizes = new WeakMap<object, number>();
   let fieldCounts = new WeakMap<object, number>();
   const pay = (units: number): void => spend(budget, units);
-  const matches = createMatcher();
+  const compilePattern = createPatternCompiler();
 
   /** Cached for each evaluation, because measuring is work, too. */
   function measureSize(value: unknown): number {
@@ -103,8 +103,12 @@ export function meterExpression(ast: ASTNode): <T>(budget: WorkBudget, evaluate:
     const [, , values] = node.args as [string, CheckedNode, readonly CheckedNode[]];
     if (name === "matches") {
       const [pattern] = values;
-      if (pattern?.op === "value") matches.compile(pattern.args);
-      node.handle = (operands) => matches.test(operands as readonly unknown[], budget);
+      if (pattern?.op === "value") compilePattern(pattern.args);
+      node.handle = (operands) => {
+        const [text, source] = operands as readonly unknown[];
+        if (typeof text !== "string") throw new Error("matches() needs a string");
+        return compilePattern(source).test(text, budget);
+      };
     }
     if (["contains", "indexOf", "lastIndexOf", "split"].includes(name))
       chargeCall(([text, part]) => pay((measureLength(text) * measureLength(part)) / PAIRS_PER_UNIT));
@@ -133,21 +137,14 @@ export function meterExpression(ast: ASTNode): <T>(budget: WorkBudget, evaluate:
   };
 }
 
-function createMatcher() {
+function createPatternCompiler() {
   const compiled = new Map<unknown, LinearPattern>();
-  const compile = (source: unknown): LinearPattern => {
+  return (source: unknown): LinearPattern => {
     const pattern = compiled.get(source) ?? (typeof source === "string" ? LinearPattern.compile(source) : "syntax");
     if (pattern === "too_large") throw new Error("the pattern is too large");
     if (pattern === "syntax") throw new Error(`${JSON.stringify(source)} is not an RE2 pattern`);
     if (compiled.size < 32) compiled.set(source, pattern);
     return pattern;
-  };
-  return {
-    compile,
-    test([text, source]: readonly unknown[], budget: WorkBudget): boolean {
-      if (typeof text !== "string") throw new Error("matches() needs a string");
-      return compile(source).test(text, budget);
-    },
   };
 }
 

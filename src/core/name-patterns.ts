@@ -28,29 +28,23 @@ export function isGlob(pattern: string): boolean {
   return /[*?]/.test(pattern);
 }
 
-/** Names and globs from a configuration. A registered tool also matches by its bare name, without `tool__`. */
-export interface PatternSet {
-  /** The matching pattern, names before globs. */
-  findMatch(action: Action): string | undefined;
-  /** Whether the action is listed by name, not only matched by a glob. */
-  listsByName(action: Action): boolean;
-  readonly exact: ReadonlySet<string>;
-  readonly globs: readonly string[];
-}
+export type PatternSet = ReturnType<typeof createPatternSet>;
 
-export function createPatternSet(patterns: readonly string[]): PatternSet {
-  const exact = new Set(patterns.filter((pattern) => !isGlob(pattern)));
-  const globs = patterns.filter(isGlob);
-  const all = globs.includes("*");
+/** Names and globs from a configuration. A registered tool also matches by its bare name, without `tool__`. */
+export function createPatternSet(patterns: readonly string[]) {
+  const exact: ReadonlySet<string> = new Set(patterns.filter((pattern) => !isGlob(pattern)));
+  const globs: readonly string[] = patterns.filter(isGlob);
   const findNamed = (action: Action) => listSpellings(action).find((spelling) => exact.has(spelling));
   return {
     exact,
     globs,
-    listsByName: (action) => exact.size > 0 && findNamed(action) !== undefined,
-    findMatch(action) {
+    /** Whether the action is listed by name, not only matched by a glob. */
+    listsByName: (action: Action): boolean => exact.size > 0 && findNamed(action) !== undefined,
+    /** The matching pattern, names before globs. */
+    findMatch(action: Action): string | undefined {
       const named = exact.size === 0 ? undefined : findNamed(action);
       if (named !== undefined || globs.length === 0) return named;
-      if (all) return "*";
+      if (globs.includes("*")) return "*";
       return globs.find((glob) => listSpellings(action).some((spelling) => matchesGlob(glob, spelling)));
     },
   };

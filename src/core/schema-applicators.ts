@@ -149,7 +149,6 @@ function describeUnknownField(checker: SchemaChecker, name: string, properties: 
   return `${JSON.stringify(shown)}${didYouMean(name, known)}${takes}`;
 }
 
-/** The price of remembering one field or item. */
 const KEY_WORK = 5;
 
 /** The fields or items that this schema, or a branch of it that fits, has a keyword for. */
@@ -205,7 +204,6 @@ function listEvaluatedItems(checker: SchemaChecker, schema: SchemaObject, value:
   });
 }
 
-/** Tests whether `properties` or `patternProperties` has a field. */
 function createFieldTest(checker: SchemaChecker, { properties, patternProperties }: SchemaObject) {
   const sources = listEntries(patternProperties).map(([source]) => source);
   return (name: string): boolean =>

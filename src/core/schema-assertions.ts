@@ -26,7 +26,6 @@ const formats: ReadonlyMap<string, (text: string) => boolean> = new Map<string, 
   ["byte", matches(/^(?:[a-z0-9+/]{4})*(?:[a-z0-9+/]{2}==|[a-z0-9+/]{3}=)?$/i)],
 ]);
 
-/** A longer pattern is not compiled to check it. */
 const REGEX_LIMIT = 10_000;
 
 function matches(pattern: RegExp): (text: string) => boolean {
@@ -65,7 +64,6 @@ function isIpv6(text: string): boolean {
 export const STEP_WORK = 10;
 const ITEMS_PER_UNIT = 8;
 const REGEX_WORK = 50;
-/** Messages are cut at about this length. */
 const ALLOWED_LIMIT = 300;
 
 /** The keywords that check a value itself, in the order in which they are checked. */

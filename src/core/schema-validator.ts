@@ -36,7 +36,6 @@ export type KeywordChecker = (
 
 export type KeywordCheckers = Readonly<Record<string, KeywordChecker>>;
 
-/** Only the first mismatches are reported. */
 const MISMATCH_LIMIT = 8;
 const MISMATCH_WORK = 50;
 const LARGE_OBJECT = 100;
@@ -111,7 +110,6 @@ export class SchemaChecker {
     this.#add({ path: formatPointer(place), message });
   }
 
-  /** Reports the mismatches of a branch. */
   adopt(mismatches: readonly SchemaMismatch[]): void {
     for (const mismatch of mismatches) this.#add(mismatch);
   }
@@ -160,7 +158,6 @@ export class SchemaChecker {
     );
   }
 
-  /** The checked keywords of a part, in the order of the table. */
   #plan(schema: SchemaObject): readonly (readonly [KeywordChecker, wanted: unknown])[] {
     return getOrCreate(this.#plans, schema, () => {
       // Assertions first, so that a wrong type is reported before mismatches inside the value.

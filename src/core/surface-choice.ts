@@ -37,7 +37,6 @@ export interface SurfaceChoice {
   readonly selection?: SurfaceSelection;
   /** For `universal`: how many of the most used actions are also shown as tools. */
   readonly hotListN?: number;
-  /** For `universal`: the initial hot list. */
   readonly hotListSeed?: readonly string[];
   /** For `deferred`: the loading mode of actions that declare none. */
   readonly defaultLoadingMode?: LoadingMode;

@@ -23,7 +23,6 @@ export interface Span {
 
 /** Records spans and durations. Never throws. */
 export interface Tracer {
-  /** Whether arguments and results may be recorded. */
   readonly content: boolean;
   start(name: string, kind: SpanKind, facts: SpanFacts, parent?: TraceCarrier): Span;
   /** Records a duration in the histogram `metric`. */

@@ -48,7 +48,5 @@ async function clearStale(path: string, { now, newId }: FileLockOptions): Promis
     await rename(path, aside);
     if (!(await isStale(aside))) await link(aside, path);
     await rm(aside, { force: true });
-  } catch {
-    // Another process has removed the lock. The next try takes it.
-  }
+  } catch {}
 }

@@ -38,7 +38,6 @@ interface BrokenChain {
 export interface ChainReport {
   readonly sessions: number;
   readonly events: number;
-  /** The first 20 problems of each session. */
   readonly broken: readonly BrokenChain[];
 }
 
