@@ -71,7 +71,7 @@ export function createPermitService(options: {
         async begin() {
           if (!(await store.begin(id, executor, runtime.now())))
             throw new QmError("conflict", `another process runs ${action}, or it may no longer run`, {
-              hint: "It did not run in this process.",
+              hint: "Nothing was run here.",
             });
           begun = true;
         },

@@ -21,7 +21,7 @@ export class BacktrackingPattern {
   constructor(source: string) {
     this.#unicode = isUnicodePattern(source);
     const pattern = new RegExpParser().parsePattern(source, 0, source.length, { unicode: this.#unicode });
-    this.#match = new PatternCompiler(pattern, this.#unicode).alternatives(pattern.alternatives, false);
+    this.#match = compilePattern(pattern, this.#unicode ? "u" : "");
   }
 
   /** Whether some part of the text matches. Throws `WorkExceeded`. */
@@ -45,23 +45,18 @@ function isInsidePair(text: string, at: number): boolean {
   return at > 0 && SURROGATE_PAIR.test(text.slice(at - 1, at + 1));
 }
 
-class PatternCompiler {
-  readonly #groups: readonly AST.CapturingGroup[];
-  readonly #flags: string;
+function compilePattern(pattern: AST.Pattern, flags: string): Matcher {
+  const groups = collectGroups(pattern);
+  return compileAlternatives(pattern.alternatives, false);
 
-  constructor(pattern: AST.Pattern, unicode: boolean) {
-    this.#groups = collectGroups(pattern);
-    this.#flags = unicode ? "u" : "";
-  }
-
-  alternatives(alternatives: readonly AST.Alternative[], backward: boolean): Matcher {
-    const matchers = alternatives.map(({ elements }) => this.#sequence(elements, backward));
+  function compileAlternatives(alternatives: readonly AST.Alternative[], backward: boolean): Matcher {
+    const matchers = alternatives.map(({ elements }) => compileSequence(elements, backward));
     if (matchers.length === 1 && matchers[0] !== undefined) return matchers[0];
     return (run, at, next) => matchers.some((match) => match(run, at, next));
   }
 
-  #sequence(elements: readonly AST.Element[], backward: boolean): Matcher {
-    const matchers = elements.map((element) => this.#element(element, backward));
+  function compileSequence(elements: readonly AST.Element[], backward: boolean): Matcher {
+    const matchers = elements.map((element) => compileElement(element, backward));
     if (backward) matchers.reverse();
     return matchers.reduceRight<Matcher>(
       (rest, first) => (run, at, next) => {
@@ -72,22 +67,22 @@ class PatternCompiler {
     );
   }
 
-  #element(element: AST.Element, backward: boolean): Matcher {
-    if (element.type === "Group") return this.alternatives(element.alternatives, backward);
-    if (element.type === "CapturingGroup") return this.#capture(element, backward);
-    if (element.type === "Assertion") return this.#assertion(element);
-    if (element.type === "Quantifier") return this.#quantifier(element, backward);
-    if (element.type === "Backreference") return this.#backreference(element, backward);
-    const one = this.#character(element);
+  function compileElement(element: AST.Element, backward: boolean): Matcher {
+    if (element.type === "Group") return compileAlternatives(element.alternatives, backward);
+    if (element.type === "CapturingGroup") return compileCapture(element, backward);
+    if (element.type === "Assertion") return compileAssertion(element);
+    if (element.type === "Quantifier") return compileQuantifier(element, backward);
+    if (element.type === "Backreference") return compileBackreference(element, backward);
+    const one = compileCharacter(element);
     return (run, at, next) => {
       const after = one(run, at, backward);
       return after !== undefined && next(after);
     };
   }
 
-  #capture(group: AST.CapturingGroup, backward: boolean): Matcher {
-    const number = this.#groups.indexOf(group);
-    const match = this.alternatives(group.alternatives, backward);
+  function compileCapture(group: AST.CapturingGroup, backward: boolean): Matcher {
+    const number = groups.indexOf(group);
+    const match = compileAlternatives(group.alternatives, backward);
     return (run, at, next) =>
       match(run, at, (after) => {
         const before = run.captures[number];
@@ -98,9 +93,9 @@ class PatternCompiler {
       });
   }
 
-  #assertion(assertion: AST.Assertion): Matcher {
+  function compileAssertion(assertion: AST.Assertion): Matcher {
     if (assertion.kind === "lookahead" || assertion.kind === "lookbehind") {
-      const match = this.alternatives(assertion.alternatives, assertion.kind === "lookbehind");
+      const match = compileAlternatives(assertion.alternatives, assertion.kind === "lookbehind");
       return (run, at, next) => {
         const before = [...run.captures];
         const found = match(run, at, () => true);
@@ -118,9 +113,8 @@ class PatternCompiler {
     return ({ text }, at, next) => at === (isStart ? 0 : text.length) && next(at);
   }
 
-  #backreference({ resolved }: AST.Backreference, backward: boolean): Matcher {
-    const groups = Array.isArray(resolved) ? resolved : [resolved];
-    const numbers = groups.map((group) => this.#groups.indexOf(group));
+  function compileBackreference({ resolved }: AST.Backreference, backward: boolean): Matcher {
+    const numbers = [resolved].flat().map((group) => groups.indexOf(group));
     return (run, at, next) => {
       const captured = numbers.map((number) => run.captures[number]).find((capture) => capture !== undefined);
       if (captured === undefined) return next(at);
@@ -132,13 +126,13 @@ class PatternCompiler {
     };
   }
 
-  #quantifier(quantifier: AST.Quantifier, backward: boolean): Matcher {
+  function compileQuantifier(quantifier: AST.Quantifier, backward: boolean): Matcher {
     const { element, min, max, greedy } = quantifier;
     if (element.type === "Character" || element.type === "CharacterClass" || element.type === "CharacterSet") {
-      return repeatCharacter(this.#character(element), quantifier, backward);
+      return repeatCharacter(compileCharacter(element), quantifier, backward);
     }
-    const match = this.#element(element, backward);
-    const inner = collectGroups(element).map((group) => this.#groups.indexOf(group));
+    const match = compileElement(element, backward);
+    const inner = collectGroups(element).map((group) => groups.indexOf(group));
     const repeat = (run: MatchRun, at: number, count: number, next: (at: number) => boolean): boolean => {
       spend(run.budget, STEP_WORK);
       const again = (): boolean => {
@@ -157,15 +151,15 @@ class PatternCompiler {
     return (run, at, next) => repeat(run, at, 0, next);
   }
 
-  #character(
+  function compileCharacter(
     element: AST.Character | AST.CharacterClass | AST.CharacterSet | AST.ExpressionCharacterClass,
   ): CharacterMatcher {
     // The built-in engine cannot backtrack over a single character.
-    const single = new RegExp(`^${element.raw}$`, this.#flags);
+    const single = new RegExp(`^${element.raw}$`, flags);
     const fits = new Map<string, boolean>();
     return ({ text, budget }, at, backward) => {
       spend(budget, STEP_WORK);
-      const character = this.#flags === "u" ? readCodePoint(text, at, backward) : text[backward ? at - 1 : at];
+      const character = flags === "u" ? readCodePoint(text, at, backward) : text[backward ? at - 1 : at];
       if (character === undefined) return undefined;
       let isFit = fits.get(character);
       if (isFit === undefined) {

@@ -1,36 +1,32 @@
-import { canonicalJson, isRecord } from "./json.ts";
+import { canonicalJson, getOwn, isRecord } from "./json.ts";
 import { isUnicodePattern, measurePattern } from "./linear-pattern.ts";
 import type { KeywordChecker, KeywordCheckers, SchemaChecker } from "./schema-validator.ts";
 
 /** The formats that are checked, in linear time: no pattern has two repetitions that match the same characters. */
-const formats: ReadonlyMap<string, (text: string) => boolean> = new Map<string, (text: string) => boolean>([
-  ["date", isDate],
-  ["time", (text) => isTime(text, true)],
-  ["iso-time", (text) => isTime(text, false)],
-  ["date-time", (text) => isDate(text.slice(0, 10)) && DATED.test(text) && isTime(text.slice(11), true)],
-  ["iso-date-time", (text) => isDate(text.slice(0, 10)) && DATED.test(text) && isTime(text.slice(11), false)],
-  ["duration", matches(/^P(?!$)(?:\d+Y)?(?:\d+M)?(?:\d+W)?(?:\d+D)?(?:T(?=\d)(?:\d+H)?(?:\d+M)?(?:\d+S)?)?$/)],
-  ["uri", matches(/^[a-z][a-z0-9+\-.]*:[^\s"<>\\^`{|}]*$/i)],
-  ["uri-reference", matches(/^[^\s"<>\\^`{|}]*$/)],
-  ["uri-template", matches(/^(?:[^\s"'<>\\^`{|}]|\{[^\s"'<>\\^`{|}]+\})*$/)],
-  ["url", (text) => URL.canParse(text)],
-  ["email", isEmail],
-  ["hostname", isHostname],
-  ["ipv4", matches(/^(?:(?:25[0-5]|2[0-4]\d|1?\d?\d)(?:\.(?!$)|$)){4}$/)],
-  ["ipv6", isIpv6],
-  ["regex", (text) => text.length <= REGEX_LIMIT && isUnicodePattern(text)],
-  ["uuid", matches(/^(?:urn:uuid:)?[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$/i)],
-  ["json-pointer", matches(/^(?:\/(?:[^~/]|~[01])*)*$/)],
-  ["json-pointer-uri-fragment", matches(/^#(?:\/(?:[a-z0-9_\-.!$&'()*+,;:=@]|%[0-9a-f]{2}|~[01])*)*$/i)],
-  ["relative-json-pointer", matches(/^(?:0|[1-9]\d*)(?:#|(?:\/(?:[^~/]|~[01])*)*)$/)],
-  ["byte", matches(/^(?:[a-z0-9+/]{4})*(?:[a-z0-9+/]{2}==|[a-z0-9+/]{3}=)?$/i)],
-]);
+const formats: Readonly<Record<string, RegExp | ((text: string) => boolean)>> = {
+  date: isDate,
+  time: (text) => isTime(text, true),
+  "iso-time": (text) => isTime(text, false),
+  "date-time": (text) => isDate(text.slice(0, 10)) && DATED.test(text) && isTime(text.slice(11), true),
+  "iso-date-time": (text) => isDate(text.slice(0, 10)) && DATED.test(text) && isTime(text.slice(11), false),
+  duration: /^P(?!$)(?:\d+Y)?(?:\d+M)?(?:\d+W)?(?:\d+D)?(?:T(?=\d)(?:\d+H)?(?:\d+M)?(?:\d+S)?)?$/,
+  uri: /^[a-z][a-z0-9+\-.]*:[^\s"<>\\^`{|}]*$/i,
+  "uri-reference": /^[^\s"<>\\^`{|}]*$/,
+  "uri-template": /^(?:[^\s"'<>\\^`{|}]|\{[^\s"'<>\\^`{|}]+\})*$/,
+  url: (text) => URL.canParse(text),
+  email: isEmail,
+  hostname: isHostname,
+  ipv4: /^(?:(?:25[0-5]|2[0-4]\d|1?\d?\d)(?:\.(?!$)|$)){4}$/,
+  ipv6: (text) => text.length <= 45 && /^[0-9a-f:.]+$/i.test(text) && URL.canParse(`http://[${text}]`),
+  regex: (text) => text.length <= REGEX_LIMIT && isUnicodePattern(text),
+  uuid: /^(?:urn:uuid:)?[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$/i,
+  "json-pointer": /^(?:\/(?:[^~/]|~[01])*)*$/,
+  "json-pointer-uri-fragment": /^#(?:\/(?:[a-z0-9_\-.!$&'()*+,;:=@]|%[0-9a-f]{2}|~[01])*)*$/i,
+  "relative-json-pointer": /^(?:0|[1-9]\d*)(?:#|(?:\/(?:[^~/]|~[01])*)*)$/,
+  byte: /^(?:[a-z0-9+/]{4})*(?:[a-z0-9+/]{2}==|[a-z0-9+/]{3}=)?$/i,
+};
 
 const REGEX_LIMIT = 10_000;
-
-function matches(pattern: RegExp): (text: string) => boolean {
-  return (text) => pattern.test(text);
-}
 
 const DATED = /^.{10}[Tt ]/;
 const TIME = /^([01]\d|2[0-3]):[0-5]\d:(?:[0-5]\d|60)(?:\.\d+)?(z|[+-](?:[01]\d|2[0-3]):?[0-5]\d)?$/i;
@@ -54,10 +50,6 @@ function isEmail(text: string): boolean {
 function isHostname(text: string): boolean {
   const labels = text.length > 253 ? [] : text.replace(/\.$/, "").split(".");
   return labels.length > 0 && labels.every((label) => /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/i.test(label));
-}
-
-function isIpv6(text: string): boolean {
-  return text.length <= 45 && /^[0-9a-f:.]+$/i.test(text) && URL.canParse(`http://[${text}]`);
 }
 
 /** The price of looking at one part. */
@@ -103,14 +95,15 @@ export const assertionKeywords: KeywordCheckers = {
     if (!checker.matches(wanted, place.value)) checker.report(place, `must match pattern "${wanted}"`);
   },
   format(checker, wanted, place) {
-    const isFormat = formats.get(String(wanted));
-    if (isFormat === undefined || typeof place.value !== "string") return;
+    const format = getOwn(formats, String(wanted));
+    if (format === undefined || typeof place.value !== "string") return;
     // Compiling a pattern can take far more work than its length.
     checker.spend(place.value.length + (wanted === "regex" ? REGEX_WORK * measurePattern(place.value) : 0));
-    if (!isFormat(place.value)) checker.report(place, `must match format "${wanted}"`);
+    const fits = typeof format === "function" ? format(place.value) : format.test(place.value);
+    if (!fits) checker.report(place, `must match format "${wanted}"`);
   },
-  minItems: createSizeKeyword("fewer", "items", countItems),
-  maxItems: createSizeKeyword("more", "items", countItems),
+  minItems: createSizeKeyword("fewer", "items", (value) => (Array.isArray(value) ? value.length : undefined)),
+  maxItems: createSizeKeyword("more", "items", (value) => (Array.isArray(value) ? value.length : undefined)),
   uniqueItems(checker, wanted, place) {
     if (wanted !== true || !Array.isArray(place.value)) return;
     // Compares texts, because comparing every pair takes quadratic time.
@@ -194,10 +187,6 @@ function countCharacters(value: unknown): number | undefined {
     if ((value.charCodeAt(at) & 0xfc00) === 0xdc00 && (value.charCodeAt(at - 1) & 0xfc00) === 0xd800) count--;
   }
   return count;
-}
-
-function countItems(value: unknown): number | undefined {
-  return Array.isArray(value) ? value.length : undefined;
 }
 
 function countFields(value: unknown, checker: SchemaChecker): number | undefined {

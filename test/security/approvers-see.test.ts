@@ -181,7 +181,7 @@ describe("a command that the ledger's redactor would cut", () => {
 
     const { texts, values } = await surfaces(cwd, workspace, install(scripts["what looks like a mask"]));
 
-    const warning = "contains text that looks like a masked secret and is none";
+    const warning = "contains text that looks like a masked secret but is not one";
     for (const shown of Object.values(values)) expect(shown?.warnings).toContain(warning);
     for (const [surface, text] of Object.entries(texts)) expect(text, surface).toContain(warning);
   });
