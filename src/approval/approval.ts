@@ -120,7 +120,7 @@ export interface Approvals {
   list(query?: ApprovalQuery): Promise<readonly ApprovalView[]>;
   /** Throws `not_found`. */
   get(id: string): Promise<ApprovalView>;
-  /** Shows a call with its secrets to an approver, and records it. Throws `not_found`, and `denied` as `answer` does. */
+  /** Shows a call with its secrets to an approver, and records that. Throws `not_found` and `denied`. */
   reveal(id: string, approver: Approver): Promise<ApprovalView>;
   /**
    * Answers a question. The first answer counts; a later one throws `conflict` with the first. Throws `not_found`,
@@ -145,7 +145,7 @@ export interface Approvals {
   onChange(listener: (approval: ApprovalView) => void): () => void;
 }
 
-/** Asks a person. Resolves to undefined to leave the question to other channels. Without roles, the person is a user. */
+/** Asks a person. Resolves to undefined to leave the question to other channels. Default role: user. */
 export type AskPerson = (
   approval: ApprovalView,
   signal: AbortSignal,

@@ -116,7 +116,7 @@ export interface ArgumentTransform {
   readonly wrap?: string;
 }
 
-/** Only callers that match every given field may see the action. The empty string matches a caller without that field. */
+/** Only callers that match every field may see the action. The empty string matches a caller without the field. */
 export type ActionOwner = Partial<Readonly<Record<"tenant" | "user" | "actor" | "session", string>>>;
 
 /** One thing an agent can do. Deeply frozen. Only `invoke()` calls `run`. */
@@ -150,7 +150,7 @@ export interface Action {
   readonly handleArguments?: readonly string[];
   /** Arguments brought into one spelling first, so that rules, approvals, the ledger and the handler see the same. */
   readonly normalize?: ArgumentForms;
-  /** Shows the action only to callers that see another action for which this is true. Must not reveal hidden actions. */
+  /** Shows the action only to callers that see another action for which this is true. */
   readonly serves?: (other: Action, approval: ApprovalRequirement) => boolean;
   readonly loading?: LoadingMode;
   /** The named set of extra skills it came with. */

@@ -3,7 +3,7 @@ import { setImmediate } from "node:timers/promises";
 /** Lets pending I/O and other calls run before the caller goes on with a long computation. */
 export const yieldToEventLoop = (): Promise<void> => setImmediate();
 
-/** Calls `listener` once when the signal aborts, or now if it has already. Returns a function that removes the listener. */
+/** Calls `listener` once when the signal aborts, or now if it has. Returns a function that removes the listener. */
 export function onAbort(signal: AbortSignal | undefined, listener: (reason: unknown) => void): () => void {
   if (signal === undefined) return () => {};
   const abort = (): void => listener(signal.reason);

@@ -29,7 +29,7 @@ export interface Dialogue {
   readonly capabilities: JsonObject;
   progress(update: ProgressUpdate): void;
   log(line: LogLine): void;
-  /** Asks several questions at once and returns the answers under the same keys. Rejects if the caller cannot be asked. */
+  /** Asks several questions and returns the answers under the same keys. Rejects if the caller cannot be asked. */
   ask(questions: AskedQuestions): Promise<Readonly<Record<string, JsonObject>>>;
 }
 

@@ -76,7 +76,7 @@ export function quoteShellWord(word: string): string {
   return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;
 }
 
-/** More invisible characters: joiners, fillers, soft hyphens, variant selectors, lone surrogates. Approvers must see them. */
+/** More invisible characters: joiners, fillers, soft hyphens, variant selectors, lone surrogates. */
 const SHAPELESS = /[\p{Default_Ignorable_Code_Point}\p{Cf}\p{Surrogate}\u2800]/u;
 
 const LIKE_ASCII =
@@ -96,7 +96,7 @@ const JSON_WORD = /\\(?:u[0-9a-f]{4}|.)|[\p{L}\p{M}]+/gu;
 const NOT_ASCII = /\P{ASCII}+/gu;
 const ASCII_TEXT = /^[\t\n\r\x20-\x7E]*$/;
 
-/** Untrusted text on one line, with invisible characters and look-alikes escaped, so that no two characters look the same. */
+/** Untrusted text on one line, escaped so that no character is invisible and no two look the same. */
 export function toVisibleLine(text: string): string {
   return toVisibleText(text).replaceAll("\n", "\\n").replaceAll("\t", "\\t");
 }

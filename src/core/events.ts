@@ -118,13 +118,7 @@ export const eventShapes = {
   "server.failed": z.object({ server: text, reason: text }),
   "server.learned": z.object({ server: text, tools: count, added: count, removed: count, changed: count }),
   "server.removed": z.object({ server: text, by: text }),
-  "server.started": z.object({
-    server: text,
-    launch: text,
-    pid: count.optional(),
-    protocol: text,
-    durationMs: count,
-  }),
+  "server.started": z.object({ server: text, launch: text, pid: count.optional(), protocol: text, durationMs: count }),
   "server.stopped": z.object({ server: text, reason: z.enum(["asked", "idle", "closing", "ended"]) }),
   specialist_execution: z.object({
     ...call,

@@ -121,7 +121,7 @@ export function measurePattern(source: string, ignoresCase = false): number {
   return measureExpandedSize(source) + measureClassWork(source, ignoresCase);
 }
 
-// Text quoted up to \\E, an escape, a character class (a leading bracket is literal), a counted repetition, any character.
+// Quoted text, an escape, a character class (a leading bracket is literal), a counted repetition, any character.
 const TOKEN =
   /\\Q(.*?)(?:\\E|$)|\\[pPxu]\{[^}]*\}?|\\.?|\[\^?\]?(?:\\.?|[^\]\\])*\]?|\{(?=[^}]{0,14}\})(\d+)(?:,(\d*))?\}|./gs;
 

@@ -10,8 +10,7 @@ export const SEPARATOR = "__";
 
 export const NAME_LIMIT = 256;
 
-// A category never contains or ends with `_` in a way that could be read as the separator, so the first `__` always ends
-// it. An entry may contain `__` (`mcp` + `github__create_issue`).
+// The first `__` always ends the category, so every name has one reading. An entry may contain `__`.
 const CATEGORY = /^[a-z][a-z0-9]*(?:[._-][a-z0-9]+)*$/;
 const ENTRY = /^[\p{L}\p{N}\p{M}_.:/@+~-]+$/u;
 

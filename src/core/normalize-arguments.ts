@@ -21,7 +21,7 @@ export interface NormalizedArgs {
   readonly changed: readonly string[];
 }
 
-/** Brings each declared argument into its normal form. Throws `invalid_arguments` or `path_refused` for a value without one. */
+/** Brings each declared argument into its normal form. Throws `invalid_arguments` or `path_refused`. */
 export function normalizeArgs(forms: ArgumentForms, args: JsonObject): NormalizedArgs {
   const changed = new Set<string>();
   let normal: Json = args;

@@ -61,7 +61,7 @@ export class SchemaChecker {
     if (/"\$(?:dynamicA|a)nchor"/.test(JSON.stringify(root))) this.#collectAnchors(root);
   }
 
-  /** Fills missing fields with defaults in place if `fills`. Throws `WorkExceeded`, and `RangeError` for circular references. */
+  /** `fills` fills in defaults, in place. Throws `WorkExceeded`, and `RangeError` for circular references. */
   check(value: unknown, budget: WorkBudget, fills: boolean): readonly SchemaMismatch[] {
     this.#budget = budget;
     this.#depth = 0;

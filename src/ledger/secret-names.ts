@@ -1,5 +1,4 @@
-// Matched against words between spaces. Lower-case names join words (`accesstoken`), so some count at the end of a word.
-// `tokens` alone is a count of model tokens.
+// Lower-case names join words (`accesstoken`), so some words count at the end of others. `tokens` alone is a count.
 const SECRET =
   /(?:apikey|authorization|passphrase|passwd|password|secret|token) | (?:cookies?|credentials?|passwords|pwd|secrets) | (?:access|account|api|auth|encryption|private|signing) keys? | (?:access|api|auth|bearer|id|refresh|session) tokens /;
 
