@@ -58,8 +58,8 @@ export function formatMaskedSecrets(masked: readonly MaskedSecret[]): string {
 /** A caller may write text like a mask, so that a harmless secret seems to be there. */
 const LIKE_A_MASK = /\[\s*(?:secret|redacted)\b/i;
 
-function listWarnings(exact: Json, shown: Json): readonly string[] {
-  const warnings = listCharacterWarnings(collectText(shown));
+function listWarnings(exact: Json, masked: Json): readonly string[] {
+  const warnings = listCharacterWarnings(collectText(masked));
   if (!LIKE_A_MASK.test(collectText(exact))) return warnings;
   return [...warnings, "contains text that looks like a masked secret but is not one"];
 }

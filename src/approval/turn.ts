@@ -81,8 +81,8 @@ export function createTurn(options: {
       await mutex.run(async () => {
         if (over !== undefined) return assertHeld();
         const mine = holder();
-        const kept = overBy === undefined ? { holder: mine } : {};
-        const isWritten = await store.write({ id, holderId: mine.id, version }, { ...change, ...kept, at: now() });
+        const next = overBy === undefined ? { holder: mine } : {};
+        const isWritten = await store.write({ id, holderId: mine.id, version }, { ...change, ...next, at: now() });
         version++;
         over = isWritten ? overBy : "has been taken over by another process";
         if (over !== undefined) letGo();

@@ -1,4 +1,4 @@
-import { getOrCreate, isRecord } from "./json.ts";
+import { clip, getOrCreate, isRecord } from "./json.ts";
 import { didYouMean } from "./nearest.ts";
 import { getDefault, STEP_WORK } from "./schema-assertions.ts";
 import type { KeywordCheckers, SchemaChecker, SchemaLocation, SchemaObject } from "./schema-validator.ts";
@@ -138,15 +138,11 @@ function checkDependencies(checker: SchemaChecker, wanted: unknown, place: Schem
   }
 }
 
-const NAME_LIMIT = 60;
-
 function describeUnknownField(checker: SchemaChecker, name: string, properties: unknown): string {
   const known = listFieldNames(checker, properties);
   checker.spend(known.length * (10 + Math.min(name.length, 256)));
-  const shown = name.length > NAME_LIMIT ? `${name.slice(0, NAME_LIMIT - 1)}…` : name;
-  const fields = known.join(", ");
-  const takes = known.length === 0 ? "" : `; it takes ${fields.length > 150 ? `${fields.slice(0, 149)}…` : fields}`;
-  return `${JSON.stringify(shown)}${didYouMean(name, known)}${takes}`;
+  const takes = known.length === 0 ? "" : `; it takes ${clip(known.join(", "), 150)}`;
+  return `${JSON.stringify(clip(name, 60))}${didYouMean(name, known)}${takes}`;
 }
 
 const KEY_WORK = 5;
