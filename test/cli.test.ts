@@ -360,7 +360,7 @@ describe("events", () => {
     const doctor = await qm(cwd, ["doctor"]);
 
     expect(ran.code).toBe(1);
-    expect(ran.out).toMatch(/^local +1 +changed +line 1 does not fit its hash$/m);
+    expect(ran.out).toMatch(/^local +1 +changed +line 1 does not match its hash$/m);
     expect(JSON.parse(json.out)).toMatchObject({ ok: false, broken: [{ session: "local", seq: 1 }] });
     expect(doctor.code).toBe(1);
     expect(doctor.out).toMatch(/^fail {2}ledger/m);

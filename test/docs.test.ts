@@ -58,7 +58,7 @@ describe("docs/events.md", () => {
 describe("docs/glossary.md", () => {
   const terms = rowsOf("docs/glossary.md").map(([term]) => term);
   const words =
-    "action actor approval budget caller catalog category chain decision door effect entry event generalist layer ledger outcome policy provider repair resource rule session specialist store surface tag tenant tool turn user view";
+    "action actor approval budget caller catalog category chain decision effect entry event generalist invoke layer ledger outcome policy provider repair resource rule session specialist store surface tag tenant tool turn user view";
 
   test.each(words.split(" "))("explains %s", (word) => {
     expect(terms).toContain(word);

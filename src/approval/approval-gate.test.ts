@@ -29,7 +29,7 @@ const request = {
   preview: undefined,
 } as const;
 
-/** A gatekeeper over a real store, whose person never answers by themselves, and another process that may be faster. */
+/** A gate over a real store whose person never answers, and another process that may be faster. */
 async function opened() {
   const db = await openSqlite(":memory:");
   onTestFinished(() => db.close());
@@ -39,7 +39,7 @@ async function opened() {
   const problems: string[] = [];
   const expired: string[] = [];
   const asked = vi.fn();
-  const gatekeeper = createApprovalGate({
+  const gate = createApprovalGate({
     store,
     changes,
     permits: createPermitService({
@@ -57,13 +57,13 @@ async function opened() {
     recordRequest: async () => {},
     onProblem: (problem) => problems.push(problem),
   });
-  /** The call, and the id of what it waits for. */
+  /** The call, and the id of its approval. */
   async function calling(signal: AbortSignal) {
     const ask: LiveChannels["ask"] = (approval, over) => {
       asked(approval);
       return new Promise((_, reject) => over.addEventListener("abort", () => reject(new Error("gone"))));
     };
-    const obtaining = gatekeeper.obtain(request, { ask, signal });
+    const obtaining = gate.obtain(request, { ask, signal });
     obtaining.catch(() => {});
     await vi.waitFor(() => expect(asked).toHaveBeenCalled());
     return { obtaining, id: String(asked.mock.lastCall?.[0].id) };
@@ -71,20 +71,20 @@ async function opened() {
   const executor = { id: "another", pid: 1, host: "there", leaseUntil: new Date(Date.now() + 60_000) };
   async function claimedElsewhere(id: string) {
     const at = new Date().toISOString();
-    // Both before the gatekeeper looks again: in one process nothing comes between two statements of SQLite.
+    // Both before the gate polls again: in one process, nothing runs between two SQLite statements.
     const both = [store.answer(id, { decision: "approved", by: "ann", via: "cli", at }, []), store.claim(id, executor)];
     expect(await Promise.all(both)).toEqual([true, true]);
     const looked = vi.spyOn(store, "get");
     changes.notify(id);
-    // It has seen who has it, and looks again.
+    // The gate has seen the executor and polls again.
     await vi.waitFor(() => expect(looked.mock.calls.length).toBeGreaterThan(1));
   }
-  return { store, changes, gatekeeper, problems, expired, executor, calling, claimedElsewhere };
+  return { store, changes, gate, problems, expired, executor, calling, claimedElsewhere };
 }
 
 const done: Outcome = { status: "done", callId: "call", action: pay.name, data: 5, value: "5", durationMs: 1 };
 
-test("whoever waits for a person gets the outcome, too, where another process is faster to run the call", async () => {
+test("returns the outcome to a waiting caller when another process runs the call", async () => {
   const { store, changes, executor, calling, claimedElsewhere } = await opened();
   const { obtaining, id } = await calling(new AbortController().signal);
 
@@ -96,7 +96,7 @@ test("whoever waits for a person gets the outcome, too, where another process is
   expect(await obtaining).toMatchObject({ kind: "ended", outcome: done });
 });
 
-test("what another process lets go of before it began is run by whoever waits", async () => {
+test("a waiting caller runs a call that another process released", async () => {
   const { store, changes, executor, calling, claimedElsewhere } = await opened();
   const { obtaining, id } = await calling(new AbortController().signal);
 
@@ -107,19 +107,19 @@ test("what another process lets go of before it began is run by whoever waits", 
   expect(await obtaining).toMatchObject({ kind: "permit", permit: { approval: { id } } });
 });
 
-test("when nobody is waited for any more, the call is answered and the question stays", async () => {
-  const { store, gatekeeper, expired, problems, calling } = await opened();
+test("returns waiting when the gate closes, and leaves the question open", async () => {
+  const { store, gate, expired, problems, calling } = await opened();
   const { obtaining, id } = await calling(new AbortController().signal);
 
-  gatekeeper.close();
+  gate.close();
 
   expect(await obtaining).toMatchObject({ kind: "waiting", approval: { id, state: "pending" } });
   expect(await store.get(id)).toMatchObject({ state: "pending" });
-  expect(await gatekeeper.obtain(request, { ask: () => new Promise(() => {}) })).toMatchObject({ kind: "waiting" });
+  expect(await gate.obtain(request, { ask: () => new Promise(() => {}) })).toMatchObject({ kind: "waiting" });
   expect([expired, problems]).toEqual([[], []]);
 });
 
-test("a caller who leaves takes the question along, which is no problem of the channel", async () => {
+test("expires the question when the caller leaves, without reporting a channel problem", async () => {
   const { expired, problems, calling } = await opened();
   const leaving = new AbortController();
   const { obtaining } = await calling(leaving.signal);

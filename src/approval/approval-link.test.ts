@@ -8,7 +8,7 @@ const now = new Date("2026-03-01T12:00:00Z");
 const later = (ms: number) => new Date(now.getTime() + ms);
 const link: ApprovalLink = { approvalId: "a-1", approver: "ann", roles: ["approver"], expires: later(60_000) };
 
-test("what was signed is read back, whatever the names are", () => {
+test("reads back what was signed, with any names", () => {
   const names = fc.string({ unit: "grapheme", maxLength: 60 });
   fc.assert(
     fc.property(names, names, fc.array(names, { maxLength: 4 }), (approvalId, approver, roles) => {
@@ -19,7 +19,7 @@ test("what was signed is read back, whatever the names are", () => {
   );
 });
 
-test("no two links are written alike", () => {
+test("no two links have the same token", () => {
   const written = [
     link,
     { ...link, approvalId: "a-1,ann" },
@@ -33,18 +33,18 @@ test("no two links are written alike", () => {
   expect(new Set(written).size).toBe(written.length);
 });
 
-test("it can stand in an address as it is", () => {
+test("the token is URL-safe", () => {
   expect(signApprovalLink(key, { ...link, approver: "Ann & <Bob>?" })).toMatch(/^[\w-]+\.[\w-]+$/);
 });
 
-test("it is good until it expires, and not at that moment", () => {
+test("is valid until it expires, and not at that moment", () => {
   const token = signApprovalLink(key, link);
 
   expect(readApprovalLink(key, token, later(59_999))).toEqual(link);
   expect(readApprovalLink(key, token, later(60_000))).toBeUndefined();
 });
 
-describe("is nothing", () => {
+describe("rejects a token", () => {
   const token = signApprovalLink(key, link);
   const [payload = "", mac = ""] = token.split(".");
   const other = Buffer.from(JSON.stringify(["a-2", "ann", ["admin"], later(60_000).getTime()])).toString("base64url");

@@ -1,40 +1,27 @@
 import { z } from "zod";
-import type { Provider } from "../catalog/define-action.ts";
-import { defineAction } from "../catalog/define-action.ts";
-import type { Action, CallContext } from "../core/action.ts";
-import type { JsonObject } from "../core/json.ts";
+import { defineAction, type Provider } from "../catalog/define-action.ts";
+import type { Action } from "../core/action.ts";
+import type { Caller } from "../core/caller.ts";
+import { omitUndefined } from "../core/json.ts";
 import { getModelData, type Outcome, toWaitingFacts } from "../core/outcome.ts";
 import { annotate } from "../distribution/annotated-record.ts";
-import type { Approvals, ApprovalView } from "./approval.ts";
+import { type Approvals, REASON_LIMIT } from "./approval.ts";
 
 const APPROVAL = "approval";
-
 const LONGEST_WAIT_MS = 55_000;
 const USUAL_WAIT_MS = 20_000;
 
-const approvalId = z.string().min(1).max(200).describe("As the answer of the waiting call has it.");
-
-export interface ApprovalProviderOptions {
+/** Lets a model follow its own waiting calls. Listed only if a call can need approval, and only for such callers. */
+export function createApprovalProvider(options: {
   readonly approvals: Pick<Approvals, "list" | "outcome" | "withdraw">;
-  /** Whether any action can ask for a person. */
   isNeeded(): boolean;
-  /** Whether the arguments of a call can make it ask, which no listing knows of. */
+  /** Whether the arguments of a call can make it need approval, which no listing shows. */
   canAskByArguments(): boolean;
-}
-
-/** What a model can do about its own calls that wait for a person. Listed only where a call can come to wait, and shown only to callers whose own calls can. */
-export function createApprovalProvider({
-  approvals,
-  isNeeded,
-  canAskByArguments,
-}: ApprovalProviderOptions): Provider & { changed(): void } {
+}): Provider & { changed(): void } {
+  const { approvals, isNeeded, canAskByArguments } = options;
   const watchers = new Set<() => void>();
-  const serves: Serves = (_other, approval) => approval !== "never" || canAskByArguments();
-  const actions = [
-    createAwaitAction(approvals, serves),
-    createListAction(approvals, serves),
-    createWithdrawAction(approvals, serves),
-  ];
+  const serves: Action["serves"] = (_other, approval) => approval !== "never" || canAskByArguments();
+  const actions = createActions(approvals, serves);
   let listed = false;
   return {
     category: APPROVAL,
@@ -53,68 +40,63 @@ export function createApprovalProvider({
   };
 }
 
-type Serves = NonNullable<Action["serves"]>;
+function createActions(
+  approvals: Pick<Approvals, "list" | "outcome" | "withdraw">,
+  serves: NonNullable<Action["serves"]>,
+): readonly Action[] {
+  const approvalId = z.string().min(1).max(200).describe("The approval_id from the result of the waiting call.");
+  const wait = z.int().min(0).max(LONGEST_WAIT_MS).default(USUAL_WAIT_MS).describe("How long to wait at most.");
 
-function createAwaitAction(approvals: ApprovalProviderOptions["approvals"], serves: Serves): Action {
-  return defineAction(APPROVAL, {
-    serves,
-    entry: "await",
-    description: "Wait for the outcome of a call of yours that a person must agree to.",
-    effect: "read",
-    input: z.object({
-      approval_id: approvalId,
-      wait_ms: z.int().min(0).max(LONGEST_WAIT_MS).default(USUAL_WAIT_MS).describe("How long to wait at most."),
+  async function listOwn({ session, actor, tenant, user }: Caller) {
+    const query = omitUndefined({ session, actor, tenant });
+    const open = await approvals.list({ state: ["pending", "approved", "executing"], ...query });
+    return open.filter((approval) => approval.tenant === tenant && approval.user === user?.id);
+  }
+
+  return [
+    defineAction(APPROVAL, {
+      serves,
+      entry: "await",
+      description: "Wait for the outcome of a call of yours that a person must approve.",
+      effect: "read",
+      input: z.object({ approval_id: approvalId, wait_ms: wait }),
+      run: ({ approval_id, wait_ms: timeoutMs }, { caller, signal, untimed }) =>
+        untimed(async () => formatOutcome(await approvals.outcome(approval_id, { caller, signal, timeoutMs }))),
     }),
-    run: ({ approval_id, wait_ms }, { caller, signal, untimed }) =>
-      untimed(async () => formatOutcome(await approvals.outcome(approval_id, { caller, signal, timeoutMs: wait_ms }))),
-  });
+    defineAction(APPROVAL, {
+      serves,
+      entry: "list",
+      description: "List the calls of this conversation that wait for a person.",
+      effect: "read",
+      input: z.object({}),
+      // Without the arguments: they may hold values that the model has only tokens for.
+      run: async (_, { caller }) => ({
+        waiting: (await listOwn(caller)).map(({ id, callId, action, state, level, expiresAt }) => ({
+          approval_id: id,
+          call_id: callId,
+          action,
+          state,
+          level,
+          expires_at: expiresAt,
+        })),
+      }),
+    }),
+    defineAction(APPROVAL, {
+      serves,
+      entry: "withdraw",
+      description: "Withdraw a call of yours that waits for a person, so that it never runs.",
+      effect: "write",
+      idempotent: true,
+      input: z.object({ approval_id: approvalId, reason: z.string().max(REASON_LIMIT).optional() }),
+      run: async ({ approval_id, reason }, { caller }) => {
+        const { state } = await approvals.withdraw(approval_id, caller, reason);
+        return { approval_id, state };
+      },
+    }),
+  ];
 }
 
-function createListAction(approvals: ApprovalProviderOptions["approvals"], serves: Serves): Action {
-  return defineAction(APPROVAL, {
-    serves,
-    entry: "list",
-    description: "List the calls of this conversation that wait for a person.",
-    effect: "read",
-    input: z.object({}),
-    run: async (_, { caller }) => ({ waiting: (await listOwn(approvals, caller)).map(toWaitingItem) }),
-  });
-}
-
-function createWithdrawAction(approvals: ApprovalProviderOptions["approvals"], serves: Serves): Action {
-  return defineAction(APPROVAL, {
-    serves,
-    entry: "withdraw",
-    description: "Take back a call of yours that waits for a person, so that it never runs.",
-    effect: "write",
-    idempotent: true,
-    input: z.object({ approval_id: approvalId, reason: z.string().max(500).optional() }),
-    run: async ({ approval_id, reason }, { caller }) => {
-      const { state } = await approvals.withdraw(approval_id, caller, reason);
-      return { approval_id, state };
-    },
-  });
-}
-
-async function listOwn(
-  approvals: ApprovalProviderOptions["approvals"],
-  { session, actor, tenant, user }: CallContext["caller"],
-) {
-  const open = await approvals.list({
-    state: ["pending", "approved", "executing"],
-    session,
-    actor,
-    ...(tenant === undefined ? {} : { tenant }),
-  });
-  return open.filter((approval) => approval.tenant === tenant && approval.user === user?.id);
-}
-
-/** Without the arguments: they may hold values that the model has only tokens for. */
-function toWaitingItem({ id, callId, action, state, level, expiresAt }: ApprovalView) {
-  return { approval_id: id, call_id: callId, action, state, level, expires_at: expiresAt } satisfies JsonObject;
-}
-
-/** What became of it, as a model may see it. That call's own record has its result, as far as that may be written down. */
+/** The outcome as a model may see it. The result stays out of the audit log, because the original call recorded it. */
 function formatOutcome(outcome: Outcome): unknown {
   const { status, action } = outcome;
   if (outcome.status === "waiting") return { status, action, ...toWaitingFacts(outcome.reason, outcome.approval) };

@@ -16,7 +16,7 @@ const bound: ApprovalBinding = {
 };
 
 describe("a binding", () => {
-  test("is the same for the same call, however it is written, and in whatever turn", () => {
+  test("is the same for the same call in any spelling and turn", () => {
     expect(hashBinding({ ...bound, args: { b: { d: 3, c: 2 }, a: 1 } })).toBe(hashBinding(bound));
     expect(hashBinding({ ...bound, caller: { ...bound.caller, turn: "7" } })).toBe(hashBinding(bound));
   });
@@ -34,7 +34,7 @@ describe("a binding", () => {
     ["user's facts", { caller: { ...bound.caller, user: { id: "u", tier: "tin" } } }],
     ["person", { caller: { ...bound.caller, person: "p2" } }],
     ["policy", { policyVersion: "2" }],
-  ])("is another one for another %s", (_, other) => {
+  ])("differs for another %s", (_, other) => {
     expect(hashBinding({ ...bound, ...other })).not.toBe(hashBinding(bound));
   });
 });

@@ -1,40 +1,26 @@
-import type { Action } from "../core/action.ts";
-import { fingerprint, getDefinitionHash } from "../core/action.ts";
+import { type Action, fingerprint, getDefinitionHash } from "../core/action.ts";
 import type { Caller } from "../core/caller.ts";
 import type { JsonObject } from "../core/json.ts";
 import type { Objection } from "../policy/objection.ts";
 import type { NewApproval } from "./approval-store.ts";
 
-/** What an agreement is about, and nothing else. */
+/** Everything an approval is bound to. */
 export interface ApprovalBinding {
   readonly action: Action;
-  /** What the action runs, where that is another one: a change of it is a change of what was agreed to. */
+  /** The operation that a resource runs. A change of it voids the approval. */
   readonly target?: Action | undefined;
   readonly args: JsonObject;
   readonly caller: Caller;
   readonly policyVersion: string;
 }
 
-/** The same for the same call and for no other. */
-export function hashBinding({
-  action,
-  target,
-  args,
-  caller: { turn: _, ...caller },
-  policyVersion,
-}: ApprovalBinding): string {
-  // Whoever repeats a call does so in the next turn.
-  return fingerprint([
-    action.name,
-    getDefinitionHash(action),
-    target === undefined ? null : getDefinitionHash(target),
-    args,
-    caller,
-    policyVersion,
-  ]);
+/** The same for the same call and for no other. Ignores the turn, because a model repeats a call in its next turn. */
+export function hashBinding({ action, target, args, caller, policyVersion }: ApprovalBinding): string {
+  const { turn: _, ...identity } = caller;
+  const targetHash = target === undefined ? null : getDefinitionHash(target);
+  return fingerprint([action.name, getDefinitionHash(action), targetHash, args, identity, policyVersion]);
 }
 
-/** A call that a person must agree to. */
 export interface ApprovalRequest extends ApprovalBinding {
   readonly callId: string;
   readonly via: string;
@@ -42,12 +28,12 @@ export interface ApprovalRequest extends ApprovalBinding {
   readonly preview: string | undefined;
 }
 
-/** The question as it is kept. */
 export function createNewApproval(
   request: ApprovalRequest,
   when: Pick<NewApproval, "id" | "requestedAt" | "expiresAt">,
 ): NewApproval {
   const { action, args, caller, callId, via, policyVersion, objection, preview } = request;
+  const { level = "user", rule, reason } = objection;
   return {
     ...when,
     callId,
@@ -58,9 +44,9 @@ export function createNewApproval(
     via,
     policyVersion,
     binding: hashBinding(request),
-    level: objection.level ?? "user",
-    rule: objection.rule,
-    reason: objection.reason,
+    level,
+    rule,
+    reason,
     ...(preview === undefined ? {} : { preview }),
   };
 }

@@ -2,85 +2,71 @@ import { yieldToEventLoop } from "../core/async.ts";
 import { type Caller, isSameCaller } from "../core/caller.ts";
 import { QmError } from "../core/errors.ts";
 import type { EventType, NewEvent, UnstampedEvent } from "../core/events.ts";
-import { clip, isRecord, type Json } from "../core/json.ts";
+import { isRecord, type Json } from "../core/json.ts";
 import type { MaskedValue } from "../core/known-secret.ts";
-import { getModelData, type Outcome } from "../core/outcome.ts";
+import { quoteName } from "../core/names.ts";
+import { getModelData } from "../core/outcome.ts";
 import type { Runtime } from "../core/runtime.ts";
 import { type CompiledApprovals, checkApprover } from "../policy/approval-rules.ts";
-import type { Approvals } from "./approval.ts";
-import {
-  type Approval,
-  type ApprovalView,
-  type Approver,
-  formatExpiryReason,
-  isFinished,
-  REASON_LIMIT,
-  type RecordedAnswer,
-  toApprovalOutcome,
-} from "./approval.ts";
+import type { Approval, ApprovalAnswer, Approvals, ApprovalView, Approver } from "./approval.ts";
+import { formatExpiryReason, isFinished, toApprovalOutcome, toReason } from "./approval.ts";
 import type { ApprovalStore, ApprovalWait, ApprovalWatcher } from "./approval-store.ts";
 import { toApprovalView } from "./approval-view.ts";
 
-/** An event about an approval, before it is said when. */
 export type ApprovalEvent = UnstampedEvent<Extract<EventType, `approval.${string}`>>;
 
-export interface ApprovalServiceOptions {
-  readonly store: ApprovalStore;
-  readonly changes: ApprovalWatcher;
-  readonly runtime: Runtime;
-  readonly settings: () => CompiledApprovals;
-  /** Hides known secrets from whoever is shown a call. */
-  readonly mask: (value: Json) => MaskedValue;
-  /** Writes down what happened, for the caller of the call; resolves when it outlives the process. */
-  note(caller: Caller, event: ApprovalEvent): Promise<void>;
-  /** The event as it would be written down. */
-  prepare(caller: Caller, event: ApprovalEvent): NewEvent;
-}
-
-/** What is done with approvals but for running them. */
+/** Everything about approvals except running them. */
 export interface ApprovalService
   extends Pick<Approvals, "list" | "get" | "reveal" | "answer" | "withdraw" | "outcome" | "look"> {
   readonly toView: (approval: Approval) => ApprovalView;
-  /** Ends every question that nobody answered in time. */
   expireOld(): Promise<void>;
   expire(approval: Approval, reason: string, who?: { readonly by: string; readonly via: string }): Promise<boolean>;
 }
 
 const CLOCK = { by: "quartermaster", via: "clock" };
-const LATE = "its time was over before it was run";
+const UNANSWERED = "nobody answered in time";
 
-export function createApprovalService({
-  store,
-  changes,
-  runtime,
-  settings,
-  mask,
-  note,
-  prepare,
-}: ApprovalServiceOptions): ApprovalService {
+export function createApprovalService(options: {
+  readonly store: ApprovalStore;
+  readonly changes: ApprovalWatcher;
+  readonly runtime: Runtime;
+  readonly settings: () => CompiledApprovals;
+  readonly mask: (value: Json) => MaskedValue;
+  /** Records an event for the caller. Resolves when it survives the process. */
+  note(caller: Caller, event: ApprovalEvent): Promise<void>;
+  prepare(caller: Caller, event: ApprovalEvent): NewEvent;
+}): ApprovalService {
+  const { store, changes, runtime, settings, mask, note, prepare } = options;
   const toView = (approval: Approval): ApprovalView => toApprovalView(approval, mask);
+  const nowText = (): string => runtime.now().toISOString();
 
   async function getApproval(id: string): Promise<Approval> {
     const approval = await store.get(id);
-    if (approval !== undefined) return approval;
-    throw createUnknownApprovalError(id);
+    if (approval === undefined) throw createUnknownApprovalError(id);
+    return approval;
   }
 
-  function isLate({ state, expiresAt }: Approval): boolean {
-    return (state === "pending" || state === "approved") && expiresAt <= runtime.now().toISOString();
+  async function getOwnApproval(id: string, caller: Caller): Promise<Approval> {
+    const approval = await getApproval(id);
+    if (!isSameCaller(approval.caller, caller)) throw createUnknownApprovalError(id);
+    return approval;
   }
 
   async function expire(approval: Approval, why: string, who = CLOCK): Promise<boolean> {
-    const at = runtime.now().toISOString();
     const reason = formatExpiryReason(approval.answer, why);
-    if (!(await store.expire(approval.id, { decision: "expired", ...who, at, reason }))) return false;
+    if (!(await store.expire(approval.id, { decision: "expired", ...who, at: nowText(), reason }))) return false;
     await note(approval.caller, { type: "approval.expired", data: { ...toEventFields(approval), reason } });
     changes.notify(approval.id);
     return true;
   }
 
   function expireLate(approval: Approval): Promise<boolean> {
-    return expire(approval, approval.state === "approved" ? LATE : "nobody answered in time");
+    return expire(approval, approval.state === "approved" ? "its time was over before it ran" : UNANSWERED);
+  }
+
+  async function expireIfLate(approval: Approval): Promise<void> {
+    const { state, expiresAt } = approval;
+    if ((state === "pending" || state === "approved") && expiresAt <= nowText()) await expireLate(approval);
   }
 
   async function expireOld(): Promise<void> {
@@ -91,27 +77,24 @@ export function createApprovalService({
   }
 
   async function waitForEnd(approval: Approval, wait: ApprovalWait): Promise<Approval> {
-    if (isLate(approval)) await expireLate(approval);
+    await expireIfLate(approval);
     return (await changes.waitUntil(approval.id, isFinished, wait)) ?? approval;
   }
 
-  async function refuse(approval: Approval, approver: Approver, reason: string): Promise<void> {
-    const data = { ...toEventFields(approval), by: approver.id, via: approver.via, reason };
-    await note(approval.caller, { type: "approval.refused", data });
+  async function recordRefusal(approval: Approval, { id: by, via }: Approver, reason: string): Promise<void> {
+    await note(approval.caller, { type: "approval.refused", data: { ...toEventFields(approval), by, via, reason } });
   }
 
   async function requirePermission(
     approval: Approval,
     approver: Approver,
-    decision: "approved" | "denied",
+    decision: ApprovalAnswer["decision"],
   ): Promise<void> {
     const objection = checkApprover(settings(), approval, approver, decision);
     if (objection === undefined) return;
-    await refuse(approval, approver, objection);
-    throw new QmError("denied", objection, {
-      hint: "Somebody with one of those roles must answer.",
-      details: { approval_id: approval.id },
-    });
+    await recordRefusal(approval, approver, objection);
+    const hint = "A person with one of those roles must answer.";
+    throw new QmError("denied", objection, { hint, details: { approval_id: approval.id } });
   }
 
   return {
@@ -123,14 +106,12 @@ export function createApprovalService({
       const found: ApprovalView[] = [];
       for (const approval of await store.list(query)) {
         found.push(toView(approval));
-        // Each may be long: others have their turn in between.
         await yieldToEventLoop();
       }
       return found;
     },
     async get(id) {
-      const approval = await getApproval(id);
-      if (isLate(approval)) await expireLate(approval);
+      await expireIfLate(await getApproval(id));
       return toView(await getApproval(id));
     },
     async reveal(id, approver) {
@@ -139,105 +120,90 @@ export function createApprovalService({
       await requirePermission(approval, approver, "approved");
       const names = toView(approval).masked.map(({ name }) => name);
       const data = { ...toEventFields(approval), by: approver.id, via: approver.via, names };
-      // Written down before it is shown.
       await note(approval.caller, { type: "approval.revealed", data });
       return toApprovalView(approval, (value) => ({ value, masked: [] }));
     },
     async answer(id, answer, approver) {
-      requireAnswer(answer, approver);
-      const { decision, reason } = answer;
+      requireAnswer(answer);
+      requireApprover(approver);
       const approval = await getApproval(id);
-      await requirePermission(approval, approver, decision);
-      if (isLate(approval)) await expireLate(approval);
-      const given = { decision, by: approver.id, via: approver.via, at: runtime.now().toISOString(), ...why(reason) };
-      const { at: _, ...told } = given;
-      const data = { ...toEventFields(approval), ...told, binding: approval.binding };
+      await requirePermission(approval, approver, answer.decision);
+      await expireIfLate(approval);
+      const facts = { decision: answer.decision, by: approver.id, via: approver.via, ...toReason(answer.reason) };
+      const data = { ...toEventFields(approval), ...facts, binding: approval.binding };
       const decided = prepare(approval.caller, { type: "approval.decided", data });
-      if (!(await store.answer(id, given, [decided]))) {
+      if (!(await store.answer(id, { ...facts, at: nowText() }, [decided]))) {
         const settled = await getApproval(id);
-        await refuse(settled, approver, formatSettledReason(settled));
+        await recordRefusal(settled, approver, formatSettledReason(settled));
         throw createSettledError(settled);
       }
       changes.notify(id);
       return toView(await getApproval(id));
     },
     async withdraw(id, caller, reason) {
-      const approval = await getApproval(id);
-      if (!isSameCaller(approval.caller, caller)) throw createUnknownApprovalError(id);
-      const by = { by: caller.actor, via: "withdrawn" };
-      if (await expire(approval, why(reason).reason ?? "it was taken back", by)) return toView(await getApproval(id));
-      throw createSettledError(await getApproval(id));
+      const approval = await getOwnApproval(id, caller);
+      const why = toReason(reason).reason ?? "it was withdrawn";
+      const isWithdrawn = await expire(approval, why, { by: caller.actor, via: "withdrawn" });
+      if (!isWithdrawn) throw createSettledError(await getApproval(id));
+      return toView(await getApproval(id));
     },
-    async outcome(id, { caller, signal, timeoutMs } = {}) {
-      const approval = await getApproval(id);
-      if (caller !== undefined && !isSameCaller(approval.caller, caller)) throw createUnknownApprovalError(id);
-      const ended = await waitForEnd(approval, { signal, timeoutMs });
+    async outcome(id, { caller, ...wait } = {}) {
+      const approval = caller === undefined ? await getApproval(id) : await getOwnApproval(id, caller);
+      const ended = await waitForEnd(approval, wait);
       if (isFinished(ended)) await store.deliver(id);
       return toApprovalOutcome(ended);
     },
-    look: async (id, wait = {}) => limitToModelData(toApprovalOutcome(await waitForEnd(await getApproval(id), wait))),
+    async look(id, wait = {}) {
+      const outcome = toApprovalOutcome(await waitForEnd(await getApproval(id), wait));
+      return outcome.status === "done" ? { ...outcome, data: getModelData(outcome) } : outcome;
+    },
   };
 }
 
-/** Whoever compiles is told the same; a word that is none would be kept, and the question with it lost. */
-function requireAnswer(answer: unknown, approver: unknown): void {
+/** Checks untyped callers: a wrong decision would be stored, and the question lost. */
+function requireAnswer(answer: unknown): void {
   const { decision, reason } = isRecord(answer) ? answer : {};
-  const wrong =
-    decision !== "approved" && decision !== "denied"
-      ? "a decision is approved or denied"
-      : reason !== undefined && typeof reason !== "string"
-        ? "a reason is text"
-        : undefined;
-  if (wrong !== undefined) throw new QmError("invalid_arguments", `${wrong}; nothing was answered`);
-  requireApprover(approver);
+  if (decision !== "approved" && decision !== "denied")
+    throw createInvalidError("the decision must be approved or denied");
+  if (reason !== undefined && typeof reason !== "string") throw createInvalidError("the reason must be text");
 }
 
 function requireApprover(approver: unknown): void {
   const { id, roles, via } = isRecord(approver) ? approver : {};
   const isText = (value: unknown) => typeof value === "string" && value !== "";
   if (isText(id) && isText(via) && Array.isArray(roles) && roles.every(isText)) return;
-  throw new QmError("invalid_arguments", "an approver is {id, roles, via}; nothing was answered");
+  throw createInvalidError("an approver must be {id, roles, via}");
 }
 
-/** Whoever only looks has not been given what the caller waits for, and sees of it what a model would. */
-function limitToModelData(outcome: Outcome): Outcome {
-  return outcome.status === "done" ? { ...outcome, data: getModelData(outcome) } : outcome;
+function createInvalidError(problem: string): QmError {
+  return new QmError("invalid_arguments", `${problem}; no answer was recorded`);
 }
 
 export function toEventFields({ callId, id, action }: Approval) {
   return { callId, approvalId: id, action };
 }
 
-function why(reason: string | undefined): { readonly reason?: string } {
-  const text = reason?.trim() ?? "";
-  return text === "" ? {} : { reason: clip(text, REASON_LIMIT) };
-}
-
 function createUnknownApprovalError(id: string): QmError {
-  return new QmError("not_found", `there is no approval ${JSON.stringify(clip(id, 80))}`, {
-    hint: "It may be another caller's, or long over.",
+  return new QmError("not_found", `there is no approval ${quoteName(id)}`, {
+    hint: "It may belong to another caller, or have been removed long after its end.",
   });
 }
 
 function formatSettledReason({ state, answer }: Approval): string {
-  return answer === undefined ? `it is ${state}` : `it was ${answer.decision} before, ${formatAnswerer(answer)}`;
-}
-
-function formatAnswerer({ by, via, at }: RecordedAnswer): string {
-  return `by ${by} via ${via} at ${at}`;
+  if (answer === undefined) return `it is ${state}`;
+  return `it was ${answer.decision} before, by ${answer.by} via ${answer.via} at ${answer.at}`;
 }
 
 function createSettledError(approval: Approval): QmError {
   const { id, state, answer } = approval;
   const details = { approval_id: id, state, ...(answer === undefined ? {} : { answer: { ...answer } }) };
   if (state === "expired") {
-    return new QmError("approval_expired", `the question is over: ${answer?.reason ?? "nobody answered in time"}`, {
-      hint: "It was not run. Whoever wants it must ask again.",
+    const hint = "It was not run. If it is still wanted, its caller must call it again.";
+    return new QmError("approval_expired", `the approval has expired: ${answer?.reason ?? UNANSWERED}`, {
+      hint,
       details,
     });
   }
-  return new QmError("conflict", `this call was answered already: ${formatSettledReason(approval)}`, {
-    hint: "The first answer counts; yours changed nothing.",
-    details,
-  });
+  const hint = "The first answer counts; yours changed nothing.";
+  return new QmError("conflict", `this call was answered already: ${formatSettledReason(approval)}`, { hint, details });
 }

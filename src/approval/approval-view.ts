@@ -1,116 +1,75 @@
-import type { AskedQuestion, Dialogue } from "../core/caller.ts";
+import { type AskedQuestion, flattenCaller } from "../core/caller.ts";
 import { listCharacterWarnings, toVisibleJson, toVisibleLine, toVisibleText } from "../core/display-text.ts";
-import { clip, isRecord, type Json, type JsonObject } from "../core/json.ts";
+import { isRecord, type Json, type JsonObject } from "../core/json.ts";
 import type { MaskedSecret, MaskedValue } from "../core/known-secret.ts";
-import { type Approval, type ApprovalAnswer, type ApprovalView, REASON_LIMIT } from "./approval.ts";
+import { type Approval, type ApprovalAnswer, type ApprovalView, REASON_LIMIT, toReason } from "./approval.ts";
 
-/** A longer question is not asked this way: clients cut what they show. */
+/** A longer question is not asked by form, because clients cut what they show. */
 const MESSAGE_LIMIT = 4_000;
 
-/** Whether whoever made the call can be shown a form. From before there were kinds of questions: nothing said means forms. */
-export function canElicit({ capabilities }: Dialogue): boolean {
-  const { elicitation } = capabilities;
-  return isRecord(elicitation) && (elicitation.form !== undefined || elicitation.url === undefined);
-}
-
-/** The question to the person at the client, in the words of MCP; or why it cannot be asked there. */
+/** The MCP question for the person at the client, or why it cannot be asked there. */
 export function toElicitation(approval: ApprovalView): AskedQuestion | { readonly unfit: string } {
-  if (approval.masked.length > 0) return { unfit: "it holds secrets that are masked" };
-  const lines = [
-    `May ${toVisibleLine(approval.action)} run? ${toVisibleLine(approval.reason)}`,
-    `Arguments: ${toVisibleJson(approval.args)}`,
-    // Indented: no line of it can be taken for one of ours.
-    ...(approval.preview === undefined
-      ? []
-      : [
-          "What it would do:",
-          ...toVisibleText(approval.preview)
-            .split("\n")
-            .map((line) => `  ${line}`),
-        ]),
-    ...approval.warnings.map((warning) => `Careful: it ${warning}`),
-  ];
-  const message = lines.join("\n");
+  const { action, reason, args, preview, masked, warnings } = approval;
+  if (masked.length > 0) return { unfit: "it holds secrets that are masked" };
+  const lines = [`May ${toVisibleLine(action)} run? ${toVisibleLine(reason)}`, `Arguments: ${toVisibleJson(args)}`];
+  // Indented, so that none of its lines can be taken for one of ours.
+  if (preview !== undefined) lines.push("What it would do:", `  ${toVisibleText(preview).replaceAll("\n", "\n  ")}`);
+  const message = [...lines, ...warnings.map((warning) => `Careful: it ${warning}`)].join("\n");
   if (message.length > MESSAGE_LIMIT) return { unfit: "it is too long to be shown in full" };
-  return {
-    method: "elicitation/create",
-    params: {
-      mode: "form",
-      message,
-      requestedSchema: {
-        type: "object",
-        properties: {
-          decision: {
-            type: "string",
-            title: "Your decision",
-            enum: ["approve", "deny"],
-            description: "approve: exactly this call runs, once. deny: it does not run.",
-          },
-          reason: { type: "string", title: "Why", maxLength: REASON_LIMIT },
-        },
-        required: ["decision"],
-      },
-    },
+  const decision = {
+    type: "string",
+    title: "Your decision",
+    enum: ["approve", "deny"],
+    description: "approve: exactly this call runs, once. deny: it does not run.",
   };
+  const properties = { decision, reason: { type: "string", title: "Why", maxLength: REASON_LIMIT } };
+  const requestedSchema = { type: "object", properties, required: ["decision"] };
+  return { method: "elicitation/create", params: { mode: "form", message, requestedSchema } };
 }
 
-/** What the person said; undefined where they put the question away without saying. */
 export function parseElicitationAnswer({ action, content }: JsonObject): ApprovalAnswer | undefined {
   if (action === "decline") return { decision: "denied" };
   if (action !== "accept" || !isRecord(content)) return undefined;
-  const { decision, reason } = content;
-  const why = typeof reason === "string" && reason.trim() !== "" ? { reason: clip(reason.trim(), REASON_LIMIT) } : {};
-  if (decision === "approve") return { decision: "approved", ...why };
-  return decision === "deny" ? { decision: "denied", ...why } : undefined;
+  const why = toReason(typeof content.reason === "string" ? content.reason : undefined);
+  if (content.decision === "approve") return { decision: "approved", ...why };
+  return content.decision === "deny" ? { decision: "denied", ...why } : undefined;
 }
 
-/** An approval as people are shown it: exactly what would run, but for known secrets that `mask` hides by name. */
+/** The approval for people: exactly what would run, except for known secrets that `mask` replaces by their names. */
 export function toApprovalView(approval: Approval, mask: (value: Json) => MaskedValue): ApprovalView {
   const { args, outcome: _outcome, delivered: _, executor: _executor, caller, preview, ...rest } = approval;
-  const { actor, session, turn, tenant, user, person } = caller;
   const { value, masked } = mask(preview === undefined ? [args] : [args, preview]);
-  const [shownArgs = null, shownPreview] = value as readonly Json[];
+  const [maskedArgs = null, maskedPreview] = value as readonly Json[];
   return {
     ...rest,
-    args: shownArgs,
-    ...(preview === undefined ? {} : { preview: String(shownPreview) }),
+    args: maskedArgs,
+    ...(preview === undefined ? {} : { preview: String(maskedPreview) }),
     masked,
     warnings: listWarnings([args, preview ?? null], value),
-    actor,
-    session,
-    ...(turn === undefined ? {} : { turn }),
-    ...(tenant === undefined ? {} : { tenant }),
-    ...(user === undefined ? {} : { user: user.id }),
-    ...(person === undefined ? {} : { person }),
+    ...flattenCaller(caller),
   };
 }
 
-/** `GITHUB_TOKEN (2 times)`, for people: what is masked, so that nothing else is taken for a mask. */
+/** `GITHUB_TOKEN (2 times)`: the masked secrets, so that no other text is taken for a mask. */
 export function formatMaskedSecrets(masked: readonly MaskedSecret[]): string {
   return masked.map(({ name, times }) => (times === 1 ? name : `${name} (${times} times)`)).join(", ");
 }
 
-/** A caller may write what looks like a mask, to have somebody believe that a harmless secret stands there. */
+/** A caller may write text like a mask, so that a harmless secret seems to be there. */
 const LIKE_A_MASK = /\[\s*(?:secret|redacted)\b/i;
 
-function listWarnings(exact: Json, shown: Json): readonly string[] {
-  return [
-    ...listCharacterWarnings(collectText(shown)),
-    ...(LIKE_A_MASK.test(collectText(exact)) ? ["contains text that looks like a masked secret and is none"] : []),
-  ];
+function listWarnings(exact: Json, masked: Json): readonly string[] {
+  const warnings = listCharacterWarnings(collectText(masked));
+  if (!LIKE_A_MASK.test(collectText(exact))) return warnings;
+  return [...warnings, "contains text that looks like a masked secret but is not one"];
 }
 
-/** Every text in a value, keys included, as it is and not as JSON would escape it. */
 function collectText(value: Json): string {
   const texts: string[] = [];
   const collect = (part: Json): void => {
     if (typeof part === "string") texts.push(part);
-    else if (Array.isArray(part)) for (const each of part) collect(each);
-    else if (isRecord(part))
-      for (const key of Object.keys(part)) {
-        texts.push(key);
-        collect(part[key] as Json);
-      }
+    else if (Array.isArray(part)) part.forEach(collect);
+    else if (isRecord(part)) for (const [key, inner] of Object.entries(part)) [key, inner as Json].forEach(collect);
   };
   collect(value);
   return texts.join("\n");

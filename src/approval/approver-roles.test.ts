@@ -12,12 +12,12 @@ test.each([
   expect(listLevelRoles(settings, level).toSorted()).toEqual(roles.toSorted());
 });
 
-test("a level that is defined anew has only the roles it names", () => {
+test("a redefined level has only the roles it names", () => {
   expect(listLevelRoles({ levels: { user: { roles: ["clerk"] } } }, "user")).toEqual(["clerk"]);
   expect(listAllRoles(settings)).toEqual(["user", "approver", "admin", "treasurer"]);
 });
 
-test("somebody objects to is told why: the role, or that it is their own", () => {
+test("says why a person may not answer: the role, or their own call", () => {
   const asked = { level: "money", actor: "a", session: "s", user: "eve", person: "ann" };
   const could = (id: string, roles: readonly string[], decision: "approved" | "denied" = "approved") =>
     checkApprovalRights(settings, asked, { id, roles }, decision);

@@ -1,40 +1,32 @@
+// Tells people in advance who could answer. The service checks again when they do.
+
+import { omitUndefined } from "../core/json.ts";
 import { type ApprovalSettings, checkApprover, compileApprovals } from "../policy/approval-rules.ts";
 import type { ApprovalView } from "./approval.ts";
 
-/** To tell people beforehand who could answer. Whether somebody may is decided when they do. */
-
-type ApproverIdentity = { readonly id: string; readonly roles: readonly string[] };
-
-const NO_APPROVER: ApproverIdentity = { id: "", roles: [] };
-
-/** The roles that may agree at a level. */
+/** The roles that may approve at a level. */
 export function listLevelRoles(settings: ApprovalSettings, level: string): readonly string[] {
   const compiled = compileApprovals(settings);
   const asked = { level, caller: { actor: "", session: "" } };
-  const known = new Set([...listAllRoles(settings), level, "admin"]);
-  return [...known].filter(
-    (role) => checkApprover(compiled, asked, { ...NO_APPROVER, roles: [role] }, "approved") === undefined,
+  const roles = new Set([...listAllRoles(settings), level, "admin"]);
+  return [...roles].filter(
+    (role) => checkApprover(compiled, asked, { id: "", roles: [role] }, "approved") === undefined,
   );
 }
 
-/** Every role that some level takes. */
+/** Every role of some level. */
 export function listAllRoles(settings: ApprovalSettings): readonly string[] {
   return [...new Set([...compileApprovals(settings).levels.values()].flat())];
 }
 
-/** Why that person could not answer so; undefined: they could. */
+/** Why a person could not give this answer; undefined if they could. */
 export function checkApprovalRights(
   settings: ApprovalSettings,
   approval: Pick<ApprovalView, "level" | "actor" | "session" | "user" | "person">,
-  person: ApproverIdentity,
+  approver: { readonly id: string; readonly roles: readonly string[] },
   decision: "approved" | "denied",
 ): string | undefined {
-  const { level, actor, session, user, person: asked } = approval;
-  const caller = {
-    actor,
-    session,
-    ...(user === undefined ? {} : { user: { id: user } }),
-    ...(asked === undefined ? {} : { person: asked }),
-  };
-  return checkApprover(compileApprovals(settings), { level, caller }, person, decision);
+  const { level, actor, session, user, person } = approval;
+  const caller = omitUndefined({ actor, session, user: user === undefined ? undefined : { id: user }, person });
+  return checkApprover(compileApprovals(settings), { level, caller }, approver, decision);
 }

@@ -25,7 +25,7 @@ const ending = { callId: "call", durationMs: 1, valueLimit: VALUE_LIMIT, action 
 const done: Outcome = { ...ending, status: "done", data: { paid: true }, value: "{}" };
 const failed = (code: "overloaded" | "denied") => createFailedOutcome(ending, new QmError(code, "not now"));
 
-/** A real store, whose statements fail as often as is said, with one approved call in it. */
+/** A real store with one approved call, whose statements fail as often as requested. */
 async function opened() {
   const db = await openSqlite(":memory:");
   onTestFinished(() => db.close());
@@ -85,7 +85,7 @@ async function opened() {
 const stateOf = async (store: ApprovalStore) => (await store.get("a1"))?.state;
 
 describe("a permit", () => {
-  test("of a lease that a clock correction made far too long is taken over", async () => {
+  test("is taken over when a clock correction made its lease far too long", async () => {
     const { real, permits } = await opened();
     const leaseUntil = new Date(systemRuntime.now().getTime() + 24 * 3_600_000);
     const executor = { id: "other", pid: 1, host: "elsewhere", leaseUntil };
@@ -97,7 +97,7 @@ describe("a permit", () => {
     expect(permits.isAbandoned({ approval, executor: soon })).toBe(false);
   });
 
-  test("keeps the outcome of what began, and says who had agreed to what was never run", async () => {
+  test("stores the outcome of a call that began, and names the approver of one that never ran", async () => {
     const one = await opened();
     const begun = await one.claimed();
     await begun.begin();
@@ -108,11 +108,11 @@ describe("a permit", () => {
     expect(await (await other.claimed()).ended(failed("denied"), false)).toBe("kept");
     expect(await other.real.get("a1")).toMatchObject({
       state: "expired",
-      answer: { reason: "ann had agreed to it (cli), but not now" },
+      answer: { reason: "ann had approved it (cli), but not now" },
     });
   });
 
-  test("gives back what could not begin for now, unless whoever called hears of it now", async () => {
+  test("releases a call that could not begin yet, unless its caller hears of it now", async () => {
     const later = await opened();
     expect(await (await later.claimed()).ended(failed("overloaded"), false)).toBe("released");
     expect(await stateOf(later.real)).toBe("approved");
@@ -122,7 +122,7 @@ describe("a permit", () => {
     expect(await stateOf(now.real)).toBe("expired");
   });
 
-  test("does not begin what another process has taken", async () => {
+  test("does not begin a call that another process has taken", async () => {
     const { real, claimed } = await opened();
     const permit = await claimed();
     await real.release("a1", permit.executor);
@@ -135,7 +135,7 @@ describe("a permit", () => {
     expect(await real.get("a1")).toMatchObject({ state: "executing", executor: "other", delivered: false });
   });
 
-  test("is held to be another's while that one lives and renews, and no longer", async () => {
+  test("belongs to another process while that one lives and renews its lease", async () => {
     const { real, permits } = await opened();
     const approval = (await real.get("a1")) ?? expect.fail("it is gone");
     const until = (ms: number) => new Date(Date.now() + ms);
@@ -148,7 +148,7 @@ describe("a permit", () => {
 });
 
 describe("a store that fails", () => {
-  test("while what ran is kept: it is kept later, never run again, and its end is seen to", async () => {
+  test("while an outcome is stored: it is stored later, and the call never runs again", async () => {
     const { real, failing, ran, restored, workerFor } = await opened();
     failing.set("finish", 1);
     const worker = workerFor(async (permit) => {
@@ -167,7 +167,7 @@ describe("a store that fails", () => {
     expect(await real.listClaimed()).toEqual([]);
   });
 
-  test("while it begins, and while it is given back: it is run by whoever looks next", async () => {
+  test("while a call begins and is released: the next process runs it", async () => {
     const { real, failing, ran, workerFor } = await opened();
     failing.set("begin", 1).set("release", 1);
     const worker = workerFor(async (permit) => {
@@ -189,7 +189,7 @@ describe("a store that fails", () => {
     expect(ran).toEqual(["a1"]);
   });
 
-  test("is not asked for what is held here: it is at work", async () => {
+  test("does not make a running call look abandoned", async () => {
     const { real, restored, workerFor, claimed } = await opened();
     const permit = await claimed();
     await permit.begin();

@@ -5,7 +5,7 @@ import type { Approvals } from "./approval.ts";
 
 const action = "file__write" as ActionName;
 
-/** The answer to a call whose approval is `approvalId`, while nobody has answered. */
+/** The outcome of a call whose approval is not answered yet. */
 export function createWaitingResult(approvalId: string): Outcome {
   const approval = { id: approvalId, level: "user", expiresAt: "2027-01-01T00:00:00.000Z" };
   return createWaitingOutcome(createTestEnding(approvalId), action, "it writes", approval);
@@ -22,7 +22,7 @@ export function createFailedResult(
   return createFailedOutcome(createTestEnding(approvalId), new QmError(code, "not this time"));
 }
 
-/** Approvals as far as turns know them: `outcomes` has what has ended, `known` what is waited for. */
+/** Approvals for turns: `outcomes` has the ended ones, `known` tells the waiting ones. */
 export function createFakeApprovals(
   outcomes: ReadonlyMap<string, Outcome>,
   known: (id: string) => boolean = () => true,

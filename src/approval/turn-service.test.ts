@@ -22,7 +22,7 @@ const caller: Caller = { actor: "main", session: "s", tenant: "acme", user: { id
 const START = Date.UTC(2026, 0, 2);
 
 describe("a turn", () => {
-  test("is of the caller's id, or of a new one, and calls are made in its name", async () => {
+  test("has the caller's turn id or a new one, and puts it into its caller", async () => {
     const { turns } = await world();
 
     const [named, unnamed] = [await turns.begin({ ...caller, turn: "mine" }), await turns.begin(caller)];
@@ -33,7 +33,7 @@ describe("a turn", () => {
     await expect(turns.begin({ ...caller, turn: "mine" })).rejects.toMatchObject({ code: "conflict" });
   });
 
-  test("tells with every waiting call what is asked, in the order they were noted, and says so once", async () => {
+  test("returns the waiting calls in the order they were noted when suspended, and records one event", async () => {
     const { turns, events } = await world();
     const turn = await turns.begin({ ...caller, turn: "t" });
     const previewed = createWaitingResult("b") as Extract<Outcome, { status: "waiting" }>;
@@ -60,7 +60,7 @@ describe("a turn", () => {
     expect(events).toEqual([[turn.caller, { type: "turn.suspended", data: { turnId: "t", approvals: ["a", "b"] } }]]);
   });
 
-  test("waits for no call that has its outcome, and is not suspended where none waits", async () => {
+  test("forgets calls with an outcome, and cannot be suspended if none waits", async () => {
     const { turns, events } = await world();
     const turn = await turns.begin(caller);
     turn.noted("one", createWaitingResult("a"));
@@ -73,7 +73,7 @@ describe("a turn", () => {
     expect((await turn.suspend(null)).parts).toHaveLength(1);
   });
 
-  test("is done with here once it is suspended or has ended", async () => {
+  test("cannot be used after it is suspended or has ended", async () => {
     const { turns } = await world();
     const leave = {
       suspend: (turn: Turn) => turn.suspend(null),
@@ -85,7 +85,7 @@ describe("a turn", () => {
 
       const leaving = go(turn);
 
-      // From then on, not only when it is written: what is noted now would be lost.
+      // From the call on, not only after the write: a call noted now would be lost.
       expect(() => turn.noted("two", createWaitingResult("b"))).toThrow(expect.objectContaining({ code: "conflict" }));
       await leaving;
       expect(() => turn.noted("two", createWaitingResult("b"))).toThrow(expect.objectContaining({ code: "conflict" }));
@@ -95,7 +95,7 @@ describe("a turn", () => {
     }
   });
 
-  test("leaves nothing behind that it waited for when it ends", async () => {
+  test("removes its waiting calls when it ends", async () => {
     const { turns } = await world();
     const turn = await turns.begin(caller);
     turn.noted("one", createWaitingResult("a"));
@@ -105,7 +105,7 @@ describe("a turn", () => {
     expect(await turns.get(turn.id)).toMatchObject({ state: "cancelled", calls: [] });
   });
 
-  test("can be suspended again where the store failed", async () => {
+  test("can be suspended again after the store failed", async () => {
     let failures = 1;
     const { turns } = await world({
       through: (store) => ({
@@ -125,7 +125,7 @@ describe("a turn", () => {
     expect((await turn.suspend(1)).parts).toHaveLength(2);
   });
 
-  test("keeps what is saved at the same time in the order asked for, as it was then", async () => {
+  test("stores parallel saves in order, each as it was at its call", async () => {
     const { turns, outcomes, otherProcess } = await world();
     const turn = await turns.begin(caller);
     turn.noted("one", createWaitingResult("a"));
@@ -151,7 +151,7 @@ describe("a turn", () => {
     ["a function", () => () => 1, "invalid_arguments"],
     ["something that throws nothing", () => throwing(undefined), "invalid_arguments"],
     ["something that throws itself", () => throwing({ toString: null }), "invalid_arguments"],
-  ])("refuses a memo that is %s, and goes on as it was", async (_what, make, code) => {
+  ])("rejects a memo that is %s, and stays usable", async (_what, make, code) => {
     const { turns, outcomes, otherProcess } = await world();
     const memo = make() as Json;
     await expect(turns.begin(caller, memo)).rejects.toMatchObject({ code });
@@ -167,7 +167,7 @@ describe("a turn", () => {
     expect(await otherProcess().resume(turn.resumeToken)).toMatchObject({ memo: "after" });
   });
 
-  test("keeps a memo of sixteen megabytes", async () => {
+  test("stores a memo of sixteen megabytes", async () => {
     const { turns, otherProcess, clock } = await world();
     const memo = "x".repeat(MEMO_LIMIT - 2);
     const turn = await turns.begin(caller, memo);
@@ -191,7 +191,7 @@ describe("resuming", () => {
     at.outcomes.set("c", createFailedResult("c", "interrupted"));
   };
 
-  test("says who is still waited for, and changes nothing", async () => {
+  test("returns the waiting calls and changes nothing", async () => {
     const { turns, token, outcomes, row, events } = at;
     outcomes.set("b", createFailedResult("b", "tool_denied"));
     const before = await row();
@@ -208,7 +208,7 @@ describe("resuming", () => {
     expect(events.map(([, { type }]) => type)).toEqual(["turn.suspended"]);
   });
 
-  test("gives every call's outcome in the order they were noted, with the memo", async () => {
+  test("returns the memo and every outcome, in the order the calls were noted", async () => {
     const { turns, token, asked, events } = at;
     settleAll();
 
@@ -227,7 +227,7 @@ describe("resuming", () => {
     expect(events.at(-1)).toEqual([turn.caller, { type: "turn.resumed", data: { turnId: "t", calls } }]);
   });
 
-  test("only says how far it is where that is asked", async () => {
+  test("only reports the state with partial", async () => {
     const { turns, token, row } = at;
     settleAll();
     const before = await row();
@@ -239,7 +239,7 @@ describe("resuming", () => {
     running(await turns.resume(token));
   });
 
-  test("gives the turn to one of many", async () => {
+  test("gives the turn to exactly one of many processes", async () => {
     const { turns, token, otherProcess } = at;
     settleAll();
     const others = [turns, otherProcess(), otherProcess(), turns, otherProcess()];
@@ -251,7 +251,7 @@ describe("resuming", () => {
     await expect(otherProcess().resume(token)).rejects.toMatchObject({ code: "conflict" });
   });
 
-  test("goes on past what is not known any more, and stops at any other failure", async () => {
+  test("continues past a lost outcome, and stops at any other error", async () => {
     const { turns, token, unknown } = at;
     settleAll();
     at.outcomes.delete("c");
@@ -270,7 +270,7 @@ describe("resuming", () => {
     expect(await broken.row()).toMatchObject({ state: "suspended", version: 2 });
   });
 
-  test("is refused with any other token, and tells nothing", async () => {
+  test("rejects any other token without revealing anything", async () => {
     const { turns, token, db } = at;
     settleAll();
     const wrong = [
@@ -296,7 +296,7 @@ describe("resuming", () => {
     expect(token).toMatch(/^[\w-]{43}$/);
   });
 
-  test("is refused to another caller, as if there were no turn", async () => {
+  test("rejects another caller as if the turn did not exist", async () => {
     const { turns, token, row } = at;
     settleAll();
     const before = await row();
@@ -319,7 +319,7 @@ describe("resuming", () => {
     running(await turns.resume(token, { caller: same }));
   });
 
-  test.each(["complete", "failed", "cancelled"] as const)("is refused once the turn is %s", async (state) => {
+  test.each(["complete", "failed", "cancelled"] as const)("is rejected once the turn is %s", async (state) => {
     const { turns, token, events, row } = at;
     settleAll();
     const { turn } = running(await turns.resume(token));
@@ -334,7 +334,7 @@ describe("resuming", () => {
     expect(await row()).toMatchObject({ state, memo: "null", calls: "[]", holder: null });
   });
 
-  test("goes round as often as calls wait, and gives each call once it is in no memo yet", async () => {
+  test("works again for every new waiting call, and returns each call until a memo has it", async () => {
     const { turns, token, outcomes, otherProcess } = at;
     settleAll();
     const { turn } = running(await turns.resume(token));
@@ -350,7 +350,7 @@ describe("resuming", () => {
     expect(results).toEqual([{ ref: "next", outcome: createDoneResult("e", 5) }]);
   });
 
-  test("is possible again when the process that had it is dead, with the same results", async () => {
+  test("works again after its process died, with the same results", async () => {
     const { turns, token, otherProcess, dead } = at;
     settleAll();
     const first = running(await turns.resume(token));
@@ -369,7 +369,7 @@ describe("resuming", () => {
     await second.turn.end("complete");
   });
 
-  test("gives what was saved last, without what that had taken in", async () => {
+  test("returns the last saved memo, without the results it already contains", async () => {
     const { turns, token, otherProcess, dead, outcomes } = at;
     settleAll();
     const { turn } = running(await turns.resume(token));
@@ -384,7 +384,7 @@ describe("resuming", () => {
     expect([memo, results]).toEqual(["third step", [{ ref: "next", outcome: createDoneResult("e", 5) }]]);
   });
 
-  test("waits for the lease of a process elsewhere, and no longer", async () => {
+  test("waits for the lease of a process on another host", async () => {
     const { turns, token, otherProcess, clock, dead } = at;
     settleAll();
     running(await turns.resume(token));
@@ -397,7 +397,7 @@ describe("resuming", () => {
     running(await elsewhere.resume(token));
   });
 
-  test("does not wait for a lease from a clock that was wrong", async () => {
+  test("ignores a lease from a wrong clock", async () => {
     const { turns, token, otherProcess, clock } = at;
     settleAll();
     clock.ms += 86_400_000;
@@ -408,7 +408,7 @@ describe("resuming", () => {
     running(await otherProcess("there").resume(token));
   });
 
-  test("leaves a turn whose memo is damaged where it is, and says so", async () => {
+  test("leaves a turn with a damaged memo unchanged, and reports it", async () => {
     const { turns, token, db, row } = at;
     settleAll();
     await db.all(sql`update turns set memo = '{"cut'`);
@@ -420,7 +420,7 @@ describe("resuming", () => {
   });
 });
 
-test("a lease is renewed for as long as the turn is held, and not after", async () => {
+test("renews the lease while the turn is held, and not after", async () => {
   vi.useFakeTimers({ toFake: ["setInterval", "clearInterval"] });
   onTestFinished(() => void vi.useRealTimers());
   const renewals: (() => void)[] = [];
@@ -452,7 +452,7 @@ test("a lease is renewed for as long as the turn is held, and not after", async 
   expect(vi.getTimerCount()).toBe(0);
 });
 
-test("operators see what there is, without memos and tokens", async () => {
+test("operators see turns without memos and tokens", async () => {
   const { turns, clock } = await world();
   const waitingOne = await turns.begin({ ...caller, turn: "w", person: "p" }, "secret memo");
   waitingOne.noted("one", createWaitingResult("a"));
@@ -486,7 +486,7 @@ interface WorldOptions {
   readonly through?: (store: TurnStore) => TurnStore;
 }
 
-/** Turns over a store in memory, as process 1 here; others see the same store. */
+/** Turns over a store in memory as process 1; other processes share the store. */
 async function world({ outcome, through = (store) => store }: WorldOptions = {}) {
   const db: SqlDriver = await openSqlite(":memory:");
   onTestFinished(() => db.close());
@@ -517,7 +517,7 @@ async function world({ outcome, through = (store) => store }: WorldOptions = {})
   return { turns: otherProcess(), otherProcess, db, clock, outcomes, unknown, dead, events, asked };
 }
 
-/** One that waits for so many, each noted as `ref <approval>`. */
+/** A turn with waiting calls, each noted as `ref <approval>`. */
 async function suspendedTurn(approvalIds: readonly string[], outcome?: () => Promise<Outcome>) {
   const made = await world(outcome === undefined ? {} : { outcome });
   const turn = await made.turns.begin({ ...caller, turn: "t" });

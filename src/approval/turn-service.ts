@@ -8,37 +8,34 @@ import { createFailedOutcome, type Outcome, VALUE_LIMIT } from "../core/outcome.
 import type { ProcessInfo, Runtime } from "../core/runtime.ts";
 import type { Approvals } from "./approval.ts";
 import { createTurn, serializeMemo, type Turn, type TurnEvent } from "./turn.ts";
-import type { StoredTurn, TurnQuery, TurnState, TurnStore, WaitingCall } from "./turn-store.ts";
-import { type TurnView, toTurnView } from "./turn-store.ts";
+import type { WaitingCall } from "./turn-store.ts";
+import { type StoredTurn, type TurnQuery, type TurnStore, type TurnView, toTurnView } from "./turn-store.ts";
 
 /** Turns that can wait for people longer than a process lives. */
 export interface Turns {
-  /** Begins a turn of the caller's id for it, or of a new one. Throws `conflict` where there was one of that id. */
+  /** Begins a turn with the caller's turn id, or a new one. Throws `conflict` if the id is taken. */
   begin(caller: Caller, memo?: Json): Promise<Turn>;
   /**
-   * Goes on with a turn once every call that waited has its outcome; before that, nothing is changed. Exactly one process
-   * gets it. One that dies with it leaves it as it was, for the same token. Throws `not_found`, also for another caller's,
-   * and `conflict` where the turn has ended or another process has it.
+   * Continues a turn once every waiting call has its outcome; before that, changes nothing. Exactly one process gets the
+   * turn. If that process dies, the same token resumes the turn as it was. Throws `not_found`, also for another caller's
+   * turn, and `conflict` if the turn has ended or another process has it.
    */
   resume(resumeToken: string, options?: ResumeOptions): Promise<ResumedTurn>;
   /** Throws `not_found`. */
   get(id: string): Promise<TurnView>;
-  /** The last changed first. */
   list(query?: TurnQuery): Promise<readonly TurnView[]>;
 }
 
-/** Turns, for whoever opened them. */
 export interface TurnService extends Turns {
-  /** Removes what ended before that. Answers how many. */
   prune(before: Date): Promise<number>;
-  /** Renews no lease any more: what this process has is soon another's to resume. */
+  /** Stops renewing leases, so that other processes can soon resume the turns of this one. */
   close(): void;
 }
 
 export interface ResumeOptions {
-  /** Who asks. Actor, tenant and user must be the turn's. */
+  /** Its actor, tenant and user must be the turn's. */
   readonly caller?: Caller;
-  /** Only says how far it is, also where nobody is waited for any more. */
+  /** Only reports the state, even if all calls have their outcome. */
   readonly partial?: boolean;
 }
 
@@ -46,17 +43,14 @@ export type ResumedTurn =
   | {
       readonly state: "suspended";
       readonly turnId: string;
-      /** Those that have no outcome yet. */
       readonly waiting: readonly WaitingCall[];
-      /** Those that have. They are told again when the turn goes on. */
+      /** The calls with an outcome. They are returned again when the turn continues. */
       readonly results: readonly TurnCallResult[];
     }
   | {
       readonly state: "running";
       readonly turn: Turn;
-      /** As it was last kept. */
       readonly memo: Json;
-      /** Every call that waited then, in the order they were noted. */
       readonly results: readonly TurnCallResult[];
     };
 
@@ -65,20 +59,19 @@ export interface TurnCallResult {
   readonly outcome: Outcome;
 }
 
-export interface TurnServiceOptions {
-  readonly store: TurnStore;
-  readonly approvals: Pick<Approvals, "outcome">;
-  readonly runtime: Runtime;
-  readonly self: ProcessInfo;
-  /** Resolves when it outlives the process. */
-  note(caller: Caller, event: TurnEvent): Promise<void>;
-}
-
 const LEASE_MS = 15_000;
 const TOKEN_BYTES = 32;
 const TOKEN_LIMIT = 256;
 
-export function createTurnService({ store, approvals, runtime, self, note }: TurnServiceOptions): TurnService {
+export function createTurnService(options: {
+  readonly store: TurnStore;
+  readonly approvals: Pick<Approvals, "outcome">;
+  readonly runtime: Runtime;
+  readonly self: ProcessInfo;
+  /** Records an event. Resolves when it survives the process. */
+  note(caller: Caller, event: TurnEvent): Promise<void>;
+}): TurnService {
+  const { store, approvals, runtime, self, note } = options;
   const { now } = runtime;
   const lease = new Lease({ runtime, self, durationMs: LEASE_MS });
   const held = new LeaseRenewal(LEASE_MS / 3, () => store.renew(lease.id, lease.holder().leaseUntil));
@@ -93,27 +86,33 @@ export function createTurnService({ store, approvals, runtime, self, note }: Tur
   async function findResumable(token: string, caller: Caller | undefined): Promise<StoredTurn> {
     const isToken = typeof token === "string" && token.length <= TOKEN_LIMIT;
     const seen = isToken ? await store.byToken(hashToken(token)) : undefined;
-    // The token, which is a secret, stands for the session: another one may go on.
-    const asker = caller && seen && { ...caller, session: seen.caller.session };
-    if (seen === undefined || (asker !== undefined && !isSameCaller(asker, seen.caller)))
-      throw createUnknownTokenError();
+    // The secret token stands for the session, so another session may continue.
+    const isOwn = !caller || !seen || isSameCaller({ ...caller, session: seen.caller.session }, seen.caller);
+    if (seen === undefined || !isOwn) {
+      throw new QmError("not_found", "there is no turn to resume with this token", {
+        hint: "Use the token from suspending the turn. It may belong to another caller, or the turn was removed.",
+      });
+    }
     if (seen.state === "suspended") return seen;
-    if (seen.state !== "running") throw createEndedError(seen.state);
+    if (seen.state !== "running")
+      throw new QmError("conflict", `the turn has ended: it is ${seen.state}`, { hint: "Begin another turn." });
     if (seen.holder !== undefined && !lease.hasEnded(seen.holder)) throw createHeldError();
     return seen;
   }
 
-  async function readOutcome(call: WaitingCall, caller: Caller): Promise<Outcome> {
+  /** The outcome of a call. A lost one counts as failed, because the turn could never continue otherwise. */
+  async function readOutcome({ approvalId, callId, action }: WaitingCall, caller: Caller): Promise<Outcome> {
     try {
-      return await approvals.outcome(call.approvalId, { caller, timeoutMs: 0 });
+      return await approvals.outcome(approvalId, { caller, timeoutMs: 0 });
     } catch (thrown) {
       if (!(thrown instanceof QmError) || thrown.code !== "not_found") throw thrown;
-      // Or the turn could never go on.
-      const { callId } = call;
-      const action = call.action as ActionName;
+      const lost = new QmError("not_found", `the outcome of this call of ${action} is no longer stored`, {
+        hint: "It may have run: check before you try again.",
+        details: { approval_id: approvalId },
+      });
       return createFailedOutcome(
-        { callId, action, durationMs: 0, valueLimit: VALUE_LIMIT },
-        createLostOutcomeError(call),
+        { callId, action: action as ActionName, durationMs: 0, valueLimit: VALUE_LIMIT },
+        lost,
       );
     }
   }
@@ -123,37 +122,32 @@ export function createTurnService({ store, approvals, runtime, self, note }: Tur
       const id = asker.turn ?? runtime.newId();
       const caller = { ...asker, turn: id };
       const resumeToken = randomBytes(TOKEN_BYTES).toString("base64url");
-      const turn = {
-        id,
-        tokenHash: hashToken(resumeToken),
-        caller,
-        memo: serializeMemo(memo),
-        holder: lease.holder(),
-        at: now(),
-      };
-      if (await store.add(turn)) return hold({ id, caller, version: 1 }, resumeToken);
-      throw new QmError("conflict", "there is a turn of that id already", {
-        hint: "Give every turn an id of its own, or none: it gets one then.",
+      const stored = { id, tokenHash: hashToken(resumeToken), caller, memo: serializeMemo(memo) };
+      if (await store.add({ ...stored, holder: lease.holder(), at: now() }))
+        return hold({ id, caller, version: 1 }, resumeToken);
+      throw new QmError("conflict", "a turn with this id already exists", {
+        hint: "Use a new id for every turn, or none: the turn then gets one.",
       });
     },
     async resume(resumeToken, { caller: asker, partial = false } = {}) {
       const seen = await findResumable(resumeToken, asker);
       const { id, caller, calls } = seen;
       const outcomes = await Promise.all(calls.map((call) => readOutcome(call, caller)));
-      const all = calls.map((call, at) => ({ call, outcome: outcomes[at] as Outcome }));
-      const waiting = all.filter(({ outcome }) => outcome.status === "waiting").map(({ call }) => call);
-      const results = all
-        .filter(({ outcome }) => outcome.status !== "waiting")
-        .map(({ call: { ref }, outcome }) => ({ ref, outcome }));
+      const waiting = calls.filter((_, at) => outcomes[at]?.status === "waiting");
+      const results = calls
+        .map(({ ref }, at) => ({ ref, outcome: outcomes[at] as Outcome }))
+        .filter(({ outcome }) => outcome.status !== "waiting");
       if (waiting.length > 0 || partial) return { state: "suspended", turnId: id, waiting, results };
       const text = await store.claim(seen, lease.holder(), now());
       if (text === undefined) throw createHeldError();
       const version = seen.version + 1;
       const memo = parseMemo(text);
       if (memo === undefined) {
-        // As it was: nobody can go on with it, and whoever tries is told why.
+        // Puts the turn back unchanged, so that every attempt fails with the same reason.
         await store.write({ id, holderId: lease.id, version }, { state: "suspended", calls, memo: text, at: now() });
-        throw createDamagedMemoError(id);
+        throw new QmError("store_failed", `turn ${quoteName(id)} is damaged in the store: its memo cannot be read`, {
+          hint: "Another program has changed the store. Restore it from a backup, or begin another turn.",
+        });
       }
       await note(caller, { type: "turn.resumed", data: { turnId: id, calls: calls.map(({ callId }) => callId) } });
       return { state: "running", turn: hold({ id, caller, version }, resumeToken), memo, results };
@@ -161,17 +155,13 @@ export function createTurnService({ store, approvals, runtime, self, note }: Tur
     async get(id) {
       const turn = await store.get(id);
       if (turn !== undefined) return toTurnView(turn);
-      throw new QmError("not_found", "there is no turn of that id", {
-        hint: "It may have been removed since it ended.",
+      throw new QmError("not_found", "there is no turn with this id", {
+        hint: "It may have been removed after its end.",
       });
     },
-    async list(query = {}) {
-      return (await store.list(query)).map(toTurnView);
-    },
+    list: async (query = {}) => (await store.list(query)).map(toTurnView),
     prune: (before) => store.prune(before),
-    close() {
-      held.close();
-    },
+    close: () => held.close(),
   };
 }
 
@@ -187,31 +177,8 @@ function parseMemo(text: string): Json | undefined {
   }
 }
 
-function createDamagedMemoError(id: string): QmError {
-  return new QmError("store_failed", `turn ${quoteName(id)} is damaged in the store: its memo cannot be read`, {
-    hint: "Something else has written to the store. Restore it from a backup, or begin another turn.",
-  });
-}
-
-function createUnknownTokenError(): QmError {
-  return new QmError("not_found", "there is no turn to resume with this token", {
-    hint: "Give the token as it was told when the turn was suspended; it may be another caller's, or long over.",
-  });
-}
-
-function createEndedError(state: TurnState): QmError {
-  return new QmError("conflict", `the turn has ended: it is ${state}`, { hint: "Begin another." });
-}
-
 function createHeldError(): QmError {
-  return new QmError("conflict", "another process goes on with this turn", {
-    hint: "Nothing is to be done here. Should that process die, the same token resumes the turn again.",
-  });
-}
-
-function createLostOutcomeError({ approvalId, action }: WaitingCall): QmError {
-  return new QmError("not_found", `what became of this call of ${action} is not kept any more`, {
-    hint: "It may have run: look before anything is tried again.",
-    details: { approval_id: approvalId },
+  return new QmError("conflict", "another process has continued this turn", {
+    hint: "Do nothing here. If that process dies, the same token resumes the turn again.",
   });
 }

@@ -1,20 +1,19 @@
-import type { Caller } from "../core/caller.ts";
+import { type Caller, type FlatCaller, flattenCaller } from "../core/caller.ts";
 import type { LeaseHolder } from "../core/lease.ts";
 
 export const turnStates = ["running", "suspended", "complete", "failed", "cancelled"] as const;
 
 /**
- * - `running`: one process holds it, for as long as it renews its lease
- * - `suspended`: calls of it wait for people, and nobody holds it
+ * - `running`: one process holds it while it renews its lease
+ * - `suspended`: its calls wait for people, and no process holds it
  * - `complete`, `failed`, `cancelled`: it is over
  */
 export type TurnState = (typeof turnStates)[number];
 
 export type TurnEnd = Exclude<TurnState, "running" | "suspended">;
 
-/** A call that waits for a person, as the turn remembers it. */
 export interface WaitingCall {
-  /** The host's own name for the call: the id that the model's provider gave it, for one. */
+  /** The host's own name for the call, such as the tool call id of the model's provider. */
   readonly ref: string;
   readonly callId: string;
   readonly approvalId: string;
@@ -25,16 +24,14 @@ export interface WaitingCall {
   readonly expiresAt: string;
 }
 
-/** A turn without its memo, which may be long. */
+/** A turn without its memo, which can be long. */
 export interface StoredTurn {
   readonly id: string;
   readonly state: TurnState;
   readonly caller: Caller;
-  /** Those that waited when it was last written, in the order they were noted. */
+  /** The calls that waited at the last write, in the order they were noted. */
   readonly calls: readonly WaitingCall[];
-  /** Another one after every write. */
   readonly version: number;
-  /** Who has it, while it is running. */
   readonly holder?: LeaseHolder;
   readonly startedAt: string;
   readonly changedAt: string;
@@ -42,7 +39,7 @@ export interface StoredTurn {
 
 export interface NewTurn {
   readonly id: string;
-  /** Of the secret that resumes it, which is kept nowhere. */
+  /** The hash of the resume token. The token itself is not stored. */
   readonly tokenHash: string;
   readonly caller: Caller;
   /** JSON. */
@@ -56,7 +53,6 @@ export interface TurnChange {
   readonly calls: readonly WaitingCall[];
   /** JSON. */
   readonly memo: string;
-  /** Who has it from now on; absent: nobody. */
   readonly holder?: LeaseHolder;
   readonly at: Date;
 }
@@ -64,61 +60,38 @@ export interface TurnChange {
 export interface TurnQuery {
   readonly state?: TurnState;
   readonly session?: string;
-  /** At most so many, newest change first. Absent: 100. */
+  /** Newest change first. Default: 100. */
   readonly limit?: number;
 }
 
-/** What turns need of a store. Of two processes that want to go on with the same turn, one does. */
+/** Of several processes that want the same turn, exactly one gets it. */
 export interface TurnStore {
-  /** False where there is a turn of that id already. */
+  /** False if the id is taken. */
   add(turn: NewTurn): Promise<boolean>;
   get(id: string): Promise<StoredTurn | undefined>;
   byToken(tokenHash: string): Promise<StoredTurn | undefined>;
   list(query: TurnQuery): Promise<readonly StoredTurn[]>;
-  /** Takes a turn that is as it was seen, and answers its memo. Undefined: it is another's, or not as it was. */
+  /** Claims a turn that has not changed since it was read, and returns its memo. Undefined: it has changed. */
   claim(seen: StoredTurn, holder: LeaseHolder, at: Date): Promise<string | undefined>;
-  /** By who holds it, in the version that he knows. False: it has been taken away. */
-  write(held: HeldTurnVersion, change: TurnChange): Promise<boolean>;
+  /** Writes a turn that its holder has in this version. False: another process has taken it. */
+  write(
+    held: { readonly id: string; readonly holderId: string; readonly version: number },
+    change: TurnChange,
+  ): Promise<boolean>;
   renew(holderId: string, leaseUntil: Date): Promise<void>;
-  /** Over, and older than that. Answers how many were removed. */
   prune(before: Date): Promise<number>;
 }
 
-interface HeldTurnVersion {
-  readonly id: string;
-  readonly holderId: string;
-  readonly version: number;
-}
-
-/** A turn as operators are shown it. */
-export interface TurnView extends Pick<StoredTurn, "id" | "state" | "startedAt" | "changedAt"> {
-  readonly actor: string;
-  readonly session: string;
-  readonly tenant?: string;
-  readonly user?: string;
-  readonly person?: string;
-  /** Those that waited when it was last kept. */
+export interface TurnView
+  extends Pick<StoredTurn, "id" | "state" | "startedAt" | "changedAt">,
+    Omit<FlatCaller, "turn"> {
   readonly calls: readonly Pick<WaitingCall, "ref" | "callId" | "approvalId" | "action" | "expiresAt">[];
 }
 
 export function toTurnView({ id, state, caller, calls, startedAt, changedAt }: StoredTurn): TurnView {
-  const { actor, session, tenant, user, person } = caller;
-  return {
-    id,
-    state,
-    actor,
-    session,
-    ...(tenant === undefined ? {} : { tenant }),
-    ...(user === undefined ? {} : { user: user.id }),
-    ...(person === undefined ? {} : { person }),
-    startedAt,
-    changedAt,
-    calls: calls.map(({ ref, callId, approvalId, action, expiresAt }) => ({
-      ref,
-      callId,
-      approvalId,
-      action,
-      expiresAt,
-    })),
-  };
+  const { turn: _, ...fields } = flattenCaller(caller);
+  const waiting = calls.map(({ ref, callId, approvalId, action, expiresAt }) => {
+    return { ref, callId, approvalId, action, expiresAt };
+  });
+  return { id, state, ...fields, startedAt, changedAt, calls: waiting };
 }

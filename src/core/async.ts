@@ -3,7 +3,7 @@ import { setImmediate } from "node:timers/promises";
 /** Lets pending I/O and other calls run before the caller goes on with a long computation. */
 export const yieldToEventLoop = (): Promise<void> => setImmediate();
 
-/** Calls `listener` once when the signal aborts, or now if it has already. Returns a function that removes the listener. */
+/** Calls `listener` once when the signal aborts, or now if it has. Returns a function that removes the listener. */
 export function onAbort(signal: AbortSignal | undefined, listener: (reason: unknown) => void): () => void {
   if (signal === undefined) return () => {};
   const abort = (): void => listener(signal.reason);
@@ -29,7 +29,6 @@ export async function raceAbort<T>(work: T | Promise<T>, signal: AbortSignal | u
 export interface TimeLimit {
   readonly ms: number;
   readonly signal?: AbortSignal | undefined;
-  /** The error to reject with when the time is up. */
   readonly timeoutError: () => Error;
   /** The error to reject with when `signal` aborts. Default: the signal's reason. */
   readonly abortError?: (reason: unknown) => Error;
@@ -55,7 +54,6 @@ export async function withTimeout<T>(
   }
 }
 
-/** Whether the work settles, successfully or not, within `ms`. */
 export async function settlesWithin(work: Promise<unknown>, ms: number): Promise<boolean> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<boolean>((resolve) => {

@@ -90,7 +90,7 @@ describe("a backtracking pattern", () => {
     expect(() => test1(source, text)).toThrow(WorkExceeded);
   });
 
-  test("refuses what is not a pattern", () => {
+  test("throws for an invalid pattern", () => {
     expect(() => new BacktrackingPattern("(")).toThrow(SyntaxError);
   });
 });

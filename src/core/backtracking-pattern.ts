@@ -1,34 +1,30 @@
-import { type AST, RegExpParser } from "@eslint-community/regexpp";
+import { type AST, RegExpParser, visitRegExpAST } from "@eslint-community/regexpp";
+import { isUnicodePattern } from "./linear-pattern.ts";
 import { spend, type WorkBudget, WorkExceeded } from "./work-budget.ts";
 
-/** Matches at a position and goes on with `next` from where the match ends. */
+/** Matches at a position and continues with `next` at the end of the match. */
 type Matcher = (run: MatchRun, at: number, next: (at: number) => boolean) => boolean;
 
 interface MatchRun {
   readonly text: string;
   readonly budget: WorkBudget;
-  /** The end and the start of each captured group, by its number. */
   readonly captures: (readonly [start: number, end: number] | undefined)[];
 }
 
 const STEP_WORK = 12;
 
-/**
- * An ECMAScript pattern with lookaround or backreferences, which RE2 does not have. It backtracks like the built-in
- * engine, but counts its steps and stops at the budget instead of running for minutes.
- */
+/** A pattern with lookaround or backreferences, which RE2 lacks. It backtracks and counts its steps. */
 export class BacktrackingPattern {
   readonly #match: Matcher;
   readonly #unicode: boolean;
 
-  /** Throws `SyntaxError` when it is not a pattern. */
   constructor(source: string) {
     this.#unicode = isUnicodePattern(source);
     const pattern = new RegExpParser().parsePattern(source, 0, source.length, { unicode: this.#unicode });
-    this.#match = new PatternCompiler(pattern, this.#unicode).alternatives(pattern.alternatives, false);
+    this.#match = compilePattern(pattern, this.#unicode ? "u" : "");
   }
 
-  /** Whether the text holds a match. Throws `WorkExceeded`. */
+  /** Whether some part of the text matches. Throws `WorkExceeded`. */
   test(text: string, budget: WorkBudget): boolean {
     try {
       for (let start = 0; start <= text.length; start++) {
@@ -38,80 +34,55 @@ export class BacktrackingPattern {
       }
       return false;
     } catch (thrown) {
-      // A deep recursion is work as well.
       throw thrown instanceof RangeError ? new WorkExceeded("the pattern") : thrown;
     }
   }
 }
 
+const SURROGATE_PAIR = /^[\uD800-\uDBFF][\uDC00-\uDFFF]$/;
+
 function isInsidePair(text: string, at: number): boolean {
-  return /^[\uD800-\uDBFF][\uDC00-\uDFFF]$/.test(text.slice(at - 1, at + 1)) && at > 0;
+  return at > 0 && SURROGATE_PAIR.test(text.slice(at - 1, at + 1));
 }
 
-function isUnicodePattern(source: string): boolean {
-  try {
-    new RegExp(source, "u");
-    return true;
-  } catch {
-    return false;
-  }
-}
+function compilePattern(pattern: AST.Pattern, flags: string): Matcher {
+  const groups = collectGroups(pattern);
+  return compileAlternatives(pattern.alternatives, false);
 
-class PatternCompiler {
-  readonly #groups: readonly AST.CapturingGroup[];
-  readonly #flags: string;
-
-  constructor(pattern: AST.Pattern, unicode: boolean) {
-    this.#groups = collectGroups(pattern.alternatives);
-    this.#flags = unicode ? "u" : "";
-  }
-
-  alternatives(alternatives: readonly AST.Alternative[], backward: boolean): Matcher {
-    const matchers = alternatives.map(({ elements }) => this.#sequence(elements, backward));
+  function compileAlternatives(alternatives: readonly AST.Alternative[], backward: boolean): Matcher {
+    const matchers = alternatives.map(({ elements }) => compileSequence(elements, backward));
     if (matchers.length === 1 && matchers[0] !== undefined) return matchers[0];
     return (run, at, next) => matchers.some((match) => match(run, at, next));
   }
 
-  #sequence(elements: readonly AST.Element[], backward: boolean): Matcher {
-    const matchers = elements.map((element) => this.#element(element, backward));
+  function compileSequence(elements: readonly AST.Element[], backward: boolean): Matcher {
+    const matchers = elements.map((element) => compileElement(element, backward));
     if (backward) matchers.reverse();
-    const from = (index: number): Matcher => {
-      const first = matchers[index];
-      if (first === undefined) return (_run, at, next) => next(at);
-      const rest = from(index + 1);
-      return (run, at, next) => {
+    return matchers.reduceRight<Matcher>(
+      (rest, first) => (run, at, next) => {
         spend(run.budget, STEP_WORK);
         return first(run, at, (after) => rest(run, after, next));
-      };
+      },
+      (_run, at, next) => next(at),
+    );
+  }
+
+  function compileElement(element: AST.Element, backward: boolean): Matcher {
+    if (element.type === "Group") return compileAlternatives(element.alternatives, backward);
+    if (element.type === "CapturingGroup") return compileCapture(element, backward);
+    if (element.type === "Assertion") return compileAssertion(element);
+    if (element.type === "Quantifier") return compileQuantifier(element, backward);
+    if (element.type === "Backreference") return compileBackreference(element, backward);
+    const one = compileCharacter(element);
+    return (run, at, next) => {
+      const after = one(run, at, backward);
+      return after !== undefined && next(after);
     };
-    return from(0);
   }
 
-  #element(element: AST.Element, backward: boolean): Matcher {
-    switch (element.type) {
-      case "Group":
-        return this.alternatives(element.alternatives, backward);
-      case "CapturingGroup":
-        return this.#capture(element, backward);
-      case "Assertion":
-        return this.#assertion(element);
-      case "Quantifier":
-        return this.#quantifier(element, backward);
-      case "Backreference":
-        return this.#backreference(element, backward);
-      default: {
-        const one = this.#character(element);
-        return (run, at, next) => {
-          const after = one(run, at, backward);
-          return after !== undefined && next(after);
-        };
-      }
-    }
-  }
-
-  #capture(group: AST.CapturingGroup, backward: boolean): Matcher {
-    const number = this.#groups.indexOf(group);
-    const match = this.alternatives(group.alternatives, backward);
+  function compileCapture(group: AST.CapturingGroup, backward: boolean): Matcher {
+    const number = groups.indexOf(group);
+    const match = compileAlternatives(group.alternatives, backward);
     return (run, at, next) =>
       match(run, at, (after) => {
         const before = run.captures[number];
@@ -122,28 +93,28 @@ class PatternCompiler {
       });
   }
 
-  #assertion(assertion: AST.Assertion): Matcher {
+  function compileAssertion(assertion: AST.Assertion): Matcher {
     if (assertion.kind === "lookahead" || assertion.kind === "lookbehind") {
-      const match = this.alternatives(assertion.alternatives, assertion.kind === "lookbehind");
+      const match = compileAlternatives(assertion.alternatives, assertion.kind === "lookbehind");
       return (run, at, next) => {
         const before = [...run.captures];
         const found = match(run, at, () => true);
-        // What is found inside a lookahead can be referred to behind it.
+        // Groups captured in a lookahead stay captured behind it.
         if (found && !assertion.negate && next(at)) return true;
         run.captures.splice(0, run.captures.length, ...before);
         return !found && assertion.negate && next(at);
       };
     }
     if (assertion.kind === "word") {
+      const isWord = (character = "") => /\w/.test(character);
       return ({ text }, at, next) => (isWord(text[at - 1]) !== isWord(text[at])) !== assertion.negate && next(at);
     }
     const isStart = assertion.kind === "start";
     return ({ text }, at, next) => at === (isStart ? 0 : text.length) && next(at);
   }
 
-  #backreference({ resolved }: AST.Backreference, backward: boolean): Matcher {
-    const groups = Array.isArray(resolved) ? resolved : [resolved];
-    const numbers = groups.map((group) => this.#groups.indexOf(group));
+  function compileBackreference({ resolved }: AST.Backreference, backward: boolean): Matcher {
+    const numbers = [resolved].flat().map((group) => groups.indexOf(group));
     return (run, at, next) => {
       const captured = numbers.map((number) => run.captures[number]).find((capture) => capture !== undefined);
       if (captured === undefined) return next(at);
@@ -155,19 +126,20 @@ class PatternCompiler {
     };
   }
 
-  #quantifier({ element, min, max, greedy }: AST.Quantifier, backward: boolean): Matcher {
+  function compileQuantifier(quantifier: AST.Quantifier, backward: boolean): Matcher {
+    const { element, min, max, greedy } = quantifier;
     if (element.type === "Character" || element.type === "CharacterClass" || element.type === "CharacterSet") {
-      return repeatCharacter(this.#character(element), { min, max, greedy, backward });
+      return repeatCharacter(compileCharacter(element), quantifier, backward);
     }
-    const match = this.#element(element, backward);
-    const inner = collectGroups([element]).map((group) => this.#groups.indexOf(group));
+    const match = compileElement(element, backward);
+    const inner = collectGroups(element).map((group) => groups.indexOf(group));
     const repeat = (run: MatchRun, at: number, count: number, next: (at: number) => boolean): boolean => {
       spend(run.budget, STEP_WORK);
       const again = (): boolean => {
         if (count >= max) return false;
         const before = inner.map((number) => run.captures[number]);
         for (const number of inner) run.captures[number] = undefined;
-        // An iteration that matches nothing would repeat for ever.
+        // An iteration that matches the empty text would repeat for ever.
         if (match(run, at, (after) => (after !== at || count < min) && repeat(run, after, count + 1, next)))
           return true;
         for (const [index, number] of inner.entries()) run.captures[number] = before[index];
@@ -179,16 +151,15 @@ class PatternCompiler {
     return (run, at, next) => repeat(run, at, 0, next);
   }
 
-  /** Reads one character that fits and answers the position behind it. */
-  #character(
+  function compileCharacter(
     element: AST.Character | AST.CharacterClass | AST.CharacterSet | AST.ExpressionCharacterClass,
   ): CharacterMatcher {
-    // One character against one class: the built-in engine has nothing to backtrack over.
-    const single = new RegExp(`^${element.raw}$`, this.#flags);
+    // The built-in engine cannot backtrack over a single character.
+    const single = new RegExp(`^${element.raw}$`, flags);
     const fits = new Map<string, boolean>();
     return ({ text, budget }, at, backward) => {
       spend(budget, STEP_WORK);
-      const character = this.#flags === "u" ? readCodePoint(text, at, backward) : text[backward ? at - 1 : at];
+      const character = flags === "u" ? readCodePoint(text, at, backward) : text[backward ? at - 1 : at];
       if (character === undefined) return undefined;
       let isFit = fits.get(character);
       if (isFit === undefined) {
@@ -200,17 +171,15 @@ class PatternCompiler {
   }
 }
 
+/** Returns the position behind the character if it matches. */
 type CharacterMatcher = (run: MatchRun, at: number, backward: boolean) => number | undefined;
 
-interface Repetition {
-  readonly min: number;
-  readonly max: number;
-  readonly greedy: boolean;
-  readonly backward: boolean;
-}
-
-/** A repeated character needs no recursion: the positions it can end at are a list. */
-function repeatCharacter(one: CharacterMatcher, { min, max, greedy, backward }: Repetition): Matcher {
+/** Matches a repeated character without recursion, by listing the positions it can end at. */
+function repeatCharacter(
+  one: CharacterMatcher,
+  { min, max, greedy }: Pick<AST.Quantifier, "min" | "max" | "greedy">,
+  backward: boolean,
+): Matcher {
   return (run, at, next) => {
     const ends = [at];
     const take = (): boolean => {
@@ -237,19 +206,12 @@ function readCodePoint(text: string, at: number, backward: boolean): string | un
     return point === undefined ? undefined : String.fromCodePoint(point);
   }
   const pair = text.slice(Math.max(0, at - 2), at);
-  return /^[\uD800-\uDBFF][\uDC00-\uDFFF]$/.test(pair) ? pair : text[at - 1];
+  return SURROGATE_PAIR.test(pair) ? pair : text[at - 1];
 }
 
-function isWord(character: string | undefined): boolean {
-  return character !== undefined && /\w/.test(character);
-}
-
-/** The capturing groups in the order of their numbers. */
-function collectGroups(nodes: readonly (AST.Alternative | AST.Element)[]): readonly AST.CapturingGroup[] {
-  return nodes.flatMap((node): readonly AST.CapturingGroup[] => {
-    if (node.type === "CapturingGroup") return [node, ...collectGroups(node.alternatives)];
-    if (node.type === "Alternative") return collectGroups(node.elements);
-    if (node.type === "Quantifier") return collectGroups([node.element]);
-    return "alternatives" in node ? collectGroups(node.alternatives as readonly AST.Alternative[]) : [];
-  });
+/** The capturing groups in a node, in the order of their numbers. */
+function collectGroups(node: AST.Node): readonly AST.CapturingGroup[] {
+  const groups: AST.CapturingGroup[] = [];
+  visitRegExpAST(node, { onCapturingGroupEnter: (group) => void groups.push(group) });
+  return groups;
 }

@@ -2,8 +2,8 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { listCharacterWarnings, toVisibleJson, toVisibleLine, toVisibleText } from "./display-text.ts";
 
-describe("visibleJson", () => {
-  test("means the same as JSON, whatever is in it", () => {
+describe("toVisibleJson", () => {
+  test("parses to the same value as JSON", () => {
     fc.assert(
       fc.property(fc.json({ stringUnit: "binary" }), (text) => {
         const value: unknown = JSON.parse(text);
@@ -29,7 +29,7 @@ describe("visibleJson", () => {
     ["a format character", "a\u{13430}b", '"a\\ud80d\\udc30b"'],
     ["a full-width letter", "\uFF52m", '"\\uff52m"'],
     ["a space that is none", "rm\u00A0-rf", '"rm\\u00a0-rf"'],
-  ])("writes out %s", (_what, text, expected) => {
+  ])("escapes %s", (_what, text, expected) => {
     expect(toVisibleJson(text)).toBe(expected);
   });
 
@@ -45,21 +45,21 @@ describe("visibleJson", () => {
   });
 });
 
-test("visibleText keeps lines, visible has one", () => {
+test("toVisibleText keeps line breaks, toVisibleLine escapes them", () => {
   expect(toVisibleText("a\nb\t\u001B")).toBe("a\nb\t\\u{1b}");
   expect(toVisibleLine("a\nb\t\r")).toBe("a\\nb\\t\\u{d}");
 });
 
-test("characterWarnings names what is hidden and what passes for something else", () => {
+test("listCharacterWarnings names invisible characters and look-alikes", () => {
   expect(listCharacterWarnings("a\u202E\u200B c\u0430t \uFF52 x\u00A0y")).toEqual([
-    "contains characters that cannot be seen or that act on the text: U+202E, U+200B",
+    "contains invisible or control characters: U+202E, U+200B",
     "contains \uFF52 (U+FF52) that looks like r, a space (U+00A0), Cyrillic \u0430 (U+0430) that looks like a",
   ]);
   expect(listCharacterWarnings("plain text\r\n")).toEqual([]);
 });
 
-test("characterWarnings says that text from right to left changes the order on the screen", () => {
+test("listCharacterWarnings warns about right-to-left text", () => {
   expect(listCharacterWarnings('{"\u05D0": "\u05D1"}')).toEqual([
-    "contains text from right to left: what stands beside it may be shown in another order",
+    "contains right-to-left text: what stands beside it may be shown in another order",
   ]);
 });

@@ -1,4 +1,4 @@
-/** Letters of other scripts, each group with the Latin letters that they are taken for. Written by number: one cannot see which is which. */
+/** Letters of other scripts and the Latin letters they look like. Escaped, because a reader cannot tell them apart. */
 const LOOKALIKES: readonly (readonly [letters: string, latin: string])[] = [
   ["\u0430\u0441\u0501\u0435\u04BB\u0456\u0458\u04CF\u043E\u0440\u051B\u0455\u0475\u051D", "acdehijlopqsvw"],
   ["\u0445\u0443\u043A\u043C\u0442\u043F\u0433\u0410\u0412\u0421\u0415\u041D\u0406\u0408", "xykmtnrABCEHIJ"],
@@ -15,27 +15,24 @@ const LATIN: ReadonlyMap<string, string> = new Map(
 
 const OTHER_SCRIPT = /[\u0370-\u058F\u13A0-\u13FF]/;
 const OTHER_LETTERS = new RegExp(`${OTHER_SCRIPT.source}+`, "g");
-const LETTER_RUN = /[\p{L}\p{M}]+/gu;
+const WORD = /[\p{L}\p{M}]+/gu;
 
-/** Whether letters of another script stand among Latin ones and pass for them. */
+/** Whether a word mixes Latin letters with look-alikes of another script. */
 export function isDisguised(word: string): boolean {
   return OTHER_SCRIPT.test(word) && /[a-z]/i.test(word) && Array.from(word).some((letter) => LATIN.has(letter));
 }
 
 /**
- * Tells the words of a text that a reader would take for Latin ones: those that mix scripts, and those made of
- * look-alikes alone. Such words are ordinary ones only within a sentence of their script; one strange letter somewhere
- * else in the text, which a caller can put there, says nothing about them. Undefined: there is none.
+ * Whether a reader would take a word for a Latin one: it mixes scripts, or has only look-alikes. Words of look-alikes are
+ * ordinary only beside words of their own script: a caller could plant one foreign letter elsewhere in the text.
  */
-function createDisguiseDetector(text: string): ((word: string, at: number, text: string) => boolean) | undefined {
-  if (!OTHER_SCRIPT.test(text)) return undefined;
-  return (word, at, whole) => isDisguised(word) || (ALIKE.test(word) && !isInSentence(word, at, whole));
+function looksLatin(word: string, at: number, text: string): boolean {
+  return isDisguised(word) || (ALIKE.test(word) && !isInSentence(word, at, text));
 }
 
 const ALIKE = new RegExp(`^[${[...LATIN.keys()].join("")}]+$`);
 const LONGEST_NEIGHBOUR = 40;
 
-/** Whether a word stands beside one that is clearly of another script, and beside no Latin one. */
 function isInSentence(word: string, at: number, text: string): boolean {
   const end = at + word.length;
   const before = /([\p{L}\p{M}]+),? $/u.exec(text.slice(Math.max(0, at - LONGEST_NEIGHBOUR), at))?.[1] ?? "";
@@ -47,147 +44,114 @@ function isForeign(word: string): boolean {
   return Array.from(word).filter((letter) => OTHER_SCRIPT.test(letter) && !LATIN.has(letter)).length >= 2;
 }
 
-/** The Latin letter that a letter of another script is taken for. */
-function getLatinLookalike(letter: string): string | undefined {
-  return LATIN.get(letter);
-}
-
-/** The text as it is read by whoever does not look closely: such letters replaced by the Latin ones. */
+/** Replaces look-alikes in mixed words by their Latin letters, as a careless reader would read them. */
 export function replaceLookalikes(text: string): string {
   if (!OTHER_SCRIPT.test(text)) return text;
-  return text.replace(LETTER_RUN, (word) =>
+  return text.replace(WORD, (word) =>
     isDisguised(word) ? Array.from(word, (letter) => LATIN.get(letter) ?? letter).join("") : word,
   );
 }
 
-/**
- * What could rewrite the line it is shown on, or hide in it: control characters, marks that turn the direction of
- * writing, line separators, and characters without a shape. The joiners of emoji and of some scripts may stay.
- */
+/** Characters that can rewrite or hide text in a terminal, except the joiners that emoji and some scripts need. */
 export const UNSAFE_CHARACTERS =
   /[\p{Cc}\u061C\u200B\u200E\u200F\u2028-\u202E\u2060-\u2069\uFEFF\u{E0000}-\u{E007F}]/gu;
 
-/** Text from outside on one line, with nothing left in it that a terminal would act on or that nobody would see. */
+/** Untrusted text on one line, with unsafe characters escaped. */
 export function toOneLine(text: string): string {
   return escapeUnsafe(text.replace(/\s+/gu, " ").trim());
 }
 
-/** Text from outside with its lines and tabs, and with nothing else left in it that a terminal would act on. */
+/** Untrusted text with unsafe characters escaped, except line breaks and tabs. */
 export function escapeUnsafe(text: string): string {
   return text.replace(UNSAFE_CHARACTERS, (character) =>
     character === "\n" || character === "\t" ? character : `\\u{${character.codePointAt(0)?.toString(16)}}`,
   );
 }
 
-/** `1 event`, `2 events`. */
 export function formatCount(count: number, noun: string): string {
   return `${count} ${noun}${count === 1 ? "" : "s"}`;
 }
 
-/** A word as it is typed into a POSIX shell. */
 export function quoteShellWord(word: string): string {
   return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;
 }
 
-/**
- * What has no shape of its own beside what is never safe to show: joiners, fillers, soft hyphens, selectors of variants,
- * halves of pairs. Emoji and some scripts need a few of them; whoever compares two texts must see them nevertheless.
- */
+/** More invisible characters: joiners, fillers, soft hyphens, variant selectors, lone surrogates. */
 const SHAPELESS = /[\p{Default_Ignorable_Code_Point}\p{Cf}\p{Surrogate}\u2800]/u;
 
-/** Spaces, signs and styled letters that look like an ASCII character. */
 const LIKE_ASCII =
   /[\u00A0\u0131\u0251\u0261\u01C0\u02B9\u02BC\u1680\u2000-\u200A\u202F\u205F\u3000\u01C3\u037E\u0589\u05C3\u2010\u2011\u2024\u2044\u2113\u212A\u2160-\u217F\u2212\u2215\u2216\u2223\u2236\u29F5\u29F8\u29F9\u2C80-\u2CF3\uA4D0-\uA4FF\uA789\uFE68\uFF01-\uFF5E\u{1D400}-\u{1D7FF}]/u;
 
-/** All of these, but for the ends of lines and tabs, in runs. */
 const DECEPTIVE = new RegExp(
   `(?:(?![\\n\\t])[${[UNSAFE_CHARACTERS, SHAPELESS, LIKE_ASCII].map(({ source }) => source.slice(1, -1)).join("")}])+`,
   "gu",
 );
 const HIDDEN = new RegExp(`[${[UNSAFE_CHARACTERS, SHAPELESS].map(({ source }) => source.slice(1, -1)).join("")}]`, "u");
 
-/** What is written from right to left turns what stands between two such texts, such as the order of two arguments. */
+/** Right-to-left text can swap what is shown between two such texts, such as two arguments. */
 const FROM_RIGHT = /[\u0590-\u08FF\uFB1D-\uFDFF\uFE70-\uFEFC\u{10800}-\u{10FFF}\u{1E800}-\u{1EFFF}]/u;
 
-const WORD = /[\p{L}\p{M}]+/gu;
-/** A word of a JSON text, or an escape, whose letter belongs to no word. */
+/** A word of a JSON text, or an escape, whose letters belong to no word. */
 const JSON_WORD = /\\(?:u[0-9a-f]{4}|.)|[\p{L}\p{M}]+/gu;
 const NOT_ASCII = /\P{ASCII}+/gu;
 const ASCII_TEXT = /^[\t\n\r\x20-\x7E]*$/;
 
-/**
- * Text from outside on one line, in which no two characters look the same: what cannot be seen is written out, and so
- * are letters that pass for others.
- */
+/** Untrusted text on one line, escaped so that no character is invisible and no two look the same. */
 export function toVisibleLine(text: string): string {
   return toVisibleText(text).replaceAll("\n", "\\n").replaceAll("\t", "\\t");
 }
 
-/** The same with its lines and tabs. */
+/** Like `toVisibleLine`, but keeps line breaks and tabs. */
 export function toVisibleText(text: string): string {
   if (ASCII_TEXT.test(text) && !text.includes("\r")) return text;
   return escapeDeceptive(text, WORD, escapeCodePoints);
 }
 
-/** JSON that means exactly the same, with every such character as an escape that JSON has. */
+/** The same JSON value with every such character as a JSON escape. */
 export function toVisibleJson(value: unknown, indent?: number): string {
   const text = JSON.stringify(value, undefined, indent) ?? "null";
   return ASCII_TEXT.test(text) ? text : escapeDeceptive(text, JSON_WORD, escapeCodeUnits);
 }
 
-function escapeDeceptive(text: string, words: RegExp, written: (run: string) => string): string {
-  const seen = text.replace(DECEPTIVE, written);
-  const isDisguise = createDisguiseDetector(text);
-  if (isDisguise === undefined) return seen;
-  // Words cost more than letters: in a text with very many of them every such letter is written out.
-  if (countMatches(MOST_WORDS, seen, OTHER_LETTERS) === MOST_WORDS) return seen.replace(OTHER_LETTERS, written);
-  return seen.replace(words, (word, at: number, whole: string) =>
-    isDisguise(word, at, whole) ? word.replace(NOT_ASCII, written) : word,
+function escapeDeceptive(text: string, words: RegExp, encode: (run: string) => string): string {
+  const visible = text.replace(DECEPTIVE, encode);
+  if (!OTHER_SCRIPT.test(text)) return visible;
+  if (hasManyWords(visible)) return visible.replace(OTHER_LETTERS, encode);
+  return visible.replace(words, (word, at: number, whole: string) =>
+    looksLatin(word, at, whole) ? word.replace(NOT_ASCII, encode) : word,
   );
 }
 
-const MOST_WORDS = 20_000;
-
-function countMatches(most: number, text: string, pattern: RegExp): number {
+/** Checking words costs more than checking letters, so a text with very many words is judged by letters alone. */
+function hasManyWords(text: string): boolean {
   let count = 0;
-  for (const _ of text.matchAll(pattern)) if (++count === most) break;
-  return count;
+  for (const _ of text.matchAll(OTHER_LETTERS)) if (++count === 20_000) return true;
+  return false;
 }
 
-/** At most so many characters are named; a reader needs no more to be warned. */
-const WARNED_CHARACTERS_LIMIT = 8;
-
-/** What a reader of a text must be told of its characters: those that cannot be seen, and those that pass for others. */
+/** Warnings for a reader about invisible characters, look-alikes and right-to-left text. */
 export function listCharacterWarnings(text: string): readonly string[] {
   if (ASCII_TEXT.test(text)) return [];
   const characters = [...new Set(text)];
   const hidden = characters.filter((each) => HIDDEN.test(each) && !"\n\t\r".includes(each)).map(formatCodePoint);
-  const alike = new Set(
-    characters
-      .filter((each) => LIKE_ASCII.test(each))
-      .map((each) => describeCharacter("", each, each.normalize("NFKC"))),
-  );
+  const styled = characters.filter((each) => LIKE_ASCII.test(each));
+  const alike = new Set(styled.map((each) => describeCharacter("", each, each.normalize("NFKC"))));
   for (const letter of findDisguisedLetters(text, characters)) {
-    const latin = getLatinLookalike(letter);
+    const latin = LATIN.get(letter);
     if (latin !== undefined) alike.add(describeCharacter(detectScript(letter), letter, latin));
   }
-  return [
-    ...(hidden.length === 0
-      ? []
-      : [`contains characters that cannot be seen or that act on the text: ${joinLimited(hidden)}`]),
-    ...(alike.size === 0 ? [] : [`contains ${joinLimited([...alike])}`]),
-    ...(characters.some((each) => FROM_RIGHT.test(each))
-      ? ["contains text from right to left: what stands beside it may be shown in another order"]
-      : []),
-  ];
+  const warnings: string[] = [];
+  if (hidden.length > 0) warnings.push(`contains invisible or control characters: ${joinLimited(hidden)}`);
+  if (alike.size > 0) warnings.push(`contains ${joinLimited([...alike])}`);
+  if (characters.some((each) => FROM_RIGHT.test(each)))
+    warnings.push("contains right-to-left text: what stands beside it may be shown in another order");
+  return warnings;
 }
 
-/** The letters of words that pass for Latin ones. Of very many words, all that could. */
 function findDisguisedLetters(text: string, characters: readonly string[]): Iterable<string> {
-  const isDisguise = createDisguiseDetector(text);
-  if (isDisguise === undefined) return [];
-  if (countMatches(MOST_WORDS, text, OTHER_LETTERS) === MOST_WORDS) return characters;
-  const words = [...text.matchAll(WORD)].filter(({ 0: word, index }) => isDisguise(word, index, text));
+  if (!OTHER_SCRIPT.test(text)) return [];
+  if (hasManyWords(text)) return characters;
+  const words = [...text.matchAll(WORD)].filter(({ 0: word, index }) => looksLatin(word, index, text));
   return new Set(words.map(([word]) => word).join(""));
 }
 
@@ -198,8 +162,7 @@ function describeCharacter(script: string, character: string, like: string): str
 }
 
 function joinLimited(found: readonly string[]): string {
-  const more = found.length > WARNED_CHARACTERS_LIMIT ? ` and ${found.length - WARNED_CHARACTERS_LIMIT} more` : "";
-  return `${found.slice(0, WARNED_CHARACTERS_LIMIT).join(", ")}${more}`;
+  return `${found.slice(0, 8).join(", ")}${found.length > 8 ? ` and ${found.length - 8} more` : ""}`;
 }
 
 function detectScript(letter: string): string {
@@ -214,14 +177,9 @@ function formatCodePoint(character: string): string {
 }
 
 function escapeCodePoints(run: string): string {
-  let text = "";
-  for (const character of run) text += `\\u{${character.codePointAt(0)?.toString(16)}}`;
-  return text;
+  return Array.from(run, (character) => `\\u{${character.codePointAt(0)?.toString(16)}}`).join("");
 }
 
-/** JSON knows code units alone. */
 function escapeCodeUnits(run: string): string {
-  let escaped = "";
-  for (let at = 0; at < run.length; at++) escaped += `\\u${run.charCodeAt(at).toString(16).padStart(4, "0")}`;
-  return escaped;
+  return run.replace(/./gs, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`);
 }

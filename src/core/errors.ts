@@ -1,14 +1,7 @@
 import type { Content } from "./handler-result.ts";
-import { clip, type Json, type JsonObject } from "./json.ts";
+import { clip, type Json, type JsonObject, omitUndefined } from "./json.ts";
 
-interface ErrorTraits {
-  /** The status an HTTP surface answers with. */
-  readonly http: number;
-  /** Whether the same call may succeed later without being changed. */
-  readonly retryable: boolean;
-}
-
-/** Every code, once. A test keeps `docs/errors.md` in step with this table. */
+/** Every error code. Retryable: the same call may succeed later. A test compares `docs/errors.md` with this table. */
 export const errorCodes = {
   action_failed: { http: 502, retryable: false },
   approval_expired: { http: 409, retryable: false },
@@ -46,24 +39,21 @@ export const errorCodes = {
   unrecorded: { http: 500, retryable: false },
   unsafe_schema: { http: 422, retryable: false },
   unsupported_content: { http: 415, retryable: false },
-} as const satisfies Record<string, ErrorTraits>;
+} as const satisfies Record<string, { readonly http: number; readonly retryable: boolean }>;
 
 export type ErrorCode = keyof typeof errorCodes;
 
-/** An error as a caller, a model or a log reads it. */
 export type Problem = { readonly code: ErrorCode; readonly error: string; readonly hint?: string } & JsonObject;
 
 interface QmErrorOptions {
-  /** What to do next, written for a model or a person. */
   readonly hint?: string;
-  /** Facts beside the message: suggestions, a schema, a path. Shown to the caller as they are. */
   readonly details?: JsonObject;
   readonly cause?: unknown;
-  /** What the failing side itself answered, for an interface that can show it. */
+  /** The failing server's own answer, for an interface that can show it. */
   readonly content?: Content | undefined;
 }
 
-/** The one error class. Its message may be shown to a caller: it holds no secret and no foreign stack. */
+/** The only error class. Its message is shown to callers: it must hold no secret and no stack. */
 export class QmError extends Error {
   override readonly name = "QmError";
   readonly code: ErrorCode;
@@ -84,28 +74,20 @@ export class QmError extends Error {
   }
 
   toProblem(): Problem {
-    return {
-      code: this.code,
-      error: this.message,
-      ...(this.hint === undefined ? {} : { hint: this.hint }),
-      ...this.details,
-    };
+    const hint = this.hint === undefined ? {} : { hint: this.hint };
+    return { code: this.code, error: this.message, ...hint, ...this.details };
   }
 }
 
-const MESSAGE_LIMIT = 600;
-
-/** The text of anything thrown, bounded. Never throws, whatever was thrown. */
+/** The message of any thrown value, bounded. Never throws. */
 export function getErrorMessage(thrown: unknown): string {
   try {
-    const text = thrown instanceof Error ? thrown.message || thrown.name : String(thrown);
-    return clip(text, MESSAGE_LIMIT);
+    return clip(thrown instanceof Error ? thrown.message || thrown.name : String(thrown), 600);
   } catch {
     return "an error that cannot be shown";
   }
 }
 
-/** `details` entries that are undefined are left out, so that call sites can pass optional facts. */
 export function toErrorDetails(entries: Record<string, Json | undefined>): JsonObject {
-  return Object.fromEntries(Object.entries(entries).filter((entry): entry is [string, Json] => entry[1] !== undefined));
+  return omitUndefined(entries) as JsonObject;
 }

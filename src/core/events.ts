@@ -1,226 +1,142 @@
 import { z } from "zod";
 import { effects } from "./action.ts";
 
-const call = { callId: z.string() };
-const approval = { ...call, approvalId: z.string(), action: z.string() };
-const resource = { ...call, handle: z.string() };
-const routed = { source: z.string(), event: z.string() };
-const tool = { server: z.string(), tool: z.string(), hash: z.string() };
-const searched = { requested: z.string(), effective: z.string(), actions: z.array(z.string()) };
+const text = z.string();
+const texts = z.array(text);
+const count = z.number();
+const optionalText = text.optional();
+const any = z.unknown();
+const call = { callId: text };
+const approval = { ...call, approvalId: text, action: text };
+const answered = { by: text, via: text };
+const resource = { ...call, handle: text };
+const tool = { server: text, tool: text, hash: text };
+const searched = { requested: text, effective: text, actions: texts };
+const scoped = { scope: text, routing: text };
+/** The same schema for several fields. */
+const all = <Schema, const Name extends string>(schema: Schema, ...names: Name[]) =>
+  Object.fromEntries(names.map((name) => [name, schema])) as Record<Name, Schema>;
+const justified = { justification: optionalText, bypassReason: optionalText };
 
-/**
- * Every event, once: `<noun>.<past participle>`, an object, one shape for ever. `docs/events.md` is held to this. The
- * record of a specialist's work has the name that audits of such systems look for.
- */
+/** Every event: `<noun>.<past participle>`, an object, one shape for ever. A test compares `docs/events.md` with it. */
 export const eventShapes = {
-  "action.activated": z.object({ ...call, action: z.string(), scope: z.enum(["run", "session"]) }),
-  "action.registered": z.object({
-    action: z.string(),
-    site: z.string(),
-    scope: z.string(),
-    routing: z.string(),
-    justification: z.string().optional(),
-    bypassReason: z.string().optional(),
-  }),
-  "actions.fetched": z.object({ requested: z.array(z.string()), returned: z.array(z.string()) }),
-  "activation.denied": z.object({ ...call, asked: z.string(), reason: z.string() }),
+  "action.activated": z.object({ ...call, action: text, scope: z.enum(["run", "session"]) }),
+  "action.registered": z.object({ action: text, site: text, ...scoped, ...justified }),
+  "actions.fetched": z.object({ requested: texts, returned: texts }),
+  "activation.denied": z.object({ ...call, asked: text, reason: text }),
   "approval.decided": z.object({
     ...approval,
     decision: z.enum(["approved", "denied"]),
-    by: z.string(),
-    via: z.string(),
-    binding: z.string().optional(),
-    reason: z.string().optional(),
+    ...answered,
+    ...all(optionalText, "binding", "reason"),
   }),
-  "approval.expired": z.object({ ...approval, reason: z.string() }),
+  "approval.expired": z.object({ ...approval, reason: text }),
   "approval.interrupted": z.object(approval),
-  "approval.refused": z.object({ ...approval, by: z.string(), via: z.string(), reason: z.string() }),
+  "approval.refused": z.object({ ...approval, ...answered, reason: text }),
   "approval.requested": z.object({
     ...approval,
-    definition: z.string(),
-    level: z.string(),
-    rule: z.string(),
-    binding: z.string(),
-    policyVersion: z.string(),
-    expiresAt: z.string(),
+    ...all(text, "definition", "level", "rule", "binding", "policyVersion", "expiresAt"),
   }),
-  "approval.revealed": z.object({ ...approval, by: z.string(), via: z.string(), names: z.array(z.string()) }),
+  "approval.revealed": z.object({ ...approval, ...answered, names: texts }),
   "arguments.filled": z.object({
     ...call,
-    action: z.string(),
-    from: z.array(
-      z.object({
-        at: z.string(),
-        handle: z.string(),
-        path: z.string().optional(),
-        version: z.number(),
-        hash: z.string().optional(),
-      }),
-    ),
-    args: z.unknown(),
+    action: text,
+    from: z.array(z.object({ at: text, handle: text, path: optionalText, version: count, hash: optionalText })),
+    args: any,
   }),
-  "arguments.repaired": z.object({
-    ...call,
-    action: z.string(),
-    repairs: z.array(z.string()),
-    /** Of arguments that were brought into their normal form: all of them, as they are decided upon. */
-    args: z.unknown().optional(),
-  }),
+  /** `args`: all arguments, set when some were brought into their normal form. */
+  "arguments.repaired": z.object({ ...call, action: text, repairs: texts, args: any.optional() }),
   "call.decided": z.object({
     ...call,
-    action: z.string(),
-    definition: z.string(),
+    action: text,
+    definition: text,
     effect: z.enum(effects),
-    scope: z.string(),
-    routing: z.string(),
+    ...scoped,
     decision: z.enum(["allow", "ask", "deny"]),
-    layer: z.string().optional(),
-    rule: z.string().optional(),
-    approvalId: z.string().optional(),
-    usage: z.record(z.string(), z.object({ calls: z.number(), ms: z.number(), bytes: z.number() })).optional(),
-    policyVersion: z.string(),
+    ...all(optionalText, "layer", "rule", "approvalId"),
+    usage: z.record(text, z.object({ calls: count, ms: count, bytes: count })).optional(),
+    policyVersion: text,
   }),
   "call.ended": z.object({
     ...call,
-    action: z.string().optional(),
+    action: optionalText,
     status: z.enum(["done", "failed", "refused"]),
-    code: z.string().optional(),
-    reason: z.string().optional(),
-    durationMs: z.number(),
-    bytes: z.number(),
-    result: z.unknown(),
-    resultHash: z.string().optional(),
-    ranAs: z.string().optional(),
-    kept: z.string().optional(),
+    ...all(optionalText, "code", "reason"),
+    ...all(count, "durationMs", "bytes"),
+    result: any,
+    ...all(optionalText, "resultHash", "ranAs", "kept"),
   }),
   "call.received": z.object({
     ...call,
-    asked: z.string(),
-    via: z.string(),
-    args: z.unknown(),
-    parent: z.string().optional(),
-    user: z.unknown().optional(),
+    ...all(text, "asked", "via"),
+    args: any,
+    parent: optionalText,
+    user: any.optional(),
   }),
-  "call.resumed": z.object({
-    ...approval,
-    executor: z.string(),
-    by: z.string().optional(),
-    via: z.string().optional(),
-  }),
-  "call.retried": z.object({
-    ...call,
-    action: z.string(),
-    attempt: z.number(),
-    code: z.string(),
-    reason: z.string(),
-    delayMs: z.number(),
-  }),
+  "call.resumed": z.object({ ...approval, executor: text, by: optionalText, via: optionalText }),
+  "call.retried": z.object({ ...call, action: text, attempt: count, code: text, reason: text, delayMs: count }),
   "call.suspended": z.object(approval),
-  "catalog.changed": z.object({ category: z.string(), added: z.number(), removed: z.number(), changed: z.number() }),
-  "client.connected": z.object({
-    profile: z.string(),
-    client: z.string(),
-    protocol: z.string(),
-    transport: z.string(),
-  }),
-  "config.loaded": z.object({
-    path: z.string(),
-    policyVersion: z.string(),
-    /** Of a reload: what is less strict than before. */
-    loosened: z.array(z.string()).optional(),
-  }),
-  "config.rejected": z.object({ path: z.string(), reason: z.string() }),
-  "definition.accepted": z.object({ ...tool, by: z.string() }),
-  "definition.rejected": z.object({ ...tool, by: z.string() }),
-  "definition.withheld": z.object({ ...tool, reasons: z.array(z.string()) }),
-  "directory.rendered": z.object({ groups: z.array(z.string()), actions: z.number() }),
-  "distribution.failed": z.object({ ...call, action: z.string(), destination: z.string(), reason: z.string() }),
+  "catalog.changed": z.object({ category: text, added: count, removed: count, changed: count }),
+  "client.connected": z.object({ profile: text, client: text, protocol: text, transport: text }),
+  "config.loaded": z.object({ path: text, policyVersion: text, loosened: texts.optional() }),
+  "config.rejected": z.object({ path: text, reason: text }),
+  "definition.accepted": z.object({ ...tool, by: text }),
+  "definition.rejected": z.object({ ...tool, by: text }),
+  "definition.withheld": z.object({ ...tool, reasons: texts }),
+  "directory.rendered": z.object({ groups: texts, actions: count }),
+  "distribution.failed": z.object({ ...call, action: text, destination: text, reason: text }),
   "embeddings.built": z.object({
-    model: z.string(),
-    catalog: z.string(),
-    embedded: z.array(z.string()),
-    embeddedCount: z.number(),
-    reused: z.number(),
-    durationMs: z.number(),
+    ...all(text, "model", "catalog"),
+    embedded: texts,
+    ...all(count, "embeddedCount", "reused", "durationMs"),
   }),
-  "embeddings.cleared": z.object({ rows: z.number() }),
-  "embeddings.failed": z.object({ model: z.string(), reason: z.string() }),
+  "embeddings.cleared": z.object({ rows: count }),
+  "embeddings.failed": z.object({ model: text, reason: text }),
   "event.routed": z.object({
-    ...routed,
-    eventId: z.string(),
-    callId: z.string().optional(),
-    rule: z.string().optional(),
-    to: z.string().optional(),
-    privateTo: z.string().optional(),
-    subscribers: z.number(),
+    ...all(text, "source", "event", "eventId"),
+    ...all(optionalText, "callId", "rule", "to", "privateTo"),
+    subscribers: count,
   }),
-  "hints.rendered": z.object({ query: z.string(), ...searched }),
-  "name.repaired": z.object({ ...call, asked: z.string(), action: z.string(), how: z.enum(["alias", "respelled"]) }),
-  "policy.filtered": z.object({ removed: z.array(z.string()), removedCount: z.number(), left: z.number() }),
-  "provider.failed": z.object({ category: z.string(), reason: z.string() }),
-  "resource.removed": z.object({ ...resource, notes: z.number(), collections: z.number() }),
-  "resource.saved": z.object({ ...resource, reach: z.string(), name: z.string().optional() }),
+  "hints.rendered": z.object({ query: text, ...searched }),
+  "name.repaired": z.object({ ...call, asked: text, action: text, how: z.enum(["alias", "respelled"]) }),
+  "policy.filtered": z.object({ removed: texts, removedCount: count, left: count }),
+  "provider.failed": z.object({ category: text, reason: text }),
+  "resource.removed": z.object({ ...resource, notes: count, collections: count }),
+  "resource.saved": z.object({ ...resource, reach: text, name: optionalText }),
   "resource.written": z.object({
     ...resource,
-    version: z.number(),
-    bytes: z.number(),
-    count: z.number().optional(),
-    hash: z.string().optional(),
-    name: z.string().optional(),
+    version: count,
+    bytes: count,
+    count: count.optional(),
+    hash: optionalText,
+    name: optionalText,
   }),
-  "resources.expired": z.object({ notes: z.number(), collections: z.number() }),
-  "search.answered": z.object({
-    query: z.string(),
-    ...searched,
-    unmatched: z.array(z.string()),
-    note: z.string().optional(),
-  }),
-  "search.prepared": z.object({ actions: z.number(), semantic: z.string() }),
-  "server.added": z.object({ server: z.string(), launch: z.string(), source: z.string().optional(), by: z.string() }),
-  "server.failed": z.object({ server: z.string(), reason: z.string() }),
-  "server.learned": z.object({
-    server: z.string(),
-    tools: z.number(),
-    added: z.number(),
-    removed: z.number(),
-    changed: z.number(),
-  }),
-  "server.removed": z.object({ server: z.string(), by: z.string() }),
-  "server.started": z.object({
-    server: z.string(),
-    launch: z.string(),
-    pid: z.number().optional(),
-    protocol: z.string(),
-    durationMs: z.number(),
-  }),
-  "server.stopped": z.object({ server: z.string(), reason: z.enum(["asked", "idle", "closing", "ended"]) }),
+  "resources.expired": z.object({ notes: count, collections: count }),
+  "search.answered": z.object({ query: text, ...searched, unmatched: texts, note: optionalText }),
+  "search.prepared": z.object({ actions: count, semantic: text }),
+  "server.added": z.object({ server: text, launch: text, source: optionalText, by: text }),
+  "server.failed": z.object({ server: text, reason: text }),
+  "server.learned": z.object({ server: text, tools: count, added: count, removed: count, changed: count }),
+  "server.removed": z.object({ server: text, by: text }),
+  "server.started": z.object({ server: text, launch: text, pid: count.optional(), protocol: text, durationMs: count }),
+  "server.stopped": z.object({ server: text, reason: z.enum(["asked", "idle", "closing", "ended"]) }),
   specialist_execution: z.object({
     ...call,
-    action: z.string(),
-    args: z.unknown(),
-    result: z.unknown(),
-    status: z.string(),
-    durationMs: z.number(),
-    scope: z.string(),
-    routing: z.string(),
-    justification: z.string().optional(),
-    bypassReason: z.string().optional(),
+    action: text,
+    ...all(any, "args", "result"),
+    status: text,
+    durationMs: count,
+    ...scoped,
+    ...justified,
   }),
-  "surface.called": z.object({
-    surface: z.string(),
-    tool: z.string(),
-    args: z.unknown(),
-    ok: z.boolean(),
-    code: z.string().optional(),
-  }),
-  "turn.ended": z.object({ turnId: z.string(), state: z.enum(["complete", "failed", "cancelled"]) }),
-  "turn.resumed": z.object({ turnId: z.string(), calls: z.array(z.string()) }),
-  "turn.suspended": z.object({ turnId: z.string(), approvals: z.array(z.string()) }),
+  "surface.called": z.object({ surface: text, tool: text, args: any, ok: z.boolean(), code: optionalText }),
+  "turn.ended": z.object({ turnId: text, state: z.enum(["complete", "failed", "cancelled"]) }),
+  "turn.resumed": z.object({ turnId: text, calls: texts }),
+  "turn.suspended": z.object({ turnId: text, approvals: texts }),
 } as const;
 
 export type EventType = keyof typeof eventShapes;
 
-/** What happened, before the ledger gives it a place in its session's chain. */
 export type NewEvent = {
   [Type in EventType]: {
     readonly type: Type;
@@ -235,13 +151,12 @@ export type NewEvent = {
   };
 }[EventType];
 
-/** What happened, before it is said when and on whose behalf. */
 export type UnstampedEvent<Types extends EventType = EventType> = {
   [Type in Types]: Pick<Extract<NewEvent, { type: Type }>, "type" | "data">;
 }[Types];
 
-/** An event that could name the whole catalog names so many actions, and says how many there are. */
+/** The most action names in one event; a count beside them tells how many there are. */
 export const EVENT_NAMES_LIMIT = 100;
 
-/** The session of what no caller asked for: registrations, configuration, the catalog. */
+/** The session of events without a caller: registrations, configuration, the catalog. */
 export const SYSTEM_SESSION = "system";

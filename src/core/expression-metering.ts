@@ -1,8 +1,9 @@
 import type { ASTNode } from "@marcbachmann/cel-js";
+import { getOrCreate } from "./json.ts";
 import { LinearPattern } from "./linear-pattern.ts";
 import { spend, type WorkBudget } from "./work-budget.ts";
 
-/** What a checked node of the library has beside its public type. `handle` gets the evaluated operands. */
+/** A checked node of the library, with the members its public type leaves out. `handle` gets the evaluated operands. */
 interface CheckedNode {
   readonly op: string;
   readonly args: unknown;
@@ -20,55 +21,45 @@ type Evaluate = (evaluator: unknown, node: unknown, context: unknown) => unknown
 const STEP_WORK = 8;
 const ERROR_WORK = 500;
 const PART_WORK = 5;
-/** The fields of a large object are listed anew each time they are counted. */
 const FIELD_WORK = 5;
 const CHARACTERS_PER_UNIT = 3;
-/** Reading a date or a duration, and writing out a date in a time zone. */
 const DATE_WORK = 150;
 const ZONE_WORK = 5_000;
 const ITEMS_PER_UNIT = 8;
-/** The built-in search of one text in another compares each pair of characters at worst. */
+/** In the worst case, the built-in text search compares each pair of characters. */
 const PAIRS_PER_UNIT = 32;
 
 /**
- * Makes every node of a checked expression pay for its evaluation: a step, and the size of its operands and result. The
- * library itself puts no limit on loops. Replaces `matches`, which backtracks, by RE2. Returns a function that evaluates on a
- * budget. Throws when a pattern in the expression cannot be used.
+ * Charges every node of a checked expression for its evaluation: a step, and the size of its operands and result. The
+ * library does not limit loops, and its `matches` backtracks, so RE2 replaces it. Returns a function that evaluates on a
+ * budget. Throws for a pattern that cannot be used.
  */
 export function meterExpression(ast: ASTNode): <T>(budget: WorkBudget, evaluate: () => T) => T {
   let budget: WorkBudget = { left: 0 };
   let sizes = new WeakMap<object, number>();
   let fieldCounts = new WeakMap<object, number>();
   const pay = (units: number): void => spend(budget, units);
-  const matches = createMatcher();
+  const compilePattern = createPatternCompiler();
 
-  /** Measured once for each object and evaluation: measuring is work, too. */
+  /** Cached for each evaluation, because measuring is work, too. */
   function measureSize(value: unknown): number {
     if (typeof value !== "object" || value === null) return measureLength(value) / ITEMS_PER_UNIT;
-    let size = sizes.get(value);
-    if (size === undefined) {
-      size = measureDeepSize(value, budget.left);
-      sizes.set(value, size);
+    return getOrCreate(sizes, value, () => {
+      const size = measureDeepSize(value, budget.left);
       pay(size);
-    }
-    return size;
+      return size;
+    });
   }
 
-  /** Counted once for each object and evaluation. */
   function countFields(value: unknown): number {
     if (typeof value !== "object" || value === null || Array.isArray(value) || ArrayBuffer.isView(value)) return 0;
-    let count = fieldCounts.get(value);
-    if (count === undefined) {
-      count = Object.keys(value).length;
-      fieldCounts.set(value, count);
-    }
-    return count;
+    return getOrCreate(fieldCounts, value, () => Object.keys(value).length);
   }
 
   function meter(node: CheckedNode): void {
     const { handle, op, meta } = node;
     const { macro } = meta;
-    // Not `node.evaluate` of before: it replaces itself at its first call.
+    // Not the old `node.evaluate`: it replaces itself at its first call.
     const evaluate: Evaluate =
       macro === undefined
         ? (evaluator, self, context) => meta.evaluate.call(self, evaluator, self, context)
@@ -79,66 +70,55 @@ export function meterExpression(ast: ASTNode): <T>(budget: WorkBudget, evaluate:
       try {
         result = evaluate(evaluator, self, context);
       } catch (thrown) {
-        // Errors are dear, and a loop may swallow one in each round.
+        // Errors are expensive, and a loop may swallow one in each round.
         budget.left -= ERROR_WORK;
         throw thrown;
       }
-      // A loop that collects gives the same growing list in each round.
+      // A collecting loop returns the same growing list in each round.
       if (op === "+" && Array.isArray(result)) pay(2 * result.length);
       else if (op !== "accuPush") pay(measureLength(result) / ITEMS_PER_UNIT);
       return result;
     };
     if (handle === undefined) return;
-    if (op === "==" || op === "!=" || op === "in") {
-      node.handle = (left, right, ...rest) => {
-        pay(op === "in" ? measureSize(left) + measureSize(right) : Math.min(measureSize(left), measureSize(right)));
-        return handle(left, right, ...rest);
+    const charge = (price: (...operands: unknown[]) => void): void => {
+      node.handle = (...operands) => {
+        price(...operands);
+        return handle(...operands);
       };
-    }
-    if (op === "comprehension") {
-      node.handle = (iterable, ...rest) => {
-        pay(countFields(iterable) * FIELD_WORK);
-        return handle(iterable, ...rest);
-      };
-    }
+    };
+    if (op === "==" || op === "!=") charge((left, right) => pay(Math.min(measureSize(left), measureSize(right))));
+    if (op === "in") charge((left, right) => pay(measureSize(left) + measureSize(right)));
+    if (op === "comprehension") charge((iterable) => pay(countFields(iterable) * FIELD_WORK));
     if ((op !== "rcall" && op !== "call") || !Array.isArray(node.args)) return;
     const [name] = node.args as [string];
-    if (name === "size") {
-      node.handle = (operands, ...rest) => {
-        const [value] = operands as readonly unknown[];
-        pay(typeof value === "string" ? value.length / CHARACTERS_PER_UNIT : countFields(value) * FIELD_WORK);
-        return handle(operands, ...rest);
-      };
-    }
-    if (name === "timestamp" || name === "duration" || name.startsWith("get")) {
-      node.handle = (operands, ...rest) => {
-        pay((operands as readonly unknown[]).length > 1 ? ZONE_WORK : DATE_WORK);
-        return handle(operands, ...rest);
-      };
-    }
+    const chargeCall = (price: (operands: readonly unknown[]) => void): void =>
+      charge((operands) => price(operands as readonly unknown[]));
+    if (name === "size")
+      chargeCall(([value]) =>
+        pay(typeof value === "string" ? value.length / CHARACTERS_PER_UNIT : countFields(value) * FIELD_WORK),
+      );
+    if (name === "timestamp" || name === "duration" || name.startsWith("get"))
+      chargeCall(({ length }) => pay(length > 1 ? ZONE_WORK : DATE_WORK));
     if (op === "call") return;
     const [, , values] = node.args as [string, CheckedNode, readonly CheckedNode[]];
     if (name === "matches") {
       const [pattern] = values;
-      if (pattern?.op === "value") matches.compile(pattern.args);
-      node.handle = (operands) => matches.test(operands as readonly unknown[], budget);
-    }
-    if (["contains", "indexOf", "lastIndexOf", "split"].includes(name)) {
-      node.handle = (operands, ...rest) => {
-        const [text, part] = operands as readonly unknown[];
-        pay((measureLength(text) * measureLength(part)) / PAIRS_PER_UNIT);
-        return handle(operands, ...rest);
+      if (pattern?.op === "value") compilePattern(pattern.args);
+      node.handle = (operands) => {
+        const [text, source] = operands as readonly unknown[];
+        if (typeof text !== "string") throw new Error("matches() needs a string");
+        return compilePattern(source).test(text, budget);
       };
     }
-    if (name === "includes" || name === "join") {
-      node.handle = (operands, ...rest) => {
-        for (const operand of operands as readonly unknown[]) pay(measureSize(operand));
-        return handle(operands, ...rest);
-      };
-    }
+    if (["contains", "indexOf", "lastIndexOf", "split"].includes(name))
+      chargeCall(([text, part]) => pay((measureLength(text) * measureLength(part)) / PAIRS_PER_UNIT));
+    if (name === "includes" || name === "join")
+      chargeCall((operands) => {
+        for (const operand of operands) pay(measureSize(operand));
+      });
   }
 
-  /** A loop asks its condition before each round. Once the budget is spent, no loop goes on. */
+  /** A loop calls its condition before each round, so none goes on once the budget is spent. */
   function meterLoop(loop: { condition?: (value: unknown) => boolean }): void {
     const { condition } = loop;
     if (condition === undefined) return;
@@ -149,33 +129,26 @@ export function meterExpression(ast: ASTNode): <T>(budget: WorkBudget, evaluate:
   }
 
   visitNodes(ast, meter, meterLoop);
-  return (given, evaluate) => {
-    budget = given;
+  return (evaluationBudget, evaluate) => {
+    budget = evaluationBudget;
     sizes = new WeakMap();
     fieldCounts = new WeakMap();
     return evaluate();
   };
 }
 
-function createMatcher() {
+function createPatternCompiler() {
   const compiled = new Map<unknown, LinearPattern>();
-  const compile = (source: unknown): LinearPattern => {
+  return (source: unknown): LinearPattern => {
     const pattern = compiled.get(source) ?? (typeof source === "string" ? LinearPattern.compile(source) : "syntax");
     if (pattern === "too_large") throw new Error("the pattern is too large");
     if (pattern === "syntax") throw new Error(`${JSON.stringify(source)} is not an RE2 pattern`);
     if (compiled.size < 32) compiled.set(source, pattern);
     return pattern;
   };
-  return {
-    compile,
-    test([text, source]: readonly unknown[], budget: WorkBudget): boolean {
-      if (typeof text !== "string") throw new Error("matches() needs a string");
-      return compile(source).test(text, budget);
-    },
-  };
 }
 
-/** Every node that can be evaluated, each once: what macros stand for, and not the macros. */
+/** Visits every node that can be evaluated once: the expansions of macros, not the macros. */
 function visitNodes(root: unknown, meter: (node: CheckedNode) => void, meterLoop: (loop: object) => void): void {
   const seen = new Set<unknown>();
   const visit = (part: unknown): void => {
@@ -198,11 +171,9 @@ function isNode(part: object): part is CheckedNode {
 }
 
 function measureLength(value: unknown): number {
-  if (typeof value === "string" || Array.isArray(value)) return value.length;
-  return 0;
+  return typeof value === "string" || Array.isArray(value) ? value.length : 0;
 }
 
-/** The work of comparing a value with another one. Stops at the limit. */
 function measureDeepSize(value: object, limit: number): number {
   let size = 0;
   const open: unknown[] = [value];

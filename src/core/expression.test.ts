@@ -42,38 +42,38 @@ describe("conditions", () => {
     ["args.__proto__ == 1", /No such key/],
     ["args.toString() == 'x'", /./],
     ["tool.name.matches('(')", /./],
-  ])("%.60s is refused", (text, message) => {
+  ])("rejects %.60s", (text, message) => {
     expect(() => holds(text)).toThrow(QmError);
     expect(() => holds(text)).toThrow(message);
   });
 
-  test("is refused when it is too deep, too large or too long", () => {
+  test("rejects an expression that is too deep, too large or too long", () => {
     expect(() => holds(`${"(".repeat(300)}true${")".repeat(300)}`)).toThrow(QmError);
     expect(() => holds(`true${" && true".repeat(400)}`)).toThrow(QmError);
     expect(() => holds("x".repeat(5000))).toThrow(/longer than 4096/);
   });
 
-  test("a loop within loops is stopped", () => {
+  test("stops nested loops", () => {
     const many = Array.from({ length: 400 }, (_, index) => index);
     const condition = compileCondition("args.all(a, args.all(b, args.all(c, a + b + c >= 0)))", ["args"]);
 
     expect(() => condition.holds({ args: many })).toThrow(/could not be evaluated/);
   });
 
-  test("a backtracking pattern is simply matched", () => {
+  test("matches a backtracking pattern in linear time", () => {
     const condition = compileCondition("args.matches('^(a+)+$')", ["args"]);
 
     expect(condition.holds({ args: `${"a".repeat(40)}b` })).toBe(false);
     expect(condition.holds({ args: "aaa" })).toBe(true);
   });
 
-  test("knows which variables it is about", () => {
+  test("lists the variables it mentions", () => {
     expect(compileCondition("args.n > 1 && actor.name == 'x'", CALL_VARIABLES).mentions).toEqual(
       new Set(["args", "actor"]),
     );
   });
 
-  test("an open one takes whatever names it mentions for variables, and is limited like every other", () => {
+  test("an open condition accepts any variable and has the same limits", () => {
     const condition = compileOpenCondition("price + 1 > 3 && tags.exists(tag, tag == colour)");
 
     expect(condition.mentions).toEqual(new Set(["price", "tags", "tag", "colour"]));
@@ -86,7 +86,7 @@ describe("conditions", () => {
     expect(() => compileCondition("price > 3", ["args"])).toThrow(/Unknown variable: price/);
   });
 
-  test("any text compiles or is refused as invalid_expression", () => {
+  test("any text compiles or throws invalid_expression", () => {
     fc.assert(
       fc.property(
         fc.string({ unit: fc.constantFrom(..."tool.args()[]{}'\"&|!=<>+-?: 019,x"), maxLength: 60 }),
@@ -103,7 +103,7 @@ describe("conditions", () => {
   });
 });
 
-test("the rest of a division knows the numbers of JSON", () => {
+test("% works on JSON numbers", () => {
   const { holds } = compileOpenCondition("n % 2 == 1 && n % 2.5 == 0.5 && 7 % n == 1");
 
   expect(holds({ n: 3 })).toBe(true);
@@ -114,7 +114,7 @@ describe("the work of an expression", () => {
   const deep = JSON.parse(`${"[".repeat(40)}${"[1,2,3],".repeat(20_000)}0${"]".repeat(40)}`);
   const big = "ab".repeat(200_000);
 
-  // Each runs for seconds to hours when nobody counts.
+  // Without a work limit, each runs for seconds to hours.
   test.each([
     ["loops in loops", "args.l.all(a, args.l.all(b, args.l.all(c, a + b + c >= 0)))"],
     ["a loop that swallows errors", "args.l.all(a, args.l.all(b, args.l.all(c, args.missing || a > b)))"],
@@ -150,7 +150,7 @@ describe("the work of an expression", () => {
     expect(() => condition.holds({ args: {} })).toThrow(expect.objectContaining({ code: "invalid_expression" }));
   });
 
-  test("is the same each time, so a busy machine changes nothing", () => {
+  test("is the same each time, even on a busy machine", () => {
     const condition = compileCondition("args.l.all(a, args.l.filter(b, b == a).size() == 1)", CALL_VARIABLES);
     const budgets = Array.from({ length: 3 }, () => ({ left: 1_000_000_000 }));
 
@@ -167,7 +167,7 @@ describe("the work of an expression", () => {
     expect(condition.holds({ args: { items } })).toBe(true);
   });
 
-  test("a pattern that RE2 does not know is refused when the rule is read", () => {
+  test("a pattern that RE2 does not support is rejected when the rule is compiled", () => {
     expect(() => compileCondition("args.a.matches('(?=x)y')", CALL_VARIABLES)).toThrow(/is not an RE2 pattern/);
   });
 });

@@ -4,110 +4,100 @@ import { meterExpression } from "./expression-metering.ts";
 import { clip, isRecord } from "./json.ts";
 import { WORK_LIMIT, type WorkBudget, WorkExceeded } from "./work-budget.ts";
 
-/** A compiled CEL condition. */
 export interface Condition {
   readonly text: string;
-  /** The variables it mentions. */
   readonly mentions: ReadonlySet<string>;
-  /**
-   * Throws `invalid_expression` when it cannot be evaluated, and `not_evaluated` when it needs more work than the budget
-   * has. Callers then fail closed. Without a budget it has the usual one to itself.
-   */
-  holds(variables: ConditionVariables, budget?: WorkBudget): boolean;
+  /** Throws `invalid_expression`, or `not_evaluated` at the work limit. Callers must then fail closed. */
+  holds(variables: Readonly<Record<string, unknown>>, budget?: WorkBudget): boolean;
 }
 
-export type ConditionVariables = Readonly<Record<string, unknown>>;
-
-/** What a condition about a call may speak of: the action, the actor's configuration, the caller, the arguments. */
 export const CALL_VARIABLES = ["tool", "actor", "ctx", "args"] as const;
 
-/** What a condition about a routed event may speak of: the event, the action where it is a call, the actor, the caller. */
+/** The variables of a condition about a routed event. `tool` is set for calls only. */
 export const ROUTE_VARIABLES = ["event", "tool", "actor", "ctx"] as const;
 
 const TEXT_LIMIT = 4096;
 
 /**
- * Compiles a CEL expression over the named variables. It is total and bounded: limits on size and depth when parsed,
- * a work limit when evaluated, no access to prototypes. Beyond the standard it knows `list.includes(x)`, and numbers
- * mix in arithmetic, because JSON numbers arrive as doubles and literals are ints.
+ * Compiles a CEL expression over the named variables. Its size, depth and work are limited, and it cannot reach
+ * prototypes. Beyond the standard it has `list.includes(x)`, and arithmetic may mix doubles and ints, because JSON
+ * numbers are doubles and literals are ints.
  */
 export function compileCondition(text: string, variables: readonly string[]): Condition {
-  const scope = environment.clone();
+  const scope = getEnvironment().clone();
   for (const name of variables) scope.registerVariable(name, "dyn");
   return compile(text, scope);
 }
 
-/** The same over whatever variables it mentions, for facts whose names nobody knows before. One that is not given cannot be evaluated. */
+/** Compiles an expression over any variables. Evaluation fails if one of them is missing. */
 export function compileOpenCondition(text: string): Condition {
-  return compile(text, openEnvironment);
+  return compile(text, getEnvironment().clone({ unlistedVariablesAreDyn: true }));
 }
 
 function compile(text: string, scope: Environment): Condition {
-  if (text.length > TEXT_LIMIT) throw createExpressionError(text, `is longer than ${TEXT_LIMIT} characters`);
-  const program = parse(text, scope);
+  const createError = (problem: string) => new QmError("invalid_expression", `expression ${quote(text)}: ${problem}`);
+  const attempt = <T>(work: () => T): T => {
+    try {
+      return work();
+    } catch (thrown) {
+      throw createError(getFirstLine(thrown));
+    }
+  };
+  if (text.length > TEXT_LIMIT) throw createError(`is longer than ${TEXT_LIMIT} characters`);
+  const program = attempt(() => scope.parse(text));
   const checked = program.check();
-  if (!checked.valid) throw createExpressionError(text, getFirstLine(checked.error));
-  if (checked.type !== "bool" && checked.type !== "dyn")
-    throw createExpressionError(text, `gives ${checked.type}, not true or false`);
+  if (!checked.valid) throw createError(getFirstLine(checked.error));
+  if (checked.type !== "bool" && checked.type !== "dyn") throw createError(`gives ${checked.type}, not true or false`);
   const mentions = findVariables(program.ast);
-  const evaluateMetered = meter(text, program.ast);
+  const evaluateMetered = attempt(() => meterExpression(program.ast));
 
   return {
     text,
     mentions,
-    holds(given, budget = { left: WORK_LIMIT }) {
+    holds(variables, budget = { left: WORK_LIMIT }) {
       let answer: unknown;
       try {
-        answer = evaluateMetered(budget, () => program(given));
+        answer = evaluateMetered(budget, () => program(variables));
       } catch (thrown) {
         if (budget.left < 0 || thrown instanceof WorkExceeded) throw new WorkExceeded(`expression ${quote(text)}`);
-        throw createExpressionError(text, getFirstLine(thrown));
+        throw createError(getFirstLine(thrown));
       }
-      if (typeof answer !== "boolean") throw createExpressionError(text, "did not give true or false");
+      if (typeof answer !== "boolean") throw createError("did not give true or false");
       return answer;
     },
   };
 }
 
-const environment = new Environment({
-  homogeneousAggregateLiterals: false,
-  limits: { maxAstNodes: 500, maxDepth: 50, maxListElements: 200, maxMapEntries: 100, maxCallArguments: 8 },
-})
-  .registerFunction({
+let environment: Environment | undefined;
+
+function getEnvironment(): Environment {
+  environment ??= createEnvironment();
+  return environment;
+}
+
+function createEnvironment(): Environment {
+  const created = new Environment({
+    homogeneousAggregateLiterals: false,
+    limits: { maxAstNodes: 500, maxDepth: 50, maxListElements: 200, maxMapEntries: 100, maxCallArguments: 8 },
+  }).registerFunction({
     name: "includes",
     receiverType: "list",
     returnType: "bool",
     params: [{ name: "value", type: "dyn" }],
     handler: (list: unknown[], value: unknown) => list.includes(value),
-  })
-  .registerOperator("double + int: double", (a: number, b: bigint) => a + Number(b))
-  .registerOperator("int + double: double", (a: bigint, b: number) => Number(a) + b)
-  .registerOperator("double - int: double", (a: number, b: bigint) => a - Number(b))
-  .registerOperator("int - double: double", (a: bigint, b: number) => Number(a) - b)
-  .registerOperator("double * int: double", (a: number, b: bigint) => a * Number(b))
-  .registerOperator("int * double: double", (a: bigint, b: number) => Number(a) * b)
-  .registerOperator("double / int: double", (a: number, b: bigint) => a / Number(b))
-  .registerOperator("int / double: double", (a: bigint, b: number) => Number(a) / b)
-  .registerOperator("double % int: double", (a: number, b: bigint) => a % Number(b))
-  .registerOperator("int % double: double", (a: bigint, b: number) => Number(a) % b)
-  .registerOperator("double % double: double", (a: number, b: number) => a % b);
-
-const openEnvironment = environment.clone({ unlistedVariablesAreDyn: true });
-
-function parse(text: string, scope: Environment) {
-  try {
-    return scope.parse(text);
-  } catch (thrown) {
-    throw createExpressionError(text, getFirstLine(thrown));
+  });
+  const operators: Record<string, (a: number, b: number) => number> = {
+    "+": (a, b) => a + b,
+    "-": (a, b) => a - b,
+    "*": (a, b) => a * b,
+    "/": (a, b) => a / b,
+    "%": (a, b) => a % b,
+  };
+  for (const [sign, apply] of Object.entries(operators)) {
+    created.registerOperator(`double ${sign} int: double`, (a: number, b: bigint) => apply(a, Number(b)));
+    created.registerOperator(`int ${sign} double: double`, (a: bigint, b: number) => apply(Number(a), b));
   }
-}
-
-function meter(text: string, ast: ASTNode): ReturnType<typeof meterExpression> {
-  try {
-    return meterExpression(ast);
-  } catch (thrown) {
-    throw createExpressionError(text, getFirstLine(thrown));
-  }
+  return created.registerOperator("double % double: double", (a: number, b: number) => a % b);
 }
 
 function findVariables(ast: ASTNode): ReadonlySet<string> {
@@ -124,10 +114,6 @@ function findVariables(ast: ASTNode): ReadonlySet<string> {
 
 function quote(text: string): string {
   return JSON.stringify(clip(text, 120));
-}
-
-function createExpressionError(text: string, problem: string): QmError {
-  return new QmError("invalid_expression", `expression ${quote(text)}: ${problem}`);
 }
 
 function getFirstLine(thrown: unknown): string {

@@ -3,14 +3,14 @@ import { Readable } from "node:stream";
 import { expect, test } from "vitest";
 import { Streamed } from "./handler-result.ts";
 
-test("is read once: whoever comes second is told", () => {
+test("throws conflict when a stream is taken twice", () => {
   const streamed = Streamed.records([1, 2]);
 
   expect(streamed.take()).toEqual({ form: "records", values: [1, 2] });
   expect(() => streamed.take()).toThrowError(expect.objectContaining({ code: "conflict" }));
 });
 
-test("closes what it comes from when it is not wanted, and not when somebody reads it", async () => {
+test("closes an unread source, and leaves a taken one open", async () => {
   const unwanted = Readable.from(["{}\n"]);
   const closed = once(unwanted, "close");
   await Streamed.jsonLines(unwanted).discard();
@@ -24,7 +24,7 @@ test("closes what it comes from when it is not wanted, and not when somebody rea
   expect(read.destroyed).toBe(false);
 });
 
-test("ends an iterator that is not wanted", async () => {
+test("ends an unread iterator", async () => {
   let ended = false;
   const values = {
     [Symbol.asyncIterator]: () => ({

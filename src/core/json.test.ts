@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { canonicalJson, clip, cloneFrozen, getOwn, omitUndefined } from "./json.ts";
 
-test("the same value has one text, in whatever order its keys were written", () => {
+test("canonicalJson does not depend on the order of keys", () => {
   fc.assert(
     fc.property(fc.jsonValue(), (value) => {
       const text = canonicalJson(value);
@@ -14,7 +14,7 @@ test("the same value has one text, in whatever order its keys were written", () 
   expect(canonicalJson({ b: 1, a: { d: 2, c: 3 } })).toBe('{"a":{"c":3,"d":2},"b":1}');
 });
 
-test("a frozen copy cannot be changed and leaves the original alone", () => {
+test("cloneFrozen freezes the copy and not the original", () => {
   const original = { a: { b: [1] } };
 
   const copy = cloneFrozen(original);
@@ -24,17 +24,17 @@ test("a frozen copy cannot be changed and leaves the original alone", () => {
   expect(copy).toEqual({ a: { b: [1] } });
 });
 
-test("finds own keys only", () => {
+test("getOwn finds own keys only", () => {
   expect(getOwn({ a: 1 }, "a")).toBe(1);
   expect(getOwn<unknown>({}, "constructor")).toBeUndefined();
 });
 
-test("clips at whole characters", () => {
+test("clip never splits a character", () => {
   expect(clip("abc", 3)).toBe("abc");
   expect(clip("abcd", 3)).toBe("ab…");
   expect(clip("a😀bc", 3)).toBe("a…");
 });
 
-test("omitUndefined leaves out what is undefined, and nothing else", () => {
+test("omitUndefined leaves out undefined values only", () => {
   expect(Object.keys(omitUndefined({ a: 1, b: undefined, c: null, d: false }))).toEqual(["a", "c", "d"]);
 });

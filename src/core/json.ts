@@ -1,4 +1,3 @@
-/** JSON as values: what arguments, schemas, results and events are made of. */
 export type Json = null | boolean | number | string | readonly Json[] | { readonly [key: string]: Json };
 
 export type JsonObject = { readonly [key: string]: Json };
@@ -7,24 +6,33 @@ type WithoutUndefined<T> = { [K in keyof T as undefined extends T[K] ? never : K
   [K in keyof T as undefined extends T[K] ? K : never]?: Exclude<T[K], undefined>;
 };
 
-/** A shallow copy without the properties that are undefined. */
 export function omitUndefined<const T extends object>(value: T): WithoutUndefined<T> {
   return Object.fromEntries(Object.entries(value).filter(([, part]) => part !== undefined)) as WithoutUndefined<T>;
+}
+
+/** The value of a key, created and stored on first use. */
+export function getOrCreate<K, V>(
+  map: { get(key: K): V | undefined; set(key: K, value: V): unknown },
+  key: K,
+  create: () => V,
+): V {
+  const found = map.get(key);
+  if (found !== undefined) return found;
+  const created = create();
+  map.set(key, created);
+  return created;
 }
 
 export function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** Own property or nothing: names come from models, so `constructor` and `__proto__` must not be found. */
+/** An own property or undefined. Names come from models, so `constructor` and `__proto__` must not be found. */
 export function getOwn<T>(record: { readonly [key: string]: T }, key: string): T | undefined {
   return Object.hasOwn(record, key) ? record[key] : undefined;
 }
 
-/**
- * The one text of a JSON value: keys sorted, no spaces, values without a JSON form left out as `JSON.stringify` does.
- * Equal values give equal text, so hashes of it can be compared.
- */
+/** JSON with sorted keys and no spaces, so that equal values give equal text. Otherwise like `JSON.stringify`. */
 export function canonicalJson(value: unknown): string {
   return writeCanonical(value) ?? "null";
 }
@@ -42,18 +50,11 @@ function writeCanonical(value: unknown): string | undefined {
   return `{${fields.join(",")}}`;
 }
 
-/** How large a value may be. `fields` counts the keys of all objects, which cost far more than the items of lists. */
-interface JsonLimits {
-  readonly nodes: number;
-  readonly depth: number;
-  readonly fields?: number;
-}
-
-/**
- * Whether a value has more parts, or lies deeper, than allowed. Walks without recursion and stops at the limit, so it is
- * safe on cycles and on a few shared objects that would write out as billions.
- */
-export function isLargerThan(value: unknown, limits: JsonLimits): boolean {
+/** Whether a value has more parts or levels. Stops at the limit without recursion, so it is safe on cycles. */
+export function isLargerThan(
+  value: unknown,
+  limits: { readonly nodes: number; readonly depth: number; readonly fields?: number },
+): boolean {
   const open = [{ value, depth: 0 }];
   let fields = 0;
   for (let nodes = 1, next = open.pop(); next !== undefined; nodes++, next = open.pop()) {
@@ -67,12 +68,10 @@ export function isLargerThan(value: unknown, limits: JsonLimits): boolean {
   return false;
 }
 
-/** A deep copy that nobody can change. Throws on what JSON cannot hold (cycles, functions). */
 export function cloneFrozen<T>(value: T): T {
   return deepFreeze(structuredClone(value));
 }
 
-/** Whether nothing in it, at whatever depth, can be changed. */
 export function isDeepFrozen(value: unknown): boolean {
   if (typeof value !== "object" || value === null) return true;
   return Object.isFrozen(value) && Object.values(value).every(isDeepFrozen);
@@ -86,7 +85,7 @@ function deepFreeze<T>(value: T): T {
   return value;
 }
 
-/** The first `limit` characters, whole code points only, with an ellipsis when something was cut. */
+/** The first `limit` characters, ending in an ellipsis if cut. Never splits a surrogate pair. */
 export function clip(text: string, limit: number): string {
   if (text.length <= limit) return text;
   const cut = text.slice(0, limit - 1);

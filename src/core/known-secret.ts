@@ -1,9 +1,8 @@
 import type { Json } from "./json.ts";
 
-/** A secret known by value. One without a name is told of as `unnamed 1`, by its place among the unnamed ones. */
+/** A secret known by value. A secret without a name is shown as `unnamed 1`, by its position among those. */
 export type KnownSecret = string | { readonly name: string; readonly value: string };
 
-/** A secret that stands masked in a text, and how often. */
 export interface MaskedSecret {
   readonly name: string;
   readonly times: number;

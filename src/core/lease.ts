@@ -9,13 +9,13 @@ export interface LeaseHolder {
   readonly leaseUntil: Date;
 }
 
-export interface LeaseOptions {
+interface LeaseOptions {
   readonly runtime: Runtime;
   readonly self: ProcessInfo;
   readonly durationMs: number;
 }
 
-/** The lease of this process: who it is, and whether the lease of another process has ended. */
+/** Creates leases for this process and checks those of others. */
 export class Lease {
   readonly id: string;
   readonly #options: LeaseOptions;
@@ -25,17 +25,13 @@ export class Lease {
     this.id = options.runtime.newId();
   }
 
-  /** The holder to write, with a lease that starts now. */
   holder(): LeaseHolder {
     const { runtime, self, durationMs } = this.#options;
     const leaseUntil = new Date(runtime.now().getTime() + durationMs);
     return { id: this.id, pid: self.pid, host: self.host, leaseUntil };
   }
 
-  /**
-   * Whether another holder has lost its lease: the lease ended, or its process on this host is gone. A lease far longer
-   * than anyone takes has ended, too: the clock was wrong when it was taken, or was corrected since.
-   */
+  /** Whether a lease ran out or its process is gone. One far in the future was taken with a wrong clock. */
   hasEnded({ pid, host, leaseUntil }: LeaseHolder): boolean {
     const { runtime, self, durationMs } = this.#options;
     const left = leaseUntil.getTime() - runtime.now().getTime();
@@ -61,7 +57,6 @@ export class LeaseRenewal {
 
   add(key: unknown): void {
     this.#held.add(key);
-    // A lease that could not be renewed ends by itself.
     this.#timer ??= setInterval(() => void this.#renew().catch(() => {}), this.#everyMs).unref();
   }
 

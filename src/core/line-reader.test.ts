@@ -37,7 +37,7 @@ describe("a line reader", () => {
     );
   });
 
-  test("takes what has come when there is no more, and shows it before", () => {
+  test("emits an unfinished line at the end, and shows it as pending before", () => {
     const { reader, lines, push } = reading();
     push("one\ntw");
     expect(reader.pending().toString()).toBe("tw");
@@ -61,7 +61,7 @@ describe("a line reader", () => {
     ]);
   });
 
-  test("says so when it gives a line up, since it may never end", () => {
+  test("calls onGivenUp as soon as it gives a line up", () => {
     const { givenUp, dropped, push } = reading(10);
     for (let n = 0; n < 1_000; n++) push("without end");
 
@@ -69,7 +69,7 @@ describe("a line reader", () => {
     expect(dropped).toEqual([]);
   });
 
-  test("keeps both ends of a line that it gives up in the middle", () => {
+  test("keeps head and tail of a line that it gives up", () => {
     const { dropped, push } = reading(5_000);
     push("begin");
     push("-".repeat(4_990));
@@ -81,7 +81,7 @@ describe("a line reader", () => {
     expect(`${dropped[0]?.tail}`).toBe(`${"-".repeat(253)}end`);
   });
 
-  test("asks once whether a long line is worth it, and forgets it if not", () => {
+  test("asks once whether to collect a long line, and drops it if not", () => {
     const asked: string[] = [];
     const { reader, lines, givenUp, push } = reading(1_000_000, (head) => {
       asked.push(head.toString("latin1", 0, 4));
@@ -98,7 +98,7 @@ describe("a line reader", () => {
     expect(lines.map((line) => line.length)).toEqual([200_003, 5]);
   });
 
-  test("copies a line's bytes a constant number of times, however many pieces it comes in", () => {
+  test("copies bytes a constant number of times, however small the chunks", () => {
     const copied: number[] = [];
     const copy = Buffer.prototype.copy;
     Buffer.prototype.copy = function (...given: Parameters<Buffer["copy"]>) {
@@ -113,7 +113,7 @@ describe("a line reader", () => {
       reader.push(Buffer.from("\n"));
 
       expect(lines[0]).toHaveLength(16 * 1024 * 1024);
-      // Nor is so much memory kept for the next line.
+      // The large buffer is not kept for the next line.
       expect(reader.pending().buffer.byteLength).toBeLessThan(2 * 1024 * 1024);
       expect(copied.reduce((sum, bytes) => sum + bytes, 0)).toBeLessThan(3 * 16 * 1024 * 1024);
     } finally {

@@ -1,29 +1,8 @@
-/** Of a line that was given up: where it began and where it ended. */
+/** The length, start and end of a line that was longer than the limit or not worth keeping. */
 export interface DroppedLine {
   readonly bytes: number;
   readonly head: Buffer;
   readonly tail: Buffer;
-}
-
-export interface LineReaderOptions {
-  /** A longer line is given up. */
-  readonly limit: number;
-  /** Never with an empty line. The bytes are the reader's own and hold only until this returns. */
-  readonly onLine: (line: Buffer) => void;
-  /** As soon as a line is given up: it may never end. */
-  readonly onGivenUp?: (head: Buffer) => void;
-  /** When a line that was given up has ended. */
-  readonly onDropped: (line: DroppedLine) => void;
-  /** Asked once of a line that has become long, with its beginning: whether it is worth being collected. */
-  readonly worthwhile?: (head: Buffer) => boolean;
-}
-
-export interface LineReader {
-  push(chunk: Buffer): void;
-  /** There is no more: what has come of the last line is a line. */
-  end(): void;
-  /** What has come of a line that has not ended; nothing of one that was given up. */
-  pending(): Buffer;
 }
 
 const NEWLINE = 0x0a;
@@ -31,15 +10,21 @@ const RETURN = 0x0d;
 const LONG = 64 * 1024;
 const HEAD = 1024;
 const TAIL = 256;
-/** A larger buffer is not kept for the next line. */
 const REUSED_BUFFER_LIMIT = 1024 * 1024;
 const NOTHING: Buffer = Buffer.alloc(0);
 
-/**
- * Cuts bytes into lines. Characters are never cut, since whole lines are decoded. The bytes of a line are copied a
- * constant number of times, however small the chunks it comes in, and no line takes more than about twice the limit.
- */
-export function createLineReader(options: LineReaderOptions): LineReader {
+/** Splits bytes into lines. Each byte is copied a constant number of times, however small the chunks. */
+export function createLineReader(options: {
+  readonly limit: number;
+  /** Never called with an empty line. The buffer is reused: it is valid only until this returns. */
+  readonly onLine: (line: Buffer) => void;
+  /** Called as soon as a line is given up, because it may never end. */
+  readonly onGivenUp?: (head: Buffer) => void;
+  /** Called at the end of a line that was given up. */
+  readonly onDropped: (line: DroppedLine) => void;
+  /** Called once with the start of a long line. Returns whether to go on collecting it. */
+  readonly worthwhile?: (head: Buffer) => boolean;
+}) {
   const { limit, onLine, onGivenUp, onDropped, worthwhile = () => true } = options;
   let lineBuffer = NOTHING;
   let size = 0;
@@ -47,17 +32,17 @@ export function createLineReader(options: LineReaderOptions): LineReader {
   let dropped: DroppedLine | undefined;
 
   function add(piece: Buffer): void {
+    const needed = size + piece.length;
     if (dropped !== undefined) dropped = appendPiece(dropped, piece);
-    else if (size + piece.length > limit) giveUp(piece);
+    else if (needed > limit) giveUp(piece);
     else {
-      lineBuffer = growBuffer(
-        lineBuffer,
-        size,
-        Math.min(limit, Math.max(size + piece.length, lineBuffer.length * 2)),
-        size + piece.length,
-      );
+      if (needed > lineBuffer.length) {
+        const larger = Buffer.allocUnsafeSlow(Math.min(limit, Math.max(needed, lineBuffer.length * 2)));
+        lineBuffer.copy(larger, 0, 0, size);
+        lineBuffer = larger;
+      }
       piece.copy(lineBuffer, size);
-      size += piece.length;
+      size = needed;
       if (asked || size < LONG) return;
       asked = true;
       if (!worthwhile(lineBuffer.subarray(0, LONG))) giveUp(NOTHING);
@@ -65,12 +50,10 @@ export function createLineReader(options: LineReaderOptions): LineReader {
   }
 
   function giveUp(piece: Buffer): void {
-    const head = Buffer.concat([lineBuffer.subarray(0, Math.min(size, HEAD)), piece.subarray(0, HEAD)]).subarray(
-      0,
-      HEAD,
-    );
-    const sofar = { head, tail: Buffer.from(lineBuffer.subarray(Math.max(0, size - TAIL), size)), bytes: size };
-    dropped = appendPiece(sofar, piece);
+    const start = Buffer.concat([lineBuffer.subarray(0, Math.min(size, HEAD)), piece.subarray(0, HEAD)]);
+    const head = start.subarray(0, HEAD);
+    const tail = Buffer.from(lineBuffer.subarray(Math.max(0, size - TAIL), size));
+    dropped = appendPiece({ head, tail, bytes: size }, piece);
     lineBuffer = NOTHING;
     size = 0;
     onGivenUp?.(head);
@@ -78,11 +61,11 @@ export function createLineReader(options: LineReaderOptions): LineReader {
 
   function finish(): void {
     const line = lineBuffer.subarray(0, size);
-    const given = dropped;
+    const lost = dropped;
     size = 0;
     asked = false;
     dropped = undefined;
-    if (given !== undefined) onDropped(given);
+    if (lost !== undefined) onDropped(lost);
     else emit(line);
     if (lineBuffer.length > REUSED_BUFFER_LIMIT) lineBuffer = NOTHING;
   }
@@ -93,7 +76,7 @@ export function createLineReader(options: LineReaderOptions): LineReader {
   }
 
   return {
-    push(chunk) {
+    push(chunk: Buffer): void {
       let from = 0;
       for (let at = chunk.indexOf(NEWLINE); at !== -1; at = chunk.indexOf(NEWLINE, from)) {
         const piece = chunk.subarray(from, at);
@@ -106,23 +89,14 @@ export function createLineReader(options: LineReaderOptions): LineReader {
       }
       if (from < chunk.length) add(chunk.subarray(from));
     },
+    /** Ends the input: an unfinished line counts as a line. */
     end: finish,
-    pending: () => lineBuffer.subarray(0, size),
+    /** The unfinished line so far; empty for one that was given up. */
+    pending: (): Buffer => lineBuffer.subarray(0, size),
   };
-}
-
-/** A buffer for at least `needed` bytes that begins like the one there is. */
-function growBuffer(buffer: Buffer, used: number, wanted: number, needed: number): Buffer {
-  if (needed <= buffer.length) return buffer;
-  const larger = Buffer.allocUnsafeSlow(wanted);
-  buffer.copy(larger, 0, 0, used);
-  return larger;
 }
 
 function appendPiece({ bytes, head, tail }: DroppedLine, piece: Buffer): DroppedLine {
-  return {
-    bytes: bytes + piece.length,
-    head,
-    tail: Buffer.concat([tail, piece.subarray(-TAIL)]).subarray(-TAIL),
-  };
+  const end = Buffer.concat([tail, piece.subarray(-TAIL)]).subarray(-TAIL);
+  return { bytes: bytes + piece.length, head, tail: end };
 }

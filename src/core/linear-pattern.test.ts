@@ -10,11 +10,11 @@ function compile(source: string, flags?: number): LinearPattern {
   return pattern;
 }
 
-/** As good as random, and the same each time. */
+/** Pseudo-random, and the same each time. */
 const letters = Array.from({ length: 100_000 }, (_, at) => (((at * 2_654_435_761) >>> 16) % 3 ? "a" : "b")).join("");
 
 describe("a linear pattern", () => {
-  test("answers the same whether it counts each character or not", () => {
+  test("gives the same answer with and without counting each character", () => {
     const source = fc.constantFrom(
       "a+b",
       "^ab?$",
@@ -48,12 +48,12 @@ describe("a linear pattern", () => {
 
       expect(() => pattern.test(letters, budget)).toThrow(WorkExceeded);
       expect(budget.left).toBeLessThan(0);
-      // The automaton that was cut off goes on to be used.
+      // The interrupted automaton stays usable.
       expect(pattern.test("short", { left: WORK_LIMIT })).toBe(false);
     },
   );
 
-  test("pays little for a long text when its states are few", () => {
+  test("charges little for a long text with few states", () => {
     const budget = { left: WORK_LIMIT };
 
     expect(compile("needle|haystack").test(`${letters}needle`, budget)).toBe(true);
@@ -68,7 +68,7 @@ describe("a linear pattern", () => {
     [Array.from({ length: 70 }, (_, at) => `[ab]{${920 + at}}c`).join("|"), "too_large"],
     ["(((a{50}){50}){50})", "too_large"],
     ["\\pL{900}\\pN{900}\\pZ{900}", "too_large"],
-  ])("%.40s is refused as %s", (source, problem) => {
+  ])("rejects %.40s as %s", (source, problem) => {
     expect(LinearPattern.compile(source)).toBe(problem);
   });
 
@@ -84,11 +84,11 @@ describe("a linear pattern", () => {
     [")(", 2],
     ["[", 1],
     ["\\", 1],
-  ])("the size of %s written out is %d", (source, size) => {
+  ])("the expanded size of %s is %d", (source, size) => {
     expect(measureExpandedSize(source)).toBe(size);
   });
 
-  test("the size of any text can be told", () => {
+  test("measures any text", () => {
     const text = fc.string({ unit: fc.constantFrom(..."()[]{}\\|*+?0,9^a"), maxLength: 40 });
     fc.assert(fc.property(text, (source) => measureExpandedSize(source) >= 0));
   });

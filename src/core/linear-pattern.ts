@@ -1,18 +1,13 @@
 import { RE2JS } from "re2js";
 import { spend, type WorkBudget, WorkExceeded } from "./work-budget.ts";
 
-/** Why a pattern cannot be compiled. */
-export type PatternProblem = "syntax" | "too_large";
-
-/** What a pattern may come to when its counted repetitions are written out. Checked before it is compiled. */
+/** The size with counted repetitions written out, checked before compiling. */
 const EXPANDED_SIZE_LIMIT = 5_000;
 const PROGRAM_LIMIT = 2_000;
-/** Bounds of character classes in the whole program: the automaton sorts all of them. */
+/** Class bounds in the whole program. The automaton sorts them all. */
 const CLASS_BOUNDS_LIMIT = 200_000;
 
-/** A fixed price for each text, however short. */
 const TEXT_WORK = 16;
-/** The price of one new state of the automaton, for each instruction of the program. */
 const STATE_WORK = 10;
 const STATE_BASE = 50;
 
@@ -23,11 +18,7 @@ export const CASE_INSENSITIVE = RE2JS.CASE_INSENSITIVE;
 export const MULTILINE = RE2JS.MULTILINE;
 export const DOTALL = RE2JS.DOTALL;
 
-/**
- * A regular expression on RE2: linear in the text, without backtracking. The engine builds an automaton as it reads. A
- * character is nearly free where its state exists and costs as much as the whole program where it does not, so the work
- * is counted while it runs.
- */
+/** A regular expression on RE2. Characters with a new automaton state cost much more, so the work is counted. */
 export class LinearPattern {
   readonly #program: RE2JS;
   readonly #stateWork: number;
@@ -37,7 +28,7 @@ export class LinearPattern {
     this.#stateWork = STATE_WORK * (program.programSize() + STATE_BASE);
   }
 
-  static compile(source: string, flags = 0): LinearPattern | PatternProblem {
+  static compile(source: string, flags = 0): LinearPattern | "syntax" | "too_large" {
     if (measurePattern(source, (flags & CASE_INSENSITIVE) !== 0) > EXPANDED_SIZE_LIMIT) return "too_large";
     let program: RE2JS;
     try {
@@ -46,21 +37,20 @@ export class LinearPattern {
       return "syntax";
     }
     if (program.programSize() > PROGRAM_LIMIT || countClassBounds(program) > CLASS_BOUNDS_LIMIT) return "too_large";
-    // Lookbehind runs on an engine whose work cannot be counted.
+    // Lookbehind would run on an engine whose work cannot be counted.
     return program.re2().prog.numLb > 0 ? "syntax" : new LinearPattern(program);
   }
 
-  /** Instructions of the compiled program. */
   get size(): number {
     return this.#program.programSize();
   }
 
-  /** Whether the text holds a match. Throws `WorkExceeded`. */
+  /** Whether some part of the text matches. Throws `WorkExceeded`. */
   test(text: string, budget: WorkBudget): boolean {
     return this.#run(text, budget, UNANCHORED);
   }
 
-  /** Whether the whole text is a match. Throws `WorkExceeded`. */
+  /** Whether the whole text matches. Throws `WorkExceeded`. */
   testWhole(text: string, budget: WorkBudget): boolean {
     return this.#run(text, budget, ANCHOR_BOTH);
   }
@@ -72,12 +62,12 @@ export class LinearPattern {
     const worst = length * (1 + stateWork);
     if (worst > budget.left) {
       spend(budget, TEXT_WORK);
-      const answer = dfa.match(new CountedText(text, dfa, budget, stateWork) as never, 0, anchor);
-      // The automaton gave up on its memory: the engine that takes over would be slower than what is left.
+      const answer = dfa.match(createCountedText(text, dfa, budget, stateWork) as never, 0, anchor);
+      // The automaton ran out of memory, and the engine that takes over would exceed the budget.
       if (answer === null) throw new WorkExceeded("the pattern");
       return answer;
     }
-    // There is enough for the worst case, so the library's own shortcuts can be used.
+    // The budget covers the worst case, so the library's shortcuts can be used.
     const isIntact = (): boolean => dfa.stateCount === 0 || dfa.startStates.size > 0;
     const before = dfa.stateCount;
     const wasIntact = isIntact();
@@ -87,42 +77,35 @@ export class LinearPattern {
   }
 }
 
-/** A text as the automaton reads it. Each character, and each state that was made for the one before, is paid for. */
-class CountedText {
-  readonly #text: string;
-  readonly #dfa: { readonly stateCount: number };
-  readonly #budget: WorkBudget;
-  readonly #stateWork: number;
-  #states: number;
+/** A text as the automaton reads it. It charges for each character and each state made for the one before. */
+function createCountedText(text: string, dfa: { readonly stateCount: number }, budget: WorkBudget, stateWork: number) {
+  let states = dfa.stateCount;
+  return {
+    endPos: () => text.length,
+    /** The library's flags for the start of a text and of a line. It asks only about position 0. */
+    context: () => 0b101,
+    /** The code point at a position, shifted left by 3, plus its length in code units. */
+    step(position: number): number {
+      const { stateCount } = dfa;
+      // Fewer than before means that the automaton dropped its states and started again.
+      const made = stateCount >= states ? stateCount - states : stateCount;
+      states = stateCount;
+      spend(budget, 1 + made * stateWork);
+      const unit = text.charCodeAt(position);
+      if (unit < 0xd800 || unit > 0xdbff) return (unit << 3) | 1;
+      const point = text.codePointAt(position) ?? unit;
+      return (point << 3) | (point > 0xffff ? 2 : 1);
+    },
+  };
+}
 
-  constructor(text: string, dfa: { readonly stateCount: number }, budget: WorkBudget, stateWork: number) {
-    this.#text = text;
-    this.#dfa = dfa;
-    this.#budget = budget;
-    this.#stateWork = stateWork;
-    this.#states = dfa.stateCount;
-  }
-
-  endPos(): number {
-    return this.#text.length;
-  }
-
-  /** The library's flags for the beginning of a text and of a line. It is only asked about position 0. */
-  context(): number {
-    return 0b101;
-  }
-
-  /** The code point at a position, shifted by 3, and how many units it takes. */
-  step(position: number): number {
-    const { stateCount } = this.#dfa;
-    // Fewer than before: the automaton has thrown its states away and begun again.
-    const made = stateCount >= this.#states ? stateCount - this.#states : stateCount;
-    this.#states = stateCount;
-    spend(this.#budget, 1 + made * this.#stateWork);
-    const unit = this.#text.charCodeAt(position);
-    if (unit < 0xd800 || unit > 0xdbff) return (unit << 3) | 1;
-    const point = this.#text.codePointAt(position) ?? unit;
-    return (point << 3) | (point > 0xffff ? 2 : 1);
+/** Whether the text is a regular expression with the `u` flag. */
+export function isUnicodePattern(source: string): boolean {
+  try {
+    new RegExp(source, "u");
+    return true;
+  } catch {
+    return false;
   }
 }
 
@@ -133,53 +116,41 @@ function countClassBounds(program: RE2JS): number {
   return bounds;
 }
 
-const COUNTED = /^\{(\d+)(?:,(\d*))?\}/;
-
-/** What compiling a pattern takes: its size written out, and reading its character classes. Any text can be given. */
+/** The work of compiling a pattern: its expanded size and its character classes. Accepts any text. */
 export function measurePattern(source: string, ignoresCase = false): number {
   return measureExpandedSize(source) + measureClassWork(source, ignoresCase);
 }
 
-/** About how many instructions a pattern has once its counted repetitions are written out. Any text can be given. */
+// Quoted text, an escape, a character class (a leading bracket is literal), a counted repetition, any character.
+const TOKEN =
+  /\\Q(.*?)(?:\\E|$)|\\[pPxu]\{[^}]*\}?|\\.?|\[\^?\]?(?:\\.?|[^\]\\])*\]?|\{(?=[^}]{0,14}\})(\d+)(?:,(\d*))?\}|./gs;
+
+/** About how many instructions a pattern has with its counted repetitions written out. Accepts any text. */
 export function measureExpandedSize(source: string): number {
   const groups = [{ total: 0, last: 0 }];
-  const add = (size: number): void => {
-    const group = groups[groups.length - 1];
-    if (group === undefined) return;
-    group.total += size;
-    group.last = size;
-  };
-  for (let at = 0; at < source.length; at++) {
-    const character = source[at];
-    if (character === "\\") {
-      at++;
-      if (source[at] === "Q") {
-        // Quoted up to \E: nothing in it is a class or a group.
-        const end = findEnd(source, "\\E", at);
-        add(end - at);
-        at = end + 1;
-        add(1);
-        continue;
+  for (const [token, quoted, least, most = ""] of source.matchAll(TOKEN)) {
+    let group = groups.at(-1) ?? { total: 0, last: 0 };
+    let size = 1;
+    if (quoted !== undefined) group.total += quoted.length + 1;
+    if (token === "(") {
+      groups.push({ total: 0, last: 0 });
+      continue;
+    }
+    if (token === ")") {
+      size = 2;
+      if (groups.length > 1) {
+        groups.pop();
+        size += group.total;
+        group = groups.at(-1) ?? group;
       }
-      if (/[pPxu]/.test(source[at] ?? "") && source[at + 1] === "{") at = findEnd(source, "}", at);
-      add(1);
-    } else if (character === "[") {
-      at = findClassEnd(source, at);
-      add(1);
-    } else if (character === "(") groups.push({ total: 0, last: 0 });
-    else if (character === ")") {
-      const closed = groups.length > 1 ? groups.pop() : undefined;
-      add((closed?.total ?? 0) + 2);
+    }
+    if (least === undefined) {
+      group.total += size;
+      group.last = size;
     } else {
-      const [whole, least = "", most = ""] = (character === "{" && COUNTED.exec(source.slice(at, at + 16))) || [];
-      const group = groups[groups.length - 1];
-      if (whole === undefined || group === undefined) add(1);
-      else {
-        const times = Math.max(1, Number(least), Number(most));
-        group.total += group.last * (times - 1);
-        group.last *= times;
-        at += whole.length - 1;
-      }
+      const times = Math.max(1, Number(least), Number(most));
+      group.total += group.last * (times - 1);
+      group.last *= times;
     }
   }
   return groups.reduce((sum, { total }) => sum + total, 0);
@@ -188,9 +159,9 @@ export function measureExpandedSize(source: string): number {
 /** A Unicode property stands for hundreds of ranges. */
 const PROPERTY = /\\p/gi;
 const PROPERTY_WORK = 50;
-/** Each begins anywhere: in `[--z]` the first hyphen is the beginning of a range. */
+/** A lookahead, because ranges may overlap: in `[--z]` the first hyphen starts a range. */
 const RANGE = /(?=(\\?.)-(?:\\[xu]\{?([0-9a-f]+)|\\?(.)))/gisu;
-/** The last letter that has another case. Reading a range without regard to case looks at each character up to it. */
+/** The last letter with another case. Case-insensitive ranges are read character by character up to it. */
 const LAST_CASED = 0x1e943;
 const CASED_PER_UNIT = 64;
 
@@ -203,17 +174,4 @@ function measureClassWork(source: string, ignoresCase: boolean): number {
     work += Math.max(0, Math.min(high, LAST_CASED) - low) / CASED_PER_UNIT;
   }
   return work;
-}
-
-function findEnd(source: string, end: string, from: number): number {
-  const at = source.indexOf(end, from);
-  return at === -1 ? source.length : at;
-}
-
-function findClassEnd(source: string, start: number): number {
-  let at = start + (source[start + 1] === "^" ? 2 : 1);
-  // A bracket in first place stands for itself.
-  if (source[at] === "]") at++;
-  while (at < source.length && source[at] !== "]") at += source[at] === "\\" ? 2 : 1;
-  return at;
 }

@@ -1,47 +1,29 @@
 /** A map that drops the entry used longest ago when it grows past its limit, and then calls `onEvict` with its value. */
-export class LruMap<K, V> {
+export class LruMap<K, V> extends Map<K, V> {
   readonly #limit: number;
   readonly #onEvict: ((value: V) => void) | undefined;
-  readonly #entries = new Map<K, V>();
 
   constructor(limit: number, onEvict?: (value: V) => void) {
+    super();
     this.#limit = limit;
     this.#onEvict = onEvict;
   }
 
-  get size(): number {
-    return this.#entries.size;
-  }
-
-  get(key: K): V | undefined {
-    const value = this.#entries.get(key);
-    if (value !== undefined) {
-      this.#entries.delete(key);
-      this.#entries.set(key, value);
-    }
+  override get(key: K): V | undefined {
+    const value = super.get(key);
+    if (value !== undefined) this.set(key, value);
     return value;
   }
 
-  set(key: K, value: V): void {
-    this.#entries.delete(key);
-    this.#entries.set(key, value);
-    if (this.#entries.size <= this.#limit) return;
-    for (const [oldest, evicted] of this.#entries) {
-      this.#entries.delete(oldest);
+  override set(key: K, value: V): this {
+    super.delete(key);
+    super.set(key, value);
+    if (this.size <= this.#limit) return this;
+    for (const [oldest, evicted] of this) {
+      super.delete(oldest);
       this.#onEvict?.(evicted);
-      return;
+      break;
     }
-  }
-
-  delete(key: K): boolean {
-    return this.#entries.delete(key);
-  }
-
-  values(): Iterable<V> {
-    return this.#entries.values();
-  }
-
-  clear(): void {
-    this.#entries.clear();
+    return this;
   }
 }

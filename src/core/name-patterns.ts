@@ -1,9 +1,6 @@
 import type { Action } from "./action.ts";
 
-/**
- * Whether `text` fits `pattern`, where `*` stands for any run of characters and `?` for one. There is no separator:
- * names hold dots, slashes and `__`, and `github.*` must mean everything below it. Linear but for one step back.
- */
+/** Whether `text` matches a glob of `*` and `?`. They match separators, too: `github.*` is everything below it. */
 export function matchesGlob(pattern: string, text: string): boolean {
   let p = 0;
   let t = 0;
@@ -31,37 +28,28 @@ export function isGlob(pattern: string): boolean {
   return /[*?]/.test(pattern);
 }
 
-/** Names and globs as configurations write them. A registered tool also goes by its bare name, without `tool__`. */
-export interface PatternSet {
-  /** The pattern that fits, names before globs, or undefined. */
-  findMatch(action: Action): string | undefined;
-  /** Whether the action is listed by name rather than caught by a glob. */
-  listsByName(action: Action): boolean;
-  /** What was written as a name. */
-  readonly exact: ReadonlySet<string>;
-  readonly globs: readonly string[];
-}
+export type PatternSet = ReturnType<typeof createPatternSet>;
 
-export function createPatternSet(patterns: readonly string[]): PatternSet {
-  const exact = new Set(patterns.filter((pattern) => !isGlob(pattern)));
-  const globs = patterns.filter(isGlob);
-  const all = globs.includes("*");
-  const findNamed = (action: Action): string | undefined =>
-    listSpellings(action).find((spelling) => exact.has(spelling));
+/** Names and globs from a configuration. A registered tool also matches by its bare name, without `tool__`. */
+export function createPatternSet(patterns: readonly string[]) {
+  const exact: ReadonlySet<string> = new Set(patterns.filter((pattern) => !isGlob(pattern)));
+  const globs: readonly string[] = patterns.filter(isGlob);
+  const findNamed = (action: Action) => listSpellings(action).find((spelling) => exact.has(spelling));
   return {
     exact,
     globs,
-    listsByName: (action) => exact.size > 0 && findNamed(action) !== undefined,
-    findMatch(action) {
+    /** Whether the action is listed by name, not only matched by a glob. */
+    listsByName: (action: Action): boolean => exact.size > 0 && findNamed(action) !== undefined,
+    /** The matching pattern, names before globs. */
+    findMatch(action: Action): string | undefined {
       const named = exact.size === 0 ? undefined : findNamed(action);
       if (named !== undefined || globs.length === 0) return named;
-      if (all) return "*";
+      if (globs.includes("*")) return "*";
       return globs.find((glob) => listSpellings(action).some((spelling) => matchesGlob(glob, spelling)));
     },
   };
 }
 
-/** What an action is called in configurations. */
 export function listSpellings(action: Pick<Action, "name" | "category" | "entry">): readonly string[] {
   return action.category === "tool" ? [action.name, action.entry] : [action.name];
 }

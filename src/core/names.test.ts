@@ -12,7 +12,7 @@ const entry = fc
   .filter(isEntry);
 
 describe("names", () => {
-  test("a name says its category and entry, whatever they hold", () => {
+  test("a name gives back its category and entry", () => {
     fc.assert(
       fc.property(category, entry, (c, e) => {
         const name = actionName(c, e);
@@ -34,7 +34,7 @@ describe("names", () => {
     );
   });
 
-  test("any text is a name or is not, without a throw", () => {
+  test("parses any text without throwing", () => {
     fc.assert(
       fc.property(fc.string({ unit: "binary", maxLength: 300 }), (text) => {
         const name = parseActionName(text);
@@ -65,7 +65,7 @@ describe("names", () => {
     },
   );
 
-  test("says which part is wrong", () => {
+  test("names the wrong part", () => {
     expect(() => actionName("File", "read")).toThrow(/"File" is not a category name/);
     expect(() => actionName("file", "a b")).toThrow(/"a b" is not an entry name in category file/);
     expect(() => actionName("file", "x".repeat(300))).toThrow(QmError);
@@ -74,7 +74,7 @@ describe("names", () => {
     expect(isEntry("e\u0301")).toBe(false);
   });
 
-  test("shows hostile text harmlessly", () => {
+  test("escapes hostile text", () => {
     expect(quoteName("a\u001b[31m\u202eb\u0000")).toBe('"a\\u001b[31m\\u{202e}b\\u0000"');
     expect(quoteName("x".repeat(500)).length).toBeLessThan(90);
   });

@@ -1,20 +1,16 @@
 import { QmError } from "./errors.ts";
 import { clip } from "./json.ts";
 
-/** A type that only its own parser can make: `Brand<string, "ActionName">` is not assignable from a plain string. */
-type Brand<T, Name extends string> = T & { readonly [brand]: Name };
-
 declare const brand: unique symbol;
 
-/** `<category>__<entry>`: the one spelling of an action everywhere, from catalog to ledger. */
-export type ActionName = Brand<string, "ActionName">;
+/** `<category>__<entry>`. A plain string is not assignable: only `actionName` and `parseActionName` make one. */
+export type ActionName = string & { readonly [brand]: "ActionName" };
 
 export const SEPARATOR = "__";
 
 export const NAME_LIMIT = 256;
 
-// A category never holds or ends with what could be read as the separator, so the first `__` always ends it and
-// every name has exactly one reading; an entry may hold `__` itself (`mcp` + `github__create_issue`).
+// The first `__` always ends the category, so every name has one reading. An entry may contain `__`.
 const CATEGORY = /^[a-z][a-z0-9]*(?:[._-][a-z0-9]+)*$/;
 const ENTRY = /^[\p{L}\p{N}\p{M}_.:/@+~-]+$/u;
 
@@ -26,7 +22,6 @@ export function isEntry(text: string): boolean {
   return text.length <= NAME_LIMIT && ENTRY.test(text) && text.normalize("NFC") === text;
 }
 
-/** The text as it is, or `invalid_name` saying what a category looks like. */
 export function assertCategory(text: string): string {
   if (isCategory(text)) return text;
   throw new QmError("invalid_name", `${quoteName(String(text))} is not a category name`, {
@@ -34,7 +29,7 @@ export function assertCategory(text: string): string {
   });
 }
 
-/** Builds a name from its parts. Throws `invalid_name` saying which part is wrong and what is allowed. */
+/** Joins a category and an entry. Throws `invalid_name`, naming the wrong part and the allowed form. */
 export function actionName(category: string, entry: string): ActionName {
   assertCategory(category);
   if (!isEntry(entry) || category.length + SEPARATOR.length + entry.length > NAME_LIMIT) {
@@ -45,7 +40,7 @@ export function actionName(category: string, entry: string): ActionName {
   return `${category}${SEPARATOR}${entry}` as ActionName;
 }
 
-/** The reading of `text` as a name, or undefined when it has none. Says nothing about whether the action exists. */
+/** The text as a name, or undefined if it has another form. The action need not exist. */
 export function parseActionName(text: string): ActionName | undefined {
   const at = text.indexOf(SEPARATOR);
   if (at < 0 || text.length > NAME_LIMIT) return undefined;
@@ -60,12 +55,12 @@ export function getEntry(name: ActionName): string {
   return name.slice(name.indexOf(SEPARATOR) + SEPARATOR.length);
 }
 
-/** What comes before the last part: `file` of `file__read`, `mcp__github` of `mcp__github__create_issue`. */
+/** The name without its last part: `file` of `file__read`, `mcp__github` of `mcp__github__create_issue`. */
 export function getNamespace(name: ActionName): string {
   return name.slice(0, name.lastIndexOf(SEPARATOR));
 }
 
-/** A name from outside as it may be shown: bounded, and with nothing in it that could rewrite a terminal or a log. */
+/** Quotes an untrusted name for a message: bounded, with control and format characters escaped. */
 export function quoteName(text: string): string {
   return JSON.stringify(clip(text, 80)).replace(/[\p{Cc}\p{Cf}\u2028\u2029]/gu, (character) => {
     return `\\u{${character.codePointAt(0)?.toString(16)}}`;

@@ -30,7 +30,7 @@ describe("editDistance", () => {
   });
 });
 
-describe("nearest", () => {
+describe("findNearest", () => {
   test.each([
     ["denyed", ["allowed", "denied"], "denied"],
     ["TIMEOUT_MS", ["timeout_ms"], "timeout_ms"],
@@ -44,12 +44,12 @@ describe("nearest", () => {
     expect(findNearest(text, candidates)).toBe(expected);
   });
 
-  test("keeps to the distance it is given", () => {
+  test("respects the given distance", () => {
     expect(findNearest("denyed", ["denied"], 0)).toBeUndefined();
     expect(findNearest("dxxxxd", ["denied"], 4)).toBe("denied");
   });
 
-  test("does not spend time on texts that are no misspelling", () => {
+  test("skips long texts quickly", () => {
     const long = "x".repeat(1_000_000);
     const started = performance.now();
 

@@ -1,15 +1,10 @@
-/** Longer texts are not misspellings of anything; comparing them would only burn time. */
 const LENGTH_LIMIT = 256;
 
-/**
- * The candidate that `text` most likely misspells, ignoring case, or undefined when none is near. Swapping two
- * neighbours counts as one edit. `maxDistance` defaults to a third of the length, at least 1 and at most 3; among
- * equally near candidates the first wins.
- */
+/** The nearest candidate, ignoring case, if one is near. Default distance: a third of the length, between 1 and 3. */
 export function findNearest(
   text: string,
   candidates: Iterable<string>,
-  maxDistance = defaultDistance(text),
+  maxDistance = Math.min(3, Math.max(1, Math.floor(text.length / 3))),
 ): string | undefined {
   if (text.length > LENGTH_LIMIT) return undefined;
   const asked = text.toLowerCase();
@@ -26,31 +21,24 @@ export function findNearest(
   return best;
 }
 
-/** The nearest candidate as the end of an error message, or nothing when none is near. */
+/** `; did you mean X?` to end an error message with, or the empty string. */
 export function didYouMean(text: string, candidates: Iterable<string>): string {
   const near = findNearest(text, candidates);
   return near === undefined ? "" : `; did you mean ${near}?`;
 }
 
-function defaultDistance(text: string): number {
-  return Math.min(3, Math.max(1, Math.floor(text.length / 3)));
-}
-
-// Reused: most comparisons end after a few rows, and making the rows would cost more than filling them.
+// Reused, because most comparisons end after a few rows and allocating would cost more.
 let current = new Uint16Array(LENGTH_LIMIT + 1);
 let last = new Uint16Array(LENGTH_LIMIT + 1);
 let beforeLast = new Uint16Array(LENGTH_LIMIT + 1);
 
-/**
- * Edits (insert, delete, replace, swap neighbours) that turn `a` into `b`, or `bound + 1` as soon as it is certain
- * that there are more than `bound`.
- */
+/** The number of edits (insert, delete, replace, swap neighbours) from `a` to `b`, or `bound + 1` if there are more. */
 export function editDistance(a: string, b: string, bound: number): number {
   if (Math.abs(a.length - b.length) > bound || Math.max(a.length, b.length) > LENGTH_LIMIT) return bound + 1;
   if (a === b) return 0;
   if (bound === 0) return 1;
   for (let column = 0; column <= b.length; column++) last[column] = column;
-  // Cells further from the diagonal than the bound cannot be part of an answer, so they are not computed.
+  // Cells further from the diagonal than the bound cannot matter, so they are not computed.
   const far = bound + 1;
   let lastLeast = 0;
   for (let row = 1; row <= a.length; row++) {
@@ -64,7 +52,7 @@ export function editDistance(a: string, b: string, bound: number): number {
       current[column] = edits;
       if (edits < least) least = edits;
     }
-    // A swap reaches back two rows, so only two hopeless rows end it.
+    // A swap reaches back two rows, so the search ends only after two rows above the bound.
     if (Math.min(least, lastLeast) > bound) return bound + 1;
     lastLeast = least;
     [beforeLast, last, current] = [last, current, beforeLast];

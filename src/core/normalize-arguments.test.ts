@@ -33,7 +33,7 @@ test.each([
   ["path", "a\0", "path_refused"],
   ["url", "example.com", "invalid_arguments"],
   ["url", "https://user:key@example.com/", "invalid_arguments"],
-] as const)("the %s %j is refused with %s", (form, given, code) => {
+] as const)("rejects the %s %j with %s", (form, given, code) => {
   expect(() => normal(form, given)).toThrow(expect.objectContaining({ code }));
 });
 
@@ -62,7 +62,7 @@ describe.each(normalForms)("a normal %s", (form) => {
   });
 });
 
-test("fields and lists are entered, other values stay as they are", () => {
+test("normalizes nested fields and list items, and leaves other values alone", () => {
   const forms = { "a.path": "path", list: "path", missing: "path", number: "path" } as const;
 
   expect(normalizeArgs(forms, { a: [{ path: "./x" }, { other: "./y" }], list: "./z", number: 1 })).toEqual({

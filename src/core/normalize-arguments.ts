@@ -5,25 +5,23 @@ import { quoteName } from "./names.ts";
 export const normalForms = ["path", "url", "name"] as const;
 
 /**
- * - `path`: parts joined by `/`, without `.` and empty ones; `..` takes back the part before it and may not lead above the start
- * - `url`: absolute, as the URL standard writes it, without fragment, with nothing percent-encoded that need not be
- * - `name`: composed characters (NFC), no invisible ones, no white space around it
+ * - `path`: parts joined by `/`, without `.` and empty parts; `..` removes the part before it and may not lead above the start
+ * - `url`: absolute, in the form of the URL standard, without fragment and without needless percent-encoding
+ * - `name`: NFC, no invisible characters, trimmed
  *
- * A function answers the one spelling that all spellings of a value share, and throws for a value that has none. What it
- * answers, it must answer unchanged.
+ * A function returns the common spelling of a value, or throws. It must return its own results unchanged.
  */
 export type NormalForm = (typeof normalForms)[number] | ((value: string) => string);
 
-/** Normal forms by argument. `options.cwd` is a field of an object; lists are entered, every item has the form. */
+/** Normal forms by argument. `options.cwd` is a field of an object. In a list, every item gets the form. */
 export type ArgumentForms = Readonly<Record<string, NormalForm>>;
 
 export interface NormalizedArgs {
   readonly args: JsonObject;
-  /** The arguments that were spelled differently. */
   readonly changed: readonly string[];
 }
 
-/** Gives each declared argument its one spelling. Throws `invalid_arguments` or `path_refused` for a value without one. */
+/** Brings each declared argument into its normal form. Throws `invalid_arguments` or `path_refused`. */
 export function normalizeArgs(forms: ArgumentForms, args: JsonObject): NormalizedArgs {
   const changed = new Set<string>();
   let normal: Json = args;
@@ -64,32 +62,29 @@ function normalizePath(text: string, argument: string): string {
   return path === "" && text !== "" ? "." : path;
 }
 
-/** Decoding a host or a path can bring up what would be taken out of it: it is done until nothing changes. */
-const PASSES = 4;
-
+/** Decoding can reveal parts that must be simplified in turn, so it is repeated until nothing changes. */
 function normalizeUrl(text: string, argument: string): string {
   let url = text;
-  for (let pass = 0; pass < PASSES; pass++) {
+  for (let pass = 0; pass < 4; pass++) {
     const next = simplifyUrl(url, argument);
     if (next === url) return url;
     url = next;
   }
-  throw new QmError("invalid_arguments", `${argument} (${quoteName(text)}) has no one spelling`);
+  throw new QmError("invalid_arguments", `${argument} (${quoteName(text)}) has no normal form`);
 }
 
 function simplifyUrl(text: string, argument: string): string {
   const refuse = (why: string) => new QmError("invalid_arguments", `${argument} (${quoteName(text)}) ${why}`);
   if (!URL.canParse(text)) throw refuse("is not an absolute URL");
   const url = new URL(text);
-  // `https://good.example@evil.example` reads like another host.
+  // `https://good.example@evil.example` looks like another host.
   if (url.username !== "" || url.password !== "") throw refuse("holds a user name or a password");
   url.hash = "";
-  // Hosts of schemes that the standard does not know stay as they were written.
+  // The URL standard does not lower-case the hosts of unknown schemes.
   url.hostname = url.hostname.replace(/\.+$/, "").toLowerCase();
-  // A question mark without a question is the same address.
   if (url.search === "") url.search = "";
   const encoded = url.href.replace(/%(?![0-9a-f]{2})/gi, "%25");
-  // Decoding can bring up a dot segment, which only parsing takes out.
+  // Decoding can reveal a dot segment, which only parsing removes.
   const decoded = encoded.replace(/%[0-9a-f]{2}/gi, decodeCharacter);
   return decoded === url.href ? decoded : new URL(decoded).href;
 }

@@ -1,16 +1,16 @@
 import { type ErrorCode, getErrorMessage, type Problem, QmError } from "./errors.ts";
-import type { Content } from "./handler-result.ts";
-import { clip, type JsonObject } from "./json.ts";
+import { type Content, cutText } from "./handler-result.ts";
+import type { JsonObject } from "./json.ts";
 import type { ActionName } from "./names.ts";
 
 interface OutcomeBase {
   readonly callId: string;
-  /** Bounded text for the model and for logs. Nothing inside the system reads it back. */
+  /** Bounded text for models and logs. The system never parses it. */
   readonly value: string;
   readonly durationMs: number;
-  /** Of a call that was asked for before and has run meanwhile: the id of the call that ran. Nothing ran now. */
+  /** Set when an earlier identical call ran instead: the id of that call. */
   readonly ranAs?: string;
-  /** The same result for an interface that can show more than text. Absent: it is what `data` or `error` says. */
+  /** The result for an interface that can show more than text. Absent: `data` or `error` is all there is. */
   readonly content?: Content;
 }
 
@@ -18,18 +18,18 @@ interface OutcomeBase {
  * The answer to a call: a value, never an exception.
  *
  * - `done`: it ran; `data` is the whole result, for programs
- * - `failed`: it was tried, or could not be tried, and `error` says why
- * - `refused`: it was not run, because the caller may not, or a person said no
- * - `waiting`: it has not run yet: a person must agree first, and then it runs, once, whoever waits for it
+ * - `failed`: it ran or could not run, and `error` says why
+ * - `refused`: it did not run, because the caller may not, or a person denied it
+ * - `waiting`: it has not run yet. A person must approve it first; then it runs once, even if no one waits for it
  */
 export type Outcome =
   | (OutcomeBase & {
       readonly status: "done";
       readonly action: ActionName;
       readonly data: unknown;
-      /** What a model is shown in place of `data`: it may not see everything, or there is too much of it. */
+      /** Shown to a model in place of `data`, which holds hidden fields or is too long. */
       readonly forModel?: unknown;
-      /** Where the whole of what a model may see is, for a result that is longer than what it is shown. */
+      /** The stored result, if it is longer than the text shown to a model. */
       readonly kept?: ResultReference;
     })
   | (OutcomeBase & {
@@ -45,53 +45,43 @@ export type Outcome =
       readonly error: Problem;
     });
 
-/** A result as a note or a collection. */
 export interface ResultReference {
-  /** `note__12`, `collection__7`: to be loaded, or given as `{"$from": "note__12"}` in the arguments of any call. */
+  /** `note__12`, `collection__7`. Load it, or pass `{"$from": "note__12"}` as an argument of any call. */
   readonly handle: ActionName;
   readonly kind: "note" | "collection";
   readonly bytes: number;
-  /** Of a collection. */
   readonly count?: number;
 }
 
 export type OutcomeStatus = Outcome["status"];
 
-/** What a call waits for. */
 export interface WaitingApproval {
   readonly id: string;
-  /** Who must agree: `user`, `admin`, or a level of the installation's own. */
+  /** The level that must approve: `user`, `admin`, or one of the installation's own. */
   readonly level: string;
-  /** ISO 8601, UTC. Nobody can agree after it. */
   readonly expiresAt: string;
-  /** What exactly running it would do, where the arguments do not say it all. */
+  /** Exactly what would run, if the arguments do not tell it all. */
   readonly preview?: string;
-  /** Why the person at the client was not asked there, although the client can ask. */
+  /** Why the client was not asked although it can show forms. */
   readonly unfit?: string;
 }
 
-/** Of a result, what a model is shown. */
 export function getModelData({ data, forModel }: Extract<Outcome, { readonly status: "done" }>): unknown {
   return forModel === undefined ? data : forModel;
 }
 
-/** Whether a person said no to this very call. */
 export function isToolDenied(outcome: Outcome): boolean {
   return outcome.status === "refused" && outcome.error.code === "tool_denied";
 }
 
-/** How much of a result a model is shown. */
 export const VALUE_LIMIT = 4096;
 
-/** A result as a model reads it: text as it is, anything else as JSON, cut with a note of what is missing. */
+/** A result as text for a model: strings unchanged, anything else as JSON, cut at the limit. */
 export function formatResultValue(data: unknown, limit = VALUE_LIMIT): string {
-  const text = typeof data === "string" ? data : (JSON.stringify(data) ?? "null");
-  if (text.length <= limit) return text;
-  const note = ` [cut: ${text.length} characters in all]`;
-  return clip(text, limit - note.length) + note;
+  return cutText(typeof data === "string" ? data : (JSON.stringify(data) ?? "null"), limit);
 }
 
-/** A problem as a model reads it. What is too long loses its schema before it loses its end. */
+/** A problem as text for a model. A long one loses its schema before its end. */
 export function formatProblemJson(problem: Problem, limit = VALUE_LIMIT): string {
   const text = JSON.stringify(problem);
   if (text.length <= limit) return text;
@@ -99,16 +89,15 @@ export function formatProblemJson(problem: Problem, limit = VALUE_LIMIT): string
   return formatResultValue(rest, limit);
 }
 
-/** What is known of a call when it ends. */
 export interface CallEnding {
   readonly callId: string;
   readonly durationMs: number;
   readonly valueLimit: number;
-  /** Absent when the call did not get as far as an action. */
+  /** Undefined if the name was not resolved. */
   readonly action: ActionName | undefined;
 }
 
-/** Not run because the caller may not, or a person did not agree; everything else that did not end well has failed. */
+/** Errors of calls that the caller may not make or a person did not approve. All others are failures. */
 const REFUSALS: ReadonlySet<ErrorCode> = new Set([
   "approval_expired",
   "budget_exceeded",
@@ -140,32 +129,23 @@ export function createWaitingOutcome(
   reason: string,
   approval: WaitingApproval,
 ): Outcome {
-  const told = { status: "waiting", ...toWaitingFacts(reason, approval) };
-  return {
-    status: "waiting",
-    callId,
-    durationMs,
-    action,
-    reason,
-    approval,
-    value: formatResultValue(told, valueLimit),
-  };
+  const value = formatResultValue({ status: "waiting", ...toWaitingFacts(reason, approval) }, valueLimit);
+  return { status: "waiting", callId, durationMs, action, reason, approval, value };
 }
 
-/** What a model is told of a call that waits. */
 export function toWaitingFacts(reason: string, approval: WaitingApproval): JsonObject {
   const { id, level, expiresAt, preview, unfit } = approval;
   const elsewhere =
     unfit === undefined
       ? ""
-      : ` The user was not asked here, because ${unfit}: they answer it with \`qm approvals\`, an approval link or the HTTP API.`;
+      : ` The user was not asked here, because ${unfit}. They can answer with \`qm approvals\`, an approval link or the HTTP API.`;
   return {
     reason,
     approval_id: id,
     level,
     expires_at: expiresAt,
-    hint: `It has not run. Once a person agrees it runs by itself, once. Tell the user what waits and why; approval__await with {"approval_id":"${id}"}, or the same call again, answers what became of it.${elsewhere}`,
-    // Last: a long one is cut, and the hint is not.
+    hint: `It has not run yet. When a person approves it, it runs by itself, once. Tell the user what waits and why. Call approval__await with {"approval_id":"${id}"}, or repeat the same call, to get its outcome.${elsewhere}`,
+    // Last, so that cutting a long preview does not cut the hint.
     ...(preview === undefined ? {} : { would_run: preview }),
   };
 }

@@ -1,30 +1,26 @@
 import type { JsonSchema } from "./action.ts";
 import { getErrorMessage, QmError } from "./errors.ts";
 import { clip, isLargerThan, isRecord } from "./json.ts";
-import { LinearPattern, measurePattern } from "./linear-pattern.ts";
+import { isUnicodePattern, LinearPattern, measurePattern } from "./linear-pattern.ts";
 
 const BYTES = 128 * 1024;
 const NODES = 5_000;
 const DEPTH = 64;
 const PATTERNS = 100;
-/** What all patterns may come to with their counted repetitions written out. */
+/** The size of all patterns together, with counted repetitions written out. */
 const PATTERN_SIZE = 20_000;
 
-/** Arguments are always an object, a result may be anything. */
+/** Arguments are always an object; a result may be anything. */
 export type SchemaUse = "arguments" | "result";
 
-/**
- * Takes a schema from anywhere and answers a plain, bounded copy of it, or throws `unsafe_schema` saying what is wrong:
- * too large, too deep, not JSON, pointing outside itself, or, for arguments, not the schema of an object.
- */
+/** A plain, bounded copy of an untrusted schema. Throws `unsafe_schema` if it cannot be used safely. */
 export function guardSchema(raw: unknown, use: SchemaUse): JsonSchema {
   const text = toJsonText(raw);
   const schema: unknown = text === undefined ? undefined : JSON.parse(text);
-  if (text === undefined || !isRecord(schema))
-    throw createUnsafeSchemaError(`the schema is ${describeKind(raw)}, not an object`);
+  if (text === undefined || !isRecord(schema)) throw unsafe(`is ${describeKind(raw)}, not an object`);
   if (use === "arguments" && schema.type !== "object") {
     const found = schema.type === undefined ? "has no type" : `has type ${JSON.stringify(schema.type)}`;
-    throw createUnsafeSchemaError(`the schema ${found}; the schema of an action's arguments needs type "object"`);
+    throw unsafe(`${found}; the schema of an action's arguments needs type "object"`);
   }
   checkParts(schema as JsonSchema);
   return schema as JsonSchema;
@@ -34,26 +30,20 @@ function describeKind(raw: unknown): string {
   return raw === null ? "null" : Array.isArray(raw) ? "an array" : `a ${typeof raw}`;
 }
 
-/** Its JSON, or undefined for what has none. */
 function toJsonText(raw: unknown): string | undefined {
+  let isLarge: boolean;
   let text: string | undefined;
   try {
-    if (isLargerThan(raw, { nodes: NODES, depth: DEPTH })) {
-      throw createUnsafeSchemaError(`the schema has more than ${NODES} parts, or is nested more than ${DEPTH} deep`);
-    }
-    text = JSON.stringify(raw);
+    isLarge = isLargerThan(raw, { nodes: NODES, depth: DEPTH });
+    text = isLarge ? undefined : JSON.stringify(raw);
   } catch (thrown) {
-    throw thrown instanceof QmError
-      ? thrown
-      : createUnsafeSchemaError(`the schema is not JSON: ${getErrorMessage(thrown)}`);
+    throw unsafe(`is not JSON: ${getErrorMessage(thrown)}`);
   }
-  if (text !== undefined && text.length > BYTES) {
-    throw createUnsafeSchemaError(`the schema has ${text.length} bytes; at most ${BYTES} are taken`);
-  }
+  if (isLarge) throw unsafe(`has more than ${NODES} parts, or is nested more than ${DEPTH} deep`);
+  if (text !== undefined && text.length > BYTES) throw unsafe(`has ${text.length} bytes; the limit is ${BYTES}`);
   return text;
 }
 
-/** Throws when some part of the schema could not be used. */
 function checkParts(root: JsonSchema): void {
   let patterns = 0;
   let size = 0;
@@ -64,8 +54,8 @@ function checkParts(root: JsonSchema): void {
     checkReferences(part, root);
     for (const pattern of listPatterns(part)) {
       size += measurePattern(pattern);
-      if (++patterns > PATTERNS) throw createUnsafeSchemaError(`the schema has more than ${PATTERNS} patterns`);
-      if (size > PATTERN_SIZE) throw createUnsafeSchemaError("the schema has patterns that are too large");
+      if (++patterns > PATTERNS) throw unsafe(`has more than ${PATTERNS} patterns`);
+      if (size > PATTERN_SIZE) throw unsafe("has patterns that are too large");
       checkPattern(pattern);
     }
     for (const [keyword, value] of Object.entries(part)) if (!DATA_KEYWORDS.has(keyword)) visit(value);
@@ -73,39 +63,35 @@ function checkParts(root: JsonSchema): void {
   visit(root);
 }
 
-/** Keywords whose values are data, in which a `type` or a `$ref` means nothing. */
-export const DATA_KEYWORDS: ReadonlySet<string> = new Set(["const", "default", "enum", "examples"]);
+/** Keywords whose values are data, where `type` and `$ref` mean nothing. */
+const DATA_KEYWORDS: ReadonlySet<string> = new Set(["const", "default", "enum", "examples"]);
 const TYPES = new Set(["array", "boolean", "integer", "null", "number", "object", "string"]);
 
 function checkType(type: unknown): void {
   const named = Array.isArray(type) ? type : [type];
   const unknown = named.find((each) => typeof each === "string" && !TYPES.has(each));
-  if (unknown !== undefined)
-    throw createUnsafeSchemaError(`the schema has the unknown type ${JSON.stringify(unknown)}`);
+  if (unknown !== undefined) throw unsafe(`has the unknown type ${JSON.stringify(unknown)}`);
 }
 
 function checkReferences(part: Record<string, unknown>, root: JsonSchema): void {
   for (const keyword of ["$ref", "$dynamicRef", "$recursiveRef"]) {
     const target = part[keyword];
     if (typeof target !== "string") continue;
-    if (!target.startsWith("#"))
-      throw createUnsafeSchemaError(`${keyword} ${JSON.stringify(target)} points outside the schema`);
-    if (target.startsWith("#/") && resolvePointer(root, target) === undefined) {
-      throw createUnsafeSchemaError(`${keyword} ${JSON.stringify(target)} points at nothing`);
-    }
+    const reference = `${keyword} ${JSON.stringify(target)}`;
+    if (!target.startsWith("#")) throw unsafe(`has a ${reference} that points outside it`);
+    if (target.startsWith("#/") && resolvePointer(root, target) === undefined)
+      throw unsafe(`has a ${reference} that points at nothing`);
   }
 }
 
-/** What a reference of the form `#/a/b` stands for. */
+/** The part that a reference of the form `#/a/b` points at. */
 export function resolvePointer(root: JsonSchema, reference: string): unknown {
-  return reference
-    .slice(2)
-    .split("/")
-    .map((part) => decodePart(part).replace(/~1/g, "/").replace(/~0/g, "~"))
-    .reduce<unknown>(
-      (part, key) => (typeof part === "object" && part !== null ? Reflect.get(part, key) : undefined),
-      root,
-    );
+  let found: unknown = root;
+  for (const part of reference.slice(2).split("/")) {
+    if (typeof found !== "object" || found === null) return undefined;
+    found = Reflect.get(found, decodePart(part).replace(/~1/g, "/").replace(/~0/g, "~"));
+  }
+  return found;
 }
 
 function decodePart(part: string): string {
@@ -122,18 +108,12 @@ function listPatterns({ pattern, patternProperties }: Record<string, unknown>): 
 }
 
 function checkPattern(pattern: string): void {
-  try {
-    new RegExp(pattern, "u");
-  } catch {
-    const linear = LinearPattern.compile(pattern);
-    if (typeof linear !== "string") return;
-    if (linear === "too_large") throw createUnsafeSchemaError("the schema has patterns that are too large");
-    throw createUnsafeSchemaError(
-      `the schema has the pattern ${JSON.stringify(clip(pattern, 60))}, which is not a regular expression`,
-    );
-  }
+  const linear = isUnicodePattern(pattern) ? undefined : LinearPattern.compile(pattern);
+  if (linear === "too_large") throw unsafe("has patterns that are too large");
+  const quoted = JSON.stringify(clip(pattern, 60));
+  if (linear === "syntax") throw unsafe(`has the pattern ${quoted}, which is not a regular expression`);
 }
 
-function createUnsafeSchemaError(message: string): QmError {
-  return new QmError("unsafe_schema", message);
+function unsafe(problem: string): QmError {
+  return new QmError("unsafe_schema", `the schema ${problem}`);
 }

@@ -4,27 +4,21 @@ import type { Handler, JsonSchema } from "./action.ts";
 import { QmError } from "./errors.ts";
 import { isRecord, type JsonObject } from "./json.ts";
 
-/** What a schema may be written as: JSON Schema, or a Standard Schema that can say itself as JSON Schema (zod). */
+/** JSON Schema, or a Standard Schema that can be converted to it (zod). */
 export type InputSchema = JsonSchema | StandardSchemaV1;
 
-/** The arguments a handler gets under a schema. */
+/** The type of a handler's arguments. */
 export type SchemaOutput<Schema> = Schema extends StandardSchemaV1 ? StandardSchemaV1.InferOutput<Schema> : JsonObject;
-
-interface SelfDescribing {
-  readonly "~standard": {
-    readonly vendor: string;
-    readonly jsonSchema?: { input(options: { target: string }): unknown };
-  };
-}
 
 export function isStandardSchema(schema: unknown): schema is StandardSchemaV1 {
   return (typeof schema === "object" || typeof schema === "function") && schema !== null && "~standard" in schema;
 }
 
-/** The JSON Schema a model is shown and arguments are checked against. */
+/** The JSON Schema that models see and arguments are checked against. Throws `unsafe_schema`. */
 export function toJsonSchema(schema: StandardSchemaV1 | Record<string, unknown>): JsonSchema {
   if (!isStandardSchema(schema)) return schema as JsonSchema;
-  const self = (schema as unknown as SelfDescribing)["~standard"];
+  const self: StandardSchemaV1["~standard"] & { jsonSchema?: { input(options: { target: string }): unknown } } =
+    schema["~standard"];
   try {
     const made =
       self.jsonSchema?.input({ target: "draft-2020-12" }) ??
@@ -36,15 +30,15 @@ export function toJsonSchema(schema: StandardSchemaV1 | Record<string, unknown>)
   } catch (thrown) {
     throw new QmError("unsafe_schema", `the ${self.vendor} schema has no JSON Schema form`, {
       cause: thrown,
-      hint: "Leave out transforms, functions and custom types, or give JSON Schema.",
+      hint: "Leave out transforms, functions and custom types, or use JSON Schema.",
     });
   }
-  throw new QmError("unsafe_schema", `the ${self.vendor} schema cannot say itself as JSON Schema`, {
-    hint: "Give JSON Schema, or a zod schema.",
+  throw new QmError("unsafe_schema", `the ${self.vendor} schema cannot be converted to JSON Schema`, {
+    hint: "Use JSON Schema or a zod schema.",
   });
 }
 
-/** Puts a Standard Schema before a handler: it may refine and transform beyond what JSON Schema can say. */
+/** Validates with a Standard Schema before the handler: it may refine and transform beyond JSON Schema. */
 export function addSchemaCheck(schema: InputSchema, run: Handler): Handler {
   if (!isStandardSchema(schema)) return run;
   return async (args, context) => {

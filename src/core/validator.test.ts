@@ -23,7 +23,7 @@ describe("validation", () => {
     additionalProperties: false,
   };
 
-  test("says everything that is wrong, with where", () => {
+  test("reports every mismatch with its path", () => {
     expect(check(schema, { mode: "append", extra: 1, when: "soon" })).toEqual([
       " must have required property 'path'",
       ' must NOT have additional properties: "extra"; it takes path, mode, limit, when',
@@ -39,7 +39,7 @@ describe("validation", () => {
     expect(value).toEqual({ path: "a", limit: 10 });
   });
 
-  test("checks a result without touching it, and a result need not be an object", () => {
+  test("checks a result of any type without changing it", () => {
     const value = {};
 
     expect(getValidator({ type: "object", properties: { a: { default: 1 } } }, "result")(value, 2)).toEqual([]);
@@ -54,7 +54,7 @@ describe("validation", () => {
     },
   );
 
-  test("takes a zod schema", () => {
+  test("accepts a zod schema", () => {
     const made = toJsonSchema(z.object({ a: z.string(), b: z.number().optional() }));
 
     expect(check(made, { a: "x" })).toEqual([]);
@@ -75,7 +75,7 @@ const laughs = (levels: number): JsonSchema => ({
   ),
 });
 
-/** The same, with the definitions where no keyword of JSON Schema is. */
+/** The same, with the definitions under an unknown keyword. */
 const laughsElsewhere = (levels: number): JsonSchema =>
   JSON.parse(JSON.stringify(laughs(levels)).replaceAll("$defs", "x-parts"));
 
@@ -163,7 +163,7 @@ describe("hostile schemas end in a clear error within bounds", () => {
     }).toThrow(message);
   });
 
-  test("many costly patterns are refused, quickly and once", () => {
+  test("rejects many costly patterns, quickly and once", () => {
     const schema: JsonSchema = {
       type: "object",
       patternProperties: Object.fromEntries(Array.from({ length: 2_400 }, (_, index) => [`\\pL{0,999}${index}`, {}])),
@@ -172,7 +172,7 @@ describe("hostile schemas end in a clear error within bounds", () => {
     expect(() => guardSchema(schema, "arguments")).toThrow(/too large/);
   });
 
-  test("data that looks like a schema is data", () => {
+  test("does not treat data that looks like a schema as a schema", () => {
     const schema: JsonSchema = {
       type: "object",
       properties: {
@@ -184,7 +184,7 @@ describe("hostile schemas end in a clear error within bounds", () => {
     expect(guardSchema(schema, "arguments")).toEqual(schema);
   });
 
-  test("a large value reaches the work limit, however harmless the schema looks", () => {
+  test("a large value reaches the work limit even with a harmless schema", () => {
     const choices = Array.from({ length: 1_200 }, (_, index) => ({ a: { b: { c: index } } }));
     const schema: JsonSchema = { type: "object", properties: { list: { type: "array", items: { enum: choices } } } };
 
@@ -193,7 +193,7 @@ describe("hostile schemas end in a clear error within bounds", () => {
     );
   });
 
-  test("unique items are found without comparing every pair", () => {
+  test("checks unique items without comparing every pair", () => {
     const schema: JsonSchema = { type: "object", properties: { a: { type: "array", uniqueItems: true } } };
     const many = Array.from({ length: 30_000 }, (_, index) => ({ v: { w: index } }));
 
@@ -209,26 +209,26 @@ describe("hostile schemas end in a clear error within bounds", () => {
     ).toEqual(["/a must NOT have duplicate items"]);
   });
 
-  test("no more than eight mismatches are looked for", () => {
+  test("stops after eight mismatches", () => {
     const schema: JsonSchema = { type: "object", properties: { a: { type: "array", items: { type: "string" } } } };
 
     expect(check(schema, { a: Array.from({ length: 500_000 }, () => 1) })).toHaveLength(8);
   });
 
-  test("a pattern with lookahead is checked", () => {
+  test("checks a pattern with lookahead", () => {
     const schema = toJsonSchema(z.object({ to: z.email() }));
 
     expect(check(schema, { to: "ann@example.com" })).toEqual([]);
     expect(check(schema, { to: "a..b@example.com" })).toHaveLength(1);
   });
 
-  test("a backtracking pattern on the linear engine is simply checked", () => {
+  test("checks a backtracking pattern on the linear engine", () => {
     const schema: JsonSchema = { type: "object", properties: { a: { type: "string", pattern: "^(a+)+$" } } };
 
     expect(check(schema, { a: `${"a".repeat(5000)}b` })).toEqual(['/a must match pattern "^(a+)+$"']);
   });
 
-  test("keys from prototypes are only keys", () => {
+  test("treats names of prototype members as plain keys", () => {
     const schema = JSON.parse(
       '{"type":"object","properties":{"__proto__":{"type":"number"},"constructor":{"type":"number"}}}',
     );
@@ -238,7 +238,7 @@ describe("hostile schemas end in a clear error within bounds", () => {
   });
 });
 
-test("a field that there is not leads to the one that was meant", () => {
+test("suggests the nearest field for an unknown one", () => {
   const schema = { type: "object", properties: { target: {}, count: {} }, additionalProperties: false };
 
   const [mismatch] = getValidator(schema, "arguments")({ tarcet: 1 }, 10);

@@ -1,19 +1,16 @@
 import { QmError } from "./errors.ts";
 
-/**
- * How much work one evaluation may still do. A unit stands for about ten nanoseconds on an ordinary machine. Limits count
- * work and not time, so a busy machine reaches the same answer as an idle one.
- */
+/** The work left, in units of about 10 ns. It counts work, not time, so that a busy machine gives the same answer. */
 export interface WorkBudget {
   left: number;
 }
 
-/** The most that one synchronous evaluation may do: about 20 milliseconds. */
+/** The limit of one synchronous evaluation: about 20 milliseconds. */
 export const WORK_LIMIT = 2_000_000;
 
-/** Thrown when a budget is used up. The same evaluation of smaller input may succeed. */
+/** Thrown when a budget is used up. Smaller input may succeed. */
 export class WorkExceeded extends QmError {
-  /** `what` begins the sentence: a rule, a schema, a pattern. */
+  /** `what` starts the message: a rule, a schema, a pattern. */
   constructor(what: string) {
     super("not_evaluated", `${what} could not be evaluated: it needs more work than one call may do`, {
       hint: "Try again with smaller arguments.",
@@ -21,7 +18,7 @@ export class WorkExceeded extends QmError {
   }
 }
 
-/** Takes `units` from the budget. Throws `WorkExceeded` when there is not enough left. */
+/** Takes `units` from the budget. Throws `WorkExceeded` if it has fewer left. */
 export function spend(budget: WorkBudget, units: number): void {
   budget.left -= units;
   if (budget.left < 0) throw new WorkExceeded("the pattern");

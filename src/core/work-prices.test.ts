@@ -4,11 +4,11 @@ import { LinearPattern } from "./linear-pattern.ts";
 import { editDistance } from "./nearest.ts";
 import { getValidator } from "./schema-validator.ts";
 
-// Work that once cost next to nothing in units and seconds of processor time. Each must reach its limit, or be done with little.
+// Inputs that once cost few units but seconds of processor time. Each must reach its limit or be cheap.
 
 const many = <T>(length: number, make: (at: number) => T): T[] => Array.from({ length }, (_, at) => make(at));
 
-describe("an expression pays for", () => {
+describe("an expression is charged for", () => {
   const facts = {
     rows: many(300, (at) => at),
     fields: Object.fromEntries(many(3_000, (at) => [`k${at}`, at])),
@@ -29,19 +29,19 @@ describe("an expression pays for", () => {
     const rounds = { left: 100_000_000 };
 
     expect(() => condition.holds(facts)).toThrow(/more work/);
-    // The same with one round, to see its price.
+    // One round only, to measure its price.
     compileOpenCondition(`rows.exists(a, ${body})`).holds(facts, rounds);
     expect(100_000_000 - rounds.left).toBeGreaterThan(150);
   });
 
-  test("a collected list once, not anew for every item", () => {
+  test("a collected list once, not for every item", () => {
     expect(compileOpenCondition("size(numbers.map(each, each)) > 5").holds({ numbers: many(20_000, (at) => at) })).toBe(
       true,
     );
   });
 });
 
-describe("a schema pays for", () => {
+describe("a schema is charged for", () => {
   const list = (schema: object) => ({ type: "object", properties: { list: schema } });
 
   test.each([
@@ -75,17 +75,17 @@ describe("a schema pays for", () => {
     expect(() => getValidator(schema as never, "result")({ list: value }, 1)).toThrow(/more work/);
   });
 
-  test("the fields of an object that are counted again and again", () => {
+  test("repeated counts of the fields of an object", () => {
     const value = Object.fromEntries(many(100_000, (at) => [`k${at}`, at]));
     const schema = { type: "object", allOf: many(1_000, () => ({ minProperties: 1 })) };
 
     expect(() => getValidator(schema as never, "result")(value, 1)).toThrow(/more work/);
   });
 
-  test("no more of a value than a comparison needs", () => {
+  test("only the part of a value that a comparison needs", () => {
     const schema = list({ enum: many(1_000, () => [] as unknown[]) });
     const value = { list: many(100_000, (at) => at) };
-    // Whoever writes out the value for each comparison reads this.
+    // Code that serializes the value for each comparison calls this.
     let reads = 0;
     Object.defineProperty(value.list, "0", { enumerable: true, get: () => ++reads });
 
@@ -106,7 +106,7 @@ describe("a pattern is too large because of", () => {
     expect(LinearPattern.compile(source)).toBe("too_large");
   });
 
-  test("ranges when the whole pattern has no regard to case", () => {
+  test("ranges when the whole pattern ignores case", () => {
     expect(LinearPattern.compile("[B-\u{1e942}]".repeat(120), 1)).toBe("too_large");
     expect(LinearPattern.compile("[B-\u{1e942}]".repeat(120))).not.toBe("too_large");
   });
@@ -119,7 +119,7 @@ describe("a pattern is too large because of", () => {
   );
 });
 
-describe("the distance of two texts", () => {
+describe("editDistance with a bound", () => {
   /** Every cell of the table, without a bound. */
   function distance(a: string, b: string): number {
     const rows = many(a.length + 1, (row) =>
@@ -142,7 +142,7 @@ describe("the distance of two texts", () => {
     return at(a.length, b.length);
   }
 
-  test("is the same near the diagonal as in the whole table", () => {
+  test("equals the distance computed over the whole table", () => {
     const texts = many(60, (at) => many((at * 7) % 11, (letter) => "abc"[((at + 1) * (letter + 3) * 31) % 3]).join(""));
     for (const a of texts)
       for (const b of texts)

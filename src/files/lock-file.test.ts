@@ -29,12 +29,12 @@ async function mostAtOnce(workers: number): Promise<number> {
   return most;
 }
 
-test("one at a time, and nothing is left", async () => {
+test("runs one piece of work at a time and leaves no file", async () => {
   expect(await mostAtOnce(10)).toBe(1);
   expect(await readdir(folder)).toEqual([]);
 });
 
-test("the lock of somebody who died is taken over, by one at a time", async () => {
+test("one process at a time takes over the lock of a dead one", async () => {
   await writeFile(path, "somebody");
   await utimes(path, new Date(0), new Date(0));
 
@@ -42,24 +42,24 @@ test("the lock of somebody who died is taken over, by one at a time", async () =
   expect(await readdir(folder)).toEqual([]);
 });
 
-test("work that fails gives the lock back", async () => {
+test("releases the lock when the work fails", async () => {
   const failing = withFileLock(path, options, () => Promise.reject(new Error("no")));
 
   await expect(failing).rejects.toThrow("no");
   expect(await withFileLock(path, options, async () => "yes")).toBe("yes");
 });
 
-test("whoever lost the lock does not take away the next one's", async () => {
+test("a process that lost the lock does not remove the new one", async () => {
   await withFileLock(path, options, () => writeFile(path, "another's"));
 
   expect(await readdir(folder)).toEqual(["lock"]);
 });
 
-test("a lock that was taken over by another meanwhile stays theirs", async () => {
+test("does not remove a lock that another process has just taken over", async () => {
   await writeFile(path, "somebody");
   await utimes(path, new Date(0), new Date(0));
   const work = vi.fn(async () => {});
-  // Asked for when the lock was found stale, just before it is put aside.
+  // Called after the lock was found stale, just before it is moved aside.
   const newId = vi.fn(() => {
     if (newId.mock.calls.length === 2) {
       rmSync(path);

@@ -1,9 +1,10 @@
 import { link, open, readFile, rename, rm, stat } from "node:fs/promises";
+import { setTimeout } from "node:timers/promises";
 
 const WAIT_MS = 25;
-/** Nobody holds a file for longer than it takes to write it. */
+/** A lock is held only while a file is written, so an older one belongs to a dead process. */
 const STALE_MS = 10_000;
-/** Longer than that: what somebody left who died is waited for, and then taken over. */
+/** Waits longer than `STALE_MS`, so that the lock of a dead process is taken over. */
 const TRIES = 600;
 
 export interface FileLockOptions {
@@ -11,37 +12,34 @@ export interface FileLockOptions {
   readonly newId: () => string;
 }
 
-/**
- * Does `work` while nobody else does theirs under the same lock, in whichever process. The lock is the file at `path`; its
- * folder must be there. Throws when somebody else holds it for too long.
- */
+/** Runs `work` while holding the lock file at `path`. Throws if another process holds it for too long. */
 export async function withFileLock<T>(path: string, options: FileLockOptions, work: () => Promise<T>): Promise<T> {
-  const mine = options.newId();
-  await acquireLock(path, mine, options);
+  const id = options.newId();
+  await acquireLock(path, id, options);
   try {
     return await work();
   } finally {
-    // Whoever was away for very long may have lost it to another.
-    if ((await readFile(path, "utf8").catch(() => "")) === mine) await rm(path, { force: true });
+    // After a very long pause, another process may have taken the lock over.
+    if ((await readFile(path, "utf8").catch(() => "")) === id) await rm(path, { force: true });
   }
 }
 
-async function acquireLock(path: string, mine: string, options: FileLockOptions): Promise<void> {
+async function acquireLock(path: string, id: string, options: FileLockOptions): Promise<void> {
   for (let tries = 0; tries < TRIES; tries++) {
     try {
       const file = await open(path, "wx", 0o600);
-      await file.writeFile(mine).finally(() => file.close());
+      await file.writeFile(id).finally(() => file.close());
       return;
     } catch (thrown) {
       if ((thrown as NodeJS.ErrnoException).code !== "EEXIST") throw thrown;
       await clearStale(path, options);
-      await new Promise((resolve) => setTimeout(resolve, WAIT_MS));
+      await setTimeout(WAIT_MS);
     }
   }
   throw new Error(`another process holds ${path}`);
 }
 
-/** Two who find the same stale lock must not take away the new one that the first of them has made. */
+/** Removes a stale lock. If another process has replaced it meanwhile, the new lock is put back. */
 async function clearStale(path: string, { now, newId }: FileLockOptions): Promise<void> {
   const isStale = async (file: string) => now().getTime() - (await stat(file)).mtimeMs > STALE_MS;
   try {
@@ -50,7 +48,5 @@ async function clearStale(path: string, { now, newId }: FileLockOptions): Promis
     await rename(path, aside);
     if (!(await isStale(aside))) await link(aside, path);
     await rm(aside, { force: true });
-  } catch {
-    // It is gone: the next try will have it.
-  }
+  } catch {}
 }

@@ -3,13 +3,10 @@ import { chmodSync, constants, existsSync, mkdirSync, statSync } from "node:fs";
 import { chmod, copyFile, link, open, realpath, rename, rm, stat, writeFile } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 
-/** The folder for the store, secrets, tokens and keys, unless the configuration names another. */
+/** The default folder for the store, secrets, tokens and keys. */
 export const STATE_FOLDER = ".quartermaster";
 
-/**
- * Creates a folder and its missing parents with mode 0700. An existing `.quartermaster` that others may enter is closed to
- * them; any other existing folder keeps its mode, because it may hold more than our files.
- */
+/** Creates a folder and its parents with mode 0700. Of existing folders, only `.quartermaster` is changed to it. */
 export function createPrivateFolder(path: string): void {
   if (existsSync(path)) {
     if (basename(path) === STATE_FOLDER) restrictAccess(path);
@@ -20,7 +17,6 @@ export function createPrivateFolder(path: string): void {
   try {
     mkdirSync(path, { mode: 0o700 });
   } catch (thrown) {
-    // Another process may have created it first.
     if (!existsSync(path)) throw thrown;
   }
 }
@@ -29,14 +25,11 @@ function restrictAccess(path: string): void {
   try {
     if ((statSync(path).mode & 0o077) !== 0) chmodSync(path, 0o700);
   } catch {
-    // The folder belongs to another user, or the file system has no modes. The files in it are private by themselves.
+    // The folder belongs to another user, or the file system has no modes. The files in it are private anyway.
   }
 }
 
-/**
- * Makes a file that only its owner can read, whole or not at all, and never in the place of another: of two that make it at
- * the same time, the second finds the first one's.
- */
+/** Creates a file with mode 0600 atomically. Does nothing if it exists, even if another process has just created it. */
 export async function createFileOnce(path: string, text: string): Promise<void> {
   createPrivateFolder(dirname(path));
   const beside = `${path}.${randomBytes(8).toString("hex")}`;
@@ -50,38 +43,30 @@ export async function createFileOnce(path: string, text: string): Promise<void> 
   }
 }
 
-/** Copies a file beside itself, under its name and the time, with its permissions. Never over another copy. */
+/** Copies a file to `<path>.bak-<time>` with its permissions. Never overwrites another copy. Returns the path. */
 export async function backUpFile(path: string, now: Date): Promise<string> {
   for (let second = 0; ; second++) {
     const at = new Date(now.getTime() + second * 1000);
     const backup = `${path}.bak-${at.toISOString().replaceAll(/[-:]|\.\d+/g, "")}`;
     try {
       await copyFile(path, backup, constants.COPYFILE_EXCL);
-      // A copy takes over setuid and setgid too, which a backup must not have.
+      // copyFile also copies setuid and setgid, which a backup must not have.
       await chmod(backup, (await stat(backup)).mode & 0o777);
       return backup;
     } catch (thrown) {
-      // Two changes within one second are two copies.
       if ((thrown as NodeJS.ErrnoException).code !== "EEXIST" || second === 60) throw thrown;
     }
   }
 }
 
-interface ReplaceFileOptions {
-  /** Of a file that is not there yet; one that is keeps its own. */
-  readonly mode?: number;
-  /** Makes the names of two writers' temporary files differ. */
-  readonly unique: string;
-}
-
 /**
- * Puts `text` in the place of a file, whole or not at all: a crash at any moment leaves the old file or the new one. A
- * link is followed, so that it stays one.
+ * Replaces a file atomically: a crash leaves the old file or the new one. Follows a link, so that it stays one. `mode` is
+ * for a new file; an existing file keeps its own. `unique` keeps the temporary files of two writers apart.
  */
 export async function replaceTextFile(
   path: string,
   text: string,
-  { mode = 0o644, unique }: ReplaceFileOptions,
+  { mode = 0o644, unique }: { readonly mode?: number; readonly unique: string },
 ): Promise<void> {
   const target = await realpath(path).catch(() => path);
   const fileMode = await stat(target).then(
@@ -91,13 +76,11 @@ export async function replaceTextFile(
   const beside = join(dirname(target), `.${basename(target)}.${unique}`);
   const file = await open(beside, "wx", fileMode);
   try {
-    try {
-      await file.writeFile(text);
-      await file.sync();
-    } finally {
-      await file.close();
-    }
-    // What a new file is allowed depends on the umask; what the old one was allowed does not.
+    await file
+      .writeFile(text)
+      .then(() => file.sync())
+      .finally(() => file.close());
+    // The umask applied to `open`, but the old file's mode must stay.
     await chmod(beside, fileMode);
     await rename(beside, target);
   } catch (thrown) {

@@ -18,12 +18,12 @@ const line: ChainedLine = {
   prev: CHAIN_START,
 };
 
-test("is for ever the same for the same line", () => {
+test("the hash of a line never changes", () => {
   expect(hashLine(line)).toBe("c6dd79d39b06ecbb0f893c2a9726190741b73783d1af987b50f7021d673a1993");
   expect(hashLine({ ...line, data: { a: [true, null], b: 1 } })).toBe(hashLine(line));
 });
 
-test("differs when any part differs", () => {
+test("the hash differs when any field differs", () => {
   const text = fc.oneof(fc.string(), fc.constant(null));
   const parts = fc.record({
     session: fc.string(),
@@ -50,7 +50,7 @@ test("differs when any part differs", () => {
   );
 });
 
-test("does not take what stands in one part for what stands in the next", () => {
+test("the hash keeps neighbouring fields apart", () => {
   expect(hashLine({ ...line, actor: "ab", tenant: "c" })).not.toBe(hashLine({ ...line, actor: "a", tenant: "bc" }));
   expect(hashLine({ ...line, actor: "x", tenant: null })).not.toBe(hashLine({ ...line, actor: null, tenant: "x" }));
   expect(hashLine({ ...line, data: "1" })).not.toBe(hashLine({ ...line, data: 1 }));

@@ -1,12 +1,11 @@
 import type { NewEvent } from "../core/events.ts";
 import type { Json } from "../core/json.ts";
 
-/** One line of the ledger as it was written. */
 export interface StoredEvent {
-  /** The order of writing over all sessions of a store. */
+  /** Increases in the order of writing, over all sessions. */
   readonly id: number;
   readonly session: string;
-  /** Place in the session's chain, from 1, without gaps. */
+  /** The place in the session's chain: 1, 2, 3, without gaps. */
   readonly seq: number;
   readonly type: string;
   /** ISO 8601, UTC. */
@@ -16,19 +15,18 @@ export interface StoredEvent {
   readonly turn: string | null;
   readonly user: string | null;
   readonly person: string | null;
-  /** Taken from the data, so that the events of a call or an action can be found. */
+  /** `callId` and `action` are copied from the data for queries. */
   readonly callId: string | null;
   readonly action: string | null;
   readonly data: Json;
-  /** Hash of this line together with `prev`. */
   readonly hash: string;
-  /** Hash of the session's line before; 64 zeros for the first. */
+  /** Hash of the session's previous line; 64 zeros for the first. */
   readonly prev: string;
 }
 
 export interface EventQuery {
   readonly session?: string;
-  /** Only the last session, in the order of their names, that begins with this. */
+  /** Only the session with this prefix whose name sorts last. */
   readonly lastSessionOf?: string;
   readonly actor?: string;
   readonly tenant?: string;
@@ -37,25 +35,20 @@ export interface EventQuery {
   readonly type?: string;
   readonly callId?: string;
   readonly action?: string;
-  /** Only events with a greater id. */
   readonly after?: number;
-  /** At most so many; the newest ones, in order of writing, unless `after` is given. Absent: 1,000. */
+  /** Default: 1,000. Without `after`, the newest events; always in the order of writing. */
   readonly limit?: number;
 }
 
-/** The last line of a session's chain, kept apart from the lines so that a cut tail is noticed. */
+/** The end of a session's chain, stored apart from the lines so that a cut tail is detected. */
 export interface ChainHead {
   readonly session: string;
   readonly seq: number;
   readonly hash: string;
 }
 
-/** What the ledger needs of a store. */
 export interface EventStore {
-  /**
-   * Writes all of them in one transaction, each chained to its session's last line, whoever wrote that one. When it
-   * resolves, they outlive the process (not necessarily a power cut); when it rejects, none of them is there.
-   */
+  /** Chains each event to its session's last line, in one transaction. They survive the process, or none is written. */
   append(events: readonly NewEvent[]): Promise<void>;
   read(query: EventQuery): Promise<readonly StoredEvent[]>;
   heads(): Promise<readonly ChainHead[]>;

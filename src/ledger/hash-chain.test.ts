@@ -6,7 +6,7 @@ import { migrate } from "../store/migrations.ts";
 import { type SqlDriver, type SqlQuery, sql } from "../store/sql.ts";
 import { type ChainReport, hashLine, verifyChains } from "./hash-chain.ts";
 
-test("finds whole chains whole, over several pages", async () => {
+test("reports intact chains as intact, over several pages", async () => {
   const { events } = await writtenLedger();
   for (let batch = 0; batch < 3; batch++) await events.append(Array.from({ length: 400 }, () => line("long")));
 
@@ -28,7 +28,7 @@ test.each([
   ["data", "not json"],
   ["prev", "0".repeat(64)],
   ["hash", "0".repeat(64)],
-])("finds a changed %s", async (column, value) => {
+])("detects a changed %s", async (column, value) => {
   const { db, events } = await writtenLedger();
 
   await db.all({ parts: [`update events set ${column} = `, " where session = 'a' and seq = 3"], values: [value] });
@@ -38,7 +38,7 @@ test.each([
   expect(problems(await verifyChains(events, { session: "b" }))).toEqual([]);
 });
 
-test("finds a line that was changed together with its hash", async () => {
+test("detects a line that was changed together with its hash", async () => {
   const { db, events } = await writtenLedger();
   const [third] = (await events.read({ session: "a" })).slice(2);
   const forged = hashLine({ ...(third ?? expect.fail()), actor: "forged" });
@@ -66,7 +66,7 @@ const removals: readonly [string, readonly SqlQuery[], readonly string[]][] = [
   ],
 ];
 
-test.each(removals)("finds that somebody removed %s", async (_what, statements, expected) => {
+test.each(removals)("detects the removal of %s", async (_what, statements, expected) => {
   const { db, events } = await writtenLedger();
 
   for (const statement of statements) await db.all(statement);
@@ -74,7 +74,7 @@ test.each(removals)("finds that somebody removed %s", async (_what, statements, 
   expect(problems(await verifyChains(events))).toEqual(expected);
 });
 
-test("finds lines that changed places", async () => {
+test("detects swapped lines", async () => {
   const { db, events } = await writtenLedger();
   const ids = (await events.read({ session: "a" })).map(({ id }) => id);
 
@@ -85,7 +85,7 @@ test("finds lines that changed places", async () => {
   expect(problems(await verifyChains(events))).toEqual(["a 3 reordered"]);
 });
 
-test("finds lines that changed numbers", async () => {
+test("detects renumbered lines", async () => {
   const { db, events } = await writtenLedger();
 
   await db.all(sql`update events set seq = -1 where session = 'a' and seq = 3`);
@@ -96,7 +96,7 @@ test("finds lines that changed numbers", async () => {
   expect(problems(await verifyChains(events))).toEqual(["a 4 reordered", "a 3 reordered", "b 99 reordered"]);
 });
 
-test("finds a line that was moved to another session", async () => {
+test("detects a line moved to another session", async () => {
   const { db, events } = await writtenLedger();
 
   await db.all(sql`update events set session = 'c' where session = 'a' and seq = 3`);
@@ -111,7 +111,7 @@ const headChanges: readonly [string, SqlQuery, readonly string[]][] = [
   ["given another hash", sql`update chains set hash = ${"f".repeat(64)} where session = 'a'`, ["a 6 changed"]],
 ];
 
-test.each(headChanges)("finds an end that was %s", async (_how, statement, expected) => {
+test.each(headChanges)("detects a head that was %s", async (_how, statement, expected) => {
   const { db, events } = await writtenLedger();
 
   await db.all(statement);
@@ -119,7 +119,7 @@ test.each(headChanges)("finds an end that was %s", async (_how, statement, expec
   expect(problems(await verifyChains(events))).toEqual(expected);
 });
 
-test("finds with saved heads what was rewritten, shortened or removed without a trace", async () => {
+test("detects a complete rewrite with saved heads", async () => {
   const { db, events } = await writtenLedger();
   const against = await events.heads();
   const shortened = (await events.read({ session: "b" }))[3];
@@ -137,7 +137,7 @@ test("finds with saved heads what was rewritten, shortened or removed without a 
   expect(problems(await verifyChains(events, { against, session: "a" }))).toEqual(["a 6 changed"]);
 });
 
-test("is not confused by who writes meanwhile", async () => {
+test("accepts writes during the check", async () => {
   const { events } = await writtenLedger();
   let reads = 0;
   const busy = {
@@ -152,7 +152,7 @@ test("is not confused by who writes meanwhile", async () => {
   expect((await verifyChains(busy)).broken).toEqual([]);
 });
 
-test("tells of a ruined session in bounded words", async () => {
+test("bounds the report of a ruined session", async () => {
   const { db, events } = await writtenLedger();
   await events.append(Array.from({ length: 300 }, () => line("a")));
 
@@ -160,7 +160,7 @@ test("tells of a ruined session in bounded words", async () => {
 
   const { broken } = await verifyChains(events);
   expect(broken).toHaveLength(20);
-  expect(broken[0]).toEqual({ session: "a", seq: 1, problem: "changed", message: "line 1 does not fit its hash" });
+  expect(broken[0]).toEqual({ session: "a", seq: 1, problem: "changed", message: "line 1 does not match its hash" });
 });
 
 async function writtenLedger() {

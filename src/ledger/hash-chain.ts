@@ -1,22 +1,18 @@
 import { hash } from "node:crypto";
-import { canonicalJson } from "../core/json.ts";
+import { canonicalJson, omitUndefined } from "../core/json.ts";
 import type { ChainHead, EventStore, StoredEvent } from "./event-store.ts";
 
-/** What a session's first line is chained to. */
+/** The `prev` of a session's first line. */
 export const CHAIN_START = "0".repeat(64);
 
-/** Everything of a line that its hash vouches for. */
 export type ChainedLine = Omit<StoredEvent, "id" | "hash">;
 
-/**
- * The hash of a line, which binds it to all lines before it. A JSON array has one reading, so no two different lines
- * are hashed as the same text.
- */
+/** The hash of a line, which binds it to all lines before it. */
 export function hashLine(line: ChainedLine): string {
   return hashLineText(line, canonicalJson(line.data));
 }
 
-/** `lineHash` for who has the canonical text of the data at hand. */
+/** `hashLine` with the canonical JSON of the data. Hashes a JSON array, so that no two lines give the same text. */
 export function hashLineText(line: Omit<ChainedLine, "data">, data: string): string {
   const { prev, session, seq, type, at, actor, tenant, turn, user, person, callId, action } = line;
   const text = JSON.stringify([prev, session, seq, type, at, actor, tenant, turn, user, person, callId, action, data]);
@@ -25,10 +21,10 @@ export function hashLineText(line: Omit<ChainedLine, "data">, data: string): str
 
 /**
  * - `changed`: the line is not the one that was written there
- * - `missing`: lines were removed from the beginning or the middle, or all of them
- * - `reordered`: the line does not stand where it was written
+ * - `missing`: lines were removed from the start or the middle, or all of them
+ * - `reordered`: the line is not at its place
  * - `cut tail`: the last lines were removed
- * - `unknown`: lines of a session that the store has no chain for
+ * - `unknown`: the store has lines of the session but no head
  */
 type ChainProblem = "changed" | "missing" | "reordered" | "cut tail" | "unknown";
 
@@ -42,52 +38,45 @@ interface BrokenChain {
 export interface ChainReport {
   readonly sessions: number;
   readonly events: number;
-  /** Empty: every line is the one that was written. Of each session at most its first 20. */
   readonly broken: readonly BrokenChain[];
 }
 
 export interface VerifyOptions {
-  /** Only this one. */
   readonly session?: string;
-  /** Heads that were saved earlier, out of the store's reach: without them, whoever rewrites all of it is not found. */
+  /** Heads saved earlier outside the store. Without them, a rewrite of the whole store cannot be detected. */
   readonly against?: readonly ChainHead[];
 }
 
 const PAGE = 500;
 const BROKEN_LIMIT = 20;
 
-/**
- * Reads every line in the order of writing and checks that each session's chain is whole. Others may go on writing
- * meanwhile: the heads read before must be reached, the heads read after must not fall behind.
- */
+/** Checks every chain while others write: heads read before must be reached, heads read after must not fall behind. */
 export async function verifyChains(
   store: EventStore,
   { session, against = [] }: VerifyOptions = {},
 ): Promise<ChainReport> {
-  const isWanted = ({ session: one }: ChainHead) => session === undefined || one === session;
-  const expected = [...(await store.heads()), ...against].filter(isWanted);
-  const chains = new Map<string, CheckedChain>();
-  const getChain = (name: string) => {
-    const chain = chains.get(name) ?? createChain(name);
+  const chains = new Map<string, ChainCheck>();
+  const getChain = (name: string): ChainCheck => {
+    const chain = chains.get(name) ?? new ChainCheck(name);
     chains.set(name, chain);
     return chain;
   };
-  for (const head of expected) getChain(head.session).expected.push(head);
-
+  for (const head of [...(await store.heads()), ...against]) {
+    if (session === undefined || head.session === session) getChain(head.session).expected.push(head);
+  }
   let events = 0;
   for await (const event of readPages(store, session)) {
     events++;
-    checkEvent(getChain(event.session), event);
+    getChain(event.session).check(event);
   }
-
   const heads = new Map((await store.heads()).map((head) => [head.session, head]));
-  for (const chain of chains.values()) finishChain(chain, heads.get(chain.session));
-  return { sessions: chains.size, events, broken: [...chains.values()].flatMap(({ broken }) => broken) };
+  const broken = [...chains].flatMap(([name, chain]) => chain.finish(heads.get(name)));
+  return { sessions: chains.size, events, broken };
 }
 
 async function* readPages(store: EventStore, session: string | undefined): AsyncGenerator<StoredEvent> {
   for (let after = 0; ; ) {
-    const page = await store.read({ after, limit: PAGE, ...(session === undefined ? {} : { session }) });
+    const page = await store.read(omitUndefined({ after, limit: PAGE, session }));
     yield* page;
     const last = page.at(-1);
     if (last === undefined) return;
@@ -95,88 +84,79 @@ async function* readPages(store: EventStore, session: string | undefined): Async
   }
 }
 
-/** How far a session's chain was followed. */
-interface CheckedChain {
-  readonly session: string;
+class ChainCheck {
   /** Heads that the chain must pass through. */
-  readonly expected: ChainHead[];
-  readonly gaps: ChainGap[];
-  readonly broken: BrokenChain[];
-  seq: number;
-  hash: string;
-}
+  readonly expected: ChainHead[] = [];
+  readonly #session: string;
+  readonly #broken: BrokenChain[] = [];
+  /** Skipped places. A line that turns up later is taken out. */
+  readonly #gaps: { readonly from: number; readonly to: number }[] = [];
+  #seq = 0;
+  #hash = CHAIN_START;
 
-/** Places that were jumped over, until the line of one turns up later. */
-interface ChainGap {
-  from: number;
-  to: number;
-}
-
-function createChain(session: string): CheckedChain {
-  return { session, expected: [], gaps: [], broken: [], seq: 0, hash: CHAIN_START };
-}
-
-function checkEvent(chain: CheckedChain, event: StoredEvent): void {
-  const place = chain.seq + 1;
-  let { seq } = event;
-  const genuine = hashLine(event) === event.hash;
-  if (genuine && seq < place) {
-    reportOutOfPlace(chain, seq);
-    return;
+  constructor(session: string) {
+    this.#session = session;
   }
-  if (genuine && seq === place && event.prev !== chain.hash) {
-    reportChanged(chain, Math.max(chain.seq, 1), "was replaced: the next one was written after another");
-  }
-  if (!genuine && seq !== place && hashLine({ ...event, seq: place }) === event.hash) {
-    report(chain, seq, "reordered", `line ${seq} was written as line ${place}`);
-    seq = place;
-  } else if (!genuine) {
-    reportChanged(chain, seq, "does not fit its hash");
-    if (!(seq >= place)) return;
-  }
-  if (seq > place && chain.gaps.length < BROKEN_LIMIT) chain.gaps.push({ from: place, to: seq - 1 });
-  for (const head of chain.expected) {
-    if (head.seq === seq && head.hash !== event.hash)
-      reportChanged(chain, seq, "is not the one that the chain's end was saved with");
-  }
-  chain.seq = seq;
-  chain.hash = event.hash;
-}
 
-function reportOutOfPlace(chain: CheckedChain, seq: number): void {
-  report(chain, seq, "reordered", `line ${seq} stands behind line ${chain.seq}`);
-  const at = chain.gaps.findIndex(({ from, to }) => from <= seq && seq <= to);
-  const gap = chain.gaps[at];
-  if (gap === undefined) return;
-  const rest = [
-    { from: gap.from, to: seq - 1 },
-    { from: seq + 1, to: gap.to },
-  ];
-  chain.gaps.splice(at, 1, ...rest.filter(({ from, to }) => from <= to));
-}
+  check(event: StoredEvent): void {
+    const place = this.#seq + 1;
+    let { seq } = event;
+    const genuine = hashLine(event) === event.hash;
+    if (genuine && seq < place) {
+      this.#report(seq, "reordered", `line ${seq} stands behind line ${this.#seq}`);
+      this.#closeGap(seq);
+      return;
+    }
+    if (genuine && seq === place && event.prev !== this.#hash)
+      this.#reportChanged(Math.max(this.#seq, 1), "was replaced: the next line was written after another one");
+    if (!genuine && seq !== place && hashLine({ ...event, seq: place }) === event.hash) {
+      this.#report(seq, "reordered", `line ${seq} was written as line ${place}`);
+      seq = place;
+    } else if (!genuine) {
+      this.#reportChanged(seq, "does not match its hash");
+      if (!(seq >= place)) return;
+    }
+    if (seq > place && this.#gaps.length < BROKEN_LIMIT) this.#gaps.push({ from: place, to: seq - 1 });
+    if (this.expected.some((head) => head.seq === seq && head.hash !== event.hash))
+      this.#reportChanged(seq, "is not the line of the saved chain head");
+    this.#seq = seq;
+    this.#hash = event.hash;
+  }
 
-function finishChain(chain: CheckedChain, head: ChainHead | undefined): void {
-  for (const { from, to } of chain.gaps) report(chain, from, "missing", `${formatLines(from, to)} missing`);
-  const end = Math.max(0, ...chain.expected.map(({ seq }) => seq));
-  if (chain.seq === 0) report(chain, 1, "missing", `${formatLines(1, end)} missing: nothing is left of the session`);
-  else if (end > chain.seq)
-    report(chain, chain.seq + 1, "cut tail", `${formatLines(chain.seq + 1, end)} missing at the end`);
-  if (chain.seq === 0) return;
-  if (head === undefined)
-    report(chain, chain.seq, "unknown", "the store has lines of this session and no end of its chain");
-  else if (head.seq < chain.seq)
-    reportChanged(chain, chain.seq, `is not the end of the chain, which is said to be line ${head.seq}`);
+  finish(head: ChainHead | undefined): readonly BrokenChain[] {
+    const seq = this.#seq;
+    for (const { from, to } of this.#gaps) this.#report(from, "missing", `${formatLines(from, to)} missing`);
+    const end = Math.max(0, ...this.expected.map((expected) => expected.seq));
+    if (seq === 0) {
+      this.#report(1, "missing", `${formatLines(1, end)} missing: nothing is left of the session`);
+      return this.#broken;
+    }
+    if (end > seq) this.#report(seq + 1, "cut tail", `${formatLines(seq + 1, end)} missing at the end`);
+    if (head === undefined) this.#report(seq, "unknown", "the store has lines of this session but no chain head");
+    else if (head.seq < seq) this.#reportChanged(seq, `comes after the chain head, which is line ${head.seq}`);
+    return this.#broken;
+  }
+
+  #closeGap(seq: number): void {
+    const at = this.#gaps.findIndex(({ from, to }) => from <= seq && seq <= to);
+    const gap = this.#gaps[at];
+    if (gap === undefined) return;
+    const before = { from: gap.from, to: seq - 1 };
+    const after = { from: seq + 1, to: gap.to };
+    this.#gaps.splice(at, 1, ...[before, after].filter(({ from, to }) => from <= to));
+  }
+
+  #reportChanged(seq: number, how: string): void {
+    this.#report(seq, "changed", `line ${seq} ${how}`);
+  }
+
+  #report(seq: number, problem: ChainProblem, message: string): void {
+    const isKnown = this.#broken.some((known) => known.seq === seq && known.problem === problem);
+    if (isKnown || this.#broken.length >= BROKEN_LIMIT) return;
+    this.#broken.push({ session: this.#session, seq, problem, message });
+  }
 }
 
 function formatLines(from: number, to: number): string {
   return from === to ? `line ${from} is` : `lines ${from} to ${to} are`;
-}
-
-function reportChanged(chain: CheckedChain, seq: number, how: string): void {
-  report(chain, seq, "changed", `line ${seq} ${how}`);
-}
-
-function report(chain: CheckedChain, seq: number, problem: ChainProblem, message: string): void {
-  const told = chain.broken.some((known) => known.seq === seq && known.problem === problem);
-  if (!told && chain.broken.length < BROKEN_LIMIT) chain.broken.push({ session: chain.session, seq, problem, message });
 }

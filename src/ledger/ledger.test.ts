@@ -8,7 +8,7 @@ import { createEventRedactor } from "./redact.ts";
 
 const redact = createEventRedactor();
 
-test("has written everything recorded before, once it says so", async () => {
+test("flush resolves after everything recorded before is written", async () => {
   const { ledger } = await testLedger();
 
   ledger.record(received("one"));
@@ -22,7 +22,7 @@ test("has written everything recorded before, once it says so", async () => {
   expect(await ledger.verify()).toEqual({ sessions: 1, events: 2, broken: [] });
 });
 
-test("takes an event over as it is when it is recorded, without secrets", async () => {
+test("copies an event when it is recorded, without secrets", async () => {
   const { ledger } = await testLedger();
   const args = { path: "/tmp/x", password: "hunter2" };
   const event = received("x", args);
@@ -37,7 +37,7 @@ test("takes an event over as it is when it is recorded, without secrets", async 
   ]);
 });
 
-test("writes what comes together in one go, and what comes meanwhile in the next", async () => {
+test("writes events in one batch, and those recorded meanwhile in the next", async () => {
   const { ledger, append } = await testLedger();
 
   const first = Array.from({ length: 32 }, async (_, at) => {
@@ -51,7 +51,7 @@ test("writes what comes together in one go, and what comes meanwhile in the next
   expect(append.mock.calls.map(([events]) => events.length)).toEqual([32, 32]);
 });
 
-test("writes a flood in bounded batches, in order", async () => {
+test("writes many events in bounded batches, in order", async () => {
   const { ledger, append } = await testLedger();
 
   for (let at = 0; at < 1_200; at++) ledger.record(received(String(at)));
@@ -62,7 +62,7 @@ test("writes a flood in bounded batches, in order", async () => {
   expect(asked).toEqual(Array.from({ length: 1_200 }, (_, at) => at));
 });
 
-test("has nothing to wait for when nothing was recorded", async () => {
+test("flush resolves at once when nothing was recorded", async () => {
   const { ledger, append } = await testLedger();
 
   await ledger.flush();
@@ -70,7 +70,7 @@ test("has nothing to wait for when nothing was recorded", async () => {
   expect(append).not.toHaveBeenCalled();
 });
 
-test("tells a failure to exactly those who wait for it, and goes on", async () => {
+test("rejects exactly the flushes of a failed batch, and goes on", async () => {
   const { ledger, append, onError } = await testLedger();
   const cause = new QmError("store_failed", "the disk is full", { hint: "Free some space." });
   append.mockRejectedValueOnce(cause);
@@ -91,7 +91,7 @@ test("tells a failure to exactly those who wait for it, and goes on", async () =
   expect(await ledger.read({})).toMatchObject([{ seq: 1, data: { asked: "kept" } }]);
 });
 
-test("fails who waits for a batch and the one before it, when that one fails", async () => {
+test("rejects a flush over two batches when the first fails", async () => {
   const { ledger, append } = await testLedger();
   let fail = () => {};
   append.mockImplementationOnce(() => new Promise((_, reject) => (fail = () => reject(new Error("late")))));
@@ -107,7 +107,7 @@ test("fails who waits for a batch and the one before it, when that one fails", a
   expect(await ledger.read({})).toMatchObject([{ data: { asked: "kept" } }]);
 });
 
-test("tells a loss to whoever recorded it, however late they ask, and to nobody else", async () => {
+test("reports a loss only to the caller that recorded it, however late it flushes", async () => {
   const { ledger, append, onError } = await testLedger();
   append.mockRejectedValueOnce(new Error("gone"));
 
@@ -121,7 +121,7 @@ test("tells a loss to whoever recorded it, however late they ask, and to nobody 
   await expect(ledger.flush()).resolves.toBeUndefined();
 });
 
-test("writes what is left when it is closed, and takes no more", async () => {
+test("close writes the rest and rejects further events", async () => {
   const { ledger } = await testLedger();
 
   ledger.record(received("last"));
@@ -131,7 +131,7 @@ test("writes what is left when it is closed, and takes no more", async () => {
   expect(() => ledger.record(received("late"))).toThrow("the ledger is closed: call.received was not recorded");
 });
 
-test("refuses an event without a time before it can spoil others", async () => {
+test("rejects an event with an invalid time before it can fail others", async () => {
   const { ledger } = await testLedger();
 
   expect(() => ledger.record({ ...received("x"), at: new Date(Number.NaN) })).toThrow("no valid time");

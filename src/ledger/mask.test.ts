@@ -19,7 +19,7 @@ test.each([
   expect(mask(value)).toEqual({ value: expected, masked });
 });
 
-test("masks nothing that only looks like a secret", () => {
+test("does not mask text that only looks like a secret", () => {
   const value = {
     password: "hunter2",
     text: "Authorization: Bearer abc; token=x -----BEGIN PRIVATE KEY-----\n rm -rf",

@@ -4,14 +4,14 @@ import { createEventRedactor } from "./redact.ts";
 
 const redact = createEventRedactor();
 
-test("copies JSON as it is", () => {
+test("copies plain JSON unchanged", () => {
   const value = { text: "x", number: 1.5, yes: true, none: null, list: [1, [2, {}]], tokens: 7, max_tokens: 8 };
 
   expect(redact(value)).toEqual(value);
   expect(redact(value)).not.toBe(value);
 });
 
-test("takes out what secret fields hold, whole, but not whether they are set", () => {
+test("redacts the whole value of a secret field, but not whether it is set", () => {
   expect(
     redact({
       password: "hunter2",
@@ -33,7 +33,7 @@ test("takes out what secret fields hold, whole, but not whether they are set", (
   });
 });
 
-test("takes out secrets in lists, in pairs of name and value, and behind an option", () => {
+test("redacts secrets in lists, in name and value pairs, and after an option", () => {
   expect(
     redact({
       api_keys: ["k1", "k2"],
@@ -57,13 +57,13 @@ test("takes out secrets in lists, in pairs of name and value, and behind an opti
   });
 });
 
-test("takes out what looks like a secret, in values and in keys", () => {
+test("redacts text that looks like a secret, in values and keys", () => {
   const key = `ghp_${"a1".repeat(18)}`;
 
   expect(redact([`use ${key} now`, { [key]: 1 }])).toEqual(["use [redacted] now", { "[redacted]": 1 }]);
 });
 
-test("takes out known secrets, also those that became known later, and numbers", () => {
+test("redacts known secrets, including later ones and numbers", () => {
   const secrets: string[] = ["correct horse"];
   const knowing = createEventRedactor({ secrets: () => secrets, names: ["ssn"] });
 
@@ -82,7 +82,7 @@ test("takes out known secrets, also those that became known later, and numbers",
   ]);
 });
 
-test("lets nothing through when the known secrets cannot be asked for", () => {
+test("redacts everything when the known secrets cannot be read", () => {
   const failing = createEventRedactor({
     secrets() {
       throw new Error("the vault is closed");
@@ -92,7 +92,7 @@ test("lets nothing through when the known secrets cannot be asked for", () => {
   expect(failing({ anything: 1 })).toBe("[unreadable]");
 });
 
-test("says in JSON what JSON cannot say", () => {
+test("describes values that JSON cannot hold", () => {
   const cycle: Record<string, unknown> = { name: "loop" };
   cycle.self = cycle;
   const shared = { x: 1 };
@@ -124,7 +124,7 @@ test("says in JSON what JSON cannot say", () => {
   expect(redact(undefined)).toBeNull();
 });
 
-test("survives objects that fight back", () => {
+test("survives hostile objects", () => {
   const throwing = {
     fine: 1,
     get bad() {
@@ -151,7 +151,7 @@ test("survives objects that fight back", () => {
   expect(({} as { polluted?: number }).polluted).toBeUndefined();
 });
 
-test("bounds depth, texts and the whole", () => {
+test("bounds depth, texts and the total size", () => {
   let deep: unknown = "bottom";
   for (let level = 0; level < 100_000; level++) deep = [deep];
 
@@ -165,7 +165,7 @@ test("bounds depth, texts and the whole", () => {
   expect(JSON.stringify(redact(new Array(4_000_000_000))).length).toBeLessThan(400_000);
 });
 
-test("never lets a known secret through, wherever it was put", () => {
+test("never lets a known secret through, at any place", () => {
   const secret = fc
     .string({ minLength: 6, unit: "binary" })
     .filter((text) => !/[[\]]/.test(text) && !"redacted unreadable".includes(text));
@@ -192,7 +192,7 @@ test("never lets a known secret through, wherever it was put", () => {
   );
 });
 
-test("takes anything, and what it gives is JSON", () => {
+test("accepts anything and returns JSON", () => {
   const anything = fc.anything({
     ...{ withBigInt: true, withBoxedValues: true, withDate: true, withMap: true, withSet: true, withSparseArray: true },
     ...{ withTypedArray: true, withNullPrototype: true, withObjectString: true, withUnicodeString: true },
@@ -219,7 +219,7 @@ function isJson(value: unknown): boolean {
   );
 }
 
-test("takes a user's password out of a list of arguments", () => {
+test("redacts a user's password in a list of arguments", () => {
   const redact = createEventRedactor();
 
   expect(redact(["curl", "-u", "ann:hunter2", "https://x"])).toEqual(["curl", "-u", "[redacted]", "https://x"]);

@@ -15,11 +15,11 @@ test.each([
   ...["tokens", "max_tokens", "maxTokens", "token_count", "tokenCount", "total_tokens", "token_limit", "tokenUsage"],
   ...["tokenizer", "secretary", "secret_name", "token_type", "tokenExpiresAt", "password_policy", "token_url"],
   ...["key", "keyboard", "primary_key", "author", "name", "path", "", "123", "compass", "constructor", "__proto__"],
-])("%s does not", (name) => {
+])("%s does not hold a secret", (name) => {
   expect(createSecretNameMatcher()(name)).toBe(false);
 });
 
-test("takes further names, in any spelling and inside longer ones", () => {
+test("accepts more names, in any spelling and inside longer ones", () => {
   const isSecret = createSecretNameMatcher(["ssn", "cardNumber"]);
 
   expect(["ssn", "user_SSN", "card_number", "CARD-NUMBER", "testCardNumber"].map(isSecret)).toEqual(
@@ -28,7 +28,7 @@ test("takes further names, in any spelling and inside longer ones", () => {
   expect(["assn", "card", "number", "cardNumberless"].map(isSecret)).toEqual(Array(4).fill(false));
 });
 
-test("judges any number of names", () => {
+test("classifies any number of names", () => {
   const isSecret = createSecretNameMatcher();
 
   for (let at = 0; at < 3_000; at++) expect(isSecret(`field_x${"ab".repeat(at % 300)}`)).toBe(false);

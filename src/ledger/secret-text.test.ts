@@ -5,7 +5,9 @@ import { listSecretForms, REDACTED_TEXT, redactSecrets, secretPrefixes } from ".
 const redactText = (text: string, secrets: readonly string[] = []) =>
   redactSecrets(text, listSecretForms(secrets), Number.POSITIVE_INFINITY);
 
-// Put together here, so that nobody's scanner takes this file for a leak.
+const prefixes = secretPrefixes.flatMap(([texts]) => texts.split(" "));
+
+// Built at run time, so that secret scanners do not report this file.
 const a = (length: number) => "aB3x".repeat(length).slice(0, length);
 const pem = (kind: string, body: string) =>
   `-----BEGIN ${kind}PRIVATE KEY-----\n${body}\n-----END ${kind}PRIVATE KEY-----`;
@@ -50,7 +52,7 @@ test.each([
   ["a shop's token", `x shpat_${"0a".repeat(16)} y`, "x [redacted] y"],
   ["a webhook", `https://hooks.slack.com/services/T01234567/B01234567/${a(24)}`, "https://[redacted]"],
   ["JSON inside text", '{"password": "with \\"quotes\\" in it", "y": 1}', '{"password": [redacted], "y": 1}'],
-])("takes out %s", (_what, text, expected) => {
+])("redacts %s", (_what, text, expected) => {
   expect(redactText(text)).toBe(expected);
 });
 
@@ -84,7 +86,7 @@ test.each([
   expect(redactText(text)).toBe(text);
 });
 
-test("takes known secrets out wherever they stand, also as JSON or a URL writes them", () => {
+test("redacts known secrets anywhere, also in JSON and URL form", () => {
   const secret = 'p"ss w/rd';
   const text = `${secret}, ${JSON.stringify(secret)}, ${encodeURIComponent(secret)}!${secret}${secret}`;
 
@@ -146,8 +148,8 @@ test.each([
     "AKIA",
   ],
   ...["curl -u ", "curl -u a:", "curl -b ", "mysql -p", 'mysql -p"\\', "sshpass -p ", "cookie: a", "cookie:", "?sig="],
-  ...["12345:A", "1", "accountkey=", ...secretPrefixes.flatMap(([prefix]) => [prefix, `${prefix}a`])],
-])("takes time in proportion to the text for many %j", (part) => {
+  ...["12345:A", "1", "accountkey=", ...prefixes.flatMap((prefix) => [prefix, `${prefix}a`])],
+])("takes linear time for many %j", (part) => {
   const text = part.repeat(400_000 / part.length);
   const started = performance.now();
 

@@ -22,22 +22,20 @@
  */
 
 /**
- * Tokens of services, each as the text it begins with and what follows it. `rest` is one repetition, or several with
- * fixed lengths, so that it fails after a fixed number of characters or not at all.
+ * Tokens of services: the texts they start with, separated by spaces, and a pattern of the rest. Each rest is one
+ * repetition, or several of fixed length, so that it either matches or fails after a fixed number of characters.
  */
-export const secretPrefixes: readonly (readonly [prefix: string, rest: string])[] = [
+export const secretPrefixes: readonly (readonly [prefixes: string, rest: string])[] = [
   ["A3-", "[A-Z0-9]{6}-[A-Z0-9]{6,11}-[A-Z0-9]{5}-[A-Z0-9]{5}(?:-[A-Z0-9]{5}){0,2}"],
   ["ABSK", "[A-Za-z0-9+/]{109,269}"],
   ["AGE-SECRET-KEY-1", "[A-Z0-9]{58}"],
   ["AKCp", "[A-Za-z0-9]{69}"],
   ["API-", "[A-Z0-9]{26}(?!\\w)"],
   ["CLOJARS_", "[a-z0-9]{60}"],
-  ["EAAC", "[A-Za-z0-9]{100,}"],
-  ["EAAM", "[A-Za-z0-9]{100,}"],
-  ["EZAK", "[A-Za-z0-9]{54}"],
-  ["EZTK", "[A-Za-z0-9]{54}"],
+  ["EAAC EAAM", "[A-Za-z0-9]{100,}"],
+  ["EZAK EZTK", "[A-Za-z0-9]{54}"],
   ["FLWSECK_TEST-", "[a-h0-9]{12,}"],
-  ["GR1348941", "[\\w-]{20,}"],
+  ["GR1348941 gldt- glffct- glft- glsoat-", "[\\w-]{20,}"],
   ["HRKU-AA", "[\\w-]{58}"],
   ["LTAI", "[A-Za-z0-9]{20}(?!\\w)"],
   ["PMAK-", "[A-Fa-f0-9]{24}-[A-Fa-f0-9]{34}"],
@@ -47,34 +45,23 @@ export const secretPrefixes: readonly (readonly [prefix: string, rest: string])[
   ["cmVmd", "[A-Za-z0-9]{59}(?!\\w)"],
   ["dapi", "[a-f0-9]{32}"],
   ["discord.com/api/webhooks/", "\\d{17,20}/[\\w-]{60,80}"],
-  ["doo_v1_", "[a-f0-9]{64}"],
-  ["dop_v1_", "[a-f0-9]{64}"],
-  ["dor_v1_", "[a-f0-9]{64}"],
+  ["doo_v1_ dop_v1_ dor_v1_ s-s4t2af- s-s4t2ud- sntryu_", "[a-f0-9]{64}"],
   ["dp.pt.", "[A-Za-z0-9]{43}"],
   ["dt0c01.", "[A-Za-z0-9]{24}\\.[A-Za-z0-9]{64}"],
-  ["duffel_live_", "[\\w=-]{43}"],
-  ["duffel_test_", "[\\w=-]{43}"],
+  ["duffel_live_ duffel_test_", "[\\w=-]{43}"],
   ["fio-u-", "[\\w=-]{64}"],
-  ["fm1a_", "[A-Za-z0-9+/]{100,}={0,3}"],
-  ["fm1r_", "[A-Za-z0-9+/]{100,}={0,3}"],
-  ["fm2_", "[A-Za-z0-9+/]{100,}={0,3}"],
-  ["fo1_", "[\\w-]{43}"],
-  ["glagent-", "[\\w-]{50,}"],
+  ["fm1a_ fm1r_ fm2_", "[A-Za-z0-9+/]{100,}={0,3}"],
+  ["fo1_ sha256~", "[\\w-]{43}"],
+  ["glagent- pypi-AgEIcHlwaS5vcmc", "[\\w-]{50,}"],
   ["glc_", "[A-Za-z0-9+/]{32,}={0,3}"],
   ["glcbt-", "\\w{1,5}_[\\w-]{20,}"],
-  ["gldt-", "[\\w-]{20,}"],
-  ["glffct-", "[\\w-]{20,}"],
-  ["glft-", "[\\w-]{20,}"],
   ["glimt-", "[\\w-]{25,}"],
   ["gloas-", "[\\w-]{64,}"],
-  ["glptt-", "[a-f0-9]{40}"],
+  ["glptt- pul-", "[a-f0-9]{40}"],
   ["glrt-", "[\\w.-]{20,}"],
   ["glsa_", "[A-Za-z0-9]{32}_[A-Fa-f0-9]{8}"],
-  ["glsoat-", "[\\w-]{20,}"],
   ["hf_", "[A-Za-z0-9]{30,}"],
-  ["hooks.slack.com/services/", "[A-Za-z0-9+/]{40,}"],
-  ["hooks.slack.com/triggers/", "[A-Za-z0-9+/]{40,}"],
-  ["hooks.slack.com/workflows/", "[A-Za-z0-9+/]{40,}"],
+  ["hooks.slack.com/services/ hooks.slack.com/triggers/ hooks.slack.com/workflows/", "[A-Za-z0-9+/]{40,}"],
   ["hvb.", "[\\w-]{100,}"],
   ["hvs.", "[\\w-]{80,}"],
   ["ico-", "[A-Za-z0-9]{32}(?!\\w)"],
@@ -82,99 +69,36 @@ export const secretPrefixes: readonly (readonly [prefix: string, rest: string])[
   ["ntn_", "\\d{11}[A-Za-z0-9]{35}"],
   ["ops_eyJ", "[A-Za-z0-9+/]{200,}={0,3}"],
   ["p8e-", "[A-Za-z0-9]{32}"],
-  ["pat.", "[\\w-]{22}\\.[A-Za-z0-9]{24}\\.[A-Za-z0-9]{20}"],
+  ["pat. sat.", "[\\w-]{22}\\.[A-Za-z0-9]{24}\\.[A-Za-z0-9]{20}"],
   ["pnu_", "[A-Za-z0-9]{36}"],
   ["pplx-", "[A-Za-z0-9]{48}"],
-  ["pscale_oauth_", "[\\w=.-]{32,}"],
-  ["pscale_pw_", "[\\w=.-]{32,}"],
-  ["pscale_tkn_", "[\\w=.-]{32,}"],
-  ["pul-", "[a-f0-9]{40}"],
-  ["pypi-AgEIcHlwaS5vcmc", "[\\w-]{50,}"],
+  ["pscale_oauth_ pscale_pw_ pscale_tkn_", "[\\w=.-]{32,}"],
   ["rdme_", "[a-z0-9]{70}"],
   ["rubygems_", "[a-f0-9]{48}"],
-  ["s-s4t2af-", "[a-f0-9]{64}"],
-  ["s-s4t2ud-", "[a-f0-9]{64}"],
-  ["sat.", "[\\w-]{22}\\.[A-Za-z0-9]{24}\\.[A-Za-z0-9]{20}"],
   ["sgp_", "(?:[A-Fa-f0-9]{16}_|local_)?[A-Fa-f0-9]{40}"],
-  ["sha256~", "[\\w-]{43}"],
-  ["shippo_live_", "[A-Fa-f0-9]{40}"],
-  ["shippo_test_", "[A-Fa-f0-9]{40}"],
-  ["shpat_", "[A-Fa-f0-9]{32}"],
-  ["shpca_", "[A-Fa-f0-9]{32}"],
-  ["shppa_", "[A-Fa-f0-9]{32}"],
-  ["shpss_", "[A-Fa-f0-9]{32}"],
-  ["sm_aat_", "[A-Za-z0-9]{16}"],
-  ["sm_pat_", "[A-Za-z0-9]{16}"],
-  ["sm_sat_", "[A-Za-z0-9]{16}"],
+  ["shippo_live_ shippo_test_", "[A-Fa-f0-9]{40}"],
+  ["shpat_ shpca_ shppa_ shpss_", "[A-Fa-f0-9]{32}"],
+  ["sm_aat_ sm_pat_ sm_sat_", "[A-Za-z0-9]{16}"],
   ["sntrys_", "[\\w+/=-]{40,}"],
-  ["sntryu_", "[a-f0-9]{64}"],
   ["sq0atp-", "[\\w-]{22,}"],
   ["tfp_", "[\\w.=-]{59}"],
   ["tk-us-", "[\\w-]{48}"],
   ["xapp-", "\\d-[A-Za-z0-9]{8,16}-\\d{8,16}-[A-Za-z0-9]{20,}"],
   ["xkeysib-", "[a-f0-9]{64}-[A-Za-z0-9]{16}"],
   ["xoxe.xox", "[bp]-\\d-[A-Za-z0-9]{100,}"],
-  // Not of gitleaks: access tokens of Google.
+  // Access tokens of Google, which gitleaks does not list.
   ["ya29.", "[\\w-]{20,}"],
 ];
 
-/** Stands where a secret was. */
 export const REDACTED_TEXT = "[redacted]";
 
-// Shorter ones would be found everywhere in innocent text.
+/** Shorter secrets would match harmless text everywhere. */
 const SHORTEST_SECRET = 6;
-
-// What looks like a secret; where there is a group, which is always last, it alone is the secret. They are run on text
-// from anywhere, so each takes time in proportion to it: where a long repetition can fail, no match can start inside it.
-const shapes: readonly RegExp[] = [
-  /-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----[\s\S]*?(?:-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----|$)/g,
-  /(?<![\w-])eyJ[\w-]{8,}\.eyJ[\w-]{8,}(?:\.[\w-]*)?/g,
-  /\bbearer\s{1,4}([a-z._~+/=-]*\d[\w.~+/=-]*|[\w.~+/=-]{20,})/gi,
-  /(?<![A-Za-z0-9])(?:sk-[\w-]{16,}|[rs]k_(?:live|test)_\w{10,}|gh[opusr]_\w{16,}|github_pat_\w{16,})/g,
-  /(?<![A-Za-z0-9])(?:xox[abeprs]-[\w-]{8,}|glpat-[\w-]{10,}|npm_\w{30,}|AIza[\w-]{30,}|(?:AKIA|ASIA)[A-Z0-9]{16}(?!\w))/g,
-  /:\/\/([^\s/?#:@"'<>]*:[^\s/?#"'<>]+)(?=@)/g,
-  /authorization\\?["']?\s{0,3}[=:]\s{0,3}([^\r\n"',;]+)/gi,
-  /(?:password|passwd|passphrase|secret|token|api[_-]?key|private[_-]?key|access[_-]?key)\\?["']?\s{0,3}[=:]\s{0,3}("(?:[^"\\]|\\.)+"?|\\"[^"\\]+|'[^']+'?|[^\s"'\\&,;)}\]]+)/gi,
-  /(?<![A-Za-z])accountkey\s{0,3}=\s{0,3}([A-Za-z0-9+/=]{16,})/gi,
-  /[?&;](?:x-amz-|x-goog-)?(?:sig|signature)=([^&\s"'<>]{16,})/gi,
-  /(?<![\w-])(?:set-)?cookie\\?["']?\s{0,3}:\s{0,3}([^\s=;,"']{1,128}=[^\r\n"']+)/gi,
-  /(?<!\d)\d{5,16}:A[\w-]{34}(?![\w-])/g,
-];
-
-/** How far behind its program an option is looked for. */
-const LINE = 300;
-
-/** Options that secrets stand behind, of programs; each is looked for only in a text that names the program. */
-const options: readonly (readonly [program: string, RegExp])[] = [
-  [
-    "curl",
-    createOptionPattern("curl", "(?:-u|--user|--proxy-user)", "[ =]?(?!['\"]?\\d+:\\d+\\b)", "[^\\s:'\"]{1,128}:"),
-  ],
-  ["curl", createOptionPattern("curl", "(?:-b|--cookie)", "[ =]?", "[^\\s='\"]{1,128}=")],
-  ["mysql", createOptionPattern("mysql(?:dump|admin|import)?", "-p")],
-  ["mariadb", createOptionPattern("mariadb(?:-dump|-admin)?", "-p")],
-  ["sshpass", createOptionPattern("sshpass", "-p", " ?")],
-  ["docker login", createOptionPattern("docker login", "-p", "[ =]?")],
-  ["redis-cli", createOptionPattern("redis-cli", "-a", " ")],
-];
-
-/** The value of an option in the same command as the program. It begins as `start` says. */
-function createOptionPattern(program: string, name: string, between = "", start = ""): RegExp {
-  const value = `("${start}(?:[^"\\\\]|\\\\.)+"?|'${start}[^']+'?|${start}[^\\s"'\\\\;|&]+)`;
-  // The program is looked for after its option was found: that is rare, and looking back is slow.
-  return new RegExp(`(?<=\\s)${name}(?<=\\b${program}\\b[^\\n;|&]{0,${LINE}})${between}${value}`, "g");
-}
-
-interface PrefixPatterns {
-  readonly any: RegExp;
-  readonly rests: ReadonlyMap<string, RegExp>;
-}
-
-/** Compiled with the first text that could hold one. */
-let prefixed: PrefixPatterns | undefined;
 const SHORTEST_PREFIXED = 20;
+/** How many characters after a secret's start its pattern may need. */
+const LONGEST_SHAPE = 4096;
 
-/** Secrets as they are written in text: plain, inside a JSON string, inside a URL. */
+/** The forms of secrets in text: plain, inside a JSON string, inside a URL. */
 export function listSecretForms(secrets: Iterable<string>): readonly string[] {
   const forms = new Set<string>();
   for (const secret of secrets) {
@@ -186,9 +110,10 @@ export function listSecretForms(secrets: Iterable<string>): readonly string[] {
   return [...forms];
 }
 
-/** The first `limit` characters, redacted. No part of a secret is left over where the text is cut. */
+/** The first `limit` characters, redacted. The cut leaves no part of a secret. */
 export function redactSecrets(text: string, forms: readonly string[], limit: number): string {
-  const seen = text.length <= limit ? text : text.slice(0, limit + measureLookahead(forms));
+  const lookahead = forms.reduce((longest, { length }) => Math.max(longest, length), LONGEST_SHAPE);
+  const seen = text.length <= limit ? text : text.slice(0, limit + lookahead);
   const spans = findSecretSpans(seen, forms);
   if (spans.length === 0 && text.length <= limit) return text;
   let redacted = "";
@@ -207,57 +132,98 @@ export function redactSecrets(text: string, forms: readonly string[], limit: num
 
 type TextSpan = readonly [start: number, end: number];
 
-/** Where in a text there are secrets: those given, and what looks like one. In order; they may overlap. */
+/** The places of known and likely secrets in a text, in order. They may overlap. */
 export function findSecretSpans(text: string, forms: readonly string[]): readonly TextSpan[] {
+  patterns ??= compilePatterns();
   const spans: TextSpan[] = [];
-  for (const shape of shapes) {
-    shape.lastIndex = 0;
+  const addMatches = (pattern: RegExp): void => {
+    pattern.lastIndex = 0;
     // Not matchAll: it copies the expression each time, and this runs for every text of every event.
-    for (let match = shape.exec(text); match !== null; match = shape.exec(text)) {
+    for (let match = pattern.exec(text); match !== null; match = pattern.exec(text)) {
       const secret = match[1] ?? match[0];
-      spans.push([shape.lastIndex - secret.length, shape.lastIndex]);
+      spans.push([pattern.lastIndex - secret.length, pattern.lastIndex]);
     }
-  }
-  for (const [program, shape] of options) {
-    if (!text.includes(program)) continue;
-    shape.lastIndex = 0;
-    for (let match = shape.exec(text); match !== null; match = shape.exec(text))
-      spans.push([shape.lastIndex - (match[1] ?? "").length, shape.lastIndex]);
-  }
-  if (text.length >= SHORTEST_PREFIXED) spans.push(...findPrefixedSpans(text));
-  for (const form of forms) {
-    for (let at = text.indexOf(form); at >= 0; at = text.indexOf(form, at + 1)) spans.push([at, at + form.length]);
-  }
+  };
+  patterns.shapes.forEach(addMatches);
+  for (const [program, option] of patterns.options) if (text.includes(program)) addMatches(option);
+  if (text.length >= SHORTEST_PREFIXED) spans.push(...findPrefixedSpans(text, patterns));
+  for (const form of forms) for (const at of findAll(text, form)) spans.push([at, at + form.length]);
   return spans.sort(([a], [b]) => a - b);
 }
 
-function findPrefixedSpans(text: string): readonly TextSpan[] {
-  prefixed ??= compilePrefixes();
-  const { any, rests } = prefixed;
+export function findAll(text: string, part: string): readonly number[] {
+  const found: number[] = [];
+  for (let at = text.indexOf(part); at >= 0; at = text.indexOf(part, at + 1)) found.push(at);
+  return found;
+}
+
+function findPrefixedSpans(text: string, { prefix, rests }: SecretPatterns): readonly TextSpan[] {
   const spans: TextSpan[] = [];
-  any.lastIndex = 0;
-  for (let match = any.exec(text); match !== null; match = any.exec(text)) {
+  prefix.lastIndex = 0;
+  for (let match = prefix.exec(text); match !== null; match = prefix.exec(text)) {
     const rest = rests.get(match[0]);
     if (rest === undefined) continue;
-    rest.lastIndex = any.lastIndex;
+    rest.lastIndex = prefix.lastIndex;
     if (!rest.test(text)) continue;
     spans.push([match.index, rest.lastIndex]);
-    any.lastIndex = rest.lastIndex;
+    prefix.lastIndex = rest.lastIndex;
   }
   return spans;
 }
 
-/** One expression for all the prefixes: most texts have none, and are done with after it. */
-function compilePrefixes(): PrefixPatterns {
-  const texts = secretPrefixes.map(([prefix]) => prefix.replace(/[./]/g, "\\$&"));
+interface SecretPatterns {
+  /** The last group is the secret; without a group, the whole match. */
+  readonly shapes: readonly RegExp[];
+  /** Program options with a secret value, tried only on a text that names the program. */
+  readonly options: readonly (readonly [program: string, RegExp])[];
+  /** All prefixes in one expression, because most texts have none. */
+  readonly prefix: RegExp;
+  readonly rests: ReadonlyMap<string, RegExp>;
+}
+
+let patterns: SecretPatterns | undefined;
+
+function compilePatterns(): SecretPatterns {
+  const rests = secretPrefixes.flatMap(([prefixes, rest]) =>
+    prefixes.split(" ").map((prefix) => [prefix, new RegExp(rest, "y")] as const),
+  );
+  const prefixes = rests.map(([prefix]) => prefix.replace(/[./]/g, "\\$&"));
   return {
-    any: new RegExp(`(?<![A-Za-z0-9])(?:${texts.join("|")})`, "g"),
-    rests: new Map(secretPrefixes.map(([prefix, rest]) => [prefix, new RegExp(rest, "y")])),
+    // They run on any text, so each takes linear time: if a long repetition can fail, no match can start inside it.
+    shapes: [
+      /-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----[\s\S]*?(?:-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----|$)/g,
+      /(?<![\w-])eyJ[\w-]{8,}\.eyJ[\w-]{8,}(?:\.[\w-]*)?/g,
+      /\bbearer\s{1,4}([a-z._~+/=-]*\d[\w.~+/=-]*|[\w.~+/=-]{20,})/gi,
+      /(?<![A-Za-z0-9])(?:sk-[\w-]{16,}|[rs]k_(?:live|test)_\w{10,}|gh[opusr]_\w{16,}|github_pat_\w{16,})/g,
+      /(?<![A-Za-z0-9])(?:xox[abeprs]-[\w-]{8,}|glpat-[\w-]{10,}|npm_\w{30,}|AIza[\w-]{30,}|(?:AKIA|ASIA)[A-Z0-9]{16}(?!\w))/g,
+      /:\/\/([^\s/?#:@"'<>]*:[^\s/?#"'<>]+)(?=@)/g,
+      /authorization\\?["']?\s{0,3}[=:]\s{0,3}([^\r\n"',;]+)/gi,
+      /(?:password|passwd|passphrase|secret|token|api[_-]?key|private[_-]?key|access[_-]?key)\\?["']?\s{0,3}[=:]\s{0,3}("(?:[^"\\]|\\.)+"?|\\"[^"\\]+|'[^']+'?|[^\s"'\\&,;)}\]]+)/gi,
+      /(?<![A-Za-z])accountkey\s{0,3}=\s{0,3}([A-Za-z0-9+/=]{16,})/gi,
+      /[?&;](?:x-amz-|x-goog-)?(?:sig|signature)=([^&\s"'<>]{16,})/gi,
+      /(?<![\w-])(?:set-)?cookie\\?["']?\s{0,3}:\s{0,3}([^\s=;,"']{1,128}=[^\r\n"']+)/gi,
+      /(?<!\d)\d{5,16}:A[\w-]{34}(?![\w-])/g,
+    ],
+    options: [
+      [
+        "curl",
+        createOptionPattern("curl", "(?:-u|--user|--proxy-user)", "[ =]?(?!['\"]?\\d+:\\d+\\b)", "[^\\s:'\"]{1,128}:"),
+      ],
+      ["curl", createOptionPattern("curl", "(?:-b|--cookie)", "[ =]?", "[^\\s='\"]{1,128}=")],
+      ["mysql", createOptionPattern("mysql(?:dump|admin|import)?", "-p")],
+      ["mariadb", createOptionPattern("mariadb(?:-dump|-admin)?", "-p")],
+      ["sshpass", createOptionPattern("sshpass", "-p", " ?")],
+      ["docker login", createOptionPattern("docker login", "-p", "[ =]?")],
+      ["redis-cli", createOptionPattern("redis-cli", "-a", " ")],
+    ],
+    prefix: new RegExp(`(?<![A-Za-z0-9])(?:${prefixes.join("|")})`, "g"),
+    rests: new Map(rests),
   };
 }
 
-const LONGEST_SHAPE = 4096;
-
-function measureLookahead(forms: readonly string[]): number {
-  return forms.reduce((longest, { length }) => Math.max(longest, length), LONGEST_SHAPE);
+/** Matches the value of an option up to 300 characters after its program. The value begins with `start`. */
+function createOptionPattern(program: string, name: string, between = "", start = ""): RegExp {
+  const value = `("${start}(?:[^"\\\\]|\\\\.)+"?|'${start}[^']+'?|${start}[^\\s"'\\\\;|&]+)`;
+  // Looks back for the program only after finding the option, because looking back is slow.
+  return new RegExp(`(?<=\\s)${name}(?<=\\b${program}\\b[^\\n;|&]{0,300})${between}${value}`, "g");
 }

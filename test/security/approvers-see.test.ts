@@ -181,7 +181,7 @@ describe("a command that the ledger's redactor would cut", () => {
 
     const { texts, values } = await surfaces(cwd, workspace, install(scripts["what looks like a mask"]));
 
-    const warning = "contains text that looks like a masked secret and is none";
+    const warning = "contains text that looks like a masked secret but is not one";
     for (const shown of Object.values(values)) expect(shown?.warnings).toContain(warning);
     for (const [surface, text] of Object.entries(texts)) expect(text, surface).toContain(warning);
   });
@@ -279,7 +279,7 @@ describe("characters that deceive", () => {
     // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what must not be there
     expect(text, surface).not.toMatch(/[\u202E\u2066\u200B\u001B\u009B]/);
     expect(text, surface).toMatch(/Cyrillic \u0430 \(U\+0430\) that looks like a/);
-    expect(text, surface).toContain("cannot be seen or that act on the text: ");
+    expect(text, surface).toContain("contains invisible or control characters: ");
   };
 
   test("are written out on every surface, with a note that names them", async () => {

@@ -42,7 +42,7 @@ export async function checkCatalog(options: WorkspaceOptions, fileRoot: string):
 }
 
 async function checkProviders({ quartermaster, config }: Workspace, fileRoot: string): Promise<readonly DoctorCheck[]> {
-  const { enabled, read_only } = config.providers.file;
+  const { enabled, readOnly } = config.providers.file;
   if (!enabled) return [warn("provider", "none: there is nothing to call", "Set providers.file.enabled to true.")];
   const isFolder = await stat(fileRoot).then(
     (stats) => stats.isDirectory(),
@@ -54,7 +54,7 @@ async function checkProviders({ quartermaster, config }: Workspace, fileRoot: st
   const counts = new Map<string, number>();
   for (const { category } of quartermaster.inventory()) counts.set(category, (counts.get(category) ?? 0) + 1);
   const providers = [...counts].map(([category, count]) => {
-    const where = category === "file" ? ` in ${fileRoot}${read_only ? ", read only" : ""}` : "";
+    const where = category === "file" ? ` in ${fileRoot}${readOnly ? ", read only" : ""}` : "";
     return ok("provider", `${category}: ${formatCount(count, "action")}${where}`);
   });
   return [...providers, reach];

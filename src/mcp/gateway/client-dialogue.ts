@@ -1,5 +1,5 @@
 import { isSpecType, ProtocolError, type ServerContext } from "@modelcontextprotocol/server";
-import type { AskedQuestion, Dialogue } from "../../core/caller.ts";
+import { type AskedQuestion, canShowForm, type Dialogue } from "../../core/caller.ts";
 import { getErrorMessage, QmError } from "../../core/errors.ts";
 import { getOwn, isRecord, type JsonObject } from "../../core/json.ts";
 
@@ -99,10 +99,7 @@ function hasCapability(capabilities: JsonObject, required: JsonObject): boolean 
   return Object.entries(required).every(([name, parts]) => {
     const declared = capabilities[name];
     if (!isRecord(declared)) return false;
-    // Clients that do not know modes declare none, and mean forms.
-    if (name === "elicitation" && declared.form === undefined && declared.url === undefined) {
-      return isRecord(parts) && "form" in parts;
-    }
+    if (name === "elicitation" && isRecord(parts) && "form" in parts) return canShowForm(capabilities);
     return Object.keys(parts as JsonObject).every((part) => declared[part] !== undefined);
   });
 }

@@ -1,5 +1,5 @@
 import { setTimeout as pause } from "node:timers/promises";
-import type { AskedQuestion, Dialogue } from "../../core/caller.ts";
+import { type AskedQuestion, canShowForm, type Dialogue } from "../../core/caller.ts";
 import { getErrorMessage, QmError } from "../../core/errors.ts";
 import { getOwn, isRecord, type Json, type JsonObject, omitUndefined } from "../../core/json.ts";
 
@@ -110,11 +110,9 @@ function canAnswer(dialogue: Dialogue | undefined, { method, params }: AskedQues
   const { elicitation, sampling, roots } = dialogue.capabilities;
   if (method === "sampling/createMessage") return isRecord(sampling);
   if (method === "roots/list") return isRecord(roots);
-  if (!isRecord(elicitation)) return false;
-  // Before there were other modes, `{}` declared forms.
   return params.mode === "url"
-    ? elicitation.url !== undefined
-    : elicitation.form !== undefined || elicitation.url === undefined;
+    ? isRecord(elicitation) && elicitation.url !== undefined
+    : canShowForm(dialogue.capabilities);
 }
 
 async function askCaller(
