@@ -28,7 +28,7 @@ const hub = createHub({
     isAlive: () => true,
     kill: (pid, signal) => process.kill(pid, signal),
   },
-  learned: async () => undefined,
+  onOffer: async () => undefined,
   note: () => undefined,
   startingAtOnce: 1,
   clientInfo: { name: "quartermaster", version: "0.0.0" },

@@ -1,24 +1,24 @@
-/** The public API. What is exported here is promised; use named exports only. */
+/** The public API. Everything exported here is stable. */
 
 export type { Embeddings } from "./app/discovery.ts";
 export type { CallerOptions, InvokeOptions, QuartermasterOptions, SearchSettings } from "./app/options.ts";
 export { createQuartermaster, type InventoryItem, type Quartermaster } from "./app/quartermaster.ts";
-export type { Approvals, AskPerson } from "./approval/approval.ts";
 export {
   type Approval,
   type ApprovalAnswer,
   type ApprovalQuery,
   type ApprovalState,
+  type Approvals,
   type ApprovalView,
   type Approver,
+  type AskPerson,
   approvalStates,
   type RecordedAnswer,
 } from "./approval/approval.ts";
 export type { ApprovalRequestPart, SuspendedTurn, Turn } from "./approval/turn.ts";
 export type { ResumedTurn, ResumeOptions, TurnCallResult, Turns } from "./approval/turn-service.ts";
 export type { TurnEnd, TurnQuery, TurnState, TurnView, WaitingCall } from "./approval/turn-store.ts";
-export type { Provider } from "./catalog/define-action.ts";
-export { defineAction, defineResource } from "./catalog/define-action.ts";
+export { defineAction, defineResource, type Provider } from "./catalog/define-action.ts";
 export type { ToolRegistration } from "./catalog/tool-registry.ts";
 export type {
   Action,
@@ -49,17 +49,22 @@ export {
 } from "./core/outcome.ts";
 export type { Duration, Runtime } from "./core/runtime.ts";
 export type { InputSchema } from "./core/standard-schema.ts";
-export type { ActivationScope, SurfaceChoice, SurfaceKind, SurfaceSelection } from "./core/surface-choice.ts";
-export { type SearchType, searchTypes } from "./core/surface-choice.ts";
+export {
+  type ActivationScope,
+  type SearchType,
+  type SurfaceChoice,
+  type SurfaceKind,
+  type SurfaceSelection,
+  searchTypes,
+} from "./core/surface-choice.ts";
 export type { Span, SpanFacts, SpanKind, TraceCarrier, Tracer } from "./core/tracing.ts";
-export type { Anchors } from "./distribution/anchors.ts";
-export { type AnchorStream, createAnchorStream } from "./distribution/anchors.ts";
-export type { Destination } from "./distribution/annotated-record.ts";
+export { type AnchorStream, type Anchors, createAnchorStream } from "./distribution/anchors.ts";
 export {
   AnnotatedRecord,
   type Annotations,
   annotate,
   type Composition,
+  type Destination,
   type FieldAnnotation,
 } from "./distribution/annotated-record.ts";
 export type { Deliver, DeliveryFacts, DestinationConfig, Destinations } from "./distribution/destination-config.ts";

@@ -49,6 +49,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   // The composition: options become wired parts.
   app: [
     "core",
+    "config",
     "catalog",
     "policy",
     "ledger",

@@ -50,7 +50,7 @@ describe("qm servers add", () => {
     const added = await qm(cwd, what(cwd), { env, ...atTerminal("y\n") });
     const listed = await qm(cwd, ["servers", "list"], { env });
 
-    expect(added).toMatchObject({ code: 0, out: expect.stringContaining("odd works and is written down: 3 tools.") });
+    expect(added).toMatchObject({ code: 0, out: expect.stringContaining("odd works and is saved: 3 tools.") });
     expect(added.out).toContain(`Runs:     ${node} ${odd}`);
     expect(listed.out).toMatch(/odd +known +3 /);
     expect(await readFile(join(cwd, "quartermaster.yaml"), "utf8")).toContain("servers:\n  odd:\n    command:");
@@ -167,7 +167,7 @@ describe("qm servers", () => {
     expect(before.servers).toMatchObject([{ name: "odd", state: "configured" }]);
     expect(started).toMatchObject({ code: 0, out: expect.stringContaining("odd: works, 3 tools") });
     expect(after.servers).toMatchObject([{ name: "odd", state: "known", tools: 3 }]);
-    expect(stopped.out).toBe("Nothing was running.\n");
+    expect(stopped.out).toBe("No server was running.\n");
     expect((await qm(cwd, ["servers", "logs", "odd"], { env })).out).toBe("odd has written nothing.\n");
     expect(await qm(cwd, ["servers", "logs", "oddd"], { env })).toMatchObject({
       code: 1,

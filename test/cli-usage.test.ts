@@ -51,8 +51,8 @@ describe("qm servers review", () => {
     const settled = await review("odd", "echo");
     const after = JSON.parse((await review("--json")).out);
 
-    expect(shown.out).toContain("it was not there when the server was accepted");
-    expect(shown.out).toContain("it says that you are not to know something, at /description: ");
+    expect(shown.out).toContain("it was added after the server was accepted");
+    expect(shown.out).toContain("it asks to keep something from you, at /description: ");
     expect(torn).toMatchObject({ code: 2, err: expect.stringContaining("contradict each other") });
     expect(unasked).toMatchObject({ code: 3, err: expect.stringContaining("a person at a terminal") });
     expect(unknown).toMatchObject({
@@ -94,7 +94,7 @@ describe("qm servers add", () => {
 
     const refused = await qm(cwd, ["servers", "add", "https://a.example/mcp", "--env", "A=b", "--dry-run"], { env });
 
-    expect(refused).toMatchObject({ code: 2, err: expect.stringContaining("--env means nothing") });
+    expect(refused).toMatchObject({ code: 2, err: expect.stringContaining("--env has no effect") });
   });
 });
 
@@ -164,7 +164,7 @@ describe("qm serve", () => {
   test("warns where others can listen in", async () => {
     const [open, own] = [await serve("--host", "0.0.0.0", "--port", "0"), await serve("--port", "0")];
 
-    expect(open).toMatchObject({ code: 0, err: expect.stringContaining("nothing is encrypted") });
+    expect(open).toMatchObject({ code: 0, err: expect.stringContaining("the traffic is not encrypted") });
     expect(own).toMatchObject({ code: 0, err: "" });
   });
 });

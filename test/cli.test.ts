@@ -136,8 +136,8 @@ describe("list", () => {
     const filtered = await qm(cwd, ["list", "--filter", "zzz"]);
     const empty = await qm(cwd, ["list", "--actor", "nobody"]);
 
-    expect(filtered.out).toMatch(/^No action fits\.\n.*Try a shorter filter/);
-    expect(empty.out).toMatch(/^No action fits\.\n.*qm doctor.*qm explain/);
+    expect(filtered.out).toMatch(/^No action matches\.\n.*Try a shorter filter/);
+    expect(empty.out).toMatch(/^No action matches\.\n.*qm doctor.*qm explain/);
   });
 });
 
@@ -180,7 +180,7 @@ describe("invoke", () => {
     expect(unknown.err).toContain("`qm list`");
     expect(wrong.err).toContain(`For example: qm invoke file__read '{"path":"README.md"}'`);
     expect(refused.err).toContain("Nothing is deleted here.");
-    expect(refused.err).toMatch(/^ {4}It was not run\. `qm events --call [\w-]{36}` shows which rule says so\.$/m);
+    expect(refused.err).toMatch(/^ {4}It was not run\. `qm events --call [\w-]{36}` shows which rule denied it\.$/m);
     expect(unknown.out + wrong.out + refused.out).toBe("");
     expect(existsSync(join(cwd, "a.txt"))).toBe(true);
   });
@@ -194,7 +194,7 @@ describe("invoke", () => {
 
     expect((await qm(cwd, command.split(" "))).out).toMatch(/call\.decided +file__read +deny, tag-rules, no-secrets$/m);
     const explained = await qm(cwd, ["explain", "file__read"]);
-    expect(explained.out).toContain("Nothing stands in its way before it is called; rules about arguments");
+    expect(explained.out).toContain("No layer objects. Each call is still checked against rules about arguments");
   });
 
   test("records who asked, and through which door", async () => {
@@ -262,7 +262,7 @@ test("explain says which layer, which rule, and what to change", async () => {
   const hidden = await qm(cwd, ["explain", "file__write", "--actor", "reader"]);
   const missing = await qm(cwd, ["explain", "file__raed"]);
 
-  expect(denied.out).toMatch(/^file__delete for actor default: seen, but denied$/m);
+  expect(denied.out).toMatch(/^file__delete for actor default: visible, but denied$/m);
   expect(denied.out).toMatch(/^tag-rules +deny +no-deleting$/m);
   expect(denied.out).toMatch(/^tool-policy +nothing$/m);
   expect(denied.out).toContain('change or remove the rule "no-deleting"');
@@ -283,7 +283,7 @@ describe("events", () => {
         ({ session, type }: { session: string; type: string }) => `${session} ${type}`,
       );
 
-    expect(before.out).toContain("No event yet");
+    expect(before.out).toContain("No events yet");
     expect(await types("--session", "one", "--type", "call.")).toEqual([
       "one call.received",
       "one call.decided",
@@ -317,7 +317,7 @@ describe("events", () => {
     expect(found.out.match(/call\.ended/g)).toHaveLength(1);
     expect(found.out).not.toContain(first.slice(0, 13));
     expect(several).toMatchObject({ code: 2, err: expect.stringContaining(second) });
-    expect(short.out).toContain("No event fits.");
+    expect(short.out).toContain("No event matches.");
   });
 
   test("follows what other processes write, one JSON object a line", async () => {
@@ -374,9 +374,9 @@ describe("events", () => {
     await qm(cwd, ["invoke", "file__read", '{"path":"a.txt"}']);
     const named = await qm(cwd, ["events", "verify", "--session", "nosuch", "--save", "heads.json"]);
 
-    expect(absent).toEqual({ code: 0, out: `No event yet in ${store}.\n`, err: "" });
+    expect(absent).toEqual({ code: 0, out: `No events yet in ${store}.\n`, err: "" });
     expect(named).toMatchObject({ code: 1, out: "" });
-    expect(named.err).toContain(`There is nothing to check: the session "nosuch" has no event in ${store}.`);
+    expect(named.err).toContain(`nothing to check: session "nosuch" has no event in ${store}`);
     expect(existsSync(join(cwd, "heads.json"))).toBe(false);
   });
 
@@ -390,7 +390,10 @@ describe("events", () => {
     await rm(join(cwd, ".quartermaster"), { recursive: true });
     const gone = await qm(cwd, ["events", "verify", "--against", "heads.json", "--save", "heads.json"]);
 
-    expect(saved).toMatchObject({ code: 0, out: expect.stringContaining("The ends of 2 chains are in heads.json.") });
+    expect(saved).toMatchObject({
+      code: 0,
+      out: expect.stringContaining("Saved the heads of 2 chains to heads.json."),
+    });
     expect(later.code).toBe(0);
     expect(gone.code).toBe(1);
     expect(gone.out).toContain("nothing is left of the session");
@@ -406,7 +409,7 @@ describe("doctor", () => {
 
     const ran = await qm(cwd, ["doctor"]);
 
-    expect(ran.out).toContain("All is well.");
+    expect(ran.out).toContain("All checks passed.");
     expect(ran.code).toBe(0);
     expect(ran.out).toMatch(/^ok {4}reach +file actions reach neither the configuration nor the ledger$/m);
     expect(await readdir(cwd)).toEqual([]);
@@ -418,7 +421,7 @@ describe("doctor", () => {
     const ran = await qm(cwd, ["doctor"]);
 
     expect(ran.code).toBe(1);
-    expect(ran.out).toMatch(/^fail {2}actions +the file root .* lies in what is kept by Quartermaster itself$/m);
+    expect(ran.out).toMatch(/^fail {2}actions +the file root .* is inside a path protected by Quartermaster$/m);
   });
 
   test("says what is wrong and what to do", async () => {
@@ -474,8 +477,8 @@ describe("tour", () => {
     expect(ran.out).toContain("exit code 1: failed");
     expect(ran.out).toMatch(/^tag-rules +deny +no-deleting$/m);
     expect(ran.out).toMatch(/call\.ended +file__delete +refused \(denied\)/);
-    expect(ran.out).toMatch(/^whole: \d+ events in 2 sessions/m);
-    expect(ran.out).toContain("Three to try");
+    expect(ran.out).toMatch(/^intact: \d+ events in 2 sessions/m);
+    expect(ran.out).toContain("Three commands to try");
     expect((await readdir(tmpdir())).filter((name) => name.startsWith("qm-tour-"))).toEqual(before);
     expect(await readdir(cwd)).toEqual([]);
   });
@@ -522,7 +525,7 @@ describe("words and colours", () => {
   ])("of `qm %s` the help that is named is that of the command that was typed", async (line, help) => {
     const { code, err } = await qm(await createTestFolder(), line.split(" "));
 
-    expect({ code, hint: /`(qm [^`]*)` shows what there is/.exec(err)?.[1] }).toEqual({ code: 2, hint: help });
+    expect({ code, hint: /Run `(qm [^`]*)` for the usage/.exec(err)?.[1] }).toEqual({ code: 2, hint: help });
   });
 
   test.each(["list", "describe", "invoke", "explain", "events", "doctor", "init", "completion", "tour"])(
@@ -574,7 +577,7 @@ describe("as a process", () => {
     });
 
     expect(ran).toMatchObject({ status: 0, stderr: "" });
-    expect(ran.stdout).toMatch(/^A fresh workspace/);
+    expect(ran.stdout).toMatch(/^A new workspace/);
   });
 
   test.runIf(existsSync("/dev/full")).each(["list", "list --json", "invoke file__list", "events", "help", "tour"])(

@@ -158,7 +158,7 @@ describe("an endpoint that has failed", () => {
       const second = await index.search("thing4", createSearchView(actions), { limit: 5, order });
 
       expect(first).toEqual({ unavailable: told });
-      expect(second).toEqual({ unavailable: "the embedder failed a moment ago and is left alone for a while." });
+      expect(second).toEqual({ unavailable: "the embedder failed a moment ago and is paused for a while." });
       expect(index.status()).toMatchObject({ state: "ready", reason: expect.stringMatching(why) });
       expect(endpoint.requests).toHaveLength(requests + 1);
       expect(JSON.stringify([first, second, index.status()])).not.toMatch(/sk-test|Zm9v/);

@@ -516,7 +516,7 @@ describe("what went wrong beside a call does not change what it did", () => {
     });
 
     expect(await qm.invoke("tool__add", { a: 1 })).toMatchObject({ status: "done", data: 7 });
-    expect(problems).toEqual([expect.stringContaining("what it used could not be counted")]);
+    expect(problems).toEqual([expect.stringContaining("its usage could not be counted")]);
   });
 
   test("what changes something waits until the ledger has its decision", async () => {
@@ -797,9 +797,13 @@ test("a narrowed page ends before it is too long to read, and goes on where it e
 
 describe("options that are not understood are refused, and mean nothing else", () => {
   test.each<[string, unknown, RegExp]>([
-    ["a misspelt option", { polcy: {} }, /options\.polcy: is no option; did you mean policy\?/],
-    ["the file's form of a policy", { policy: { denied: ["x"] } }, /options\.policy\.denied: is no option/],
-    ["a misspelt denied", { policy: { tools: { denyed: [] } } }, /tools\.denyed: is no option; did you mean denied\?/],
+    ["a misspelt option", { polcy: {} }, /options\.polcy: unknown option; did you mean policy\?/],
+    ["the file's form of a policy", { policy: { denied: ["x"] } }, /options\.policy\.denied: unknown option/],
+    [
+      "a misspelt denied",
+      { policy: { tools: { denyed: [] } } },
+      /tools\.denyed: unknown option; did you mean denied\?/,
+    ],
     ["a misspelt budget", { policy: { budgets: { sesion: { calls: 1 } } } }, /did you mean session\?/],
     ["a misspelt limit", { policy: { budgets: { session: { call: 5 } } } }, /did you mean calls\?/],
     ["an effect there is none of", { policy: { rules: [{ rule: "true", effect: "block" }] } }, /rules\.0\.effect/],

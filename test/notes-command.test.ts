@@ -42,7 +42,7 @@ describe("qm notes, as a process", () => {
     const [exporting, importing] = [running(from, ["export"]), running(to, ["import", "-", "--session", "s1"])];
     exporting.stdout.pipe(importing.stdin);
 
-    expect(await exporting.ended).toMatchObject({ code: 0, err: "1501 notes and 1 collection.\n" });
+    expect(await exporting.ended).toMatchObject({ code: 0, err: "Exported 1501 notes and 1 collection.\n" });
     expect(await importing.ended).toMatchObject({
       code: 0,
       out: expect.stringContaining("1501 notes and 1 collection"),
@@ -53,7 +53,7 @@ describe("qm notes, as a process", () => {
     ]);
     expect((await running(to, ["show", "note__1"]).ended).out).toBe(text);
     const shown = await running(to, ["show", "collection__1", "--from", "1499", "--path", "[0].at"]).ended;
-    expect(shown).toMatchObject({ code: 2, err: expect.stringContaining("from and to go over lists and texts") });
+    expect(shown).toMatchObject({ code: 2, err: expect.stringContaining("from and to need a list or a text") });
   });
 
   test("that is killed while it imports leaves nothing that does not expire", { timeout: 60_000 }, async () => {

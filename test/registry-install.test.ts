@@ -37,7 +37,7 @@ test("a server is found, planned, installed as it was published, and works", asy
     missing: [],
     hash: expect.stringMatching(/^[0-9a-f]{64}$/),
   });
-  expect(added).toMatchObject({ code: 0, out: expect.stringContaining("works and is written down") });
+  expect(added).toMatchObject({ code: 0, out: expect.stringContaining("works and is saved") });
   expect(added.out).toContain("Runs:");
   const [server] = JSON.parse(listed.out).servers;
   expect(server).toMatchObject({ state: "known", version: "1.0.0", source: expect.stringContaining("registry:") });

@@ -2,7 +2,7 @@ import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { afterEach, expect, onTestFinished, test } from "vitest";
 import { cleanUp, createTestFolder } from "../src/cli/testing.ts";
-import { listConfigKeys } from "../src/config/json-schema.ts";
+import { listConfigKeys } from "../src/config/testing.ts";
 import { openWorkspace, type Quartermaster } from "../src/index.ts";
 import { embeddingEndpoint } from "../src/search/semantic/testing.ts";
 

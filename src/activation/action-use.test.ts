@@ -18,7 +18,7 @@ test("a half-life is seven days", () => {
   expect(decayWeight({ weight: 1, at: start }, new Date("2026-01-08T00:00:00Z"))).toBe(0.5);
 });
 
-test("two uses together weigh what both do, in whatever order", () => {
+test("adds the weights of two uses in any order", () => {
   const old: ActionUse = { action: "a", weight: 4, at: start };
   const recent: ActionUse = { action: "a", weight: 1, at: after(1) };
 

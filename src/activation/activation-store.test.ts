@@ -6,7 +6,7 @@ const noProblem = (problem: string): never => {
   throw new Error(problem);
 };
 
-test("keeps names in the order in which they came, each once", async () => {
+test("keeps each name once, in the order of its first addition", async () => {
   const shelf = createLocalActivationList(10);
 
   expect(await shelf.put(["b", "a", "b"])).toEqual(["b", "a"]);
@@ -16,7 +16,7 @@ test("keeps names in the order in which they came, each once", async () => {
   expect([shelf.has("c"), shelf.has("d")]).toEqual([true, false]);
 });
 
-test("gives the same array until something is new", async () => {
+test("answers the same array until a name is added", async () => {
   const shelf = createLocalActivationList(10);
   await shelf.put(["a"]);
   const before = shelf.names();
@@ -28,7 +28,7 @@ test("gives the same array until something is new", async () => {
   expect(before).toEqual(["a"]);
 });
 
-test("the latest are those put last, again or for the first time, in their old order", async () => {
+test("answers the latest additions in their original order", async () => {
   const shelf = createLocalActivationList(10);
   await shelf.put(["a", "b", "c", "d"]);
   await shelf.put(["b"]);
@@ -37,7 +37,7 @@ test("the latest are those put last, again or for the first time, in their old o
   expect(shelf.latest(9)).toEqual(["a", "b", "c", "d"]);
 });
 
-test("takes no more names than it holds, and still knows those it has", async () => {
+test("drops names beyond the limit", async () => {
   const shelf = createLocalActivationList(2);
   await shelf.put(["a", "b", "c"]);
 
@@ -46,7 +46,7 @@ test("takes no more names than it holds, and still knows those it has", async ()
   expect(shelf.has("d")).toBe(false);
 });
 
-test("what is put is there at once, and written once however many put it", async () => {
+test("adds a name at once and writes it once", async () => {
   const { store, writes } = remembering();
   const shelf = await createActivationLists(store, noProblem).open("k", 10);
 
@@ -57,7 +57,7 @@ test("what is put is there at once, and written once however many put it", async
   expect(writes).toEqual([["k", ["a"]]]);
 });
 
-test("all who open a shelf hold the same one, and those of another key another", async () => {
+test("shares one list per key", async () => {
   const shelves = createActivationLists(remembering().store, noProblem);
   const [one, other, elsewhere] = await Promise.all([
     shelves.open("k", 10),
@@ -71,7 +71,7 @@ test("all who open a shelf hold the same one, and those of another key another",
   expect(elsewhere.names()).toEqual([]);
 });
 
-test("opening again brings what another process has put there, behind what is here", async () => {
+test("appends names of other processes when opened again", async () => {
   const { store } = remembering();
   const here = createActivationLists(store, noProblem);
   const shelf = await here.open("k", 10);
@@ -88,7 +88,7 @@ test("opening again brings what another process has put there, behind what is he
   expect(shelf.latest(2)).toEqual(["a", "c"]);
 });
 
-test("of two processes that put the same name, one is answered it", async () => {
+test("answers a name that two processes add to only one of them", async () => {
   const { store } = remembering();
   const shelves = await Promise.all([1, 2].map(() => createActivationLists(store, noProblem).open("k", 10)));
 
@@ -97,7 +97,7 @@ test("of two processes that put the same name, one is answered it", async () => 
   expect(answers.flat()).toEqual(["a"]);
 });
 
-test("a name that cannot be written is there all the same, and reported", async () => {
+test("keeps and reports a name that cannot be written", async () => {
   const problems: string[] = [];
   const store: ActivationStore = { read: async () => [], put: () => Promise.reject(new Error("disk full")) };
   const shelf = await createActivationLists(store, (problem) => problems.push(problem)).open("k", 10);
@@ -108,7 +108,7 @@ test("a name that cannot be written is there all the same, and reported", async 
   expect(problems).toEqual(["a will be forgotten by k with this process: disk full"]);
 });
 
-test("keeps a bounded number of shelves in memory, and reads the others again", async () => {
+test("keeps a bounded number of lists in memory", async () => {
   const { store } = remembering();
   const shelves = createActivationLists(store, noProblem);
   const first = await shelves.open("first", 10);

@@ -27,7 +27,7 @@ test.each([
   expect(createLoadingResolver(choice)(action(name, own))).toBe(loading);
 });
 
-test("awaits what is deferred until it is activated, and activates it once", async () => {
+test("activates a deferred action once", async () => {
   const activation = await open(shelves(), { actor: "a", session: "s", turn: "t" }, {});
   const read = action("file__read");
 
@@ -39,7 +39,7 @@ test("awaits what is deferred until it is activated, and activates it once", asy
   expect(activation.isDeferred(action("file__write", "always"))).toBe(false);
 });
 
-test("activates so many and no more", async () => {
+test("stops activating at the limit", async () => {
   const activation = await open(shelves(), { actor: "a", session: "s" }, {});
   for (let at = 0; at <= ACTIVATED_LIMIT; at++) await activation.activate(action(`x__${at}`));
 
@@ -47,7 +47,7 @@ test("activates so many and no more", async () => {
   expect(await activation.activate(action("x__more"))).toBe(false);
 });
 
-test("what is offered is shown and not activated, where that was chosen", async () => {
+test("shows offered actions without activating them, with promote", async () => {
   const all = shelves();
   const caller = { actor: "a", session: "s", turn: "t" };
   const plain = await open(all, caller, {});
@@ -91,14 +91,14 @@ test.each<[ActivationScope, Caller, Caller, boolean]>([
   expect(names).toEqual(shared ? ["file__read"] : []);
 });
 
-test("a turn's activations are not its session's", async () => {
+test("keeps the activations of a turn out of its session", async () => {
   const all = shelves();
   await (await open(all, base, { activationScope: "run" })).activate(action("file__read"));
 
   expect((await open(all, base, { activationScope: "session" })).names()).toEqual([]);
 });
 
-test("scope session needs a session of the caller's own, and strangers without one share nothing", async () => {
+test("requires a session for scope session, and shares nothing between callers without one", async () => {
   const all = shelves();
   const caller = { actor: "a", session: "local", turn: "1" };
 

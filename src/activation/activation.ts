@@ -5,44 +5,50 @@ import { createPatternSet } from "../core/name-patterns.ts";
 import type { ActivationScope, SurfaceChoice } from "../core/surface-choice.ts";
 import { type ActivationList, type ActivationLists, createLocalActivationList } from "./activation-store.ts";
 
-/** Deferred actions that become tools of their own when they are called. The door is handed this with a call. */
+/** Turns deferred actions into tools when they are called. */
 export interface Activation {
   readonly scope: ActivationScope;
   getLoading(action: Action): LoadingMode;
-  /** Whether an allowed call of it would activate it: it is deferred, and not activated yet. */
+  /** Whether the action is deferred and not activated yet. */
   isDeferred(action: Action): boolean;
   /**
-   * Puts it on the shelf, at once for this process; resolves when that is written. Answers whether this was what
-   * activated it: of all that activate the same action at the same time, in whatever process, one is answered true.
+   * Activates the action, at once for this process; resolves when that is written. Of all processes that activate it at the
+   * same time, exactly one is answered `true`.
    */
   activate(action: Action): Promise<boolean>;
-  /** Shows what a model has looked at without activating it, where `promote` was chosen. Never rejects. */
+  /** With `selection: "promote"`: shows actions that the model has looked at, without activating them. Never rejects. */
   offer(names: readonly string[]): Promise<void>;
-  /** What is shown: the names that were activated or offered, in that order, also those not to be seen any more. */
+  /** The activated and offered names, in that order. The caller may no longer see some of them. */
   names(): readonly string[];
 }
 
 /**
- * So many are activated in one run or session; what is called beyond them runs, and does not become a tool. The oldest
- * are not let go for the newest: that would change the prompt from its beginning. Providers take 128 tools.
+ * Actions called beyond this limit run, but do not become tools. Old ones are not dropped for new ones: that would change
+ * the prompt from its beginning. Providers take 128 tools.
  */
 export const ACTIVATED_LIMIT = 100;
 
-/** Opens what is activated for a caller: its session, its turn, or without a turn nothing but this handle. */
+/**
+ * Opens the activations of the caller's session or turn. Throws `invalid_arguments` if they are to outlive the turn and the
+ * caller has no session.
+ */
 export async function openActivation(
-  shelves: ActivationLists,
+  lists: ActivationLists,
   caller: Caller,
   { activationScope: scope = "run", selection, ...choice }: SurfaceChoice,
   sessionGiven: boolean,
 ): Promise<Activation> {
-  requireSession(scope, sessionGiven);
+  if (scope === "session" && !sessionGiven) {
+    throw new QmError("invalid_arguments", "activation_scope session needs caller.session", {
+      hint: "Give caller.session, or use activation_scope run.",
+    });
+  }
   const getLoading = createLoadingResolver(choice);
   const open = (what: string): Promise<ActivationList> | ActivationList => {
     const key = toListKey(what, caller, scope);
-    // Strangers share the session that is filled in; what they activate is not for each other.
-    return key === undefined || !sessionGiven
-      ? createLocalActivationList(ACTIVATED_LIMIT)
-      : shelves.open(key, ACTIVATED_LIMIT);
+    // Callers without a session share a default one and must not see each other's activations.
+    if (key === undefined || !sessionGiven) return createLocalActivationList(ACTIVATED_LIMIT);
+    return lists.open(key, ACTIVATED_LIMIT);
   };
   const activated = await open("activated");
   const shown = selection === "promote" ? await open("shown") : activated;
@@ -50,7 +56,7 @@ export async function openActivation(
 
   return {
     scope,
-    getLoading: getLoading,
+    getLoading,
     isDeferred: (action) => getLoading(action) === "deferred" && !activated.has(action.name),
     async activate({ name }) {
       const [added] = await Promise.all([activated.put([name]), shown.put([name])]);
@@ -63,15 +69,7 @@ export async function openActivation(
   };
 }
 
-/** Throws where activations are to outlive the turn and there is no session of the caller's own to keep them in. */
-function requireSession(scope: ActivationScope | undefined, sessionGiven: boolean): void {
-  if (scope !== "session" || sessionGiven) return;
-  throw new QmError("invalid_arguments", "activation_scope session needs caller.session", {
-    hint: "Give caller.session, or use activation_scope run.",
-  });
-}
-
-/** Whoever provides it: a pattern of the configuration, then what the action says, then the configuration's default. */
+/** A pattern of the configuration wins over the action's own mode, and that over the configured default. */
 export function createLoadingResolver({
   defaultLoadingMode = "deferred",
   alwaysLoadedPatterns = [],
@@ -80,7 +78,7 @@ export function createLoadingResolver({
   return (action) => (always.findMatch(action) === undefined ? (action.loading ?? defaultLoadingMode) : "always");
 }
 
-/** JSON, so that no way of writing one session's parts reads as another's. */
+/** JSON, so that the parts of two sessions cannot give the same key. */
 function toListKey(what: string, { tenant, actor, session, turn }: Caller, scope: ActivationScope): string | undefined {
   const parts = [what, tenant ?? null, actor, session];
   if (scope === "session") return JSON.stringify(parts);

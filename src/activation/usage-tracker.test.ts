@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import type { ActionUse } from "./usage-tracker.ts";
-import { createUsageTracker } from "./usage-tracker.ts";
+import { type ActionUseStore, createUsageTracker } from "./usage-tracker.ts";
 
 const at = new Date("2026-01-01T00:00:00Z");
 const caller = { actor: "a", session: "s" };
@@ -8,7 +8,7 @@ const caller = { actor: "a", session: "s" };
 beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());
 
-test("writes a moment later, and all that came together at once", async () => {
+test("writes a moment later, in one batch", async () => {
   const { tracker, added } = tracking();
   for (const action of ["x", "y", "x"]) tracker.recordUse(caller, action);
   expect(added).toEqual([]);
@@ -22,7 +22,7 @@ test("writes a moment later, and all that came together at once", async () => {
   expect(added).toEqual([['[null,"a"]', uses]]);
 });
 
-test("keeps tenants and actors apart, and sessions together", async () => {
+test("separates tenants and actors, not sessions", async () => {
   const { tracker, added } = tracking();
   tracker.recordUse({ actor: "a", session: "1" }, "x");
   tracker.recordUse({ actor: "a", session: "2" }, "x");
@@ -38,7 +38,7 @@ test("keeps tenants and actors apart, and sessions together", async () => {
   ]);
 });
 
-test("who asks sees what was used just now, and closing leaves nothing behind", async () => {
+test("writes pending uses before reading and when closing", async () => {
   const { tracker, added } = tracking();
   tracker.recordUse(caller, "x");
   expect(await tracker.readUses(caller)).toEqual([{ action: "x", weight: 1, at }]);
@@ -50,7 +50,7 @@ test("who asks sees what was used just now, and closing leaves nothing behind", 
   expect(vi.getTimerCount()).toBe(0);
 });
 
-test("what cannot be written is reported, and the next is written", async () => {
+test("reports a failed write and goes on", async () => {
   const { tracker, added, problems, fail } = tracking();
   fail(new Error("disk full"));
   tracker.recordUse(caller, "x");
@@ -59,7 +59,7 @@ test("what cannot be written is reported, and the next is written", async () => 
   tracker.recordUse(caller, "y");
   await tracker.close();
 
-  expect(problems).toEqual(["what was used could not be counted: disk full"]);
+  expect(problems).toEqual(["uses could not be counted: disk full"]);
   expect(added).toEqual([['[null,"a"]', [{ action: "y", weight: 1, at }]]]);
 });
 
@@ -67,17 +67,18 @@ function tracking() {
   const added: [string, readonly ActionUse[]][] = [];
   const problems: string[] = [];
   let failure: Error | undefined;
-  const tracker = createUsageTracker({
-    store: {
-      read: async (owner) => added.filter(([each]) => each === owner).flatMap(([, uses]) => uses),
-      async add(owner, uses) {
-        if (failure !== undefined) throw failure;
-        added.push([owner, uses]);
-      },
+  const store: ActionUseStore = {
+    read: async (owner) => added.filter(([each]) => each === owner).flatMap(([, uses]) => uses),
+    async add(owner, uses) {
+      if (failure !== undefined) throw failure;
+      added.push([owner, uses]);
     },
-    now: () => at,
-    onProblem: (problem) => problems.push(problem),
-  });
+  };
+  const tracker = createUsageTracker(
+    store,
+    () => at,
+    (problem) => problems.push(problem),
+  );
   const fail = (error: Error | undefined): void => {
     failure = error;
   };

@@ -1,9 +1,7 @@
-import type { Approval, Approvals, ApprovalView, AskPerson } from "../approval/approval.ts";
-import { toApprovalOutcome } from "../approval/approval.ts";
+import { type Approval, type Approvals, type AskPerson, toApprovalOutcome } from "../approval/approval.ts";
 import { type ApprovalGate, createApprovalGate } from "../approval/approval-gate.ts";
 import { type ApprovalEvent, createApprovalService, toEventFields } from "../approval/approval-service.ts";
-import type { ApprovalStore } from "../approval/approval-store.ts";
-import { createApprovalWatcher } from "../approval/approval-store.ts";
+import { type ApprovalStore, createApprovalWatcher } from "../approval/approval-store.ts";
 import { type ApprovalWorker, createApprovalWorker } from "../approval/approval-worker.ts";
 import { createPermitService, type ExecutionPermit } from "../approval/permits.ts";
 import type { Caller } from "../core/caller.ts";
@@ -22,30 +20,142 @@ import { REDACTED_TEXT } from "../ledger/secret-text.ts";
 import type { Policy } from "../policy/policy.ts";
 import { systemProcess } from "./system-runtime.ts";
 
-interface FollowApprovalsOptions {
-  readonly ledger: Pick<Ledger, "read">;
-  readonly store: Pick<ApprovalStore, "get">;
-  readonly shown: (approval: Approval) => ApprovalView;
+interface ApprovalSystemOptions {
+  readonly store: ApprovalStore;
+  readonly ledger: Ledger;
+  readonly runtime: Runtime;
+  readonly policy: () => Policy;
+  /** Whether the policy is or was in force in this process. */
+  hadPolicy(version: string): boolean;
+  /** Masks known secrets in what approvers see. */
+  readonly mask: (value: Json) => MaskedValue;
+  readonly ask?: AskPerson | undefined;
+  knows(action: string): boolean;
+  /** Removes other finished records that are older. */
+  prune(before: Date): Promise<unknown>;
+  /** Runs an approved call through the pipeline. */
+  resume(permit: ExecutionPermit): Promise<Outcome>;
   readonly onProblem: (problem: string) => void;
+}
+
+/** Wires the parts that handle calls waiting for a person. */
+export function createApprovalSystem(parts: ApprovalSystemOptions): {
+  readonly approvals: Approvals;
+  readonly gatekeeper: ApprovalGate & { close(): void };
+  readonly worker: ApprovalWorker;
+} {
+  const { store, ledger, runtime, mask, hadPolicy, knows, resume, prune, onProblem } = parts;
+  const settings = () => parts.policy().approvals;
+  const changes = createApprovalWatcher(store);
+  const stampEvent = (caller: Caller, event: ApprovalEvent) =>
+    ({ ...event, at: runtime.now(), ...toCallerFields(caller) }) as NewEvent;
+
+  async function note(caller: Caller, event: ApprovalEvent): Promise<void> {
+    await ledger.flush(ledger.record(stampEvent(caller, event)));
+  }
+
+  const prepare = (caller: Caller, event: ApprovalEvent) => ledger.prepare(stampEvent(caller, event));
+  const service = createApprovalService({ store, changes, runtime, settings, mask, note, prepare });
+  const { toView, expire, expireOld: _, ...methods } = service;
+  const permits = createPermitService({
+    store,
+    runtime,
+    self: systemProcess,
+    async isConfirmed(approval) {
+      const objection = await findLedgerObjection(ledger, approval);
+      if (objection === undefined) return true;
+      onProblem(`approval ${approval.id} does not run: ${objection}`);
+      // The ledger knows of no approval by the person in the row.
+      const { answer: _answer, ...unanswered } = approval;
+      await expire(unanswered, objection, { by: "quartermaster", via: "ledger" });
+      return false;
+    },
+  });
+  const worker = createApprovalWorker({
+    store,
+    changes,
+    permits,
+    service,
+    runtime,
+    hadPolicy,
+    knows,
+    resume,
+    restoreEnd,
+    prune,
+    onProblem,
+  });
+  const gatekeeper = createApprovalGate({
+    store,
+    permits,
+    changes,
+    settings,
+    newId: runtime.newId,
+    now: runtime.now,
+    ask: parts.ask,
+    toView,
+    answer: service.answer,
+    async expire(approval, reason) {
+      await expire(approval, reason, { by: approval.caller.actor, via: approval.via });
+    },
+    recordRequest(approval) {
+      const { caller, definition, level, rule, binding, policyVersion, expiresAt } = approval;
+      const data = { ...toEventFields(approval), definition, level, rule, binding, policyVersion, expiresAt };
+      return note(caller, { type: "approval.requested", data });
+    },
+    onProblem,
+  });
+
+  async function isRecorded(callId: string, type: NewEvent["type"]): Promise<boolean> {
+    return (await ledger.read({ callId, type, limit: 1 })).length > 0;
+  }
+
+  /** Records the end of a call whose process died before it could. */
+  async function restoreEnd(approval: Approval): Promise<void> {
+    const { callId, caller, state } = approval;
+    if (state === "interrupted" && !(await isRecorded(callId, "approval.interrupted"))) {
+      await note(caller, { type: "approval.interrupted", data: toEventFields(approval) });
+    }
+    const outcome = toApprovalOutcome(approval);
+    if (outcome.status === "waiting" || (await isRecorded(callId, "call.ended"))) return;
+    const data = { callId, ...summarizeEnd(outcome, undefined) };
+    await ledger.flush(ledger.record({ type: "call.ended", at: runtime.now(), ...toCallerFields(caller), data }));
+  }
+
+  return {
+    gatekeeper,
+    worker,
+    approvals: {
+      ...methods,
+      async answer(id, answer, approver) {
+        const answered = await service.answer(id, answer, approver);
+        worker.nudge();
+        return answered;
+      },
+      run: worker.run,
+      onChange: (listener) => followApprovals(ledger, store, (approval) => listener(toView(approval)), onProblem),
+    },
+  };
 }
 
 const POLL_MS = 500;
 const BATCH_LIMIT = 500;
 
-/** Calls back with every approval that changes, whatever process changes it: the ledger has it. */
-function followApprovals(parts: FollowApprovalsOptions, listener: (approval: ApprovalView) => void): () => void {
-  const { ledger, store, shown, onProblem } = parts;
+/** Calls back with every approval that changes in any process, by polling the ledger. */
+function followApprovals(
+  ledger: Pick<Ledger, "read">,
+  store: Pick<ApprovalStore, "get">,
+  notify: (approval: Approval) => void,
+  onProblem: (problem: string) => void,
+): () => void {
   const running = new LruMap<string, string>(BATCH_LIMIT);
   let timer: NodeJS.Timeout | undefined;
   let after: number | undefined;
   let stopped = false;
 
-  /** The approval that an event is about, if it is about one. */
+  /** The id of the approval that an event changes. */
   function findApprovalId({ type, data, callId }: StoredEvent): string | undefined {
     const id = isRecord(data) && typeof data.approvalId === "string" ? data.approvalId : undefined;
-    if (type === "call.resumed" && callId !== null && id !== undefined) {
-      running.set(callId, id);
-    }
+    if (type === "call.resumed" && callId !== null && id !== undefined) running.set(callId, id);
     if (type === "call.resumed" || type.startsWith("approval.")) return id;
     if (type !== "call.ended" || callId === null) return undefined;
     const ended = running.get(callId);
@@ -53,24 +163,19 @@ function followApprovals(parts: FollowApprovalsOptions, listener: (approval: App
     return ended;
   }
 
-  /** Whatever the listener does, the others are told. */
-  function notifyListener(approval: ApprovalView): void {
-    try {
-      listener(approval);
-    } catch (thrown) {
-      onProblem(`a listener for approvals failed: ${getErrorMessage(thrown)}`);
-    }
-  }
-
   async function poll(): Promise<void> {
     try {
       after ??= (await ledger.read({ limit: 1 })).at(-1)?.id ?? 0;
       const events = await ledger.read({ after, limit: BATCH_LIMIT });
       after = events.at(-1)?.id ?? after;
-      const ids = events.map(findApprovalId).filter((id) => id !== undefined);
-      for (const id of new Set(ids)) {
+      for (const id of new Set(events.map(findApprovalId).filter((id) => id !== undefined))) {
         const approval = await store.get(id);
-        if (approval !== undefined && !stopped) notifyListener(shown(approval));
+        if (approval === undefined || stopped) continue;
+        try {
+          notify(approval);
+        } catch (thrown) {
+          onProblem(`a listener for approvals failed: ${getErrorMessage(thrown)}`);
+        }
       }
     } catch (thrown) {
       onProblem(`changes of approvals could not be followed: ${getErrorMessage(thrown)}`);
@@ -85,137 +190,9 @@ function followApprovals(parts: FollowApprovalsOptions, listener: (approval: App
   };
 }
 
-interface ApprovalSystemOptions {
-  readonly store: ApprovalStore;
-  readonly ledger: Ledger;
-  readonly runtime: Runtime;
-  readonly policy: () => Policy;
-  /** Whether it is the policy in force here, or was. */
-  hadPolicy(version: string): boolean;
-  /** Hides known secrets from whoever is shown a call. */
-  readonly mask: (value: Json) => MaskedValue;
-  readonly ask?: AskPerson | undefined;
-  knows(action: string): boolean;
-  /** Removes what else is over and older than that. */
-  prune(before: Date): Promise<unknown>;
-  /** Runs a call that was agreed to, through the one door. */
-  resume(permit: ExecutionPermit): Promise<Outcome>;
-  readonly onProblem: (problem: string) => void;
-}
-
-interface ApprovalSystem {
-  readonly approvals: Approvals;
-  readonly gatekeeper: ApprovalGate & { close(): void };
-  readonly worker: ApprovalWorker;
-}
-
-/** Everything about calls that wait for a person, put together. */
-export function createApprovalSystem(parts: ApprovalSystemOptions): ApprovalSystem {
-  const { store, ledger, runtime, mask, onProblem } = parts;
-  const settings = () => parts.policy().approvals;
-  const changes = createApprovalWatcher(store);
-  const stampEvent = (caller: Caller, event: ApprovalEvent) =>
-    ({ ...event, at: runtime.now(), ...toCallerFields(caller) }) as NewEvent;
-
-  async function note(caller: Caller, event: ApprovalEvent): Promise<void> {
-    await ledger.flush(ledger.record(stampEvent(caller, event)));
-  }
-
-  const desk = createApprovalService({
-    store,
-    changes,
-    runtime,
-    settings,
-    mask,
-    note,
-    prepare: (caller, event) => ledger.prepare(stampEvent(caller, event)),
-  });
-  const permits = createPermitService({
-    store,
-    runtime,
-    self: systemProcess,
-    async isConfirmed(approval) {
-      const objection = await findLedgerObjection(ledger, approval);
-      if (objection === undefined) return true;
-      onProblem(`approval ${approval.id} does not run: ${objection}`);
-      // Whoever is named in the row has not agreed to anything, as far as the ledger knows.
-      const { answer: _, ...unanswered } = approval;
-      await desk.expire(unanswered, objection, { by: "quartermaster", via: "ledger" });
-      return false;
-    },
-  });
-  const worker = createApprovalWorker({
-    store,
-    changes,
-    permits,
-    service: desk,
-    runtime,
-    hadPolicy: parts.hadPolicy,
-    knows: parts.knows,
-    resume: parts.resume,
-    restoreEnd,
-    prune: parts.prune,
-    onProblem,
-  });
-  const gatekeeper = createApprovalGate({
-    store,
-    permits,
-    changes,
-    settings,
-    newId: runtime.newId,
-    now: runtime.now,
-    ask: parts.ask,
-    toView: desk.toView,
-    answer: desk.answer,
-    async expire(approval, reason) {
-      await desk.expire(approval, reason, { by: approval.caller.actor, via: approval.via });
-    },
-    recordRequest: (approval) =>
-      note(approval.caller, { type: "approval.requested", data: toRequestedEventData(approval) }),
-    onProblem,
-  });
-
-  async function isRecorded(callId: string, type: NewEvent["type"]): Promise<boolean> {
-    return (await ledger.read({ callId, type, limit: 1 })).length > 0;
-  }
-
-  /** The end of a call whose process was gone before it could write it. */
-  async function restoreEnd(approval: Approval): Promise<void> {
-    const { callId, caller, state } = approval;
-    if (state === "interrupted" && !(await isRecorded(callId, "approval.interrupted"))) {
-      await note(caller, { type: "approval.interrupted", data: toEventFields(approval) });
-    }
-    const outcome = toApprovalOutcome(approval);
-    if (outcome.status === "waiting" || (await isRecorded(callId, "call.ended"))) return;
-    const data = { callId, ...summarizeEnd(outcome, undefined) };
-    const number = ledger.record({ type: "call.ended", at: runtime.now(), ...toCallerFields(caller), data });
-    await ledger.flush(number);
-  }
-
-  return {
-    gatekeeper,
-    worker,
-    approvals: {
-      list: desk.list,
-      get: desk.get,
-      reveal: desk.reveal,
-      async answer(id, answer, approver) {
-        const answered = await desk.answer(id, answer, approver);
-        worker.nudge();
-        return answered;
-      },
-      withdraw: desk.withdraw,
-      outcome: desk.outcome,
-      look: desk.look,
-      run: worker.run,
-      onChange: (listener) => followApprovals({ ledger, store, shown: desk.toView, onProblem }, listener),
-    },
-  };
-}
-
 /**
- * Why an approval may not run although its row says approved: the ledger has no such decision about this very call, or
- * says that it is over. A row can be edited by whoever can write the store; its event is hashed into the session's chain.
+ * Why an approval may not run although its row says approved: the ledger has no approval of this call, or its end. A row
+ * can be edited by anyone who can write the store; an event is hashed into the chain of its session.
  */
 async function findLedgerObjection(ledger: Pick<Ledger, "read">, approval: Approval): Promise<string | undefined> {
   const { id, callId, binding, answer } = approval;
@@ -228,17 +205,12 @@ async function findLedgerObjection(ledger: Pick<Ledger, "read">, approval: Appro
   const [decided] = (await about("approval.decided")).filter(({ data }) => data.decision === "approved");
   if (decided === undefined) return "the ledger has no approval of it";
   const by = String(decided.data.by);
-  if (by !== answer?.by && !by.includes(REDACTED_TEXT)) return "the ledger says that somebody else approved it";
-  // Events from before they had the binding: the question has it.
+  if (by !== answer?.by && !by.includes(REDACTED_TEXT)) return "the ledger names another approver";
+  // Older events lack the binding; the request has it.
   const bound = decided.data.binding ?? (await about("approval.requested"))[0]?.data.binding;
-  if (bound !== binding) return "the ledger has a question about another call";
+  if (bound !== binding) return "the ledger's request is about another call";
   const over = [...(await about("approval.expired")), ...(await about("approval.interrupted"))];
-  // A caller that went away while the question stood has ended, too, and what it asked for still runs.
+  // A call also ends when its caller leaves while it waits; an approved one runs nevertheless.
   const ended = (await about("call.ended")).filter(({ id, data }) => id > decided.id && data.code !== "cancelled");
-  return over.length > 0 || ended.length > 0 ? "the ledger says that it is over" : undefined;
-}
-
-function toRequestedEventData(approval: Approval) {
-  const { definition, level, rule, binding, policyVersion, expiresAt } = approval;
-  return { ...toEventFields(approval), definition, level, rule, binding, policyVersion, expiresAt };
+  return over.length > 0 || ended.length > 0 ? "the ledger says that it has ended" : undefined;
 }

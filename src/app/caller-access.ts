@@ -1,6 +1,5 @@
 import type { Catalog } from "../catalog/catalog.ts";
-import type { CatalogSnapshot } from "../catalog/snapshot.ts";
-import { addLiveResources } from "../catalog/snapshot.ts";
+import { addLiveResources, type CatalogSnapshot } from "../catalog/snapshot.ts";
 import { createView, findTarget, type View } from "../catalog/view.ts";
 import type { Action, ActionProvenance } from "../core/action.ts";
 import { yieldToEventLoop } from "../core/async.ts";
@@ -15,11 +14,11 @@ import { type CompiledActor, isOwner } from "../policy/actors.ts";
 import { decide, evaluateAccess } from "../policy/decide.ts";
 import { type Explanation, explain } from "../policy/explain.ts";
 import type { Policy } from "../policy/policy.ts";
-import { type CallerOptions, callerShape, requireShape } from "./options.ts";
+import { type CallerOptions, callerSchema, checkOptions } from "./options.ts";
 
-/** The caller as the host described it, checked and filled in. Throws `invalid_config`. */
+/** The host's description of a caller, checked and with defaults. Throws `invalid_config`. */
 export function parseCaller(caller: CallerOptions | undefined): Caller {
-  if (caller !== undefined) requireShape(callerShape, "caller", caller);
+  if (caller !== undefined) checkOptions(callerSchema, "caller", caller);
   return applyCallerDefaults(caller);
 }
 
@@ -27,7 +26,7 @@ export function applyCallerDefaults(caller: CallerOptions = {}): Caller {
   return { ...caller, actor: caller.actor ?? "default", session: caller.session ?? "local" };
 }
 
-/** The configuration a caller acts under. Throws `unknown_actor`. */
+/** The actor a caller acts as. Throws `unknown_actor`. */
 export function requireActor(policy: Policy, actor: string): CompiledActor {
   const known = policy.actors.get(actor);
   if (known !== undefined) return known;
@@ -37,41 +36,36 @@ export function requireActor(policy: Policy, actor: string): CompiledActor {
   });
 }
 
-/** A policy and the actions it was asked about, at one time. */
-interface DecisionBasis {
-  readonly policy: Policy;
-  readonly snapshot: CatalogSnapshot;
-}
+type DecisionBasis = { readonly policy: Policy; readonly snapshot: CatalogSnapshot };
 
 const PAIR_LIMIT = 20_000;
 const PAIRS_PER_TURN = 100;
 const LISTED_CHANGES = 20;
 
-/** Remembers the basis of decisions as it is now. The returned function tells which decisions are less strict by then. */
-export function watchDecisions(basis: () => DecisionBasis): () => Promise<readonly string[]> {
-  const before = basis();
-  return () => findOpenedActions(before, basis());
+/** Remembers policy and actions as they are now. The returned function lists the decisions that are less strict by then. */
+export function watchDecisions(getBasis: () => DecisionBasis): () => Promise<readonly string[]> {
+  const before = getBasis();
+  return () => findOpenedActions(before, getBasis());
 }
 
 /**
- * Which actions each actor may use now, with less in their way than before, as the policy itself decides. Actions and actors
- * that are new are not compared. Compares a bounded number of pairs and lets other work run in between.
+ * Decides about each pair of actor and action under both policies. New actions and actors are not compared. Compares a
+ * bounded number of pairs and lets other work run in between.
  */
 async function findOpenedActions(before: DecisionBasis, after: DecisionBasis): Promise<readonly string[]> {
   const found: string[] = [];
   let compared = 0;
   const actors = [...after.policy.actors.keys()].filter((actor) => before.policy.actors.has(actor));
   for (const actor of actors) {
-    // A session that no caller has: rules that speak of one person or tenant cannot be tried for all of them.
+    // The session matches no caller: rules about one person or tenant cannot be tried for all of them.
     const caller = { actor, session: "" };
     for (const { name } of after.snapshot.actions) {
       if (before.snapshot.get(name) === undefined) continue;
       if (compared === PAIR_LIMIT) return limitChanges(found, `only ${PAIR_LIMIT} decisions were compared`);
       if (++compared % PAIRS_PER_TURN === 0) await yieldToEventLoop();
-      const [was, is] = [before, after].map(({ policy, snapshot }) =>
-        describeDecision(explain(policy, snapshot, name, caller)),
-      );
-      if (was !== undefined && is !== undefined && decisionOrder.indexOf(is) > decisionOrder.indexOf(was))
+      const was = describeDecision(explain(before.policy, before.snapshot, name, caller));
+      const is = describeDecision(explain(after.policy, after.snapshot, name, caller));
+      if (decisionOrder.indexOf(is) > decisionOrder.indexOf(was))
         found.push(`${name} was ${was} for the actor ${actor} and is ${is}`);
     }
   }
@@ -93,35 +87,38 @@ function limitChanges(found: readonly string[], ...notes: readonly string[]): re
 const VIEW_LIMIT = 128;
 
 interface Views {
-  /** With `live`, what only such callers have is in it as well, and it is made for this one caller. */
-  of(policy: Policy, caller: Caller, live?: readonly Action[]): View;
+  /**
+   * The actions a caller may use. With `live`, these resources are in it too, and the view is for this caller alone.
+   * Throws `unknown_actor`, and `invalid_arguments` for the system's own session.
+   */
+  get(policy: Policy, caller: Caller, live?: readonly Action[]): View;
   /** Why an action is or is not in a caller's view. */
   explain(policy: Policy, caller: Caller, name: string): Explanation;
-  /** What the policy says of something that is this caller's or another's, before it is used by its handle. */
+  /** The policy's decision on a resource, before it is used by its handle. */
   access(policy: Policy, caller: Caller, resource: Action): ResourceAccess;
-  /** Whether the caller may use every action that something was made from. Each is decided on once, however much it made. */
+  /** Whether the caller may use every action that a resource was made from. Decides once for each action. */
   mayUseAll(policy: Policy, caller: Caller, madeFrom: ActionProvenance): boolean;
   /** Another value whenever `access` may answer differently. */
   rights(policy: Policy): unknown;
 }
 
 /**
- * Views by caller, kept while nothing they depend on has changed: a view looks at every action once, and a model asks
- * page after page. Where no rule speaks of `ctx`, all sessions of an actor share one. With a visibility policy of the
- * host's nothing is kept, because a kill switch must act at once.
+ * Caches views by caller until the policy, the catalog or a gate changes: a view checks every action once, and a model
+ * lists page after page. Unless a rule mentions `ctx`, all sessions of an actor share one. With a visibility policy of
+ * the host nothing is cached, because a kill switch must act at once.
  */
 export function createViews(catalog: Pick<Catalog, "snapshot">): Views {
   const viewCache = new LruMap<string, View>(VIEW_LIMIT);
   let basis: unknown[] = [];
 
-  /** What was decided of actions, with the view it was decided in. */
+  /** Decisions about actions, by the view they were made in. */
   const decisions = new WeakMap<View, Map<string, boolean>>();
-  /** A host's own policy may answer differently each time: its answers are kept until something is waited for. */
+  /** A host's own policy may answer differently each time, so its answers are cached until the next await. */
   let asked: { readonly policy: Policy; readonly caller: Caller; readonly answers: Map<string, boolean> } | undefined;
 
   function getAnswers(policy: Policy, caller: Caller): Map<string, boolean> {
     if (policy.visibility === undefined) {
-      const view = of(policy, caller);
+      const view = findView(policy, caller);
       const answers = decisions.get(view) ?? new Map<string, boolean>();
       decisions.set(view, answers);
       return answers;
@@ -151,7 +148,7 @@ export function createViews(catalog: Pick<Catalog, "snapshot">): Views {
   const canReach = (policy: Policy, caller: Caller, { madeFrom }: Action): boolean =>
     madeFrom === undefined || mayUseAll(policy, caller, madeFrom);
 
-  /** What views depend on: the same value while nothing of it has changed. Forgets the views where something has. */
+  /** The same value while nothing that views depend on has changed. Clears the cache after a change. */
   function refreshBasis(policy: Policy): unknown {
     const current = [policy, catalog.snapshot(), ...policy.gates.map((gate) => gate.shut())];
     if (current.length !== basis.length || current.some((part, index) => part !== basis[index])) {
@@ -161,11 +158,37 @@ export function createViews(catalog: Pick<Catalog, "snapshot">): Views {
     return basis;
   }
 
+  function findView(policy: Policy, caller: Caller, live: readonly Action[] = []): View {
+    const reached = live.filter((resource) => canReach(policy, caller, resource));
+    const snapshot = reached.length === 0 ? catalog.snapshot() : addLiveResources(catalog.snapshot(), reached);
+    const make = (): View =>
+      createView(snapshot, (action, target) => evaluateAccess(policy, { action, target, caller }));
+    if (policy.visibility !== undefined || live.length > 0) return make();
+    refreshBasis(policy);
+    const dependsOnCaller = policy.rules.some(({ condition }) => condition.mentions.has("ctx"));
+    const key = dependsOnCaller ? canonicalJson(caller) : caller.actor;
+    const view = viewCache.get(key) ?? make();
+    viewCache.set(key, view);
+    return view;
+  }
+
   return {
-    of,
+    get(policy, caller, live) {
+      requireActor(policy, caller.actor);
+      if (caller.session === SYSTEM_SESSION) {
+        throw new QmError(
+          "invalid_arguments",
+          `the session ${SYSTEM_SESSION} is reserved for the system's own events`,
+          {
+            hint: "Use another session.",
+          },
+        );
+      }
+      return findView(policy, caller, live);
+    },
     explain(policy, caller, name) {
       const explained = explain(policy, catalog.snapshot(), name, caller);
-      if (!explained.visible || of(policy, caller).get(explained.action) !== undefined) return explained;
+      if (!explained.visible || findView(policy, caller).get(explained.action) !== undefined) return explained;
       const rule = "it serves other actions, and the caller sees none of them";
       return { ...explained, visible: false, decision: "deny", because: { layer: "visibility", rule } };
     },
@@ -178,34 +201,7 @@ export function createViews(catalog: Pick<Catalog, "snapshot">): Views {
       if (action === undefined) return "hidden";
       const decision = decide(policy, { action, target: findTarget(view, action), caller, args: {} });
       if (decision.kind === "allow") return "allowed";
-      if (decision.hidden) return "hidden";
-      return { refused: decision.objection.reason };
+      return decision.hidden ? "hidden" : { refused: decision.objection.reason };
     },
   };
-
-  function of(policy: Policy, caller: Caller, live: readonly Action[] = []): View {
-    const reached = live.filter((resource) => canReach(policy, caller, resource));
-    const snapshot = reached.length === 0 ? catalog.snapshot() : addLiveResources(catalog.snapshot(), reached);
-    const make = (): View =>
-      createView(snapshot, (action, target) => evaluateAccess(policy, { action, target, caller }));
-    if (policy.visibility !== undefined || live.length > 0) return make();
-    refreshBasis(policy);
-    const key = policy.rules.some(({ condition }) => condition.mentions.has("ctx"))
-      ? canonicalJson(caller)
-      : caller.actor;
-    const view = viewCache.get(key) ?? make();
-    viewCache.set(key, view);
-    return view;
-  }
-}
-
-/** The view of a caller who may have one. Throws `unknown_actor`, and `invalid_arguments` for the session that is nobody's. */
-export function requireView(policy: Policy, caller: Caller, views: Views, live?: readonly Action[]): View {
-  requireActor(policy, caller.actor);
-  if (caller.session === SYSTEM_SESSION) {
-    throw new QmError("invalid_arguments", `the session ${SYSTEM_SESSION} is kept for what no caller asked for`, {
-      hint: "Use another session.",
-    });
-  }
-  return views.of(policy, caller, live);
 }

@@ -4,50 +4,50 @@ import type { Action } from "../core/action.ts";
 import type { Caller } from "../core/caller.ts";
 import { getErrorMessage, QmError } from "../core/errors.ts";
 import { EVENT_NAMES_LIMIT, type UnstampedEvent } from "../core/events.ts";
+import { omitUndefined } from "../core/json.ts";
 import type { Runtime } from "../core/runtime.ts";
 import type { SurfaceChoice } from "../core/surface-choice.ts";
-import { type Directory, type DirectoryOptions, renderDirectory, renderHints } from "../search/directory.ts";
-import { createEmbedder } from "../search/embedders/create-embedder.ts";
+import { type Directory, renderDirectory, renderHints } from "../search/directory.ts";
 import type { ChosenEmbedder } from "../search/embedders/embedder.ts";
 import type { Hit, Searchable } from "../search/hits.ts";
 import { type CatalogSearchRequest, type CatalogSearchResult, createCatalogSearch } from "../search/search.ts";
-import {
-  type BuildOptions,
-  type BuildReport,
-  createSemanticIndex,
-  type SemanticIndex,
-  type SemanticIndexOptions,
-  type SemanticStatus,
+import type {
+  BuildOptions,
+  BuildReport,
+  SemanticIndex,
+  SemanticIndexOptions,
+  SemanticStatus,
 } from "../search/semantic/semantic-index.ts";
 import { openSqliteStore, type Store } from "../store/open-store.ts";
-import type { SearchSettings } from "./options.ts";
+import type { ResolvedOptions } from "./options.ts";
 import { systemProcess } from "./system-runtime.ts";
+
+type SearchOptions = ResolvedOptions["search"];
 
 /** Vectors of the catalog's actions, for search by meaning. */
 export interface Embeddings {
   status(): SemanticStatus;
-  /** Resolves when the store was looked through for vectors of the present catalog. */
+  /** Resolves when the vectors of the present catalog have been read from the store. */
   settled(): Promise<void>;
-  /** Makes the vectors that are missing, now. Rejects with `embedder_failed`, or `search_off` where nobody makes any. */
+  /** Makes the missing vectors now. Rejects with `embedder_failed`, or with `search_off` if there is no embedder. */
   build(options?: BuildOptions): Promise<BuildReport>;
-  /** Removes every vector from the index, of whatever catalog and model. */
+  /** Removes all vectors from the index, also those of other catalogs and models. */
   clear(): Promise<{ readonly rows: number }>;
 }
 
-/** Everything that finds actions, wired together. */
 export interface Discovery {
   readonly isOn: boolean;
   /**
-   * Searches what the view lets through, and leaves out of what was found what the view does not let through any more
-   * when the search is over. Rejects with `search_off` where search is switched off.
+   * Searches the actions in a view. Drops hits that the view no longer has when the search ends. Rejects with
+   * `search_off` if search is disabled.
    */
   find(viewNow: () => Searchable, request: CatalogSearchRequest, signal?: AbortSignal): Promise<CatalogSearchResult>;
-  /** What `list_actions` says where search by meaning was not given up on purpose and is not there. */
+  /** A remark for `list_actions` if search by meaning does not work, unless it was disabled on purpose. */
   hint(): string | undefined;
   readonly embeddings: Embeddings;
-  /** Who makes vectors and where they are kept, for whoever searches something else than actions. Absent: nobody. */
+  /** The embedder and its store, for other searches by meaning. */
   readonly meaning?: EmbeddingSearchOptions;
-  /** The catalog is another one now. */
+  /** Follows a change of the catalog. */
   follow(): void;
   close(): Promise<void>;
 }
@@ -57,58 +57,52 @@ export type EmbeddingSearchOptions = Pick<
   "embedder" | "store" | "locks" | "runtime" | "self" | "queryLimitMs"
 >;
 
-interface DiscoveryOptions {
-  readonly settings: SearchSettings;
+/** `store` is for vectors, unless they have a file of their own. */
+export async function openDiscovery(options: {
+  readonly settings: SearchOptions;
   readonly runtime: Runtime;
-  /** Where vectors are kept, unless they have a file of their own. */
   readonly store: Pick<Store, "vectors" | "locks">;
   readonly actions: () => readonly Action[];
   readonly note: (event: UnstampedEvent) => void;
-}
-
-export async function openDiscovery({
-  settings,
-  runtime,
-  actions,
-  note,
-  ...parts
-}: DiscoveryOptions): Promise<Discovery> {
-  const { enabled = true, maxResults = 20, preferredNamespaces = [], index = {} } = settings;
-  const wanted = enabled ? resolveEmbedder(settings.embedder) : undefined;
+}): Promise<Discovery> {
+  const { settings, runtime, actions, note } = options;
+  const { enabled, maxResults, preferredNamespaces, index } = settings;
+  const wanted = enabled ? await resolveEmbedder(settings.embedder) : undefined;
   const { ownStore, chosen } = await openOwnStore(wanted, index.path, runtime);
-  const store = ownStore ?? parts.store;
-  const meaning: EmbeddingSearchOptions | undefined =
-    chosen === undefined || !("embedder" in chosen)
-      ? undefined
-      : {
-          embedder: chosen.embedder,
-          store: store.vectors,
-          locks: store.locks,
-          runtime,
-          self: systemProcess,
-          queryLimitMs: settings.embedderTimeoutMs ?? 1_500,
-        };
-  const semantic = meaning && createIndex(meaning);
+  const store = ownStore ?? options.store;
+  const embedder = chosen && "embedder" in chosen ? chosen.embedder : undefined;
+  const unavailable = chosen && "unavailable" in chosen ? chosen : undefined;
+  const meaning = embedder && {
+    embedder,
+    store: store.vectors,
+    locks: store.locks,
+    runtime,
+    self: systemProcess,
+    queryLimitMs: settings.embedderTimeoutMs,
+  };
+  const semantic = meaning && (await createIndex(meaning));
   const search = createCatalogSearch({
     maxResults,
     preferredNamespaces,
     semantic,
-    ...(chosen !== undefined && "unavailable" in chosen ? { withoutMeaning: "the embedder cannot be used." } : {}),
+    ...(unavailable && { withoutMeaning: "the embedder cannot be used." }),
     onPrepared: (count) => note({ type: "search.prepared", data: { actions: count, semantic: status().state } }),
   });
 
-  function createIndex(how: EmbeddingSearchOptions): SemanticIndex {
+  async function createIndex(base: EmbeddingSearchOptions): Promise<SemanticIndex> {
+    const { createSemanticIndex } = await import("../search/semantic/semantic-index.ts");
+    const { incremental, rebuild, background } = index;
     return createSemanticIndex({
-      ...how,
-      incremental: index.incremental ?? true,
-      rebuild: index.rebuild ?? false,
-      background: index.background ?? true,
+      ...base,
+      incremental,
+      rebuild,
+      background,
       onBuilt({ model, catalog, embedded, reused, durationMs }) {
         const names = embedded.slice(0, EVENT_NAMES_LIMIT);
         const data = { model, catalog, embedded: names, embeddedCount: embedded.length, reused, durationMs };
         note({ type: "embeddings.built", data });
       },
-      onFailed: (reason) => note({ type: "embeddings.failed", data: { model: how.embedder.fingerprint, reason } }),
+      onFailed: (reason) => note({ type: "embeddings.failed", data: { model: base.embedder.fingerprint, reason } }),
     });
   }
 
@@ -117,28 +111,26 @@ export async function openDiscovery({
     const nothing = { done: 0, total: 0 };
     if (!enabled)
       return { state: "off", ...nothing, reason: "search is switched off", hint: "Set search.enabled: true." };
-    if (chosen !== undefined && "unavailable" in chosen) {
-      return { state: "failed", ...nothing, reason: chosen.unavailable, hint: chosen.hint };
-    }
-    return {
-      state: "off",
-      ...nothing,
-      reason: "no embedder is configured",
-      hint: "Set search.embedder.class; docs/guides/search-by-meaning.md says how.",
-    };
+    if (unavailable) return { state: "failed", ...nothing, reason: unavailable.unavailable, hint: unavailable.hint };
+    const hint = "Set search.embedder.class; docs/guides/search-by-meaning.md says how.";
+    return { state: "off", ...nothing, reason: "no embedder is configured", hint };
   }
 
   return {
     isOn: enabled,
     async find(viewNow, request, signal) {
-      if (!enabled) throw searchOffError();
+      if (!enabled) {
+        throw new QmError("search_off", "search is switched off", {
+          hint: "Browse with list_actions. An operator can set search.enabled: true.",
+        });
+      }
       const view = viewNow();
       const found = await search(view, request, signal);
       return dropHiddenHits(found, view, viewNow());
     },
     hint() {
-      const givenUp = settings.embedder === null || (chosen !== undefined && "off" in chosen);
-      if (!enabled || givenUp || status().rows !== undefined) return undefined;
+      const isDisabled = settings.embedder === null || (chosen !== undefined && "off" in chosen);
+      if (!enabled || isDisabled || status().rows !== undefined) return undefined;
       return "Search goes by words only; an operator can see why with `qm embeddings status`.";
     },
     embeddings: {
@@ -155,7 +147,7 @@ export async function openDiscovery({
         return { rows };
       },
     },
-    ...(meaning === undefined ? {} : { meaning }),
+    ...(meaning && { meaning }),
     follow: () => semantic?.follow(actions()),
     async close() {
       try {
@@ -167,7 +159,7 @@ export async function openDiscovery({
   };
 }
 
-/** Only who has an embedder looks for vectors; nobody else opens or makes a file for them. Without it, words are left. */
+/** Opens the file of the vectors, if there is an embedder to use it. If that fails, search goes by words. */
 async function openOwnStore(
   chosen: ChosenEmbedder | undefined,
   path: string | undefined,
@@ -178,99 +170,66 @@ async function openOwnStore(
     return { chosen, ownStore: await openSqliteStore(path, { now }) };
   } catch (thrown) {
     await chosen.embedder.close?.();
-    return {
-      chosen: {
-        unavailable: `search.index.path: ${getErrorMessage(thrown)}`,
-        hint: "Mend search.index.path, or leave it out.",
-      },
-    };
+    const unavailable = `search.index.path: ${getErrorMessage(thrown)}`;
+    return { chosen: { unavailable, hint: "Fix search.index.path, or leave it out." } };
   }
 }
 
-/** A search may wait for an embedder, and what was revoked meanwhile must not be in its answer. */
+/** A search may wait for the embedder. An action that was revoked meanwhile must not be in the answer. */
 function dropHiddenHits(found: CatalogSearchResult, before: Searchable, now: Searchable): CatalogSearchResult {
   if (now === before) return found;
-  const there = now.snapshot === before.snapshot ? undefined : new Set(now.snapshot.actions);
-  const isVisible = ({ action }: Hit): boolean => there?.has(action) !== false && now.sees(action);
+  const remaining = now.snapshot === before.snapshot ? undefined : new Set(now.snapshot.actions);
+  const isVisible = ({ action }: Hit): boolean => remaining?.has(action) !== false && now.sees(action);
   const { hits, elsewhere, ...rest } = found;
-  return {
-    ...rest,
-    hits: hits.filter(isVisible),
-    ...(elsewhere === undefined ? {} : { elsewhere: elsewhere.filter(isVisible) }),
-  };
+  return omitUndefined({ ...rest, hits: hits.filter(isVisible), elsewhere: elsewhere?.filter(isVisible) });
 }
 
-function resolveEmbedder(choice: SearchSettings["embedder"]): ChosenEmbedder | undefined {
+async function resolveEmbedder(choice: SearchOptions["embedder"]): Promise<ChosenEmbedder | undefined> {
   if (choice === undefined || choice === null) return undefined;
-  return "embed" in choice ? { embedder: choice } : createEmbedder(choice);
+  if ("embed" in choice) return { embedder: choice };
+  return (await import("../search/embedders/create-embedder.ts")).createEmbedder(choice);
 }
 
-function searchOffError(): QmError {
-  return new QmError("search_off", "search is switched off here", {
-    hint: "Browse with list_actions. An operator can set search.enabled: true.",
-  });
-}
-
-/** Blocks of a prompt that help a model find what it needs. */
-interface PromptAids {
-  hints(query: string, caller: Caller): Promise<string>;
-  directory(caller: Caller): Directory;
-  /** Those that are switched on, the steadier one first. */
-  blocks(query: string, caller: Caller): Promise<string>;
-}
-
-interface PromptAidOptions {
-  readonly settings: SearchSettings;
+/** Prompt blocks that help a model find actions. */
+export function createPromptAids(parts: {
+  readonly settings: SearchOptions;
   viewOf(caller: Caller): View;
   readonly discovery: Pick<Discovery, "find" | "isOn">;
   surfaceOf(caller: Caller): SurfaceChoice;
   record(caller: Caller, event: UnstampedEvent): void;
-}
+}) {
+  const { viewOf, discovery, surfaceOf, record } = parts;
+  const { hints, directory } = parts.settings;
 
-const DIRECTORY_DEFAULTS: DirectoryOptions = {
-  maxGroups: 20,
-  maxActionsPerGroup: 6,
-  showCounts: true,
-  defaultGroups: true,
-  groups: [],
-};
-const TOP_K = 5;
-
-export function createPromptAids({ settings, viewOf, discovery, surfaceOf, record }: PromptAidOptions): PromptAids {
-  const {
-    enabled: hintsOn = false,
-    topK = TOP_K,
-    searchType: type,
-    includeAlwaysLoaded = false,
-  } = settings.hints ?? {};
-  const { enabled: directoryOn = false, ...directory } = settings.directory ?? {};
-
-  const aids: PromptAids = {
-    async hints(query, caller) {
+  const aids = {
+    async hints(query: string, caller: Caller): Promise<string> {
       const surface = surfaceOf(caller);
       const loadingOf = createLoadingResolver(surface);
-      const found = await discovery.find(() => viewOf(caller), {
+      const isFiltered = surface.kind === "deferred" && !hints.includeAlwaysLoaded;
+      const request = {
         query,
-        limit: topK,
-        ...(type === undefined ? {} : { type }),
-        ...(surface.kind !== "deferred" || includeAlwaysLoaded
-          ? {}
-          : { accepts: (action) => loadingOf(action) === "deferred" }),
-      });
+        limit: hints.topK,
+        type: hints.searchType,
+        accepts: isFiltered ? (action: Action) => loadingOf(action) === "deferred" : undefined,
+      };
+      const found = await discovery.find(() => viewOf(caller), omitUndefined(request));
       const { requested, effective } = found;
       const data = { query, requested, effective, actions: found.hits.map(({ action }) => action.name) };
       record(caller, { type: "hints.rendered", data });
       return renderHints(query, found);
     },
-    directory(caller) {
-      const rendered = renderDirectory(viewOf(caller).actions(), { ...DIRECTORY_DEFAULTS, ...directory });
+    directory(caller: Caller): Directory {
+      const rendered = renderDirectory(viewOf(caller).actions(), directory);
       record(caller, { type: "directory.rendered", data: { groups: [...rendered.groups], actions: rendered.actions } });
       return rendered;
     },
-    async blocks(query, caller) {
-      const hinting = hintsOn && discovery.isOn;
-      const all = [directoryOn ? aids.directory(caller).text : "", hinting ? await aids.hints(query, caller) : ""];
-      return all.filter((block) => block !== "").join("\n\n");
+    /** The enabled blocks, the one that changes less first. */
+    async blocks(query: string, caller: Caller): Promise<string> {
+      const blocks = [
+        directory.enabled ? aids.directory(caller).text : "",
+        hints.enabled && discovery.isOn ? await aids.hints(query, caller) : "",
+      ];
+      return blocks.filter((block) => block !== "").join("\n\n");
     },
   };
   return aids;

@@ -5,8 +5,7 @@ import type { Caller } from "../core/caller.ts";
 import { getErrorMessage, QmError } from "../core/errors.ts";
 import type { UnstampedEvent } from "../core/events.ts";
 import { SEPARATOR } from "../core/names.ts";
-import type { Runtime } from "../core/runtime.ts";
-import { parseDuration } from "../core/runtime.ts";
+import { parseDuration, type Runtime } from "../core/runtime.ts";
 import { createInfospace, toOwnerScope } from "../infospace/create-infospace.ts";
 import { createHandleResolver, type HandleResolver } from "../infospace/handle-resolver.ts";
 import type { ResourceAccess } from "../infospace/infospace.ts";
@@ -15,7 +14,7 @@ import { listSources, parseHandle, type ResourceKind } from "../infospace/note.t
 import { createNotes, type Notes } from "../infospace/notes.ts";
 import { createOperatorAccess } from "../infospace/operator-access.ts";
 import { createInfospaceProvider } from "../infospace/primitives/provider.ts";
-import { type CallLineage, createLineage, noLineage } from "../infospace/provenance.ts";
+import { type CallLineage, createLineage } from "../infospace/provenance.ts";
 import { createQuota } from "../infospace/quota.ts";
 import {
   createOwnResource,
@@ -28,80 +27,63 @@ import { createResultStore, type ResultStore } from "../infospace/result-store.t
 import { createNoteSearch } from "../infospace/search/create-note-search.ts";
 import { parseCaller } from "./caller-access.ts";
 import type { EmbeddingSearchOptions } from "./discovery.ts";
-import type { InfospaceSettings } from "./options.ts";
+import type { ResolvedOptions } from "./options.ts";
 
-/** Everything that keeps results and finds them again, wired together. */
+/** Stores long results as notes and finds them again. */
 export interface InfospaceService {
-  /** None where nothing is kept. */
   readonly providers: readonly Provider[];
   readonly live: LiveResources;
   readonly handles: HandleResolver;
   readonly keeper: ResultStore;
-  /** Follows what calls read and call. */
   readonly lineage: CallLineage;
-  /** What is there already can be looked at also where nothing more is kept. */
   readonly notes: Notes;
-  /** Forgets what has expired, now and from time to time. */
+  /** Removes expired notes, now and every ten minutes. */
   start(): void;
   close(): Promise<void>;
 }
 
 export interface InfospaceServiceOptions {
-  readonly settings: InfospaceSettings;
+  readonly settings: ResolvedOptions["infospace"];
   /** How many characters of a result a model is shown. */
   readonly valueLimit: number;
   readonly store: InfospaceStore;
   readonly runtime: Runtime;
-  /** Who makes vectors of notes. Absent: nobody, and notes are found by words. */
+  /** Absent: notes are searched by words only. */
   readonly meaning?: EmbeddingSearchOptions | undefined;
   /** Another value whenever `access` may answer differently. */
   rights(): unknown;
-  /** What the policy says of a resource. */
+  /** The policy's decision on a resource. */
   access(resource: Action, caller: Caller): ResourceAccess;
-  /** Whether the caller may use every action that something was made from. */
+  /** Whether the caller may use every action that a resource was made from. */
   mayUseAll(madeFrom: ActionProvenance, caller: Caller): boolean;
   sees(name: string, caller: Caller): boolean;
-  readonly noteFor: (caller: Caller, event: UnstampedEvent) => void;
-  readonly note: (event: UnstampedEvent) => void;
+  readonly record: (caller: Caller | undefined, event: UnstampedEvent) => void;
   readonly onProblem: (problem: string) => void;
 }
 
 const SWEEP_EVERY_MS = 10 * 60 * 1000;
 const LIST_LIMIT = 1_000;
-const DAY_MS = 86_400_000;
 
 export function createInfospaceService(parts: InfospaceServiceOptions): InfospaceService {
-  const { settings, runtime, access, sees, noteFor, note, onProblem } = parts;
+  const { settings, valueLimit, runtime, meaning, access, sees, record, onProblem } = parts;
   const lineage = createLineage(parts.store);
   const quota = createQuota(settings.quota);
   const store = parts.store.limitedTo(quota);
-  const { enabled = true, expiresIn = "24h", fillLimit = 4 * 1024 * 1024 } = settings;
-  const previewLimit = Math.min(settings.previewLimit ?? 1_200, parts.valueLimit);
-  const basis = { store, runtime, expiresInMs: parseDuration(expiresIn) ?? DAY_MS };
-  const infospace = createInfospace({ ...basis, mayUse: access, lineage, note: noteFor });
+  const previewLimit = Math.min(settings.previewLimit, valueLimit);
+  const basis = { store, runtime, expiresInMs: parseDuration(settings.expiresIn) ?? 0 };
+  const note = (event: UnstampedEvent, caller?: Caller) => record(caller, event);
+  const infospace = createInfospace({ ...basis, mayUse: access, lineage, note: record });
   const search = createNoteSearch({
     store,
     mayUse: access,
     allows: (origin, caller) => parts.mayUseAll(toProvenance(origin), caller),
     onFound: (origin) => lineage.add(listSources(origin)),
     rights: parts.rights,
-    meaning: parts.meaning,
+    meaning,
   });
-  const operators = createOperatorAccess({ ...basis, meaning: parts.meaning, note });
-  const notes = createNotes({
-    ...basis,
-    infospace,
-    search,
-    operators,
-    mayUse: access,
-    quota,
-    completed: parseCaller,
-    note: (event, caller) => (caller === undefined ? note(event) : noteFor(caller, event)),
-  });
-  async function closeSearch(): Promise<void> {
-    await Promise.all([search.close(), operators.search.close()]);
-  }
-  if (!enabled) return { ...disabledInfospace, notes, close: closeSearch };
+  const operators = createOperatorAccess({ ...basis, meaning, note });
+  const completed = parseCaller;
+  const notes = createNotes({ ...basis, infospace, search, operators, mayUse: access, quota, completed, note });
   const keeper = createResultStore({ infospace, previewLimit, sees });
   const canLoad = (caller: Caller): boolean =>
     resourceKinds.every((kind) => access(createOwnResource(kind, caller), caller) === "allowed");
@@ -112,7 +94,7 @@ export function createInfospaceService(parts: InfospaceServiceOptions): Infospac
     try {
       await notes.expire();
     } catch (thrown) {
-      onProblem(`what has expired could not be removed: ${getErrorMessage(thrown)}`);
+      onProblem(`expired notes could not be removed: ${getErrorMessage(thrown)}`);
     }
   }
 
@@ -123,13 +105,7 @@ export function createInfospaceService(parts: InfospaceServiceOptions): Infospac
 
   return {
     providers: [
-      createInfospaceProvider({
-        infospace,
-        search,
-        previewLimit,
-        valueLimit: parts.valueLimit,
-        elapsed: runtime.elapsed,
-      }),
+      createInfospaceProvider({ infospace, search, previewLimit, valueLimit, elapsed: runtime.elapsed }),
       ...resourceKinds.map(reserveCategory),
     ],
     live: {
@@ -150,18 +126,20 @@ export function createInfospaceService(parts: InfospaceServiceOptions): Infospac
         return all;
       },
     },
-    handles: createHandleResolver({ infospace, fillLimit }),
+    handles: createHandleResolver({ infospace, fillLimit: settings.fillLimit }),
     keeper: {
       ...keeper,
-      // What the primitives answer is short already. What the caller could not load again is better cut than kept.
-      store: async (result, maker, limit) => {
-        const isLeft = result.size <= limit || isPrimitive(maker.action) || !canLoad(maker.caller);
-        return isLeft ? undefined : keeper.store(result, maker, limit);
+      // Results of primitives are short already. A result that the caller may not load again is cut, not stored.
+      async store(result, maker, limit) {
+        const isCut = result.size <= limit || isPrimitive(maker.action) || !canLoad(maker.caller);
+        return isCut ? undefined : keeper.store(result, maker, limit);
       },
       async storeStream(streamed, maker, signal) {
         if (canLoad(maker.caller)) return keeper.storeStream(streamed, maker, signal);
         await streamed.discard();
-        throw loadDeniedError();
+        throw new QmError("denied", "the action streams its result, and you may not load stored results", {
+          hint: "An operator can let you use infospace__load, note__* and collection__*.",
+        });
       },
     },
     lineage,
@@ -174,7 +152,7 @@ export function createInfospaceService(parts: InfospaceServiceOptions): Infospac
     },
     async close() {
       clearInterval(sweeping);
-      await closeSearch();
+      await Promise.all([search.close(), operators.search.close()]);
       await swept;
     },
   };
@@ -182,35 +160,11 @@ export function createInfospaceService(parts: InfospaceServiceOptions): Infospac
 
 const resourceKinds = ["note", "collection"] as const;
 
-/** Nobody else may list actions that look like handles. */
+/** Reserves a category, so that no provider can list actions that look like handles. */
 function reserveCategory(category: ResourceKind): Provider {
-  return { category, capability: `load what is kept as a ${category}`, list: () => [] };
+  return { category, capability: `load a stored ${category}`, list: () => [] };
 }
 
 function isPrimitive(action: string): boolean {
   return [INFOSPACE, ...resourceKinds].some((category) => action.startsWith(category + SEPARATOR));
 }
-
-function loadDeniedError(): QmError {
-  return new QmError("denied", "it answers bit by bit, and you may not load what is kept", {
-    hint: "An operator can let you use infospace__load, note__* and collection__*.",
-  });
-}
-
-/** Long results are cut, and what looks like a handle is data. */
-const disabledInfospace: Omit<InfospaceService, "notes" | "close"> = {
-  providers: [],
-  live: { find: () => undefined, list: async () => [] },
-  handles: { fill: async (_caller, args) => ({ args, from: [] }) },
-  keeper: {
-    store: async () => undefined,
-    async storeStream(streamed) {
-      await streamed.discard();
-      throw new QmError("invalid_output", "it answers bit by bit, and nothing is kept here", {
-        hint: "Switch infospace.enabled on.",
-      });
-    },
-  },
-  lineage: noLineage,
-  start() {},
-};

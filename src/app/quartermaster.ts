@@ -2,44 +2,68 @@ import type { Approvals } from "../approval/approval.ts";
 import type { Turns } from "../approval/turn-service.ts";
 import type { Catalog } from "../catalog/catalog.ts";
 import type { ToolRegistry } from "../catalog/tool-registry.ts";
-import type { Action } from "../core/action.ts";
+import type { View } from "../catalog/view.ts";
+import { type Action, summarizeAction } from "../core/action.ts";
+import { QmError } from "../core/errors.ts";
 import type { UnstampedEvent } from "../core/events.ts";
+import { omitUndefined } from "../core/json.ts";
 import type { ActionName } from "../core/names.ts";
-import type { Outcome } from "../core/outcome.ts";
+import { createFailedOutcome, type Outcome } from "../core/outcome.ts";
 import type { SurfaceKind } from "../core/surface-choice.ts";
 import type { Anchors } from "../distribution/anchors.ts";
 import type { Notes } from "../infospace/notes.ts";
 import type { Ledger } from "../ledger/ledger.ts";
+import { type CompiledActor, findActorProblems } from "../policy/actors.ts";
 import type { Explanation } from "../policy/explain.ts";
-import { compilePolicy, type PolicyOptions } from "../policy/policy.ts";
+import { compilePolicy, findPolicyWarnings, type Policy, type PolicyOptions } from "../policy/policy.ts";
 import type { Replay } from "../replay/replay.ts";
 import type { Router } from "../routing/router.ts";
 import type { Directory } from "../search/directory.ts";
 import { openSqliteStore } from "../store/open-store.ts";
+import { openSurface } from "../surface/open-surface.ts";
 import type { Surface } from "../surface/surface.ts";
-import type { ActionDescription, ActionList, ListQuery } from "../surface/universal/browse-actions.ts";
-import type { ActionSearch, FoundActions } from "../surface/universal/search-actions.ts";
+import {
+  type ActionDescription,
+  type ActionList,
+  describeAction,
+  type ListQuery,
+  listActions,
+} from "../surface/universal/browse-actions.ts";
+import {
+  type ActionSearch,
+  type FoundActions,
+  toSearchAnswer,
+  toSearchRequest,
+} from "../surface/universal/search-actions.ts";
+import { applyCallerDefaults, parseCaller, requireActor, watchDecisions } from "./caller-access.ts";
 import type { Embeddings } from "./discovery.ts";
 import {
   type CallerOptions,
+  checkOptions,
   type InvokeOptions,
+  invokeSchema,
+  listSchema,
+  policySchema,
   type QuartermasterOptions,
-  quartermasterShape,
-  requireShape,
+  querySchema,
+  replaySchema,
+  resolveOptions,
+  searchQuerySchema,
+  surfaceSchema,
 } from "./options.ts";
 import { systemRuntime } from "./system-runtime.ts";
-import { wireQuartermaster } from "./wiring.ts";
+import { type Parts, wireParts } from "./wiring.ts";
 
-/** One action as an operator is shown it. */
+/** One action as an operator sees it. */
 export interface InventoryItem extends Pick<Action, "name" | "category" | "effect" | "tags" | "scope"> {
   readonly summary: string;
 }
 
-/** The counter: register actions, ask what a caller may use, and run it. */
+/** The gateway: registers actions, tells callers which they may use, and runs them. */
 export interface Quartermaster {
   readonly register: ToolRegistry["register"];
   readonly unregister: ToolRegistry["unregister"];
-  /** Runs an action through the one door. Never rejects. */
+  /** Runs an action through the pipeline that every call takes. Never rejects. */
   invoke(name: string, args?: unknown, options?: InvokeOptions): Promise<Outcome>;
   /** Throws `unknown_category`, with the valid ones. */
   list(query?: ListQuery, caller?: CallerOptions): ActionList;
@@ -47,69 +71,187 @@ export interface Quartermaster {
   describe(name: string, caller?: CallerOptions): ActionDescription;
   /** Finds actions by what they do, best first. Rejects with `search_off` or `unknown_category`. */
   search(query: ActionSearch, caller?: CallerOptions, signal?: AbortSignal): Promise<FoundActions>;
-  /** A block for a prompt: the actions that may fit what is asked now. Empty when none does. */
+  /** A prompt block with the actions that match a query. Empty if none does. */
   hints(query: string, caller?: CallerOptions): Promise<string>;
-  /** A block for a prompt: what a caller may use, in groups. */
+  /** A prompt block with the caller's actions, in groups. */
   directory(caller?: CallerOptions): Directory;
-  /** The blocks that are switched on in the options, for behind the constant part of a prompt. Empty when none is. */
+  /** The prompt blocks that the options enable, to append to the constant part of a prompt. */
   promptAids(query: string, caller?: CallerOptions): Promise<string>;
   /** The vectors behind search by meaning. */
   readonly embeddings: Embeddings;
-  /** Which layer of the policy says what about a name. For operators: it tells of hidden actions. */
+  /** Which layer of the policy decides about an action, and how. For operators: it reveals hidden actions. */
   explain(name: string, caller?: CallerOptions): Explanation;
-  /** The names of everything a caller may use, sorted. */
+  /** The names of the caller's actions, sorted. */
   names(caller?: CallerOptions): readonly ActionName[];
-  /** Every action there is, whoever may see it, sorted by name. For operators. */
+  /** Every action, hidden ones too, sorted by name. For operators. */
   inventory(): readonly InventoryItem[];
-  /** The categories with something in them for a caller, sorted. */
+  /** The categories with actions for the caller, sorted. */
   categories(caller?: CallerOptions): readonly string[];
-  /** The tools to show a caller's model. Rejects with `invalid_config` when its actor lists what does not exist. */
+  /** The tools to show a caller's model. Rejects with `invalid_config` if its actor lists an unknown action. */
   surface(caller?: CallerOptions, kind?: SurfaceKind): Promise<Surface>;
   /** Calls that wait for a person. */
   readonly approvals: Approvals;
-  /** Turns that wait for people, to be gone on with in whatever process. */
+  /** Turns that wait for people. Any process can resume them. */
   readonly turns: Turns;
-  /** What was decided then, decided again now, with the recorded results and nothing run. */
+  /** Decides recorded calls again under the present policy, with the recorded results. Runs nothing. */
   readonly replay: Replay["replay"];
   /** A surface whose calls are answered from a script, for trying an agent out. */
   readonly rehearse: Replay["rehearse"];
-  /** What is kept: notes and collections, for hosts and operators. */
+  /** Stored notes and collections, for hosts and operators. */
   readonly notes: Notes;
-  /** Events for others: who takes them, who hears of calls, which calls are under way. */
+  /** Routes the host's events to handlers, and lists and observes running calls. */
   readonly router: Omit<Router, "dispatch" | "close">;
-  /** Puts values that a model was not shown in place of the tokens it was shown. */
+  /** Replaces the tokens that a model was shown by the values they stand for. */
   readonly anchors: Anchors;
   readonly catalog: Pick<Catalog, "provide" | "withdraw" | "settled">;
   readonly ledger: Pick<Ledger, "read" | "verify" | "heads" | "flush">;
-  /** Writes down that a configuration file was taken over and what it loosened, or with a reason that it was not. */
+  /** Records that a configuration file was loaded and what it loosened, or, with a reason, that it was rejected. */
   recordConfig(path: string, rejected?: string, loosened?: readonly string[]): void;
-  /** Remembers policy and catalog as they are now. The returned function tells which decisions are less strict since then. */
+  /** Remembers the present policy and catalog. The returned function lists the decisions that are less strict since. */
   watchDecisions(): () => Promise<readonly string[]>;
-  /** Writes down what happened beside calls: to a server, to a client. For hosts; it is nobody's call. */
+  /** Records an event outside of calls, for example of a server or a client. For hosts. */
   note(event: UnstampedEvent, caller?: CallerOptions): void;
-  /** Calls back when what callers may see can have changed, until the returned function is called. */
+  /** Calls back when callers may see other actions than before, until the returned function is called. */
   onChange(listener: () => void): () => void;
   readonly policyVersion: string;
-  /** What actors list and is not there, or is another's; such an actor does not start. */
+  /** Actions that actors list and that do not exist or belong to another actor. Such an actor gets no surface. */
   actorProblems(): readonly string[];
-  /** What is written in the policy and has no effect, because no action is called that. */
+  /** Parts of the policy without effect, because they match no action. */
   policyWarnings(): readonly string[];
-  /** Puts another policy in force, for the next decision on. Throws and changes nothing when it is wrong. */
+  /** Puts another policy in force, from the next decision on. Throws and changes nothing if it is invalid. */
   usePolicy(policy: PolicyOptions): void;
-  /** Aborts what runs, writes what is left, closes providers and store. */
+  /** Aborts running calls, writes pending events, closes providers and store. */
   close(): Promise<void>;
 }
 
-/** Wires everything together. Resolves when every provider has answered or failed, or after ten seconds without them. */
+/** Resolves when every provider has listed its actions or failed, or after ten seconds without them. */
 export async function createQuartermaster(options: QuartermasterOptions = {}): Promise<Quartermaster> {
-  requireShape(quartermasterShape, "options", options);
-  const { runtime = systemRuntime } = options;
-  const policy = compilePolicy(options.policy);
-  const store = await openSqliteStore(options.store ?? ":memory:", { now: runtime.now });
+  const resolved = resolveOptions(options);
+  const { runtime = systemRuntime } = resolved;
+  const policy = compilePolicy(resolved.policy);
+  const store = await openSqliteStore(resolved.store ?? ":memory:", { now: runtime.now });
   try {
-    return await wireQuartermaster(options, runtime, policy, store);
+    return exposeParts(await wireParts(resolved, runtime, policy, store));
   } catch (thrown) {
     await store.close();
     throw thrown;
   }
+}
+
+function exposeParts(parts: Parts): Quartermaster {
+  const { registry, backend, catalog, views, discovery, promptAids, approvals, ledger, router, anchors, record } =
+    parts;
+  const { prune: _prune, close: _close, ...turns } = parts.turns;
+  const getView = (caller?: CallerOptions): View => backend.getView(parseCaller(caller));
+
+  function listActorProblems(
+    { actors }: Policy,
+    checked: Iterable<CompiledActor> = actors.values(),
+  ): readonly string[] {
+    const { actions } = catalog.snapshot();
+    return [...new Set([...checked].flatMap((actor) => findActorProblems(actor, [...actors.values()], actions)))];
+  }
+
+  return {
+    register: registry.register,
+    unregister: registry.unregister,
+    async invoke(name, args, options = {}) {
+      try {
+        checkOptions(invokeSchema, "options", options);
+      } catch (thrown) {
+        const { runtime, valueLimit } = parts;
+        return createFailedOutcome({ callId: runtime.newId(), durationMs: 0, valueLimit, action: undefined }, thrown);
+      }
+      const { caller, signal, via = "library", ...rest } = options;
+      const call = { name: typeof name === "string" ? name : "", args, caller: applyCallerDefaults(caller), via };
+      return backend.invoke({ ...call, ...rest }, signal);
+    },
+    list(query = {}, caller) {
+      checkOptions(listSchema, "query", query);
+      return listActions(getView(caller), query, discovery.hint());
+    },
+    async search(query, options, signal) {
+      checkOptions(searchQuerySchema, "query", query);
+      const caller = parseCaller(options);
+      const view = backend.getView(caller);
+      const found = await backend.search(caller, toSearchRequest(view, query), signal);
+      return toSearchAnswer(view, found, query.detail).data;
+    },
+    async hints(query, caller) {
+      checkOptions(querySchema, "query", query);
+      return promptAids.hints(query, parseCaller(caller));
+    },
+    directory: (caller) => promptAids.directory(parseCaller(caller)),
+    async promptAids(query, caller) {
+      checkOptions(querySchema, "query", query);
+      return promptAids.blocks(query, parseCaller(caller));
+    },
+    embeddings: discovery.embeddings,
+    describe: (name, caller) => describeAction(getView(caller), name),
+    explain: (name, caller) => views.explain(parts.policy, parseCaller(caller), name),
+    names: (caller) => Array.from(getView(caller).actions(), ({ name }) => name),
+    inventory: () =>
+      catalog.snapshot().actions.map((action) => {
+        const { name, category, effect, tags, scope } = action;
+        return { name, category, effect, tags, scope, summary: summarizeAction(action) };
+      }),
+    categories: (caller) => getView(caller).categories(),
+    async surface(options, kind) {
+      checkOptions(surfaceSchema, "surface", omitUndefined({ kind }));
+      const caller = parseCaller(options);
+      const actor = requireActor(parts.policy, caller.actor);
+      requireNoProblems(listActorProblems(parts.policy, [actor]));
+      const choice = { ...parts.getSurfaceChoice(actor), ...omitUndefined({ kind }) };
+      const { lists, uses, runtime } = parts;
+      const isOwnSession = options?.session !== undefined;
+      return openSurface({ backend, lists, uses, now: runtime.now }, caller, choice, isOwnSession);
+    },
+    catalog: { provide: catalog.provide, withdraw: catalog.withdraw, settled: catalog.settled },
+    ledger: { read: ledger.read, verify: ledger.verify, heads: ledger.heads, flush: ledger.flush },
+    recordConfig(path, reason, loosened = []) {
+      const more = loosened.length === 0 ? {} : { loosened: [...loosened] };
+      if (reason !== undefined) record(undefined, { type: "config.rejected", data: { path, reason } });
+      else record(undefined, { type: "config.loaded", data: { path, policyVersion: parts.policy.version, ...more } });
+    },
+    watchDecisions: () => watchDecisions(() => ({ policy: parts.policy, snapshot: catalog.snapshot() })),
+    note: (event, caller) => void record(caller && parseCaller(caller), event),
+    onChange(listener) {
+      parts.listeners.add(listener);
+      return () => parts.listeners.delete(listener);
+    },
+    get policyVersion() {
+      return parts.policy.version;
+    },
+    actorProblems: () => listActorProblems(parts.policy),
+    policyWarnings: () => findPolicyWarnings(parts.policy, catalog.snapshot().actions),
+    usePolicy(options) {
+      checkOptions(policySchema, "policy", options);
+      const policy = compilePolicy(options);
+      requireNoProblems(listActorProblems(policy));
+      parts.usePolicy(policy);
+    },
+    approvals,
+    turns,
+    async replay(query, options = {}) {
+      checkOptions(replaySchema, "query", query);
+      if (options.policy !== undefined) checkOptions(policySchema, "policy", options.policy);
+      return (await parts.openReplay()).replay(query, options);
+    },
+    rehearse: async (calls, options) => (await parts.openReplay()).rehearse(calls, options),
+    notes: parts.notes,
+    router: {
+      ...router,
+      routeEvent: (source, type, data, { caller, ...rest } = {}) =>
+        router.routeEvent(source, type, data, { ...rest, ...(caller && { caller: parseCaller(caller) }) }),
+    },
+    anchors,
+    close: parts.close,
+  };
+}
+
+function requireNoProblems(problems: readonly string[]): void {
+  if (problems.length === 0) return;
+  throw new QmError("invalid_config", problems.join("; "), {
+    hint: "List existing names, or globs such as file__*. `qm list` shows the names.",
+  });
 }

@@ -1,82 +1,70 @@
 import type { Catalog } from "../catalog/catalog.ts";
 import type { LiveResources } from "../catalog/snapshot.ts";
+import { settlesWithin } from "../core/async.ts";
 import type { Caller } from "../core/caller.ts";
 import type { UnstampedEvent } from "../core/events.ts";
+import { omitUndefined } from "../core/json.ts";
 import type { Outcome } from "../core/outcome.ts";
 import { type ActionCall, type InvokePipeline, invoke } from "../invoke/invoke.ts";
-import type { CatalogSearchRequest, CatalogSearchResult } from "../search/search.ts";
 import type { SurfaceBackend } from "../surface/surface.ts";
 import type { Discovery } from "./discovery.ts";
 
 const START_LIMIT_MS = 10_000;
 
-/** Each is closed, whatever the ones before it did; then the first fault is thrown. */
+/** Closes all in order, also after errors. Then throws the first error. */
 export async function closeAll(closing: readonly (() => Promise<void>)[]): Promise<void> {
-  const faults: unknown[] = [];
+  const errors: unknown[] = [];
   for (const close of closing) {
     try {
       await close();
     } catch (thrown) {
-      faults.push(thrown);
+      errors.push(thrown);
     }
   }
-  if (faults.length > 0) throw faults[0];
+  if (errors.length > 0) throw errors[0];
 }
 
-/** A provider that never answers must not keep everything else from starting; its actions come when they come. */
+/** Waits until all providers have listed their actions, but not for ever: a slow one is added when it answers. */
 export async function waitForProviders(catalog: Catalog, onProblem: (problem: string) => void): Promise<void> {
-  const late = AbortSignal.timeout(START_LIMIT_MS);
-  await Promise.race([catalog.settled(), new Promise((resolve) => late.addEventListener("abort", resolve))]);
-  if (late.aborted) onProblem(`not every provider has listed its actions within ${START_LIMIT_MS / 1000} seconds`);
+  if (await settlesWithin(catalog.settled(), START_LIMIT_MS)) return;
+  onProblem(`some providers have not listed their actions within ${START_LIMIT_MS / 1000} seconds`);
 }
 
-interface PendingCalls {
-  /** Goes on with a call that waited for a person. */
-  resume(call: ActionCall): Promise<Outcome>;
-  idle(): Promise<void>;
-}
-
-/** What surfaces stand in front of, and a way to wait for the calls that are under way. */
+/** The backend of surfaces, which also resumes calls that waited for a person and waits for running calls. */
 export function createSurfaceBackend(
-  door: InvokePipeline,
+  pipeline: InvokePipeline,
   discovery: Discovery,
   live: LiveResources,
-  noteFor: (caller: Caller, event: UnstampedEvent) => void,
-): SurfaceBackend & Pick<PendingCalls, "resume" | "idle"> {
-  const pending = new Set<Promise<Outcome>>();
+  record: (caller: Caller, event: UnstampedEvent) => void,
+): SurfaceBackend & { resume(call: ActionCall): Promise<Outcome>; idle(): Promise<void> } {
+  const running = new Set<Promise<Outcome>>();
   function run(call: ActionCall, signal?: AbortSignal): Promise<Outcome> {
-    const running = invoke(door, call, signal).finally(() => pending.delete(running));
-    pending.add(running);
-    return running;
+    const outcome = invoke(pipeline, call, signal).finally(() => running.delete(outcome));
+    running.add(outcome);
+    return outcome;
   }
 
   return {
-    viewOf: door.viewOf,
+    getView: pipeline.getView,
     live,
-    invoke: (request, signal) => run({ ...request, id: door.runtime.newId() }, signal),
+    invoke: (request, signal) => run({ ...request, id: pipeline.runtime.newId() }, signal),
     resume: run,
     canSearch: discovery.isOn,
     searchHint: discovery.hint,
     async search(caller, request, signal) {
-      const found = await discovery.find(() => door.viewOf(caller), request, signal);
-      noteFor(caller, { type: "search.answered", data: toSearchEventData(request, found) });
+      const found = await discovery.find(() => pipeline.getView(caller), request, signal);
+      const { hits, requested, effective, unmatched, note } = found;
+      const actions = hits.map(({ action }) => action.name);
+      const data = { query: request.query, requested, effective, actions, unmatched: [...unmatched], note };
+      record(caller, { type: "search.answered", data: omitUndefined(data) });
       return found;
     },
     recordFetchedActions(caller, { requested, returned }) {
-      noteFor(caller, { type: "actions.fetched", data: { requested: [...requested], returned: [...returned] } });
+      record(caller, { type: "actions.fetched", data: { requested: [...requested], returned: [...returned] } });
     },
-    recordToolCall: (caller, data) => noteFor(caller, { type: "surface.called", data }),
+    recordToolCall: (caller, data) => record(caller, { type: "surface.called", data }),
     async idle() {
-      await Promise.all(pending);
+      await Promise.all(running);
     },
   };
-}
-
-/** A search as the ledger has it. */
-function toSearchEventData(
-  { query }: CatalogSearchRequest,
-  { hits, requested, effective, unmatched, note }: CatalogSearchResult,
-) {
-  const actions = hits.map(({ action }) => action.name);
-  return { query, requested, effective, actions, unmatched: [...unmatched], ...(note === undefined ? {} : { note }) };
 }

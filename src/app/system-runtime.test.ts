@@ -9,6 +9,6 @@ test("ids are UUIDs of version 7, in the order of their time", () => {
   expect(systemRuntime.newId()).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/);
 });
 
-test("no two are alike", () => {
+test("ids are unique", () => {
   expect(new Set(Array.from({ length: 10_000 }, systemRuntime.newId)).size).toBe(10_000);
 });

@@ -4,7 +4,7 @@ import { hostname } from "node:os";
 import { dirname, join } from "node:path";
 import type { ProcessInfo, Runtime } from "../core/runtime.ts";
 
-/** The folder that the package is in. How far up it is differs between the source, the library and the command. */
+/** The folder of this package, which is not equally far up from the source, the library and the command. */
 export function findPackageFolder(from: string = import.meta.dirname): string {
   if (existsSync(join(from, "package.json"))) return from;
   const above = dirname(from);
@@ -12,7 +12,7 @@ export function findPackageFolder(from: string = import.meta.dirname): string {
   return findPackageFolder(above);
 }
 
-/** What the package says of itself. */
+/** The `package.json` of this package. */
 export function readPackageInfo(): {
   readonly name: string;
   readonly version: string;
@@ -21,14 +21,12 @@ export function readPackageInfo(): {
   return JSON.parse(readFileSync(join(findPackageFolder(), "package.json"), "utf8"));
 }
 
-/** The real clock and real chance. */
 export const systemRuntime: Runtime = {
   now: () => new Date(),
   elapsed: () => performance.now(),
   newId: () => toTimeOrderedId(randomUUID(), Date.now()),
 };
 
-/** This process, and whether another on this machine is still there. */
 export const systemProcess: ProcessInfo & Pick<typeof process, "kill"> = {
   pid: process.pid,
   host: hostname(),
@@ -37,15 +35,15 @@ export const systemProcess: ProcessInfo & Pick<typeof process, "kill"> = {
     try {
       return process.kill(pid, 0);
     } catch (thrown) {
-      // One that is not ours to signal is there.
+      // A process of another user is alive, but must not be signalled.
       return (thrown as NodeJS.ErrnoException).code === "EPERM";
     }
   },
 };
 
 /**
- * A random UUID made one of version 7: it starts with the time, so that what is written together is kept together in an
- * index. A purely random one would touch a page of its own with every line.
+ * Turns a random UUID into one of version 7. It starts with the time, so that new rows are neighbours in an index; purely
+ * random ids would touch another page with every row.
  */
 export function toTimeOrderedId(random: string, ms: number): string {
   const time = ms.toString(16).padStart(12, "0");

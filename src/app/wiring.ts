@@ -1,15 +1,12 @@
-import { createActivationLists } from "../activation/activation-store.ts";
+import { createActivationLists, createLocalActivationList } from "../activation/activation-store.ts";
 import { createUsageTracker } from "../activation/usage-tracker.ts";
 import { createApprovalProvider } from "../approval/approval-provider.ts";
 import { createTurnService } from "../approval/turn-service.ts";
 import { createCatalog } from "../catalog/catalog.ts";
 import { createToolRegistry } from "../catalog/tool-registry.ts";
-import type { View } from "../catalog/view.ts";
-import { type Action, summarizeAction } from "../core/action.ts";
 import type { Caller } from "../core/caller.ts";
-import { QmError } from "../core/errors.ts";
 import { type NewEvent, SYSTEM_SESSION, type UnstampedEvent } from "../core/events.ts";
-import { createFailedOutcome, VALUE_LIMIT } from "../core/outcome.ts";
+import { omitUndefined } from "../core/json.ts";
 import type { Runtime } from "../core/runtime.ts";
 import type { SurfaceChoice } from "../core/surface-choice.ts";
 import { silentTracer } from "../core/tracing.ts";
@@ -18,123 +15,86 @@ import { createDistributor } from "../distribution/distributor.ts";
 import { createBudgetMeter } from "../invoke/budget-meter.ts";
 import { createCallRecorder, toCallerFields } from "../invoke/call-record.ts";
 import type { InvokePipeline } from "../invoke/invoke.ts";
-import { createPreviewer, createRunner, type RunLimits } from "../invoke/runner.ts";
+import { createPreviewer, createRunner } from "../invoke/runner.ts";
 import { openLedger } from "../ledger/ledger.ts";
 import { createEventRedactor, createSecretMasker } from "../ledger/redact.ts";
-import { type CompiledActor, findActorProblems } from "../policy/actors.ts";
+import type { CompiledActor } from "../policy/actors.ts";
 import { canAsk } from "../policy/approval-rules.ts";
 import { toCallFacts } from "../policy/call-facts.ts";
-import { compilePolicy, findPolicyWarnings, type Policy } from "../policy/policy.ts";
+import type { Policy } from "../policy/policy.ts";
 import { createFilteredEvent } from "../policy/tool-policy.ts";
+import type { Replay } from "../replay/replay.ts";
 import { createRouter } from "../routing/router.ts";
 import type { Store } from "../store/open-store.ts";
 import { openSurface } from "../surface/open-surface.ts";
-import { describeAction, listActions } from "../surface/universal/browse-actions.ts";
-import { toSearchAnswer, toSearchRequest } from "../surface/universal/search-actions.ts";
 import { createSafeTracer } from "../telemetry/safe-tracer.ts";
 import { createApprovalSystem } from "./approval-system.ts";
-import {
-  applyCallerDefaults,
-  createViews,
-  parseCaller,
-  requireActor,
-  requireView,
-  watchDecisions,
-} from "./caller-access.ts";
+import { createViews, requireActor } from "./caller-access.ts";
+import { createDisabledInfospace } from "./disabled-infospace.ts";
 import { createPromptAids, openDiscovery } from "./discovery.ts";
-import { createInfospaceService } from "./infospace-service.ts";
-import {
-  invokeShape,
-  listShape,
-  policyShape,
-  type QuartermasterOptions,
-  quartermasterShape,
-  queryShape,
-  replayShape,
-  requireShape,
-  searchShape,
-} from "./options.ts";
-import type { Quartermaster } from "./quartermaster.ts";
-import { createReplayService } from "./replay-service.ts";
+import type { InfospaceServiceOptions } from "./infospace-service.ts";
+import type { ResolvedOptions } from "./options.ts";
 import { closeAll, createSurfaceBackend, waitForProviders } from "./surface-backend.ts";
 import { systemProcess } from "./system-runtime.ts";
 
-const DEFAULT_LIMITS: RunLimits = { timeoutMs: 60_000, concurrency: 32, queue: 256 };
+export type Parts = Awaited<ReturnType<typeof wireParts>>;
 
-/** Puts the parts together. Takes over the store: it is closed with what is made. */
-export async function wireQuartermaster(
-  options: QuartermasterOptions,
-  runtime: Runtime,
-  startingPolicy: Policy,
-  store: Store,
-): Promise<Quartermaster> {
-  const { onProblem = () => {} } = options;
+/** Creates the parts of a quartermaster and starts them. Takes over the store: `close` closes it too. */
+export async function wireParts(options: ResolvedOptions, runtime: Runtime, startingPolicy: Policy, store: Store) {
+  const { onProblem = () => {}, valueLimit } = options;
   let policy = startingPolicy;
-  const pastPolicyVersions = new Set([policy.version]);
+  const policyVersions = new Set([policy.version]);
   const redact = createEventRedactor(options.redact);
-  const ledger = openLedger({
-    store: store.events,
-    redact,
-    onError: (error) => onProblem(error.message),
-  });
-  const note = (event: UnstampedEvent): void => {
-    ledger.record({ ...event, at: runtime.now(), session: SYSTEM_SESSION } as NewEvent);
-  };
-  const noteFor = (caller: Caller, event: UnstampedEvent): void => {
-    ledger.record({ ...event, at: runtime.now(), ...toCallerFields(caller) } as NewEvent);
-  };
-  const listeners = new Set<() => void>();
-  const notifyListeners = (): void => {
-    for (const listener of listeners) listener();
-  };
+  const ledger = openLedger({ store: store.events, redact, onError: (error) => onProblem(error.message) });
 
-  const registry = createToolRegistry(({ name, site = "", scope, routing, justification, bypassReason }) =>
-    note({
-      type: "action.registered",
-      data: {
-        action: name,
-        site,
-        scope,
-        routing,
-        ...(justification === undefined ? {} : { justification }),
-        ...(bypassReason === undefined ? {} : { bypassReason }),
-      },
-    }),
-  );
-  let settled = false;
-  const approvalSystem = createApprovalSystem({
+  /** Writes an event to the ledger. Without a caller it belongs to the system's own session. */
+  function record(caller: Caller | undefined, event: UnstampedEvent): number {
+    const fields = caller === undefined ? { session: SYSTEM_SESSION } : toCallerFields(caller);
+    return ledger.record({ ...event, at: runtime.now(), ...fields } as NewEvent);
+  }
+
+  const listeners = new Set<() => void>();
+  function notifyListeners(): void {
+    for (const listener of listeners) listener();
+  }
+
+  const registry = createToolRegistry(({ name, site = "", scope, routing, justification, bypassReason }) => {
+    const data = omitUndefined({ action: name, site, scope, routing, justification, bypassReason });
+    record(undefined, { type: "action.registered", data });
+  });
+  let isSettled = false;
+  let isStarted = false;
+  const { approvals, gatekeeper, worker } = createApprovalSystem({
     store: store.approvals,
     ledger,
     runtime,
     policy: () => policy,
-    hadPolicy: (version) => pastPolicyVersions.has(version),
+    hadPolicy: (version) => policyVersions.has(version),
     mask: createSecretMasker(options.redact?.secrets ?? (() => [])),
     ask: options.approvals?.ask,
     knows: (name) => catalog.snapshot().get(name) !== undefined,
     prune: (before) => turns.prune(before),
     resume(permit) {
       const { callId, action, args, caller, via } = permit.approval;
-      return counter.resume({ id: callId, name: action, args, caller, via, permit });
+      return backend.resume({ id: callId, name: action, args, caller, via, permit });
     },
     onProblem,
   });
-  const { approvals } = approvalSystem;
   const approvalActions = createApprovalProvider({
     approvals,
-    isNeeded: () => settled && canAsk(policy, catalog.snapshot().actions),
+    isNeeded: () => isSettled && canAsk(policy, catalog.snapshot().actions),
     canAskByArguments: () => policy.rules.some(({ effect, aboutArgs }) => effect === "ask" && aboutArgs),
   });
-  let started = false;
   const discovery = await openDiscovery({
-    settings: options.search ?? {},
+    settings: options.search,
     runtime,
     store,
     actions: () => catalog.snapshot().actions,
-    note,
+    note: (event) => void record(undefined, event),
   });
-  const infospaceService = createInfospaceService({
-    settings: options.infospace ?? { enabled: false },
-    valueLimit: options.valueLimit ?? VALUE_LIMIT,
+  const infospaceOptions: InfospaceServiceOptions = {
+    settings: options.infospace,
+    valueLimit,
     store: store.infospace,
     runtime,
     meaning: discovery.meaning,
@@ -142,65 +102,52 @@ export async function wireQuartermaster(
     access: (resource, caller) => views.access(policy, caller, resource),
     mayUseAll: (madeFrom, caller) => views.mayUseAll(policy, caller, madeFrom),
     sees: (name, caller) => getView(caller).get(name) !== undefined,
-    noteFor,
-    note,
+    record,
     onProblem,
-  });
+  };
+  const loadInfospace = async () => (await import("./infospace-service.ts")).createInfospaceService(infospaceOptions);
+  const infospace = options.infospace.enabled ? await loadInfospace() : createDisabledInfospace(loadInfospace);
   const catalog = createCatalog({
-    providers: [registry.provider, approvalActions, ...infospaceService.providers, ...(options.providers ?? [])],
+    providers: [registry.provider, approvalActions, ...infospace.providers, ...(options.providers ?? [])],
     onChange(change) {
-      // What is there from the start is no change.
-      if (!started) return;
-      note({ type: "catalog.changed", data: change });
+      // The first listing of each provider is not a change.
+      if (!isStarted) return;
+      record(undefined, { type: "catalog.changed", data: change });
       discovery.follow();
       approvalActions.changed();
       notifyListeners();
     },
     onProblem(category, reason) {
-      note({ type: "provider.failed", data: { category, reason } });
+      record(undefined, { type: "provider.failed", data: { category, reason } });
       onProblem(`${category}: ${reason}`);
     },
   });
   const views = createViews(catalog);
+  const getView: InvokePipeline["getView"] = (caller, live) => views.get(policy, caller, live);
   const router = createRouter({
     runtime,
-    note: (caller, event) => (caller === undefined ? note(event) : noteFor(caller, event)),
+    record,
     onProblem,
-    factsOf: ({ action, caller, args }) => toCallFacts(action, caller, policy.actors.get(caller.actor), args),
+    getFacts: ({ action, caller, args }) => toCallFacts(action, caller, policy.actors.get(caller.actor), args),
   });
   router.useRules(options.routing ?? []);
   const distributor = createDistributor({
     destinations: options.destinations ?? {},
     anchors: store.anchors,
     runtime,
-    note: noteFor,
+    note: record,
     onProblem,
   });
   const anchors = createAnchors(store.anchors);
-  const shelves = createActivationLists(store.activation, onProblem);
-  const uses = createUsageTracker({ store: store.actionUse, now: runtime.now, onProblem });
-  const runner = createRunner({ ...DEFAULT_LIMITS, ...options.limits });
-
+  const lists = createActivationLists(store.activation, onProblem);
+  const uses = createUsageTracker(store.actionUse, runtime.now, onProblem);
+  const runner = createRunner(options.limits);
   const turns = createTurnService({
     store: store.turns,
     approvals,
     runtime,
     self: systemProcess,
-    async note(caller, event) {
-      await ledger.flush(ledger.record({ ...event, at: runtime.now(), ...toCallerFields(caller) } as NewEvent));
-    },
-  });
-  const { replay, rehearse } = createReplayService({
-    runtime,
-    ledger,
-    catalog,
-    discovery,
-    anchors,
-    live: infospaceService.live,
-    uses,
-    policy: () => policy,
-    valueLimit: options.valueLimit ?? VALUE_LIMIT,
-    surfaceOf: getSurfaceChoice,
+    note: async (caller, event) => void (await ledger.flush(record(caller, event))),
   });
 
   const pipeline: InvokePipeline = {
@@ -208,172 +155,117 @@ export async function wireQuartermaster(
     get policy() {
       return policy;
     },
-    viewOf: getView,
+    getView,
     record: createCallRecorder(ledger, runtime, () => policy.version),
     meter: createBudgetMeter(store.usage, () => policy.budgets),
     runner,
-    gatekeeper: approvalSystem.gatekeeper,
+    approvalGate: gatekeeper,
     router,
-    live: infospaceService.live,
-    handles: infospaceService.handles,
+    live: infospace.live,
+    handles: infospace.handles,
     anchors,
     distributor,
-    keeper: infospaceService.keeper,
-    lineage: infospaceService.lineage,
+    resultStore: infospace.keeper,
+    lineage: infospace.lineage,
     redact,
     preview: createPreviewer(),
     tracer: createSafeTracer(options.tracer ?? silentTracer),
-    valueLimit: options.valueLimit ?? VALUE_LIMIT,
+    valueLimit,
     onProblem,
   };
-  const counter = createSurfaceBackend(pipeline, discovery, infospaceService.live, noteFor);
-
-  function getView(caller: Caller, live?: readonly Action[]): View {
-    return requireView(policy, caller, views, live);
-  }
-
-  const aids = createPromptAids({
-    settings: options.search ?? {},
-    viewOf: getView,
-    discovery,
-    surfaceOf: (caller) => getSurfaceChoice(requireActor(policy, caller.actor)),
-    record: noteFor,
-  });
+  const backend = createSurfaceBackend(pipeline, discovery, infospace.live, record);
 
   function getSurfaceChoice(actor: CompiledActor): SurfaceChoice {
     return { ...options.surface, ...actor.surface };
   }
 
-  function noteFiltered(): void {
+  const promptAids = createPromptAids({
+    settings: options.search,
+    viewOf: getView,
+    discovery,
+    surfaceOf: (caller) => getSurfaceChoice(requireActor(policy, caller.actor)),
+    record,
+  });
+
+  /** Replay has views of its own: under another policy it would clear those of the policy in force. */
+  async function openReplay(): Promise<Replay> {
+    const { createReplay } = await import("../replay/replay.ts");
+    return createReplay({
+      runtime,
+      ledger,
+      policy: () => policy,
+      viewOf: createViews(catalog).get,
+      live: infospace.live,
+      anchors,
+      exists: (name) => catalog.snapshot().get(name) !== undefined,
+      valueLimit,
+      search: { canSearch: discovery.isOn, searchHint: discovery.hint, find: discovery.find },
+      openSurface(backend, caller, then, kind) {
+        const choice = { ...getSurfaceChoice(requireActor(then, caller.actor)), ...omitUndefined({ kind }) };
+        // A replay records no use and activates nothing, but sees what was used in real calls.
+        const localLists = { open: async (_key: string, limit: number) => createLocalActivationList(limit) };
+        const silentUses = { ...uses, recordUse: () => {} };
+        return openSurface({ backend, lists: localLists, uses: silentUses, now: runtime.now }, caller, choice, true);
+      },
+    });
+  }
+
+  function recordFiltered(): void {
     const event = createFilteredEvent(policy, catalog.snapshot().actions);
-    if (event !== undefined) note(event);
+    if (event !== undefined) record(undefined, event);
   }
 
-  function listActorProblems(
-    { actors }: Policy,
-    starting: Iterable<CompiledActor> = actors.values(),
-  ): readonly string[] {
-    const { actions } = catalog.snapshot();
-    return [...new Set([...starting].flatMap((actor) => findActorProblems(actor, [...actors.values()], actions)))];
-  }
+  await waitForProviders(catalog, onProblem);
+  isSettled = true;
+  approvalActions.changed();
+  isStarted = true;
+  recordFiltered();
+  discovery.follow();
+  infospace.start();
+  if (options.approvals?.worker !== false) worker.start();
 
-  const quartermaster: Quartermaster = {
-    register: registry.register,
-    unregister: registry.unregister,
-    async invoke(name, args, options) {
-      try {
-        if (options !== undefined) requireShape(invokeShape, "options", options);
-      } catch (thrown) {
-        const unknown = { callId: runtime.newId(), durationMs: 0, valueLimit: pipeline.valueLimit, action: undefined };
-        return createFailedOutcome(unknown, thrown);
-      }
-      const { caller, signal, via = "library", ...wishes } = options ?? {};
-      const request = {
-        name: typeof name === "string" ? name : "",
-        args,
-        caller: applyCallerDefaults(caller),
-        via,
-        ...wishes,
-      };
-      return counter.invoke(request, signal);
+  let replay: Promise<Replay> | undefined;
+  return {
+    runtime,
+    get policy() {
+      return policy;
     },
-    list(query = {}, caller) {
-      requireShape(listShape, "query", query);
-      return listActions(getView(parseCaller(caller)), query, discovery.hint());
-    },
-    async search(query, caller, signal) {
-      requireShape(searchShape, "query", query);
-      const who = parseCaller(caller);
-      const view = getView(who);
-      const found = await counter.search(who, toSearchRequest(view, query), signal);
-      return toSearchAnswer(view, found, query.detail).data;
-    },
-    async hints(query, caller) {
-      requireShape(queryShape, "query", query);
-      return aids.hints(query, parseCaller(caller));
-    },
-    directory: (caller) => aids.directory(parseCaller(caller)),
-    async promptAids(query, caller) {
-      requireShape(queryShape, "query", query);
-      return aids.blocks(query, parseCaller(caller));
-    },
-    embeddings: discovery.embeddings,
-    describe: (name, caller) => describeAction(getView(parseCaller(caller)), name),
-    explain: (name, caller) => views.explain(policy, parseCaller(caller), name),
-    names: (caller) =>
-      getView(parseCaller(caller))
-        .actions()
-        .map(({ name }) => name),
-    inventory: () =>
-      catalog.snapshot().actions.map((action) => {
-        const { name, category, effect, tags, scope } = action;
-        return { name, category, effect, tags, scope, summary: summarizeAction(action) };
-      }),
-    categories: (caller) => getView(parseCaller(caller)).categories(),
-    async surface(caller, kind) {
-      requireShape(quartermasterShape.shape.surface, "surface", kind === undefined ? undefined : { kind });
-      const who = parseCaller(caller);
-      const actor = requireActor(policy, who.actor);
-      requireNoProblems(listActorProblems(policy, [actor]));
-      const choice = { ...getSurfaceChoice(actor), ...(kind === undefined ? {} : { kind }) };
-      return openSurface({ counter, shelves, uses, now: runtime.now }, who, choice, caller?.session !== undefined);
-    },
-    catalog: { provide: catalog.provide, withdraw: catalog.withdraw, settled: catalog.settled },
-    ledger: { read: ledger.read, verify: ledger.verify, heads: ledger.heads, flush: ledger.flush },
-    recordConfig(path, reason, loosened = []) {
-      const more = loosened.length === 0 ? {} : { loosened: [...loosened] };
-      if (reason !== undefined) note({ type: "config.rejected", data: { path, reason } });
-      else note({ type: "config.loaded", data: { path, policyVersion: policy.version, ...more } });
-    },
-    watchDecisions: () => watchDecisions(() => ({ policy, snapshot: catalog.snapshot() })),
-    note(event, caller) {
-      if (caller === undefined) note(event);
-      else noteFor(parseCaller(caller), event);
-    },
-    onChange(listener) {
-      listeners.add(listener);
-      return () => listeners.delete(listener);
-    },
-    get policyVersion() {
-      return policy.version;
-    },
-    actorProblems: () => listActorProblems(policy),
-    policyWarnings: () => findPolicyWarnings(policy, catalog.snapshot().actions),
-    usePolicy(next) {
-      requireShape(policyShape, "policy", next);
-      const compiled = compilePolicy(next);
-      requireNoProblems(listActorProblems(compiled));
-      policy = compiled;
-      pastPolicyVersions.add(policy.version);
+    usePolicy(next: Policy) {
+      policy = next;
+      policyVersions.add(policy.version);
       approvalActions.changed();
-      noteFiltered();
+      recordFiltered();
       notifyListeners();
     },
+    valueLimit,
+    ledger,
+    record,
+    listeners,
+    registry,
     approvals,
-    turns: { begin: turns.begin, resume: turns.resume, get: turns.get, list: turns.list },
-    async replay(query, options = {}) {
-      requireShape(replayShape, "query", query);
-      if (options.policy !== undefined) requireShape(policyShape, "policy", options.policy);
-      return replay(query, options);
-    },
-    rehearse,
-    notes: infospaceService.notes,
-    router: {
-      ...router,
-      routeEvent: (source, type, data, { caller, ...rest } = {}) =>
-        router.routeEvent(source, type, data, {
-          ...rest,
-          ...(caller === undefined ? {} : { caller: parseCaller(caller) }),
-        }),
-    },
+    discovery,
+    promptAids,
+    notes: infospace.notes,
+    catalog,
+    views,
+    router,
     anchors,
+    lists,
+    uses,
+    turns,
+    backend,
+    getSurfaceChoice,
+    openReplay: () => {
+      replay ??= openReplay();
+      return replay;
+    },
     async close() {
       runner.close();
-      approvalSystem.gatekeeper.close();
-      await closeAll([approvalSystem.worker.close, router.close, counter.idle, distributor.close]);
+      gatekeeper.close();
+      await closeAll([worker.close, router.close, backend.idle, distributor.close]);
       await closeAll([
         async () => turns.close(),
-        infospaceService.close,
+        infospace.close,
         catalog.close,
         discovery.close,
         uses.close,
@@ -382,21 +274,4 @@ export async function wireQuartermaster(
       ]);
     },
   };
-
-  await waitForProviders(catalog, onProblem);
-  settled = true;
-  approvalActions.changed();
-  started = true;
-  noteFiltered();
-  discovery.follow();
-  infospaceService.start();
-  if (options.approvals?.worker !== false) approvalSystem.worker.start();
-  return quartermaster;
-}
-
-function requireNoProblems(problems: readonly string[]): void {
-  if (problems.length === 0) return;
-  throw new QmError("invalid_config", problems.join("; "), {
-    hint: "List existing names, or globs such as file__*. `qm list` shows the names.",
-  });
 }

@@ -46,7 +46,7 @@ function live(list: Provider["list"]) {
 const provider = (category: string, list: Provider["list"]): Provider => ({ category, capability: "test", list });
 
 describe("the catalog", () => {
-  test("lists what providers offer, sorted, and finds each by name", () => {
+  test("lists the actions of all providers, sorted, and finds them by name", () => {
     const catalog = createCatalog({
       providers: [provider("rag_operation", () => [recall]), provider("doc", () => [read])],
     });
@@ -58,7 +58,7 @@ describe("the catalog", () => {
     expect([...snapshot.byCategory.keys()]).toEqual(["doc", "rag_operation"]);
   });
 
-  test("takes a changed list, says what changed, and leaves an old snapshot as it was", () => {
+  test("reports the changes of a list and keeps old snapshots unchanged", () => {
     let actions: Action[] = [read];
     const { provider: doc, notify } = live(() => actions);
     const onChange = vi.fn();
@@ -76,7 +76,7 @@ describe("the catalog", () => {
   const declared = { entry: "read", effect: "read", input: z.object({ id: z.string() }), run: () => null } as const;
   const other = defineAction("doc", { ...declared, entry: "other", description: "Another." });
 
-  test("a late answer does not undo a newer one", async () => {
+  test("ignores a late answer after a newer one", async () => {
     const answers: ((actions: readonly Action[]) => void)[] = [];
     const { provider: slow, notify } = live(() => new Promise((resolve) => answers.push(resolve)));
     const catalog = createCatalog({ providers: [slow] });
@@ -89,7 +89,7 @@ describe("the catalog", () => {
     expect(catalog.snapshot().actions).toEqual([other]);
   });
 
-  test("a provider that was replaced has nothing more to say", async () => {
+  test("ignores a replaced provider", async () => {
     let answer: (actions: readonly Action[]) => void = () => {};
     const slow = provider("doc", () => new Promise<readonly Action[]>((resolve) => (answer = resolve)));
     const onChange = vi.fn();
@@ -103,7 +103,7 @@ describe("the catalog", () => {
     expect(onChange).toHaveBeenCalledOnce();
   });
 
-  test("a list that comes after closing changes nothing and troubles nobody", async () => {
+  test("ignores a list that arrives after closing", async () => {
     let answer: (actions: readonly Action[]) => void = () => {};
     const onChange = vi.fn(() => {
       throw new Error("the ledger is closed");
@@ -121,7 +121,7 @@ describe("the catalog", () => {
   test.each([
     ["not at all", <T>(schema: T) => schema],
     ["only outside", Object.freeze],
-  ])("a schema that its provider froze %s cannot be changed once it is handed out", (_how, freeze) => {
+  ])("freezes a schema that its provider froze %s", (_how, freeze) => {
     const loose: Action = { ...read, inputSchema: freeze({ type: "object", properties: { a: { type: "string" } } }) };
     const catalog = createCatalog({ providers: [provider("doc", () => [loose])] });
 
@@ -132,7 +132,7 @@ describe("the catalog", () => {
     }).toThrow(TypeError);
   });
 
-  test("what is no action at all is left out like the rest", () => {
+  test("leaves out a value that is no action", () => {
     const onProblem = vi.fn();
     const catalog = createCatalog({ providers: [provider("doc", () => [null as never, read])], onProblem });
 
@@ -140,7 +140,7 @@ describe("the catalog", () => {
     expect(onProblem).toHaveBeenCalledWith("doc", "something is left out: it is no action");
   });
 
-  test("a provider that fails hides nothing of the others and keeps what it had", async () => {
+  test("keeps the last list of a failing provider, and all others", async () => {
     let fail = false;
     const { provider: moody, notify } = live(() => {
       if (fail) throw new Error("no network");
@@ -163,7 +163,7 @@ describe("the catalog", () => {
     expect(catalog.snapshot().actions).toEqual([read]);
   });
 
-  test("what a provider lists wrongly is left out and named", () => {
+  test("leaves out and reports invalid actions", () => {
     const onProblem = vi.fn();
     const hostile = { ...read, name: actionName("doc", "bad"), entry: "bad", inputSchema: { type: "string" } };
 
@@ -177,7 +177,7 @@ describe("the catalog", () => {
     ]);
   });
 
-  test("two providers of one category are refused; a later one takes its place, or it is withdrawn", async () => {
+  test("refuses two providers of one category, but replaces and withdraws one", async () => {
     expect(() => createCatalog({ providers: [provider("doc", () => []), provider("doc", () => [])] })).toThrow(
       /two providers claim/,
     );
@@ -196,7 +196,7 @@ describe("the catalog", () => {
 describe("a resource", () => {
   const providers = [provider("rag_operation", () => [recall]), provider("rag_corpus", () => [corpus("meetings")])];
 
-  test("promises what its operation does, without the part that is already given", () => {
+  test("has the schema of its operation without the arguments it fills in", () => {
     const meetings = createCatalog({ providers }).snapshot().get("rag_corpus__meetings");
 
     expect(meetings).toMatchObject({ effect: "read", category: "rag_corpus" });
@@ -204,12 +204,12 @@ describe("a resource", () => {
     expect(Object.keys(meetings?.inputSchema.properties ?? {})).toEqual(["query", "top_k"]);
   });
 
-  test("is left out, and that is said, while its operation is not there", () => {
+  test("is left out and reported while its operation is missing", () => {
     const onProblem = vi.fn();
     const catalog = createCatalog({ providers: providers.slice(1), onProblem });
 
     expect(catalog.snapshot().actions).toEqual([]);
-    expect(onProblem.mock.calls[0]?.[1]).toMatch(/operation it runs, rag_operation__recall, is not there/);
+    expect(onProblem.mock.calls[0]?.[1]).toMatch(/operation it runs, rag_operation__recall, does not exist/);
     catalog.provide(provider("rag_operation", () => [recall]));
     expect(catalog.snapshot().actions).toHaveLength(2);
   });

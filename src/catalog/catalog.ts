@@ -1,5 +1,4 @@
-import type { Action, JsonSchema } from "../core/action.ts";
-import { getDefinitionHash } from "../core/action.ts";
+import { type Action, getDefinitionHash, type JsonSchema } from "../core/action.ts";
 import { getErrorMessage, QmError } from "../core/errors.ts";
 import { cloneFrozen, isDeepFrozen, isRecord } from "../core/json.ts";
 import { assertCategory, quoteName } from "../core/names.ts";
@@ -17,20 +16,20 @@ export interface CategoryChange {
 
 export interface CatalogOptions {
   readonly providers: readonly Provider[];
-  /** After each change of a category, once the new list is in force. */
+  /** Called after a category has changed. */
   readonly onChange?: (change: CategoryChange) => void;
-  /** Something a provider did wrong; the rest of the catalog goes on without it. */
+  /** Called when a provider fails or lists an invalid action. The rest of the catalog stays usable. */
   readonly onProblem?: (category: string, problem: string) => void;
 }
 
-/** Every action there is, whoever may see it: views are cut from it. */
+/** All actions. Views show each caller a part of it. */
 export interface Catalog {
   snapshot(): CatalogSnapshot;
-  /** Resolves when every list asked for so far has arrived or failed. */
+  /** Resolves when every requested list has arrived or failed. */
   settled(): Promise<void>;
-  /** Adds a provider, or puts it in the place of its category's, which is not closed: it may be put back. */
+  /** Adds a provider, or replaces that of its category without closing it. */
   provide(provider: Provider): void;
-  /** Takes the category's provider and its actions away. */
+  /** Removes the category's provider and closes it. */
   withdraw(category: string): Promise<void>;
   close(): Promise<void>;
 }
@@ -39,13 +38,13 @@ interface ProviderSlot {
   readonly provider: Provider;
   readonly unwatch: () => void;
   list: readonly Action[];
-  /** Counts the times the list was asked for, so that a late answer cannot undo a newer one. */
-  asked: number;
+  /** Counts the requests, so that a late answer cannot replace a newer one. */
+  requests: number;
 }
 
 export function createCatalog({ providers, onChange = () => {}, onProblem = () => {} }: CatalogOptions): Catalog {
   const slots = new Map<string, ProviderSlot>();
-  const underWay = new Set<Promise<void>>();
+  const pending = new Set<Promise<void>>();
   let version = 0;
   let closed = false;
   let current: CatalogSnapshot | undefined;
@@ -56,38 +55,36 @@ export function createCatalog({ providers, onChange = () => {}, onProblem = () =
     const before = slots.get(category);
     before?.unwatch();
     const unwatch = provider.watch?.(() => requestList(slot)) ?? (() => {});
-    const slot: ProviderSlot = { provider, unwatch, list: before?.list ?? [], asked: 0 };
+    const slot: ProviderSlot = { provider, unwatch, list: before?.list ?? [], requests: 0 };
     slots.set(category, slot);
     requestList(slot);
   }
 
   function requestList(slot: ProviderSlot): void {
     if (closed) return;
-    const turn = ++slot.asked;
-    const category = slot.provider.category;
-    const take = (listed: readonly Action[]): void => {
-      if (turn === slot.asked && slots.get(category) === slot && !closed) put(slot, filterValid(category, listed));
+    const request = ++slot.requests;
+    const { category } = slot.provider;
+    const accept = (listed: readonly Action[]): void => {
+      if (request !== slot.requests || slots.get(category) !== slot || closed) return;
+      replaceList(slot, filterValid(category, listed));
     };
     const fail = (thrown: unknown): void => {
       if (!closed) onProblem(category, `could not list its actions: ${getErrorMessage(thrown)}`);
     };
     try {
       const listed = slot.provider.list();
-      if (!(listed instanceof Promise)) {
-        take(listed);
-        return;
-      }
-      const arriving: Promise<void> = listed
-        .then(take)
+      if (!(listed instanceof Promise)) return void accept(listed);
+      const arriving = listed
+        .then(accept)
         .catch(fail)
-        .finally(() => underWay.delete(arriving));
-      underWay.add(arriving);
+        .finally(() => pending.delete(arriving));
+      pending.add(arriving);
     } catch (thrown) {
       fail(thrown);
     }
   }
 
-  function put(slot: ProviderSlot, list: readonly Action[]): void {
+  function replaceList(slot: ProviderSlot, list: readonly Action[]): void {
     const change = countChanges(slot.provider.category, slot.list, list);
     slot.list = list;
     current = undefined;
@@ -95,17 +92,17 @@ export function createCatalog({ providers, onChange = () => {}, onProblem = () =
     if (change.added + change.removed + change.changed > 0) onChange(change);
   }
 
-  /** What of a provider's list can be used; the rest is reported and hides nothing else. */
+  /** Leaves out and reports invalid actions. */
   function filterValid(category: string, listed: readonly Action[]): readonly Action[] {
     const seen = new Set<string>();
     return listed.flatMap((action) => {
       const problem = findActionProblem(category, action, seen);
-      if (problem !== undefined) {
-        onProblem(category, problem);
-        return [];
+      if (problem === undefined) {
+        seen.add(action.name);
+        return [freezeSchemas(action)];
       }
-      seen.add(action.name);
-      return [freezeSchemas(action)];
+      onProblem(category, problem);
+      return [];
     });
   }
 
@@ -118,19 +115,16 @@ export function createCatalog({ providers, onChange = () => {}, onProblem = () =
   return {
     snapshot() {
       if (current === undefined) {
-        const { snapshot, unlinked } = takeSnapshot(
-          version,
-          [...slots.values()].map((slot) => slot.list),
-        );
+        const lists = [...slots.values()].map(({ list }) => list);
+        const { snapshot, unlinked } = takeSnapshot(version, lists);
         current = snapshot;
-        for (const { category, name, canonical } of unlinked) {
-          onProblem(category, `${name} is left out: the operation it runs, ${canonical?.target}, is not there`);
-        }
+        for (const { category, name, canonical } of unlinked)
+          onProblem(category, `${name} is left out: the operation it runs, ${canonical?.target}, does not exist`);
       }
       return current;
     },
     async settled() {
-      while (underWay.size > 0) await Promise.all(underWay);
+      while (pending.size > 0) await Promise.all(pending);
     },
     provide,
     async withdraw(category) {
@@ -138,7 +132,7 @@ export function createCatalog({ providers, onChange = () => {}, onProblem = () =
       if (slot === undefined) return;
       slot.unwatch();
       slots.delete(category);
-      put(slot, []);
+      replaceList(slot, []);
       await slot.provider.close?.();
     },
     async close() {
@@ -149,7 +143,7 @@ export function createCatalog({ providers, onChange = () => {}, onProblem = () =
   };
 }
 
-// A frozen schema that was sound when it was last listed still is.
+/** Frozen schemas that were checked before. */
 const guarded = new WeakSet<JsonSchema>();
 
 function findActionProblem(category: string, action: Action, seen: ReadonlySet<string>): string | undefined {
@@ -158,22 +152,21 @@ function findActionProblem(category: string, action: Action, seen: ReadonlySet<s
   const reserved = action.aliases?.find(isReservedName);
   if (reserved !== undefined) return `${action.name} is left out: its alias ${quoteName(reserved)} is reserved`;
   if (seen.has(action.name)) return `${action.name} is left out: it was listed twice`;
+  const { inputSchema, outputSchema } = action;
   try {
-    if (!guarded.has(action.inputSchema)) guardSchema(action.inputSchema, "arguments");
-    if (action.outputSchema !== undefined && !guarded.has(action.outputSchema))
-      guardSchema(action.outputSchema, "result");
+    if (!guarded.has(inputSchema)) guardSchema(inputSchema, "arguments");
+    if (outputSchema !== undefined && !guarded.has(outputSchema)) guardSchema(outputSchema, "result");
     return undefined;
   } catch (thrown) {
     return `${action.name} is left out: ${getErrorMessage(thrown)}`;
   }
 }
 
-/** The action as it may be handed out: with schemas that nobody can change. */
 function freezeSchemas(action: Action): Action {
-  const { inputSchema, outputSchema } = action;
-  const [input, output] = [freezeSchema(inputSchema), outputSchema && freezeSchema(outputSchema)];
-  if (input === inputSchema && output === outputSchema) return action;
-  return Object.freeze({ ...action, inputSchema: input, ...(output === undefined ? {} : { outputSchema: output }) });
+  const inputSchema = freezeSchema(action.inputSchema);
+  const outputSchema = action.outputSchema && freezeSchema(action.outputSchema);
+  if (inputSchema === action.inputSchema && outputSchema === action.outputSchema) return action;
+  return Object.freeze({ ...action, inputSchema, ...(outputSchema === undefined ? {} : { outputSchema }) });
 }
 
 function freezeSchema(schema: JsonSchema): JsonSchema {

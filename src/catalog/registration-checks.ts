@@ -10,56 +10,6 @@ import { guardSchema, type SchemaUse } from "../core/schema-guard.ts";
 import { isStandardSchema, toJsonSchema } from "../core/standard-schema.ts";
 import { isReservedName, isRespondName } from "./spelling.ts";
 
-const PLACEHOLDERS = new Set([
-  "todo",
-  "tbd",
-  "fixme",
-  "wip",
-  "xxx",
-  "na",
-  "none",
-  "null",
-  "nil",
-  "placeholder",
-  "lorem",
-  "asdf",
-  "foo",
-  "bar",
-  "later",
-  "test",
-  "temp",
-  "tmp",
-]);
-
-const MIN_LETTERS = 12;
-const MIN_WORDS = 3;
-
-/**
- * Why a text does not count as a reason somebody gave, or undefined when it does. It is read when a call is audited,
- * so a form that was merely filled in is worse than none.
- */
-function checkReason(text: unknown): string | undefined {
-  if (typeof text !== "string" || text.trim() === "") return "is missing";
-  const words = splitWords(text);
-  if (PLACEHOLDERS.has(words[0] ?? "") || isPlaceholder(text)) return "is a placeholder";
-  const letters = words.join("").length;
-  const spaced = /\p{Script=Latin}|\p{Script=Cyrillic}|\p{Script=Greek}/u.test(text);
-  if (letters < MIN_LETTERS / (spaced ? 1 : 2) || (spaced && new Set(words).size < MIN_WORDS))
-    return "is too short to be a reason";
-  return undefined;
-}
-
-/** Whether a text says nothing but that something is still to be said. */
-function isPlaceholder(text: string): boolean {
-  const words = splitWords(text);
-  return words.join("") === "na" || words.every((word) => PLACEHOLDERS.has(word));
-}
-
-function splitWords(text: string): readonly string[] {
-  return text.toLowerCase().match(/[\p{L}\p{N}]+/gu) ?? [];
-}
-
-/** One thing wrong with a registration. */
 export interface RegistrationProblem {
   readonly field: string;
   readonly value: string;
@@ -68,10 +18,10 @@ export interface RegistrationProblem {
 
 type RegistrationFields = Readonly<Record<string, unknown>>;
 
-/** What is wrong with a field's value, given the others, or undefined. */
+/** The problem with a field's value, or undefined. */
 type FieldCheck = (value: unknown, tool: RegistrationFields) => string | undefined;
 
-// The types say the same, but registrations also come from JavaScript and from casts.
+// Repeats what the types say, because registrations also come from JavaScript and from casts.
 const checks: Readonly<Record<string, FieldCheck>> = {
   name: checkName,
   description: checkDescription,
@@ -95,7 +45,6 @@ const checks: Readonly<Record<string, FieldCheck>> = {
   idempotent: makeOptional(checkFlag),
 };
 
-/** Everything wrong with it, field by field. */
 export function findRegistrationProblems(tool: RegistrationFields): readonly RegistrationProblem[] {
   const fields = Object.keys(checks);
   const unknown = Object.keys(tool).filter((field) => !fields.includes(field));
@@ -225,4 +174,31 @@ function formatFieldValue(value: unknown): string {
   } catch {
     return "something that cannot be shown";
   }
+}
+
+const PLACEHOLDERS = new Set(
+  "todo tbd fixme wip xxx na none null nil placeholder lorem asdf foo bar later test temp tmp".split(" "),
+);
+const MIN_LETTERS = 12;
+const MIN_WORDS = 3;
+
+/** Why a text does not count as a reason, or undefined if it does. Auditors read it, so a placeholder is worse than none. */
+function checkReason(text: unknown): string | undefined {
+  if (typeof text !== "string" || text.trim() === "") return "is missing";
+  const words = splitWords(text);
+  if (PLACEHOLDERS.has(words[0] ?? "") || isPlaceholder(text)) return "is a placeholder";
+  const letters = words.join("").length;
+  const spaced = /\p{Script=Latin}|\p{Script=Cyrillic}|\p{Script=Greek}/u.test(text);
+  if (letters < MIN_LETTERS / (spaced ? 1 : 2) || (spaced && new Set(words).size < MIN_WORDS))
+    return "is too short to be a reason";
+  return undefined;
+}
+
+function isPlaceholder(text: string): boolean {
+  const words = splitWords(text);
+  return words.join("") === "na" || words.every((word) => PLACEHOLDERS.has(word));
+}
+
+function splitWords(text: string): readonly string[] {
+  return text.toLowerCase().match(/[\p{L}\p{N}]+/gu) ?? [];
 }

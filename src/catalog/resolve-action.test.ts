@@ -53,7 +53,7 @@ const refusal = (asked: string, view = viewOf()) => {
   }
 };
 
-describe("a name is found", () => {
+describe("resolveAction", () => {
   test.each([
     ["file__read", "file__read", "exact"],
     ["file.read", "file__read", "respelled"],
@@ -79,8 +79,8 @@ describe("a name is found", () => {
   });
 });
 
-describe("a name that leads nowhere", () => {
-  test("answers what to do, in one shape", () => {
+describe("an unknown name", () => {
+  test("is answered with a reason, suggestions and a hint", () => {
     expect(refusal("skil__foo")).toEqual({
       code: "unknown_action",
       error: 'Unknown action "skil__foo"',
@@ -100,7 +100,7 @@ describe("a name that leads nowhere", () => {
     expect(refusal(asked)).toMatchObject({ suggestions });
   });
 
-  test("never offers a change to somebody who wanted to look", () => {
+  test("never gets a changing action suggested for a reading verb", () => {
     for (const asked of ["file__show", "file__get", "file__lookup", "file__find", "list_purge", "file__deleet_list"]) {
       const suggestions = (refusal(asked) as unknown as { suggestions?: string[] }).suggestions ?? [];
       if (!asked.includes("delee"))
@@ -108,12 +108,12 @@ describe("a name that leads nowhere", () => {
     }
   });
 
-  test("does not run a change for a name that only looks, however well the words fit", () => {
+  test("is not resolved to a changing action for a reading verb", () => {
     // The words of tool__purge with a looking verb must not purge.
     expect(refusal("purge_tool")).toMatchObject({ code: "unknown_action" });
   });
 
-  test("is not decided when two fit", () => {
+  test("is not resolved when two actions fit", () => {
     // alice the peer and nobody else; `search` is both web's and part of mcp's registry search.
     expect(refusal("search")).toEqual(["web__search", "respelled"]);
     expect(refusal("read_write_file")).toMatchObject({ code: "unknown_action" });
@@ -125,20 +125,20 @@ describe("hidden and nonexistent", () => {
   const without = viewOf([hidden]);
   const spellings = ["file__delete", "file.delete", "delete_file", "delete", "file__delte", "File__Delete"];
 
-  test.each(spellings)("%s never leads to a hidden action, nor names it", (asked) => {
+  test.each(spellings)("%s neither resolves to a hidden action nor reveals it", (asked) => {
     const answer = JSON.stringify(refusal(asked, without));
 
     expect(answer.replace(asked, "")).not.toContain(hidden);
   });
 
-  test("the answer for a hidden name is that for one that never was", () => {
+  test("answers a hidden name like an unknown one", () => {
     const shape = (asked: string) => JSON.stringify(refusal(asked, without)).replaceAll(asked, "NAME");
 
     expect(shape("file__delete")).toBe(shape("file__dxlxtx"));
   });
 });
 
-test("any text is resolved or refused as unknown, quickly and without another throw", () => {
+test("resolves any text or throws unknown_action, quickly", () => {
   const view = viewOf();
   fc.assert(
     fc.property(fc.string({ unit: "binary", maxLength: 400 }), (asked) => {

@@ -1,84 +1,11 @@
 import type { Action, ArgumentTransform, JsonSchema } from "../core/action.ts";
 import type { Caller } from "../core/caller.ts";
-import { cloneFrozen, isRecord, type Json, type JsonObject } from "../core/json.ts";
+import { cloneFrozen, isRecord, type Json, type JsonObject, omitUndefined } from "../core/json.ts";
 import type { ActionName } from "../core/names.ts";
 import type { ArgumentForms } from "../core/normalize-arguments.ts";
 import { createSpellingIndex, type SpellingIndex } from "./spelling.ts";
 
-/**
- * A resource with its target's promise filled in: invoking `rag_corpus__meetings` is invoking the recall operation
- * with the source already given, so schema, effect, approval and handler can only be that operation's.
- */
-function linkResource(resource: Action, target: Action): Action {
-  const { transform } = resource.canonical ?? { transform: {} };
-  return Object.freeze({
-    ...resource,
-    inputSchema: getOpenSchema(target.inputSchema, transform),
-    ...(target.outputSchema === undefined ? {} : { outputSchema: target.outputSchema }),
-    effect: target.effect,
-    ...(target.requiresApproval === undefined ? {} : { requiresApproval: target.requiresApproval }),
-    idempotent: target.idempotent,
-    ...(target.timeoutMs === undefined ? {} : { timeoutMs: target.timeoutMs }),
-    ...(target.concurrency === undefined ? {} : { concurrency: target.concurrency }),
-    ...pickNormalForms(target.normalize, transform),
-    ...(target.keepsTokens === undefined ? {} : { keepsTokens: target.keepsTokens }),
-    tags: cloneFrozen([...new Set([...resource.tags, ...target.tags])]),
-    run: target.run,
-  });
-}
-
-/** The target's normal forms, by what the caller's arguments are called. */
-function pickNormalForms(forms: ArgumentForms = {}, { wrap }: ArgumentTransform): Pick<Action, "normalize"> {
-  const prefix = wrap === undefined ? "" : `${wrap}.`;
-  const own = Object.entries(forms).filter(([argument]) => argument.startsWith(prefix));
-  if (own.length === 0) return {};
-  return { normalize: Object.fromEntries(own.map(([argument, form]) => [argument.slice(prefix.length), form])) };
-}
-
-/** The target's arguments for what a caller gave to the resource. */
-export function transformArgs({ set, wrap }: ArgumentTransform, entry: string, args: JsonObject): JsonObject {
-  const given = wrap === undefined ? args : { [wrap]: args };
-  return { ...given, ...(fillEntry(set ?? {}, entry) as JsonObject) };
-}
-
-function fillEntry(value: Json, entry: string): Json {
-  if (value === "$entry") return entry;
-  if (Array.isArray(value)) return value.map((part) => fillEntry(part, entry));
-  if (isRecord(value))
-    return Object.fromEntries(Object.entries(value).map(([key, part]) => [key, fillEntry(part as Json, entry)]));
-  return value;
-}
-
-const openSchemas = new WeakMap<JsonSchema, Map<string, JsonSchema>>();
-
-/** Of an operation that very many resources run, it is the same for all of them. */
-function getOpenSchema(schema: JsonSchema, transform: ArgumentTransform): JsonSchema {
-  const key = JSON.stringify([transform.wrap, Object.keys(transform.set ?? {})]);
-  const known = openSchemas.get(schema) ?? new Map<string, JsonSchema>();
-  openSchemas.set(schema, known);
-  const made = known.get(key) ?? cloneFrozen(createOpenSchema(schema, transform));
-  known.set(key, made);
-  return made;
-}
-
-/** What of the target's schema is left for the caller to say. */
-function createOpenSchema(schema: JsonSchema, { set, wrap }: ArgumentTransform): JsonSchema {
-  const properties = isRecord(schema.properties) ? (schema.properties as JsonObject) : {};
-  if (wrap !== undefined) {
-    const inner = properties[wrap];
-    return isRecord(inner) && inner.type === "object" ? (inner as JsonSchema) : { type: "object" };
-  }
-  const bound = new Set(Object.keys(set ?? {}));
-  const required = Array.isArray(schema.required) ? schema.required.filter((key) => !bound.has(String(key))) : [];
-  const { required: _all, ...rest } = schema;
-  return {
-    ...rest,
-    properties: Object.fromEntries(Object.entries(properties).filter(([key]) => !bound.has(key))),
-    ...(required.length > 0 ? { required } : {}),
-  };
-}
-
-/** The catalog at one moment: never changes, so that everything read from it fits together. */
+/** The catalog at one moment. It never changes. */
 export interface CatalogSnapshot {
   readonly version: number;
   /** Sorted by name. */
@@ -88,7 +15,7 @@ export interface CatalogSnapshot {
   get(name: string): Action | undefined;
 }
 
-/** Takes what each provider listed. A resource whose operation is not there is left out and named in `unlinked`. */
+/** Links resources to their operations. A resource whose operation is missing is left out and listed in `unlinked`. */
 export function takeSnapshot(
   version: number,
   lists: Iterable<readonly Action[]>,
@@ -105,7 +32,6 @@ export function takeSnapshot(
   });
   const actions = Object.freeze(linked.sort((a, b) => (a.name < b.name ? -1 : 1)));
   const byName = new Map<string, Action>(actions.map((action) => [action.name, action]));
-  const byCategory = groupActions(actions);
   let spellings: SpellingIndex | undefined;
 
   return {
@@ -113,8 +39,8 @@ export function takeSnapshot(
     snapshot: {
       version,
       actions,
-      byCategory,
-      // Only a misspelt name needs it, and it costs more than the rest of the snapshot.
+      byCategory: groupActions(actions),
+      // Lazy: only a misspelt name needs it, and it costs more than the rest of the snapshot.
       get spellings() {
         spellings ??= createSpellingIndex(actions);
         return spellings;
@@ -134,15 +60,15 @@ function groupActions(actions: readonly Action[]): ReadonlyMap<string, readonly 
   return groups;
 }
 
-/** Resources that are too many, and too much somebody's own, to be in the catalog: they are there when they are named. */
+/** Resources outside the catalog, such as notes: too many, and private to their owners. They are resolved by name. */
 export interface LiveResources {
-  /** The resource of that name, whoever asks. Undefined: there is none. */
+  /** Does not check the caller. Undefined at once for a name that cannot be one of them. */
   find(name: string): Promise<Action | undefined> | undefined;
-  /** Those of these categories that may be the caller's, the newest of them where there are very many. */
+  /** The caller's resources in these categories; only the newest if there are very many. */
   list(caller: Caller, categories: readonly string[]): Promise<readonly Action[]>;
 }
 
-/** The catalog with some of them in it. One whose operation is not there is left out. */
+/** Leaves out a resource whose operation is missing. */
 export function addLiveResources(snapshot: CatalogSnapshot, live: readonly Action[]): CatalogSnapshot {
   const linked = live.flatMap((resource) => {
     const target = resource.canonical && snapshot.get(resource.canonical.target);
@@ -153,7 +79,7 @@ export function addLiveResources(snapshot: CatalogSnapshot, live: readonly Actio
   let byCategory: CatalogSnapshot["byCategory"] | undefined;
   return {
     version: snapshot.version,
-    // Most who ask want one by its name, and the catalog may be long.
+    // Lazy: most callers look up one name, and the catalog may be long.
     get actions() {
       actions ??= Object.freeze([...snapshot.actions, ...linked].sort((a, b) => (a.name < b.name ? -1 : 1)));
       return actions;
@@ -166,5 +92,75 @@ export function addLiveResources(snapshot: CatalogSnapshot, live: readonly Actio
       return snapshot.spellings;
     },
     get: (name) => byName.get(name) ?? snapshot.get(name),
+  };
+}
+
+/**
+ * Gives a resource the schema, effect, approval and handler of its target: invoking `rag_corpus__meetings` invokes the
+ * recall operation with the source filled in.
+ */
+function linkResource(resource: Action, target: Action): Action {
+  const { transform } = resource.canonical ?? { transform: {} };
+  const { effect, idempotent, outputSchema, requiresApproval, timeoutMs, concurrency, keepsTokens } = target;
+  return Object.freeze({
+    ...resource,
+    inputSchema: getOpenSchema(target.inputSchema, transform),
+    effect,
+    idempotent,
+    ...omitUndefined({ outputSchema, requiresApproval, timeoutMs, concurrency, keepsTokens }),
+    ...pickNormalForms(target.normalize, transform),
+    tags: cloneFrozen([...new Set([...resource.tags, ...target.tags])]),
+    run: target.run,
+  });
+}
+
+/** The target's normal forms, by the names of the caller's arguments. */
+function pickNormalForms(forms: ArgumentForms = {}, { wrap }: ArgumentTransform): Pick<Action, "normalize"> {
+  const prefix = wrap === undefined ? "" : `${wrap}.`;
+  const own = Object.entries(forms).filter(([argument]) => argument.startsWith(prefix));
+  if (own.length === 0) return {};
+  return { normalize: Object.fromEntries(own.map(([argument, form]) => [argument.slice(prefix.length), form])) };
+}
+
+/** Turns the arguments of a resource into those of its target. */
+export function transformArgs({ set, wrap }: ArgumentTransform, entry: string, args: JsonObject): JsonObject {
+  const given = wrap === undefined ? args : { [wrap]: args };
+  return { ...given, ...(fillEntry(set ?? {}, entry) as JsonObject) };
+}
+
+function fillEntry(value: Json, entry: string): Json {
+  if (value === "$entry") return entry;
+  if (Array.isArray(value)) return value.map((part) => fillEntry(part, entry));
+  if (isRecord(value))
+    return Object.fromEntries(Object.entries(value).map(([key, part]) => [key, fillEntry(part as Json, entry)]));
+  return value;
+}
+
+const openSchemas = new WeakMap<JsonSchema, Map<string, JsonSchema>>();
+
+/** Cached, because thousands of resources may share one operation. */
+function getOpenSchema(schema: JsonSchema, transform: ArgumentTransform): JsonSchema {
+  const key = JSON.stringify([transform.wrap, Object.keys(transform.set ?? {})]);
+  const known = openSchemas.get(schema) ?? new Map<string, JsonSchema>();
+  openSchemas.set(schema, known);
+  const open = known.get(key) ?? cloneFrozen(createOpenSchema(schema, transform));
+  known.set(key, open);
+  return open;
+}
+
+/** The target's schema without the arguments that the resource fills in. */
+function createOpenSchema(schema: JsonSchema, { set, wrap }: ArgumentTransform): JsonSchema {
+  const properties = isRecord(schema.properties) ? (schema.properties as JsonObject) : {};
+  if (wrap !== undefined) {
+    const inner = properties[wrap];
+    return isRecord(inner) && inner.type === "object" ? (inner as JsonSchema) : { type: "object" };
+  }
+  const bound = new Set(Object.keys(set ?? {}));
+  const required = Array.isArray(schema.required) ? schema.required.filter((key) => !bound.has(String(key))) : [];
+  const { required: _all, ...rest } = schema;
+  return {
+    ...rest,
+    properties: Object.fromEntries(Object.entries(properties).filter(([key]) => !bound.has(key))),
+    ...(required.length > 0 ? { required } : {}),
   };
 }

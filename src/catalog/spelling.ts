@@ -1,10 +1,7 @@
 import type { Action } from "../core/action.ts";
 import { SEPARATOR } from "../core/names.ts";
 
-/**
- * Names that categories had before, or have in systems a model may know from its training, and what they are called
- * here. One more entry is all that a renamed category needs.
- */
+/** Former names of categories, and names a model may know from other systems. */
 export const categoryRedirects: Readonly<Record<string, string>> = {
   "mcp.server": "mcp",
   "mcp.tool": "mcp",
@@ -26,21 +23,13 @@ export const categoryRedirects: Readonly<Record<string, string>> = {
   files: "file",
 };
 
-/** What providers' models put before a tool's name when they mean the tool itself. */
+/** Prefixes that some models put before a tool's name. */
 const namespacePrefixes: readonly string[] = ["default_api.", "functions.", "tools.", "action:", "qm."];
 
-/** Ways from what was written to what may have been meant. Knows every action; who asks must look through a view. */
-export interface SpellingIndex {
-  /** The actions that claim this exact text as an alias. */
-  findByAlias(text: string): readonly Action[];
-  /** The actions made of the same words, whatever separates, orders or repeats them. */
-  findByWords(words: readonly string[]): readonly Action[];
-  /** The actions that hold the word. */
-  findByWord(word: string): readonly Action[];
-  readonly words: Iterable<string>;
-}
+export type SpellingIndex = ReturnType<typeof createSpellingIndex>;
 
-export function createSpellingIndex(actions: readonly Action[]): SpellingIndex {
+/** Finds actions by words and aliases. It has every action, so callers must filter by a view. */
+export function createSpellingIndex(actions: readonly Action[]) {
   const byAlias = new Map<string, Action[]>();
   const byWords = new Map<string, Action[]>();
   const byWord = new Map<string, Action[]>();
@@ -50,14 +39,15 @@ export function createSpellingIndex(actions: readonly Action[]): SpellingIndex {
     for (const word of splitNameWords(action.name)) put(byWord, word, action);
   }
   return {
-    findByAlias: (text) => byAlias.get(text) ?? [],
-    findByWords: (words) => byWords.get(toWordKey(words)) ?? [],
-    findByWord: (word) => byWord.get(word) ?? [],
+    findByAlias: (text: string): readonly Action[] => byAlias.get(text) ?? [],
+    /** The actions made of the same words, in any order. */
+    findByWords: (words: readonly string[]): readonly Action[] => byWords.get(toWordKey(words)) ?? [],
+    findByWord: (word: string): readonly Action[] => byWord.get(word) ?? [],
     words: { [Symbol.iterator]: () => byWord.keys() },
   };
 }
 
-/** The words a caller may use for an action: all of it, its entry alone, and the last part of a nested entry. */
+/** The words of the full name, of the entry alone, and of the last part of a nested entry. */
 function listReadings({ category, entry }: Action): readonly (readonly string[])[] {
   const own = splitNameWords(entry);
   const nested = entry.lastIndexOf(SEPARATOR);
@@ -75,27 +65,21 @@ export function splitNameWords(text: string): readonly string[] {
   );
 }
 
-/** What is left of a name without what a model's provider put before it. */
 export function stripNamespace(text: string): string {
   const prefix = namespacePrefixes.find((each) => text.startsWith(each) && text.length > each.length);
   return prefix === undefined ? text : text.slice(prefix.length);
 }
 
-const SURFACE_TOOLS: ReadonlySet<string> = new Set([
-  "list_actions",
-  "describe_action",
-  "search_actions",
-  "invoke_action",
-  "tool_search",
-  "tool_get",
-]);
+const SURFACE_TOOLS: ReadonlySet<string> = new Set(
+  "list_actions describe_action search_actions invoke_action tool_search tool_get".split(" "),
+);
 
-/** Whether a name means `respond`, which ends an actor's turn and is no action. */
+/** `respond` ends an actor's turn and is no action. */
 export function isRespondName(text: string): boolean {
   return toBareName(text) === "respond";
 }
 
-/** Whether a bare name belongs to the runtime or to a surface, so that it leads to no action. */
+/** Whether a name belongs to the runtime or to a surface. */
 export function isReservedName(text: string): boolean {
   return isRespondName(text) || SURFACE_TOOLS.has(toBareName(text));
 }
@@ -111,7 +95,7 @@ function toWordKey(words: readonly string[]): string {
 }
 
 function put(map: Map<string, Action[]>, key: string, action: Action): void {
-  const held = map.get(key);
-  if (held === undefined) map.set(key, [action]);
-  else if (held.at(-1) !== action) held.push(action);
+  const known = map.get(key);
+  if (known === undefined) map.set(key, [action]);
+  else if (known.at(-1) !== action) known.push(action);
 }

@@ -36,7 +36,7 @@ describe("legal pairs of scope and routing", () => {
   });
 });
 
-describe("refused registrations name the tool, the field, the value and the place", () => {
+describe("a refused registration names the tool, the field, the value and the place", () => {
   test.each<[string, Record<string, unknown>, RegExp]>([
     [
       "generalist with bypass",
@@ -120,15 +120,15 @@ describe("refused registrations name the tool, the field, the value and the plac
     expect(error.message).toMatch(/registered at .*registry\.test\.ts:\d+\]$/);
   });
 
-  test("all of them at once", () => {
+  test("reports all problems at once", () => {
     expect(() => register({ ...sound, effect: "x", scope: "y", name: "" })).toThrow(/name .*effect .*scope/);
   });
 
-  test("what is no object", () => {
+  test("refuses a value that is no object", () => {
     expect(() => register(null)).toThrow(/is not an object/);
   });
 
-  test("a second tool of the name, or one that takes another's alias", () => {
+  test("refuses a name or an alias that is taken", () => {
     const registry = createToolRegistry();
     registry.register({ ...sound, aliases: ["get_task"] });
 
@@ -143,7 +143,7 @@ describe("refused registrations name the tool, the field, the value and the plac
 });
 
 describe("a registered tool", () => {
-  test("cannot be changed afterwards by whoever registered it", () => {
+  test("is not affected by later changes of the registration", () => {
     const schema = { type: "object", properties: { id: { type: "string" } } };
     const tags = ["read"];
     const registry = createToolRegistry();
@@ -159,7 +159,7 @@ describe("a registered tool", () => {
     }).toThrow(TypeError);
   });
 
-  test("is announced when it comes and when it goes", () => {
+  test("is announced when it is registered and unregistered", () => {
     const registry = createToolRegistry();
     const changed = vi.fn();
     const unwatch = registry.provider.watch?.(changed);
@@ -173,7 +173,7 @@ describe("a registered tool", () => {
     expect(changed).toHaveBeenCalledTimes(2);
   });
 
-  test("a reason in a language without spaces counts", () => {
+  test("accepts a reason in a language without spaces", () => {
     expect(register({ ...specialist, justification: "トリアージ担当だけが使う内部処理です" })).toBe("tool__task_get");
   });
 });

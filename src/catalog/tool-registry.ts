@@ -1,82 +1,65 @@
 import { fileURLToPath } from "node:url";
-import type {
-  Action,
-  ApprovalRule,
-  CallContext,
-  Effect,
-  Example,
-  Handler,
-  JsonSchema,
-  LoadingMode,
-} from "../core/action.ts";
+import type { Action, CallContext, Handler, JsonSchema } from "../core/action.ts";
 import { QmError } from "../core/errors.ts";
-import { cloneFrozen, isRecord, type JsonObject } from "../core/json.ts";
+import { cloneFrozen, isRecord, type JsonObject, omitUndefined } from "../core/json.ts";
 import { type ActionName, actionName, quoteName } from "../core/names.ts";
-import type { ArgumentForms } from "../core/normalize-arguments.ts";
 import { guardSchema } from "../core/schema-guard.ts";
 import { addSchemaCheck, type InputSchema, type SchemaOutput, toJsonSchema } from "../core/standard-schema.ts";
 import type { Provider } from "./define-action.ts";
 import { findRegistrationProblems, type RegistrationProblem } from "./registration-checks.ts";
 
-interface CommonRegistration<Schema extends InputSchema> {
+interface CommonRegistration<Schema extends InputSchema>
+  extends Pick<Action, "effect">,
+    Partial<Pick<Action, "requiresApproval" | "tags" | "loading" | "examples" | "concurrency" | "idempotent">> {
   /** Unique among registered tools; actors refer to it. Listed as `tool__<name>`. */
   readonly name: string;
-  /** What it does and when to use it, for the model. */
+  /** Tells the model what the tool does and when to use it. */
   readonly description: string;
   /** JSON Schema of an object, or a Standard Schema such as zod's. */
   readonly inputSchema: Schema;
   readonly outputSchema?: InputSchema;
   readonly handler: (args: SchemaOutput<Schema>, context: CallContext) => unknown;
-  readonly effect: Effect;
-  readonly requiresApproval?: ApprovalRule;
   /** Arguments with more than one spelling: `{ path: "path", "options.link": "url" }`. Rules and the handler see one. */
-  readonly normalize?: ArgumentForms;
-  readonly tags?: readonly string[];
-  readonly loading?: LoadingMode;
-  readonly examples?: readonly Example[];
-  /** Other spellings that resolve to it, such as a name it had before. */
+  readonly normalize?: NonNullable<Action["normalize"]>;
+  /** Other names that resolve to it, such as a former one. */
   readonly aliases?: readonly string[];
-  /** Milliseconds after which a call is answered `timed_out` and its signal aborted. */
+  /** Milliseconds after which a call fails with `timed_out` and its signal aborts. */
   readonly timeout?: number;
-  readonly concurrency?: number;
-  readonly idempotent?: boolean;
 }
 
-/** Touches what is shared: always routed, so that others can see and react. */
-interface GeneralistRegistration {
+/** Works on shared data, so it is always routed: others can see the call and react. */
+interface GeneralistRegistration extends RoutedRegistration {
   readonly scope: "generalist";
-  readonly routing?: "routed";
-  readonly bypassRouting?: undefined;
   readonly justification?: string;
   /** Whether other agents may be offered it. */
   readonly peerExposed?: boolean;
 }
 
 /** Private to the one actor that lists it by name. */
-interface RoutedSpecialistRegistration {
+interface SpecialistRegistration {
   readonly scope: "specialist";
-  readonly routing?: "routed";
-  readonly bypassRouting?: undefined;
-  /** Why this is one actor's own work and not shared. */
+  /** Why this work is private to one actor. */
   readonly justification: string;
   readonly peerExposed?: false;
 }
 
-/** Private and run inline: nobody else can see the call happen, though it is recorded like any other. */
-interface BypassSpecialistRegistration {
-  readonly scope: "specialist";
+interface RoutedRegistration {
+  readonly routing?: "routed";
+  readonly bypassRouting?: undefined;
+}
+
+/** Subscribers do not see the calls. They are recorded like any other. */
+interface BypassRegistration {
   readonly routing: "bypass";
   /** Why it must not pass through the router. */
   readonly bypassRouting: { readonly reason: string };
-  readonly justification: string;
-  readonly peerExposed?: false;
 }
 
-/** What `register()` takes. The pair generalist and bypass has no member: it is refused. */
+/** The argument of `register()`. A generalist that bypasses routing is refused. */
 export type ToolRegistration<Schema extends InputSchema = JsonSchema> = CommonRegistration<Schema> &
-  (GeneralistRegistration | RoutedSpecialistRegistration | BypassSpecialistRegistration);
+  (GeneralistRegistration | (SpecialistRegistration & (RoutedRegistration | BypassRegistration)));
 
-/** The `file:line` that called `entrance`, for errors and the ledger: a registration is found again by it. */
+/** The `file:line` that called `entrance`, for errors and the ledger. */
 function findCallSite(entrance: (...args: never[]) => unknown): string {
   const holder: { stack?: string } = {};
   Error.captureStackTrace(holder, entrance);
@@ -87,9 +70,8 @@ function findCallSite(entrance: (...args: never[]) => unknown): string {
   return `${where.startsWith("file://") ? fileURLToPath(where) : where.replace(/^.* \(/, "")}:${line}`;
 }
 
-/** Tools that a consumer registers in code. */
 export interface ToolRegistry {
-  /** Throws `invalid_registration` naming the tool, each wrong field with its value, and where it was registered. */
+  /** Throws `invalid_registration` with every wrong field and the place of the registration. */
   register<const Schema extends InputSchema>(tool: ToolRegistration<Schema>): ActionName;
   /** Answers whether it was there. */
   unregister(name: string): boolean;
@@ -147,15 +129,12 @@ function findClashes(
   tool: Record<string, unknown>,
   spellings: ReadonlyMap<string, Action>,
 ): readonly RegistrationProblem[] {
-  const names = [{ field: "name", spelling: tool.name }];
-  const aliases = Array.isArray(tool.aliases)
-    ? tool.aliases.map((spelling: unknown) => ({ field: "aliases", spelling }))
-    : [];
-  return [...names, ...aliases].flatMap(({ field, spelling }) => {
+  const aliases: readonly unknown[] = Array.isArray(tool.aliases) ? tool.aliases : [];
+  return [tool.name, ...aliases].flatMap((spelling, index) => {
     const other = typeof spelling === "string" ? spellings.get(spelling) : undefined;
-    return other === undefined
-      ? []
-      : [{ field, value: JSON.stringify(spelling), problem: `is already registered at ${other.site}` }];
+    if (other === undefined) return [];
+    const field = index === 0 ? "name" : "aliases";
+    return [{ field, value: JSON.stringify(spelling), problem: `is already registered at ${other.site}` }];
   });
 }
 
@@ -167,36 +146,33 @@ function createRegistrationError(tool: unknown, problems: readonly RegistrationP
   });
 }
 
-function pickApprovalRule({ requiresApproval: rule }: ToolRegistration<InputSchema>): Pick<Action, "requiresApproval"> {
-  if (rule === undefined) return {};
-  return { requiresApproval: typeof rule === "object" ? cloneFrozen(rule) : rule };
-}
-
 function toAction(tool: ToolRegistration<InputSchema>, site: string): Action {
+  const { outputSchema, justification, bypassRouting, requiresApproval: rule, normalize, loading, concurrency } = tool;
+  const optional = omitUndefined({
+    outputSchema: outputSchema && cloneFrozen(guardSchema(toJsonSchema(outputSchema), "result")),
+    justification,
+    bypassReason: bypassRouting?.reason,
+    requiresApproval: typeof rule === "object" ? cloneFrozen(rule) : rule,
+    normalize: normalize && Object.freeze({ ...normalize }),
+    loading,
+    timeoutMs: tool.timeout,
+    concurrency,
+  });
   return Object.freeze({
+    ...optional,
     name: actionName(CATEGORY, tool.name),
     category: CATEGORY,
     entry: tool.name,
     description: tool.description.trim(),
     inputSchema: cloneFrozen(guardSchema(toJsonSchema(tool.inputSchema), "arguments")),
-    ...(tool.outputSchema === undefined
-      ? {}
-      : { outputSchema: cloneFrozen(guardSchema(toJsonSchema(tool.outputSchema), "result")) }),
     effect: tool.effect,
     tags: cloneFrozen([...new Set(tool.tags ?? [])]),
     aliases: cloneFrozen([...new Set(tool.aliases ?? [])]),
     examples: cloneFrozen(tool.examples ?? []),
     scope: tool.scope,
     routing: tool.routing ?? "routed",
-    ...(tool.justification === undefined ? {} : { justification: tool.justification }),
-    ...(tool.bypassRouting === undefined ? {} : { bypassReason: tool.bypassRouting.reason }),
-    ...pickApprovalRule(tool),
-    ...(tool.normalize === undefined ? {} : { normalize: Object.freeze({ ...tool.normalize }) }),
     peerExposed: tool.peerExposed ?? false,
-    ...(tool.loading === undefined ? {} : { loading: tool.loading }),
     idempotent: tool.idempotent ?? false,
-    ...(tool.timeout === undefined ? {} : { timeoutMs: tool.timeout }),
-    ...(tool.concurrency === undefined ? {} : { concurrency: tool.concurrency }),
     site,
     run: addSchemaCheck(tool.inputSchema, tool.handler as Handler),
   } satisfies Action);

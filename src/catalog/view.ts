@@ -1,32 +1,28 @@
 import type { Action, ApprovalRequirement } from "../core/action.ts";
 import type { CatalogSnapshot } from "./snapshot.ts";
 
-/** What one caller may see right now. Every surface, error text and suggestion reads only this. */
+/** The actions that one caller may see now. Surfaces, errors and suggestions read only this. */
 export interface View {
   readonly snapshot: CatalogSnapshot;
   get(name: string): Action | undefined;
   sees(action: Action): boolean;
-  /** Whether a person must agree to its calls: to none, to all, or as their arguments are. */
   approval(action: Action): ApprovalRequirement;
-  /** All of them, sorted by name. The first call looks at every action there is; later ones do not. */
+  /** Sorted by name. The first call decides on every action of the catalog. */
   actions(): readonly Action[];
-  /** The categories with something visible in them, sorted. */
+  /** Those with a visible action, sorted. */
   categories(): readonly string[];
   inCategory(category: string): readonly Action[];
 }
 
-/** What the policy says of an action, before anything is called. */
-export interface ViewAccess {
-  readonly visible: boolean;
-  readonly approval: ApprovalRequirement;
-}
-
-/** `standingOf` is the policy's answer for one action and, for a resource, the operation it runs. */
+/** `evaluate` asks the policy about an action and, for a resource, the operation it runs. */
 export function createView(
   snapshot: CatalogSnapshot,
-  standingOf: (action: Action, target: Action | undefined) => ViewAccess,
+  evaluate: (
+    action: Action,
+    target: Action | undefined,
+  ) => { readonly visible: boolean; readonly approval: ApprovalRequirement },
 ): View {
-  const getAccess = (action: Action): ViewAccess => standingOf(action, findTarget(snapshot, action));
+  const getAccess = (action: Action) => evaluate(action, findTarget(snapshot, action));
   const served = new Map<Action["serves"], boolean>();
   const sees = (action: Action): boolean =>
     getAccess(action).visible && (action.serves === undefined || isServing(action.serves));
@@ -71,7 +67,7 @@ export function createView(
   };
 }
 
-/** The operation that invoking a resource runs; undefined for an action that is its own. */
+/** The operation that a resource runs, or undefined for any other action. */
 export function findTarget(snapshot: CatalogSnapshot, action: Action): Action | undefined {
   return action.canonical === undefined ? undefined : snapshot.get(action.canonical.target);
 }

@@ -1,30 +1,27 @@
 import type { AskPerson } from "../approval/approval.ts";
+import { toOneLine } from "../core/display-text.ts";
 import { QmError } from "../core/errors.ts";
 import { quoteName } from "../core/names.ts";
 import type { Workspace } from "../workspace/workspace.ts";
-import type { TextStream } from "./context.ts";
-import { type CommandContext, getSystemUser } from "./context.ts";
+import { type CommandContext, getSystemUser, type TextStream } from "./context.ts";
 import { confirmAtTerminal, isTerminal } from "./terminal.ts";
-import { toOneLine } from "./terminal-text.ts";
 
 /** Holds the token of an approver who answers without a terminal. */
 const TOKEN_VARIABLE = "QM_APPROVER_TOKEN";
 
-/** Whoever answers at the command line. */
 interface CliApprover {
   readonly id: string;
   readonly roles: readonly string[];
-  /** Whether an approver's token shows who they are. */
+  /** Whether an approver's token proves who they are. */
   readonly hasToken: boolean;
 }
 
-/** The approver whose token the environment holds, else whoever `--as` names, else the user of this system. */
+/** The approver whose token is in the environment, else the one that `--as` names, else the user of this system. */
 export async function identifyApprover(
   { io, out }: CommandContext,
   { config, fill }: Workspace,
   as?: string,
 ): Promise<CliApprover> {
-  // Loaded with the first answer: the program starts without them.
   const { readApproverTokens, getApproverRoles } = await import("../http/approvers.ts");
   const token = io.env[TOKEN_VARIABLE];
   if (token === undefined || token === "") {
@@ -36,7 +33,7 @@ export async function identifyApprover(
   const { createTokenAuthorizer } = await import("../core/token-authorizer.ts");
   const { SECRET_PREFIX, listVariables } = await import("../config/references.ts");
   const onProblem = (problem: string) => out.note(`qm: warning: ${toOneLine(problem)}`);
-  // Whoever runs this program chooses its variables, so a token that comes from one of them proves nothing here.
+  // The caller of this program chooses its environment, so an approver token taken from the environment proves nothing.
   const stored = Object.entries(config.approvals.approvers).filter(([, approver]) =>
     listVariables(approver.token ?? "").every((name) => name.startsWith(SECRET_PREFIX)),
   );
@@ -54,46 +51,48 @@ export async function identifyApprover(
 }
 
 /**
- * Throws `denied` unless a token or a terminal shows that a person is there. A program that an agent starts has neither,
- * so `--yes` alone approves nothing. `shownOn` is where the person reads what they agree to.
+ * Throws `denied` unless a token or a terminal proves that a person is present. A program started by an agent has
+ * neither, so `--yes` alone approves nothing. `screen` is where the person reads the call.
  */
-export function requirePresence({ io, out }: CommandContext, person: CliApprover, shownOn?: TextStream): void {
-  const screen = shownOn ?? (out.isJson ? io.stderr : io.stdout);
-  if (person.hasToken || (isTerminal(io.stdin) && screen.isTTY)) return;
+export function requirePresence({ io, out }: CommandContext, person: CliApprover, screen?: TextStream): void {
+  const { isTTY } = screen ?? (out.isJson ? io.stderr : io.stdout);
+  if (person.hasToken || (isTerminal(io.stdin) && isTTY)) return;
   throw new QmError("denied", "nothing was approved: that takes a person at a terminal, or an approver's token", {
     hint: `Run it at a terminal, or with ${TOKEN_VARIABLE} set to the token of one of approvals.approvers.`,
   });
 }
 
-interface ApprovalPrompt {
+interface Confirmation {
   readonly question: string;
-  /** What would be done, as in `nothing was installed`. */
+  /** The past participle for the error: `nothing was installed`. */
   readonly done: string;
-  /** Whether `--yes` was given. It counts only where a token shows who the person is. */
+  /** The object for the error. Default: `it`. */
+  readonly what?: string;
   readonly yes: boolean | undefined;
 }
 
-/** Throws unless a person is there and says yes. */
-export async function requireYes(
+/** Throws unless a person is present and says yes. `--yes` counts only with an approver's token. */
+export async function requireApproval(
   context: CommandContext,
   person: CliApprover,
-  approving: ApprovalPrompt,
+  asked: Confirmation,
 ): Promise<void> {
   requirePresence(context, person);
-  if ((approving.yes && person.hasToken) || (await confirmAtTerminal(context.io, approving.question))) return;
-  throw new QmError("tool_denied", `nothing was ${approving.done}: nobody agreed to it`, {
-    hint: `Answer y at a terminal, or give --yes together with ${TOKEN_VARIABLE}.`,
-  });
+  const hint = `Answer y at a terminal, or give --yes together with ${TOKEN_VARIABLE}.`;
+  await requireYes(context, { ...asked, yes: asked.yes && person.hasToken }, hint);
 }
 
-/** Nobody said yes. */
-export function createNotAgreedError(what: string): QmError {
-  return new QmError("tool_denied", `nothing was ${what}: nobody agreed to it`, {
-    hint: "Answer y at a terminal, or give --yes where there is none.",
-  });
+/** Throws `tool_denied` unless `--yes` was given or the person at the terminal says yes. */
+export async function requireYes(
+  { io }: Pick<CommandContext, "io">,
+  { question, done, what = "it", yes }: Confirmation,
+  hint = "Answer y at a terminal, or give --yes if there is none.",
+): Promise<void> {
+  if (yes || (await confirmAtTerminal(io, question))) return;
+  throw new QmError("tool_denied", `nothing was ${done}: nobody agreed to ${what}`, { hint });
 }
 
-/** The answer of a person who was shown what would be done and has said yes to it. */
+/** Answers the approval question of a call that the person has already agreed to. */
 export function createApprovedAnswer({ id, roles }: CliApprover): { readonly ask: AskPerson } {
   return { ask: async () => ({ decision: "approved", by: id, roles }) };
 }

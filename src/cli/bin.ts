@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-/** The process around the program, and the only file that knows there is one. */
+/** The process around `main`. No other file touches `process` or its streams, except `system-runtime.ts`. */
 import { setMaxListeners } from "node:events";
 import * as nodeModule from "node:module";
 import { join } from "node:path";
@@ -7,7 +7,7 @@ import { findPackageFolder } from "../app/system-runtime.ts";
 import { exitCodes } from "./exit-codes.ts";
 
 const interrupt = new AbortController();
-// Whatever runs listens to it: fifty servers that start are no leak.
+// Fifty servers that start at the same time all listen to this signal; that is no leak.
 setMaxListeners(0, interrupt.signal);
 let outputError: NodeJS.ErrnoException | undefined;
 
@@ -29,26 +29,22 @@ const code = await main(process.argv.slice(2), {
   platform: process.platform,
   execPath: process.execPath,
 });
-// Not before everything is out, or is known not to get out; and not later, whatever a handler that ignores its signal
-// still does.
+// Exit once the output is flushed or has failed, even if a handler that ignores its signal is still running.
 process.stdout.write("", () => setImmediate(exit));
 
-/**
- * Later starts need not compile again what this one did, where Node can keep it (22.8 and later). It is kept within the
- * package: whoever can write there can write the program as well.
- */
+/** Node 22.8 and later. The cache lies in the package: a user who can write there can change the program anyway. */
 function cacheCompiledCode(): void {
   const { enableCompileCache } = nodeModule as { enableCompileCache?: (folder: string) => unknown };
   enableCompileCache?.(join(findPackageFolder(), "node_modules/.cache/compiled"));
 }
 
-/** The first time, what runs is cancelled and written down; the second time there is no waiting. */
+/** The first signal cancels the running command, which is recorded. The second one exits at once. */
 function interruptOrExit(): void {
   if (interrupt.signal.aborted) process.exit(130);
   interrupt.abort();
 }
 
-/** What runs is ended as by Ctrl-C, so that it tidies up. Of several errors the first one is the cause. */
+/** Cancels the running command, so that it cleans up. The first of several errors is the cause. */
 function onOutputError(error: NodeJS.ErrnoException): void {
   outputError ??= error;
   interrupt.abort();
@@ -56,7 +52,7 @@ function onOutputError(error: NodeJS.ErrnoException): void {
 
 function exit(): void {
   if (outputError === undefined) process.exit(code);
-  // `qm events | head -1`: the reader has seen enough, which is no error of ours.
+  // `qm events | head -1`: the reader has closed the pipe, which is no error.
   if (outputError.code === "EPIPE") process.exit(exitCodes.done);
   process.stderr.write(`qm: the output could not be written: ${outputError.message}\n`, () =>
     process.exit(exitCodes.failed),

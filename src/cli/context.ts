@@ -1,21 +1,23 @@
+import { existsSync } from "node:fs";
 import { userInfo } from "node:os";
+import { setTimeout as sleep } from "node:timers/promises";
 import type { Command } from "commander";
 import type { CallerOptions } from "../app/options.ts";
 import type { Environment } from "../config/references.ts";
+import { toOneLine } from "../core/display-text.ts";
+import { QmError } from "../core/errors.ts";
+import { omitUndefined } from "../core/json.ts";
 import type { Workspace, WorkspacePurpose } from "../workspace/workspace.ts";
-import type { ExitCode } from "./exit-codes.ts";
+import { type ExitCode, exitCodes } from "./exit-codes.ts";
 import type { CommandOutput } from "./output.ts";
-import { toOneLine } from "./terminal-text.ts";
 
-/** A stream that text is written to. */
 export interface TextStream {
   write(text: string): void;
   readonly isTTY: boolean;
-  /** The width of the terminal. Absent: nobody knows, or it is not one. */
   readonly columns?: number | undefined;
 }
 
-/** Everything the program has of its process. */
+/** Everything the program uses of its process. */
 export interface Io {
   readonly stdin: AsyncIterable<Uint8Array | string>;
   readonly stdout: TextStream;
@@ -24,15 +26,12 @@ export interface Io {
   readonly env: Environment;
   /** Aborted when the user interrupts. */
   readonly signal: AbortSignal;
-  /** As in `20.19.0`. */
   readonly nodeVersion: string;
-  /** As `process.platform` says. */
+  /** `process.platform` */
   readonly platform: string;
-  /** The file of the Node that runs this. */
   readonly execPath: string;
 }
 
-/** The options that every command has. */
 export interface GlobalOptions {
   readonly config?: string;
   readonly actor?: string;
@@ -43,27 +42,26 @@ export interface GlobalOptions {
   readonly color: boolean;
 }
 
-/** What a command works with. */
 export interface CommandContext {
   readonly io: Io;
   /** Complete once a command runs: these options may stand before or after its name. */
   readonly globals: GlobalOptions;
   readonly out: CommandOutput;
   readonly program: Command;
-  /** Says how the command ended; not saying it means `done`. */
+  /** Sets the exit code. Default: `done`. */
   end(code: ExitCode): void;
-  /** The whole program again, as for `qm tour`. */
+  /** Runs the whole program again, for `qm tour`. */
   run(argv: readonly string[], io: Io): Promise<number>;
 }
 
-/** Opens the workspace for one command and closes it after, however the command ends. */
+/** Opens the workspace for one command and closes it afterwards, also after an error. */
 export async function withWorkspace<T>(
   { io, globals, out }: CommandContext,
   purpose: WorkspacePurpose,
   work: (workspace: Workspace) => Promise<T> | T,
   { watch = false }: { readonly watch?: boolean } = {},
 ): Promise<T> {
-  // Most of the program hangs on this module, and help, completion and --version need none of it.
+  // Imports most of the program. Help, completion and --version do not need it.
   const { openWorkspace } = await import("../workspace/workspace.ts");
   const workspace = await openWorkspace({
     cwd: io.cwd,
@@ -80,26 +78,78 @@ export async function withWorkspace<T>(
   }
 }
 
-/** The person at the keyboard, as far as the system knows. */
+/** A command handler that runs `work` with the open workspace and the arguments of the command. */
+export function inWorkspace<Args extends readonly unknown[]>(
+  context: CommandContext,
+  purpose: WorkspacePurpose,
+  work: (context: CommandContext, workspace: Workspace, ...args: Args) => Promise<void> | void,
+): (...args: Args) => Promise<void> {
+  return (...args) => withWorkspace(context, purpose, (workspace) => work(context, workspace, ...args));
+}
+
+/** Waits until a call has created the store, then runs `work`, which is to go on until Ctrl-C. */
+export async function followStore(
+  context: CommandContext,
+  pollMs: number,
+  work: (workspace: Workspace) => Promise<void>,
+  onMissing: () => void = () => {},
+): Promise<void> {
+  const { signal } = context.io;
+  let isFollowed = false;
+  while (!isFollowed && !signal.aborted) {
+    isFollowed = await withWorkspace(context, "ledger", async (workspace) => {
+      if (!existsSync(workspace.storePath)) return false;
+      await work(workspace);
+      return true;
+    });
+    if (isFollowed) break;
+    onMissing();
+    await pause(pollMs, signal);
+  }
+  context.end(exitCodes.interrupted);
+}
+
+/** Waits, but not longer than until the signal aborts. */
+export async function pause(ms: number, signal: AbortSignal): Promise<void> {
+  await sleep(ms, undefined, { signal }).catch(() => {});
+}
+
+/** Prints a `not_found` error and exits with the code for it. Other errors are thrown. */
+export async function reportNotFound<T>({ out, end }: CommandContext, work: () => Promise<T>): Promise<T | undefined> {
+  try {
+    return await work();
+  } catch (thrown) {
+    if (!isNotFound(thrown)) throw thrown;
+    out.problem(thrown.toProblem());
+    end(exitCodes.unknown);
+    return undefined;
+  }
+}
+
+export function isNotFound(thrown: unknown): thrown is QmError {
+  return thrown instanceof QmError && thrown.code === "not_found";
+}
+
+/** The name of the current user, as far as the system knows it. */
 export function getSystemUser({ env }: Pick<Io, "env">): string {
-  return env.USER || env.USERNAME || readAccountName() || "somebody at the command line";
+  return env.USER || env.USERNAME || readAccountName() || "unknown user";
 }
 
 function readAccountName(): string | undefined {
   try {
     return userInfo().username;
   } catch {
-    // A container may run as a number that has no name.
+    // A container may run as a user id that has no name.
     return undefined;
   }
 }
 
-/** Who asks, as the command line says. */
+/** The caller that the global options describe. */
 export function toCallerOptions({ actor, session, tenant, user }: GlobalOptions): CallerOptions {
-  return {
-    ...(actor === undefined ? {} : { actor }),
-    ...(session === undefined ? {} : { session }),
-    ...(tenant === undefined ? {} : { tenant }),
-    ...(user === undefined ? {} : { user: { id: user } }),
-  };
+  return omitUndefined({ actor, session, tenant, user: user === undefined ? undefined : { id: user } });
+}
+
+/** The global options that filter events, approvals and notes. */
+export function toOwnerFilter({ session, actor, tenant, user }: GlobalOptions) {
+  return omitUndefined({ session, actor, tenant, user });
 }

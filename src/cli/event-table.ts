@@ -2,55 +2,36 @@ import { clip, isRecord } from "../core/json.ts";
 import type { StoredEvent } from "../ledger/event-store.ts";
 import type { CommandOutput, TableCell } from "./output.ts";
 
-const ARGS_LIMIT = 120;
-
-/** Of a call's id: the part that is the time in milliseconds, enough for `--call`. */
+const MAX_TEXT = 120;
+/** A prefix of the call id that holds the time in milliseconds: enough for `--call`. */
 const ID_LENGTH = 13;
-const WIDE = 100;
 
-/** Lines of the ledger as a table. The day is said once, at its head, when all are of one; times are UTC. */
+/** Prints events as a table. If all are of one day, the day stands in the head. Times are UTC. */
 export function printEventTable(out: CommandOutput, events: readonly StoredEvent[]): void {
-  const days = new Set(events.map(formatDay));
+  const days = new Set(events.map(({ at }) => at.slice(0, 10)));
   const [day = "when"] = days;
   const isOneDay = days.size === 1;
   out.table(
-    [isOneDay ? day : "when", ...listColumns(out)],
-    events.map((event) => [
-      isOneDay ? formatTime(event) : `${formatDay(event)} ${formatTime(event)}`,
-      ...toCells(out, event),
-    ]),
+    [isOneDay ? day : "when", "session", ...(isWide(out) ? ["call"] : []), "actor", "event", "action", "details"],
+    events.map((event) => toRow(out, event, isOneDay)),
   );
 }
 
-/** The same without a head, for what comes later. */
 export function printLaterEvents(out: CommandOutput, events: readonly StoredEvent[]): void {
-  out.table(
-    ["", ...listColumns(out).map(() => "")],
-    events.map((event) => [formatTime(event), ...toCells(out, event)]),
-  );
-}
-
-function formatDay({ at }: StoredEvent): string {
-  return at.slice(0, 10);
-}
-
-function formatTime({ at }: StoredEvent): string {
-  return at.slice(11, 19);
-}
-
-function listColumns(out: CommandOutput): readonly string[] {
-  return ["session", ...(isWide(out) ? ["call"] : []), "actor", "event", "action", "what"];
+  const rows = events.map((event) => toRow(out, event, true));
+  out.table(rows[0]?.map(() => "") ?? [], rows);
 }
 
 function isWide({ width }: CommandOutput): boolean {
-  return width === undefined || width >= WIDE;
+  return width === undefined || width >= 100;
 }
 
-function toCells(out: CommandOutput, event: StoredEvent): readonly TableCell[] {
-  const { session, callId, actor, type, action, data } = event;
+function toRow(out: CommandOutput, event: StoredEvent, isTimeOnly: boolean): readonly TableCell[] {
+  const { at, session, callId, actor, type, action, data } = event;
   const facts = isRecord(data) ? data : {};
   const status = facts.status ?? facts.decision;
   return [
+    isTimeOnly ? at.slice(11, 19) : `${at.slice(0, 10)} ${at.slice(11, 19)}`,
     session,
     ...(isWide(out) ? [callId?.slice(0, ID_LENGTH) ?? "-"] : []),
     actor ?? "-",
@@ -66,61 +47,52 @@ function getStatusPaint(out: CommandOutput, status: string): (text: string) => s
 }
 
 function describeEvent(type: string, facts: Record<string, unknown>): string {
+  const { decision, status, server, tool, by, via, added, removed, changed } = facts;
+  const reason = facts.reason === undefined ? "" : `: ${facts.reason}`;
+  const approval = String(facts.approvalId).slice(0, ID_LENGTH);
   switch (type) {
     case "call.received":
-      return `by ${facts.via}: ${clip(JSON.stringify(facts.args) ?? "", ARGS_LIMIT)}`;
+      return `by ${via}: ${clip(JSON.stringify(facts.args) ?? "", MAX_TEXT)}`;
     case "call.decided":
-      return [facts.decision, facts.layer, facts.rule].filter((part) => part !== undefined).join(", ");
+      return [decision, facts.layer, facts.rule].filter((part) => part !== undefined).join(", ");
     case "call.ended":
-      return `${facts.status}${facts.code === undefined ? "" : ` (${facts.code})`}, ${facts.durationMs} ms`;
+      return `${status}${facts.code === undefined ? "" : ` (${facts.code})`}, ${facts.durationMs} ms`;
     case "approval.decided":
-      return clip(`${facts.decision} by ${formatApprover(facts)}${formatReason(facts)}`, ARGS_LIMIT);
+      return clip(`${decision} by ${by} (${via})${reason}`, MAX_TEXT);
     case "approval.expired":
-      return clip(`never runs${formatReason(facts)}`, ARGS_LIMIT);
+      return clip(`never runs${reason}`, MAX_TEXT);
     case "approval.interrupted":
-      return "its process is gone; it may have had its effect";
+      return "its process ended; the action may have had its effect";
     case "approval.refused":
-      return clip(`not taken from ${formatApprover(facts)}${formatReason(facts)}`, ARGS_LIMIT);
+      return clip(`answer of ${by} (${via}) rejected${reason}`, MAX_TEXT);
     case "approval.requested":
       return `level ${facts.level}, asked by ${facts.rule}, until ${facts.expiresAt}`;
     case "call.suspended":
-      return `waits for approval ${shortenApprovalId(facts)}`;
+      return `waits for approval ${approval}`;
     case "call.resumed":
-      return `approval ${shortenApprovalId(facts)}, run by ${facts.executor}`;
+      return `approval ${approval}, run by ${facts.executor}`;
     case "catalog.changed":
-      return `${facts.category}: ${facts.added} added, ${facts.removed} removed, ${facts.changed} changed`;
+      return `${facts.category}: ${added} added, ${removed} removed, ${changed} changed`;
     case "client.connected":
       return `${facts.client} over ${facts.transport}, profile ${facts.profile}`;
     case "definition.accepted":
     case "definition.rejected":
-      return `${facts.server}: ${facts.tool}, by ${facts.by}`;
+      return `${server}: ${tool}, by ${by}`;
     case "definition.withheld":
-      return `${facts.server}: ${facts.tool}, ${String(facts.reasons)}`;
+      return `${server}: ${tool}, ${String(facts.reasons)}`;
     case "server.failed":
     case "server.stopped":
-      return clip(`${facts.server}: ${facts.reason}`, ARGS_LIMIT);
+      return clip(`${server}: ${facts.reason}`, MAX_TEXT);
     case "server.learned":
-      return `${facts.server}: ${facts.added} added, ${facts.removed} removed, ${facts.changed} changed`;
+      return `${server}: ${added} added, ${removed} removed, ${changed} changed`;
     case "server.started":
     case "server.added":
-      return clip(`${facts.server}: ${facts.launch}`, ARGS_LIMIT);
+      return clip(`${server}: ${facts.launch}`, MAX_TEXT);
     case "config.loaded":
       return `${facts.path}, policy ${facts.policyVersion}`;
     default:
-      return clip(toText(facts.reason) ?? JSON.stringify(facts), ARGS_LIMIT);
+      return clip(toText(facts.reason) ?? JSON.stringify(facts), MAX_TEXT);
   }
-}
-
-function formatApprover({ by, via }: Record<string, unknown>): string {
-  return `${by} (${via})`;
-}
-
-function formatReason({ reason }: Record<string, unknown>): string {
-  return reason === undefined ? "" : `: ${reason}`;
-}
-
-function shortenApprovalId({ approvalId }: Record<string, unknown>): string {
-  return String(approvalId).slice(0, ID_LENGTH);
 }
 
 function toText(value: unknown): string | undefined {

@@ -2,33 +2,33 @@ import type { ErrorCode } from "../core/errors.ts";
 import { getOwn } from "../core/json.ts";
 import type { Outcome } from "../core/outcome.ts";
 
-/** What a script can tell from the exit status of any command. */
+/** The exit codes of all commands. docs/cli.md lists them. */
 export const exitCodes = {
-  /** What was asked is done. A command that shows something has shown it, also when there is nothing to show. */
+  /** Success, also with nothing to show. */
   done: 0,
-  /** It was tried and went wrong: an action failed, a chain is broken, a check of `qm doctor` failed. */
+  /** The attempt failed: an action failed, a hash chain is broken, a check of `qm doctor` failed. */
   failed: 1,
-  /** The command line, the arguments of an action, or the configuration is wrong: nothing was tried. */
+  /** Wrong command line, action arguments or configuration. Nothing was attempted. */
   usage: 2,
-  /** The caller may not, or a budget is used up, or a person must agree first: nothing was run. */
+  /** Not permitted, over budget, or a person must agree first. Nothing ran. */
   refused: 3,
-  /** No such action or category, as far as this caller may see; no such approval, session, turn, dataset or note. */
+  /** Unknown or hidden action or category; unknown approval, session, turn, dataset or note. */
   unknown: 4,
-  /** Of `qm preflight`: everything is there, and a person must agree to some of the calls. */
+  /** `qm preflight`: a person must agree to some of the calls. */
   needsApproval: 10,
-  /** Of `qm preflight`: a server wants somebody to log in. */
+  /** `qm preflight`: a server needs a login. */
   needsLogin: 11,
-  /** Of `qm preflight`: a definition is withheld until a person has reviewed it. */
+  /** `qm preflight`: a definition is withheld until a person has reviewed it. */
   quarantined: 12,
-  /** Of `qm preflight`: a server cannot be started or reached. */
+  /** `qm preflight`: a server cannot be started or reached. */
   unavailable: 13,
-  /** Ended by Ctrl-C; a call that was running is in the ledger as cancelled. */
+  /** Ended by Ctrl-C. The ledger has the running call as cancelled. */
   interrupted: 130,
 } as const;
 
 export type ExitCode = (typeof exitCodes)[keyof typeof exitCodes];
 
-/** Codes that mean something else than `failed`. */
+/** The error codes that do not exit with `failed`. */
 const codes: { readonly [Code in ErrorCode]?: ExitCode } = {
   approval_expired: exitCodes.refused,
   budget_exceeded: exitCodes.refused,

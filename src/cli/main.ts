@@ -1,93 +1,46 @@
-import { Command, CommanderError } from "commander";
+import { Command, CommanderError, type Option } from "commander";
 import { readPackageInfo } from "../app/system-runtime.ts";
 import { getErrorMessage, QmError } from "../core/errors.ts";
 import { quoteName } from "../core/names.ts";
 import { didYouMean } from "../core/nearest.ts";
-import { addApprovalsCommand } from "./commands/approvals.ts";
-import { addConnectCommand, addImportCommand } from "./commands/clients.ts";
-import { addCompleteCommand, addCompletionCommand } from "./commands/completion.ts";
-import { addDescribeCommand, addExplainCommand } from "./commands/describe.ts";
-import { addDoctorCommand } from "./commands/doctor.ts";
-import { addEmbeddingsCommand } from "./commands/embeddings.ts";
-import { addEvalCommand } from "./commands/eval.ts";
-import { addEventsCommand } from "./commands/events.ts";
-import { addInitCommand } from "./commands/init.ts";
-import { addInvokeCommand } from "./commands/invoke.ts";
-import { addDirectoryCommand, addListCommand } from "./commands/list.ts";
-import { addNotesCommand } from "./commands/notes.ts";
-import { addPreflightCommand } from "./commands/preflight.ts";
-import { addReplayCommand } from "./commands/replay.ts";
-import { addHintsCommand, addSearchCommand } from "./commands/search.ts";
-import { addSecretsCommand } from "./commands/secrets.ts";
-import { addMcpCommand, addServeCommand } from "./commands/serve.ts";
-import { addServersCommand } from "./commands/servers.ts";
-import { addTourCommand } from "./commands/tour.ts";
 import type { CommandContext, GlobalOptions, Io } from "./context.ts";
 import { type ExitCode, exitCodes, getExitCode } from "./exit-codes.ts";
-import { type CommandOutput, createOutput } from "./output.ts";
+import { createOutput } from "./output.ts";
 import { InterruptedError } from "./terminal.ts";
 
-function addHelpCommand(program: Command): void {
-  program
-    .command("help")
-    .summary("show the help of a command")
-    .description("Show the help of a command, or of the program.")
-    .argument("[command...]", "the command, as in `qm help events verify`")
-    .action((names: readonly string[]) => findCommand(program, names).help());
-}
+type AddCommand = (program: Command, context: CommandContext) => void;
 
-function findCommand(program: Command, names: readonly string[]): Command {
-  let command = program;
-  for (const name of names) {
-    const below = command.commands.find((each) => each.name() === name);
-    if (below === undefined) throw createUnknownCommandError(name, command);
-    command = below;
-  }
-  return command;
-}
-
-function createUnknownCommandError(name: string, above: Command): QmError {
-  const known = above.createHelp().visibleCommands(above);
-  const near = didYouMean(
-    name,
-    known.map((each) => each.name()),
-  );
-  return new QmError("invalid_arguments", `unknown command ${quoteName(name)}${near}`, {
-    hint: "`qm --help` shows what there is.",
-  });
-}
-
-/** In the order of the help. Adding a command is one file and one line here. */
-const commands = [
-  addListCommand,
-  addSearchCommand,
-  addDescribeCommand,
-  addInvokeCommand,
-  addExplainCommand,
-  addApprovalsCommand,
-  addEventsCommand,
-  addReplayCommand,
-  addEvalCommand,
-  addNotesCommand,
-  addServersCommand,
-  addSecretsCommand,
-  addPreflightCommand,
-  addMcpCommand,
-  addServeCommand,
-  addEmbeddingsCommand,
-  addDirectoryCommand,
-  addHintsCommand,
-  addImportCommand,
-  addConnectCommand,
-  addInitCommand,
-  addDoctorCommand,
-  addTourCommand,
-  addCompletionCommand,
-  addHelpCommand,
-  addCompleteCommand,
+/** In the order of the help. `main` loads only the module of the command that runs; help and completion load all. */
+const commands: readonly (readonly [name: string, load: () => Promise<AddCommand>])[] = [
+  ["list", async () => (await import("./commands/list.ts")).addListCommand],
+  ["search", async () => (await import("./commands/search.ts")).addSearchCommand],
+  ["describe", async () => (await import("./commands/describe.ts")).addDescribeCommand],
+  ["invoke", async () => (await import("./commands/invoke.ts")).addInvokeCommand],
+  ["explain", async () => (await import("./commands/describe.ts")).addExplainCommand],
+  ["approvals", async () => (await import("./commands/approvals.ts")).addApprovalsCommand],
+  ["events", async () => (await import("./commands/events.ts")).addEventsCommand],
+  ["replay", async () => (await import("./commands/replay.ts")).addReplayCommand],
+  ["eval", async () => (await import("./commands/eval.ts")).addEvalCommand],
+  ["notes", async () => (await import("./commands/notes.ts")).addNotesCommand],
+  ["servers", async () => (await import("./commands/servers.ts")).addServersCommand],
+  ["secrets", async () => (await import("./commands/secrets.ts")).addSecretsCommand],
+  ["preflight", async () => (await import("./commands/preflight.ts")).addPreflightCommand],
+  ["mcp", async () => (await import("./commands/serve.ts")).addMcpCommand],
+  ["serve", async () => (await import("./commands/serve.ts")).addServeCommand],
+  ["embeddings", async () => (await import("./commands/embeddings.ts")).addEmbeddingsCommand],
+  ["directory", async () => (await import("./commands/list.ts")).addDirectoryCommand],
+  ["hints", async () => (await import("./commands/search.ts")).addHintsCommand],
+  ["import", async () => (await import("./commands/clients.ts")).addImportCommand],
+  ["connect", async () => (await import("./commands/clients.ts")).addConnectCommand],
+  ["init", async () => (await import("./commands/init.ts")).addInitCommand],
+  ["doctor", async () => (await import("./commands/doctor.ts")).addDoctorCommand],
+  ["tour", async () => (await import("./commands/tour.ts")).addTourCommand],
+  ["completion", async () => (await import("./commands/completion.ts")).addCompletionCommand],
+  ["help", async () => addHelpCommand],
+  ["complete", async () => (await import("./commands/completion.ts")).addCompleteCommand],
 ];
 
-/** The whole program but for the process: arguments in, exit code out. Never rejects. */
+/** The whole program except for the process: arguments in, exit code out. Never rejects. */
 export async function main(argv: readonly string[], io: Io): Promise<ExitCode> {
   let code: ExitCode = exitCodes.done;
   const program = createProgram(io);
@@ -99,32 +52,39 @@ export async function main(argv: readonly string[], io: Io): Promise<ExitCode> {
     },
     get out() {
       const { json = false, color } = program.opts<GlobalOptions>();
-      return createOutput(io, { json, color });
+      return createOutput(io, json, color);
     },
     end(ended) {
       code = ended;
     },
     run: main,
   };
-  for (const add of commands) add(program, context);
   try {
+    for (const add of await loadCommands(program, argv)) add(program, context);
     await program.parseAsync(argv.length === 0 ? ["--help"] : argv, { from: "user" });
     return code;
   } catch (thrown) {
-    return reportError(thrown, createErrorOutput(argv, io), io, program, argv);
+    return reportError(thrown, io, program, argv);
   }
+}
+
+async function loadCommands(program: Command, argv: readonly string[]): Promise<readonly AddCommand[]> {
+  const name = argv[findOperand(argv, program.options)];
+  if (name === undefined && argv.some((word) => word === "--version" || word === "-V")) return [];
+  const isOne = name !== "help" && name !== "complete" && commands.some(([each]) => each === name);
+  return Promise.all(commands.filter(([each]) => !isOne || each === name).map(([, load]) => load()));
 }
 
 function createProgram({ stdout, stderr }: Io): Command {
   return new Command("qm")
-    .description("One counter where LLM agents draw every action they may take.")
-    .option("--config <path>", "use this configuration file, not the nearest quartermaster.yaml")
-    .option("--actor <name>", "who asks: an actor of the configuration (in events: whose events)")
-    .option("--session <id>", "the conversation it belongs to (in events: only this one)")
-    .option("--tenant <id>", "the tenant it is for (in events: only this one)")
-    .option("--user <id>", "the user it is for (in events: only this one)")
-    .option("--json", "answer with one JSON document on stdout, errors included")
-    .option("--no-color", "no colours, whatever the terminal can do")
+    .description("One gateway for every tool your agents may call, with policy, approvals and an audit log.")
+    .option("--config <path>", "use this configuration file instead of the nearest quartermaster.yaml")
+    .option("--actor <name>", "act as this configured actor (for events: filter by actor)")
+    .option("--session <id>", "use this session (for events: filter by session)")
+    .option("--tenant <id>", "act for this tenant (for events: filter by tenant)")
+    .option("--user <id>", "act for this user (for events: filter by user)")
+    .option("--json", "print one JSON document on stdout, errors included")
+    .option("--no-color", "print without colours")
     .version(readPackageInfo().version, "-V, --version", "print the version")
     .helpOption("-h, --help", "show this help")
     .exitOverride()
@@ -132,29 +92,30 @@ function createProgram({ stdout, stderr }: Io): Command {
     .configureOutput({
       writeOut: (text) => stdout.write(text),
       writeErr: (text) => stderr.write(text),
-      // An error is told once, in our own form, by whoever catches it.
+      // `reportError` prints errors.
       outputError: () => {},
       getOutHelpWidth: () => stdout.columns ?? 80,
       getErrHelpWidth: () => stderr.columns ?? 80,
       getOutHasColors: () => false,
       getErrHasColors: () => false,
     })
-    .addHelpText(
-      "after",
-      "\nExit codes: 0 done, 1 failed, 2 wrong usage or configuration, 3 refused,\n            4 unknown action or category, 130 interrupted; of preflight also\n            10 needs approval, 11 needs a login, 12 withheld, 13 not reachable.\n\nNew here? Try `qm tour`.",
-    );
+    .addHelpText("after", EXIT_CODES_HELP);
 }
 
-/** When the command line could not be read, its options are looked for by hand. */
-function createErrorOutput(argv: readonly string[], io: Io): CommandOutput {
+const EXIT_CODES_HELP = `
+Exit codes: 0 done, 1 failed, 2 wrong usage or configuration, 3 refused,
+            4 unknown action or category, 130 interrupted; preflight also:
+            10 needs approval, 11 needs a login, 12 withheld, 13 unreachable.
+
+New here? Run \`qm tour\`.`;
+
+function reportError(thrown: unknown, io: Io, program: Command, argv: readonly string[]): ExitCode {
+  // Commander may have failed before it read --json and --no-color.
   const options = argv.slice(0, argv.includes("--") ? argv.indexOf("--") : argv.length);
-  return createOutput(io, { json: options.includes("--json"), color: !options.includes("--no-color") });
-}
-
-function reportError(thrown: unknown, out: CommandOutput, io: Io, program: Command, argv: readonly string[]): ExitCode {
+  const out = createOutput(io, options.includes("--json"), !options.includes("--no-color"));
   if (thrown instanceof CommanderError) {
     if (thrown.exitCode === 0) return exitCodes.done;
-    // Help in place of a command is on stderr by now, and says it all.
+    // Without a command, commander has already printed the help to stderr.
     if (out.isJson || thrown.code !== "commander.help")
       out.problem(createUsageError(thrown, program, argv).toProblem());
     return exitCodes.usage;
@@ -168,27 +129,60 @@ function reportError(thrown: unknown, out: CommandOutput, io: Io, program: Comma
 
 function createUsageError({ code, message }: CommanderError, program: Command, argv: readonly string[]): QmError {
   const [what = "", ...suggestions] = message.replace(/^error: /, "").split("\n");
-  const help = `\`${["qm", ...findCommandPath(program, argv), "--help"].join(" ")}\` shows what there is.`;
+  const help = `Run \`${["qm", ...findCommandPath(program, argv), "--help"].join(" ")}\` for the usage.`;
   return new QmError("invalid_arguments", code === "commander.help" ? "no command was given" : what, {
     hint: [...suggestions.map((line) => line.replace(/^\((.*)\)$/, "$1")), help].join(" "),
   });
 }
 
-/** The command that was typed, as far down as there is one. What comes after a word that is none belongs to that. */
+/** The names of the command and subcommands in `argv`, as far as they exist. */
 function findCommandPath(program: Command, argv: readonly string[]): readonly string[] {
   const names: string[] = [];
-  let at = program;
-  for (let place = 0; place < argv.length; place++) {
-    const word = argv[place] ?? "";
-    if (word.startsWith("-") && word !== "--") {
-      const option = [...program.options, ...at.options].find(({ short, long }) => [short, long].includes(word));
-      if (option?.required === true) place++;
-      continue;
-    }
-    const found = at.commands.find((command) => [command.name(), ...command.aliases()].includes(word));
-    if (found === undefined) break;
+  for (let command = program, index = -1; ; ) {
+    index = findOperand(argv, [...program.options, ...command.options], index + 1);
+    const found = command.commands.find((each) => [each.name(), ...each.aliases()].includes(argv[index] ?? ""));
+    if (found === undefined) return names;
     names.push(found.name());
-    at = found;
+    command = found;
   }
-  return names;
+}
+
+/** The index of the first word that is neither an option nor the value of one. */
+function findOperand(argv: readonly string[], options: readonly Option[], from = 0): number {
+  let index = from;
+  for (; index < argv.length; index++) {
+    const word = argv[index] ?? "";
+    if (!word.startsWith("-") || word === "--") break;
+    if (options.find(({ short, long }) => short === word || long === word)?.required === true) index++;
+  }
+  return index;
+}
+
+function addHelpCommand(program: Command): void {
+  program
+    .command("help")
+    .summary("show the help of a command")
+    .description("Show the help of a command, or of the program.")
+    .argument("[command...]", "the command, for example `qm help events verify`")
+    .action((names: readonly string[]) => findCommand(program, names).help());
+}
+
+function findCommand(program: Command, names: readonly string[]): Command {
+  let command = program;
+  for (const name of names) {
+    const found = command.commands.find((each) => each.name() === name);
+    if (found === undefined) throw createUnknownCommandError(name, command);
+    command = found;
+  }
+  return command;
+}
+
+function createUnknownCommandError(name: string, parent: Command): QmError {
+  const names = parent
+    .createHelp()
+    .visibleCommands(parent)
+    .map((each) => each.name());
+  return new QmError("invalid_arguments", `unknown command ${quoteName(name)}${didYouMean(name, names)}`, {
+    hint: "Run `qm --help` for the list of commands.",
+  });
 }

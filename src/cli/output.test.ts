@@ -16,17 +16,17 @@ test("lines columns up and cuts the last one first", () => {
   expect(lines).toEqual(["name    what", "a       short", "longer  a sentence that…"]);
 });
 
-test("is as wide as it gets when nobody knows the width", () => {
+test("does not cut columns without a width", () => {
   expect(formatTable(["", ""], [["a", "b".repeat(300)]])).toEqual([`a  ${"b".repeat(300)}`]);
 });
 
-test("paints what is left after cutting", () => {
+test("applies colours after cutting", () => {
   const [line] = formatTable([""], [[{ text: "a long text", paint: (text) => `<${text}>` }]], { width: 6 });
 
   expect(line).toBe("<a lon…>");
 });
 
-test("never gets wider than the terminal, whatever is in it", () => {
+test("is never wider than the terminal", () => {
   const cell = fc.string({ unit: "grapheme", maxLength: 60 });
   fc.assert(
     fc.property(fc.array(fc.tuple(cell, cell, cell)), fc.integer({ min: 30, max: 120 }), (rows, width) => {

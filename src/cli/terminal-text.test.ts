@@ -1,21 +1,22 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { escapeUnsafe, fitToWidth, measureWidth, quoteShellWord, safeJson, toOneLine } from "./terminal-text.ts";
+import { escapeUnsafe, quoteShellWord, toOneLine } from "../core/display-text.ts";
+import { fitToWidth, measureWidth, safeJson } from "./terminal-text.ts";
 
 const HOSTILE = "a\u001B[31mb\u202Ec\u0007d\u2028e";
 
-test("leaves nothing that a terminal acts on", () => {
+test("escapes everything that a terminal acts on", () => {
   expect(toOneLine(`${HOSTILE}\r\nf`)).toBe("a\\u{1b}[31mb\\u{202e}c\\u{7}d e f");
   expect(escapeUnsafe("a\n\tb\r")).toBe("a\n\tb\\u{d}");
 });
 
-test("leaves scripts and emoji as they are", () => {
+test("does not escape scripts and emoji", () => {
   const text = "naïve 日本語 می‌خواهم 👩‍👩‍👧";
 
   expect(toOneLine(text)).toBe(text);
 });
 
-test("JSON for a terminal is the same JSON", () => {
+test("writes equal JSON for a terminal", () => {
   fc.assert(
     fc.property(fc.jsonValue(), (value) => {
       expect(JSON.parse(safeJson(value, 2))).toEqual(JSON.parse(JSON.stringify(value)));
@@ -26,7 +27,7 @@ test("JSON for a terminal is the same JSON", () => {
   expect(safeJson("\u{E0041}")).not.toContain("\u{E0041}");
 });
 
-test("cuts to the width that is there", () => {
+test("cuts to the available width", () => {
   expect(fitToWidth("日本語", 5)).toBe("日本…");
   expect(fitToWidth("short", 5)).toBe("short");
   fc.assert(

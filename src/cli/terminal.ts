@@ -1,11 +1,11 @@
 import { Console } from "node:console";
-import { Writable } from "node:stream";
+import { createInterface } from "node:readline/promises";
+import { Readable, Writable } from "node:stream";
+import { raceAbort } from "../core/async.ts";
 import { QmError } from "../core/errors.ts";
 import type { Io, TextStream } from "./context.ts";
 
-const QUIET_MS = 1000;
-
-/** A line that says how long something has been running, on a terminal only. Call the answer to wipe it away. */
+/** Shows on a terminal how long something has been running. Returns a function that clears the line. */
 export function showProgress(stderr: TextStream, what: string): () => void {
   if (!stderr.isTTY) return () => {};
   const started = performance.now();
@@ -14,14 +14,13 @@ export function showProgress(stderr: TextStream, what: string): () => void {
     isShown = true;
     const seconds = Math.round((performance.now() - started) / 1000);
     stderr.write(`\r\u001B[K${what} has been running for ${seconds} s. Ctrl-C cancels it.`);
-  }, QUIET_MS);
+  }, 1000);
   return () => {
     clearInterval(timer);
     if (isShown) stderr.write("\r\u001B[K");
   };
 }
 
-/** A line that says how many of how many are done, on a terminal only. */
 export function showCount(stderr: TextStream, what: string) {
   let isShown = false;
   return {
@@ -36,106 +35,95 @@ export function showCount(stderr: TextStream, what: string) {
   };
 }
 
-const CONSOLE_METHODS = ["log", "info", "debug", "dir", "table"] as const;
-
-/** Whatever a subject says while it works is about the answer, not the answer. */
-export async function withConsoleOnStderr<T>({ stderr }: Pick<Io, "stderr">, work: () => Promise<T>): Promise<T> {
-  const sink = new Writable({
+export function toWritable(stream: TextStream): Writable {
+  return new Writable({
     decodeStrings: false,
-    write(text, _encoding, done) {
-      stderr.write(String(text));
+    write(chunk: string | Buffer, _encoding, done) {
+      stream.write(chunk.toString());
       done();
     },
   });
-  const aside = new Console({ stdout: sink, stderr: sink });
-  const before = CONSOLE_METHODS.map((name) => [name, console[name]] as const);
-  for (const name of CONSOLE_METHODS) console[name] = aside[name].bind(aside);
+}
+
+const CONSOLE_METHODS = ["log", "info", "debug", "dir", "table"] as const;
+
+/** Runs `work` with the global console writing to stderr: stdout is for the answer of the command. */
+export async function withConsoleOnStderr<T>({ stderr }: Pick<Io, "stderr">, work: () => Promise<T>): Promise<T> {
+  const sink = toWritable(stderr);
+  const redirected = new Console({ stdout: sink, stderr: sink });
+  const originals = CONSOLE_METHODS.map((name) => [name, console[name]] as const);
+  for (const name of CONSOLE_METHODS) console[name] = redirected[name].bind(redirected);
   try {
     return await work();
   } finally {
-    for (const [name, say] of before) console[name] = say;
+    for (const [name, method] of originals) console[name] = method;
   }
 }
 
-/** A terminal's input, where there is one. */
-interface Terminal extends AsyncIterable<Uint8Array | string> {
-  readonly isTTY: true;
-  setRawMode?(raw: boolean): unknown;
-  pause?(): unknown;
-}
-
-/** Ctrl-C in place of an answer. Where the terminal is read key by key, no signal says so. */
+/** The user pressed Ctrl-C. In raw mode the terminal sends a key instead of a signal. */
 export class InterruptedError extends QmError {
-  constructor() {
-    super("cancelled", "nothing was entered");
+  constructor(message = "interrupted before anything was entered") {
+    super("cancelled", message);
   }
 }
 
 type PromptIo = Pick<Io, "stdin" | "stderr" | "signal">;
 
-const ENTER = /[\r\n]/;
-const CTRL_C = "\u0003";
-const BACKSPACE: ReadonlySet<string> = new Set(["\b", "\u007F"]);
-
-export function isTerminal(stdin: Io["stdin"]): stdin is Terminal {
+export function isTerminal(stdin: Io["stdin"]): boolean {
   return "isTTY" in stdin && stdin.isTTY === true;
 }
 
-/** Asks a person at the terminal for a yes. Without a terminal, or with any other answer, it is no. */
-export async function confirmAtTerminal({ stdin, stderr, signal }: PromptIo, question: string): Promise<boolean> {
-  if (!isTerminal(stdin)) return false;
-  stderr.write(`${question} [y/N] `);
-  return /^y(?:es)?$/i.test((await readLine(stdin, signal)).trim());
+/** Asks the person at the terminal for a yes. Without a terminal, or with any other answer, the result is false. */
+export async function confirmAtTerminal(io: PromptIo, question: string): Promise<boolean> {
+  return isTerminal(io.stdin) && /^y(?:es)?$/i.test((await readLine(io, `${question} [y/N] `, false)).trim());
 }
 
-/** A secret: typed unseen at a terminal, or all of stdin without the last line's end. */
-export async function readSecret({ stdin, stderr, signal }: PromptIo, name: string): Promise<string> {
-  if (!isTerminal(stdin)) {
-    let text = "";
-    const chunks = stdin[Symbol.asyncIterator]();
-    for (let next = await readChunk(chunks, signal); !next.done; next = await readChunk(chunks, signal))
-      text += Buffer.from(next.value).toString("utf8");
-    return text.replace(/\r?\n$/, "");
-  }
-  stderr.write(`Value of ${name} (not shown): `);
-  stdin.setRawMode?.(true);
-  try {
-    return await readLine(stdin, signal);
-  } finally {
-    stdin.setRawMode?.(false);
-    stderr.write("\n");
-  }
+/** Reads a secret: typed without echo at a terminal, otherwise all of stdin without the last line break. */
+export async function readSecret(io: PromptIo, name: string): Promise<string> {
+  if (isTerminal(io.stdin))
+    return readLine(io, `Value of ${name} (not shown): `, true).finally(() => io.stderr.write("\n"));
+  let text = "";
+  for await (const chunk of readChunks(io)) text += Buffer.from(chunk).toString("utf8");
+  return text.replace(/\r?\n$/, "");
 }
 
-/** What is typed up to the end of the line. */
-async function readLine(stdin: Terminal, signal: AbortSignal): Promise<string> {
-  let typed = "";
-  // Not `for await`: leaving such a loop would close the terminal's input for good.
+/** Reads stdin until it ends. Throws an `InterruptedError` on Ctrl-C. */
+export async function* readChunks(
+  { stdin, signal }: Pick<Io, "stdin" | "signal">,
+  interruptMessage?: string,
+): AsyncGenerator<Uint8Array | string> {
+  // Not `for await`: leaving such a loop would wait for the input to be closed.
   const chunks = stdin[Symbol.asyncIterator]();
-  for (let next = await readChunk(chunks, signal); !next.done; next = await readChunk(chunks, signal)) {
-    for (const character of Buffer.from(next.value).toString("utf8")) {
-      if (ENTER.test(character)) {
-        stdin.pause?.();
-        return typed;
-      }
-      if (character === CTRL_C) throw new InterruptedError();
-      typed = BACKSPACE.has(character) ? typed.slice(0, -1) : typed + character;
-    }
+  for (;;) {
+    const next = await raceAbort(chunks.next(), signal).catch((thrown: unknown) => {
+      throw signal.aborted ? new InterruptedError(interruptMessage) : thrown;
+    });
+    if (next.done) return;
+    yield next.value;
   }
-  return typed;
 }
 
-/** The next of what is typed, unless Ctrl-C comes first. */
-async function readChunk<T>(chunks: AsyncIterator<T>, signal: AbortSignal): Promise<IteratorResult<T>> {
-  if (signal.aborted) throw new InterruptedError();
-  let stop = () => {};
-  const interrupted = new Promise<never>((_, reject) => {
-    stop = () => reject(new InterruptedError());
+/** One typed line. Empty at the end of the input. */
+async function readLine({ stdin, stderr, signal }: PromptIo, prompt: string, isHidden: boolean): Promise<string> {
+  const lines = createInterface({
+    input: stdin instanceof Readable ? stdin : Readable.from(stdin),
+    // Without an output the terminal itself echoes what is typed. With one, readline echoes: here into nothing.
+    ...(isHidden ? { output: new Writable({ write: (_chunk, _encoding, done) => done() }) } : {}),
+    terminal: isHidden,
+    historySize: 0,
   });
-  signal.addEventListener("abort", stop, { once: true });
+  stderr.write(prompt);
   try {
-    return await Promise.race([chunks.next(), interrupted]);
+    return await new Promise<string>((resolve, reject) => {
+      lines.once("SIGINT", () => reject(new InterruptedError()));
+      // Later than the last line, which readline passes on in the same turn.
+      lines.once("close", () => setImmediate(resolve, ""));
+      lines.question("", { signal }).then(resolve, () => {
+        if (signal.aborted) reject(new InterruptedError());
+        else resolve("");
+      });
+    });
   } finally {
-    signal.removeEventListener("abort", stop);
+    lines.close();
   }
 }

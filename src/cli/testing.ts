@@ -7,12 +7,12 @@ import { openWorkspace } from "../workspace/workspace.ts";
 import type { Io } from "./context.ts";
 import { main } from "./main.ts";
 
-/** For tests of the program: with or without a process, always on real folders. */
+/** Helpers for tests of the command line, with or without a process, in real folders. */
 
 const createdFolders: string[] = [];
 const started: ChildProcess[] = [];
 
-/** Ends what tests started and removes what they made. */
+/** Kills the processes and removes the folders of the tests. */
 export async function cleanUp(): Promise<void> {
   for (const child of started.splice(0)) child.kill("SIGKILL");
   for (const folder of createdFolders.splice(0)) await rm(folder, { recursive: true, force: true });
@@ -47,11 +47,11 @@ export interface CliResult {
   readonly err: string;
 }
 
-/** The program without a process. With `columns` it believes to be on a terminal. */
+/** Runs the program without a process. With `columns` its output is a terminal. */
 export async function qm(
   cwd: string,
   argv: readonly string[],
-  { columns, ...given }: Partial<Io> & { columns?: number } = {},
+  { columns, ...overrides }: Partial<Io> & { columns?: number } = {},
 ): Promise<CliResult> {
   const out: string[] = [];
   const err: string[] = [];
@@ -67,12 +67,12 @@ export async function qm(
     nodeVersion: process.versions.node,
     platform: process.platform,
     execPath: process.execPath,
-    ...given,
+    ...overrides,
   });
   return { code, out: out.join(""), err: err.join("") };
 }
 
-/** A person at a terminal who types that, for `qm()`. */
+/** Options for `qm()`: a terminal at which a person types this text. */
 export function atTerminal(text: string): Pick<Io, "stdin"> & { columns: number } {
   async function* typed(): AsyncGenerator<string> {
     yield text;
@@ -80,10 +80,10 @@ export function atTerminal(text: string): Pick<Io, "stdin"> & { columns: number 
   return { stdin: Object.assign(typed(), { isTTY: true }), columns: 100 };
 }
 
-/** What to put before the arguments to have a process of its own. */
+/** The command that starts the program as a process. */
 export const qmCommand = [process.execPath, findCompiled("src/cli/bin.ts")] as const;
 
-/** The environment without what decides about colours. */
+/** The environment without the variables for colours. */
 export function plainEnvironment(): NodeJS.ProcessEnv {
   const { NO_COLOR: _no, FORCE_COLOR: _force, ...env } = process.env;
   return env;
@@ -111,7 +111,7 @@ export function start(
   return { child, ended };
 }
 
-/** A call that runs until it is cancelled: gigabytes to read that take no space, one file under many names. */
+/** A call that runs until it is cancelled: it reads gigabytes that take no space, one file with many hard links. */
 export const longCall = ["invoke", "file__grep", '{"pattern":"(x+x+)+y","path":"many"}'];
 
 /** A folder for `longCall`. */

@@ -1,17 +1,16 @@
 import { expect, test } from "vitest";
 import { approvalsSchema } from "./calls-schema.ts";
+import { parseFileValue } from "./file-keys.ts";
 
-test.each(["https://qm.example.com", "http://127.0.0.1:7420/box/"])("%s is where people can come", (public_url) => {
-  expect(approvalsSchema.parse({ public_url }).public_url).toBe(public_url);
+test.each(["https://qm.example.com", "http://127.0.0.1:7420/box/"])("accepts the public URL %s", (public_url) => {
+  expect(parseFileValue(approvalsSchema, { public_url })).toMatchObject({ data: { publicUrl: public_url } });
 });
 
 test.each(["qm.example.com", "localhost:7420", "ftp://qm.example.com", "https://x/?a", "https://x/#a", "https://"])(
-  "%s is not",
+  "rejects the public URL %s",
   (public_url) => {
-    const { error } = approvalsSchema.safeParse({ public_url });
-
-    expect(error?.issues).toMatchObject([
-      { path: ["public_url"], message: expect.stringContaining("expected the address") },
-    ]);
+    expect(parseFileValue(approvalsSchema, { public_url })).toMatchObject({
+      issues: [{ path: ["public_url"], message: expect.stringContaining("expected the address") }],
+    });
   },
 );

@@ -1,43 +1,42 @@
 import { z } from "zod";
-import { DURATION_PATTERN, parseDuration } from "../core/runtime.ts";
-import { boundedInteger, plainText, REFERENCE_FORMS, secretReference } from "./schema-values.ts";
+import { fileKeys } from "./file-keys.ts";
+import { DAY_MS, duration, flag, integer, REFERENCE_FORMS, secretReference, text } from "./schema-values.ts";
 
-const DAY_MS = 86_400_000;
-const glob = (what: string) => plainText(what).max(256, `expected ${what} of at most 256 characters`);
+const glob = (what: string) => text(what).max(256, `expected ${what} of at most 256 characters`);
 
-const rule = z.strictObject({
-  name: glob("a name").describe("What the ledger and messages call the rule. Each rule has its own."),
+const routeRule = z.strictObject({
+  name: glob("a name").describe("The name of the rule in the ledger and in messages. Must be unique."),
   source: glob("a source, or a glob like actor:*")
     .optional()
-    .describe("Where the call comes from: `actor:<name>`, or a glob. Absent: anywhere."),
+    .describe("The source: `actor:<name>`, or a glob. Absent: any."),
   event: glob("an event, or a glob like tool_call:file__*")
     .refine((value) => !value.startsWith("tool_result:"), "no rule is asked about results; expected tool_call:<action>")
     .optional()
-    .describe("What is called: `tool_call:<action>`, or a glob. Absent: anything."),
-  when: plainText("a CEL expression")
+    .describe("The called action: `tool_call:<action>`, or a glob. Absent: any."),
+  when: text("a CEL expression")
     .optional()
     .describe(
-      "A CEL expression over `event` (`source`, `type`, and the arguments as `data`), `tool`, `actor` and `ctx`. Where it fails, the rule does not apply. Absent: always.",
+      "A CEL expression over `event` (`source`, `type`, and the arguments as `data`), `tool`, `actor` and `ctx`. If it fails, the rule does not apply. Absent: always.",
     ),
-  deadline_ms: boundedInteger(1, DAY_MS)
+  deadlineMs: integer(1, DAY_MS)
     .optional()
-    .describe("How long the call may take, all tries together. Absent: as `limits.timeout_ms` and its action say."),
+    .describe("How long the call may take, all attempts together. Absent: as `limits.timeout_ms` and its action say."),
   retry: z
     .strictObject({
-      attempts: boundedInteger(1, 10).describe("How many tries there may be, the first one too."),
-      backoff_ms: boundedInteger(0, 30_000)
+      attempts: integer(1, 10).describe("The most attempts, including the first."),
+      backoffMs: integer(0, 30_000)
         .default(200)
-        .describe("The pause after the first try. It doubles with each further one, up to 30 seconds."),
+        .describe("The pause after the first attempt. It doubles with each further one, up to 30 seconds."),
     })
     .optional()
-    .describe("For calls that only read or may be repeated, and errors that may pass. Absent: one try."),
+    .describe("Retries calls that only read or are idempotent, after errors that may pass. Absent: one attempt."),
 });
 
-/** What becomes of calls on their way. Handlers are code, so where events of the host's go is not in the file. */
+/** Routes of calls. Routes of the host's own events lead to handlers in code, so they are not in the file. */
 export const routingSchema = z
   .strictObject({
     rules: z
-      .array(rule)
+      .array(routeRule)
       .max(1000, "expected at most 1000 rules")
       .default([])
       .superRefine((rules, context) => {
@@ -48,87 +47,123 @@ export const routingSchema = z
           names.add(name);
         }
       })
-      .describe("Asked in order; the first that applies to a call is the only one that counts."),
+      .describe("Tried in order; only the first that applies to a call counts."),
   })
   .prefault({})
-  .describe("Deadlines and further tries for calls.");
+  .describe("Deadlines and retries for calls.");
 
-/** A time as the file has it. */
-export function durationText() {
-  const expected = "expected a time such as 30s, 15m, 24h or 7d";
-  return z
-    .string(expected)
-    .regex(DURATION_PATTERN, expected)
-    .refine((text) => parseDuration(text) !== undefined, expected);
-}
-
-const roles = z.array(plainText("a role")).min(1);
-const name = z
+const roles = z.array(text("a role")).min(1);
+const personName = z
   .string()
   .regex(/^[A-Za-z0-9][A-Za-z0-9_.@+-]{0,127}$/, "expected letters, digits, `_`, `.`, `@`, `+` or `-`");
 
-const categoryRule = z.union(
-  [
-    z.boolean(),
-    z.strictObject({
-      auto_approve_if: plainText("a CEL expression").describe(
-        "Where it is true nobody is asked. Over `args`, `actor`, `tool`, `ctx`.",
-      ),
-      level: plainText("a level").optional().describe("Who must agree. Absent: `user`."),
-      expires_in: durationText().optional().describe("How long the question stands. Absent: as `expires_in` says."),
-    }),
-  ],
-  "expected true, false, or auto_approve_if with level and expires_in",
-);
-
-const approver = z.strictObject({
-  roles: roles.describe(
-    "What the person may agree to: `approver`, `admin`, or a role that a level names. `viewer` only looks.",
+export const categoryApprovalOptions = z.strictObject({
+  autoApproveIf: text("a CEL expression").describe(
+    "If true, no approval is needed. Over `args`, `actor`, `tool`, `ctx`.",
   ),
-  token: secretReference()
-    .optional()
-    .describe(`What the person says to the HTTP interface, as ${REFERENCE_FORMS}. At least 16 characters.`),
+  level: text("a level").optional().describe("Who must approve. Absent: `user`."),
+  expiresIn: duration().optional().describe("How long the request stays open. Absent: as `expires_in` says."),
 });
 
-/** Below which addresses of pages can be made. */
+/** The approval options that the file and the library have in common. */
+export const approvalOptions = z.strictObject({
+  expiresIn: duration().default("24h").describe("How long a request stays open, unless its rule says."),
+  allowSelf: flag(false, "Whether users may approve calls that were made for them."),
+  askClient: flag(true, "Whether the person at the MCP client that made the call is asked, if the client supports it."),
+  maxOpen: integer(1, 100_000).default(100).describe("How many calls of one session may wait at a time."),
+  categories: z
+    .record(
+      z.string(),
+      z.union(
+        [z.boolean(), categoryApprovalOptions],
+        "expected true, false, or auto_approve_if with level and expires_in",
+      ),
+    )
+    .default({})
+    .describe("Whether calls need approval, for the actions of a category that do not say."),
+  levels: z
+    .record(personName, z.strictObject({ roles: roles.describe("The roles that may approve.") }))
+    .default({})
+    .describe("The roles that may approve, by level. `user` and `admin` exist unless you redefine them."),
+});
+
+const approver = z.strictObject({
+  roles: roles.describe("`approver`, `admin`, or a role that a level names. A `viewer` may only look."),
+  token: secretReference()
+    .optional()
+    .describe(`For the HTTP interface, at least 16 characters, as ${REFERENCE_FORMS}.`),
+});
+
 function isPageAddress(text: string): boolean {
   const url = URL.canParse(text) ? new URL(text) : undefined;
   return url !== undefined && /^https?:$/.test(url.protocol) && url.search === "" && url.hash === "";
 }
 
-/** Who is asked about calls, and how. */
-export const approvalsSchema = z
-  .strictObject({
-    expires_in: durationText().default("24h").describe("How long a question stands that does not say."),
-    allow_self: z.boolean().default(false).describe("Whether the user for whom a call was made may agree to it."),
-    ask_client: z
-      .boolean()
-      .default(true)
-      .describe("Whether the person at the MCP client that made the call is asked, where the client can ask."),
-    max_open: z
-      .int()
-      .min(1)
-      .max(100_000)
-      .default(100)
-      .describe("How many calls of one session may wait at the same time."),
-    categories: z
-      .record(z.string(), categoryRule)
-      .default({})
-      .describe("Whether a person must agree, for the actions of a category that say nothing themselves."),
-    levels: z
-      .record(name, z.strictObject({ roles: roles.describe("The roles that may agree.") }))
-      .default({})
-      .describe("The roles that may agree, by level. `user` and `admin` are there unless they are defined anew."),
+export const approvalsSchema = approvalOptions
+  .extend({
     approvers: z
-      .record(name, approver)
+      .record(personName, approver)
       .default({})
-      .describe("The people who may answer. None: whoever is at this machine's command line, with every role."),
-    public_url: plainText("a URL")
+      .describe("The people who may answer. Empty: everyone at this machine's command line, with every role."),
+    publicUrl: text("a URL")
       .refine(isPageAddress, "expected the address of a page without ? and #, such as https://qm.example.com")
       .optional()
-      .describe(
-        "Where `qm serve` is reached from outside, for links to approvals. Read when it starts: a change needs a restart.",
-      ),
+      .describe("The address of `qm serve` as people reach it, for links to approvals. A change needs a restart."),
   })
   .prefault({})
-  .describe("Calls that a person must agree to.");
+  .describe("Calls that a person must approve.");
+
+/** Bounds on running calls that the file and the library have in common. */
+export const limitOptions = z.strictObject({
+  timeoutMs: integer(1, DAY_MS).default(60_000).describe("How long a call may run, unless its action says."),
+  concurrency: integer(1, 10_000).default(32).describe("How many calls may run at the same time."),
+  queue: integer(0, 1_000_000).default(256).describe("How many calls may wait to run; more are refused."),
+});
+
+export const valueLimit = integer(256, 10_000_000)
+  .default(4096)
+  .describe("How many characters of a result a model is shown.");
+
+export const limitsSchema = limitOptions
+  .extend({ valueChars: valueLimit })
+  .prefault({})
+  .describe("Bounds on running calls.");
+
+const MIB = 1024 * 1024;
+
+function quota(notes: number, bytes: number, rows: number) {
+  return z
+    .strictObject({
+      notes: integer(0).default(notes).describe("Notes and collections."),
+      bytes: integer(0).default(bytes).describe("Contents in every version, and 256 for each note and collection."),
+      rows: integer(0)
+        .default(rows)
+        .describe("Rows that list the members of collections; notes stored in one go are one row for each thousand."),
+    })
+    .prefault({});
+}
+
+export const infospaceOptions = z.strictObject({
+  enabled: flag(true, "Whether long results are stored and used by reference. `false`: they are cut."),
+  expiresIn: duration().default("24h").describe("How long notes are kept that are not saved."),
+  previewLimit: integer(300, 100_000)
+    .register(fileKeys, { key: "preview_chars" })
+    .default(1_200)
+    .describe("How many characters of a stored result a model is shown: its shape and its beginning."),
+  fillLimit: integer(1_024, 67_108_864)
+    .register(fileKeys, { key: "fill_chars" })
+    .default(4_194_304)
+    .describe("How many characters arguments may have once handles in them are filled in."),
+  quota: z
+    .strictObject({
+      session: quota(500_000, 256 * MIB, 500_000).describe("For one session of one user."),
+      user: quota(2_000_000, 1024 * MIB, 2_000_000).describe("For one user; callers without a user share one."),
+      tenant: quota(4_000_000, 2048 * MIB, 4_000_000).describe("For one tenant; callers without a tenant share one."),
+    })
+    .prefault({})
+    .describe("How much may be stored. A write that would pass a limit is refused with `quota_exceeded`."),
+});
+
+export const infospaceSchema = infospaceOptions
+  .prefault({})
+  .describe("Notes and collections: long results are stored there and used by reference.");

@@ -22,7 +22,7 @@ async function write(path: string, content: string | Uint8Array): Promise<string
 }
 
 describe("findConfig", () => {
-  test("takes the nearest, walking up", async () => {
+  test("finds the nearest file in the folders above", async () => {
     const outer = await write("quartermaster.yaml", "");
     const inner = await write("a/b/quartermaster.yaml", "");
     await mkdir(join(folder, "a/b/c/d"), { recursive: true });
@@ -32,7 +32,7 @@ describe("findConfig", () => {
     expect(await findConfig(join(folder, "a"))).toBe(outer);
   });
 
-  test("finds nothing where nothing is, and passes a folder of that name by", async () => {
+  test("finds no file, and ignores a folder of that name", async () => {
     await mkdir(join(folder, "quartermaster.yaml"));
 
     expect(await findConfig(folder)).toBeUndefined();
@@ -41,7 +41,7 @@ describe("findConfig", () => {
 });
 
 describe("loadConfig", () => {
-  test("takes what it finds", async () => {
+  test("loads the file it finds", async () => {
     const path = await write("quartermaster.yaml", "limits: { queue: 7 }");
 
     const loaded = await loadConfig(undefined, { cwd: folder });
@@ -49,14 +49,14 @@ describe("loadConfig", () => {
     expect(loaded).toMatchObject({ path, folder, config: { limits: { queue: 7, concurrency: 32 } } });
   });
 
-  test("has the defaults, and no path, when there is no file", async () => {
+  test("has the defaults and no path without a file", async () => {
     const loaded = await loadConfig(undefined, { cwd: folder });
 
     expect(loaded).toMatchObject({ folder, config: { limits: { queue: 256 } } });
     expect(loaded).not.toHaveProperty("path");
   });
 
-  test("reads a given path relative to where it is asked from", async () => {
+  test("resolves a given path from cwd", async () => {
     const path = await write("etc/other.yaml", "limits: { queue: 7 }");
 
     const loaded = await loadConfig("etc/other.yaml", { cwd: folder });
@@ -64,7 +64,7 @@ describe("loadConfig", () => {
     expect(loaded).toMatchObject({ path, folder: join(folder, "etc") });
   });
 
-  test("reads through what it is given to read with", async () => {
+  test("reads with the given function", async () => {
     const readFile = async () => Buffer.from("limits: { queue: 9 }");
 
     const loaded = await loadConfig("q.yaml", { cwd: "/nowhere", readFile });
@@ -92,7 +92,7 @@ describe("loadConfig", () => {
     await expect(loadConfig("q.yaml", { cwd: folder })).rejects.toThrow(join(folder, "q.yaml"));
   });
 
-  test("does not go on without a policy whose link leads nowhere", async () => {
+  test("fails for a broken link instead of using the defaults", async () => {
     await symlink("gone.yaml", join(folder, "quartermaster.yaml"));
 
     await expect(loadConfig(undefined, { cwd: folder })).rejects.toMatchObject({ code: "invalid_config" });

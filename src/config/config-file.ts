@@ -7,24 +7,23 @@ import { CONFIG_BYTE_LIMIT } from "./yaml.ts";
 
 export const CONFIG_FILE = "quartermaster.yaml";
 
-/** Gives the bytes of a file, or throws. */
+/** Returns the bytes of a file. Throws if it cannot be read. */
 export type ReadConfigFile = (path: string) => Promise<Uint8Array>;
 
 export interface LoadConfigOptions extends ParseConfigOptions {
-  /** Where to look from, and what a given path is relative to. */
+  /** Where the search starts, and the base of a relative path. */
   readonly cwd: string;
-  /** Absent: the file system. */
   readonly readFile?: ReadConfigFile;
 }
 
 /**
- * Loads the file at `path`, or the one `findConfig` finds, or, when there is none, the defaults. Throws
- * `invalid_config` with every problem of the file at once; the same as data is in `details.problems`.
+ * Loads the file at `path`, or the one `findConfig` finds, or the defaults if there is none. Throws `invalid_config` with
+ * every problem of the file at once; `details.problems` has them as data.
  */
 export async function loadConfig(path: string | undefined, options: LoadConfigOptions): Promise<LoadedConfig> {
   const found = path === undefined ? await findConfig(options.cwd) : resolve(options.cwd, path);
   if (found !== undefined) return parseConfig(await readConfig(found, options.readFile), found, options);
-  const { path: _nowhere, ...defaults } = parseConfig(new Uint8Array(), resolve(options.cwd, CONFIG_FILE), options);
+  const { path: _, ...defaults } = parseConfig(new Uint8Array(), resolve(options.cwd, CONFIG_FILE), options);
   return defaults;
 }
 
@@ -32,11 +31,11 @@ export async function loadConfig(path: string | undefined, options: LoadConfigOp
 export async function findConfig(cwd: string): Promise<string | undefined> {
   const folder = resolve(cwd);
   const path = join(folder, CONFIG_FILE);
-  // A link that leads nowhere counts as found: going on without the policy it stood for would be worse than failing.
   if (await isFileOrLink(path)) return path;
   return dirname(folder) === folder ? undefined : findConfig(dirname(folder));
 }
 
+// A broken link counts as found: to go on without the policy it stood for would be worse than to fail.
 async function isFileOrLink(path: string): Promise<boolean> {
   try {
     const stats = await lstat(path);
@@ -47,7 +46,7 @@ async function isFileOrLink(path: string): Promise<boolean> {
   }
 }
 
-/** The bytes of a configuration file. Throws `invalid_config` when they cannot be read. */
+/** The bytes of a configuration file. Throws `invalid_config` if it cannot be read. */
 export async function readConfig(path: string, read: ReadConfigFile = readSmallFile): Promise<Uint8Array> {
   try {
     return await read(path);
@@ -75,37 +74,34 @@ function getErrorCode(thrown: unknown): string | undefined {
 }
 
 export interface WatchConfigOptions extends ParseConfigOptions {
-  /** Puts a new configuration into force. When it throws or rejects, `onRejected` hears why. */
+  /** Puts a new configuration into force. If it throws or rejects, `onRejected` is called. */
   readonly onChange: (loaded: LoadedConfig) => void | Promise<void>;
-  /** Hears why a change was not taken; what was in force stays in force. Once for each state of the file. */
+  /** Called once for each state of the file that is not applied. The former configuration stays in force. */
   readonly onRejected: (error: QmError) => void;
-  /** The `fingerprint` of what is in force, so that a change made since it was loaded is not missed. */
+  /** The `fingerprint` of the configuration in force, so that a change since it was loaded is not missed. */
   readonly since: string;
-  /** How long the file must be left alone before it is read, and stay the same before it counts. */
+  /** How long the file must stay unchanged before it is read, and again before it is applied. */
   readonly debounceMs?: number;
-  /** How often to look without having been told: links to other folders and network drives report nothing. */
+  /** How often the file is checked without an event: links to other folders and network drives send none. */
   readonly pollMs?: number;
-  /** Absent: the file system. */
   readonly readFile?: ReadConfigFile;
 }
 
 /**
- * Follows a configuration file through edits, replacement, deletion and re-creation, until the returned function is
- * called; after that neither callback is called and nothing is left open. Does not keep the process alive. Unlike when
- * loading, a file without content is refused, comments or not: a file looks like that while it is being written, and the
- * defaults would allow everything.
+ * Follows a configuration file through edits, replacement, deletion and re-creation. The returned function stops that;
+ * afterwards neither callback is called and nothing stays open. Does not keep the process alive. Rejects a file without
+ * content, unlike `loadConfig`: a file looks like that while it is written, and the defaults allow everything.
  */
 export function watchConfig(path: string, options: WatchConfigOptions): () => void {
-  const { debounceMs = 100, pollMs = 2000 } = options;
+  const { debounceMs = 100, pollMs = 2000, since, onChange, onRejected } = options;
   const file = resolve(path);
   let folderWatch: FSWatcher | undefined;
   let timer: NodeJS.Timeout | undefined;
   let closed = false;
-  let seen = options.since;
+  let seen = since;
   let lastRead: string | undefined;
-  let looking = Promise.resolve();
+  let checking = Promise.resolve();
 
-  // Editors replace a file by renaming another over it, which a watch on the file itself would not survive.
   watchFolder();
   watchFile(file, { interval: pollMs, persistent: false }, onPoll);
   scheduleCheck(0);
@@ -117,84 +113,79 @@ export function watchConfig(path: string, options: WatchConfigOptions): () => vo
     unwatchFile(file, onPoll);
   };
 
+  /** Editors replace a file by renaming another over it. A watch on the file itself would not survive that. */
   function watchFolder(): void {
     try {
-      folderWatch ??= watch(dirname(file), { persistent: false }, onFolderEvent).on("error", onFolderGone);
+      folderWatch ??= watch(dirname(file), { persistent: false }, onFolderEvent).on("error", unwatchFolder);
     } catch {
-      // The folder is not there, or the system has no watches left: polling goes on, and this is tried again.
+      // The folder does not exist, or the system has no watches left. The next poll tries again.
     }
   }
 
-  function onFolderGone(): void {
+  function unwatchFolder(): void {
     folderWatch?.close();
     folderWatch = undefined;
   }
 
   function onFolderEvent(_type: string, name: string | null): void {
-    // A link on the way may have been replaced, so every event counts; only the file's own put off the reading.
-    if (name === null || name === basename(file)) clearTimer();
+    // Every event counts, because a link on the path may have changed. Only the file's own events delay the check.
+    if (name === null || name === basename(file)) {
+      clearTimeout(timer);
+      timer = undefined;
+    }
     scheduleCheck(debounceMs);
   }
 
   function onPoll(): void {
-    // A folder that was deleted and made again is not the one that is watched.
-    onFolderGone();
+    // A folder that was deleted and created again is another one than the watched.
+    unwatchFolder();
     watchFolder();
     scheduleCheck(debounceMs);
-  }
-
-  function clearTimer(): void {
-    clearTimeout(timer);
-    timer = undefined;
   }
 
   function scheduleCheck(ms: number): void {
     if (closed) return;
     timer ??= setTimeout(() => {
       timer = undefined;
-      looking = looking.then(checkFile);
+      checking = checking.then(checkFile);
     }, ms).unref();
   }
 
   async function checkFile(): Promise<void> {
     if (closed) return;
-    const state = await readFileState(file, options.readFile);
+    const { fingerprint, bytes, error } = await readFileState(file, options.readFile);
     if (closed) return;
-    const isSettled = state.fingerprint === lastRead;
-    lastRead = state.fingerprint;
-    if (state.fingerprint === seen) return;
-    // The beginning of a policy can be a valid policy that forbids less: a file is whole when it stays as it is.
+    const isSettled = fingerprint === lastRead;
+    lastRead = fingerprint;
+    if (fingerprint === seen) return;
+    // The beginning of a policy can be a valid, looser policy, so the file must read the same twice.
     if (!isSettled) return scheduleCheck(debounceMs);
-    seen = state.fingerprint;
+    seen = fingerprint;
     try {
-      if ("error" in state) throw state.error;
-      const next = parseConfig(state.bytes, file, options);
+      if (bytes === undefined) throw error;
+      const next = parseConfig(bytes, file, options);
       if (next.isEmpty) throw new QmError("invalid_config", `${file} is empty; write {} for the defaults`);
-      await options.onChange(next);
+      await onChange(next);
     } catch (thrown) {
-      reportRejected(thrown);
+      reject(thrown);
     }
   }
 
-  function reportRejected(thrown: unknown): void {
+  function reject(thrown: unknown): void {
     if (closed) return;
     try {
-      options.onRejected(
+      onRejected(
         thrown instanceof QmError ? thrown : new QmError("internal", getErrorMessage(thrown), { cause: thrown }),
       );
     } catch {
-      // There is no one left to tell, and the next change must still be seen.
+      // A failing listener must not stop the watch.
     }
   }
 }
 
-type FileState =
-  | { readonly fingerprint: string; readonly bytes: Uint8Array }
-  | { readonly fingerprint: string; readonly error: unknown };
-
-async function readFileState(path: string, readFile: ReadConfigFile | undefined): Promise<FileState> {
+async function readFileState(path: string, read: ReadConfigFile | undefined) {
   try {
-    const bytes = await readConfig(path, readFile);
+    const bytes = await readConfig(path, read);
     return { fingerprint: hashConfig(bytes), bytes };
   } catch (error) {
     return { fingerprint: getErrorMessage(error), error };

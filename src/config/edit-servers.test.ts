@@ -18,14 +18,14 @@ beforeEach(async () => {
 
 afterEach(() => rm(folder, { recursive: true, force: true }));
 
-test("makes the file where there is none", async () => {
+test("creates a missing file", async () => {
   expect(await addConfiguredServers(path, { memory }, options)).toEqual({ path });
 
   const { config } = await loadConfig(path, { cwd: folder });
   expect(config.servers.memory).toMatchObject(memory);
 });
 
-test("leaves comments, order and everything else as it is, and keeps the file as it was", async () => {
+test("keeps comments and order, and backs up the former file", async () => {
   const before = `# mine\npolicy:\n  denied: [file__delete] # never\n\nservers:\n  # the first\n  one:\n    command: one\n`;
   await writeFile(path, before);
 
@@ -57,7 +57,7 @@ test.each([
   expect((await loadConfig(path, { cwd: folder })).config.servers.memory).toBeUndefined();
 });
 
-test("a name that is taken, a server that is not there and an entry that is wrong change nothing", async () => {
+test("changes nothing for a taken name, an unknown server and an invalid entry", async () => {
   const before = "servers:\n  memory: { command: other }\n";
   await writeFile(path, before);
 
@@ -75,14 +75,14 @@ test("a name that is taken, a server that is not there and an entry that is wron
   expect(await readdir(folder)).toEqual(["quartermaster.yaml"]);
 });
 
-test("a file that is broken is not mended by writing to it", async () => {
+test("does not write to an invalid file", async () => {
   await writeFile(path, "servers: [1, 2]\n");
 
   await expect(addConfiguredServers(path, { memory }, options)).rejects.toMatchObject({ code: "invalid_config" });
   expect(await readFile(path, "utf8")).toBe("servers: [1, 2]\n");
 });
 
-test("a link stays a link", async () => {
+test("writes through a link", async () => {
   const real = join(folder, "real.yaml");
   await writeFile(real, "{}\n");
   await symlink(real, path);
@@ -93,7 +93,7 @@ test("a link stays a link", async () => {
   expect(await realpath(path)).toBe(real);
 });
 
-test("many who write at once lose nothing, and every file as it was is kept", async () => {
+test("loses no concurrent write, and backs up each former file", async () => {
   await writeFile(path, "policy: {}\n");
   const names = Array.from({ length: 8 }, (_, index) => `server-${index}`);
 
@@ -108,7 +108,7 @@ test("many who write at once lose nothing, and every file as it was is kept", as
   expect((await readdir(folder)).filter((name) => !name.includes(".bak-"))).toEqual(["quartermaster.yaml"]);
 });
 
-test("says what the file was and is, and writes nothing when what must be done before fails", async () => {
+test("returns both configurations, and writes nothing when beforeWriting fails", async () => {
   await writeFile(path, `servers:\n  one: { command: one, env: { A: "\${secret:A}" } }\n  two: { command: two }\n`);
   const before = await readFile(path, "utf8");
   const refusing = { ...options, beforeWriting: () => Promise.reject(new Error("not now")) };
@@ -122,7 +122,7 @@ test("says what the file was and is, and writes nothing when what must be done b
   expect(removal.after.references).toEqual([]);
 });
 
-test("what is left when the last server goes is a configuration still", async () => {
+test("leaves a valid configuration when the last server is removed", async () => {
   await writeFile(path, "servers:\n  memory: { command: memory }\n");
 
   await removeConfiguredServer(path, "memory", options);

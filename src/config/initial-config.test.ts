@@ -1,27 +1,27 @@
 import { expect, test } from "vitest";
 import { getInitialConfig } from "./initial-config.ts";
-import { listConfigKeys } from "./json-schema.ts";
 import { parseConfig } from "./parse.ts";
+import { listConfigKeys } from "./testing.ts";
 
-test("the first line tells editors where the schema is", () => {
+test("tells editors in the first line where the schema is", () => {
   expect(getInitialConfig().split("\n", 1)[0]).toBe(
     "# yaml-language-server: $schema=./node_modules/quartermaster/docs/config.schema.json",
   );
 });
 
-test("has every section, switched on or off", () => {
+test("has every section, enabled or as a comment", () => {
   const sections = listConfigKeys().filter(({ path }) => !path.includes("."));
 
   for (const { path } of sections) expect(getInitialConfig()).toMatch(new RegExp(`^#?${path}:`, "m"));
 });
 
-test("says what an empty file says", () => {
+test("means the same as an empty file", () => {
   const { config } = parseConfig(Buffer.from(getInitialConfig()), "/quartermaster.yaml");
 
   expect(config).toEqual(parseConfig(Buffer.from(""), "/quartermaster.yaml").config);
 });
 
-test("loads with every setting that is switched off switched on", () => {
+test("loads with all examples enabled", () => {
   const text = getInitialConfig()
     .replaceAll(/^( *)#(?! |$)/gm, "$1")
     .replaceAll(/^( *)#( {2,}\S)/gm, "$1$2");

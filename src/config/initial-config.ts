@@ -1,16 +1,13 @@
-/** The file `qm init` writes: every section with its defaults, and what is left out by default as comments. */
-export function getInitialConfig(): string {
-  return INITIAL;
-}
+/** The file that `qm init` writes: every section with its defaults, and examples as comments. */
+export const getInitialConfig = (): string => INITIAL;
 
-// "# " starts a sentence, "#" without a space a setting that is switched off; a test switches them on.
+// "# " starts a comment, "#" without a space an example; a test enables the examples.
 const INITIAL = `# yaml-language-server: $schema=./node_modules/quartermaster/docs/config.schema.json
 #
-# Quartermaster: which actions there are, who may use them, and what is written down.
-# Everything here is a default; delete what you do not change. Every key:
-# node_modules/quartermaster/docs/config.md
+# Quartermaster: the actions, who may use them, and what is recorded. Everything here is a default; delete what you do
+# not change. All keys: node_modules/quartermaster/docs/config.md
 
-# Where the ledger is kept. Paths are relative to this file.
+# The ledger. Paths are relative to this file.
 store:
   path: .quartermaster/quartermaster.db
 
@@ -34,27 +31,27 @@ providers:
 
 mcp:
   starting_at_once: 4
-  # Whether a model may ask for servers to be installed. A person must agree, always.
+  # Whether a model may ask to install servers. A person must always approve.
   install: true
 
 # Quartermaster as an MCP server: \`qm mcp\` and \`qm serve\`. \`qm connect\` writes it into a client.
 gateway:
   host: 127.0.0.1
   port: 7420
-  # Kinds of clients: whom they act as, and what they are shown.
+  # Kinds of clients: their actors and surfaces.
   #profiles:
   #  reviewing: { actor: default, token: "\${env:REVIEWER_TOKEN}", surface: deferred }
 
 policy:
-  # The only actions that may be used. Without it: everything.
+  # The only actions that may be used. Without it: all.
   #allowed: ["file__*"]
   denied: []
-  # Conditions in CEL. hide: not seen; deny: seen, never run; ask: a person must agree.
+  # Conditions in CEL. hide: not seen; deny: seen, never run; ask: a person must approve.
   #rules:
   #  - name: ask-before-deleting
   #    rule: "actor.scope != 'admin' && 'destructive' in tool.tags"
   #    effect: ask
-  #    reason: Deleting needs a person's word.
+  #    reason: Deleting needs a person's approval.
   # Calls are refused when one of these is used up.
   #budgets:
   #  turn: { calls: 50 }
@@ -68,16 +65,16 @@ actors:
   #  tools: [file__read, file__list, file__grep]
   #  scope: reviewer
 
-# Calls that a person must agree to: by a rule that asks, above, or by category. \`qm approvals\` shows and answers them.
+# Calls that a person must approve, by a rule with the effect ask or by category. \`qm approvals\` shows and answers them.
 approvals:
   expires_in: 24h
   #categories:
   #  mcp: { auto_approve_if: "tool.effect == 'read'" }
-  # Who may answer, by role. With nobody here, whoever is at this machine's command line.
+  # The people who may answer. Without any: everyone at this machine's command line.
   #approvers:
   #  ann: { roles: [admin], token: "\${secret:ANN_TOKEN}" }
 
-# Deadlines and further tries for calls. The first rule that applies counts.
+# Deadlines and retries for calls. The first rule that applies counts.
 #routing:
 #  rules:
 #    - name: patient-reads
@@ -85,17 +82,17 @@ approvals:
 #      when: "tool.effect == 'read'"
 #      retry: { attempts: 3 }
 
-# Results that are too long for a model are kept as notes and collections, to be used by reference. \`qm notes\` shows them.
+# Long results are stored as notes and collections and used by reference. \`qm notes\` shows them.
 infospace:
   enabled: true
   expires_in: 24h
 
-# What a model is shown: universal (a few constant tools that find and call actions), deferred (actions become tools when
+# The tools of a model: universal (a few constant tools that find and call actions), deferred (actions become tools when
 # they are called), flat (every action), auto (flat while that fits token_budget).
 surface:
   kind: universal
 
-# How actions are found: by words, and with an embedder by meaning too.
+# Search by words, and with an embedder by meaning too.
 search:
   enabled: true
   #embedder:
@@ -107,14 +104,14 @@ limits:
   timeout_ms: 60000
   concurrency: 32
 
-# Spans and metrics, for the OpenTelemetry SDK that the process was started with.
+# OpenTelemetry spans and metrics.
 telemetry:
   enabled: false
 
-# Keys whose values are never written down, beside the built-in ones.
+# Keys whose values are never recorded, besides the built-in ones.
 ledger:
   redact: []
 
-# Values to keep out of the ledger, by the name of their variable.
+# Values to keep out of the ledger.
 #secrets: ["\${env:GITHUB_TOKEN}"]
 `;

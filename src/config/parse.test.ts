@@ -18,28 +18,28 @@ function errorOf(text: string, options?: ParseConfigOptions): QmError {
 }
 
 describe("a configuration", () => {
-  test("that is empty has every default", () => {
+  test("has every default when it is empty", () => {
     expect(parse("")).toMatchObject({ path: "/app/quartermaster.yaml", folder: "/app", references: [] });
     expect(parse("").config).toEqual({
       store: { path: ".quartermaster/quartermaster.db" },
-      providers: { file: { enabled: true, root: ".", read_only: false } },
+      providers: { file: { enabled: true, root: ".", readOnly: false } },
       servers: {},
-      mcp: { registry: "https://registry.modelcontextprotocol.io", starting_at_once: 4, install: true },
+      mcp: { registry: "https://registry.modelcontextprotocol.io", startingAtOnce: 4, install: true },
       gateway: {
         host: "127.0.0.1",
         port: 7420,
-        allowed_hosts: [],
-        allowed_origins: [],
-        session_idle: "30m",
+        allowedHosts: [],
+        allowedOrigins: [],
+        sessionIdle: "30m",
         profiles: {},
       },
-      policy: { denied: [], require_tags: [], rules: [], budgets: {} },
+      policy: { denied: [], requireTags: [], rules: [], budgets: {} },
       actors: { default: { tools: ["*"], attributes: {} } },
       approvals: {
-        expires_in: "24h",
-        allow_self: false,
-        ask_client: true,
-        max_open: 100,
+        expiresIn: "24h",
+        allowSelf: false,
+        askClient: true,
+        maxOpen: 100,
         categories: {},
         levels: {},
         approvers: {},
@@ -48,9 +48,9 @@ describe("a configuration", () => {
       telemetry: { enabled: false, content: false },
       infospace: {
         enabled: true,
-        expires_in: "24h",
-        preview_chars: 1200,
-        fill_chars: 4194304,
+        expiresIn: "24h",
+        previewLimit: 1200,
+        fillLimit: 4194304,
         quota: {
           session: { notes: 500_000, bytes: 268_435_456, rows: 500_000 },
           user: { notes: 2_000_000, bytes: 1_073_741_824, rows: 2_000_000 },
@@ -59,37 +59,37 @@ describe("a configuration", () => {
       },
       surface: {
         kind: "universal",
-        token_budget: 8000,
+        tokenBudget: 8000,
         selection: "none",
-        hot_list_n: 0,
-        hot_list_seed: [],
-        default_loading_mode: "deferred",
-        always_loaded_patterns: [],
-        activation_scope: "run",
+        hotListN: 0,
+        hotListSeed: [],
+        defaultLoadingMode: "deferred",
+        alwaysLoadedPatterns: [],
+        activationScope: "run",
       },
       search: {
         enabled: true,
-        max_results: 20,
-        preferred_namespaces: [],
-        embedder: { timeout_ms: 1500 },
+        maxResults: 20,
+        preferredNamespaces: [],
+        embedder: { timeoutMs: 1500 },
         index: { incremental: true, rebuild: false },
-        hints: { enabled: false, top_k: 5, include_always_loaded: false },
+        hints: { enabled: false, topK: 5, includeAlwaysLoaded: false },
         directory: {
           enabled: false,
-          max_groups: 20,
-          max_actions_per_group: 6,
-          show_counts: true,
-          default_groups: true,
+          maxGroups: 20,
+          maxActionsPerGroup: 6,
+          showCounts: true,
+          defaultGroups: true,
           groups: [],
         },
       },
-      limits: { timeout_ms: 60_000, concurrency: 32, queue: 256, value_chars: 4096 },
+      limits: { timeoutMs: 60_000, concurrency: 32, queue: 256, valueChars: 4096 },
       ledger: { redact: [] },
       secrets: [],
     });
   });
 
-  test("keeps the default actor beside others, unless it is defined anew", () => {
+  test("keeps the default actor next to others, unless it is redefined", () => {
     const beside = parse("actors: { reviewer: { tools: [file__read], attributes: { level: 3 } } }").config.actors;
     const anew = parse("actors: { default: { tools: [] } }").config.actors;
 
@@ -100,15 +100,15 @@ describe("a configuration", () => {
     expect(anew).toEqual({ default: { tools: [], attributes: {} } });
   });
 
-  test("tells nothing allowed from everything allowed", () => {
+  test("distinguishes an empty from an absent allowed list", () => {
     expect(parse("policy: { allowed: [] }").config.policy.allowed).toEqual([]);
     expect(parse("policy: {}").config.policy.allowed).toBeUndefined();
   });
 
-  test("cannot be changed, nor change the next one's defaults", () => {
-    const { actors } = parse("").config;
+  test("is frozen, and does not share defaults with the next one", () => {
+    const tools = parse("").config.actors.default?.tools as string[] | undefined;
 
-    expect(() => actors.default?.tools.push("x")).toThrow(TypeError);
+    expect(() => tools?.push("x")).toThrow(TypeError);
     expect(parse("").config.actors.default?.tools).toEqual(["*"]);
   });
 
@@ -129,7 +129,7 @@ const bad: readonly (readonly [text: string, message: string])[] = [
   ],
   [
     `gateway: { profiles: { x: { token: '\${env:T}' }, y: { token: '\${env:T}' } } }`,
-    "is not allowed; is that of x, too",
+    "is not allowed; the profile x has the same token",
   ],
   ["servers: { a: {} }", "servers.a: has neither `command`, for a local server, nor `url`, for a remote one"],
   ["servers: { a: { command: x, url: 'http://x.example' } }", "servers.a: has both `command`"],
@@ -196,11 +196,11 @@ const bad: readonly (readonly [text: string, message: string])[] = [
   ["surface: { kind: lazy }", 'surface.kind: "lazy" is not allowed; expected universal, deferred, flat, auto'],
   [
     "surface: { kind: deferred }\nsearch: { enabled: false }",
-    ':1:18 surface.kind: "deferred" is not allowed; nothing could be found there while search.enabled is false',
+    ':1:18 surface.kind: "deferred" is not allowed; the deferred surface needs search, and search.enabled is false',
   ],
   [
     "actors: { a: { tools: [], surface: { kind: deferred } } }\nsearch: { enabled: false }",
-    'actors.a.surface.kind: "deferred" is not allowed; nothing could be found',
+    'actors.a.surface.kind: "deferred" is not allowed; the deferred surface needs search',
   ],
   ["search: { embedder: { class: tiny } }", "expected light, standard, strong, local-mini"],
   [
@@ -228,7 +228,7 @@ const bad: readonly (readonly [text: string, message: string])[] = [
     "secrets: [hunter2]",
     `secrets[0]: this text is not allowed; expected \`\${env:NAME}\` or \`\${secret:NAME}\`, not the secret itself`,
   ],
-  ["store: {}\nstore: {}", ":2:1 store: the key is here twice"],
+  ["store: {}\nstore: {}", ":2:1 store: the key is repeated"],
   ["store: &a { path: x }", "store: anchors and aliases are not supported"],
   ["actors: { __proto__: { tools: [] } }", "actors.__proto__: a key may not have this name"],
 ];
@@ -242,13 +242,13 @@ describe("a bad configuration", () => {
     expect(error.message).toContain(message);
   });
 
-  test("a mistyped `command` is not told as a missing one, too", () => {
+  test("reports a mistyped `command` once, not also as missing", () => {
     expect(errorOf("servers: { a: { comand: x } }").message).toBe(
       "/app/quartermaster.yaml:1:17 servers.a.comand: unknown key; did you mean command?",
     );
   });
 
-  test("has all its problems told at once, in the order of the file, and as data", () => {
+  test("reports all problems at once, in the order of the file, and as data", () => {
     const compileExpression = () => {
       throw new QmError("invalid_expression", "no");
     };
@@ -274,13 +274,13 @@ describe("a bad configuration", () => {
     });
   });
 
-  test("does not have its secrets told", () => {
+  test("does not reveal secrets", () => {
     const error = errorOf("secrets: [hunter2]\ntoken: hunter2\n");
 
     expect(JSON.stringify(error.toProblem())).not.toContain("hunter2");
   });
 
-  test("with very many problems is answered soon, and briefly", () => {
+  test("is rejected quickly and briefly when it has very many problems", () => {
     const keys = Array.from({ length: 60_000 }, (_, n) => `k${n}: "\${env:NOPE}"\n`).join("");
     const items = `policy: { denied: [${"5,".repeat(200_000)}] }`;
     const started = performance.now();
@@ -294,7 +294,7 @@ describe("a bad configuration", () => {
 describe("a reference", () => {
   const text = `store: { path: "\${env:DATA}/qm.db" }\nsecrets: ["\${env:TOKEN}"]\n`;
 
-  test("stays one in the configuration, and is listed", () => {
+  test("stays unfilled in the configuration, and is listed", () => {
     const { config, references } = parse(text, { env: { DATA: "/data", TOKEN: "s3cret" } });
 
     expect(config.store.path).toBe(`\${env:DATA}/qm.db`);
@@ -305,14 +305,14 @@ describe("a reference", () => {
     ]);
   });
 
-  test("to a missing variable is a problem where the environment is known, and only there", () => {
+  test("to a missing variable is a problem only if the environment is given", () => {
     expect(parse(text).references).toHaveLength(2);
     expect(errorOf(text, { env: { TOKEN: "s3cret" } }).message).toBe(
       "/app/quartermaster.yaml:1:16 store.path: the environment variable DATA is not set, or is empty",
     );
   });
 
-  test("to a secret that is not set is none: what is not there cannot leak", () => {
+  test("to an unset secret is accepted, because it cannot leak", () => {
     const { config, references } = parse(text, { env: { DATA: "/data", TOKEN: "" } });
 
     expect(config.secrets).toEqual([`\${env:TOKEN}`]);
@@ -331,7 +331,7 @@ describe("a rule's expression", () => {
     expect(compiled).toEqual(["tool.tags"]);
   });
 
-  test("that does not compile is a problem at its place, whatever the compiler throws", () => {
+  test("is a problem at its place when it does not compile, for any thrown value", () => {
     for (const thrown of [new QmError("invalid_expression", "gives a list"), "gives a list"]) {
       const compileExpression = () => {
         throw thrown;
@@ -344,7 +344,7 @@ describe("a rule's expression", () => {
   });
 });
 
-describe("any file at all loads or is an invalid_config", () => {
+describe("every file loads or throws invalid_config", () => {
   const loadsOrRefuses = (bytes: Uint8Array) => {
     try {
       parseConfig(bytes, "/q.yaml", { env: {} });
@@ -368,14 +368,14 @@ describe("any file at all loads or is an invalid_config", () => {
     ),
   }));
 
-  test("made of our own words", () => {
+  test("made of known keys", () => {
     fc.assert(
       fc.property(fc.dictionary(word, tree), (value) => loadsOrRefuses(Buffer.from(stringify(value)))),
       { numRuns: 500 },
     );
   });
 
-  test("made of anything YAML can hold", () => {
+  test("made of any YAML value", () => {
     fc.assert(
       fc.property(fc.anything({ withDate: true, withMap: true, withSet: true }), (value) => {
         loadsOrRefuses(Buffer.from(stringify(value) ?? ""));
@@ -384,7 +384,7 @@ describe("any file at all loads or is an invalid_config", () => {
     );
   });
 
-  test("made of YAML's own signs", () => {
+  test("made of YAML syntax", () => {
     const sign = fc.constantFrom(
       ..."-?:,[]{}#&*!|>'\"%@` \n\t\r~=<.01ae\\\uFEFF",
       "---\n",
@@ -401,7 +401,7 @@ describe("any file at all loads or is an invalid_config", () => {
     );
   });
 
-  test("made of bytes", () => {
+  test("made of random bytes", () => {
     fc.assert(fc.property(fc.uint8Array({ maxLength: 60 }), loadsOrRefuses), { numRuns: 1000 });
   });
 });

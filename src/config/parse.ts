@@ -12,18 +12,18 @@ import {
   PROBLEM_LIMIT,
   toConfigProblems,
 } from "./config-problems.ts";
+import { parseFileValue } from "./file-keys.ts";
 import { describeMissing, type Environment, listVariables, SECRET_PREFIX } from "./references.ts";
 import { type Config, configSchema } from "./schema.ts";
 import { readYaml, type YamlDocument } from "./yaml.ts";
 
 export interface ParseConfigOptions {
   /**
-   * With it, a reference to a variable that is unset or empty is a problem now, except in `secrets`, and in `servers`,
-   * `gateway` and `approvals`, where it keeps one server, client or person from working and nothing else. Stored secrets are looked for where they
-   * are used. Absent: only at the point of use.
+   * The variables to check references against now. Absent: references are checked where they are used, as those in
+   * `secrets`, `servers`, `gateway` and `approvals` and those to stored secrets always are.
    */
   readonly env?: Environment;
-  /** Compiles a rule's expression, or throws `invalid_expression`. Absent: expressions are taken as they are. */
+  /** Compiles a rule's expression, or throws `invalid_expression`. Absent: expressions are not checked. */
   readonly compileExpression?: (text: string) => unknown;
 }
 
@@ -38,7 +38,7 @@ export interface LoadedConfig {
   readonly config: Config;
   /** The file it came from. Absent: there is none, everything is a default. */
   readonly path?: string;
-  /** What the configuration's relative paths are relative to. */
+  /** The folder that relative paths in the configuration start from. */
   readonly folder: string;
   readonly references: readonly ConfigReference[];
   /** Whether the document has no content: nothing at all, only comments, or null. */
@@ -55,19 +55,17 @@ export function parseConfig(
 ): LoadedConfig & { readonly path: string } {
   const yaml = readYaml(bytes);
   if (yaml.problems.length > 0) throw invalidConfigError(path, yaml.problems);
-  const parsed = configSchema.safeParse(yaml.value ?? {}, { error: describeAllowed });
-  const issues = parsed.success ? [] : parsed.error.issues.slice(0, PROBLEM_LIMIT);
+  const parsed = parseFileValue(configSchema, yaml.value ?? {}, describeAllowed);
+  const issues = parsed.success ? [] : parsed.issues.slice(0, PROBLEM_LIMIT);
   const references = findReferences(yaml.value, []);
   const problems = [
     ...issues.flatMap((issue) => toConfigProblems(issue, yaml)),
     ...findRuleProblems(yaml, options.compileExpression),
-    ...findApprovalProblems(yaml, options.compileExpression),
-    ...findRoutingProblems(yaml),
     ...(options.env === undefined ? [] : findMissingVariables(references, yaml, options.env)),
   ];
   if (!parsed.success || problems.length > 0) throw invalidConfigError(path, problems);
   return {
-    config: cloneFrozen(parsed.data),
+    config: cloneFrozen(parsed.data) as Config,
     path,
     folder: dirname(path),
     references: references.map(({ at, variable }) => ({ key: formatKeyPath(at), variable })),
@@ -80,76 +78,50 @@ export function hashConfig(bytes: Uint8Array): string {
   return createHash("sha256").update(bytes).digest("hex");
 }
 
-/** What the schema cannot see. Looks at the raw rules, so as to be reported beside what the schema finds. */
+/** Problems the schema cannot see. Reads the raw values, so that they are reported together with those of the schema. */
 function findRuleProblems(
   yaml: YamlDocument,
   compile: ParseConfigOptions["compileExpression"],
 ): readonly ConfigProblem[] {
-  const policy = isRecord(yaml.value) ? yaml.value.policy : undefined;
-  const rules: readonly unknown[] = isRecord(policy) && Array.isArray(policy.rules) ? policy.rules : [];
   const problems: ConfigProblem[] = [];
-  const names = new Set<string>();
-  for (const [index, rule] of rules.entries()) {
-    if (!isRecord(rule)) continue;
-    const report = (key: string, message: string) => {
-      const at = ["policy", "rules", index, key];
-      problems.push({ key: formatKeyPath(at), message, ...yaml.locateValue(at) });
-    };
-    if (typeof rule.name === "string") {
-      if (names.has(rule.name)) report("name", "another rule has this name");
-      names.add(rule.name);
+  const report = (at: KeyPath, message: string) =>
+    problems.push({ key: formatKeyPath(at), message, ...yaml.locateValue(at) });
+  const tryCompile = (text: unknown, at: KeyPath, compileText = compile) => {
+    if (typeof text !== "string" || text === "") return;
+    try {
+      compileText?.(text);
+    } catch (thrown) {
+      report(at, getErrorMessage(thrown));
     }
-    if (typeof rule.rule === "string" && rule.rule !== "") {
-      try {
-        compile?.(rule.rule);
-      } catch (thrown) {
-        report("rule", getErrorMessage(thrown));
-      }
-    }
+  };
+
+  const { policy, approvals, routing } = toRecord(yaml.value);
+  const names = new Set<unknown>();
+  for (const [index, { name, rule }] of toRecords(toRecord(policy).rules)) {
+    if (typeof name === "string" && names.has(name))
+      report(["policy", "rules", index, "name"], "another rule has this name");
+    names.add(name);
+    tryCompile(rule, ["policy", "rules", index, "rule"]);
   }
+  for (const [category, rule] of Object.entries(toRecord(toRecord(approvals).categories)))
+    tryCompile(toRecord(rule).auto_approve_if, ["approvals", "categories", category, "auto_approve_if"]);
+  for (const [index, { when }] of toRecords(toRecord(routing).rules))
+    tryCompile(when, ["routing", "rules", index, "when"], (text) => compileCondition(text, ROUTE_VARIABLES));
   return problems;
 }
 
-function findApprovalProblems(
-  yaml: YamlDocument,
-  compile: ParseConfigOptions["compileExpression"],
-): readonly ConfigProblem[] {
-  const approvals = isRecord(yaml.value) ? yaml.value.approvals : undefined;
-  const categories = isRecord(approvals) && isRecord(approvals.categories) ? approvals.categories : {};
-  return Object.entries(categories).flatMap(([category, rule]) => {
-    if (!isRecord(rule) || typeof rule.auto_approve_if !== "string") return [];
-    try {
-      compile?.(rule.auto_approve_if);
-      return [];
-    } catch (thrown) {
-      const at = ["approvals", "categories", category, "auto_approve_if"];
-      return [{ key: formatKeyPath(at), message: getErrorMessage(thrown), ...yaml.locateValue(at) }];
-    }
-  });
+function toRecord(value: unknown): Readonly<Record<string, unknown>> {
+  return isRecord(value) ? value : {};
 }
 
-function findRoutingProblems(yaml: YamlDocument): readonly ConfigProblem[] {
-  const routing = isRecord(yaml.value) ? yaml.value.routing : undefined;
-  const rules: readonly unknown[] = isRecord(routing) && Array.isArray(routing.rules) ? routing.rules : [];
-  return rules.flatMap((rule, index) => {
-    if (!isRecord(rule) || typeof rule.when !== "string" || rule.when === "") return [];
-    try {
-      compileCondition(rule.when, ROUTE_VARIABLES);
-      return [];
-    } catch (thrown) {
-      const at = ["routing", "rules", index, "when"];
-      return [{ key: formatKeyPath(at), message: getErrorMessage(thrown), ...yaml.locateValue(at) }];
-    }
-  });
+function toRecords(value: unknown): readonly (readonly [number, Readonly<Record<string, unknown>>])[] {
+  return Array.isArray(value) ? value.map((item, index) => [index, toRecord(item)] as const) : [];
 }
 
-/** What is not there cannot leak; and one server without its key is no reason to go without the policy. */
+// An unset secret cannot leak, and a server, client or person without a key stops only that one, not the policy.
 const NEEDED_LATER: ReadonlySet<unknown> = new Set(["secrets", "servers", "gateway", "approvals"]);
 
-interface FoundReference {
-  readonly at: KeyPath;
-  readonly variable: string;
-}
+type FoundReference = { readonly at: KeyPath; readonly variable: string };
 
 function findReferences(value: unknown, at: KeyPath): readonly FoundReference[] {
   if (typeof value === "string") return listVariables(value).map((variable) => ({ at, variable }));
@@ -163,14 +135,12 @@ function findMissingVariables(
   yaml: YamlDocument,
   env: Environment,
 ): readonly ConfigProblem[] {
+  const isMissing = ({ at, variable }: FoundReference) =>
+    !getOwn(env, variable) && !NEEDED_LATER.has(at[0]) && !variable.startsWith(SECRET_PREFIX);
   return references
-    .filter(
-      ({ at, variable }) => !getOwn(env, variable) && !NEEDED_LATER.has(at[0]) && !variable.startsWith(SECRET_PREFIX),
-    )
+    .filter(isMissing)
     .slice(0, PROBLEM_LIMIT)
-    .map(({ at, variable }) => ({
-      key: formatKeyPath(at),
-      message: describeMissing(variable),
-      ...yaml.locateValue(at),
-    }));
+    .map(({ at, variable }) => {
+      return { key: formatKeyPath(at), message: describeMissing(variable), ...yaml.locateValue(at) };
+    });
 }

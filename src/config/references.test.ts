@@ -38,7 +38,7 @@ describe("resolveReference", () => {
     );
   });
 
-  test("gives every text back when it is escaped", () => {
+  test("returns every escaped text unchanged", () => {
     const text = fc.string({ unit: fc.constantFrom("$", "{", "}", "env:", "HOME", "x") });
 
     fc.assert(
@@ -55,12 +55,12 @@ describe("resolveReference", () => {
   });
 });
 
-test("variablesIn lists each in order, and none of a broken text", () => {
+test("listVariables lists variables in order, and none of a malformed text", () => {
   expect(listVariables(`\${env:A}-\${env:B}-\${env:A} $\${env:C}`)).toEqual(["A", "B", "A"]);
   expect(listVariables(`\${env:A}\${oops}`)).toEqual([]);
 });
 
-test("referenceProblem says what is wrong, or nothing", () => {
+test("findReferenceProblem explains a malformed reference", () => {
   expect(findReferenceProblem(`\${env:A}`)).toBeUndefined();
   expect(findReferenceProblem(`\${vault:a}`)).toContain("vault");
 });

@@ -2,17 +2,13 @@ import { QmError } from "../core/errors.ts";
 import { getOwn } from "../core/json.ts";
 import { quoteName } from "../core/names.ts";
 
-/**
- * What references are filled from: variables by their names, as in `process.env`, and stored secrets as `secret:NAME`.
- */
+/** Values for references: variables by name, as in `process.env`, and stored secrets as `secret:NAME`. */
 export type Environment = { readonly [variable: string]: string | undefined };
 
 /**
- * Fills every `${env:NAME}` and `${secret:NAME}` in a configured text. The configuration keeps the text unfilled, so that showing it shows
- * no secret: call this at the point of use and keep the answer out of anything printed.
- *
- * `$${` stands for a plain `${`. What a variable holds is not looked at again. Throws `invalid_config`, naming `key`
- * and what is missing, when one is unset or empty, and when the text holds anything else in `${...}`.
+ * Fills every `${env:NAME}` and `${secret:NAME}` in a configured text. `$${` is a plain `${`. Values are not filled again.
+ * Throws `invalid_config` if a value is missing or empty, or if there is another `${...}`. The configuration holds the
+ * unfilled text, so that showing it reveals no secret: fill a text where it is used, and never print the result.
  */
 export function resolveReference(text: string, env: Environment, key: string): string {
   const parts = parseParts(text);
@@ -28,19 +24,18 @@ export function resolveReference(text: string, env: Environment, key: string): s
     .join("");
 }
 
-/** The variables a text refers to, in order. A text with a broken reference refers to none. */
+/** The variables in a text, in order. Empty if a reference is malformed. */
 export function listVariables(text: string): readonly string[] {
   const parts = parseParts(text);
   return "problem" in parts ? [] : parts.parts.flatMap((part) => (typeof part === "string" ? [] : [part.variable]));
 }
 
-/** What is wrong with the references in a text, or undefined. */
 export function findReferenceProblem(text: string): string | undefined {
   const parts = parseParts(text);
   return "problem" in parts ? parts.problem : undefined;
 }
 
-/** Whether a text holds what its writer may believe is a reference: `${word:`, not escaped. */
+/** Whether a text looks as if it had a reference: an unescaped `${word:`. */
 export function hasReferenceSyntax(text: string): boolean {
   return /(?<!\$)\$\{\s*\w+:/.test(text);
 }
@@ -48,10 +43,10 @@ export function hasReferenceSyntax(text: string): boolean {
 export function describeMissing(variable: string): string {
   if (!variable.startsWith(SECRET_PREFIX)) return `the environment variable ${variable} is not set, or is empty`;
   const name = variable.slice(SECRET_PREFIX.length);
-  return `the secret ${name} is not there; \`qm secrets set ${name}\` stores it`;
+  return `the secret ${name} is missing; store it with \`qm secrets set ${name}\``;
 }
 
-/** What a stored secret is called among the variables; no variable of a process can be called that. */
+/** Begins the names of stored secrets. A reference to an environment variable cannot have such a name. */
 export const SECRET_PREFIX = "secret:";
 
 type Part = string | { readonly variable: string };

@@ -1,15 +1,19 @@
 import { describe, expect, test } from "vitest";
-import { z } from "zod";
 import { routingSchema } from "./calls-schema.ts";
+import { parseFileValue } from "./file-keys.ts";
+import { toFileJsonSchema } from "./testing.ts";
 
-const problemsOf = (value: unknown) =>
-  (routingSchema.safeParse(value).error?.issues ?? []).map(({ path, message }) => `${path.join(".")}: ${message}`);
+function problemsOf(value: unknown): readonly string[] {
+  const parsed = parseFileValue(routingSchema, value);
+  return parsed.success ? [] : parsed.issues.map(({ path, message }) => `${path.join(".")}: ${message}`);
+}
 
 describe("routing", () => {
-  test("is no rules where nothing is said, and a pause where none is", () => {
-    expect(routingSchema.parse(undefined)).toEqual({ rules: [] });
-    expect(routingSchema.parse({ rules: [{ name: "x", retry: { attempts: 2 } }] })).toEqual({
-      rules: [{ name: "x", retry: { attempts: 2, backoff_ms: 200 } }],
+  test("has no rules and a default pause", () => {
+    expect(parseFileValue(routingSchema, undefined)).toEqual({ success: true, data: { rules: [] } });
+    expect(parseFileValue(routingSchema, { rules: [{ name: "x", retry: { attempts: 2 } }] })).toEqual({
+      success: true,
+      data: { rules: [{ name: "x", retry: { attempts: 2, backoffMs: 200 } }] },
     });
   });
 
@@ -32,8 +36,8 @@ describe("routing", () => {
     expect(problemsOf({ rules: [{ name: "x" }, { name: "x" }] })).toEqual(["rules.1.name: another rule has this name"]);
   });
 
-  test("says of every key what it means", () => {
-    const described = JSON.stringify(z.toJSONSchema(routingSchema, { io: "input" }));
+  test("describes every key", () => {
+    const described = JSON.stringify(toFileJsonSchema(routingSchema));
 
     for (const key of ["rules", "name", "source", "event", "when", "deadline_ms", "retry", "attempts", "backoff_ms"])
       expect(described).toMatch(new RegExp(`"${key}":\\{[^{}]*"description":"`));

@@ -11,7 +11,7 @@ const WAIT = { timeout: 30_000, interval: 10 };
 let folder: string;
 let file: string;
 let unwatch: (() => void) | undefined;
-/** What happened, in order: the `queue` of each configuration taken, and the message of each refusal. */
+/** In order: the `queue` of each applied configuration, and the message of each rejection. */
 let heard: (number | string)[];
 
 beforeEach(async () => {
@@ -30,7 +30,7 @@ const textOf = (queue: number) => `limits: { queue: ${queue} }\n`;
 const write = (queue: number) => writeFile(file, textOf(queue));
 const heardLast = (what: unknown) => vi.waitFor(() => expect(heard.at(-1)).toEqual(what), WAIT);
 
-/** Also those that do not keep the process alive, which `getActiveResourcesInfo` leaves out. */
+/** Counts also handles that do not keep the process alive, which `getActiveResourcesInfo` leaves out. */
 function openWatches(): string[] {
   const { libuv } = process.report.getReport() as { libuv: { type: string; is_active: boolean }[] };
   return libuv.flatMap(({ type, is_active }) => (is_active && /^fs_/.test(type) ? [type] : [])).sort();
@@ -48,7 +48,7 @@ async function watchNow(options: Partial<WatchConfigOptions> = {}): Promise<void
   });
 }
 
-test("takes a change in place", async () => {
+test("applies a change in place", async () => {
   await watchNow();
 
   await write(2);
@@ -57,7 +57,7 @@ test("takes a change in place", async () => {
   await heardLast(3);
 });
 
-test("takes a change that is renamed over the file", async () => {
+test("applies a file that is renamed over it", async () => {
   await watchNow();
 
   for (const queue of [2, 3, 4]) {
@@ -67,7 +67,7 @@ test("takes a change that is renamed over the file", async () => {
   }
 });
 
-test("hears of changes from the folder, without having to look", async () => {
+test("applies changes on events of the folder, without polling", async () => {
   await watchNow({ pollMs: 1_000_000 });
 
   await write(2);
@@ -77,7 +77,7 @@ test("hears of changes from the folder, without having to look", async () => {
   await heardLast(3);
 });
 
-test("takes a change made before it began to watch", async () => {
+test("applies a change made before watching began", async () => {
   const { fingerprint: since } = await loadConfig(file, { cwd: folder });
   await write(2);
 
@@ -86,7 +86,7 @@ test("takes a change made before it began to watch", async () => {
   await heardLast(2);
 });
 
-test("refuses a bad file once, keeps quiet, and takes the next good one", async () => {
+test("rejects a bad file once and applies the next good one", async () => {
   await watchNow();
 
   await writeFile(file, "limts: {}\n");
@@ -98,7 +98,7 @@ test("refuses a bad file once, keeps quiet, and takes the next good one", async 
   expect(heard.filter((each) => String(each).includes("limts"))).toHaveLength(1);
 });
 
-test("gets over a half-written file", async () => {
+test("waits for a half-written file", async () => {
   await watchNow();
 
   await writeFile(file, "limits: { que");
@@ -107,7 +107,7 @@ test("gets over a half-written file", async () => {
   await heardLast(2);
 });
 
-test("does not take the beginning of a file for the file", async () => {
+test("does not apply the beginning of a file", async () => {
   const states = ["policy: {}\nlimits: { queue: 2 }", "policy: {}\nlimits: { queue: 22 }"];
   const readFile = async () => Buffer.from((states.length > 1 ? states.shift() : states[0]) ?? "");
 
@@ -117,7 +117,7 @@ test("does not take the beginning of a file for the file", async () => {
   expect(heard).toEqual([22]);
 });
 
-test("does not take an empty file for a configuration", async () => {
+test("rejects an empty file", async () => {
   await watchNow();
 
   await writeFile(file, " \n");
@@ -126,7 +126,7 @@ test("does not take an empty file for a configuration", async () => {
   await heardLast(256);
 });
 
-test("gets over deletion and re-creation", async () => {
+test("survives deletion and re-creation", async () => {
   await watchNow();
 
   await rm(file);
@@ -135,7 +135,7 @@ test("gets over deletion and re-creation", async () => {
   await heardLast(2);
 });
 
-test("gets over deletion and re-creation of the folder", async () => {
+test("survives deletion and re-creation of the folder", async () => {
   await watchNow();
 
   await rm(folder, { recursive: true });
@@ -160,7 +160,7 @@ test("follows a link to a file elsewhere", async () => {
   await heardLast(2);
 });
 
-test("says when the new configuration could not be put into force", async () => {
+test("reports a configuration that could not be applied", async () => {
   await watchNow({
     onChange: async ({ config }) => {
       if (config.limits.queue === 2) throw new Error("no such actor");
@@ -174,7 +174,7 @@ test("says when the new configuration could not be put into force", async () => 
   await heardLast(3);
 });
 
-test("goes on when the one who hears of refusals throws", async () => {
+test("continues when onRejected throws", async () => {
   const onRejected = vi.fn(() => {
     throw new Error("cannot listen");
   });
@@ -186,7 +186,7 @@ test("goes on when the one who hears of refusals throws", async () => {
   await heardLast(2);
 });
 
-test("does not read or report after it was stopped, and leaves nothing open", async () => {
+test("neither reads nor reports after it is stopped, and leaves nothing open", async () => {
   let release = () => {};
   const reading = new Promise<void>((done) => {
     release = done;

@@ -3,7 +3,7 @@ import { readYaml } from "./yaml.ts";
 
 const read = (text: string) => readYaml(Buffer.from(text));
 
-test("reads plain data, and knows where it is", () => {
+test("reads plain data and locates it", () => {
   const yaml = read("# note\na:\n  - x\n  - { b: 1, c: true }\nd: ~\n");
 
   expect(yaml.problems).toEqual([]);
@@ -22,7 +22,7 @@ test.each([[""], ["# only a comment\n"], ["---\n"], ["\uFEFF"], ["null\n"]])("re
   expect(yaml.value).toBeNull();
 });
 
-test("takes a byte order mark, Windows line ends and JSON", () => {
+test("accepts a byte order mark, Windows line ends and JSON", () => {
   expect(read("\uFEFFa: 1\r\nb: 2\r\n").value).toEqual({ a: 1, b: 2 });
   expect(read('{"a": {"b": [1, 2]}}').value).toEqual({ a: { b: [1, 2] } });
   expect(read(`${"[".repeat(21)}${"]".repeat(21)}`).problems).toEqual([]);
@@ -32,9 +32,9 @@ test("takes a byte order mark, Windows line ends and JSON", () => {
 const bomb = `a: &a [x, x]\nb: &b [*a, *a]\nc: &c [*b, *b]\nd: [*c, *c]\n`;
 
 test.each([
-  ["a key twice", "a: 1\nb: 2\na: 3\n", "a: the key is here twice", 3],
-  ["a key twice, deeper", "a:\n  b: 1\n  b: 1\n", "a.b: the key is here twice", 3],
-  ["a key twice, quoted", `a: 1\n"a": 1\n`, "a: the key is here twice", 2],
+  ["a key twice", "a: 1\nb: 2\na: 3\n", "a: the key is repeated", 3],
+  ["a key twice, deeper", "a:\n  b: 1\n  b: 1\n", "a.b: the key is repeated", 3],
+  ["a key twice, quoted", `a: 1\n"a": 1\n`, "a: the key is repeated", 2],
   ["a bomb", bomb, "a: anchors and aliases are not supported", 1],
   ["an alias without an anchor", "a: *nope\n", "a: anchors and aliases are not supported", 1],
   ["a star", "a: [*]\n", 'a * or & at the beginning of a value must be quoted: ["*"]', 1],
@@ -65,13 +65,13 @@ test.each([
   expect(problems.map((problem) => problem.line)).toContain(line);
 });
 
-test("refuses what is not UTF-8", () => {
+test("rejects text that is not UTF-8", () => {
   for (const bytes of [Buffer.from([0x61, 0x3a, 0x20, 0xff]), Buffer.from("a: 1", "utf16le")]) {
     expect(readYaml(bytes).problems).toMatchObject([{ message: "not UTF-8 text" }]);
   }
 });
 
-test("does not quote the file where it is not YAML", () => {
+test("does not quote a file that is not YAML", () => {
   const { problems } = read("a: b\n]hunter2\n");
 
   expect(problems.length).toBeGreaterThan(0);
@@ -101,7 +101,7 @@ describe("a large file", () => {
     expect(performance.now() - started).toBeLessThan(20_000);
   });
 
-  test("of a million bytes is read, and one more is refused", () => {
+  test("is read up to a million bytes and rejected above", () => {
     expect(read("#".repeat(1_000_000)).problems).toEqual([]);
     expect(read("#".repeat(1_000_001)).problems).toMatchObject([{ message: "larger than 1000000 bytes" }]);
   });

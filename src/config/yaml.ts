@@ -22,23 +22,23 @@ import {
   PROBLEM_LIMIT,
 } from "./config-problems.ts";
 
-/** A YAML text as plain values, and where in the text each of them is. */
+/** A YAML text as plain values, with their places in the text. */
 export interface YamlDocument {
   readonly value: unknown;
   readonly problems: readonly ConfigProblem[];
-  /** Where the value at `path` is; when there is none, where the nearest value around it is. */
+  /** The place of the value at `path`, or of the nearest value around it. */
   locateValue(path: KeyPath): ConfigPosition;
-  /** Where the key that ends `path` is. */
+  /** The place of the last key of `path`. */
   locateKey(path: KeyPath): ConfigPosition;
 }
 
 export const CONFIG_BYTE_LIMIT = 1_000_000;
 const DEPTH_LIMIT = 20;
 
-// Reached through a name from the file, these would be found on any object.
+// Lookups by a name from the file would find these on any object.
 const FORBIDDEN_KEYS: ReadonlySet<string> = new Set(["__proto__", "constructor", "prototype"]);
 
-/** Reads the part of YAML that is plain data: one document, no anchors, no tags, no key twice. Never throws. */
+/** Reads YAML that is plain data: one document without anchors, tags and repeated keys. Never throws. */
 export function readYaml(bytes: Uint8Array): YamlDocument {
   if (bytes.length > CONFIG_BYTE_LIMIT) return createUnreadable(`larger than ${CONFIG_BYTE_LIMIT} bytes`);
   const text = decodeUtf8(bytes);
@@ -56,35 +56,30 @@ function decodeUtf8(bytes: Uint8Array): string | undefined {
 
 function createUnreadable(message: string): YamlDocument {
   const start = { line: 1, column: 1 };
-  return {
-    value: undefined,
-    problems: [{ key: "", message, ...start }],
-    locateValue: () => start,
-    locateKey: () => start,
-  };
+  const problems = [{ key: "", message, ...start }];
+  return { value: undefined, problems, locateValue: () => start, locateKey: () => start };
 }
 
 function readText(text: string): YamlDocument {
   const lines = new LineCounter();
   const tokens = [...new Parser(lines.addNewLine).parse(text)];
-  // Composing is recursive, and a stack that is too small can end the process rather than throw.
+  // Composing is recursive, and a stack overflow can end the process instead of throwing.
   if (isDeeperThan(DEPTH_LIMIT, tokens)) return createUnreadable(`nested more than ${DEPTH_LIMIT} deep`);
   const [document, second] = composeDocuments(tokens, text.length);
   const toPosition = (offset: number): ConfigPosition => {
     const { line, col } = lines.linePos(offset);
     return { line: Math.max(line, 1), column: Math.max(col, 1) };
   };
-  const problems: ConfigProblem[] = [...document.errors, ...document.warnings].slice(0, PROBLEM_LIMIT).map((error) => ({
-    key: "",
-    message: explainError(error),
-    ...toPosition(error.pos[0]),
-  }));
+  const errors = [...document.errors, ...document.warnings].slice(0, PROBLEM_LIMIT);
+  const problems: ConfigProblem[] = errors.map((error) => {
+    return { key: "", message: explainError(error), ...toPosition(error.pos[0]) };
+  });
   if (second !== undefined) {
-    const message = "there is more than one document; keep one and leave out the `---` lines";
+    const message = "there is more than one document; keep one and remove the `---` lines";
     problems.push({ key: "", message, ...toPosition(second.range[0]) });
   }
   if (document.directives?.yaml.version === "1.1") {
-    problems.push({ key: "", message: "YAML 1.1 is not supported; leave out the %YAML line", line: 1, column: 1 });
+    problems.push({ key: "", message: "YAML 1.1 is not supported; remove the %YAML line", line: 1, column: 1 });
   }
 
   const root = document.contents;
@@ -125,11 +120,11 @@ function composeDocuments(
     resolveKnownTags: false,
     schema: "core",
     stringKeys: true,
-    // The composer compares every key with every other; the walk below finds repeated keys in one pass.
+    // The composer compares every pair of keys; toPlainValue finds repeated keys in one pass.
     uniqueKeys: false,
   });
   const documents = composer.compose(tokens, true, length);
-  const first = documents.next().value as Document.Parsed; // told to, it makes one even of nothing
+  const first = documents.next().value as Document.Parsed; // forced, so there always is one
   return [first, documents.next().value as Document.Parsed | undefined];
 }
 
@@ -139,11 +134,8 @@ type Report = (node: Node | null | undefined, path: KeyPath, message: string) =>
 
 function toPlainValue(node: unknown, path: KeyPath, report: Report): unknown {
   if (isAlias(node) || (isNode(node) && "anchor" in node && node.anchor)) {
-    return void report(
-      node,
-      path,
-      `anchors and aliases are not supported; write the value out, or quote it: ${QUOTED_STAR}`,
-    );
+    const message = `anchors and aliases are not supported; write the value out, or quote it: ${QUOTED_STAR}`;
+    return void report(node, path, message);
   }
   if (isScalar(node)) return node.value;
   if (!isMap(node) && !isSeq(node)) return null;
@@ -154,7 +146,7 @@ function toPlainValue(node: unknown, path: KeyPath, report: Report): unknown {
     const key = getKey(pair);
     const keyPath = [...path, key];
     const keyNode = pair.key as Node | null;
-    if (entries.has(key)) report(keyNode, keyPath, "the key is here twice");
+    if (entries.has(key)) report(keyNode, keyPath, "the key is repeated");
     else if (FORBIDDEN_KEYS.has(key)) report(keyNode, keyPath, "a key may not have this name");
     else entries.set(key, toPlainValue(pair.value, keyPath, report));
   }
@@ -185,22 +177,15 @@ function getStart(node: unknown): number | undefined {
   return (node as Node | null | undefined)?.range?.[0];
 }
 
-/** In our own words where the parser's could quote the file, which may hold what must not be shown. */
+/** Own messages where the parser's could quote the file, which may hold secrets. */
 function explainError({ code, message }: YAMLError): string {
-  switch (code) {
-    case "TAB_AS_INDENT":
-      return "a tab is used to indent; use spaces";
-    case "TAG_RESOLVE_FAILED":
-      return "tags like !name are not supported; write a plain value";
-    case "BAD_ALIAS":
-      return `a * or & at the beginning of a value must be quoted: ${QUOTED_STAR}`;
-    case "NON_STRING_KEY":
-      return "a key must be plain text";
-    case "BAD_DIRECTIVE":
-      return "a line that starts with % is not supported";
-    case "UNEXPECTED_TOKEN":
-      return "not YAML; something stands where it cannot";
-    default:
-      return `not YAML: ${clip(message.split("\n", 1)[0] ?? "", 200)}`;
-  }
+  const messages: Partial<Record<typeof code, string>> = {
+    TAB_AS_INDENT: "a tab is used to indent; use spaces",
+    TAG_RESOLVE_FAILED: "tags like !name are not supported; write a plain value",
+    BAD_ALIAS: `a * or & at the beginning of a value must be quoted: ${QUOTED_STAR}`,
+    NON_STRING_KEY: "a key must be plain text",
+    BAD_DIRECTIVE: "a line that starts with % is not supported",
+    UNEXPECTED_TOKEN: "not YAML; a character is not allowed here",
+  };
+  return messages[code] ?? `not YAML: ${clip(message.split("\n", 1)[0] ?? "", 200)}`;
 }

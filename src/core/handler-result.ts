@@ -1,5 +1,6 @@
 import { QmError } from "./errors.ts";
-import { clip, type JsonObject } from "./json.ts";
+import type { JsonObject } from "./json.ts";
+import { formatResultValue } from "./outcome.ts";
 
 type IterableSource<T> = Iterable<T> | AsyncIterable<T>;
 
@@ -87,10 +88,7 @@ export class WithContent {
 
 /** The blocks as a model reads them: texts as they are, of everything else what it is. */
 export function formatContent(blocks: readonly ContentBlock[], limit: number): string {
-  const text = blocks.map(formatBlock).join("\n");
-  if (text.length <= limit) return text;
-  const note = ` [cut: ${text.length} characters in all]`;
-  return clip(text, limit - note.length) + note;
+  return formatResultValue(blocks.map(formatBlock).join("\n"), limit);
 }
 
 /** How much of a result is in its blocks and not in its data, in characters. */

@@ -19,3 +19,16 @@ test("does not count an entry that is set again twice", () => {
 
   expect([map.get("a"), map.get("b")]).toEqual([2, 3]);
 });
+
+test("hands over only the value that it drops", () => {
+  const evicted: number[] = [];
+  const map = new LruMap<string, number>(2, (value) => evicted.push(value));
+  map.set("a", 1);
+  map.set("b", 2);
+  map.delete("b");
+  map.set("c", 3);
+  map.set("d", 4);
+
+  expect(evicted).toEqual([1]);
+  expect([...map.values()]).toEqual([3, 4]);
+});

@@ -1,10 +1,12 @@
-/** A map that drops the entry used longest ago when it grows past its limit. */
+/** A map that drops the entry used longest ago when it grows past its limit, and then calls `onEvict` with its value. */
 export class LruMap<K, V> {
   readonly #limit: number;
+  readonly #onEvict: ((value: V) => void) | undefined;
   readonly #entries = new Map<K, V>();
 
-  constructor(limit: number) {
+  constructor(limit: number, onEvict?: (value: V) => void) {
     this.#limit = limit;
+    this.#onEvict = onEvict;
   }
 
   get size(): number {
@@ -24,14 +26,19 @@ export class LruMap<K, V> {
     this.#entries.delete(key);
     this.#entries.set(key, value);
     if (this.#entries.size <= this.#limit) return;
-    for (const oldest of this.#entries.keys()) {
+    for (const [oldest, evicted] of this.#entries) {
       this.#entries.delete(oldest);
+      this.#onEvict?.(evicted);
       return;
     }
   }
 
   delete(key: K): boolean {
     return this.#entries.delete(key);
+  }
+
+  values(): Iterable<V> {
+    return this.#entries.values();
   }
 
   clear(): void {

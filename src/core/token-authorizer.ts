@@ -19,3 +19,17 @@ export function createTokenAuthorizer<Owner>(
 function digestToken(token: string): Buffer {
   return hash("sha256", token, "buffer");
 }
+
+/**
+ * Reads an `Authorization: Bearer` header and finds the owner of its token. Without an owner the request is answered 401,
+ * with `challenge` as its `WWW-Authenticate` header.
+ */
+export function authorizeBearer<Owner>(
+  header: string | null | undefined,
+  authorize: (token: string) => Owner | undefined,
+): { readonly token: string | undefined; readonly owner: Owner | undefined; readonly challenge: string } {
+  const token = /^Bearer +([^\s,]+)$/i.exec(header ?? "")?.[1];
+  const owner = token === undefined ? undefined : authorize(token);
+  const challenge = `Bearer realm="quartermaster"${token === undefined ? "" : ', error="invalid_token"'}`;
+  return { token, owner, challenge };
+}

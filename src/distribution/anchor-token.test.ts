@@ -24,7 +24,7 @@ describe("a token", () => {
     [`a${"_".repeat(30)}b`, "a_b"],
     ["x".repeat(200), "x".repeat(24)],
     [`${"x".repeat(23)} y`, "x".repeat(23)],
-  ])("for %j is one, and can be found in any text", (label, word) => {
+  ])("for %j is valid, and is found in any text", (label, word) => {
     const token = createAnchorToken(label, randomUUID);
 
     expect(token.slice(0, -8)).toBe(`${word}:`);
@@ -32,7 +32,7 @@ describe("a token", () => {
     expect(findTokens(`{{{${wrapToken(token)}}}} and {{ ${token} }}.`)).toEqual([token, token]);
   });
 
-  test("is hit by nobody: ten thousand are all different", () => {
+  test("is unique among ten thousand", () => {
     const tokens = new Set(Array.from({ length: 10_000 }, () => createAnchorToken("t", randomUUID)));
 
     expect(tokens.size).toBe(10_000);
@@ -52,7 +52,7 @@ describe("a token", () => {
     expect(parseWholeToken(text)).toBeUndefined();
   });
 
-  test("is replaced by exactly what is given, whatever that means to a pattern", () => {
+  test("is replaced literally, also by text with replacement patterns", () => {
     expect(replaceTokens("a {{p:00000000}} b", () => "$& $1 {{p:00000000}}")).toBe("a $& $1 {{p:00000000}} b");
   });
 });
@@ -74,6 +74,6 @@ test.each([
   ["{{12", 0],
   [`{{${"x".repeat(24)}:7f3a9c2k }`, 37],
   [`{{${"x".repeat(25)}`, 0],
-])("of %j the last %i characters may become one", (text, length) => {
+])("text %j ends with %i characters of an incomplete token", (text, length) => {
   expect(measurePartialToken(text)).toBe(length);
 });

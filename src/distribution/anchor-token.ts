@@ -1,30 +1,29 @@
 import { hash } from "node:crypto";
 import type { Runtime } from "../core/runtime.ts";
 
-// What a model copies without a slip: a word, a colon, eight letters and digits of which none looks like another.
+// Models copy this without errors: a word, a colon, and eight letters and digits that do not look alike.
 const LABEL = "[A-Za-z][A-Za-z0-9_]{0,23}";
 const ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz";
 const ID = `[${ALPHABET}]`;
 const ID_LENGTH = 8;
 
-/** A token as models write it, some with a space inside the braces. */
+/** Some models write a space inside the braces. */
 const TOKEN = new RegExp(`\\{\\{ ?(${LABEL}:${ID}{${ID_LENGTH}}) ?\\}\\}`, "g");
 const WHOLE_TOKEN = new RegExp(`^${TOKEN.source}$`);
-const BEGUN_TOKEN = new RegExp(
+const PARTIAL_TOKEN = new RegExp(
   `\\{(?:\\{ ?(?:${LABEL}(?::(?:${ID}{0,${ID_LENGTH - 1}}|${ID}{${ID_LENGTH}} ?\\}?))?)?)?$`,
 );
 const LONGEST_TOKEN = 24 + ID_LENGTH + "{{ : }}".length;
 
 const FALLBACK_LABEL = "value";
 
-/** A new token, without its braces. Two are never the same but by a chance of one in 2^40. */
+/** Creates a random token of 40 bits, without its braces. */
 export function createAnchorToken(label: string, newId: Runtime["newId"]): string {
   const random = hash("sha256", newId(), "buffer");
   const id = Array.from(random.subarray(0, ID_LENGTH), (byte) => ALPHABET[byte % ALPHABET.length]).join("");
   return `${toPlainLabel(label)}:${id}`;
 }
 
-/** As the model is shown it. */
 export function wrapToken(token: string): string {
   return `{{${token}}}`;
 }
@@ -33,24 +32,21 @@ export function canHoldTokens(text: string): boolean {
   return text.includes("{{");
 }
 
-/** Every token in a text, without braces. */
 export function findTokens(text: string): readonly string[] {
   return canHoldTokens(text) ? Array.from(text.matchAll(TOKEN), ([, token = ""]) => token) : [];
 }
 
-/** The token that a text is, and nothing beside. */
 export function parseWholeToken(text: string): string | undefined {
   return WHOLE_TOKEN.exec(text)?.[1];
 }
 
-/** The text with something in place of its tokens; what is answered undefined stays as it is written. */
+/** Replaces tokens. A token for which `fill` returns undefined stays. */
 export function replaceTokens(text: string, fill: (token: string) => string | undefined): string {
   return text.replace(TOKEN, (written, token: string) => fill(token) ?? written);
 }
 
-/** How many characters at the end of a text may be a token that has only begun. */
 export function measurePartialToken(text: string): number {
-  return BEGUN_TOKEN.exec(text.slice(-LONGEST_TOKEN))?.[0].length ?? 0;
+  return PARTIAL_TOKEN.exec(text.slice(-LONGEST_TOKEN))?.[0].length ?? 0;
 }
 
 function toPlainLabel(label: string): string {

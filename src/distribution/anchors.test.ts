@@ -32,7 +32,7 @@ async function tokenFor(value: Json, of = caller): Promise<string> {
 }
 
 describe("an anchored value", () => {
-  test("is a token to the model, each value's own, the same for the same value of the same field", async () => {
+  test("becomes a token for the model, the same one for equal values of a field", async () => {
     const record = { items: [{ price: 12.5 }, { price: 12.5 }, { price: 98_765 }], fee: 12.5, name: "Lamp" };
     const annotations: Annotations = {
       "items[].price": { composition: "anchored" },
@@ -60,7 +60,7 @@ describe("an anchored value", () => {
     [null, "null"],
     [false, "false"],
     [{ b: 1, a: ["x"] }, '{"a":["x"],"b":1}'],
-  ])("%j is said as %s, and handed on as itself", async (value, text) => {
+  ])("%j is rendered as %s, and filled in as itself", async (value, text) => {
     const token = await tokenFor(value);
 
     const said = await anchors.render(caller, `It is ${token}, ${token}.`);
@@ -71,7 +71,7 @@ describe("an anchored value", () => {
     expect(handed.filled).toEqual([token]);
   });
 
-  test("does not bring back what is hidden below it", async () => {
+  test("does not contain hidden fields", async () => {
     const view = (await shown(
       { owner: { name: "Ann", phone: "555-0199", pin: 1234, box: { city: "Bern" } } },
       {
@@ -87,7 +87,7 @@ describe("an anchored value", () => {
     expect(args).toEqual({ name: "Ann", pin: "[redacted]", box: { city: "Bern" } });
   });
 
-  test("has nothing in it that a text without tokens could say", async () => {
+  test("leaves a text without tokens unchanged", async () => {
     const token = await tokenFor(4711);
     const text = "The price is about 5000.";
 
@@ -97,7 +97,7 @@ describe("an anchored value", () => {
 });
 
 describe("a token", () => {
-  test("is another's in another session, tenant or actor", async () => {
+  test("is unknown in another session, tenant or actor", async () => {
     const token = await tokenFor(12.5);
     const others: Caller[] = [
       { ...caller, session: "s2" },
@@ -114,7 +114,7 @@ describe("a token", () => {
     expect((await anchors.render({ ...caller, turn: "t9", user: { id: "u" } }, token)).text).toBe("12.5");
   });
 
-  test("that is nobody's stays as it is written and is told once", async () => {
+  test("that is unknown stays in the text and is reported once", async () => {
     const token = await tokenFor("Lamp");
 
     const said = await anchors.render(caller, `{{ user:12345678 }} {{user:12345678}} {{x}} ${token}`);
@@ -126,7 +126,7 @@ describe("a token", () => {
     });
   });
 
-  test("is filled once: a value that looks like one is a value", async () => {
+  test("is not filled inside a value", async () => {
     const inner = await tokenFor("secret");
     const outer = await tokenFor(`see ${inner}`);
 
@@ -134,7 +134,7 @@ describe("a token", () => {
     expect((await anchors.fill(caller, [outer])).args).toEqual([`see ${inner}`]);
   });
 
-  test("cannot be repeated until there is no memory left", async () => {
+  test("cannot be repeated beyond the growth limit", async () => {
     const token = await tokenFor("x".repeat(60_000));
 
     const tooLarge = expect.objectContaining({ code: "too_large" });
@@ -150,7 +150,7 @@ describe("a token", () => {
 });
 
 describe("arguments", () => {
-  test("without braces are answered as they are, and the store is not asked", async () => {
+  test("without braces are returned unchanged, without reading the store", async () => {
     const read = vi.spyOn(store, "read");
     const args = { a: ["x", { b: "{ {" }], n: 1, none: null };
 
@@ -162,7 +162,7 @@ describe("arguments", () => {
     expect(read).not.toHaveBeenCalled();
   });
 
-  test("keep names that would be taken for something else", async () => {
+  test("keep names such as __proto__", async () => {
     const token = await tokenFor(7);
     const args = JSON.parse(`{"__proto__": {"polluted": "${token}"}, "constructor": "${token}"}`) as Json;
 
@@ -172,7 +172,7 @@ describe("arguments", () => {
     expect(({} as { polluted?: unknown }).polluted).toBeUndefined();
   });
 
-  test("that are no JSON are left to whoever checks them", async () => {
+  test("that are not JSON are left to the validation", async () => {
     const token = await tokenFor(7);
     const cycle: Record<string, unknown> = { token };
     cycle.self = cycle;
@@ -192,7 +192,7 @@ describe("arguments", () => {
 });
 
 describe("a stream", () => {
-  test("says the same as the whole text, wherever it is cut", async () => {
+  test("renders the same as the whole text, wherever it is cut", async () => {
     const tokens = [await tokenFor(12.5), await tokenFor("Lamp {{"), "{{user:12345678}}"];
     const pieces = fc.array(fc.constantFrom(...tokens, "{", "{{", "}}", " ", "a:", "{{price:", "text"), {
       maxLength: 12,
@@ -218,7 +218,7 @@ describe("a stream", () => {
     );
   });
 
-  test("holds back no more than a token that has begun", async () => {
+  test("holds back only an incomplete token", async () => {
     const token = await tokenFor(12.5);
     const stream = createAnchorStream(anchors, caller);
 
@@ -230,7 +230,7 @@ describe("a stream", () => {
     expect(await stream.end()).toBe("{{tok");
   });
 
-  test("keeps its order for those who do not wait", async () => {
+  test("keeps the order of concurrent pushes", async () => {
     const token = await tokenFor(12.5);
     const stream = createAnchorStream(anchors, caller);
 

@@ -11,57 +11,52 @@ import {
   wrapToken,
 } from "./anchor-token.ts";
 
-/** Where the values of tokens are kept until a model has spoken. */
 export interface AnchorStore {
-  /** Keeps values, as JSON, under their tokens: all of them, or none and `false` where a token of them is taken. */
+  /** Stores values, as JSON, by token. Returns `false` and stores nothing if one of the tokens exists. */
   put(owner: string, values: ReadonlyMap<string, string>): Promise<boolean>;
-  /** The values of those tokens that the owner has. */
   read(owner: string, tokens: readonly string[]): Promise<ReadonlyMap<string, string>>;
-  /** Forgets what was kept before then. */
   prune(before: Date): Promise<void>;
 }
 
-/** Which tokens were filled, and which are none of the caller's and stay as they are. Each once, as it is written. */
+/** The replaced tokens, and those that do not belong to the caller and stay in the text. With braces, each once. */
 interface FilledTokens {
   readonly filled: readonly string[];
   readonly unknown: readonly string[];
 }
 
-/** Puts anchored values in place of their tokens. A token is good for the tenant, session and actor it was made for. */
+/** Replaces tokens by their values. A token is valid for the tenant, session and actor it was created for. */
 export interface Anchors {
-  /** In what a model says. Rejects with `too_large` when it would grow beyond bounds, and when the store cannot be read. */
+  /** Fills the output of a model. Rejects with `too_large` if the text would grow too much, and if the store fails. */
   render(caller: Caller, text: string): Promise<FilledTokens & { readonly text: string }>;
   /**
-   * In the arguments of a call: a text that is one token becomes the value itself, a token within a text its text.
-   * Arguments that hold no token are answered as they are and nothing is read. Rejects as `render` does.
+   * Fills the arguments of a call: a text that is one token becomes the value, a token within a text becomes text.
+   * Returns arguments without tokens unchanged, and does not read the store. Rejects as `render` does.
    */
   fill(caller: Caller, args: unknown): Promise<FilledTokens & { readonly args: unknown }>;
 }
 
-/** Whoever repeats a token in one text could make a large text of it. */
+/** A text that repeats a token could become very large. */
 const GROWTH_LIMIT = 8 * 1024 * 1024;
 
 const ARGUMENT_NODES = 100_000;
 const ARGUMENT_DEPTH = 256;
 
 export function createAnchors(store: Pick<AnchorStore, "read">): Anchors {
-  async function values(caller: Caller, texts: readonly string[]) {
+  async function readValues(caller: Caller, texts: readonly string[]) {
     const tokens = [...new Set(texts.flatMap(findTokens))];
     const known = tokens.length === 0 ? new Map<string, string>() : await store.read(anchorOwner(caller), tokens);
-    return {
-      ...createGrowthGuard(known),
-      filled: tokens.filter((token) => known.has(token)).map(wrapToken),
-      unknown: tokens.filter((token) => !known.has(token)).map(wrapToken),
-    };
+    const filled = tokens.filter((token) => known.has(token)).map(wrapToken);
+    const unknown = tokens.filter((token) => !known.has(token)).map(wrapToken);
+    return { ...createGrowthGuard(known), filled, unknown };
   }
 
   return {
     async render(caller, text) {
-      const { asText, filled, unknown } = await values(caller, [text]);
+      const { asText, filled, unknown } = await readValues(caller, [text]);
       return { text: filled.length === 0 ? text : replaceTokens(text, asText), filled, unknown };
     },
     async fill(caller, args) {
-      const { asText, asValue, filled, unknown } = await values(caller, textsWithTokens(args));
+      const { asText, asValue, filled, unknown } = await readValues(caller, collectTextsWithTokens(args));
       if (filled.length === 0) return { args, filled, unknown };
       const fillText = (text: string): Json => {
         const value = asValue(parseWholeToken(text));
@@ -72,7 +67,6 @@ export function createAnchors(store: Pick<AnchorStore, "read">): Anchors {
   };
 }
 
-/** Whose tokens they are. */
 export function anchorOwner({ tenant, session, actor }: Caller): string {
   return JSON.stringify([tenant ?? null, session, actor]);
 }
@@ -84,7 +78,7 @@ function createGrowthGuard(known: ReadonlyMap<string, string>) {
     grown += json?.length ?? 0;
     if (grown <= GROWTH_LIMIT) return json;
     throw new QmError("too_large", `filling the tokens would add more than ${GROWTH_LIMIT} characters`, {
-      hint: "Repeat fewer tokens, or hand on the record in another way.",
+      hint: "Repeat fewer tokens, or pass the record in another way.",
     });
   };
   return {
@@ -94,15 +88,14 @@ function createGrowthGuard(known: ReadonlyMap<string, string>) {
     },
     asText(token: string): string | undefined {
       const json = readJson(token);
-      if (json === undefined) return undefined;
-      const value = JSON.parse(json) as Json;
+      const value = json === undefined ? undefined : (JSON.parse(json) as Json);
       return typeof value === "string" ? value : json;
     },
   };
 }
 
-/** None for what is no JSON, or more than arguments are: whoever checks arguments refuses that. */
-function textsWithTokens(args: unknown): readonly string[] {
+/** Returns none for arguments that are too large or not JSON: the validation refuses them. */
+function collectTextsWithTokens(args: unknown): readonly string[] {
   const texts: string[] = [];
   const open = [{ value: args, depth: 0 }];
   try {
@@ -119,25 +112,22 @@ function textsWithTokens(args: unknown): readonly string[] {
   return texts;
 }
 
-function fillTexts(value: unknown, textOf: (text: string) => Json): unknown {
-  if (typeof value === "string") return canHoldTokens(value) ? textOf(value) : value;
-  if (Array.isArray(value)) return value.map((item) => fillTexts(item, textOf));
+function fillTexts(value: unknown, fillText: (text: string) => Json): unknown {
+  if (typeof value === "string") return canHoldTokens(value) ? fillText(value) : value;
+  if (Array.isArray(value)) return value.map((item) => fillTexts(item, fillText));
   if (!isRecord(value)) return value;
-  return Object.fromEntries(Object.entries(value).map(([name, part]) => [name, fillTexts(part, textOf)]));
+  return Object.fromEntries(Object.entries(value).map(([name, part]) => [name, fillTexts(part, fillText)]));
 }
 
-/** Fills tokens in a text that comes in pieces, wherever it is cut. */
 export interface AnchorStream {
-  /** What can be shown now: a token that has only begun is held back. Rejects when the store cannot be read. */
+  /** Returns the text so far, without an incomplete token at its end. Rejects if the store fails. */
   push(chunk: string): Promise<string>;
-  /** What is left. */
   end(): Promise<string>;
-  /** The tokens so far that are none of the caller's. */
   unknown(): readonly string[];
 }
 
 export function createAnchorStream(anchors: Pick<Anchors, "render">, caller: Caller): AnchorStream {
-  let held = "";
+  let pending = "";
   const unknown = new Set<string>();
 
   const renderText = async (text: string): Promise<string> => {
@@ -148,14 +138,14 @@ export function createAnchorStream(anchors: Pick<Anchors, "render">, caller: Cal
 
   return {
     push(chunk) {
-      const text = held + chunk;
+      const text = pending + chunk;
       const ready = text.length - measurePartialToken(text);
-      held = text.slice(ready);
+      pending = text.slice(ready);
       return renderText(text.slice(0, ready));
     },
     end() {
-      const text = held;
-      held = "";
+      const text = pending;
+      pending = "";
       return renderText(text);
     },
     unknown: () => [...unknown],
@@ -163,11 +153,9 @@ export function createAnchorStream(anchors: Pick<Anchors, "render">, caller: Cal
 }
 
 const DAY_MS = 86_400_000;
+const RETENTION_MS = 30 * DAY_MS;
 
-/** How long a token can be filled. */
-const ANCHORS_KEPT_MS = 30 * DAY_MS;
-
-/** Forgets old anchors once a day, whenever it is called. Returns at once and never throws. */
+/** Deletes old anchors in the background, at most once a day. Never throws. */
 export function createAnchorPruner(
   store: Pick<AnchorStore, "prune">,
   now: Runtime["now"],
@@ -179,7 +167,7 @@ export function createAnchorPruner(
     if (at - last < DAY_MS) return;
     last = at;
     void Promise.resolve()
-      .then(() => store.prune(new Date(at - ANCHORS_KEPT_MS)))
-      .catch((thrown: unknown) => onProblem(`old anchored values could not be forgotten: ${getErrorMessage(thrown)}`));
+      .then(() => store.prune(new Date(at - RETENTION_MS)))
+      .catch((thrown: unknown) => onProblem(`old anchored values could not be deleted: ${getErrorMessage(thrown)}`));
   };
 }

@@ -32,7 +32,7 @@ test.each(wrong)("%s is refused", (_what, annotations) => {
   );
 });
 
-test("annotations are a copy that nobody can change", () => {
+test("annotations are a frozen copy", () => {
   const given = { email: { hidden: ["ui" as const] } };
 
   const { annotations } = annotate({ email: "e" }, given);
@@ -50,14 +50,14 @@ test("every destination can be named, and all formatters at once", () => {
   ).toBeInstanceOf(AnnotatedRecord);
 });
 
-describe("an annotated record that is not the whole answer", () => {
+describe("an annotated record that is not the whole result", () => {
   test("is never written out", () => {
     const inside = { items: [annotate({ secret: 1 }, { secret: { hidden: true } })] };
 
     expect(() => JSON.stringify(inside)).toThrowError(QmError);
   });
 
-  test("cannot be made of one, or of content", () => {
+  test("cannot be created from another one, or from content", () => {
     const annotated = annotate({}, {});
 
     expect(() => annotate(annotated, {})).toThrowError(QmError);

@@ -3,11 +3,11 @@ import { type ErrorCode, QmError } from "../core/errors.ts";
 
 const publicErrors = new WeakSet<QmError>();
 
-/** A problem in our own words: nothing of a record is in it, so everybody may read it. */
+/** An error without content of a record, so that everyone may read it. */
 export function createPublicError(code: ErrorCode, message: string): QmError {
-  const problem = new QmError(code, message);
-  publicErrors.add(problem);
-  return problem;
+  const error = new QmError(code, message);
+  publicErrors.add(error);
+  return error;
 }
 
 export function isPublicError(thrown: unknown): boolean {
@@ -19,40 +19,35 @@ export function deliveryLimit(ms: number, signal: AbortSignal | undefined): Time
   return {
     ms,
     signal,
-    timeoutError: () => createPublicError("timed_out", `it did not end within ${ms} ms`),
+    timeoutError: () => createPublicError("timed_out", `it did not finish within ${ms} ms`),
     abortError: () => createPublicError("cancelled", "it was cancelled"),
   };
 }
 
-/** Takes jobs to one destination, one after the other, while nobody waits. */
+/** Delivers jobs to one destination in the background, one at a time. */
 export interface DeliveryQueue<Job> {
   offer(job: Job): void;
-  /** Waits for what is waiting, for so long; then gives up on it. Takes nothing more. */
+  /** Refuses new jobs, waits at most `ms` for the queued ones, then cancels them. */
   close(ms: number): Promise<void>;
 }
 
-interface DeliveryParts<Job> {
+interface DeliveryOptions<Job> {
   deliver(job: Job, signal: AbortSignal): unknown;
-  /** Told of every job that was not delivered, or not in time. Must not throw. */
+  /** Called for every job that was not delivered in time. Must not throw. */
   failed(job: Job, thrown: unknown): void;
   readonly timeoutMs: number;
-  /** Jobs waiting behind the one under way, beyond which one is dropped. */
   readonly waiting: number;
 }
 
-export function createDeliveryQueue<Job>({
-  deliver,
-  failed,
-  timeoutMs,
-  waiting,
-}: DeliveryParts<Job>): DeliveryQueue<Job> {
+export function createDeliveryQueue<Job>(options: DeliveryOptions<Job>): DeliveryQueue<Job> {
+  const { deliver, failed, timeoutMs, waiting } = options;
   const queue: Job[] = [];
   const closing = new AbortController();
   let closed = false;
   let busy: Promise<void> | undefined;
 
   async function work(): Promise<void> {
-    // Whoever offers goes on first.
+    // Returns to the caller of `offer` first.
     await Promise.resolve();
     for (let job = queue.shift(); job !== undefined; job = queue.shift()) {
       const current = job;
@@ -68,8 +63,9 @@ export function createDeliveryQueue<Job>({
   return {
     offer(job) {
       if (closed) return failed(job, createPublicError("cancelled", "the system is closing"));
-      if (queue.length >= waiting)
-        return failed(job, createPublicError("overloaded", `${waiting} others are waiting already`));
+      if (queue.length >= waiting) {
+        return failed(job, createPublicError("overloaded", `${waiting} others are already waiting`));
+      }
       queue.push(job);
       busy ??= work();
     },

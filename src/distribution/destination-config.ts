@@ -1,34 +1,33 @@
 import type { Caller } from "../core/caller.ts";
 import { QmError } from "../core/errors.ts";
-import { isRecord, type Json } from "../core/json.ts";
+import { isRecord, type Json, omitUndefined } from "../core/json.ts";
 import { type ActionName, quoteName } from "../core/names.ts";
-import type { Annotations, FieldAnnotation } from "./annotated-record.ts";
-import { DESTINATION_HINT, type Destination, isDestination } from "./annotated-record.ts";
+import {
+  type Annotations,
+  DESTINATION_HINT,
+  type Destination,
+  type FieldAnnotation,
+  isDestination,
+} from "./annotated-record.ts";
 import { describeInvalidPath, type FieldPath, parseFieldPath } from "./field-path.ts";
 import { resolveTreatment, type WithheldFields } from "./rules.ts";
 
-/** What is said of a field to a destination that gets it. */
 export type FieldFacts = Pick<FieldAnnotation, "composition" | "label" | "temporal">;
 
-/** What a destination is told beside its view. */
 export interface DeliveryFacts {
   readonly callId: string;
   readonly action: ActionName;
   readonly caller: Caller;
   readonly destination: Destination;
-  /** Of the fields that the destination gets. */
   readonly fields: Readonly<Record<FieldPath, FieldFacts>>;
-  /** Aborted when nobody waits any longer. */
+  /** Aborts when the result is no longer needed. */
   readonly signal: AbortSignal;
 }
 
-/**
- * Takes a view, which is its own to change. What it answers or throws is nobody else's business; `llm-session` alone may
- * answer another view, a shorter one say, in place of the one it was given.
- */
+/** Receives a copy of its view. Only `llm-session` may return another view, such as a shorter one, to replace it. */
 export type Deliver = (view: Json, about: DeliveryFacts) => unknown;
 
-/** Where views go, and what is kept from it whatever a record's annotations say. */
+/** A destination, and fields that it never gets, regardless of annotations. */
 export interface DestinationConfig extends WithheldFields {
   readonly deliver: Deliver;
   readonly timeoutMs?: number | undefined;
@@ -40,36 +39,35 @@ export interface CheckedDestination extends DestinationConfig {
   readonly name: Destination;
 }
 
-/** The destinations as they were configured. Throws `invalid_config`. */
 export function checkDestinations(destinations: Destinations): readonly CheckedDestination[] {
-  return Object.entries(destinations).map(([name, given]) => checkDestination(name, given));
+  return Object.entries(destinations).map(([name, config]) => checkDestination(name, config));
 }
 
-/** What is said of the fields that are not kept from a destination. */
 export function describeFields(destination: Destination, annotations: Annotations): DeliveryFacts["fields"] {
-  const told = Object.entries(annotations).flatMap(([path, annotation]) => {
+  const described = Object.entries(annotations).flatMap(([path, annotation]) => {
     const treatment = resolveTreatment(destination, annotation);
     if (treatment === "hidden" || treatment === "redacted") return [];
     const { composition, label, temporal } = annotation;
-    const said = Object.entries({ composition, label, temporal }).filter(([, value]) => value !== undefined);
-    return said.length === 0 ? [] : [[path, Object.fromEntries(said) as FieldFacts] as const];
+    const facts: FieldFacts = omitUndefined({ composition, label, temporal });
+    return Object.keys(facts).length === 0 ? [] : [[path, facts] as const];
   });
-  return Object.fromEntries(told);
+  return Object.fromEntries(described);
 }
 
-function checkDestination(name: string, given: unknown): CheckedDestination {
-  if (!isDestination(name)) throw destinationError(`${quoteName(name)} is no destination`, DESTINATION_HINT);
-  const config = typeof given === "function" ? { deliver: given } : given;
+function checkDestination(name: string, input: unknown): CheckedDestination {
+  if (!isDestination(name)) throw destinationError(`${quoteName(name)} is not a destination`, DESTINATION_HINT);
+  const config = typeof input === "function" ? { deliver: input } : input;
   if (!isRecord(config) || typeof config.deliver !== "function") {
-    throw destinationError(`${name} has no deliver`, "Give a function, or { deliver, hide?, redact?, timeoutMs? }.");
+    throw destinationError(`${name} has no deliver`, "Use a function, or { deliver, hide?, redact?, timeoutMs? }.");
   }
-  for (const key of Object.keys(config)) {
-    if (!settings.has(key))
-      throw destinationError(`${quoteName(key)} of ${name} is unknown`, `Known: ${[...settings].join(", ")}.`);
+  const unknown = Object.keys(config).find((key) => !settings.includes(key));
+  if (unknown !== undefined) {
+    throw destinationError(`${quoteName(unknown)} of ${name} is unknown`, `Use ${settings.join(", ")}.`);
   }
   const { deliver, hide, redact, timeoutMs } = config;
-  if (timeoutMs !== undefined && !isTimeout(timeoutMs)) {
-    throw destinationError(`timeoutMs of ${name} is wrong`, `Milliseconds, from 1 to ${LONGEST_TIMER_MS}.`);
+  const isTimeout = typeof timeoutMs === "number" && timeoutMs >= 1 && timeoutMs <= LONGEST_TIMER_MS;
+  if (timeoutMs !== undefined && !isTimeout) {
+    throw destinationError(`timeoutMs of ${name} is invalid`, `Use milliseconds, from 1 to ${LONGEST_TIMER_MS}.`);
   }
   return {
     name,
@@ -80,21 +78,17 @@ function checkDestination(name: string, given: unknown): CheckedDestination {
   };
 }
 
-const settings: ReadonlySet<string> = new Set(["deliver", "hide", "redact", "timeoutMs"]);
+const settings = ["deliver", "hide", "redact", "timeoutMs"];
 
-/** A timer cannot hold more; asked to, it fires at once. */
+/** A longer timer fires at once. */
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
-function isTimeout(value: unknown): boolean {
-  return typeof value === "number" && value >= 1 && value <= LONGEST_TIMER_MS;
-}
-
-function checkPaths(name: Destination, key: string, given: unknown): readonly FieldPath[] {
-  if (given === undefined) return [];
-  if (!Array.isArray(given)) throw destinationError(`${key} of ${name} is no list`, "Give a list of paths.");
-  const garbled = given.find((path) => parseFieldPath(path) === undefined);
-  if (garbled === undefined && !given.includes(undefined)) return [...given];
-  const { message, hint } = describeInvalidPath(garbled);
+function checkPaths(name: Destination, key: string, paths: unknown): readonly FieldPath[] {
+  if (paths === undefined) return [];
+  if (!Array.isArray(paths)) throw destinationError(`${key} of ${name} is not a list`, "Use a list of paths.");
+  const invalid = paths.find((path) => parseFieldPath(path) === undefined);
+  if (invalid === undefined && !paths.includes(undefined)) return [...paths];
+  const { message, hint } = describeInvalidPath(invalid);
   throw destinationError(`${key} of ${name}: ${message}`, hint);
 }
 

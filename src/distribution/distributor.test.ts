@@ -33,7 +33,7 @@ const open = (destinations: Destinations, limits?: Partial<DistributionLimits>, 
   openDistribution(anchors, destinations, limits);
 
 describe("a result", () => {
-  test("is whole for programs, and each destination has its own view of it", async () => {
+  test("is complete for the program, and each destination gets its view", async () => {
     const seen = { ui: collecting(), cache: collecting(), audit: collecting(), peer: collecting(), mail: collecting() };
     const { distribute, close, problems } = open({
       ui: seen.ui.deliver,
@@ -58,7 +58,7 @@ describe("a result", () => {
     expect(problems).toEqual([]);
   });
 
-  test("comes with what is said of the fields that a destination gets", async () => {
+  test("comes with facts about the fields that a destination gets", async () => {
     const ui = collecting();
     const audit = collecting();
     const { distribute, close } = open({ ui: ui.deliver, audit: audit.deliver });
@@ -94,7 +94,7 @@ describe("a result", () => {
       },
     ],
     ["lists beyond any depth", { email: JSON.parse(`${"[".repeat(3_000)}${"]".repeat(3_000)}`) }],
-  ])("that is %s is refused, and nobody gets anything", async (_what, bad) => {
+  ])("that is %s is refused, and no destination gets anything", async (_what, bad) => {
     const ui = collecting();
     const { distribute, close } = open({ ui: ui.deliver });
 
@@ -121,7 +121,7 @@ describe("a result", () => {
   });
 });
 
-describe("whatever the record and the annotations", () => {
+describe("for any record and annotations", () => {
   const kinds = ["hidden", "everywhere", "redacted", "anchored", "validated", "narrative"] as const;
   const rule = fc.record({ path: paths, kind: fc.constantFrom(...kinds) });
   const annotationOf = (kind: (typeof kinds)[number]): Annotations[string] => {
@@ -130,7 +130,7 @@ describe("whatever the record and the annotations", () => {
     return { composition: kind };
   };
 
-  test("the model sees every value that is not kept from it, and none that is", async () => {
+  test("the model sees every value that is not withheld, and no withheld one", async () => {
     let kept = 0;
     const { distribute, problems } = open({});
     await fc.assert(
@@ -163,7 +163,7 @@ describe("whatever the record and the annotations", () => {
     expect(problems).toEqual([]);
   });
 
-  test("what is anchored is what fills the view, and nothing else is missing", async () => {
+  test("filling the tokens restores the view", async () => {
     const { distribute } = open({});
     const anchors = createAnchors(store);
     await fc.assert(
@@ -226,7 +226,7 @@ describe("one destination", () => {
     expect(problems).toHaveLength(2);
   });
 
-  test("that never ends is given up, and gets the next all the same", async () => {
+  test("that never finishes times out, and gets the next result", async () => {
     const ui = collecting();
     const signals: AbortSignal[] = [];
     const cache = collecting();
@@ -250,12 +250,12 @@ describe("one destination", () => {
     expect(ui.views).toEqual([{ n: 1 }, { n: 2 }]);
     expect(signals.every(({ aborted }) => aborted)).toBe(true);
     expect(failures()).toEqual([
-      ["ui", "it did not end within 20 ms"],
-      ["ui", "it did not end within 20 ms"],
+      ["ui", "it did not finish within 20 ms"],
+      ["ui", "it did not finish within 20 ms"],
     ]);
   });
 
-  test("that changes what it is given changes nothing for others", async () => {
+  test("that changes its view does not affect others", async () => {
     const spoiled = (view: Json, { caller: given }: DeliveryFacts): void => {
       Object.assign((view as { items: object[] }).items[0] ?? {}, { price: 0 });
       Object.assign(view as object, { email: "gone" });
@@ -276,7 +276,7 @@ describe("one destination", () => {
     expect(caller.user?.id).toBe("u1");
   });
 
-  test("that comes later sees the record as it was answered", async () => {
+  test("sees the record as it was returned, also later", async () => {
     const ui = collecting();
     const { distribute, close } = open({ ui: ui.deliver });
     const given = structuredClone(record);
@@ -289,7 +289,7 @@ describe("one destination", () => {
     expect(ui.views[0]).toMatchObject({ email: "ann@example.org" });
   });
 
-  test("that is too slow loses what is beyond its queue, in order, and only that", async () => {
+  test("that is too slow loses only the results beyond its queue", async () => {
     const ui = collecting();
     let release = (): void => {};
     const gate = new Promise<void>((resolve) => {
@@ -317,12 +317,12 @@ describe("one destination", () => {
     expect(ui.views).toEqual([{ n: 1 }, { n: 2 }, { n: 3 }]);
     expect(cache.views).toHaveLength(5);
     expect(failures()).toEqual([
-      ["ui", "2 others are waiting already"],
-      ["ui", "2 others are waiting already"],
+      ["ui", "2 others are already waiting"],
+      ["ui", "2 others are already waiting"],
     ]);
   });
 
-  test("that fails does not tell the ledger what is kept back", async () => {
+  test("that fails does not reveal withheld values to the ledger", async () => {
     const { distribute, close, failures, problems } = open({
       ui: (view) => {
         throw new Error(`cannot show ${JSON.stringify(view)}`);
@@ -348,7 +348,7 @@ describe("one destination", () => {
     await distribute(annotate(given, { ...annotations, city: { redacted: ["audit"] } }), about);
     await close();
 
-    const untold = "it failed, and what it said holds a value that is kept back";
+    const untold = "it failed, and its message contains a withheld value";
     expect(failures()).toEqual([
       ["ui", untold],
       ["cache", untold],
@@ -359,7 +359,7 @@ describe("one destination", () => {
     expect(problems.join()).not.toMatch(/ann@|12\.5|no place|Ann Smith|Bern/);
   });
 
-  test("fails without harm where those who are told fail too", async () => {
+  test("fails without harm if the listeners fail too", async () => {
     const distributor = createDistributor({
       destinations: {
         ui: () => Promise.reject(new Error("down")),
@@ -381,7 +381,7 @@ describe("one destination", () => {
     expect(forModel).toEqual({ n: 1 });
   });
 
-  test("gets nothing more once all is closed, and that is told", async () => {
+  test("gets nothing after close, and the failure is reported", async () => {
     const ui = collecting();
     const { distribute, close, failures } = open({ ui: ui.deliver });
 
@@ -393,7 +393,7 @@ describe("one destination", () => {
     expect(failures()).toEqual([["ui", "the system is closing"]]);
   });
 
-  test("that hangs holds up the end for a moment only", async () => {
+  test("that hangs delays close only briefly", async () => {
     vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
     try {
       const ui = collecting();

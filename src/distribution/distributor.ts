@@ -5,10 +5,8 @@ import type { UnstampedEvent } from "../core/events.ts";
 import type { Json } from "../core/json.ts";
 import type { ActionName } from "../core/names.ts";
 import type { Runtime } from "../core/runtime.ts";
-import type { AnchorStore } from "./anchors.ts";
-import { anchorOwner, createAnchorPruner } from "./anchors.ts";
-import type { AnnotatedRecord, Annotations, Destination } from "./annotated-record.ts";
-import { stringifyRecord } from "./annotated-record.ts";
+import { type AnchorStore, anchorOwner, createAnchorPruner } from "./anchors.ts";
+import { type AnnotatedRecord, type Annotations, type Destination, stringifyRecord } from "./annotated-record.ts";
 import { createDeliveryQueue, type DeliveryQueue, deliveryLimit, isPublicError } from "./delivery-queue.ts";
 import { type CheckedDestination, checkDestinations, type Destinations, describeFields } from "./destination-config.ts";
 import {
@@ -22,22 +20,19 @@ import { buildPublicRules, buildRules } from "./rules.ts";
 import { createPlainView } from "./view.ts";
 
 export interface DistributionLimits {
-  /** For a destination that states none of its own. */
   readonly timeoutMs: number;
-  /** How long a model's view is waited for. */
   readonly modelTimeoutMs: number;
-  /** Results waiting for one destination, beyond which one is dropped. */
+  /** The longest queue of a destination. Further results are dropped. */
   readonly waiting: number;
-  /** Anchored values of one result; one beyond is hidden from the model. */
+  /** Anchored values of one result. Further ones are hidden from the model. */
   readonly anchors: number;
 }
 
 const defaultLimits: DistributionLimits = { timeoutMs: 30_000, modelTimeoutMs: 5_000, waiting: 256, anchors: 2_000 };
 
-/** A view that did not get to its destination. */
 export type DistributionEvent = UnstampedEvent<"distribution.failed">;
 
-interface DistributorParts {
+interface DistributorOptions {
   readonly destinations?: Destinations;
   readonly anchors: AnchorStore;
   readonly runtime: Runtime;
@@ -46,32 +41,26 @@ interface DistributorParts {
   readonly limits?: Partial<DistributionLimits>;
 }
 
-/** The call that a result is of. */
 interface ResultContext {
   readonly callId: string;
   readonly action: ActionName;
   readonly caller: Caller;
-  /** Aborted: a view for the model that a host makes is not waited for. */
+  /** Aborts the wait for a view from the host. */
   readonly signal?: AbortSignal | undefined;
 }
 
-/** A result as each of those sees it who wait for it. */
 export interface DistributedResult {
-  /** The whole record, for programs. */
   readonly data: unknown;
   readonly forModel: Json;
-  /** What the ledger may write. */
   readonly audit: Json;
 }
 
 export interface Distributor {
   /**
-   * Divides a result: every destination gets its own view and its own copy. Waits for the model's alone; a destination
-   * that fails, in whatever way, is reported and changes nothing for anybody else. Rejects with `invalid_output` for a
-   * record that is not JSON, and then nobody gets anything.
+   * Sends each destination a copy of its view. Waits only for the view of the model. A failing destination is reported
+   * and does not affect the others. Rejects with `invalid_output`, and sends nothing, if the record is not JSON.
    */
-  distribute(answered: AnnotatedRecord<unknown>, about: ResultContext): Promise<DistributedResult>;
-  /** Waits a while for what is still to be delivered. */
+  distribute(result: AnnotatedRecord<unknown>, about: ResultContext): Promise<DistributedResult>;
   close(): Promise<void>;
 }
 
@@ -83,48 +72,42 @@ interface DeliveryJob {
 
 const CLOSING_MS = 5_000;
 
-const WITHHELD_REASON = "it failed, and what it said holds a value that is kept back";
+const WITHHELD_REASON = "it failed, and its message contains a withheld value";
 
-/** Throws `invalid_config` for destinations that cannot be. */
-export function createDistributor(parts: DistributorParts): Distributor {
-  const { anchors: store, runtime, note } = parts;
-  const onProblem = (problem: string): void => ignoreErrors(() => parts.onProblem(problem));
-  const limits = { ...defaultLimits, ...parts.limits };
-  const destinations = checkDestinations(parts.destinations ?? {});
-  const [model, audit] = (["llm-session", "audit"] as const).map((named) =>
-    destinations.find(({ name }) => name === named),
-  );
+/** Throws `invalid_config` for invalid destinations. */
+export function createDistributor(options: DistributorOptions): Distributor {
+  const { anchors: store, runtime, note } = options;
+  const onProblem = (problem: string): void => ignoreErrors(() => options.onProblem(problem));
+  const limits = { ...defaultLimits, ...options.limits };
+  const destinations = checkDestinations(options.destinations ?? {});
+  const model = destinations.find(({ name }) => name === "llm-session");
+  const audit = destinations.find(({ name }) => name === "audit");
   const prune = createAnchorPruner(store, runtime.now, onProblem);
 
   function reportFailure(destination: Destination, job: DeliveryJob, thrown: unknown): void {
     const { callId, action, caller } = job.about;
-    const reason = publicReason(job, thrown);
+    const reason = getPublicReason(job, thrown);
     ignoreErrors(() => note(caller, { type: "distribution.failed", data: { callId, action, destination, reason } }));
-    onProblem(`call ${callId}: what ${action} answered did not get to ${destination}: ${reason}`);
+    onProblem(`call ${callId}: the result of ${action} was not delivered to ${destination}: ${reason}`);
   }
 
-  /** What a destination says goes to the ledger and to logs, and it knows more than those may. */
-  function publicReason({ text, annotations }: DeliveryJob, thrown: unknown): string {
-    const said = getErrorMessage(thrown);
-    if (isPublicError(thrown)) return said;
+  /** The reason goes to the ledger and to logs, so it must not contain a value that they may not have. */
+  function getPublicReason({ text, annotations }: DeliveryJob, thrown: unknown): string {
+    const message = getErrorMessage(thrown);
+    if (isPublicError(thrown)) return message;
     try {
       const values = collectWithheldValues(JSON.parse(text) as Json, buildPublicRules(annotations, destinations));
-      return containsWithheld(said, values) ? WITHHELD_REASON : said;
+      return containsWithheld(message, values) ? WITHHELD_REASON : message;
     } catch {
       return WITHHELD_REASON;
     }
   }
 
-  function deliver(
-    destination: CheckedDestination,
-    view: Json,
-    { annotations, about }: DeliveryJob,
-    signal: AbortSignal,
-  ) {
-    const { callId, action } = about;
-    const caller = structuredClone(about.caller);
-    const fields = describeFields(destination.name, annotations);
-    return destination.deliver(view, { callId, action, caller, destination: destination.name, fields, signal });
+  function deliver({ name, deliver }: CheckedDestination, view: Json, job: DeliveryJob, signal: AbortSignal) {
+    const { callId, action } = job.about;
+    const caller = structuredClone(job.about.caller);
+    const fields = describeFields(name, job.annotations);
+    return deliver(view, { callId, action, caller, destination: name, fields, signal });
   }
 
   const deliveries: readonly DeliveryQueue<DeliveryJob>[] = destinations
@@ -139,36 +122,31 @@ export function createDistributor(parts: DistributorParts): Distributor {
       }),
     );
 
-  /** `bare`: what is shown when the tokens cannot be kept. */
-  async function anchorModelView(job: DeliveryJob, bare: Json): Promise<AnchoredView> {
+  /** Returns `plain` if the tokens cannot be stored. */
+  async function anchorModelView(job: DeliveryJob, plain: Json): Promise<AnchoredView> {
     try {
       const rules = buildRules("llm-session", job.annotations, model);
       const owner = anchorOwner(job.about.caller);
-      const own = await createAnchoredView(JSON.parse(job.text) as Json, rules, {
-        store,
-        owner,
-        newId: runtime.newId,
-        limit: limits.anchors,
-      });
+      const anchoring = { store, owner, newId: runtime.newId, limit: limits.anchors };
+      const own = await createAnchoredView(JSON.parse(job.text) as Json, rules, anchoring);
       if (own.tokens.size > 0) prune();
       if (own.problem !== undefined) reportFailure("llm-session", job, own.problem);
       return own;
     } catch (thrown) {
       reportFailure("llm-session", job, thrown);
-      return { view: bare, tokens: new Set() };
+      return { view: plain, tokens: new Set() };
     }
   }
 
-  async function createModelView(job: DeliveryJob, bare: Json): Promise<Json> {
-    const own = await anchorModelView(job, bare);
+  async function createModelView(job: DeliveryJob, plain: Json): Promise<Json> {
+    const own = await anchorModelView(job, plain);
     if (model === undefined) return own.view;
     const rules = buildRules("llm-session", job.annotations, model);
     const timeoutMs = model.timeoutMs ?? limits.modelTimeoutMs;
     try {
       const copy = structuredClone(own.view);
-      const answer = await withTimeout(deliveryLimit(timeoutMs, job.about.signal), (signal) =>
-        deliver(model, copy, job, signal),
-      );
+      const limit = deliveryLimit(timeoutMs, job.about.signal);
+      const answer = await withTimeout(limit, (signal) => deliver(model, copy, job, signal));
       return answer === undefined ? own.view : checkModelAnswer(answer, JSON.parse(job.text) as Json, rules, own);
     } catch (thrown) {
       reportFailure("llm-session", job, thrown);
@@ -181,9 +159,9 @@ export function createDistributor(parts: DistributorParts): Distributor {
       const text = stringifyRecord(record);
       const job: DeliveryJob = { text, annotations, about };
       const forAudit = createDestinationView("audit", job, audit);
-      const bare = createDestinationView("llm-session", job, model);
+      const plain = createDestinationView("llm-session", job, model);
       for (const delivery of deliveries) delivery.offer(job);
-      return { data: record ?? null, forModel: await createModelView(job, bare), audit: forAudit };
+      return { data: record ?? null, forModel: await createModelView(job, plain), audit: forAudit };
     },
     async close() {
       await Promise.all(deliveries.map((delivery) => delivery.close(CLOSING_MS)));
@@ -200,9 +178,8 @@ function createDestinationView(
   return createPlainView(JSON.parse(text) as Json, rules);
 }
 
-/** Whoever is told of a problem must not make another. */
-function ignoreErrors(tell: () => void): void {
+function ignoreErrors(work: () => void): void {
   try {
-    tell();
+    work();
   } catch {}
 }

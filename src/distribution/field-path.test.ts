@@ -14,7 +14,7 @@ describe("a path", () => {
     ['a["]\\"["][].b', ["a", ']"[', ITEMS, "b"]],
     ['[""]', [""]],
     ["größe", ["größe"]],
-  ])("%s is read", (path, steps) => {
+  ])("%s is parsed", (path, steps) => {
     expect(parseFieldPath(path)).toEqual(steps);
   });
 
@@ -40,7 +40,7 @@ describe("a path", () => {
     "a".repeat(513),
     7,
     undefined,
-  ])("%j is none", (path) => {
+  ])("%j is invalid", (path) => {
     expect(parseFieldPath(path)).toBeUndefined();
   });
 });

@@ -1,19 +1,17 @@
 import { quoteName } from "../core/names.ts";
 
-/** Where a field is: `email`, `owner.phone`, `items[].price`, `[].id`; `["first.name"]` for a name that is not plain. */
+/** A path such as `email`, `owner.phone`, `items[].price`, `[].id`, or `["first.name"]` for a name with a dot. */
 export type FieldPath = string;
 
-/** Stands for every item of a list. */
 export const ITEMS = Symbol("items");
 
-/** One part of a path: a field's name, or the items of a list. */
 export type FieldPathStep = string | typeof ITEMS;
 
 const PATH_LIMIT = 512;
 
 const STEP = /\[\]|\[("(?:[^"\\]|\\.)*")\]|(\.?)([^.[\]"\p{Cc}]+)/uy;
 
-/** The parts of a path, or undefined for what is none. */
+/** Returns undefined if the path is invalid. */
 export function parseFieldPath(path: unknown): readonly FieldPathStep[] | undefined {
   if (typeof path !== "string" || path === "" || path.length > PATH_LIMIT) return undefined;
   const steps: FieldPathStep[] = [];
@@ -38,7 +36,6 @@ function parseQuoted(written: string | undefined): string | undefined {
   }
 }
 
-/** What to say of a path that is none. */
 export function describeInvalidPath(path: unknown): { readonly message: string; readonly hint: string } {
   return {
     message: `${quoteName(String(path))} is not the path of a field`,

@@ -15,7 +15,7 @@ const open = (destinations: Destinations, limits?: Partial<DistributionLimits>, 
   openDistribution(anchors, destinations, limits);
 
 describe("the model's view", () => {
-  test("may be another one, a shorter say", async () => {
+  test("may be replaced by a shorter one", async () => {
     const { distribute, problems } = open({
       "llm-session": (view) => ({ id: (view as typeof record).id, first: (view as typeof record).items[0] }),
     });
@@ -26,7 +26,7 @@ describe("the model's view", () => {
     expect(problems).toEqual([]);
   });
 
-  test("stays as it was answered, whatever becomes of the answer", async () => {
+  test("is a copy of the returned view", async () => {
     const answer = { n: 1 };
     const { distribute } = open({ "llm-session": () => answer });
 
@@ -88,7 +88,7 @@ describe("the model's view", () => {
     expect(failures()).toEqual([["llm-session", expect.any(String)]]);
   });
 
-  test("is the usual one when looking through another would take too long", async () => {
+  test("is the default one if checking another would take too long", async () => {
     const { distribute, failures } = open({ "llm-session": () => ({ text: "x".repeat(500_000) }) });
     const secrets = Array.from({ length: 500 }, (_, at) => `secret ${at}`);
 
@@ -98,7 +98,7 @@ describe("the model's view", () => {
     expect(failures()).toHaveLength(1);
   });
 
-  test("is not kept from saying what it sees elsewhere, or what gives nobody away", async () => {
+  test("may contain withheld values that it shows elsewhere, and booleans", async () => {
     const { distribute, problems } = open({
       "llm-session": () => ({ open: 5, said: "yes", is: true, no: null, none: "" }),
     });
@@ -110,7 +110,7 @@ describe("the model's view", () => {
     expect(problems).toEqual([]);
   });
 
-  test("is the usual one when it takes too long, or the call is cancelled", async () => {
+  test("is the default one if it takes too long, or the call is cancelled", async () => {
     const signals: AbortSignal[] = [];
     const deliver: Deliver = (_view, { signal }) => {
       signals.push(signal);
@@ -127,11 +127,11 @@ describe("the model's view", () => {
     expect(late.forModel).toEqual({ n: 1 });
     expect((await waiting).forModel).toEqual({ n: 2 });
     expect(cancelled.failures()).toEqual([["llm-session", "it was cancelled"]]);
-    expect(failures()).toEqual([["llm-session", "it did not end within 20 ms"]]);
+    expect(failures()).toEqual([["llm-session", "it did not finish within 20 ms"]]);
     expect(signals[0]?.aborted).toBe(true);
   });
 
-  test("has nothing in place of what has no token, because there are too many or one is too large", async () => {
+  test("hides values without a token: too many, or too large", async () => {
     const { distribute, failures } = open({}, { anchors: 2 });
     const given = { huge: "x".repeat(70_000), items: [1, 2, 2, 3, 1] };
 
@@ -147,7 +147,7 @@ describe("the model's view", () => {
     ]);
   });
 
-  test("takes two thousand tokens", async () => {
+  test("can have two thousand tokens", async () => {
     const { distribute, failures } = open({});
     const items = Array.from({ length: 2_001 }, (_, at) => at);
 
@@ -158,7 +158,7 @@ describe("the model's view", () => {
     expect((await createAnchors(store).fill(caller, forModel)).args).toEqual({ items: items.slice(0, 2_000) });
   });
 
-  test("has nothing in place of what is anchored when the tokens cannot be kept", async () => {
+  test("hides anchored values if the tokens cannot be stored", async () => {
     const broken: AnchorStore = { ...store, put: () => Promise.reject(new Error("disk is full: 12.5")) };
     const taken: AnchorStore = { ...store, put: async () => false };
 
@@ -171,7 +171,7 @@ describe("the model's view", () => {
     }
   });
 
-  test("gets other tokens where those are taken", async () => {
+  test("gets other tokens if the first ones exist", async () => {
     const put = vi.fn(store.put).mockResolvedValueOnce(false);
     const { distribute, problems } = open({}, {}, { ...store, put });
 
@@ -183,7 +183,7 @@ describe("the model's view", () => {
     expect(problems).toEqual([]);
   });
 
-  test("has tokens that are forgotten after thirty days, looked for once a day", async () => {
+  test("has tokens that are pruned after thirty days, once a day", async () => {
     const prune = vi.fn(store.prune);
     const { distribute, passTime } = open({}, {}, { ...store, prune });
     const anchored = annotate(record, annotations);

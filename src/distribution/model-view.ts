@@ -9,46 +9,43 @@ import { ITEMS, parseFieldPath } from "./field-path.ts";
 import type { FieldRule, RuleNode } from "./rules.ts";
 import { ABSENT, applyRules, createTreatment, type FieldTreatment } from "./view.ts";
 
-/** A value with tokens in place of what is anchored. */
 export interface AnchoredView {
   readonly view: Json;
-  /** As they stand in the view, with braces. */
   readonly tokens: ReadonlySet<string>;
-  /** Why something that should have a token is missing instead. */
   readonly problem?: QmError;
 }
 
-interface AnchoredViewParts {
+interface AnchoringOptions {
   readonly store: Pick<AnchorStore, "put">;
   readonly owner: string;
   readonly newId: Runtime["newId"];
-  /** Values that get a token; one beyond is hidden. */
+  /** How many values get a token. Further ones are hidden. */
   readonly limit: number;
 }
 
-/** Characters of one anchored value; a longer one is hidden. */
+/** The longest anchored value, in characters. A longer one is hidden. */
 const VALUE_LIMIT = 65_536;
 
 const ATTEMPTS = 3;
 
-/** What a model is shown, once its tokens are kept. Rejects when the store does. */
+/** Creates the view of a model and stores its tokens. Rejects if the store fails. */
 export async function createAnchoredView(
   value: Json,
   rules: RuleNode,
-  parts: AnchoredViewParts,
+  options: AnchoringOptions,
 ): Promise<AnchoredView> {
   for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
-    const issued = createTokenIssuer(parts);
+    const issued = createTokenIssuer(options);
     const view = applyRules(value, rules, createTreatment(issued.anchor));
     const { values, problem } = issued.result();
-    if (values.size > 0 && !(await parts.store.put(parts.owner, values))) continue;
+    if (values.size > 0 && !(await options.store.put(options.owner, values))) continue;
     const tokens = new Set([...values.keys()].map(wrapToken));
     return { view, tokens, ...(problem === undefined ? {} : { problem }) };
   }
-  throw createPublicError("conflict", "every token that was made is taken");
+  throw createPublicError("conflict", "all new tokens exist already");
 }
 
-function createTokenIssuer({ newId, limit }: AnchoredViewParts) {
+function createTokenIssuer({ newId, limit }: AnchoringOptions) {
   const known = new Map<string, string>();
   const values = new Map<string, string>();
   let hidden = 0;
@@ -68,11 +65,8 @@ function createTokenIssuer({ newId, limit }: AnchoredViewParts) {
       return wrapToken(token);
     },
     result() {
-      const problem = createPublicError(
-        "too_large",
-        `${hidden} anchored values are hidden: there are more than ${limit}, or one has over ${VALUE_LIMIT} characters`,
-      );
-      return { values, problem: hidden === 0 ? undefined : problem };
+      const message = `${hidden} anchored values are hidden: there are more than ${limit}, or one has over ${VALUE_LIMIT} characters`;
+      return { values, problem: hidden === 0 ? undefined : createPublicError("too_large", message) };
     },
   };
 }
@@ -82,40 +76,35 @@ function chooseLabel({ label, path }: FieldRule): string {
   return label ?? names?.at(-1) ?? "";
 }
 
-/** Shorter texts stand by chance in longer ones, so they count as whole words only. */
-const TELLING_LENGTH = 4;
+/** Shorter values occur in longer texts by chance, so they must match whole words. */
+const MIN_SUBSTRING_LENGTH = 4;
 
-/** More characters than this are not looked through: it would keep everybody waiting. */
 const WORK_LIMIT = 200_000_000;
 
-/** The texts and numbers of a record that rules keep back, each once. True, false and nothing give nobody away. */
+/** The texts and numbers of a record that the rules withhold. Booleans and null tell nothing. */
 export function collectWithheldValues(record: Json, rules: RuleNode): readonly string[] {
   const values = new Set<string>();
-  const gather: FieldTreatment = (rule, inner, value) => {
-    if (rule.treatment === "validated") return inner(gather);
+  const collect: FieldTreatment = (rule, inner, value) => {
+    if (rule.treatment === "validated") return inner(collect);
     for (const text of collectTexts(value)) values.add(text);
     return ABSENT;
   };
-  applyRules(record, rules, gather);
+  applyRules(record, rules, collect);
   return [...values];
 }
 
-/**
- * Whether a text holds one of the values that another does not. What would take too long to look through counts as holding
- * one.
- */
+/** Whether a text contains a value that `other` does not. Returns true if the search would take too long. */
 export function containsWithheld(text: string, values: readonly string[], other = ""): boolean {
   if (Math.max(text.length, other.length) * values.length > WORK_LIMIT) return true;
   return values.some((value) => containsValue(text, value) && !containsValue(other, value));
 }
 
-/** All that can be read in a value, names too. */
 function toReadableText(value: Json): string {
   return collectTexts(value, true).join("\n");
 }
 
 function containsValue(text: string, value: string): boolean {
-  if (value.length >= TELLING_LENGTH) return text.includes(value);
+  if (value.length >= MIN_SUBSTRING_LENGTH) return text.includes(value);
   for (let at = text.indexOf(value); at >= 0; at = text.indexOf(value, at + 1)) {
     if (!isWordPart(text[at - 1]) && !isWordPart(text[at + value.length])) return true;
   }
@@ -143,8 +132,8 @@ function collectTexts(value: Json, withNames = false): readonly string[] {
 }
 
 /**
- * Another view that a host answered in place of the model's own, as a copy. Throws `invalid_output` when it is not JSON,
- * has a field that is kept from the model, or holds a value that is and that the model's own view does not.
+ * Returns a copy of the view that a host returned for the model. Throws `invalid_output` if it is not JSON, has a withheld
+ * field, or contains a withheld value that the original view does not contain.
  */
 export function checkModelAnswer(answer: unknown, record: Json, rules: RuleNode, own: AnchoredView): Json {
   if (typeof answer === "function" || typeof answer === "symbol") throw answerError("is not JSON");
@@ -153,18 +142,15 @@ export function checkModelAnswer(answer: unknown, record: Json, rules: RuleNode,
   const tokens = [...own.tokens];
   const isAnchored = (value: Json): value is string =>
     typeof value === "string" && tokens.some((token) => value.includes(token));
-  const left = applyRules(
-    copy,
-    rules,
-    createTreatment((value) => (isAnchored(value) ? value : ABSENT)),
-  );
-  if (JSON.stringify(left) !== text) throw answerError("has a field that is kept from the model");
+  const treatment = createTreatment((value) => (isAnchored(value) ? value : ABSENT));
+  const rest = applyRules(copy, rules, treatment);
+  if (JSON.stringify(rest) !== text) throw answerError("has a field that is withheld from the model");
   if (containsWithheld(toReadableText(copy), collectWithheldValues(record, rules), toReadableText(own.view))) {
-    throw answerError("holds a value that is kept from the model");
+    throw answerError("contains a value that is withheld from the model");
   }
   return copy;
 }
 
 function answerError(why: string): QmError {
-  return createPublicError("invalid_output", `what it answered ${why}`);
+  return createPublicError("invalid_output", `its answer ${why}`);
 }

@@ -1,8 +1,7 @@
-import type { Annotations, FieldAnnotation } from "./annotated-record.ts";
-import { type Destination, includesDestination } from "./annotated-record.ts";
+import { type Annotations, type Destination, type FieldAnnotation, includesDestination } from "./annotated-record.ts";
 import { type FieldPath, type FieldPathStep, parseFieldPath } from "./field-path.ts";
 
-/** What becomes of a field, the strongest first. */
+/** The strongest first. */
 const treatments = ["hidden", "redacted", "anchored", "validated"] as const;
 
 type Treatment = (typeof treatments)[number];
@@ -13,22 +12,19 @@ export interface FieldRule {
   readonly label?: string | undefined;
 }
 
-/** The rules as a tree along the steps of their paths. */
 export interface RuleNode {
-  /** The strongest for exactly this place. */
+  /** The strongest rule for exactly this path. */
   readonly rule?: FieldRule | undefined;
   readonly next: ReadonlyMap<FieldPathStep, RuleNode>;
-  /** The same without its own rule: what lies in a list need not be written with []. */
+  /** The same node without its rule: a path may leave out the [] of a list. */
   readonly through: RuleNode;
 }
 
-/** What a destination is kept from whatever a record's annotations say. */
 export interface WithheldFields {
   readonly hide?: readonly FieldPath[] | undefined;
   readonly redact?: readonly FieldPath[] | undefined;
 }
 
-/** The rules of one destination. */
 export function buildRules(
   destination: Destination,
   annotations: Annotations,
@@ -41,16 +37,13 @@ export function buildRules(
   return createRuleTree([...annotated, ...createRules("hidden", hide), ...createRules("redacted", redact)]);
 }
 
-/** Everything that is not for everybody, whomever it is kept from. */
+/** Hides every field that is withheld from any destination. */
 export function buildPublicRules(annotations: Annotations, withheld: readonly WithheldFields[]): RuleNode {
-  const paths = Object.entries(annotations)
-    .filter(([, { hidden = [], redacted = [], composition }]) => {
-      return hidden === true || hidden.length + redacted.length > 0 || composition === "anchored";
-    })
-    .map(([path]) => path);
-  return createRuleTree(
-    createRules("hidden", [...paths, ...withheld.flatMap(({ hide = [], redact = [] }) => [...hide, ...redact])]),
-  );
+  const isWithheld = ({ hidden = [], redacted = [], composition }: FieldAnnotation): boolean =>
+    hidden === true || hidden.length + redacted.length > 0 || composition === "anchored";
+  const annotated = Object.keys(annotations).filter((path) => isWithheld(annotations[path] ?? {}));
+  const configured = withheld.flatMap(({ hide = [], redact = [] }) => [...hide, ...redact]);
+  return createRuleTree(createRules("hidden", [...annotated, ...configured]));
 }
 
 export function pickStrongerRule(a: FieldRule | undefined, b: FieldRule | undefined): FieldRule | undefined {
@@ -58,12 +51,11 @@ export function pickStrongerRule(a: FieldRule | undefined, b: FieldRule | undefi
   return treatments.indexOf(b.treatment) < treatments.indexOf(a.treatment) ? b : a;
 }
 
-/** What an annotation means for one destination, alone. */
 export function resolveTreatment(destination: Destination, annotation: FieldAnnotation): Treatment | undefined {
   const { hidden = [], redacted = [], composition } = annotation;
   if (hidden === true || includesDestination(hidden, destination)) return "hidden";
   if (includesDestination(redacted, destination)) return "redacted";
-  // Only a model restates what it is shown.
+  // Only a model repeats values.
   return destination === "llm-session" && composition !== "narrative" ? composition : undefined;
 }
 

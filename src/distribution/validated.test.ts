@@ -19,11 +19,11 @@ test.each<[string, unknown[]]>([
   ["The lamp costs 112.5 or 12001.", [12.5, 1200, "Lamp"]],
   ["Lamp: -12.5, 1200.5", [12.5, 1200]],
   ["Lamp (12.5) [1200]", []],
-])("of %j says what is missing", (text, missing) => {
+])("finds the missing values of %j", (text, missing) => {
   expect(findMissingValues(text, record).map(({ value }) => value)).toEqual(missing);
 });
 
-test("says where it is, and looks at no hidden part", () => {
+test("reports the path, and skips hidden parts", () => {
   const owner = annotate(
     { owner: { name: "Ann", phone: 1 } },
     { owner: { composition: "validated" }, "owner.phone": { hidden: true } },

@@ -31,7 +31,7 @@ describe("a view", () => {
     expect(view(record, hide(...hidden))).toEqual(left);
   });
 
-  test("knows fields by any name, and makes no prototype of them", () => {
+  test("handles fields of any name, also __proto__", () => {
     const record = JSON.parse(
       '{"__proto__": {"secret": 1, "open": 2}, "constructor": {"secret": 3}, "x.y": 4}',
     ) as Json;
@@ -42,7 +42,7 @@ describe("a view", () => {
     expect(Object.getPrototypeOf(left)).toBe(Object.prototype);
   });
 
-  test("has the strongest of what is said of a field", () => {
+  test("applies the strongest rule of a field", () => {
     const annotations: Annotations = {
       a: { redacted: ["ui"] },
       "a.b": { hidden: ["ui"] },
@@ -60,7 +60,7 @@ describe("a view", () => {
     });
   });
 
-  test("is each destination's own; all formatters can be meant", () => {
+  test("differs by destination, and can address all formatters", () => {
     const annotations: Annotations = {
       a: { hidden: ["llm-session", "formatter:mail"] },
       b: { redacted: ["audit", "formatter:*"] },
@@ -77,7 +77,7 @@ describe("a view", () => {
     expect(of("formatter:sms")).toEqual({ a: 1, b: REDACTED_FIELD });
   });
 
-  test("refuses lists that lie too deep in lists, and takes any depth that no rule reaches", () => {
+  test("refuses lists nested too deep, but accepts any depth without a rule", () => {
     const deep = JSON.parse(
       `{"l": ${"[".repeat(2_000)}${"]".repeat(2_000)}, "m": ${"[".repeat(2_000)}${"]".repeat(2_000)}}`,
     ) as Json;
@@ -86,13 +86,13 @@ describe("a view", () => {
     expect(view(deep, hide("l"))).toHaveProperty("m");
   });
 
-  test("takes no longer for many steps into lists in lists", () => {
+  test("is fast for many steps into nested lists", () => {
     const list = JSON.parse(`${"[".repeat(300)}1${"]".repeat(300)}`) as Json;
 
     expect(view({ l: list }, hide(`l${"[]".repeat(200)}.p`, `l${"[]".repeat(250)}.q`))).toEqual({ l: list });
   });
 
-  test("is what asking of each place by itself gives, whatever the record and the rules", () => {
+  test("equals a lookup of each path, for any record and rules", () => {
     const rule = fc.record({
       path: paths,
       kind: fc.constantFrom("hidden", "redacted", "anchored", "validated", "none"),

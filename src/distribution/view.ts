@@ -1,16 +1,14 @@
 import { QmError } from "../core/errors.ts";
 import type { Json, JsonObject } from "../core/json.ts";
-import type { AnnotatedRecord } from "./annotated-record.ts";
-import { stringifyRecord } from "./annotated-record.ts";
+import { type AnnotatedRecord, stringifyRecord } from "./annotated-record.ts";
 import { type FieldPath, ITEMS } from "./field-path.ts";
 import { buildRules, type FieldRule, pickStrongerRule, type RuleNode } from "./rules.ts";
 
-/** In place of a field that is not there. */
 export const ABSENT = Symbol("absent");
 
 export const REDACTED_FIELD = "[redacted]";
 
-/** What stands in place of a value for which there is a rule. `inner` cuts what lies below it, in another way. */
+/** Returns the replacement of a value that has a rule. `inner` applies another treatment to the parts of the value. */
 export type FieldTreatment = (
   rule: FieldRule,
   inner: (treat: FieldTreatment) => Json,
@@ -19,16 +17,12 @@ export type FieldTreatment = (
 
 const DEPTH_LIMIT = 512;
 
-/**
- * A value as the rules leave it. What no rule speaks of is not copied. Throws `invalid_output` for lists that lie too
- * deep in lists.
- */
+/** Applies rules to a value. Parts without rules are not copied. Throws `invalid_output` for lists nested too deep. */
 export function applyRules(value: Json, rules: RuleNode, treat: FieldTreatment): Json {
-  const left = applyNodes(value, new Set([rules]), treat, 0);
-  return left === ABSENT ? null : left;
+  const result = applyNodes(value, new Set([rules]), treat, 0);
+  return result === ABSENT ? null : result;
 }
 
-/** The usual treatment, with `anchor` making the tokens. */
 export function createTreatment(anchor: (value: Json, rule: FieldRule) => string | typeof ABSENT): FieldTreatment {
   return (rule, inner) => {
     switch (rule.treatment) {
@@ -36,7 +30,7 @@ export function createTreatment(anchor: (value: Json, rule: FieldRule) => string
         return ABSENT;
       case "redacted":
         return REDACTED_FIELD;
-      // A token must not bring back what was taken out below it.
+      // The value of a token must not contain parts that are withheld.
       case "anchored":
         return anchor(inner(showAnchored), rule);
       case "validated":
@@ -45,13 +39,9 @@ export function createTreatment(anchor: (value: Json, rule: FieldRule) => string
   };
 }
 
-/** A value without anything that has a rule, but what a model may say. */
 export function createPlainView(value: Json, rules: RuleNode): Json {
-  return applyRules(
-    value,
-    rules,
-    createTreatment(() => ABSENT),
-  );
+  const hideAnchored = createTreatment(() => ABSENT);
+  return applyRules(value, rules, hideAnchored);
 }
 
 const showAnchored: FieldTreatment = (rule, inner) => {
@@ -62,18 +52,18 @@ const showAnchored: FieldTreatment = (rule, inner) => {
 type Nodes = ReadonlySet<RuleNode>;
 
 function applyNodes(value: Json, at: Nodes, treat: FieldTreatment, depth: number): Json | typeof ABSENT {
-  if (depth > DEPTH_LIMIT) throw new QmError("invalid_output", "a result with annotations lies too deep to be divided");
+  if (depth > DEPTH_LIMIT) throw new QmError("invalid_output", "a result with annotations is nested too deep");
   const nodes = Array.isArray(value) ? at : withItems(at);
   let rule: FieldRule | undefined;
   for (const node of nodes) rule = pickStrongerRule(rule, node.rule);
-  const inner = (way: FieldTreatment): Json => {
+  const inner = (treat: FieldTreatment): Json => {
     if (typeof value !== "object" || value === null) return value;
-    return isList(value) ? applyToItems(value, nodes, way, depth + 1) : applyToFields(value, nodes, way, depth + 1);
+    return isList(value) ? applyToItems(value, nodes, treat, depth + 1) : applyToFields(value, nodes, treat, depth + 1);
   };
   return rule === undefined ? inner(treat) : treat(rule, inner, value);
 }
 
-/** What is said of a list's items holds for one that comes without its list. */
+/** A rule for the items of a list also holds for a single item without its list. */
 function withItems(nodes: Nodes): Nodes {
   const reached = new Set(nodes);
   for (const node of reached) {
@@ -102,10 +92,10 @@ function applyToFields(record: JsonObject, nodes: Nodes, treat: FieldTreatment, 
       const next = node.next.get(name);
       if (next !== undefined) below.add(next);
     }
-    const left = below.size === 0 ? value : applyNodes(value, below, treat, depth);
-    if (left !== ABSENT) entries.push([name, left]);
+    const result = below.size === 0 ? value : applyNodes(value, below, treat, depth);
+    if (result !== ABSENT) entries.push([name, result]);
   }
-  // Not by assignment, which would take `__proto__` for something else than a name.
+  // Not by assignment, which would set the prototype for `__proto__`.
   return Object.fromEntries(entries);
 }
 
@@ -119,8 +109,8 @@ interface MissingValue {
 }
 
 /**
- * The `validated` values of a record that a text does not have word for word: texts as they are, everything else as JSON,
- * a number not as a part of another. Throws `invalid_output` for a record that is not JSON.
+ * Finds the `validated` values of a record that a text does not contain exactly: texts as they are, other values as JSON,
+ * numbers not as part of another. Throws `invalid_output` if the record is not JSON.
  */
 export function findMissingValues(text: string, annotated: AnnotatedRecord<unknown>): readonly MissingValue[] {
   const missing: MissingValue[] = [];
@@ -130,11 +120,8 @@ export function findMissingValues(text: string, annotated: AnnotatedRecord<unkno
     if (!isStated(text, shown)) missing.push({ path, value: shown });
     return shown;
   };
-  applyRules(
-    JSON.parse(stringifyRecord(annotated.record)) as Json,
-    buildRules("llm-session", annotated.annotations),
-    check,
-  );
+  const record = JSON.parse(stringifyRecord(annotated.record)) as Json;
+  applyRules(record, buildRules("llm-session", annotated.annotations), check);
   return missing;
 }
 

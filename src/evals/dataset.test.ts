@@ -19,7 +19,7 @@ async function folderWith(files: Record<string, string>): Promise<string> {
 const caseOf = (id: string, more: object = {}) =>
   JSON.stringify({ id, calls: [], expected: { state: "complete" }, ...more });
 
-test("a folder has a case in each .json file and in each line of a .jsonl file, in order of their names", async () => {
+test("reads a case from each .json file and each line of a .jsonl file, sorted by file name", async () => {
   const folder = await folderWith({
     "b.json": `\uFEFF${caseOf("b")}`,
     "a.jsonl": `${caseOf("a1")}\r\n\n${caseOf("a2")}\n`,
@@ -37,7 +37,7 @@ test("a folder has a case in each .json file and in each line of a .jsonl file, 
   expect((await readDataset(join(folder, "a.jsonl"))).cases).toHaveLength(2);
 });
 
-test("what cannot be read is told with its place, and hides nothing else", async () => {
+test("reports an invalid case with its location, and reads the others", async () => {
   const folder = await folderWith({
     "a.json": "{ no json",
     "b.json": caseOf("b", { expected: { notcalled: ["x"] } }),
@@ -56,12 +56,12 @@ test("what cannot be read is told with its place, and hides nothing else", async
     expect.stringMatching(/^b\.json expected: .*notcalled/),
     expect.stringMatching(/^c\.jsonl:2 it: /),
     expect.stringMatching(/^c\.jsonl:3 calls\.0\.outcome\.error\.code: expected an error code/),
-    expect.stringMatching(/^c\.jsonl:4 has the id "c", which c\.jsonl:1 has already/),
+    expect.stringMatching(/^c\.jsonl:4 has the id "c", which c\.jsonl:1 already has/),
     expect.stringMatching(/^f\.json cannot be read/),
   ]);
 });
 
-test("nothing at all is an error that says what to do", async () => {
+test("throws for a missing or empty dataset", async () => {
   await expect(readDataset(await folderWith({ "notes.txt": "" }))).rejects.toMatchObject({
     code: "invalid_arguments",
     hint: expect.stringContaining("qm eval record"),

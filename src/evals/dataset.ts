@@ -1,35 +1,33 @@
 import { readdir, readFile, stat } from "node:fs/promises";
 import { basename, extname, join } from "node:path";
 import { getErrorMessage, QmError } from "../core/errors.ts";
-import { clip } from "../core/json.ts";
+import { clip, omitUndefined } from "../core/json.ts";
 import { caseSchema, type EvalCase } from "./eval-case.ts";
 
-/** Cases, and what was found beside them that is none. */
+/** The cases, and the files or lines that are none. */
 export interface Dataset {
   readonly cases: readonly DatasetCase[];
   readonly problems: readonly DatasetProblem[];
 }
 
-export interface DatasetCase {
-  readonly case: EvalCase;
+interface DatasetLocation {
   readonly file: string;
-  /** Where a file has a case in every line. */
   readonly line?: number;
 }
 
-export interface DatasetProblem {
-  readonly file: string;
-  readonly line?: number;
+export interface DatasetCase extends DatasetLocation {
+  readonly case: EvalCase;
+}
+
+export interface DatasetProblem extends DatasetLocation {
   readonly message: string;
 }
 
-const BYTE_LIMIT = 64 * 1024 * 1024;
-const MESSAGES = 5;
+const MAX_BYTES = 64 * 1024 * 1024;
 
 /**
- * Reads a folder of `.json` files, a case in each, and of `.jsonl` files, a case in each line; or one such file. What
- * cannot be read is a problem beside the cases, never in their place. Throws `not_found` where there is nothing at all,
- * and `invalid_arguments` where there is neither a case nor anything that should be one.
+ * Reads a folder of `.json` files with one case each and `.jsonl` files with one case per line, or one such file. An
+ * invalid case is reported as a problem. Throws `not_found` for a missing path and `invalid_arguments` for an empty one.
  */
 export async function readDataset(path: string): Promise<Dataset> {
   const cases: DatasetCase[] = [];
@@ -37,20 +35,29 @@ export async function readDataset(path: string): Promise<Dataset> {
   const known = new Map<string, string>();
   for (const file of await listDatasetFiles(path)) {
     for (const found of await readCases(file)) {
-      if ("message" in found) problems.push(found);
-      else if (known.has(found.case.id)) problems.push(toDuplicateProblem(found, known.get(found.case.id) ?? ""));
-      else {
-        known.set(found.case.id, formatCaseLocation(found));
+      if ("message" in found) {
+        problems.push(found);
+        continue;
+      }
+      const { id } = found.case;
+      const first = known.get(id);
+      if (first === undefined) {
+        known.set(id, formatCaseLocation(found));
         cases.push(found);
+      } else {
+        const message = `has the id ${JSON.stringify(id)}, which ${basename(first)} already has`;
+        problems.push({ file: found.file, ...omitUndefined({ line: found.line }), message });
       }
     }
   }
-  if (cases.length === 0 && problems.length === 0) throw createEmptyDatasetError(path);
-  return { cases, problems };
+  if (cases.length > 0 || problems.length > 0) return { cases, problems };
+  throw new QmError("invalid_arguments", `the dataset ${path} has no cases`, {
+    hint: "Record a turn that went well: `qm eval record <turn> --turn --to <folder>/<name>.json`.",
+  });
 }
 
-/** A file, and the line where it has many, as people are shown it. */
-export function formatCaseLocation({ file, line }: Pick<DatasetProblem, "file" | "line">): string {
+/** For example `cases.jsonl:3`. */
+export function formatCaseLocation({ file, line }: DatasetLocation): string {
   return line === undefined ? file : `${file}:${line}`;
 }
 
@@ -62,7 +69,7 @@ async function listDatasetFiles(path: string): Promise<readonly string[]> {
   } catch (thrown) {
     throw new QmError("not_found", `the dataset ${path} cannot be read: ${getErrorMessage(thrown)}`, {
       cause: thrown,
-      hint: "Give a folder of .json files, or a .jsonl file. `qm eval record` makes them.",
+      hint: "Give a folder of .json files, or a .jsonl file. `qm eval record` creates them.",
     });
   }
 }
@@ -71,43 +78,26 @@ async function readCases(file: string): Promise<readonly (DatasetCase | DatasetP
   let text: string;
   try {
     const { size } = await stat(file);
-    if (size > BYTE_LIMIT) return [{ file, message: `is larger than ${BYTE_LIMIT} bytes` }];
+    if (size > MAX_BYTES) return [{ file, message: `is larger than ${MAX_BYTES} bytes` }];
     text = (await readFile(file, "utf8")).replace(/^\uFEFF/, "");
   } catch (thrown) {
     return [{ file, message: `cannot be read: ${getErrorMessage(thrown)}` }];
   }
-  if (extname(file) !== ".jsonl") return [readCase(text, { file })];
+  if (extname(file) !== ".jsonl") return [parseCase(text, { file })];
   return text
     .split("\n")
-    .flatMap((line, index) => (line.trim() === "" ? [] : [readCase(line, { file, line: index + 1 })]));
+    .flatMap((line, index) => (line.trim() === "" ? [] : [parseCase(line, { file, line: index + 1 })]));
 }
 
-function readCase(
-  text: string,
-  place: { readonly file: string; readonly line?: number },
-): DatasetCase | DatasetProblem {
-  let given: unknown;
+function parseCase(text: string, location: DatasetLocation): DatasetCase | DatasetProblem {
+  let value: unknown;
   try {
-    given = JSON.parse(text);
+    value = JSON.parse(text);
   } catch (thrown) {
-    return { ...place, message: `is not JSON: ${getErrorMessage(thrown)}` };
+    return { ...location, message: `is not JSON: ${getErrorMessage(thrown)}` };
   }
-  const read = caseSchema.safeParse(given);
-  if (read.success) return { ...place, case: read.data as EvalCase };
-  const wrong = read.error.issues
-    .slice(0, MESSAGES)
-    .map(({ path, message }) => `${path.join(".") || "it"}: ${message}`);
-  return { ...place, message: clip(wrong.join("; "), 1000) };
-}
-
-function toDuplicateProblem(found: DatasetCase, first: string): DatasetProblem {
-  const { file, line } = found;
-  const message = `has the id ${JSON.stringify(found.case.id)}, which ${basename(first)} has already`;
-  return line === undefined ? { file, message } : { file, line, message };
-}
-
-function createEmptyDatasetError(path: string): QmError {
-  return new QmError("invalid_arguments", `the dataset ${path} holds no case`, {
-    hint: "Make one of a turn that went as it should: `qm eval record <turn> --turn --to <folder>/<name>.json`.",
-  });
+  const { success, data, error } = caseSchema.safeParse(value);
+  if (success) return { ...location, case: data as EvalCase };
+  const issues = error.issues.slice(0, 5).map(({ path, message }) => `${path.join(".") || "it"}: ${message}`);
+  return { ...location, message: clip(issues.join("; "), 1000) };
 }

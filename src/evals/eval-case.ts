@@ -4,31 +4,29 @@ import type { Caller } from "../core/caller.ts";
 import { type ErrorCode, errorCodes } from "../core/errors.ts";
 import type { ScriptedCall } from "../replay/scripted-call.ts";
 
-/** One recorded piece of work, and what is expected of whoever does it again. */
+/** A recorded piece of work and what is expected of an agent that repeats it. */
 export interface EvalCase {
   readonly id: string;
   readonly description?: string;
-  /** Who asks. Absent: actor `default`. */
+  /** Default: actor `default`. */
   readonly caller?: Partial<Caller>;
-  /** What the subject is given: JSON of the subject's own. */
+  /** JSON input for the subject, in a format of its own. */
   readonly messages?: unknown;
-  /** The prompt that the expectations were recorded with. */
+  /** The prompt with which the expectations were recorded. */
   readonly prompt?: { readonly hash: string; readonly text?: string };
-  /** What calls are answered with. */
+  /** The calls with which the subject's calls are answered. */
   readonly calls: readonly ScriptedCall[];
   readonly expected: CaseExpectations;
   readonly source?: { readonly session: string; readonly turn?: string };
 }
 
-/** Every one that is there is looked at by the scorer of its name. */
+/** Each expectation is checked by the scorer of the same name. */
 export interface CaseExpectations {
-  /** The state in which the turn ends. */
   readonly state?: string;
-  /** Parts that must be there; what is said of one must be in it, other things may. */
+  /** Parts that must be present. Each may have further fields. */
   readonly parts?: readonly ExpectedPart[];
-  /** The parts, exactly. */
   readonly exact?: unknown;
-  /** JSON Schemas for every part of a type, or for all the parts as one array. */
+  /** JSON Schemas for every part of a type, or for all parts as one array. */
   readonly schema?: readonly { readonly part?: string; readonly schema: Readonly<Record<string, unknown>> }[];
   readonly called?: readonly (string | ExpectedCall)[];
   readonly notCalled?: readonly (string | ExpectedCall)[];
@@ -39,15 +37,15 @@ export type ExpectedPart = { readonly type: string } & Readonly<Record<string, u
 export interface ExpectedCall {
   /** A name or a glob. */
   readonly name: string;
-  /** What must be among its arguments. */
+  /** Arguments that must be present, among others. */
   readonly args?: Readonly<Record<string, unknown>>;
-  /** How it must have ended. */
   readonly status?: ScriptedCall["outcome"]["status"];
-  /** How often, exactly. Absent: at least once. */
+  /** The exact number of calls. Default: at least one. */
   readonly times?: number;
 }
 
 const json = z.unknown();
+const text = z.string().optional();
 const record = z.record(z.string(), json);
 const code = z.custom<ErrorCode>(
   (value) => typeof value === "string" && Object.hasOwn(errorCodes, value),
@@ -61,55 +59,42 @@ const outcome = z.discriminatedUnion("status", [
   z.strictObject({ status: z.literal("waiting") }),
 ]);
 const status = z.enum(["done", "failed", "refused", "waiting"]);
+const name = z.string().min(1);
+const times = z.int().min(0).optional();
 const called = z.array(
-  z.union([
-    z.string().min(1),
-    z.strictObject({
-      name: z.string().min(1),
-      args: record.optional(),
-      status: status.optional(),
-      times: z.int().min(0).optional(),
-    }),
-  ]),
+  z.union([name, z.strictObject({ name, args: record.optional(), status: status.optional(), times })]),
 );
 
-/** The form of a case in a file. What it does not know is a mistake: a misspelt expectation would always be met. */
+/** The format of a case file. It is strict, because a misspelt expectation would always be met. */
 export const caseSchema = z.strictObject({
   id: z.string().min(1).max(256),
-  description: z.string().optional(),
+  description: text,
   caller: z
     .strictObject({
-      actor: z.string().optional(),
-      session: z.string().optional(),
-      turn: z.string().optional(),
-      tenant: z.string().optional(),
-      person: z.string().optional(),
+      actor: text,
+      session: text,
+      turn: text,
+      tenant: text,
+      person: text,
       user: z.looseObject({ id: z.string() }).optional(),
     })
     .optional(),
   messages: json.optional(),
-  prompt: z.strictObject({ hash: z.string().min(1), text: z.string().optional() }).optional(),
+  prompt: z.strictObject({ hash: z.string().min(1), text }).optional(),
   calls: z.array(
-    z.strictObject({
-      name: z.string().min(1),
-      args: json.optional(),
-      filledArgs: json.optional(),
-      outcome,
-      approvedBy: z.string().optional(),
-    }),
+    z.strictObject({ name, args: json.optional(), filledArgs: json.optional(), outcome, approvedBy: text }),
   ),
   expected: z.strictObject({
-    state: z.string().optional(),
+    state: text,
     parts: z.array(z.looseObject({ type: z.string() })).optional(),
     exact: json.optional(),
-    schema: z.array(z.strictObject({ part: z.string().optional(), schema: record })).optional(),
+    schema: z.array(z.strictObject({ part: text, schema: record })).optional(),
     called: called.optional(),
     notCalled: called.optional(),
   }),
-  source: z.strictObject({ session: z.string(), turn: z.string().optional() }).optional(),
+  source: z.strictObject({ session: z.string(), turn: text }).optional(),
 });
 
-/** The hash that a case knows a prompt by: SHA-256 of its text, in hex. */
 export function promptHash(text: string): string {
   return hash("sha256", text, "hex");
 }

@@ -57,7 +57,7 @@ async function recorded(): Promise<EvalCase> {
 const evaluate = (cases: readonly EvalCase[], subject?: Subject, options: Partial<EvalOptions> = {}) =>
   runEvals(cases, subject, { quartermaster: qm, ...options });
 
-/** Calls what it is told to, one after the other. */
+/** A subject that makes these calls, one after the other. */
 const calling =
   (...calls: readonly (readonly [string, unknown])[]): Subject =>
   async (_given, { surface }) => {
@@ -70,7 +70,7 @@ const calling =
   };
 
 describe("a recorded case", () => {
-  test("has who called what, what came of it, and what is expected", async () => {
+  test("has the caller, the calls, their outcomes and the expectations", async () => {
     expect(await recorded()).toEqual({
       id: "t",
       caller: { actor: "default", ...caller },
@@ -100,7 +100,7 @@ describe("a recorded case", () => {
     });
   });
 
-  test("leaves out what actions called themselves, and is none without a call", async () => {
+  test("leaves out calls made by actions, and needs at least one call", async () => {
     qm.register({
       name: "around",
       description: "Looks in between.",
@@ -120,7 +120,7 @@ describe("a recorded case", () => {
 });
 
 describe("without a subject", () => {
-  test("the recorded calls are made again, and end as they did", async () => {
+  test("repeats the recorded calls with the same outcomes", async () => {
     const { summary, cases } = await evaluate([await recorded()]);
 
     expect(cases[0]?.scores.map(({ name, pass }) => [name, pass])).toEqual([
@@ -140,7 +140,7 @@ describe("without a subject", () => {
     expect(ran).toEqual([]);
   });
 
-  test("another policy fails the case where it decides otherwise", async () => {
+  test("fails the case if another policy decides differently", async () => {
     const { cases } = await evaluate([await recorded()], undefined, {
       policy: { rules: [{ name: "quiet", rule: "tool.entry == 'send'", effect: "deny" }] },
     });
@@ -156,7 +156,7 @@ describe("without a subject", () => {
 });
 
 describe("a subject", () => {
-  test("is answered from the recording, through the policy, whatever surface it uses", async () => {
+  test("gets recorded answers through the policy on every surface", async () => {
     const given = await recorded();
     const subject: Subject = async ({ messages }, { surface }) => {
       expect(messages).toEqual([{ role: "user", content: "Look." }]);
@@ -204,9 +204,9 @@ describe("a subject", () => {
   });
 
   test.each([
-    ["fail", false, /no result of tool__send with these arguments was recorded/],
+    ["fail", false, /there is no recorded result of tool__send with these arguments/],
     ["refuse", true, /tool__send may not be called with these arguments/],
-  ] as const)("that calls what was not recorded: %s", async (unrecorded, pass, told) => {
+  ] as const)("that makes an unrecorded call: %s", async (unrecorded, pass, told) => {
     const given = { ...(await recorded()), expected: { called: ["send"] } };
 
     // The same thing sent twice is not what was recorded, either.
@@ -231,7 +231,7 @@ describe("a subject", () => {
     expect(texts.cases[0]?.scores).toContainEqual({ name: "told", pass: true, score: 1, why: "" });
   });
 
-  test("has to wait where a person is asked who was not asked then", async () => {
+  test("waits if an approval is needed that was not recorded", async () => {
     const given = { ...(await recorded()), expected: { called: [{ name: "send", status: "waiting" as const }] } };
 
     const { cases } = await evaluate([given], calling(["tool__send", { id: "1", token: "any" }]), {
@@ -243,8 +243,8 @@ describe("a subject", () => {
 
   test.each([
     ["throws nothing", () => Promise.reject(undefined), /undefined/],
-    ["answers no envelope", async () => ({ parts: "none" }), /did not answer an envelope: parts/],
-    ["answers a cycle", async () => cycle(), /did not answer an envelope/],
+    ["answers no envelope", async () => ({ parts: "none" }), /did not return an envelope: parts/],
+    ["answers a cycle", async () => cycle(), /did not return an envelope/],
     ["never ends", () => new Promise(() => {}), /did not end within 1000 ms/],
     ["expects nothing to be said", async () => ({ parts: [], turnState: "complete" }), undefined],
   ])("that %s fails its case and no other", async (_what, answer, error) => {
@@ -260,7 +260,7 @@ describe("a subject", () => {
     else expect(cases[0]?.scores).toMatchObject([{ name: "expected", pass: false }]);
   });
 
-  test("may not go on calling when its case is over", async () => {
+  test("cannot make calls after its case is over", async () => {
     const given = { ...(await recorded()), expected: { state: "complete" } };
     let late: Promise<{ ok: boolean }> | undefined;
     let over = (): void => {};
@@ -278,7 +278,7 @@ describe("a subject", () => {
   });
 });
 
-describe("another prompt than the recorded one", () => {
+describe("a prompt that differs from the recorded one", () => {
   const subject =
     (text: string): Subject =>
     () => ({ parts: [], turnState: "complete", prompt: { text } });

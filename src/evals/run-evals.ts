@@ -1,4 +1,6 @@
+import { withTimeout } from "../core/async.ts";
 import { getErrorMessage, QmError } from "../core/errors.ts";
+import { omitUndefined } from "../core/json.ts";
 import type { Rehearsal } from "../replay/rehearsal.ts";
 import type { Replay } from "../replay/replay.ts";
 import type { RehearsedCall } from "../replay/scripted-call.ts";
@@ -7,29 +9,26 @@ import { type EvalCase, promptHash } from "./eval-case.ts";
 import { runScorer, type Score, type Scorer, scorers as standardScorers } from "./scorers.ts";
 import { type Envelope, parseEnvelope, repeatCalls, type Subject, sameOutcomes } from "./subject.ts";
 
-export const promptMismatches = ["warn", "error", "ignore"] as const;
-
-/** What another prompt than the recorded one means: a warning, a failed case, or nothing. */
-export type PromptMismatch = (typeof promptMismatches)[number];
+/** The effect of a prompt that differs from the recorded one: a warning, a failed case, or none. */
+export type PromptMismatch = "warn" | "error" | "ignore";
 
 export interface EvalOptions {
-  /** A quartermaster, or whatever else can rehearse. */
+  /** A quartermaster, or anything else that can rehearse. */
   readonly quartermaster: Pick<Replay, "rehearse">;
-  /** Decide as this policy says. Absent: as the quartermaster's. */
+  /** The policy to decide by. Default: the quartermaster's. */
   readonly policy?: NonNullable<Parameters<Replay["rehearse"]>[1]>["policy"];
-  /** Beside those of what cases expect. */
+  /** Further scorers, beside those of the expectations. */
   readonly scorers?: readonly Scorer[];
-  /** Absent: `warn`. */
+  /** Default: `warn`. */
   readonly promptHashMismatch?: PromptMismatch;
   /**
-   * What a call is answered that has no recorded result. `fail`: it failed, and so has the case; `refuse`: it may not be
-   * made, and the case is judged by its expectations alone. Absent: `fail`.
+   * The answer to a call without a recorded result. `fail`: the call and the case fail. `refuse`: the call is refused, and
+   * the case is scored by its expectations alone. Default: `fail`.
    */
   readonly unrecorded?: "fail" | "refuse";
-  /** How long one case may take. Absent: two minutes. */
+  /** The time limit of one case. Default: two minutes. */
   readonly timeoutMs?: number;
   readonly signal?: AbortSignal;
-  /** Told of every case when it is over. */
   readonly onCase?: (result: CaseResult, progress: { readonly done: number; readonly total: number }) => void;
 }
 
@@ -38,22 +37,20 @@ export interface CaseResult {
   readonly file?: string;
   readonly line?: number;
   readonly pass: boolean;
-  /** Of all its scores, from 0 to 1. */
+  /** The mean of its scores, from 0 to 1. */
   readonly score: number;
   readonly scores: readonly Score[];
   readonly calls: readonly RehearsedCall[];
-  /** Calls that there was no recorded result for. */
   readonly unrecorded: readonly Pick<RehearsedCall, "asked" | "args">[];
   readonly turnState?: string;
-  /** That the prompt is not the recorded one. */
+  /** Present if the prompt differs from the recorded one. */
   readonly promptMismatch?: { readonly recorded: string; readonly now: string };
-  /** Why there is nothing to judge. */
+  /** Why the case could not be scored. */
   readonly error?: string;
 }
 
 export interface EvalReport {
   readonly cases: readonly CaseResult[];
-  /** What is no case in the dataset. */
   readonly problems: readonly DatasetProblem[];
   readonly summary: {
     readonly cases: number;
@@ -63,23 +60,26 @@ export interface EvalReport {
     readonly promptMismatches: number;
     /** The mean of the cases' scores. */
     readonly score: number;
-    /** Calls that were really made: none, however the cases went. */
+    /** An evaluation makes no real calls. */
     readonly realCalls: 0;
   };
 }
 
-const TIMEOUT_MS = 120_000;
+type LocatedCase = Pick<DatasetCase, "case"> & Partial<DatasetCase>;
 
 /**
- * Has a subject do the work of every case, one after the other, with recorded results for what it calls, and judges it.
- * Without a subject the recorded calls are made again and must end as they did. A case that goes wrong stops no other.
+ * Lets a subject work on every case, one after the other, answers its calls with recorded results, and scores it. Without
+ * a subject, the recorded calls are repeated and must end as they did. A failing case does not stop the others.
  */
 export async function runEvals(
   dataset: Dataset | readonly EvalCase[],
   subject: Subject | undefined,
   options: EvalOptions,
 ): Promise<EvalReport> {
-  const { cases, problems } = toDataset(dataset);
+  const problems = "problems" in dataset ? dataset.problems : [];
+  const cases: readonly LocatedCase[] = "cases" in dataset ? dataset.cases : dataset.map((each) => ({ case: each }));
+  if (cases.length === 0 && problems.length === 0)
+    throw new QmError("invalid_arguments", "the dataset has no cases", { hint: "Create one with `recordCase`." });
   const results: CaseResult[] = [];
   for (const each of cases) {
     if (options.signal?.aborted)
@@ -104,67 +104,66 @@ export async function runEvals(
   };
 }
 
-function toDataset(given: Dataset | readonly EvalCase[]): {
-  readonly cases: readonly (Pick<DatasetCase, "case"> & Partial<DatasetCase>)[];
-  readonly problems: readonly DatasetProblem[];
-} {
-  const dataset = "problems" in given ? given : { cases: given.map((each) => ({ case: each })), problems: [] };
-  if (dataset.cases.length > 0 || dataset.problems.length > 0) return dataset;
-  throw new QmError("invalid_arguments", "the dataset holds no case", { hint: "`recordCase` makes one of a turn." });
-}
-
 async function runCase(
-  { case: given, file, line }: Pick<DatasetCase, "case"> & Partial<DatasetCase>,
+  { case: evalCase, file, line }: LocatedCase,
   subject: Subject | undefined,
   options: EvalOptions,
 ): Promise<CaseResult> {
-  const { unrecorded = "fail", policy, quartermaster } = options;
-  const place = { id: given.id, ...(file === undefined ? {} : { file }), ...(line === undefined ? {} : { line }) };
-  const limit = createTimeLimit(options);
+  const { unrecorded = "fail", policy, quartermaster, timeoutMs: ms = 120_000, signal: outer } = options;
+  const { id, calls, caller } = evalCase;
+  const location = { id, ...omitUndefined({ file, line }) };
+  const limit = {
+    ms,
+    signal: outer,
+    timeoutError: () => new Error(`it did not end within ${ms} ms`),
+    abortError: () => new Error("it was cancelled"),
+  };
+  const ended = new AbortController();
   let rehearsal: Rehearsal | undefined;
   try {
-    rehearsal = await quartermaster.rehearse(given.calls, {
-      ...(given.caller === undefined ? {} : { caller: given.caller }),
-      ...(policy === undefined ? {} : { policy }),
-      unrecorded: unrecorded === "fail" ? "failed" : "refused",
-      signal: limit.signal,
+    const envelope = await withTimeout(limit, async (limited) => {
+      const signal = AbortSignal.any([limited, ended.signal]);
+      rehearsal = await quartermaster.rehearse(calls, {
+        ...omitUndefined({ caller, policy }),
+        unrecorded: unrecorded === "fail" ? "failed" : "refused",
+        signal,
+      });
+      if (subject === undefined) return repeatCalls(evalCase, rehearsal);
+      return parseEnvelope(await subject(evalCase, { surface: rehearsal.surface, signal }));
     });
-    const work =
-      subject === undefined
-        ? repeatCalls(given, rehearsal)
-        : subject(given, { surface: rehearsal.surface, signal: limit.signal });
-    const envelope = parseEnvelope(await limit.of(work));
-    return { ...place, ...(await judgeCase(given, envelope, rehearsal.calls, subject, options)) };
+    return { ...location, ...(await scoreCase(evalCase, envelope, rehearsal?.calls ?? [], subject, options)) };
   } catch (thrown) {
-    const calls = rehearsal?.calls ?? [];
+    const made = rehearsal?.calls ?? [];
     const error = getErrorMessage(thrown);
-    return { ...place, pass: false, score: 0, scores: [], calls, unrecorded: listUnscripted(calls), error };
+    return { ...location, pass: false, score: 0, scores: [], calls: made, unrecorded: listUnscripted(made), error };
   } finally {
-    limit.clear();
+    // Cancels later calls of a subject that is still running.
+    ended.abort(new Error("the case is over"));
   }
 }
 
-async function judgeCase(
-  given: EvalCase,
+async function scoreCase(
+  evalCase: EvalCase,
   envelope: Envelope,
   calls: readonly RehearsedCall[],
   subject: Subject | undefined,
   { scorers = [], promptHashMismatch = "warn", unrecorded = "fail" }: EvalOptions,
 ): Promise<Omit<CaseResult, "id">> {
-  const judges = [...(subject === undefined ? [sameOutcomes] : []), ...standardScorers, ...scorers];
   const scores: Score[] = [];
-  for (const scorer of judges) {
-    const score = await runScorer(scorer, { case: given, envelope, calls });
+  for (const scorer of [...(subject === undefined ? [sameOutcomes] : []), ...standardScorers, ...scorers]) {
+    const score = await runScorer(scorer, { case: evalCase, envelope, calls });
     if (score !== undefined) scores.push(score);
   }
+  const addFailure = (name: string, why: string) => scores.push({ name, pass: false, score: 0, why });
   const missing = listUnscripted(calls);
-  if (missing.length > 0 && unrecorded === "fail") scores.push(createFailure("unrecorded", formatUnrecorded(missing)));
-  const mismatch = promptHashMismatch === "ignore" ? undefined : findPromptMismatch(given, envelope);
-  if (mismatch !== undefined && promptHashMismatch === "error")
-    scores.push(
-      createFailure("prompt", `the prompt is another one: ${mismatch.now}, recorded was ${mismatch.recorded}`),
-    );
-  if (scores.length === 0) scores.push(createFailure("expected", "the case expects nothing, so it says nothing"));
+  if (missing.length > 0 && unrecorded === "fail") {
+    const names = [...new Set(missing.map(({ asked }) => asked))].join(", ");
+    addFailure("unrecorded", `there is no recorded result for ${names} with these arguments`);
+  }
+  const promptMismatch = promptHashMismatch === "ignore" ? undefined : findPromptMismatch(evalCase, envelope);
+  if (promptMismatch !== undefined && promptHashMismatch === "error")
+    addFailure("prompt", `the prompt has changed: ${promptMismatch.now}, recorded was ${promptMismatch.recorded}`);
+  if (scores.length === 0) addFailure("expected", "the case has no expectations");
   return {
     pass: scores.every(({ pass }) => pass),
     score: mean(scores.map(({ score }) => score)),
@@ -172,7 +171,7 @@ async function judgeCase(
     calls,
     unrecorded: missing,
     turnState: envelope.turnState,
-    ...(mismatch === undefined ? {} : { promptMismatch: mismatch }),
+    ...omitUndefined({ promptMismatch }),
   };
 }
 
@@ -180,47 +179,12 @@ function listUnscripted(calls: readonly RehearsedCall[]): CaseResult["unrecorded
   return calls.filter(({ isScripted }) => !isScripted).map(({ asked, args }) => ({ asked, args }));
 }
 
-function formatUnrecorded(missing: CaseResult["unrecorded"]): string {
-  const names = [...new Set(missing.map(({ asked }) => asked))].join(", ");
-  return `there is no recorded result for ${names} with these arguments`;
-}
-
-function findPromptMismatch({ prompt }: EvalCase, { prompt: given }: Envelope): CaseResult["promptMismatch"] {
-  if (prompt === undefined || given === undefined) return undefined;
-  const now = "text" in given ? promptHash(given.text) : given.hash;
-  return now === prompt.hash ? undefined : { recorded: prompt.hash, now };
-}
-
-function createFailure(name: string, why: string): Score {
-  return { name, pass: false, score: 0, why };
+function findPromptMismatch({ prompt: recorded }: EvalCase, { prompt }: Envelope): CaseResult["promptMismatch"] {
+  if (recorded === undefined || prompt === undefined) return undefined;
+  const now = "text" in prompt ? promptHash(prompt.text) : prompt.hash;
+  return now === recorded.hash ? undefined : { recorded: recorded.hash, now };
 }
 
 function mean(values: readonly number[]): number {
   return values.length === 0 ? 0 : values.reduce((sum, value) => sum + value, 0) / values.length;
-}
-
-/** Ends the wait for a case when its time is up; a subject that ignores its signal is not waited for. */
-function createTimeLimit({ timeoutMs = TIMEOUT_MS, signal: outer }: EvalOptions) {
-  const controller = new AbortController();
-  const { signal } = controller;
-  const timer = setTimeout(() => controller.abort(new Error(`it did not end within ${timeoutMs} ms`)), timeoutMs);
-  const cancel = (): void => controller.abort(new Error("it was cancelled"));
-  outer?.addEventListener("abort", cancel, { once: true });
-  if (outer?.aborted) cancel();
-  return {
-    signal,
-    of: <T>(work: T | Promise<T>): Promise<T> =>
-      new Promise((resolve, reject) => {
-        const abort = (): void => reject(signal.reason);
-        if (signal.aborted) abort();
-        signal.addEventListener("abort", abort, { once: true });
-        Promise.resolve(work).then(resolve, reject);
-      }),
-    clear(): void {
-      clearTimeout(timer);
-      outer?.removeEventListener("abort", cancel);
-      // Whatever the subject still does is answered that it is over.
-      controller.abort(new Error("the case is over"));
-    },
-  };
 }

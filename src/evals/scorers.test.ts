@@ -82,11 +82,11 @@ describe("the scorers of expectations", () => {
     expect(await judged(expected)).toEqual([{ name, score, pass: score === 1, why: expect.stringMatching(/./) }]);
   });
 
-  test("say nothing of what is not expected", async () => {
+  test("do not apply without an expectation", async () => {
     expect(await judged({})).toEqual([]);
   });
 
-  test("do not pass what cannot be judged", async () => {
+  test("do not pass if they throw", async () => {
     const [unusable] = await judged({ schema: [{ schema: { type: "no type" } }] });
     const custom = (score: Scorer["score"]) =>
       runScorer({ name: "own", score }, { ...run, case: { id: "x", calls: [], expected: {} } });

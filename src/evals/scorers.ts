@@ -7,44 +7,6 @@ import type { RehearsedCall } from "../replay/scripted-call.ts";
 import type { CaseExpectations, EvalCase, ExpectedCall } from "./eval-case.ts";
 import type { Envelope } from "./subject.ts";
 
-/** Whether everything that is said of a value is so: fields it does not speak of may be there, items of lists may not. */
-function matchesExpected(expected: unknown, value: unknown): boolean {
-  if (Array.isArray(expected)) {
-    if (!Array.isArray(value) || value.length !== expected.length) return false;
-    return expected.every((part, index) => matchesExpected(part, value[index]));
-  }
-  if (isRecord(expected)) {
-    if (!isRecord(value)) return false;
-    return Object.entries(expected).every(
-      ([key, part]) => Object.hasOwn(value, key) && matchesExpected(part, getOwn(value, key)),
-    );
-  }
-  return Object.is(expected, value);
-}
-
-/** An expectation of a call, whichever way it was written. */
-function toExpectedCall(written: string | ExpectedCall): ExpectedCall {
-  return typeof written === "string" ? { name: written } : written;
-}
-
-function matchesCall({ name, args, status }: ExpectedCall, made: RehearsedCall): boolean {
-  const isNamed = listCallNames(made).some((spelling) => matchesGlob(name, spelling));
-  return (
-    isNamed &&
-    (args === undefined || matchesExpected(args, made.args)) &&
-    (status === undefined || made.status === status)
-  );
-}
-
-/** A registered tool also goes by its bare name. What was taken for nothing is known by what was written. */
-function listCallNames({ action, asked }: RehearsedCall): readonly string[] {
-  const name = action ?? asked;
-  return name.startsWith(TOOL_PREFIX) ? [name, name.slice(TOOL_PREFIX.length)] : [name];
-}
-
-const TOOL_PREFIX = "tool__";
-
-/** What there is to judge. */
 export interface ScoredRun {
   readonly case: EvalCase;
   readonly envelope: Envelope;
@@ -54,7 +16,7 @@ export interface ScoredRun {
 
 export interface Verdict {
   readonly pass: boolean;
-  /** From 0 to 1. Absent: 1 for what passes, else 0. */
+  /** From 0 to 1. Default: 1 if it passes, otherwise 0. */
   readonly score?: number;
   readonly why: string;
 }
@@ -63,33 +25,30 @@ export interface Score extends Required<Verdict> {
   readonly name: string;
 }
 
-/** Judges one side of a run. Undefined: it has nothing to say about this case. May throw; then it does not pass. */
+/** Scores one aspect of a run. Undefined: it does not apply to this case. If it throws, it does not pass. */
 export interface Scorer {
   readonly name: string;
   score(run: ScoredRun): Verdict | undefined | Promise<Verdict | undefined>;
 }
 
-/** The scorers of what a case can expect. */
 export const scorers: readonly Scorer[] = [
-  createScorer("state", (state, { envelope: { turnState } }) =>
-    createVerdict(turnState === state, `the turn is ${turnState}`, `expected ${state}, and the turn is ${turnState}`),
-  ),
+  createScorer("state", (state, { envelope: { turnState } }) => {
+    const pass = turnState === state;
+    return { pass, why: pass ? `the turn is ${turnState}` : `expected ${state}, and the turn is ${turnState}` };
+  }),
   createScorer("parts", (parts, { envelope }) =>
     scoreShare(
       parts.map((part) => ({
-        ok: envelope.parts.some((given) => matchesExpected(part, given)),
+        ok: envelope.parts.some((actual) => matchesExpected(part, actual)),
         what: `no part is like ${formatValue(part)}`,
       })),
-      "every part is there",
+      "every part is present",
     ),
   ),
-  createScorer("exact", (exact, { envelope: { parts } }) =>
-    createVerdict(
-      canonicalJson(parts) === canonicalJson(exact),
-      "the parts are as expected",
-      `the parts are ${formatValue(parts)}`,
-    ),
-  ),
+  createScorer("exact", (exact, { envelope: { parts } }) => {
+    const pass = canonicalJson(parts) === canonicalJson(exact);
+    return { pass, why: pass ? "the parts are as expected" : `the parts are ${formatValue(parts)}` };
+  }),
   createScorer("schema", (schemas, { envelope }) =>
     scoreShare(
       schemas.flatMap(({ part, schema }) => checkSchemas(schema as JsonSchema, part, envelope)),
@@ -98,36 +57,28 @@ export const scorers: readonly Scorer[] = [
   ),
   createScorer("called", (called, { calls }) =>
     scoreShare(
-      called.map(toExpectedCall).map((expected) => checkCalled(expected, calls)),
+      called.map((written) => {
+        const expected = toExpectedCall(written);
+        const text = formatExpectedCall(expected);
+        const count = calls.filter((call) => matchesCall(expected, call)).length;
+        if (expected.times === undefined) return { ok: count > 0, what: `${text} was not called` };
+        return { ok: count === expected.times, what: `${text} was called ${count} times, not ${expected.times}` };
+      }),
       "every call was made",
     ),
   ),
   createScorer("notCalled", (called, { calls }) =>
     scoreShare(
-      called.map(toExpectedCall).map((expected) => {
+      called.map((written) => {
+        const expected = toExpectedCall(written);
         const made = calls.find((call) => matchesCall(expected, call));
-        return {
-          ok: made === undefined,
-          what: `${formatExpectedCall(expected)} was called${made ? ` with ${formatValue(made.args)}` : ""}`,
-        };
+        const args = made === undefined ? "" : ` with ${formatValue(made.args)}`;
+        return { ok: made === undefined, what: `${formatExpectedCall(expected)} was called${args}` };
       }),
       "none of these calls was made",
     ),
   ),
 ];
-
-/** Asks a scorer, whatever it does. */
-export async function runScorer({ name, score }: Scorer, run: ScoredRun): Promise<Score | undefined> {
-  try {
-    const judged = await score(run);
-    if (judged === undefined) return undefined;
-    const { pass, why, score: given = pass ? 1 : 0 } = judged;
-    const bounded = Number.isFinite(given) ? Math.min(1, Math.max(0, given)) : 0;
-    return { name, pass: pass === true, score: bounded, why: clip(String(why), 1000) };
-  } catch (thrown) {
-    return { name, pass: false, score: 0, why: `the scorer failed: ${getErrorMessage(thrown)}` };
-  }
-}
 
 function createScorer<Key extends keyof CaseExpectations>(
   name: Key,
@@ -142,27 +93,35 @@ function createScorer<Key extends keyof CaseExpectations>(
   };
 }
 
+/** Runs a scorer. An error becomes a score of 0. */
+export async function runScorer({ name, score }: Scorer, run: ScoredRun): Promise<Score | undefined> {
+  try {
+    const verdict = await score(run);
+    if (verdict === undefined) return undefined;
+    const { pass, why, score: given = pass ? 1 : 0 } = verdict;
+    const bounded = Number.isFinite(given) ? Math.min(1, Math.max(0, given)) : 0;
+    return { name, pass: pass === true, score: bounded, why: clip(String(why), 1000) };
+  } catch (thrown) {
+    return { name, pass: false, score: 0, why: `the scorer failed: ${getErrorMessage(thrown)}` };
+  }
+}
+
 interface ExpectationCheck {
   readonly ok: boolean;
-  /** What is wrong where it is not. */
   readonly what: string;
 }
 
-function checkCalled(expected: ExpectedCall, calls: readonly RehearsedCall[]): ExpectationCheck {
-  const times = calls.filter((call) => matchesCall(expected, call)).length;
-  if (expected.times !== undefined)
-    return {
-      ok: times === expected.times,
-      what: `${formatExpectedCall(expected)} was called ${times} times, not ${expected.times}`,
-    };
-  return { ok: times > 0, what: `${formatExpectedCall(expected)} was not called` };
+export function scoreShare(checks: readonly ExpectationCheck[], fine: string): Verdict {
+  const wrong = checks.filter(({ ok }) => !ok);
+  const score = checks.length === 0 ? 1 : (checks.length - wrong.length) / checks.length;
+  return { pass: wrong.length === 0, score, why: wrong.map(({ what }) => what).join("; ") || fine };
 }
 
-function checkSchemas(schema: JsonSchema, part: string | undefined, { parts }: Envelope): readonly ExpectationCheck[] {
-  if (part === undefined) return [checkSchema(schema, parts, "the parts")];
-  const meant = parts.filter(({ type }) => type === part);
-  if (meant.length === 0) return [{ ok: false, what: `there is no part of type ${part}` }];
-  return meant.map((each) => checkSchema(schema, each, `the ${part} part`));
+function checkSchemas(schema: JsonSchema, type: string | undefined, { parts }: Envelope): readonly ExpectationCheck[] {
+  if (type === undefined) return [checkSchema(schema, parts, "the parts")];
+  const selected = parts.filter((part) => part.type === type);
+  if (selected.length === 0) return [{ ok: false, what: `there is no part of type ${type}` }];
+  return selected.map((part) => checkSchema(schema, part, `the ${type} part`));
 }
 
 function checkSchema(schema: JsonSchema, value: unknown, name: string): ExpectationCheck {
@@ -171,20 +130,33 @@ function checkSchema(schema: JsonSchema, value: unknown, name: string): Expectat
   return { ok: wrong.length === 0, what: wrong.map(({ path, message }) => `${name}${path} ${message}`).join(", ") };
 }
 
-function scoreShare(checks: readonly ExpectationCheck[], fine: string): Verdict {
-  const wrong = checks.filter(({ ok }) => !ok);
-  const score = checks.length === 0 ? 1 : (checks.length - wrong.length) / checks.length;
-  return { pass: wrong.length === 0, score, why: wrong.length === 0 ? fine : wrong.map(({ what }) => what).join("; ") };
+/** Whether the value has everything that is expected. Objects may have further fields, lists no further items. */
+function matchesExpected(expected: unknown, value: unknown): boolean {
+  if (Array.isArray(expected)) {
+    if (!Array.isArray(value) || value.length !== expected.length) return false;
+    return expected.every((part, index) => matchesExpected(part, value[index]));
+  }
+  if (!isRecord(expected)) return Object.is(expected, value);
+  if (!isRecord(value)) return false;
+  return Object.entries(expected).every(
+    ([key, part]) => Object.hasOwn(value, key) && matchesExpected(part, getOwn(value, key)),
+  );
 }
 
-function createVerdict(pass: boolean, fine: string, wrong: string): Verdict {
-  return { pass, why: pass ? fine : wrong };
+function toExpectedCall(written: string | ExpectedCall): ExpectedCall {
+  return typeof written === "string" ? { name: written } : written;
+}
+
+function matchesCall({ name, args, status }: ExpectedCall, { action, asked, ...made }: RehearsedCall): boolean {
+  const called = action ?? asked;
+  // A registered tool may also be given by its bare name.
+  const isNamed = [called, called.replace(/^tool__/, "")].some((spelling) => matchesGlob(name, spelling));
+  if (!isNamed || (args !== undefined && !matchesExpected(args, made.args))) return false;
+  return status === undefined || made.status === status;
 }
 
 function formatExpectedCall({ name, args, status }: ExpectedCall): string {
-  return [name, args === undefined ? "" : `with ${formatValue(args)}`, status ?? ""]
-    .filter((text) => text !== "")
-    .join(" ");
+  return [name, args && `with ${formatValue(args)}`, status].filter(Boolean).join(" ");
 }
 
 function formatValue(value: unknown): string {

@@ -4,20 +4,15 @@ import { isLargerThan } from "../core/json.ts";
 import type { Rehearsal } from "../replay/rehearsal.ts";
 import type { Surface } from "../surface/surface.ts";
 import type { EvalCase } from "./eval-case.ts";
-import type { Scorer } from "./scorers.ts";
+import { type Scorer, scoreShare } from "./scorers.ts";
 
-/** One thing that a subject says: a text, a question, a request for approval. */
+/** A part of an answer: a text, a question, a request for approval. */
 export type EnvelopePart = { readonly type: string } & Readonly<Record<string, unknown>>;
 
-/** What a subject answers. */
 export interface Envelope {
   readonly parts: readonly EnvelopePart[];
-  /**
-   * How the turn stands: `complete`, `suspended`, `failed`, `awaiting`, `clarifying`, `error`, `delegated`, `passed`, or a
-   * word of the subject's own.
-   */
+  /** `complete`, `suspended`, `failed`, `awaiting`, `clarifying`, `error`, `delegated`, `passed`, or a custom state. */
   readonly turnState: string;
-  /** The prompt that the model was given, or its hash. */
   readonly prompt?: { readonly text: string } | { readonly hash: string };
 }
 
@@ -29,16 +24,16 @@ const envelopeSchema = z.looseObject({
 
 const LIMITS = { nodes: 200_000, depth: 64 };
 
-/** A copy of what was answered, as JSON has it. Throws `invalid_output` for what is no envelope. */
+/** Returns a JSON copy of the answer. Throws `invalid_output` if it is no envelope. */
 export function parseEnvelope(answered: unknown): Envelope {
   try {
-    if (isLargerThan(answered, LIMITS)) throw new TypeError("it is too large, or has no end");
+    if (isLargerThan(answered, LIMITS)) throw new TypeError("it is too large or cyclic");
     return envelopeSchema.parse(JSON.parse(JSON.stringify(answered) ?? "null")) as Envelope;
   } catch (thrown) {
     const why = thrown instanceof z.ZodError ? formatIssues(thrown) : String(thrown);
-    throw new QmError("invalid_output", `the subject did not answer an envelope: ${why}`, {
+    throw new QmError("invalid_output", `the subject did not return an envelope: ${why}`, {
       cause: thrown,
-      hint: "Answer { parts: [{ type, ... }], turnState: 'complete' }.",
+      hint: "Return { parts: [{ type, ... }], turnState: 'complete' }.",
     });
   }
 }
@@ -50,17 +45,16 @@ function formatIssues({ issues }: z.ZodError): string {
     .join("; ");
 }
 
-/** What a subject works with. Nothing it calls is really run. */
+/** The environment of a subject. Its calls run no action. */
 export interface SubjectContext {
   readonly surface: Surface;
-  /** Aborted when the case takes too long, or whoever asked has gone. */
+  /** Aborts when the time of the case is up or the evaluation is cancelled. */
   readonly signal: AbortSignal;
 }
 
-/** Whatever is put to the test: it does the work of a case, and answers how the turn ended. May throw. */
-export type Subject = (given: EvalCase, stage: SubjectContext) => Envelope | Promise<Envelope>;
+/** The agent under test: works on a case and returns how the turn ended. May throw. */
+export type Subject = (evalCase: EvalCase, context: SubjectContext) => Envelope | Promise<Envelope>;
 
-/** Makes the recorded calls again, one after the other. */
 export async function repeatCalls({ calls }: EvalCase, { invoke }: Pick<Rehearsal, "invoke">): Promise<Envelope> {
   let waits = false;
   for (const { name, args } of calls) {
@@ -70,24 +64,17 @@ export async function repeatCalls({ calls }: EvalCase, { invoke }: Pick<Rehearsa
   return { parts: [], turnState: waits ? "suspended" : "complete" };
 }
 
-/** Of calls that were made again: whether each ended as it did then. */
+/** Checks whether each repeated call ended as recorded. */
 export const sameOutcomes: Scorer = {
   name: "sameOutcomes",
   score({ case: { calls: recorded }, calls: made }) {
-    const wrong = recorded.flatMap(({ name, outcome }, index) => {
+    const checks = recorded.map(({ name, outcome }, index) => {
       const now = made[index];
-      const [before, after] = [
-        formatStatus(outcome.status, "error" in outcome ? outcome.error.code : undefined),
-        formatStatus(now?.status ?? "nothing", now?.code),
-      ];
-      return before === after ? [] : [`${name} was ${before} and is ${after}`];
+      const before = formatStatus(outcome.status, "error" in outcome ? outcome.error.code : undefined);
+      const after = formatStatus(now?.status ?? "nothing", now?.code);
+      return { ok: before === after, what: `${name} was ${before} and is ${after}` };
     });
-    const score = recorded.length === 0 ? 1 : (recorded.length - wrong.length) / recorded.length;
-    return {
-      pass: wrong.length === 0,
-      score,
-      why: wrong.length === 0 ? "every call ends as it did" : wrong.join("; "),
-    };
+    return scoreShare(checks, "every call ends as it did");
   },
 };
 

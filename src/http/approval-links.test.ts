@@ -10,7 +10,7 @@ async function folder(): Promise<string> {
   return made;
 }
 
-test("is made once, for its owner alone; those that make it at once get the same", async () => {
+test("creates one private key for concurrent callers", async () => {
   const path = join(await folder(), "deep", "link-key");
 
   const keys = await Promise.all(Array.from({ length: 8 }, () => loadOrCreateLinkKey(path)));
@@ -22,7 +22,7 @@ test("is made once, for its owner alone; those that make it at once get the same
   expect(await readdir(join(path, ".."))).toEqual(["link-key"]);
 });
 
-test.each(["", "short", "!".repeat(100)])("%j is no key, and what to do is told", async (content) => {
+test.each(["", "short", "!".repeat(100)])("refuses %j as a key, and says what to do", async (content) => {
   const path = join(await folder(), "link-key");
   await writeFile(path, content);
 

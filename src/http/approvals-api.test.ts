@@ -1,14 +1,14 @@
 import { connect } from "node:net";
 import { describe, expect, test, vi } from "vitest";
-import { ANN, type Got, openDoor } from "./testing.ts";
+import { ANN, type Got, openTestApi } from "./testing.ts";
 
 const VIC = { authorization: "Bearer vic-token" };
 const asJson = { ...ANN, "content-type": "application/json" };
 
-type Door = Awaited<ReturnType<typeof openDoor>>;
+type TestApi = Awaited<ReturnType<typeof openTestApi>>;
 
-function answer(door: Door, id: string, body: unknown, headers: Record<string, string> = asJson): Promise<Got> {
-  return door.send(`/v1/approvals/${id}`, {
+function answer(api: TestApi, id: string, body: unknown, headers: Record<string, string> = asJson): Promise<Got> {
+  return api.send(`/v1/approvals/${id}`, {
     method: "POST",
     headers,
     body: typeof body === "string" || Buffer.isBuffer(body) ? body : JSON.stringify(body),
@@ -27,47 +27,47 @@ describe("the token", () => {
       'Bearer realm="quartermaster", error="invalid_token"',
     ],
     ["another scheme", { authorization: "Basic ann-token" }, 'Bearer realm="quartermaster"'],
-  ])("is wanted everywhere: %s", async (_which, headers, challenge) => {
-    const door = await openDoor();
-    const { id } = door.approvals.ask();
+  ])("is required everywhere: %s", async (_which, headers, challenge) => {
+    const api = await openTestApi();
+    const { id } = api.approvals.ask();
 
     for (const path of ["", `/${id}`, `/${id}/outcome`, "/events", "/nothing/at/all"]) {
-      const got = await door.send(`/v1/approvals${path}`, { headers });
+      const got = await api.send(`/v1/approvals${path}`, { headers });
 
       expect(got).toMatchObject({ status: 401, headers: { "www-authenticate": challenge } });
       expect(got.body).not.toContain(id);
     }
-    expect((await answer(door, id, { decision: "approve" }, headers)).status).toBe(401);
-    expect(await door.approvals.get(id)).toMatchObject({ state: "pending" });
+    expect((await answer(api, id, { decision: "approve" }, headers)).status).toBe(401);
+    expect(await api.approvals.get(id)).toMatchObject({ state: "pending" });
   });
 
-  test("in the address is no token", async () => {
-    const door = await openDoor();
+  test("is not read from the query string", async () => {
+    const api = await openTestApi();
 
-    expect((await door.send("/v1/approvals?access_token=ann-token")).status).toBe(401);
+    expect((await api.send("/v1/approvals?access_token=ann-token")).status).toBe(401);
   });
 });
 
 describe("the list", () => {
-  test("has everything, oldest first, a page at a time", async () => {
-    const door = await openDoor();
-    const ids = [1, 2, 3].map(() => door.approvals.ask().id);
+  test("has all approvals, oldest first, in pages", async () => {
+    const api = await openTestApi();
+    const ids = [1, 2, 3].map(() => api.approvals.ask().id);
 
-    const first = parsed(await door.send("/v1/approvals?limit=2", { headers: VIC }));
-    const second = parsed(await door.send(`/v1/approvals?limit=2&after=${first.next}`, { headers: VIC }));
+    const first = parsed(await api.send("/v1/approvals?limit=2", { headers: VIC }));
+    const second = parsed(await api.send(`/v1/approvals?limit=2&after=${first.next}`, { headers: VIC }));
 
     expect(first).toMatchObject({ items: [{ id: ids[0] }, { id: ids[1] }], next: ids[1] });
     expect(second).toMatchObject({ items: [{ id: ids[2] }] });
     expect(second).not.toHaveProperty("next");
   });
 
-  test("is chosen from by state, session, user and action", async () => {
-    const door = await openDoor();
-    door.approvals.ask({ session: "one", user: "eve" });
-    door.approvals.ask({ session: "two", action: "file__write" });
-    door.approvals.ask({ session: "two", state: "denied" });
+  test("can be filtered by state, session, user and action", async () => {
+    const api = await openTestApi();
+    api.approvals.ask({ session: "one", user: "eve" });
+    api.approvals.ask({ session: "two", action: "file__write" });
+    api.approvals.ask({ session: "two", state: "denied" });
     const count = async (query: string) =>
-      (parsed(await door.send(`/v1/approvals?${query}`, { headers: ANN })).items as unknown[]).length;
+      (parsed(await api.send(`/v1/approvals?${query}`, { headers: ANN })).items as unknown[]).length;
 
     expect(await count("session=two")).toBe(2);
     expect(await count("session=two&state=pending")).toBe(1);
@@ -78,11 +78,11 @@ describe("the list", () => {
   });
 
   test.each(["state=open", "limit=0", "limit=501", "limit=-1", "limit=1e2", "sesion=x", "limit=1&limit=2", "state="])(
-    "%s is told to be wrong, not left out",
+    "refuses %s",
     async (query) => {
-      const door = await openDoor();
+      const api = await openTestApi();
 
-      const got = await door.send(`/v1/approvals?${query}`, { headers: ANN });
+      const got = await api.send(`/v1/approvals?${query}`, { headers: ANN });
 
       expect(got.status).toBe(422);
       expect(parsed(got)).toMatchObject({ code: "invalid_arguments" });
@@ -91,36 +91,36 @@ describe("the list", () => {
 });
 
 describe("an answer", () => {
-  test("approves, and has the call run once", async () => {
-    const door = await openDoor();
-    const { id } = door.approvals.ask();
+  test("approves, and the call runs once", async () => {
+    const api = await openTestApi();
+    const { id } = api.approvals.ask();
 
-    const got = await answer(door, id, { decision: "approve", reason: "fine" });
+    const got = await answer(api, id, { decision: "approve", reason: "fine" });
 
     expect(got.status).toBe(200);
     expect(parsed(got)).toMatchObject({
       state: "approved",
       answer: { decision: "approved", by: "ann", via: "http", reason: "fine" },
     });
-    await vi.waitFor(() => expect(door.approvals.runs).toEqual([id]));
+    await vi.waitFor(() => expect(api.approvals.runs).toEqual([id]));
   });
 
   test("denies, and nothing runs", async () => {
-    const door = await openDoor();
-    const { id } = door.approvals.ask();
+    const api = await openTestApi();
+    const { id } = api.approvals.ask();
 
-    expect(parsed(await answer(door, id, { decision: "deny" }))).toMatchObject({ state: "denied" });
-    expect(await door.approvals.run()).toBe(0);
+    expect(parsed(await answer(api, id, { decision: "deny" }))).toMatchObject({ state: "denied" });
+    expect(await api.approvals.run()).toBe(0);
   });
 
-  test("counts once: whoever is second is told who was first", async () => {
-    const door = await openDoor({ roles: { ann: ["approver"], bob: ["admin"] } });
-    const { id } = door.approvals.ask();
+  test("counts once, and the second approver learns who was first", async () => {
+    const api = await openTestApi({ roles: { ann: ["approver"], bob: ["admin"] } });
+    const { id } = api.approvals.ask();
     const bob = { ...asJson, authorization: "Bearer bob-token" };
 
     const both = await Promise.all([
-      answer(door, id, { decision: "approve" }),
-      answer(door, id, { decision: "deny" }, bob),
+      answer(api, id, { decision: "approve" }),
+      answer(api, id, { decision: "deny" }, bob),
     ]);
 
     expect(both.map(({ status }) => status).sort()).toEqual([200, 409]);
@@ -128,22 +128,22 @@ describe("an answer", () => {
     expect(parsed(second as Got)).toMatchObject({ code: "conflict", error: expect.stringContaining(first), by: first });
   });
 
-  test("needs a role that may, whoever the token knows", async () => {
-    const door = await openDoor();
-    const { id } = door.approvals.ask();
+  test("needs a role that may approve", async () => {
+    const api = await openTestApi();
+    const { id } = api.approvals.ask();
 
-    const got = await answer(door, id, { decision: "approve" }, { ...asJson, ...VIC });
+    const got = await answer(api, id, { decision: "approve" }, { ...asJson, ...VIC });
 
     expect(got.status).toBe(403);
-    expect(await door.approvals.get(id)).toMatchObject({ state: "pending" });
-    expect(door.approvals.runs).toEqual([]);
+    expect(await api.approvals.get(id)).toMatchObject({ state: "pending" });
+    expect(api.approvals.runs).toEqual([]);
   });
 
-  test("comes too late", async () => {
-    const door = await openDoor();
-    const { id } = door.approvals.ask({ expiresAt: "2020-01-01T00:00:00.000Z" });
+  test("is refused after the approval has expired", async () => {
+    const api = await openTestApi();
+    const { id } = api.approvals.ask({ expiresAt: "2020-01-01T00:00:00.000Z" });
 
-    const got = await answer(door, id, { decision: "approve" });
+    const got = await answer(api, id, { decision: "approve" });
 
     expect(got.status).toBe(409);
     expect(parsed(got)).toMatchObject({ code: "approval_expired" });
@@ -162,66 +162,66 @@ describe("an answer", () => {
     ["a reason that is none", { decision: "approve", reason: {} }],
     ["an endless reason", { decision: "approve", reason: "x".repeat(501) }],
     ["depth", "[".repeat(60_000)],
-  ])("of %s is none", async (_which, body) => {
-    const door = await openDoor();
-    const { id } = door.approvals.ask();
+  ])("of %s is refused", async (_which, body) => {
+    const api = await openTestApi();
+    const { id } = api.approvals.ask();
 
-    const got = await answer(door, id, body);
+    const got = await answer(api, id, body);
 
     expect(got.status).toBe(422);
     expect(parsed(got)).toMatchObject({ code: "invalid_arguments", hint: expect.stringContaining("decision") });
-    expect(await door.approvals.get(id)).toMatchObject({ state: "pending" });
+    expect(await api.approvals.get(id)).toMatchObject({ state: "pending" });
   });
 
   test.each(["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", "application/jsonx", ""])(
     "as %j is refused",
     async (type) => {
-      const door = await openDoor();
-      const { id } = door.approvals.ask();
+      const api = await openTestApi();
+      const { id } = api.approvals.ask();
 
-      const got = await answer(door, id, { decision: "approve" }, { ...ANN, "content-type": type });
+      const got = await answer(api, id, { decision: "approve" }, { ...ANN, "content-type": type });
 
       expect(got.status).toBe(415);
     },
   );
 
-  test("that is no UTF-8 is refused", async () => {
-    const door = await openDoor();
-    const { id } = door.approvals.ask();
+  test("that is not UTF-8 is refused", async () => {
+    const api = await openTestApi();
+    const { id } = api.approvals.ask();
     const body = Buffer.concat([
       Buffer.from('{"decision":"approve","reason":"'),
       Buffer.from([0xff, 0xfe]),
       Buffer.from('"}'),
     ]);
 
-    expect((await answer(door, id, body)).status).toBe(415);
+    expect((await answer(api, id, body)).status).toBe(415);
   });
 
-  test("is read up to a limit, whatever its length is said to be", async () => {
-    const door = await openDoor();
-    const { id } = door.approvals.ask();
+  test("has a limited body, with and without a Content-Length", async () => {
+    const api = await openTestApi();
+    const { id } = api.approvals.ask();
     const body = JSON.stringify({ decision: "approve", reason: "x".repeat(70_000) });
 
-    const told = await answer(door, id, body);
-    const chunked = await answer(door, id, body, { ...asJson, "transfer-encoding": "chunked" });
+    const told = await answer(api, id, body);
+    const chunked = await answer(api, id, body, { ...asJson, "transfer-encoding": "chunked" });
 
     expect([told.status, chunked.status]).toEqual([413, 413]);
     expect(told.headers.connection).toBe("close");
-    expect((await answer(door, id, { decision: "deny" })).status).toBe(200);
+    expect((await answer(api, id, { decision: "deny" })).status).toBe(200);
   });
 });
 
 describe("an outcome", () => {
-  test("is waited for as long as is said, and no longer than a minute", async () => {
-    const door = await openDoor();
-    const { id } = door.approvals.ask();
-    const outcome = (query: string) => door.send(`/v1/approvals/${id}/outcome${query}`, { headers: VIC });
+  test("is waited for as long as requested, and less than a minute", async () => {
+    const api = await openTestApi();
+    const { id } = api.approvals.ask();
+    const outcome = (query: string) => api.send(`/v1/approvals/${id}/outcome${query}`, { headers: VIC });
 
     expect(parsed(await outcome(""))).toMatchObject({ status: "waiting" });
     expect(parsed(await outcome("?wait_ms=20"))).toMatchObject({ status: "waiting" });
     const waiting = outcome("?wait_ms=55000");
-    await vi.waitFor(() => expect(door.approvals.listeners).toBe(1));
-    await answer(door, id, { decision: "approve" });
+    await vi.waitFor(() => expect(api.approvals.listeners).toBe(1));
+    await answer(api, id, { decision: "approve" });
 
     expect(parsed(await waiting)).toMatchObject({ status: "done", data: { sent: true } });
     expect(parsed(await waiting)).not.toHaveProperty("value");
@@ -229,27 +229,27 @@ describe("an outcome", () => {
     expect((await outcome("?wait_ms=x")).status).toBe(422);
   });
 
-  test("is not waited for any more when the client has hung up", async () => {
-    const door = await openDoor();
-    const { id } = door.approvals.ask();
+  test("is no longer waited for when the client has hung up", async () => {
+    const api = await openTestApi();
+    const { id } = api.approvals.ask();
     const gone = new AbortController();
-    const url = `${door.origin}/v1/approvals/${id}/outcome?wait_ms=55000`;
+    const url = `${api.origin}/v1/approvals/${id}/outcome?wait_ms=55000`;
     const waiting = fetch(url, { headers: VIC, signal: gone.signal }).catch(() => "gone");
-    await vi.waitFor(() => expect(door.approvals.listeners).toBe(1));
+    await vi.waitFor(() => expect(api.approvals.listeners).toBe(1));
 
     gone.abort();
 
     expect(await waiting).toBe("gone");
-    await vi.waitFor(() => expect(door.approvals.listeners).toBe(0));
-    expect((await answer(door, id, { decision: "deny" })).status).toBe(200);
-    expect(door.problems).toEqual([]);
+    await vi.waitFor(() => expect(api.approvals.listeners).toBe(0));
+    expect((await answer(api, id, { decision: "deny" })).status).toBe(200);
+    expect(api.problems).toEqual([]);
   });
 });
 
 describe("the stream of changes", () => {
-  async function stream(door: Door) {
+  async function stream(api: TestApi) {
     const gone = new AbortController();
-    const response = await fetch(`${door.origin}/v1/approvals/events`, { headers: VIC, signal: gone.signal });
+    const response = await fetch(`${api.origin}/v1/approvals/events`, { headers: VIC, signal: gone.signal });
     const reader = (response.body as ReadableStream<Uint8Array>).getReader();
     let text = "";
     return {
@@ -267,12 +267,12 @@ describe("the stream of changes", () => {
     };
   }
 
-  test("tells of every change, on a line of data each, whatever is in it", async () => {
-    const door = await openDoor();
-    const { response, until } = await stream(door);
+  test("sends every change in one data line", async () => {
+    const api = await openTestApi();
+    const { response, until } = await stream(api);
 
-    const { id } = door.approvals.ask({ preview: "a\n\ndata: forged\n\nevent: x" });
-    await answer(door, id, { decision: "deny" });
+    const { id } = api.approvals.ask({ preview: "a\n\ndata: forged\n\nevent: x" });
+    await answer(api, id, { decision: "deny" });
     const text = await until("denied");
 
     expect(response.headers.get("content-type")).toBe("text/event-stream");
@@ -281,19 +281,19 @@ describe("the stream of changes", () => {
     expect(text.match(/^event: .*$/gm)).toEqual(["event: approval", "event: approval"]);
   });
 
-  test("is let go of when the client has hung up, and when the server ends", async () => {
-    const door = await openDoor();
-    const one = await stream(door);
-    const other = await stream(door);
-    expect(door.approvals.listeners).toBe(2);
+  test("ends with the client's connection, and with the server", async () => {
+    const api = await openTestApi();
+    const one = await stream(api);
+    const other = await stream(api);
+    expect(api.approvals.listeners).toBe(2);
 
     one.gone.abort();
-    await vi.waitFor(() => expect(door.approvals.listeners).toBe(1));
-    door.closing.abort();
+    await vi.waitFor(() => expect(api.approvals.listeners).toBe(1));
+    api.closing.abort();
     await other.until("retry");
 
     expect((await other.reader.read()).done).toBe(true);
-    expect(door.approvals.listeners).toBe(0);
+    expect(api.approvals.listeners).toBe(0);
   });
 });
 
@@ -304,45 +304,47 @@ test.each([
   ["POST", "/x/outcome", "GET"],
   ["PUT", "/x", "GET, POST"],
   ["OPTIONS", "/x", "GET, POST"],
-])("%s of %j is not allowed, and what is, is told", async (method, path, allow) => {
-  const door = await openDoor();
+  ["HEAD", "/x", "GET, POST"],
+  ["HEAD", "/events", "GET"],
+])("answers %s of %j with 405 and the allowed methods", async (method, path, allow) => {
+  const api = await openTestApi();
 
-  const got = await door.send(`/v1/approvals${path}`, { method, headers: ANN });
+  const got = await api.send(`/v1/approvals${path}`, { method, headers: ANN });
 
   expect(got).toMatchObject({ status: 405, headers: { allow } });
 });
 
 test.each(["/x/y", "/x/outcome/y", "/%ff", "/x/outcome/", "/unknown", "/__proto__", "//", "/events/outcome"])(
-  "nothing is at %s",
+  "answers 404 for %s",
   async (path) => {
-    const door = await openDoor();
+    const api = await openTestApi();
 
-    const got = await door.send(`/v1/approvals${path}`, { headers: ANN });
+    const got = await api.send(`/v1/approvals${path}`, { headers: ANN });
 
     expect(got.status).toBe(404);
     expect(parsed(got)).toMatchObject({ code: "not_found" });
   },
 );
 
-test("answers are kept nowhere, and pages of others cannot read them", async () => {
-  const door = await openDoor();
+test("responses are not cached, and foreign pages cannot read them", async () => {
+  const api = await openTestApi();
   const headersOf = async (headers = {}) =>
-    (await door.send("/v1/approvals", { headers: { ...ANN, ...headers } })).headers;
+    (await api.send("/v1/approvals", { headers: { ...ANN, ...headers } })).headers;
 
   expect(await headersOf()).toMatchObject({ "cache-control": "no-store", "x-content-type-options": "nosniff" });
-  expect(await headersOf({ origin: door.origin })).not.toHaveProperty("access-control-allow-origin");
+  expect(await headersOf({ origin: api.origin })).not.toHaveProperty("access-control-allow-origin");
 });
 
 describe("the listener in front", () => {
   test.each(["/", "/v1", "/v1/approvalsx", "/approve/x", "//", "//evil.test/v1/approvals", "http://["])(
-    "nothing is at %s",
+    "answers 404 for %s",
     async (path) => {
-      const door = await openDoor();
+      const api = await openTestApi();
 
-      const got = await door.send(path, { method: path === "/" ? "TRACE" : "GET", headers: {} });
+      const got = await api.send(path, { method: path === "/" ? "TRACE" : "GET", headers: {} });
 
-      expect(got.status).toBe(path === "//evil.test/v1/approvals" ? 401 : 404);
-      expect(door.problems).toEqual([]);
+      expect(got.status).toBe(404);
+      expect(api.problems).toEqual([]);
     },
   );
 
@@ -356,22 +358,22 @@ describe("the listener in front", () => {
     [{ origin: "https://localhost:7420", host: "localhost:7420" }, 200],
     [{ origin: "http://evil.test", host: "evil.test" }, 421],
   ])("%j is answered %d", async (headers, status) => {
-    const door = await openDoor();
+    const api = await openTestApi();
 
-    expect((await door.send("/v1/approvals", { headers: { ...ANN, ...headers } })).status).toBe(status);
+    expect((await api.send("/v1/approvals", { headers: { ...ANN, ...headers } })).status).toBe(status);
   });
 
-  test("an origin of our own opens nothing but pages: not /mcp, not /health", async () => {
-    const door = await openDoor();
+  test("our own origin gives no access to /mcp and /health", async () => {
+    const api = await openTestApi();
 
     for (const path of ["/mcp", "/health"])
-      expect((await door.send(path, { headers: { origin: "https://qm.example.com" } })).status).toBe(403);
+      expect((await api.send(path, { headers: { origin: "https://qm.example.com" } })).status).toBe(403);
   });
 
-  test("a client that hangs up in the middle of a body is nobody's problem", async () => {
-    const door = await openDoor();
-    const { id } = door.approvals.ask();
-    const { hostname, port } = new URL(door.origin);
+  test("ignores a client that hangs up in the middle of a body", async () => {
+    const api = await openTestApi();
+    const { id } = api.approvals.ask();
+    const { hostname, port } = new URL(api.origin);
     for (const [path, type] of [
       [`/v1/approvals/${id}`, "application/json"],
       ["/approve", "application/x-www-form-urlencoded"],
@@ -389,20 +391,20 @@ describe("the listener in front", () => {
       socket.destroy();
     }
 
-    expect((await answer(door, id, { decision: "deny" })).status).toBe(200);
-    expect(door.problems).toEqual([]);
+    expect((await answer(api, id, { decision: "deny" })).status).toBe(200);
+    expect(api.problems).toEqual([]);
   });
 });
 
-test("what goes wrong inside is told inside, and to nobody else", async () => {
-  const door = await openDoor();
-  door.approvals.list = async () => {
+test("reports an internal error, and does not show it to the client", async () => {
+  const api = await openTestApi();
+  api.approvals.list = async () => {
     throw new Error("SELECT * FROM secrets");
   };
 
-  const got = await door.send("/v1/approvals", { headers: ANN });
+  const got = await api.send("/v1/approvals", { headers: ANN });
 
   expect(got.status).toBe(500);
   expect(got.body).not.toContain("SELECT");
-  expect(door.problems).toEqual([expect.stringContaining("SELECT")]);
+  expect(api.problems).toEqual([expect.stringContaining("SELECT")]);
 });

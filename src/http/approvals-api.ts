@@ -1,12 +1,12 @@
+import { Hono } from "hono";
 import { systemRuntime } from "../app/system-runtime.ts";
-import type { Approvals } from "../approval/approval.ts";
-import { type ApprovalAnswer, type ApprovalView, REASON_LIMIT } from "../approval/approval.ts";
-import type { Config } from "../config/schema.ts";
-import { yieldToEventLoop } from "../core/async.ts";
+import type { Approvals, Approver } from "../approval/approval.ts";
+import { type ApprovalAnswer, REASON_LIMIT } from "../approval/approval.ts";
+import { onAbort, yieldToEventLoop } from "../core/async.ts";
 import { toVisibleJson } from "../core/display-text.ts";
 import { getErrorMessage, QmError } from "../core/errors.ts";
-import { isRecord } from "../core/json.ts";
-import { createTokenAuthorizer } from "../core/token-authorizer.ts";
+import { getOwn, isRecord, omitUndefined } from "../core/json.ts";
+import { authorizeBearer, createTokenAuthorizer } from "../core/token-authorizer.ts";
 import { getLinkKeyPath } from "../workspace/state-paths.ts";
 import type { Workspace } from "../workspace/workspace.ts";
 import { loadOrCreateLinkKey } from "./approval-links.ts";
@@ -21,23 +21,131 @@ import {
   respondError,
   respondJson,
   respondJsonText,
-  respondMethodNotAllowed,
-  respondUnauthorized,
 } from "./http-messages.ts";
 
-/** A proxy that hears nothing for a minute hangs up. */
+/** A person who is known by their token. */
+export interface ApproverIdentity {
+  readonly id: string;
+  readonly roles: readonly string[];
+}
+
+interface ApprovalsApiOptions {
+  readonly approvals: Approvals;
+  /** Finds the approver of a token, as `createTokenAuthorizer` does. Undefined: the token is not known. */
+  readonly authorize: (token: string) => ApproverIdentity | undefined;
+  /** Absent: there are no signed links, and no page for them. */
+  readonly links?: Pick<ApprovalPageOptions, "key" | "rolesOf" | "now">;
+  /** Receives errors as text, without tokens and arguments. */
+  readonly onProblem: (problem: string) => void;
+  /** Ends open streams and waiting requests when it is aborted. */
+  readonly signal: AbortSignal;
+}
+
+interface ApiRequest {
+  readonly request: Request;
+  /** The approval in the path, where the route has one. */
+  readonly id: string;
+  readonly query: URLSearchParams;
+  readonly approver: Approver;
+  /** Aborted when the client hangs up, or the API ends. */
+  readonly signal: AbortSignal;
+}
+
+type Handlers = Readonly<Record<string, (request: ApiRequest) => Response | Promise<Response>>>;
+
+const APPROVALS_PATH = "/v1/approvals";
+
+/** Routes to list, show and answer approvals. The listener in front of them checks host and origin. */
+export function createApprovalsApi({ approvals, authorize, links, onProblem, signal }: ApprovalsApiOptions): Hono {
+  const app = new Hono();
+
+  /** Runs an approved call, unless another process claims it first. */
+  function run(id: string): void {
+    approvals.run(id).catch((thrown: unknown) => onProblem(`an approved call was not run: ${getErrorMessage(thrown)}`));
+  }
+
+  /** The token is checked before the path and the method. Hono routes HEAD like GET, so the method is looked up here. */
+  function route(path: string, handlers: Handlers): void {
+    app.all(`${APPROVALS_PATH}${path}`, async (c) => {
+      const { token, owner, challenge } = authorizeBearer(c.req.header("authorization"), authorize);
+      if (owner === undefined) return respondUnauthorized(token !== undefined, challenge);
+      const allowed = Object.keys(handlers).join(", ");
+      if (allowed === "")
+        return problem(new QmError("not_found", "nothing is there", { hint: `Look at ${APPROVALS_PATH}.` }));
+      const request = {
+        request: c.req.raw,
+        id: c.req.param("id") ?? "",
+        query: new URL(c.req.url).searchParams,
+        approver: { ...owner, via: "http" },
+        signal: AbortSignal.any([c.req.raw.signal, signal]),
+      };
+      return getOwn(handlers, c.req.method)?.(request) ?? respondMethodNotAllowed(allowed);
+    });
+  }
+
+  if (links !== undefined)
+    app.all("/approve", (c) => serveApprovalPage({ approvals, ...links, run, onProblem }, c.req.raw));
+  route("", { GET: list });
+  route("/", { GET: list });
+  route("/events", { GET: (request) => streamApprovalChanges(approvals, request.signal) });
+  route("/:id/outcome", {
+    async GET({ id, query, signal: until }) {
+      const looking = approvals.look(id, { timeoutMs: parseWaitMs(query), signal: until });
+      const { value: _value, ...outcome } = await looking.catch((thrown: unknown) => {
+        throw until.aborted ? new QmError("cancelled", "the client no longer waits") : thrown;
+      });
+      return respondJson(outcome);
+    },
+  });
+  route("/:id", {
+    async GET({ id, query, approver }) {
+      return respondJson(await (isReveal(query) ? approvals.reveal(id, approver) : approvals.get(id)));
+    },
+    async POST({ id, request, approver }) {
+      const answer = parseAnswerBody(await readTextBody(request, "application/json"));
+      const approval = await approvals.answer(id, answer, approver);
+      if (answer.decision === "approved") run(id);
+      return respondJson(approval);
+    },
+  });
+  route("/*", {});
+  return app.onError((thrown) => respondError(thrown, onProblem));
+
+  async function list({ query }: ApiRequest): Promise<Response> {
+    const { limit, ...filter } = parseListQuery(query);
+    const found = await approvals.list({ ...filter, limit: limit + 1 });
+    const items = found.slice(0, limit);
+    const last = items.at(-1);
+    const texts: string[] = [];
+    for (const item of items) {
+      texts.push(toVisibleJson(item));
+      // An approval may be long, so other requests run in between.
+      await yieldToEventLoop();
+    }
+    const next = found.length > limit && last !== undefined ? `,"next":${toVisibleJson(last.id)}` : "";
+    return respondJsonText(`{"items":[${texts.join(",")}]${next}}`);
+  }
+}
+
+function respondMethodNotAllowed(allowed: string): Response {
+  const error = new QmError("invalid_arguments", "this method is not known here", { hint: `Use ${allowed}.` });
+  return problem(error, 405, { allow: allowed });
+}
+
+function respondUnauthorized(hadToken: boolean, challenge: string): Response {
+  const error = new QmError("denied", hadToken ? "this token is not known" : "an approver's token is needed", {
+    hint: "Send Authorization: Bearer <token>, with a token of approvals.approvers.",
+  });
+  return problem(error, 401, { "www-authenticate": challenge });
+}
+
+/** A proxy closes a connection that is silent for a minute. */
 const HEARTBEAT_MS = 20_000;
 
-/** Changes that a reader may be behind; then it is hung up on, and comes back to look at the list. */
+/** A reader that is this many changes behind loses its connection. It reconnects and reads the list again. */
 const QUEUE_LIMIT = 1_000;
 
-const EVENT_STREAM_HEADERS = {
-  "content-type": "text/event-stream",
-  "cache-control": "no-store",
-  "x-accel-buffering": "no",
-};
-
-/** Every change of an approval as an event of a stream, until somebody hangs up. */
+/** Sends every change of an approval as an event, until the signal is aborted or the client hangs up. */
 function streamApprovalChanges(approvals: Pick<Approvals, "onChange">, signal: AbortSignal): Response {
   const encoder = new TextEncoder();
   let stop = (): void => {};
@@ -52,155 +160,35 @@ function streamApprovalChanges(approvals: Pick<Approvals, "onChange">, signal: A
           stop();
           controller.close();
         };
-        const stopListening = approvals.onChange((approval) =>
+        const stopWatching = approvals.onChange((approval) =>
           send(`event: approval\nid: ${approval.id}.${approval.state}\ndata: ${toVisibleJson(approval)}\n\n`),
         );
         const heartbeat = setInterval(() => send(":\n\n"), HEARTBEAT_MS);
+        let stopListening = (): void => {};
         stop = () => {
-          stopListening();
+          stopWatching();
           clearInterval(heartbeat);
-          signal.removeEventListener("abort", end);
+          stopListening();
         };
         send("retry: 2000\n\n");
-        if (signal.aborted) end();
-        else signal.addEventListener("abort", end);
+        stopListening = onAbort(signal, end);
       },
       cancel: () => stop(),
     },
     new CountQueuingStrategy({ highWaterMark: QUEUE_LIMIT }),
   );
-  return new Response(body, { headers: EVENT_STREAM_HEADERS });
+  return new Response(body, {
+    headers: { "content-type": "text/event-stream", "cache-control": "no-store", "x-accel-buffering": "no" },
+  });
 }
-
-/** A person whom a channel knows by their token. */
-export interface ApproverIdentity {
-  readonly id: string;
-  readonly roles: readonly string[];
-}
-
-interface ApprovalsApiOptions {
-  readonly approvals: Approvals;
-  /** Who says the token; undefined: nobody. See `authorizeBy`. */
-  readonly authorize: (token: string) => ApproverIdentity | undefined;
-  /** What signed links are read with. Absent: there are none, and no page for them. */
-  readonly links?: Pick<ApprovalPageOptions, "key" | "rolesOf" | "now">;
-  /** Told what went wrong. Holds no token and no argument. */
-  readonly onProblem: (problem: string) => void;
-  /** Aborted to end what is held open. */
-  readonly signal: AbortSignal;
-}
-
-/** Answers a request, or says with `undefined` that nothing is there. Whoever calls has checked host and origin. */
-type ApprovalsApi = (request: Request) => Promise<Response | undefined>;
-
-const APPROVALS_PATH = "/v1/approvals";
-
-/** Calls that wait for a person, over HTTP. */
-export function createApprovalsApi({
-  approvals,
-  authorize,
-  links,
-  onProblem,
-  signal,
-}: ApprovalsApiOptions): ApprovalsApi {
-  /** Whoever heard the answer runs the call, unless somebody else has claimed it first. */
-  function run(id: string): void {
-    approvals.run(id).catch((thrown: unknown) => onProblem(`an approved call was not run: ${getErrorMessage(thrown)}`));
-  }
-
-  async function handleRequest(request: Request, { pathname, searchParams }: URL): Promise<Response> {
-    const token = /^Bearer +([^\s,]+)$/i.exec(request.headers.get("authorization") ?? "")?.[1];
-    const who = token === undefined ? undefined : authorize(token);
-    if (who === undefined) return respondUnauthorized(token !== undefined);
-    const route = parseRoute(pathname);
-    if (route === undefined)
-      return problem(new QmError("not_found", "nothing is there", { hint: `Look at ${APPROVALS_PATH}.` }));
-    const methods = route.what === "approval" ? ["GET", "POST"] : ["GET"];
-    if (!methods.includes(request.method)) return respondMethodNotAllowed(methods.join(", "));
-    const until = AbortSignal.any([request.signal, signal]);
-    switch (route.what) {
-      case "list":
-        return list(searchParams);
-      case "events":
-        return streamApprovalChanges(approvals, until);
-      case "outcome": {
-        const waiting = { timeoutMs: parseWaitMs(searchParams), signal: until };
-        const { value: _value, ...outcome } = await approvals.look(route.id, waiting).catch((thrown: unknown) => {
-          throw until.aborted ? new QmError("cancelled", "nobody waits any more") : thrown;
-        });
-        return respondJson(outcome);
-      }
-      default:
-        return respondJson(
-          await (request.method === "GET" ? show(route.id, who, searchParams) : answer(route.id, who, request)),
-        );
-    }
-  }
-
-  function show(id: string, who: ApproverIdentity, given: URLSearchParams): Promise<ApprovalView> {
-    return isReveal(given) ? approvals.reveal(id, { ...who, via: "http" }) : approvals.get(id);
-  }
-
-  async function list(given: URLSearchParams): Promise<Response> {
-    const { limit, ...query } = parseListQuery(given);
-    const found = await approvals.list({ ...query, limit: limit + 1 });
-    const items = found.slice(0, limit);
-    const last = items.at(-1);
-    const texts: string[] = [];
-    for (const item of items) {
-      texts.push(toVisibleJson(item));
-      // Each may be long: others have their turn in between.
-      await yieldToEventLoop();
-    }
-    const next = found.length > limit && last !== undefined ? `,"next":${toVisibleJson(last.id)}` : "";
-    return respondJsonText(`{"items":[${texts.join(",")}]${next}}`);
-  }
-
-  async function answer(id: string, who: ApproverIdentity, request: Request): Promise<ApprovalView> {
-    const given = parseAnswerBody(await readTextBody(request, "application/json"));
-    const approval = await approvals.answer(id, given, { ...who, via: "http" });
-    if (given.decision === "approved") run(id);
-    return approval;
-  }
-
-  return async (request) => {
-    const url = new URL(request.url);
-    if (url.pathname === "/approve" && links !== undefined)
-      return serveApprovalPage({ approvals, ...links, run, onProblem }, request);
-    if (url.pathname !== APPROVALS_PATH && !url.pathname.startsWith(`${APPROVALS_PATH}/`)) return undefined;
-    return handleRequest(request, url).catch((thrown: unknown) => respondError(thrown, onProblem));
-  };
-}
-
-type ApiRoute = { readonly what: "list" | "events" } | { readonly what: "approval" | "outcome"; readonly id: string };
-
-/** What a path below the root stands for. */
-function parseRoute(pathname: string): ApiRoute | undefined {
-  const [id = "", part, ...more] = pathname.slice(APPROVALS_PATH.length + 1).split("/");
-  if (more.length > 0) return undefined;
-  if (part === undefined && id === "") return { what: "list" };
-  if (part === undefined && id === "events") return { what: "events" };
-  if (part !== undefined && part !== "outcome") return undefined;
-  try {
-    return { what: part === undefined ? "approval" : "outcome", id: decodeURIComponent(id) };
-  } catch {
-    return undefined;
-  }
-}
-
-const BODY_HINT = 'Send {"decision": "approve"} or {"decision": "deny"}, with a "reason" if you like.';
 
 function parseAnswerBody(text: string): ApprovalAnswer {
   const { decision, reason, ...more } = parseJsonObject(text);
-  const [unknown] = Object.keys(more);
-  if (unknown !== undefined) throw createBodyError("the body has a field that means nothing here");
+  if (Object.keys(more).length > 0) throw createBodyError("the body has an unknown field");
   if (decision !== "approve" && decision !== "deny") throw createBodyError('"decision" must be "approve" or "deny"');
   if (reason !== undefined && (typeof reason !== "string" || reason.length > REASON_LIMIT))
     throw createBodyError(`"reason" must be text of at most ${REASON_LIMIT} characters`);
-  return {
-    decision: decision === "approve" ? "approved" : "denied",
-    ...(reason === undefined ? {} : { reason }),
-  };
+  return omitUndefined({ decision: decision === "approve" ? "approved" : "denied", reason });
 }
 
 function parseJsonObject(text: string): Record<string, unknown> {
@@ -208,46 +196,47 @@ function parseJsonObject(text: string): Record<string, unknown> {
     const value: unknown = JSON.parse(text);
     if (isRecord(value)) return value;
   } catch {
-    // Told below, like everything else that is no object.
+    // Malformed JSON gets the same error as JSON that is no object.
   }
-  throw createBodyError("the body is no JSON object");
+  throw createBodyError("the body is not a JSON object");
 }
 
 function createBodyError(message: string): QmError {
-  return new QmError("invalid_arguments", message, { hint: BODY_HINT });
+  return new QmError("invalid_arguments", message, {
+    hint: 'Send {"decision": "approve"} or {"decision": "deny"}, with a "reason" if you like.',
+  });
 }
 
-/** The API in front of a workspace, as its configuration says; a change of its approvers is taken over at once. */
+/** The API of a workspace. It takes over changed approvers at the next request. */
 export async function openApprovalsApi(
   workspace: Workspace,
   { onProblem, signal }: Pick<ApprovalsApiOptions, "onProblem" | "signal">,
-): Promise<ApprovalsApi> {
-  const createAuthorizer = (config: Config) =>
-    createTokenAuthorizer(readApproverTokens(config, { fill: workspace.fill, onProblem }));
-  let config = workspace.config;
-  let known = createAuthorizer(config);
+): Promise<Hono> {
+  const createAuthorizer = () =>
+    createTokenAuthorizer(readApproverTokens(workspace.config, { fill: workspace.fill, onProblem }));
+  let { config } = workspace;
+  let findApprover = createAuthorizer();
 
   function authorize(token: string): ApproverIdentity | undefined {
     if (config !== workspace.config) {
-      config = workspace.config;
-      known = () => undefined;
+      ({ config } = workspace);
+      findApprover = () => undefined;
       try {
-        known = createAuthorizer(config);
+        findApprover = createAuthorizer();
       } catch (thrown) {
-        onProblem(`nobody can answer over HTTP: ${getErrorMessage(thrown)}`);
+        onProblem(`no approver can answer over HTTP: ${getErrorMessage(thrown)}`);
       }
     }
-    return known(token);
+    return findApprover(token);
   }
 
+  const key = await loadOrCreateLinkKey(getLinkKeyPath(workspace.storePath));
+  const rolesOf = (name: string) => getApproverRoles(workspace.config, name);
+  const { approvals } = workspace.quartermaster;
   return createApprovalsApi({
-    approvals: workspace.quartermaster.approvals,
+    approvals,
     authorize,
-    links: {
-      key: await loadOrCreateLinkKey(getLinkKeyPath(workspace.storePath)),
-      rolesOf: (name) => getApproverRoles(workspace.config, name),
-      now: systemRuntime.now,
-    },
+    links: { key, rolesOf, now: systemRuntime.now },
     onProblem,
     signal,
   });

@@ -22,14 +22,14 @@ const fill = (text: string) => {
 };
 
 describe("roles", () => {
-  test("are those of the configuration, and nobody else has any", () => {
+  test("are those of the configuration, and others have none", () => {
     const config = configOf({ ann: { roles: ["viewer"] } });
 
     expect(getApproverRoles(config, "ann")).toEqual(["viewer"]);
     for (const name of ["bob", "__proto__", "constructor", ""]) expect(getApproverRoles(config, name)).toEqual([]);
   });
 
-  test("are all of them, where nobody is configured", () => {
+  test("are all roles, if no approver is configured", () => {
     expect(getApproverRoles(configOf({}), "whoever")).toEqual(["user", "approver", "operator", "admin"]);
   });
 });
@@ -37,7 +37,7 @@ describe("roles", () => {
 describe("tokens", () => {
   const ann = { roles: ["approver"], token: "ANN" };
 
-  test("tell who says them, and only whole ones do", () => {
+  test("identify approvers, and only in full", () => {
     const problems: string[] = [];
     const config = configOf({
       ann,
@@ -66,7 +66,7 @@ describe("tokens", () => {
     );
   });
 
-  test("of a profile that are not there are no problem of ours", () => {
+  test("of profiles that cannot be resolved are ignored", () => {
     expect(
       readApproverTokens(configOf({ ann }, { p: { token: "D" }, q: {} }), { fill, onProblem: () => {} }).size,
     ).toBe(1);

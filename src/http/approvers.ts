@@ -3,67 +3,61 @@ import { getErrorMessage, QmError } from "../core/errors.ts";
 import { getOwn } from "../core/json.ts";
 import type { ApproverIdentity } from "./approvals-api.ts";
 
-/** Of whoever is at the machine, where the configuration names nobody. */
+/** The roles of the person at the machine, if no approvers are configured. */
 const ALL_ROLES = ["user", "approver", "operator", "admin"];
 
-/** What a person of that name may agree to. Where approvers are configured, nobody else may agree to anything. */
+/** If approvers are configured, other people have no roles. */
 export function getApproverRoles({ approvals }: Pick<Config, "approvals">, name: string): readonly string[] {
   if (Object.keys(approvals.approvers).length === 0) return ALL_ROLES;
   return getOwn(approvals.approvers, name)?.roles ?? [];
 }
 
-/** A shorter one can be guessed. */
+/** A shorter token can be guessed. */
 export const MIN_TOKEN_LENGTH = 16;
 
-interface ApproverTokenOptions {
-  /** Fills a reference, or throws when what it refers to is not there. */
-  readonly fill: (text: string, key: string) => string;
-  readonly onProblem: (problem: string) => void;
-}
-
-/** Approvers by the tokens they say. One whose token is not there is let in by nobody, and that is told. */
+/**
+ * The approvers by their tokens. `fill` resolves a reference. If it throws, the problem is reported and the approver is
+ * left out. Throws `invalid_config` for a short token, and for one that two approvers or a profile have.
+ */
 export function readApproverTokens(
   config: Pick<Config, "approvals" | "gateway">,
-  { fill, onProblem }: ApproverTokenOptions,
+  options: {
+    readonly fill: (text: string, key: string) => string;
+    readonly onProblem: (problem: string) => void;
+  },
 ): ReadonlyMap<string, ApproverIdentity> {
+  const tryFill = (text: string, key: string): string | Error => {
+    try {
+      return options.fill(text, key);
+    } catch (thrown) {
+      return new Error(getErrorMessage(thrown));
+    }
+  };
   const found = new Map<string, ApproverIdentity>();
   for (const [id, { token: text, roles }] of Object.entries(config.approvals.approvers)) {
     if (text === undefined) continue;
-    const token = tryFill(() => fill(text, `approvals.approvers.${id}.token`));
-    if (token instanceof Error) onProblem(`${id} cannot answer over HTTP: ${token.message}`);
-    else if (token.length < MIN_TOKEN_LENGTH) throw createShortTokenError(id);
+    const token = tryFill(text, `approvals.approvers.${id}.token`);
+    if (token instanceof Error) options.onProblem(`${id} cannot answer over HTTP: ${token.message}`);
+    else if (token.length < MIN_TOKEN_LENGTH)
+      throw new QmError(
+        "invalid_config",
+        `the token of the approver ${id} has fewer than ${MIN_TOKEN_LENGTH} characters`,
+        { hint: "Use a longer random token, for example from `openssl rand -base64 32`." },
+      );
     else if (found.has(token)) throw createSameTokenError(`the approvers ${found.get(token)?.id} and ${id}`);
     else found.set(token, { id, roles });
   }
-  // A client with it could agree to its own calls.
+  // A client with an approver's token could approve its own calls.
   for (const [name, { token: text }] of Object.entries(config.gateway.profiles)) {
-    const token = text === undefined ? undefined : tryFill(() => fill(text, `gateway.profiles.${name}.token`));
+    const token = text === undefined ? undefined : tryFill(text, `gateway.profiles.${name}.token`);
     const same = typeof token === "string" ? found.get(token) : undefined;
     if (same !== undefined) throw createSameTokenError(`the approver ${same.id} and the profile ${name}`);
   }
   return found;
 }
 
-function tryFill(fill: () => string): string | Error {
-  try {
-    return fill();
-  } catch (thrown) {
-    return new Error(getErrorMessage(thrown));
-  }
-}
-
-function createShortTokenError(id: string): QmError {
-  return new QmError(
-    "invalid_config",
-    `the token of the approver ${id} has fewer than ${MIN_TOKEN_LENGTH} characters`,
-    {
-      hint: "Give a longer one that nobody can guess, as `openssl rand -base64 32` makes it.",
-    },
-  );
-}
-
 function createSameTokenError(who: string): QmError {
   return new QmError("invalid_config", `${who} have the same token`, {
-    hint: "Give each its own: the token is what tells them apart.",
+    hint: "Give each its own: the token tells them apart.",
   });
 }

@@ -1,11 +1,12 @@
 import { type ApprovalQuery, type ApprovalState, approvalStates } from "../approval/approval.ts";
 import { toVisibleJson } from "../core/display-text.ts";
 import { errorCodes, getErrorMessage, QmError } from "../core/errors.ts";
+import { omitUndefined } from "../core/json.ts";
 import { quoteName } from "../core/names.ts";
 
 const BODY_BYTES = 64 * 1024;
 
-/** The text of a request's body. Throws `unsupported_content`, `too_large` and `cancelled`; it is not read further then. */
+/** The text of a request's body. Throws `unsupported_content`, `too_large` and `cancelled`, and then stops reading. */
 export async function readTextBody(request: Request, type: string): Promise<string> {
   const [given = ""] = (request.headers.get("content-type") ?? "").split(";");
   if (given.trim().toLowerCase() !== type)
@@ -21,62 +22,53 @@ export async function readTextBody(request: Request, type: string): Promise<stri
 }
 
 async function readLimitedBytes({ body, headers }: Request): Promise<Buffer> {
-  if (Number(headers.get("content-length") ?? 0) > BODY_BYTES) throw createTooLargeError();
+  const tooLarge = new QmError("too_large", `a body has at most ${BODY_BYTES} bytes`);
+  if (Number(headers.get("content-length") ?? 0) > BODY_BYTES) throw tooLarge;
   const chunks: Uint8Array[] = [];
-  if (body === null) return Buffer.alloc(0);
   let size = 0;
-  const reader = body.getReader();
-  for (let next = await reader.read(); !next.done; next = await reader.read()) {
+  const reader = body?.getReader();
+  for (let next = await reader?.read(); next?.done === false; next = await reader?.read()) {
     size += next.value.length;
-    if (size > BODY_BYTES) throw createTooLargeError();
+    if (size > BODY_BYTES) throw tooLarge;
     chunks.push(next.value);
   }
   return Buffer.concat(chunks, size);
 }
 
-function createTooLargeError(): QmError {
-  return new QmError("too_large", `a body has at most ${BODY_BYTES} bytes`);
-}
-
 const PAGE_LIMITS = { standard: 100, most: 500 } as const;
 const LONGEST_WAIT_MS = 55_000;
 
-/** The choice of a list, with how many a page has. Throws `invalid_arguments` for what would silently choose otherwise. */
-export function parseListQuery(given: URLSearchParams): ApprovalQuery & { readonly limit: number } {
-  requireKnownParameters(given, ["state", "session", "user", "action", "after", "limit"]);
-  const states = given.getAll("state").flatMap((text) => text.split(","));
-  const { session, user, action, after } = Object.fromEntries(given);
-  return {
-    limit: parseWholeNumber(given, "limit", 1, PAGE_LIMITS.most) ?? PAGE_LIMITS.standard,
-    ...(states.length === 0 ? {} : { state: states.map(parseState) }),
-    ...(session === undefined ? {} : { session }),
-    ...(user === undefined ? {} : { user }),
-    ...(action === undefined ? {} : { action }),
-    ...(after === undefined ? {} : { after }),
-  };
+/** Throws `invalid_arguments` for a parameter that would otherwise be ignored. */
+export function parseListQuery(query: URLSearchParams): ApprovalQuery & { readonly limit: number } {
+  requireKnownParameters(query, ["state", "session", "user", "action", "after", "limit"]);
+  const states = query.getAll("state").flatMap((text) => text.split(","));
+  const { session, user, action, after } = Object.fromEntries(query);
+  const state = states.length === 0 ? undefined : states.map(parseState);
+  const limit = parseWholeNumber(query, "limit", 1, PAGE_LIMITS.most) ?? PAGE_LIMITS.standard;
+  return omitUndefined({ limit, state, session, user, action, after });
 }
 
-/** Whether the secrets in a call are to be shown. */
-export function isReveal(given: URLSearchParams): boolean {
-  requireKnownParameters(given, ["reveal"]);
-  const reveal = given.get("reveal");
+/** Whether the secrets of a call are to be shown. */
+export function isReveal(query: URLSearchParams): boolean {
+  requireKnownParameters(query, ["reveal"]);
+  const reveal = query.get("reveal");
   if (reveal === null || reveal === "true") return reveal !== null;
   throw new QmError("invalid_arguments", "reveal must be true, or absent");
 }
 
-/** How long an outcome is waited for. */
-export function parseWaitMs(given: URLSearchParams): number {
-  requireKnownParameters(given, ["wait_ms"]);
-  return parseWholeNumber(given, "wait_ms", 0, LONGEST_WAIT_MS) ?? 0;
+/** How long the client waits for an outcome. */
+export function parseWaitMs(query: URLSearchParams): number {
+  requireKnownParameters(query, ["wait_ms"]);
+  return parseWholeNumber(query, "wait_ms", 0, LONGEST_WAIT_MS) ?? 0;
 }
 
-function requireKnownParameters(given: URLSearchParams, known: readonly string[]): void {
-  for (const name of given.keys()) {
+function requireKnownParameters(query: URLSearchParams, known: readonly string[]): void {
+  for (const name of query.keys()) {
     if (!known.includes(name))
-      throw new QmError("invalid_arguments", `${quoteName(name)} is no parameter here`, {
+      throw new QmError("invalid_arguments", `unknown parameter ${quoteName(name)}`, {
         hint: `Known: ${known.join(", ")}.`,
       });
-    if (name !== "state" && given.getAll(name).length > 1)
+    if (name !== "state" && query.getAll(name).length > 1)
       throw new QmError("invalid_arguments", `${name} is given more than once`);
   }
 }
@@ -84,13 +76,13 @@ function requireKnownParameters(given: URLSearchParams, known: readonly string[]
 function parseState(text: string): ApprovalState {
   const found = approvalStates.find((state) => state === text);
   if (found !== undefined) return found;
-  throw new QmError("invalid_arguments", `${quoteName(text)} is no state`, {
+  throw new QmError("invalid_arguments", `unknown state ${quoteName(text)}`, {
     hint: `States: ${approvalStates.join(", ")}.`,
   });
 }
 
-function parseWholeNumber(given: URLSearchParams, name: string, from: number, to: number): number | undefined {
-  const text = given.get(name);
+function parseWholeNumber(query: URLSearchParams, name: string, from: number, to: number): number | undefined {
+  const text = query.get(name);
   if (text === null) return undefined;
   const value = /^\d{1,9}$/.test(text) ? Number(text) : Number.NaN;
   if (value >= from && value <= to) return value;
@@ -99,7 +91,7 @@ function parseWholeNumber(given: URLSearchParams, name: string, from: number, to
 
 const NO_STORE_HEADERS = { "cache-control": "no-store", "x-content-type-options": "nosniff" };
 
-/** JSON that shows on a terminal what is in it, also where nobody parses it. */
+/** JSON without invisible characters, so that it is safe on a terminal. */
 export function respondJson(value: unknown): Response {
   return respondJsonText(toVisibleJson(value));
 }
@@ -108,7 +100,7 @@ export function respondJsonText(text: string): Response {
   return new Response(text, { headers: { ...NO_STORE_HEADERS, "content-type": "application/json" } });
 }
 
-/** What went wrong, with the status of its code unless another one says more. */
+/** An error as problem JSON. The default status is that of its code. */
 export function problem(error: QmError, status?: number, headers: Readonly<Record<string, string>> = {}): Response {
   return Response.json(error.toProblem(), {
     status: status ?? errorCodes[error.code].http,
@@ -116,22 +108,9 @@ export function problem(error: QmError, status?: number, headers: Readonly<Recor
   });
 }
 
-/** For what was thrown while answering. What is nobody's to know is told elsewhere. */
+/** Sends our own errors to the client. Others are reported, and the client learns only that there was one. */
 export function respondError(thrown: unknown, onProblem: (problem: string) => void): Response {
   if (thrown instanceof QmError) return problem(thrown);
   onProblem(`a request could not be answered: ${getErrorMessage(thrown)}`);
   return problem(new QmError("internal", "this could not be answered"));
-}
-
-export function respondMethodNotAllowed(allowed: string): Response {
-  const error = new QmError("invalid_arguments", "this method is not known here", { hint: `Use ${allowed}.` });
-  return problem(error, 405, { allow: allowed });
-}
-
-export function respondUnauthorized(hadToken: boolean): Response {
-  const error = new QmError("denied", hadToken ? "this token is nobody's" : "an approver's token is needed", {
-    hint: "Send Authorization: Bearer <token>, with a token of approvals.approvers.",
-  });
-  const challenge = `Bearer realm="quartermaster"${hadToken ? ', error="invalid_token"' : ""}`;
-  return problem(error, 401, { "www-authenticate": challenge });
 }

@@ -10,31 +10,30 @@ import { GATEWAY_LIMITS } from "../mcp/gateway/gateway.ts";
 import { startHttpListener } from "../mcp/gateway/http-listener.ts";
 import { createApprovalsApi } from "./approvals-api.ts";
 
-/** For tests of doors: the service without a store, with its rules about who is first. */
+/** The approval service without a store. The first answer counts, as in the real one. */
 export interface FakeApprovals extends Approvals {
-  /** Puts a question. */
+  /** Adds a pending approval. */
   ask(given?: Partial<ApprovalView>): ApprovalView;
-  /** How often a call has run. */
+  /** The ids of the calls that have run. */
   readonly runs: readonly string[];
-  /** How many listen now. */
   readonly listeners: number;
 }
 
 const ACTION = "mail__send" as ActionName;
 
 export function fakeApprovals(now: () => Date = () => new Date()): FakeApprovals {
-  const kept = new Map<string, ApprovalView>();
+  const stored = new Map<string, ApprovalView>();
   const listeners = new Set<(approval: ApprovalView) => void>();
   const runs: string[] = [];
 
   function change(approval: ApprovalView): ApprovalView {
-    kept.set(approval.id, approval);
+    stored.set(approval.id, approval);
     for (const listener of listeners) listener(approval);
     return approval;
   }
 
   function required(id: string): ApprovalView {
-    const found = kept.get(id);
+    const found = stored.get(id);
     if (found === undefined) throw new QmError("not_found", `there is no approval ${id}`);
     return found;
   }
@@ -53,10 +52,10 @@ export function fakeApprovals(now: () => Date = () => new Date()): FakeApprovals
       return listeners.size;
     },
     ask(given = {}) {
-      const id = given.id ?? `0198c0de-0000-7000-8000-${String(kept.size + 1).padStart(12, "0")}`;
+      const id = given.id ?? `0198c0de-0000-7000-8000-${String(stored.size + 1).padStart(12, "0")}`;
       return change({
         id,
-        callId: `call-${kept.size + 1}`,
+        callId: `call-${stored.size + 1}`,
         state: "pending",
         action: ACTION,
         definition: "d",
@@ -77,7 +76,7 @@ export function fakeApprovals(now: () => Date = () => new Date()): FakeApprovals
       });
     },
     async list({ state, session, user, action, after, limit = 100 }: ApprovalQuery = {}) {
-      const all = [...kept.values()];
+      const all = [...stored.values()];
       const from = after === undefined ? 0 : all.findIndex(({ id }) => id === after) + 1;
       return all
         .slice(from)
@@ -116,7 +115,7 @@ export function fakeApprovals(now: () => Date = () => new Date()): FakeApprovals
     look(id, { signal, timeoutMs } = {}) {
       return new Promise((resolve, reject) => {
         const answered = () => {
-          const approval = kept.get(id);
+          const approval = stored.get(id);
           if (approval === undefined) return done(() => reject(new QmError("not_found", `there is no approval ${id}`)));
           if (isFinished(approval) || timeoutMs === 0) done(() => resolve(outcomeOf(approval)));
         };
@@ -135,7 +134,7 @@ export function fakeApprovals(now: () => Date = () => new Date()): FakeApprovals
       });
     },
     async run(id) {
-      const approved = [...kept.values()].filter((each) => each.state === "approved" && (id ?? each.id) === each.id);
+      const approved = [...stored.values()].filter((each) => each.state === "approved" && (id ?? each.id) === each.id);
       for (const approval of approved) {
         runs.push(approval.id);
         change({ ...approval, state: "done", status: "done" });
@@ -165,8 +164,8 @@ export interface Got {
 export const KEY = Buffer.alloc(32, 1);
 export const ANN = { authorization: "Bearer ann-token" };
 
-/** The API on a real socket, behind the real listener: ann may approve, vic may only look. */
-export async function openDoor(
+/** The API on a real socket, behind the real listener: ann may approve, vic may only read. */
+export async function openTestApi(
   options: { readonly now?: () => Date; readonly roles?: Readonly<Record<string, readonly string[]>> } = {},
 ) {
   const { now = () => new Date(), roles = { ann: ["approver"], vic: ["viewer"] } } = options;
@@ -205,7 +204,7 @@ export async function openDoor(
     problems,
     origin,
     closing,
-    /** `fetch` does not let one lie about headers, or send a path as it is. */
+    /** `fetch` does not send every header, and changes paths. */
     send: (path: string, { method = "GET", headers = {}, body }: Sent = {}): Promise<Got> =>
       new Promise((resolve, reject) => {
         const { hostname, port } = new URL(origin);

@@ -1,152 +1,136 @@
 import { yieldToEventLoop } from "../core/async.ts";
 import type { Caller } from "../core/caller.ts";
 import { QmError } from "../core/errors.ts";
+import { omitUndefined } from "../core/json.ts";
 import type { CollectionMembers, CollectOptions, Infospace, InfospaceOptions, NoteLabel } from "./infospace.ts";
-import type { NewCollectionItem, NewNote, Retention, StoredContent } from "./infospace-store.ts";
-import { batchMembers, toFileContent, toJsonContent } from "./infospace-store.ts";
+import type { NewCollectionItem, NewNote, Retention } from "./infospace-store.ts";
+import { toFileContent, toJsonContent } from "./infospace-store.ts";
+import type { Collection, NoteFacts, NoteOrigin, ParsedHandle, Resource, ResourceKind } from "./note.ts";
 import {
-  type Collection,
   formatHandle,
+  getResourceKind,
   handleNotFoundError,
   listSources,
   mergeSources,
-  type NoteFacts,
-  type NoteOrigin,
   notAHandleError,
-  type ParsedHandle,
   parseHandle,
-  type ResourceKind,
   versionNotFoundError,
   wrongKindError,
 } from "./note.ts";
+import { batchMembers, estimatePageSize } from "./portions.ts";
 import { createNoteOrigin, createWrittenEvent, type NoteAuthor } from "./provenance.ts";
 import { isOutOfRoom } from "./quota.ts";
-import { listUsable, toResourceAction } from "./resource-access.ts";
+import { listFirstUsable, toResourceAction } from "./resource-access.ts";
 
-/** What is read or written at a time. In between others get their turn: SQLite answers at once, and would never let go. */
+/** Other work runs between portions: SQLite answers synchronously and would block the event loop. */
 const PORTION = { members: 500, bytes: 1024 * 1024 };
-/** How often a name is taken that somebody else changes at the same time. */
+/** How often a note is replaced again after a concurrent change. */
 const ATTEMPTS = 8;
-const NAMESAKES = 20;
-const NAMESAKES_LISTED = 5;
+const MAX_NAMESAKES = 20;
+const LISTED_NAMESAKES = 5;
 
 export function createInfospace(parts: InfospaceOptions): Infospace {
   const { store, runtime, expiresInMs, mayUse, lineage, note: record } = parts;
   const now = (): string => runtime.now().toISOString();
 
-  /** What is written came from all that the call has read by now. */
+  /** The sources are all actions whose data the call has read so far. */
   function traceOrigin(maker: NoteAuthor, at: Date): NoteOrigin {
     return mergeSources(createNoteOrigin(maker, at), lineage?.sources() ?? []);
   }
 
-  /** What has expired is in nobody's way: it goes before a write is refused. */
+  /** Removes expired resources and tries again if there is no room. */
   async function retryAfterExpiry<T>({ caller }: NoteAuthor, write: () => Promise<T>): Promise<T> {
     try {
       return await write();
     } catch (thrown) {
       if (!isOutOfRoom(thrown)) throw thrown;
-      const gone = await store.expire(now());
-      if (gone.notes + gone.collections === 0) throw thrown;
-      record(caller, { type: "resources.expired", data: gone });
+      const expired = await store.expire(now());
+      if (expired.notes + expired.collections === 0) throw thrown;
+      record(caller, { type: "resources.expired", data: expired });
       return write();
     }
   }
 
-  function requireAccess<T extends NoteFacts | Collection>(
-    kind: ResourceKind,
-    found: T | undefined,
-    asked: string,
-    caller: Caller,
-  ): T {
+  function requireAccess<T extends Resource>(kind: ResourceKind, found: T | undefined, handle: string, caller: Caller) {
     const access = found === undefined ? "hidden" : mayUse(toResourceAction(kind, found), caller);
     if (access === "allowed" && found !== undefined) {
       lineage?.add(listSources(found.origin));
       return found;
     }
-    if (typeof access === "object") throw new QmError("denied", access.refused, { details: { handle: asked } });
-    throw handleNotFoundError(asked);
+    if (typeof access === "object") throw new QmError("denied", access.refused, { details: { handle } });
+    throw handleNotFoundError(handle);
   }
 
-  /** Whoever may read something may not therefore change it, nor see what it was before it was shared. */
-  function requireOwner(made: NoteFacts | Collection, asked: string, caller: Caller): void {
-    if (isOwnResource(made, caller)) return;
-    throw new QmError("denied", `${asked} is another's: you may use it as it is`, {
+  /** Only the owner may change a resource, or see its versions from before it was shared. */
+  function requireOwner(resource: Resource, handle: string, caller: Caller): void {
+    if (isOwnResource(resource, caller)) return;
+    throw new QmError("denied", `${handle} belongs to another caller: you may read it and not change it`, {
       hint: "Make a copy of your own and change that: infospace__create-collection, infospace__create-note.",
-      details: { handle: asked },
+      details: { handle },
     });
   }
 
-  function isOwnResource(made: NoteFacts | Collection, caller: Caller): boolean {
-    return mayUse(toResourceAction(getResourceKind(made), { ...made, reach: "actor" }), caller) === "allowed";
+  function isOwnResource(resource: Resource, caller: Caller): boolean {
+    const action = toResourceAction(getResourceKind(resource), { ...resource, reach: "actor" });
+    return mayUse(action, caller) === "allowed";
   }
 
-  /** What a handle says, or what the newest thing of that name is. */
-  async function resolveResourceHandle(asked: string, caller: Caller, wanted?: ResourceKind): Promise<ParsedHandle> {
-    // A host may give anything, and no name at all would be that of everything.
-    if (typeof asked !== "string" || asked === "") throw notAHandleError(String(asked));
-    const written = parseHandle(asked);
-    if (written !== undefined) {
-      if (wanted !== undefined && written.kind !== wanted) throw wrongKindError(asked, wanted);
-      return written;
+  /** Parses a handle, or finds the newest resource of that name. */
+  async function resolveResourceHandle(handle: string, caller: Caller, wanted?: ResourceKind): Promise<ParsedHandle> {
+    // A host may pass anything, and an empty name would match every resource.
+    if (typeof handle !== "string" || handle === "") throw notAHandleError(String(handle));
+    const parsed = parseHandle(handle);
+    if (parsed !== undefined) {
+      if (wanted !== undefined && parsed.kind !== wanted) throw wrongKindError(handle, wanted);
+      return parsed;
     }
     for (const kind of ["collection", "note"] as const) {
       if (wanted !== undefined && kind !== wanted) continue;
-      const found = await findNewestByName(kind, asked, caller);
+      const all = await findByName(kind, handle, caller);
+      const found = all.find((each) => isOwnResource(each, caller)) ?? all[0];
       if (found !== undefined) return { kind, id: found.id };
     }
-    throw notAHandleError(asked);
+    throw notAHandleError(handle);
   }
 
-  async function resource(asked: string, caller: Caller): Promise<NoteFacts | Collection> {
-    const { kind, id } = await resolveResourceHandle(asked, caller);
+  async function resource(handle: string, caller: Caller): Promise<Resource> {
+    const { kind, id } = await resolveResourceHandle(handle, caller);
     const found = await (kind === "note" ? store.noteFacts(id) : store.collection(id));
-    return requireAccess(kind, found, asked, caller);
+    return requireAccess(kind, found, handle, caller);
   }
 
-  async function collection(asked: string, caller: Caller, version?: number): Promise<Collection> {
-    const { id } = await resolveResourceHandle(asked, caller, "collection");
-    const present = requireAccess("collection", await store.collection(id), asked, caller);
+  async function collection(handle: string, caller: Caller, version?: number): Promise<Collection> {
+    const { id } = await resolveResourceHandle(handle, caller, "collection");
+    const present = requireAccess("collection", await store.collection(id), handle, caller);
     if (version === undefined || version === present.version) return present;
-    requireOwner(present, asked, caller);
-    const held = await store.collectionVersion(id, version);
-    if (held === undefined) throw versionNotFoundError(asked, version, present.version);
-    return { ...present, version, ...held };
+    requireOwner(present, handle, caller);
+    const earlier = await store.collectionVersion(id, version);
+    if (earlier === undefined) throw versionNotFoundError(handle, version, present.version);
+    return { ...present, version, ...earlier };
+  }
+
+  async function ownResource(maker: NoteAuthor, handle: string): Promise<Resource> {
+    const found = await resource(handle, maker.caller);
+    requireOwner(found, handle, maker.caller);
+    return found;
+  }
+
+  async function ownCollection(maker: NoteAuthor, handle: string): Promise<Collection> {
+    const found = await collection(handle, maker.caller);
+    requireOwner(found, handle, maker.caller);
+    return found;
   }
 
   function createTransientRetention(): Retention {
     return { reach: "session", expiresAt: new Date(runtime.now().getTime() + expiresInMs).toISOString() };
   }
 
-  /** Those of a name that the caller may use, the newest first. */
-  async function findByName(
-    kind: ResourceKind,
-    name: string,
-    caller: Caller,
-  ): Promise<readonly (NoteFacts | Collection)[]> {
-    const found: (NoteFacts | Collection)[] = [];
-    for await (const each of listUsable({ store, mayUse }, { kind, whose: toOwnerScope(caller), name }, caller)) {
-      found.push(each);
-      if (found.length === NAMESAKES) break;
-    }
-    return found;
+  function findByName(kind: ResourceKind, name: string, caller: Caller) {
+    return listFirstUsable({ store, mayUse }, { kind, whose: toOwnerScope(caller), name }, caller, MAX_NAMESAKES);
   }
 
-  /** What a name means to the caller: the newest of their own, or else of what others share. */
-  async function findNewestByName(
-    kind: ResourceKind,
-    name: string,
-    caller: Caller,
-  ): Promise<NoteFacts | Collection | undefined> {
-    const all = await findByName(kind, name, caller);
-    return all.find((each) => isOwnResource(each, caller)) ?? all[0];
-  }
-
-  /** What a name is given to again: one's own. What was saved is not replaced by what is only derived. */
-  async function findReplaceable(
-    kind: ResourceKind,
-    { name, replaces = "transient" }: NoteLabel,
-    caller: Caller,
-  ): Promise<NoteFacts | Collection | undefined> {
+  /** The caller's own resource of that name. A saved one is not replaced by a derived one. */
+  async function findReplaceable(kind: ResourceKind, { name, replaces = "transient" }: NoteLabel, caller: Caller) {
     if (name === undefined) return undefined;
     const own = (await findByName(kind, name, caller)).find((each) => isOwnResource(each, caller));
     return own?.expiresAt === undefined && replaces === "transient" ? undefined : own;
@@ -155,53 +139,48 @@ export function createInfospace(parts: InfospaceOptions): Infospace {
   async function writeNote(maker: NoteAuthor, content: NewNote, label: NoteLabel): Promise<NoteFacts> {
     const origin = traceOrigin(maker, runtime.now());
     for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
-      const present = (await findReplaceable("note", label, maker.caller)) as NoteFacts | undefined;
+      const present = await findReplaceable("note", label, maker.caller);
       if (present === undefined) break;
       const { id, version } = present;
-      const replaced = await retryAfterExpiry(maker, () =>
-        store.replaceNote(id, version, content, origin.at, listSources(origin)),
-      );
-      if (replaced !== undefined) return recordWrite(maker, "note", replaced);
+      const replace = () => store.replaceNote(id, version, content, origin.at, listSources(origin));
+      const replaced = await retryAfterExpiry(maker, replace);
+      if (replaced !== undefined) return recordWrite(maker, replaced);
     }
     const id = await retryAfterExpiry(maker, () => store.addNotes(origin, [content], createTransientRetention()));
     const added = await store.noteFacts(id);
     if (added === undefined) throw handleNotFoundError(formatHandle("note", id));
-    return recordWrite(maker, "note", added);
+    return recordWrite(maker, added);
   }
 
-  function recordWrite<T extends NoteFacts | Collection>(maker: NoteAuthor, kind: ResourceKind, made: T): T {
-    record(maker.caller, createWrittenEvent(maker, kind, made));
-    return made;
+  function recordWrite<T extends Resource>(maker: NoteAuthor, written: T): T {
+    record(maker.caller, createWrittenEvent(maker, getResourceKind(written), written));
+    return written;
   }
 
   async function fill(
     id: number,
     maker: NoteAuthor,
-    written: AsyncIterable<readonly NewCollectionItem[]>,
+    portions: AsyncIterable<readonly NewCollectionItem[]>,
     { onProgress, signal }: Pick<CollectOptions, "onProgress" | "signal"> = {},
   ): Promise<void> {
     const handle = formatHandle("collection", id);
     const at = runtime.now();
     let count = 0;
     signal?.throwIfAborted();
-    for await (const entries of written) {
+    for await (const entries of portions) {
       const origin = traceOrigin(maker, at);
       if ((await retryAfterExpiry(maker, () => store.append(id, entries, origin))) === undefined)
         throw handleNotFoundError(handle);
       count += entries.length;
       onProgress?.(handle, count);
       await yieldToEventLoop();
-      // What came is written first: whoever is stopped has it.
+      // After the write, so that an aborted call keeps what has arrived.
       signal?.throwIfAborted();
     }
   }
 
-  /** A new collection without a name, or nothing: what there is no room for leaves no half of it. */
-  async function fillNewCollection<T>(
-    maker: NoteAuthor,
-    label: NoteLabel,
-    work: (id: number) => Promise<T>,
-  ): Promise<T> {
+  /** Removes the new collection again if there is no room to fill it. */
+  async function fillNewCollection<T>(maker: NoteAuthor, label: NoteLabel, work: (id: number) => Promise<T>) {
     const origin = traceOrigin(maker, runtime.now());
     const id = await retryAfterExpiry(maker, () => store.addCollection(origin, label, createTransientRetention()));
     try {
@@ -215,101 +194,97 @@ export function createInfospace(parts: InfospaceOptions): Infospace {
   return {
     resource,
     collection,
-    async note(asked, caller, version) {
-      const { id } = await resolveResourceHandle(asked, caller, "note");
-      const present = requireAccess("note", await store.note(id), asked, caller);
+    async note(handle, caller, version) {
+      const { id } = await resolveResourceHandle(handle, caller, "note");
+      const present = requireAccess("note", await store.note(id), handle, caller);
       if (version === undefined || version === present.version) return present;
-      requireOwner(present, asked, caller);
+      requireOwner(present, handle, caller);
       const earlier = await store.noteVersion(id, version);
-      if (earlier === undefined) throw versionNotFoundError(asked, version, present.version);
+      if (earlier === undefined) throw versionNotFoundError(handle, version, present.version);
       return earlier;
     },
-    async *items({ id, version, count, bytes }, { from = 0, to = Number.POSITIVE_INFINITY, signal } = {}) {
-      const fitting = Math.max(1, Math.min(PORTION.members, Math.floor((PORTION.bytes * count) / Math.max(1, bytes))));
-      for (let at = from; at < to; ) {
+    async *items(collection, { from = 0, to = Number.POSITIVE_INFINITY, signal } = {}) {
+      const { id, version } = collection;
+      const pageSize = estimatePageSize(collection, PORTION);
+      for (let next = from; next < to; ) {
         signal?.throwIfAborted();
-        const page = await store.items(id, { version, from: at, limit: Math.min(fitting, to - at) });
+        const page = await store.items(id, { version, from: next, limit: Math.min(pageSize, to - next) });
         yield* page.filter(({ position }) => position < to);
         const last = page.at(-1);
         if (last === undefined) {
-          // What is gone has no items either, and half of it must not be taken for all.
+          // A collection that was removed in between must not look like a shorter one.
           if ((await store.collection(id)) === undefined) throw handleNotFoundError(formatHandle("collection", id));
           return;
         }
-        at = last.position + 1;
+        next = last.position + 1;
         await yieldToEventLoop();
       }
     },
-    write: (maker, content, label = {}) => writeNote(maker, toNewNote(toJsonContent(content), label), label),
+    write: (maker, content, label = {}) => writeNote(maker, { ...toJsonContent(content), ...pickLabel(label) }, label),
     writeFile: (maker, { bytes, mediaType, ...label }) =>
-      writeNote(maker, toNewNote(toFileContent(bytes, mediaType), label), label),
-    async collect(maker, members, { name, properties, replaces, portion = PORTION.members, ...how } = {}) {
+      writeNote(maker, { ...toFileContent(bytes, mediaType), ...pickLabel(label) }, label),
+    async collect(maker, members, { name, properties, replaces, portion = PORTION.members, ...options } = {}) {
       const present = await findReplaceable("collection", { name, replaces }, maker.caller);
-      // What takes the place of another has no name of its own until it is all there.
+      // A replacement has no name of its own until it is complete.
       const label = present === undefined ? { name, properties } : { properties };
       return fillNewCollection(maker, label, async (id) => {
         let written = 0;
         const onProgress = (handle: string, count: number): void => {
           written = count;
-          how.onProgress?.(handle, count);
+          options.onProgress?.(handle, count);
         };
         onProgress(formatHandle("collection", id), 0);
         try {
-          const all = batchMembers(toEntries(members), { ...PORTION, members: portion });
-          await fill(id, maker, all, { ...how, onProgress });
+          const portions = batchMembers(toEntries(members), { ...PORTION, members: portion });
+          await fill(id, maker, portions, { ...options, onProgress });
         } catch (thrown) {
           if (written === 0) await store.remove("collection", id).catch(() => {});
           throw thrown;
         }
-        if (how.isWhole?.() !== false) await store.complete(id);
+        if (options.isWhole?.() !== false) await store.complete(id);
         const replaced = present === undefined ? undefined : await store.replaceCollection(present.id, id, now());
-        const made = replaced ?? (await store.collection(id));
-        if (made === undefined) throw handleNotFoundError(formatHandle("collection", id));
-        return recordWrite(maker, "collection", made);
+        const collected = replaced ?? (await store.collection(id));
+        if (collected === undefined) throw handleNotFoundError(formatHandle("collection", id));
+        return recordWrite(maker, collected);
       });
     },
     async add(maker, handle, members) {
-      const present = await collection(handle, maker.caller);
-      requireOwner(present, handle, maker.caller);
-      const { id } = present;
-      const all = batchMembers(toEntries(members), PORTION);
-      const [first, second] = [await all.next(), await all.next()];
-      const written = prepend([first, second], all);
-      // One portion is written at once. More are put together elsewhere first, so that all are added or none.
-      if (second.done) await fill(id, maker, written);
+      const { id } = await ownCollection(maker, handle);
+      const portions = batchMembers(toEntries(members), PORTION);
+      const [first, second] = [await portions.next(), await portions.next()];
+      const all = prepend([first, second], portions);
+      // One portion is written directly. More are staged in another collection, so that all are added or none.
+      if (second.done) await fill(id, maker, all);
       else {
         await fillNewCollection(maker, {}, async (staged) => {
-          await fill(staged, maker, written);
+          await fill(staged, maker, all);
           if ((await store.absorb(id, staged, now())) === undefined) throw handleNotFoundError(handle);
         });
       }
-      return recordWrite(maker, "collection", await collection(handle, maker.caller));
+      return recordWrite(maker, await collection(handle, maker.caller));
     },
     async takeOut(maker, handle, notes) {
-      const present = await collection(handle, maker.caller);
-      requireOwner(present, handle, maker.caller);
-      const { id } = present;
-      const places = await store.removeItems(id, notes, now());
-      if (places > 0) recordWrite(maker, "collection", await collection(handle, maker.caller));
-      return places;
+      const { id } = await ownCollection(maker, handle);
+      const removed = await store.removeItems(id, notes, now());
+      if (removed > 0) recordWrite(maker, await collection(handle, maker.caller));
+      return removed;
     },
     async save(maker, asked, { reach, name }) {
-      const made = await resource(asked, maker.caller);
-      requireOwner(made, asked, maker.caller);
-      const [kind, id] = [getResourceKind(made), made.id];
-      const handle = formatHandle(kind, id);
-      const saved = await store.save(kind, id, { reach, name, at: now() });
+      const own = await ownResource(maker, asked);
+      const kind = getResourceKind(own);
+      const handle = formatHandle(kind, own.id);
+      const saved = await store.save(kind, own.id, { reach, name, at: now() });
       if (saved === undefined) throw handleNotFoundError(handle);
-      const data = { callId: maker.callId, handle, reach, ...(name === undefined ? {} : { name }) };
+      const data = omitUndefined({ callId: maker.callId, handle, reach, name });
       record(maker.caller, { type: "resource.saved", data });
       return saved;
     },
     async remove(maker, asked) {
-      const made = await resource(asked, maker.caller);
-      requireOwner(made, asked, maker.caller);
-      const handle = formatHandle(getResourceKind(made), made.id);
-      const removed = await store.remove(getResourceKind(made), made.id);
-      record(maker.caller, { type: "resource.removed", data: { callId: maker.callId, handle, ...removed } });
+      const own = await ownResource(maker, asked);
+      const kind = getResourceKind(own);
+      const removed = await store.remove(kind, own.id);
+      const data = { callId: maker.callId, handle: formatHandle(kind, own.id), ...removed };
+      record(maker.caller, { type: "resource.removed", data });
       return removed;
     },
     async namesakes(resource, caller) {
@@ -318,34 +293,29 @@ export function createInfospace(parts: InfospaceOptions): Infospace {
       const all = [...(await findByName("collection", name, caller)), ...(await findByName("note", name, caller))];
       return all
         .filter((each) => each.id !== resource.id || getResourceKind(each) !== getResourceKind(resource))
-        .slice(0, NAMESAKES_LISTED)
+        .slice(0, LISTED_NAMESAKES)
         .map((each) => formatHandle(getResourceKind(each), each.id));
     },
   };
 }
 
-/** Of a caller, what decides on which resources are within reach. */
+/** The part of a caller that narrows queries to resources in reach. */
 export function toOwnerScope({ tenant, user, actor, session }: Caller) {
   return { tenant, user: user?.id, actor, session };
 }
 
-function toNewNote(content: StoredContent, { name, properties }: NoteLabel): NewNote {
-  return { ...content, name, properties };
+function pickLabel({ name, properties }: NoteLabel) {
+  return { name, properties };
 }
 
 async function* toEntries(members: CollectionMembers): AsyncGenerator<NewCollectionItem & { readonly bytes?: number }> {
   for await (const member of members) {
     if ("id" in member) yield member;
-    else yield { ...toJsonContent(member.content), name: member.name, properties: member.properties };
+    else yield { ...toJsonContent(member.content), ...pickLabel(member) };
   }
 }
 
-/** What was read already, then the rest. */
 async function* prepend<T>(read: readonly IteratorResult<T, void>[], rest: AsyncIterable<T>): AsyncGenerator<T> {
   for (const each of read) if (!each.done) yield each.value;
   yield* rest;
-}
-
-function getResourceKind(made: NoteFacts | Collection): ResourceKind {
-  return "count" in made ? "collection" : "note";
 }

@@ -1,5 +1,5 @@
 import { describe, expect, onTestFinished, test } from "vitest";
-import { infospaceIn } from "../../test/cases/infospace-fixtures.ts";
+import { openInfospace } from "../../test/cases/infospace-fixtures.ts";
 import type { Json } from "../core/json.ts";
 import { openSqlite } from "../store/drivers/sqlite.ts";
 import { createInfospace } from "./create-infospace.ts";
@@ -11,7 +11,7 @@ const maker = createTestAuthor(testCaller);
 async function filling(fillLimit = 10_000) {
   const db = await openSqlite(":memory:");
   onTestFinished(() => db.close());
-  const { store, clock } = await infospaceIn(db);
+  const { store, clock } = await openInfospace(db);
   const infospace = createInfospace({
     store,
     runtime: { now: () => new Date(clock.at) },
@@ -55,8 +55,8 @@ async function withVersions() {
   return world;
 }
 
-describe("what is written in the place of something kept", () => {
-  test("is that, a part of it, or what it was before", async () => {
+describe("a reference in arguments", () => {
+  test("becomes the value, a part of it, or an earlier version", async () => {
     const { fill, filled } = await withVersions();
 
     const { args, from } = await fill({
@@ -92,13 +92,13 @@ describe("what is written in the place of something kept", () => {
     ["text", { $from: "note__1", path: "n" }, "2"],
     ["text", { $from: "collection__1" }, '[{"id":3}]'],
     ["json", { $from: "note__1", path: "deep[0]" }, '"a"'],
-  ])("is a text where it is asked for as %s: %j", async (as, written, text) => {
+  ])("becomes a text as %s: %j", async (as, written, text) => {
     const { filled } = await withVersions();
 
     expect(await filled({ content: { ...(written as object), as } })).toEqual({ content: text });
   });
 
-  test("may be written in a text, by itself and rightly", async () => {
+  test("may be a text that is exactly its JSON", async () => {
     const { filled } = await withVersions();
     const data = {
       other: 'see {"$from":"note__1"}',
@@ -112,7 +112,7 @@ describe("what is written in the place of something kept", () => {
     expect(await filled({ ...args, ...data })).toEqual({ a: 2, b: { c: ["b"] }, ...data });
   });
 
-  test("what is put in is not looked through again", async () => {
+  test("is not searched for in inserted values", async () => {
     const { infospace, filled } = await filling();
     await infospace.write(maker, { $from: "note__2" });
     await infospace.write(maker, '{"$from":"note__1"}');
@@ -121,7 +121,7 @@ describe("what is written in the place of something kept", () => {
     expect(await filled({ a: { $from: "note__2" } })).toEqual({ a: '{"$from":"note__1"}' });
   });
 
-  test("stands for the handle alone where that is what an action takes", async () => {
+  test("stands for the handle in an argument that takes handles", async () => {
     const { fill } = await withVersions();
 
     expect(await fill({ target: { $from: "collection__99" }, rows: { $from: "collection__1" } }, ["target"])).toEqual({
@@ -146,10 +146,10 @@ describe("what is written in the place of something kept", () => {
   });
 });
 
-describe("what is meant to be one and is not", () => {
+describe("a malformed reference", () => {
   test.each<[Json, string]>([
     [{ $from: "nonsense" }, '"nonsense" is not a handle'],
-    [{ $from: "note__1", part: "n" }, '"part" is nothing that a handle has'],
+    [{ $from: "note__1", part: "n" }, 'unknown key "part"'],
     [{ $from: "note__1", path: 3 }, "path is not a text"],
     [{ $from: "note__1", version: 0 }, "version is not"],
     [{ $from: "note__1", version: "1" }, "version is not"],
@@ -158,7 +158,7 @@ describe("what is meant to be one and is not", () => {
     [{ $From: "note__1", path: "n" }, "did you mean"],
     [{ $ref: "collection__1" }, "did you mean"],
     [{ $handle: "note__1" }, "did you mean"],
-  ])("%j is an error that says where and what", async (value, problem) => {
+  ])("%j is an error with its place and the problem", async (value, problem) => {
     const { filled } = await withVersions();
 
     expect(mayContainHandles(JSON.stringify({ a: [{ b: value }] }))).toBe(true);
@@ -216,7 +216,7 @@ describe("a handle is never taken from data", () => {
     });
   });
 
-  test("a list is values, and so is what is not meant as a handle", async () => {
+  test("a list is values, and so is an argument that takes no handles", async () => {
     const { fill } = await withHostile();
     const text = { $from: "note__1", path: "t" };
 
@@ -226,7 +226,7 @@ describe("a handle is never taken from data", () => {
     expect((await fill({ $from: "note__1", path: "deep" })).args).toEqual({ target: "note__4" });
   });
 
-  test("written alone it is the handle, also in a list of them", async () => {
+  test("a reference without a path is the handle, also in a list", async () => {
     const { fill, reads } = await withHostile();
 
     for (const [notes, handles] of [
@@ -242,8 +242,8 @@ describe("a handle is never taken from data", () => {
   });
 });
 
-describe("what is read", () => {
-  test("each note once, however many parts of it are asked for in whatever order", async () => {
+describe("reading", () => {
+  test("reads each note once for all of its parts, in any order", async () => {
     const { infospace, filled, reads } = await filling();
     for (const x of ["a", "b"]) await infospace.write(maker, { x, y: x.repeat(2) });
     const [a, b] = [{ $from: "note__1" }, { $from: "note__2" }];
@@ -266,7 +266,7 @@ describe("what is read", () => {
   test.each<[string, object]>([
     ["as it is", {}],
     ["as it was", { version: 1 }],
-  ])("no more than four times what may be put in, of notes %s", async (_, then) => {
+  ])("reads at most four times the fill limit, of notes %s", async (_, then) => {
     const { infospace, filled, reads } = await filling(1_000);
     for (let n = 0; n < 6; n++) {
       await infospace.write(maker, { n, long: "x".repeat(900) }, { name: `n${n}` });
@@ -286,7 +286,7 @@ describe("what is read", () => {
     if (!("version" in then)) expect(reads).not.toContain("note__5");
   });
 
-  test("of a collection that is too large only the item that the path names", async () => {
+  test("reads only the item at the path of a large collection", async () => {
     const { infospace, filled, reads } = await filling(1_100);
     await infospace.collect(maker, members(...Array.from({ length: 50 }, (_, id) => ({ id, text: "x".repeat(100) }))));
     const from = { $from: "collection__1" };
@@ -309,7 +309,7 @@ describe("what is read", () => {
     await expect(filled(many)).rejects.toMatchObject({ code: "too_large" });
   });
 
-  test("where notes were removed the place in order counts", async () => {
+  test("counts the position in order after notes were removed", async () => {
     const { infospace, filled } = await filling();
     const { id } = await infospace.collect(maker, members("a", "b", "c", "d"));
     await infospace.remove(maker, "note__2");
@@ -325,7 +325,7 @@ describe("what is read", () => {
   });
 });
 
-test("the hash of what is short is not told: it could be found out by trying", async () => {
+test("reports no hash of a short note, because it could be guessed", async () => {
   const { infospace, fill } = await filling();
   await infospace.write(maker, "1234");
   const { hash } = await infospace.write(maker, "x".repeat(1_100));
@@ -340,7 +340,7 @@ test("the hash of what is short is not told: it could be found out by trying", a
   ]);
 });
 
-test("arguments may become no longer than the limit, as a text neither", async () => {
+test("limits the length of filled arguments, also as texts", async () => {
   const { infospace, filled } = await filling(1_600);
   await infospace.collect(
     maker,
@@ -351,7 +351,7 @@ test("arguments may become no longer than the limit, as a text neither", async (
   await expect(filled({ a: { $from: "collection__1", as: "json" } })).rejects.toMatchObject({ code: "too_large" });
 });
 
-test("plain arguments are not looked through", () => {
+test("does not parse plain arguments", () => {
   expect(mayContainHandles(JSON.stringify({ price: "5 $", path: "a.b", text: "it costs $5" }))).toBe(false);
   expect(mayContainHandles(JSON.stringify({ a: JSON.stringify({ $from: "note__1" }) }))).toBe(true);
 });

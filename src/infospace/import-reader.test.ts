@@ -114,7 +114,7 @@ describe("a round trip", () => {
     expect(await exported((await again(after)).notes, query).then(lasting)).toEqual(lasting(after));
   });
 
-  test("brings what collections held before, and what was only in that", async () => {
+  test("imports earlier versions of collections and the notes that are only in them", async () => {
     const [from, to] = [await world(), await world()];
     const loose = await from.notes.write("loose", {}, ann);
     const { handle } = await from.notes.collect(members(1, 2, 3), { name: "c" }, ann);
@@ -162,7 +162,7 @@ describe("a round trip", () => {
     return next;
   }
 
-  test("says where everything came from, also when it came from an import", async () => {
+  test("records the origin, also of resources that were imported before", async () => {
     const [first, second, third] = [await world(), await world(), await world()];
     const { handle, changedAt } = await first.notes.write("a", {}, ann);
     await second.notes.write("in the way", {}, bob);
@@ -179,7 +179,7 @@ describe("a round trip", () => {
     expect(twice?.properties).toEqual(once?.properties);
   });
 
-  test("keeps the contents of whatever lists there are, in order", async () => {
+  test("keeps the contents of any lists in order", async () => {
     const shape = fc.array(fc.array(fc.oneof(fc.jsonValue(), fc.string({ unit: "binary" })), { maxLength: 6 }), {
       maxLength: 4,
     });
@@ -200,7 +200,7 @@ describe("a round trip", () => {
 });
 
 describe("an export", () => {
-  test("has lines of bounded length however long a collection is, and refers to notes that it has", async () => {
+  test("has lines of bounded length for long collections, and refers only to its own notes", async () => {
     const { notes } = await world();
     const note = await notes.write("again", {}, ann);
     await notes.collect(
@@ -218,7 +218,7 @@ describe("an export", () => {
     expect((await to.notes.list({ kind: "collection" })).items).toMatchObject([{ count: 1_234, complete: true }]);
   });
 
-  test("has what is asked for, with what the collections of it hold", async () => {
+  test("contains the selection and the notes of its collections", async () => {
     const { notes } = await world();
     const alone = await notes.write("alone", {}, ann);
     const other = await notes.write("other", {}, bob);
@@ -235,7 +235,7 @@ describe("an export", () => {
     expect(await exported(notes, { session: "nowhere" })).toHaveLength(2);
   });
 
-  test("stops when it is told to", async () => {
+  test("stops when the signal aborts", async () => {
     const { notes } = await world();
     await notes.write("a", {}, ann);
 
@@ -269,7 +269,7 @@ describe("an import", () => {
   const changed = (line: string | undefined, change: object) =>
     `${JSON.stringify({ ...(JSON.parse(line ?? "") as object), ...change })}\n`;
 
-  test("takes lines cut anywhere, and says how many there were", async () => {
+  test("takes chunks cut anywhere, and reports counts", async () => {
     const { qm, notes } = await world();
     const bytes = Buffer.from((await sample()).join(""));
     const chunks = Array.from({ length: Math.ceil(bytes.length / 7) }, (_, at) => bytes.subarray(at * 7, at * 7 + 7));
@@ -288,30 +288,38 @@ describe("an import", () => {
     ["without a header", (lines) => lines.slice(1), "not an export"],
     ["of another version", ([head, ...rest]) => [changed(head, { version: 2 }), ...rest], "not an export"],
     ["with nothing in it", () => [], "not an export"],
-    ["that was cut off", (lines) => lines.slice(0, -1), "it ends early, after line 6"],
+    ["that was cut off", (lines) => lines.slice(0, -1), "the file ends early, after line 6"],
     ["that was cut off in a line", (lines) => [lines.join("").slice(0, -5)], "line 7 is not JSON"],
-    ["without one of its lines", (lines) => lines.toSpliced(1, 1), "line 6: 4 notes and 1 collections were written"],
-    ["with a changed content", (lines) => lines.with(4, changed(lines[4], { content: "z" })), "line 5: its content is"],
+    ["without one of its lines", (lines) => lines.toSpliced(1, 1), "line 6: 4 notes and 1 collections were exported"],
+    [
+      "with a changed content",
+      (lines) => lines.with(4, changed(lines[4], { content: "z" })),
+      "line 5: its content does not match its hash",
+    ],
     ["with another format", (lines) => lines.with(2, changed(lines[2], { format: "json" })), "line 3: its format"],
     ["with what is not JSON", (lines) => lines.with(3, "{nonsense}\n"), "line 4 is not JSON"],
     ["with an unknown kind", (lines) => lines.with(4, '{"kind":"nonsense"}\n'), "line 5: kind: "],
     ["with no content", (lines) => lines.with(4, '{"kind":"note"}\n'), "line 5: it has neither content nor base64"],
     ["with bad base64", (lines) => lines.with(4, '{"kind":"note","base64":"?"}\n'), "line 5: base64"],
-    ["with something after its end", (lines) => [...lines, '{"kind":"note","content":1}\n'], "line 8: something comes"],
     [
-      "that refers to what is not in it",
+      "with something after its end",
+      (lines) => [...lines, '{"kind":"note","content":1}\n'],
+      "line 8: it comes after the end",
+    ],
+    [
+      "that refers to an unknown note",
       (lines) => lines.with(4, '{"kind":"items","of":"collection__1","items":["note__99"]}\n'),
       "line 5: note__99 does not come before it",
     ],
     [
       "with a part of another collection",
       (lines) => lines.with(4, changed(lines[4], { part_of: "collection__9" })),
-      "line 5: it is of collection__9",
+      "line 5: it belongs to collection__9",
     ],
     [
       "with a state of another collection",
       (lines) => lines.toSpliced(4, 0, '{"kind":"state","of":"collection__9","version":2}\n'),
-      "line 5: it is of collection__9",
+      "line 5: it belongs to collection__9",
     ],
     [
       "with a state that leaves one out",
@@ -324,9 +332,9 @@ describe("an import", () => {
       "line 7 is not JSON",
     ],
     [
-      "with versions of nothing",
+      "with versions without their note",
       (lines) => lines.toSpliced(3, 0, '{"kind":"version","of":"note__1","version":1,"content":1}\n'),
-      "line 5: note__1 has earlier versions",
+      "line 5: the earlier versions of note__1",
     ],
     [
       "that is too deep",
@@ -334,13 +342,13 @@ describe("an import", () => {
       "line 2",
     ],
     ["that is not UTF-8", (lines) => [Buffer.from(lines.join("")), new Uint8Array([0xff])], "not UTF-8"],
-  ])("of a file %s is an error, and brings nothing", async (_, change, message) => {
+  ])("rejects a file %s, and imports nothing", async (_, change, message) => {
     const problem = await refused(change(await sample()));
 
     expect(problem).toMatchObject({ code: "invalid_arguments", message: expect.stringContaining(message) });
   });
 
-  test("that is stopped brings nothing", async () => {
+  test("imports nothing after an abort", async () => {
     const stop = new AbortController();
     const [head = "", ...lines] = await sample();
     function* cut(): Generator<string> {
@@ -352,7 +360,7 @@ describe("an import", () => {
     expect(await refused(cut() as never, { signal: stop.signal })).toMatchObject({ name: "AbortError" });
   });
 
-  test("keeps nothing for good before it has everything", async () => {
+  test("saves nothing before everything is written", async () => {
     const { notes } = await world();
     const lines = await sample();
     const seen: unknown[] = [];
@@ -369,7 +377,7 @@ describe("an import", () => {
     expect((await notes.list({ saved: true })).items).toHaveLength(1);
   });
 
-  test("that dies in its last step has kept nothing for good", async () => {
+  test("saves nothing if it crashes in the last step", async () => {
     const from = await world();
     for (const text of ["a", "b"]) await from.notes.save((await from.notes.write(text, {}, ann)).handle, {}, ann);
     const { handle } = await from.notes.collect(members("x", "y"), {}, ann);
@@ -400,7 +408,7 @@ describe("an import", () => {
     expect(new Set(saved)).toEqual(new Set([0, 5]));
   });
 
-  test("of more earlier versions than are kept brings the newest", async () => {
+  test("imports only the newest of many earlier versions", async () => {
     const { notes } = await world();
     const version = (at: number) => `{"kind":"version","of":"note__1","version":${at},"content":"v${at}"}\n`;
     const versions = Array.from({ length: MAX_VERSIONS + 2 }, (_, at) => version(at + 1));
@@ -416,7 +424,7 @@ describe("an import", () => {
     expect(await notes.read(handle)).toBe("now");
   });
 
-  test("of what has expired since gives it as much time as what is new", async () => {
+  test("gives expired resources the lifetime of new ones", async () => {
     const lines = await sample();
     const { notes } = await world(3 * DAY_MS);
 
@@ -424,7 +432,7 @@ describe("an import", () => {
     expect((await notes.list()).items).toHaveLength(3);
   });
 
-  test("takes what somebody wrote by hand", async () => {
+  test("takes lines written by hand", async () => {
     const { notes } = await world();
     const lines = [
       '{"quartermaster":"notes","version":1}\n\n',

@@ -1,87 +1,61 @@
-import type { CollectionLine, NoteLine, VersionLine } from "./export.ts";
-import { readLineContent, readLineSources, toImportedLabel } from "./import-reader.ts";
 import {
-  type InfospaceStore,
-  MAX_VERSIONS,
-  type NewNote,
-  type Retention,
-  type SaveRequest,
-  type StoredContent,
-} from "./infospace-store.ts";
-import {
-  type Collection,
-  formatHandle,
-  listSources,
-  mergeSources,
-  type NoteFacts,
-  type NoteOrigin,
-  type NoteVisibility,
-  type ResourceKind,
-} from "./note.ts";
+  type CollectionLine,
+  type NoteLine,
+  readLineContent,
+  readLineSources,
+  toImportedLabel,
+  type VersionLine,
+} from "./export-format.ts";
+import type { InfospaceStore, NewNote, Retention, SaveRequest, StoredContent } from "./infospace-store.ts";
+import { MAX_VERSIONS } from "./infospace-store.ts";
+import type { NoteOrigin, NoteVisibility, Resource, ResourceKind } from "./note.ts";
+import { formatHandle, listSources, mergeSources } from "./note.ts";
 
 export interface ImportResult {
   readonly notes: number;
   readonly collections: number;
-  /** Earlier versions, of notes and of collections. */
+  /** Earlier versions of notes and collections. */
   readonly versions: number;
-  /** How many would have expired by now, and were given as much time as what is new. */
+  /** How many had expired, and got the lifetime of new resources. */
   readonly renewed: number;
-  /** The first of the new handles, without those of notes that were made for a collection. */
+  /** The first new handles, without notes that were made for a collection. */
   readonly handles: readonly string[];
 }
 
-interface ImportedResource {
-  readonly kind: ResourceKind;
-  readonly id: number;
-}
-
-/** Writes what an import brings, under new ids. */
+/** Writes imported resources under new ids. */
 export interface ImportWriter {
-  /** With what it said before, the first one first, as much of that as is kept. Throws where something is not what its hash says. */
+  /** `earlier` has its earlier versions, oldest first. Throws if a content does not match its hash. */
   note(line: NoteLine, earlier: readonly VersionLine[]): Promise<void>;
   collection(line: CollectionLine): Promise<void>;
-  /** What comes from here on is the next version of the collection that was begun last. Throws where it is not. */
+  /** Begins the next version of the last collection. */
   state(version: number): Promise<void>;
-  /** More of the collection that was begun last, by the handles they had. Throws where one did not come before. */
+  /** Adds items to the last collection by their old handles. Throws for a handle that was not imported before. */
   items(handles: readonly string[]): Promise<void>;
   counts(): Pick<ImportResult, "notes" | "collections">;
-  /**
-   * Writes what is left, and keeps for good what was, all of it in one go: who dies before has kept nothing for good, and what
-   * was written expires.
-   */
+  /** Writes the rest, then saves everything in one transaction: after a crash before that, all of it expires. */
   finish(): Promise<ImportResult>;
-  /** Takes back everything. */
   undo(): Promise<void>;
-  /** What it made, as it is now, but for the notes that were made for collections. */
-  created(): AsyncIterable<readonly [ResourceKind, NoteFacts | Collection]>;
+  /** The new resources, without notes that were made for a collection. */
+  created(): AsyncIterable<readonly [ResourceKind, Resource]>;
 }
 
-export interface ImportWriterOptions {
+interface ImportWriterOptions {
   readonly store: InfospaceStore;
   readonly origin: NoteOrigin;
-  /** Until when something new is kept. */
   readonly expiresAt: string;
 }
 
-/** Where a note went: a part's id is looked up when it is needed, for most never is. */
+/** The id of a note, or its place in a collection: most ids of parts are never looked up. */
 type NoteLocation = number | { readonly collection: number; readonly version: number; readonly position: number };
 
-/** The collection that is being written. */
 interface OpenCollection {
   readonly id: number;
   readonly line: CollectionLine;
-  readonly standing: Retention;
-  /** Which version it is that is being filled, and where: what becomes the next one is a collection of its own until then. */
+  readonly retention: Retention;
   readonly version: number;
+  /** The collection that gets the items. A later version is a collection of its own until it is complete. */
   readonly filling: number;
   count: number;
-}
-
-/** Something that is to be kept for good. */
-interface PendingSave {
-  readonly kind: ResourceKind;
-  readonly place: NoteLocation;
-  readonly reach: NoteVisibility;
 }
 
 interface Batch<T> {
@@ -90,43 +64,40 @@ interface Batch<T> {
 }
 
 const BATCH = { members: 500, bytes: 1024 * 1024 };
-const SHOWN_HANDLES = 20;
+const LISTED_HANDLES = 20;
 
-export function createImportWriter({ store, origin, expiresAt: anew }: ImportWriterOptions): ImportWriter {
+export function createImportWriter({ store, origin, expiresAt: newExpiry }: ImportWriterOptions): ImportWriter {
   const places = new Map<string, NoteLocation>();
-  const made: ImportedResource[] = [];
-  const saved: PendingSave[] = [];
+  const created: { readonly kind: ResourceKind; readonly id: number }[] = [];
+  const saves: { readonly kind: ResourceKind; readonly place: NoteLocation; readonly reach: NoteVisibility }[] = [];
   const counts = { notes: 0, collections: 0, versions: 0, renewed: 0 };
   const alone: Batch<{ readonly note: NewNote; readonly line: NoteLine }> = { waiting: [], bytes: 0 };
   const parts: Batch<NewNote> = { waiting: [], bytes: 0 };
-  let standing: Retention = { reach: "session" };
-  /** Where what waits to be written came from. */
+  let retention: Retention = { reach: "session" };
+  /** The origin of the waiting notes. */
   let from = origin;
   let open: OpenCollection | undefined;
 
-  /** What was kept for good expires like anything else until everything is there. */
+  /** Until `finish`, saved resources expire as well. */
   function toRetention({ reach, expires_at }: NoteLine | CollectionLine): Retention {
-    if (expires_at === undefined) return { reach, expiresAt: anew };
+    if (expires_at === undefined) return { reach, expiresAt: newExpiry };
     const expiresAt = new Date(expires_at).toISOString();
     if (expiresAt > origin.at) return { reach, expiresAt };
     counts.renewed++;
-    return { reach, expiresAt: anew };
+    return { reach, expiresAt: newExpiry };
   }
 
   async function writeAlone(): Promise<void> {
     const taken = alone.waiting.splice(0);
     alone.bytes = 0;
     if (taken.length === 0) return;
-    const first = await store.addNotes(
-      from,
-      taken.map(({ note }) => note),
-      standing,
-    );
+    const notes = taken.map(({ note }) => note);
+    const first = await store.addNotes(from, notes, retention);
     for (const [index, { line }] of taken.entries()) {
       const id = first + index;
-      made.push({ kind: "note", id });
+      created.push({ kind: "note", id });
       if (line.id !== undefined) places.set(line.id, id);
-      if (line.expires_at === undefined) saved.push({ kind: "note", place: id, reach: line.reach });
+      if (line.expires_at === undefined) saves.push({ kind: "note", place: id, reach: line.reach });
     }
   }
 
@@ -136,7 +107,7 @@ export function createImportWriter({ store, origin, expiresAt: anew }: ImportWri
     if (open !== undefined && taken.length > 0) await store.append(open.filling, taken, from);
   }
 
-  /** Puts what was written last in its place, where that is not the first there is. */
+  /** Makes the staged items the current version of the open collection. */
   async function closeState(): Promise<void> {
     await writeParts();
     if (open === undefined || open.filling === open.id) return;
@@ -151,7 +122,6 @@ export function createImportWriter({ store, origin, expiresAt: anew }: ImportWri
     open = undefined;
   }
 
-  /** The id that the note of that handle has now. */
   async function resolveHandleId(handle: string): Promise<number> {
     const place = places.get(handle);
     if (place === undefined) throw new Error(`${handle} does not come before it`);
@@ -182,7 +152,7 @@ export function createImportWriter({ store, origin, expiresAt: anew }: ImportWri
     counts.versions += later.length;
   }
 
-  /** What is imported came from the actions it came from before. What waits and came from others is written first. */
+  /** Writes the waiting notes first if the line has other source actions. */
   async function switchSources(line: NoteLine): Promise<void> {
     const next = mergeSources(origin, readLineSources(line));
     if (next.sources?.join(" ") === from.sources?.join(" ")) return;
@@ -193,9 +163,9 @@ export function createImportWriter({ store, origin, expiresAt: anew }: ImportWri
 
   async function addAlone(line: NoteLine, note: NewNote): Promise<void> {
     const next = toRetention(line);
-    if (!isSame(next, standing)) await writeAlone();
+    if (next.reach !== retention.reach || next.expiresAt !== retention.expiresAt) await writeAlone();
     await switchSources(line);
-    standing = next;
+    retention = next;
     alone.waiting.push({ note, line });
     alone.bytes += note.bytes;
     if (isFull(alone)) await writeAlone();
@@ -203,17 +173,17 @@ export function createImportWriter({ store, origin, expiresAt: anew }: ImportWri
 
   async function addPart(line: NoteLine, note: NewNote, place: NoteLocation, of: CollectionLine): Promise<void> {
     if (line.id !== undefined) places.set(line.id, place);
-    // Saved for itself: otherwise it is kept as long as the collection, and for the same.
+    // Otherwise it has the lifetime and reach of its collection.
     if (line.expires_at === undefined && (of.expires_at !== undefined || of.reach !== line.reach))
-      saved.push({ kind: "note", place, reach: line.reach });
+      saves.push({ kind: "note", place, reach: line.reach });
     await switchSources(line);
     parts.waiting.push(note);
     parts.bytes += note.bytes;
     if (isFull(parts)) await writeParts();
   }
 
-  async function* listCreated(): AsyncGenerator<readonly [ResourceKind, NoteFacts | Collection]> {
-    for (const { kind, id } of made) {
+  async function* listCreated(): AsyncGenerator<readonly [ResourceKind, Resource]> {
+    for (const { kind, id } of created) {
       const facts = await (kind === "note" ? store.noteFacts(id) : store.collection(id));
       if (facts !== undefined) yield [kind, facts];
     }
@@ -229,7 +199,7 @@ export function createImportWriter({ store, origin, expiresAt: anew }: ImportWri
       counts.notes++;
       if (line.part_of === undefined || open === undefined) {
         await addAlone(line, note);
-        return addLaterVersions(later, () => made.at(-1)?.id ?? 0);
+        return addLaterVersions(later, () => created.at(-1)?.id ?? 0);
       }
       const place = { collection: open.id, version: open.version, position: open.count++ };
       await addPart(line, note, place, open.line);
@@ -239,22 +209,19 @@ export function createImportWriter({ store, origin, expiresAt: anew }: ImportWri
       await writeAlone();
       await closeCollection();
       counts.collections++;
-      const standing = toRetention(line);
-      const id = await store.addCollection(
-        mergeSources(origin, readLineSources(line)),
-        toImportedLabel(line),
-        standing,
-      );
-      made.push({ kind: "collection", id });
-      open = { id, line, standing, version: 1, filling: id, count: 0 };
-      if (line.expires_at === undefined) saved.push({ kind: "collection", place: id, reach: line.reach });
+      const retention = toRetention(line);
+      const sourced = mergeSources(origin, readLineSources(line));
+      const id = await store.addCollection(sourced, toImportedLabel(line), retention);
+      created.push({ kind: "collection", id });
+      open = { id, line, retention, version: 1, filling: id, count: 0 };
+      if (line.expires_at === undefined) saves.push({ kind: "collection", place: id, reach: line.reach });
     },
     async state(version) {
       await writeAlone();
       await closeState();
       if (open?.version !== version - 1) throw new Error(`it has no version before ${version}`);
-      const filling = await store.addCollection(origin, {}, open.standing);
-      made.push({ kind: "collection", id: filling });
+      const filling = await store.addCollection(origin, {}, open.retention);
+      created.push({ kind: "collection", id: filling });
       counts.versions++;
       open = { ...open, version, filling, count: 0 };
     },
@@ -271,34 +238,30 @@ export function createImportWriter({ store, origin, expiresAt: anew }: ImportWri
     async finish() {
       await writeAlone();
       await closeCollection();
-      const all: SaveRequest[] = [];
-      for (const { kind, place, reach } of saved)
-        all.push({ kind, id: await resolveLocation(place), reach, at: origin.at });
-      // Collections first: with them goes what is in them, and a note may reach others than they do.
-      await store.saveAll(all.toSorted((one, other) => Number(one.kind === "note") - Number(other.kind === "note")));
+      const requests: SaveRequest[] = [];
+      for (const { kind, place, reach } of saves)
+        requests.push({ kind, id: await resolveLocation(place), reach, at: origin.at });
+      // Saving a collection saves its notes, so notes with a reach of their own come after.
+      await store.saveAll(requests.toSorted((a, b) => Number(a.kind === "note") - Number(b.kind === "note")));
       const handles: string[] = [];
       for await (const [kind, { id }] of listCreated()) {
         handles.push(formatHandle(kind, id));
-        if (handles.length === SHOWN_HANDLES) break;
+        if (handles.length === LISTED_HANDLES) break;
       }
       return { ...counts, handles };
     },
     async undo() {
-      // A collection can hold what was made for an earlier one, and never the other way round.
-      for (const { kind, id } of made.toReversed()) await store.remove(kind, id);
+      // Newest first: a collection may contain notes that were made for an earlier one.
+      for (const { kind, id } of created.toReversed()) await store.remove(kind, id);
     },
     created: listCreated,
   };
 }
 
 function concurrentChangeError(): Error {
-  return new Error("what was imported is being changed");
+  return new Error("another process changes the imported notes");
 }
 
 function isFull({ waiting, bytes }: Batch<unknown>): boolean {
   return waiting.length >= BATCH.members || bytes >= BATCH.bytes;
-}
-
-function isSame(one: Retention, other: Retention): boolean {
-  return one.reach === other.reach && one.expiresAt === other.expiresAt;
 }

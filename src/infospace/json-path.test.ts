@@ -25,7 +25,7 @@ describe("a path", () => {
     ["first name.x", ["first name", "x"]],
     ['["\\u0000"]', ["\0"]],
     ["__proto__.constructor", ["__proto__", "constructor"]],
-  ])("%j is read", (text, steps) => {
+  ])("parses %j", (text, steps) => {
     expect(parseJsonPath(text).steps).toEqual(steps);
   });
 
@@ -42,7 +42,7 @@ describe("a path", () => {
     ['a["\\x"]', /character 2/],
     ["a\nb", /character 2/],
     ["x".repeat(513), /longer than 512/],
-  ])("%.20j is refused", (text, message) => {
+  ])("rejects %.20j", (text, message) => {
     expect(() => parseJsonPath(text)).toThrow(message);
     expect(() => parseJsonPath(text)).toThrow(QmError);
     try {
@@ -52,7 +52,7 @@ describe("a path", () => {
     }
   });
 
-  test("leads to what is there", () => {
+  test("reads the value", () => {
     expect(at("")).toEqual({ found: true, value });
     expect(at("items[1].id")).toEqual({ found: true, value: 8 });
     expect(at("items[-1].id")).toEqual({ found: true, value: null });
@@ -70,11 +70,11 @@ describe("a path", () => {
     ["items[2].id.x", "items[2].id is null"],
     ["empty.x", "empty has no x; it has no fields"],
     ["nobody.x", "the value has no nobody; it has: items, owner, b.c, ünï, empty"],
-  ])("%s stops where it says", (path, missing) => {
+  ])("describes where %s ends", (path, missing) => {
     expect(at(path)).toEqual({ found: false, missing });
   });
 
-  test("finds only what the value has itself", () => {
+  test("finds own properties only", () => {
     for (const name of ["__proto__", "constructor", "toString"]) expect(at(name).found).toBe(false);
     expect(at("items.length").found).toBe(false);
     expect(readJsonPath(JSON.parse('{"__proto__":{"x":1}}'), parseJsonPath("__proto__.x"))).toEqual({
@@ -84,7 +84,7 @@ describe("a path", () => {
     expect(readJsonPath("text", parseJsonPath("length")).found).toBe(false);
   });
 
-  test("says what is missing in few words, with nothing in them that could act", () => {
+  test("describes a missing part briefly, without control characters", () => {
     const wide = Object.fromEntries(Array.from({ length: 5000 }, (_, index) => [`field\u001b[2J${index}`, index]));
     const answer = readJsonPath({ ["x".repeat(2000)]: wide }, { steps: ["x".repeat(2000), "y".repeat(2000)] });
 
@@ -95,7 +95,7 @@ describe("a path", () => {
     expect(answer.missing).toContain("and 4992 more");
   });
 
-  test("puts a value where it leads, and leaves the rest", () => {
+  test("replaces a value and keeps the rest", () => {
     const hostile = JSON.parse('{"__proto__":{"a":[1,2]},"b":1}') as Json;
     const changed = replaceJsonPath(hostile, parseJsonPath("__proto__.a[-1]"), "new");
 
@@ -104,7 +104,7 @@ describe("a path", () => {
     expect(replaceJsonPath(hostile, parseJsonPath(""), 5)).toBe(5);
   });
 
-  test("is read as it is written, whatever the names", () => {
+  test("parses back what was formatted, for any names", () => {
     const step = fc.oneof(fc.string({ unit: "binary", maxLength: 6 }), fc.integer({ min: -999, max: 999 }));
     fc.assert(
       fc.property(fc.array(step, { maxLength: 6 }), (steps) => {
@@ -115,11 +115,11 @@ describe("a path", () => {
     );
   });
 
-  test("minus nothing is the first", () => {
+  test("takes -0 as the first position", () => {
     expect(parseJsonPath("[-0]").steps).toEqual([0]);
   });
 
-  test("any text is a path or is refused", () => {
+  test("parses or rejects any text", () => {
     fc.assert(
       fc.property(fc.string({ unit: fc.constantFrom(...'ab.[]"\\0-1 é'), maxLength: 20 }), (text) => {
         try {

@@ -1,12 +1,13 @@
+import { formatCount } from "../core/display-text.ts";
 import { QmError } from "../core/errors.ts";
 import { clip, getOwn, type Json, type JsonObject } from "../core/json.ts";
 import { quoteName } from "../core/names.ts";
 import { formatKey, getJsonKind, isList } from "./json-preview.ts";
 
-/** One part of a path: a field's name, or a position in a list, from its end where negative. */
+/** A field name, or a position in a list, from its end if negative. */
 export type PathStep = string | number;
 
-/** Where in a JSON value something is: `items[0].id`, `a["b.c"][-1]`; without steps it is the value itself. */
+/** A place in a JSON value: `items[0].id`, `a["b.c"][-1]`. Without steps it is the value itself. */
 export interface JsonPath {
   readonly text: string;
   readonly steps: readonly PathStep[];
@@ -14,25 +15,25 @@ export interface JsonPath {
 
 export type PathResult =
   | { readonly found: true; readonly value: Json }
-  /** Why not, as a sentence that says where the path stops and what there is. */
+  /** A sentence about where the path ends and what is there. */
   | { readonly found: false; readonly missing: string };
 
 const PATH_LIMIT = 512;
-const NAMED_FIELDS = 8;
+const LISTED_FIELDS = 8;
 
 const STEP = /\[(-?\d{1,10})\]|\[("(?:[^"\\]|\\.)*")\]|(\.?)([^.[\]"\p{Cc}]+)/uy;
 const PLAIN_NAME = /^[^.[\]"\s\p{Cc}]+$/u;
 
-/** Throws `invalid_arguments` saying where it goes wrong. The empty text is the path of the value itself. */
+/** Throws `invalid_arguments` with the position of the error. An empty text is the path of the value itself. */
 export function parseJsonPath(text: string): JsonPath {
   if (text.length > PATH_LIMIT) throw invalidPathError(text, `is longer than ${PATH_LIMIT} characters`);
   const steps: PathStep[] = [];
   const step = new RegExp(STEP);
   while (step.lastIndex < text.length) {
     const at = step.lastIndex;
-    const [, position, written, dot, name] = step.exec(text) ?? [];
-    // Minus nothing is nothing.
-    const next = position === undefined ? (name ?? unquote(written)) : Number(position) || 0;
+    const [, position, quoted, dot, name] = step.exec(text) ?? [];
+    // `|| 0` turns -0 into 0.
+    const next = position === undefined ? (name ?? unquote(quoted)) : Number(position) || 0;
     const isJoined = name === undefined || (dot === "") === (steps.length === 0);
     if (next === undefined || !isJoined) {
       throw invalidPathError(text, `goes wrong at character ${at + 1}, ${quoteName(clip(text.slice(at), 20))}`);
@@ -42,7 +43,6 @@ export function parseJsonPath(text: string): JsonPath {
   return { text, steps };
 }
 
-/** Own fields and positions only. */
 export function readJsonPath(value: Json, { steps }: Pick<JsonPath, "steps">): PathResult {
   let at = value;
   for (const [index, step] of steps.entries()) {
@@ -53,7 +53,7 @@ export function readJsonPath(value: Json, { steps }: Pick<JsonPath, "steps">): P
   return { found: true, value: at };
 }
 
-/** The same value with another at the path, which must lead somewhere. */
+/** A copy with another value at the path, which must exist. */
 export function replaceJsonPath(value: Json, { steps }: Pick<JsonPath, "steps">, put: Json): Json {
   const [step, ...rest] = steps;
   if (step === undefined) return put;
@@ -62,7 +62,6 @@ export function replaceJsonPath(value: Json, { steps }: Pick<JsonPath, "steps">,
   return Object.fromEntries(Object.entries(value as JsonObject).map(([key, old]) => [key, key === step ? inner : old]));
 }
 
-/** A path as it is written. */
 export function formatJsonPath(steps: readonly PathStep[]): string {
   let text = "";
   for (const step of steps) {
@@ -82,7 +81,7 @@ function stepInto(value: Json, step: PathStep): Json | undefined {
 function describeMissing(value: Json, before: readonly PathStep[], step: PathStep): string {
   const where = before.length === 0 ? "the value" : formatKey(clip(formatJsonPath(before), 60));
   if (isList(value)) {
-    const items = value.length === 1 ? "1 item" : `${value.length} items`;
+    const items = formatCount(value.length, "item");
     if (typeof step === "number") return `${where} has ${items}, so there is no [${step}]`;
     return `${where} is a list of ${items}, whose parts have positions: ${formatKey(clip(formatJsonPath([...before, 0]), 60))}`;
   }
@@ -92,13 +91,13 @@ function describeMissing(value: Json, before: readonly PathStep[], step: PathSte
   const asked = typeof step === "number" ? `is an object, which has no [${step}]` : `has no ${formatKey(step)}`;
   const keys = Object.keys(value);
   if (keys.length === 0) return `${where} ${asked}; it has no fields`;
-  const more = keys.length > NAMED_FIELDS ? `, and ${keys.length - NAMED_FIELDS} more` : "";
-  return `${where} ${asked}; it has: ${keys.slice(0, NAMED_FIELDS).map(formatKey).join(", ")}${more}`;
+  const more = keys.length > LISTED_FIELDS ? `, and ${keys.length - LISTED_FIELDS} more` : "";
+  return `${where} ${asked}; it has: ${keys.slice(0, LISTED_FIELDS).map(formatKey).join(", ")}${more}`;
 }
 
-function unquote(written: string | undefined): string | undefined {
+function unquote(quoted: string | undefined): string | undefined {
   try {
-    return JSON.parse(written ?? "") as string;
+    return JSON.parse(quoted ?? "") as string;
   } catch {
     return undefined;
   }

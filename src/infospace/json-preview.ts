@@ -2,17 +2,16 @@ import { UNSAFE_CHARACTERS } from "../core/display-text.ts";
 import { clip, type Json, type JsonObject } from "../core/json.ts";
 import { quoteName } from "../core/names.ts";
 
-/** A value as much of it as fits, and whether that is all of it. */
+/** `whole`: nothing was cut. */
 export interface FittedJson {
   readonly value: Json;
   readonly whole: boolean;
 }
 
 const KEY_LIMIT = 60;
-const NAMED_KEYS = 4;
-/** How many items of a list are looked at to say what it is a list of. */
-const LOOKED_AT = 100;
-const NODES = 400;
+const LISTED_KEYS = 4;
+const SAMPLED_ITEMS = 100;
+const MAX_NODES = 400;
 
 interface FitLimits {
   readonly text: number;
@@ -21,7 +20,6 @@ interface FitLimits {
   readonly depth: number;
 }
 
-/** From generous to scant: the first that fits is taken. */
 const fitLimits: readonly FitLimits[] = [
   { text: 400, items: 20, keys: 40, depth: 6 },
   { text: 160, items: 5, keys: 24, depth: 4 },
@@ -30,12 +28,12 @@ const fitLimits: readonly FitLimits[] = [
   { text: 24, items: 1, keys: 4, depth: 1 },
 ];
 
-/** A field's name as it may be shown: bounded, with nothing in it that could hide or act; quoted where it had to be changed. */
+/** A field name for display: short, without control or invisible characters, quoted if it had to be changed. */
 export function formatKey(key: string): string {
   return key.length <= KEY_LIMIT && key.search(UNSAFE_CHARACTERS) < 0 ? key : quoteName(clip(key, KEY_LIMIT));
 }
 
-/** What a value is, in a few words: `array of 120 objects {id, title}`. Without sizes it says what stays the same from item to item. */
+/** `array of 120 objects {id, title}`. Without sizes the text is the same for similar items. */
 export function describeJson(value: Json, sizes: boolean): string {
   if (value === null) return "null";
   if (typeof value === "string") return sizes ? `string of ${value.length} characters` : "string";
@@ -47,11 +45,11 @@ export function describeJson(value: Json, sizes: boolean): string {
   return typeof value;
 }
 
-/** The value in at most `limit` characters of JSON. What is cut is said in its place. */
+/** The value in at most `limit` characters of JSON. A text in place of a part says what was cut. */
 export function fitJson(value: Json, limit: number): FittedJson {
   if (typeof value === "string") return fitString(value, limit);
   for (const measure of fitLimits) {
-    const cutting = { nodes: NODES, cut: false };
+    const cutting = { nodes: MAX_NODES, cut: false };
     const shrunk = shrink(value, measure, cutting);
     if (JSON.stringify(shrunk).length <= limit) return { value: shrunk, whole: !cutting.cut };
   }
@@ -100,10 +98,10 @@ function shrink(value: Json, measure: FitLimits, cutting: { nodes: number; cut: 
 }
 
 function describeItems(list: readonly Json[]): string {
-  const looked = list.slice(0, LOOKED_AT);
-  const [first = null] = looked;
+  const sample = list.slice(0, SAMPLED_ITEMS);
+  const [first = null] = sample;
   const kind = getJsonKind(first);
-  if (kind === "null" || looked.some((item) => getJsonKind(item) !== kind)) return "values";
+  if (kind === "null" || sample.some((item) => getJsonKind(item) !== kind)) return "values";
   return kind === "object" ? `objects${listKeys(first as JsonObject)}` : `${kind}s`;
 }
 
@@ -115,19 +113,18 @@ export function getJsonKind(value: Json): string {
 
 function listKeys(value: JsonObject): string {
   const keys = Object.keys(value);
-  const named = keys.slice(0, NAMED_KEYS).map((key) => clip(formatKey(key), 24));
-  return ` {${named.join(", ")}${keys.length > NAMED_KEYS ? ", …" : ""}}`;
+  const named = keys.slice(0, LISTED_KEYS).map((key) => clip(formatKey(key), 24));
+  return ` {${named.join(", ")}${keys.length > LISTED_KEYS ? ", …" : ""}}`;
 }
 
-/** What a file says: its bytes are of no use to whoever looks at it. */
-export function isFileContent(value: Json): boolean {
+function isFileContent(value: Json): boolean {
   if (getJsonKind(value) !== "object") return false;
   const { media_type, size, base64, ...more } = value as JsonObject;
   const isFile = typeof media_type === "string" && typeof size === "number" && typeof base64 === "string";
   return isFile && Object.keys(more).length === 0;
 }
 
-/** A value as it may be looked at: of a file what it is, without its bytes. */
+/** The content without the bytes of a file, which no reader can use. */
 export function stripFileBytes(value: Json): Json {
   if (!isFileContent(value)) return value;
   const { media_type = null, size = null } = value as JsonObject;

@@ -2,19 +2,15 @@ import { formatCount } from "../core/display-text.ts";
 import { getErrorMessage, QmError } from "../core/errors.ts";
 import type { Json } from "../core/json.ts";
 
-/** What was on the lines so far; grows while they are read. */
+/** Grows while the lines are read. */
 export interface LineCounts {
   readonly values: number;
   readonly empty: number;
-  /** Lines that are not JSON, where they are counted. */
-  readonly bad: number;
 }
 
 interface JsonLinesOptions {
-  /** How many characters a line may have. */
+  /** Characters. */
   readonly lineLimit?: number;
-  /** `fail`: a line that is not JSON is an error that names it. `count`: it is left out and counted. */
-  readonly badLines?: "fail" | "count";
 }
 
 interface JsonLines<Values> {
@@ -25,16 +21,15 @@ interface JsonLines<Values> {
 const LINE_LIMIT = 64 * 1024 * 1024;
 const BOM = "\uFEFF";
 
-/** JSON lines that come in chunks. No more is held than a chunk and a line. */
-export function readJsonLines(
-  chunks: Iterable<string | Uint8Array> | AsyncIterable<string | Uint8Array>,
-  rules: JsonLinesOptions = {},
-): JsonLines<AsyncGenerator<Json>> {
+export type TextChunks = Iterable<string | Uint8Array> | AsyncIterable<string | Uint8Array>;
+
+/** Reads JSON lines from chunks. Holds one chunk and one line in memory. */
+export function readJsonLines(chunks: TextChunks, rules: JsonLinesOptions = {}): JsonLines<AsyncGenerator<Json>> {
   const reader = createJsonLineReader(rules);
   return { values: readValues(chunks, reader), counts: reader.counts };
 }
 
-/** JSON lines of a text that is there already. It is not taken apart before it is read. */
+/** Reads JSON lines from a text, without splitting it first. */
 export function parseJsonLines(text: string, rules: JsonLinesOptions = {}): JsonLines<Generator<Json>> {
   const reader = createJsonLineReader(rules);
   function* values(): Generator<Json> {
@@ -44,15 +39,11 @@ export function parseJsonLines(text: string, rules: JsonLinesOptions = {}): Json
   return { values: values(), counts: reader.counts };
 }
 
-async function* readValues(
-  chunks: Iterable<string | Uint8Array> | AsyncIterable<string | Uint8Array>,
-  reader: JsonLineReader,
-): AsyncGenerator<Json> {
+async function* readValues(chunks: TextChunks, reader: JsonLineReader): AsyncGenerator<Json> {
   const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
   for await (const chunk of chunks) {
-    yield* reader.push(
-      typeof chunk === "string" ? chunk : decodeChunk(reader, () => decoder.decode(chunk, { stream: true })),
-    );
+    const decode = () => (typeof chunk === "string" ? chunk : decoder.decode(chunk, { stream: true }));
+    yield* reader.push(decodeChunk(reader, decode));
   }
   yield* reader.push(decodeChunk(reader, () => decoder.decode()));
   yield* reader.end();
@@ -62,25 +53,18 @@ function decodeChunk(reader: JsonLineReader, decode: () => string): string {
   try {
     return decode();
   } catch (thrown) {
-    throw new QmError("invalid_output", `the text is not UTF-8, on line ${reader.line()} or after it`, {
-      cause: thrown,
-    });
+    const message = `the text is not UTF-8, on line ${reader.line()} or after it`;
+    throw new QmError("invalid_output", message, { cause: thrown });
   }
 }
 
-interface JsonLineReader {
-  readonly counts: LineCounts;
-  /** The number of the line that comes next, from 1. */
-  line(): number;
-  push(text: string): Generator<Json>;
-  end(): Generator<Json>;
-}
+type JsonLineReader = ReturnType<typeof createJsonLineReader>;
 
-function createJsonLineReader({ lineLimit = LINE_LIMIT, badLines = "fail" }: JsonLinesOptions): JsonLineReader {
-  const counts = { values: 0, empty: 0, bad: 0 };
+function createJsonLineReader({ lineLimit = LINE_LIMIT }: JsonLinesOptions) {
+  const counts = { values: 0, empty: 0 };
   let line = 1;
   let started = false;
-  /** The beginning of a line whose end has not come. */
+  /** The beginning of an unfinished line. */
   let begun = "";
 
   function* parseLine(text: string): Generator<Json> {
@@ -94,9 +78,8 @@ function createJsonLineReader({ lineLimit = LINE_LIMIT, badLines = "fail" }: Jso
     try {
       value = JSON.parse(text) as Json;
     } catch (thrown) {
-      if (badLines === "fail") throw invalidLineError(number, thrown);
-      counts.bad++;
-      return;
+      const message = `line ${number} is not JSON: ${getErrorMessage(thrown)}`;
+      throw new QmError("invalid_output", message, { cause: thrown, details: { line: number } });
     }
     counts.values++;
     yield value;
@@ -104,8 +87,9 @@ function createJsonLineReader({ lineLimit = LINE_LIMIT, badLines = "fail" }: Jso
 
   return {
     counts,
+    /** The number of the next line, from 1. */
     line: () => line,
-    *push(text) {
+    *push(text: string): Generator<Json> {
       if (text === "") return;
       let from = !started && text.startsWith(BOM) ? 1 : 0;
       started = true;
@@ -118,7 +102,7 @@ function createJsonLineReader({ lineLimit = LINE_LIMIT, badLines = "fail" }: Jso
       begun += text.slice(from);
       if (begun.length > lineLimit) throw lineTooLongError(line, lineLimit);
     },
-    *end() {
+    *end(): Generator<Json> {
       const last = begun;
       begun = "";
       if (last !== "") yield* parseLine(last);
@@ -128,18 +112,20 @@ function createJsonLineReader({ lineLimit = LINE_LIMIT, badLines = "fail" }: Jso
 
 function lineTooLongError(line: number, limit: number): QmError {
   return new QmError("too_large", `line ${line} is longer than ${formatCount(limit, "character")}`, {
-    hint: "JSON lines have one value a line; is it one JSON text?",
+    hint: "JSON lines have one value per line. Is it a single JSON text?",
   });
 }
 
-function invalidLineError(line: number, thrown: unknown): QmError {
-  return new QmError("invalid_output", `line ${line} is not JSON: ${getErrorMessage(thrown)}`, {
-    cause: thrown,
-    details: { line },
-  });
+/** The JSON form of a value: a Date becomes a text. Undefined if it has none. Throws the error that `invalid` makes. */
+export function toJson(value: unknown, invalid: (reason: string, cause: unknown) => QmError): Json | undefined {
+  try {
+    const text = JSON.stringify(value);
+    return text === undefined ? undefined : (JSON.parse(text) as Json);
+  } catch (thrown) {
+    throw invalid(getErrorMessage(thrown), thrown);
+  }
 }
 
-/** What a text is: one JSON value, JSON lines, or just text. */
 type TextForm =
   | { readonly form: "json"; readonly value: Json }
   | { readonly form: "lines" }
@@ -147,12 +133,12 @@ type TextForm =
 
 const TEXT: TextForm = { form: "text" };
 
-/** A number that is not the same any more once it was read. */
+/** A number that may lose digits when it is parsed. */
 const LONG_NUMBER = /\d{16}/;
 
 /**
- * Only a list or an object is more than a text, and of JSON lines every line must be one. What would not come out as it went
- * in stays a text: numbers with more digits than a number can hold are somebody's ids.
+ * Only lists and objects count as JSON, and every line of JSON lines must be one. A text with integers too large for a
+ * number stays a text, because they may be ids.
  */
 export function detectTextForm(text: string): TextForm {
   const start = /\S/.exec(text)?.[0];
@@ -166,7 +152,7 @@ export function detectTextForm(text: string): TextForm {
   }
 }
 
-/** Looks at every line before one of them is kept: a line that is none makes all of it a text. */
+/** Parses every line: a single invalid one makes it a text. */
 function isJsonLines(text: string): boolean {
   const end = text.indexOf("\n");
   if (end < 0 || text.slice(end).trim() === "") return false;

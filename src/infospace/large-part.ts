@@ -3,32 +3,25 @@ import { formatJsonPath, type PathStep } from "./json-path.ts";
 import { describeJson, isList } from "./json-preview.ts";
 import { detectTextForm, parseJsonLines } from "./json-text.ts";
 
-/** The part of a note that makes it long. */
 export interface LargePart {
   readonly path: string;
   readonly steps: readonly PathStep[];
-  /** What it is, of a text what it says: `array of 900 objects {id}`, `text, JSON array of 12 strings`. */
+  /** `array of 900 objects {id}`, `text, JSON array of 12 strings`. */
   readonly what: string;
-  /** Whether it can be taken apart: otherwise it is one thing. */
+  /** Whether it can be split. */
   readonly isMany: boolean;
 }
 
 const DEPTH = 4;
 const NODES = 2_000;
 const PATH_LIMIT = 60;
-/** What has a smaller share of all of it is one among others. */
-const SHARE = 0.25;
-
-interface Candidate {
-  readonly steps: readonly PathStep[];
-  readonly value: string | readonly Json[];
-  readonly size: number;
-}
+/** The share of the whole that a part needs to count as large. */
+const MIN_SHARE = 0.25;
 
 /** The longest list or text in the fields of an object, a few levels deep. */
 export function findLargePart(content: Json): LargePart | undefined {
   if (!isRecord(content)) return undefined;
-  let best: Candidate | undefined;
+  let best: { readonly steps: readonly PathStep[]; value: string | readonly Json[]; size: number } | undefined;
   let [total, nodes] = [0, 0];
   const open: { readonly value: Json; readonly steps: readonly PathStep[] }[] = [{ value: content, steps: [] }];
   for (let next = open.pop(); next !== undefined && nodes < NODES; next = open.pop(), nodes++) {
@@ -40,30 +33,27 @@ export function findLargePart(content: Json): LargePart | undefined {
     total += size;
     if ((typeof value === "string" || isList(value)) && size > (best?.size ?? 0)) best = { steps, value, size };
   }
-  if (best === undefined || best.size < total * SHARE) return undefined;
+  if (best === undefined || best.size < total * MIN_SHARE) return undefined;
   const path = formatJsonPath(best.steps);
   return path.length > PATH_LIMIT ? undefined : { path, steps: best.steps, ...describePart(best.value) };
 }
 
-/** Of a record its fields; a list of one record is as good as that. */
+/** The fields of a record, or the only record of a list. */
 function listParts(value: Json): readonly (readonly [PathStep, Json])[] {
   if (!isList(value)) return typeof value === "object" && value !== null ? Object.entries(value) : [];
   const [only = null] = value;
   return value.length === 1 && isRecord(only) ? [[0, only]] : [];
 }
 
-/** A list that a text is the JSON of, or the JSON lines of. */
-export type ListText = { readonly form: "lines" } | { readonly form: "json"; readonly value: readonly Json[] };
+type ListText = { readonly form: "lines" } | { readonly form: "json"; readonly value: readonly Json[] };
 
-/** Undefined: the text says something else. */
 export function parseListText(text: string): ListText | undefined {
-  const read = detectTextForm(text);
-  if (read.form === "lines") return read;
-  return read.form === "json" && isList(read.value) ? { form: "json", value: read.value } : undefined;
+  const detected = detectTextForm(text);
+  if (detected.form === "lines") return detected;
+  return detected.form === "json" && isList(detected.value) ? { form: "json", value: detected.value } : undefined;
 }
 
-/** A list, or a text that is the JSON lines of one. */
-export type NestedList =
+type NestedList =
   | { readonly by: "items"; readonly list: readonly Json[] }
   | { readonly by: "json_lines"; readonly text: string };
 
@@ -73,19 +63,19 @@ interface LongestList {
   readonly found: NestedList;
 }
 
-/** Of a list of one record, what has so large a share in it is meant. */
+/** An inner list replaces the outer one if it makes up this share. */
 const INNER_SHARE = 0.5;
 
-/** The longest list of an object, or text that says one, a few levels deep, and where it is. */
+/** The longest list of an object, or text with a list, a few levels deep. */
 export function findLongestList(content: JsonObject): Pick<LongestList, "steps" | "found"> | undefined {
   let nodes = 0;
   function findLongest(value: Json, steps: readonly PathStep[]): LongestList | undefined {
     if (++nodes > NODES) return undefined;
     if (typeof value === "string") {
-      const said = parseListText(value);
-      if (said === undefined) return undefined;
+      const list = parseListText(value);
+      if (list === undefined) return undefined;
       const found: NestedList =
-        said.form === "lines" ? { by: "json_lines", text: value } : { by: "items", list: said.value };
+        list.form === "lines" ? { by: "json_lines", text: value } : { by: "items", list: list.value };
       return { steps, size: value.length, found };
     }
     let best: LongestList | undefined;

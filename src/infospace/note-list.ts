@@ -3,8 +3,9 @@ import { QmError } from "../core/errors.ts";
 import { quoteName } from "../core/names.ts";
 import { toOwnerScope } from "./create-infospace.ts";
 import type { InfospaceOptions } from "./infospace.ts";
-import type { Collection, NoteFacts } from "./note.ts";
-import { formatHandle, parseHandle, type ResourceKind } from "./note.ts";
+import type { ResourceQuery } from "./infospace-store.ts";
+import type { Collection, NoteFacts, Resource } from "./note.ts";
+import { formatHandle, getResourceKind, parseHandle, type ResourceKind } from "./note.ts";
 import { listUsable } from "./resource-access.ts";
 
 /** A note or a collection, without content. */
@@ -12,95 +13,76 @@ export type NoteEntry = (({ readonly kind: "note" } & NoteFacts) | ({ readonly k
   readonly handle: string;
 };
 
-/** Which notes and collections. Everything that is given must fit. */
-export interface NotesQuery {
+export interface NotesQuery extends Omit<ResourceQuery, "kind" | "whose" | "before" | "limit"> {
   /** Absent: both. */
   readonly kind?: ResourceKind | undefined;
-  readonly name?: string | undefined;
-  readonly tenant?: string | undefined;
   readonly user?: string | undefined;
   readonly actor?: string | undefined;
-  readonly session?: string | undefined;
-  /** The action whose call made it. */
-  readonly action?: string | undefined;
-  readonly callId?: string | undefined;
-  /** `true`: only what was saved; `false`: only what was not. */
-  readonly saved?: boolean | undefined;
-  /** Also the notes that were made for a collection. */
-  readonly parts?: boolean | undefined;
 }
 
 export interface NotesPageQuery extends NotesQuery {
-  /** The `next` of the page before. */
+  /** The `next` of the previous page. */
   readonly before?: string | undefined;
-  /** 50 when absent. */
+  /** Default 50. */
   readonly limit?: number | undefined;
 }
 
 export interface NotesPage {
-  /** What was made last comes first. */
+  /** Newest first. */
   readonly items: readonly NoteEntry[];
-  /** There are more: give it as `before`. */
+  /** The `before` of the next page. Absent: this is the last. */
   readonly next?: string;
 }
 
-export interface NoteLister {
-  page(query: NotesPageQuery, caller: Caller | undefined): Promise<NotesPage>;
-  /** All of one kind, what was made last first. */
-  every(kind: ResourceKind, query: NotesQuery, caller: Caller | undefined): AsyncGenerator<NoteEntry>;
-}
-
 const PAGE = 500;
-const LIMIT = 50;
 const MAX_LIMIT = 1_000;
 
-export function createNoteLister({ store, mayUse }: Pick<InfospaceOptions, "store" | "mayUse">): NoteLister {
+export function createNoteLister({ store, mayUse }: Pick<InfospaceOptions, "store" | "mayUse">) {
+  /** All resources of one kind, newest first. */
   async function* every(
     kind: ResourceKind,
-    query: NotesQuery,
+    { actor, user, ...query }: NotesQuery,
     caller: Caller | undefined,
-    from?: number,
-    portion = PAGE,
+    before?: number,
+    pageSize = PAGE,
   ): AsyncGenerator<NoteEntry> {
-    const { actor, user, ...rest } = query;
-    const asked = { ...rest, kind, before: from, whose: caller && toOwnerScope(caller) };
-    for await (const each of listUsable({ store, mayUse }, asked, caller, portion)) {
+    const request = { ...query, kind, before, whose: caller && toOwnerScope(caller) };
+    for await (const each of listUsable({ store, mayUse }, request, caller, pageSize)) {
       const { origin } = each;
-      if ((actor ?? origin.actor) === origin.actor && (user ?? origin.user) === origin.user)
-        yield toNoteEntry(kind, each);
+      if ((actor ?? origin.actor) === origin.actor && (user ?? origin.user) === origin.user) yield toNoteEntry(each);
     }
   }
 
-  return {
-    every,
-    async page({ before, limit = LIMIT, ...query }, caller) {
-      if (!Number.isSafeInteger(limit) || limit < 1 || limit > MAX_LIMIT)
-        throw new QmError("invalid_arguments", `limit must be a whole number from 1 to ${MAX_LIMIT}`);
-      const after = new Map(parseCursor(before));
-      const streams = await Promise.all(
-        resourceKinds
-          .filter((kind) => query.kind === undefined || query.kind === kind)
-          .map(async (kind) => {
-            const rest = every(kind, query, caller, after.get(kind), Math.min(PAGE, limit + 1));
-            return { rest, head: (await rest.next()).value as NoteEntry | undefined };
-          }),
-      );
-      const items: NoteEntry[] = [];
-      for (;;) {
-        const newest = streams.reduce((best, stream) => (isNewer(stream.head, best.head) ? stream : best));
-        if (newest.head === undefined) return { items };
-        if (items.length === limit) return { items, next: formatCursor(after) };
-        items.push(newest.head);
-        after.set(newest.head.kind, newest.head.id);
-        newest.head = (await newest.rest.next()).value as NoteEntry | undefined;
-      }
-    },
-  };
+  /** Merges notes and collections by age. */
+  async function page({ before, limit = 50, ...query }: NotesPageQuery, caller: Caller | undefined) {
+    if (!Number.isSafeInteger(limit) || limit < 1 || limit > MAX_LIMIT)
+      throw new QmError("invalid_arguments", `limit must be a whole number from 1 to ${MAX_LIMIT}`);
+    const last = new Map(parseCursor(before));
+    const kinds: readonly ResourceKind[] = query.kind === undefined ? ["note", "collection"] : [query.kind];
+    const streams = await Promise.all(
+      kinds.map(async (kind) => {
+        const rest = every(kind, query, caller, last.get(kind), Math.min(PAGE, limit + 1));
+        return { rest, head: (await rest.next()).value as NoteEntry | undefined };
+      }),
+    );
+    const items: NoteEntry[] = [];
+    for (;;) {
+      const newest = streams.reduce((best, stream) => (isNewer(stream.head, best.head) ? stream : best));
+      if (newest.head === undefined) return { items };
+      // The last resource of each kind, such as `note__12,collection__7`.
+      if (items.length === limit)
+        return { items, next: [...last].map(([kind, id]) => formatHandle(kind, id)).join(",") };
+      items.push(newest.head);
+      last.set(newest.head.kind, newest.head.id);
+      newest.head = (await newest.rest.next()).value as NoteEntry | undefined;
+    }
+  }
+
+  return { every, page };
 }
 
-const resourceKinds: readonly ResourceKind[] = ["note", "collection"];
-
-export function toNoteEntry(kind: ResourceKind, resource: NoteFacts | Collection): NoteEntry {
+export function toNoteEntry(resource: Resource): NoteEntry {
+  const kind = getResourceKind(resource);
   return { kind, handle: formatHandle(kind, resource.id), ...resource } as NoteEntry;
 }
 
@@ -108,18 +90,13 @@ function isNewer(one: NoteEntry | undefined, other: NoteEntry | undefined): bool
   return one !== undefined && (other === undefined || one.origin.at > other.origin.at);
 }
 
-/** The last of each kind that was shown, as `note__12,collection__7`. */
-function formatCursor(after: ReadonlyMap<ResourceKind, number>): string {
-  return [...after].map(([kind, id]) => formatHandle(kind, id)).join(",");
-}
-
 function parseCursor(text: string | undefined): readonly (readonly [ResourceKind, number])[] {
   if (text === undefined) return [];
   return text.split(",").map((part) => {
     const { kind, id } = parseHandle(part) ?? {};
     if (kind !== undefined && id !== undefined) return [kind, id];
-    throw new QmError("invalid_arguments", `${quoteName(text)} is not where a page ends`, {
-      hint: "Give the `next` of the page before as it is.",
+    throw new QmError("invalid_arguments", `${quoteName(text)} is not the end of a page`, {
+      hint: "Give the `next` of the previous page unchanged.",
     });
   });
 }

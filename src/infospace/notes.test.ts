@@ -29,7 +29,7 @@ const handles = ({ items }: { readonly items: readonly NoteEntry[] }) => items.m
 const members = (...contents: Json[]) => contents.map((content) => ({ content }));
 
 describe("list", () => {
-  test("has everybody's for an operator, and for a caller what that caller may use", async () => {
+  test("lists everything for an operator, and for a caller what that caller may use", async () => {
     const { notes } = await world();
     const mine = await notes.write("mine", {}, ann);
     const theirs = await notes.write("theirs", {}, bob);
@@ -42,7 +42,7 @@ describe("list", () => {
     expect(await notes.get(theirs.handle)).toMatchObject({ kind: "note", format: "text", origin: { user: "bob" } });
   });
 
-  test("asks the policy, not only whose it is", async () => {
+  test("asks the policy, not only for the owner", async () => {
     const { notes } = await world({ policy: { rules: [{ rule: "tool.category == 'note'", effect: "hide" }] } });
     const note = await notes.write("mine", {}, ann);
     const collection = await notes.collect(members(1), {}, ann);
@@ -52,7 +52,7 @@ describe("list", () => {
     expect(await notes.read(note.handle)).toBe("mine");
   });
 
-  test("is the same page by page, notes and collections mixed, without what was made for a collection", async () => {
+  test("pages through notes and collections, without the notes made for a collection", async () => {
     const { notes, later } = await world();
     const made: string[] = [];
     for (let at = 0; at < 12; at++) {
@@ -80,7 +80,7 @@ describe("list", () => {
     expect((await notes.list({ parts: true })).items).toHaveLength(12 + 8);
   });
 
-  test("narrows by what is asked for", async () => {
+  test("filters by the query", async () => {
     const { notes } = await world();
     const named = await notes.write({ a: 1 }, { name: "prices" }, ann);
     const theirs = await notes.write("b", {}, bob);
@@ -109,7 +109,7 @@ describe("list", () => {
 });
 
 describe("read", () => {
-  test("answers all of it or a part of it", async () => {
+  test("returns the whole content or a part", async () => {
     const { notes } = await world();
     const text = await notes.write("hello world", {}, ann);
     const json = await notes.write({ items: [{ id: 7 }, { id: 8 }], n: 1 }, {}, ann);
@@ -129,7 +129,7 @@ describe("read", () => {
     await expect(notes.read(many.handle, { path: "a" })).rejects.toThrow("which have positions");
   });
 
-  test("answers what it said before", async () => {
+  test("returns earlier versions", async () => {
     const { notes } = await world();
     await notes.write("one", { name: "n" }, ann);
     const { handle } = await notes.write("two", { name: "n" }, ann);
@@ -153,7 +153,7 @@ describe("read", () => {
     await expect(notes.read(many.handle, { version: 3 })).rejects.toMatchObject({ code: "not_found" });
   });
 
-  test("goes by name as well, for whoever it is within reach of", async () => {
+  test("takes a name that is in the caller's reach", async () => {
     const { notes } = await world();
     const text = await notes.write("hello", { name: "text" }, ann);
     const many = await notes.collect(members(1, 2), { name: "rows" }, ann);
@@ -176,7 +176,7 @@ describe("read", () => {
     });
   });
 
-  test("goes by order where notes were removed", async () => {
+  test("counts positions in order after notes were removed", async () => {
     const { notes } = await world();
     const { handle } = await notes.collect(members("a", "b", "c"), {}, ann);
     await notes.remove("note__2");
@@ -186,7 +186,7 @@ describe("read", () => {
     await expect(notes.read(handle, { path: "[2]" })).rejects.toMatchObject({ code: "not_found" });
   });
 
-  test("goes through a collection bit by bit", async () => {
+  test("iterates over a collection", async () => {
     const { notes } = await world();
     const { handle } = await notes.collect(members(...Array.from({ length: 1_200 }, (_, at) => at)), {}, ann);
 
@@ -197,8 +197,8 @@ describe("read", () => {
   });
 });
 
-describe("what a host writes", () => {
-  test("is the caller's, is changed and removed by its handle, and is in the ledger", async () => {
+describe("writing as a host", () => {
+  test("belongs to the caller, can be changed and removed by handle, and is in the ledger", async () => {
     const { qm, notes } = await world();
     const one = await notes.write("one", {}, ann);
     const file = await notes.writeFile({ bytes: Buffer.from("GIF"), mediaType: "image/gif" }, ann);
@@ -225,7 +225,7 @@ describe("what a host writes", () => {
     ]);
   });
 
-  test("holds only what the caller may use, and only JSON", async () => {
+  test("takes only notes that the caller may use, and only JSON", async () => {
     const { notes } = await world();
     const theirs = await notes.write("secret", {}, bob);
     const cycle: { self?: unknown } = {};
@@ -240,14 +240,14 @@ describe("what a host writes", () => {
     expect(await notes.read(theirs.handle)).toBe("secret");
   });
 
-  test("is told apart: values are wrapped, and a row with an id is no note", async () => {
+  test("requires wrapped values: a row with an id is not a note", async () => {
     const { notes } = await world();
     const odd = [[1, 2, 3], ["a"], [null], [{ id: 1, title: "x" }], [{ id: "1" }], [{}], [{ content: 1, title: 2 }], 5];
 
     for (const given of odd) {
       await expect(notes.collect(given as never, {}, ann)).rejects.toMatchObject({
         code: "invalid_arguments",
-        message: expect.stringMatching(/^item 0 is neither|^what is to be collected/),
+        message: expect.stringMatching(/^item 0 is neither|^the members are neither/),
       });
     }
     expect((await notes.list({ parts: true })).items).toEqual([]);
@@ -277,7 +277,7 @@ describe("what a host writes", () => {
     expect((await notes.list()).items).toHaveLength(1);
   });
 
-  test("is there up to where it broke off, and not at all where nothing came", async () => {
+  test("keeps the items before a failure, and nothing if there are none", async () => {
     const { notes } = await world();
     function* broken(count: number) {
       for (let at = 0; at < count; at++) yield { content: at };
@@ -294,7 +294,7 @@ describe("what a host writes", () => {
     );
   });
 
-  test("is there up to where it was stopped", async () => {
+  test("keeps the items before an abort", async () => {
     const { notes } = await world();
     const stop = new AbortController();
     function* endless() {
@@ -329,7 +329,7 @@ describe("what a host writes", () => {
 });
 
 describe("search", () => {
-  test("finds everybody's for an operator, and for a caller what that caller may use", async () => {
+  test("finds everything for an operator, and for a caller what that caller may use", async () => {
     const { notes } = await world();
     const mine = await notes.write("the price of tea in winter", {}, ann);
     const theirs = await notes.write("the price of coffee", {}, bob);
@@ -360,7 +360,7 @@ test.each<[string, unknown, number]>([
   ["a list farther in", { data: { deep: { rows: rows(300) } } }, 300],
   ["a list in a list of one", { found: [{ rows: rows(300) }] }, 300],
   ["a file with a JSON object", { path: "/a", content: JSON.stringify({ rows: rows(300) }) }, 300],
-])("what is said of %s can be called as it stands", async (_, result, count) => {
+])("the suggested call for %s works", async (_, result, count) => {
   const { qm } = await world();
   qm.register({
     name: "read",
@@ -389,8 +389,8 @@ function lines(count: number): string {
     .join("\n");
 }
 
-describe("what a model loads", () => {
-  test("of an earlier version is that alone, to its end", async () => {
+describe("loading as a model", () => {
+  test("reads an earlier version to its end", async () => {
     const { qm, notes } = await world();
     const load = async (args: JsonObject) => {
       const outcome = await qm.invoke("infospace__load", args, { caller: ann });
@@ -412,7 +412,7 @@ describe("what a model loads", () => {
     expect((await load({ target: text.handle, version: 1 })).next).toContain(`"target":"${text.handle}","version":1,`);
   });
 
-  test("and saves under a name says who else has it, as far as the caller may know", async () => {
+  test("lists namesakes that the caller may know of after saving under a name", async () => {
     const { qm, notes } = await world();
     const save = async (target: string) => {
       const outcome = await qm.invoke("infospace__save", { target, name: "same" }, { caller: ann });
@@ -428,7 +428,7 @@ describe("what a model loads", () => {
   });
 });
 
-test("where nothing is kept, an operator still sees what is there, and no caller does", async () => {
+test("shows existing notes to an operator and to no caller if the infospace is off", async () => {
   const { notes } = await world({ infospace: { enabled: false } });
   const { handle } = await notes.write("left over", {}, ann);
 
@@ -437,7 +437,7 @@ test("where nothing is kept, an operator still sees what is there, and no caller
   expect(await notes.read(handle)).toBe("left over");
 });
 
-test("what makes keys of odd names is just data", async () => {
+test("treats odd key names as data", async () => {
   const { notes } = await world();
   const odd = JSON.parse('{"__proto__":{"a":1},"constructor":"\\ud800\\u0000"}') as JsonObject;
 

@@ -1,11 +1,11 @@
 import type { Caller } from "../core/caller.ts";
-import { getErrorMessage, QmError } from "../core/errors.ts";
+import { QmError } from "../core/errors.ts";
 import type { UnstampedEvent } from "../core/events.ts";
 import { isRecord, type Json } from "../core/json.ts";
 import { quoteName } from "../core/names.ts";
 import type { Runtime } from "../core/runtime.ts";
 import { toOwnerScope } from "./create-infospace.ts";
-import { type ExportOptions, type ExportSelection, exportLines } from "./export.ts";
+import { type ExportOptions, exportLines } from "./export.ts";
 import { importLines } from "./import-reader.ts";
 import { createImportWriter, type ImportResult } from "./import-writer.ts";
 import type {
@@ -15,137 +15,111 @@ import type {
   InfospaceOptions,
   NoteFile,
   NoteLabel,
-  RemovedCounts,
 } from "./infospace.ts";
-import type { Collection, CollectionItem, NoteFacts, NoteVisibility } from "./note.ts";
-import { formatHandle, parseHandle, type ResourceKind } from "./note.ts";
-import {
-  createNoteLister,
-  type NoteEntry,
-  type NotesPage,
-  type NotesPageQuery,
-  type NotesQuery,
-  toNoteEntry,
-} from "./note-list.ts";
-import {
-  type ItemsQuery,
-  listVersions,
-  type NoteVersionEntry,
-  type PartQuery,
-  readItems,
-  readPart,
-} from "./note-reader.ts";
+import type { RemovedCounts } from "./infospace-store.ts";
+import { type TextChunks, toJson } from "./json-text.ts";
+import { type CollectionItem, formatHandle, type NoteVisibility, parseHandle, type ResourceKind } from "./note.ts";
+import type { NoteEntry, NotesPage, NotesPageQuery, NotesQuery } from "./note-list.ts";
+import { createNoteLister, toNoteEntry } from "./note-list.ts";
+import type { ItemsQuery, NoteVersionEntry, PartQuery } from "./note-reader.ts";
+import { listVersions, readItems, readPart } from "./note-reader.ts";
 import { type OperatorAccess, operatorCaller } from "./operator-access.ts";
 import { createNoteOrigin, createWrittenEvent, type NoteAuthor } from "./provenance.ts";
 import type { Quota, QuotaAmount, QuotaUsage } from "./quota.ts";
 import type { NoteQuery, NoteSearch, NoteSearchHit, NoteSearchResult } from "./search/note-search.ts";
 
-/** Who asks, as far as the host says so. */
+/** A caller as the host describes it. */
 type NotesCaller = Partial<Caller>;
 
+/**
+ * The notes API for hosts and operators. With a caller, methods see exactly what that caller may use. Without one, they see
+ * everything, and new resources belong to `default` in `local`, as with `invoke()`. Methods that take a handle reject with
+ * `not_found` if it is unknown. Everything else that models can do with notes is available by `invoke("infospace__…")`.
+ */
+export interface Notes {
+  list(query?: NotesPageQuery, caller?: NotesCaller): Promise<NotesPage>;
+  get(handle: string, caller?: NotesCaller): Promise<NoteEntry>;
+  /** The content of a note, or the list of contents of a collection, whole or in part. */
+  read(handle: string, part?: PartQuery, caller?: NotesCaller): Promise<Json>;
+  /** The items of a collection in order, read portion by portion. */
+  items(handle: string, query?: ItemsQuery, caller?: NotesCaller): AsyncIterable<CollectionItem>;
+  history(handle: string, caller?: NotesCaller): Promise<readonly NoteVersionEntry[]>;
+  search(query: string, options?: NotesSearchOptions, caller?: NotesCaller): Promise<NoteSearchResult<NoteHit>>;
+  /** Writes a note that expires until it is saved. The same name again makes its next version. */
+  write(content: unknown, label?: NoteLabel, caller?: NotesCaller): Promise<NoteEntry>;
+  writeFile(file: NoteFile, caller?: NotesCaller): Promise<NoteEntry>;
+  /** Writes a collection as its members arrive: `{ content }` for a new note, `{ id }` for an existing one. */
+  collect(members: CollectionMembers, options?: CollectOptions, caller?: NotesCaller): Promise<NoteEntry>;
+  add(handle: string, members: CollectionMembers, caller?: NotesCaller): Promise<NoteEntry>;
+  /** Removes notes from a collection. Returns how many positions were removed. */
+  takeOut(handle: string, notes: readonly string[], caller?: NotesCaller): Promise<number>;
+  /** Removes the expiry. Keeps the reach unless one is given. */
+  save(handle: string, options?: { reach?: NoteVisibility; name?: string }, caller?: NotesCaller): Promise<NoteEntry>;
+  remove(handle: string, caller?: NotesCaller): Promise<RemovedCounts>;
+  /** Deletes expired resources from the store now. */
+  expire(): Promise<RemovedCounts>;
+  /** Usage and limits of the caller's session, user and tenant. Without a caller: of every tenant. */
+  usage(caller?: NotesCaller): Promise<readonly NotesUsage[]>;
+  /** JSON lines, each with its line break. */
+  export(query?: NotesExport, caller?: NotesCaller): AsyncIterable<string>;
+  /**
+   * Imports everything under new ids, or nothing: `invalid_arguments` names the wrong line. After a crash only resources that
+   * expire are left.
+   */
+  import(chunks: TextChunks, options?: { signal?: AbortSignal }, caller?: NotesCaller): Promise<ImportResult>;
+}
+
 export interface NotesSearchOptions extends Omit<NoteQuery, "query" | "limit"> {
-  /** `note` when absent. */
+  /** Default `note`. */
   readonly kind?: ResourceKind | undefined;
-  /** The handle of a collection: only what is in it. */
+  /** The handle of a collection to search in. */
   readonly within?: string | undefined;
-  /** 8 when absent. */
+  /** Default 8. */
   readonly limit?: number | undefined;
 }
 
-/** What was found, best first. */
 export interface NoteHit extends Partial<Pick<NoteSearchHit, "passage">> {
   readonly resource: NoteEntry;
   /** From 0 to 1. */
   readonly score: number;
-  /** Where in the collection that was looked in. */
+  /** The position in the searched collection. */
   readonly position?: number;
 }
 
-/** How much is kept, by whom, and how much may be. Expired notes count until they are removed. */
+/** Expired notes count until they are removed. */
 export interface NotesUsage extends QuotaUsage {
   readonly limit: QuotaAmount;
 }
 
 export interface NotesExport extends NotesQuery, ExportOptions {
-  /** These alone, with what the collections among them hold. Absent: everything that fits. */
+  /** Only these, with the notes of their collections. */
   readonly handles?: readonly string[] | undefined;
 }
 
-/**
- * What is kept, for hosts and operators. With a caller it is exactly what that caller may use, and the rest is not there;
- * without one it is everybody's. What makes something new makes it for the caller, and without one for `default` in `local`,
- * as `invoke()` does. Whatever a model can do with notes beyond this, a host can by `invoke("infospace__…")`.
- */
-export interface Notes {
-  list(query?: NotesPageQuery, caller?: NotesCaller): Promise<NotesPage>;
-  /** Rejects with `not_found`, as everything does that takes a handle. */
-  get(handle: string, caller?: NotesCaller): Promise<NoteEntry>;
-  /** What it says, whole or in part; of a collection a list of what its notes say. */
-  read(handle: string, part?: PartQuery, caller?: NotesCaller): Promise<Json>;
-  /** What a collection holds, in order, read bit by bit. */
-  items(handle: string, query?: ItemsQuery, caller?: NotesCaller): AsyncIterable<CollectionItem>;
-  history(handle: string, caller?: NotesCaller): Promise<readonly NoteVersionEntry[]>;
-  search(query: string, options?: NotesSearchOptions, caller?: NotesCaller): Promise<NoteSearchResult<NoteHit>>;
-  /** A note. The same name again is the next version of the same note. It expires until it is saved. */
-  write(content: unknown, label?: NoteLabel, caller?: NotesCaller): Promise<NoteEntry>;
-  writeFile(file: NoteFile, caller?: NotesCaller): Promise<NoteEntry>;
-  /** A collection of what comes, written as it comes: `{ content }` for each new note, `{ id }` for one that is there. */
-  collect(members: CollectionMembers, how?: CollectOptions, caller?: NotesCaller): Promise<NoteEntry>;
-  add(handle: string, members: CollectionMembers, caller?: NotesCaller): Promise<NoteEntry>;
-  /** Takes notes out of a collection; answers how many places that were. */
-  takeOut(handle: string, notes: readonly string[], caller?: NotesCaller): Promise<number>;
-  /** Keeps it for good. It reaches whomever it did, unless that is said. */
-  save(
-    handle: string,
-    how?: { readonly reach?: NoteVisibility; readonly name?: string },
-    caller?: NotesCaller,
-  ): Promise<NoteEntry>;
-  remove(handle: string, caller?: NotesCaller): Promise<RemovedCounts>;
-  /** Removes what has expired, which nobody can reach any more, now. */
-  expire(): Promise<RemovedCounts>;
-  /** How much the caller's session, user and tenant keep, and may keep; without a caller, every tenant. */
-  usage(caller?: NotesCaller): Promise<readonly NotesUsage[]>;
-  /** JSON lines, each with its end. */
-  export(query?: NotesExport, caller?: NotesCaller): AsyncIterable<string>;
-  /**
-   * Everything in an export, under new ids, or nothing: `invalid_arguments` says which line is wrong. A process that dies in
-   * the middle leaves only what expires.
-   */
-  import(
-    chunks: Iterable<string | Uint8Array> | AsyncIterable<string | Uint8Array>,
-    options?: { readonly signal?: AbortSignal },
-    caller?: NotesCaller,
-  ): Promise<ImportResult>;
-}
-
-export interface NotesOptions extends Pick<InfospaceOptions, "store" | "expiresInMs" | "mayUse"> {
+interface NotesOptions extends Pick<InfospaceOptions, "store" | "expiresInMs" | "mayUse"> {
   readonly quota: Quota;
   readonly runtime: Pick<Runtime, "now" | "newId">;
   readonly infospace: Infospace;
   readonly search: NoteSearch;
   readonly operators: OperatorAccess;
-  /** The caller as the host described it, filled in. */
+  /** Fills in the defaults of a caller. */
   completed(caller: NotesCaller | undefined): Caller;
-  /** Without a caller: it is nobody's. */
   readonly note: (event: UnstampedEvent, caller?: Caller) => void;
 }
 
-/** Where no action made it. */
-const LIBRARY = "library";
 const DEFAULT_HITS = 8;
 
 export function createNotes(parts: NotesOptions): Notes {
   const { store, runtime, infospace, search, operators, completed, note } = parts;
-  const listing = createNoteLister(parts);
+  const lister = createNoteLister(parts);
 
-  /** The infospace as whoever asks has it. */
-  function openView(asking: NotesCaller | undefined) {
-    return asking === undefined
+  function openView(caller: NotesCaller | undefined) {
+    return caller === undefined
       ? { store, ...operators, caller: operatorCaller }
-      : { store, infospace, search, caller: completed(asking) };
+      : { store, infospace, search, caller: completed(caller) };
   }
 
-  function createAuthor(caller: Caller, action = LIBRARY): NoteAuthor {
+  function createAuthor(caller: Caller, action = "library"): NoteAuthor {
     return { caller, action, callId: runtime.newId() };
   }
 
@@ -154,129 +128,109 @@ export function createNotes(parts: NotesOptions): Notes {
     let position = 0;
     for await (const member of members) {
       requireMember(member, position++);
-      if ("content" in member) yield { ...member, content: toJson(member.content) };
+      if ("content" in member) yield { ...member, content: requireJson(member.content) };
       else yield { id: (await infospace.resource(formatHandle("note", member.id), caller)).id };
     }
   }
 
-  async function selectForExport(
-    { handles, history: _, signal, ...query }: NotesExport,
-    asking: NotesCaller | undefined,
-  ) {
-    const { infospace, caller } = openView(asking);
-    const found: { notes: { id: number; bytes: number }[]; collections: number[] } = { notes: [], collections: [] };
+  async function selectForExport({ handles, history: _, signal, ...query }: NotesExport, as: NotesCaller | undefined) {
+    const { infospace, caller } = openView(as);
+    const notes: { id: number; bytes: number }[] = [];
+    const collections: number[] = [];
     const take = ({ kind, id, bytes }: Pick<NoteEntry, "kind" | "id" | "bytes">): void => {
-      if (kind === "note") found.notes.push({ id, bytes });
-      else found.collections.push(id);
+      if (kind === "note") notes.push({ id, bytes });
+      else collections.push(id);
     };
     if (handles !== undefined) {
-      for (const handle of new Set(handles)) take(toEntry(await infospace.resource(handle, caller)));
-      return found;
+      for (const handle of new Set(handles)) take(toNoteEntry(await infospace.resource(handle, caller)));
+      return { notes, collections };
     }
     for (const kind of ["note", "collection"] as const) {
       if ((query.kind ?? kind) !== kind) continue;
-      for await (const each of listing.every(kind, query, asking && caller)) {
+      for await (const entry of lister.every(kind, query, as && caller)) {
         signal?.throwIfAborted();
-        take(each);
+        take(entry);
       }
     }
-    return { notes: found.notes.reverse(), collections: found.collections.reverse() } satisfies ExportSelection;
+    return { notes: notes.reverse(), collections: collections.reverse() };
   }
 
   return {
-    list: async (query = {}, asking) => listing.page(query, asking && completed(asking)),
-    async get(handle, asking) {
-      const { infospace, caller } = openView(asking);
-      return toEntry(await infospace.resource(handle, caller));
+    list: async (query = {}, as) => lister.page(query, as && completed(as)),
+    async get(handle, as) {
+      const { infospace, caller } = openView(as);
+      return toNoteEntry(await infospace.resource(handle, caller));
     },
-    read: async (handle, part = {}, asking) => readPart(openView(asking), handle, part),
-    async *items(handle, query = {}, asking) {
-      yield* readItems(openView(asking), handle, query);
+    read: async (handle, part = {}, as) => readPart(openView(as), handle, part),
+    async *items(handle, query = {}, as) {
+      yield* readItems(openView(as), handle, query);
     },
-    history: async (handle, asking) => listVersions(openView(asking), handle),
-    async search(text, { kind = "note", within, limit = DEFAULT_HITS, ...how } = {}, asking) {
-      const { infospace, search, caller } = openView(asking);
-      const query = { ...how, query: text, limit };
-      if (within !== undefined) {
-        const found = await search.within(await infospace.collection(within, caller), query);
+    history: async (handle, as) => listVersions(openView(as), handle),
+    async search(text, { kind = "note", within, limit = DEFAULT_HITS, ...options } = {}, as) {
+      const { infospace, search, caller } = openView(as);
+      const query = { ...options, query: text, limit };
+      if (within === undefined && kind !== "note") {
+        const found = await search.collections(caller, query);
         return {
           ...found,
-          hits: found.hits.map(({ note, ...hit }) => ({ ...hit, resource: toNoteEntry("note", note) })),
+          hits: found.hits.map(({ collection, score }) => ({ score, resource: toNoteEntry(collection) })),
         };
       }
-      if (kind === "note") {
-        const found = await search.notes(caller, query);
-        return {
-          ...found,
-          hits: found.hits.map(({ note, ...hit }) => ({ ...hit, resource: toNoteEntry("note", note) })),
-        };
-      }
-      const found = await search.collections(caller, query);
-      const hits = found.hits.map(({ collection, score }) => ({
-        score,
-        resource: toNoteEntry("collection", collection),
-      }));
-      return { ...found, hits };
+      const found: NoteSearchResult<NoteSearchHit> =
+        within === undefined
+          ? await search.notes(caller, query)
+          : await search.within(await infospace.collection(within, caller), query);
+      return { ...found, hits: found.hits.map(({ note, ...hit }) => ({ ...hit, resource: toNoteEntry(note) })) };
     },
-    async write(content, label, asking) {
-      return toNoteEntry(
-        "note",
-        await infospace.write(createAuthor(completed(asking)), toJson(content), { replaces: "saved", ...label }),
-      );
+    async write(content, label, as) {
+      const options = { replaces: "saved", ...label } as const;
+      return toNoteEntry(await infospace.write(createAuthor(completed(as)), requireJson(content), options));
     },
-    async writeFile(file, asking) {
+    async writeFile(file, as) {
       if (!(file?.bytes instanceof Uint8Array) || typeof file.mediaType !== "string")
         throw new QmError("invalid_arguments", "a file is { bytes: Uint8Array, mediaType }");
-      return toNoteEntry(
-        "note",
-        await infospace.writeFile(createAuthor(completed(asking)), { replaces: "saved", ...file }),
-      );
+      return toNoteEntry(await infospace.writeFile(createAuthor(completed(as)), { replaces: "saved", ...file }));
     },
-    async collect(members, how, asking) {
-      const caller = completed(asking);
-      return toNoteEntry(
-        "collection",
-        await infospace.collect(createAuthor(caller), resolveMembers(caller, members), { replaces: "saved", ...how }),
-      );
+    async collect(members, options, as) {
+      const caller = completed(as);
+      const all = resolveMembers(caller, members);
+      return toNoteEntry(await infospace.collect(createAuthor(caller), all, { replaces: "saved", ...options }));
     },
-    async add(handle, members, asking) {
-      const caller = completed(asking);
-      return toNoteEntry(
-        "collection",
-        await infospace.add(createAuthor(caller), handle, resolveMembers(caller, members)),
-      );
+    async add(handle, members, as) {
+      const caller = completed(as);
+      return toNoteEntry(await infospace.add(createAuthor(caller), handle, resolveMembers(caller, members)));
     },
-    async takeOut(handle, notes, asking) {
-      const { infospace, caller } = openView(asking);
+    async takeOut(handle, notes, as) {
+      const { infospace, caller } = openView(as);
       requireIterable(notes);
-      return infospace.takeOut(createAuthor(caller), handle, Array.from(notes, noteId));
+      return infospace.takeOut(createAuthor(caller), handle, Array.from(notes, parseNoteId));
     },
-    async save(handle, { reach, name } = {}, asking) {
-      const { infospace, caller } = openView(asking);
+    async save(handle, { reach, name } = {}, as) {
+      const { infospace, caller } = openView(as);
       const present = await infospace.resource(handle, caller);
-      const how = { reach: reach ?? present.reach, name };
-      return toEntry(await infospace.save(createAuthor(caller), handle, how));
+      const options = { reach: reach ?? present.reach, name };
+      return toNoteEntry(await infospace.save(createAuthor(caller), handle, options));
     },
-    async remove(handle, asking) {
-      const { infospace, caller } = openView(asking);
+    async remove(handle, as) {
+      const { infospace, caller } = openView(as);
       return infospace.remove(createAuthor(caller), handle);
     },
     async expire() {
-      const gone = await store.expire(runtime.now().toISOString());
-      if (gone.notes + gone.collections > 0) note({ type: "resources.expired", data: gone });
-      return gone;
+      const expired = await store.expire(runtime.now().toISOString());
+      if (expired.notes + expired.collections > 0) note({ type: "resources.expired", data: expired });
+      return expired;
     },
-    async usage(asking) {
-      const used = await store.usage(asking && toOwnerScope(completed(asking)));
+    async usage(as) {
+      const used = await store.usage(as && toOwnerScope(completed(as)));
       return used.map((each) => ({ ...each, limit: parts.quota[each.scope] }));
     },
-    async *export(query = {}, asking) {
-      yield* exportLines({ store, at: runtime.now().toISOString() }, await selectForExport(query, asking), query);
+    async *export(query = {}, as) {
+      yield* exportLines({ store, at: runtime.now().toISOString() }, await selectForExport(query, as), query);
     },
-    async import(chunks, { signal } = {}, asking) {
-      const caller = completed(asking);
+    async import(chunks, { signal } = {}, as) {
+      const caller = completed(as);
       const at = runtime.now();
-      const maker = createAuthor(caller, IMPORT);
+      const maker = createAuthor(caller, "import");
       const expiresAt = new Date(at.getTime() + parts.expiresInMs).toISOString();
       const writer = createImportWriter({ store, origin: createNoteOrigin(maker, at), expiresAt });
       try {
@@ -284,7 +238,7 @@ export function createNotes(parts: NotesOptions): Notes {
         for await (const [kind, made] of writer.created()) note(createWrittenEvent(maker, kind, made), caller);
         return imported;
       } catch (thrown) {
-        // What cannot be taken back expires.
+        // If undoing fails, the rest expires.
         await writer.undo().catch(() => {});
         throw thrown;
       }
@@ -292,28 +246,21 @@ export function createNotes(parts: NotesOptions): Notes {
   };
 }
 
-const IMPORT = "import";
-
-function toEntry(resource: NoteFacts | Collection): NoteEntry {
-  return toNoteEntry("count" in resource ? "collection" : "note", resource);
-}
-
-function noteId(handle: string): number {
+function parseNoteId(handle: string): number {
   const reference = parseHandle(handle);
   if (reference?.kind === "note") return reference.id;
   throw new QmError("invalid_arguments", `${quoteName(String(handle))} is not the handle of a note`);
 }
 
 function requireIterable(members: unknown): void {
-  const isThat = typeof members === "object" && members !== null;
-  if (isThat && (Symbol.iterator in members || Symbol.asyncIterator in members)) return;
-  throw new QmError(
-    "invalid_arguments",
-    "what is to be collected is neither a list nor anything else that can be iterated",
-  );
+  const isObject = typeof members === "object" && members !== null;
+  if (isObject && (Symbol.iterator in members || Symbol.asyncIterator in members)) return;
+  throw new QmError("invalid_arguments", "the members are neither a list nor iterable");
 }
 
-/** A row with an id of its own must not be taken for the note of that number. */
+const MEMBER_KEYS: ReadonlySet<string> = new Set(["content", "name", "properties"]);
+
+/** A row with other fields beside its id must not be taken for the note with that number. */
 function requireMember(member: unknown, position: number): void {
   if (isRecord(member)) {
     const keys = Object.keys(member);
@@ -325,15 +272,10 @@ function requireMember(member: unknown, position: number): void {
   });
 }
 
-const MEMBER_KEYS: ReadonlySet<string> = new Set(["content", "name", "properties"]);
-
-/** As JSON has it, because that is what is kept: a Date is a text by then. */
-function toJson(value: unknown): Json {
-  try {
-    const text = JSON.stringify(value);
-    if (text !== undefined) return JSON.parse(text) as Json;
-  } catch (thrown) {
-    throw new QmError("invalid_arguments", `a note must be JSON: ${getErrorMessage(thrown)}`, { cause: thrown });
-  }
+function requireJson(value: unknown): Json {
+  const json = toJson(value, (reason, cause) => {
+    return new QmError("invalid_arguments", `a note must be JSON: ${reason}`, { cause });
+  });
+  if (json !== undefined) return json;
   throw new QmError("invalid_arguments", `a note must be JSON, and ${typeof value} is not`);
 }

@@ -7,18 +7,18 @@ import { createNoteSearch, type NoteSearchOptions } from "./search/create-note-s
 import type { SearchableStore } from "./search/document-sources.ts";
 import type { NoteSearch } from "./search/note-search.ts";
 
-/** The infospace as those see it to whom nothing is closed. */
+/** The infospace without access control, for operators. */
 export interface OperatorAccess {
   readonly infospace: Infospace;
   readonly search: NoteSearch & { close(): Promise<void> };
 }
 
-export interface OperatorAccessOptions extends Pick<InfospaceOptions, "store" | "runtime" | "expiresInMs"> {
+interface OperatorAccessOptions extends Pick<InfospaceOptions, "store" | "runtime" | "expiresInMs"> {
   readonly meaning?: NoteSearchOptions["meaning"];
   readonly note: (event: UnstampedEvent) => void;
 }
 
-/** Stands where a caller is wanted that nobody asks about. */
+/** The caller to pass to an operator's infospace. */
 export const operatorCaller: Caller = { actor: "operator", session: SYSTEM_SESSION };
 
 export function createOperatorAccess({ store, meaning, note, ...parts }: OperatorAccessOptions): OperatorAccess {
@@ -31,10 +31,10 @@ export function createOperatorAccess({ store, meaning, note, ...parts }: Operato
 
 const PAGE = 1_000;
 
-/** The store with everybody's notes in it for whoever asks. */
+/** Ignores the scope of queries, so that they return the resources of all owners. */
 function createUnscopedStore(store: InfospaceStore): SearchableStore {
-  let asked = 0;
-  async function all(): Promise<ReadonlyMap<number, string>> {
+  let mark = 0;
+  async function listContents(): Promise<ReadonlyMap<number, string>> {
     const found = new Map<number, string>();
     for (let before: number | undefined; ; ) {
       const page = await store.list({ kind: "note", parts: true, before, limit: PAGE });
@@ -49,8 +49,8 @@ function createUnscopedStore(store: InfospaceStore): SearchableStore {
     ...store,
     list,
     count: (query) => store.count({ ...query, whose: undefined }),
-    // Nothing says whether something of whomever has changed: it is looked at each time.
-    mark: async () => String(++asked),
-    contents: (of) => ("collection" in of ? store.contents(of) : all()),
+    // The store has no mark across owners, so each search reads the contents again.
+    mark: async () => String(++mark),
+    contents: (of) => ("collection" in of ? store.contents(of) : listContents()),
   };
 }

@@ -24,8 +24,8 @@ const json: NoteFacts = {
 };
 const text: NoteFacts = { ...json, format: "text" };
 
-describe("the shape of many", () => {
-  test("names the fields with their types, and how many have them where not all do", () => {
+describe("the preview of a collection", () => {
+  test("lists the fields with types, and counts where not all items have them", () => {
     const items = Array.from({ length: 100 }, (_, id) => ({
       id,
       owner: { login: "ada", id },
@@ -41,7 +41,7 @@ describe("the shape of many", () => {
     });
   });
 
-  test("shows the first items, and says when that is all of them", () => {
+  test("shows the first items, and whether these are all", () => {
     expect(sampled([{ a: 1 }, { a: 2 }])).toEqual({ keys: { a: "number" }, first: [{ a: 1 }, { a: 2 }], whole: true });
     expect(sampled([])).toEqual({ first: [], whole: true });
 
@@ -50,11 +50,11 @@ describe("the shape of many", () => {
     expect(many).not.toHaveProperty("whole");
   });
 
-  test("says how many are what where not all are objects", () => {
+  test("counts the types if not all items are objects", () => {
     expect(sampled(["a", { b: 1 }, null, "c"])).toMatchObject({ types: { string: 2, object: 1, null: 1 } });
   });
 
-  test("an item is cut where it is long, and what is cut is said in its place", () => {
+  test("cuts long items and says what was cut", () => {
     const { first } = sampled([{ id: 1, body: "x".repeat(5_000), parts: Array.from({ length: 900 }, () => 7) }]);
 
     expect(JSON.stringify(first)).toContain("(5000 characters)");
@@ -70,7 +70,7 @@ describe("the shape of many", () => {
     expect(more).toBe(50);
   });
 
-  test("tells names apart up to a number, and says so", () => {
+  test("counts names up to a limit, and says so", () => {
     const sampler = createSampler(10_000);
     for (let count = 0; count < 3_000; count++) sampler.take({ [`field ${count}`]: 1 });
 
@@ -78,7 +78,7 @@ describe("the shape of many", () => {
   });
 });
 
-describe("whatever is in it", () => {
+describe("for any content", () => {
   const key = fc.oneof(
     fc.string({ unit: "binary", maxLength: 200 }),
     fc.constantFrom("__proto__", "constructor", "\u202e\u0000", "…", "first"),
@@ -97,7 +97,7 @@ describe("whatever is in it", () => {
     ),
   })).value as fc.Arbitrary<Json>;
 
-  test("it is shown within the limit, without control characters in a name", () => {
+  test("stays within the limit, without control characters in a name", () => {
     fc.assert(
       fc.property(fc.array(hostile, { maxLength: 12 }), fc.integer({ min: 2, max: 2_000 }), (contents, limit) => {
         const shown = sampled(contents, limit);
@@ -118,15 +118,15 @@ describe("whatever is in it", () => {
     );
   });
 
-  test("a name that could hide or act is quoted, and __proto__ is one like any other", () => {
+  test("quotes names with control characters, and takes __proto__ as a name", () => {
     const { keys } = sampled([JSON.parse(`{"__proto__":1,"a\\u0000b\\u202e":2,"${"k".repeat(500)}":3}`) as Json]);
 
     expect(Object.keys(keys as object)).toEqual(["__proto__", '"a\\u0000b\\u{202e}"', `"${"k".repeat(59)}…"`]);
   });
 });
 
-describe("the shape of one", () => {
-  test("of an object: the fields with types and sizes, then the beginning", () => {
+describe("the preview of a note", () => {
+  test("shows the fields of an object with types and sizes, then the beginning", () => {
     const items = Array.from({ length: 120 }, (_, id) => ({ id, title: `t${id}` }));
 
     expect(previewNote(json, { items, cursor: "abc" }, 600)).toMatchObject({
@@ -135,7 +135,7 @@ describe("the shape of one", () => {
     });
   });
 
-  test("of a text: how many lines and characters, and the first", () => {
+  test("counts lines and characters of a text, and shows the first", () => {
     const shown = previewNote(text, "one\ntwo\n".repeat(500), 400);
 
     expect(shown).toMatchObject({ lines: 1_000, characters: 4_000 });
@@ -143,7 +143,7 @@ describe("the shape of one", () => {
     expect(previewNote(text, "one\ntwo", 400)).toMatchObject({ lines: 2, first: "one\ntwo", whole: true });
   });
 
-  test("of a list that is one note: how many, and what they look like", () => {
+  test("counts the items of a list and describes them", () => {
     const list = Array.from({ length: 300 }, (_, id) => ({ id }));
 
     expect(previewNote(json, list, 400)).toMatchObject({
@@ -153,7 +153,7 @@ describe("the shape of one", () => {
     });
   });
 
-  test("of a file: never its bytes", () => {
+  test("never shows the bytes of a file", () => {
     const file = { media_type: "image/png", size: 3, base64: "AAEC" };
 
     expect(JSON.stringify(previewNote({ ...json, format: "file" }, file, 400))).not.toContain("AAEC");

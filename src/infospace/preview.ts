@@ -1,41 +1,39 @@
 import { clip, getOwn, type Json, type JsonObject } from "../core/json.ts";
 import { describeJson, fitJson, formatKey, getJsonKind, isList, stripFileBytes } from "./json-preview.ts";
 import { findLargePart, type LargePart } from "./large-part.ts";
-import type { Collection, NoteFacts } from "./note.ts";
+import type { Collection, NoteFacts, Resource } from "./note.ts";
 import { formatHandle } from "./note.ts";
 
-/** Sees every content of a collection once, and says afterwards what they look like. Its memory does not grow with them. */
+/** Sees every item of a collection once and describes them afterwards, in constant memory. */
 export interface CollectionSampler {
   take(content: Json): void;
   /**
-   * `keys`: each field with its type, `?` and a count where not every item has it; `types`: how many items are what, where
-   * not all are objects; `first`: the first items, as many as fit; `whole` where that is all of them. `within` is for whoever
-   * has less room by now.
+   * `keys`: the fields with their types, with `?` and a count if not every item has them; `types`: counts by type, if not all
+   * are objects; `first`: the first items that fit; `whole`: these are all. Default limit: that of the sampler.
    */
-  preview(within?: number): JsonObject;
+  preview(limit?: number): JsonObject;
 }
 
-const FIELDS = 40;
-/** Names beyond those shown are told apart up to here. */
-const OTHER_FIELDS = 1_000;
+const MAX_FIELDS = 40;
+/** How many further field names are counted. */
+const MAX_OTHER_FIELDS = 1_000;
 const FIRST_ITEMS = 20;
 const NAME_LIMIT = 80;
 
 interface SampledField {
   count: number;
-  /** What a value of each kind looked like when the first came. */
+  /** The description of the first value of each kind. */
   readonly kinds: Map<string, string>;
 }
 
-/** One of the first items as JSON text, because a part of a text would keep all of that in memory. */
+/** JSON texts: a slice of a string would keep the whole string in memory. */
 interface SampledItem {
-  /** All of it, where that fits. */
-  readonly all: string | undefined;
-  /** As much of it as its share of the room holds. */
+  /** Undefined if it does not fit. */
+  readonly whole: string | undefined;
   readonly part: string;
 }
 
-/** `limit` is in characters of the JSON that is shown. */
+/** `limit`: characters of the JSON of the preview. */
 export function createSampler(limit: number): CollectionSampler {
   const fields = new Map<string, SampledField>();
   const others = new Set<string>();
@@ -50,12 +48,12 @@ export function createSampler(limit: number): CollectionSampler {
       if (field === undefined) {
         const label = formatKey(key);
         field = fields.get(label);
-        if (field === undefined && fields.size < FIELDS) {
+        if (field === undefined && fields.size < MAX_FIELDS) {
           field = { count: 0, kinds: new Map() };
           fields.set(label, field);
         }
         if (field === undefined) {
-          if (others.size < OTHER_FIELDS) others.add(label);
+          if (others.size < MAX_OTHER_FIELDS) others.add(label);
           continue;
         }
       }
@@ -77,13 +75,13 @@ export function createSampler(limit: number): CollectionSampler {
       const all = fitJson(visible, limit);
       const part = fitJson(visible, Math.floor(limit / (first.length === 0 ? 3 : 6)));
       const isWhole = all.whole && visible === content;
-      first.push({ all: isWhole ? JSON.stringify(all.value) : undefined, part: JSON.stringify(part.value) });
+      first.push({ whole: isWhole ? JSON.stringify(all.value) : undefined, part: JSON.stringify(part.value) });
       room -= JSON.stringify(part.value).length + 1;
     },
     preview(most = limit) {
       const objects = kinds.get("object") ?? 0;
       const types = count === objects ? {} : { types: Object.fromEntries(kinds) };
-      const all = first.flatMap((item) => item.all ?? []);
+      const all = first.flatMap((item) => item.whole ?? []);
       if (all.length === count) {
         const whole = { first: all.map(parseJson), whole: true };
         const shape = { ...types, ...fitSampledKeys(fields, others.size, objects, most), ...whole };
@@ -100,20 +98,17 @@ export function createSampler(limit: number): CollectionSampler {
   };
 }
 
-/** A note for a model: its facts and its shape, in at most `limit` characters of JSON. */
 export function previewNote(note: NoteFacts, content: Json, limit: number, part = findLargePart(content)): JsonObject {
   const facts = summarizeResource(note);
   return { ...facts, ...previewContent(note, content, limit - measureJson(facts), part) };
 }
 
-/** A collection for a model: its facts, and what the sampler saw of it, in at most `limit` characters where that is given. */
 export function previewCollection(collection: Collection, sampler: CollectionSampler, limit?: number): JsonObject {
   const facts = summarizeResource(collection);
   return { ...facts, ...sampler.preview(limit === undefined ? undefined : limit - measureJson(facts)) };
 }
 
-/** What is known of something kept without looking into it. */
-export function summarizeResource(resource: NoteFacts | Collection): JsonObject {
+export function summarizeResource(resource: Resource): JsonObject {
   const { id, bytes } = resource;
   if (!("count" in resource)) {
     return { handle: formatHandle("note", id), kind: "note", format: resource.format, bytes, ...formatLabel(resource) };
@@ -123,7 +118,7 @@ export function summarizeResource(resource: NoteFacts | Collection): JsonObject 
   return complete ? facts : { ...facts, complete };
 }
 
-function formatLabel({ name, version, expiresAt }: NoteFacts | Collection): JsonObject {
+function formatLabel({ name, version, expiresAt }: Resource): JsonObject {
   return {
     ...(name === undefined ? {} : { name: clip(name, NAME_LIMIT) }),
     ...(version === 1 ? {} : { version }),
@@ -132,7 +127,10 @@ function formatLabel({ name, version, expiresAt }: NoteFacts | Collection): Json
 }
 
 function previewContent({ format }: NoteFacts, content: Json, limit: number, part: LargePart | undefined): JsonObject {
-  if (format === "file") return previewFile(content, limit);
+  if (format === "file") {
+    const { media_type = null, size = null } = content as JsonObject;
+    return fitEntries({ media_type: fitJson(media_type, 100).value, size }, limit);
+  }
   if (typeof content === "string") return previewText(content, limit);
   if (isList(content)) {
     const size = { items: content.length };
@@ -153,7 +151,7 @@ function previewContent({ format }: NoteFacts, content: Json, limit: number, par
 
 const SHORT = 80;
 
-/** Its short fields first: whether there is more where it came from is said there, and would be cut at its end. */
+/** Short fields first: they may say whether there are more pages, and the end of a preview is cut. */
 function sortShortFirst(content: JsonObject): JsonObject {
   const isShort = ([, value]: readonly [string, Json]): boolean =>
     typeof value === "string" ? value.length <= SHORT : typeof value !== "object" || value === null;
@@ -161,17 +159,12 @@ function sortShortFirst(content: JsonObject): JsonObject {
   return Object.fromEntries([...entries.filter(isShort), ...entries.filter((entry) => !isShort(entry))]);
 }
 
-/** What is in the part that makes it long, where its fields do not say so. */
+/** The part that makes it long, unless the fields already describe it. */
 function describeLargePart(content: JsonObject, part: LargePart | undefined): JsonObject {
   if (part === undefined) return {};
   const [name, ...deeper] = part.steps;
-  const isSaid = deeper.length === 0 && part.what === describeJson(getOwn(content, String(name)) ?? null, true);
-  return isSaid ? {} : { inside: { [formatKey(part.path)]: part.what } };
-}
-
-function previewFile(content: Json, limit: number): JsonObject {
-  const { media_type = null, size = null } = content as JsonObject;
-  return fitEntries({ media_type: fitJson(media_type, 100).value, size }, limit);
+  const isDescribed = deeper.length === 0 && part.what === describeJson(getOwn(content, String(name)) ?? null, true);
+  return isDescribed ? {} : { inside: { [formatKey(part.path)]: part.what } };
 }
 
 function previewText(text: string, limit: number): JsonObject {
@@ -186,21 +179,15 @@ export function countTextLines(text: string): number {
   return lines;
 }
 
-/** The fields of an object with their types and sizes, as many as fit. */
 export function previewKeys(content: JsonObject, limit: number): JsonObject {
   const names = Object.keys(content);
   const fields = names
-    .slice(0, FIELDS)
+    .slice(0, MAX_FIELDS)
     .map((name): [string, string] => [formatKey(name), describeJson(getOwn(content, name) ?? null, true)]);
   return fitFields(fields, names.length - fields.length, limit);
 }
 
-function fitSampledKeys(
-  fields: ReadonlyMap<string, SampledField>,
-  others: number,
-  items: number,
-  limit: number,
-): JsonObject {
+function fitSampledKeys(fields: ReadonlyMap<string, SampledField>, others: number, items: number, limit: number) {
   const described = [...fields].map(([name, { count, kinds }]): [string, string] => {
     const type = [...kinds.values()].join(" | ");
     return [name, count < items ? `${type}? (in ${count} of ${items})` : type];
@@ -208,7 +195,6 @@ function fitSampledKeys(
   return fitFields(described, others, limit);
 }
 
-/** As many fields as fit, and how many do not. */
 function fitFields(described: readonly (readonly [string, string])[], others: number, limit: number): JsonObject {
   if (described.length === 0) return {};
   let room = limit - `{"keys":{},"more_keys":"1000 or more"}`.length;
@@ -219,27 +205,27 @@ function fitFields(described: readonly (readonly [string, string])[], others: nu
     fitting.push([name, type]);
   }
   const more = described.length - fitting.length + others;
-  const told = others === OTHER_FIELDS ? `${OTHER_FIELDS} or more` : more;
+  const count = others === MAX_OTHER_FIELDS ? `${MAX_OTHER_FIELDS} or more` : more;
   const keys = fitting.length === 0 ? {} : { keys: Object.fromEntries(fitting) };
-  return { ...keys, ...(more === 0 ? {} : { more_keys: told }) };
+  return { ...keys, ...(more === 0 ? {} : { more_keys: count }) };
 }
 
 function fitFirstItems(items: readonly SampledItem[], limit: number): readonly Json[] {
-  const shown: Json[] = [];
+  const fitting: Json[] = [];
   let room = limit;
   for (const { part } of items) {
     room -= part.length + 1;
     if (room < 0) break;
-    shown.push(parseJson(part));
+    fitting.push(parseJson(part));
   }
-  return shown;
+  return fitting;
 }
 
 function parseJson(text: string): Json {
   return JSON.parse(text) as Json;
 }
 
-/** Whatever it takes to stay within the limit: the last parts go first. */
+/** Drops entries from the end until the JSON fits the limit. */
 export function fitEntries(shape: JsonObject, limit: number): JsonObject {
   const entries = Object.entries(shape);
   while (entries.length > 0 && measureJson(Object.fromEntries(entries)) > limit) entries.pop();

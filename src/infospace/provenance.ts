@@ -1,11 +1,11 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import type { Caller } from "../core/caller.ts";
 import type { UnstampedEvent } from "../core/events.ts";
+import { omitUndefined } from "../core/json.ts";
 import type { InfospaceStore } from "./infospace-store.ts";
-import type { Collection, NoteFacts, NoteOrigin } from "./note.ts";
-import { formatHandle, type ResourceKind } from "./note.ts";
+import { formatHandle, type NoteOrigin, type Resource, type ResourceKind } from "./note.ts";
 
-/** In whose name, and by which call, something is written. */
+/** The caller and the call that write something. */
 export interface NoteAuthor {
   readonly caller: Caller;
   readonly action: string;
@@ -14,50 +14,39 @@ export interface NoteAuthor {
 
 export function createNoteOrigin({ caller, action, callId }: NoteAuthor, at: Date): NoteOrigin {
   const { actor, session, turn, tenant, user } = caller;
-  return {
-    action,
-    callId,
-    actor,
-    session,
-    ...(turn === undefined ? {} : { turn }),
-    ...(tenant === undefined ? {} : { tenant }),
-    ...(user === undefined ? {} : { user: user.id }),
-    at: at.toISOString(),
-  };
+  return omitUndefined({ action, callId, actor, session, turn, tenant, user: user?.id, at: at.toISOString() });
 }
 
-const SHORT = 1024;
+const MIN_HASHED_BYTES = 1024;
 
-/** That it was made, or has a new version, as the ledger has it. */
 export function createWrittenEvent(
   { callId }: Pick<NoteAuthor, "callId">,
   kind: ResourceKind,
-  made: NoteFacts | Collection,
+  { id, version, bytes, name, ...facts }: Resource,
 ): UnstampedEvent<"resource.written"> {
-  const { id, version, bytes, name } = made;
-  // The hash of something short would give it away to whoever tries all values.
-  const facts = "count" in made ? { count: made.count } : bytes > SHORT ? { hash: made.hash } : {};
+  // Short contents could be guessed from their hash.
+  const size = "count" in facts ? { count: facts.count } : bytes > MIN_HASHED_BYTES ? { hash: facts.hash } : {};
   const label = name === undefined ? {} : { name };
-  const data = { callId, handle: formatHandle(kind, id), version, bytes, ...facts, ...label };
-  return { type: "resource.written", data };
+  return {
+    type: "resource.written",
+    data: { callId, handle: formatHandle(kind, id), version, bytes, ...size, ...label },
+  };
 }
 
-/** The actions that the running call has data from: itself, those it called, and those that made what it read. */
+/** The actions whose data the running call has: itself, those it called, and the sources of what it read. */
 export interface Lineage {
-  /** Runs a call. One that is made inside another shares the other's sources, in both directions. */
+  /** Runs a call. A nested call and its outer call share their sources. */
   track<T>(isInside: boolean, work: () => Promise<T>): Promise<T>;
   add(actions: Iterable<string>): void;
   sources(): readonly string[];
-  /** Stores the sources of a call that waits for a person, for whichever process runs it. */
+  /** Stores the sources of a call that waits for approval. Another process may resume it. */
   hold(callId: string): Promise<void>;
-  /** Adds the sources that were stored for a call. */
   resume(callId: string): Promise<void>;
 }
 
-/** What the way of a call needs of it. */
 export type CallLineage = Omit<Lineage, "sources">;
 
-/** Where nothing is kept, nothing is followed. */
+/** Tracks nothing, for a gateway without an infospace. */
 export const noLineage: CallLineage = {
   track: (_isInside, work) => work(),
   add: () => {},
@@ -77,7 +66,7 @@ export function createLineage(store: Pick<InfospaceStore, "holdSources" | "heldS
     add,
     sources,
     async hold(callId) {
-      // The action itself is known again when the call is resumed.
+      // A resumed call adds its own action again, so a single source need not be stored.
       if (sources().length > 1) await store.holdSources(callId, sources());
     },
     resume: async (callId) => add(await store.heldSources(callId)),

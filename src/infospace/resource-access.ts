@@ -4,47 +4,40 @@ import type { Caller } from "../core/caller.ts";
 import { actionName } from "../core/names.ts";
 import type { InfospaceOptions } from "./infospace.ts";
 import type { InfospaceStore, ResourceQuery } from "./infospace-store.ts";
-import {
-  type Collection,
-  formatHandle,
-  listSources,
-  type NoteFacts,
-  type NoteOrigin,
-  type NoteVisibility,
-  type ResourceKind,
-} from "./note.ts";
+import type { Collection, NoteFacts, NoteOrigin, NoteVisibility, Resource, ResourceKind } from "./note.ts";
+import { formatHandle, listSources } from "./note.ts";
 
 /** The category of the primitives. */
 export const INFOSPACE = "infospace";
 
-/** What invoking a note or a collection runs. */
+/** The action that runs when a note or collection is invoked. */
 export const LOAD = actionName(INFOSPACE, "load");
 
-/** What decides on access to a note or a collection: an action whose owner is whoever it reaches. */
-export function toResourceAction(kind: ResourceKind, resource: NoteFacts | Collection): Action {
-  const handle = formatHandle(kind, resource.id);
+/** A resource as the action that the policy decides on. Its owner is everyone in its reach. */
+export function toResourceAction(kind: ResourceKind, resource: Resource): Action {
   const action = defineResource(kind, {
     entry: String(resource.id),
     description: describeResource(kind, resource),
     target: LOAD,
-    transform: { set: { target: handle } },
+    transform: { set: { target: formatHandle(kind, resource.id) } },
   });
   return Object.freeze({ ...action, owner: toOwner(resource), madeFrom: toProvenance(resource.origin) });
 }
 
-/** What decides on who may know of something, beside whom it reaches. */
+/** The source actions and the maker, which also decide who may know of the resource. */
 export function toProvenance(origin: NoteOrigin): ActionProvenance {
   return { actions: listSources(origin), maker: toOwner({ origin, reach: "actor" }) };
 }
 
-/** Something that the caller makes now, before it is there: what the policy says of it, it says of the next one. */
+/** A resource that the caller is about to make, to ask the policy about it before it exists. */
 export function createOwnResource(kind: ResourceKind, { tenant = "", user, session }: Caller): Action {
   const action = defineResource(kind, { entry: "0", description: "", target: LOAD, transform: {} });
   return Object.freeze({ ...action, owner: { tenant, user: user?.id ?? "", session } });
 }
 
-function toOwner({ origin: { tenant = "", user = "", actor, session }, reach }: OwnedResource): ActionOwner {
-  switch (reach) {
+function toOwner(resource: Pick<NoteFacts, "origin"> & { readonly reach: NoteVisibility }): ActionOwner {
+  const { tenant = "", user = "", actor, session } = resource.origin;
+  switch (resource.reach) {
     case "session":
       return { tenant, user, session };
     case "actor":
@@ -54,55 +47,43 @@ function toOwner({ origin: { tenant = "", user = "", actor, session }, reach }: 
   }
 }
 
-type OwnedResource = Pick<NoteFacts, "origin"> & { readonly reach: NoteVisibility };
-
-function describeResource(kind: ResourceKind, { name, bytes, origin, ...rest }: NoteFacts | Collection): string {
-  const called = name === undefined ? "" : ` ${JSON.stringify(name)}`;
-  const what = "count" in rest ? `${rest.count} notes, ${bytes} bytes` : `${rest.format}, ${bytes} bytes`;
-  return `Load the ${kind}${called}: ${what}, of ${origin.action}.`;
+function describeResource(kind: ResourceKind, { name, bytes, origin, ...rest }: Resource): string {
+  const title = name === undefined ? "" : ` ${JSON.stringify(name)}`;
+  const size = "count" in rest ? `${rest.count} notes, ${bytes} bytes` : `${rest.format}, ${bytes} bytes`;
+  return `Load the ${kind}${title}: ${size}, of ${origin.action}.`;
 }
 
-type ListUsableOptions = Pick<InfospaceOptions, "mayUse"> & { readonly store: Pick<InfospaceStore, "list"> };
-type UsableQuery = Omit<ResourceQuery, "limit">;
+interface Resources {
+  readonly note: NoteFacts;
+  readonly collection: Collection;
+}
 
-const PAGE = 100;
+type UsableQuery<Kind> = Omit<ResourceQuery, "limit" | "kind"> & { readonly kind: Kind };
 
-/**
- * What the caller may use, the newest first. Reads on past what the caller may not use: how many of those there are must not
- * change what is found.
- */
-export function listUsable(
-  parts: ListUsableOptions,
-  query: UsableQuery & { readonly kind: "note" },
+/** The resources that the caller may use, newest first. Skips any number of others, so that they do not change the result. */
+export async function* listUsable<Kind extends ResourceKind>(
+  { store, mayUse }: Pick<InfospaceOptions, "mayUse"> & { readonly store: Pick<InfospaceStore, "list"> },
+  query: UsableQuery<Kind>,
   caller: Caller | undefined,
-  page?: number,
-): AsyncGenerator<NoteFacts>;
-export function listUsable(
-  parts: ListUsableOptions,
-  query: UsableQuery & { readonly kind: "collection" },
-  caller: Caller | undefined,
-  page?: number,
-): AsyncGenerator<Collection>;
-export function listUsable(
-  parts: ListUsableOptions,
-  query: UsableQuery,
-  caller: Caller | undefined,
-  page?: number,
-): AsyncGenerator<NoteFacts | Collection>;
-export async function* listUsable(
-  { store, mayUse }: ListUsableOptions,
-  query: UsableQuery,
-  caller: Caller | undefined,
-  page = PAGE,
-): AsyncGenerator<NoteFacts | Collection> {
+  pageSize = 100,
+): AsyncGenerator<Resources[Kind]> {
   const { kind } = query;
   for (let { before } = query; ; ) {
-    const asked = { ...query, before, limit: page };
-    const found = await (kind === "note"
-      ? store.list({ ...asked, kind: "note" })
-      : store.list({ ...asked, kind: "collection" }));
-    yield* found.filter((each) => caller === undefined || mayUse(toResourceAction(kind, each), caller) === "allowed");
-    before = found.at(-1)?.id;
-    if (found.length < page) return;
+    const request = { ...query, before, limit: pageSize } as ResourceQuery & { readonly kind: "note" };
+    const page = (await store.list(request)) as readonly Resources[Kind][];
+    yield* page.filter((each) => caller === undefined || mayUse(toResourceAction(kind, each), caller) === "allowed");
+    before = page.at(-1)?.id;
+    if (page.length < pageSize) return;
   }
+}
+
+export async function listFirstUsable<Kind extends ResourceKind>(
+  parts: Parameters<typeof listUsable>[0],
+  query: UsableQuery<Kind>,
+  caller: Caller,
+  limit: number,
+): Promise<readonly Resources[Kind][]> {
+  const found: Resources[Kind][] = [];
+  for await (const each of listUsable(parts, query, caller)) if (found.push(each) === limit) break;
+  return found;
 }

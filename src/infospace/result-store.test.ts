@@ -30,8 +30,8 @@ const records = Array.from({ length: 200 }, (_, id) => ({ id, title: `Issue ${id
 
 const numbers = Array.from({ length: 2_000 }, (_, n) => n);
 
-describe("what is kept", () => {
-  test("nothing that is not longer than the limit", async () => {
+describe("storing", () => {
+  test("stores nothing within the limit", async () => {
     const { keep, infospace } = keeping();
 
     expect(await keep("x".repeat(LIMIT))).toBeUndefined();
@@ -40,7 +40,7 @@ describe("what is kept", () => {
     expect(infospace.notes.size).toBe(0);
   });
 
-  test("a list of records is a collection, each record a note", async () => {
+  test("stores a list of records as a collection", async () => {
     const { keep, infospace } = keeping();
 
     const kept = await keep(records);
@@ -109,15 +109,15 @@ describe("what is kept", () => {
     expect([...infospace.notes.values()]).toEqual([expect.objectContaining({ format, content: content ?? data })]);
   });
 
-  test("empty lines between JSON lines are counted", async () => {
+  test("counts empty lines between JSON lines", async () => {
     const kept = await keeping().keep(records.map((record) => JSON.stringify(record)).join("\n\n"));
 
     expect(kept?.shown).toMatchObject({ count: 200, empty_lines: 199 });
   });
 });
 
-describe("what the model is told", () => {
-  test("how to use it, naming only what it sees", async () => {
+describe("the answer for the model", () => {
+  test("says how to use the result, naming only visible actions", async () => {
     const all = await keeping().keep(records);
     expect(all?.shown.next).toBe(
       `Give {"$from":"${all?.handle}"} or {"$from":"${all?.handle}","path":"[0].id"} as an argument of any action. Narrow it with infospace__filter-structured, infospace__project or infospace__head. Read it with infospace__load.`,
@@ -131,14 +131,14 @@ describe("what the model is told", () => {
     expect(none?.shown.next).not.toContain("infospace__");
   });
 
-  test("of a list of numbers: how to make a collection of it all the same", async () => {
+  test("says how to make a collection of a list of numbers", async () => {
     const kept = await keeping().keep(numbers);
 
     expect(kept?.shown).toMatchObject({ items: 2_000, types: { number: 2_000 } });
     expect(kept?.shown.next).toContain(`Make a collection of it with infospace__split {"target":"${kept?.handle}"}.`);
   });
 
-  test("of an object with a long list: how to make a collection of it", async () => {
+  test("says how to make a collection of an object with a long list", async () => {
     const kept = await keeping().keep({ few: [1, 2], "all items": records });
 
     expect(kept?.shown.next).toContain(`infospace__split {"target":"${kept?.handle}","path":"[\\"all items\\"]"}`);
@@ -185,7 +185,7 @@ describe("what the model is told", () => {
       undefined,
       undefined,
     ],
-  ])("of an object with %s", async (_, data, split, inside) => {
+  ])("describes an object with %s", async (_, data, split, inside) => {
     const { handle = "", shown } = (await keeping().keep(data)) ?? {};
     const call = `{"target":"${handle}",${split}}`;
 
@@ -196,7 +196,7 @@ describe("what the model is told", () => {
     expect(JSON.stringify(shown).length).toBeLessThanOrEqual(1_200);
   });
 
-  test("that the action itself has cut its answer, before anything else", async () => {
+  test("shows first that the action has cut its own answer", async () => {
     const kept = await keeping({ previewLimit: 700 }).keep({
       content: "x".repeat(20_000),
       entries: records,
@@ -213,7 +213,7 @@ describe("what the model is told", () => {
     expect(Object.keys(kept?.shown.keys as object).slice(0, 3)).toEqual(["path", "truncated", "next_offset"]);
   });
 
-  test("of files what they are, and nothing of their bytes", async () => {
+  test("describes files without their bytes", async () => {
     const { infospace } = keeping();
     const bytes = Buffer.alloc(9_000, 7);
     const { id } = await infospace.writeFile(maker, { bytes, mediaType: "image/png" });
@@ -230,7 +230,7 @@ describe("what the model is told", () => {
     });
   });
 
-  test("never more than the limit, whatever it is", async () => {
+  test("never exceeds the limit", async () => {
     const hostile = Object.fromEntries(records.map(({ id }) => [`${"k\u0000".repeat(100)}${id}`, "v".repeat(500)]));
     for (const previewLimit of [300, 500, 1_200]) {
       for (const data of [
@@ -261,7 +261,7 @@ function pictures(count: number): Content {
 }
 
 describe("media", () => {
-  test("a picture is a file note, and what is beside it is shown", async () => {
+  test("stores an image as a file note and shows the rest", async () => {
     const { keep, infospace } = keeping();
 
     const small = { type: "image", mimeType: "image/png", data: Buffer.alloc(900, 7).toString("base64") };
@@ -280,7 +280,7 @@ describe("media", () => {
     expect([...infospace.notes.values()][0]?.content).toMatchObject({ base64: large.data });
   });
 
-  test("of several each is a note, and all are one collection", async () => {
+  test("stores several files as notes of one collection", async () => {
     const { keep, infospace } = keeping();
 
     const kept = await keep(null, pictures(6));
@@ -290,7 +290,7 @@ describe("media", () => {
     expect(kept?.shown).toMatchObject({ all_files: kept?.handle, more_files: 2 });
   });
 
-  test("where the data holds them too, handles stand in their place", async () => {
+  test("replaces media in the data by handles", async () => {
     const { keep, infospace } = keeping();
     const { blocks } = pictures(2);
     const texts = [{ type: "text", text: "x".repeat(5_000) }];
@@ -303,7 +303,7 @@ describe("media", () => {
     expect(kept?.shown).toMatchObject({ count: 3, files: [{ handle: "note__1" }, { handle: "note__2" }] });
   });
 
-  test("a blob of a resource, and an odd media type; what is not base64 is counted", async () => {
+  test("takes the blob of a resource and an odd media type, and counts invalid base64", async () => {
     const { keep, infospace } = keeping();
     const blob = Buffer.alloc(9_000, 1).toString("base64");
 
@@ -323,7 +323,7 @@ describe("media", () => {
 });
 
 describe("streams", () => {
-  test("become a collection, however little comes", async () => {
+  test("become a collection, however short", async () => {
     const { keeper, infospace } = keeping();
 
     const kept = await keeper.storeStream(Streamed.records([{ a: 1 }]), maker);
@@ -344,7 +344,7 @@ describe("streams", () => {
     ],
     ["a line", () => Streamed.jsonLines(["1\n2\nx\n"]), { code: "invalid_output" }],
     ["a value that is no JSON", () => Streamed.records([1, 2, () => 3]), { code: "invalid_output" }],
-  ])("when %s breaks, the error says where the rest is", async (_, streamed, problem) => {
+  ])("names the collection with the items so far if %s fails", async (_, streamed, problem) => {
     const { keeper, infospace } = keeping();
 
     const failed = await keeper.storeStream(streamed(), maker).catch((thrown: unknown) => thrown);
@@ -355,7 +355,7 @@ describe("streams", () => {
     expect(await infospace.collection(handle, testCaller)).toMatchObject({ complete: false, count: 2 });
   });
 
-  test("that break before anything has come leave nothing", async () => {
+  test("leave nothing if they fail before the first item", async () => {
     const { keeper, infospace } = keeping();
 
     const failed = await keeper.storeStream(Streamed.jsonLines(["x\n"]), maker).catch((thrown: unknown) => thrown);

@@ -17,22 +17,19 @@ test.each<[string, Json, string | undefined, number]>([
   ["lines", { content: "one line\n".repeat(90) }, "content", 90],
   ["a JSON object without a list", { content: JSON.stringify({ a: "b".repeat(900) }) }, undefined, 0],
   ["one long text", { content: "word ".repeat(500) }, undefined, 0],
-])(
-  "of what is long for %s, the call is told that makes a collection of it, and does",
-  async (_, content, path, count) => {
-    const large = findLargePart(content);
-    const told = formatNextStep({ handle: "note__1", kind: "note", format: "json", large }, () => true, 2_000);
+])("suggests a working call that makes a collection of %s", async (_, content, path, count) => {
+  const large = findLargePart(content);
+  const told = formatNextStep({ handle: "note__1", kind: "note", format: "json", large }, () => true, 2_000);
 
-    const call = JSON.stringify({ target: "note__1", path });
-    if (path === undefined) expect(told).not.toContain("split");
-    else expect(told).toContain(`Make a collection of it with infospace__split ${call}. Read it with`);
-    if (path === undefined) return;
-    const { contents } = await readAll(splitItems([{ content }], { path: parseJsonPath(path), delimiter: "" }));
-    expect(contents).toHaveLength(count);
-  },
-);
+  const call = JSON.stringify({ target: "note__1", path });
+  if (path === undefined) expect(told).not.toContain("split");
+  else expect(told).toContain(`Make a collection of it with infospace__split ${call}. Read it with`);
+  if (path === undefined) return;
+  const { contents } = await readAll(splitItems([{ content }], { path: parseJsonPath(path), delimiter: "" }));
+  expect(contents).toHaveLength(count);
+});
 
-test("of all of something, without a path; and not where nobody sees the action", () => {
+test("suggests it without a path for a whole list, and only if the action is visible", () => {
   const large = { path: "", steps: [], what: "array of 2 strings", isMany: true };
   const next = { handle: "note__1", kind: "note", format: "json", large } as const;
 

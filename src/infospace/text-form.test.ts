@@ -19,7 +19,7 @@ test.each([
   expect(detectTextForm(text)).toEqual(form);
 });
 
-test("a number with more digits than a number holds is left as it was written", () => {
+test("leaves a text with too many digits as it is", () => {
   expect(detectTextForm('{"id":9007199254740993}')).toEqual({ form: "text" });
   expect(detectTextForm('{"id":1}\n{"id":1234567890123456789}')).toEqual({ form: "text" });
   expect(detectTextForm('{"id":"1234567890123456789","n":9007199254740991}').form).toBe("json");

@@ -24,7 +24,7 @@ const schema: JsonSchema = {
 
 const action = { name: "file__read", inputSchema: schema, examples: [] };
 
-describe("slips of a model are mended", () => {
+describe("repairs slips of a model", () => {
   test.each<[string, unknown, unknown]>([
     ["JSON text for the whole", '{"path":"a"}', { path: "a" }],
     ["wrapped twice", { args: { path: "a" } }, { path: "a" }],
@@ -46,7 +46,7 @@ describe("slips of a model are mended", () => {
     expect(prepared(action, given).args).toEqual(expected);
   });
 
-  test("and what was mended is told", () => {
+  test("reports the repairs", () => {
     expect(prepared(action, { args: { path: "a", limit: "1" } }).repairs).toEqual([
       "/args: unwrapped",
       "/limit: string read as integer",
@@ -54,7 +54,7 @@ describe("slips of a model are mended", () => {
   });
 });
 
-describe("what only looks like a slip is left alone", () => {
+describe("leaves valid arguments alone", () => {
   test.each<[string, JsonSchema, unknown]>([
     [
       "arguments that fit as they are",
@@ -72,8 +72,8 @@ describe("what only looks like a slip is left alone", () => {
   });
 });
 
-describe("arguments that cannot be mended", () => {
-  test("are answered with what is wrong, the schema and the shortest example", () => {
+describe("arguments that cannot be repaired", () => {
+  test("are answered with the problems, the schema and a minimal example", () => {
     let problem: unknown;
     try {
       prepared(action, { limit: "many" });
@@ -106,14 +106,14 @@ describe("arguments that cannot be mended", () => {
     expect(() => prepared(action, given)).toThrow();
   });
 
-  test("a cycle is refused", () => {
+  test("refuses a cycle", () => {
     const cycle: Record<string, unknown> = {};
     cycle.self = cycle;
 
     expect(() => prepared(action, cycle)).toThrow(/nested deeper than 256/);
   });
 
-  test("prototype keys stay keys", () => {
+  test("treats prototype keys as plain keys", () => {
     const given = JSON.parse('{"path":"a","__proto__":{"polluted":true}}');
 
     expect(() => prepared(action, given)).toThrow(/additional properties/);
@@ -121,7 +121,7 @@ describe("arguments that cannot be mended", () => {
   });
 });
 
-test("repair never throws, whatever it is given", () => {
+test("never throws on any schema and value", () => {
   fc.assert(
     fc.property(fc.jsonValue(), fc.jsonValue(), (made, given) => {
       repairToSchema({ type: "object", properties: { a: made } } as JsonSchema, given);
@@ -131,7 +131,7 @@ test("repair never throws, whatever it is given", () => {
   );
 });
 
-test("an example is offered only if it fits", () => {
+test("offers an example only if it fits", () => {
   const impossible: JsonSchema = {
     type: "object",
     properties: { a: { type: "string", pattern: "^zz$" } },

@@ -3,21 +3,177 @@ import { isRecord, type Json, type JsonObject } from "../core/json.ts";
 import { resolvePointer } from "../core/schema-guard.ts";
 import { getValidator } from "../core/schema-validator.ts";
 
+const WRAPPERS = new Set(["args", "arguments", "input", "parameters", "params", "tool_args", "kwargs"]);
+const REPAIR_DEPTH = 16;
+const RESPELLED_FIELD_LIMIT = 200;
+
+/**
+ * Fixes plain slips of a model: JSON in a string, a second wrapping, numbers and booleans as strings, one item instead of a
+ * list, a key in another case. The caller validates the result, so a repair cannot let anything through.
+ */
+export function repairToSchema(schema: JsonSchema, given: unknown) {
+  const repairs: string[] = [];
+  const unwrapped = unwrap(schema, given, repairs);
+  return { args: repair(schema, unwrapped, "", repairs, 0), repairs };
+}
+
+function unwrap(schema: JsonSchema, given: unknown, repairs: string[]): unknown {
+  let args = given ?? {};
+  for (let turn = 0; turn < 3; turn++) {
+    const parsed = typeof args === "string" ? parseJsonAs(args, isRecord) : undefined;
+    if (parsed !== undefined) {
+      repairs.push("/: JSON text read as an object");
+      args = parsed;
+    }
+    if (!isRecord(args)) return args;
+    const [key, ...others] = Object.keys(args);
+    if (key === undefined || others.length > 0 || !WRAPPERS.has(key) || key in getProperties(schema)) return args;
+    const inner = args[key];
+    if (!isRecord(inner) && typeof inner !== "string") return args;
+    repairs.push(`/${key}: unwrapped`);
+    args = inner;
+  }
+  return args;
+}
+
+function repair(schema: unknown, value: unknown, path: string, repairs: string[], depth: number): unknown {
+  if (!isRecord(schema) || depth > REPAIR_DEPTH) return value;
+  const fitted = convertOnce(schema, value, path, repairs);
+  if (Array.isArray(fitted) && isRecord(schema.items)) {
+    return fitted.map((item, index) => repair(schema.items, item, `${path}/${index}`, repairs, depth + 1));
+  }
+  return isRecord(fitted) && isRecord(schema.properties) ? repairObject(schema, fitted, path, repairs, depth) : fitted;
+}
+
+function repairObject(
+  schema: SchemaObject,
+  value: Record<string, unknown>,
+  path: string,
+  repairs: string[],
+  depth: number,
+): unknown {
+  const properties = getProperties(schema);
+  const required = new Set(Array.isArray(schema.required) ? schema.required : []);
+  const entries: [string, unknown][] = [];
+  const fields = Object.entries(value);
+  // Comparing more names would block the process.
+  const respells = fields.length <= RESPELLED_FIELD_LIMIT;
+  for (const [given, part] of fields) {
+    const isKnown = Object.hasOwn(properties, given) || !respells;
+    const key = isKnown ? given : (findRespelledKey(given, properties, value) ?? given);
+    if (key !== given) repairs.push(`${path}/${given}: read as ${key}`);
+    const wanted = Object.hasOwn(properties, key) ? properties[key] : undefined;
+    if (part === null && wanted !== undefined && !required.has(key) && !allowsNull(wanted)) {
+      repairs.push(`${path}/${key}: null left out`);
+      continue;
+    }
+    entries.push([key, wanted === undefined ? part : repair(wanted, part, `${path}/${key}`, repairs, depth + 1)]);
+  }
+  return Object.fromEntries(entries);
+}
+
+/** Converts a value that has none of the wanted types to the first one possible. */
+function convertOnce(schema: SchemaObject, value: unknown, path: string, repairs: string[]): unknown {
+  const wanted = getWantedTypes(schema);
+  if (wanted.length === 0 || wanted.some((type) => hasType(type, value))) return value;
+  for (const type of wanted) {
+    const converted = conversions[type]?.(value, schema);
+    if (converted === undefined) continue;
+    const from = value === null ? "null" : Array.isArray(value) ? "list" : typeof value;
+    repairs.push(`${path || "/"}: ${from} read as ${type}`);
+    return converted;
+  }
+  return value;
+}
+
+type SchemaObject = Readonly<Record<string, unknown>>;
+
+const NUMBER = /^-?(?:0|[1-9]\d{0,15})(?:\.\d{1,15})?(?:[eE][+-]?\d{1,3})?$/;
+
+const conversions: Readonly<Record<string, (value: unknown, schema: SchemaObject) => unknown>> = {
+  object: (value) => (typeof value === "string" ? parseJsonAs(value, isRecord) : undefined),
+  array: (value, schema) => {
+    if (typeof value === "string") {
+      const parsed = parseJsonAs(value, Array.isArray);
+      if (parsed !== undefined) return parsed;
+    }
+    const itemTypes = isRecord(schema.items) ? getWantedTypes(schema.items) : [];
+    return itemTypes.some((type) => hasType(type, value)) ? [value] : undefined;
+  },
+  integer: (value) => parseNumber(value, Number.isSafeInteger),
+  number: (value) => parseNumber(value, Number.isFinite),
+  boolean: (value) => {
+    const text = typeof value === "string" ? value.trim().toLowerCase() : "";
+    return text === "true" ? true : text === "false" ? false : undefined;
+  },
+  string: (value) => (typeof value === "number" || typeof value === "boolean" ? String(value) : undefined),
+};
+
+function parseNumber(value: unknown, accepts: (number: number) => boolean): number | undefined {
+  if (typeof value !== "string" || !NUMBER.test(value.trim())) return undefined;
+  const number = Number(value);
+  return accepts(number) ? number : undefined;
+}
+
+function hasType(type: string, value: unknown): boolean {
+  if (type === "object") return isRecord(value);
+  if (type === "array") return Array.isArray(value);
+  if (type === "integer") return Number.isInteger(value);
+  return type === "null" ? value === null : typeof value === type;
+}
+
+/** The types a schema allows, looking one level into `anyOf` and `oneOf`. */
+function getWantedTypes(schema: SchemaObject): readonly string[] {
+  const { type } = schema;
+  if (typeof type === "string") return [type];
+  if (Array.isArray(type)) return type.filter((each): each is string => typeof each === "string");
+  const alternatives = [schema.anyOf, schema.oneOf].find(Array.isArray) ?? [];
+  return alternatives.flatMap((each) => (isRecord(each) && typeof each.type === "string" ? [each.type] : []));
+}
+
+function allowsNull(schema: unknown): boolean {
+  if (!isRecord(schema)) return true;
+  const types = getWantedTypes(schema);
+  return types.length === 0 || types.includes("null");
+}
+
+/** The one property that differs from `given` only in case and separators, unless it is present too. */
+function findRespelledKey(given: string, properties: SchemaObject, value: Record<string, unknown>): string | undefined {
+  const normalizeKey = (key: string) => key.replace(/[^\p{L}\p{N}]/gu, "").toLowerCase();
+  const plain = normalizeKey(given);
+  const same = Object.keys(properties).filter((key) => normalizeKey(key) === plain && !Object.hasOwn(value, key));
+  return same.length === 1 ? same[0] : undefined;
+}
+
+function getProperties(schema: SchemaObject): SchemaObject {
+  return isRecord(schema.properties) ? schema.properties : {};
+}
+
+function parseJsonAs<T>(text: string, is: (value: unknown) => value is T): T | undefined {
+  if (!/^\s*[[{]/.test(text)) return undefined;
+  try {
+    const parsed: unknown = JSON.parse(text);
+    return is(parsed) ? parsed : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
 const SAMPLE_DEPTH = 6;
 
-/** The shortest arguments that fit: a declared example, or one made from what is required. Undefined when none is found. */
+/** The shortest arguments that fit: a declared example, or one made of the required properties. */
 export function createMinimalExample(action: Pick<Action, "inputSchema" | "examples">): JsonObject | undefined {
   const declared = action.examples
     .map((example) => example.args)
     .sort((a, b) => JSON.stringify(a).length - JSON.stringify(b).length);
   return [...declared, sampleValue(action.inputSchema, action.inputSchema, SAMPLE_DEPTH)].find(
-    (made): made is JsonObject => fitsSchema(action.inputSchema, made),
+    (example): example is JsonObject => fitsSchema(action.inputSchema, example),
   );
 }
 
-function fitsSchema(schema: JsonSchema, made: unknown): boolean {
-  if (!isRecord(made)) return false;
-  const text = JSON.stringify(made);
+function fitsSchema(schema: JsonSchema, example: unknown): boolean {
+  if (!isRecord(example)) return false;
+  const text = JSON.stringify(example);
   return getValidator(schema, "arguments")(JSON.parse(text), text.length).length === 0;
 }
 
@@ -36,23 +192,18 @@ function sampleValue(schema: unknown, root: JsonSchema, depth: number): Json {
 function sampleType(type: unknown, schema: Record<string, unknown>, root: JsonSchema, depth: number): Json {
   switch (type) {
     case "object": {
-      const properties = isRecord(schema.properties) ? schema.properties : {};
+      const properties = getProperties(schema);
       const required = Array.isArray(schema.required) ? schema.required.map(String) : [];
       return Object.fromEntries(required.map((key) => [key, sampleValue(properties[key], root, depth - 1)]));
     }
-    case "array":
-      return Array.from({ length: Math.min(toCount(schema.minItems), 3) }, () =>
-        sampleValue(schema.items, root, depth - 1),
-      );
-    case "integer":
-    case "number":
-      return sampleNumber(schema);
-    case "boolean":
-      return false;
+    case "array": {
+      const length = Math.min(toCount(schema.minItems), 3);
+      return Array.from({ length }, () => sampleValue(schema.items, root, depth - 1));
+    }
     case "string":
       return sampleText(schema);
     default:
-      return null;
+      return type === "integer" || type === "number" ? sampleNumber(schema) : type === "boolean" ? false : null;
   }
 }
 
@@ -81,188 +232,4 @@ function sampleText({ format, minLength }: Record<string, unknown>): string {
 
 function toCount(value: unknown): number {
   return typeof value === "number" && value > 0 ? value : 0;
-}
-
-/** Arguments after repair, and what was changed, as `/path: what`. */
-interface RepairedArguments {
-  readonly args: unknown;
-  readonly repairs: readonly string[];
-}
-
-const WRAPPERS = new Set(["args", "arguments", "input", "parameters", "params", "tool_args", "kwargs"]);
-const REPAIR_DEPTH = 16;
-const RESPELLED_FIELD_LIMIT = 200;
-
-/**
- * Brings arguments closer to the schema where a model's slip is plain: JSON inside a string, a second wrapping,
- * numbers and booleans as strings, one item where a list is wanted, a key in another case. Only what the schema asks
- * for is touched, and whoever calls this checks the result: a repair can help but never let something through.
- */
-export function repairToSchema(schema: JsonSchema, given: unknown): RepairedArguments {
-  const repairs: string[] = [];
-  const unwrapped = unwrap(schema, given, repairs);
-  return { args: repair(schema, unwrapped, "", repairs, 0), repairs };
-}
-
-function unwrap(schema: JsonSchema, given: unknown, repairs: string[]): unknown {
-  let args = given ?? {};
-  for (let turn = 0; turn < 3; turn++) {
-    const parsed = typeof args === "string" ? parseJsonAs(args, isRecord) : undefined;
-    if (parsed !== undefined) {
-      repairs.push("/: JSON text read as an object");
-      args = parsed;
-    }
-    if (!isRecord(args)) return args;
-    const [key, ...others] = Object.keys(args);
-    if (key === undefined || others.length > 0 || !WRAPPERS.has(key) || key in getProperties(schema)) return args;
-    const inner = args[key];
-    if (!isRecord(inner) && typeof inner !== "string") return args;
-    repairs.push(`/${key}: unwrapped`);
-    args = inner;
-  }
-  return args;
-}
-
-function repair(schema: unknown, value: unknown, path: string, repairs: string[], depth: number): unknown {
-  if (!isRecord(schema) || depth > REPAIR_DEPTH) return value;
-  const fitted = convertOnce(getWantedTypes(schema), schema, value, path, repairs);
-  if (Array.isArray(fitted) && isRecord(schema.items)) {
-    return fitted.map((item, index) => repair(schema.items, item, `${path}/${index}`, repairs, depth + 1));
-  }
-  return isRecord(fitted) && isRecord(schema.properties) ? repairObject(schema, fitted, path, repairs, depth) : fitted;
-}
-
-function repairObject(
-  schema: SchemaObject,
-  value: Record<string, unknown>,
-  path: string,
-  repairs: string[],
-  depth: number,
-): unknown {
-  const properties = getProperties(schema);
-  const required = new Set(Array.isArray(schema.required) ? schema.required : []);
-  const entries: [string, unknown][] = [];
-  const fields = Object.entries(value);
-  // Nobody misspells this many, and comparing them all would hold the process.
-  const respells = fields.length <= RESPELLED_FIELD_LIMIT;
-  for (const [given, part] of fields) {
-    const isKnown = Object.hasOwn(properties, given) || !respells;
-    const key = isKnown ? given : (findRespelledKey(given, properties, value) ?? given);
-    if (key !== given) repairs.push(`${path}/${given}: read as ${key}`);
-    const wanted = Object.hasOwn(properties, key) ? properties[key] : undefined;
-    if (part === null && wanted !== undefined && !required.has(key) && !allowsNull(wanted)) {
-      repairs.push(`${path}/${key}: null left out`);
-      continue;
-    }
-    entries.push([key, wanted === undefined ? part : repair(wanted, part, `${path}/${key}`, repairs, depth + 1)]);
-  }
-  return Object.fromEntries(entries);
-}
-
-/** One step towards a wanted type, when the value has none of them. */
-function convertOnce(
-  wanted: readonly string[],
-  schema: SchemaObject,
-  value: unknown,
-  path: string,
-  repairs: string[],
-): unknown {
-  if (wanted.length === 0 || wanted.some((type) => hasType(type, value))) return value;
-  for (const type of wanted) {
-    const made = conversions[type]?.(value, schema);
-    if (made === undefined) continue;
-    repairs.push(`${path || "/"}: ${describeType(value)} read as ${type}`);
-    return made;
-  }
-  return value;
-}
-
-type SchemaObject = Readonly<Record<string, unknown>>;
-
-type Conversion = (value: unknown, schema: SchemaObject) => unknown;
-
-const NUMBER = /^-?(?:0|[1-9]\d{0,15})(?:\.\d{1,15})?(?:[eE][+-]?\d{1,3})?$/;
-
-const conversions: Readonly<Record<string, Conversion>> = {
-  object: (value) => (typeof value === "string" ? parseJsonAs(value, isRecord) : undefined),
-  array: (value, schema) => {
-    if (typeof value === "string") {
-      const parsed = parseJsonAs(value, Array.isArray);
-      if (parsed !== undefined) return parsed;
-    }
-    const itemTypes = isRecord(schema.items) ? getWantedTypes(schema.items) : [];
-    return itemTypes.some((type) => hasType(type, value)) ? [value] : undefined;
-  },
-  integer: (value) => parseNumber(value, Number.isSafeInteger),
-  number: (value) => parseNumber(value, Number.isFinite),
-  boolean: (value) => {
-    const text = typeof value === "string" ? value.trim().toLowerCase() : "";
-    return text === "true" ? true : text === "false" ? false : undefined;
-  },
-  string: (value) => (typeof value === "number" || typeof value === "boolean" ? String(value) : undefined),
-};
-
-function parseNumber(value: unknown, accepts: (number: number) => boolean): number | undefined {
-  if (typeof value !== "string" || !NUMBER.test(value.trim())) return undefined;
-  const number = Number(value);
-  return accepts(number) ? number : undefined;
-}
-
-function hasType(type: string, value: unknown): boolean {
-  switch (type) {
-    case "object":
-      return isRecord(value);
-    case "array":
-      return Array.isArray(value);
-    case "integer":
-      return Number.isInteger(value);
-    case "null":
-      return value === null;
-    default:
-      return typeof value === type;
-  }
-}
-
-/** The types a schema asks for, looking one level into its alternatives. */
-function getWantedTypes(schema: SchemaObject): readonly string[] {
-  const { type } = schema;
-  if (typeof type === "string") return [type];
-  if (Array.isArray(type)) return type.filter((each): each is string => typeof each === "string");
-  const alternatives = [schema.anyOf, schema.oneOf].find(Array.isArray) ?? [];
-  return alternatives.flatMap((each) => (isRecord(each) && typeof each.type === "string" ? [each.type] : []));
-}
-
-function allowsNull(schema: unknown): boolean {
-  if (!isRecord(schema)) return true;
-  const types = getWantedTypes(schema);
-  return types.length === 0 || types.includes("null");
-}
-
-/** The one property that differs from `given` only in case and separators, unless it was given as well. */
-function findRespelledKey(given: string, properties: SchemaObject, value: Record<string, unknown>): string | undefined {
-  const plain = normalizeKey(given);
-  const same = Object.keys(properties).filter((key) => normalizeKey(key) === plain && !Object.hasOwn(value, key));
-  return same.length === 1 ? same[0] : undefined;
-}
-
-function normalizeKey(key: string): string {
-  return key.replace(/[^\p{L}\p{N}]/gu, "").toLowerCase();
-}
-
-function getProperties(schema: SchemaObject): SchemaObject {
-  return isRecord(schema.properties) ? schema.properties : {};
-}
-
-function parseJsonAs<T>(text: string, is: (value: unknown) => value is T): T | undefined {
-  if (!/^\s*[[{]/.test(text)) return undefined;
-  try {
-    const parsed: unknown = JSON.parse(text);
-    return is(parsed) ? parsed : undefined;
-  } catch {
-    return undefined;
-  }
-}
-
-function describeType(value: unknown): string {
-  return value === null ? "null" : Array.isArray(value) ? "list" : typeof value;
 }

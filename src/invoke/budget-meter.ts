@@ -1,47 +1,43 @@
 import type { Caller } from "../core/caller.ts";
-import type { BudgetUsage, UsageStore } from "../policy/budget.ts";
-import { type Budgets, createBudgetObjection, listAccounts } from "../policy/budget.ts";
+import { omitUndefined } from "../core/json.ts";
+import {
+  type Budgets,
+  type BudgetUsage,
+  createBudgetObjection,
+  listAccounts,
+  type UsageStore,
+} from "../policy/budget.ts";
 import type { Objection } from "../policy/objection.ts";
 
-/** Counts calls against budgets. Without a budget that concerns the caller it does nothing, at no cost. */
-export interface BudgetMeter {
-  read(caller: Caller): Promise<BudgetUsage> | undefined;
-  /**
-   * Takes one call from every budget, or answers the objection of the one that is used up: parallel calls may all have
-   * been decided before the first was charged, so the charge has the last word.
-   */
-  charge(caller: Caller): Promise<Objection | undefined> | undefined;
-  settle(caller: Caller, ms: number, bytes: number): Promise<void> | undefined;
-}
+export type BudgetMeter = ReturnType<typeof createBudgetMeter>;
 
-export function createBudgetMeter(store: UsageStore, budgets: () => Budgets): BudgetMeter {
-  const accounts = (caller: Caller) => listAccounts(budgets(), caller);
+/** Counts calls against budgets. Does nothing, at no cost, for a caller without a budget. */
+export function createBudgetMeter(store: UsageStore, budgets: () => Budgets) {
+  const findAccounts = (caller: Caller) => {
+    const accounts = listAccounts(budgets(), caller);
+    return accounts.length === 0 ? undefined : { accounts, keys: accounts.map(({ key }) => key) };
+  };
   return {
-    read(caller) {
-      const held = accounts(caller);
-      return held.length === 0 ? undefined : store.read(held.map(({ key }) => key));
+    read(caller: Caller): Promise<BudgetUsage> | undefined {
+      const found = findAccounts(caller);
+      return found && store.read(found.keys);
     },
-    charge(caller) {
-      const held = accounts(caller);
-      if (held.length === 0) return undefined;
-      const entries = held.map(({ key, limits }) => ({
-        key,
-        ...(limits.calls === undefined ? {} : { maxCalls: limits.calls }),
-      }));
+    /**
+     * Takes one call from every budget, or answers the objection of a used-up one. It has the last word, because parallel
+     * calls may all be decided before the first is charged.
+     */
+    charge(caller: Caller): Promise<Objection | undefined> | undefined {
+      const { accounts } = findAccounts(caller) ?? {};
+      if (accounts === undefined) return undefined;
+      const entries = accounts.map(({ key, limits }) => omitUndefined({ key, maxCalls: limits.calls }));
       return store.charge(entries).then((charged) => {
-        const full = charged.ok ? undefined : held.find(({ key }) => key === charged.key);
-        return full === undefined ? undefined : createBudgetObjection(full.scope, "calls", full.limits.calls ?? 0);
+        const full = charged.ok ? undefined : accounts.find(({ key }) => key === charged.key);
+        return full && createBudgetObjection(full.scope, "calls", full.limits.calls ?? 0);
       });
     },
-    settle(caller, ms, bytes) {
-      const held = accounts(caller);
-      return held.length === 0
-        ? undefined
-        : store.settle(
-            held.map(({ key }) => key),
-            Math.round(ms),
-            bytes,
-          );
+    settle(caller: Caller, ms: number, bytes: number): Promise<void> | undefined {
+      const found = findAccounts(caller);
+      return found && store.settle(found.keys, Math.round(ms), bytes);
     },
   };
 }

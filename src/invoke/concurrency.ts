@@ -1,37 +1,28 @@
 import type { Action } from "../core/action.ts";
+import { onAbort } from "../core/async.ts";
 import { QmError } from "../core/errors.ts";
 
-/** Lets so many in at a time and keeps the rest waiting in turn. */
-interface ConcurrencyLimiter {
-  /**
-   * Resolves with the function that gives the place back. Rejects with `overloaded` when too many wait already, and
-   * with the signal's reason when it is aborted while waiting.
-   */
-  acquire(signal: AbortSignal): Promise<() => void> | (() => void);
-}
+type ConcurrencyLimiter = ReturnType<typeof createConcurrencyLimiter>;
 
-export function createConcurrencyLimiter(limit: number, queue: number): ConcurrencyLimiter {
+/** A semaphore with a bounded queue. */
+export function createConcurrencyLimiter(limit: number, queue: number) {
   let running = 0;
   const waiting = new Set<() => void>();
 
-  const releaseSlot = (): void => {
-    const [next] = waiting;
-    if (next === undefined) running--;
-    else {
-      waiting.delete(next);
-      next();
-    }
-  };
   const createRelease = (): (() => void) => {
-    let given = false;
+    let released = false;
     return () => {
-      if (!given) releaseSlot();
-      given = true;
+      if (released) return;
+      released = true;
+      const [next] = waiting;
+      if (next === undefined) running--;
+      else next();
     };
   };
 
   return {
-    acquire(signal) {
+    /** Answers the function that releases the slot. Throws `overloaded` when the queue is full. Rejects on abort. */
+    acquire(signal: AbortSignal): Promise<() => void> | (() => void) {
       if (running < limit) {
         running++;
         return createRelease();
@@ -43,45 +34,30 @@ export function createConcurrencyLimiter(limit: number, queue: number): Concurre
       }
       return new Promise((resolve, reject) => {
         const enter = (): void => {
-          signal.removeEventListener("abort", giveUp);
+          waiting.delete(enter);
+          stopListening();
           resolve(createRelease());
         };
-        const giveUp = (): void => {
-          waiting.delete(enter);
-          reject(signal.reason);
-        };
-        if (signal.aborted) return giveUp();
         waiting.add(enter);
-        signal.addEventListener("abort", giveUp, { once: true });
+        const stopListening = onAbort(signal, (reason) => {
+          waiting.delete(enter);
+          reject(reason);
+        });
       });
     },
   };
 }
 
-/** The actions whose places the calls around this one hold. Absent: nothing is around it. */
+/** The keys of the slots that the calls around this one hold. Undefined: a call of its own. */
 export type HeldSlots = ReadonlySet<string>;
 
-/** Places to run in: so many in all, and so many for each action that says so. */
-interface ActionSlots {
-  /**
-   * Resolves with the function that gives the places back. A call inside another takes none but its own action's, and
-   * not that either where a call around it has one: it would wait for itself.
-   */
-  acquire(action: Action, held: HeldSlots | undefined, signal: AbortSignal): Promise<() => void>;
-}
-
-/** Whose places a call takes: a resource runs its operation, so it is that operation's. */
+/** A resource runs its operation, so it takes a slot of that operation. */
 export function getSlotKey({ canonical, name }: Action): string {
   return canonical?.target ?? name;
 }
 
-export function createActionSlots({
-  concurrency,
-  queue,
-}: {
-  readonly concurrency: number;
-  readonly queue: number;
-}): ActionSlots {
+/** Slots to run in: `concurrency` for all calls, and fewer for an action that sets its own limit. */
+export function createActionSlots({ concurrency, queue }: { readonly concurrency: number; readonly queue: number }) {
   const all = createConcurrencyLimiter(concurrency, queue);
   const perAction = new Map<string, { readonly limit: number; readonly limiter: ConcurrencyLimiter }>();
 
@@ -96,7 +72,8 @@ export function createActionSlots({
   };
 
   return {
-    async acquire(action, held, signal) {
+    /** An inner call needs only its own action's slot, and none that a call around it holds: it would wait for itself. */
+    async acquire(action: Action, held: HeldSlots | undefined, signal: AbortSignal): Promise<() => void> {
       const key = getSlotKey(action);
       const leaveAction = held?.has(key) ? undefined : await getLimiter(key, action.concurrency)?.acquire(signal);
       try {

@@ -4,7 +4,7 @@ import { startDeadline } from "./runner.ts";
 beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());
 
-test("time that does not count puts the end off, however often and however deep", async () => {
+test("pauses during untimed work, also nested", async () => {
   const late = vi.fn();
   const { untimed } = startDeadline(100, late);
   const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
@@ -20,7 +20,7 @@ test("time that does not count puts the end off, however often and however deep"
   expect(late).toHaveBeenCalledTimes(1);
 });
 
-test("what fails is thrown on and the time goes on", async () => {
+test("rethrows errors of untimed work and resumes", async () => {
   const late = vi.fn();
   const { untimed } = startDeadline(100, late);
 
@@ -30,7 +30,7 @@ test("what fails is thrown on and the time goes on", async () => {
   expect(late).toHaveBeenCalledTimes(1);
 });
 
-test("once cleared it never ends, also after a wait", async () => {
+test("never fires once cleared", async () => {
   const late = vi.fn();
   const { untimed, clear } = startDeadline(100, late);
 

@@ -14,7 +14,7 @@ const action = (preview?: () => Promise<string>) =>
     run: () => undefined,
   });
 
-test("tells what an action would do", async () => {
+test("answers the preview of an action", async () => {
   const preview = createPreviewer();
 
   expect(await preview(action(), {})).toBeUndefined();
@@ -26,7 +26,7 @@ test("tells what an action would do", async () => {
   ).toBe("runs: node x.mjs");
 });
 
-test("rejects when that cannot be told, so that nobody is asked", async () => {
+test("rejects when the preview fails", async () => {
   const preview = createPreviewer();
   const failing = (thrown: Error) =>
     preview(
@@ -36,14 +36,14 @@ test("rejects when that cannot be told, so that nobody is asked", async () => {
 
   await expect(failing(new Error("no network"))).rejects.toMatchObject({
     code: "action_failed",
-    message: "what test__install would do cannot be told: no network",
+    message: "the preview of test__install failed: no network",
   });
   await expect(failing(new QmError("registry_failed", "it is down"))).rejects.toMatchObject({
     code: "registry_failed",
   });
 });
 
-test("looks up two at once, lets others wait, and refuses when too many do", async () => {
+test("runs two previews at once, queues others, and refuses when the queue is full", async () => {
   const preview = createPreviewer();
   let running = 0;
   let most = 0;

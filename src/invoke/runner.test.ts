@@ -11,10 +11,10 @@ const context: RunContext = {
   callId: "c",
   sees: () => false,
   settled: async (outcome) => outcome,
-  taken: () => {
+  storeStream: () => {
     throw new Error("nothing is streamed here");
   },
-  inside: () => () => expect.fail("nothing is called inside"),
+  createInvoke: () => () => expect.fail("nothing is called inside"),
 };
 const limits = { timeoutMs: 10_000, concurrency: 2, queue: 1 };
 
@@ -38,7 +38,7 @@ function held() {
 }
 
 describe("running", () => {
-  test("answers what a handler answers, at once or later", async () => {
+  test("returns the result of a sync or async handler", async () => {
     const runner = createRunner(limits);
 
     expect(
@@ -59,7 +59,7 @@ describe("running", () => {
     ).toBe(2);
   });
 
-  test("tells what a handler threw, at once or later, whatever it was", async () => {
+  test("wraps anything that a handler throws", async () => {
     const runner = createRunner(limits);
     const thrown = (value: unknown) =>
       runner.run(
@@ -84,7 +84,7 @@ describe("running", () => {
       expect(await codeOf(thrown(value))).toBe("action_failed");
   });
 
-  test("a handler that takes too long is answered for, and its signal aborted", async () => {
+  test("times out a slow handler and aborts its signal", async () => {
     const runner = createRunner(limits);
     let aborted: unknown;
     const slow = make(
@@ -96,7 +96,7 @@ describe("running", () => {
     expect((aborted as QmError).code).toBe("timed_out");
   });
 
-  test("a caller may wait less long than the action allows, not longer", async () => {
+  test("lets a caller shorten the timeout, not extend it", async () => {
     const runner = createRunner(limits);
     const slow = make(() => new Promise(() => {}), { timeoutMs: 20 });
 
@@ -104,7 +104,7 @@ describe("running", () => {
     await expect(runner.run(slow, {}, context, { timeoutMs: 5_000 })).rejects.toThrow("within 20 ms");
   });
 
-  test("a caller can cancel before, while waiting, and while running", async () => {
+  test("is cancelled before, while waiting, and while running", async () => {
     const runner = createRunner({ ...limits, concurrency: 1 });
     const { run, begun, releaseAll } = held();
     const controllers = [new AbortController(), new AbortController()];
@@ -122,7 +122,7 @@ describe("running", () => {
     releaseAll();
   });
 
-  test("so many run, so many wait, and the rest is told", async () => {
+  test("runs up to the limit, queues up to the limit, and refuses the rest", async () => {
     const runner = createRunner(limits);
     const { run, begun, releaseAll } = held();
     const calls = Array.from({ length: 4 }, () => codeOf(runner.run(make(run), {}, context, {})));
@@ -137,7 +137,7 @@ describe("running", () => {
     expect(await Promise.all(calls)).toEqual(["done", "done", "done", "overloaded"]);
   });
 
-  test("an action's own limit holds it back and no other", async () => {
+  test("applies an action's own limit to that action only", async () => {
     const runner = createRunner({ ...limits, concurrency: 10, queue: 10 });
     const one = held();
     const single = make(one.run, { concurrency: 1 });
@@ -160,7 +160,7 @@ describe("running", () => {
     expect(one.begun).toHaveLength(2);
   });
 
-  test("what hangs keeps its place, so that it cannot pile up", async () => {
+  test("keeps the slot of a hanging handler", async () => {
     const runner = createRunner({ timeoutMs: 5, concurrency: 1, queue: 0 });
     const { run, releaseAll } = held();
 
@@ -180,7 +180,7 @@ describe("running", () => {
     ).toBe("done");
   });
 
-  test("closing aborts everything", async () => {
+  test("aborts running calls when closed", async () => {
     const runner = createRunner(limits);
     const call = codeOf(runner.run(make(held().run), {}, context, {}));
     await new Promise(setImmediate);
@@ -191,7 +191,7 @@ describe("running", () => {
   });
 });
 
-test("a place given back twice is given back once", async () => {
+test("releases a slot only once", async () => {
   const limiter = createConcurrencyLimiter(1, 1);
   const { signal } = new AbortController();
   const leave = await limiter.acquire(signal);

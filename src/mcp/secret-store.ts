@@ -1,4 +1,4 @@
-/** Small secret texts that outlive the process: keys of servers, OAuth tokens. Never shown, never logged. */
+/** Stores small secrets, such as API keys and OAuth tokens. They are never shown or logged. */
 export interface SecretStore {
   get(name: string): Promise<string | undefined>;
   set(name: string, value: string): Promise<void>;

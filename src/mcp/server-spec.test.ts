@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { formatLaunch } from "./server-spec.ts";
 
-test("how a server is reached is one line to type, with its references and without what may be secret in a URL", () => {
+test("formats a launch as one line with references and without URL secrets", () => {
   const args = ["-y", "a b", "it's", `\${secret:TOKEN}`];
   const url = "https://ann:hunter2@example.com/mcp?key=abc#part";
 

@@ -4,13 +4,13 @@ import { quoteShellWord } from "../core/display-text.ts";
 import { canonicalJson } from "../core/json.ts";
 import type { NormalForm } from "../core/normalize-arguments.ts";
 
-/** A program that is started and spoken to over its standard streams. Every text may hold references. */
+/** A program that runs here and speaks over its standard streams. Every text may hold references. */
 export interface StdioLaunch {
   readonly kind: "stdio";
   readonly command: string;
   readonly args: readonly string[];
   readonly env: Readonly<Record<string, string>>;
-  /** Absolute. Absent: the folder of the configuration. */
+  /** An absolute path. Absent: the folder of the configuration. */
   readonly cwd?: string;
 }
 
@@ -22,7 +22,7 @@ export interface OAuthSettings {
   readonly callbackPort?: number;
 }
 
-/** A server elsewhere, over Streamable HTTP. Every text may hold references. */
+/** A remote server over Streamable HTTP. Every text may hold references. */
 export interface HttpLaunch {
   readonly kind: "http";
   readonly url: string;
@@ -34,20 +34,19 @@ export type Launch = StdioLaunch | HttpLaunch;
 
 export type ProtocolEra = "legacy" | "modern";
 
-/** What is different for some of a server's tools. */
+/** Settings for the tools of a server that match. */
 export interface ToolOverride {
-  /** A tool's name, or a glob. */
   readonly match: string;
   readonly enabled: boolean;
   readonly effect?: Effect;
   readonly tags: readonly string[];
   readonly approval?: boolean;
   readonly loading?: "always" | "deferred";
-  /** Arguments that have one spelling. `file`: an absolute path on the machine of the server, from its working directory. */
+  /** How arguments are normalized. `file`: to an absolute path, from the server's working directory. */
   readonly arguments?: Readonly<Record<string, "file" | Extract<NormalForm, string>>>;
 }
 
-/** One MCP server as it is configured: references are filled when it is reached, and not before. */
+/** A configured MCP server. References are filled only when it is started. */
 export interface ServerSpec {
   readonly name: string;
   readonly launch: Launch;
@@ -57,7 +56,7 @@ export interface ServerSpec {
   readonly protocol: "auto" | ProtocolEra;
   readonly startTimeoutMs: number;
   readonly callTimeoutMs?: number;
-  /** 0: it is never stopped for want of calls. */
+  /** 0: an idle server is never stopped. */
   readonly idleTimeoutMs: number;
   readonly trustAnnotations: boolean;
   readonly pin: boolean;
@@ -65,39 +64,41 @@ export interface ServerSpec {
 }
 
 /**
- * What a manifest is kept under: everything that decides which tools there are, and no value of a secret. Of variables
- * and headers only the names count.
+ * The key of a server's manifest: a hash of everything that decides which tools it offers. Of variables and headers only
+ * the names count, so that it depends on no secret.
  */
 export function fingerprintServer(spec: Pick<ServerSpec, "launch" | "version">): string {
-  const known = fingerprints.get(spec) ?? hashSpec(spec);
-  fingerprints.set(spec, known);
-  return known;
-}
-
-// It is asked for with every look at a server, and a spec never changes.
-const fingerprints = new WeakMap<object, string>();
-
-function hashSpec({ launch, version }: Pick<ServerSpec, "launch" | "version">): string {
+  const known = fingerprints.get(spec);
+  if (known !== undefined) return known;
+  const { launch, version } = spec;
   const identity =
     launch.kind === "stdio"
       ? [launch.command, launch.args, Object.keys(launch.env).sort(), launch.cwd ?? null]
       : [launch.url, Object.keys(launch.headers).sort()];
-  return hash("sha256", canonicalJson([launch.kind, identity, version ?? null]), "hex");
+  const fingerprint = hash("sha256", canonicalJson([launch.kind, identity, version ?? null]), "hex");
+  fingerprints.set(spec, fingerprint);
+  return fingerprint;
 }
 
-/** How a server is reached, as a person would type it: with its references, and without what a URL says beside its place. */
+// Fingerprints are read often, and a spec never changes.
+const fingerprints = new WeakMap<object, string>();
+
+/** The launch as a person would type it: references unfilled, the URL without credentials, query and fragment. */
 export function formatLaunch(launch: Launch): string {
   if (launch.kind === "stdio") return [launch.command, ...launch.args].map(quoteShellWord).join(" ");
   return launch.url.replace(/\/\/[^/@]*@/, "//").replace(/[?#].*$/, "");
 }
 
-const SECRET = /(?<!\$)\$\{secret:([A-Za-z_][A-Za-z0-9_]*)\}/g;
-
-/** The stored secrets that reaching a server takes. */
 export function findSecretNames(launch: Launch): readonly string[] {
   const texts =
     launch.kind === "stdio"
       ? [launch.command, ...launch.args, ...Object.values(launch.env)]
       : [launch.url, ...Object.values(launch.headers), launch.oauth?.clientId ?? "", launch.oauth?.clientSecret ?? ""];
-  return [...new Set(texts.flatMap((text) => [...text.matchAll(SECRET)].map(([, name = ""]) => name)))];
+  return [
+    ...new Set(
+      texts.flatMap((text) =>
+        [...text.matchAll(/(?<!\$)\$\{secret:([A-Za-z_][A-Za-z0-9_]*)\}/g)].map(([, name = ""]) => name),
+      ),
+    ),
+  ];
 }

@@ -11,11 +11,11 @@ export interface ActorConfig {
   readonly name: string;
   /** Names or globs. A specialist tool is seen only by the one actor that lists it by name. */
   readonly tools: readonly string[];
-  /** A word of the installation's own for rules to speak of, as in `actor.scope != 'admin'`. */
+  /** A word for rules, as in `actor.scope != 'admin'`. */
   readonly scope?: string;
   /** Further facts for rules: `actor.<key>`. */
   readonly attributes?: JsonObject;
-  /** Where its model is shown something else than the installation's default. */
+  /** Overrides the installation's surface. */
   readonly surface?: SurfaceChoice;
 }
 
@@ -32,30 +32,27 @@ export function compileActor({ name, tools, scope, attributes, surface = {} }: A
   return { name, tools: createPatternSet(tools), facts: { ...attributes, name, scope: scope ?? "" }, surface };
 }
 
-export function checkActor(
-  actors: ReadonlyMap<string, CompiledActor>,
-  action: Action,
-  caller: Caller,
-): Objection | undefined {
-  const { actor: actorName } = caller;
-  const actor = actors.get(actorName);
-  if (actor === undefined) return hideFromActor(`no actor ${JSON.stringify(actorName)} is configured`);
-  if (action.owner !== undefined && !isOwner(action.owner, caller))
-    return hideFromActor("it belongs to another caller");
-  if (action.scope === "specialist") {
-    const owners = findOwners(actors.values(), action);
-    if (!owners.includes(actor))
-      return hideFromActor("a specialist tool is seen only by the actor that lists it by name");
-    return owners.length === 1
-      ? undefined
-      : hideFromActor(`it is listed by ${joinNames(owners)}, and can belong to one actor only`);
-  }
-  return actor.tools.findMatch(action) === undefined
-    ? hideFromActor(`not among the tools of actor ${actorName}`)
-    : undefined;
+type Actors = ReadonlyMap<string, CompiledActor>;
+
+export function checkActor(actors: Actors, action: Action, caller: Caller): Objection | undefined {
+  const rule = findHidingRule(actors, action, caller);
+  if (rule === undefined) return undefined;
+  return { layer: "actor", effect: "hide", rule, reason: "It is not available to you." };
 }
 
-/** What keeps an actor from starting: it names what does not exist, or what is another's. `all` are those configured. */
+function findHidingRule(actors: Actors, action: Action, caller: Caller): string | undefined {
+  const actor = actors.get(caller.actor);
+  if (actor === undefined) return `no actor ${JSON.stringify(caller.actor)} is configured`;
+  if (action.owner !== undefined && !isOwner(action.owner, caller)) return "it belongs to another caller";
+  if (action.scope === "specialist") {
+    const owners = findOwners(actors.values(), action);
+    if (!owners.includes(actor)) return "a specialist tool is seen only by the actor that lists it by name";
+    return owners.length === 1 ? undefined : `it is listed by ${joinNames(owners)}, and can belong to one actor only`;
+  }
+  return actor.tools.findMatch(action) === undefined ? `not among the tools of actor ${actor.name}` : undefined;
+}
+
+/** Why an actor cannot start: it lists an unknown tool, or another actor's specialist. `all`: the configured actors. */
 export function findActorProblems(
   actor: CompiledActor,
   all: readonly CompiledActor[],
@@ -72,17 +69,16 @@ export function findActorProblems(
       (name) => `actor ${actor.name} lists ${JSON.stringify(name)}, which does not exist${didYouMean(name, known)}`,
     ),
     ...shared.map(
-      ({ action, owners }) =>
-        `specialist ${action.name} is listed by ${joinNames(owners)}; it can belong to one actor only`,
+      ({ action: { name }, owners }) =>
+        `specialist ${name} is listed by ${joinNames(owners)}; it can belong to one actor only`,
     ),
   ];
 }
 
-/** Whether a caller is one that the owner names. */
 export function isOwner(owner: ActionOwner, { tenant, user, actor, session }: Caller): boolean {
-  const has: Required<ActionOwner> = { tenant: tenant ?? "", user: user?.id ?? "", actor, session };
-  return (Object.keys(has) as (keyof ActionOwner)[]).every(
-    (key) => owner[key] === undefined || owner[key] === has[key],
+  const own: Required<ActionOwner> = { tenant: tenant ?? "", user: user?.id ?? "", actor, session };
+  return (Object.keys(own) as (keyof ActionOwner)[]).every(
+    (key) => owner[key] === undefined || owner[key] === own[key],
   );
 }
 
@@ -92,8 +88,4 @@ function findOwners(actors: Iterable<CompiledActor>, action: Action): readonly C
 
 function joinNames(actors: readonly CompiledActor[]): string {
   return actors.map(({ name }) => name).join(" and ");
-}
-
-function hideFromActor(rule: string): Objection {
-  return { layer: "actor", effect: "hide", rule, reason: "It is not available to you." };
 }

@@ -18,7 +18,7 @@ const make = (category: string, requiresApproval?: ApprovalRule) =>
   });
 const caller = { actor: "default", session: "s" };
 
-describe("before anything is called", () => {
+describe("without arguments", () => {
   test.each<readonly [string, ApprovalRule | undefined, PolicyOptions, string]>([
     ["nothing said", undefined, {}, "never"],
     ["always", true, {}, "always"],
@@ -38,7 +38,7 @@ describe("before anything is called", () => {
     expect(evaluateAccess(compilePolicy(options), { action, caller }).approval).toBe(expected);
   });
 
-  test("what an action runs counts, too, and no function is asked about arguments there are not", () => {
+  test("checks the operation of a resource too, and calls no rule function without arguments", () => {
     let asked = 0;
     const rule = () => {
       asked++;
@@ -66,7 +66,7 @@ describe("before anything is called", () => {
 describe("the version of a policy", () => {
   const versionOf = (approvals: PolicyOptions["approvals"] & object) => compilePolicy({ approvals }).version;
 
-  test("follows who must agree and who may, and nothing else about approvals", () => {
+  test("depends on who must and who may approve, and on nothing else about approvals", () => {
     const plain = versionOf({});
 
     expect(versionOf({ categories: { file: true } })).not.toBe(plain);
@@ -76,7 +76,7 @@ describe("the version of a policy", () => {
   });
 });
 
-describe("who may answer", () => {
+describe("checkApprover", () => {
   const asked = { level: "user", caller: { ...caller, user: { id: "uma" }, person: "pat" } };
   const may = (
     settings: object,
@@ -86,14 +86,14 @@ describe("who may answer", () => {
     decision: "approved" | "denied" = "approved",
   ) => checkApprover(compileApprovals(settings), { ...asked, level }, { id, roles: [role] }, decision) === undefined;
 
-  test("is as the levels say, which can be defined anew", () => {
+  test("follows the levels, which can be redefined", () => {
     expect([may({}, "user", "ann", "approver"), may({}, "admin", "ann", "approver")]).toEqual([true, false]);
     const levels = { user: { roles: ["boss"] } };
     expect([may({ levels }, "user", "ann", "approver"), may({ levels }, "user", "ann", "boss")]).toEqual([false, true]);
     expect(may({ levels }, "admin", "ann", "admin")).toBe(true);
   });
 
-  test("for oneself is only no, unless the policy lets one", () => {
+  test("lets users deny their own calls, but not approve them by default", () => {
     for (const self of ["uma", "pat"]) {
       expect([may({}, "user", self, "approver"), may({}, "user", self, "approver", "denied")]).toEqual([false, true]);
       expect(may({ allowSelf: true }, "user", self, "approver")).toBe(true);
@@ -101,7 +101,7 @@ describe("who may answer", () => {
   });
 });
 
-describe("of two objections", () => {
+describe("two objections", () => {
   const ask = (level: string, expiresInMs?: number): Objection => ({
     layer: "tag-rules",
     effect: "ask",
@@ -118,7 +118,7 @@ describe("of two objections", () => {
     ["money", "admin", "admin"],
     ["admin", "money", "admin"],
     ["money", "legal", "admin"],
-  ])("%s and %s: %s must agree", (one, other, expected) => {
+  ])("%s and %s: %s must approve", (one, other, expected) => {
     expect(pickStrongerObjection(ask(one), ask(other)).level).toBe(expected);
   });
 
@@ -128,7 +128,7 @@ describe("of two objections", () => {
     [undefined, 5, 5],
     [5, 3, 3],
     [3, 5, 3],
-  ])("%s ms and %s ms: the question stands %s ms", (one, other, expected) => {
+  ])("%s ms and %s ms: expires after %s ms", (one, other, expected) => {
     expect(pickStrongerObjection(ask("user", one), ask("user", other)).expiresInMs).toBe(expected);
   });
 });

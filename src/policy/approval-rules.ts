@@ -6,20 +6,17 @@ import { type Duration, parseDuration } from "../core/runtime.ts";
 import type { WorkBudget } from "../core/work-budget.ts";
 import type { CallFacts } from "./call-facts.ts";
 import type { Objection } from "./objection.ts";
+import type { Policy } from "./policy.ts";
 
 const conditions = new WeakMap<object, Condition>();
 
-/** What holds for an action that says nothing itself: what its category does, and never where that says nothing. */
 type CategoryApprovalRules = ReadonlyMap<string, ApprovalRule>;
 
 export function getApprovalRule(action: Action, categories: CategoryApprovalRules): ApprovalRule {
   return action.requiresApproval ?? categories.get(action.category) ?? false;
 }
 
-/**
- * Whether the rule for the action wants a person's agreement for these arguments. Whatever goes wrong, it asks. Without
- * arguments only a rule that does not depend on them can be told.
- */
+/** Whether the rule needs a person for these arguments. A rule that fails asks. Without arguments, only `true` asks. */
 export function checkApproval(
   rule: ApprovalRule,
   action: Action,
@@ -29,7 +26,7 @@ export function checkApproval(
   budget?: WorkBudget,
 ): Objection | undefined {
   if (rule === false) return undefined;
-  if (rule === true) return createAskObjection("requires approval", "user");
+  if (rule === true) return createAskObjection("requires approval");
   if (args === undefined) return undefined;
   try {
     if (typeof rule === "function") {
@@ -40,17 +37,12 @@ export function checkApproval(
         : createAskObjection("its approval policy named no level", "admin");
     }
     if (getCondition(rule).holds(facts(), budget)) return undefined;
-    const { level = "user", expiresIn } = rule;
-    return createAskObjection(
-      `not (${rule.autoApproveIf})`,
-      level,
-      expiresIn === undefined ? undefined : parseDuration(expiresIn),
-    );
+    return createAskObjection(`not (${rule.autoApproveIf})`, rule.level, rule.expiresIn);
   } catch (thrown) {
-    // What makes it fail may be chosen by the caller: nobody less than for any other call may agree then.
-    const { level = "user", expiresIn } = typeof rule === "object" ? rule : { level: "admin" };
+    // The caller may have caused the failure, so it must not lower the level.
+    const { level, expiresIn } = typeof rule === "object" ? rule : { level: "admin" };
     const failed = `its approval rule failed: ${thrown instanceof Error ? thrown.message : "unknown"}`;
-    return createAskObjection(failed, level, expiresIn === undefined ? undefined : parseDuration(expiresIn));
+    return createAskObjection(failed, level, expiresIn);
   }
 }
 
@@ -63,14 +55,15 @@ function getCondition(rule: { readonly autoApproveIf: string }): Condition {
   return condition;
 }
 
-function createAskObjection(rule: string, level: string, expiresInMs?: number): Objection {
+function createAskObjection(rule: string, level = "user", expiresIn?: Duration): Objection {
+  const expiresInMs = expiresIn === undefined ? undefined : parseDuration(expiresIn);
   const who = level === "admin" ? "An administrator" : "A person";
   const reason = `${who} must approve this call.`;
   return { layer: "approval", effect: "ask", rule: `${rule} [${level}]`, reason, level, expiresInMs };
 }
 
-/** Whether any call can come to wait for a person. */
-export function canAsk({ approvals, rules }: ApprovalPolicy, actions: readonly Action[]): boolean {
+/** Whether any call may have to wait for a person. */
+export function canAsk({ approvals, rules }: Pick<Policy, "approvals" | "rules">, actions: readonly Action[]): boolean {
   return (
     rules.some(({ effect }) => effect === "ask") ||
     [...approvals.categories.values()].some((rule) => rule !== false) ||
@@ -78,23 +71,18 @@ export function canAsk({ approvals, rules }: ApprovalPolicy, actions: readonly A
   );
 }
 
-interface ApprovalPolicy {
-  readonly approvals: { readonly categories: CategoryApprovalRules };
-  readonly rules: readonly { readonly effect: string }[];
-}
-
 export interface ApprovalSettings {
-  /** What holds for the actions of a category that say nothing themselves. */
+  /** By category, for actions without a rule of their own. */
   readonly categories?: Readonly<Record<string, ApprovalRule>>;
-  /** The roles that may agree, by level. `user` and `admin` are there unless they are defined anew. */
+  /** The roles that may approve, by level. `user` and `admin` have defaults. */
   readonly levels?: Readonly<Record<string, { readonly roles: readonly string[] }>>;
-  /** Whether the one for whom a call was made may agree to it. Absent: no. */
+  /** Whether users may approve their own calls. Default: no. */
   readonly allowSelf?: boolean;
-  /** Whether the person at the client that made the call is asked, where the client can ask. Absent: yes. */
+  /** Whether the calling client asks its own user, if it can. Default: yes. */
   readonly askClient?: boolean;
-  /** How long a question stands that does not say. Absent: a day. */
+  /** Default: a day. */
   readonly expiresIn?: Duration;
-  /** How many of one session's calls may wait at the same time. Absent: 100. */
+  /** How many calls of a session may wait at the same time. Default: 100. */
   readonly maxOpen?: number;
 }
 
@@ -109,7 +97,7 @@ export interface CompiledApprovals {
 
 const DAY_MS = 86_400_000;
 
-/** The person at the client that made the call: known by nothing but being there. */
+/** The role of the unidentified person at the client that made the call. */
 export const CLIENT_ROLE = "user";
 
 const standardLevels = { user: { roles: [CLIENT_ROLE, "approver", "admin"] }, admin: { roles: ["admin"] } };
@@ -125,19 +113,19 @@ export function compileApprovals(settings: ApprovalSettings): CompiledApprovals 
     levels: new Map(Object.entries({ ...standardLevels, ...levels }).map(([level, { roles }]) => [level, roles])),
     allowSelf,
     askClient,
-    expiresInMs: (expiresIn === undefined ? undefined : parseDuration(expiresIn)) ?? DAY_MS,
+    expiresInMs: (expiresIn && parseDuration(expiresIn)) || DAY_MS,
     maxOpen,
   };
 }
 
-/** Why this person may not answer this question so; undefined: they may. Anybody with the role may say no. */
+/** Why this person may not give this answer, or undefined if they may. Denying one's own call is allowed. */
 export function checkApprover(
   { levels, allowSelf }: CompiledApprovals,
   asked: { readonly level: string; readonly caller: Caller },
   approver: { readonly id: string; readonly roles: readonly string[] },
   decision: "approved" | "denied",
 ): string | undefined {
-  // A level that nobody has defined is for the role of its name, and for administrators.
+  // An undefined level is for the role of its name, and for administrators.
   const roles = levels.get(asked.level) ?? [asked.level, "admin"];
   if (!roles.some((role) => approver.roles.includes(role))) {
     return `${approver.id} has none of the roles that may agree to it: ${roles.join(", ")}`;

@@ -1,7 +1,7 @@
 import type { Caller } from "../core/caller.ts";
 import type { Objection } from "./objection.ts";
 
-/** What was drawn on one account so far. */
+/** The usage of one account. */
 export interface UsageTotals {
   readonly calls: number;
   readonly ms: number;
@@ -10,17 +10,16 @@ export interface UsageTotals {
 
 export type BudgetUsage = ReadonlyMap<string, UsageTotals>;
 
-/** Keeps the accounts that budgets are held against. */
+/** Stores the usage of budget accounts. */
 export interface UsageStore {
   read(keys: readonly string[]): Promise<BudgetUsage>;
   /**
-   * Adds one call to every account, or to none when one of them has reached its `maxCalls`; that one is named. Exact
-   * however many processes charge at the same time, so that parallel calls cannot slip through together.
+   * Adds one call to every account, or to none if one has reached its `maxCalls`, and answers its key. Atomic across
+   * processes, so that parallel calls cannot pass the limit together.
    */
   charge(
     entries: readonly { readonly key: string; readonly maxCalls?: number }[],
   ): Promise<{ readonly ok: true } | { readonly ok: false; readonly key: string }>;
-  /** Adds what a call has used, once that is known. */
   settle(keys: readonly string[], ms: number, bytes: number): Promise<void>;
 }
 
@@ -32,30 +31,26 @@ export interface BudgetLimits {
   readonly bytes?: number;
 }
 
-/** How much may be drawn: per turn, per session and per tenant. */
 export interface Budgets {
   readonly turn?: BudgetLimits;
   readonly session?: BudgetLimits;
   readonly tenant?: BudgetLimits;
 }
 
-/** One account that a call is charged to. */
 interface BudgetAccount {
   readonly key: string;
   readonly scope: keyof Budgets;
   readonly limits: BudgetLimits;
 }
 
-/** The accounts a caller draws on. A call outside any turn counts to the session's one nameless turn. */
-export function listAccounts(budgets: Budgets, { session, turn, tenant }: Caller): readonly BudgetAccount[] {
-  const accounts: BudgetAccount[] = [];
-  if (budgets.turn)
-    accounts.push({ key: `turn:${JSON.stringify([session, turn ?? ""])}`, scope: "turn", limits: budgets.turn });
-  if (budgets.session)
-    accounts.push({ key: `session:${JSON.stringify(session)}`, scope: "session", limits: budgets.session });
-  if (budgets.tenant && tenant !== undefined)
-    accounts.push({ key: `tenant:${JSON.stringify(tenant)}`, scope: "tenant", limits: budgets.tenant });
-  return accounts;
+/** The accounts that a call is charged to. Calls without a turn count to one nameless turn of the session. */
+export function listAccounts(budgets: Budgets, { session, turn = "", tenant }: Caller): readonly BudgetAccount[] {
+  const ids = { turn: [session, turn], session, tenant };
+  return (["turn", "session", "tenant"] as const).flatMap((scope) => {
+    const limits = budgets[scope];
+    if (limits === undefined || ids[scope] === undefined) return [];
+    return [{ key: `${scope}:${JSON.stringify(ids[scope])}`, scope, limits }];
+  });
 }
 
 export function checkBudget(accounts: readonly BudgetAccount[], usage: BudgetUsage): Objection | undefined {
@@ -72,10 +67,6 @@ export function checkBudget(accounts: readonly BudgetAccount[], usage: BudgetUsa
 
 export function createBudgetObjection(scope: keyof Budgets, kind: keyof UsageTotals, limit: number): Objection {
   const what = { calls: "calls", ms: "milliseconds of running time", bytes: "bytes of results" }[kind];
-  return {
-    layer: "budget",
-    effect: "deny",
-    rule: `${scope}.${kind}: ${limit}`,
-    reason: `The budget of ${limit} ${what} for this ${scope} is used up.`,
-  };
+  const reason = `The budget of ${limit} ${what} for this ${scope} is used up.`;
+  return { layer: "budget", effect: "deny", rule: `${scope}.${kind}: ${limit}`, reason };
 }

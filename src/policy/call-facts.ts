@@ -3,21 +3,18 @@ import type { Caller } from "../core/caller.ts";
 import type { JsonObject } from "../core/json.ts";
 import type { CompiledActor } from "./actors.ts";
 
-/** What an expression may speak of, as `CALL_VARIABLES` names it. */
+/** The variables of an expression, as `CALL_VARIABLES` names them. */
 export type CallFacts = Readonly<Record<"tool" | "actor" | "ctx" | "args", unknown>>;
 
 export function toCallFacts(
   action: Action,
   caller: Caller,
   actor: CompiledActor | undefined,
-  args?: JsonObject,
+  args: JsonObject = {},
 ): CallFacts {
-  return {
-    tool: toToolFacts(action),
-    actor: actor?.facts ?? { name: caller.actor, scope: "" },
-    ctx: toCallerFacts(caller),
-    args: args ?? {},
-  };
+  const { session, turn = "", user = { id: "" }, person = "", tenant = "" } = caller;
+  const ctx = { session, turn, user, person, tenant };
+  return { tool: toToolFacts(action), actor: actor?.facts ?? { name: caller.actor, scope: "" }, ctx, args };
 }
 
 const toolFactsCache = new WeakMap<Action, JsonObject>();
@@ -30,8 +27,4 @@ function toToolFacts(action: Action): JsonObject {
     toolFactsCache.set(action, facts);
   }
   return facts;
-}
-
-function toCallerFacts({ session, turn, user, person, tenant }: Caller): JsonObject {
-  return { session, turn: turn ?? "", user: user ?? { id: "" }, person: person ?? "", tenant: tenant ?? "" };
 }

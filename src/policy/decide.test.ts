@@ -321,7 +321,7 @@ describe("each layer", () => {
 describe("a resource and its operation", () => {
   const corpus = { ...read, canonical: { target: remove.name, transform: {} } } as Action;
 
-  test("are decided together, whichever name the call came by", () => {
+  test("must both be allowed", () => {
     const policy = compilePolicy({ tools: { denied: ["file__delete"] } });
 
     expect(decide(policy, { action: corpus, target: remove, caller })).toMatchObject({
@@ -331,7 +331,7 @@ describe("a resource and its operation", () => {
   });
 });
 
-describe("a policy that is wrong is refused when it is made", () => {
+describe("an invalid policy is refused when it is compiled", () => {
   test.each<[string, PolicyOptions, RegExp]>([
     ["bad CEL", { rules: [{ rule: "tool.tags.", effect: "hide" }] }, /expression "tool.tags."/],
     ["an unknown variable", { rules: [{ rule: "user.tier == 1", effect: "hide" }] }, /Unknown variable: user/],
@@ -340,7 +340,7 @@ describe("a policy that is wrong is refused when it is made", () => {
     expect(() => compilePolicy(options)).toThrow(message);
   });
 
-  test("its version follows what is written in it", () => {
+  test("changes its version with its options", () => {
     const version = (options: PolicyOptions) => compilePolicy(options).version;
 
     expect(version({ tools: { denied: ["a"] } })).toBe(version({ tools: { denied: ["a"] } }));
@@ -360,7 +360,7 @@ describe("actors", () => {
     expect(start({ a: ["file__read", "imap_search", "web__*"] })).toEqual([]);
   });
 
-  test("fail to start on a name there is none of, and no other actor with them", () => {
+  test("do not start with an unknown name, while others do", () => {
     const tools = { a: ["file__raed", "nonsense"], b: ["file__read"] };
 
     expect(start(tools)).toEqual([
@@ -370,7 +370,7 @@ describe("actors", () => {
     expect(start(tools, "b")).toEqual([]);
   });
 
-  test("cannot share a specialist: neither starts, and neither sees it", () => {
+  test("cannot share a specialist tool", () => {
     const actors = [
       { name: "a", tools: ["imap_search"] },
       { name: "b", tools: ["tool__imap_search"] },
@@ -404,7 +404,7 @@ describe("explain", () => {
     expect(explain(policy, known, "file__raed", caller)).toMatchObject({ exists: false, nearest: "file__read" });
   });
 
-  test("says what every layer says", () => {
+  test("lists the objection of every layer", () => {
     const policy = compilePolicy({ tools: { denied: ["*"] }, actors: [] });
 
     expect(

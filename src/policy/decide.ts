@@ -4,8 +4,7 @@ import type { JsonObject } from "../core/json.ts";
 import { WORK_LIMIT, type WorkBudget } from "../core/work-budget.ts";
 import { checkActor } from "./actors.ts";
 import { checkApproval, getApprovalRule } from "./approval-rules.ts";
-import type { BudgetUsage } from "./budget.ts";
-import { checkBudget, listAccounts } from "./budget.ts";
+import { type BudgetUsage, checkBudget, listAccounts } from "./budget.ts";
 import { type CallFacts, toCallFacts } from "./call-facts.ts";
 import { type Objection, type PolicyLayer, pickStrongerObjection, policyLayers } from "./objection.ts";
 import type { Policy } from "./policy.ts";
@@ -14,10 +13,10 @@ import { checkGates, checkToolPolicy, checkVisibility } from "./tool-policy.ts";
 
 export interface PolicyQuestion {
   readonly action: Action;
-  /** For a resource: the operation it runs. Both must be allowed, whichever name the call came by. */
+  /** For a resource: the operation it runs. Both must be allowed. */
   readonly target?: Action | undefined;
   readonly caller: Caller;
-  /** Absent while nothing is called yet: listing, describing, suggesting. Then only visibility is in question. */
+  /** Absent when nothing is called: listing, describing, suggesting. */
   readonly args?: JsonObject;
   readonly usage?: BudgetUsage | undefined;
 }
@@ -27,12 +26,12 @@ export type PolicyDecision =
   | { readonly kind: "ask" | "deny"; readonly hidden: boolean; readonly objection: Objection };
 
 /**
- * May this caller use this action, in this way, now? The one place where that is decided: listing, search,
- * description, suggestion, activation and invocation all ask here. No I/O and no clock; what it needs to know is given.
+ * Decides whether the caller may use the action with these arguments. Listing, search, description, suggestion, activation
+ * and invocation all ask here and nowhere else. No I/O, no clock.
  */
 export function decide(policy: Policy, question: PolicyQuestion): PolicyDecision {
   let strongest: Objection | undefined;
-  // All rules share one budget: many rules must not hold the process longer than one.
+  // All rules share one work budget, so that many rules cannot block the process longer than one.
   const budget = { left: WORK_LIMIT };
   for (const layer of policy.layers) {
     const objection = checkLayer(policy, layer, question, budget);
@@ -44,40 +43,25 @@ export function decide(policy: Policy, question: PolicyQuestion): PolicyDecision
   return { kind: strongest.effect === "ask" ? "ask" : "deny", hidden: false, objection: strongest };
 }
 
-/** What can be told before anything is called. */
-export interface PolicyAccess {
-  /** Whether the caller may know of the action. */
-  readonly visible: boolean;
-  /** Whether a person must agree to its calls. Rules that speak of arguments are not known before there are any. */
-  readonly approval: ApprovalRequirement;
-}
-
-export function evaluateAccess(policy: Policy, question: PolicyQuestion): PolicyAccess {
+/** Decides without arguments whether the caller may see the action, and whether its calls need approval. */
+export function evaluateAccess(policy: Policy, question: PolicyQuestion) {
   const decision = decide(policy, question);
-  const asked = [question.action, question.target].some(
+  const canAsk = [question.action, question.target].some(
     (action) => action !== undefined && getApprovalRule(action, policy.approvals.categories) !== false,
   );
-  return {
-    visible: decision.kind === "allow" || !decision.hidden,
-    approval: decision.kind === "ask" ? "always" : asked ? "conditional" : "never",
-  };
+  const approval: ApprovalRequirement = decision.kind === "ask" ? "always" : canAsk ? "conditional" : "never";
+  return { visible: decision.kind === "allow" || !decision.hidden, approval };
 }
 
-/** What each layer says, for operators: `explain` prints it. */
-export function listObjections(
-  policy: Policy,
-  question: PolicyQuestion,
-): readonly { readonly layer: PolicyLayer; readonly objection: Objection | undefined }[] {
+/** The objection of every layer, for `explain`. */
+export function listObjections(policy: Policy, question: PolicyQuestion) {
   const budget = { left: WORK_LIMIT };
-  return policyLayers.map((layer) => ({
-    layer,
-    objection: checkLayer(policy, layer, question, budget),
-  }));
+  return policyLayers.map((layer) => ({ layer, objection: checkLayer(policy, layer, question, budget) }));
 }
 
 const ALLOW: PolicyDecision = Object.freeze({ kind: "allow" });
 
-/** Of the action and of what it runs; the stronger one, where both are objected to. */
+/** The stronger objection to the action and to the operation it runs. */
 function checkLayer(
   policy: Policy,
   layer: PolicyLayer,
@@ -85,20 +69,12 @@ function checkLayer(
   budget: WorkBudget,
 ): Objection | undefined {
   const own = checkAction(policy, layer, question, budget);
-  const about = question.target === undefined ? undefined : checkTarget(policy, layer, question, budget);
-  return about === undefined ? own : pickStrongerObjection(own, about);
-}
-
-function checkTarget(
-  policy: Policy,
-  layer: PolicyLayer,
-  question: PolicyQuestion,
-  budget: WorkBudget,
-): Objection | undefined {
-  if (question.target === undefined) return undefined;
-  const objection = checkAction(policy, layer, { ...question, action: question.target }, budget);
-  const { name } = question.target;
-  return objection && { ...objection, about: name, rule: `${name}, which it runs: ${objection.rule}` };
+  const { target } = question;
+  if (target === undefined) return own;
+  const objection = checkAction(policy, layer, { ...question, action: target }, budget);
+  if (objection === undefined) return own;
+  const rule = `${target.name}, which it runs: ${objection.rule}`;
+  return pickStrongerObjection(own, { ...objection, about: target.name, rule });
 }
 
 function checkAction(
@@ -107,10 +83,10 @@ function checkAction(
   { action, caller, args, usage }: PolicyQuestion,
   budget: WorkBudget,
 ): Objection | undefined {
-  let made: CallFacts | undefined;
-  const facts = (): CallFacts => {
-    made ??= toCallFacts(action, caller, policy.actors.get(caller.actor), args);
-    return made;
+  let facts: CallFacts | undefined;
+  const getFacts = (): CallFacts => {
+    facts ??= toCallFacts(action, caller, policy.actors.get(caller.actor), args);
+    return facts;
   };
   switch (layer) {
     case "tool-policy":
@@ -118,7 +94,7 @@ function checkAction(
     case "gates":
       return checkGates(policy.gates, action);
     case "tag-rules":
-      return checkTagRules(policy.rules, facts, args !== undefined, budget);
+      return checkTagRules(policy.rules, getFacts, args !== undefined, budget);
     case "visibility":
       return checkVisibility(policy.visibility, action, caller);
     case "actor":
@@ -126,6 +102,13 @@ function checkAction(
     case "budget":
       return usage === undefined ? undefined : checkBudget(listAccounts(policy.budgets, caller), usage);
     case "approval":
-      return checkApproval(getApprovalRule(action, policy.approvals.categories), action, caller, args, facts, budget);
+      return checkApproval(
+        getApprovalRule(action, policy.approvals.categories),
+        action,
+        caller,
+        args,
+        getFacts,
+        budget,
+      );
   }
 }

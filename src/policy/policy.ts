@@ -1,5 +1,4 @@
-import type { Action } from "../core/action.ts";
-import { fingerprint } from "../core/action.ts";
+import { type Action, fingerprint } from "../core/action.ts";
 import { createPatternSet, listSpellings, matchesGlob, type PatternSet } from "../core/name-patterns.ts";
 import { didYouMean } from "../core/nearest.ts";
 import { type ActorConfig, type CompiledActor, compileActor, DEFAULT_ACTOR } from "./actors.ts";
@@ -9,23 +8,22 @@ import { type PolicyLayer, policyLayers } from "./objection.ts";
 import { type CompiledTagRule, compileTagRule, type TagRule } from "./tag-rules.ts";
 import type { CompiledToolPolicy, Gate, ToolPolicy, ToolVisibilityPolicy } from "./tool-policy.ts";
 
-/** Who may do what. Everything is optional; nothing configured means that everything registered may be used. */
+/** Options of the policy. Without any, every registered action may be used. */
 export interface PolicyOptions {
   readonly tools?: ToolPolicy;
   readonly gates?: readonly Gate[];
   readonly rules?: readonly TagRule[];
   readonly visibility?: ToolVisibilityPolicy;
-  /** Absent: one actor, `default`, that may use everything that is nobody's specialist tool. */
+  /** Default: one actor, `default`, that may use everything but specialist tools. */
   readonly actors?: readonly ActorConfig[];
   readonly budgets?: Budgets;
-  /** Who may agree to calls that ask, and how long a question stands. */
   readonly approvals?: ApprovalSettings;
 }
 
 export interface Policy {
-  /** Changes when anything that is written down in the policy changes; recorded with every decision. */
+  /** A hash of the options; recorded with every decision. */
   readonly version: string;
-  /** The layers that have something to say; a decision is asked for every action in a list. */
+  /** The layers that are configured. Others are skipped, because listing decides on every action. */
   readonly layers: readonly PolicyLayer[];
   readonly tools: CompiledToolPolicy;
   readonly gates: readonly Gate[];
@@ -54,11 +52,11 @@ export function compilePolicy(options: PolicyOptions = {}): Policy {
       rules,
       actors,
       budgets,
-      // Who may agree and to what; how long and how many is no part of what was agreed to.
+      // Times and limits are left out: changing them does not invalidate an approval.
       approvals: { categories: approvals.categories, levels: approvals.levels, allowSelf: approvals.allowSelf },
       visibility: visibility !== undefined,
     }).slice(0, 12),
-    layers: policyLayers.filter((layer) => isConfigured(layer, options)),
+    layers: listConfiguredLayers(options),
     tools: {
       allowed: tools.allowed === undefined ? undefined : createPatternSet(tools.allowed),
       denied: createPatternSet(tools.denied ?? []),
@@ -73,32 +71,23 @@ export function compilePolicy(options: PolicyOptions = {}): Policy {
   };
 }
 
-function isConfigured(layer: PolicyLayer, { tools, gates, rules, visibility, budgets }: PolicyOptions): boolean {
-  switch (layer) {
-    case "tool-policy":
-      return tools?.allowed !== undefined || hasItems(tools?.denied) || hasItems(tools?.requireTags);
-    case "gates":
-      return hasItems(gates);
-    case "tag-rules":
-      return hasItems(rules);
-    case "visibility":
-      return visibility !== undefined;
-    case "budget":
-      return hasItems(Object.keys(budgets ?? {}));
-    case "actor":
-    case "approval":
-      return true;
-  }
-}
-
-function hasItems(list: readonly unknown[] | undefined): boolean {
-  return list !== undefined && list.length > 0;
+function listConfiguredLayers({ tools, gates, rules, visibility, budgets = {} }: PolicyOptions) {
+  const hasItems = (list: readonly unknown[] = []): boolean => list.length > 0;
+  const configured: Record<PolicyLayer, boolean> = {
+    "tool-policy": tools?.allowed !== undefined || hasItems(tools?.denied) || hasItems(tools?.requireTags),
+    gates: hasItems(gates),
+    "tag-rules": hasItems(rules),
+    visibility: visibility !== undefined,
+    actor: true,
+    budget: hasItems(Object.keys(budgets)),
+    approval: true,
+  };
+  return policyLayers.filter((layer) => configured[layer]);
 }
 
 /**
- * What is written in a policy and has no effect, because nothing is called that: most often a misspelt name, and a
- * misspelt name under `denied` denies nothing. Names that actors list are not among them; they keep an actor from
- * starting.
+ * Warns of patterns that fit no action: a misspelt name under `denied` denies nothing. Exact names of actors are missing
+ * here, because `findActorProblems` reports them.
  */
 export function findPolicyWarnings({ tools, actors }: Policy, actions: readonly Action[]): readonly string[] {
   const known = new Set(actions.flatMap(listSpellings));

@@ -5,55 +5,35 @@ import { type WorkBudget, WorkExceeded } from "../core/work-budget.ts";
 import type { CallFacts } from "./call-facts.ts";
 import { type Objection, pickStrongerObjection } from "./objection.ts";
 
-/** A condition in CEL over `tool`, `actor`, `ctx` and `args`, and what follows when it holds. */
+/** A condition in CEL over `tool`, `actor`, `ctx` and `args`, and its effect when it is true. */
 export interface TagRule {
   readonly name?: string;
   readonly rule: string;
   readonly effect: "hide" | "deny" | "ask";
-  /** Told to the caller when the call is denied or needs a person. */
+  /** For the caller, when the call is denied or needs a person. */
   readonly reason?: string;
-  /** Of one that asks: who must agree. Absent: `user`. */
+  /** For `ask`: who must approve. Default: `user`. */
   readonly level?: string;
-  /** Of one that asks: how long the question stands. Absent: as the policy says. */
+  /** For `ask`. Default: the policy's. */
   readonly expiresIn?: Duration;
 }
 
-export interface CompiledTagRule {
-  readonly label: string;
-  readonly condition: Condition;
-  readonly effect: TagRule["effect"];
-  readonly reason: string;
-  readonly aboutArgs: boolean;
-  readonly level: string | undefined;
-  readonly expiresInMs: number | undefined;
-}
+export type CompiledTagRule = ReturnType<typeof compileTagRule>;
 
-export function compileTagRule(rule: TagRule): CompiledTagRule {
-  const condition = compileCondition(rule.rule, CALL_VARIABLES);
+export function compileTagRule({ rule, name: label = rule, effect, reason, level = "user", expiresIn }: TagRule) {
+  const condition = compileCondition(rule, CALL_VARIABLES);
   const aboutArgs = condition.mentions.has("args");
-  if (aboutArgs && rule.effect === "hide") {
-    throw new QmError(
-      "invalid_expression",
-      `rule ${JSON.stringify(rule.name ?? rule.rule)} hides by args, but what is listed has none yet`,
-      {
-        hint: "Use effect deny or ask for a rule about arguments.",
-      },
-    );
+  if (aboutArgs && effect === "hide") {
+    const message = `rule ${JSON.stringify(label)} hides by args, but a listed action has none yet`;
+    const hint = "Use effect deny or ask for a rule about arguments.";
+    throw new QmError("invalid_expression", message, { hint });
   }
-  return {
-    label: rule.name ?? rule.rule,
-    condition,
-    effect: rule.effect,
-    reason:
-      rule.reason ??
-      (rule.effect === "ask" ? "A person must approve this call." : "The policy does not allow this call."),
-    aboutArgs,
-    level: rule.level,
-    expiresInMs: rule.expiresIn === undefined ? undefined : parseDuration(rule.expiresIn),
-  };
+  const standard = effect === "ask" ? "A person must approve this call." : "The policy does not allow this call.";
+  const expiresInMs = expiresIn === undefined ? undefined : parseDuration(expiresIn);
+  return { label, condition, effect, reason: reason ?? standard, aboutArgs, level, expiresInMs };
 }
 
-/** The strongest objection of all rules. A rule that cannot be evaluated counts as one that holds. */
+/** The strongest objection of all rules. A rule that cannot be evaluated counts as true. */
 export function checkTagRules(
   rules: readonly CompiledTagRule[],
   facts: () => CallFacts,
@@ -64,15 +44,15 @@ export function checkTagRules(
   for (const rule of rules) {
     if (rule.aboutArgs && !withArgs) continue;
     if (strongest?.effect === "deny" && rule.effect !== "hide") continue;
-    const held = evaluateCondition(rule.condition, facts(), budget);
-    if (held === undefined) continue;
-    const { effect, level = "user", expiresInMs } = rule;
+    const match = evaluateCondition(rule.condition, facts(), budget);
+    if (match === undefined) continue;
+    const { effect, level, expiresInMs } = rule;
     strongest = pickStrongerObjection(strongest, {
       layer: "tag-rules",
       effect,
-      rule: rule.label + held.note,
-      reason: held.unevaluated ? UNEVALUATED : rule.reason,
-      ...(held.unevaluated ? { unevaluated: true } : {}),
+      rule: rule.label + match.note,
+      reason: match.unevaluated ? UNEVALUATED : rule.reason,
+      ...(match.unevaluated ? { unevaluated: true } : {}),
       ...(effect === "ask" ? { level, expiresInMs } : {}),
     });
     if (rule.effect === "hide") break;
@@ -82,12 +62,8 @@ export function checkTagRules(
 
 const UNEVALUATED = "A rule of the policy could not be evaluated: it needs more work than one call may do.";
 
-/** Undefined when the rule does not hold. `note` tells the operator why one that failed counts as one that holds. */
-function evaluateCondition(
-  condition: Condition,
-  facts: CallFacts,
-  budget: WorkBudget | undefined,
-): { readonly note: string; readonly unevaluated: boolean } | undefined {
+/** Undefined when the rule is false. `note` tells the operator why a failed rule counts as true. */
+function evaluateCondition(condition: Condition, facts: CallFacts, budget: WorkBudget | undefined) {
   try {
     return condition.holds(facts, budget) ? { note: "", unevaluated: false } : undefined;
   } catch (thrown) {

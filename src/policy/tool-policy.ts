@@ -2,17 +2,16 @@ import type { Action } from "../core/action.ts";
 import type { Caller } from "../core/caller.ts";
 import { getErrorMessage } from "../core/errors.ts";
 import { EVENT_NAMES_LIMIT, type UnstampedEvent } from "../core/events.ts";
-import type { PatternSet } from "../core/name-patterns.ts";
-import { matchesGlob } from "../core/name-patterns.ts";
+import { matchesGlob, type PatternSet } from "../core/name-patterns.ts";
 import type { Objection } from "./objection.ts";
 import type { Policy } from "./policy.ts";
 
-/** Actions that exist only while the environment can carry them: no sandbox that works, no exec. */
+/** Hides actions while the environment cannot run them: without a working sandbox, no exec. */
 export interface Gate {
   readonly name: string;
   /** A glob over action names. */
   readonly guards: string;
-  /** Why it is shut right now, or undefined while it is open. Asked for every decision, so it must be quick. */
+  /** Why the gate is shut, or undefined while it is open. Called for every decision, so it must be quick. */
   shut(): string | undefined;
 }
 
@@ -27,8 +26,8 @@ export function checkGates(gates: readonly Gate[], action: Action): Objection | 
 }
 
 /**
- * The host's own say, per request: feature flags, tenants, a kill switch. It can only narrow. Each action must be
- * judged by itself: the function is called with any subset, often one. What it throws hides everything it was asked of.
+ * A filter of the host, per request: feature flags, tenants, a kill switch. It can only hide. It is called with any subset,
+ * often one action, so it must judge each by itself. If it throws, the actions are hidden.
  */
 export interface ToolVisibilityPolicy {
   visibleTools(actions: readonly Action[], caller: Caller): readonly Action[];
@@ -40,21 +39,18 @@ export function checkVisibility(
   caller: Caller,
 ): Objection | undefined {
   if (policy === undefined) return undefined;
+  let rule = "not among the visible tools";
   try {
     if (policy.visibleTools([action], caller).some((visible) => visible.name === action.name)) return undefined;
-    return hideInvisible("not among the visible tools");
   } catch (thrown) {
-    return hideInvisible(`the visibility policy failed: ${getErrorMessage(thrown)}`);
+    rule = `the visibility policy failed: ${getErrorMessage(thrown)}`;
   }
-}
-
-function hideInvisible(rule: string): Objection {
   return { layer: "visibility", effect: "hide", rule, reason: "It is not available to you." };
 }
 
-/** The coarse, static layer: what this installation offers at all. */
+/** The static layer: what this installation offers at all. */
 export interface ToolPolicy {
-  /** Names or globs. Absent: everything. */
+  /** Names or globs. Default: everything. */
   readonly allowed?: readonly string[];
   /** Names or globs. Wins over `allowed`. */
   readonly denied?: readonly string[];
@@ -69,18 +65,20 @@ export interface CompiledToolPolicy {
 }
 
 export function checkToolPolicy(policy: CompiledToolPolicy, action: Action): Objection | undefined {
-  const denied = policy.denied.findMatch(action);
-  if (denied !== undefined) return hideTool(`denied: ${denied}`);
-  if (policy.allowed !== undefined && policy.allowed.findMatch(action) === undefined) return hideTool("not in allowed");
-  const missing = policy.requireTags.find((tag) => !action.tags.includes(tag));
-  return missing === undefined ? undefined : hideTool(`require_tags: ${missing}`);
-}
-
-function hideTool(rule: string): Objection {
+  const rule = findFilteringRule(policy, action);
+  if (rule === undefined) return undefined;
   return { layer: "tool-policy", effect: "hide", rule, reason: "It is not offered here." };
 }
 
-/** The event that names the actions which the static layer leaves out for everyone. Undefined: it leaves out none. */
+function findFilteringRule({ denied, allowed, requireTags }: CompiledToolPolicy, action: Action): string | undefined {
+  const pattern = denied.findMatch(action);
+  if (pattern !== undefined) return `denied: ${pattern}`;
+  if (allowed !== undefined && allowed.findMatch(action) === undefined) return "not in allowed";
+  const missing = requireTags.find((tag) => !action.tags.includes(tag));
+  return missing === undefined ? undefined : `require_tags: ${missing}`;
+}
+
+/** The event that names the actions which the static layer removes for everyone, or undefined if it removes none. */
 export function createFilteredEvent({ tools, layers }: Policy, actions: readonly Action[]): UnstampedEvent | undefined {
   if (!layers.includes("tool-policy")) return undefined;
   const removed = actions.filter((action) => checkToolPolicy(tools, action) !== undefined).map(({ name }) => name);

@@ -2,37 +2,131 @@ import type { Approval } from "../approval/approval.ts";
 import type { ApprovalGate } from "../approval/approval-gate.ts";
 import { type ApprovalRequest, createNewApproval } from "../approval/approval-request.ts";
 import type { ExecutionPermit } from "../approval/permits.ts";
-import type { LiveResources } from "../catalog/snapshot.ts";
 import type { View } from "../catalog/view.ts";
-import type { Action } from "../core/action.ts";
-import { getDefinitionHash } from "../core/action.ts";
+import { type Action, getDefinitionHash } from "../core/action.ts";
 import type { Caller } from "../core/caller.ts";
 import { QmError } from "../core/errors.ts";
 import type { Json } from "../core/json.ts";
 import type { Outcome } from "../core/outcome.ts";
-import type { Runtime } from "../core/runtime.ts";
 import { silentTracer } from "../core/tracing.ts";
-import type { Anchors } from "../distribution/anchors.ts";
 import type { CallRecord } from "../invoke/call-record.ts";
 import { type ActionCall, type InvokePipeline, invoke } from "../invoke/invoke.ts";
 import type { Runner } from "../invoke/runner.ts";
 import type { PolicyDecision } from "../policy/decide.ts";
-import type { Policy } from "../policy/policy.ts";
-import type { BudgetAccounts } from "./budget-accounts.ts";
-import type { RecordedCall } from "./recorded-call.ts";
-import { hasAskedPerson, hasRun, restoreError, restoreOutcome } from "./recorded-call.ts";
+import { compilePolicy, type Policy, type PolicyOptions } from "../policy/policy.ts";
+import { type BudgetAccounts, createBudgetAccounts } from "./budget-accounts.ts";
+import { hasRun, type RecordedCall, restoreError, restoreOutcome } from "./recorded-call.ts";
+import type { ReplayParts } from "./replay.ts";
 
-/** Repeats what people said then. Whoever was not asked then cannot have agreed, so a call that asks only now waits. */
-function createRecordedGate(
-  recordedOf: (action: Action) => RecordedCall | undefined,
+export interface ReplayEnvironment extends Pick<ReplayParts, "runtime" | "live" | "anchors" | "valueLimit"> {
+  readonly policy: Policy;
+  viewOf(caller: Caller, live?: readonly Action[]): View;
+  readonly accounts: BudgetAccounts;
+}
+
+export function createReplayEnvironment(parts: ReplayParts, options: PolicyOptions | undefined): ReplayEnvironment {
+  const { runtime, valueLimit, anchors, live } = parts;
+  const policy = options === undefined ? parts.policy() : compilePolicy(options);
+  const accounts = createBudgetAccounts(policy);
+  return { runtime, valueLimit, anchors, live, policy, accounts, viewOf: (...args) => parts.viewOf(policy, ...args) };
+}
+
+export interface ReplayScript {
+  /** The recorded call, once its action is resolved. */
+  findRecorded(action: Action): RecordedCall | undefined;
+  /** Repeats the calls that were made inside this one. */
+  inside?(place: NonNullable<ActionCall["inside"]>): Promise<void>;
+  /** The recorded arguments with handles resolved. Undefined: they held no handles. */
+  filledArgs?(args: unknown): unknown;
+  /** The error for a call without a recorded result. */
+  missing(action: Action): QmError;
+}
+
+export interface ReplayAnswer {
+  readonly outcome: Outcome;
+  /** Undefined: the name is unknown. */
+  readonly action: Action | undefined;
+  /** Undefined: the call ended before the decision. */
+  readonly decision: PolicyDecision | undefined;
+  readonly repairs: readonly string[];
+  /** Whether the call got as far as the handler. */
+  readonly isRun: boolean;
+  /** Whether it would have run, but has no recorded result. */
+  readonly isMissing: boolean;
+}
+
+/**
+ * Sends a call through the invoke pipeline with recorded results. View, arguments and decision are computed again; the
+ * answers of people and of the action are repeated. Runs no handler and writes nothing.
+ */
+export async function answerCall(
+  { policy, runtime, viewOf, live, valueLimit, accounts, anchors }: ReplayEnvironment,
+  script: ReplayScript,
+  call: ActionCall,
+  signal?: AbortSignal,
+): Promise<ReplayAnswer> {
+  const trace: CallTrace = { action: undefined, decision: undefined, repairs: [], isRun: false, isMissing: false };
+  const pipeline: InvokePipeline = {
+    runtime,
+    policy,
+    getView: viewOf,
+    live,
+    valueLimit,
+    record: () => createTraceRecord(trace),
+    meter: accounts.createMeter(() => (trace.action === undefined ? undefined : script.findRecorded(trace.action))),
+    approvalGate: createRecordedGate(script, valueLimit),
+    // No retries: the recorded end already includes them.
+    router: { dispatch: (_call, run) => run({ signal: signal ?? new AbortController().signal }) },
+    runner: createRecordedRunner(script, call, trace),
+    handles: { fill: async (_caller, args) => ({ args: script.filledArgs?.(args) ?? args, from: [] }) },
+    anchors,
+    resultStore: {
+      store: async () => undefined,
+      storeStream: () => Promise.reject(new TypeError("a replay runs nothing")),
+    },
+    lineage: {
+      track: (_isInside, work) => work(),
+      add: () => {},
+      hold: async () => {},
+      resume: async () => {},
+    },
+    // The recorded result is already redacted, and no other receiver gets it again.
+    distributor: {
+      distribute: async ({ record }) => ({ data: record, forModel: record as Json, audit: record as Json }),
+    },
+    preview: async () => undefined,
+    tracer: silentTracer,
+    redact: () => null,
+    onProblem: () => {},
+  };
+  const outcome = await invoke(pipeline, call, signal);
+  const { action, isRun } = trace;
+  const recorded = isRun && action !== undefined ? script.findRecorded(action) : undefined;
+  return { ...trace, outcome: restorePartialResult(outcome, action, recorded, valueLimit) };
+}
+
+/** A valid result may not fit its schema any more after parts of it were left out of the ledger. That is no failure. */
+function restorePartialResult(
+  outcome: Outcome,
+  action: Action | undefined,
+  recorded: RecordedCall | undefined,
   valueLimit: number,
-): ApprovalGate {
+): Outcome {
+  if (!("error" in outcome) || outcome.error.code !== "invalid_output") return outcome;
+  if (action === undefined || recorded?.end?.status !== "done") return outcome;
+  const isSameDefinition = recorded.decisions[0]?.definition === getDefinitionHash(action);
+  if (!isSameDefinition && !recorded.end.isPartial) return outcome;
+  return restoreOutcome(recorded, { callId: outcome.callId, action: action.name, valueLimit }) ?? outcome;
+}
+
+/** Repeats the recorded answers. A call that needs approval only now keeps waiting: it has no recorded answer. */
+function createRecordedGate(script: ReplayScript, valueLimit: number): ApprovalGate {
   return {
     async obtain(request) {
       const { action, callId } = request;
-      const recorded = recordedOf(action);
+      const recorded = script.findRecorded(action);
       const approval = toReplayApproval(request, recorded);
-      if (recorded === undefined || !hasAskedPerson(recorded)) return { kind: "waiting", approval };
+      if (recorded?.decisions[0]?.decision !== "ask") return { kind: "waiting", approval };
       if (hasRun(recorded)) return { kind: "permit", permit: createReplayPermit(approval) };
       const outcome = restoreOutcome(recorded, { callId, action: action.name, valueLimit });
       return outcome === undefined ? { kind: "waiting", approval } : { kind: "ended", approval, outcome };
@@ -52,7 +146,6 @@ function createReplayPermit(approval: Approval): ExecutionPermit {
   };
 }
 
-/** The question as it would be put now, with the answer of then. */
 function toReplayApproval(request: ApprovalRequest, recorded: RecordedCall | undefined): Approval {
   const { id = `replay-${request.callId}`, answer } = recorded?.approval ?? {};
   const at = recorded?.at ?? "";
@@ -64,121 +157,19 @@ function toReplayApproval(request: ApprovalRequest, recorded: RecordedCall | und
   };
 }
 
-/** What the calls of one replay have in common. */
-export interface ReplayEnvironment {
-  readonly runtime: Runtime;
-  readonly policy: Policy;
-  viewOf(caller: Caller, live?: readonly Action[]): View;
-  /** What calls name and is not in the catalog. */
-  readonly live: Pick<LiveResources, "find">;
-  readonly accounts: BudgetAccounts;
-  /** What tokens in arguments stand for. */
-  readonly anchors: Pick<Anchors, "fill">;
-  readonly valueLimit: number;
-}
-
-/** Where the answers come from. */
-export interface ReplayScript {
-  /** What was recorded of the call, once it is known which action it leads to. */
-  findRecorded(action: Action): RecordedCall | undefined;
-  /** Makes the calls again that were made inside it. */
-  inside?(place: NonNullable<ActionCall["inside"]>): Promise<void>;
-  /** What the arguments were once handles in them were filled in. Absent, or undefined: there were none. */
-  filledArgs?(args: unknown): unknown;
-  /** What is answered where nothing was recorded. */
-  missing(action: Action): QmError;
-}
-
-/** A call that went through the door with nothing behind it. */
-export interface ReplayAnswer {
-  readonly outcome: Outcome;
-  /** Absent: the name led nowhere. */
-  readonly action: Action | undefined;
-  /** Absent: it did not get as far. */
-  readonly decision: PolicyDecision | undefined;
-  readonly repairs: readonly string[];
-  /** Whether it got as far as being run, which is where the recorded result is. */
-  readonly isRun: boolean;
-  /** It would have run, and nothing was recorded that it could be answered with. */
-  readonly isMissing: boolean;
-}
-
-/**
- * Takes a call through the one door, with what was recorded behind it: the view, the arguments and the decision are made
- * anew, what a person said and what the action answered are repeated. No handler is entered, and nothing is written.
- */
-export async function answerCall(
-  scene: ReplayEnvironment,
-  script: ReplayScript,
-  call: ActionCall,
-  signal?: AbortSignal,
-): Promise<ReplayAnswer> {
-  const { policy, runtime, viewOf, live, valueLimit, accounts, anchors } = scene;
-  const told: CallTrace = { action: undefined, decision: undefined, repairs: [], isRun: false, isMissing: false };
-  const findRecorded = (action: Action): RecordedCall | undefined => script.findRecorded(action);
-  const door: InvokePipeline = {
-    runtime,
-    policy,
-    viewOf,
-    live,
-    valueLimit,
-    record: () => createTraceRecord(told),
-    meter: accounts.createMeter(() => (told.action === undefined ? undefined : findRecorded(told.action))),
-    gatekeeper: createRecordedGate(findRecorded, valueLimit),
-    // Nobody is told, nothing is tried twice: what is repeated is how it ended.
-    router: { dispatch: (_call, run) => run({ signal: signal ?? new AbortController().signal }) },
-    runner: createRecordedRunner(script, call, told),
-    handles: { fill: async (_caller, args) => ({ args: script.filledArgs?.(args) ?? args, from: [] }) },
-    anchors,
-    // What was kept then is kept already.
-    keeper: { store: async () => undefined, storeStream: () => Promise.reject(new TypeError("nothing runs here")) },
-    lineage: {
-      track: (_isInside, work) => work(),
-      add: () => {},
-      hold: async () => {},
-      resume: async () => {},
-    },
-    // A recorded result is what may be written down of it, and nobody else is given it again.
-    distributor: {
-      distribute: async ({ record }) => ({ data: record, forModel: record as Json, audit: record as Json }),
-    },
-    preview: async () => undefined,
-    tracer: silentTracer,
-    redact: () => null,
-    onProblem: () => {},
-  };
-  const outcome = await invoke(door, call, signal);
-  const recorded = told.isRun && told.action !== undefined ? findRecorded(told.action) : undefined;
-  return { ...told, outcome: restorePartialResult(outcome, told.action, recorded, valueLimit) };
-}
-
-/** A result that had its form when it was recorded, and has not all of it in the ledger, is not to blame for that. */
-function restorePartialResult(
-  outcome: Outcome,
-  action: Action | undefined,
-  recorded: RecordedCall | undefined,
-  valueLimit: number,
-): Outcome {
-  if (!("error" in outcome) || outcome.error.code !== "invalid_output") return outcome;
-  if (action === undefined || recorded?.end?.status !== "done") return outcome;
-  const isSameForm = recorded.decisions[0]?.definition === getDefinitionHash(action);
-  if (!isSameForm && !recorded.end.isPartial) return outcome;
-  return restoreOutcome(recorded, { callId: outcome.callId, action: action.name, valueLimit }) ?? outcome;
-}
-
 type CallTrace = { -readonly [Key in Exclude<keyof ReplayAnswer, "outcome">]: ReplayAnswer[Key] };
 
-function createTraceRecord(told: CallTrace): CallRecord {
+function createTraceRecord(trace: CallTrace): CallRecord {
   return {
     resolved(action) {
-      told.action = action;
+      trace.action = action;
     },
     filled() {},
     repaired(_action, { repairs }) {
-      told.repairs = repairs;
+      trace.repairs = repairs;
     },
     decided(_action, decision) {
-      told.decision = decision;
+      trace.decision = decision;
     },
     suspended() {},
     resumed() {},
@@ -188,18 +179,18 @@ function createTraceRecord(told: CallTrace): CallRecord {
   };
 }
 
-function createRecordedRunner(script: ReplayScript, { id, inside }: ActionCall, told: CallTrace): Runner {
+function createRecordedRunner(script: ReplayScript, { id, inside }: ActionCall, trace: CallTrace): Runner {
   return {
     async run(action, _args, _context, { signal }) {
       if (signal?.aborted) throw new QmError("cancelled", `${action.name} was cancelled`);
-      told.isRun = true;
+      trace.isRun = true;
       const recorded = script.findRecorded(action);
       if (recorded !== undefined && hasRun(recorded)) {
         await script.inside?.({ callId: id, held: new Set([...(inside?.held ?? []), action.name]) });
         if (recorded.end?.status === "done") return recorded.end.result;
         if (recorded.end !== undefined) throw restoreError(recorded.end);
       }
-      told.isMissing = true;
+      trace.isMissing = true;
       throw script.missing(action);
     },
     close() {},

@@ -1,24 +1,22 @@
 import type { Caller } from "../core/caller.ts";
 import type { BudgetMeter } from "../invoke/budget-meter.ts";
-import type { UsageTotals } from "../policy/budget.ts";
-import { createBudgetObjection, listAccounts } from "../policy/budget.ts";
+import { createBudgetObjection, listAccounts, type UsageTotals } from "../policy/budget.ts";
 import type { Policy } from "../policy/policy.ts";
-import type { RecordedCall } from "./recorded-call.ts";
-import { hasRun } from "./recorded-call.ts";
+import { hasRun, type RecordedCall } from "./recorded-call.ts";
 
-/** The accounts of budgets as they stood then, moved by what goes differently now. */
+/** The recorded budget accounts, adjusted by what goes differently now. */
 export interface BudgetAccounts {
-  /** For one call. Undefined: nothing was recorded of it. */
-  createMeter(recorded: () => RecordedCall | undefined): BudgetMeter;
-  /** A call that was charged then is not made now. */
+  /** The meter of one call. `getRecorded` returns undefined for a call that is not recorded. */
+  createMeter(getRecorded: () => RecordedCall | undefined): BudgetMeter;
+  /** For a recorded call that was charged and is not made now. */
   refund(recorded: RecordedCall): void;
 }
 
 const NOTHING: UsageTotals = { calls: 0, ms: 0, bytes: 0 };
 
 /**
- * An account that the ledger names stood at what it names, more or less the calls that only one of then and now has
- * charged. One that it does not name, because no budget was held against it then, is counted from the first call on.
+ * An account starts at its recorded usage, plus or minus the calls that only the replay or only the recording charged. An
+ * account without recorded usage, because it had no budget then, is counted from the first call on.
  */
 export function createBudgetAccounts(policy: Policy): BudgetAccounts {
   const counted = new Map<string, UsageTotals>();
@@ -26,14 +24,14 @@ export function createBudgetAccounts(policy: Policy): BudgetAccounts {
   const starts = new Map<string, number>();
 
   function readSpent(key: string, recorded: RecordedCall | undefined): UsageTotals {
-    const then = recorded?.decisions[0]?.usage.get(key);
-    if (then === undefined) return counted.get(key) ?? NOTHING;
-    const calls = then.calls + (shifts.get(key) ?? 0);
+    const usage = recorded?.decisions[0]?.usage.get(key);
+    if (usage === undefined) return counted.get(key) ?? NOTHING;
+    const calls = usage.calls + (shifts.get(key) ?? 0);
     if (!starts.has(key)) starts.set(key, calls - (counted.get(key)?.calls ?? 0));
-    return { ...then, calls };
+    return { ...usage, calls };
   }
 
-  /** At the moment of the charge: calls made at the same time had all read the same, and each counts. */
+  /** At the time of the charge: parallel calls had all read the same usage, and each counts. */
   function countCharged(key: string, recorded: RecordedCall | undefined): number {
     const { calls } = readSpent(key, recorded);
     return Math.max(calls, (starts.get(key) ?? 0) + (counted.get(key)?.calls ?? 0));
@@ -51,19 +49,19 @@ export function createBudgetAccounts(policy: Policy): BudgetAccounts {
   }
 
   return {
-    createMeter: (recordedOf) => ({
+    createMeter: (getRecorded) => ({
       read(caller) {
-        const held = listAccounts(policy.budgets, caller);
-        if (held.length === 0) return undefined;
-        const recorded = recordedOf();
-        return Promise.resolve(new Map(held.map(({ key }) => [key, readSpent(key, recorded)])));
+        const accounts = listAccounts(policy.budgets, caller);
+        if (accounts.length === 0) return undefined;
+        const recorded = getRecorded();
+        return Promise.resolve(new Map(accounts.map(({ key }) => [key, readSpent(key, recorded)])));
       },
       charge(caller) {
-        const held = listAccounts(policy.budgets, caller).filter(({ limits }) => limits.calls !== undefined);
-        const recorded = recordedOf();
-        // Under the same policy the charge goes as it went: of calls at the same time, another may have been first.
+        const accounts = listAccounts(policy.budgets, caller).filter(({ limits }) => limits.calls !== undefined);
+        const recorded = getRecorded();
+        // Under the same policy the charge is repeated: of parallel calls, another may have come first.
         const isSame = recorded?.decisions[0]?.policyVersion === policy.version;
-        const full = held.find(({ key, limits }) =>
+        const full = accounts.find(({ key, limits }) =>
           isSame ? hasExceededBudget(recorded) : countCharged(key, recorded) >= (limits.calls ?? 0),
         );
         if (full !== undefined)
@@ -73,7 +71,7 @@ export function createBudgetAccounts(policy: Policy): BudgetAccounts {
         return undefined;
       },
       settle(caller) {
-        const { durationMs: ms = 0, bytes = 0 } = recordedOf()?.end ?? {};
+        const { durationMs: ms = 0, bytes = 0 } = getRecorded()?.end ?? {};
         count(caller, { calls: 0, ms: Math.round(ms), bytes });
         return undefined;
       },

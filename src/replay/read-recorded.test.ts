@@ -35,7 +35,7 @@ const ended = (callId: string, more: object = {}) =>
   ({ type: "call.ended", data: { callId, status: "done", durationMs: 3, bytes: 4, result: 1, ...more } }) as const;
 
 describe("reading calls out of the ledger", () => {
-  test("puts together what belongs to a call, over any number of pages", async () => {
+  test("collects the events of a call over several pages", async () => {
     const ids = Array.from({ length: 700 }, (_, index) => `c${index}`);
     const ledger = await ledgerWith(ids.flatMap((id) => [received(id), decided(id), ended(id)]));
 
@@ -46,7 +46,7 @@ describe("reading calls out of the ledger", () => {
     expect(calls.every(({ decisions, end }) => decisions.length === 1 && end?.result === 1)).toBe(true);
   });
 
-  test("knows who called, whole where that was written down", async () => {
+  test("reads the caller, with all user facts if they were recorded", async () => {
     const ledger = await ledgerWith([
       { ...received("c1", { user: { id: "u", tier: "gold" } }), turn: "t", user: "u" },
       { ...received("c2"), user: "u" },
@@ -63,7 +63,7 @@ describe("reading calls out of the ledger", () => {
     expect(calls.map(({ lacks }) => lacks)).toEqual([
       undefined,
       "only the id of the user was recorded",
-      "facts about the user were redacted",
+      "user facts were redacted",
     ]);
   });
 
@@ -74,7 +74,7 @@ describe("reading calls out of the ledger", () => {
     ["fields", { "…": "[cut: 3 more]" }],
     ["what is too deep", { a: "[too deep]" }],
     ["a cycle", { a: "[cycle]" }],
-  ])("notices that %s was taken out of the arguments", async (_what, args) => {
+  ])("detects that %s was redacted in the arguments", async (_what, args) => {
     const ledger = await ledgerWith([received("c1", { args }), received("c2", { args: { a: "too deep, a cycle" } })]);
 
     const { calls } = await readRecorded(ledger, { session: "s" });
@@ -82,7 +82,7 @@ describe("reading calls out of the ledger", () => {
     expect(calls.map(({ lacks }) => lacks)).toEqual(["arguments were redacted", undefined]);
   });
 
-  test("follows what people said, also where it is no part of the turn", async () => {
+  test("reads the answers of approvers, which have no turn", async () => {
     const about = { callId: "c1", approvalId: "a1", action: "tool__a" };
     const ledger = await ledgerWith([
       { ...received("c1"), turn: "t" },
@@ -105,7 +105,7 @@ describe("reading calls out of the ledger", () => {
     ]);
   });
 
-  test("passes over lines that are not of the form they should have, and keys that are no keys", async () => {
+  test("ignores invalid events and prototype keys", async () => {
     const ledger = await ledgerWith([
       { type: "call.received", data: "tampered" },
       { type: "call.ended", data: { callId: "never received", status: "done" } },
@@ -125,7 +125,7 @@ describe("reading calls out of the ledger", () => {
     expect({}).not.toHaveProperty("polluted");
   });
 
-  test("of nothing is refused, and so is a turn of several sessions", async () => {
+  test("refuses an empty query, and a turn of several sessions", async () => {
     const ledger = await ledgerWith([
       { ...received("c1"), turn: "t" },
       { ...received("c2"), turn: "t", session: "other" },

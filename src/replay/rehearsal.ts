@@ -1,87 +1,88 @@
 import { resolveAction } from "../catalog/resolve-action.ts";
-import type { Action } from "../core/action.ts";
-import { hasSideEffects } from "../core/action.ts";
+import type { View } from "../catalog/view.ts";
+import { type Action, hasSideEffects } from "../core/action.ts";
 import type { Caller } from "../core/caller.ts";
 import { QmError } from "../core/errors.ts";
-import { canonicalJson, clip, isRecord } from "../core/json.ts";
+import { canonicalJson, clip, isRecord, omitUndefined } from "../core/json.ts";
 import type { Outcome } from "../core/outcome.ts";
 import type { SurfaceKind } from "../core/surface-choice.ts";
 import { copyArguments, prepareArguments } from "../invoke/arguments.ts";
 import type { ActionCall } from "../invoke/invoke.ts";
 import type { PolicyOptions } from "../policy/policy.ts";
 import type { Surface, SurfaceBackend } from "../surface/surface.ts";
-import { answerCall, type ReplayAnswer, type ReplayEnvironment } from "./answer-call.ts";
-import type { RecordedCall } from "./recorded-call.ts";
-import { isAltered } from "./recorded-call.ts";
+import { answerCall, createReplayEnvironment, type ReplayAnswer, type ReplayEnvironment } from "./answer-call.ts";
+import { isAltered, type RecordedCall } from "./recorded-call.ts";
 import type { ReplayParts } from "./replay.ts";
-import type { RehearsedCall, ScriptedCall } from "./scripted-call.ts";
-import { toRecordedCall } from "./scripted-call.ts";
+import { type RehearsedCall, type ScriptedCall, toRecordedCall } from "./scripted-call.ts";
 
 export interface RehearsalOptions {
-  /** Who calls. Absent: actor `default`. */
+  /** Default: actor `default`. */
   readonly caller?: Partial<Caller>;
-  /** Decide as this policy says. Absent: as the one in force. */
+  /** The policy to decide by. Default: the current one. */
   readonly policy?: PolicyOptions;
-  /** Absent: as for the caller's actor. */
+  /** Default: the surface of the caller's actor. */
   readonly surface?: SurfaceKind;
-  /** What a call comes to that the script has nothing for. Absent: `failed`. */
+  /** The status of a call that is not in the script. Default: `failed`. */
   readonly unrecorded?: "failed" | "refused";
-  /** Ends every call that is made after it. */
+  /** Cancels every later call. */
   readonly signal?: AbortSignal;
 }
 
-/** A stage on which calls can be made that nobody runs. */
+/** A surface whose calls are answered from a script. No action is run. */
 export interface Rehearsal {
   readonly surface: Surface;
   /** Calls an action by its name. Never rejects. */
   invoke(name: string, args?: unknown): Promise<Outcome>;
-  /** What has been called so far and is over, in the order in which it was called. */
+  /** The ended calls, in the order in which they were made. */
   readonly calls: readonly RehearsedCall[];
 }
 
 export async function createRehearsal(
-  parts: Pick<ReplayParts, "runtime" | "search" | "openSurface">,
-  scene: ReplayEnvironment,
+  parts: ReplayParts,
   calls: readonly ScriptedCall[],
   options: RehearsalOptions,
 ): Promise<Rehearsal> {
   const { unrecorded = "failed", signal: outer } = options;
+  const environment = createReplayEnvironment(parts, options.policy);
+  const { viewOf, live, policy } = environment;
   const caller: Caller = { actor: "default", session: "rehearsal", ...options.caller };
-  const script = createScript(scene, caller, calls);
+  const findScripted = createScript(environment, caller, calls);
   const made: (RehearsedCall | undefined)[] = [];
   const { canSearch, searchHint, find } = parts.search;
 
   async function makeCall(request: Omit<ActionCall, "id">, signal?: AbortSignal): Promise<Outcome> {
     const call = { ...request, id: parts.runtime.newId() };
-    const place = made.push(undefined) - 1;
-    const until = AbortSignal.any([outer, signal].filter((each) => each !== undefined));
+    const index = made.push(undefined) - 1;
+    // Null: not looked up yet. A second look-up would use up another entry of the script.
     let found: RecordedCall | undefined | null = null;
-    const findRecorded = (action: Action): RecordedCall | undefined => {
-      if (found === null) found = script(action, call.args);
-      return found;
+    const script = {
+      findRecorded(action: Action): RecordedCall | undefined {
+        if (found === null) found = findScripted(action, call.args);
+        return found;
+      },
+      filledArgs: (args: unknown): unknown =>
+        calls.find((each) => canonicalJson(each.args) === canonicalJson(args))?.filledArgs,
+      missing: missingErrors[unrecorded],
     };
-    const filledArgs = (args: unknown): unknown =>
-      calls.find((each) => canonicalJson(each.args) === canonicalJson(args))?.filledArgs;
-    const answered = await answerCall(scene, { findRecorded, filledArgs, missing: missing[unrecorded] }, call, until);
-    made[place] = toRehearsedCall(call, answered);
+    const either = AbortSignal.any([outer, signal].filter((each) => each !== undefined));
+    const answered = await answerCall(environment, script, call, either);
+    made[index] = toRehearsedCall(call, answered);
     return answered.outcome;
   }
 
-  const counter: SurfaceBackend = {
-    viewOf: scene.viewOf,
-    live: { find: scene.live.find, list: async () => [] },
+  const backend: SurfaceBackend = {
+    getView: viewOf,
+    live: { find: live.find, list: async () => [] },
     invoke: makeCall,
     canSearch,
     searchHint,
-    // By words: nobody else is asked what a query means.
-    search: (who, request, signal) =>
-      find(() => scene.viewOf(who), { ...request, type: toWordSearch(request.type) }, signal),
+    // By words only: a rehearsal calls no embedder.
+    search: (who, request, signal) => find(() => viewOf(who), { ...request, type: toWordSearch(request.type) }, signal),
     recordToolCall() {},
     recordFetchedActions() {},
   };
-  const surface = await parts.openSurface(counter, caller, scene.policy, options.surface);
   return {
-    surface,
+    surface: await parts.openSurface(backend, caller, policy, options.surface),
     invoke: (name, args) => makeCall({ name, args, caller, via: "rehearsal" }),
     get calls() {
       return made.filter((each) => each !== undefined);
@@ -89,36 +90,35 @@ export async function createRehearsal(
   };
 }
 
-type FindRecorded = (action: Action, args: unknown) => RecordedCall | undefined;
-
 /**
- * Looks for the recorded call of the same action with the same arguments, each once, in the order of the script. What
- * changes nothing may be asked again and is answered the same.
+ * Finds the scripted call of the same action with the same arguments. Each is used once, in the order of the script; a
+ * call without side effects may be repeated and gets the same answer.
  */
-function createScript(scene: ReplayEnvironment, caller: Caller, calls: readonly ScriptedCall[]): FindRecorded {
+function createScript({ viewOf }: ReplayEnvironment, caller: Caller, calls: readonly ScriptedCall[]) {
   const entries = calls.map((call) => ({ call, isUsed: false }));
-  return (action, args) => {
-    const fitting = entries.filter(
+  return (action: Action, args: unknown): RecordedCall | undefined => {
+    const matching = entries.filter(
       ({ call }) =>
-        resolveName(scene, caller, call.name) === action.name &&
+        resolveName(() => viewOf(caller), call.name) === action.name &&
         isSameArgs(prepareForMatch(action, call.args), prepareForMatch(action, args)),
     );
-    const entry = fitting.find(({ isUsed }) => !isUsed) ?? (hasSideEffects(action.effect) ? undefined : fitting.at(-1));
+    const entry =
+      matching.find(({ isUsed }) => !isUsed) ?? (hasSideEffects(action.effect) ? undefined : matching.at(-1));
     if (entry === undefined) return undefined;
     entry.isUsed = true;
     return toRecordedCall(entry.call, caller);
   };
 }
 
-function resolveName(scene: ReplayEnvironment, caller: Caller, name: string): string {
+function resolveName(getView: () => View, name: string): string {
   try {
-    return resolveAction(scene.viewOf(caller), name).action.name;
+    return resolveAction(getView(), name).action.name;
   } catch {
     return name;
   }
 }
 
-/** As the door reads them, with defaults filled in and slips mended, as far as they fit. */
+/** Applies defaults and repairs as an invocation does. Invalid arguments stay as they are. */
 function prepareForMatch(action: Action, args: unknown): unknown {
   try {
     return prepareArguments(action, copyArguments(args)).args;
@@ -127,7 +127,7 @@ function prepareForMatch(action: Action, args: unknown): unknown {
   }
 }
 
-/** Whether they are the same, but for what the ledger has left out. */
+/** Whether the arguments are equal, except for redacted texts. */
 function isSameArgs(recorded: unknown, given: unknown): boolean {
   if (typeof recorded === "string") return recorded === given || isAltered(recorded);
   if (Array.isArray(recorded)) {
@@ -145,7 +145,7 @@ function toRehearsedCall({ id, name, args }: ActionCall, { outcome, action, isMi
   return {
     callId: id,
     asked: clip(name, 256),
-    ...(action === undefined ? {} : { action: action.name }),
+    ...omitUndefined({ action: action?.name }),
     args,
     status: outcome.status,
     ...("error" in outcome ? { code: outcome.error.code } : {}),
@@ -153,12 +153,12 @@ function toRehearsedCall({ id, name, args }: ActionCall, { outcome, action, isMi
   };
 }
 
-const missing = {
-  failed: (action: Action) =>
-    new QmError("not_found", `no result of ${action.name} with these arguments was recorded`, {
-      hint: "This is a rehearsal: only what was called when it was recorded can be called, with the same arguments.",
+const missingErrors = {
+  failed: ({ name }: Action) =>
+    new QmError("not_found", `there is no recorded result of ${name} with these arguments`, {
+      hint: "This is a rehearsal: only recorded calls can be made, with the same arguments.",
     }),
-  refused: (action: Action) => new QmError("denied", `${action.name} may not be called with these arguments here`),
+  refused: ({ name }: Action) => new QmError("denied", `${name} may not be called with these arguments here`),
 } as const;
 
 type SearchType = NonNullable<Parameters<SurfaceBackend["search"]>[1]["type"]>;

@@ -1,41 +1,40 @@
 import { getDefinitionHash } from "../core/action.ts";
 import type { ErrorCode } from "../core/errors.ts";
+import { omitUndefined } from "../core/json.ts";
 import type { OutcomeStatus } from "../core/outcome.ts";
 import { getApprovalRule } from "../policy/approval-rules.ts";
 import type { Policy } from "../policy/policy.ts";
 import type { ReplayAnswer } from "./answer-call.ts";
-import type { RecordedCall } from "./recorded-call.ts";
-import { resolveEnd } from "./recorded-call.ts";
+import { type RecordedCall, resolveEnd } from "./recorded-call.ts";
 
-/** One call, then and now. */
+/** A recorded call compared with its replay. */
 export interface ReplayedCall {
   readonly callId: string;
   /** When it was made, ISO 8601. */
   readonly at: string;
-  /** The call that it was made in. */
+  /** The call inside which it was made. */
   readonly parent?: string;
   /** The name as it was written. */
   readonly asked: string;
   readonly recorded: ReplayOutcome;
   readonly replayed: ReplayOutcome;
-  /** Whether nothing is different, and nothing doubtful. */
+  /** Whether nothing differs and nothing is uncertain. */
   readonly same: boolean;
   readonly differs: readonly ReplayDifference[];
-  /** Why it cannot be told: what is missing in the ledger may be all the difference there is. */
+  /** The redacted parts that could be the only cause of a difference. */
   readonly uncertain?: string;
 }
 
-/** What became of a call. */
 export interface ReplayOutcome {
-  /** Absent: the name led nowhere. */
+  /** Absent: the name is unknown. */
   readonly action?: string;
-  /** Absent: it did not get as far. */
+  /** Absent: it ended before the decision. */
   readonly decision?: "allow" | "ask" | "deny";
   readonly layer?: string;
   readonly rule?: string;
   /**
-   * `unended`: nobody knows, the process ended before it did; `unknown`: it would run now and did not then, so there is no
-   * result; `not made`: the call that it was made in does not run now.
+   * `unended`: the process ended before the call did. `unknown`: it would run now and did not then, so there is no result.
+   * `not made`: the call that made it does not run now.
    */
   readonly status: OutcomeStatus | "unended" | "unknown" | "not made";
   readonly code?: ErrorCode;
@@ -55,7 +54,7 @@ export type ReplayDifference =
 export interface ReplayReport {
   readonly session: string;
   readonly turn?: string;
-  /** Of the policy that it was replayed with. */
+  /** The version of the policy of the replay. */
   readonly policyVersion: string;
   /** In the order in which they were made. */
   readonly calls: readonly ReplayedCall[];
@@ -64,7 +63,7 @@ export interface ReplayReport {
     readonly same: number;
     readonly different: number;
     readonly uncertain: number;
-    /** Calls that were really made: none. */
+    /** A replay makes no real calls. */
     readonly realCalls: 0;
   };
 }
@@ -75,67 +74,30 @@ export function compareCall(
   { policy, exists }: { readonly policy: Policy; exists(action: string): boolean },
 ): ReplayedCall {
   const recorded = describeRecorded(call);
-  const replayed = answered === undefined ? NOT_MADE : describeReplayed(answered);
+  const replayed = answered === undefined ? ({ status: "not made" } as const) : describeReplayed(answered);
   const differs: readonly ReplayDifference[] =
-    answered === undefined ? ["not made now"] : findDifferences(call, answered, recorded, replayed);
-  const reasons = differs.flatMap((difference) =>
-    difference === "action unknown now" && exists(recorded.action ?? "")
-      ? ["action hidden now" as const]
-      : [difference],
-  );
-  const uncertain = answered !== undefined && canMislead(call, answered, policy, reasons) ? call.lacks : undefined;
+    answered === undefined ? ["not made now"] : findDifferences(call, answered, recorded, replayed, exists);
+  const isUncertain = answered !== undefined && canMislead(call, answered, policy, differs);
+  const uncertain = isUncertain ? call.lacks : undefined;
   const { callId, at, parent, asked } = call;
-  return {
-    callId,
-    at,
-    ...(parent === undefined ? {} : { parent }),
-    asked,
-    recorded,
-    replayed,
-    same: reasons.length === 0 && uncertain === undefined,
-    differs: reasons,
-    ...(uncertain === undefined ? {} : { uncertain }),
-  };
+  const same = differs.length === 0 && uncertain === undefined;
+  return { callId, at, asked, recorded, replayed, same, differs, ...omitUndefined({ parent, uncertain }) };
 }
-
-export function summarizeReplay(calls: readonly ReplayedCall[]): ReplayReport["summary"] {
-  const same = calls.filter((call) => call.same).length;
-  const uncertain = calls.filter((call) => call.uncertain !== undefined).length;
-  return { calls: calls.length, same, different: calls.length - same - uncertain, uncertain, realCalls: 0 };
-}
-
-const NOT_MADE: ReplayOutcome = { status: "not made" };
 
 function describeRecorded(call: RecordedCall): ReplayOutcome {
-  const [first] = call.decisions;
-  const end = resolveEnd(call);
-  return {
-    ...(first === undefined ? {} : describeDecision(first)),
-    status: end?.status ?? (call.approval === undefined ? "unended" : call.approval.resumed ? "unended" : "waiting"),
-    ...(end?.code === undefined ? {} : { code: end.code }),
-  };
-}
-
-function describeDecision({
-  action,
-  decision,
-  layer,
-  rule,
-}: RecordedCall["decisions"][number]): Partial<ReplayOutcome> {
-  return { action, decision, ...(layer === undefined ? {} : { layer }), ...(rule === undefined ? {} : { rule }) };
+  const { action, decision, layer, rule } = call.decisions[0] ?? {};
+  const { status, code } = resolveEnd(call) ?? {};
+  const open = call.approval === undefined || call.approval.resumed ? "unended" : "waiting";
+  return { status: status ?? open, ...omitUndefined({ action, decision, layer, rule, code }) };
 }
 
 function describeReplayed({ outcome, action, decision, isMissing }: ReplayAnswer): ReplayOutcome {
-  const made = {
-    ...(action === undefined ? {} : { action: action.name }),
-    ...(decision === undefined ? {} : { decision: decision.kind }),
-    ...(decision === undefined || decision.kind === "allow"
-      ? {}
-      : { layer: decision.objection.layer, rule: decision.objection.rule }),
+  const { layer, rule } = decision === undefined || decision.kind === "allow" ? {} : decision.objection;
+  const code = "error" in outcome && !isMissing ? outcome.error.code : undefined;
+  return {
+    status: isMissing ? "unknown" : outcome.status,
+    ...omitUndefined({ action: action?.name, decision: decision?.kind, layer, rule, code }),
   };
-  if (isMissing) return { ...made, status: "unknown" };
-  const code = "error" in outcome ? outcome.error.code : undefined;
-  return { ...made, status: outcome.status, ...(code === undefined ? {} : { code }) };
 }
 
 function findDifferences(
@@ -143,23 +105,25 @@ function findDifferences(
   { action }: ReplayAnswer,
   recorded: ReplayOutcome,
   replayed: ReplayOutcome,
+  exists: (action: string) => boolean,
 ): readonly ReplayDifference[] {
   const differs: ReplayDifference[] = [];
-  if (first !== undefined && action === undefined) differs.push("action unknown now");
+  if (first !== undefined && action === undefined)
+    differs.push(exists(first.action) ? "action hidden now" : "action unknown now");
   if (first !== undefined && action !== undefined) {
     if (first.action !== action.name) differs.push("another action");
     else if (first.definition !== getDefinitionHash(action)) differs.push("definition changed");
   }
   if (recorded.decision !== replayed.decision) differs.push("decision");
   else if (recorded.layer !== replayed.layer || recorded.rule !== replayed.rule) differs.push("rule");
-  // What nobody knows the end of cannot have another one.
+  // An unknown end cannot be compared.
   if (recorded.status === "unended") return differs;
   if (recorded.status !== replayed.status) differs.push("status");
   else if (recorded.code !== replayed.code) differs.push("code");
   return differs;
 }
 
-/** Whether what was taken out of a call can be what makes it different, or what would make it so under another policy. */
+/** Whether the redacted parts of a call can cause the differences, or can hide one under another policy. */
 function canMislead(
   { lacks, decisions: [first] }: RecordedCall,
   { action }: ReplayAnswer,
@@ -169,9 +133,8 @@ function canMislead(
   if (lacks === undefined) return false;
   if (differs.some((difference) => difference !== "definition changed")) return true;
   if (first?.policyVersion === policy.version || action === undefined) return false;
-  const rule = getApprovalRule(action, policy.approvals.categories);
   return (
-    typeof rule !== "boolean" ||
+    typeof getApprovalRule(action, policy.approvals.categories) !== "boolean" ||
     policy.rules.some(({ condition: { mentions } }) => mentions.has("args") || mentions.has("ctx"))
   );
 }

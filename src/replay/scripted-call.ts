@@ -2,23 +2,23 @@ import type { Caller } from "../core/caller.ts";
 import type { ErrorCode } from "../core/errors.ts";
 import type { Json } from "../core/json.ts";
 import type { OutcomeStatus } from "../core/outcome.ts";
-import type { RecordedApproval, RecordedCall, RecordedDecision } from "./recorded-call.ts";
+import type { RecordedApproval, RecordedCall, RecordedDecision, RecordedEnd } from "./recorded-call.ts";
 
-/** A call and what came of it, for whoever rehearses it. */
+/** A call of a rehearsal script and its outcome. */
 export interface ScriptedCall {
-  /** The action's name, or another spelling that leads to it. */
+  /** The name of the action, or another spelling of it. */
   readonly name: string;
-  /** Where the ledger has left something out of a text, any text fits. */
+  /** A redacted text matches any text. */
   readonly args?: unknown;
-  /** With what handles led to in their place, where there were any. */
+  /** The arguments with handles resolved, if they held any. */
   readonly filledArgs?: unknown;
   readonly outcome: ScriptedOutcome;
-  /** Who agreed to it, where a person was asked. */
+  /** The person who approved it, if one was asked. */
   readonly approvedBy?: string;
 }
 
 export type ScriptedOutcome =
-  /** The result as it was written down; it need not be of the form that the action declares. */
+  /** The result as recorded; it need not match the output schema of the action. */
   | { readonly status: "done"; readonly data: unknown }
   | { readonly status: "failed" | "refused"; readonly error: { readonly code: ErrorCode; readonly error: string } }
   | { readonly status: "waiting" };
@@ -26,27 +26,20 @@ export type ScriptedOutcome =
 /** A call that was made in a rehearsal. */
 export interface RehearsedCall {
   readonly callId: string;
-  /** As it was written. */
+  /** The name as it was written. */
   readonly asked: string;
-  /** What it was taken for. Absent: for nothing. */
+  /** Absent: the name is unknown. */
   readonly action?: string;
   readonly args: unknown;
   readonly status: OutcomeStatus;
   readonly code?: ErrorCode;
-  /** False: it would have run, and the script has nothing to answer it with. */
+  /** False: it would have run, but is not in the script. */
   readonly isScripted: boolean;
 }
 
-/** What only a person's answer, or the lack of one, can lead to. */
-const AFTER_ASKING: ReadonlySet<ErrorCode> = new Set(["approval_expired", "interrupted", "tool_denied"]);
-/** What only the policy can lead to. */
-const DENIED: ReadonlySet<ErrorCode> = new Set(["denied", "unknown_actor"]);
-
-/** A call of a script in the form that the ledger's calls have. */
-export function toRecordedCall(call: ScriptedCall, caller: Caller): RecordedCall {
-  const { name, args, outcome, approvedBy } = call;
+/** Converts a scripted call to the form of recorded calls. */
+export function toRecordedCall({ name, args, outcome, approvedBy }: ScriptedCall, caller: Caller): RecordedCall {
   const decision = inferDecision(outcome, approvedBy);
-  const decided = { action: name, definition: "", policyVersion: "", usage: new Map(), decision };
   return {
     callId: "",
     at: "",
@@ -54,17 +47,22 @@ export function toRecordedCall(call: ScriptedCall, caller: Caller): RecordedCall
     asked: name,
     via: "",
     args,
-    decisions: [decided],
+    decisions: [{ action: name, definition: "", policyVersion: "", usage: new Map(), decision }],
     ...(decision === "ask" ? { approval: inferApproval(approvedBy) } : {}),
     ...(outcome.status === "waiting" ? {} : { end: toRecordedEnd(outcome) }),
   };
 }
 
+/** Error codes that only the answer of a person, or the lack of one, leads to. */
+const AFTER_ASKING: readonly ErrorCode[] = ["approval_expired", "interrupted", "tool_denied"];
+/** Error codes that only the policy leads to. */
+const DENIED: readonly ErrorCode[] = ["denied", "unknown_actor"];
+
 function inferDecision(outcome: ScriptedOutcome, approvedBy: string | undefined): RecordedDecision["decision"] {
   if (approvedBy !== undefined || outcome.status === "waiting") return "ask";
   if (outcome.status === "done") return "allow";
-  if (AFTER_ASKING.has(outcome.error.code)) return "ask";
-  return DENIED.has(outcome.error.code) ? "deny" : "allow";
+  if (AFTER_ASKING.includes(outcome.error.code)) return "ask";
+  return DENIED.includes(outcome.error.code) ? "deny" : "allow";
 }
 
 function inferApproval(approvedBy: string | undefined): RecordedApproval {
@@ -72,13 +70,9 @@ function inferApproval(approvedBy: string | undefined): RecordedApproval {
   return { id: "", answer: { decision: "approved", by: approvedBy }, resumed: true, interrupted: false };
 }
 
-function toRecordedEnd(
-  outcome: Exclude<ScriptedOutcome, { readonly status: "waiting" }>,
-): NonNullable<RecordedCall["end"]> {
+function toRecordedEnd(outcome: Exclude<ScriptedOutcome, { readonly status: "waiting" }>): RecordedEnd {
   const known = { durationMs: 0, bytes: 0 };
-  if (outcome.status !== "done") {
-    const { code, error: reason } = outcome.error;
-    return { ...known, status: outcome.status, code, reason, result: null, isPartial: false };
-  }
-  return { ...known, status: "done", result: outcome.data as Json, isPartial: true };
+  if (outcome.status === "done") return { ...known, status: "done", result: outcome.data as Json, isPartial: true };
+  const { code, error: reason } = outcome.error;
+  return { ...known, status: outcome.status, code, reason, result: null, isPartial: false };
 }

@@ -9,7 +9,7 @@ const passing = () => new QmError("server_failed", "try later");
 const hangs = () => new Promise<never>(() => {});
 
 describe("a routed call", () => {
-  test("is told to subscribers when it has been let go, and how it ended, but never its result", async () => {
+  test("is announced to subscribers when it starts and ends, without its result", async () => {
     const { router, noted } = testRouter();
     const order: string[] = [];
     const events: RoutableEvent[] = [];
@@ -46,7 +46,7 @@ describe("a routed call", () => {
     ]);
   });
 
-  test("is told as it was when it began, and nobody can change it for anybody", async () => {
+  test("is announced with a frozen copy of its arguments", async () => {
     const { router } = testRouter();
     const heard: unknown[] = [];
     const args = { list: [1] };
@@ -67,7 +67,7 @@ describe("a routed call", () => {
     expect(who.user.tier).toBe("plain");
   });
 
-  test("that fails is told with its code only", async () => {
+  test("is announced with only its code when it fails", async () => {
     const { router } = testRouter();
     const heard: unknown[] = [];
     router.subscribe({ event: "tool_result:*" }, ({ data }) => heard.push(data));
@@ -82,7 +82,7 @@ describe("a routed call", () => {
     ]);
   });
 
-  test("leaves no line in the ledger where nobody and no rule took part", async () => {
+  test("records nothing without subscribers and rules", async () => {
     const { router, notes } = testRouter();
     router.subscribe({ event: "mail" }, () => {});
     router.useRules([{ event: "tool_call:tool__other" }]);
@@ -92,7 +92,7 @@ describe("a routed call", () => {
     expect(notes).toEqual([]);
   });
 
-  test("runs all the same where a subscriber hangs, throws, or the arguments cannot be shown", async () => {
+  test("runs even if a subscriber hangs or throws, or the arguments cannot be copied", async () => {
     const { router, problems } = testRouter();
     const cyclic: Record<string, unknown> = {};
     cyclic.self = cyclic;
@@ -106,11 +106,11 @@ describe("a routed call", () => {
     expect(problems[1]).toMatch(/failed at tool_result:tool__look: boo/);
   });
 
-  test("does not run when it cannot be written down, but ends as it ended when only that cannot", async () => {
+  test("does not run when its start cannot be recorded, and keeps its result when its end cannot", async () => {
     const run = vi.fn(async () => 1);
     let failing = true;
     const { router, problems } = testRouter({
-      note() {
+      record() {
         if (failing) throw new QmError("ledger_failed", "disk full");
       },
     });
@@ -128,7 +128,7 @@ describe("a routed call", () => {
     expect(problems).toEqual(["nobody was told how call call-1 ended: disk full"]);
   });
 
-  test("is under way until it ends, and can be cancelled by its id, also where it does not listen", async () => {
+  test("is listed until it ends, and can be cancelled by its id", async () => {
     const { router } = testRouter();
     let signal: AbortSignal | undefined;
     const work = router.dispatch(testCall(), (wish) => {
@@ -162,7 +162,7 @@ describe("a routed call", () => {
 describe("a specialist's call", () => {
   const specialist = { scope: "specialist", justification: "its own mailbox" } as const;
 
-  test("is told to whoever asked for its actor, and to nobody else", async () => {
+  test("is announced only to subscribers of its actor", async () => {
     const { router, noted } = testRouter();
     const heard: string[] = [];
     router.subscribe({}, () => heard.push("everything"));
@@ -177,8 +177,8 @@ describe("a specialist's call", () => {
     expect(noted("event.routed")).toEqual([expect.objectContaining({ privateTo: "triage", subscribers: 1 })]);
   });
 
-  test("that bypasses routing is told to nobody, asked of no rule, and in nobody's hands but the caller's", async () => {
-    const { router, notes, problems } = testRouter({ factsOf: () => expect.fail("a rule was asked") });
+  test("that bypasses routing reaches no subscriber and no rule, and cannot be cancelled by id", async () => {
+    const { router, notes, problems } = testRouter({ getFacts: () => expect.fail("a rule was asked") });
     const heard = vi.fn();
     router.subscribe({ actor: "triage" }, heard);
     router.useRules([{ when: "true", deadlineMs: 1, retry: { attempts: 3 } }]);
@@ -200,7 +200,7 @@ describe("a specialist's call", () => {
     expect([notes, problems]).toEqual([[], []]);
   });
 
-  test("that bypasses routing has a signal of its own where the caller gave none", async () => {
+  test("that bypasses routing gets a signal even if the caller gave none", async () => {
     const { router } = testRouter();
 
     const given = await router.dispatch(testCall({ ...specialist, routing: "bypass" }), async ({ signal }) => signal);
@@ -227,9 +227,9 @@ describe("a rule about calls", () => {
     expect(noted("event.routed")).toEqual([expect.objectContaining({ rule: "all-of-it", subscribers: 0 })]);
   });
 
-  test("sees of the actor what the policy knows of it", async () => {
+  test("sees the actor's facts of the policy", async () => {
     const { router, noted } = testRouter({
-      factsOf: () => ({ tool: {}, actor: { scope: "admin" }, ctx: {}, args: {} }),
+      getFacts: () => ({ tool: {}, actor: { scope: "admin" }, ctx: {}, args: {} }),
     });
     router.useRules([{ name: "admins", when: "actor.scope == 'admin'" }]);
 
@@ -258,7 +258,7 @@ describe("a rule about calls", () => {
     expect(noted("call.retried")).toHaveLength(tries - 1);
   });
 
-  test("tries once what a person agreed to", async () => {
+  test("does not retry an approved call", async () => {
     const { router } = testRouter();
     router.useRules([{ retry: { attempts: 3 } }]);
     const run = vi.fn(() => Promise.reject(passing()));
@@ -268,7 +268,7 @@ describe("a rule about calls", () => {
     expect(run).toHaveBeenCalledTimes(1);
   });
 
-  test("ends with the try that succeeds, each further one in the ledger", async () => {
+  test("retries until an attempt succeeds, and records each retry", async () => {
     const { router, noted } = testRouter();
     router.useRules([{ retry: { attempts: 5, backoffMs: 100 } }]);
     const run = vi.fn().mockRejectedValueOnce(passing()).mockRejectedValueOnce(passing()).mockResolvedValue("ok");
@@ -284,7 +284,7 @@ describe("a rule about calls", () => {
     ]);
   });
 
-  test("gives all tries together the deadline, the pauses between them too", async () => {
+  test("applies the deadline to all attempts and pauses together", async () => {
     const { router } = testRouter();
     router.useRules([{ deadlineMs: 250, retry: { attempts: 10, backoffMs: 100 } }]);
     const run = vi.fn(() => Promise.reject(passing()));
@@ -297,7 +297,7 @@ describe("a rule about calls", () => {
     expect(vi.getTimerCount()).toBe(0);
   });
 
-  test("gives the deadline to what does not listen, and says when it may have had an effect", async () => {
+  test("times out a handler that ignores its signal, and says that it may have had an effect", async () => {
     const { router } = testRouter();
     router.useRules([{ deadlineMs: 250 }]);
     const work = router.dispatch(testCall({ effect: "write" }), hangs).catch((thrown: QmError) => thrown);
@@ -307,7 +307,7 @@ describe("a rule about calls", () => {
     expect(await work).toMatchObject({ code: "timed_out", hint: expect.stringContaining("look before") });
   });
 
-  test("tells the deadline from what the runner makes of being stopped", async () => {
+  test("reports the deadline, not the error of the aborted runner", async () => {
     const { router, noted } = testRouter();
     router.useRules([{ deadlineMs: 250, retry: { attempts: 3 } }]);
     const run = vi.fn(
@@ -325,7 +325,7 @@ describe("a rule about calls", () => {
     expect(noted("call.retried")).toEqual([]);
   });
 
-  test("leaves no timer behind a call that ended in time", async () => {
+  test("leaves no timer after a call", async () => {
     const { router } = testRouter();
     router.useRules([{ deadlineMs: 250 }]);
 
@@ -334,7 +334,7 @@ describe("a rule about calls", () => {
     expect(vi.getTimerCount()).toBe(0);
   });
 
-  test("leaves off in the middle of a pause when the call is cancelled", async () => {
+  test("stops in a pause when the call is cancelled", async () => {
     const { router, noted } = testRouter();
     router.useRules([{ retry: { attempts: 5, backoffMs: 1000 } }]);
     const run = vi.fn(() => Promise.reject(passing()));
@@ -349,7 +349,7 @@ describe("a rule about calls", () => {
     expect(vi.getTimerCount()).toBe(0);
   });
 
-  test("cannot make a caller wait longer than it said", async () => {
+  test("does not exceed the caller's timeout", async () => {
     const { router } = testRouter();
     router.useRules([{ retry: { attempts: 5, backoffMs: 100 } }]);
     const given: (number | undefined)[] = [];
@@ -366,10 +366,10 @@ describe("a rule about calls", () => {
     expect(given).toEqual([350, 250, 50]);
   });
 
-  test("does not try again what cannot be written down", async () => {
+  test("does not retry when the retry cannot be recorded", async () => {
     const run = vi.fn(() => Promise.reject(passing()));
     const { router } = testRouter({
-      note(_caller, { type }) {
+      record(_caller, { type }) {
         if (type === "call.retried") throw new QmError("ledger_failed", "disk full");
       },
     });

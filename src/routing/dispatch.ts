@@ -4,140 +4,125 @@ import { getErrorMessage, QmError } from "../core/errors.ts";
 import type { JsonObject } from "../core/json.ts";
 import type { Runtime } from "../core/runtime.ts";
 import type { CallFacts } from "../policy/call-facts.ts";
-import {
-  createEventDelivery,
-  type EventOrigin,
-  type RecordRoutingEvent,
-  recordRouted,
-  requireNextDepth,
-  TOOL_CALL,
-  TOOL_RESULT,
-} from "./event.ts";
+import * as events from "./event.ts";
 import type { CompiledRoute, RouteTable } from "./rules.ts";
-import { type AbortableTask, cancelledError, type RunningTasks, runWithRetries } from "./running-tasks.ts";
+import { cancelledError, type RunningTasks, runWithRetries } from "./running-tasks.ts";
 import type { EventDelivery, Subscribers } from "./subscribers.ts";
 
-/** A call that was decided on and is now to run. */
+/** A call that was allowed and is about to run. */
 export interface RoutedCall {
   readonly callId: string;
   readonly action: Action;
   /** As the handler gets them. */
   readonly args: JsonObject;
   readonly caller: Caller;
-  /** Cancels it. */
   readonly signal?: AbortSignal | undefined;
-  /** How long the caller waits, for all tries together. */
+  /** For all attempts together. */
   readonly timeoutMs?: number | undefined;
-  /** There is one try, whatever a rule says: a person agreed to one. */
+  /** Never retry: a person approved one run. */
   readonly once?: boolean | undefined;
 }
 
-/** How a call is to be run. */
 export interface AttemptLimits {
   readonly signal: AbortSignal;
   readonly timeoutMs?: number;
 }
 
-export interface DispatchOptions {
+/** Shared by the routing of calls and of host events. */
+export interface RoutingServices {
   readonly runtime: Runtime;
-  readonly note: RecordRoutingEvent;
-  readonly say: (problem: string) => void;
-  readonly factsOf: (call: RoutedCall) => CallFacts;
-  readonly rules: () => RouteTable;
+  readonly record: events.RecordRoutingEvent;
+  readonly report: (problem: string) => void;
+  readonly getFacts: (call: RoutedCall) => CallFacts;
+  readonly getRules: () => RouteTable;
   readonly subscribers: Subscribers;
-  readonly underWay: RunningTasks;
-  readonly depth: () => number | undefined;
+  readonly tasks: RunningTasks;
+  /** How many events led to the code that runs now. */
+  readonly getDepth: () => number | undefined;
+  readonly runAtDepth: (depth: number, work: () => unknown) => unknown;
 }
 
-export function createDispatch(parts: DispatchOptions) {
-  const { runtime, note, say, subscribers, underWay } = parts;
+export function createDispatch(services: RoutingServices) {
+  const { runtime, record, report, getFacts, getRules, subscribers, tasks, getDepth } = services;
 
   function findRule(call: RoutedCall): CompiledRoute | undefined {
-    const rules = parts.rules();
+    const rules = getRules();
     if (rules.labels.length === 0) return undefined;
-    const { source, type } = toHeading(call, TOOL_CALL);
+    const { source, type } = toHeading(call, events.TOOL_CALL);
     return rules.firstForCall(source, type, () => {
-      const { tool, actor, ctx } = parts.factsOf(call);
+      const { tool, actor, ctx } = getFacts(call);
       return { event: { source, type, data: call.args }, tool, actor, ctx };
     });
   }
 
-  /** Costs next to nothing while nobody has subscribed and no rule took part. */
   function announce(call: RoutedCall, prefix: string, data: unknown, rule?: CompiledRoute): void {
     if (rule === undefined && subscribers.size === 0) return;
     const { caller, callId } = call;
-    const origin: EventOrigin = { heading: toHeading(call, prefix), caller, callId, rule };
-    const told = subscribers.matching(origin.heading);
-    const delivery = told.length === 0 ? undefined : tryCreateDelivery(origin, data);
+    const origin: events.EventOrigin = { heading: toHeading(call, prefix), caller, callId, rule };
+    const matching = subscribers.matching(origin.heading);
+    const delivery = matching.length === 0 ? undefined : tryCreateDelivery(origin, data);
     if (delivery !== undefined) {
-      recordRouted(note, delivery.event.id, origin, told.length);
-      for (const subscriber of told) subscriber.deliver(delivery);
+      events.recordRouted(record, delivery.event.id, origin, matching.length);
+      for (const subscriber of matching) subscriber.deliver(delivery);
     } else if (rule !== undefined) {
-      recordRouted(note, runtime.newId(), origin, 0);
+      events.recordRouted(record, runtime.newId(), origin, 0);
     }
   }
 
-  /** Nothing where the data cannot be shown to anybody: that is no reason not to run the call. */
-  function tryCreateDelivery(origin: EventOrigin, data: unknown): EventDelivery | undefined {
-    const depth = requireNextDepth(parts.depth(), origin.heading.type);
+  /** Undefined when the data cannot be copied: that must not keep the call from running. */
+  function tryCreateDelivery(origin: events.EventOrigin, data: unknown): EventDelivery | undefined {
+    const depth = events.requireNextDepth(getDepth(), origin.heading.type);
     try {
-      return createEventDelivery(runtime, origin, data, depth);
+      return events.createEventDelivery(runtime, origin, data, depth);
     } catch (thrown) {
-      say(`nobody was told of ${origin.heading.type} of call ${origin.callId}: ${getErrorMessage(thrown)}`);
+      report(`nobody was told of ${origin.heading.type} of call ${origin.callId}: ${getErrorMessage(thrown)}`);
       return undefined;
     }
   }
 
-  /** The call has ended: whatever goes wrong now cannot change how. */
+  /** Only reports errors: the call has ended. */
   function announceResult(call: RoutedCall, started: number, failure?: { readonly thrown: unknown }): void {
     if (subscribers.size === 0) return;
     const durationMs = Math.max(0, runtime.elapsed() - started);
     const code = failure?.thrown instanceof QmError ? failure.thrown.code : "internal";
     const data = failure === undefined ? { status: "done", durationMs } : { status: "failed", code, durationMs };
     try {
-      announce(call, TOOL_RESULT, data);
+      announce(call, events.TOOL_RESULT, data);
     } catch (thrown) {
-      say(`nobody was told how call ${call.callId} ended: ${getErrorMessage(thrown)}`);
+      report(`nobody was told how call ${call.callId} ended: ${getErrorMessage(thrown)}`);
     }
   }
 
-  return async function dispatch<T>(call: RoutedCall, run: (wish: AttemptLimits) => Promise<T>): Promise<T> {
+  return async function dispatch<T>(call: RoutedCall, run: (limits: AttemptLimits) => Promise<T>): Promise<T> {
     const { callId, action, caller, signal: outer, timeoutMs } = call;
     if (action.routing === "bypass") return run(toAttemptLimits(outer ?? new AbortController().signal, timeoutMs));
-    underWay.refuseWhenClosed();
+    tasks.requireOpen();
     const rule = findRule(call);
-    announce(call, TOOL_CALL, call.args, rule);
+    announce(call, events.TOOL_CALL, call.args, rule);
 
     const started = runtime.elapsed();
-    const left = () => (timeoutMs === undefined ? undefined : Math.ceil(timeoutMs - (runtime.elapsed() - started)));
-    const attempt = (course: AbortableTask, number: number) =>
-      run(toAttemptLimits(course.signal, number === 1 ? timeoutMs : left()));
-    const onFailure = (failed: number, error: QmError, delayMs: number): boolean => {
-      if (delayMs >= (left() ?? Number.POSITIVE_INFINITY)) return false;
-      const data = {
-        callId,
-        action: action.name,
-        attempt: failed,
-        code: error.code,
-        reason: getErrorMessage(error),
-        delayMs,
-      };
-      note(caller, { type: "call.retried", data });
+    const getTimeLeft = () =>
+      timeoutMs === undefined ? undefined : Math.ceil(timeoutMs - (runtime.elapsed() - started));
+    const onFailure = (attempt: number, error: QmError, delayMs: number): boolean => {
+      if (delayMs >= (getTimeLeft() ?? Number.POSITIVE_INFINITY)) return false;
+      const { code } = error;
+      const data = { callId, action: action.name, attempt, code, reason: getErrorMessage(error), delayMs };
+      record(caller, { type: "call.retried", data });
       return true;
     };
-    const { deadlineMs } = rule ?? {};
-    const retry = canRepeat(action) && call.once !== true ? rule?.retry : undefined;
-    const createCancelledError = () => cancelledError(action.name);
+    const { deadlineMs = 0 } = rule ?? {};
     const options = {
       outer,
-      cancelled: createCancelledError,
-      deadlineMs,
-      late: () => deadlineError(action, deadlineMs ?? 0),
+      cancelled: () => cancelledError(action.name),
+      deadlineMs: rule?.deadlineMs,
+      late: () => deadlineError(action, deadlineMs),
     };
+    const retry = canRepeat(action) && call.once !== true ? rule?.retry : undefined;
     const entry = { callId, action: action.name, actor: caller.actor, since: runtime.now() };
-    return underWay.run(options, entry, async (course) => {
+    return tasks.run(options, entry, async (task) => {
+      const attempt = (number: number) => run(toAttemptLimits(task.signal, number === 1 ? timeoutMs : getTimeLeft()));
       try {
-        const result = await runWithRetries(course, (number) => attempt(course, number), { retry, onFailure });
+        const result = await runWithRetries(task, attempt, { retry, onFailure });
         announceResult(call, started);
         return result;
       } catch (thrown) {
@@ -148,12 +133,11 @@ export function createDispatch(parts: DispatchOptions) {
   };
 }
 
-function toHeading({ action, caller }: RoutedCall, prefix: string) {
-  const isPrivate = action.scope === "specialist";
-  return { source: `actor:${caller.actor}`, type: prefix + action.name, actor: caller.actor, isPrivate };
+function toHeading({ action, caller: { actor } }: RoutedCall, prefix: string) {
+  return { source: `actor:${actor}`, type: prefix + action.name, actor, isPrivate: action.scope === "specialist" };
 }
 
-/** Whether doing it twice is no worse than doing it once. */
+/** Whether running it twice is no worse than running it once. */
 function canRepeat({ effect, idempotent }: Action): boolean {
   return idempotent || effect === "pure" || effect === "read";
 }

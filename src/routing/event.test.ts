@@ -3,7 +3,7 @@ import { isDeepFrozen } from "../core/json.ts";
 import { copyEventData, requireHostEvent } from "./event.ts";
 
 describe("the data of an event", () => {
-  test("is a copy that nobody can change, whatever its keys are called", () => {
+  test("is a frozen copy, with any keys", () => {
     const data = JSON.parse('{"__proto__":{"polluted":1},"constructor":[{"deep":[1,{"er":2}]}]}');
 
     const { value, size } = copyEventData(data);
@@ -16,7 +16,7 @@ describe("the data of an event", () => {
     expect(({} as { polluted?: number }).polluted).toBeUndefined();
   });
 
-  test("is null where there is none", () => {
+  test("is null if undefined", () => {
     expect(copyEventData(undefined).value).toBeNull();
   });
 
@@ -44,7 +44,7 @@ describe("the data of an event", () => {
   });
 });
 
-describe("an event of the host's", () => {
+describe("a host event", () => {
   test.each([
     ["", "x"],
     ["x", ""],

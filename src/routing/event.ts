@@ -6,36 +6,32 @@ import type { Runtime } from "../core/runtime.ts";
 import type { CompiledRoute } from "./rules.ts";
 import type { EventDelivery, EventHeading } from "./subscribers.ts";
 
-/** What handlers and subscribers are given. Frozen through and through: nobody can change what another sees. */
+/** An event as handlers and subscribers get it. Deeply frozen, so that one cannot change what another sees. */
 export interface RoutableEvent {
   readonly id: string;
-  /** Where it comes from: `actor:<name>` for calls, a word of the host's own for its events. */
+  /** `actor:<name>` for calls, a word of the host for its events. */
   readonly source: string;
-  /** What happened: `tool_call:<action>`, `tool_result:<action>`, or a word of the host's own. */
+  /** `tool_call:<action>`, `tool_result:<action>`, or a word of the host. */
   readonly type: string;
-  /** JSON. Of a result only how it went, never what it was. */
+  /** JSON. For a result only its status, never the result itself. */
   readonly data: unknown;
   /** ISO 8601, UTC. */
   readonly at: string;
   readonly caller?: Caller;
-  /** For events of a call. */
   readonly callId?: string;
 }
 
-/** What became of an event of the host's. */
+/** How a host event was routed. */
 export interface RoutedEvent {
   readonly eventId: string;
-  /** The rule that took it. Absent: none did, only subscribers. */
+  /** The label of the rule that matched. */
   readonly rule?: string;
-  /** The handler it went to. */
   readonly to?: string;
-  /** What the handler answered. */
   readonly result?: unknown;
-  /** How many were told. */
   readonly subscribers: number;
 }
 
-/** The events that calls make. Nobody else may: they would tell of a call that never passed the door. */
+/** Prefixes reserved for calls, so that the host cannot report a call that never passed the pipeline. */
 export const TOOL_CALL = "tool_call:";
 export const TOOL_RESULT = "tool_result:";
 
@@ -43,12 +39,9 @@ const EVENT_WORD_LIMIT = 256;
 const DATA_LIMITS = { nodes: 100_000, depth: 100 };
 const DATA_CHARS = 4 * 1024 * 1024;
 
-/** Throws `invalid_arguments` for what cannot be an event of the host's. */
+/** Throws `invalid_arguments` unless it can be an event of the host. */
 export function requireHostEvent(source: string, type: string): void {
-  for (const [what, word] of [
-    ["source", source],
-    ["type", type],
-  ] as const) {
+  for (const [what, word] of Object.entries({ source, type })) {
     if (typeof word === "string" && word !== "" && word.length <= EVENT_WORD_LIMIT) continue;
     throw new QmError("invalid_arguments", `the ${what} of an event is text of 1 to ${EVENT_WORD_LIMIT} characters`);
   }
@@ -58,17 +51,11 @@ export function requireHostEvent(source: string, type: string): void {
   });
 }
 
-/** A copy of an event's data that nobody can change, and its size in characters. */
-interface EventDataCopy {
-  readonly value: unknown;
-  readonly size: number;
-}
-
-/** Copies as JSON does. Throws `invalid_arguments` for what JSON cannot hold and `too_large` for too much of it. */
-export function copyEventData(data: unknown): EventDataCopy {
+/** A frozen copy, and its size in characters. Throws `invalid_arguments` if it is not JSON, `too_large` if it is too much. */
+export function copyEventData(data: unknown): { readonly value: unknown; readonly size: number } {
   if (data === undefined) return { value: null, size: 4 };
   try {
-    // Before it is written out: a few shared objects can stand for billions.
+    // Checked before it is serialized: a few shared objects can expand to billions.
     if (isLargerThan(data, DATA_LIMITS)) throw tooLargeError();
     const text: string | undefined = JSON.stringify(data);
     if (text === undefined) throw notJsonError(`a ${typeof data} has no JSON form`);
@@ -85,17 +72,15 @@ function notJsonError(problem: string): QmError {
 
 function tooLargeError(): QmError {
   return new QmError("too_large", "the data of an event is too large, too deep, or holds itself", {
-    hint: "Send where it is to be found in place of the data itself.",
+    hint: "Send a reference to the data instead.",
   });
 }
 
-/** What routing writes down. */
 export type RoutingLedgerEvent = UnstampedEvent<"event.routed" | "call.retried">;
 
-/** Writes to the ledger. What it throws fails what was to be written down and has not begun. */
-export type RecordRoutingEvent = (caller: Caller | undefined, note: RoutingLedgerEvent) => void;
+/** Writes to the ledger, before the work begins: if it throws, the work does not run. */
+export type RecordRoutingEvent = (caller: Caller | undefined, event: RoutingLedgerEvent) => void;
 
-/** Where an event comes from and which rule took it. */
 export interface EventOrigin {
   readonly heading: EventHeading;
   readonly caller: Caller | undefined;
@@ -103,19 +88,18 @@ export interface EventOrigin {
   readonly rule: CompiledRoute | undefined;
 }
 
-/** Events that lead to one another further than this are taken for a loop. */
+/** A longer chain of events that cause one another counts as a loop. */
 const EVENT_DEPTH_LIMIT = 16;
 
-/** How many events have led to the next one. Throws `conflict` when that is too many. */
+/** The depth of the next event. Throws `conflict` past the limit. */
 export function requireNextDepth(depth: number | undefined, type: string): number {
   const next = (depth ?? 0) + 1;
   if (next <= EVENT_DEPTH_LIMIT) return next;
-  throw new QmError("conflict", `${EVENT_DEPTH_LIMIT} events have led to one another, and ${type} would be one more`, {
-    hint: "A handler or a subscriber causes what it reacts to. Break the circle there.",
+  throw new QmError("conflict", `${EVENT_DEPTH_LIMIT} events have caused one another, and ${type} would be one more`, {
+    hint: "A handler or a subscriber causes the events it reacts to. Break the loop there.",
   });
 }
 
-/** Puts the event of that origin together. Throws as `copyOf` does. */
 export function createEventDelivery(
   runtime: Runtime,
   { heading, caller, callId }: EventOrigin,
@@ -136,13 +120,11 @@ export function createEventDelivery(
 }
 
 export function recordRouted(
-  note: RecordRoutingEvent,
+  record: RecordRoutingEvent,
   eventId: string,
-  origin: EventOrigin,
+  { heading: { source, type, actor, isPrivate }, caller, callId, rule }: EventOrigin,
   subscribers: number,
 ): void {
-  const { heading, caller, callId, rule } = origin;
-  const { source, type, actor, isPrivate } = heading;
   const data = {
     source,
     event: type,
@@ -153,5 +135,5 @@ export function recordRouted(
     ...(isPrivate && actor !== undefined ? { privateTo: actor } : {}),
     subscribers,
   };
-  note(caller, { type: "event.routed", data });
+  record(caller, { type: "event.routed", data });
 }

@@ -6,8 +6,8 @@ import { caller, readCode, testCall, testRouter, waitForTurn } from "./testing.t
 const hangs = () => new Promise<never>(() => {});
 afterEach(() => void vi.useRealTimers());
 
-describe("an event of the host's", () => {
-  test("goes to the handler of the first rule that fits, and its answer comes back", async () => {
+describe("a host event", () => {
+  test("goes to the handler of the first rule that fits, and returns its answer", async () => {
     const { router, notes } = testRouter();
     const handler = vi.fn(async (_event: unknown) => ({ task: 1 }));
     router.handle("triage", handler);
@@ -49,7 +49,7 @@ describe("an event of the host's", () => {
     ]);
   });
 
-  test("has empty facts where nobody is known to have caused it", async () => {
+  test("has empty facts without a caller", async () => {
     const { router, problems } = testRouter();
     router.useRules([
       { name: "x", when: "actor.name == '' && ctx.session == '' && ctx.user.id == '' && size(tool) == 0" },
@@ -59,7 +59,7 @@ describe("an event of the host's", () => {
     expect(problems).toEqual([]);
   });
 
-  test("is told to subscribers, with a rule or without", async () => {
+  test("reaches subscribers, with or without a rule", async () => {
     const { router } = testRouter();
     const heard: string[] = [];
     router.subscribe({ event: "tick" }, ({ source }) => heard.push(source));
@@ -77,7 +77,7 @@ describe("an event of the host's", () => {
     expect(heard).toEqual(["cron", "hand", "own hand"]);
   });
 
-  test("that nobody takes is not found, and the ledger has it", async () => {
+  test("without rule and subscriber is rejected with not_found, and recorded", async () => {
     const { router, noted } = testRouter();
     await expect(router.routeEvent("cron", "tick", 1)).rejects.toMatchObject({
       code: "not_found",
@@ -92,7 +92,7 @@ describe("an event of the host's", () => {
     expect(noted("event.routed")).toHaveLength(2);
   });
 
-  test("whose handler is not there is not found, and says which", async () => {
+  test("with a missing handler is rejected with not_found", async () => {
     const { router } = testRouter();
     router.useRules([{ name: "mail", to: "triage" }]);
     const end = router.handle("triage", () => 1);
@@ -100,11 +100,11 @@ describe("an event of the host's", () => {
 
     await expect(router.routeEvent("imap", "received", 1)).rejects.toMatchObject({
       code: "not_found",
-      message: 'routing mail sends to "triage", and no handler is called that',
+      message: 'routing mail sends to "triage", and there is no such handler',
     });
   });
 
-  test("whose handler throws rejects with it", async () => {
+  test("rejects with what its handler throws", async () => {
     const { router } = testRouter();
     router.useRules([{ to: "x" }]);
     const thrown: unknown[] = [new QmError("conflict", "taken"), new Error("no"), undefined];
@@ -120,7 +120,7 @@ describe("an event of the host's", () => {
     await expect(router.routeEvent("a", "b", 1)).rejects.toMatchObject({ code: "action_failed" });
   });
 
-  test("cannot pass for a call", async () => {
+  test("cannot use the types of call events", async () => {
     const { router, notes } = testRouter();
     const heard = vi.fn();
     router.subscribe({}, heard);
@@ -134,7 +134,7 @@ describe("an event of the host's", () => {
 });
 
 describe("a handler", () => {
-  test("is tried again for what may pass, as its rule says, and for nothing else", async () => {
+  test("is retried as its rule says, for retryable errors only", async () => {
     vi.useFakeTimers();
     const { router } = testRouter();
     router.useRules([{ to: "x", retry: { attempts: 3, backoffMs: 100 } }]);
@@ -153,7 +153,7 @@ describe("a handler", () => {
   test.each([
     [{ to: "x", deadlineMs: 500 }, 500],
     [{ to: "x" }, 60_000],
-  ])("with the rule %j has %i ms, and is told", async (rule, ms) => {
+  ])("with the rule %j times out after %i ms", async (rule, ms) => {
     vi.useFakeTimers();
     const { router } = testRouter();
     router.useRules([rule]);
@@ -173,7 +173,7 @@ describe("a handler", () => {
     expect(vi.getTimerCount()).toBe(0);
   });
 
-  test("is cancelled by the signal, and nobody hears of what comes after it", async () => {
+  test("is cancelled by the signal, and its later result is ignored", async () => {
     const { router, noted } = testRouter();
     router.useRules([{ to: "x" }]);
     const handler = vi.fn(hangs);
@@ -189,7 +189,7 @@ describe("a handler", () => {
     expect(noted("event.routed")).toHaveLength(1);
   });
 
-  test("has a name of its own, and ending it twice does not end the next one", async () => {
+  test("has a unique name, and removing it twice does not remove the next one", async () => {
     const { router } = testRouter();
     router.useRules([{ to: "x" }]);
     const same = () => 1;
@@ -210,7 +210,7 @@ describe("a handler", () => {
       );
   });
 
-  test("is not found under a name that every object has", async () => {
+  test("is not found under a name of Object.prototype", async () => {
     const { router } = testRouter();
     router.useRules([{ to: "constructor" }]);
 
@@ -218,8 +218,8 @@ describe("a handler", () => {
   });
 });
 
-describe("events that lead to one another", () => {
-  test("may do so sixteen deep", async () => {
+describe("events that cause one another", () => {
+  test("may be sixteen deep", async () => {
     const { router } = testRouter();
     let deepest = 0;
     router.useRules([{ to: "x" }]);
@@ -236,7 +236,7 @@ describe("events that lead to one another", () => {
     expect(deepest).toBe(31);
   });
 
-  test("are a loop also where nobody waits for the next one, and where it goes through a subscriber", async () => {
+  test("are a loop without awaiting, and through a subscriber", async () => {
     const { router } = testRouter();
     const codes: string[] = [];
     let heard = 0;
@@ -252,7 +252,7 @@ describe("events that lead to one another", () => {
     expect(heard).toBe(16);
   });
 
-  test("are a loop also where it goes through calls", async () => {
+  test("are a loop through calls", async () => {
     const { router } = testRouter();
     const codes: string[] = [];
     let calls = 0;
@@ -269,7 +269,7 @@ describe("events that lead to one another", () => {
     expect(calls).toBe(16);
   });
 
-  test("are no loop while calls inside a deep handler tell nobody", async () => {
+  test("are no loop when calls in a deep handler have no subscriber", async () => {
     const { router } = testRouter();
     router.useRules([{ event: "b", to: "x" }]);
     router.handle("x", ({ data }) =>

@@ -5,7 +5,7 @@ import { readCode, testCall, testRouter, waitForTurn } from "./testing.ts";
 const hangs = () => new Promise<never>(() => {});
 
 describe("useRules", () => {
-  test("takes all or nothing", async () => {
+  test("keeps the old rules when one is invalid", async () => {
     const { router } = testRouter();
     router.useRules([{ name: "old" }]);
 
@@ -19,7 +19,7 @@ describe("useRules", () => {
     expect(await router.routeEvent("a", "b", 1)).toMatchObject({ rule: "old" });
   });
 
-  test("acts on the next event, and what it was given may be changed", async () => {
+  test("applies to the next event, and copies the rules", async () => {
     const { router } = testRouter();
     const rule = { name: "first", event: "b" };
     router.useRules([rule]);
@@ -31,7 +31,7 @@ describe("useRules", () => {
     expect(await readCode(router.routeEvent("a", "b", 1))).toBe("not_found");
   });
 
-  test("says of a rule about everything that it cannot send calls elsewhere, once, and runs them", async () => {
+  test("reports once that a rule for everything cannot redirect calls", async () => {
     const { router, problems, noted } = testRouter();
     const handler = vi.fn();
     router.handle("mine", handler);
@@ -80,7 +80,7 @@ describe("subscribe", () => {
 });
 
 describe("close", () => {
-  test("cancels calls, pauses and handlers that are under way, tells how they ended, and refuses what comes", async () => {
+  test("cancels running calls, pauses and handlers, announces their end, and refuses new ones", async () => {
     const { router } = testRouter();
     const heard: unknown[] = [];
     router.subscribe({ event: "tool_result:*" }, ({ data }) => heard.push(data));
@@ -106,7 +106,7 @@ describe("close", () => {
     expect(await readCode(router.routeEvent("a", "b", 1))).toBe("cancelled");
   });
 
-  test("does not wait for a subscriber that hangs, and says what it was not told", async () => {
+  test("does not wait for a hanging subscriber, and reports missed events", async () => {
     const { router, problems } = testRouter();
     router.subscribe({}, hangs);
     await router.dispatch(testCall(), async () => 1);
@@ -116,7 +116,7 @@ describe("close", () => {
     expect(problems).toEqual(["the subscriber to * from * was not told of the last 1 events"]);
   });
 
-  test("may be called by a handler that it cancels", async () => {
+  test("can be called by a handler that it cancels", async () => {
     const { router } = testRouter();
     router.useRules([{ to: "x" }]);
     router.handle("x", () => router.close());
@@ -125,7 +125,7 @@ describe("close", () => {
   });
 });
 
-test("a listener to problems that throws causes none", async () => {
+test("ignores a problem listener that throws", async () => {
   const { router } = testRouter({ onProblem: () => expect.fail("boo") });
   router.subscribe({}, () => expect.fail("no"));
 

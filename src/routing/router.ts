@@ -4,11 +4,10 @@ import { getErrorMessage, QmError } from "../core/errors.ts";
 import { clip, isRecord } from "../core/json.ts";
 import { didYouMean } from "../core/nearest.ts";
 import type { Runtime } from "../core/runtime.ts";
-import { type CallFacts, toCallFacts as factsOfCall } from "../policy/call-facts.ts";
-import { type AttemptLimits, createDispatch, type RoutedCall } from "./dispatch.ts";
+import { type CallFacts, toCallFacts } from "../policy/call-facts.ts";
+import { type AttemptLimits, createDispatch, type RoutedCall, type RoutingServices } from "./dispatch.ts";
 import {
   createEventDelivery,
-  type EventOrigin,
   type RecordRoutingEvent,
   type RoutableEvent,
   type RoutedEvent,
@@ -16,19 +15,12 @@ import {
   requireHostEvent,
   requireNextDepth,
 } from "./event.ts";
-import { type CompiledRoute, compileRoutes, type RouteFacts, type RouteRule, type RouteTable } from "./rules.ts";
-import {
-  cancelledError,
-  createRunningTasks,
-  type RunningCall,
-  type RunningTasks,
-  runWithRetries,
-} from "./running-tasks.ts";
+import { type CompiledRoute, compileRoutes, type RouteFacts, type RouteRule } from "./rules.ts";
+import { cancelledError, createRunningTasks, type RunningCall, runWithRetries } from "./running-tasks.ts";
 import {
   createSubscribers,
   type EventDelivery,
   type RoutedEventListener,
-  type Subscribers,
   type SubscriptionFilter,
 } from "./subscribers.ts";
 
@@ -39,21 +31,97 @@ interface RouteEventOptions {
   readonly signal?: AbortSignal;
 }
 
-interface HostEventOptions {
+/** Routes calls and host events to rules, handlers and subscribers. */
+export interface Router {
+  /**
+   * Routes an event of the host: the first rule that fits names its handler, and subscribers are told. Rejects with
+   * `not_found` when neither exists, with what the handler threw, with `timed_out` or `cancelled`, and with `conflict`
+   * when events caused one another too often.
+   */
+  routeEvent(source: string, type: string, data: unknown, options?: RouteEventOptions): Promise<RoutedEvent>;
+  /** Names a handler for rules, until the returned function is called. Throws `conflict` when the name is taken. */
+  handle(name: string, handler: EventHandler): () => void;
+  /** Calls the listener for events, until the returned function is called. No call or event waits for it. */
+  subscribe(filter: SubscriptionFilter, listener: RoutedEventListener): () => void;
+  /** Replaces the rules. Throws `invalid_config` or `invalid_expression`, changing nothing. */
+  useRules(rules: readonly RouteRule[]): void;
+  /**
+   * Runs a call, and tells subscribers, within the deadline and the retries of the first rule that fits. A call that
+   * bypasses routing only runs. Rejects as `run` does, or with `timed_out`, `cancelled` or `conflict`. `run` may be called
+   * again only after it has rejected.
+   */
+  dispatch<T>(call: RoutedCall, run: (limits: AttemptLimits) => Promise<T>): Promise<T>;
+  /** Answers whether there was such a routed call to cancel. */
+  cancel(callId: string, reason?: string): boolean;
+  underWay(): readonly RunningCall[];
+  /** Cancels running and later work. Resolves when all of it has ended. */
+  close(): Promise<void>;
+}
+
+export interface RouterOptions {
   readonly runtime: Runtime;
-  readonly note: RecordRoutingEvent;
-  readonly rules: () => RouteTable;
-  readonly subscribers: Subscribers;
-  readonly underWay: RunningTasks;
-  readonly depth: () => number | undefined;
-  readonly within: (depth: number, work: () => unknown) => unknown;
+  readonly record: RecordRoutingEvent;
+  readonly onProblem: (problem: string) => void;
+  /** The facts for conditions about a call. Default: of its actor, only the name. */
+  readonly getFacts?: (call: RoutedCall) => CallFacts;
+}
+
+export function createRouter(options: RouterOptions): Router {
+  const { runtime, record, onProblem } = options;
+  const getFacts = options.getFacts ?? (({ action, caller, args }) => toCallFacts(action, caller, undefined, args));
+  const depths = new AsyncLocalStorage<number>();
+  const getDepth = () => depths.getStore();
+  const runAtDepth = (depth: number, work: () => unknown) => depths.run(depth, work);
+  const subscribers = createSubscribers({ report, runAtDepth });
+  const tasks = createRunningTasks();
+  let rules = compileRoutes([], report);
+  const getRules = () => rules;
+
+  function report(problem: string): void {
+    try {
+      onProblem(problem);
+    } catch {
+      // A broken problem listener must not cause new problems.
+    }
+  }
+
+  const services = { runtime, record, report, getFacts, getRules, subscribers, tasks, getDepth, runAtDepth };
+  return {
+    ...createHostEvents(services),
+    subscribe(filter, listener) {
+      requireFilter(filter, listener);
+      return subscribers.add(filter, listener);
+    },
+    useRules(given) {
+      rules = compileRoutes(given, report);
+    },
+    dispatch: createDispatch(services),
+    cancel: tasks.cancel,
+    underWay: tasks.listCalls,
+    async close() {
+      await tasks.close();
+      subscribers.close();
+    },
+  };
+}
+
+function requireFilter(filter: SubscriptionFilter, listener: RoutedEventListener): void {
+  if (!isRecord(filter) || typeof listener !== "function")
+    throw new QmError("invalid_arguments", "subscribe() takes a filter and a function");
+  const known = ["source", "event", "actor"];
+  for (const [key, value] of Object.entries(filter)) {
+    // With a misspelt key ignored, the filter would match everything.
+    if (!known.includes(key))
+      throw new QmError("invalid_arguments", `a subscription has no filter ${key}${didYouMean(key, known)}`);
+    if (value === undefined || (typeof value === "string" && value !== "")) continue;
+    throw new QmError("invalid_arguments", `the filter ${key} of a subscription must be text`);
+  }
 }
 
 const HANDLER_DEADLINE_MS = 60_000;
 const RULES_LISTED = 20;
 
-function createHostEvents(parts: HostEventOptions) {
-  const { runtime, note, subscribers, underWay } = parts;
+function createHostEvents({ runtime, record, getRules, subscribers, tasks, getDepth, runAtDepth }: RoutingServices) {
   const handlers = new Map<string, EventHandler>();
 
   async function runHandler(rule: CompiledRoute, { event, depth }: EventDelivery, outer: AbortSignal | undefined) {
@@ -64,9 +132,9 @@ function createHostEvents(parts: HostEventOptions) {
     const late = () => new QmError("timed_out", `${what} did not end within ${deadlineMs} ms`);
     const options = { outer, cancelled: () => cancelledError(what), deadlineMs, late };
     try {
-      return await underWay.run(options, undefined, (course) => {
-        const attempt = () => parts.within(depth, () => handler(event, course.signal));
-        return runWithRetries(course, attempt, { retry, onFailure: () => true });
+      return await tasks.run(options, undefined, (task) => {
+        const attempt = () => runAtDepth(depth, () => handler(event, task.signal));
+        return runWithRetries(task, attempt, { retry, onFailure: () => true });
       });
     } catch (thrown) {
       if (thrown instanceof QmError) throw thrown;
@@ -74,51 +142,46 @@ function createHostEvents(parts: HostEventOptions) {
     }
   }
 
-  async function routeEvent(
-    source: string,
-    type: string,
-    data: unknown,
-    { caller, signal }: RouteEventOptions = {},
-  ): Promise<RoutedEvent> {
-    underWay.refuseWhenClosed();
-    requireHostEvent(source, type);
-    if (signal?.aborted) throw cancelledError(type);
-    const heading = { source, type, actor: caller?.actor, isPrivate: false };
-    const delivery = createEventDelivery(
-      runtime,
-      { heading, caller, rule: undefined },
-      data,
-      requireNextDepth(parts.depth(), type),
-    );
-    const { event } = delivery;
-    const rule = parts.rules().first(source, type, () => toHostFacts(event));
-    const origin: EventOrigin = { heading, caller, rule };
-    const told = subscribers.matching(heading);
-    recordRouted(note, event.id, origin, told.length);
-    if (rule === undefined && told.length === 0) throw unroutedError(event, parts.rules().labels);
-    for (const subscriber of told) subscriber.deliver(delivery);
-    const routed = { eventId: event.id, subscribers: told.length };
-    if (rule === undefined) return routed;
-    if (rule.to === undefined) return { ...routed, rule: rule.label };
-    return { ...routed, rule: rule.label, to: rule.to, result: await runHandler(rule, delivery, signal) };
-  }
+  return {
+    async routeEvent(
+      source: string,
+      type: string,
+      data: unknown,
+      { caller, signal }: RouteEventOptions = {},
+    ): Promise<RoutedEvent> {
+      tasks.requireOpen();
+      requireHostEvent(source, type);
+      if (signal?.aborted) throw cancelledError(type);
+      const heading = { source, type, actor: caller?.actor, isPrivate: false };
+      const depth = requireNextDepth(getDepth(), type);
+      const delivery = createEventDelivery(runtime, { heading, caller, rule: undefined }, data, depth);
+      const { event } = delivery;
+      const rule = getRules().first(source, type, () => toHostFacts(event));
+      const matching = subscribers.matching(heading);
+      recordRouted(record, event.id, { heading, caller, rule }, matching.length);
+      if (rule === undefined && matching.length === 0) throw unroutedError(event, getRules().labels);
+      for (const subscriber of matching) subscriber.deliver(delivery);
+      const routed = { eventId: event.id, subscribers: matching.length };
+      if (rule === undefined) return routed;
+      if (rule.to === undefined) return { ...routed, rule: rule.label };
+      return { ...routed, rule: rule.label, to: rule.to, result: await runHandler(rule, delivery, signal) };
+    },
 
-  function handle(name: string, handler: EventHandler): () => void {
-    if (typeof name !== "string" || name === "" || typeof handler !== "function")
-      throw new QmError("invalid_arguments", "a handler has a name and is a function");
-    if (handlers.has(name)) throw new QmError("conflict", `there is a handler ${JSON.stringify(name)} already`);
-    // Of its own, so that taking it away twice cannot take away another that came after it.
-    const entry: EventHandler = (event, signal) => handler(event, signal);
-    handlers.set(name, entry);
-    return () => {
-      if (handlers.get(name) === entry) handlers.delete(name);
-    };
-  }
-
-  return { routeEvent, handle };
+    handle(name: string, handler: EventHandler): () => void {
+      if (typeof name !== "string" || name === "" || typeof handler !== "function")
+        throw new QmError("invalid_arguments", "handle() takes a name and a function");
+      if (handlers.has(name)) throw new QmError("conflict", `there is already a handler ${JSON.stringify(name)}`);
+      // A function of its own, so that a second removal cannot remove a later registration of the same handler.
+      const entry: EventHandler = (event, signal) => handler(event, signal);
+      handlers.set(name, entry);
+      return () => {
+        if (handlers.get(name) === entry) handlers.delete(name);
+      };
+    },
+  };
 }
 
-/** No action is called, and of the actor only the name is known. */
+/** Conditions about host events see no action, and of the actor only its name. */
 function toHostFacts({ source, type, data, caller }: RoutableEvent): RouteFacts {
   const { actor = "", session = "", turn = "", user = { id: "" }, person = "", tenant = "" } = caller ?? {};
   const ctx = { session, turn, user, person, tenant };
@@ -126,107 +189,16 @@ function toHostFacts({ source, type, data, caller }: RoutableEvent): RouteFacts 
 }
 
 function unroutedError({ source, type }: RoutableEvent, labels: readonly string[]): QmError {
-  const named = labels.slice(0, RULES_LISTED).join(", ") + (labels.length > RULES_LISTED ? ", ..." : "");
-  return new QmError(
-    "not_found",
-    `no rule fits ${JSON.stringify(type)} from ${JSON.stringify(source)}, and nobody subscribed to it`,
-    {
-      hint: `A rule is missing. ${labels.length === 0 ? "There are none" : `There are: ${clip(named, 1000)}`}. Add one with useRules(), or subscribe().`,
-    },
-  );
-}
-
-function missingHandlerError({ label }: CompiledRoute, to: string): QmError {
-  return new QmError("not_found", `routing ${label} sends to ${JSON.stringify(to)}, and no handler is called that`, {
-    hint: `Register it with handle(${JSON.stringify(to)}, ...), or correct the rule.`,
+  const listed = labels.slice(0, RULES_LISTED).join(", ") + (labels.length > RULES_LISTED ? ", ..." : "");
+  const existing = labels.length === 0 ? "There are none" : `There are: ${clip(listed, 1000)}`;
+  const message = `no rule fits ${JSON.stringify(type)} from ${JSON.stringify(source)}, and nobody subscribed to it`;
+  return new QmError("not_found", message, {
+    hint: `A rule is missing. ${existing}. Add one with useRules(), or subscribe().`,
   });
 }
 
-/** Takes calls and events to whoever is to have them. */
-export interface Router {
-  /**
-   * Routes an event of the host's: the first rule that fits names its handler, and subscribers are told. Rejects with
-   * `not_found` when nobody takes it, with what the handler threw, with `timed_out` or `cancelled`, and with `conflict`
-   * when events have led to one another too often.
-   */
-  routeEvent(source: string, type: string, data: unknown, options?: RouteEventOptions): Promise<RoutedEvent>;
-  /** Names a handler for rules, until the returned function is called. Throws `conflict` when the name is taken. */
-  handle(name: string, handler: EventHandler): () => void;
-  /** Tells of events, until the returned function is called. Whatever the listener does, nobody waits for it. */
-  subscribe(interest: SubscriptionFilter, listener: RoutedEventListener): () => void;
-  /** Puts these rules in force in place of those before. Throws `invalid_config` or `invalid_expression`, changing nothing. */
-  useRules(rules: readonly RouteRule[]): void;
-  /**
-   * Runs a call: one that bypasses routing as it is; any other so that subscribers are told, within the deadline and the
-   * tries of the first rule that fits. Rejects as `run` does, or with `timed_out`, `cancelled` or `conflict`. `run` may be
-   * called again only after it has rejected.
-   */
-  dispatch<T>(call: RoutedCall, run: (wish: AttemptLimits) => Promise<T>): Promise<T>;
-  /** Whether there was such a routed call to cancel. */
-  cancel(callId: string, reason?: string): boolean;
-  /** The routed calls that have not ended. */
-  underWay(): readonly RunningCall[];
-  /** Cancels what is under way, and whatever is still to come. Resolves when all of it is answered. */
-  close(): Promise<void>;
-}
-
-export interface RouterOptions {
-  readonly runtime: Runtime;
-  readonly note: RecordRoutingEvent;
-  readonly onProblem: (problem: string) => void;
-  /** What conditions about a call may speak of. Absent: of its actor, the name only. */
-  readonly factsOf?: (call: RoutedCall) => CallFacts;
-}
-
-export function createRouter(parts: RouterOptions): Router {
-  const { runtime, note, factsOf = ({ action, caller, args }) => factsOfCall(action, caller, undefined, args) } = parts;
-  // How many events led to what runs now, however far it has come since.
-  const depths = new AsyncLocalStorage<number>();
-  const depth = () => depths.getStore();
-  const within = (at: number, work: () => unknown) => depths.run(at, work);
-  const subscribers = createSubscribers({ say, within });
-  const underWay = createRunningTasks();
-  let table = compileRoutes([], say);
-  const rules = () => table;
-
-  function say(problem: string): void {
-    try {
-      parts.onProblem(problem);
-    } catch {
-      // Whoever is told of problems shall not cause new ones.
-    }
-  }
-
-  const hostEvents = createHostEvents({ runtime, note, rules, subscribers, underWay, depth, within });
-  return {
-    routeEvent: hostEvents.routeEvent,
-    handle: hostEvents.handle,
-    subscribe(interest, listener) {
-      requireFilter(interest, listener);
-      return subscribers.add(interest, listener);
-    },
-    useRules(given) {
-      table = compileRoutes(given, say);
-    },
-    dispatch: createDispatch({ runtime, note, say, factsOf, rules, subscribers, underWay, depth }),
-    cancel: underWay.cancel,
-    underWay: underWay.calls,
-    async close() {
-      await underWay.close();
-      subscribers.close();
-    },
-  };
-}
-
-function requireFilter(interest: SubscriptionFilter, listener: RoutedEventListener): void {
-  if (!isRecord(interest) || typeof listener !== "function")
-    throw new QmError("invalid_arguments", "a subscriber says what it wants to be told of, and is a function");
-  const known = ["source", "event", "actor"];
-  for (const [key, value] of Object.entries(interest)) {
-    // A misspelt key would mean everything.
-    if (!known.includes(key))
-      throw new QmError("invalid_arguments", `nothing can be subscribed to by ${key}${didYouMean(key, known)}`);
-    if (value === undefined || (typeof value === "string" && value !== "")) continue;
-    throw new QmError("invalid_arguments", `${key} of what is subscribed to is text, or left out`);
-  }
+function missingHandlerError({ label }: CompiledRoute, to: string): QmError {
+  return new QmError("not_found", `routing ${label} sends to ${JSON.stringify(to)}, and there is no such handler`, {
+    hint: `Register it with handle(${JSON.stringify(to)}, ...), or correct the rule.`,
+  });
 }

@@ -14,7 +14,7 @@ function fits(glob: string | undefined, text: string): boolean {
   return new RegExp(`^${parts.join("")}$`, "s").test(text);
 }
 
-describe("which rule counts", () => {
+describe("the matching rule", () => {
   test("is the first that fits, for any rules and any event", () => {
     const word = fc.string({ unit: fc.constantFrom("a", "b", ":", "."), minLength: 1, maxLength: 4 });
     const glob = fc.string({ unit: fc.constantFrom("a", "b", ":", ".", "*", "?"), minLength: 1, maxLength: 4 });
@@ -54,7 +54,7 @@ describe("which rule counts", () => {
     );
   });
 
-  test("costs no facts where no condition is reached", () => {
+  test("does not compute facts without a condition", () => {
     const asked = vi.fn(facts);
     const book = compile([{ event: "other", when: "true" }, { name: "all" }, { when: "true" }]);
 
@@ -62,7 +62,7 @@ describe("which rule counts", () => {
     expect(asked).not.toHaveBeenCalled();
   });
 
-  test("is no rule whose condition fails, and that is said once a rule", () => {
+  test("is not one whose condition fails, which is reported once per rule", () => {
     const problems: string[] = [];
     const book = compile([{ name: "sums", when: "event.data.sum > 3" }, { name: "rest" }], (problem) =>
       problems.push(problem),
@@ -73,7 +73,7 @@ describe("which rule counts", () => {
     expect(problems).toEqual([expect.stringMatching(/^routing sums: it does not fit t, because its condition fails/)]);
   });
 
-  test("is found without the facts, too, when they cannot be had", () => {
+  test("is found even if the facts cannot be computed", () => {
     const problems: string[] = [];
     const book = compile([{ when: "true" }, { name: "rest" }], (problem) => problems.push(problem));
 
@@ -85,7 +85,7 @@ describe("which rule counts", () => {
     expect(problems).toEqual([expect.stringContaining("no actor")]);
   });
 
-  test("of a call has no say in what it runs", () => {
+  test("of a call cannot change what runs", () => {
     const problems: string[] = [];
     const book = compile([{ name: "all", to: "mail", deadlineMs: 5 }], (problem) => problems.push(problem));
 
@@ -111,7 +111,7 @@ describe("rules are refused", () => {
     ["two of one name", [{ name: "x" }, { name: "x" }], /two rules are called "x"/],
     ["two of one name, given by its place", [{ name: "rule 2" }, {}], /two rules are called "rule 2"/],
     ["a call sent elsewhere", [{ event: "tool_call:tool__pay", to: "mine" }], /cannot have "to"/],
-    ["a rule about results", [{ event: "tool_result:*" }], /no rule is asked about tool_result:/],
+    ["a rule about results", [{ event: "tool_result:*" }], /rules do not apply to tool_result:/],
     ["too many", Array.from({ length: 1001 }, () => ({})), /rules/],
     [
       "a getter that throws",
@@ -134,7 +134,7 @@ describe("rules are refused", () => {
     expect(() => compile([{}, { name: "bad", when }])).toThrow(withCode("invalid_expression", /^routing bad: /));
   });
 
-  test("not for what is hostile, but bounded", () => {
+  test("bounds the work of hostile conditions", () => {
     const problems: string[] = [];
     const rules = [
       { name: "slow", when: "event.data.list.all(a, event.data.list.all(b, event.data.list.all(c, a + b + c > 0)))" },

@@ -6,27 +6,27 @@ import { matchesGlob } from "../core/name-patterns.ts";
 import { WORK_LIMIT } from "../core/work-budget.ts";
 import { TOOL_CALL, TOOL_RESULT } from "./event.ts";
 
-/** Which events, and what becomes of them. Rules are asked in order; the first that fits is the only one that counts. */
+/** Which events, and what happens with them. Only the first rule that fits counts. */
 export interface RouteRule {
-  /** What the ledger and messages call it. Absent: `rule <place>`. */
+  /** For the ledger and messages. Default: `rule <number>`. */
   readonly name?: string;
-  /** A glob. Absent: any source. */
+  /** A glob. Default: any source. */
   readonly source?: string;
-  /** A glob on the type. Absent: any. */
+  /** A glob on the type. Default: any. */
   readonly event?: string;
-  /** CEL over `event` (`source`, `type`, `data`), `tool`, `actor` and `ctx`. Where it fails the rule does not fit. */
+  /** CEL over `event` (`source`, `type`, `data`), `tool`, `actor` and `ctx`. If it fails, the rule does not fit. */
   readonly when?: string;
-  /** The handler that gets it. For events of the host's only: what was decided on is what runs. */
+  /** The handler of a host event. Ignored for calls: they run what the policy allowed. */
   readonly to?: string;
-  /** For all tries together. */
+  /** For all attempts together. */
   readonly deadlineMs?: number;
   readonly retry?: RetryPolicy;
 }
 
 export interface RetryPolicy {
-  /** All tries, the first one too: 1 to 10. */
+  /** Including the first: 1 to 10. */
   readonly attempts: number;
-  /** The pause after the first try; it doubles with each further one, up to 30 seconds. Absent: 200. */
+  /** The pause after the first attempt. It doubles each time, up to 30 seconds. Default: 200. */
   readonly backoffMs?: number;
 }
 
@@ -36,16 +36,14 @@ export interface CompiledRoute extends Pick<RouteRule, "to" | "deadlineMs" | "re
   readonly label: string;
 }
 
-/** A set of rules in force. */
 export interface RouteTable {
   readonly labels: readonly string[];
-  /** The first rule that fits. `facts` is asked at most once, and only where a rule has a condition. */
+  /** The first rule that fits. `facts` is called at most once, and only for a rule with a condition. */
   first(source: string, type: string, facts: () => RouteFacts): CompiledRoute | undefined;
   /** The first rule that fits a call, without its `to`. */
   firstForCall(source: string, type: string, facts: () => RouteFacts): CompiledRoute | undefined;
 }
 
-const RULE_LIMIT = 1000;
 const DAY_MS = 86_400_000;
 export const LONGEST_BACKOFF_MS = 30_000;
 
@@ -67,19 +65,18 @@ const rulesShape = z
         .optional(),
     }),
   )
-  .max(RULE_LIMIT);
+  .max(1000);
 
-/** All or nothing. Throws `invalid_config`, or `invalid_expression` for a condition. `say` is told a fault once a rule. */
-export function compileRoutes(given: readonly RouteRule[], say: (problem: string) => void): RouteTable {
+/** Throws `invalid_config`, or `invalid_expression` for a condition. Reports the first failure of each rule. */
+export function compileRoutes(given: readonly RouteRule[], report: (problem: string) => void): RouteTable {
   const rules = parseRules(given).map((rule, index) => compileRule(rule, rule.name ?? `rule ${index + 1}`));
   const labels = rules.map(({ label }) => label);
   const twice = labels.find((label, index) => labels.indexOf(label) !== index);
   if (twice !== undefined) throw invalidRoutingError(`two rules are called ${JSON.stringify(twice)}`);
-  const told = new Set<string>();
-  const sayOnce = (label: string, problem: string): void => {
-    if (told.has(label)) return;
-    told.add(label);
-    say(`routing ${label}: ${problem}`);
+  const reported = new Set<string>();
+  const reportOnce = (label: string, problem: string): void => {
+    if (!reported.has(label)) report(`routing ${label}: ${problem}`);
+    reported.add(label);
   };
 
   function first(source: string, type: string, facts: () => RouteFacts): RouteMatcher | undefined {
@@ -93,7 +90,10 @@ export function compileRoutes(given: readonly RouteRule[], say: (problem: string
         known ??= facts();
         return rule.condition.holds(known, budget);
       } catch (thrown) {
-        sayOnce(rule.label, `it does not fit ${type}, because its condition fails there: ${getErrorMessage(thrown)}`);
+        reportOnce(
+          rule.label,
+          `it does not fit ${type}, because its condition fails there: ${getErrorMessage(thrown)}`,
+        );
         return false;
       }
     });
@@ -105,7 +105,7 @@ export function compileRoutes(given: readonly RouteRule[], say: (problem: string
     firstForCall(source, type, facts) {
       const rule = first(source, type, facts);
       if (rule?.to === undefined) return rule;
-      sayOnce(rule.label, `its "to" does not count for ${type}: no rule can say what a call runs`);
+      reportOnce(rule.label, `its "to" does not count for ${type}: a rule cannot change what a call runs`);
       const { to: _ignored, ...rest } = rule;
       return rest;
     },
@@ -121,16 +121,12 @@ interface RouteMatcher extends CompiledRoute {
 function compileRule({ name: _name, when, ...rule }: RouteRule, label: string): RouteMatcher {
   const { event = "", to } = rule;
   if (event.startsWith(TOOL_RESULT)) {
-    throw invalidRoutingError(
-      `${label}: no rule is asked about ${TOOL_RESULT} events`,
-      "Use subscribe() to be told of results.",
-    );
+    const problem = `${label}: rules do not apply to ${TOOL_RESULT} events`;
+    throw invalidRoutingError(problem, "Use subscribe() to be told of results.");
   }
   if (event.startsWith(TOOL_CALL) && to !== undefined) {
-    throw invalidRoutingError(
-      `${label}: a call runs what was decided on, so a rule about ${TOOL_CALL} events cannot have "to"`,
-      "Leave it out, and use subscribe() to be told of calls.",
-    );
+    const problem = `a call runs what was decided on, so a rule about ${TOOL_CALL} events cannot have "to"`;
+    throw invalidRoutingError(`${label}: ${problem}`, "Leave it out, and use subscribe() to be told of calls.");
   }
   try {
     return { ...rule, label, ...(when === undefined ? {} : { condition: compileCondition(when, ROUTE_VARIABLES) }) };

@@ -9,42 +9,42 @@ const fails = (error: unknown) => async () => {
   throw error;
 };
 
-describe("a course", () => {
-  test("answers what the work answers, at once or later", async () => {
-    const course = startTask({ cancelled });
+describe("a task", () => {
+  test("returns the result of sync or async work", async () => {
+    const task = startTask({ cancelled });
 
-    expect(await course.race(() => 1)).toBe(1);
-    expect(await course.race(async () => 2)).toBe(2);
-    await expect(course.race(() => expect.fail("at once"))).rejects.toThrow("at once");
+    expect(await task.race(() => 1)).toBe(1);
+    expect(await task.race(async () => 2)).toBe(2);
+    await expect(task.race(() => expect.fail("at once"))).rejects.toThrow("at once");
   });
 
-  test("is answered for when it is stopped, also where the work does not listen", async () => {
+  test("rejects when it is stopped, even if the work ignores the signal", async () => {
     const outer = new AbortController();
-    const course = startTask({ outer: outer.signal, cancelled });
-    const work = course.race(() => new Promise(() => {}));
+    const task = startTask({ outer: outer.signal, cancelled });
+    const work = task.race(() => new Promise(() => {}));
 
     outer.abort();
 
     expect(await readCode(work)).toBe("cancelled");
-    expect(course.signal.reason).toMatchObject({ code: "cancelled", message: "stopped" });
+    expect(task.signal.reason).toMatchObject({ code: "cancelled", message: "stopped" });
   });
 
-  test("does not begin where it was stopped before", async () => {
-    const course = startTask({ outer: AbortSignal.abort(), cancelled });
+  test("does not start work once stopped", async () => {
+    const task = startTask({ outer: AbortSignal.abort(), cancelled });
 
-    expect(await readCode(course.race(() => expect.fail("began")))).toBe("cancelled");
+    expect(await readCode(task.race(() => expect.fail("began")))).toBe("cancelled");
   });
 
   test("keeps the first reason", () => {
-    const course = startTask({ cancelled });
+    const task = startTask({ cancelled });
 
-    course.stop(new QmError("timed_out", "late"));
-    course.stop(cancelled());
+    task.stop(new QmError("timed_out", "late"));
+    task.stop(cancelled());
 
-    expect(course.signal.reason).toMatchObject({ code: "timed_out" });
+    expect(task.signal.reason).toMatchObject({ code: "timed_out" });
   });
 
-  test("leaves no listener behind on a signal that lives on", () => {
+  test("removes its listener from the outer signal", () => {
     const outer = new AbortController();
     const { end, signal } = startTask({ outer: outer.signal, cancelled });
 
@@ -59,7 +59,7 @@ describe("tries", () => {
   beforeEach(() => void vi.useFakeTimers());
   afterEach(() => void vi.useRealTimers());
 
-  test("have pauses that double up to thirty seconds and depend on nothing else", async () => {
+  test("have pauses that double up to thirty seconds", async () => {
     const pauses: number[] = [];
     const work = runWithRetries(startTask({ cancelled }), fails(passing), {
       retry: { attempts: 10, backoffMs: 200 },
@@ -77,7 +77,7 @@ describe("tries", () => {
     ["what was cancelled", new QmError("cancelled", "no")],
     ["what is no error of ours", new Error("no")],
     ["what is no error at all", { retryable: true, code: "overloaded" }],
-  ])("end at once with %s", async (_what, error) => {
+  ])("are not repeated after %s", async (_what, error) => {
     const onFailure = vi.fn(() => true);
     const attempt = vi.fn(fails(error));
 
@@ -89,11 +89,11 @@ describe("tries", () => {
     expect(onFailure).not.toHaveBeenCalled();
   });
 
-  test("end in the middle of a pause when they are stopped, and leave no timer", async () => {
+  test("end in a pause when stopped, and leave no timer", async () => {
     const outer = new AbortController();
     const attempt = vi.fn(fails(passing));
-    const course = startTask({ outer: outer.signal, cancelled });
-    const code = readCode(runWithRetries(course, attempt, { retry: { attempts: 3 }, onFailure: () => true }));
+    const task = startTask({ outer: outer.signal, cancelled });
+    const code = readCode(runWithRetries(task, attempt, { retry: { attempts: 3 }, onFailure: () => true }));
     await vi.advanceTimersByTimeAsync(100);
 
     outer.abort();
@@ -105,10 +105,10 @@ describe("tries", () => {
 
   test("share one deadline", async () => {
     const late = () => new QmError("timed_out", "late");
-    const course = startTask({ cancelled, deadlineMs: 700, late });
+    const task = startTask({ cancelled, deadlineMs: 700, late });
     const attempt = vi.fn(fails(passing));
     const code = readCode(
-      runWithRetries(course, attempt, { retry: { attempts: 10, backoffMs: 200 }, onFailure: () => true }),
+      runWithRetries(task, attempt, { retry: { attempts: 10, backoffMs: 200 }, onFailure: () => true }),
     );
 
     await vi.advanceTimersByTimeAsync(699);

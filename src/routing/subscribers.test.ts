@@ -10,14 +10,17 @@ function delivery(id: string, size = 10): EventDelivery {
 
 function opened() {
   const problems: string[] = [];
-  const subscribers = createSubscribers({ say: (problem) => problems.push(problem), within: (_depth, work) => work() });
+  const subscribers = createSubscribers({
+    report: (problem) => problems.push(problem),
+    runAtDepth: (_depth, work) => work(),
+  });
   const tell = (id: string, size?: number) => {
     for (const subscriber of subscribers.matching(heading)) subscriber.deliver(delivery(id, size));
   };
   return { subscribers, problems, tell };
 }
 
-describe("who is told", () => {
+describe("matching", () => {
   test.each([
     [{}, true, false],
     [{ source: "actor:*" }, true, false],
@@ -30,7 +33,7 @@ describe("who is told", () => {
     [{ actor: "other" }, false, false],
     [{ actor: "*" }, false, false],
     [{ source: "actor:triage", event: "*" }, true, false],
-  ])("%j: %s, and of what is private %s", (interest, open, own) => {
+  ])("%j: public %s, private %s", (interest, open, own) => {
     const { subscribers } = opened();
     subscribers.add(interest, () => {});
 
@@ -38,7 +41,7 @@ describe("who is told", () => {
     expect(subscribers.matching({ ...heading, isPrivate: true })).toHaveLength(own ? 1 : 0);
   });
 
-  test("is nobody in particular where the event has no actor", () => {
+  test("matches no actor filter when the event has no actor", () => {
     const { subscribers } = opened();
     subscribers.add({ actor: "triage" }, () => {});
     subscribers.add({}, () => {});
@@ -47,8 +50,8 @@ describe("who is told", () => {
   });
 });
 
-describe("telling", () => {
-  test("is not done on the way, and in order", async () => {
+describe("delivery", () => {
+  test("is asynchronous and in order", async () => {
     const { subscribers, tell } = opened();
     const heard: string[] = [];
     subscribers.add({}, ({ id }) => heard.push(id));
@@ -60,7 +63,7 @@ describe("telling", () => {
     expect(heard).toEqual(["a", "b", "c"]);
   });
 
-  test("goes on past a listener that throws whatever it likes, and for everybody else", async () => {
+  test("goes on after a listener that throws", async () => {
     const { subscribers, tell, problems } = opened();
     const heard: string[] = [];
     const thrown = [new Error("no"), undefined, Object.create(null)];
@@ -81,7 +84,7 @@ describe("telling", () => {
     expect(problems).toContain("the subscriber to * from * failed at tool_call:x: later c");
   });
 
-  test("of one that hangs stops at its bound, is said once, and keeps nobody else waiting", async () => {
+  test("to a hanging listener stops at its limit, and does not delay others", async () => {
     const { subscribers, tell, problems } = opened();
     const hanging = vi.fn(() => new Promise(() => {}));
     const heard = vi.fn();
@@ -100,7 +103,7 @@ describe("telling", () => {
     expect(problems.at(-1)).toBe("the subscriber to * from * was not told of the last 256 events");
   });
 
-  test("keeps up with any number in one go where the listener answers at once", async () => {
+  test("keeps up with any number of events for a sync listener", async () => {
     const { subscribers, problems } = opened();
     const heard = vi.fn();
     subscribers.add({}, heard);
@@ -113,7 +116,7 @@ describe("telling", () => {
     expect(problems).toEqual([]);
   });
 
-  test("drops what came in one go, too, once the listener takes its time", async () => {
+  test("drops queued events once the listener becomes async", async () => {
     const { subscribers, tell, problems } = opened();
     subscribers.add({}, () => new Promise(() => {}));
 
@@ -124,7 +127,7 @@ describe("telling", () => {
     expect(problems.at(-1)).toBe("the subscriber to * from * was not told of the last 256 events");
   });
 
-  test("is bounded by size, too, and says how much was missed once it has caught up", async () => {
+  test("is bounded by size too, and reports the missed events", async () => {
     const { subscribers, tell, problems } = opened();
     const releases: (() => void)[] = [];
     const heard: string[] = [];
@@ -153,7 +156,7 @@ describe("telling", () => {
 });
 
 describe("subscribing and unsubscribing", () => {
-  test("while telling acts on what comes later, and at once on what was waiting", async () => {
+  test("during delivery affects later and waiting events", async () => {
     const { subscribers, tell } = opened();
     const heard: string[] = [];
     const late = ({ id }: { id: string }) => heard.push(`late ${id}`);
@@ -172,7 +175,7 @@ describe("subscribing and unsubscribing", () => {
     expect(heard).toEqual(["first a", "second a", "first b", "late b"]);
   });
 
-  test("of itself while it is told is the last it hears", async () => {
+  test("by the listener itself ends its delivery", async () => {
     const { subscribers, tell } = opened();
     const heard: string[] = [];
     const end = subscribers.add({}, ({ id }) => {
@@ -190,7 +193,7 @@ describe("subscribing and unsubscribing", () => {
     expect(subscribers.size).toBe(0);
   });
 
-  test("twice with one function is two subscriptions, and ending one twice ends one", async () => {
+  test("twice with one function gives two subscriptions", async () => {
     const { subscribers, tell } = opened();
     const listener = vi.fn();
     const end = subscribers.add({}, listener);

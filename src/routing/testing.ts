@@ -17,7 +17,7 @@ export function testRouter(more: Partial<RouterOptions> = {}) {
   let ids = 0;
   const router = createRouter({
     runtime: { now: () => new Date(0), elapsed: () => performance.now(), newId: () => `id-${++ids}` },
-    note(caller, note) {
+    record(caller, note) {
       z.strictObject(eventShapes[note.type].shape).parse(note.data);
       notes.push({ caller, note });
     },

@@ -32,7 +32,7 @@ const actions = [
   action("tool__remember"),
 ];
 
-test("worlds come first, then namespaces with the tags they share", () => {
+test("lists worlds first, then namespaces with their shared tags", () => {
   expect(renderDirectory(actions, options())).toEqual({
     text: `## Directory of actions
 - world kitchen — 1 action
@@ -48,7 +48,7 @@ test("worlds come first, then namespaces with the tags they share", () => {
   });
 });
 
-test("what is cut is counted, names and groups alike", () => {
+test("counts omitted names and groups", () => {
   const { text, groups, actions: held } = renderDirectory(actions, options({ maxGroups: 2, maxActionsPerGroup: 1 }));
 
   expect(text).toContain("- file — 2 actions\n  file__list, +1\n- and 2 more groups, 3 actions; search finds them");
@@ -56,7 +56,7 @@ test("what is cut is counted, names and groups alike", () => {
   expect(held).toBe(3);
 });
 
-test("counts can be left out, but not where something is cut", () => {
+test("can leave out counts, except for groups with omitted names", () => {
   const { text } = renderDirectory(actions.slice(0, 2), options({ showCounts: false }));
   const cut = renderDirectory(actions.slice(0, 2), options({ showCounts: false, maxActionsPerGroup: 0 }));
 
@@ -64,7 +64,7 @@ test("counts can be left out, but not where something is cut", () => {
   expect(cut.text).toBe("## Directory of actions\n- file — 2 actions");
 });
 
-test("a group takes by namespace, tag, name or glob, and the first that takes an action keeps it", () => {
+test("a group matches by namespace, tag, name or glob, and the first match wins", () => {
   const groups = [
     { name: "issues", title: "GitHub", trigger: "about code", actions: ["mcp__github__*", "remember"] },
     { name: "code", tags: ["code"] },
@@ -78,6 +78,6 @@ test("a group takes by namespace, tag, name or glob, and the first that takes an
   expect(renderDirectory(actions, options({ groups, defaultGroups: false })).groups).toEqual(["issues", "files"]);
 });
 
-test("nothing to use is no directory", () => {
+test("is empty without actions", () => {
   expect(renderDirectory([], options())).toEqual({ text: "", groups: [], actions: 0 });
 });

@@ -5,19 +5,19 @@ import { createPatternSet } from "../core/name-patterns.ts";
 import { getNamespace } from "../core/names.ts";
 import type { CatalogSearchResult } from "./search.ts";
 
-const QUERY_SHOWN = 120;
-const SUMMARY_SHOWN = 100;
+const QUERY_LIMIT = 120;
+const SUMMARY_LIMIT = 100;
 
-/** A shortlist for a prompt, made anew each turn: what of all the caller may use fits what is asked of it now. */
 export function renderHints(query: string, { hits }: CatalogSearchResult): string {
   if (hits.length === 0) return "";
+  const title = `## Actions that may fit ${JSON.stringify(clip(toOneLine(query), QUERY_LIMIT))}`;
   const lines = hits.map(
-    ({ action }) => `- ${action.name}: ${clip(toOneLine(summarizeAction(action)), SUMMARY_SHOWN)}`,
+    ({ action }) => `- ${action.name}: ${clip(toOneLine(summarizeAction(action)), SUMMARY_LIMIT)}`,
   );
-  return [`## Actions that may fit ${JSON.stringify(clip(toOneLine(query), QUERY_SHOWN))}`, ...lines].join("\n");
+  return [title, ...lines].join("\n");
 }
 
-/** A group of the directory that an installation defines; an action goes to the first group that takes it. */
+/** A configured group of the directory. An action goes to the first group that matches it. */
 export interface DirectoryGroup {
   readonly name: string;
   readonly title?: string;
@@ -25,7 +25,6 @@ export interface DirectoryGroup {
   readonly trigger?: string;
   readonly namespaces?: readonly string[];
   readonly tags?: readonly string[];
-  /** Names, or globs. */
   readonly actions?: readonly string[];
 }
 
@@ -33,43 +32,39 @@ export interface DirectoryOptions {
   readonly maxGroups: number;
   readonly maxActionsPerGroup: number;
   readonly showCounts: boolean;
-  /** Whether what no defined group takes is grouped by world and namespace. */
+  /** Whether the other actions are grouped by world and namespace. */
   readonly defaultGroups: boolean;
   readonly groups: readonly DirectoryGroup[];
 }
 
 export interface Directory {
   readonly text: string;
-  /** The names of the groups that are shown. */
   readonly groups: readonly string[];
-  /** How many actions they hold, shown by name or not. */
+  /** The number of actions in these groups, whether the text names them or not. */
   readonly actions: number;
 }
 
-interface FilledGroup extends DirectoryGroup {
-  readonly held: readonly Action[];
-}
+type FilledGroup = Omit<DirectoryGroup, "actions"> & { readonly held: readonly Action[] };
 
 /**
- * What a caller may use, grouped for a prompt: defined groups first, then one group a world, then one a namespace, each
- * with some names. What is cut is counted, so that a reader knows that there is more to search for.
+ * Groups the actions of a caller for a prompt: configured groups first, then one per world, then one per namespace, each
+ * with some names. Omitted actions are counted, so that the reader knows there is more to search for.
  */
 export function renderDirectory(actions: readonly Action[], options: DirectoryOptions): Directory {
   const { filled, rest } = fillDefinedGroups(actions, options.groups);
-  const groups = [...filled, ...(options.defaultGroups ? [...groupByWorld(rest), ...namespaces(rest)] : [])];
-  const shown = groups.slice(0, options.maxGroups);
-  const left = groups.slice(options.maxGroups);
-  const lines = shown.flatMap((group) => renderGroup(group, options));
-  const more =
-    left.length === 0
-      ? []
-      : [
-          `- and ${left.length} more ${plural(left.length, "group")}, ${formatActionCount(countHeld(left))}; search finds them`,
-        ];
+  const groups = options.defaultGroups ? [...filled, ...groupByWorld(rest), ...groupByNamespace(rest)] : filled;
+  const included = groups.slice(0, options.maxGroups);
+  const omitted = groups.slice(options.maxGroups);
+  const lines = included.flatMap((group) => renderGroup(group, options));
+  if (omitted.length > 0 && lines.length > 0) {
+    lines.push(
+      `- and ${formatCount(omitted.length, "more group")}, ${formatCount(countHeld(omitted), "action")}; search finds them`,
+    );
+  }
   return {
-    text: lines.length === 0 ? "" : ["## Directory of actions", ...lines, ...more].join("\n"),
-    groups: shown.map(({ name }) => name),
-    actions: countHeld(shown),
+    text: lines.length === 0 ? "" : ["## Directory of actions", ...lines].join("\n"),
+    groups: included.map(({ name }) => name),
+    actions: countHeld(included),
   };
 }
 
@@ -79,7 +74,7 @@ function renderGroup(
 ): readonly string[] {
   const names = held.slice(0, maxActionsPerGroup).map((action) => action.name);
   const cut = held.length - names.length;
-  const head = [name, title, trigger, showCounts || cut > 0 ? formatActionCount(held.length) : undefined]
+  const head = [name, title, trigger, showCounts || cut > 0 ? formatCount(held.length, "action") : undefined]
     .filter((part) => part !== undefined && part !== "")
     .map((part) => toOneLine(String(part)))
     .join(" — ");
@@ -88,10 +83,10 @@ function renderGroup(
 }
 
 function fillDefinedGroups(actions: readonly Action[], groups: readonly DirectoryGroup[]) {
-  const open = groups.map((group) => ({ ...group, takes: createGroupMatcher(group), held: [] as Action[] }));
+  const open = groups.map((group) => ({ ...group, matches: createGroupMatcher(group), held: [] as Action[] }));
   const rest: Action[] = [];
-  for (const action of actions) (open.find(({ takes }) => takes(action))?.held ?? rest).push(action);
-  return { filled: open.filter(({ held }) => held.length > 0), rest };
+  for (const action of actions) (open.find(({ matches }) => matches(action))?.held ?? rest).push(action);
+  return { filled: open.filter(({ held }) => held.length > 0) as readonly FilledGroup[], rest };
 }
 
 function createGroupMatcher({ namespaces = [], tags = [], actions = [] }: DirectoryGroup): (action: Action) => boolean {
@@ -107,24 +102,21 @@ function groupByWorld(actions: readonly Action[]): readonly FilledGroup[] {
   return groupActions(actions, ({ world }) => world).map(([name, held]) => ({ name: `world ${name}`, held }));
 }
 
-function namespaces(actions: readonly Action[]): readonly FilledGroup[] {
+function groupByNamespace(actions: readonly Action[]): readonly FilledGroup[] {
   const plain = groupActions(actions, ({ world, name }) => (world === undefined ? getNamespace(name) : undefined));
-  return plain.map(([name, held]) => ({ name, ...describeSharedTags(name, held), held }));
-}
-
-/** The tags that all of a group share say what it is about, where its name does not. */
-function describeSharedTags(name: string, held: readonly Action[]): { readonly trigger?: string } {
-  const shared = (held[0]?.tags ?? []).filter((tag) => tag !== name && held.every(({ tags }) => tags.includes(tag)));
-  return shared.length === 0 ? {} : { trigger: shared.slice(0, 3).join(", ") };
+  return plain.map(([name, held]) => {
+    const shared = (held[0]?.tags ?? []).filter((tag) => tag !== name && held.every(({ tags }) => tags.includes(tag)));
+    return { name, ...(shared.length === 0 ? {} : { trigger: shared.slice(0, 3).join(", ") }), held };
+  });
 }
 
 function groupActions(
   actions: readonly Action[],
-  keyOf: (action: Action) => string | undefined,
+  getKey: (action: Action) => string | undefined,
 ): readonly [string, readonly Action[]][] {
   const groups = new Map<string, Action[]>();
   for (const action of actions) {
-    const key = keyOf(action);
+    const key = getKey(action);
     if (key === undefined) continue;
     const group = groups.get(key);
     if (group === undefined) groups.set(key, [action]);
@@ -137,10 +129,6 @@ function countHeld(groups: readonly FilledGroup[]): number {
   return groups.reduce((sum, group) => sum + group.held.length, 0);
 }
 
-function formatActionCount(actions: number): string {
-  return `${actions} ${plural(actions, "action")}`;
-}
-
-function plural(many: number, word: string): string {
-  return many === 1 ? word : `${word}s`;
+function formatCount(count: number, noun: string): string {
+  return `${count} ${noun}${count === 1 ? "" : "s"}`;
 }

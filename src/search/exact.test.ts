@@ -17,17 +17,17 @@ describe("an exact search", () => {
     ["a tag", "disk", [read, write], 0.9],
     ["nothing less than that", "file", [], 0],
     ["nothing", "", [], 0],
-  ])("takes %s", (_, query, expected, score) => {
+  ])("matches %s", (_, query, expected, score) => {
     expect(searchExact(query, view, options)).toEqual(expected.map((each) => ({ action: each, score })));
   });
 
-  test("sees only what the view does and what is wanted, at most so many", () => {
+  test("returns only visible and accepted actions, up to the limit", () => {
     expect(searchExact("disk", createTestView([read, write], [read]), options).length).toBe(1);
     expect(searchExact("disk", view, { ...options, accepts: (each) => each === write }).length).toBe(1);
     expect(searchExact("disk", view, { ...options, limit: 1 })).toEqual([{ action: read, score: 0.9 }]);
   });
 
-  test("takes what is longer in lower case", () => {
+  test("matches text that is longer in lower case", () => {
     const istanbul = action("map__city", "İİİ");
 
     for (const query of ["İİİ", "İİİ".toLowerCase()]) {
@@ -35,7 +35,7 @@ describe("an exact search", () => {
     }
   });
 
-  test("does not lower the case of what cannot be it", () => {
+  test("does not lower-case text that cannot match", () => {
     const many = Array.from({ length: 50 }, (_, at) =>
       action(`thing__number_${at}`, `Handles thing ${at} quite well.`),
     );

@@ -8,7 +8,7 @@ const actions = testActions(12);
 const hit = (at: number, score: number): Hit => ({ action: actions[at] as Hit["action"], score });
 const names = (hits: readonly Hit[]) => hits.map(({ action }) => action.name.slice("tool__thing_".length));
 
-test("puts what both lists have before what one has", () => {
+test("ranks hits of both lists before hits of one", () => {
   const fused = fuseHits(
     [
       [hit(0, 0.8), hit(1, 0.7)],
@@ -20,7 +20,7 @@ test("puts what both lists have before what one has", () => {
   expect(names(fused)[0]).toBe("1");
 });
 
-test("takes each list by its own measure, so that neither is louder", () => {
+test("scales each list by its own best score", () => {
   const words = [hit(0, 0.9), hit(1, 0.45)];
   const meaning = [hit(2, 0.6), hit(3, 0.3)];
 
@@ -32,11 +32,11 @@ test("takes each list by its own measure, so that neither is louder", () => {
   ]);
 });
 
-test("does not let a list that found nothing good speak as loud as one that did", () => {
+test("does not scale up a list without good hits", () => {
   expect(names(fuseHits([[hit(0, 0.1)], [hit(1, 0.6)]], { limit: 10, order }))).toEqual(["1", "0"]);
 });
 
-test("an exact name stays first, whatever the other list says", () => {
+test("keeps an exact name first", () => {
   const fused = fuseHits(
     [
       [hit(0, 1), hit(1, 0.9)],
@@ -49,7 +49,7 @@ test("an exact name stays first, whatever the other list says", () => {
   expect(fused[1]?.score).toBeLessThan(1);
 });
 
-test("one list alone keeps its scores", () => {
+test("keeps the scores of a single list", () => {
   const list = [hit(0, 0.8), hit(1, 0.3), hit(2, 0.03)];
 
   for (const lists of [[list], [list, []], [[], list]]) {
@@ -60,7 +60,7 @@ test("one list alone keeps its scores", () => {
   expect(fuseHits([], { limit: 10, order })).toEqual([]);
 });
 
-test("weights say which list counts more", () => {
+test("weights the lists", () => {
   const lists = [[hit(0, 0.8)], [hit(1, 0.8)]];
 
   expect(names(fuseHits(lists, { limit: 1, order, weights: [1, 2] }))).toEqual(["1"]);
@@ -68,7 +68,7 @@ test("weights say which list counts more", () => {
   expect(names(fuseHits(lists, { limit: 2, order, weights: [1, 0] }))).toEqual(["0"]);
 });
 
-test("always gives scores from 0 to 1, best first, each action once, whatever order the lists are in", () => {
+test("returns scores from 0 to 1, best first, each action once", () => {
   const list = fc
     .uniqueArray(fc.integer({ min: 0, max: 11 }))
     .chain((places) =>

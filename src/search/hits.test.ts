@@ -10,11 +10,11 @@ const hit = (name: string, score = 0.5, effect: "read" | "write" = "read") => ({
 const sorted = (hits: ReturnType<typeof hit>[], preferred?: readonly string[]) =>
   hits.sort(createHitOrder(preferred)).map(({ action: { name } }) => name);
 
-test("a better score comes first, whatever is preferred", () => {
+test("ranks a better score before a preferred namespace", () => {
   expect(sorted([hit("a__x", 0.4), hit("b__x", 0.5)], ["a"])).toEqual(["b__x", "a__x"]);
 });
 
-test("among equals: preferred namespaces in their order, with what is below them; then effect, length, name", () => {
+test("orders equal scores by preferred namespace, effect, length and name", () => {
   const names = ["mcp__git__push", "file__read", "mail__a", "mail__b", "mail__long", "mcpx__y"];
   const hits = () => [...names.map((name) => hit(name)), hit("mail__c", 0.5, "write")];
 

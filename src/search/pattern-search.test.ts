@@ -1,8 +1,8 @@
 import { RE2JS } from "re2js";
 import { describe, expect, onTestFinished, test, vi } from "vitest";
-import { createHitOrder } from "./hits.ts";
+import { createHitOrder, type HitOptions } from "./hits.ts";
 import { action, createTestView } from "./lexical/testing.ts";
-import { PATTERN_LIMIT, type PatternOptions, searchByPattern } from "./pattern-search.ts";
+import { PATTERN_LIMIT, searchByPattern } from "./pattern-search.ts";
 
 const all = [
   action("file__read", { description: "Reads a text.", tags: ["disk"], aliases: ["cat"] }),
@@ -12,7 +12,7 @@ const all = [
 ];
 const options = { limit: 10, order: createHitOrder() };
 
-function hitsOf(pattern: string, view = createTestView(all), wishes: Partial<PatternOptions> = {}) {
+function hitsOf(pattern: string, view = createTestView(all), wishes: Partial<HitOptions> = {}) {
   const answer = searchByPattern(pattern, view, { ...options, ...wishes });
   if ("unreadable" in answer) throw new Error(answer.unreadable);
   return answer;
@@ -22,7 +22,7 @@ const found = (pattern: string, view = createTestView(all)) =>
   hitsOf(pattern, view).hits.map((hit) => [hit.action.name as string, hit.score]);
 
 describe("a regular expression", () => {
-  test("counts the more, the more of the name it is", () => {
+  test("scores higher the more of the name it matches", () => {
     expect(found("FILE__read")).toEqual([
       ["file__read", 0.95],
       ["file__read_lines", 0.9],
@@ -39,11 +39,11 @@ describe("a regular expression", () => {
     ["a tag", "^disk$", "file__read"],
     ["an alias", "^cat$", "file__read"],
     ["the description", "what.*there", "mcp__files__list"],
-  ])("looks at %s", (_, pattern, name) => {
+  ])("searches %s", (_, pattern, name) => {
     expect(found(pattern)).toEqual([[name, 0.75]]);
   });
 
-  test("sees only what the view does, and only what is wanted", () => {
+  test("returns only visible and accepted actions", () => {
     const [first] = all;
 
     expect(found("read", createTestView(all, all.slice(0, 1)))).toEqual([["file__read_lines", 0.85]]);
@@ -62,11 +62,11 @@ describe("a regular expression", () => {
     ["(a?a?a?){300}x", "asks for too much work"],
     ["(\\w|a|.){500}z", "asks for too much work"],
     [".{500}", "asks for too much work"],
-  ])("%s is none", (pattern, unreadable) => {
+  ])("%s is unreadable", (pattern, unreadable) => {
     expect(searchByPattern(pattern, createTestView(all), options)).toEqual({ unreadable });
   });
 
-  test("that would be very large is not even compiled", () => {
+  test("that would be very large is not compiled", () => {
     const compile = vi.spyOn(RE2JS, "compile");
     onTestFinished(() => compile.mockRestore());
 
@@ -77,7 +77,7 @@ describe("a regular expression", () => {
     expect(compile).toHaveBeenCalledTimes(2); // once as it is, once for the start of a name
   });
 
-  test("can quote, up to its end or not", () => {
+  test("can quote, with or without an end", () => {
     const view = createTestView([action("a__b", "It costs 1.5 (or so)\\")]);
 
     for (const pattern of ["\\Q1.5 (", "\\Q1.5\\E .o", "\\Qso)\\"])
@@ -86,7 +86,7 @@ describe("a regular expression", () => {
     expect(found("\\Qa__", view)).toEqual([["a__b", 0.9]]);
   });
 
-  test("looks at the first 2,000 characters of an action", () => {
+  test("searches the first 2,000 characters of an action", () => {
     const at = (place: number) => createTestView([action("x__y", `${"a".repeat(place)}!`)]);
 
     expect(found("a!", at(1_999))).toEqual([["x__y", 0.75]]);
@@ -95,7 +95,7 @@ describe("a regular expression", () => {
 });
 
 describe("the work of a regular expression", () => {
-  test("is little for one that is usual, however many actions there are", () => {
+  test("is small for a usual one, even with many actions", () => {
     const many = Array.from({ length: 5_000 }, (_, at) => action(`x__read_${at}_file`, `${words(at % 100)} write`));
 
     for (const pattern of [
@@ -129,7 +129,7 @@ describe("the work of a regular expression", () => {
     },
   );
 
-  test("ends for any pattern when there is too much to look at", () => {
+  test("ends at the limit for any pattern", () => {
     const [first, ...others] = Array.from({ length: 9_000 }, (_, at) => action(`x__y${at}`, "b".repeat(2_000)));
     const same = others.map((each) => ({ ...each, description: first?.description ?? "" }));
 

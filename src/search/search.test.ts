@@ -56,7 +56,7 @@ const search = (options: Partial<CatalogSearchOptions> = {}) =>
 const names = ({ hits }: { hits: readonly { action: Action }[] }) => hits.map(({ action: { name } }) => name);
 
 describe("a search", () => {
-  test("without an embedder goes by words, and with one by both", async () => {
+  test("is by words without an embedder, and hybrid with one", async () => {
     const byWords = await search()(viewOf(), { query: "send an email" });
     const both = await search({ semantic: meaning(["chat__post"]) })(viewOf(), { query: "send an email" });
 
@@ -67,7 +67,7 @@ describe("a search", () => {
     expect(both).not.toHaveProperty("note");
   });
 
-  test("by meaning alone finds what no word leads to", async () => {
+  test("by meaning finds actions without a common word", async () => {
     const found = await search({ semantic: meaning(["chat__post"]) })(viewOf(), {
       query: "notify colleagues",
       type: "semantic",
@@ -77,7 +77,7 @@ describe("a search", () => {
     expect(found.effective).toBe("semantic");
   });
 
-  test.each(["semantic", "hybrid"] as const)("by %s says why it goes by words only", async (type) => {
+  test.each(["semantic", "hybrid"] as const)("by %s explains why it is by words only", async (type) => {
     const query = "read a file";
     const down = await search({ semantic: meaning("the endpoint does not answer.") })(viewOf(), { query, type });
     const none = await search()(viewOf(), { query, type });
@@ -88,7 +88,7 @@ describe("a search", () => {
     expect(names(down)[0]).toBe("file__read");
   });
 
-  test("by a pattern that cannot be read falls back to its words and says so", async () => {
+  test("by an unreadable pattern falls back to its words, with a note", async () => {
     const found = await search()(viewOf(), { query: "file(", type: "regex" });
     const readable = await search()(viewOf(), { query: "^file__", type: "regex" });
 
@@ -99,7 +99,7 @@ describe("a search", () => {
     expect(names(readable)).toEqual(["file__read"]);
   });
 
-  test("has at most as many hits as is asked for and as may be, and at least one", async () => {
+  test("limits the hits to the request and the maximum", async () => {
     const found = (limit?: number, maxResults = 20) =>
       search({ maxResults })(viewOf(), { query: "write note", ...(limit === undefined ? {} : { limit }) });
 
@@ -110,7 +110,7 @@ describe("a search", () => {
     expect((await found(0)).hits).toHaveLength(1);
   });
 
-  test("for nothing finds nothing", async () => {
+  test("with an empty query finds nothing", async () => {
     expect(await search()(viewOf(), { query: "  " })).toEqual({
       hits: [],
       requested: "fts",
@@ -119,7 +119,7 @@ describe("a search", () => {
     });
   });
 
-  test("that finds nothing names the words that nothing has, in a bounded way", async () => {
+  test("without hits lists the unmatched words, clipped", async () => {
     const query = Array.from({ length: 40 }, (_, i) => `zzq${i}${"x".repeat(60)}`).join(" ");
     const { hits, unmatched } = await search()(viewOf(), { query });
 
@@ -128,7 +128,7 @@ describe("a search", () => {
     expect(Math.max(...unmatched.map((word) => word.length))).toBeLessThanOrEqual(41);
   });
 
-  test("says what fits elsewhere when nothing that is wanted does, out of what is visible", async () => {
+  test("returns visible matches elsewhere if no accepted action matches", async () => {
     const accepts = ({ category }: Action) => category === "chat";
     const found = await search()(viewOf(), { query: "read a file", accepts });
     const hidden = await search()(viewOf(actions, ["file__read"]), { query: "read a file", accepts });
@@ -147,7 +147,7 @@ describe("a search", () => {
     expect(names(await found(["a.b"]))[0]).toBe("a.b__send");
   });
 
-  test("makes its index once a catalog, when it is first searched", async () => {
+  test("builds its index once per catalog, on the first search", async () => {
     prepared.length = 0;
     const find = search();
     const view = viewOf();
@@ -159,7 +159,7 @@ describe("a search", () => {
   });
 });
 
-test("others have their turn while a large catalog is prepared", async () => {
+test("yields to the event loop while it indexes a large catalog", async () => {
   const words = (at: number) => Array.from({ length: 200 }, (_, word) => `w${at}x${word}`).join(" ");
   const large = Array.from({ length: 1_500 }, (_, at) => action(`big__tool_${at}`, words(at)));
   let turns = 0;

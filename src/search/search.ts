@@ -1,8 +1,7 @@
 import type { Action } from "../core/action.ts";
-import { clip } from "../core/json.ts";
+import { clip, omitUndefined } from "../core/json.ts";
 import type { SearchType } from "../core/surface-choice.ts";
-import type { Searchable } from "./hits.ts";
-import { createHitOrder, fuseHits, type Hit } from "./hits.ts";
+import { createHitOrder, fuseHits, type Hit, type Searchable } from "./hits.ts";
 import { isSelection, type LexicalIndex, lexicalIndexSteps } from "./lexical/lexical-index.ts";
 import { searchByPattern, searchExact } from "./pattern-search.ts";
 import type { SemanticIndex } from "./semantic/semantic-index.ts";
@@ -10,41 +9,35 @@ import { runInSlices } from "./steps.ts";
 
 export interface CatalogSearchRequest {
   readonly query: string;
-  /** Absent: by words, and by meaning too where an embedder is configured. */
+  /** Default: `hybrid` if an embedder is configured, else `fts`. */
   readonly type?: SearchType;
   readonly limit?: number;
-  /** Only these are wanted; what it refuses still counts as there. */
   readonly accepts?: (action: Action) => boolean;
 }
 
-/** What a search found, and what it has to say about how it was found. */
 export interface CatalogSearchResult {
-  /** Best first. Empty when nothing fits. */
   readonly hits: readonly Hit[];
   readonly requested: SearchType;
-  /** What was really done; `note` says why it is not what was asked for. */
+  /** The search that was done. `note` says why if it is not the requested one. */
   readonly effective: SearchType;
-  /** The words of the query that nothing visible has. */
+  /** The words of the query that no visible action has. */
   readonly unmatched: readonly string[];
   readonly note?: string;
-  /** Where nothing that is wanted fits: what fits and is not wanted. */
+  /** Matches that `accepts` refuses, if nothing else matches. */
   readonly elsewhere?: readonly Hit[];
 }
 
 export interface CatalogSearchOptions {
-  /** No answer has more hits, whatever is asked for. */
   readonly maxResults: number;
-  /** Namespaces whose actions come first among equals, the most preferred first. */
+  /** Namespaces whose actions come first among equal scores. */
   readonly preferredNamespaces: readonly string[];
-  /** Absent: search by words alone, because that was chosen. */
   readonly semantic?: SemanticIndex | undefined;
-  /** What to say where search by meaning is asked for and there is none. Absent: that nobody was chosen for it. */
+  /** Why there is no search by meaning. */
   readonly withoutMeaning?: string;
-  /** Told when the index of words was made for a catalog. */
   readonly onPrepared: (actions: number) => void;
 }
 
-/** Finds actions in a view. The one search behind every surface, hint and command. */
+/** Finds actions in a view. Every surface, hint and command uses this search. */
 export type CatalogSearch = (
   view: Searchable,
   request: CatalogSearchRequest,
@@ -52,33 +45,26 @@ export type CatalogSearch = (
 ) => Promise<CatalogSearchResult>;
 
 const DEFAULT_LIMIT = 8;
-/** A list to be fused needs more than will be shown: what is middling in both may be best in all. */
+/** Lists to fuse are longer than the result: a middling hit in both lists may be the best overall. */
 const FUSED_FROM = 50;
-const UNMATCHED_SHOWN = 10;
-const WORD_SHOWN = 40;
+const UNMATCHED_LIMIT = 10;
+const WORD_LIMIT = 40;
 
-export function createCatalogSearch({
-  maxResults,
-  preferredNamespaces,
-  semantic,
-  withoutMeaning = "no embedder is configured.",
-  onPrepared,
-}: CatalogSearchOptions): CatalogSearch {
+export function createCatalogSearch(options: CatalogSearchOptions): CatalogSearch {
+  const { maxResults, preferredNamespaces, semantic, onPrepared } = options;
+  const { withoutMeaning = "no embedder is configured." } = options;
   const order = createHitOrder(preferredNamespaces);
   let current: { readonly snapshot: unknown; readonly index: Promise<LexicalIndex> } | undefined;
   let previous: LexicalIndex | undefined;
 
-  /**
-   * Made when the first search over a catalog is asked for, from what is left of the one before. A server may offer
-   * megabytes of words, so others have their turn meanwhile.
-   */
+  /** Builds the index on the first search of a catalog, in slices: a server may offer megabytes of text. */
   function getIndex({ snapshot }: Searchable): Promise<LexicalIndex> {
     if (current?.snapshot !== snapshot) current = { snapshot, index: buildIndex(snapshot.actions) };
     return current.index;
   }
 
   async function buildIndex(actions: readonly Action[]): Promise<LexicalIndex> {
-    const index = await runInSlices(lexicalIndexSteps(actions, previous));
+    const index = await runInSlices(lexicalIndexSteps(actions, previous, true));
     previous = index;
     onPrepared(actions.length);
     return index;
@@ -86,81 +72,50 @@ export function createCatalogSearch({
 
   async function attempt(
     view: Searchable,
-    request: Required<Omit<CatalogSearchRequest, "accepts">>,
-    rest: AttemptContext,
-  ) {
-    const { query, type, limit } = request;
-    const how = { limit, order, ...(rest.accepts === undefined ? {} : { accepts: rest.accepts }) };
-    const byWords = async (many = limit) => (await getIndex(view)).search(query, view, { ...how, limit: many });
+    { query, type, limit, accepts }: CatalogSearchRequest & { readonly type: SearchType; readonly limit: number },
+    signal: AbortSignal | undefined,
+  ): Promise<Omit<CatalogSearchResult, "requested" | "elsewhere">> {
+    const how = { limit, order, accepts };
+    const byWords = async (count = limit) => (await getIndex(view)).search(query, view, { ...how, limit: count });
+    const onlyByWords = async (note: string) => ({ ...(await byWords()), effective: "fts" as const, note });
     switch (type) {
       case "exact":
-        return toAttempt("exact", searchExact(query, view, how));
+        return { hits: searchExact(query, view, how), effective: "exact", unmatched: [] };
       case "regex": {
         const found = searchByPattern(query, view, how);
-        if ("unreadable" in found) {
-          return {
-            ...toAttempt("fts", await byWords()),
-            note: `The pattern ${found.unreadable}, so its words were searched.`,
-          };
-        }
-        const cut = { note: "Not everything was looked at: the pattern asks for too much work." };
-        return { ...toAttempt("regex", found.hits), ...(found.complete ? {} : cut) };
+        if ("unreadable" in found) return onlyByWords(`The pattern ${found.unreadable}, so its words were searched.`);
+        const note = found.complete ? undefined : "Not all actions were searched: the pattern needs too much work.";
+        return omitUndefined({ hits: found.hits, effective: "regex", unmatched: [], note });
       }
       case "fts":
-        return toAttempt("fts", await byWords());
+        return { ...(await byWords()), effective: "fts" };
       case "semantic":
       case "hybrid": {
-        const signal = rest.signal === undefined ? {} : { signal: rest.signal };
-        const meant = (await semantic?.search(query, view, {
-          ...how,
-          ...signal,
-          limit: Math.max(limit, FUSED_FROM),
-        })) ?? {
-          unavailable: withoutMeaning,
-        };
-        if ("unavailable" in meant) {
-          return { ...toAttempt("fts", await byWords()), note: `Searched by words only: ${meant.unavailable}` };
+        const count = Math.max(limit, FUSED_FROM);
+        const byMeaning = await semantic?.search(query, view, { ...how, signal, limit: count });
+        if (byMeaning === undefined || "unavailable" in byMeaning) {
+          return onlyByWords(`Searched by words only: ${byMeaning?.unavailable ?? withoutMeaning}`);
         }
-        if (type === "semantic") return toAttempt("semantic", meant.hits.slice(0, limit));
-        const worded = await byWords(Math.max(limit, FUSED_FROM));
-        return {
-          ...toAttempt("hybrid", fuseHits([worded.hits, meant.hits], { limit, order })),
-          unmatched: worded.unmatched,
-        };
+        if (type === "semantic") return { hits: byMeaning.hits.slice(0, limit), effective: "semantic", unmatched: [] };
+        const { hits, unmatched } = await byWords(count);
+        return { hits: fuseHits([hits, byMeaning.hits], { limit, order }), effective: "hybrid", unmatched };
       }
     }
   }
 
-  return async (view, { query: asked, type, limit: wanted, accepts }, signal) => {
-    const query = asked.trim();
+  return async (view, { query: text, type, limit: maxHits, accepts }, signal) => {
+    const query = text.trim();
     const requested = type ?? (semantic === undefined ? "fts" : "hybrid");
-    // Names are found by name: no meaning may be mixed in, and no endpoint need hear of them.
+    // A selection by name needs no search by meaning, and no request to the endpoint.
     const chosen = isSelection(query) ? "fts" : requested;
-    const limit = Math.max(1, Math.min(Math.trunc(wanted ?? DEFAULT_LIMIT), maxResults));
+    const limit = Math.max(1, Math.min(Math.trunc(maxHits ?? DEFAULT_LIMIT), maxResults));
     if (query === "") return { hits: [], requested, effective: requested, unmatched: [] };
-    const found = await attempt(view, { query, type: chosen, limit }, { accepts, signal });
-    const shown = { ...found, requested, unmatched: clipWords(found.unmatched) };
-    if (found.hits.length > 0 || accepts === undefined) return shown;
-    const { hits: elsewhere } = await attempt(view, { query, type: chosen, limit }, { accepts: undefined, signal });
-    return elsewhere.length === 0 ? shown : { ...shown, elsewhere };
+    const request = { query, type: chosen, limit };
+    const found = await attempt(view, accepts === undefined ? request : { ...request, accepts }, signal);
+    const unmatched = found.unmatched.slice(0, UNMATCHED_LIMIT).map((word) => clip(word, WORD_LIMIT));
+    const result = { ...found, requested, unmatched };
+    if (found.hits.length > 0 || accepts === undefined) return result;
+    const { hits: elsewhere } = await attempt(view, request, signal);
+    return elsewhere.length === 0 ? result : { ...result, elsewhere };
   };
-}
-
-interface AttemptContext {
-  readonly accepts: CatalogSearchRequest["accepts"] | undefined;
-  readonly signal: AbortSignal | undefined;
-}
-
-type Attempt = Omit<CatalogSearchResult, "requested" | "elsewhere">;
-
-function toAttempt(
-  effective: SearchType,
-  found: readonly Hit[] | { readonly hits: readonly Hit[]; readonly unmatched: readonly string[] },
-): Attempt {
-  return "hits" in found ? { ...found, effective } : { hits: found, unmatched: [], effective };
-}
-
-/** Words from outside, as they may be shown. */
-function clipWords(words: readonly string[]): readonly string[] {
-  return words.slice(0, UNMATCHED_SHOWN).map((word) => clip(word, WORD_SHOWN));
 }

@@ -1,12 +1,10 @@
 import { yieldToEventLoop } from "../core/async.ts";
 
-/** Work in small steps, so that others can have their turn between two of them. */
+/** Work in small steps, with room for other work between them. */
 export type Steps<T> = Generator<void, T, void>;
 
-/** How long steps run before others have their turn. */
 const PACE_MS = 10;
 
-/** Does all steps at once. */
 export function runToEnd<T>(steps: Steps<T>): T {
   for (;;) {
     const { done, value } = steps.next();
@@ -14,7 +12,7 @@ export function runToEnd<T>(steps: Steps<T>): T {
   }
 }
 
-/** Does the steps a few at a time. Throws when the signal aborts. */
+/** Yields to the event loop between steps. Throws when the signal aborts. */
 export async function runInSlices<T>(steps: Steps<T>, signal?: AbortSignal): Promise<T> {
   let started = performance.now();
   for (;;) {
@@ -30,7 +28,7 @@ export async function runInSlices<T>(steps: Steps<T>, signal?: AbortSignal): Pro
 const RUN = 512;
 const MERGED = 2_048;
 
-/** Sorts a copy, stable, in steps. */
+/** Returns a sorted copy. The sort is stable. */
 export function* sortSteps<T>(list: readonly T[], compare: (one: T, other: T) => number): Steps<T[]> {
   let runs: T[][] = [];
   for (let at = 0; at < list.length; at += RUN) {

@@ -6,7 +6,7 @@ import { openSqliteStore } from "./open-store.ts";
 
 const now = () => new Date("2026-01-02T03:04:05Z");
 
-test("over all connections a name is answered once, and what is used is all counted", async () => {
+test("several connections add a name once, and count all uses", async () => {
   const folder = mkdtempSync(join(tmpdir(), "qm-shelves-"));
   onTestFinished(() => rmSync(folder, { recursive: true }));
   const stores = await Promise.all(Array.from({ length: 4 }, () => openSqliteStore(join(folder, "store.db"), { now })));

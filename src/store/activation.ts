@@ -1,8 +1,8 @@
 import type { ActivationStore } from "../activation/activation-store.ts";
 import { type ActionUse, type ActionUseStore, mergeUses } from "../activation/usage-tracker.ts";
-import { joinQueries, type Sql, type SqlRow, sql } from "./sql.ts";
+import { bindList, joinQueries, type Sql, type SqlRow, sql } from "./sql.ts";
 
-/** What is used in SQL: one row an owner and action, as it stood when it was last used. */
+/** Uses of actions in SQL: one row per owner and action, as of the last use. */
 export function createSqlActionUseStore(db: Sql): ActionUseStore {
   return {
     async read(owner) {
@@ -16,18 +16,15 @@ export function createSqlActionUseStore(db: Sql): ActionUseStore {
       };
       for (const use of uses) include(use);
       if (sums.size === 0) return;
-      const names = joinQueries(
-        [...sums.keys()].map((action) => sql`${action}`),
-        ", ",
-      );
-      // Not every engine can raise to a power, so the sum is made here; transactions do not read the same before they write.
+      const names = bindList(sums.keys());
+      // The sum is made here because not every engine can raise to a power.
       await db.transaction(async (tx) => {
         const known = await tx.all(
           sql`select action, weight, at from action_use where owner = ${owner} and action in (${names})`,
         );
         for (const row of known) include(toActionUse(row));
         const rows = [...sums.values()].map(
-          ({ action, weight, at }) => sql`(${owner}, ${action}, ${weight}, ${at.toISOString()})`,
+          (use) => sql`(${owner}, ${use.action}, ${use.weight}, ${use.at.toISOString()})`,
         );
         await tx.all(sql`
           insert into action_use (owner, action, weight, at) values ${joinQueries(rows, ", ")}
@@ -41,7 +38,6 @@ function toActionUse(row: SqlRow): ActionUse {
   return { action: String(row.action), weight: Number(row.weight), at: new Date(String(row.at)) };
 }
 
-/** Shelves in SQL: one row a name. */
 export function createSqlActivationStore(db: Sql, now: () => Date): ActivationStore {
   return {
     async read(shelf) {
@@ -52,7 +48,6 @@ export function createSqlActivationStore(db: Sql, now: () => Date): ActivationSt
       const wanted = [...new Set(names)];
       if (wanted.length === 0) return [];
       const at = now().toISOString();
-      // Transactions do not read the same before they write, so no two give out the same position.
       return db.transaction(async (tx) => {
         const [last] = await tx.all(sql`select max(position) as position from shelves where shelf = ${shelf}`);
         const from = Number(last?.position ?? 0) + 1;
@@ -60,8 +55,8 @@ export function createSqlActivationStore(db: Sql, now: () => Date): ActivationSt
         const added = await tx.all(sql`
           insert into shelves (shelf, position, name, put_at) values ${joinQueries(rows, ", ")}
           on conflict (shelf, name) do nothing returning name`);
-        const there = new Set(added.map((row) => String(row.name)));
-        return wanted.filter((name) => there.has(name));
+        const addedNames = new Set(added.map((row) => String(row.name)));
+        return wanted.filter((name) => addedNames.has(name));
       });
     },
   };

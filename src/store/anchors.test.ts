@@ -25,7 +25,7 @@ describe.each([
   });
 });
 
-test("what one process keeps, another fills, also after the first is gone", async () => {
+test("another process reads the anchors of one that has ended", async () => {
   const open = openFile();
   const first = await open();
   await migrate(first);

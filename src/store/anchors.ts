@@ -1,7 +1,7 @@
 import type { AnchorStore } from "../distribution/anchors.ts";
-import { joinQueries, type Sql, splitIntoBatches, sql } from "./sql.ts";
+import { bindList, joinQueries, type Sql, splitIntoBatches, sql } from "./sql.ts";
 
-/** Anchored values in SQL: one row a token, as JSON. */
+/** Anchored values in SQL: one row per token, as JSON. */
 export function createSqlAnchorStore(db: Sql, now: () => Date): AnchorStore {
   return {
     async put(owner, values) {
@@ -24,9 +24,9 @@ export function createSqlAnchorStore(db: Sql, now: () => Date): AnchorStore {
     },
     async read(owner, tokens) {
       const values = new Map<string, string>();
-      for (const list of splitIntoBatches(tokens.map((token) => sql`${token}`))) {
+      for (const list of splitIntoBatches(tokens)) {
         const rows = await db.all(
-          sql`select token, value from anchors where owner = ${owner} and token in (${joinQueries(list, ", ")})`,
+          sql`select token, value from anchors where owner = ${owner} and token in (${bindList(list)})`,
         );
         for (const { token, value } of rows) values.set(String(token), String(value));
       }
@@ -38,5 +38,5 @@ export function createSqlAnchorStore(db: Sql, now: () => Date): AnchorStore {
   };
 }
 
-/** Leaves the transaction, so that nothing of it stays. */
+/** Thrown to roll back the transaction. */
 class TokenTaken extends Error {}

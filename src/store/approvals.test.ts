@@ -27,7 +27,7 @@ describe.each(Object.entries(drivers))("%s", (_driver, open) => {
   });
 });
 
-test("two connections that race for everything end with one question and one claim each", async () => {
+test("two racing connections create one request and one claim each", async () => {
   const path = temporaryFile();
   const stores = [await storeIn(path), await storeIn(path)];
   const names = Array.from({ length: 20 }, (_, at) => `b${at}`);
@@ -48,7 +48,7 @@ test("two connections that race for everything end with one question and one cla
   expect(won.reduce((sum: number, one) => sum + (one ?? 0), 0)).toBe(ids.length);
 });
 
-test("two connections cannot put more open questions than allowed together", async () => {
+test("two connections together cannot exceed the limit of open requests", async () => {
   const path = temporaryFile();
   const stores = [await storeIn(path), await storeIn(path)];
 

@@ -1,31 +1,30 @@
-import {
-  type Approval,
-  type ApprovalQuery,
-  type ApprovalState,
-  approvalStates,
-  type RecordedAnswer,
-} from "../approval/approval.ts";
+import { type Approval, type ApprovalQuery, approvalStates, type RecordedAnswer } from "../approval/approval.ts";
 import type { ApprovalStore, ClaimedApproval, NewApproval } from "../approval/approval-store.ts";
 import { yieldToEventLoop } from "../core/async.ts";
 import { QmError } from "../core/errors.ts";
+import type { LeaseHolder } from "../core/lease.ts";
 import type { Outcome } from "../core/outcome.ts";
 import { appendEvents } from "./events.ts";
 import {
-  damagedRowError,
-  joinQueries,
+  bindList,
+  createWriteTag,
+  matchTexts,
   optionalField,
   readIntactRows,
   readJsonObject,
+  readKnownText,
+  readTexts,
   type Sql,
   type SqlQuery,
   type SqlRow,
   sql,
   toStorableText,
+  whereAll,
 } from "./sql.ts";
 
 const DEFAULT_LIMIT = 100;
-/** So many are read at once: each may hold long arguments, and others have their turn in between. */
-const AT_ONCE = 8;
+/** Each row may hold long arguments, so few are read before other work gets its turn. */
+const PAGE_SIZE = 8;
 
 /** All but the outcome, which may be long. */
 const columns = sql`
@@ -34,11 +33,9 @@ const columns = sql`
 
 const isOver = sql`state in ('denied', 'expired', 'done', 'interrupted')`;
 
-/** Approvals in SQL: one row each, and every change of one a single statement that names the state it starts from. */
+/** Approvals in SQL: one row each. Every change is a single statement that names the state it starts from. */
 export function createSqlApprovalStore(db: Sql): ApprovalStore {
-  async function runUpdate(query: SqlQuery): Promise<boolean> {
-    return (await db.all(query)).length > 0;
-  }
+  const write = createWriteTag(db);
 
   return {
     request: (approval, maxOpen) => db.transaction((tx) => request(tx, approval, maxOpen)),
@@ -50,16 +47,14 @@ export function createSqlApprovalStore(db: Sql): ApprovalStore {
       const found: Approval[] = [];
       let from = after === undefined ? undefined : await requestedAfter(db, after);
       for (let left = Math.max(0, Math.trunc(limit)); left > 0; ) {
-        const all = conditions(query);
-        if (from !== undefined) all.push(from);
-        const portion = Math.min(left, AT_ONCE);
+        const size = Math.min(left, PAGE_SIZE);
         const rows = await db.all(sql`
-          select ${columns} from approvals ${all.length === 0 ? sql`` : sql`where ${joinQueries(all, " and ")}`}
-          order by requested_at, id limit ${portion}`);
+          select ${columns} from approvals ${whereAll([...conditions(query), ...(from === undefined ? [] : [from])])}
+          order by requested_at, id limit ${size}`);
         found.push(...readIntactRows(rows, toApproval));
         const last = rows.at(-1);
-        if (last === undefined || rows.length < portion) break;
-        left -= portion;
+        if (last === undefined || rows.length < size) break;
+        left -= size;
         from = isAfter(last);
         await yieldToEventLoop();
       }
@@ -69,71 +64,51 @@ export function createSqlApprovalStore(db: Sql): ApprovalStore {
       const rows = await db.all(sql`
         select ${columns} from approvals
         where state in ('pending', 'approved') and expires_at <= ${at.toISOString()}
-        order by expires_at, id limit ${AT_ONCE}`);
+        order by expires_at, id limit ${PAGE_SIZE}`);
       return readIntactRows(rows, toApproval);
     },
     answer: (id, answer, events) =>
       db.transaction(async (tx) => {
-        const rows = await tx.all(sql`
+        const answered = await createWriteTag(tx)`
           update approvals set state = ${answer.decision}, answer = ${JSON.stringify(answer)},
             ended_at = ${answer.decision === "denied" ? answer.at : null}
-          where id = ${toStorableText(id)} and state = 'pending' and expires_at >= ${answer.at} returning id`);
-        if (rows.length > 0) await appendEvents(tx, events);
-        return rows.length > 0;
+          where id = ${toStorableText(id)} and state = 'pending' and expires_at >= ${answer.at} returning id`;
+        if (answered) await appendEvents(tx, events);
+        return answered;
       }),
-    expire: async (id, answer) =>
-      runUpdate(sql`
-        update approvals set state = 'expired', answer = ${JSON.stringify(answer)}, ended_at = ${answer.at}
-        where id = ${toStorableText(id)} and state in ('pending', 'approved') returning id`),
-    claim: async (id, { id: executor, pid, host, leaseUntil }) =>
-      runUpdate(sql`
-        update approvals set state = 'executing', executor = ${executor}, executor_pid = ${pid},
-          executor_host = ${toStorableText(host)}, lease_until = ${leaseUntil.toISOString()}
-        where id = ${toStorableText(id)} and state = 'approved' returning id`),
-    begin: async (id, executor, at) =>
-      runUpdate(sql`
-        update approvals set begun_at = ${at.toISOString()}
-        where id = ${toStorableText(id)} and state = 'executing' and executor = ${executor} and begun_at is null
-        returning id`),
-    release: async (id, executor) =>
-      runUpdate(sql`
-        update approvals
-        set state = 'approved', executor = null, executor_pid = null, executor_host = null, lease_until = null
-        where id = ${toStorableText(id)} and state = 'executing' and executor = ${executor} and begun_at is null
-        returning id`),
-    void: async (id, executor, answer) =>
-      runUpdate(sql`
-        update approvals
-        set state = 'expired', answer = ${JSON.stringify(answer)}, ended_at = ${answer.at},
-          executor = null, executor_pid = null, executor_host = null, lease_until = null
-        where id = ${toStorableText(id)} and state = 'executing' and executor = ${executor} and begun_at is null
-        returning id`),
-    finish: async (id, executor, { at, outcome }) =>
-      runUpdate(sql`
-        update approvals
-        set state = 'done', ended_at = ${at.toISOString()}, status = ${outcome.status},
-          outcome = ${JSON.stringify(outcome)}, recorded = 0
-        where id = ${toStorableText(id)} and state in ('executing', 'interrupted') and executor = ${executor}
-        returning id`),
-    interrupt: async (id, executor, at) =>
-      runUpdate(sql`
-        update approvals set state = 'interrupted', ended_at = ${at.toISOString()}
-        where id = ${toStorableText(id)} and state = 'executing' and executor = ${executor} and begun_at is not null
-        returning id`),
-    takeOver: async (id, gone, by) =>
-      runUpdate(sql`
-        update approvals
-        set executor_pid = ${by.pid}, executor_host = ${toStorableText(by.host)}, lease_until = ${by.leaseUntil.toISOString()}
-        where id = ${toStorableText(id)} and recorded = 0 and executor = ${gone.id} and executor_pid = ${gone.pid}
-          and lease_until = ${gone.leaseUntil.toISOString()} and state in ('done', 'interrupted')
-        returning id`),
+    expire: async (id, answer) => write`
+      update approvals set state = 'expired', answer = ${JSON.stringify(answer)}, ended_at = ${answer.at}
+      where id = ${toStorableText(id)} and state in ('pending', 'approved') returning id`,
+    claim: async (id, executor) => write`
+      update approvals set state = 'executing', executor = ${executor.id}, ${setProcess(executor)}
+      where id = ${toStorableText(id)} and state = 'approved' returning id`,
+    begin: async (id, executor, at) => write`
+      update approvals set begun_at = ${at.toISOString()} where ${isClaimed(id, executor)} returning id`,
+    release: async (id, executor) => write`
+      update approvals set state = 'approved', ${noExecutor} where ${isClaimed(id, executor)} returning id`,
+    void: async (id, executor, answer) => write`
+      update approvals
+      set state = 'expired', answer = ${JSON.stringify(answer)}, ended_at = ${answer.at}, ${noExecutor}
+      where ${isClaimed(id, executor)} returning id`,
+    finish: async (id, executor, { at, outcome }) => write`
+      update approvals
+      set state = 'done', ended_at = ${at.toISOString()}, status = ${outcome.status},
+        outcome = ${JSON.stringify(outcome)}, recorded = 0
+      where id = ${toStorableText(id)} and state in ('executing', 'interrupted') and executor = ${executor} returning id`,
+    interrupt: async (id, executor, at) => write`
+      update approvals set state = 'interrupted', ended_at = ${at.toISOString()}
+      where id = ${toStorableText(id)} and state = 'executing' and executor = ${executor} and begun_at is not null
+      returning id`,
+    takeOver: async (id, gone, by) => write`
+      update approvals set ${setProcess(by)}
+      where id = ${toStorableText(id)} and recorded = 0 and executor = ${gone.id} and executor_pid = ${gone.pid}
+        and lease_until = ${gone.leaseUntil.toISOString()} and state in ('done', 'interrupted') returning id`,
     async markRecorded(id) {
       await db.all(sql`
         update approvals set recorded = 1 where id = ${toStorableText(id)} and state in ('done', 'interrupted')`);
     },
-    deliver: async (id) =>
-      runUpdate(sql`
-        update approvals set delivered = 1 where id = ${toStorableText(id)} and delivered = 0 and ${isOver} returning id`),
+    deliver: async (id) => write`
+      update approvals set delivered = 1 where id = ${toStorableText(id)} and delivered = 0 and ${isOver} returning id`,
     async renew(executor, leaseUntil) {
       await db.all(sql`
         update approvals set lease_until = ${leaseUntil.toISOString()}
@@ -146,7 +121,7 @@ export function createSqlApprovalStore(db: Sql): ApprovalStore {
       return readIntactRows(rows, toClaimedApproval);
     },
     async prune(before) {
-      // What the ledger has not got yet would be lost.
+      // An outcome that the ledger does not have yet stays.
       const gone = await db.all(sql`
         delete from approvals
         where ended_at < ${before.toISOString()} and ${isOver} and (state in ('denied', 'expired') or recorded = 1)
@@ -156,10 +131,22 @@ export function createSqlApprovalStore(db: Sql): ApprovalStore {
   };
 }
 
+const noExecutor = sql`executor = null, executor_pid = null, executor_host = null, lease_until = null`;
+
+function setProcess({ pid, host, leaseUntil }: LeaseHolder): SqlQuery {
+  return sql`
+    executor_pid = ${pid}, executor_host = ${toStorableText(host)}, lease_until = ${leaseUntil.toISOString()}`;
+}
+
+function isClaimed(id: string, executor: string): SqlQuery {
+  return sql`
+    id = ${toStorableText(id)} and state = 'executing' and executor = ${executor} and begun_at is null`;
+}
+
 async function request(tx: Sql, approval: NewApproval, maxOpen: number): ReturnType<ApprovalStore["request"]> {
   const { binding, caller, requestedAt: now } = approval;
   const session = toStorableText(caller.session);
-  // Engines that let several write at once make the second of a session wait here, before it reads.
+  // On engines with concurrent writers, a second request of the session waits here before it reads.
   const lock = `approvals of ${session}`;
   await tx.all(sql`
     insert into locks (name, holder, pid, host, lease_until) values (${lock}, '', 0, '', ${now})
@@ -176,54 +163,43 @@ async function request(tx: Sql, approval: NewApproval, maxOpen: number): ReturnT
   }
   const [row] = standing === undefined ? await tx.all(buildInsert(approval, session)) : [standing];
   await tx.all(sql`delete from locks where name = ${lock}`);
-  if (row === undefined) throw new TypeError("an approval was written and not answered");
+  if (row === undefined) throw new TypeError("the insert of an approval returned no row");
   return { approval: toApproval(row), isNew: standing === undefined };
 }
 
 function buildInsert(approval: NewApproval, session: string): SqlQuery {
-  const { id, callId, action, definition, args, caller, via, policyVersion, binding, level, rule, reason, preview } =
-    approval;
-  const { actor, turn, tenant, user } = caller;
+  const { args, caller, requestedAt, expiresAt } = approval;
+  const texts = (...values: readonly (string | undefined)[]) => bindList(values.map(toStorableText));
+  const { id, callId, action, definition, via, policyVersion, binding, level, rule, reason, preview } = approval;
   return sql`
     insert into approvals (id, call_id, state, action, definition, args, caller, actor, session, turn, tenant, user_id,
       via, policy_version, binding, level, rule, reason, preview, requested_at, expires_at, recorded, delivered)
-    values (${toStorableText(id)}, ${toStorableText(callId)}, 'pending', ${toStorableText(action)}, ${toStorableText(definition)},
-      ${JSON.stringify(args)}, ${JSON.stringify(caller)}, ${toStorableText(actor)}, ${session}, ${toStorableText(turn)},
-      ${toStorableText(tenant)}, ${toStorableText(user?.id)}, ${toStorableText(via)}, ${toStorableText(policyVersion)}, ${toStorableText(binding)}, ${toStorableText(level)},
-      ${toStorableText(rule)}, ${toStorableText(reason)}, ${toStorableText(preview)}, ${approval.requestedAt}, ${approval.expiresAt}, 0, 0)
+    values (${texts(id, callId)}, 'pending', ${texts(action, definition)}, ${JSON.stringify(args)},
+      ${JSON.stringify(caller)}, ${texts(caller.actor)}, ${session}, ${texts(caller.turn, caller.tenant, caller.user?.id)},
+      ${texts(via, policyVersion, binding, level, rule, reason, preview)}, ${requestedAt}, ${expiresAt}, 0, 0)
     returning ${columns}`;
 }
 
 function tooManyOpenError(maxOpen: number): QmError {
-  return new QmError("overloaded", `${maxOpen} calls of this session wait for a person already`, {
-    hint: "Wait until some of them are answered, or take some back, before asking for more.",
+  return new QmError("overloaded", `${maxOpen} calls of this session are already waiting for approval`, {
+    hint: "Wait until some of them are answered, or cancel some, before you ask for more.",
     details: { open: maxOpen },
   });
 }
 
-function conditions({ state, session, turn, actor, tenant, user, action }: ApprovalQuery): SqlQuery[] {
-  const all: SqlQuery[] = [];
-  if (state !== undefined) all.push(matchStates(typeof state === "string" ? [state] : state));
-  if (session !== undefined) all.push(sql`session = ${toStorableText(session)}`);
-  if (turn !== undefined) all.push(sql`turn = ${toStorableText(turn)}`);
-  if (actor !== undefined) all.push(sql`actor = ${toStorableText(actor)}`);
-  if (tenant !== undefined) all.push(sql`tenant = ${toStorableText(tenant)}`);
-  if (user !== undefined) all.push(sql`user_id = ${toStorableText(user)}`);
-  if (action !== undefined) all.push(sql`action = ${toStorableText(action)}`);
-  return all;
-}
-
-function matchStates(states: readonly ApprovalState[]): SqlQuery {
-  if (states.length === 0) return sql`1 = 0`;
-  const list = states.map((state) => sql`${toStorableText(state)}`);
-  return sql`state in (${joinQueries(list, ", ")})`;
+function conditions({ state, user, session, turn, actor, tenant, action }: ApprovalQuery): SqlQuery[] {
+  const states = typeof state === "string" ? [state] : state;
+  return [
+    ...(states === undefined ? [] : [sql`state in (${bindList(states.map((each) => toStorableText(each)))})`]),
+    ...matchTexts({ session, turn, actor, tenant, user_id: user, action }),
+  ];
 }
 
 async function requestedAfter(db: Sql, id: string): Promise<SqlQuery> {
   const [row] = await db.all(sql`select id, requested_at from approvals where id = ${toStorableText(id)}`);
   if (row === undefined) {
-    throw new QmError("not_found", "there is no approval of that id to go on from", {
-      hint: "It may have been removed since. List from the beginning.",
+    throw new QmError("not_found", "there is no approval with the id to continue after", {
+      hint: "It may have been removed. List from the beginning.",
     });
   }
   return isAfter(row);
@@ -237,42 +213,28 @@ function isAfter(row: SqlRow): SqlQuery {
 function toApproval(row: SqlRow): Approval {
   const id = String(row.id);
   const what = `approval ${id}`;
-  const state = approvalStates.find((known) => known === row.state);
-  if (state === undefined) throw damagedRowError(what, "state");
   return {
     id,
     callId: String(row.call_id),
-    state,
-    action: String(row.action),
-    definition: String(row.definition),
+    state: readKnownText(row, "state", approvalStates, what),
+    ...readTexts(row, { action: "action", definition: "definition" }),
     args: readJsonObject(row, "args", what),
     caller: readJsonObject(row, "caller", what),
-    via: String(row.via),
-    policyVersion: String(row.policy_version),
-    binding: String(row.binding),
-    level: String(row.level),
-    rule: String(row.rule),
-    reason: String(row.reason),
+    ...readTexts(row, { via: "via", policyVersion: "policy_version", binding: "binding", level: "level" }),
+    ...readTexts(row, { rule: "rule", reason: "reason" }),
     ...optionalField("preview", row.preview, String),
-    requestedAt: String(row.requested_at),
-    expiresAt: String(row.expires_at),
+    ...readTexts(row, { requestedAt: "requested_at", expiresAt: "expires_at" }),
     ...optionalField("answer", row.answer, () => readJsonObject<RecordedAnswer>(row, "answer", what)),
     ...optionalField("executor", row.executor, String),
     ...optionalField("begunAt", row.begun_at, String),
     ...optionalField("endedAt", row.ended_at, String),
-    ...optionalField("status", row.status, () => readStatus(row, what)),
+    ...optionalField("status", row.status, () => readKnownText(row, "status", statuses, what)),
     ...optionalField("outcome", row.outcome, () => readJsonObject<Outcome>(row, "outcome", what)),
     delivered: Number(row.delivered) === 1,
   };
 }
 
 const statuses = ["done", "failed", "refused", "waiting"] as const satisfies readonly Outcome["status"][];
-
-function readStatus({ status }: SqlRow, what: string): Outcome["status"] {
-  const known = statuses.find((each) => each === status);
-  if (known === undefined) throw damagedRowError(what, "status");
-  return known;
-}
 
 function toClaimedApproval(row: SqlRow): ClaimedApproval {
   const executor = {

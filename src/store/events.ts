@@ -2,21 +2,22 @@ import type { NewEvent } from "../core/events.ts";
 import { canonicalJson, getOwn, isRecord, type Json } from "../core/json.ts";
 import type { EventQuery, EventStore, StoredEvent } from "../ledger/event-store.ts";
 import { CHAIN_START, hashLineText } from "../ledger/hash-chain.ts";
-import { joinQueries, type Sql, type SqlQuery, type SqlRow, sql, toStorableText } from "./sql.ts";
+import { joinQueries, matchTexts, type Sql, type SqlQuery, type SqlRow, sql, toStorableText, whereAll } from "./sql.ts";
 
 const DEFAULT_LIMIT = 1000;
 
-/** The ledger's lines in SQL: one table of lines, one of the chains' ends. */
+/** The ledger in SQL: one table of lines and one of the last line of each chain. */
 export function createSqlEventStore(db: Sql): EventStore {
   return {
     append: (events) => db.transaction((tx) => appendEvents(tx, events)),
     async read({ limit = DEFAULT_LIMIT, ...query }) {
       const newestFirst = query.after === undefined;
+      const isOneSession = (query.session ?? query.lastSessionOf) !== undefined;
+      const order = newestFirst ? sql`${isOneSession ? sql`seq` : sql`id`} desc` : sql`id asc`;
       const rows = await db.all(sql`
         select id, session, seq, type, at, actor, tenant, turn, user_id, person, call_id, action, data, prev, hash
         from events ${conditions(query)}
-        order by ${newestFirst && (query.session ?? query.lastSessionOf) !== undefined ? sql`seq` : sql`id`} ${newestFirst ? sql`desc` : sql`asc`}
-        limit ${limit}`);
+        order by ${order} limit ${limit}`);
       return (newestFirst ? rows.toReversed() : rows).map(toStoredEvent);
     },
     async heads() {
@@ -26,12 +27,29 @@ export function createSqlEventStore(db: Sql): EventStore {
   };
 }
 
-/** Writes events within somebody's transaction: with whatever else that writes, or not at all. */
+/** Appends events within the caller's transaction. */
 export async function appendEvents(tx: Sql, events: readonly NewEvent[]): Promise<void> {
-  if (events.length > 0) await write(tx, events.map(toNewLine));
+  if (events.length === 0) return;
+  const lines = events.map(toNewLine);
+  const heads = await reserve(tx, lines);
+  for (const line of lines) {
+    const head = heads.get(line.session);
+    if (head === undefined) throw new TypeError(`no place was reserved for ${line.session}`);
+    const { session, type, at, actor, tenant, turn, user, person, callId, action, data } = line;
+    const prev = head.hash;
+    const seq = ++head.seq;
+    head.hash = hashLineText({ ...line, seq, prev }, data);
+    await tx.all(sql`
+      insert into events
+        (session, seq, type, at, actor, tenant, turn, user_id, person, call_id, action, data, prev, hash)
+      values (${session}, ${seq}, ${type}, ${at}, ${actor}, ${tenant}, ${turn}, ${user}, ${person}, ${callId},
+        ${action}, ${data}, ${prev}, ${head.hash})`);
+  }
+  for (const [session, { hash }] of heads)
+    await tx.all(sql`update chains set hash = ${hash} where session = ${session}`);
 }
 
-/** A line before it has its place; `data` is the text that is kept and hashed. */
+/** A line without its place in the chain. `data` is the text that is stored and hashed. */
 type NewLine = Omit<StoredEvent, "id" | "seq" | "prev" | "hash" | "data"> & { readonly data: string };
 
 function toNewLine({ session, type, at, actor, tenant, turn, user, person, data }: NewEvent): NewLine {
@@ -50,41 +68,18 @@ function toNewLine({ session, type, at, actor, tenant, turn, user, person, data 
   };
 }
 
-async function write(tx: Sql, lines: readonly NewLine[]): Promise<void> {
-  const heads = await reserve(tx, lines);
-  for (const line of lines) {
-    const head = heads.get(line.session);
-    if (head === undefined) throw new TypeError(`no place was reserved for ${line.session}`);
-    const { session, type, at, actor, tenant, turn, user, person, callId, action, data } = line;
-    const prev = head.hash;
-    const seq = ++head.seq;
-    head.hash = hashLineText({ ...line, seq, prev }, data);
-    await tx.all(sql`
-      insert into events
-        (session, seq, type, at, actor, tenant, turn, user_id, person, call_id, action, data, prev, hash)
-      values (${session}, ${seq}, ${type}, ${at}, ${actor}, ${tenant}, ${turn}, ${user}, ${person}, ${callId},
-        ${action}, ${data},
-        ${prev}, ${head.hash})`);
-  }
-  for (const [session, { hash }] of heads)
-    await tx.all(sql`update chains set hash = ${hash} where session = ${session}`);
-}
-
 /**
- * Counts each session's chain on by as many lines as it gets, and answers where the chains ended before. Counting
- * first makes every other writer of these sessions wait, on engines that let several write at once.
+ * Reserves places in each session's chain and returns where the chains ended before. Writing the counts first makes other
+ * writers of these sessions wait, on engines with concurrent writers.
  */
 async function reserve(tx: Sql, lines: readonly NewLine[]): Promise<Map<string, { seq: number; hash: string }>> {
   const counts = new Map<string, number>();
   for (const { session } of lines) counts.set(session, (counts.get(session) ?? 0) + 1);
-  // In one order everywhere, or two writers could wait for each other.
+  // In one order everywhere, so that two writers cannot wait for each other.
   const sessions = [...counts].sort(([a], [b]) => (a < b ? -1 : 1));
+  const places = sessions.map(([session, count]) => sql`(${session}, ${count}, ${CHAIN_START})`);
   const rows = await tx.all(sql`
-    insert into chains (session, seq, hash)
-    values ${joinQueries(
-      sessions.map(([session, count]) => sql`(${session}, ${count}, ${CHAIN_START})`),
-      ", ",
-    )}
+    insert into chains (session, seq, hash) values ${joinQueries(places, ", ")}
     on conflict (session) do update set seq = chains.seq + excluded.seq
     returning session, seq, hash`);
   return new Map(
@@ -95,34 +90,27 @@ async function reserve(tx: Sql, lines: readonly NewLine[]): Promise<Map<string, 
   );
 }
 
-function conditions({
-  session,
-  lastSessionOf,
-  actor,
-  tenant,
-  user,
-  type,
-  callId,
-  action,
-  after,
-}: EventQuery): SqlQuery {
-  const all: SqlQuery[] = [];
-  if (session !== undefined) all.push(sql`session = ${toStorableText(session)}`);
+function conditions({ lastSessionOf, user, type, callId, after, ...query }: EventQuery): SqlQuery {
+  const { session, actor, tenant, action } = query;
+  const isPrefix = type?.endsWith(".") === true;
+  const all = matchTexts({
+    session,
+    actor,
+    tenant,
+    user_id: user,
+    type: isPrefix ? undefined : type,
+    call_id: callId,
+    action,
+  });
   if (lastSessionOf !== undefined) {
     const [from, to] = [toStorableText(lastSessionOf), `${toStorableText(lastSessionOf)}\u{10ffff}`];
     all.push(
       sql`session = (select session from chains where session >= ${from} and session < ${to} order by session desc limit 1)`,
     );
   }
-  if (actor !== undefined) all.push(sql`actor = ${toStorableText(actor)}`);
-  if (tenant !== undefined) all.push(sql`tenant = ${toStorableText(tenant)}`);
-  if (user !== undefined) all.push(sql`user_id = ${toStorableText(user)}`);
-  if (type?.endsWith(".")) all.push(sql`substr(type, 1, ${type.length}) = ${toStorableText(type)}`);
-  else if (type !== undefined) all.push(sql`type = ${toStorableText(type)}`);
-  if (callId !== undefined) all.push(sql`call_id = ${toStorableText(callId)}`);
-  if (action !== undefined) all.push(sql`action = ${toStorableText(action)}`);
+  if (isPrefix) all.push(sql`substr(type, 1, ${type.length}) = ${toStorableText(type)}`);
   if (after !== undefined) all.push(sql`id > ${after}`);
-  return all.length === 0 ? sql`` : sql`where ${joinQueries(all, " and ")}`;
+  return whereAll(all);
 }
 
 function toStoredEvent(row: SqlRow): StoredEvent {
@@ -145,7 +133,7 @@ function toStoredEvent(row: SqlRow): StoredEvent {
   };
 }
 
-/** Text that this store did not write, because somebody changed it, is handed on as it is: no hash will fit it. */
+/** Returns text that was changed outside of this store as it is. Its hash will not match. */
 function readData(text: string): Json {
   try {
     const data: Json = JSON.parse(text);

@@ -1,28 +1,30 @@
-import type { InfospaceStore, OwnerScope } from "../infospace/infospace-store.ts";
-import type { ResourceKind } from "../infospace/note.ts";
-import { type NoteOrigin, type NoteVisibility, noteVisibilities } from "../infospace/note.ts";
+import type { OwnerScope } from "../infospace/infospace-store.ts";
+import { type NoteOrigin, type NoteVisibility, noteVisibilities, type ResourceKind } from "../infospace/note.ts";
 import type { Quota } from "../infospace/quota.ts";
 import { escapeText, formatSources, readOwnerRow, readSources, unescapeColumn } from "./infospace-rows.ts";
-import { joinQueries, type Sql, type SqlQuery, splitIntoBatches, sql } from "./sql.ts";
+import { bindList, type Sql, type SqlQuery, type SqlRow, splitIntoBatches, sql } from "./sql.ts";
 
-/** One change of notes and collections, in one transaction. */
-export interface InfospaceChange {
+export interface Reader {
   readonly tx: Sql;
   readonly now: string;
-  /** Greater than that of every change before. */
+}
+
+/** One change of notes and collections, in one transaction. */
+export interface Change extends Reader {
+  /** Greater than the revision of every earlier change. */
   readonly revision: number;
   /** Absent: nothing is refused. */
   readonly quota: Quota | undefined;
 }
 
 /**
- * Changes take turns: the first statement of each makes the next one wait, also on engines that let several write at
- * once. So what a change has read stays as it was until it ends.
+ * Runs one change at a time, also on engines with concurrent writers: the first statement makes the next change wait, so
+ * the rows that a change has read stay the same until it ends.
  */
-export function runInfospaceChange<T>(
+export function runChange<T>(
   db: Sql,
   now: () => Date,
-  work: (change: InfospaceChange) => Promise<T>,
+  work: (change: Change) => Promise<T>,
   quota?: Quota,
 ): Promise<T> {
   return db.transaction(async (tx) => {
@@ -31,7 +33,7 @@ export function runInfospaceChange<T>(
   });
 }
 
-/** The first of `count` ids that were never used. */
+/** Returns the first of `count` new ids. */
 export async function allocateIds(
   tx: Sql,
   kind: "note" | "collection" | "origin" | "owner" | "revision",
@@ -41,8 +43,8 @@ export async function allocateIds(
   return Number(row?.last) - count + 1;
 }
 
-/** The row of an origin: one for all that one call made at one time. */
-export async function ensureOrigin({ tx }: InfospaceChange, origin: NoteOrigin): Promise<number> {
+/** Returns the id of the origin row, which the results of one call at one time share. */
+export async function ensureOrigin({ tx }: Change, origin: NoteOrigin): Promise<number> {
   const { tenant = "", user = "", session, actor, turn, action, callId, at } = origin;
   const sources = formatSources(origin.sources);
   const [known] = await tx.all(sql`
@@ -60,13 +62,10 @@ export async function ensureOrigin({ tx }: InfospaceChange, origin: NoteOrigin):
   return id;
 }
 
-/** The row of those whom something of `who` reaches, marked as changed. */
-export async function ensureOwner(
-  { tx, revision }: InfospaceChange,
-  reach: NoteVisibility,
-  who: OwnerScope,
-): Promise<number> {
-  const key = ownerKey(reach, who);
+/** Returns the id of the owner row for this visibility, and marks it as changed. */
+export async function ensureOwner(change: Change, reach: NoteVisibility, scope: OwnerScope): Promise<number> {
+  const { tx, revision } = change;
+  const key = ownerKey(reach, scope);
   const [known] = await tx.all(sql`update owners set revision = ${revision} where key = ${key} returning id`);
   if (known !== undefined) return Number(known.id);
   const id = await allocateIds(tx, "owner", 1);
@@ -85,54 +84,54 @@ export function ownerKey(reach: NoteVisibility, { tenant = "", user = "", sessio
   }
 }
 
-/** Marks the owners whose ids `ids` selects as changed. */
-export async function touchOwners({ tx, revision }: InfospaceChange, ids: SqlQuery): Promise<void> {
+/** Marks owners as changed. `ids` is a list or a select of ids. */
+export async function touchOwners({ tx, revision }: Change, ids: SqlQuery): Promise<void> {
   await tx.all(sql`update owners set revision = ${revision} where id in (${ids})`);
 }
 
-/** Where what was removed came from and whom it reached. */
-export interface RemovedReferences {
-  readonly origins: Set<number>;
-  readonly owners: Set<number>;
+export async function touchCollection(change: Change, id: number): Promise<void> {
+  await touchOwners(change, sql`select owner from collections where id = ${id}`);
 }
 
-/** Marks the owners of what was removed as changed, and forgets those, and the origins, of which nothing is left. */
-export async function pruneReferences(change: InfospaceChange, { origins, owners }: RemovedReferences): Promise<void> {
+export class RemovedReferences {
+  readonly origins = new Set<number>();
+  readonly owners = new Set<number>();
+
+  add({ origin, owner }: SqlRow): void {
+    this.origins.add(Number(origin));
+    this.owners.add(Number(owner));
+  }
+}
+
+/** Marks the owners as changed, and deletes owners and origins that nothing refers to any more. */
+export async function pruneReferences(
+  change: Change,
+  { origins = new Set(), owners }: { readonly origins?: ReadonlySet<number>; readonly owners: ReadonlySet<number> },
+): Promise<void> {
   for (const ids of splitIntoBatches([...origins])) {
     await change.tx.all(sql`
-      delete from origins where id in (${joinIds(ids)})
+      delete from origins where id in (${bindList(ids)})
         and not exists (select 1 from notes n where n.origin = origins.id)
         and not exists (select 1 from collections c where c.origin = origins.id)`);
   }
   for (const ids of splitIntoBatches([...owners])) {
-    await touchOwners(change, joinIds(ids));
+    await touchOwners(change, bindList(ids));
     await change.tx.all(sql`
-      delete from owners where id in (${joinIds(ids)})
+      delete from owners where id in (${bindList(ids)})
         and not exists (select 1 from notes n where n.owner = owners.id)
         and not exists (select 1 from collections c where c.owner = owners.id)`);
   }
 }
 
-export function joinIds(ids: readonly number[]): SqlQuery {
-  return ids.length === 0
-    ? sql`null`
-    : joinQueries(
-        ids.map((id) => sql`${id}`),
-        ", ",
-      );
-}
-
-/** Notes with consecutive ids at consecutive positions: a row of `members`. */
 export interface NoteRun {
   readonly position: number;
   readonly note: number;
   readonly run: number;
 }
 
-/** How long a run may be. Bounded, so that the runs that hold a note are among those that begin shortly before it. */
+/** The longest run. A run that holds a note starts less than this before it, so few rows are searched. */
 export const RUN_LIMIT = 1000;
 
-/** Puts a note after the last of the runs. */
 export function appendNoteToRuns(runs: NoteRun[], note: number): void {
   const last = runs.at(-1);
   if (last !== undefined && last.note + last.run === note && last.run < RUN_LIMIT) {
@@ -144,56 +143,38 @@ export function appendNoteToRuns(runs: NoteRun[], note: number): void {
 
 export const runHasNote = sql`n.id >= m.note and n.id < m.note + m.run`;
 
-/** The ids of the notes that a collection holds, or held in any version. */
+/** Selects the ids of the notes in one version of a collection, or in all versions. */
 export function selectNoteIds(collection: number, version?: number): SqlQuery {
   const only = version === undefined ? sql`` : sql`and m.version = ${version}`;
   return sql`
     select n.id from members m join notes n on ${runHasNote} where m.collection = ${collection} ${only}`;
 }
 
-interface NoteHolder {
-  readonly collection: number;
-  readonly owner: number;
-  /** How often the note is in it. */
-  readonly places: number;
-}
-
-/** The collections that hold a note in their newest version. */
-export async function findNoteHolders({ tx }: InfospaceChange, note: number): Promise<readonly NoteHolder[]> {
+/** The collections that hold a note in their newest version. `places` is how often the note is in it. */
+export async function findNoteHolders({ tx }: Change, note: number) {
   const rows = await tx.all(sql`
     select c.id, c.owner, count(*) as places
     from members m join collections c on c.id = m.collection and c.version = m.version
     where m.note > ${note - RUN_LIMIT} and m.note <= ${note} and m.note + m.run > ${note}
     group by c.id, c.owner`);
-  return rows.map(({ id, owner, places }) => ({
-    collection: Number(id),
-    owner: Number(owner),
-    places: Number(places),
-  }));
+  return rows.map((row) => ({ collection: Number(row.id), owner: Number(row.owner), places: Number(row.places) }));
 }
 
-/** No note among those that `ids` selects is forgotten before that time; absent: none is forgotten at all. */
-export async function extendExpiry(
-  change: InfospaceChange,
-  ids: SqlQuery,
-  expiresAt: string | undefined,
-): Promise<void> {
-  const sooner =
-    expiresAt === undefined
-      ? sql`n.expires_at is not null`
-      : sql`n.expires_at is not null and n.expires_at < ${expiresAt}`;
-  const these = sql`n.id in (${ids}) and ${sooner}`;
+/** Lets the notes expire not before that time, or never if `expiresAt` is undefined. */
+export async function extendExpiry(change: Change, ids: SqlQuery, expiresAt: string | undefined): Promise<void> {
+  const sooner = expiresAt === undefined ? sql`` : sql`and n.expires_at < ${expiresAt}`;
+  const these = sql`n.id in (${ids}) and n.expires_at is not null ${sooner}`;
   await touchOwners(change, sql`select n.owner from notes n where ${these}`);
   await change.tx.all(sql`update notes as n set expires_at = ${expiresAt ?? null} where ${these}`);
 }
 
-/** Every note among those that `ids` selects reaches at least as far. One that reaches farther is left alone. */
-export async function widenReach(change: InfospaceChange, ids: SqlQuery, reach: NoteVisibility): Promise<void> {
-  const narrower = noteVisibilities.slice(0, noteVisibilities.indexOf(reach)).map((each) => sql`${each}`);
+/** Widens the visibility of the notes to at least `reach`. */
+export async function widenReach(change: Change, ids: SqlQuery, reach: NoteVisibility): Promise<void> {
+  const narrower = noteVisibilities.slice(0, noteVisibilities.indexOf(reach));
   if (narrower.length === 0) return;
   const these = sql`
-    n.id in (${ids}) and exists (select 1 from owners w where w.id = n.owner and w.reach in (${joinQueries(narrower, ", ")}))`;
-  // Whom it reaches then is up to where it came from: of a thousand origins, few differ in that.
+    n.id in (${ids}) and exists (select 1 from owners w where w.id = n.owner and w.reach in (${bindList(narrower)}))`;
+  // The new owner depends on the origin. Thousands of origins have few different owners.
   const kinds = await change.tx.all(sql`
     select o.tenant, o.user_id, o.actor, min(o.session) as session
     from notes n join origins o on o.id = n.origin where ${these} group by o.tenant, o.user_id, o.actor`);
@@ -209,39 +190,32 @@ export async function widenReach(change: InfospaceChange, ids: SqlQuery, reach: 
           and o.tenant = ${escapeText(who.tenant ?? "")} and o.user_id = ${escapeText(who.user ?? "")}
           and o.actor = ${escapeText(who.actor)})`);
   }
-  await pruneReferences(change, { origins: new Set(), owners: new Set(before.map((row) => Number(row.owner))) });
+  await pruneReferences(change, { owners: new Set(before.map((row) => Number(row.owner))) });
 }
 
-/** A question to a person is over long before. */
+/** How long the sources of a waiting call are stored. Approvals expire long before. */
 const HELD_MS = 90 * 86_400_000;
 
-/** What calls that wait came from. */
-export function createSourceMethods(db: Sql, now: () => Date): Pick<InfospaceStore, "holdSources" | "heldSources"> {
-  async function heldSources(tx: Sql, callId: string): Promise<readonly string[]> {
-    const [row] = await tx.all(sql`select sources from held_sources where call_id = ${escapeText(callId)}`);
-    return row === undefined ? [] : readSources(row, "sources", "a call");
-  }
-  return {
-    holdSources: (callId, sources) =>
-      db.transaction(async (tx) => {
-        const all = [...new Set([...(await heldSources(tx, callId)), ...sources])].sort();
-        await tx.all(sql`
-          insert into held_sources (call_id, sources, held_at)
-          values (${escapeText(callId)}, ${JSON.stringify(all)}, ${now().toISOString()})
-          on conflict (call_id) do update set sources = excluded.sources, held_at = excluded.held_at`);
-        const before = new Date(now().getTime() - HELD_MS).toISOString();
-        await tx.all(sql`delete from held_sources where held_at < ${before}`);
-      }),
-    heldSources: (callId) => heldSources(db, callId),
-  };
+export async function readHeldSources(tx: Sql, callId: string): Promise<readonly string[]> {
+  const [row] = await tx.all(sql`select sources from held_sources where call_id = ${escapeText(callId)}`);
+  return row === undefined ? [] : readSources(row, "sources", "a call");
+}
+
+export async function holdSources(tx: Sql, now: Date, callId: string, sources: readonly string[]): Promise<void> {
+  const all = [...new Set([...(await readHeldSources(tx, callId)), ...sources])].sort();
+  await tx.all(sql`
+    insert into held_sources (call_id, sources, held_at)
+    values (${escapeText(callId)}, ${JSON.stringify(all)}, ${now.toISOString()})
+    on conflict (call_id) do update set sources = excluded.sources, held_at = excluded.held_at`);
+  await tx.all(sql`delete from held_sources where held_at < ${new Date(now.getTime() - HELD_MS).toISOString()}`);
 }
 
 /**
- * Notes that something came from these actions as well. What holds a note came from all that the note came from, in whatever
- * version it holds it: who may use a collection may use everything in it.
+ * Records more actions that a note or collection has data from. Collections that hold the note in any version get them too:
+ * a caller that may use a collection may use everything in it.
  */
 export async function addSources(
-  change: InfospaceChange,
+  change: Change,
   { kind, id }: { readonly kind: ResourceKind; readonly id: number },
   actions: Iterable<string>,
 ): Promise<void> {

@@ -1,18 +1,19 @@
-import type { InfospaceStore, NewCollection, Retention, SaveRequest } from "../infospace/infospace-store.ts";
+import type { NewCollection, Retention, SaveRequest } from "../infospace/infospace-store.ts";
 import { type Collection, listSources, type NoteFacts, type NoteOrigin } from "../infospace/note.ts";
-import { NOTE_OVERHEAD, type Quota, type QuotaAmount } from "../infospace/quota.ts";
+import { NOTE_OVERHEAD, type QuotaAmount } from "../infospace/quota.ts";
 import {
   addSources,
   allocateIds,
+  type Change,
   ensureOrigin,
   ensureOwner,
   extendExpiry,
-  type InfospaceChange,
   pruneReferences,
-  type RemovedReferences,
+  type Reader,
+  RemovedReferences,
   RUN_LIMIT,
-  runInfospaceChange,
   selectNoteIds,
+  touchCollection,
   touchOwners,
   widenReach,
 } from "./infospace-changes.ts";
@@ -29,47 +30,16 @@ import {
   readNoteFactsRow,
 } from "./infospace-rows.ts";
 import { charge, countCharacters, toPayer } from "./infospace-usage.ts";
-import { type Sql, type SqlRow, sql } from "./sql.ts";
+import { type SqlRow, sql } from "./sql.ts";
 
-type CollectionMethods = Pick<
-  InfospaceStore,
-  "absorb" | "addCollection" | "collection" | "complete" | "replaceCollection" | "save" | "saveAll"
->;
-
-/** Collections in SQL, but for what they hold. */
-export function createCollectionMethods(db: Sql, now: () => Date, quota: Quota | undefined): CollectionMethods {
-  return {
-    addCollection: (origin, collection, standing) =>
-      runInfospaceChange(db, now, (change) => addCollection(change, origin, collection, standing), quota),
-    collection: (id) => readCollection({ tx: db, now: now().toISOString() }, id),
-    complete: (id) =>
-      runInfospaceChange(db, now, async (change) => {
-        await change.tx.all(sql`update collections set complete = 1 where id = ${id}`);
-        await touchOwners(change, sql`select owner from collections where id = ${id}`);
-      }),
-    replaceCollection: (id, by, at) =>
-      runInfospaceChange(db, now, (change) => replaceCollection(change, id, by, at), quota),
-    absorb: (id, by, at) => runInfospaceChange(db, now, (change) => absorb(change, id, by, at), quota),
-    save: (kind, id, how) => runInfospaceChange(db, now, (change) => save(change, { kind, id, ...how })),
-    saveAll: (list) =>
-      runInfospaceChange(db, now, async (change) => {
-        for (const each of list) await save(change, each);
-      }),
-  };
-}
-
-/** The collection, where it is there. */
-export async function readCollection(
-  { tx, now }: Pick<InfospaceChange, "tx" | "now">,
-  id: number,
-): Promise<Collection | undefined> {
+export async function readCollection({ tx, now }: Reader, id: number): Promise<Collection | undefined> {
   const [row] = await tx.all(sql`
     select ${collectionColumns} from ${collectionTables} where c.id = ${id} and ${collectionNotExpired(now)}`);
   return row === undefined ? undefined : readCollectionRow(row);
 }
 
-async function addCollection(
-  change: InfospaceChange,
+export async function addCollection(
+  change: Change,
   origin: NoteOrigin,
   { name, properties }: NewCollection,
   { reach, expiresAt }: Retention,
@@ -86,8 +56,8 @@ async function addCollection(
   return id;
 }
 
-async function replaceCollection(
-  change: InfospaceChange,
+export async function replaceCollection(
+  change: Change,
   id: number,
   by: number,
   at: string,
@@ -109,12 +79,12 @@ async function replaceCollection(
   return takeOver(change, { ...old, version, expiresAt }, next, moved);
 }
 
-async function absorb(change: InfospaceChange, id: number, by: number, at: string): Promise<Collection | undefined> {
+export async function absorb(change: Change, id: number, by: number, at: string): Promise<Collection | undefined> {
   const { tx } = change;
   const [old, next] = [await readCollection(change, id), await readCollection(change, by)];
   if (old === undefined || next === undefined || id === by) return undefined;
   const { rows } = await measureMove(change, id, by);
-  // Only those that are added: what it holds already may reach fewer, and for a reason.
+  // Only the added notes: those already in the collection may be less visible on purpose.
   await widenReach(change, selectNoteIds(by, next.version), old.reach);
   const runs = sql`select position, note, run from members`;
   const [last] = await tx.all(sql`
@@ -138,16 +108,14 @@ async function absorb(change: InfospaceChange, id: number, by: number, at: strin
   return takeOver(change, old, next, { rows: merged ? rows - 1 : rows });
 }
 
-function isOneRun(last: SqlRow, first: SqlRow): boolean {
-  return (
-    Number(last.note) + Number(last.run) === Number(first.note) && Number(last.run) + Number(first.run) <= RUN_LIMIT
-  );
+function isOneRun({ note, run }: SqlRow, next: SqlRow): boolean {
+  return Number(note) + Number(run) === Number(next.note) && Number(run) + Number(next.run) <= RUN_LIMIT;
 }
 
-/** The notes that moved from one collection to another stand as that one does, and the one that is empty now goes. */
+/** Gives moved notes the retention of their new collection, and removes the empty one. */
 async function takeOver(
-  change: InfospaceChange,
-  { id, version, expiresAt, origin }: Pick<Collection, "id" | "version" | "origin"> & Pick<Retention, "expiresAt">,
+  change: Change,
+  { id, version, expiresAt, origin }: Omit<Collection, "expiresAt"> & Pick<Retention, "expiresAt">,
   next: Collection,
   moved: Partial<QuotaAmount> & Pick<QuotaAmount, "rows">,
 ): Promise<Collection | undefined> {
@@ -156,22 +124,18 @@ async function takeOver(
   await change.tx.all(sql`update notes set part_of = ${id} where ${parts}`);
   await extendExpiry(change, selectNoteIds(id), expiresAt);
   await addSources(change, { kind: "collection", id }, listSources(next.origin));
-  await touchOwners(change, sql`select owner from collections where id = ${id}`);
-  const left: RemovedReferences = { origins: new Set(), owners: new Set() };
-  await dropCollection(change, next.id, left, sql`n.part_of is not null`);
-  // The rows are paid for by whoever pays for the collection. Given back first, so that nothing counts twice.
+  await touchCollection(change, id);
+  const removed = new RemovedReferences();
+  await dropCollection(change, next.id, removed, sql`n.part_of is not null`);
+  // The rows count for the payer of the collection. They are released first, so that none counts twice.
   await charge(change, toPayer(next.origin), { rows: -moved.rows });
   await charge(change, toPayer(origin), moved);
-  await pruneReferences(change, left);
+  await pruneReferences(change, removed);
   return readCollection(change, id);
 }
 
-/** The rows that one collection gives to another, and by how much that one's properties grow. */
-async function measureMove(
-  { tx }: InfospaceChange,
-  to: number,
-  from: number,
-): Promise<Pick<QuotaAmount, "rows" | "bytes">> {
+/** Counts the rows that move, and by how much the properties of the target grow. */
+async function measureMove({ tx }: Change, to: number, from: number): Promise<Pick<QuotaAmount, "rows" | "bytes">> {
   const [row] = await tx.all(sql`
     select (select count(*) from members m where m.collection = b.id and m.version = b.version) as row_count,
       case when b.properties is null then 0
@@ -180,18 +144,18 @@ async function measureMove(
   return { rows: Number(row?.row_count), bytes: Number(row?.bytes) };
 }
 
-/** Absent: for good, which is later than every other. */
+/** Undefined means never, which is later than any time. */
 function pickLaterExpiry(one: string | undefined, other: string | undefined): string | undefined {
   if (one === undefined || other === undefined) return undefined;
   return one > other ? one : other;
 }
 
-function save(change: InfospaceChange, saving: SaveRequest): Promise<NoteFacts | Collection | undefined> {
+export function save(change: Change, saving: SaveRequest): Promise<NoteFacts | Collection | undefined> {
   return saving.kind === "note" ? saveNote(change, saving) : saveCollection(change, saving);
 }
 
-/** What was made for a collection and is saved for itself stands for itself from then on, whatever becomes of the other. */
-async function saveNote(change: InfospaceChange, { id, reach, name, at }: SaveRequest): Promise<NoteFacts | undefined> {
+/** A saved note no longer belongs to the collection it was made for, so it outlives that collection. */
+async function saveNote(change: Change, { id, reach, name, at }: SaveRequest): Promise<NoteFacts | undefined> {
   const { tx, now } = change;
   const find = sql`select ${noteColumns}, n.owner from ${noteTables} where n.id = ${id} and ${noteNotExpired(now)}`;
   const [before] = await tx.all(find);
@@ -201,25 +165,22 @@ async function saveNote(change: InfospaceChange, { id, reach, name, at }: SaveRe
     update notes set owner = ${owner}, expires_at = null, part_of = null, changed_at = ${at}
       ${name === undefined ? sql`` : sql`, name = ${escapeText(name)}`}
     where id = ${id}`);
-  await pruneReferences(change, { origins: new Set(), owners: new Set([Number(before.owner)]) });
+  await pruneReferences(change, { owners: new Set([Number(before.owner)]) });
   const [row] = await tx.all(find);
   return row === undefined ? undefined : readNoteFactsRow(row);
 }
 
-async function saveCollection(
-  change: InfospaceChange,
-  { id, reach, name, at }: SaveRequest,
-): Promise<Collection | undefined> {
+async function saveCollection(change: Change, { id, reach, name, at }: SaveRequest): Promise<Collection | undefined> {
   const { tx } = change;
   const before = await readCollection(change, id);
   if (before === undefined) return undefined;
-  await touchOwners(change, sql`select owner from collections where id = ${id}`);
+  await touchCollection(change, id);
   const owner = await ensureOwner(change, reach, before.origin);
   await tx.all(sql`
     update collections set owner = ${owner}, expires_at = null, changed_at = ${at}
       ${name === undefined ? sql`` : sql`, name = ${escapeText(name)}`}
     where id = ${id}`);
-  // What it held before is kept with it, and reaches no farther for that.
+  // Notes of earlier versions are saved too, but their visibility stays.
   await extendExpiry(change, selectNoteIds(id), undefined);
   await widenReach(change, selectNoteIds(id, before.version), reach);
   return readCollection(change, id);

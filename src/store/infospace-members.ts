@@ -1,18 +1,23 @@
 import { QmError } from "../core/errors.ts";
 import type { InfospaceStore, NewCollectionItem, NewNote } from "../infospace/infospace-store.ts";
-import { type Collection, formatHandle, listSources, mergeSources, type NoteOrigin } from "../infospace/note.ts";
-import type { Quota } from "../infospace/quota.ts";
+import {
+  type Collection,
+  type CollectionItem,
+  formatHandle,
+  listSources,
+  mergeSources,
+  type NoteOrigin,
+} from "../infospace/note.ts";
 import {
   addSources,
   appendNoteToRuns,
+  type Change,
   extendExpiry,
-  type InfospaceChange,
-  joinIds,
   type NoteRun,
+  type Reader,
   RUN_LIMIT,
   runHasNote,
-  runInfospaceChange,
-  touchOwners,
+  touchCollection,
   widenReach,
 } from "./infospace-changes.ts";
 import { readCollection } from "./infospace-collections.ts";
@@ -27,75 +32,76 @@ import {
   unescapeColumn,
 } from "./infospace-rows.ts";
 import { charge, toPayer } from "./infospace-usage.ts";
-import { joinQueries, type Sql, type SqlRow, splitIntoBatches, sql } from "./sql.ts";
-
-type MemberMethods = Pick<InfospaceStore, "append" | "removeItems" | "items" | "positions" | "collectionVersion">;
+import { bindList, joinQueries, type SqlRow, splitIntoBatches, sql } from "./sql.ts";
 
 /**
- * What collections hold, in SQL: one row a run. A position is given once and stays with its note; where that note was
- * removed it stays empty, so positions rise and may leave some out, and whoever goes on from the position after the last
- * that was read misses nothing and reads nothing twice. The next version counts from 0 again.
+ * Items of a collection, in rows of one run each. A position belongs to one note for good and stays empty when the note is
+ * removed, so a reader that goes on after the last position misses nothing. The next version counts from 0 again.
  */
-export function createMemberMethods(db: Sql, now: () => Date, quota: Quota | undefined): MemberMethods {
-  return {
-    append: (id, entries, origin) =>
-      runInfospaceChange(db, now, (change) => append(change, id, entries, origin), quota),
-    removeItems: (id, notes, at) =>
-      runInfospaceChange(db, now, (change) => removeItems(change, id, new Set(notes), at), quota),
-    async items(id, { version, from, limit }) {
-      const first = Math.max(0, Math.trunc(from));
-      const at = now().toISOString();
-      const rows = await db.all(sql`
-        select m.position + (n.id - m.note) as position, n.id, n.format, n.bytes, n.hash, ${contentColumns}
-        from collections c
-        join members m on m.collection = c.id and m.version = ${version === undefined ? sql`c.version` : sql`${version}`}
-        join notes n on n.id >= case when m.position < ${first} then m.note + (${first} - m.position) else m.note end
-          and n.id < m.note + m.run
-        ${fileTable}
-        where c.id = ${id} and m.position > ${first - RUN_LIMIT} and ${collectionNotExpired(at)} and ${noteNotExpired(at)}
-        order by m.position, n.id limit ${Math.max(0, Math.trunc(limit))}`);
-      return rows.map(readItemRow);
-    },
-    async positions(id, version, notes) {
-      const at = now().toISOString();
-      const first = new Map<number, number>();
-      for (const some of splitIntoBatches([...new Set(notes)])) {
-        const there = await db.all(
-          sql`select n.id from notes n where n.id in (${joinIds(some)}) and ${noteNotExpired(at)}`,
-        );
-        const wanted = there.map((row) => Number(row.id));
-        const [least, most] = [Math.min(...wanted), Math.max(...wanted)];
-        if (wanted.length === 0) continue;
-        const runs = await db.all(sql`
-          select m.position, m.note, m.run from collections c join members m on m.collection = c.id
-          where c.id = ${id} and m.version = ${version} and ${collectionNotExpired(at)}
-            and (m.note in (${joinIds(wanted)}) or m.run > 1 and m.note > ${least - RUN_LIMIT} and m.note <= ${most})
-          order by m.position`);
-        for (const { position, note, run } of runs.map(toNoteRun)) {
-          for (const each of wanted) {
-            if (each >= note && each < note + run && !first.has(each)) first.set(each, position + (each - note));
-          }
-        }
-      }
-      return first;
-    },
-    async collectionVersion(id, version) {
-      if (!Number.isSafeInteger(version) || version < 1) return undefined;
-      const at = now().toISOString();
-      const [row] = await db.all(sql`
-        select count(n.id) as count, coalesce(sum(n.bytes), 0) as bytes
-        from collections c
-        left join members m on m.collection = c.id and m.version = ${version}
-        left join notes n on ${runHasNote} and ${noteNotExpired(at)}
-        where c.id = ${id} and c.version >= ${version} and ${collectionNotExpired(at)}
-        group by c.id`);
-      return row === undefined ? undefined : { count: Number(row.count), bytes: Number(row.bytes) };
-    },
-  };
+export async function readItems(
+  { tx, now }: Reader,
+  id: number,
+  { version, from, limit }: Parameters<InfospaceStore["items"]>[1],
+): Promise<readonly CollectionItem[]> {
+  const first = Math.max(0, Math.trunc(from));
+  const rows = await tx.all(sql`
+    select m.position + (n.id - m.note) as position, n.id, n.format, n.bytes, n.hash, ${contentColumns}
+    from collections c
+    join members m on m.collection = c.id and m.version = ${version === undefined ? sql`c.version` : sql`${version}`}
+    join notes n on n.id >= case when m.position < ${first} then m.note + (${first} - m.position) else m.note end
+      and n.id < m.note + m.run
+    ${fileTable}
+    where c.id = ${id} and m.position > ${first - RUN_LIMIT} and ${collectionNotExpired(now)} and ${noteNotExpired(now)}
+    order by m.position, n.id limit ${Math.max(0, Math.trunc(limit))}`);
+  return rows.map(readItemRow);
 }
 
-async function append(
-  change: InfospaceChange,
+export async function findPositions(
+  { tx, now }: Reader,
+  id: number,
+  version: number,
+  notes: readonly number[],
+): Promise<ReadonlyMap<number, number>> {
+  const first = new Map<number, number>();
+  for (const batch of splitIntoBatches([...new Set(notes)])) {
+    const rows = await tx.all(
+      sql`select n.id from notes n where n.id in (${bindList(batch)}) and ${noteNotExpired(now)}`,
+    );
+    const wanted = rows.map((row) => Number(row.id));
+    if (wanted.length === 0) continue;
+    const [least, most] = [Math.min(...wanted), Math.max(...wanted)];
+    const runs = await tx.all(sql`
+      select m.position, m.note, m.run from collections c join members m on m.collection = c.id
+      where c.id = ${id} and m.version = ${version} and ${collectionNotExpired(now)}
+        and (m.note in (${bindList(wanted)}) or m.run > 1 and m.note > ${least - RUN_LIMIT} and m.note <= ${most})
+      order by m.position`);
+    for (const { position, note, run } of runs.map(toNoteRun)) {
+      for (const each of wanted) {
+        if (each >= note && each < note + run && !first.has(each)) first.set(each, position + (each - note));
+      }
+    }
+  }
+  return first;
+}
+
+export async function readCollectionVersion(
+  { tx, now }: Reader,
+  id: number,
+  version: number,
+): Promise<Pick<Collection, "count" | "bytes"> | undefined> {
+  if (!Number.isSafeInteger(version) || version < 1) return undefined;
+  const [row] = await tx.all(sql`
+    select count(n.id) as count, coalesce(sum(n.bytes), 0) as bytes
+    from collections c
+    left join members m on m.collection = c.id and m.version = ${version}
+    left join notes n on ${runHasNote} and ${noteNotExpired(now)}
+    where c.id = ${id} and c.version >= ${version} and ${collectionNotExpired(now)}
+    group by c.id`);
+  return row === undefined ? undefined : { count: Number(row.count), bytes: Number(row.bytes) };
+}
+
+export async function append(
+  change: Change,
   id: number,
   entries: readonly NewCollectionItem[],
   origin: NoteOrigin,
@@ -103,18 +109,18 @@ async function append(
   const { tx } = change;
   const collection = await readCollection(change, id);
   if (collection === undefined || entries.length === 0) return collection;
-  const given = [...new Set(entries.filter(isStoredNote).map((entry) => entry.id))];
-  const sizes = await readSizes(change, given);
-  const missing = given.find((note) => !sizes.has(note));
+  const stored = [...new Set(entries.filter(isStoredNote).map((entry) => entry.id))];
+  const sizes = await readSizes(change, stored);
+  const missing = stored.find((note) => !sizes.has(note));
   if (missing !== undefined) throw missingNoteError(missing);
   const sources = new Set<string>();
-  for (const some of splitIntoBatches(given)) {
-    for (const each of await readNoteSources(change, some)) sources.add(each);
-    await extendExpiry(change, joinIds(some), collection.expiresAt);
-    await widenReach(change, joinIds(some), collection.reach);
+  for (const batch of splitIntoBatches(stored)) {
+    for (const each of await readNoteSources(change, batch)) sources.add(each);
+    await extendExpiry(change, bindList(batch), collection.expiresAt);
+    await widenReach(change, bindList(batch), collection.reach);
   }
   const made = entries.filter((entry): entry is NewNote => !isStoredNote(entry));
-  let next = made.length === 0 ? 0 : await insertNotes(change, made, { origin, standing: collection, partOf: id });
+  let next = made.length === 0 ? 0 : await insertNotes(change, made, origin, collection, id);
 
   const [before] = await tx.all(sql`
     select position, note, run from members where collection = ${id} and version = ${collection.version}
@@ -137,7 +143,7 @@ async function append(
   await tx.all(sql`
     update collections set count = count + ${entries.length}, bytes = bytes + ${bytes}, changed_at = ${origin.at}
     where id = ${id}`);
-  await touchOwners(change, sql`select owner from collections where id = ${id}`);
+  await touchCollection(change, id);
   await addSources(change, { kind: "collection", id }, [...listSources(origin), ...sources]);
   return {
     ...collection,
@@ -148,12 +154,7 @@ async function append(
   };
 }
 
-async function removeItems(
-  change: InfospaceChange,
-  id: number,
-  notes: ReadonlySet<number>,
-  at: string,
-): Promise<number> {
+export async function removeItems(change: Change, id: number, notes: ReadonlySet<number>, at: string): Promise<number> {
   const { tx } = change;
   const collection = await readCollection(change, id);
   if (collection === undefined) return 0;
@@ -178,37 +179,33 @@ async function removeItems(
   await tx.all(sql`
     update collections set version = version + 1, count = count - ${places}, bytes = bytes - ${bytes},
       changed_at = ${at} where id = ${id}`);
-  await touchOwners(change, sql`select owner from collections where id = ${id}`);
+  await touchCollection(change, id);
   return places;
 }
 
-async function readNoteSources({ tx }: InfospaceChange, ids: readonly number[]): Promise<ReadonlySet<string>> {
+async function readNoteSources({ tx }: Change, ids: readonly number[]): Promise<ReadonlySet<string>> {
   const rows = await tx.all(sql`
     select distinct o.action, o.sources as origin_sources, n.sources from notes n join origins o on o.id = n.origin
-    where n.id in (${joinIds(ids)})`);
+    where n.id in (${bindList(ids)})`);
   const own = rows.map((row) => listSources({ action: unescapeColumn(row, "action", "a note") }));
   const more = rows.flatMap((row) => ["origin_sources", "sources"].map((column) => readSources(row, column, "a note")));
   return new Set([...own, ...more].flat());
 }
 
-async function insertRuns(
-  { tx }: InfospaceChange,
-  id: number,
-  version: number,
-  runs: readonly NoteRun[],
-): Promise<void> {
+async function insertRuns({ tx }: Change, id: number, version: number, runs: readonly NoteRun[]) {
   const rows = runs.map(({ position, note, run }) => sql`(${id}, ${version}, ${position}, ${note}, ${run})`);
-  for (const some of splitIntoBatches(rows)) {
-    await tx.all(sql`insert into members (collection, version, position, note, run) values ${joinQueries(some, ", ")}`);
+  for (const batch of splitIntoBatches(rows)) {
+    await tx.all(
+      sql`insert into members (collection, version, position, note, run) values ${joinQueries(batch, ", ")}`,
+    );
   }
 }
 
-/** How long they are, of those that are there. */
-async function readSizes({ tx, now }: InfospaceChange, ids: readonly number[]): Promise<ReadonlyMap<number, number>> {
+async function readSizes({ tx, now }: Change, ids: readonly number[]): Promise<ReadonlyMap<number, number>> {
   const sizes = new Map<number, number>();
-  for (const some of splitIntoBatches(ids)) {
+  for (const batch of splitIntoBatches(ids)) {
     const rows = await tx.all(sql`
-      select n.id, n.bytes from notes n where n.id in (${joinIds(some)}) and ${noteNotExpired(now)}`);
+      select n.id, n.bytes from notes n where n.id in (${bindList(batch)}) and ${noteNotExpired(now)}`);
     for (const { id, bytes } of rows) sizes.set(Number(id), Number(bytes));
   }
   return sizes;
@@ -223,7 +220,7 @@ function toNoteRun({ position, note, run }: SqlRow): NoteRun {
 }
 
 function missingNoteError(id: number): QmError {
-  return new QmError("not_found", `${formatHandle("note", id)} is not there to be put into a collection`, {
-    hint: "It may have been removed, or have expired, since. Nothing of this portion was put in.",
+  return new QmError("not_found", `${formatHandle("note", id)} does not exist, so it cannot be added to a collection`, {
+    hint: "It may have been removed or have expired. Nothing of this batch was added.",
   });
 }

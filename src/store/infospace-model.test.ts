@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { infospaceIn, me, note, origin } from "../../test/cases/infospace-fixtures.ts";
+import { me, note, openInfospace, origin } from "../../test/cases/infospace-fixtures.ts";
 import { infospaceModel } from "../../test/cases/infospace-model.ts";
 import type { NewCollectionItem, OwnerScope, Retention } from "../infospace/infospace-store.ts";
 import { mergeSources, type NoteOrigin, noteVisibilities } from "../infospace/note.ts";
@@ -115,12 +115,12 @@ const course = fc.array(fc.record({ step, wait: fc.oneof(fc.constant(0), fc.inte
   maxLength: 25,
 });
 
-test("whatever is done, it answers as plain arrays would, and marks what changed", async () => {
+test("behaves as the reference model for any sequence of calls", async () => {
   await fc.assert(
     fc.asyncProperty(course, async (steps) => {
       const db = await openSqlite(":memory:");
       try {
-        const { store: unlimited, clock } = await infospaceIn(db);
+        const { store: unlimited, clock } = await openInfospace(db);
         const store = unlimited.limitedTo(quota);
         const model = infospaceModel(() => clock.at, quota);
         for (const each of [store, model]) await begin(each);

@@ -1,96 +1,76 @@
-import {
-  type InfospaceStore,
-  MAX_VERSIONS,
-  type NewNote,
-  type Retention,
-  type StoredContent,
-} from "../infospace/infospace-store.ts";
-import type { Note, NoteFacts, NoteOrigin } from "../infospace/note.ts";
-import { NOTE_OVERHEAD, type Quota } from "../infospace/quota.ts";
+import { MAX_VERSIONS, type NewNote, type Retention } from "../infospace/infospace-store.ts";
+import type { Note, NoteFacts, NoteOrigin, NoteVersion } from "../infospace/note.ts";
+import { NOTE_OVERHEAD } from "../infospace/quota.ts";
 import {
   addSources,
   allocateIds,
+  type Change,
   ensureOrigin,
   ensureOwner,
   findNoteHolders,
-  type InfospaceChange,
-  joinIds,
-  runInfospaceChange,
+  type Reader,
   touchOwners,
 } from "./infospace-changes.ts";
 import {
-  contentColumns,
   escapeText,
-  fileTable,
   noteColumns,
   noteNotExpired,
   noteTables,
   readNoteFactsRow,
   readNoteRow,
   readVersionRow,
+  selectNoteFacts,
+  selectNotes,
 } from "./infospace-rows.ts";
 import { charge, countCharacters, toPayer } from "./infospace-usage.ts";
-import { joinQueries, readIntactRows, type Sql, splitIntoBatches, sql } from "./sql.ts";
+import { bindList, joinQueries, readIntactRows, splitIntoBatches, sql } from "./sql.ts";
 
-type NoteMethods = Pick<
-  InfospaceStore,
-  "addNotes" | "note" | "noteFacts" | "notes" | "replaceNote" | "history" | "noteVersion"
->;
-
-/** Notes in SQL: what a note says now is in its row, what it said before in the history. */
-export function createNoteMethods(db: Sql, now: () => Date, quota: Quota | undefined): NoteMethods {
-  const notExpired = () => noteNotExpired(now().toISOString());
-
-  async function note(id: number): Promise<Note | undefined> {
-    const [row] = await db.all(sql`
-      select ${noteColumns}, ${contentColumns} from ${noteTables} ${fileTable} where n.id = ${id} and ${notExpired()}`);
-    return row === undefined ? undefined : readNoteRow(row);
-  }
-
-  return {
-    addNotes: (origin, notes, standing) =>
-      runInfospaceChange(db, now, (change) => insertNotes(change, notes, { origin, standing }), quota),
-    note,
-    async noteFacts(id) {
-      const [row] = await db.all(sql`select ${noteColumns} from ${noteTables} where n.id = ${id} and ${notExpired()}`);
-      return row === undefined ? undefined : readNoteFactsRow(row);
-    },
-    async notes(ids) {
-      const all: Note[] = [];
-      for (const some of splitIntoBatches([...new Set(ids)])) {
-        const rows = await db.all(sql`
-          select ${noteColumns}, ${contentColumns} from ${noteTables} ${fileTable}
-          where n.id in (${joinIds(some)}) and ${notExpired()}`);
-        all.push(...readIntactRows(rows, readNoteRow));
-      }
-      return all;
-    },
-    replaceNote: (id, version, content, at, sources = []) =>
-      runInfospaceChange(db, now, (change) => replaceNote(change, id, version, content, { at, sources }), quota),
-    async history(id) {
-      const rows = await db.all(sql`
-        select n.id, h.version, h.format, h.hash, h.bytes, h.changed_at
-        from note_history h join notes n on n.id = h.note where h.note = ${id} and ${notExpired()} order by h.version`);
-      return readIntactRows(rows, readVersionRow);
-    },
-    async noteVersion(id, version) {
-      const [row] = await db.all(sql`
-        select ${noteColumns}, h.version, h.format, h.hash, h.bytes, h.changed_at, h.content, f.data
-        from ${noteTables} join note_history h on h.note = n.id
-        left join note_files f on f.note = h.note and f.version = h.version
-        where n.id = ${id} and h.version = ${version} and ${notExpired()}`);
-      if (row !== undefined) return readNoteRow(row);
-      const present = await note(id);
-      return present?.version === version ? present : undefined;
-    },
-  };
+/** The content of a note is in its row, earlier versions are in the history. */
+export async function readNote({ tx, now }: Reader, id: number): Promise<Note | undefined> {
+  const [row] = await tx.all(sql`${selectNotes} where n.id = ${id} and ${noteNotExpired(now)}`);
+  return row === undefined ? undefined : readNoteRow(row);
 }
 
-/** Answers the id of the first. */
+export async function readNoteFacts({ tx, now }: Reader, id: number): Promise<NoteFacts | undefined> {
+  const [row] = await tx.all(sql`${selectNoteFacts} where n.id = ${id} and ${noteNotExpired(now)}`);
+  return row === undefined ? undefined : readNoteFactsRow(row);
+}
+
+export async function readNotes({ tx, now }: Reader, ids: readonly number[]): Promise<readonly Note[]> {
+  const all: Note[] = [];
+  for (const batch of splitIntoBatches([...new Set(ids)])) {
+    const rows = await tx.all(sql`${selectNotes} where n.id in (${bindList(batch)}) and ${noteNotExpired(now)}`);
+    all.push(...readIntactRows(rows, readNoteRow));
+  }
+  return all;
+}
+
+export async function readHistory({ tx, now }: Reader, id: number): Promise<readonly NoteVersion[]> {
+  const rows = await tx.all(sql`
+    select n.id, h.version, h.format, h.hash, h.bytes, h.changed_at
+    from note_history h join notes n on n.id = h.note
+    where h.note = ${id} and ${noteNotExpired(now)} order by h.version`);
+  return readIntactRows(rows, readVersionRow);
+}
+
+export async function readNoteVersion(reader: Reader, id: number, version: number): Promise<Note | undefined> {
+  const [row] = await reader.tx.all(sql`
+    select ${noteColumns}, h.version, h.format, h.hash, h.bytes, h.changed_at, h.content, f.data
+    from ${noteTables} join note_history h on h.note = n.id
+    left join note_files f on f.note = h.note and f.version = h.version
+    where n.id = ${id} and h.version = ${version} and ${noteNotExpired(reader.now)}`);
+  if (row !== undefined) return readNoteRow(row);
+  const present = await readNote(reader, id);
+  return present?.version === version ? present : undefined;
+}
+
+/** Returns the id of the first note. */
 export async function insertNotes(
-  change: InfospaceChange,
+  change: Change,
   notes: readonly NewNote[],
-  { origin, standing, partOf }: { readonly origin: NoteOrigin; readonly standing: Retention; readonly partOf?: number },
+  origin: NoteOrigin,
+  { reach, expiresAt }: Retention,
+  partOf?: number,
 ): Promise<number> {
   const first = await allocateIds(change.tx, "note", notes.length);
   if (notes.length === 0) return first;
@@ -98,39 +78,35 @@ export async function insertNotes(
   const bytes = notes.reduce((sum, note, index) => sum + note.bytes + countCharacters(labels[index] ?? null), 0);
   await charge(change, toPayer(origin), { notes: notes.length, bytes: bytes + notes.length * NOTE_OVERHEAD });
   const from = await ensureOrigin(change, origin);
-  const owner = await ensureOwner(change, standing.reach, origin);
+  const owner = await ensureOwner(change, reach, origin);
   const rows = notes.map(
     ({ format, bytes, hash, name, text }, index) => sql`(
-      ${first + index}, ${from}, ${owner}, ${partOf ?? null}, ${standing.expiresAt ?? null}, ${format}, 1, ${bytes},
+      ${first + index}, ${from}, ${owner}, ${partOf ?? null}, ${expiresAt ?? null}, ${format}, 1, ${bytes},
       ${hash}, ${origin.at}, ${escapeText(name)}, ${labels[index] ?? null}, ${text})`,
   );
-  for (const some of splitIntoBatches(rows)) {
+  for (const batch of splitIntoBatches(rows)) {
     await change.tx.all(sql`
       insert into notes (id, origin, owner, part_of, expires_at, format, version, bytes, hash, changed_at, name,
         properties, content)
-      values ${joinQueries(some, ", ")}`);
+      values ${joinQueries(batch, ", ")}`);
   }
-  for (const [index, content] of notes.entries()) await insertFile(change, first + index, 1, content);
+  for (const [index, { file }] of notes.entries()) await insertFile(change, first + index, 1, file);
   return first;
 }
 
-// One by one: a file may be as long as a statement can be.
-async function insertFile(
-  { tx }: InfospaceChange,
-  id: number,
-  version: number,
-  { file }: StoredContent,
-): Promise<void> {
+// One at a time: a file may be as long as a statement can be.
+async function insertFile({ tx }: Change, id: number, version: number, file?: Uint8Array): Promise<void> {
   if (file === undefined) return;
   await tx.all(sql`insert into note_files (note, version, data) values (${id}, ${version}, ${file})`);
 }
 
-async function replaceNote(
-  change: InfospaceChange,
+export async function replaceNote(
+  change: Change,
   id: number,
   version: number,
   content: NewNote,
-  { at, sources }: { readonly at: string; readonly sources: readonly string[] },
+  at: string,
+  sources: readonly string[],
 ): Promise<NoteFacts | undefined> {
   const { tx, now } = change;
   const [before] = await tx.all(sql`
@@ -141,7 +117,7 @@ async function replaceNote(
   const { format, text, bytes, hash, name } = content;
   const properties = content.properties === undefined ? undefined : JSON.stringify(content.properties);
   const label = properties === undefined ? 0 : countCharacters(properties) - Number(before.label);
-  // What it says now goes to the history, and what is too old there goes.
+  // The present content moves to the history, and the oldest version is dropped from there.
   const facts = readNoteFactsRow(before);
   await charge(change, toPayer(facts.origin), { bytes: bytes + label - Number(before.dropped) });
   await tx.all(sql`
@@ -153,16 +129,16 @@ async function replaceNote(
       ${properties === undefined ? sql`` : sql`properties = ${properties},`}
       content = ${text}
     where id = ${id}`);
-  await insertFile(change, id, version + 1, content);
+  await insertFile(change, id, version + 1, content.file);
   await tx.all(sql`delete from note_history where note = ${id} and version <= ${version - MAX_VERSIONS}`);
   await tx.all(sql`delete from note_files where note = ${id} and version <= ${version - MAX_VERSIONS}`);
-  await touchOwners(change, joinIds([Number(before.owner)]));
+  await touchOwners(change, bindList([Number(before.owner)]));
   await addSources(change, { kind: "note", id }, sources);
   for (const { collection, owner, places } of await findNoteHolders(change, id)) {
     const more = places * (bytes - Number(before.bytes));
     await tx.all(sql`update collections set bytes = bytes + ${more} where id = ${collection}`);
-    await touchOwners(change, joinIds([owner]));
+    await touchOwners(change, bindList([owner]));
   }
-  const [row] = await tx.all(sql`select ${noteColumns} from ${noteTables} where n.id = ${id}`);
+  const [row] = await tx.all(sql`${selectNoteFacts} where n.id = ${id}`);
   return row === undefined ? undefined : readNoteFactsRow(row);
 }

@@ -1,144 +1,125 @@
 import type { InfospaceStore } from "../infospace/infospace-store.ts";
+import type { ResourceKind } from "../infospace/note.ts";
 import {
+  type Change,
   findNoteHolders,
-  type InfospaceChange,
-  joinIds,
   pruneReferences,
-  type RemovedReferences,
+  RemovedReferences,
   RUN_LIMIT,
-  runInfospaceChange,
   touchOwners,
 } from "./infospace-changes.ts";
 import { collectionNotExpired, noteNotExpired } from "./infospace-rows.ts";
 import { releaseCollection, releaseNotes, releaseRows } from "./infospace-usage.ts";
-import { type Sql, type SqlQuery, type SqlRow, splitIntoBatches, sql } from "./sql.ts";
-
-type RemovalMethods = Pick<InfospaceStore, "remove" | "expire">;
-
-/** How notes and collections go. */
-export function createRemovalMethods(db: Sql, now: () => Date): RemovalMethods {
-  return {
-    async remove(kind, id) {
-      const step = <T>(work: (change: InfospaceChange, left: RemovedReferences) => Promise<T>): Promise<T> =>
-        runInfospaceChange(db, now, async (change) => {
-          const left: RemovedReferences = { origins: new Set(), owners: new Set() };
-          const done = await work(change, left);
-          await pruneReferences(change, left);
-          return done;
-        });
-      if (kind === "note") return step((change, left) => removeNote(change, id, left));
-      const first = await step((change, left) => beginRemoval(change, id, left));
-      if (first !== "large") return first;
-      // One transaction for all of it would hold the process while it is written. Nobody sees the collection any more, and
-      // what a crash leaves of it is expired.
-      let notes = 0;
-      for (let removed: number | undefined = 0; removed !== undefined; notes += removed ?? 0) {
-        removed = await step((change, left) => thinCollection(change, id, left));
-      }
-      return {
-        notes: notes + (await step((change, left) => dropCollection(change, id, left, IS_PART))),
-        collections: 1,
-      };
-    },
-    expire: (at) => runInfospaceChange(db, now, (change) => expire(change, at)),
-  };
-}
+import { bindList, type SqlQuery, type SqlRow, splitIntoBatches, sql } from "./sql.ts";
 
 type RemovalResult = Awaited<ReturnType<InfospaceStore["remove"]>>;
 
-async function removeNote(change: InfospaceChange, id: number, left: RemovedReferences): Promise<RemovalResult> {
+const IS_PART = sql`n.part_of is not null`;
+
+const REMOVAL_BATCH = 2_000;
+
+export async function removeResource(
+  runChange: <T>(work: (change: Change) => Promise<T>) => Promise<T>,
+  kind: ResourceKind,
+  id: number,
+): Promise<RemovalResult> {
+  const step = <T>(work: (change: Change, id: number, removed: RemovedReferences) => Promise<T>): Promise<T> =>
+    runChange(async (change) => {
+      const removed = new RemovedReferences();
+      const result = await work(change, id, removed);
+      await pruneReferences(change, removed);
+      return result;
+    });
+  if (kind === "note") return step(removeNote);
+  const first = await step(beginRemoval);
+  if (first !== "large") return first;
+  // One transaction for all notes would block the process. The collection is hidden already, and expired: the next
+  // expiry removes the rest after a crash.
+  let notes = 0;
+  for (let removed: number | undefined = 0; removed !== undefined; notes += removed ?? 0) {
+    removed = await step(thinCollection);
+  }
+  notes += await step((change, _id, removed) => dropCollection(change, id, removed, IS_PART));
+  return { notes, collections: 1 };
+}
+
+async function removeNote(change: Change, id: number, removed: RemovedReferences): Promise<RemovalResult> {
   const { tx, now } = change;
   const [note] = await tx.all(sql`select n.bytes from notes n where n.id = ${id} and ${noteNotExpired(now)}`);
   if (note === undefined) return { notes: 0, collections: 0 };
-  // Its places stay empty: whoever reads page by page must find the others where they were.
+  // Its positions stay empty, so that a reader of pages finds the other items in their places.
   for (const { collection, owner, places } of await findNoteHolders(change, id)) {
     await tx.all(sql`
       update collections set count = count - ${places}, bytes = bytes - ${places * Number(note.bytes)},
         changed_at = ${now} where id = ${collection}`);
-    await touchOwners(change, joinIds([owner]));
+    await touchOwners(change, bindList([owner]));
   }
-  return { notes: await deleteNotes(change, [id], left), collections: 0 };
+  return { notes: await deleteNotes(change, [id], removed), collections: 0 };
 }
 
-const IS_PART = sql`n.part_of is not null`;
-
-/** Removes a collection, or makes a large one expire now. */
-async function beginRemoval(
-  change: InfospaceChange,
-  id: number,
-  left: RemovedReferences,
-): Promise<RemovalResult | "large"> {
+/** Removes a collection, or lets a large one expire now. */
+async function beginRemoval(change: Change, id: number, removed: RemovedReferences): Promise<RemovalResult | "large"> {
   const { tx, now } = change;
   const [row] = await tx.all(sql`
     select coalesce((select sum(m.run) from members m where m.collection = c.id), 0) as held
     from collections c where c.id = ${id} and ${collectionNotExpired(now)}`);
   if (row === undefined) return { notes: 0, collections: 0 };
-  if (Number(row.held) <= THINNED) {
-    return { notes: await dropCollection(change, id, left, IS_PART), collections: 1 };
+  if (Number(row.held) <= REMOVAL_BATCH) {
+    return { notes: await dropCollection(change, id, removed, IS_PART), collections: 1 };
   }
   const hidden = await tx.all(sql`update collections set expires_at = ${now} where id = ${id} returning owner`);
-  await touchOwners(change, joinIds(hidden.map(({ owner }) => Number(owner))));
+  await touchOwners(change, bindList(hidden.map(({ owner }) => Number(owner))));
   return "large";
 }
 
-/** Notes that one transaction removes of a large collection. */
-const THINNED = 2_000;
-
-/** Removes the first notes of a collection that is hidden. Undefined: so few are left that they go with it. */
-async function thinCollection(
-  change: InfospaceChange,
-  id: number,
-  left: RemovedReferences,
-): Promise<number | undefined> {
+/** Removes the first notes of a hidden collection. Undefined: the rest can be removed with the collection. */
+async function thinCollection(change: Change, id: number, removed: RemovedReferences): Promise<number | undefined> {
   const { tx } = change;
   const runs: SqlRow[] = [];
   let held = 0;
   for (const row of await tx.all(sql`
-    select note, run from members where collection = ${id} order by note limit ${THINNED}`)) {
-    if (held < THINNED) runs.push(row);
+    select note, run from members where collection = ${id} order by note limit ${REMOVAL_BATCH}`)) {
+    if (held < REMOVAL_BATCH) runs.push(row);
     held += Number(row.run);
   }
-  if (held < THINNED) return undefined;
+  if (held < REMOVAL_BATCH) return undefined;
   let rows = 0;
   for (const notes of splitIntoBatches(runs.map(({ note }) => Number(note)))) {
-    const gone = await tx.all(
-      sql`delete from members where collection = ${id} and note in (${joinIds(notes)}) returning note`,
-    );
-    rows += gone.length;
+    const inBatch = sql`collection = ${id} and note in (${bindList(notes)})`;
+    rows += (await tx.all(sql`delete from members where ${inBatch} returning note`)).length;
   }
   await releaseRows(change, id, rows);
-  return dropNotes(change, runs, left, IS_PART);
+  return dropNotes(change, runs, removed, IS_PART);
 }
 
-async function expire(change: InfospaceChange, at: string): Promise<RemovalResult> {
+export async function removeExpired(change: Change, at: string): Promise<RemovalResult> {
   const { tx } = change;
-  const left: RemovedReferences = { origins: new Set(), owners: new Set() };
-  // Owner by owner, as the index has them.
+  const removed = new RemovedReferences();
   const late = sql`owner in (select id from owners) and expires_at <= ${at}`;
   const notes = await tx.all(sql`select origin, owner, count(*) as n from notes where ${late} group by origin, owner`);
-  for (const { origin, owner } of notes) recordRemoval(left, origin, owner);
+  for (const row of notes) removed.add(row);
   await releaseNotes(change, sql`n.owner in (select id from owners) and n.expires_at <= ${at}`);
   await tx.all(sql`delete from note_history where note in (select id from notes where ${late})`);
   await tx.all(sql`delete from note_files where note in (select id from notes where ${late})`);
   await tx.all(sql`delete from notes where ${late}`);
   const collections = await tx.all(sql`select id from collections where ${late}`);
-  // What was saved with another collection that is gone, and was here only, would never go.
+  // A note saved with another collection that is gone, and held only here, would stay forever.
   let orphans = 0;
   for (const { id } of collections) {
-    orphans += await dropCollection(change, Number(id), left, sql`n.part_of is not null and n.expires_at is null`);
+    orphans += await dropCollection(change, Number(id), removed, sql`n.part_of is not null and n.expires_at is null`);
   }
-  await pruneReferences(change, left);
+  await pruneReferences(change, removed);
   return { notes: notes.reduce((sum, { n }) => sum + Number(n), orphans), collections: collections.length };
 }
 
 /**
- * Removes a collection, and what it held in any version and nothing else holds, where that was made for a collection and
- * is as `which` says. Answers how many notes.
+ * Removes a collection, and the notes of all its versions that match `which` and that no other collection holds. Returns
+ * the number of removed notes.
  */
 export async function dropCollection(
-  change: InfospaceChange,
+  change: Change,
   id: number,
-  left: RemovedReferences,
+  removed: RemovedReferences,
   which: SqlQuery,
 ): Promise<number> {
   const { tx } = change;
@@ -146,30 +127,29 @@ export async function dropCollection(
   await releaseCollection(change, id);
   await tx.all(sql`delete from members where collection = ${id}`);
   const gone = await tx.all(sql`delete from collections where id = ${id} returning origin, owner`);
-  for (const { origin, owner } of gone) recordRemoval(left, origin, owner);
-  return dropNotes(change, runs, left, which);
+  for (const row of gone) removed.add(row);
+  return dropNotes(change, runs, removed, which);
 }
 
 async function dropNotes(
-  change: InfospaceChange,
+  change: Change,
   runs: readonly SqlRow[],
-  left: RemovedReferences,
+  removed: RemovedReferences,
   which: SqlQuery,
 ): Promise<number> {
   const { tx } = change;
-  let removed = 0;
-  // A few at a time: a statement cannot be interrupted, and each note may be long.
+  let count = 0;
+  // In batches: a statement cannot be interrupted, and each note may be long.
   for (const held of splitIntoBatches(expandRuns(runs))) {
-    const rows = await tx.all(
-      sql`select n.id from notes n where n.id in (${joinIds(held)}) and ${which} order by n.id`,
-    );
+    const rows = await tx.all(sql`
+      select n.id from notes n where n.id in (${bindList(held)}) and ${which} order by n.id`);
     const ids = rows.map((row) => Number(row.id));
-    removed += await deleteNotes(change, await findUnheldNotes(change, ids), left);
+    count += await deleteNotes(change, await findUnheldNotes(change, ids), removed);
   }
-  return removed;
+  return count;
 }
 
-/** The ids in runs, which may overlap, each once and in ascending order. */
+/** The ids in runs, which may overlap: each once, ascending. */
 function expandRuns(runs: readonly SqlRow[]): readonly number[] {
   const ids: number[] = [];
   let next = 0;
@@ -181,14 +161,14 @@ function expandRuns(runs: readonly SqlRow[]): readonly number[] {
   return ids;
 }
 
-/** Those of the ids, in ascending order, that no collection holds or held in any version. */
-async function findUnheldNotes({ tx, now }: InfospaceChange, ids: readonly number[]): Promise<readonly number[]> {
+/** Which of the ids, ascending, no collection holds in any version. */
+async function findUnheldNotes({ tx, now }: Change, ids: readonly number[]): Promise<readonly number[]> {
   const [first = 0, last = 0] = [ids[0], ids.at(-1)];
   const runs = await tx.all(sql`
     select m.note, m.run from members m join collections c on c.id = m.collection
     where m.note > ${first - RUN_LIMIT} and m.note <= ${last} and m.note + m.run > ${first} and ${collectionNotExpired(now)}
     order by m.note`);
-  // Runs may overlap: what counts is how far those that begin at or before an id reach.
+  // Runs may overlap: `end` is the furthest end of the runs that start at or before an id.
   let [at, end] = [0, 0];
   return ids.filter((id) => {
     for (let run = runs[at]; run !== undefined && Number(run.note) <= id; run = runs[++at]) {
@@ -198,18 +178,13 @@ async function findUnheldNotes({ tx, now }: InfospaceChange, ids: readonly numbe
   });
 }
 
-async function deleteNotes(change: InfospaceChange, ids: readonly number[], left: RemovedReferences): Promise<number> {
+async function deleteNotes(change: Change, ids: readonly number[], removed: RemovedReferences): Promise<number> {
   if (ids.length === 0) return 0;
   const { tx } = change;
-  await releaseNotes(change, sql`n.id in (${joinIds(ids)})`);
-  await tx.all(sql`delete from note_history where note in (${joinIds(ids)})`);
-  await tx.all(sql`delete from note_files where note in (${joinIds(ids)})`);
-  const gone = await tx.all(sql`delete from notes where id in (${joinIds(ids)}) returning origin, owner`);
-  for (const { origin, owner } of gone) recordRemoval(left, origin, owner);
+  await releaseNotes(change, sql`n.id in (${bindList(ids)})`);
+  await tx.all(sql`delete from note_history where note in (${bindList(ids)})`);
+  await tx.all(sql`delete from note_files where note in (${bindList(ids)})`);
+  const gone = await tx.all(sql`delete from notes where id in (${bindList(ids)}) returning origin, owner`);
+  for (const row of gone) removed.add(row);
   return gone.length;
-}
-
-function recordRemoval({ origins, owners }: RemovedReferences, origin: unknown, owner: unknown): void {
-  origins.add(Number(origin));
-  owners.add(Number(owner));
 }

@@ -9,41 +9,46 @@ import {
   type NoteFormat,
   type NoteOrigin,
   type NoteVersion,
-  type NoteVisibility,
   noteVisibilities,
 } from "../infospace/note.ts";
-import { damagedRowError, optionalField, readJsonObject, type SqlQuery, type SqlRow, sql } from "./sql.ts";
+import {
+  damagedRowError,
+  optionalField,
+  readJsonObject,
+  readKnownText,
+  type SqlQuery,
+  type SqlRow,
+  sql,
+} from "./sql.ts";
 
 export const originColumns = sql`
   o.tenant, o.user_id, o.session, o.actor, o.turn, o.action, o.call_id, o.made_at, o.sources as origin_sources`;
 
-/** Of `noteTables`: all but the content, which may be long. */
+/** Columns of `noteTables`, without the content, which may be long. */
 export const noteColumns = sql`
   n.id, n.part_of, n.expires_at, n.format, n.version, n.bytes, n.hash, n.changed_at, n.name, n.properties,
   n.sources, w.reach, ${originColumns}`;
 export const noteTables = sql`notes n join origins o on o.id = n.origin join owners w on w.id = n.owner`;
 
-/** Of `collectionTables`. */
 export const collectionColumns = sql`
   c.id, c.expires_at, c.complete, c.version, c.count, c.bytes, c.changed_at, c.name, c.properties, c.sources,
   w.reach, ${originColumns}`;
 export const collectionTables = sql`
   collections c join origins o on o.id = c.origin join owners w on w.id = c.owner`;
 
-/** Content and, of a file, its bytes. */
 export const contentColumns = sql`n.content, f.data`;
 export const fileTable = sql`left join note_files f on f.note = n.id and f.version = n.version`;
 
-/**
- * A note that has not expired. Said so that no engine looks rows up by it: nearly all are like that, and it would pass over
- * the index that leads to few.
- */
+export const selectNoteFacts = sql`select ${noteColumns} from ${noteTables}`;
+export const selectNotes = sql`select ${noteColumns}, ${contentColumns} from ${noteTables} ${fileTable}`;
+
+/** `coalesce` keeps the engine from using the index on `expires_at`: nearly all notes match, other indexes find few. */
 export const noteNotExpired = (now: string): SqlQuery => sql`coalesce(n.expires_at, '9999') > ${now}`;
 export const collectionNotExpired = (now: string): SqlQuery => sql`coalesce(c.expires_at, '9999') > ${now}`;
 
 /**
- * A text as every column can hold it, and told apart from every other: whose something is must not be up to what two
- * texts look like when half a surrogate pair is gone. As in JSON, without the quotes.
+ * Escapes a text as in JSON, without the quotes. Unlike `toStorableText` it keeps different texts different, so that two
+ * owners whose names have lone surrogates are not taken for one.
  */
 export function escapeText(text: string): string;
 export function escapeText(text: string | undefined): string | null;
@@ -91,7 +96,6 @@ export function readCollectionRow(row: SqlRow): Collection {
   return { ...readResourceRow(row, what), count: Number(row.count), complete: Number(row.complete) === 1 };
 }
 
-/** Who it is of, without anything else of where it came from. */
 export function readOwnerRow(row: SqlRow, what: string): Pick<NoteOrigin, "tenant" | "user" | "session" | "actor"> {
   const text = (column: string) => unescapeColumn(row, column, what);
   return {
@@ -108,7 +112,7 @@ function readResourceRow(row: SqlRow, what: string) {
     ...optionalField("name", row.name, () => unescapeColumn(row, "name", what)),
     properties: row.properties === null ? {} : readJsonObject<JsonObject>(row, "properties", what),
     origin: readOriginRow(row, what),
-    reach: readReachColumn(row, what),
+    reach: readKnownText(row, "reach", noteVisibilities, what),
     version: Number(row.version),
     bytes: Number(row.bytes),
     changedAt: String(row.changed_at),
@@ -116,7 +120,6 @@ function readResourceRow(row: SqlRow, what: string) {
   };
 }
 
-/** Names of actions as a column holds them. */
 export function formatSources(sources: readonly string[] | undefined): string | null {
   return sources === undefined || sources.length === 0 ? null : JSON.stringify(sources);
 }
@@ -130,31 +133,20 @@ export function readSources(row: SqlRow, column: string, what: string): readonly
 
 export function readOriginRow(row: SqlRow, what: string): NoteOrigin {
   const sources = [...readSources(row, "origin_sources", what), ...readSources(row, "sources", what)];
-  return mergeSources(readStoredOrigin(row, what), sources);
-}
-
-function readStoredOrigin(row: SqlRow, what: string): NoteOrigin {
-  return {
+  const origin = {
     ...readOwnerRow(row, what),
     action: unescapeColumn(row, "action", what),
     callId: unescapeColumn(row, "call_id", what),
     ...optionalField("turn", row.turn, () => unescapeColumn(row, "turn", what)),
     at: String(row.made_at),
   };
-}
-
-export function readReachColumn(row: SqlRow, what: string): NoteVisibility {
-  const known = noteVisibilities.find((each) => each === row.reach);
-  if (known === undefined) throw damagedRowError(what, "reach");
-  return known;
+  return mergeSources(origin, sources);
 }
 
 const formats = ["text", "json", "file"] as const satisfies readonly NoteFormat[];
 
 function readFormatColumn(row: SqlRow, what: string): NoteFormat {
-  const known = formats.find((each) => each === row.format);
-  if (known === undefined) throw damagedRowError(what, "format");
-  return known;
+  return readKnownText(row, "format", formats, what);
 }
 
 function readContentColumn(row: SqlRow, what: string): Json {

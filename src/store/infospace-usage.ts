@@ -1,4 +1,4 @@
-import type { InfospaceStore, OwnerScope } from "../infospace/infospace-store.ts";
+import type { OwnerScope } from "../infospace/infospace-store.ts";
 import {
   findExcess,
   NOTE_OVERHEAD,
@@ -8,47 +8,42 @@ import {
   quotaExceededError,
   quotaScopes,
 } from "../infospace/quota.ts";
-import type { InfospaceChange } from "./infospace-changes.ts";
+import type { Change } from "./infospace-changes.ts";
 import { escapeText, unescapeColumn } from "./infospace-rows.ts";
-import { joinQueries, optionalField, type Sql, type SqlQuery, type SqlRow, sql } from "./sql.ts";
+import { bindList, joinQueries, optionalField, type Sql, type SqlQuery, type SqlRow, sql } from "./sql.ts";
 
-/** Who pays for a note or collection for as long as it is there: those it was made for. Texts as the columns hold them. */
+/** The scope that a note or collection counts for while it exists. Escaped as in the columns. */
 interface Payer {
   readonly tenant: string;
   readonly user: string;
   readonly session: string;
 }
 
-const NOTHING: QuotaAmount = { notes: 0, bytes: 0, rows: 0 };
-
-/** The length of a text as SQL's `length` counts it. */
+/** Counts code points, as `length` does in SQL. */
 export function countCharacters(text: string | null): number {
   let length = 0;
   for (const _ of text ?? "") length++;
   return length;
 }
 
-/** What a row of `notes n` or `collections n` takes up, without history. */
+/** The size of a row of `notes n` or `collections n`, without content and history. */
 const ownBytes = sql`length(coalesce(n.properties, '')) + ${NOTE_OVERHEAD}`;
 
 export function toPayer({ tenant = "", user = "", session }: Omit<OwnerScope, "actor">): Payer {
   return { tenant: escapeText(tenant), user: escapeText(user), session: escapeText(session) };
 }
 
-/**
- * Adds to what the payer uses, before it is written. Throws `quota_exceeded` where it does not fit; the transaction then
- * undoes what it did.
- */
-export async function charge({ tx, quota }: InfospaceChange, payer: Payer, added: Partial<QuotaAmount>): Promise<void> {
-  const { notes, bytes, rows } = { ...NOTHING, ...added };
+/** Adds to the usage of the payer. Throws `quota_exceeded` if it does not fit; the transaction then rolls back. */
+export async function charge(
+  { tx, quota }: Change,
+  payer: Payer,
+  { notes = 0, bytes = 0, rows = 0 }: Partial<QuotaAmount>,
+): Promise<void> {
   if (notes === 0 && bytes === 0 && rows === 0) return;
-  const keys = quotaScopes.map((scope) => toScopeKey(scope, payer));
+  const added = quotaScopes.map((scope) => sql`(${bindScopeKey(scope, payer)}, ${notes}, ${bytes}, ${rows})`);
   const used = await tx.all(sql`
     insert into infospace_use (scope, tenant, user_id, session, notes, bytes, row_count)
-    values ${joinQueries(
-      keys.map((key) => sql`(${joinQueries(key, ", ")}, ${notes}, ${bytes}, ${rows})`),
-      ", ",
-    )}
+    values ${joinQueries(added, ", ")}
     on conflict (scope, tenant, user_id, session) do update set notes = infospace_use.notes + excluded.notes,
       bytes = infospace_use.bytes + excluded.bytes, row_count = infospace_use.row_count + excluded.row_count
     returning scope, notes, bytes, row_count`);
@@ -64,8 +59,8 @@ export async function charge({ tx, quota }: InfospaceChange, payer: Payer, added
   }
 }
 
-/** Gives back what the notes take up that `which` says of `notes n`, before they are removed. */
-export async function releaseNotes(change: InfospaceChange, which: SqlQuery): Promise<void> {
+/** Subtracts the notes that match `which`, a condition on `notes n`. Call it before they are removed. */
+export async function releaseNotes(change: Change, which: SqlQuery): Promise<void> {
   const own = await change.tx.all(sql`
     select n.origin, count(*) as notes, sum(n.bytes + ${ownBytes}) as bytes from notes n where ${which} group by n.origin`);
   const past = await change.tx.all(sql`
@@ -76,8 +71,8 @@ export async function releaseNotes(change: InfospaceChange, which: SqlQuery): Pr
   }
 }
 
-/** Gives back what a collection takes up, before it is removed. */
-export async function releaseCollection(change: InfospaceChange, id: number): Promise<void> {
+/** Subtracts a collection. Call it before it is removed. */
+export async function releaseCollection(change: Change, id: number): Promise<void> {
   const [row] = await change.tx.all(sql`
     select n.origin, ${ownBytes} as bytes, (select count(*) from members m where m.collection = n.id) as row_count
     from collections n where n.id = ${id}`);
@@ -85,55 +80,36 @@ export async function releaseCollection(change: InfospaceChange, id: number): Pr
   await release(change, Number(row.origin), { notes: 1, bytes: Number(row.bytes), rows: Number(row.row_count) });
 }
 
-/** Gives back rows of a collection. */
-export async function releaseRows(change: InfospaceChange, id: number, rows: number): Promise<void> {
+export async function releaseRows(change: Change, id: number, rows: number): Promise<void> {
   const [row] = await change.tx.all(sql`select origin from collections where id = ${id}`);
   if (row !== undefined) await release(change, Number(row.origin), { rows });
 }
 
-async function release(
-  change: InfospaceChange,
-  origin: number,
-  { notes = 0, bytes = 0, rows = 0 }: Partial<QuotaAmount>,
-) {
+async function release(change: Change, origin: number, amount: Partial<QuotaAmount>): Promise<void> {
+  const { notes = 0, bytes = 0, rows = 0 } = amount;
   const [row] = await change.tx.all(sql`select tenant, user_id, session from origins where id = ${origin}`);
   if (row === undefined) return;
   const payer = { tenant: String(row.tenant), user: String(row.user_id), session: String(row.session) };
   await charge(change, payer, { notes: -notes, bytes: -bytes, rows: -rows });
 }
 
-/** How much is used. */
-export function createUsageMethods(db: Sql): Pick<InfospaceStore, "usage"> {
-  return {
-    async usage(of) {
-      const wanted = of === undefined ? sql`scope = 'tenant'` : matchPayer(toPayer(of));
-      const rows = await db.all(sql`select * from infospace_use where ${wanted} order by bytes desc, tenant`);
-      return rows.map(toUsage).sort((one, other) => quotaScopes.indexOf(one.scope) - quotaScopes.indexOf(other.scope));
-    },
-  };
+export async function readUsage(db: Sql, of: OwnerScope | undefined): Promise<readonly QuotaUsage[]> {
+  const wanted = of === undefined ? sql`scope = 'tenant'` : matchPayer(toPayer(of));
+  const rows = await db.all(sql`select * from infospace_use where ${wanted} order by bytes desc, tenant`);
+  return rows.map(toUsage).sort((one, other) => quotaScopes.indexOf(one.scope) - quotaScopes.indexOf(other.scope));
 }
 
-function toScopeKey(scope: QuotaScope, { tenant, user, session }: Payer): readonly SqlQuery[] {
-  return [
-    sql`${scope}`,
-    sql`${tenant}`,
-    sql`${scope === "tenant" ? "" : user}`,
-    sql`${scope === "session" ? session : ""}`,
-  ];
+function bindScopeKey(scope: QuotaScope, { tenant, user, session }: Payer): SqlQuery {
+  return bindList([scope, tenant, scope === "tenant" ? "" : user, scope === "session" ? session : ""]);
 }
 
-/** The condition of the payer's three rows. */
 function matchPayer(payer: Payer): SqlQuery {
-  return joinQueries(
-    quotaScopes.map(
-      (scope) => sql`(scope, tenant, user_id, session) = (${joinQueries(toScopeKey(scope, payer), ", ")})`,
-    ),
-    " or ",
-  );
+  const keys = quotaScopes.map((scope) => sql`(scope, tenant, user_id, session) = (${bindScopeKey(scope, payer)})`);
+  return joinQueries(keys, " or ");
 }
 
 function toUsage(row: SqlRow): QuotaUsage {
-  const text = (column: string) => unescapeColumn(row, column, "what is used");
+  const text = (column: string) => unescapeColumn(row, column, "usage");
   return {
     scope: String(row.scope) as QuotaScope,
     ...optionalField("tenant", row.tenant === "" ? null : row.tenant, () => text("tenant")),

@@ -5,16 +5,16 @@ import { describe, expect, onTestFinished, test } from "vitest";
 import { infospaceCases } from "../../test/cases/infospace-cases.ts";
 import { infospaceCollectionCases } from "../../test/cases/infospace-collection-cases.ts";
 import {
-  contentsOf,
-  gotCollection,
-  infospaceIn,
-  itemsOf,
+  createNumberedNotes,
   LATER,
   me,
   note,
   notes,
-  numbered,
+  openInfospace,
   origin,
+  readAllItems,
+  readContents,
+  requireCollection,
   transient,
 } from "../../test/cases/infospace-fixtures.ts";
 import { infospaceListCases } from "../../test/cases/infospace-list-cases.ts";
@@ -39,7 +39,7 @@ describe.each(Object.entries(drivers))("%s", (_driver, open) => {
   );
 });
 
-test("two connections that write at once give every note an id of its own and lose none", async () => {
+test("two concurrent writers give every note its own id", async () => {
   const path = temporaryFile();
   const stores = [await storeIn(path), await storeIn(path)] as const;
   const shared = await stores[0].addCollection(origin(), {}, transient);
@@ -54,17 +54,17 @@ test("two connections that write at once give every note an id of its own and lo
   );
 
   expect(new Set(own.flat()).size).toBe(80);
-  const items = await itemsOf(stores[1], shared, { limit: 7 });
+  const items = await readAllItems(stores[1], shared, { limit: 7 });
   expect(items.map(({ position }) => position)).toEqual(Array.from({ length: 120 }, (_, at) => at));
   for (let at = 0; at < items.length; at += 3) {
     const [name] = String(items[at]?.content).split(" ");
     expect(items.slice(at, at + 3).map(({ content }) => content)).toEqual([`${name} c`, `${name} a`, `${name} d`]);
   }
-  expect((await gotCollection(stores[0], shared)).count).toBe(120);
+  expect((await requireCollection(stores[0], shared)).count).toBe(120);
   expect(await stores[0].count({ kind: "note", parts: true })).toBe(160);
 });
 
-test("two connections that replace the same note take turns, and each finds what the other left", async () => {
+test("two connections that replace the same note take turns", async () => {
   const path = temporaryFile();
   const stores = [await storeIn(path), await storeIn(path)] as const;
   const id = await stores[0].addNotes(origin(), notes("0"), transient);
@@ -85,7 +85,7 @@ test("two connections that replace the same note take turns, and each finds what
   expect(new Set([...said, last].map((version) => version?.content)).size).toBe(40);
 });
 
-test("everything is found by an index, however much there is", async () => {
+test("every query uses an index", async () => {
   const db = await openSqlite(":memory:");
   onTestFinished(() => db.close());
   await migrate(db);
@@ -94,8 +94,8 @@ test("everything is found by an index, however much there is", async () => {
 
   for (const [at, reach] of (["session", "actor"] as const).entries()) {
     const id = await store.addCollection(origin({ callId: `c${at}` }), {}, { ...transient, reach });
-    await store.append(id, numbered(3), origin());
-    await store.append(id, [{ id: 1 }, ...numbered(2)], origin());
+    await store.append(id, createNumberedNotes(3), origin());
+    await store.append(id, [{ id: 1 }, ...createNumberedNotes(2)], origin());
   }
   await store.items(1, { from: 1, limit: 2 });
   await store.items(1, { from: 1, limit: 2, version: 1 });
@@ -122,7 +122,7 @@ test("everything is found by an index, however much there is", async () => {
   await store.replaceCollection(1, 2, LATER);
   await store.remove("note", 3);
   await store.remove("collection", 1);
-  await store.addNotes(origin(), numbered(2), transient);
+  await store.addNotes(origin(), createNumberedNotes(2), transient);
   await store.expire("2027");
 
   const scanning = [...plans].filter(([, plan]) => plan.some((step) => /^SCAN (?!\d+-ROW VALUES)/.test(step)));
@@ -132,10 +132,10 @@ test("everything is found by an index, however much there is", async () => {
   expect(paging.filter(([, plan]) => plan.some((step) => step.includes("TEMP B-TREE")))).toEqual([]);
 });
 
-test("what one process saved, another finds after the first is gone", async () => {
+test("another process finds what a process has saved", async () => {
   const path = temporaryFile();
   const first = await openSqlite(path);
-  const { store } = await infospaceIn(first);
+  const { store } = await openInfospace(first);
   const id = await store.addCollection(origin(), {}, transient);
   await store.append(id, notes("a", { b: [1] }), origin());
   await store.save("collection", id, { reach: "tenant", name: "kept", at: LATER });
@@ -145,7 +145,7 @@ test("what one process saved, another finds after the first is gone", async () =
   const again = await storeIn(path);
 
   expect([await again.collection(id), await again.note(2)]).toEqual(before);
-  expect(await contentsOf(again, id)).toEqual(["a", { b: [1] }]);
+  expect(await readContents(again, id)).toEqual(["a", { b: [1] }]);
 });
 
 /** Asks the engine how it goes about each statement before it runs. */
@@ -167,7 +167,7 @@ function explaining(db: Sql, plans: Map<string, readonly string[]>): Sql {
 async function storeIn(path: string) {
   const db = await openSqlite(path);
   onTestFinished(() => db.close());
-  return (await infospaceIn(db)).store;
+  return (await openInfospace(db)).store;
 }
 
 function temporaryFile(): string {

@@ -8,7 +8,7 @@ import { sql } from "./sql.ts";
 
 const now = () => new Date("2026-01-02T03:04:05Z");
 
-test("finds everything again after it was closed", async () => {
+test("finds everything after it was closed and opened again", async () => {
   const folder = mkdtempSync(join(tmpdir(), "qm-open-"));
   onTestFinished(() => rmSync(folder, { recursive: true }));
   const first = await openSqliteStore(join(folder, "store.db"), { now });

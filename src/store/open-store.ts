@@ -1,69 +1,35 @@
-import type { ActivationStore } from "../activation/activation-store.ts";
-import type { ActionUseStore } from "../activation/usage-tracker.ts";
-import type { ApprovalStore } from "../approval/approval-store.ts";
-import type { TurnStore } from "../approval/turn-store.ts";
-import type { AnchorStore } from "../distribution/anchors.ts";
-import type { InfospaceStore } from "../infospace/infospace-store.ts";
-import type { EventStore } from "../ledger/event-store.ts";
-import type { ProblemStore } from "../mcp/hub/server-problems.ts";
-import type { ProcessStore } from "../mcp/hub/server-processes.ts";
-import type { RegistryStore } from "../mcp/install/registry-store.ts";
-import type { ManifestStore } from "../mcp/manifests/manifest-store.ts";
-import type { UsageStore } from "../policy/budget.ts";
-import type { LockStore } from "../search/semantic/vector-build.ts";
-import type { VectorStore } from "../search/semantic/vector-set.ts";
 import { createSqlActionUseStore, createSqlActivationStore } from "./activation.ts";
 import { createSqlAnchorStore } from "./anchors.ts";
 import { createSqlApprovalStore } from "./approvals.ts";
 import { openSqlite, type SqliteOptions } from "./drivers/sqlite.ts";
 import { createSqlEventStore } from "./events.ts";
 import { createSqlInfospaceStore } from "./infospace.ts";
-import { createSqlLockStore } from "./locks.ts";
 import { migrate } from "./migrations.ts";
 import { createSqlRegistryStore } from "./server-registry.ts";
 import { createSqlManifestStore, createSqlProblemStore, createSqlProcessStore } from "./servers.ts";
 import type { SqlDriver } from "./sql.ts";
 import { createSqlTurnStore } from "./suspended-turns.ts";
 import { createSqlUsageStore } from "./usage.ts";
-import { createSqlVectorStore } from "./vectors.ts";
+import { createSqlLockStore, createSqlVectorStore } from "./vectors.ts";
 
-/** Everything that is kept, over one database. */
-export interface Store {
-  readonly events: EventStore;
-  readonly usage: UsageStore;
-  readonly activation: ActivationStore;
-  readonly actionUse: ActionUseStore;
-  readonly vectors: VectorStore;
-  readonly locks: LockStore;
-  readonly registry: RegistryStore;
-  readonly manifests: ManifestStore;
-  readonly processes: ProcessStore;
-  readonly problems: ProblemStore;
-  readonly approvals: ApprovalStore;
-  readonly anchors: AnchorStore;
-  readonly infospace: InfospaceStore;
-  readonly turns: TurnStore;
-  /** Waits for what was asked for before. */
-  close(): Promise<void>;
-}
+/** Everything that is stored, in one database. */
+export type Store = Readonly<Awaited<ReturnType<typeof openStore>>>;
 
 export interface StoreOptions extends SqliteOptions {
   readonly now: () => Date;
 }
 
-/** Opens the store in the file at `path` (or `:memory:`), made or brought to this version when need be. */
+/** Opens the store in the file at `path` (or `:memory:`). Creates or migrates it if needed. */
 export async function openSqliteStore(path: string, { now, ...options }: StoreOptions): Promise<Store> {
   return openStore(await openSqlite(path, options), now);
 }
 
-/** Takes over `db`: it is closed with the store, or at once when it cannot be used. */
-export async function openStore(db: SqlDriver, now: () => Date): Promise<Store> {
-  try {
-    await migrate(db);
-  } catch (thrown) {
+/** Owns `db` from now on: closes it with the store, or at once if the migration fails. */
+export async function openStore(db: SqlDriver, now: () => Date) {
+  await migrate(db).catch(async (thrown) => {
     await db.close();
     throw thrown;
-  }
+  });
   return {
     events: createSqlEventStore(db),
     usage: createSqlUsageStore(db, now),

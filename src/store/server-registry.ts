@@ -1,17 +1,21 @@
 import type { JsonObject } from "../core/json.ts";
-import type { RegistryStore, RegistrySyncState, StoredServer } from "../mcp/install/registry-store.ts";
-import { joinQueries, type Sql, type SqlRow, sql } from "./sql.ts";
+import type { RegistryStore, RegistrySyncState } from "../mcp/install/registry-store.ts";
+import { joinQueries, optionalField, type Sql, type SqlRow, splitIntoBatches, sql } from "./sql.ts";
 
-// Engines bound the values of one statement.
-const PORTION = 100;
-
-/** Copies of registries in SQL: one row a server, one row for how far the copy has come. */
+/** Copies of registries in SQL: one row per server, and one for the sync state. */
 export function createSqlRegistryStore(db: Sql): RegistryStore {
   return {
     async getSyncState(registry) {
       const [row] = await db.all(sql`
         select synced_at, full_at, updated_since, cursor from registry_marks where registry = ${registry}`);
-      return row === undefined ? undefined : toSyncMark(row);
+      if (row === undefined) return undefined;
+      const toDate = (value: SqlRow[string]): Date => new Date(String(value));
+      return {
+        ...optionalField("syncedAt", row.synced_at, toDate),
+        ...optionalField("fullAt", row.full_at, toDate),
+        ...optionalField("updatedSince", row.updated_since, String),
+        ...optionalField("cursor", row.cursor, String),
+      };
     },
     async listServers(registry) {
       const rows = await db.all(sql`
@@ -23,14 +27,17 @@ export function createSqlRegistryStore(db: Sql): RegistryStore {
       const [row] = await db.all(sql`
         select name, version, status, title, description, entry from registry_servers
         where registry = ${registry} and name = ${name}`);
-      return row === undefined
-        ? undefined
-        : { ...toServerLine(row), entry: JSON.parse(String(row.entry)) as JsonObject };
+      if (row === undefined) return undefined;
+      return { ...toServerLine(row), entry: JSON.parse(String(row.entry)) as JsonObject };
     },
     write: (registry, { servers, gone, seenAt, mark, forgetBefore }) =>
       db.transaction(async (tx) => {
-        for (let from = 0; from < servers.length; from += PORTION) {
-          const rows = servers.slice(from, from + PORTION).map((server) => toInsertRow(registry, server, seenAt));
+        const seen = seenAt.toISOString();
+        for (const batch of splitIntoBatches(servers)) {
+          const rows = batch.map(({ name, version, status, title, description, entry }) => {
+            const text = JSON.stringify(entry);
+            return sql`(${registry}, ${name}, ${version}, ${status}, ${title}, ${description}, ${seen}, ${text})`;
+          });
           await tx.all(sql`
             insert into registry_servers (registry, name, version, status, title, description, seen_at, entry)
             values ${joinQueries(rows, ", ")}
@@ -59,16 +66,6 @@ async function putMark(tx: Sql, registry: string, mark: RegistrySyncState): Prom
       cursor = excluded.cursor`);
 }
 
-function toInsertRow(
-  registry: string,
-  { name, version, status, title, description, entry }: StoredServer,
-  seenAt: Date,
-) {
-  const seen = seenAt.toISOString();
-  return sql`(
-    ${registry}, ${name}, ${version}, ${status}, ${title}, ${description}, ${seen}, ${JSON.stringify(entry)})`;
-}
-
 function toServerLine(row: SqlRow) {
   return {
     name: String(row.name),
@@ -76,14 +73,5 @@ function toServerLine(row: SqlRow) {
     status: String(row.status),
     title: String(row.title),
     description: String(row.description),
-  };
-}
-
-function toSyncMark({ synced_at, full_at, updated_since, cursor }: SqlRow): RegistrySyncState {
-  return {
-    ...(synced_at == null ? {} : { syncedAt: new Date(String(synced_at)) }),
-    ...(full_at == null ? {} : { fullAt: new Date(String(full_at)) }),
-    ...(updated_since == null ? {} : { updatedSince: String(updated_since) }),
-    ...(cursor == null ? {} : { cursor: String(cursor) }),
   };
 }

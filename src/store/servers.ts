@@ -8,9 +8,9 @@ import type {
   ServerManifest,
 } from "../mcp/manifests/manifest-store.ts";
 import type { OfferedTool, ServerOffer } from "../mcp/manifests/offer.ts";
-import { joinQueries, type Sql, type SqlRow, sql } from "./sql.ts";
+import { bindList, createWriteTag, joinQueries, type Sql, type SqlRow, splitIntoBatches, sql } from "./sql.ts";
 
-/** Started processes in SQL: one row for each that has not been seen to end. */
+/** Started processes in SQL: one row for each that is not known to have ended. */
 export function createSqlProcessStore(db: Sql): ProcessStore {
   return {
     async add({ server, pid, startedAt, ownerPid, host }) {
@@ -36,7 +36,7 @@ export function createSqlProcessStore(db: Sql): ProcessStore {
   };
 }
 
-/** What was wrong with servers, in SQL: one row for each that did not work when it was last tried. */
+/** Problems of servers in SQL: one row for each server that failed when it was last tried. */
 export function createSqlProblemStore(db: Sql): ProblemStore {
   return {
     async set(server, { fingerprint, state, message }) {
@@ -52,23 +52,16 @@ export function createSqlProblemStore(db: Sql): ProblemStore {
     async all() {
       const rows = await db.all(sql`select server, fingerprint, state, message from server_problems`);
       return new Map(
-        rows.map((row) => [
-          String(row.server),
-          {
-            fingerprint: String(row.fingerprint),
-            state: row.state as ServerProblem["state"],
-            message: String(row.message),
-          },
+        rows.map(({ server, fingerprint, state, message }) => [
+          String(server),
+          { fingerprint: String(fingerprint), state: state as ServerProblem["state"], message: String(message) },
         ]),
       );
     },
   };
 }
 
-// Engines bound the values of one statement.
-const PORTION = 100;
-
-/** Manifests and pins in SQL: one row a server, one a definition that was seen. Texts from servers are kept as JSON. */
+/** Manifests and pins in SQL: one row per server, and one per tool definition seen. Texts from servers are JSON. */
 export function createSqlManifestStore(db: Sql): ManifestStore {
   return {
     all: () => db.transaction(readAll),
@@ -83,7 +76,8 @@ export function createSqlManifestStore(db: Sql): ManifestStore {
         const change = decide(before);
         if (change === undefined) return before;
         const manifest = change.manifest ?? before?.manifest;
-        if (manifest === undefined) throw new TypeError(`a record of ${server} cannot begin without a manifest`);
+        if (manifest === undefined)
+          throw new TypeError(`the first record of ${server} cannot be written without a manifest`);
         const revision = await nextRevision(tx);
         if (change.manifest === undefined) {
           await tx.all(sql`update manifests set revision = ${revision} where server = ${server}`);
@@ -99,8 +93,7 @@ export function createSqlManifestStore(db: Sql): ManifestStore {
     forget: (server) =>
       db.transaction(async (tx) => {
         await tx.all(sql`delete from pins where server = ${server}`);
-        const gone = await tx.all(sql`delete from manifests where server = ${server} returning server`);
-        return gone.length > 0;
+        return createWriteTag(tx)`delete from manifests where server = ${server} returning server`;
       }),
   };
 }
@@ -126,7 +119,7 @@ async function readRecord(tx: Sql, server: string): Promise<ManifestRecord | und
   return toServerRecord(row, pins);
 }
 
-/** Counted over all servers: a server that was forgotten and comes back must not repeat one. */
+/** One sequence for all servers, so that a server that was removed and added again does not repeat a revision. */
 async function nextRevision(tx: Sql): Promise<number> {
   const [row] = await tx.all(sql`
     insert into manifest_revisions (name, last) values ('manifests', 1)
@@ -144,8 +137,8 @@ async function putManifest(tx: Sql, server: string, revision: number, manifest: 
 }
 
 async function putPins(tx: Sql, server: string, pins: readonly DefinitionPin[]): Promise<void> {
-  for (let from = 0; from < pins.length; from += PORTION) {
-    const rows = pins.slice(from, from + PORTION).map(({ hash, state, seenAt, definition, reasons, marks, by }) => {
+  for (const batch of splitIntoBatches(pins)) {
+    const rows = batch.map(({ hash, state, seenAt, definition, reasons, marks, by }) => {
       const grounds = JSON.stringify({ reasons, marks, by });
       return sql`(${server}, ${hash}, ${state}, ${seenAt.toISOString()}, ${grounds}, ${JSON.stringify(definition)})`;
     });
@@ -157,9 +150,8 @@ async function putPins(tx: Sql, server: string, pins: readonly DefinitionPin[]):
 }
 
 async function dropPins(tx: Sql, server: string, hashes: readonly string[]): Promise<void> {
-  for (let from = 0; from < hashes.length; from += PORTION) {
-    const list = hashes.slice(from, from + PORTION).map((hash) => sql`${hash}`);
-    await tx.all(sql`delete from pins where server = ${server} and hash in (${joinQueries(list, ", ")})`);
+  for (const batch of splitIntoBatches(hashes)) {
+    await tx.all(sql`delete from pins where server = ${server} and hash in (${bindList(batch)})`);
   }
 }
 

@@ -8,7 +8,7 @@ test("keeps values apart from the text", () => {
   expect(query.values).toEqual([1, "x"]);
 });
 
-test("splices queries in where they stand, with their values in order", () => {
+test("splices queries in place, with their values in order", () => {
   const inner = sql`b = ${2} and c = ${3}`;
 
   const query = sql`${sql`select`} * from t where a = ${1} and ${inner} or d = ${4}${sql``}`;
@@ -17,7 +17,7 @@ test("splices queries in where they stand, with their values in order", () => {
   expect(query.values).toEqual([1, 2, 3, 4]);
 });
 
-test("joins queries with a separator, and nothing to nothing", () => {
+test("joins queries with a separator, and an empty list to nothing", () => {
   const values: SqlValue[] = ["a", null, new Uint8Array([1])];
 
   const query = joinQueries(

@@ -1,48 +1,38 @@
 import { QmError } from "../core/errors.ts";
 import { isRecord } from "../core/json.ts";
 
-// Engines bound the values of one statement; a row has up to 13.
-const BATCH_SIZE = 500;
-
-/** A list in parts that one statement can take. */
-export function* splitIntoBatches<T>(list: readonly T[]): Generator<readonly T[]> {
-  for (let at = 0; at < list.length; at += BATCH_SIZE) yield list.slice(at, at + BATCH_SIZE);
-}
-
-/** What can be bound. `undefined` is not among them: a forgotten value must not become NULL. */
+/** A value that can be bound. `undefined` is not one: a forgotten value must not become NULL. */
 export type SqlValue = string | number | bigint | boolean | null | Uint8Array;
 
-/** A row as the engine gives it: no booleans, integers as numbers. */
+/** A row as the engine returns it: no booleans, integers as numbers. */
 export type SqlRow = { readonly [column: string]: string | number | bigint | null | Uint8Array };
 
-/** SQL with its values apart: a value stands between each two parts, written as the driver's placeholder. */
+/** SQL text and its bound values. The driver writes its placeholder for a value between each two parts. */
 export interface SqlQuery {
   readonly parts: readonly string[];
   readonly values: readonly SqlValue[];
 }
 
-/** SQL written once for all engines; what only one of them understands lives in its driver. */
+/** SQL that every engine understands; anything specific to one engine is in its driver. */
 export interface Sql {
   all(query: SqlQuery): Promise<readonly SqlRow[]>;
   /**
-   * Runs `work` in one transaction; a throw rolls back and is thrown on. Inside, only the given `Sql` may be waited
-   * for: the outer one is let in when the transaction has ended. A transaction inside a transaction can fail alone.
+   * Runs `work` in one transaction and rolls back if it throws. Inside, await only the given `Sql`: the outer one waits
+   * until the transaction has ended. A nested transaction can fail alone.
    */
   transaction<T>(work: (sql: Sql) => Promise<T>): Promise<T>;
 }
 
-/** The words of table definitions in which engines differ. */
 export interface SqlDialect {
   readonly name: "sqlite" | "postgres";
   /** The type of a primary key that the engine counts up. */
   readonly identity: SqlQuery;
-  /** The type of a column of bytes. */
   readonly bytes: SqlQuery;
 }
 
 export interface SqlDriver extends Sql {
   readonly dialect: SqlDialect;
-  /** Waits for what was asked for before; afterwards every statement is refused. */
+  /** Waits for pending statements, then refuses every further one. */
   close(): Promise<void>;
 }
 
@@ -53,12 +43,11 @@ export function sql(strings: TemplateStringsArray, ...inserts: readonly (SqlValu
     const insert = inserts[at];
     const piece = { parts: [text], values: [] };
     if (at === inserts.length) return [piece];
-    return [piece, isQuery(insert) ? insert : { parts: ["", ""], values: [insert as SqlValue] }];
+    return [piece, isQuery(insert) ? insert : bindValue(insert as SqlValue)];
   });
   return joinQueries(pieces, "");
 }
 
-/** One query after the other with `separator` between: a list of values, of rows, of conditions. */
 export function joinQueries(queries: readonly SqlQuery[], separator: string): SqlQuery {
   const parts: string[] = [];
   const values: SqlValue[] = [];
@@ -81,14 +70,52 @@ function isQuery(insert: SqlValue | SqlQuery | undefined): insert is SqlQuery {
   return typeof insert === "object" && insert !== null && "parts" in insert;
 }
 
-/** Half a surrogate pair and NUL have no place in a text column; a column of JSON has them escaped. */
+function bindValue(value: SqlValue): SqlQuery {
+  return { parts: ["", ""], values: [value] };
+}
+
+/** The values as the list of an `in (…)`. An empty list matches nothing. */
+export function bindList(values: Iterable<SqlValue>): SqlQuery {
+  const list = Array.from(values, bindValue);
+  return list.length === 0 ? sql`null` : joinQueries(list, ", ");
+}
+
+// Engines limit the bound values of one statement; a row has up to 13.
+const BATCH_SIZE = 500;
+
+/** Splits a list into parts that fit into one statement. */
+export function* splitIntoBatches<T>(list: readonly T[], size = BATCH_SIZE): Generator<readonly T[]> {
+  for (let at = 0; at < list.length; at += size) yield list.slice(at, at + size);
+}
+
+/** A `where` clause of all the conditions, or nothing if there are none. */
+export function whereAll(conditions: readonly SqlQuery[]): SqlQuery {
+  return conditions.length === 0 ? sql`` : sql`where ${joinQueries(conditions, " and ")}`;
+}
+
+/** One `column = text` for each text that is defined. The columns are trusted SQL. */
+export function matchTexts(
+  columns: { readonly [column: string]: string | undefined },
+  encode: (text: string) => string = toStorableText,
+): SqlQuery[] {
+  return Object.entries(columns).flatMap(([column, text]) =>
+    text === undefined ? [] : [{ parts: [`${column} = `, ""], values: [encode(text)] }],
+  );
+}
+
+/** Creates a tag that runs its statement, which has a `returning`, and tells whether it wrote a row. */
+export function createWriteTag(db: Sql): (...template: Parameters<typeof sql>) => Promise<boolean> {
+  return async (...template) => (await db.all(sql(...template))).length > 0;
+}
+
+/** Replaces NUL and lone surrogates, which a text column cannot hold. JSON columns have them escaped. */
 export function toStorableText(text: string): string;
 export function toStorableText(text: string | undefined): string | null;
 export function toStorableText(text: string | undefined): string | null {
   return text === undefined ? null : text.replace(/\p{Surrogate}|\0/gu, "\uFFFD");
 }
 
-/** Of `undefined`, nothing: a column that is null is a field that is not there. */
+/** An object with this field, or without it where the column is null. */
 export function optionalField<Key extends string, T>(
   key: Key,
   value: SqlRow[string] | undefined,
@@ -98,27 +125,39 @@ export function optionalField<Key extends string, T>(
   return { [key]: read(value) } as { readonly [K in Key]: T };
 }
 
-/** The object in a column of JSON. Throws `store_failed` where it holds none: somebody else has written there. */
+export function readTexts<K extends string>(row: SqlRow, columns: Record<K, string>): Record<K, string> {
+  const entries = Object.entries<string>(columns).map(([field, column]) => [field, String(row[column])]);
+  return Object.fromEntries(entries) as Record<K, string>;
+}
+
+/** Reads an object from a JSON column. Throws `store_failed` if it holds something else. */
 export function readJsonObject<T extends object>(row: SqlRow, column: string, what: string): T {
   const value = tryParseJson(row[column]);
   if (isRecord(value)) return value as T;
   throw damagedRowError(what, column);
 }
 
-/** The list of objects in a column of JSON. Throws `store_failed` as well. */
+/** Reads a list of objects from a JSON column. Throws `store_failed` if it holds something else. */
 export function readJsonList<T extends object>(row: SqlRow, column: string, what: string): readonly T[] {
   const value = tryParseJson(row[column]);
   if (Array.isArray(value) && value.every(isRecord)) return value as readonly T[];
   throw damagedRowError(what, column);
 }
 
+/** Reads one of the known texts. Throws `store_failed` if the column holds another. */
+export function readKnownText<T extends string>(row: SqlRow, column: string, known: readonly T[], what: string): T {
+  const text = known.find((each) => each === row[column]);
+  if (text === undefined) throw damagedRowError(what, column);
+  return text;
+}
+
 export function damagedRowError(what: string, column: string): QmError {
   return new QmError("store_failed", `${what} is damaged in the store: its ${column} cannot be read`, {
-    hint: "Something else has written to the store. Restore it from a backup, or remove this one row.",
+    hint: "Another program has written to the store. Restore it from a backup, or remove this row.",
   });
 }
 
-/** What can be read; one damaged row must not hide the others. Whoever asks for it by its id is told. */
+/** Leaves out damaged rows, so that one of them does not hide the others. */
 export function readIntactRows<T>(rows: readonly SqlRow[], read: (row: SqlRow) => T): readonly T[] {
   return rows.flatMap((row) => {
     try {

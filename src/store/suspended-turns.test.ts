@@ -23,7 +23,7 @@ describe.each(Object.entries(drivers))("%s", (_driver, open) => {
   });
 });
 
-test("turns of a killed process go on in one of two others each, and of that one, killed too, in the other", async () => {
+test("other processes continue the turns of killed processes, each turn once", async () => {
   const path = temporaryFile();
   const first = await resumingProcess(path);
   const tokens = Object.values(await first.ask("suspend 30"));

@@ -1,22 +1,18 @@
+import { type StoredTurn, type TurnStore, turnStates, type WaitingCall } from "../approval/turn-store.ts";
 import {
-  type StoredTurn,
-  type TurnQuery,
-  type TurnStore,
-  turnStates,
-  type WaitingCall,
-} from "../approval/turn-store.ts";
-import {
-  damagedRowError,
-  joinQueries,
+  createWriteTag,
+  matchTexts,
   optionalField,
   readIntactRows,
   readJsonList,
   readJsonObject,
+  readKnownText,
   type Sql,
   type SqlQuery,
   type SqlRow,
   sql,
   toStorableText,
+  whereAll,
 } from "./sql.ts";
 
 const DEFAULT_LIMIT = 100;
@@ -27,6 +23,7 @@ const columns = sql`
 
 /** Turns in SQL: one row each. Every write names the version it starts from. */
 export function createSqlTurnStore(db: Sql): TurnStore {
+  const write = createWriteTag(db);
   async function readOne(where: SqlQuery): Promise<StoredTurn | undefined> {
     const [row] = await db.all(sql`select ${columns} from turns where ${where}`);
     return row === undefined ? undefined : toStoredTurn(row);
@@ -34,26 +31,25 @@ export function createSqlTurnStore(db: Sql): TurnStore {
 
   return {
     async add({ id, tokenHash, caller, memo, holder, at }) {
-      const { id: holderId, pid, host, leaseUntil } = holder;
       const time = at.toISOString();
-      const added = await db.all(sql`
+      return write`
         insert into turns (id, token_hash, state, caller, session, version, holder, holder_pid, holder_host,
           lease_until, started_at, changed_at, calls, memo)
-        values (${toStorableText(id)}, ${tokenHash}, 'running', ${JSON.stringify(caller)}, ${toStorableText(caller.session)}, 1,
-          ${holderId}, ${pid}, ${toStorableText(host)}, ${leaseUntil.toISOString()}, ${time}, ${time}, '[]', ${memo})
-        on conflict (id) do nothing returning id`);
-      return added.length > 0;
+        values (${toStorableText(id)}, ${tokenHash}, 'running', ${JSON.stringify(caller)},
+          ${toStorableText(caller.session)}, 1, ${holder.id}, ${holder.pid}, ${toStorableText(holder.host)},
+          ${holder.leaseUntil.toISOString()}, ${time}, ${time}, '[]', ${memo})
+        on conflict (id) do nothing returning id`;
     },
     get: async (id) => readOne(sql`id = ${toStorableText(id)}`),
     byToken: (tokenHash) => readOne(sql`token_hash = ${tokenHash}`),
-    async list({ limit = DEFAULT_LIMIT, ...query }) {
+    async list({ limit = DEFAULT_LIMIT, state, session }) {
       const rows = await db.all(sql`
-        select ${columns} from turns ${conditions(query)}
+        select ${columns} from turns ${whereAll(matchTexts({ state, session }))}
         order by changed_at desc, id desc limit ${Math.max(0, Math.trunc(limit))}`);
       return readIntactRows(rows, toStoredTurn);
     },
     async claim({ id, version, holder: former }, { id: holderId, pid, host, leaseUntil }, at) {
-      // A holder that was taken for dead and has renewed its lease since keeps the turn.
+      // A holder that has renewed its lease in the meantime keeps the turn.
       const isAsSeen =
         former === undefined
           ? sql`holder is null`
@@ -66,14 +62,13 @@ export function createSqlTurnStore(db: Sql): TurnStore {
       return row === undefined ? undefined : String(row.memo);
     },
     async write({ id, holderId, version }, { state, calls, memo, holder, at }) {
-      const written = await db.all(sql`
+      return write`
         update turns set state = ${state}, version = version + 1, holder = ${holder?.id ?? null},
           holder_pid = ${holder?.pid ?? null}, holder_host = ${toStorableText(holder?.host)},
           lease_until = ${holder?.leaseUntil.toISOString() ?? null}, changed_at = ${at.toISOString()},
           calls = ${JSON.stringify(calls)}, memo = ${memo}
         where id = ${toStorableText(id)} and version = ${version} and holder = ${holderId} and state = 'running'
-        returning id`);
-      return written.length > 0;
+        returning id`;
     },
     async renew(holderId, leaseUntil) {
       await db.all(sql`
@@ -88,21 +83,12 @@ export function createSqlTurnStore(db: Sql): TurnStore {
   };
 }
 
-function conditions({ state, session }: TurnQuery): SqlQuery {
-  const all: SqlQuery[] = [];
-  if (state !== undefined) all.push(sql`state = ${toStorableText(state)}`);
-  if (session !== undefined) all.push(sql`session = ${toStorableText(session)}`);
-  return all.length === 0 ? sql`` : sql`where ${joinQueries(all, " and ")}`;
-}
-
 function toStoredTurn(row: SqlRow): StoredTurn {
   const id = String(row.id);
   const what = `turn ${id}`;
-  const state = turnStates.find((known) => known === row.state);
-  if (state === undefined) throw damagedRowError(what, "state");
   return {
     id,
-    state,
+    state: readKnownText(row, "state", turnStates, what),
     caller: readJsonObject(row, "caller", what),
     calls: readJsonList<WaitingCall>(row, "calls", what),
     version: Number(row.version),

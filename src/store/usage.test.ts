@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { openSqliteStore } from "./open-store.ts";
 
-test("counts calls, and adds what they took", async () => {
+test("counts calls, and adds their time and bytes", async () => {
   const usage = await opened();
 
   await usage.charge([{ key: "a" }, { key: "b", maxCalls: 5 }]);
@@ -22,7 +22,7 @@ test("counts calls, and adds what they took", async () => {
   expect(await usage.read([])).toEqual(new Map());
 });
 
-test("charges every key or none, and names the one that is used up", async () => {
+test("charges all keys or none, and names the exhausted one", async () => {
   const usage = await opened();
   await usage.charge([{ key: "b", maxCalls: 1 }]);
 
@@ -32,13 +32,13 @@ test("charges every key or none, and names the one that is used up", async () =>
   expect(await usage.read(["a", "b", "c"])).toEqual(new Map([["b", { calls: 1, ms: 0, bytes: 0 }]]));
 });
 
-test("allows nothing where nothing is allowed", async () => {
+test("allows no call with a limit of zero", async () => {
   const usage = await opened();
 
   expect(await usage.charge([{ key: "a", maxCalls: 0 }])).toEqual({ ok: false, key: "a" });
 });
 
-test("lets through exactly as many as allowed, over all connections", async () => {
+test("allows exactly the limit over all connections", async () => {
   const folder = mkdtempSync(join(tmpdir(), "qm-usage-"));
   onTestFinished(() => rmSync(folder, { recursive: true }));
   const connections = await Promise.all(Array.from({ length: 4 }, () => opened(join(folder, "store.db"))));

@@ -1,36 +1,32 @@
 import type { UsageStore } from "../policy/budget.ts";
-import { joinQueries, type Sql, sql } from "./sql.ts";
+import { bindList, createWriteTag, joinQueries, type Sql, sql } from "./sql.ts";
 
-type Charge = Parameters<UsageStore["charge"]>[0][number];
-
-/** The accounts of budgets in SQL. Accounts that were never charged are left out of what is read. */
+/** The accounts of budgets in SQL. Reading leaves out accounts that were never charged. */
 export function createSqlUsageStore(db: Sql, now: () => Date): UsageStore {
   return {
     async read(keys) {
       if (keys.length === 0) return new Map();
-      const list = joinQueries(
-        keys.map((key) => sql`${key}`),
-        ", ",
-      );
-      const rows = await db.all(sql`select key, calls, ms, bytes from usage where key in (${list})`);
+      const rows = await db.all(sql`select key, calls, ms, bytes from usage where key in (${bindList(keys)})`);
       return new Map(
-        rows.map((row) => [
-          String(row.key),
-          { calls: Number(row.calls), ms: Number(row.ms), bytes: Number(row.bytes) },
+        rows.map(({ key, calls, ms, bytes }) => [
+          String(key),
+          { calls: Number(calls), ms: Number(ms), bytes: Number(bytes) },
         ]),
       );
     },
     async charge(entries) {
       const at = now().toISOString();
+      // Two writers that lock the same keys in different orders could wait for each other.
+      const sorted = entries.toSorted((a, b) => (a.key < b.key ? -1 : a.key > b.key ? 1 : 0));
       try {
         await db.transaction(async (tx) => {
-          for (const entry of sortByKey(entries)) {
-            if (!(await countCall(tx, entry, at))) throw new BudgetExhausted(entry.key);
+          for (const { key, maxCalls } of sorted) {
+            if (!(await countCall(tx, key, maxCalls, at))) throw new BudgetExhausted(key);
           }
         });
         return { ok: true };
       } catch (thrown) {
-        if (thrown instanceof BudgetExhausted) return { ok: false, key: thrown.key };
+        if (thrown instanceof BudgetExhausted) return { ok: false, key: thrown.message };
         throw thrown;
       }
     },
@@ -46,27 +42,14 @@ export function createSqlUsageStore(db: Sql, now: () => Date): UsageStore {
   };
 }
 
-/** Leaves the transaction, so that what was counted before it is undone. */
-class BudgetExhausted extends Error {
-  readonly key: string;
+/** Thrown with the key of the account, to undo the calls counted before it. */
+class BudgetExhausted extends Error {}
 
-  constructor(key: string) {
-    super(`${key} allows no more calls`);
-    this.key = key;
-  }
-}
-
-// Two writers that lock the same keys in different orders could wait for each other.
-function sortByKey(entries: readonly Charge[]): readonly Charge[] {
-  return entries.toSorted((a, b) => (a.key < b.key ? -1 : a.key > b.key ? 1 : 0));
-}
-
-async function countCall(tx: Sql, { key, maxCalls }: Charge, at: string): Promise<boolean> {
+async function countCall(tx: Sql, key: string, maxCalls: number | undefined, at: string): Promise<boolean> {
   if (maxCalls !== undefined && maxCalls < 1) return false;
   const limit = maxCalls === undefined ? sql`` : sql`where usage.calls < ${maxCalls}`;
-  const rows = await tx.all(sql`
+  return createWriteTag(tx)`
     insert into usage (key, calls, ms, bytes, updated_at) values (${key}, 1, 0, 0, ${at})
     on conflict (key) do update set calls = usage.calls + 1, updated_at = excluded.updated_at ${limit}
-    returning calls`);
-  return rows.length > 0;
+    returning calls`;
 }

@@ -1,10 +1,11 @@
 import { z } from "zod";
 import type { Activation } from "../activation/activation.ts";
+import { resolveAction } from "../catalog/resolve-action.ts";
 import type { View } from "../catalog/view.ts";
-import type { Action, Effect, Example, JsonSchema, LoadingMode } from "../core/action.ts";
+import type { Action, LoadingMode } from "../core/action.ts";
 import type { Caller } from "../core/caller.ts";
 import { QmError } from "../core/errors.ts";
-import { clip, cloneFrozen } from "../core/json.ts";
+import { clip, cloneFrozen, omitUndefined } from "../core/json.ts";
 import { NAME_LIMIT } from "../core/names.ts";
 import { toJsonSchema } from "../core/standard-schema.ts";
 import { type SearchType, searchTypes } from "../core/surface-choice.ts";
@@ -20,64 +21,36 @@ import {
   searchLimitShape,
   toSearchFacts,
 } from "./search-results.ts";
-import { createToolLookup, type Surface, type SurfaceBackend, type SurfaceTool, toSurfaceAnswer } from "./surface.ts";
-import { type ActionDescription, describeAction } from "./universal/browse-actions.ts";
+import { createLookUp, type Surface, type SurfaceBackend, type SurfaceTool, toSurfaceAnswer } from "./surface.ts";
 
-interface ToolRequest {
-  readonly names: readonly string[];
-  readonly include_schemas?: boolean;
-  readonly include_examples?: boolean;
-}
+type LoadingLookup = Activation["getLoading"];
 
-/** Everything a model may know of one tool. */
-interface ToolRecord extends Pick<ActionCandidate, "state"> {
-  readonly name: string;
-  readonly description: string;
-  readonly effect: Effect;
-  readonly loading: LoadingMode;
-  readonly tags: readonly string[];
-  readonly approval: ActionDescription["metadata"]["approval"];
-  readonly input_schema?: JsonSchema;
-  readonly output_schema?: JsonSchema;
-  readonly examples?: readonly Example[];
-}
+const toolGetShape = z.object({
+  names: z.array(z.string()).min(1).max(10),
+  include_schemas: z.boolean().default(true),
+  include_examples: z.boolean().default(true),
+});
 
-interface ToolRecords {
-  readonly tools: readonly ToolRecord[];
-  /** How many names were asked for, and how many tools they led to. */
-  readonly requested: number;
-  readonly returned: number;
-  /** The names that lead to nothing you may use. */
-  readonly missing?: readonly string[];
-}
+type ToolRequest = z.infer<typeof toolGetShape>;
 
 const toolGetTool: SurfaceTool = cloneFrozen({
   name: "tool_get",
   description: "Full descriptions, input schemas and examples of tools, by name.",
-  inputSchema: toJsonSchema(
-    z.object({
-      names: z.array(z.string()).min(1).max(10),
-      include_schemas: z.boolean().default(true),
-      include_examples: z.boolean().default(true),
-    }),
-  ),
+  inputSchema: toJsonSchema(toolGetShape),
   effect: "read",
 });
 
-/**
- * What the names lead to, each action once; those that lead nowhere are only named. Throws the `unknown_action` of
- * `describe_action` when all do. Activates nothing: looking at a tool is not using it.
- */
-function getTools(view: View, request: ToolRequest, loadingOf: Activation["getLoading"]): ToolRecords {
+/** Describes each action once, without activating it. Throws `unknown_action` if no name leads to an action. */
+function getTools(view: View, request: ToolRequest, getLoading: LoadingLookup) {
   const names = request.names.map((name) => resolveToolName(view, name)).filter((name) => name.trim() !== "");
-  const tools = new Map<string, ToolRecord>();
+  const tools = new Map<string, NonNullable<ReturnType<typeof toToolRecord>>>();
   const missing: string[] = [];
   for (const name of names) {
-    const record = toToolRecord(view, name, request, loadingOf);
+    const record = toToolRecord(view, name, request, getLoading);
     if (record === undefined) missing.push(clip(name, NAME_LIMIT));
     else tools.set(record.name, record);
   }
-  if (tools.size === 0) describeAction(view, names[0] ?? "");
+  if (tools.size === 0) resolveAction(view, names[0] ?? "");
   return {
     tools: [...tools.values()],
     requested: request.names.length,
@@ -88,45 +61,51 @@ function getTools(view: View, request: ToolRequest, loadingOf: Activation["getLo
 
 function toToolRecord(
   view: View,
-  name: string,
-  { include_schemas = true, include_examples = true }: ToolRequest,
-  loadingOf: Activation["getLoading"],
-): ToolRecord | undefined {
-  const described = findDescription(view, name);
-  const action = described === undefined ? undefined : view.get(described.qualified_name);
-  if (described === undefined || action === undefined) return undefined;
-  const { input_schema, output_schema, examples, metadata } = described;
+  asked: string,
+  { include_schemas, include_examples }: ToolRequest,
+  getLoading: LoadingLookup,
+) {
+  const action = findAction(view, asked);
+  if (action === undefined) return undefined;
+  const { name, description, effect, tags, inputSchema, outputSchema, examples } = action;
   return {
-    name: action.name,
-    description: action.description,
-    effect: action.effect,
-    loading: loadingOf(action),
-    tags: action.tags,
-    approval: metadata.approval,
+    name,
+    description,
+    effect,
+    loading: getLoading(action),
+    tags,
+    approval: view.approval(action),
     ...readState(action),
-    ...(include_schemas ? { input_schema } : {}),
-    ...(include_schemas && output_schema !== undefined ? { output_schema } : {}),
+    ...(include_schemas ? { input_schema: inputSchema } : {}),
+    ...(include_schemas && outputSchema !== undefined ? { output_schema: outputSchema } : {}),
     ...(include_examples ? { examples } : {}),
   };
 }
 
-function findDescription(view: View, name: string): ActionDescription | undefined {
+function findAction(view: View, name: string): Action | undefined {
   try {
-    return describeAction(view, name);
+    return resolveAction(view, name).action;
   } catch (thrown) {
     if (thrown instanceof QmError && thrown.code === "unknown_action") return undefined;
     throw thrown;
   }
 }
 
-interface ToolSearch {
-  readonly query: string;
-  readonly search_type?: SearchType;
-  readonly limit?: number;
-  readonly include_always_loaded?: boolean;
-}
+const toolSearchShape = z.object({
+  query: z.string(),
+  search_type: z.enum(searchTypes).optional(),
+  limit: searchLimitShape,
+  include_always_loaded: z.boolean().describe("Also tools you are shown from the start").default(false),
+});
 
-/** A tool that was found. It is called by its name, shown or not. */
+const toolSearchTool: SurfaceTool = cloneFrozen({
+  name: "tool_search",
+  description: "Find tools by what they do, best first. Any tool found can be called by its name.",
+  inputSchema: toJsonSchema(toolSearchShape),
+  effect: "read",
+});
+
+/** A found tool. It can be called by its name even if it is not listed. */
 interface FoundTool extends Omit<ActionCandidate, "summary"> {
   readonly description: string;
   readonly loading: LoadingMode;
@@ -135,138 +114,109 @@ interface FoundTool extends Omit<ActionCandidate, "summary"> {
 export interface FoundTools {
   readonly tools: readonly FoundTool[];
   readonly query: string;
-  /** How it was searched. */
+  /** The search that was done. */
   readonly search_type: SearchType;
-  /** The words that nothing available has. */
+  /** Words of the query that no visible action has. */
   readonly unmatched?: readonly string[];
   readonly hint?: string;
 }
 
 const NAMES_LISTED = 3;
 
-const toolSearchTool: SurfaceTool = cloneFrozen({
-  name: "tool_search",
-  description: "Find tools by what they do, best first. Any tool found can be called by its name.",
-  inputSchema: toJsonSchema(
-    z.object({
-      query: z.string(),
-      search_type: z.enum(searchTypes).optional(),
-      limit: searchLimitShape,
-      include_always_loaded: z.boolean().describe("Also tools you are shown from the start").default(false),
-    }),
-  ),
-  effect: "read",
-});
-
-type LoadingLookup = Activation["getLoading"];
-
-/** The search that a model asks for. */
 function toToolSearchRequest(
-  { query, search_type, limit, include_always_loaded = false }: ToolSearch,
-  loadingOf: LoadingLookup,
+  { query, search_type: type, limit, include_always_loaded }: z.infer<typeof toolSearchShape>,
+  getLoading: LoadingLookup,
 ): CatalogSearchRequest {
-  return {
-    query,
-    ...(limit === undefined ? {} : { limit: clampLimit(limit) }),
-    ...(search_type === undefined ? {} : { type: search_type }),
-    ...(include_always_loaded ? {} : { accepts: (action: Action) => loadingOf(action) === "deferred" }),
-  };
+  const accepts = include_always_loaded ? undefined : (action: Action) => getLoading(action) === "deferred";
+  return omitUndefined({ query, limit: clampLimit(limit), type, accepts });
 }
 
-/** The answer to a search, whole and as the model reads it. */
 function toFoundTools(
   query: string,
   found: CatalogSearchResult,
-  loadingOf: LoadingLookup,
+  getLoading: LoadingLookup,
 ): { readonly data: FoundTools; readonly text: string } {
   const { hits } = found;
   const hint = composeHint(found, () => suggestNextStep(found));
   const { items, text } = formatHits(hits, formatNotes("No tool", found, hint));
   const tools = items.map(({ summary, ...rest }, index): FoundTool => {
     const hit = hits[index];
-    return { ...rest, description: summary, loading: hit === undefined ? "deferred" : loadingOf(hit.action) };
+    return { ...rest, description: summary, loading: hit === undefined ? "deferred" : getLoading(hit.action) };
   });
   return { data: { tools, query, ...toSearchFacts(found, hint) }, text };
 }
 
 function suggestNextStep({ elsewhere = [] }: CatalogSearchResult): string {
-  const shown = elsewhere
-    .slice(0, NAMES_LISTED)
-    .map(({ action }) => action.name)
-    .join(", ");
-  return shown === "" ? "Nothing fits. Say it in other words." : `Nothing more fits; you have ${shown} from the start.`;
+  const names = elsewhere.slice(0, NAMES_LISTED).map(({ action }) => action.name);
+  if (names.length === 0) return "Nothing fits. Say it in other words.";
+  return `Nothing more fits; you have ${names.join(", ")} from the start.`;
 }
 
-/** There whatever the policy says: they tell only of what the caller may see. */
+/** Always listed: they reveal only what the caller may see. */
 const discoveryTools: readonly SurfaceTool[] = Object.freeze([toolGetTool, toolSearchTool]);
 
 /**
- * Two tools to find the others with, what is loaded from the start, and behind them what was called, in the order in
- * which it was first called: what is new comes last, so that the prompt before it stays as it was.
+ * Two tools that find others, the always loaded actions, then activated ones in the order of their first call. New tools
+ * come last, so that the prompt before them stays the same.
  */
-export function createDeferredSurface(counter: SurfaceBackend, caller: Caller, activation: Activation): Surface {
-  const { look } = createToolLookup(counter, caller, "deferred");
-  const { getLoading: loadingOf } = activation;
+export function createDeferredSurface(backend: SurfaceBackend, caller: Caller, activation: Activation): Surface {
+  const lookUp = createLookUp(backend, caller, "deferred");
+  const { getLoading } = activation;
   const tools = createToolList(activation);
 
   return {
     kind: "deferred",
     get tools() {
-      const view = findView(counter, caller);
+      const view = findView(backend, caller);
       return view === undefined ? discoveryTools : tools(view);
     },
     get deferred() {
-      const view = findView(counter, caller);
+      const view = findView(backend, caller);
       if (view === undefined) return [];
-      return toNativeTools(
-        view,
-        view.actions().filter((action) => loadingOf(action) === "deferred"),
-      );
+      const actions = view.actions().filter((action) => getLoading(action) === "deferred");
+      return toNativeTools(view, actions);
     },
     async call(tool, args, signal, dialogue, trace) {
       switch (tool) {
         case "tool_search":
-          return look(toolSearchTool, args, async (prepared) => {
-            const search = prepared as unknown as ToolSearch;
-            const found = await counter.search(caller, toToolSearchRequest(search, loadingOf), signal);
-            return toFoundTools(search.query, found, loadingOf);
+          return lookUp(toolSearchTool, args, async (prepared) => {
+            const search = prepared as z.infer<typeof toolSearchShape>;
+            const found = await backend.search(caller, toToolSearchRequest(search, getLoading), signal);
+            return toFoundTools(search.query, found, getLoading);
           });
         case "tool_get":
-          return look(toolGetTool, args, async (prepared) => {
-            const request = prepared as unknown as ToolRequest;
-            const data = getTools(counter.viewOf(caller), request, loadingOf);
+          return lookUp(toolGetTool, args, async (prepared) => {
+            const request = prepared as ToolRequest;
+            const data = getTools(backend.getView(caller), request, getLoading);
             const returned = data.tools.map(({ name }) => name);
-            counter.recordFetchedActions(caller, { requested: request.names, returned });
+            backend.recordFetchedActions(caller, { requested: request.names, returned });
             await activation.offer(returned);
             return { data };
           });
         default: {
-          const view = findView(counter, caller);
+          const view = findView(backend, caller);
           const name = view === undefined ? tool : resolveToolName(view, tool);
-          const outcome = await counter.invoke(
-            { name, args, caller, via: "deferred", activation, dialogue, trace },
-            signal,
-          );
-          return toSurfaceAnswer(outcome);
+          const call = { name, args, caller, via: "deferred", activation, dialogue, trace };
+          return toSurfaceAnswer(await backend.invoke(call, signal));
         }
       }
     },
   };
 }
 
-/** Made anew when the view or what is activated has changed, and only then. */
-function createToolList({ getLoading: loadingOf, names }: Activation): (view: View) => readonly SurfaceTool[] {
-  let made: { readonly from: readonly unknown[]; readonly tools: readonly SurfaceTool[] } | undefined;
+/** Answers the same array until the view or the activated names change. */
+function createToolList({ getLoading, names }: Activation): (view: View) => readonly SurfaceTool[] {
+  let cached: { readonly view: View; readonly activated: unknown; readonly tools: readonly SurfaceTool[] } | undefined;
   return (view) => {
     const activated = names();
-    if (made?.from[0] === view && made.from[1] === activated) return made.tools;
-    const always = view.actions().filter((action) => loadingOf(action) === "always");
+    if (cached?.view === view && cached.activated === activated) return cached.tools;
+    const always = view.actions().filter((action) => getLoading(action) === "always");
     const called = activated.flatMap((name) => {
       const action = view.get(name);
-      return action === undefined || loadingOf(action) === "always" ? [] : [toNativeTool(view, action)];
+      return action === undefined || getLoading(action) === "always" ? [] : [toNativeTool(view, action)];
     });
     const tools = Object.freeze([...discoveryTools, ...toNativeTools(view, always), ...called]);
-    made = { from: [view, activated], tools };
+    cached = { view, activated, tools };
     return tools;
   };
 }

@@ -9,7 +9,7 @@ const name = fc.oneof(
   fc.stringMatching(/^[a-f0-9]{1,8}-[0-9a-f]{12}$/),
 );
 
-test("every name gets a wire name that fits, leads back, and is nobody else's", () => {
+test("gives every name a unique wire name that fits and leads back", () => {
   fc.assert(
     fc.property(fc.uniqueArray(name, { maxLength: 60 }), (names) => {
       const wires = names.map(createWireNames(names).toWire);
@@ -22,7 +22,7 @@ test("every name gets a wire name that fits, leads back, and is nobody else's", 
   );
 });
 
-test("a wire name stays the same when unrelated actions are added", () => {
+test("keeps a wire name when unrelated actions are added", () => {
   fc.assert(
     fc.property(
       fc.uniqueArray(name, { minLength: 1, maxLength: 20 }),
@@ -38,7 +38,7 @@ test("a wire name stays the same when unrelated actions are added", () => {
   );
 });
 
-test("a name that fits stays itself; a rewritten one cannot be mistaken for it", () => {
+test("keeps a name that fits, and never clashes with a hashed one", () => {
   expect(toWireName("file__read")).toBe("file__read");
   expect(toWireName("agent.peer__alice")).toMatch(/^agent_peer__alice-[0-9a-f]{12}$/);
   const rewritten = toWireName("agent.peer__alice");

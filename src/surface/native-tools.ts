@@ -4,31 +4,24 @@ import type { Action } from "../core/action.ts";
 import type { Caller } from "../core/caller.ts";
 import type { SurfaceBackend, SurfaceTool } from "./surface.ts";
 
-/** Both ways between names and what the narrowest provider grammar takes, for one set of names. */
-interface WireNames {
-  toWire(name: string): string;
-  /** Undefined for one that was made of none of the names; whether there is an action of the name, the view knows. */
-  fromWire(wire: string): string | undefined;
-}
-
 const WIRE_NAME = /^[a-zA-Z0-9_-]{1,64}$/;
-// Every name that had to be rewritten ends like this and no other does, so the two kinds cannot meet.
+// Only hashed names end like this: a plain name that does is hashed too, so the two kinds cannot clash.
 const REWRITTEN = /-[0-9a-f]{12}(?:[0-9a-f]{12})?$/;
 
 /**
- * A name that fits stays itself; any other is cut and gets a hash of the whole, so that its wire name depends on nothing
- * but itself and stays the same whatever else is added. Should two still meet, both get the longer hash.
+ * Maps names to those that fit the narrowest provider grammar, and back. A name that does not fit is cut and gets a hash of
+ * the whole, so that a wire name does not depend on other names. If two hashes clash, both get a longer one.
  */
-export function createWireNames(names: Iterable<string>): WireNames {
+export function createWireNames(names: Iterable<string>) {
   const odd = [...new Set(names)].filter((name) => !isWireName(name));
-  const met = findRepeated(odd.map((name) => toWireName(name, 12)));
-  const wires = new Map(
-    odd.map((name) => [name, met.has(toWireName(name, 12)) ? toWireName(name, 24) : toWireName(name, 12)]),
-  );
+  const seen = new Set<string>();
+  const repeated = new Set(odd.map((name) => toWireName(name)).filter((wire) => seen.size === seen.add(wire).size));
+  const wires = new Map(odd.map((name) => [name, toWireName(name, repeated.has(toWireName(name)) ? 24 : 12)]));
   const back = new Map([...wires].map(([name, wire]) => [wire, name]));
   return {
-    toWire: (name) => wires.get(name) ?? toWireName(name, 12),
-    fromWire: (wire) => (isWireName(wire) ? wire : back.get(wire)),
+    toWire: (name: string): string => wires.get(name) ?? toWireName(name),
+    /** Undefined for an unknown hash. Other names are returned without a check. */
+    fromWire: (wire: string): string | undefined => (isWireName(wire) ? wire : back.get(wire)),
   };
 }
 
@@ -43,15 +36,9 @@ function isWireName(name: string): boolean {
   return WIRE_NAME.test(name) && !REWRITTEN.test(name);
 }
 
-function findRepeated(values: readonly string[]): ReadonlySet<string> {
-  const seen = new Set<string>();
-  return new Set(values.filter((value) => seen.size === seen.add(value).size));
-}
+const wireNameCache = new WeakMap<View, ReturnType<typeof createWireNames>>();
 
-const wireNameCache = new WeakMap<View, WireNames>();
-
-/** The wire names of everything in a view, made once for each. */
-export function getWireNames(view: View): WireNames {
+export function getWireNames(view: View) {
   let names = wireNameCache.get(view);
   if (names === undefined) {
     names = createWireNames(view.actions().map((action) => action.name));
@@ -60,25 +47,24 @@ export function getWireNames(view: View): WireNames {
   return names;
 }
 
-/** An action as a tool of its own. */
 export function toNativeTool(view: View, { name, description, inputSchema, effect }: Action): SurfaceTool {
   return { name: getWireNames(view).toWire(name), description, inputSchema, effect };
 }
 
-/** The tools of some actions, sorted. */
+/** Sorted by name. */
 export function toNativeTools(view: View, actions: readonly Action[]): readonly SurfaceTool[] {
   return actions.map((action) => toNativeTool(view, action)).sort((a, b) => (a.name < b.name ? -1 : 1));
 }
 
-/** What a model means by the name of a tool: the action with that wire name, or the name as it is. */
+/** The name of the action with that wire name, or the name itself. */
 export function resolveToolName(view: View, tool: string): string {
   return view.get(tool) === undefined ? (getWireNames(view).fromWire(tool) ?? tool) : tool;
 }
 
-/** No view where the caller's actor is not there any more: the door says so, and nothing of it is shown. */
-export function findView(counter: SurfaceBackend, caller: Caller): View | undefined {
+/** Undefined when the caller's actor no longer exists. `invoke` then answers with the error. */
+export function findView(backend: SurfaceBackend, caller: Caller): View | undefined {
   try {
-    return counter.viewOf(caller);
+    return backend.getView(caller);
   } catch {
     return undefined;
   }

@@ -17,7 +17,7 @@ const action = (entry: string, more: Partial<Parameters<typeof defineAction>[1]>
 
 const hit = (each: Action, score = 0.5) => ({ action: each, score });
 
-test("a hit is a line: name, signature, score, first sentence", () => {
+test("formats a hit as name, signature, score and first sentence", () => {
   const { text, items } = formatHits([hit(action("create_event"), 0.9371)]);
 
   expect(text).toBe(
@@ -33,7 +33,7 @@ test("a hit is a line: name, signature, score, first sentence", () => {
   ]);
 });
 
-test("says what keeps an action from being used right away", () => {
+test("shows why an action cannot be used right away", () => {
   const states = [
     action("login", { readiness: () => "needs_login" }),
     action("asleep", { readiness: () => "not_started" }),
@@ -85,7 +85,7 @@ test.each([
   expect(text).toContain("frobnicate");
 });
 
-test("shortens before it leaves out, and counts what it leaves out", () => {
+test("shortens lines before it leaves out and counts hits", () => {
   const wordy = Array.from({ length: 8 }, (_, i) =>
     hit(action(`e${i}`, { description: "Sends the message ".repeat(10) })),
   );
@@ -96,14 +96,14 @@ test("shortens before it leaves out, and counts what it leaves out", () => {
   expect(formatHits(long).text).toContain(`+${8 - formatHits(long).items.length} more`);
 });
 
-test("the estimate is near what is counted", () => {
+test("estimates tokens close to the exact count", () => {
   const text = "Create an issue in a repository, with labels, assignees and a milestone. Answers its number.";
 
   expect(estimateTokens(text)).toBeGreaterThanOrEqual(countTokens(text) * 0.87);
   expect(estimateTokens(text)).toBeLessThanOrEqual(countTokens(text) * 1.4);
 });
 
-test("what is said beside the hits is a line each, and not a long one", () => {
+test("formats each note as one short line", () => {
   const { text } = formatHits([hit(action("create_event"))], [`one\ntwo() [1] ${"x".repeat(5000)}`]);
 
   expect(text.split("\n")).toHaveLength(2);

@@ -4,7 +4,7 @@ import { formatSignature } from "./search-results.ts";
 const signature = (inputSchema: Parameters<typeof formatSignature>[0]["inputSchema"], atMost?: number) =>
   formatSignature({ inputSchema }, atMost);
 
-test("required parameters come first, the others are marked", () => {
+test("puts required parameters first and marks the others", () => {
   const properties = { limit: { type: "integer" }, path: { type: "string" } };
 
   expect(signature({ type: "object", properties, required: ["path"] })).toBe("(path: string, limit?: integer)");
@@ -30,7 +30,7 @@ test.each([
   expect(signature({ properties: { x: schema } })).toBe(`(x?: ${type})`);
 });
 
-test("stays a line, whatever the schema holds", () => {
+test("stays on one line for any schema", () => {
   const many = Object.fromEntries(Array.from({ length: 50 }, (_, i) => [`p${i}`, { type: "string" }]));
   const deep = { type: "array", items: { type: "array", items: { type: "array", items: { type: "array" } } } };
   const long = { ["n".repeat(500)]: { enum: ["v".repeat(500)] }, constructor: { type: "string" } };

@@ -47,7 +47,7 @@ async function told(outcome: Outcome, given: Partial<TracedCall> = {}, content =
 }
 
 describe("a call", () => {
-  test("that is done is told by the conventions, without what was said", async () => {
+  test("that is done follows the conventions, without content", async () => {
     const { span, end } = await told(done);
 
     span.decided(action, { kind: "allow" });
@@ -76,7 +76,7 @@ describe("a call", () => {
     });
   });
 
-  test("is told with what was said where that is wanted, and without its secrets", async () => {
+  test("has content without secrets when that is wanted", async () => {
     const { span, end } = await told(done, {}, true);
 
     span.decided(action, { kind: "allow" });
@@ -87,7 +87,7 @@ describe("a call", () => {
     });
   });
 
-  test("whose result is not all for a model is told what the model sees", async () => {
+  test("has only what the model sees of a distributed result", async () => {
     const { end } = await told({ ...done, forModel: { text: "less" } }, {}, true);
 
     expect((await end()).attributes["gen_ai.tool.call.result"]).toBe('{"text":"less"}');
@@ -96,7 +96,7 @@ describe("a call", () => {
   test.each([
     [false, undefined],
     [true, "it said [redacted]"],
-  ])("that has failed is told by its code, and with content %s by its text", async (content, message) => {
+  ])("that failed has its code, and with content %s its text", async (content, message) => {
     const { span, end } = await told(failed, {}, content);
 
     span.decided(action, { kind: "allow" });
@@ -108,7 +108,7 @@ describe("a call", () => {
     expect(points).toMatchObject([{ attributes: { "error.type": "action_failed" } }]);
   });
 
-  test("that is refused says which layer did it", async () => {
+  test("that is refused names the layer", async () => {
     const { span, end } = await told({ ...failed, status: "refused", error: { code: "denied", error: "no" } });
 
     span.decided(action, { kind: "deny", objection: { layer: "tag-rules" } });
@@ -121,7 +121,7 @@ describe("a call", () => {
     });
   });
 
-  test("that waits is no error, and was not executed", async () => {
+  test("that waits is no error and has no duration", async () => {
     const approval = { id: "ap-1", level: "user", expiresAt: "2026-01-01T00:00:00Z" };
     const { span, end } = await told({ ...ended, status: "waiting", action: action.name, reason: "ask", approval });
 
@@ -133,7 +133,7 @@ describe("a call", () => {
     expect(points).toEqual([]);
   });
 
-  test("that was agreed to says by which approval", async () => {
+  test("that was approved names the approval", async () => {
     const { span, end } = await told(done);
 
     span.decided(action, { kind: "ask", objection: { layer: "approval" } }, "ap-1");
@@ -141,7 +141,7 @@ describe("a call", () => {
     expect((await end()).attributes).toMatchObject({ "quartermaster.approval.id": "ap-1" });
   });
 
-  test("of a server's tool is of an interface of others", async () => {
+  test("of an MCP tool has the type extension", async () => {
     const name = actionName("mcp", "github__create_issue");
     const { span, end } = await told({ ...done, action: name });
 
@@ -150,7 +150,7 @@ describe("a call", () => {
     expect((await end()).attributes["gen_ai.tool.type"]).toBe("extension");
   });
 
-  test("that failed before anything was decided is of its action", async () => {
+  test("that failed before the decision still names its action", async () => {
     const { end } = await told({ ...failed, error: { code: "invalid_arguments", error: "no" } });
 
     const { span, points } = await end();
@@ -159,7 +159,7 @@ describe("a call", () => {
     expect(points).toMatchObject([{ attributes: { "gen_ai.tool.name": "file__read" } }]);
   });
 
-  test("by a name that is nobody's names no span and makes no series", async () => {
+  test("with an unknown name names no span and creates no time series", async () => {
     const { action: _none, ...unknown } = failed;
     const { end } = await told({ ...unknown, error: { code: "unknown_action", error: "no" } } as Outcome, {
       name: "x".repeat(10_000),
@@ -186,7 +186,7 @@ describe("a call", () => {
   });
 });
 
-test("where nobody is told nothing is looked at", () => {
+test("does nothing for the silent tracer", () => {
   const span = startCallSpan(silentTracer, {
     ...call,
     redact: () => {

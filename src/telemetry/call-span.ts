@@ -12,25 +12,18 @@ export interface TracedCall {
   readonly args: unknown;
   readonly caller: Caller;
   readonly via: string;
-  /** What it is part of. Absent: whatever the host is tracing when it calls. */
+  /** Default: the host's active span. */
   readonly parent?: TraceCarrier | undefined;
-  /** Takes out secrets, as the ledger does. Never throws. */
+  /** Removes secrets, as the ledger does. Never throws. */
   readonly redact: (value: unknown) => Json;
 }
 
-/** Of a decision, the part that is told. */
-export interface TracedDecision {
-  readonly kind: "allow" | "ask" | "deny";
-  readonly objection?: { readonly layer: string };
-}
-
-/** One call through the door, as those who trace are told of it. Never throws. */
 export interface CallSpan {
-  /** `approvalId`: of the approval that it waits for, or that it was given. */
-  decided(action: Action, decision: TracedDecision, approvalId?: string): void;
-  /** Runs the action's own work, so that what that traces is part of the call. */
+  /** `approvalId`: of the approval that lets the call run. */
+  decided(action: Action, decision: { kind: string; objection?: { layer: string } }, approvalId?: string): void;
+  /** Runs work so that spans started in it become children. */
   within<T>(work: () => T): T;
-  /** For work inside it that is told of elsewhere. */
+  /** The parent for spans of other processes. */
   carrier(): TraceCarrier;
   ended(outcome: Outcome): void;
 }
@@ -38,15 +31,15 @@ export interface CallSpan {
 const silentCall: CallSpan = { decided() {}, within: (work) => work(), carrier: () => ({}), ended() {} };
 
 /**
- * Begins the span `execute_tool {tool}` of the GenAI conventions, with what we know beyond them under `quartermaster.`.
- * Arguments, results and the text of an error are told where the tracer wants content, and nowhere else.
+ * Starts a span `execute_tool {tool}` of the GenAI conventions, with our own attributes under `quartermaster.`. Arguments,
+ * results and error texts are recorded only if the tracer wants content.
  */
 export function startCallSpan(tracer: Tracer, call: TracedCall): CallSpan {
   if (tracer === silentTracer) return silentCall;
   const { callId, name, args, caller, via, parent, redact } = call;
   const toContentFacts = (key: string, value: unknown): SpanFacts =>
     tracer.content ? { [key]: JSON.stringify(redact(value)) } : {};
-  // What the caller wrote may be anything: the span is named when it is known to be an action.
+  // The caller may have written anything, so the span is named once the action is known.
   const span = tracer.start(
     "execute_tool",
     "internal",
@@ -66,7 +59,7 @@ export function startCallSpan(tracer: Tracer, call: TracedCall): CallSpan {
 
   function setTool(action: ActionName): SpanFacts {
     if (tool !== undefined) return tool;
-    tool = { "gen_ai.tool.name": action, "gen_ai.tool.type": getToolType(getCategory(action)) };
+    tool = { "gen_ai.tool.name": action, "gen_ai.tool.type": getCategory(action) === "mcp" ? "extension" : "function" };
     span.rename(`execute_tool ${action}`);
     span.set(tool);
     return tool;
@@ -91,8 +84,8 @@ export function startCallSpan(tracer: Tracer, call: TracedCall): CallSpan {
       if (outcome.status === "waiting") span.set({ "quartermaster.approval.id": outcome.approval.id });
       if (outcome.status === "done") span.set(toContentFacts("gen_ai.tool.call.result", getModelData(outcome)));
       if (error !== undefined)
-        span.fail(error, tracer.content && "reason" in outcome ? redactReason(outcome.reason) : undefined);
-      // A name that is nobody's is no tool, and a call that waits has not been executed.
+        span.fail(error, tracer.content && "reason" in outcome ? String(redact(outcome.reason)) : undefined);
+      // An unknown name is no tool, and a waiting call has not been executed.
       if (outcome.action !== undefined && outcome.status !== "waiting") {
         const facts = { ...setTool(outcome.action), "gen_ai.agent.name": caller.actor, "error.type": error };
         tracer.took("gen_ai.execute_tool.duration", outcome.durationMs / 1000, facts);
@@ -100,13 +93,4 @@ export function startCallSpan(tracer: Tracer, call: TracedCall): CallSpan {
       span.end();
     },
   };
-
-  function redactReason(reason: string): string {
-    return String(redact(reason));
-  }
-}
-
-/** The tools of servers are reached over an interface of others; everything else runs here. */
-function getToolType(category: string): string {
-  return category === "mcp" ? "extension" : "function";
 }

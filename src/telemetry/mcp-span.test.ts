@@ -31,7 +31,7 @@ async function begun(given: Partial<TracedRequest> = {}) {
   };
 }
 
-test("a tool call is told by the conventions, and never what was said", async () => {
+test("traces a tool call by the conventions, without content", async () => {
   const { span, seen } = await begun();
 
   span.answered({ content: [{ type: "text", text: "secret" }] });
@@ -72,7 +72,7 @@ test.each<[string, Partial<TracedRequest>, string, object]>([
     "resources/read",
     { "mcp.resource.uri": "https://host/a" },
   ],
-])("%s is told by its method and target", async (_, given, name, attributes) => {
+])("traces %s by its method and target", async (_, given, name, attributes) => {
   const { span, seen } = await begun({ ...given, session: undefined });
 
   span.answered({});
@@ -85,7 +85,7 @@ test.each<[string, Partial<TracedRequest>, string, object]>([
   expect(JSON.stringify(told)).not.toMatch(/pass|token/);
 });
 
-test("a long name is cut", async () => {
+test("cuts a long name", async () => {
   const { span, seen } = await begun({ params: { name: "x".repeat(10_000) } });
 
   span.answered({});
@@ -93,7 +93,7 @@ test("a long name is cut", async () => {
   expect((await seen()).span?.name.length).toBeLessThan(150);
 });
 
-test("the id is known when the request is sent", async () => {
+test("sets the id when the request is sent", async () => {
   const { span, seen } = await begun({ id: undefined });
 
   span.sent(12);
@@ -102,8 +102,8 @@ test("the id is known when the request is sent", async () => {
   expect((await seen()).attributes).toMatchObject({ "jsonrpc.request.id": "12" });
 });
 
-describe("what goes wrong", () => {
-  test("in a tool is its error", async () => {
+describe("an error", () => {
+  test("of a tool has the type tool_error", async () => {
     const { span, seen } = await begun();
 
     span.answered({ isError: true, content: [] });
@@ -117,18 +117,21 @@ describe("what goes wrong", () => {
     expect(told.point).toMatchObject({ attributes: { "error.type": "tool_error" } });
   });
 
-  test.each([-32700, -32600, -32601, -32602, -32002])("by the caller (%d) is no error of the server", async (code) => {
-    const { span, seen } = await begun();
+  test.each([-32700, -32600, -32601, -32602, -32002])(
+    "of the caller (%d) does not fail the server's span",
+    async (code) => {
+      const { span, seen } = await begun();
 
-    span.failed(code);
+      span.failed(code);
 
-    const told = await seen();
-    expect(told.span).toMatchObject({ status: "UNSET", attributes: { "rpc.response.status_code": String(code) } });
-    expect(told.attributes).not.toHaveProperty("error.type");
-    expect(told.point?.attributes).not.toHaveProperty("error.type");
-  });
+      const told = await seen();
+      expect(told.span).toMatchObject({ status: "UNSET", attributes: { "rpc.response.status_code": String(code) } });
+      expect(told.attributes).not.toHaveProperty("error.type");
+      expect(told.point?.attributes).not.toHaveProperty("error.type");
+    },
+  );
 
-  test.each([-32602, -32603, -32000, 4711])("is an error on the client whatever it is: %d", async (code) => {
+  test.each([-32602, -32603, -32000, 4711])("fails the client's span: %d", async (code) => {
     const { span, seen } = await begun({ side: "client" });
 
     span.failed(code);
@@ -139,7 +142,7 @@ describe("what goes wrong", () => {
     expect(told.point).toMatchObject({ metric: "mcp.client.operation.duration", attributes: facts });
   });
 
-  test("without an answer is told by our code, and by no other", async () => {
+  test("without an answer has our error code", async () => {
     const { span, seen } = await begun();
 
     span.failed("cancelled");
@@ -149,7 +152,7 @@ describe("what goes wrong", () => {
     expect(told.attributes).not.toHaveProperty("rpc.response.status_code");
   });
 
-  test("with a name that is nobody's makes no series of its own", async () => {
+  test("with an unknown name creates no time series", async () => {
     const { span, seen } = await begun();
 
     span.failed(-32602);
@@ -160,7 +163,7 @@ describe("what goes wrong", () => {
   });
 });
 
-test("where nobody is told nothing is looked at", () => {
+test("does nothing for the silent tracer", () => {
   const params = {
     get name(): never {
       throw new Error("looked at");

@@ -7,38 +7,35 @@ export interface McpTelemetry {
   readonly elapsed: () => number;
 }
 
-/** One MCP request, on either side of it. */
 export interface TracedRequest {
   readonly side: "client" | "server";
   readonly method: string;
-  /** From whoever asks; looked into, never told whole. */
+  /** Untrusted. Only single fields are recorded. */
   readonly params: unknown;
   readonly id?: string | number | undefined;
-  /** What is so of every request on the connection: its transport, its protocol version, who is at the other end. */
+  /** Facts of the connection: transport, protocol version, peer. */
   readonly connection: SpanFacts;
-  /** Of the protocol with sessions; the one without has none to tell. */
   readonly session?: string | undefined;
   readonly parent?: TraceCarrier | undefined;
 }
 
-/** Never throws. One of `answered` and `failed` ends it. */
+/** Never throws. Ended by `answered` or `failed`. */
 export interface McpSpan {
   carrier(): TraceCarrier;
-  /** The id that the request got when it was sent. */
   sent(id: string | number): void;
   answered(result: unknown): void;
-  /** A number is the code of a JSON-RPC error, a text the code of ours that kept an answer from coming. */
+  /** A JSON-RPC error code, or one of our error codes when no answer came. */
   failed(code: number | string): void;
 }
 
 const silentSpan: McpSpan = { carrier: () => ({}), sent() {}, answered() {}, failed() {} };
 const NAME_LIMIT = 128;
 const URI_LIMIT = 1024;
-/** The caller asked for what cannot be: to the server that is no error of its own. */
+/** Errors of the caller, which do not fail a server's span. */
 const CALLER_ERROR_CODES: ReadonlySet<number | string> = new Set([-32700, -32600, -32601, -32602, -32002]);
 const NO_SUCH_TARGET = -32602;
 
-/** Begins the span `{method} {target}` of the MCP conventions, and fills the histogram of its side when it ends. */
+/** Starts a span `{method} {target}` of the MCP conventions, and records its duration when it ends. */
 export function startMcpSpan({ tracer, elapsed }: McpTelemetry, request: TracedRequest): McpSpan {
   if (tracer === silentTracer) return silentSpan;
   const { side, method, params, id, connection, session, parent } = request;
@@ -83,7 +80,7 @@ export function startMcpSpan({ tracer, elapsed }: McpTelemetry, request: TracedR
       const isError = side === "client" || !CALLER_ERROR_CODES.has(code);
       span.set(status);
       if (isError) span.fail(String(code));
-      // Names that are nobody's would make a time series each.
+      // Unknown names would create a time series each, so the metric leaves them out.
       end({ ...status, ...(isError ? { "error.type": String(code) } : {}) }, code !== NO_SUCH_TARGET);
     },
   };
@@ -96,7 +93,7 @@ function readTarget(method: string, params: unknown): Readonly<Record<string, st
   return method === "prompts/get" ? { "gen_ai.prompt.name": clip(name, NAME_LIMIT) } : {};
 }
 
-/** Without what may be a secret in it: who logs in, and what is asked. */
+/** Without credentials, query and fragment, which may hold secrets. */
 function readUri(params: unknown): string | undefined {
   const uri = isRecord(params) ? params.uri : undefined;
   if (typeof uri !== "string") return undefined;

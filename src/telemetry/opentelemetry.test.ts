@@ -10,7 +10,7 @@ const SPAN = "b7ad6b7169203331";
 const REMOTE: TraceCarrier = { traceparent: `00-${TRACE}-${SPAN}-01`, tracestate: "vendor=1" };
 
 describe("a span", () => {
-  test("has a name, a kind, attributes and an error's code, and what is undefined is not told", async () => {
+  test("has a name, a kind, defined attributes and an error code", async () => {
     const sdk = createListeningSdk();
     const tracer = await openTelemetryTracer({ version: "1.2.3" });
 
@@ -25,7 +25,7 @@ describe("a span", () => {
     expect(attributes).toEqual({ text: "a", list: ["x", "y"], number: 1, "error.type": "denied" });
   });
 
-  test("of a parent elsewhere goes on with its trace, and hands its state on", async () => {
+  test("continues the trace of a remote parent, with its state", async () => {
     const sdk = createListeningSdk();
     const tracer = await openTelemetryTracer();
 
@@ -38,7 +38,7 @@ describe("a span", () => {
     expect(carrier).toEqual({ traceparent: `00-${TRACE}-${seen?.id}-01`, tracestate: "vendor=1" });
   });
 
-  test("of a parent in this process knows that it is here", async () => {
+  test("of a parent in this process is not remote", async () => {
     const sdk = createListeningSdk();
     const tracer = await openTelemetryTracer();
 
@@ -52,7 +52,7 @@ describe("a span", () => {
     expect(third).toMatchObject({ name: "copied", parent: first?.id, parentIsRemote: true });
   });
 
-  test("without a parent belongs to what the host traces", async () => {
+  test("without a parent belongs to the host's active span", async () => {
     const sdk = createListeningSdk();
     const tracer = await openTelemetryTracer();
 
@@ -65,7 +65,7 @@ describe("a span", () => {
     expect(ours).toMatchObject({ name: "ours", parent: host?.id, links: [] });
   });
 
-  test("of a request is linked to what carried the request", async () => {
+  test("of a request links to the span of its transport", async () => {
     const sdk = createListeningSdk();
     const tracer = await openTelemetryTracer();
 
@@ -80,7 +80,7 @@ describe("a span", () => {
     expect(call).toMatchObject({ parent: SPAN, links: [] });
   });
 
-  test("is what others trace within it belong to, after waiting too", async () => {
+  test("is the parent of spans within it, also after an await", async () => {
     const sdk = createListeningSdk();
     const tracer = await openTelemetryTracer();
 
@@ -112,7 +112,7 @@ describe("a span", () => {
     ["upper case", { traceparent: `00-${TRACE.toUpperCase()}-${SPAN}-01` }],
     ["no text", { traceparent: 7 } as never],
     ["no text, and throws", { traceparent: { toString: () => assert.fail() } } as never],
-  ])("of a parent that is %s begins a trace", async (_, parent) => {
+  ])("of a parent that is %s starts a new trace", async (_, parent) => {
     const sdk = createListeningSdk();
     const tracer = await openTelemetryTracer();
 
@@ -121,7 +121,7 @@ describe("a span", () => {
     expect(sdk.spans()).toMatchObject([{ name: "root", parent: undefined }]);
   });
 
-  test("of a later version, and with a state that is too long, is one of the trace all the same", async () => {
+  test("continues a trace of a later version, and one with a long state", async () => {
     const sdk = createListeningSdk();
     const tracer = await openTelemetryTracer();
 
@@ -139,8 +139,8 @@ describe("a span", () => {
   });
 });
 
-describe("whoever listens", () => {
-  test("may come later than the tracer", async () => {
+describe("the OpenTelemetry SDK", () => {
+  test("can be registered after the tracer was created", async () => {
     const tracer = await openTelemetryTracer();
     tracer.start("unheard", "internal", {}).end();
     tracer.took("mcp.client.operation.duration", 1, {});
@@ -153,7 +153,7 @@ describe("whoever listens", () => {
     expect(await sdk.points()).toMatchObject([{ metric: "mcp.client.operation.duration", count: 1, sum: 2 }]);
   });
 
-  test("may be nobody: a trace from elsewhere still goes through", async () => {
+  test("can be absent: a remote trace is still passed on", async () => {
     const tracer = await openTelemetryTracer();
 
     const through = tracer.start("through", "server", {}, REMOTE);
@@ -162,7 +162,7 @@ describe("whoever listens", () => {
     expect(tracer.start("begun", "server", {}).carrier()).toEqual({});
   });
 
-  test("may be broken: what is told of goes on", async () => {
+  test("can be broken: the traced work goes on", async () => {
     const broken = (): never => {
       throw new Error("broken");
     };
@@ -198,7 +198,7 @@ describe("whoever listens", () => {
   });
 });
 
-test("durations are in seconds, in the boundaries of the conventions", async () => {
+test("records durations in seconds with the boundaries of the conventions", async () => {
   const sdk = createListeningSdk();
   const tracer = await openTelemetryTracer();
 

@@ -1,6 +1,6 @@
 import { type Span, silentTracer, type Tracer } from "../core/tracing.ts";
 
-/** A tracer of somebody else's, held to what tracers promise: nothing that is done depends on telling of it. */
+/** Wraps a tracer so that its errors never reach the traced work. */
 export function createSafeTracer(tracer: Tracer): Tracer {
   if (tracer === silentTracer) return tracer;
   return {
@@ -10,65 +10,45 @@ export function createSafeTracer(tracer: Tracer): Tracer {
         () => createSafeSpan(tracer.start(name, kind, facts, parent)),
         () => silentTracer.start(name, kind, facts),
       ),
-    took: (metric, seconds, facts) =>
-      attempt(
-        () => tracer.took(metric, seconds, facts),
-        () => {},
-      ),
+    took: (metric, seconds, facts) => ignoreErrors(() => tracer.took(metric, seconds, facts)),
   };
 }
 
 function createSafeSpan(span: Span): Span {
   return {
-    set: (facts) =>
-      attempt(
-        () => span.set(facts),
-        () => {},
-      ),
-    rename: (name) =>
-      attempt(
-        () => span.rename(name),
-        () => {},
-      ),
-    fail: (type, message) =>
-      attempt(
-        () => span.fail(type, message),
-        () => {},
-      ),
+    set: (facts) => ignoreErrors(() => span.set(facts)),
+    rename: (name) => ignoreErrors(() => span.rename(name)),
+    fail: (type, message) => ignoreErrors(() => span.fail(type, message)),
     carrier: () =>
       attempt(
         () => span.carrier(),
         () => ({}),
       ),
-    within: (work) => within(span, work),
-    end: () =>
-      attempt(
-        () => span.end(),
-        () => {},
-      ),
+    within: (work) => runWithin(span, work),
+    end: () => ignoreErrors(() => span.end()),
   };
 }
 
-/** The work is done once, and what it answers or throws is what counts. */
-function within<T>(span: Span, work: () => T): T {
-  let done: { readonly answer: T } | { readonly thrown: unknown } | undefined;
-  try {
+/** Runs the work once, and returns or throws as it does, even if the span throws before or after it. */
+function runWithin<T>(span: Span, work: () => T): T {
+  let result: (() => T) | undefined;
+  ignoreErrors(() =>
     span.within(() => {
-      done = captureResult(work);
-    });
-  } catch {
-    // Told below: of the work, not of the telling.
-  }
-  const { answer, thrown } = { answer: undefined, thrown: undefined, ...(done ?? captureResult(work)) };
-  if (thrown !== undefined) throw thrown;
-  return answer as T;
+      result = capture(work);
+    }),
+  );
+  return (result ?? capture(work))();
 }
 
-function captureResult<T>(work: () => T): { readonly answer: T } | { readonly thrown: unknown } {
+/** Runs the work now; the answered function repeats its result or its error. */
+function capture<T>(work: () => T): () => T {
   try {
-    return { answer: work() };
+    const answer = work();
+    return () => answer;
   } catch (thrown) {
-    return { thrown };
+    return () => {
+      throw thrown;
+    };
   }
 }
 
@@ -78,4 +58,8 @@ function attempt<T>(work: () => T, otherwise: () => T): T {
   } catch {
     return otherwise();
   }
+}
+
+function ignoreErrors(work: () => void): void {
+  attempt(work, () => {});
 }

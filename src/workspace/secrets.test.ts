@@ -15,7 +15,7 @@ beforeEach(async () => {
 
 afterEach(() => rm(folder, { recursive: true, force: true }));
 
-test("keeps, gives back, names and forgets secrets, for its owner alone", async () => {
+test("stores, returns, lists and deletes secrets in a file for its owner only", async () => {
   const secrets = openSecretsFile(path, systemRuntime);
 
   expect(await secrets.get("KEY")).toBeUndefined();
@@ -32,7 +32,7 @@ test("keeps, gives back, names and forgets secrets, for its owner alone", async 
   expect(await secrets.names()).toEqual(["__proto__"]);
 });
 
-test("many who write at once lose nothing", async () => {
+test("loses no concurrent write", async () => {
   const names = Array.from({ length: 20 }, (_, index) => `NAME_${index}`);
 
   await Promise.all(names.map((name) => openSecretsFile(path, systemRuntime).set(name, name)));
@@ -41,7 +41,7 @@ test("many who write at once lose nothing", async () => {
   expect(await readdir(join(folder, "deep"))).toEqual(["secrets.json"]);
 });
 
-test("the lock of somebody who died is taken over", async () => {
+test("takes over the lock of a dead process", async () => {
   const secrets = openSecretsFile(path, systemRuntime);
   await secrets.set("A", "1");
   await writeFile(`${path}.lock`, "");
@@ -52,7 +52,7 @@ test("the lock of somebody who died is taken over", async () => {
   expect(await secrets.names()).toEqual(["A", "B"]);
 });
 
-test("a file that is not ours is neither read nor overwritten, and its content is not told", async () => {
+test("neither reads nor overwrites a foreign file, and does not reveal its content", async () => {
   const secrets = openSecretsFile(path, systemRuntime);
   await secrets.set("A", "1");
   await writeFile(path, "hunter2 is no JSON");
@@ -65,7 +65,7 @@ test("a file that is not ours is neither read nor overwritten, and its content i
   expect(await readFile(path, "utf8")).toBe("hunter2 is no JSON");
 });
 
-test("a file that others could read is theirs no longer once something is stored", async () => {
+test("removes the permissions of others when a secret is stored", async () => {
   const secrets = openSecretsFile(path, systemRuntime);
   await secrets.set("A", "1");
   await chmod(path, 0o644);

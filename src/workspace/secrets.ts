@@ -1,7 +1,8 @@
-import { type BigIntStats, readFileSync, statSync } from "node:fs";
+import { readFileSync, statSync } from "node:fs";
 import { chmod } from "node:fs/promises";
 import { dirname } from "node:path";
-import { type Environment, listVariables } from "../config/references.ts";
+import type { LoadedConfig } from "../config/parse.ts";
+import { type Environment, listVariables, resolveReference, SECRET_PREFIX } from "../config/references.ts";
 import type { Config } from "../config/schema.ts";
 import { getErrorMessage, QmError } from "../core/errors.ts";
 import { isRecord } from "../core/json.ts";
@@ -10,8 +11,9 @@ import type { Runtime } from "../core/runtime.ts";
 import { withFileLock } from "../files/lock-file.ts";
 import { createPrivateFolder, replaceTextFile } from "../files/safe-files.ts";
 import type { SecretStore } from "../mcp/secret-store.ts";
+import { getSecretsPath } from "./state-paths.ts";
 
-/** Every secret in the file, by name. None where there is no file. */
+/** The secrets in the file, by name. Empty if there is no file. Throws `store_failed`. */
 export function readSecrets(path: string): Readonly<Record<string, string>> {
   let text: string;
   try {
@@ -22,28 +24,28 @@ export function readSecrets(path: string): Readonly<Record<string, string>> {
   }
   try {
     const parsed: unknown = JSON.parse(text);
-    if (!isRecord(parsed)) throw new TypeError("it is no mapping");
+    if (!isRecord(parsed)) throw new TypeError("not an object");
     return Object.fromEntries(
       Object.entries(parsed).filter((entry): entry is [string, string] => typeof entry[1] === "string"),
     );
   } catch {
-    // The parser's own words could quote what is in there.
-    throw secretsFileError(path, "it is not what was written there");
+    // The parser's message could quote a secret.
+    throw secretsFileError(path, "it is not a JSON object");
   }
 }
 
-/** Secrets in one file that only its owner can read. It is read anew each time, so that processes see each other's. */
+/** Secrets in a file that only its owner can read. Every access reads the file, to see the changes of other processes. */
 export function openSecretsFile(path: string, runtime: Pick<Runtime, "newId" | "now">): SecretStore {
   async function change(edit: (secrets: Map<string, string>) => boolean): Promise<boolean> {
     try {
       createPrivateFolder(dirname(path));
-      // Two processes that store a secret each must not lose one.
+      // Without the lock, two processes that store a secret at the same time could lose one.
       return await withFileLock(`${path}.lock`, runtime, async () => {
         const secrets = new Map(Object.entries(readSecrets(path)));
         if (!edit(secrets)) return false;
         const text = `${JSON.stringify(Object.fromEntries(secrets), null, 2)}\n`;
         await replaceTextFile(path, text, { mode: 0o600, unique: runtime.newId() });
-        // A file that was there before keeps what it was allowed.
+        // Replacing a file keeps its old permissions.
         await chmod(path, 0o600);
         return true;
       });
@@ -71,16 +73,37 @@ export function openSecretsFile(path: string, runtime: Pick<Runtime, "newId" | "
 
 function secretsFileError(path: string, why: unknown): QmError {
   return new QmError("store_failed", `the secrets in ${path} cannot be used: ${getErrorMessage(why)}`, {
-    hint: "The file belongs to you alone and holds a JSON object; `qm secrets set` makes it anew when it is gone.",
+    hint: "The file must be readable by you and hold a JSON object. Delete it and use `qm secrets set` to start again.",
   });
+}
+
+/** Fills references. Reads the file of secrets only for texts that refer to one, so that a broken file harms no other. */
+export function createReferenceFiller(env: Environment, storePath: string): (text: string, key: string) => string {
+  return (text, key) =>
+    resolveReference(text, text.includes(SECRET_PREFIX) ? mergeStoredSecrets(env, storePath) : env, key);
+}
+
+/** The environment variables and the stored secrets. */
+export function mergeStoredSecrets(env: Environment, storePath: string): Environment {
+  const secrets = readSecrets(getSecretsPath(storePath));
+  const stored = Object.entries(secrets).map(([name, value]) => [`${SECRET_PREFIX}${name}`, value]);
+  // An environment variable may have such a name too.
+  const variables = Object.entries(env).filter(([name]) => !name.startsWith(SECRET_PREFIX));
+  return Object.fromEntries([...variables, ...stored]);
+}
+
+/** The stored secrets that a configuration refers to. */
+export function listReferencedSecrets({ references }: LoadedConfig): readonly string[] {
+  const names = references.map(({ variable }) => variable).filter((variable) => variable.startsWith(SECRET_PREFIX));
+  return names.map((variable) => variable.slice(SECRET_PREFIX.length));
 }
 
 type StoredSecrets = Readonly<Record<string, string>>;
 type NamedSecret = Exclude<KnownSecret, string>;
 
 /**
- * Everything that may not be written down, as it is when it is asked for: secrets may be stored, and logins renewed, at
- * any time and by any process. A file that cannot be read is told of, and what it held before stays in force.
+ * Lists the secrets to redact. Each call checks the file, because any process may store a secret or renew a login. If
+ * the file cannot be read, that is reported and its former secrets stay redacted.
  */
 export function createSecretLister(
   env: Environment,
@@ -89,85 +112,62 @@ export function createSecretLister(
 ): (config: Config) => readonly NamedSecret[] {
   let seen: string | undefined;
   let stored: StoredSecrets = {};
-  let made:
-    | { readonly config: Config; readonly stored: StoredSecrets; readonly secrets: readonly NamedSecret[] }
-    | undefined;
+  let listed: { readonly config: Config; readonly stored: StoredSecrets } | undefined;
+  let secrets: readonly NamedSecret[] = [];
 
-  function readLatest(): StoredSecrets {
+  function refreshStored(): void {
     const stats = statSync(path, { bigint: true, throwIfNoEntry: false });
-    const now = stats === undefined ? "" : toFileIdentity(stats);
-    if (now === seen) return stored;
+    const now = stats && `${stats.ino}:${stats.size}:${stats.mtimeNs}`;
+    if (now === seen) return;
     seen = now;
     try {
       stored = readSecrets(path);
     } catch (thrown) {
       onProblem(getErrorMessage(thrown));
     }
-    return stored;
   }
 
   return (config) => {
-    const latest = readLatest();
-    if (made?.config !== config || made.stored !== latest)
-      made = { config, stored: latest, secrets: [...listVariableSecrets(config, env), ...listStoredSecrets(latest)] };
-    return made.secrets;
+    refreshStored();
+    if (listed?.config === config && listed.stored === stored) return secrets;
+    listed = { config, stored };
+    secrets = [...listVariableSecrets(config, env), ...listStoredSecrets(stored)];
+    return secrets;
   };
 }
 
-/** A file that is replaced is another one, however quickly that happens. */
-function toFileIdentity({ ino, size, mtimeNs }: BigIntStats): string {
-  return `${ino}:${size}:${mtimeNs}`;
-}
-
-/** What is called a secret, and whatever servers, clients and people prove themselves by. */
-function listVariableSecrets(
-  { secrets, search, servers, gateway, approvals }: Config,
-  env: Environment,
-): readonly NamedSecret[] {
+/** The variables in `secrets` and in the credentials of servers, clients and people. */
+function listVariableSecrets(config: Config, env: Environment): readonly NamedSecret[] {
+  const { secrets, search, servers, gateway, approvals } = config;
   const texts = [
     ...secrets,
-    search.embedder.api_key ?? "",
-    ...Object.values(servers).flatMap(({ args, env, headers, url = "", oauth }) => [
-      ...args,
-      ...Object.values(env),
-      ...Object.values(headers),
-      url,
-      oauth?.client_secret ?? "",
-    ]),
-    ...Object.values(gateway.profiles).map(({ token = "" }) => token),
-    ...Object.values(approvals.approvers).map(({ token = "" }) => token),
+    search.embedder.apiKey ?? "",
+    ...Object.values(servers).flatMap(({ args, env, headers, url = "", oauth }) => {
+      return [...args, ...Object.values(env), ...Object.values(headers), url, oauth?.clientSecret ?? ""];
+    }),
+    ...[...Object.values(gateway.profiles), ...Object.values(approvals.approvers)].map(({ token = "" }) => token),
   ];
-  // Each variable alone, not the text around it: that is what may turn up somewhere else.
+  // Only the variables, not the text around them: a variable's value may appear elsewhere.
   const variables = new Set(texts.flatMap(listVariables));
-  // What is not set cannot leak. What is stored is all of it hidden, referred to or not.
   return [...variables].flatMap((name) => (env[name] ? [{ name, value: env[name] }] : []));
 }
 
 function listStoredSecrets(stored: StoredSecrets): readonly NamedSecret[] {
   return Object.entries(stored).flatMap(([name, value]) => [
     ...(value === "" ? [] : [{ name, value }]),
-    // What is kept of a login is a record: what turns up elsewhere is a part of it.
+    // A stored login is a record; its tokens may appear elsewhere one by one.
     ...(name.startsWith("oauth.") ? listCredentials(name, parseJson(value)) : []),
   ]);
 }
 
-const CREDENTIAL_KEYS = new Set([
-  "access_token",
-  "refresh_token",
-  "id_token",
-  "client_secret",
-  "registration_access_token",
-]);
+const CREDENTIAL_KEY = /^(?:access_token|refresh_token|id_token|client_secret|registration_access_token)$/;
 
 function listCredentials(name: string, value: unknown): readonly NamedSecret[] {
   if (!isRecord(value)) return [];
-  return Object.entries(value).flatMap(([key, part]) =>
-    typeof part === "string"
-      ? CREDENTIAL_KEYS.has(key) && part !== ""
-        ? [{ name: `${name} ${key}`, value: part }]
-        : []
-      : listCredentials(name, part),
-  );
+  return Object.entries(value).flatMap(([key, part]) => {
+    if (typeof part !== "string") return listCredentials(name, part);
+    return CREDENTIAL_KEY.test(key) && part !== "" ? [{ name: `${name} ${key}`, value: part }] : [];
+  });
 }
 
 function parseJson(text: string): unknown {

@@ -1,40 +1,22 @@
 import { dirname, join } from "node:path";
 
-/** What only its owner may read: the stored secrets. */
-export function getSecretsPath(storePath: string): string {
-  return join(dirname(storePath), "secrets.json");
-}
+const besideStore = (name: string) => (storePath: string) => join(dirname(storePath), name);
 
-/** Where the token of the profile `default` is kept, when the configuration gives it none. */
-export function getTokenPath(storePath: string): string {
-  return join(dirname(storePath), "token");
-}
+/** The stored secrets. Only their owner may read the file. */
+export const getSecretsPath = besideStore("secrets.json");
+/** The token of the profile `default`, unless the configuration names one. */
+export const getTokenPath = besideStore("token");
+/** The key that signs links to approvals. */
+export const getLinkKeyPath = besideStore("link-key");
+/** The address of `qm serve` while it runs. */
+export const getAddressPath = besideStore("address");
+/** The error output of servers, a file each. */
+export const getLogFolder = besideStore("logs");
+/** Unpacked bundles of servers. */
+export const getBundleFolder = besideStore("bundles");
 
-/** What links to approvals are signed with. */
-export function getLinkKeyPath(storePath: string): string {
-  return join(dirname(storePath), "link-key");
-}
-
-/** Where `qm serve` listens, for as long as it does. */
-export function getAddressPath(storePath: string): string {
-  return join(dirname(storePath), "address");
-}
-
-/** What servers write to their error output, a file each. */
-export function getLogFolder(storePath: string): string {
-  return join(dirname(storePath), "logs");
-}
-
-/** Servers that came as a bundle, unpacked. */
-export function getBundleFolder(storePath: string): string {
-  return join(dirname(storePath), "bundles");
-}
-
-/** Everything that is kept beside a store. */
+/** All state next to a store. */
 export function listStatePaths(storePath: string): readonly string[] {
-  const secrets = getSecretsPath(storePath);
-  const places = [getTokenPath, getLinkKeyPath, getAddressPath, getLogFolder, getBundleFolder].map((place) =>
-    place(storePath),
-  );
-  return [secrets, `${secrets}.lock`, ...places];
+  const paths = [getSecretsPath, getTokenPath, getLinkKeyPath, getAddressPath, getLogFolder, getBundleFolder];
+  return [...paths.map((getPath) => getPath(storePath)), `${getSecretsPath(storePath)}.lock`];
 }

@@ -6,7 +6,7 @@ import { openWorkspace } from "./workspace.ts";
 
 const stores = vi.hoisted(() => ({ opened: 0, closed: 0 }));
 
-// The real store, counted: the system holds a closed file for a while, so that it cannot tell.
+// Counts open stores, because the system keeps a closed file for a while.
 vi.mock("../store/open-store.ts", async (original) => {
   const real = await original<typeof import("../store/open-store.ts")>();
   return {
@@ -25,7 +25,7 @@ vi.mock("../store/open-store.ts", async (original) => {
   };
 });
 
-test("what cannot be opened leaves no store open", async () => {
+test("closes the store when opening fails", async () => {
   const folder = await mkdtemp(join(tmpdir(), "qm-closing-"));
   onTestFinished(() => rm(folder, { recursive: true, force: true }));
   const embedder = `{ class: light, base_url: "http://127.0.0.1:9", model: x, api_key: "\${secret:NOBODY}" }`;

@@ -48,7 +48,7 @@ test("works without a file, in the folder it is opened in", async () => {
   ]);
 });
 
-test("takes over everything the file says, relative to the file", async () => {
+test("applies the file, with paths relative to it", async () => {
   const folder = await folderWith({
     "quartermaster.yaml": `
 store: { path: "kept/\${env:STAGE}.db" }
@@ -94,7 +94,7 @@ secrets: ["\${env:TOKEN}"]
   expect(written).not.toContain("bob");
 });
 
-test("says every problem of a wrong file at once", async () => {
+test("reports every problem of a wrong file at once", async () => {
   const folder = await folderWith({
     "quartermaster.yaml": "policy:\n  denyed: []\n  rules: [{ name: a, rule: 'tool.', effect: hide }]\n",
   });
@@ -107,7 +107,7 @@ test("says every problem of a wrong file at once", async () => {
   expect(String(thrown)).toContain("policy.rules[0].rule");
 });
 
-test("warns of an actor that lists what does not exist, and goes on", async () => {
+test("warns of an actor that lists an unknown action, and continues", async () => {
   const folder = await folderWith({ "quartermaster.yaml": "actors: { reader: { tools: [file__raed] } }" });
   const problems: string[] = [];
 
@@ -117,7 +117,7 @@ test("warns of an actor that lists what does not exist, and goes on", async () =
   expect(workspace.quartermaster.list().total).toBeGreaterThan(0);
 });
 
-test("leaves nothing behind when it is opened to look, or to read the ledger", async () => {
+test("creates no file when it is opened for looking or for the ledger", async () => {
   const folder = await folderWith({ "README.md": "hello" });
 
   const looking = await open(folder, { purpose: "looking" });
@@ -128,7 +128,7 @@ test("leaves nothing behind when it is opened to look, or to read the ledger", a
   expect(await readdir(folder)).toEqual(["README.md"]);
 });
 
-test("reads the ledger of others without writing to it", async () => {
+test("reads an existing ledger without writing to it", async () => {
   const folder = await folderWith({ "README.md": "hello" });
   const writer = await open(folder);
   await writer.quartermaster.invoke("file__read", { path: "README.md" });
@@ -183,7 +183,7 @@ test("a change of the file replaces and withdraws a provider", async () => {
   await vi.waitFor(() => expect(quartermaster.list().total).toBe(0), 10_000);
 });
 
-test("a broken change leaves the old policy in force, and is told and recorded", async () => {
+test("keeps the old policy after an invalid change, and reports and records that", async () => {
   const folder = await folderWith({ "quartermaster.yaml": "policy: { denied: [file__write] }" });
   const problems: string[] = [];
   const workspace = await open(folder, { watch: true, onProblem: (problem) => problems.push(problem) });
@@ -199,7 +199,7 @@ test("a broken change leaves the old policy in force, and is told and recorded",
   expect(await eventsOf(workspace, "config.loaded")).toHaveLength(1);
 });
 
-test("a change whose policy cannot stand leaves the providers as they were, too", async () => {
+test("keeps the providers when the policy of a change is rejected", async () => {
   const folder = await folderWith({ "quartermaster.yaml": "{}" });
   const problems: string[] = [];
   const workspace = await open(folder, { watch: true, onProblem: (problem) => problems.push(problem) });
@@ -212,10 +212,10 @@ test("a change whose policy cannot stand leaves the providers as they were, too"
 
   expect(problems[0]).toContain("file__write");
   expect(workspace.quartermaster.explain("file__write")).toMatchObject({ exists: true, visible: true });
-  expect(workspace.config.providers.file.read_only).toBe(false);
+  expect(workspace.config.providers.file.readOnly).toBe(false);
 });
 
-test("says which changes wait for a restart", async () => {
+test("reports which changes need a restart", async () => {
   const folder = await folderWith({ "quartermaster.yaml": "{}" });
   const problems: string[] = [];
   await open(folder, { watch: true, onProblem: (problem) => problems.push(problem) });
@@ -228,10 +228,10 @@ test("says which changes wait for a restart", async () => {
 
 const KEPT = {
   status: "failed",
-  error: { code: "path_refused", error: expect.stringContaining("kept by Quartermaster itself") },
+  error: { code: "path_refused", error: expect.stringContaining("protected by Quartermaster") },
 };
 
-test("file actions reach neither the policy nor the ledger, and the policy goes on binding", async () => {
+test("file actions reach neither the policy nor the ledger, and stay bound by the policy", async () => {
   const policy = "policy: { denied: [file__delete] }";
   const folder = await folderWith({ "quartermaster.yaml": policy, "a.txt": "hello" });
   const { quartermaster } = await open(folder, { watch: true });
@@ -254,7 +254,7 @@ test("file actions reach neither the policy nor the ledger, and the policy goes 
   expect(later.quartermaster.explain("file__delete").visible).toBe(false);
 });
 
-test("no file action makes a policy where there is none, or a nearer one", async () => {
+test("no file action creates a configuration, or a nearer one", async () => {
   const none = await folderWith({ "a.txt": "" });
   const above = await folderWith({ "quartermaster.yaml": "{}", "below/deeper/a.txt": "" });
 
@@ -271,7 +271,7 @@ test("no file action makes a policy where there is none, or a nearer one", async
   expect(await readdir(join(above, "below/deeper"))).toEqual(["a.txt"]);
 });
 
-test("a store among other files is kept with its companions, also where a link leads", async () => {
+test("protects a store among other files with its companions, also through links", async () => {
   const folder = await folderWith({
     "staging.yaml": "store: { path: data/link.db }",
     "data/other.txt": "free",
@@ -288,7 +288,7 @@ test("a store among other files is kept with its companions, also where a link l
   expect(await quartermaster.ledger.verify()).toMatchObject({ broken: [] });
 });
 
-test("a store that is named for the next start is kept from now on, like the one in use", async () => {
+test("protects the store of the next start as well as the present one", async () => {
   const folder = await folderWith({ "quartermaster.yaml": "store: { path: one.db }" });
   const { quartermaster } = await open(folder, { watch: true });
   const write = (path: string) => quartermaster.invoke("file__write", { path, content: "mine" });
@@ -300,7 +300,7 @@ test("a store that is named for the next start is kept from now on, like the one
   expect(await write("one.db")).toMatchObject(KEPT);
 });
 
-test("a root in the folder of the store is refused, at the start and as a change of which nothing is taken", async () => {
+test("rejects a root in the folder of the store, at the start and as a change", async () => {
   const wrong = "providers: { file: { root: .quartermaster } }\npolicy: { denied: [file__read] }";
   const folder = await folderWith({ "quartermaster.yaml": "{}", "a.txt": "hello" });
   const problems: string[] = [];
@@ -309,12 +309,12 @@ test("a root in the folder of the store is refused, at the start and as a change
   await writeFile(join(folder, "quartermaster.yaml"), wrong);
   await vi.waitFor(() => expect(problems).toHaveLength(1), 10_000);
 
-  expect(problems[0]).toContain("lies in what is kept by Quartermaster itself");
+  expect(problems[0]).toContain("is inside a path protected by Quartermaster");
   expect(await quartermaster.invoke("file__read", { path: "a.txt" })).toMatchObject({ data: { content: "hello" } });
   await expect(openWorkspace({ cwd: folder, env: {} })).rejects.toMatchObject({ code: "invalid_config" });
 });
 
-test("shows an actor's model the surface that the actor has, and everybody else's the general one", async () => {
+test("shows an actor's own surface, and the general one to all others", async () => {
   const folder = await folderWith({
     "quartermaster.yaml": `
 surface: { kind: auto, token_budget: 1 }
@@ -331,19 +331,19 @@ actors:
   expect(await kindOf("roomy")).toBe("flat");
 });
 
-test("says when there is a file that only looks like the configuration, or a policy that names nothing", async () => {
+test("reports a misnamed configuration file and a policy that matches nothing", async () => {
   const onProblem = vi.fn();
 
   await open(await folderWith({ "quartermaster.yml": "policy: { denied: [file__read] }" }), { onProblem });
   await open(await folderWith({ "quartermaster.yaml": "policy: { denied: [file__remove] }" }), { onProblem });
 
   expect(onProblem.mock.calls).toEqual([
-    ["quartermaster.yml is not read: call it quartermaster.yaml"],
+    ["quartermaster.yml is not read: rename it to quartermaster.yaml"],
     [expect.stringMatching(/^policy.denied lists "file__remove", which no action fits/)],
   ]);
 });
 
-test("no folder below gets a configuration of an agent's making", async () => {
+test("no file action creates a configuration in a folder below", async () => {
   const { quartermaster } = await open(await folderWith({ "quartermaster.yaml": "{}", "sub/a.txt": "a" }));
 
   const outcome = await quartermaster.invoke("file__write", { path: "sub/quartermaster.yaml", content: "{}" });
@@ -351,7 +351,7 @@ test("no folder below gets a configuration of an agent's making", async () => {
   expect(outcome).toMatchObject({ status: "failed", error: { code: "path_refused" } });
 });
 
-test("file actions reach nothing that is kept beside the store, wherever that is", async () => {
+test("file actions reach no state next to the store, in any folder", async () => {
   const kept = [
     ...["data/secrets.json", "data/secrets.json.lock", "data/.secrets.json.018f", "data/token", "data/logs/odd.log"],
     ...["data/bundles/abc/index.js", "quartermaster.yaml.bak-20260102T030405Z", ".quartermaster.yaml.018f"],
@@ -374,7 +374,7 @@ test("file actions reach nothing that is kept beside the store, wherever that is
   expect(await invoke("file__list", {})).toMatchObject({ data: { entries: [{ path: "data" }] } });
 });
 
-test("a secret that is stored later is written down nowhere, nor is a part of a login", async () => {
+test("redacts a secret that is stored later, and the parts of a login", async () => {
   const folder = await folderWith({ "quartermaster.yaml": "{}" });
   const workspace = await open(folder);
   const { quartermaster, secrets } = workspace;
@@ -399,7 +399,7 @@ test("a secret that is stored later is written down nowhere, nor is a part of a 
   expect(written).toContain("https://issuer.example.com");
 });
 
-test("secrets that cannot be read are told of, and stop only who needs one", async () => {
+test("reports unreadable secrets, and fails only where one is needed", async () => {
   const broken = { ".quartermaster/secrets.json": "{ hunter2" };
   const onProblem = vi.fn();
 

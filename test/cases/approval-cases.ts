@@ -11,366 +11,293 @@ import {
   EXPIRES,
   executor,
   expired,
-  got,
   LATER,
-  migratedApprovals,
+  openApprovals,
   outcome,
   places,
   put,
   question,
+  requireApproval,
 } from "./approval-fixtures.ts";
-import type { StoreCase } from "./store-cases.ts";
+import { defineCases } from "./store-cases.ts";
 
 const MAX_OPEN = 20;
 
-export const approvalStoreCases: readonly StoreCase[] = [
-  {
-    name: "gives an approval back as it was put, whatever is in it",
-    async run(db) {
-      const store = await migratedApprovals(db);
-      const odd = ["nul\0here", "half \ud800 pair", "__proto__", "🦑", "line\u2028separator", "", "'; drop table --"];
-      for (const [index, text] of odd.entries()) {
-        const args: JsonObject = JSON.parse(`{"__proto__": {"polluted": 1}, "constructor": ${JSON.stringify(text)}}`);
-        const caller = { actor: text, session: text, turn: text, tenant: text, person: text, user: { id: text, args } };
-        const asked = question({ id: `a${index}`, binding: `b${index}`, args, caller, preview: "rm -rf\n🦑" });
+export const approvalStoreCases = defineCases(openApprovals, {
+  "returns an approval as it was stored": async (store) => {
+    const odd = ["nul\0here", "half \ud800 pair", "__proto__", "🦑", "line\u2028separator", "", "'; drop table --"];
+    for (const [index, text] of odd.entries()) {
+      const args: JsonObject = JSON.parse(`{"__proto__": {"polluted": 1}, "constructor": ${JSON.stringify(text)}}`);
+      const caller = { actor: text, session: text, turn: text, tenant: text, person: text, user: { id: text, args } };
+      const asked = question({ id: `a${index}`, binding: `b${index}`, args, caller, preview: "rm -rf\n🦑" });
 
-        const { approval, isNew } = await store.request(asked, MAX_OPEN);
+      const { approval, isNew } = await store.request(asked, MAX_OPEN);
 
-        assert(isNew);
-        assert.deepEqual(approval, { ...asked, state: "pending", delivered: false });
-        assert.deepEqual(await store.get(asked.id), approval);
-        assert.deepEqual(await store.list({ session: text, actor: text, turn: text, tenant: text, user: text }), [
-          approval,
-        ]);
-        assert(Object.hasOwn(approval.args, "__proto__"));
-        const given = { ...denied, by: text, reason: text };
-        assert(await store.answer(asked.id, given, []));
-        assert.deepEqual((await got(store, asked.id)).answer, given);
-      }
-      assert.equal(Object.hasOwn(Object.prototype, "polluted"), false);
-    },
-  },
-  {
-    name: "keeps a text that has no place in a column, with a mark for what had to go",
-    async run(db) {
-      const store = await migratedApprovals(db);
-      const odd = { callId: "c\0", via: "v\ud800", level: "l\0", rule: "r\0", reason: "why\0", preview: "p\udc00" };
-
-      const { approval } = await store.request(question({ id: "a", ...odd }), MAX_OPEN);
-
-      const marked = { callId: "c�", via: "v�", level: "l�", rule: "r�", reason: "why�", preview: "p�" };
-      assert.deepEqual(approval, { ...question({ id: "a", ...marked }), state: "pending", delivered: false });
-    },
-  },
-  {
-    name: "answers the question that stands for the same binding, and puts another for any other",
-    async run(db) {
-      const store = await migratedApprovals(db);
-      for (const place of places) {
-        const joined = await put(store, { id: `first ${place}`, binding: place }, place);
-        const again = await store.request(question({ id: `again ${place}`, binding: place }), MAX_OPEN);
-
-        assert.deepEqual(again, { approval: await got(store, joined.id), isNew: false }, place);
-        assert.equal(await store.get(`again ${place}`), undefined);
-      }
-      assert((await store.request(question({ id: "b", binding: "another" }), MAX_OPEN)).isNew);
-    },
-  },
-  {
-    name: "puts the question anew once the caller has been given the outcome",
-    async run(db) {
-      const store = await migratedApprovals(db);
-      for (const place of ["denied", "expired", "done", "interrupted"] as const) {
-        await put(store, { id: `first ${place}`, binding: place }, place);
-        assert(await store.deliver(`first ${place}`));
-        assert.equal(await store.deliver(`first ${place}`), false);
-
-        const again = await store.request(question({ id: `again ${place}`, binding: place }), MAX_OPEN);
-
-        assert.deepEqual([again.isNew, again.approval.id, again.approval.state], [true, `again ${place}`, "pending"]);
-      }
-    },
-  },
-  {
-    name: "joins nothing that has expired, though nobody has said so yet",
-    async run(db) {
-      const store = await migratedApprovals(db);
-      for (const place of ["pending", "approved"] as const) {
-        await put(store, { id: `first ${place}`, binding: place }, place);
-
-        const atTheEnd = question({ id: `second ${place}`, binding: place, requestedAt: EXPIRES });
-        assert.equal((await store.request(atTheEnd, MAX_OPEN)).approval.id, `first ${place}`);
-        const after = question({ id: `third ${place}`, binding: place, requestedAt: AFTER, expiresAt: "2027" });
-        assert.equal((await store.request(after, MAX_OPEN)).isNew, true);
-        const newest = question({ id: `fourth ${place}`, binding: place, requestedAt: AFTER });
-        assert.equal((await store.request(newest, MAX_OPEN)).approval.id, `third ${place}`);
-        await store.expire(`first ${place}`, expired);
-        assert.equal((await store.request(newest, MAX_OPEN)).approval.id, `third ${place}`);
-      }
-      // What has been claimed is run, however long it takes.
-      await put(store, { id: "claimed", binding: "claimed" }, "claimed");
-      const later = question({ id: "later", binding: "claimed", requestedAt: "2027-01-01T00:00:00.000Z" });
-      assert.equal((await store.request(later, MAX_OPEN)).approval.id, "claimed");
-    },
-  },
-  {
-    name: "takes an answer until the question expires, and none after",
-    async run(db) {
-      const store = await migratedApprovals(db);
-      for (const answer of [approved, denied]) {
-        const [id, late] = [`in time ${answer.decision}`, `late ${answer.decision}`];
-        for (const each of [id, late]) await put(store, { id: each, binding: each });
-
-        assert.equal(await store.answer(late, { ...answer, at: AFTER }, []), false);
-        assert.equal((await got(store, late)).state, "pending");
-        assert.equal(await store.answer(id, { ...answer, at: EXPIRES }, []), true);
-      }
-    },
-  },
-  {
-    name: "refuses more open questions of one session than allowed, and says what to do",
-    async run(db) {
-      const store = await migratedApprovals(db);
-      const ask = (id: string, rest: Partial<NewApproval> = {}) =>
-        store.request(question({ id, binding: id, ...rest }), 3);
-      for (const place of ["pending", "approved", "claimed"] as const) await put(store, { id: place }, place);
-
-      await assert.rejects(ask("fourth"), (thrown) => {
-        assert(thrown instanceof QmError && thrown.code === "overloaded" && thrown.hint !== undefined);
-        return true;
-      });
-      assert.equal(await store.get("fourth"), undefined);
-      assert.equal((await ask("again", { binding: "approved" })).isNew, false);
-      assert((await ask("elsewhere", { caller: { actor: "main", session: "another" } })).isNew);
-      assert(await store.finish("claimed", "me", { at: LATER, outcome: outcome() }));
-      assert((await ask("fourth")).isNew);
-      await assert.rejects(ask("fifth"), { code: "overloaded" });
-      // Expired ones do not count, though nobody has said so yet.
-      assert((await ask("next day", { requestedAt: AFTER })).isNew);
-    },
-  },
-  {
-    name: "ends with one question for many that put the same at the same time",
-    async run(db) {
-      const store = await migratedApprovals(db);
-
-      const all = await Promise.all(
-        Array.from({ length: 20 }, (_, index) => store.request(question({ id: `a${index}`, binding: "b" }), MAX_OPEN)),
-      );
-
-      assert.equal(all.filter(({ isNew }) => isNew).length, 1);
-      assert.equal(new Set(all.map(({ approval }) => approval.id)).size, 1);
-      assert.equal((await store.list({})).length, 1);
-      assert.deepEqual(await db.all(sql`select name from locks`), []);
-    },
-  },
-  {
-    name: "gives a claim to one of many, and again only after it was given back",
-    async run(db) {
-      const store = await migratedApprovals(db);
-      await put(store, { id: "a" }, "approved");
-      const claimAll = async () => {
-        const names = Array.from({ length: 20 }, (_, index) => `e${index}`);
-        const won = await Promise.all(names.map((name) => store.claim("a", executor(name))));
-        return names.filter((_, index) => won[index]);
-      };
-
-      const [first = "", ...others] = await claimAll();
-      assert.deepEqual(others, []);
-      assert.equal((await got(store, "a")).executor, first);
-      assert(await store.release("a", first));
-      assert.equal(await store.begin("a", first, LATER), false);
-      assert.equal((await claimAll()).length, 1);
-    },
-  },
-  {
-    name: "lets only who was taken for dead say how it ended after all",
-    async run(db) {
-      const store = await migratedApprovals(db);
-      await put(store, { id: "a" }, "interrupted");
-      const end = (name: string) => store.finish("a", name, { at: LATER, outcome: outcome(name) });
-
-      assert.equal(await end("other"), false);
-      assert.equal(await end("me"), true);
-      assert.equal(await end("me"), false);
-
-      assert.deepEqual((await got(store, "a")).outcome, outcome("me"));
-      assert.deepEqual(await ids(store), ["a"]);
-    },
-  },
-  {
-    name: "knows who has claimed what until it ends, and what the ledger has not got yet",
-    async run(db) {
-      const store = await migratedApprovals(db);
-      for (const place of places) await put(store, { id: place, binding: place }, place);
-      await put(store, { id: "theirs", binding: "theirs" }, "approved");
-      await store.claim("theirs", executor("other"));
-
-      await store.renew("me", LATER);
-
-      const claims = new Map((await store.listClaimed()).map(({ approval, executor: who }) => [approval.id, who]));
-      assert.deepEqual([...claims.keys()], ["begun", "claimed", "done", "interrupted", "theirs"]);
-      assert.deepEqual(claims.get("claimed"), { ...executor("me"), leaseUntil: LATER });
-      assert.deepEqual(claims.get("theirs"), executor("other"));
-      const done = (await store.listClaimed()).find(({ approval }) => approval.id === "done");
-      assert.deepEqual(done?.approval, await got(store, "done"));
-      for (const place of places) await store.markRecorded(place);
-      assert.deepEqual(await ids(store), ["begun", "claimed", "theirs"]);
-      assert(await store.finish("interrupted", "me", { at: LATER, outcome: outcome() }));
-      assert.deepEqual(await ids(store), ["begun", "claimed", "interrupted", "theirs"]);
-    },
-  },
-  {
-    name: "lets one of many see to what a process that is gone has not written down",
-    async run(db) {
-      const store = await migratedApprovals(db);
-      for (const place of places) await put(store, { id: place, binding: place }, place);
-      const takers = Array.from({ length: 20 }, (_, index) => ({ ...executor(`e${index}`), pid: 1000 + index }));
-      const taken = async (id: string) =>
-        (await Promise.all(takers.map((taker) => store.takeOver(id, executor("me"), taker)))).filter(Boolean).length;
-
-      const wins = await Promise.all(places.map(async (place) => [place, await taken(place)] as const));
-
-      const won = wins.filter(([, count]) => count > 0);
-      assert.deepEqual(won.toSorted(), [
-        ["done", 1],
-        ["interrupted", 1],
+      assert(isNew);
+      assert.deepEqual(approval, { ...asked, state: "pending", delivered: false });
+      assert.deepEqual(await store.get(asked.id), approval);
+      assert.deepEqual(await store.list({ session: text, actor: text, turn: text, tenant: text, user: text }), [
+        approval,
       ]);
-      const [next] = (await store.listClaimed()).filter(({ approval }) => approval.id === "done");
-      assert(next !== undefined);
-      assert.equal(next.executor.id, "me");
-      assert.equal(await store.takeOver("done", next.executor, { ...executor("late"), pid: 99 }), true);
-      assert.equal(await store.takeOver("done", next.executor, { ...executor("later"), pid: 98 }), false);
-      await store.markRecorded("interrupted");
-      const [left] = (await store.listClaimed()).filter(({ approval }) => approval.id === "interrupted");
-      assert.equal(left, undefined);
-    },
+      assert(Object.hasOwn(approval.args, "__proto__"));
+      const given = { ...denied, by: text, reason: text };
+      assert(await store.answer(asked.id, given, []));
+      assert.deepEqual((await requireApproval(store, asked.id)).answer, given);
+    }
+    assert.equal(Object.hasOwn(Object.prototype, "polluted"), false);
   },
-  {
-    name: "removes what has long been over, and nothing that can still happen or is not in the ledger",
-    async run(db) {
-      const store = await migratedApprovals(db);
-      for (const place of places) await put(store, { id: place, binding: place }, place);
-      await put(store, { id: "unrecorded", binding: "unrecorded" }, "done");
-      for (const place of ["done", "interrupted"]) await store.markRecorded(place);
+  "replaces characters that a text column cannot hold": async (store) => {
+    const odd = { callId: "c\0", via: "v\ud800", level: "l\0", rule: "r\0", reason: "why\0", preview: "p\udc00" };
 
-      assert.equal(await store.prune(new Date(ANSWERED)), 0);
-      assert.equal(await store.prune(new Date(AFTER)), 1);
-      assert.equal(await store.get("denied"), undefined);
-      assert.equal(await store.prune(new Date("2027-01-01T00:00:00.000Z")), 3);
+    const { approval } = await store.request(question({ id: "a", ...odd }), MAX_OPEN);
 
-      const left = (await store.list({})).map(({ id }) => id);
-      assert.deepEqual(left.toSorted(), ["approved", "begun", "claimed", "pending", "unrecorded"]);
-    },
+    const marked = { callId: "c�", via: "v�", level: "l�", rule: "r�", reason: "why�", preview: "p�" };
+    assert.deepEqual(approval, { ...question({ id: "a", ...marked }), state: "pending", delivered: false });
   },
-  {
-    name: "lists by state, session, turn, actor, tenant, user and action, and by all of them together",
-    async run(db) {
-      const store = await migratedApprovals(db);
-      const caller = { actor: "main", session: "s", turn: "t", tenant: "acme", user: { id: "eve" } };
-      await put(store, { id: "a", binding: "a", caller }, "approved");
-      await put(store, { id: "b", binding: "b", caller: { ...caller, session: "other" }, action: "web__fetch" });
-      await put(
-        store,
-        { id: "c", binding: "c", caller: { actor: "side", session: "s", turn: "u", tenant: "b", user: { id: "ada" } } },
-        "denied",
-      );
-      const found = async (query: Parameters<ApprovalStore["list"]>[0]) =>
-        (await store.list(query)).map(({ id }) => id).join("");
+  "returns the open request for the same binding, and creates one for another binding": async (store) => {
+    for (const place of places) {
+      const joined = await put(store, { id: `first ${place}`, binding: place }, place);
+      const again = await store.request(question({ id: `again ${place}`, binding: place }), MAX_OPEN);
 
-      assert.equal(await found({}), "abc");
-      assert.equal(await found({ state: "pending" }), "b");
-      assert.equal(await found({ state: ["approved", "denied"] }), "ac");
-      assert.equal(await found({ state: [] }), "");
-      assert.equal(await found({ session: "s" }), "ac");
-      assert.equal(await found({ turn: "t" }), "ab");
-      assert.equal(await found({ actor: "side" }), "c");
-      assert.equal(await found({ tenant: "acme" }), "ab");
-      assert.equal(await found({ user: "eve" }), "ab");
-      assert.equal(await found({ action: "web__fetch" }), "b");
-      assert.equal(await found({ state: "approved", ...caller, user: "eve", action: "file__write", limit: 5 }), "a");
-      assert.equal(await found({ state: "pending", session: "s" }), "");
-    },
+      assert.deepEqual(again, { approval: await requireApproval(store, joined.id), isNew: false }, place);
+      assert.equal(await store.get(`again ${place}`), undefined);
+    }
+    assert((await store.request(question({ id: "b", binding: "another" }), MAX_OPEN)).isNew);
   },
-  {
-    name: "lists page by page, oldest first, without the outcomes",
-    async run(db) {
-      const store = await migratedApprovals(db);
-      const seconds = [3, 1, 2, 1, 1];
-      for (const [index, second] of seconds.entries()) {
-        const requestedAt = `2026-01-02T03:00:0${second}.000Z`;
-        await put(store, { id: `a${index}`, binding: `b${index}`, requestedAt }, "done");
-      }
-      const page = async (after?: string, limit?: number) => {
-        const query = { ...(after === undefined ? {} : { after }), ...(limit === undefined ? {} : { limit }) };
-        return (await store.list(query)).map(({ id }) => id);
-      };
+  "creates a new request after the outcome was delivered": async (store) => {
+    for (const place of ["denied", "expired", "done", "interrupted"] as const) {
+      await put(store, { id: `first ${place}`, binding: place }, place);
+      assert(await store.deliver(`first ${place}`));
+      assert.equal(await store.deliver(`first ${place}`), false);
 
-      assert.deepEqual(await page(), ["a1", "a3", "a4", "a2", "a0"]);
-      assert.deepEqual(await page(undefined, 2), ["a1", "a3"]);
-      assert.deepEqual(await page("a3", 2), ["a4", "a2"]);
-      assert.deepEqual(await page("a2", 2), ["a0"]);
-      assert.deepEqual(await page("a0"), []);
-      assert.deepEqual(await page(undefined, 0), []);
-      assert.deepEqual(await page(undefined, -1), []);
-      await assert.rejects(store.list({ after: "gone" }), { code: "not_found" });
-      for (const approval of await store.list({}))
-        assert.deepEqual(["outcome" in approval, approval.status], [false, "done"]);
-    },
+      const again = await store.request(question({ id: `again ${place}`, binding: place }), MAX_OPEN);
+
+      assert.deepEqual([again.isNew, again.approval.id, again.approval.state], [true, `again ${place}`, "pending"]);
+    }
   },
-  {
-    name: "answers a hundred unless told, and keeps an outcome of megabytes whole",
-    async run(db) {
-      const store = await migratedApprovals(db);
-      for (let index = 0; index < 101; index++) await put(store, { id: `a${index}`, binding: `b${index}` }, "denied");
-      await put(store, { id: "long", binding: "long" }, "begun");
-      const long = outcome("🦑".repeat(1_000_000));
+  "does not join a request whose time is up": async (store) => {
+    for (const place of ["pending", "approved"] as const) {
+      await put(store, { id: `first ${place}`, binding: place }, place);
 
-      assert(await store.finish("long", "me", { at: LATER, outcome: long }));
-
-      assert.deepEqual((await got(store, "long")).outcome, long);
-      assert.equal((await store.list({})).length, 100);
-    },
+      const atTheEnd = question({ id: `second ${place}`, binding: place, requestedAt: EXPIRES });
+      assert.equal((await store.request(atTheEnd, MAX_OPEN)).approval.id, `first ${place}`);
+      const after = question({ id: `third ${place}`, binding: place, requestedAt: AFTER, expiresAt: "2027" });
+      assert.equal((await store.request(after, MAX_OPEN)).isNew, true);
+      const newest = question({ id: `fourth ${place}`, binding: place, requestedAt: AFTER });
+      assert.equal((await store.request(newest, MAX_OPEN)).approval.id, `third ${place}`);
+      await store.expire(`first ${place}`, expired);
+      assert.equal((await store.request(newest, MAX_OPEN)).approval.id, `third ${place}`);
+    }
+    // A claimed call runs, however long it takes.
+    await put(store, { id: "claimed", binding: "claimed" }, "claimed");
+    const later = question({ id: "later", binding: "claimed", requestedAt: "2027-01-01T00:00:00.000Z" });
+    assert.equal((await store.request(later, MAX_OPEN)).approval.id, "claimed");
   },
-  {
-    name: "refuses an outcome that has no JSON, and leaves the call as it was",
-    async run(db) {
-      const store = await migratedApprovals(db);
-      await put(store, { id: "a" }, "begun");
+  "accepts an answer until the request expires": async (store) => {
+    for (const answer of [approved, denied]) {
+      const [id, late] = [`in time ${answer.decision}`, `late ${answer.decision}`];
+      for (const each of [id, late]) await put(store, { id: each, binding: each });
 
-      await assert.rejects(store.finish("a", "me", { at: LATER, outcome: outcome(1n) }), TypeError);
-
-      assert.equal((await got(store, "a")).state, "executing");
-    },
+      assert.equal(await store.answer(late, { ...answer, at: AFTER }, []), false);
+      assert.equal((await requireApproval(store, late)).state, "pending");
+      assert.equal(await store.answer(id, { ...answer, at: EXPIRES }, []), true);
+    }
   },
-  {
-    name: "says which row is damaged, and lists the others",
-    async run(db) {
-      const store = await migratedApprovals(db);
-      const damage = {
-        args: sql`args = '{"cut'`,
-        caller: sql`caller = '7'`,
-        answer: sql`answer = ''`,
-        outcome: sql`outcome = 'null'`,
-        state: sql`state = 'odd'`,
-        status: sql`status = 'odd'`,
-      };
-      for (const [column, change] of Object.entries(damage)) {
-        await put(store, { id: column, binding: column }, "done");
-        await db.all(sql`update approvals set ${change} where id = ${column}`);
+  "refuses more open requests of a session than allowed": async (store) => {
+    const ask = (id: string, rest: Partial<NewApproval> = {}) =>
+      store.request(question({ id, binding: id, ...rest }), 3);
+    for (const place of ["pending", "approved", "claimed"] as const) await put(store, { id: place }, place);
 
-        await assert.rejects(store.get(column), { code: "store_failed", message: new RegExp(`${column}.*damaged`) });
-      }
-      await put(store, { id: "whole", binding: "whole" }, "done");
-
-      assert.deepEqual(
-        (await store.list({})).map(({ id }) => id),
-        ["outcome", "whole"],
-      );
-      assert.deepEqual(await ids(store), ["whole"]);
-    },
+    await assert.rejects(ask("fourth"), (thrown) => {
+      assert(thrown instanceof QmError && thrown.code === "overloaded" && thrown.hint !== undefined);
+      return true;
+    });
+    assert.equal(await store.get("fourth"), undefined);
+    assert.equal((await ask("again", { binding: "approved" })).isNew, false);
+    assert((await ask("elsewhere", { caller: { actor: "main", session: "another" } })).isNew);
+    assert(await store.finish("claimed", "me", { at: LATER, outcome: outcome() }));
+    assert((await ask("fourth")).isNew);
+    await assert.rejects(ask("fifth"), { code: "overloaded" });
+    // Requests whose time is up do not count.
+    assert((await ask("next day", { requestedAt: AFTER })).isNew);
   },
-];
+  "creates one request for concurrent equal calls": async (store, db) => {
+    const all = await Promise.all(
+      Array.from({ length: 20 }, (_, index) => store.request(question({ id: `a${index}`, binding: "b" }), MAX_OPEN)),
+    );
+
+    assert.equal(all.filter(({ isNew }) => isNew).length, 1);
+    assert.equal(new Set(all.map(({ approval }) => approval.id)).size, 1);
+    assert.equal((await store.list({})).length, 1);
+    assert.deepEqual(await db.all(sql`select name from locks`), []);
+  },
+  "lets one of many executors claim, and another only after a release": async (store) => {
+    await put(store, { id: "a" }, "approved");
+    const claimAll = async () => {
+      const names = Array.from({ length: 20 }, (_, index) => `e${index}`);
+      const won = await Promise.all(names.map((name) => store.claim("a", executor(name))));
+      return names.filter((_, index) => won[index]);
+    };
+
+    const [first = "", ...others] = await claimAll();
+    assert.deepEqual(others, []);
+    assert.equal((await requireApproval(store, "a")).executor, first);
+    assert(await store.release("a", first));
+    assert.equal(await store.begin("a", first, LATER), false);
+    assert.equal((await claimAll()).length, 1);
+  },
+  "lets only the interrupted executor finish afterwards": async (store) => {
+    await put(store, { id: "a" }, "interrupted");
+    const end = (name: string) => store.finish("a", name, { at: LATER, outcome: outcome(name) });
+
+    assert.equal(await end("other"), false);
+    assert.equal(await end("me"), true);
+    assert.equal(await end("me"), false);
+
+    assert.deepEqual((await requireApproval(store, "a")).outcome, outcome("me"));
+    assert.deepEqual(await ids(store), ["a"]);
+  },
+  "lists claimed approvals, and ended ones that the ledger does not have yet": async (store) => {
+    for (const place of places) await put(store, { id: place, binding: place }, place);
+    await put(store, { id: "theirs", binding: "theirs" }, "approved");
+    await store.claim("theirs", executor("other"));
+
+    await store.renew("me", LATER);
+
+    const claims = new Map((await store.listClaimed()).map(({ approval, executor: who }) => [approval.id, who]));
+    assert.deepEqual([...claims.keys()], ["begun", "claimed", "done", "interrupted", "theirs"]);
+    assert.deepEqual(claims.get("claimed"), { ...executor("me"), leaseUntil: LATER });
+    assert.deepEqual(claims.get("theirs"), executor("other"));
+    const done = (await store.listClaimed()).find(({ approval }) => approval.id === "done");
+    assert.deepEqual(done?.approval, await requireApproval(store, "done"));
+    for (const place of places) await store.markRecorded(place);
+    assert.deepEqual(await ids(store), ["begun", "claimed", "theirs"]);
+    assert(await store.finish("interrupted", "me", { at: LATER, outcome: outcome() }));
+    assert.deepEqual(await ids(store), ["begun", "claimed", "interrupted", "theirs"]);
+  },
+  "lets one of many processes take over an unrecorded outcome": async (store) => {
+    for (const place of places) await put(store, { id: place, binding: place }, place);
+    const takers = Array.from({ length: 20 }, (_, index) => ({ ...executor(`e${index}`), pid: 1000 + index }));
+    const taken = async (id: string) =>
+      (await Promise.all(takers.map((taker) => store.takeOver(id, executor("me"), taker)))).filter(Boolean).length;
+
+    const wins = await Promise.all(places.map(async (place) => [place, await taken(place)] as const));
+
+    const won = wins.filter(([, count]) => count > 0);
+    assert.deepEqual(won.toSorted(), [
+      ["done", 1],
+      ["interrupted", 1],
+    ]);
+    const [next] = (await store.listClaimed()).filter(({ approval }) => approval.id === "done");
+    assert(next !== undefined);
+    assert.equal(next.executor.id, "me");
+    assert.equal(await store.takeOver("done", next.executor, { ...executor("late"), pid: 99 }), true);
+    assert.equal(await store.takeOver("done", next.executor, { ...executor("later"), pid: 98 }), false);
+    await store.markRecorded("interrupted");
+    const [left] = (await store.listClaimed()).filter(({ approval }) => approval.id === "interrupted");
+    assert.equal(left, undefined);
+  },
+  "prunes old ended approvals, but no open or unrecorded ones": async (store) => {
+    for (const place of places) await put(store, { id: place, binding: place }, place);
+    await put(store, { id: "unrecorded", binding: "unrecorded" }, "done");
+    for (const place of ["done", "interrupted"]) await store.markRecorded(place);
+
+    assert.equal(await store.prune(new Date(ANSWERED)), 0);
+    assert.equal(await store.prune(new Date(AFTER)), 1);
+    assert.equal(await store.get("denied"), undefined);
+    assert.equal(await store.prune(new Date("2027-01-01T00:00:00.000Z")), 3);
+
+    const left = (await store.list({})).map(({ id }) => id);
+    assert.deepEqual(left.toSorted(), ["approved", "begun", "claimed", "pending", "unrecorded"]);
+  },
+  "lists by state, session, turn, actor, tenant, user and action, and by all of them together": async (store) => {
+    const caller = { actor: "main", session: "s", turn: "t", tenant: "acme", user: { id: "eve" } };
+    await put(store, { id: "a", binding: "a", caller }, "approved");
+    await put(store, { id: "b", binding: "b", caller: { ...caller, session: "other" }, action: "web__fetch" });
+    await put(
+      store,
+      { id: "c", binding: "c", caller: { actor: "side", session: "s", turn: "u", tenant: "b", user: { id: "ada" } } },
+      "denied",
+    );
+    const found = async (query: Parameters<ApprovalStore["list"]>[0]) =>
+      (await store.list(query)).map(({ id }) => id).join("");
+
+    assert.equal(await found({}), "abc");
+    assert.equal(await found({ state: "pending" }), "b");
+    assert.equal(await found({ state: ["approved", "denied"] }), "ac");
+    assert.equal(await found({ state: [] }), "");
+    assert.equal(await found({ session: "s" }), "ac");
+    assert.equal(await found({ turn: "t" }), "ab");
+    assert.equal(await found({ actor: "side" }), "c");
+    assert.equal(await found({ tenant: "acme" }), "ab");
+    assert.equal(await found({ user: "eve" }), "ab");
+    assert.equal(await found({ action: "web__fetch" }), "b");
+    assert.equal(await found({ state: "approved", ...caller, user: "eve", action: "file__write", limit: 5 }), "a");
+    assert.equal(await found({ state: "pending", session: "s" }), "");
+  },
+  "lists page by page, oldest first, without the outcomes": async (store) => {
+    const seconds = [3, 1, 2, 1, 1];
+    for (const [index, second] of seconds.entries()) {
+      const requestedAt = `2026-01-02T03:00:0${second}.000Z`;
+      await put(store, { id: `a${index}`, binding: `b${index}`, requestedAt }, "done");
+    }
+    const page = async (after?: string, limit?: number) => {
+      const query = { ...(after === undefined ? {} : { after }), ...(limit === undefined ? {} : { limit }) };
+      return (await store.list(query)).map(({ id }) => id);
+    };
+
+    assert.deepEqual(await page(), ["a1", "a3", "a4", "a2", "a0"]);
+    assert.deepEqual(await page(undefined, 2), ["a1", "a3"]);
+    assert.deepEqual(await page("a3", 2), ["a4", "a2"]);
+    assert.deepEqual(await page("a2", 2), ["a0"]);
+    assert.deepEqual(await page("a0"), []);
+    assert.deepEqual(await page(undefined, 0), []);
+    assert.deepEqual(await page(undefined, -1), []);
+    await assert.rejects(store.list({ after: "gone" }), { code: "not_found" });
+    for (const approval of await store.list({}))
+      assert.deepEqual(["outcome" in approval, approval.status], [false, "done"]);
+  },
+  "lists a hundred by default, and stores an outcome of megabytes": async (store) => {
+    for (let index = 0; index < 101; index++) await put(store, { id: `a${index}`, binding: `b${index}` }, "denied");
+    await put(store, { id: "long", binding: "long" }, "begun");
+    const long = outcome("🦑".repeat(1_000_000));
+
+    assert(await store.finish("long", "me", { at: LATER, outcome: long }));
+
+    assert.deepEqual((await requireApproval(store, "long")).outcome, long);
+    assert.equal((await store.list({})).length, 100);
+  },
+  "refuses an outcome that is not JSON, and changes nothing": async (store) => {
+    await put(store, { id: "a" }, "begun");
+
+    await assert.rejects(store.finish("a", "me", { at: LATER, outcome: outcome(1n) }), TypeError);
+
+    assert.equal((await requireApproval(store, "a")).state, "executing");
+  },
+  "reports a damaged row, and lists the others": async (store, db) => {
+    const damage = {
+      args: sql`args = '{"cut'`,
+      caller: sql`caller = '7'`,
+      answer: sql`answer = ''`,
+      outcome: sql`outcome = 'null'`,
+      state: sql`state = 'odd'`,
+      status: sql`status = 'odd'`,
+    };
+    for (const [column, change] of Object.entries(damage)) {
+      await put(store, { id: column, binding: column }, "done");
+      await db.all(sql`update approvals set ${change} where id = ${column}`);
+
+      await assert.rejects(store.get(column), { code: "store_failed", message: new RegExp(`${column}.*damaged`) });
+    }
+    await put(store, { id: "whole", binding: "whole" }, "done");
+
+    assert.deepEqual(
+      (await store.list({})).map(({ id }) => id),
+      ["outcome", "whole"],
+    );
+    assert.deepEqual(await ids(store), ["whole"]);
+  },
+});
 
 async function ids(store: ApprovalStore): Promise<readonly string[]> {
   return (await store.listClaimed()).map(({ approval }) => approval.id);

@@ -18,7 +18,7 @@ export const approved = { decision: "approved", by: "ann", via: "cli", at: ANSWE
 export const denied = { decision: "denied", by: "ann", via: "http", at: ANSWERED, reason: "no" } as const;
 export const expired = { decision: "expired", by: "system", via: "clock", at: AFTER } as const satisfies RecordedAnswer;
 
-/** Where an approval can stand; claimed and begun are both `executing`. */
+/** The stages of an approval. Claimed and begun are both `executing`. */
 export const places = ["pending", "approved", "denied", "expired", "claimed", "begun", "done", "interrupted"] as const;
 export type Place = (typeof places)[number];
 
@@ -83,11 +83,11 @@ export function outcome(data: unknown = { "nul\0": ["half \ud800"] }): Outcome {
   return { status: "done", callId: "c", action: "file__write" as ActionName, data, value: "…", durationMs: 1 };
 }
 
-export async function got(store: ApprovalStore, id: string): Promise<Approval> {
+export async function requireApproval(store: ApprovalStore, id: string): Promise<Approval> {
   return (await store.get(id)) ?? assert.fail(`${id} is not there`);
 }
 
-export async function migratedApprovals(db: SqlDriver) {
+export async function openApprovals(db: SqlDriver) {
   await migrate(db);
   return createSqlApprovalStore(db);
 }

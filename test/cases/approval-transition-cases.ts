@@ -9,19 +9,19 @@ import {
   denied,
   executor,
   expired,
-  got,
   LATER,
-  migratedApprovals,
+  openApprovals,
   outcome,
   type Place,
   places,
   put,
+  requireApproval,
 } from "./approval-fixtures.ts";
 import type { StoreCase } from "./store-cases.ts";
 
 interface Operation {
   readonly run: (store: ApprovalStore, id: string) => Promise<boolean>;
-  /** Where it may start, and what it makes of it. From anywhere else it changes nothing. */
+  /** The stages it may start from, and the result. From other stages it changes nothing. */
   readonly from: { readonly [P in Place]?: Partial<Approval> & { readonly state: ApprovalState } };
 }
 
@@ -93,12 +93,12 @@ const operations: Readonly<Record<string, Operation>> = {
 export const approvalTransitionCases: readonly StoreCase[] = places.map((place) => ({
   name: `changes an approval that is ${place} in the ways there are, and in no other`,
   async run(db) {
-    const store = await migratedApprovals(db);
+    const store = await openApprovals(db);
     for (const [name, { run, from }] of Object.entries(operations)) {
       const id = `${place} ${name}`;
       await put(store, { id, binding: id }, place);
       const [row] = await rows(db, id);
-      const before = await got(store, id);
+      const before = await requireApproval(store, id);
       const expected = from[place];
 
       assert.equal(await run(store, id), expected !== undefined, `${name} from ${place}`);
@@ -109,7 +109,7 @@ export const approvalTransitionCases: readonly StoreCase[] = places.map((place) 
       }
       const { executor: _, ...unclaimed } = before;
       const rest = ["release", "void"].includes(name) ? unclaimed : before;
-      assert.deepEqual(await got(store, id), { ...rest, ...expected }, `${name} from ${place}`);
+      assert.deepEqual(await requireApproval(store, id), { ...rest, ...expected }, `${name} from ${place}`);
     }
     for (const { run } of Object.values(operations)) assert.equal(await run(store, "nobody's"), false);
   },

@@ -34,19 +34,18 @@ export function file(bytes: Uint8Array): NewNote {
 
 export const notes = (...contents: readonly Json[]): readonly NewNote[] => contents.map((content) => note(content));
 
-export const numbered = (count: number, from = 0): readonly NewNote[] =>
+export const createNumberedNotes = (count: number, from = 0): readonly NewNote[] =>
   Array.from({ length: count }, (_, index) => note({ n: from + index }));
 
-/** A store whose clock is moved by hand. */
-export async function infospaceIn(db: SqlDriver) {
+/** A store with a manual clock. */
+export async function openInfospace(db: SqlDriver) {
   await migrate(db);
   const clock = { at: START };
   const store = createSqlInfospaceStore(db, () => new Date(clock.at));
   return { store, clock };
 }
 
-/** A complete collection of these, made for it. */
-export async function collected(
+export async function createFilledCollection(
   store: InfospaceStore,
   contents: readonly Json[],
   { standing = transient, from = origin() }: { readonly standing?: Retention; readonly from?: NoteOrigin } = {},
@@ -54,23 +53,23 @@ export async function collected(
   const id = await store.addCollection(from, {}, standing);
   await store.append(id, notes(...contents), from);
   await store.complete(id);
-  return gotCollection(store, id);
+  return requireCollection(store, id);
 }
 
-export async function gotCollection(store: InfospaceStore, id: number): Promise<Collection> {
+export async function requireCollection(store: InfospaceStore, id: number): Promise<Collection> {
   const collection = await store.collection(id);
   assert(collection !== undefined, `collection ${id} is not there`);
   return collection;
 }
 
-export async function gotNote(store: InfospaceStore, id: number): Promise<NoteFacts> {
+export async function requireNote(store: InfospaceStore, id: number): Promise<NoteFacts> {
   const facts = await store.noteFacts(id);
   assert(facts !== undefined, `note ${id} is not there`);
   return facts;
 }
 
-/** All of a collection, page by page. */
-export async function itemsOf(
+/** Reads a collection page by page. */
+export async function readAllItems(
   store: InfospaceStore,
   id: number,
   { limit = 2, version }: { readonly limit?: number; readonly version?: number } = {},
@@ -84,8 +83,8 @@ export async function itemsOf(
   }
 }
 
-export async function contentsOf(store: InfospaceStore, id: number, version?: number): Promise<readonly Json[]> {
-  return (await itemsOf(store, id, { limit: 500, ...(version === undefined ? {} : { version }) })).map(
+export async function readContents(store: InfospaceStore, id: number, version?: number): Promise<readonly Json[]> {
+  return (await readAllItems(store, id, { limit: 500, ...(version === undefined ? {} : { version }) })).map(
     ({ content }) => content,
   );
 }

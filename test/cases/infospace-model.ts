@@ -20,9 +20,9 @@ import {
   noteVisibilities,
 } from "../../src/infospace/note.ts";
 import { type Quota, quotaExceededError, quotaScopes } from "../../src/infospace/quota.ts";
-import { findPassed, isUserOf, type KeptCollection, type KeptNote, usageIn } from "./infospace-usage-model.ts";
+import { computeUsage, findPassed, isOwnedBy, type KeptCollection, type KeptNote } from "./infospace-usage-model.ts";
 
-/** What a store of notes and collections must answer, in as plain a way as there is. It has no marks. */
+/** A simple reference implementation of the store, without marks. */
 export function infospaceModel(
   now: () => string,
   quota?: Quota,
@@ -33,22 +33,22 @@ export function infospaceModel(
   const isOver = ({ expiresAt }: Pick<Retention, "expiresAt">, at = now()) =>
     expiresAt !== undefined && expiresAt <= at;
 
-  function noteAt(id: number): KeptNote | undefined {
+  function getNote(id: number): KeptNote | undefined {
     const kept = notes.get(id);
     return kept === undefined || isOver(kept.note) ? undefined : kept;
   }
 
-  function collectionAt(id: number): KeptCollection | undefined {
+  function getCollection(id: number): KeptCollection | undefined {
     const kept = collections.get(id);
     return kept === undefined || isOver(kept.facts) ? undefined : kept;
   }
 
-  /** Undoes what passes the quota, as a transaction would. */
+  /** Rolls back a change that exceeds the quota. */
   async function within<T>(work: () => Promise<T>): Promise<T> {
     if (quota === undefined) return work();
     const before = structuredClone({ notes, collections, last });
     const result = await work();
-    const excess = findPassed(quota, usageIn(before), usageIn({ notes, collections }));
+    const excess = findPassed(quota, computeUsage(before), computeUsage({ notes, collections }));
     if (excess === undefined) return result;
     replaceEntries(notes, before.notes);
     replaceEntries(collections, before.collections);
@@ -57,11 +57,11 @@ export function infospaceModel(
   }
 
   function shown({ facts, versions }: KeptCollection): Collection {
-    return { ...facts, ...amountOf(versions.at(-1) ?? []) };
+    return { ...facts, ...measure(versions.at(-1) ?? []) };
   }
 
-  function amountOf(ids: readonly number[]): Pick<Collection, "count" | "bytes"> {
-    const held = ids.flatMap((id) => noteAt(id)?.note ?? []);
+  function measure(ids: readonly number[]): Pick<Collection, "count" | "bytes"> {
+    const held = ids.flatMap((id) => getNote(id)?.note ?? []);
     return { count: held.length, bytes: held.reduce((sum, { bytes }) => sum + bytes, 0) };
   }
 
@@ -83,12 +83,12 @@ export function infospaceModel(
     return last.note;
   }
 
-  /** Puts notes under what a collection stands for. */
+  /** Gives notes the retention of a collection. */
   function hold(
     ids: readonly number[],
     { reach, expiresAt }: { reach?: NoteVisibility; expiresAt?: string | undefined },
   ): void {
-    for (const kept of ids.flatMap((id) => noteAt(id) ?? [])) {
+    for (const kept of ids.flatMap((id) => getNote(id) ?? [])) {
       const { expiresAt: own, ...rest } = kept.note;
       const until = own === undefined || expiresAt === undefined ? undefined : own > expiresAt ? own : expiresAt;
       const widest = noteVisibilities.findLast((each) => each === rest.reach || each === reach) ?? rest.reach;
@@ -96,7 +96,7 @@ export function infospaceModel(
     }
   }
 
-  /** A collection came from these actions as well. */
+  /** Adds source actions to a collection. */
   function came(kept: KeptCollection, actions: readonly string[]): void {
     kept.facts = { ...kept.facts, origin: mergeSources(kept.facts.origin, actions) };
   }
@@ -104,13 +104,13 @@ export function infospaceModel(
   function save({ kind, id, reach, name, at }: SaveRequest): NoteFacts | Collection | undefined {
     const named = name === undefined ? {} : { name };
     if (kind === "note") {
-      const kept = noteAt(id);
+      const kept = getNote(id);
       if (kept === undefined) return undefined;
       const { expiresAt: _until, partOf: _of, ...rest } = kept.note;
       kept.note = { ...rest, ...named, reach, changedAt: at };
-      return factsOf(kept.note);
+      return toFacts(kept.note);
     }
-    const kept = collectionAt(id);
+    const kept = getCollection(id);
     if (kept === undefined) return undefined;
     const { expiresAt: _until, ...rest } = kept.facts;
     kept.facts = { ...rest, ...named, reach, changedAt: at };
@@ -119,7 +119,7 @@ export function infospaceModel(
     return shown(kept);
   }
 
-  /** Removes a collection, and the notes made for one that are in none then. */
+  /** Removes a collection, and the notes made for one that no collection holds any more. */
   function drop(id: number, which: (note: Note) => boolean): number {
     const held = new Set(collections.get(id)?.versions.flat());
     collections.delete(id);
@@ -138,8 +138,8 @@ export function infospaceModel(
     const { kind, whose, name, tenant, session, action, callId, saved, parts = false, before } = query;
     const all =
       kind === "note"
-        ? [...notes.keys()].flatMap((id) => noteAt(id) ?? []).map((kept) => factsOf(kept.note))
-        : [...collections.keys()].flatMap((id) => collectionAt(id) ?? []).map(shown);
+        ? [...notes.keys()].flatMap((id) => getNote(id) ?? []).map((kept) => toFacts(kept.note))
+        : [...collections.keys()].flatMap((id) => getCollection(id) ?? []).map(shown);
     return all
       .filter(
         (each) =>
@@ -162,14 +162,14 @@ export function infospaceModel(
       for (const each of made) make(origin, standing, each);
       return first;
     },
-    note: async (id) => noteAt(id)?.note,
+    note: async (id) => getNote(id)?.note,
     noteFacts: async (id) => {
-      const kept = noteAt(id);
-      return kept === undefined ? undefined : factsOf(kept.note);
+      const kept = getNote(id);
+      return kept === undefined ? undefined : toFacts(kept.note);
     },
-    notes: async (ids) => [...new Set(ids)].flatMap((id) => noteAt(id)?.note ?? []),
+    notes: async (ids) => [...new Set(ids)].flatMap((id) => getNote(id)?.note ?? []),
     async replaceNote(id, version, content, at, sources = []) {
-      const kept = noteAt(id);
+      const kept = getNote(id);
       if (kept === undefined || kept.note.version !== version) return undefined;
       kept.past.push(kept.note);
       kept.past.splice(0, kept.past.length - MAX_VERSIONS);
@@ -178,10 +178,10 @@ export function infospaceModel(
       const origin = mergeSources(kept.note.origin, sources);
       kept.note = { ...kept.note, ...said(content), ...named, origin, properties, version: version + 1, changedAt: at };
       for (const each of collections.values()) if (each.versions.flat().includes(id)) came(each, sources);
-      return factsOf(kept.note);
+      return toFacts(kept.note);
     },
     history: async (id) =>
-      (noteAt(id)?.past ?? []).map(({ version, format, hash, bytes, changedAt }) => ({
+      (getNote(id)?.past ?? []).map(({ version, format, hash, bytes, changedAt }) => ({
         version,
         format,
         hash,
@@ -189,7 +189,7 @@ export function infospaceModel(
         changedAt,
       })),
     async noteVersion(id, version) {
-      const kept = noteAt(id);
+      const kept = getNote(id);
       const then = [...(kept?.past ?? []), ...(kept === undefined ? [] : [kept.note])].find(
         (each) => each.version === version,
       );
@@ -214,34 +214,34 @@ export function infospaceModel(
       return last.collection;
     },
     async collection(id) {
-      const kept = collectionAt(id);
+      const kept = getCollection(id);
       return kept === undefined ? undefined : shown(kept);
     },
     async collectionVersion(id, version) {
-      const held = collectionAt(id)?.versions[version - 1];
-      return held === undefined ? undefined : amountOf(held);
+      const held = getCollection(id)?.versions[version - 1];
+      return held === undefined ? undefined : measure(held);
     },
     async append(id, entries, origin) {
-      const kept = collectionAt(id);
+      const kept = getCollection(id);
       if (kept === undefined) return undefined;
-      if (entries.some((entry) => "id" in entry && noteAt(entry.id) === undefined))
+      if (entries.some((entry) => "id" in entry && getNote(entry.id) === undefined))
         throw new QmError("not_found", "a note");
       const ids = entries.map((entry) => ("id" in entry ? entry.id : make(origin, kept.facts, entry, id)));
       hold(ids, kept.facts);
       kept.versions.at(-1)?.push(...ids);
       if (ids.length > 0)
-        came(kept, [origin, ...ids.flatMap((each) => noteAt(each)?.note.origin ?? [])].flatMap(listSources));
+        came(kept, [origin, ...ids.flatMap((each) => getNote(each)?.note.origin ?? [])].flatMap(listSources));
       if (entries.length > 0) kept.facts = { ...kept.facts, changedAt: origin.at };
       return shown(kept);
     },
     async absorb(id, by, at) {
-      const [kept, next] = [collectionAt(id), collectionAt(by)];
+      const [kept, next] = [getCollection(id), getCollection(by)];
       if (kept === undefined || next === undefined || id === by) return undefined;
       came(kept, listSources(next.facts.origin));
       kept.facts = { ...kept.facts, changedAt: at };
       const held = [...(next.versions.at(-1) ?? [])];
       kept.versions.at(-1)?.push(...held);
-      // Also of notes that it shares with the other: they have no other collection any more.
+      // Also notes that both collections hold.
       for (const each of (kept.versions.at(-1) ?? []).flatMap((note) => notes.get(note) ?? [])) {
         if (each.note.partOf === by) each.note = { ...each.note, partOf: id };
       }
@@ -255,7 +255,7 @@ export function infospaceModel(
       if (kept !== undefined) kept.facts = { ...kept.facts, complete: true };
     },
     async replaceCollection(id, by, at) {
-      const [kept, next] = [collectionAt(id), collectionAt(by)];
+      const [kept, next] = [getCollection(id), getCollection(by)];
       if (kept === undefined || next === undefined || id === by) return undefined;
       const { expiresAt, ...rest } = kept.facts;
       const other = next.facts.expiresAt;
@@ -282,20 +282,20 @@ export function infospaceModel(
       return shown(kept);
     },
     async removeItems(id, gone, at) {
-      const kept = collectionAt(id);
+      const kept = getCollection(id);
       const held = kept?.versions.at(-1) ?? [];
-      const places = held.filter((each) => gone.includes(each) && noteAt(each) !== undefined).length;
+      const places = held.filter((each) => gone.includes(each) && getNote(each) !== undefined).length;
       if (kept === undefined || places === 0) return 0;
       kept.versions.push(held.filter((each) => !gone.includes(each)));
       kept.facts = { ...kept.facts, version: kept.facts.version + 1, changedAt: at };
       return places;
     },
     async items(id, { version, from, limit }) {
-      const kept = collectionAt(id);
+      const kept = getCollection(id);
       const held = kept?.versions[(version ?? kept.facts.version) - 1] ?? [];
       return held
         .flatMap((each, position) => {
-          const found = noteAt(each)?.note;
+          const found = getNote(each)?.note;
           return found === undefined
             ? []
             : [{ position, id: each, content: found.content, bytes: found.bytes, hash: found.hash }];
@@ -304,8 +304,8 @@ export function infospaceModel(
         .slice(0, limit);
     },
     async positions(id, version, wanted) {
-      const held = collectionAt(id)?.versions[version - 1] ?? [];
-      const there = wanted.filter((each) => held.includes(each) && noteAt(each) !== undefined);
+      const held = getCollection(id)?.versions[version - 1] ?? [];
+      const there = wanted.filter((each) => held.includes(each) && getNote(each) !== undefined);
       return new Map(there.map((each) => [each, held.indexOf(each)]));
     },
     save: async (kind, id, how) => save({ kind, id, ...how }),
@@ -314,10 +314,10 @@ export function infospaceModel(
     },
     async remove(kind, id) {
       if (kind === "collection") {
-        if (collectionAt(id) === undefined) return { notes: 0, collections: 0 };
+        if (getCollection(id) === undefined) return { notes: 0, collections: 0 };
         return { notes: drop(id, () => true), collections: 1 };
       }
-      if (noteAt(id) === undefined) return { notes: 0, collections: 0 };
+      if (getNote(id) === undefined) return { notes: 0, collections: 0 };
       notes.delete(id);
       for (const kept of collections.values()) {
         if (kept.versions.at(-1)?.includes(id)) kept.facts = { ...kept.facts, changedAt: now() };
@@ -334,15 +334,15 @@ export function infospaceModel(
     list: (async (query: ResourceQuery) => found(query).slice(0, query.limit)) as InfospaceStore["list"],
     count: async (query) => found(query).length,
     async usage(of) {
-      const wanted = usageIn({ notes, collections }).filter((each) =>
-        of === undefined ? each.scope === "tenant" : isUserOf(each, of),
+      const wanted = computeUsage({ notes, collections }).filter((each) =>
+        of === undefined ? each.scope === "tenant" : isOwnedBy(each, of),
       );
       return wanted.sort((one, other) => quotaScopes.indexOf(one.scope) - quotaScopes.indexOf(other.scope));
     },
     async contents(of, { allows = () => true } = {}) {
-      const ids = "collection" in of ? (collectionAt(of.collection)?.versions.at(-1) ?? []) : [...notes.keys()];
+      const ids = "collection" in of ? (getCollection(of.collection)?.versions.at(-1) ?? []) : [...notes.keys()];
       const all = ids
-        .flatMap((id) => noteAt(id)?.note ?? [])
+        .flatMap((id) => getNote(id)?.note ?? [])
         .filter((note) => "collection" in of || (reached(note, of) && allows(note.origin)));
       return new Map(all.map(({ id, hash }) => [id, hash]));
     },
@@ -368,7 +368,7 @@ function said({ format, text, bytes, hash }: NewNote): Pick<Note, "format" | "by
   return { format, bytes, hash, content: JSON.parse(text) as Json };
 }
 
-function factsOf({ content: _content, ...facts }: Note): NoteFacts {
+function toFacts({ content: _content, ...facts }: Note): NoteFacts {
   return facts;
 }
 

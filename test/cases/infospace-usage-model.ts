@@ -16,12 +16,12 @@ export interface KeptNote {
 
 export interface KeptCollection {
   facts: Omit<Collection, "count" | "bytes">;
-  /** The ids of each version; what was removed stays in its place. */
+  /** The ids of each version. Removed notes stay in the list. */
   readonly versions: number[][];
 }
 
-/** What each session, user and tenant uses, counted from all there is. */
-export function usageIn({
+/** Counts the usage of each session, user and tenant. */
+export function computeUsage({
   notes,
   collections,
 }: {
@@ -46,12 +46,12 @@ export function usageIn({
     add(note.origin, { bytes: contents + labelBytes(note) });
   }
   for (const { facts, versions } of collections.values()) {
-    add(facts.origin, { bytes: labelBytes(facts), rows: versions.flatMap(runsOf).length });
+    add(facts.origin, { bytes: labelBytes(facts), rows: versions.flatMap(findRunStarts).length });
   }
   return [...all.values()];
 }
 
-/** The first limit that was passed from one state to the next. */
+/** The first limit that a change exceeds. */
 export function findPassed(
   quota: Quota,
   before: readonly QuotaUsage[],
@@ -73,8 +73,8 @@ function labelBytes({ properties }: Pick<Note, "properties">): number {
   return NOTE_OVERHEAD + [...text].length;
 }
 
-/** Stretches of notes with consecutive ids, by where they begin. */
-function runsOf(ids: readonly number[]): readonly number[] {
+/** The first ids of runs of consecutive ids. */
+function findRunStarts(ids: readonly number[]): readonly number[] {
   return ids.filter((id, index) => index === 0 || ids[index - 1] !== id - 1);
 }
 
@@ -84,7 +84,7 @@ function isSameUser(one: User, other: User): boolean {
   return (["tenant", "user", "session"] as const).every((key) => one[key] === other[key]);
 }
 
-export function isUserOf({ scope, tenant = "", user = "", session }: QuotaUsage, whose: OwnerScope): boolean {
+export function isOwnedBy({ scope, tenant = "", user = "", session }: QuotaUsage, whose: OwnerScope): boolean {
   if (tenant !== (whose.tenant ?? "")) return false;
   if (scope === "tenant") return true;
   return user === (whose.user ?? "") && (scope === "user" || session === whose.session);

@@ -4,191 +4,157 @@ import type { DefinitionPin, ManifestRecord, ServerManifest } from "../../src/mc
 import { migrate } from "../../src/store/migrations.ts";
 import { createSqlManifestStore, createSqlProcessStore } from "../../src/store/servers.ts";
 import type { SqlDriver } from "../../src/store/sql.ts";
-import type { StoreCase } from "./store-cases.ts";
+import { defineCases } from "./store-cases.ts";
 
 const at = new Date("2026-01-02T03:04:05.678Z");
 const later = new Date("2026-01-02T04:00:00.000Z");
 
-export const manifestStoreCases: readonly StoreCase[] = [
-  {
-    name: "gives a server's record back as it was written, whatever text is in it",
-    async run(db) {
-      const manifests = await migratedManifests(db);
-      const odd = ["nul\0here", "half \ud800 pair", "__proto__", "🦑", "line\u2028separator", "\u{e0041}", ""];
-      const pins = odd.map((name, index) => pin(`h${index}`, name, { reasons: [name], by: name, state: "rejected" }));
-      const offer = { ...manifest("f").offer, instructions: odd.join() };
+export const manifestStoreCases = defineCases(openManifests, {
+  "returns the record of a server as it was written": async (manifests) => {
+    const odd = ["nul\0here", "half \ud800 pair", "__proto__", "🦑", "line\u2028separator", "\u{e0041}", ""];
+    const pins = odd.map((name, index) => pin(`h${index}`, name, { reasons: [name], by: name, state: "rejected" }));
+    const offer = { ...manifest("f").offer, instructions: odd.join() };
 
-      const written = await manifests.change("s", () => ({
-        manifest: { ...manifest("f"), offer },
-        put: pins,
-        drop: [],
-      }));
+    const written = await manifests.change("s", () => ({
+      manifest: { ...manifest("f"), offer },
+      put: pins,
+      drop: [],
+    }));
 
-      const read = await manifests.read("s");
-      assert.deepEqual(sorted(read), sorted(written));
-      assert.deepEqual(sorted(read).pins, pins);
-      assert.deepEqual(read?.manifest, { ...manifest("f"), offer });
-      assert.deepEqual([...(await manifests.all())], [["s", read]]);
-      assert.equal(await manifests.read("t"), undefined);
-    },
+    const read = await manifests.read("s");
+    assert.deepEqual(sorted(read), sorted(written));
+    assert.deepEqual(sorted(read).pins, pins);
+    assert.deepEqual(read?.manifest, { ...manifest("f"), offer });
+    assert.deepEqual([...(await manifests.all())], [["s", read]]);
+    assert.equal(await manifests.read("t"), undefined);
   },
-  {
-    name: "shows who changes a record what it is, and writes what is put and dropped",
-    async run(db) {
-      const manifests = await migratedManifests(db);
-      await manifests.change("s", () => ({ manifest: manifest("f"), put: [pin("a"), pin("b"), pin("c")], drop: [] }));
-      const before = await manifests.read("s");
-      const seen: (ManifestRecord | undefined)[] = [];
+  "passes the record to a change, and writes its puts and drops": async (manifests) => {
+    await manifests.change("s", () => ({ manifest: manifest("f"), put: [pin("a"), pin("b"), pin("c")], drop: [] }));
+    const before = await manifests.read("s");
+    const seen: (ManifestRecord | undefined)[] = [];
 
-      const after = await manifests.change("s", (record) => {
-        seen.push(record);
-        return { put: [pin("b", "b", { state: "withheld", reasons: ["new"] }), pin("d")], drop: ["a", "unknown"] };
-      });
+    const after = await manifests.change("s", (record) => {
+      seen.push(record);
+      return { put: [pin("b", "b", { state: "withheld", reasons: ["new"] }), pin("d")], drop: ["a", "unknown"] };
+    });
 
-      assert.deepEqual(seen, [before]);
-      assert.deepEqual(sorted(await manifests.read("s")), sorted(after));
-      assert.deepEqual(
-        sorted(after).pins.map(({ hash, state }) => [hash, state]),
-        [
-          ["b", "withheld"],
-          ["c", "accepted"],
-          ["d", "accepted"],
-        ],
-      );
-      assert.deepEqual(after?.manifest, manifest("f"));
-    },
+    assert.deepEqual(seen, [before]);
+    assert.deepEqual(sorted(await manifests.read("s")), sorted(after));
+    assert.deepEqual(
+      sorted(after).pins.map(({ hash, state }) => [hash, state]),
+      [
+        ["b", "withheld"],
+        ["c", "accepted"],
+        ["d", "accepted"],
+      ],
+    );
+    assert.deepEqual(after?.manifest, manifest("f"));
   },
-  {
-    name: "writes nothing where nothing is to change, and begins no record without a manifest",
-    async run(db) {
-      const manifests = await migratedManifests(db);
-      const record = await manifests.change("s", () => ({ manifest: manifest("f"), put: [], drop: [] }));
+  "writes nothing without a change, and refuses a first record without a manifest": async (manifests) => {
+    const record = await manifests.change("s", () => ({ manifest: manifest("f"), put: [], drop: [] }));
 
-      assert.deepEqual(await manifests.change("s", () => undefined), record);
-      assert.deepEqual(await manifests.revisions(), new Map([["s", record?.revision]]));
-      assert.equal(await manifests.change("t", () => undefined), undefined);
-      await assert.rejects(
-        manifests.change("t", () => ({ put: [pin("a")], drop: [] })),
-        /without a manifest/,
-      );
-      assert.equal(await manifests.read("t"), undefined);
-    },
+    assert.deepEqual(await manifests.change("s", () => undefined), record);
+    assert.deepEqual(await manifests.revisions(), new Map([["s", record?.revision]]));
+    assert.equal(await manifests.change("t", () => undefined), undefined);
+    await assert.rejects(
+      manifests.change("t", () => ({ put: [pin("a")], drop: [] })),
+      /without a manifest/,
+    );
+    assert.equal(await manifests.read("t"), undefined);
   },
-  {
-    name: "keeps everything as it was where whoever decides throws",
-    async run(db) {
-      const manifests = await migratedManifests(db);
-      const record = await manifests.change("s", () => ({ manifest: manifest("f"), put: [pin("a")], drop: [] }));
+  "changes nothing if the decision throws": async (manifests) => {
+    const record = await manifests.change("s", () => ({ manifest: manifest("f"), put: [pin("a")], drop: [] }));
 
-      await assert.rejects(
-        manifests.change("s", () => {
-          throw new Error("not like this");
+    await assert.rejects(
+      manifests.change("s", () => {
+        throw new Error("not like this");
+      }),
+      /not like this/,
+    );
+
+    assert.deepEqual(await manifests.read("s"), record);
+  },
+  "serializes concurrent changes of a record": async (manifests) => {
+    const firsts: number[] = [];
+
+    await Promise.all(
+      Array.from({ length: 10 }, (_, index) =>
+        manifests.change("s", (record) => {
+          if (record === undefined) firsts.push(index);
+          return { manifest: manifest(`f${index}`), put: [pin(`h${index}`)], drop: [] };
         }),
-        /not like this/,
-      );
+      ),
+    );
 
-      assert.deepEqual(await manifests.read("s"), record);
-    },
+    assert.equal(firsts.length, 1);
+    assert.equal((await manifests.read("s"))?.pins.length, 10);
   },
-  {
-    name: "lets one of many that change a record at the same time be first",
-    async run(db) {
-      const manifests = await migratedManifests(db);
-      const firsts: number[] = [];
+  "gives every change a new revision, also after a server was forgotten": async (manifests) => {
+    const revisions: (number | undefined)[] = [];
+    const change = async (server: string) => {
+      const made = await manifests.change(server, () => ({ manifest: manifest("f"), put: [pin("a")], drop: [] }));
+      revisions.push(made?.revision);
+    };
 
-      await Promise.all(
-        Array.from({ length: 10 }, (_, index) =>
-          manifests.change("s", (record) => {
-            if (record === undefined) firsts.push(index);
-            return { manifest: manifest(`f${index}`), put: [pin(`h${index}`)], drop: [] };
-          }),
-        ),
-      );
+    for (const server of ["s", "t", "s"]) await change(server);
+    assert.equal(await manifests.forget("s"), true);
+    assert.equal(await manifests.forget("s"), false);
+    assert.deepEqual([...(await manifests.revisions()).keys()], ["t"]);
+    await change("s");
 
-      assert.equal(firsts.length, 1);
-      assert.equal((await manifests.read("s"))?.pins.length, 10);
-    },
+    assert.equal(new Set(revisions).size, 4);
+    assert.deepEqual(
+      revisions,
+      revisions.toSorted((a, b) => Number(a) - Number(b)),
+    );
+    assert.equal((await manifests.revisions()).get("s"), revisions.at(-1));
   },
-  {
-    name: "gives every change of every server a revision of its own, also after a server was forgotten",
-    async run(db) {
-      const manifests = await migratedManifests(db);
-      const revisions: (number | undefined)[] = [];
-      const change = async (server: string) => {
-        const made = await manifests.change(server, () => ({ manifest: manifest("f"), put: [pin("a")], drop: [] }));
-        revisions.push(made?.revision);
-      };
+  "forgets one server only, and stores more pins than fit into one statement": async (manifests) => {
+    const pins = Array.from({ length: 5_000 }, (_, index) => pin(`h${index}`));
+    await manifests.change("s", () => ({ manifest: manifest("f"), put: pins, drop: [] }));
+    await manifests.change("t", () => ({ manifest: manifest("g"), put: [pin("h0")], drop: [] }));
 
-      for (const server of ["s", "t", "s"]) await change(server);
-      assert.equal(await manifests.forget("s"), true);
-      assert.equal(await manifests.forget("s"), false);
-      assert.deepEqual([...(await manifests.revisions()).keys()], ["t"]);
-      await change("s");
+    assert.equal((await manifests.read("s"))?.pins.length, pins.length);
+    await manifests.change("s", () => ({ put: [], drop: pins.slice(1).map(({ hash }) => hash) }));
+    assert.deepEqual((await manifests.read("s"))?.pins, [pin("h0")]);
+    await manifests.forget("s");
 
-      assert.equal(new Set(revisions).size, 4);
-      assert.deepEqual(
-        revisions,
-        revisions.toSorted((a, b) => Number(a) - Number(b)),
-      );
-      assert.equal((await manifests.revisions()).get("s"), revisions.at(-1));
-    },
+    assert.equal(await manifests.read("s"), undefined);
+    assert.deepEqual((await manifests.all()).get("t")?.pins, [pin("h0")]);
+    await manifests.change("s", () => ({ manifest: manifest("f"), put: [], drop: [] }));
+    assert.deepEqual((await manifests.read("s"))?.pins, []);
   },
-  {
-    name: "forgets one server and no other, and takes more pins than fit into one statement",
-    async run(db) {
-      const manifests = await migratedManifests(db);
-      const pins = Array.from({ length: 5_000 }, (_, index) => pin(`h${index}`));
-      await manifests.change("s", () => ({ manifest: manifest("f"), put: pins, drop: [] }));
-      await manifests.change("t", () => ({ manifest: manifest("g"), put: [pin("h0")], drop: [] }));
+});
 
-      assert.equal((await manifests.read("s"))?.pins.length, pins.length);
-      await manifests.change("s", () => ({ put: [], drop: pins.slice(1).map(({ hash }) => hash) }));
-      assert.deepEqual((await manifests.read("s"))?.pins, [pin("h0")]);
-      await manifests.forget("s");
+export const processStoreCases = defineCases(async (db) => db, {
+  "stores processes by pid, host and start until they are removed": async (db) => {
+    await migrate(db);
+    const processes = createSqlProcessStore(db);
+    const first: StartedProcess = { server: "s", pid: 7, startedAt: "1", ownerPid: 70, host: "here" };
+    const others = [
+      { ...first, startedAt: "2" },
+      { ...first, pid: 8, server: "t" },
+      { ...first, host: "there" },
+    ];
 
-      assert.equal(await manifests.read("s"), undefined);
-      assert.deepEqual((await manifests.all()).get("t")?.pins, [pin("h0")]);
-      await manifests.change("s", () => ({ manifest: manifest("f"), put: [], drop: [] }));
-      assert.deepEqual((await manifests.read("s"))?.pins, []);
-    },
+    for (const started of [first, ...others, first]) await processes.add(started);
+    assert.deepEqual(await processes.all(), [first, ...others]);
+    await processes.remove(first);
+    await processes.remove({ pid: 7, host: "here", startedAt: "3" });
+
+    assert.deepEqual(await processes.all(), others);
   },
-];
+  "updates the owner of a process": async (db) => {
+    await migrate(db);
+    const processes = createSqlProcessStore(db);
+    const started: StartedProcess = { server: "s", pid: 7, startedAt: "1", ownerPid: 70, host: "here" };
 
-export const processStoreCases: readonly StoreCase[] = [
-  {
-    name: "keeps started processes until they are removed, each by its pid, host and start",
-    async run(db) {
-      await migrate(db);
-      const processes = createSqlProcessStore(db);
-      const first: StartedProcess = { server: "s", pid: 7, startedAt: "1", ownerPid: 70, host: "here" };
-      const others = [
-        { ...first, startedAt: "2" },
-        { ...first, pid: 8, server: "t" },
-        { ...first, host: "there" },
-      ];
+    await processes.add(started);
+    await processes.add({ ...started, ownerPid: 71 });
 
-      for (const started of [first, ...others, first]) await processes.add(started);
-      assert.deepEqual(await processes.all(), [first, ...others]);
-      await processes.remove(first);
-      await processes.remove({ pid: 7, host: "here", startedAt: "3" });
-
-      assert.deepEqual(await processes.all(), others);
-    },
+    assert.deepEqual(await processes.all(), [{ ...started, ownerPid: 71 }]);
   },
-  {
-    name: "takes a process that has another owner now",
-    async run(db) {
-      await migrate(db);
-      const processes = createSqlProcessStore(db);
-      const started: StartedProcess = { server: "s", pid: 7, startedAt: "1", ownerPid: 70, host: "here" };
-
-      await processes.add(started);
-      await processes.add({ ...started, ownerPid: 71 });
-
-      assert.deepEqual(await processes.all(), [{ ...started, ownerPid: 71 }]);
-    },
-  },
-];
+});
 
 function manifest(fingerprint: string): ServerManifest {
   const nothing = { serverInfo: {}, capabilities: {}, tools: [], resources: [], resourceTemplates: [], prompts: [] };
@@ -205,7 +171,7 @@ function sorted(record: ManifestRecord | undefined): ManifestRecord {
   return { ...record, pins: record.pins.toSorted((a, b) => (a.hash < b.hash ? -1 : 1)) };
 }
 
-async function migratedManifests(db: SqlDriver) {
+async function openManifests(db: SqlDriver) {
   await migrate(db);
   return createSqlManifestStore(db);
 }

@@ -5,7 +5,7 @@ import type { LeaseHolder } from "../../src/core/lease.ts";
 import { migrate } from "../../src/store/migrations.ts";
 import { type SqlDriver, sql } from "../../src/store/sql.ts";
 import { createSqlTurnStore } from "../../src/store/suspended-turns.ts";
-import type { StoreCase } from "./store-cases.ts";
+import { defineCases } from "./store-cases.ts";
 
 const STARTED = new Date("2026-01-02T03:04:05.678Z");
 const CHANGED = new Date("2026-01-02T03:05:00.000Z");
@@ -13,225 +13,186 @@ const LEASE = new Date("2026-01-02T03:10:00.000Z");
 const RENEWED = new Date("2026-01-02T03:20:00.000Z");
 const ENDS = ["complete", "failed", "cancelled"] as const;
 
-export const turnStoreCases: readonly StoreCase[] = [
-  {
-    name: "gives a turn back as it was written, whatever is in it",
-    async run(db) {
-      const turns = await migrated(db);
-      const odd = ["nul\0here", "half \ud800 pair", "__proto__", "🦑", "line\u2028separator", ""];
-      for (const [index, text] of odd.entries()) {
-        const facts: JsonObject = JSON.parse(`{"__proto__": ${JSON.stringify(text)}}`);
-        const caller = { actor: text, session: text, turn: `t${index}`, user: { id: text, facts } };
-        const memo = JSON.stringify({ text, facts });
-        const calls = [{ ...call(text), reason: text, preview: text }, call("second")];
+export const turnStoreCases = defineCases(openTurns, {
+  "returns a turn as it was written": async (turns) => {
+    const odd = ["nul\0here", "half \ud800 pair", "__proto__", "🦑", "line\u2028separator", ""];
+    for (const [index, text] of odd.entries()) {
+      const facts: JsonObject = JSON.parse(`{"__proto__": ${JSON.stringify(text)}}`);
+      const caller = { actor: text, session: text, turn: `t${index}`, user: { id: text, facts } };
+      const memo = JSON.stringify({ text, facts });
+      const calls = [{ ...call(text), reason: text, preview: text }, call("second")];
 
-        assert(await turns.add(newTurn(`t${index}`, { caller, memo: "null" })));
-        assert(await turns.write(held(`t${index}`, 1), { state: "suspended", calls, memo, at: CHANGED }));
+      assert(await turns.add(newTurn(`t${index}`, { caller, memo: "null" })));
+      assert(await turns.write(createHolder(`t${index}`, 1), { state: "suspended", calls, memo, at: CHANGED }));
 
-        const read = await got(turns, `t${index}`);
-        assert.deepEqual(read, {
-          id: `t${index}`,
-          state: "suspended",
-          caller,
-          calls,
-          version: 2,
-          startedAt: STARTED.toISOString(),
-          changedAt: CHANGED.toISOString(),
-        });
-        assert.deepEqual(await turns.byToken(`hash of t${index}`), read);
-        assert.deepEqual(await turns.list({ session: text }), [read]);
-        assert.equal(await turns.claim(read, holder("other"), CHANGED), memo);
-      }
-      assert.equal(await turns.get("nobody's"), undefined);
-      assert.equal(await turns.byToken("t0"), undefined);
-    },
-  },
-  {
-    name: "keeps the first turn of an id, and its token",
-    async run(db) {
-      const turns = await migrated(db);
-      assert(await turns.add(newTurn("t", { memo: "1" })));
-      const before = await got(turns, "t");
-
-      assert.equal(await turns.add(newTurn("t", { memo: "2", tokenHash: "another" })), false);
-
-      assert.deepEqual(await got(turns, "t"), before);
-      assert.equal(await turns.byToken("another"), undefined);
-      assert.deepEqual(before.holder, holder("me"));
-      assert.deepEqual([before.state, before.version, before.calls], ["running", 1, []]);
-    },
-  },
-  {
-    name: "is written by who holds it, in the version he knows, and by nobody else",
-    async run(db) {
-      const turns = await migrated(db);
-      await turns.add(newTurn("t"));
-      const change = {
-        state: "running",
-        calls: [call("a")],
-        memo: "7",
-        holder: holder("me", RENEWED),
-        at: CHANGED,
-      } as const;
-
-      assert.equal(await turns.write(held("t", 1, "other"), change), false);
-      assert.equal(await turns.write(held("t", 2), change), false);
-      assert.equal(await turns.write(held("u", 1), change), false);
-      assert.deepEqual((await got(turns, "t")).changedAt, STARTED.toISOString());
-      assert(await turns.write(held("t", 1), change));
-      assert.equal(await turns.write(held("t", 1), change), false);
-
-      const { state, version, calls, holder: kept, changedAt } = await got(turns, "t");
-      assert.deepEqual([state, version, changedAt], ["running", 2, CHANGED.toISOString()]);
-      assert.deepEqual(calls, [call("a")]);
-      assert.deepEqual(kept, holder("me", RENEWED));
-    },
-  },
-  {
-    name: "is nobody's once it is suspended or has ended, and cannot be written then",
-    async run(db) {
-      const turns = await migrated(db);
-      for (const state of ["suspended", ...ENDS] as const) {
-        await turns.add(newTurn(state));
-        assert(await turns.write(held(state, 1), { state, calls: [], memo: "null", at: CHANGED }));
-
-        const left = await got(turns, state);
-        assert.equal("holder" in left, false);
-        const again = { state: "running", calls: [], memo: "1", holder: holder("me"), at: CHANGED } as const;
-        assert.equal(await turns.write(held(state, 2), again), false);
-        const claimed = await turns.claim(left, holder("other"), CHANGED);
-        assert.equal(claimed, state === "suspended" ? "null" : undefined);
-      }
-    },
-  },
-  {
-    name: "is claimed by one of many, and only as it was seen",
-    async run(db) {
-      const turns = await migrated(db);
-      await turns.add(newTurn("t"));
-      await turns.write(held("t", 1), { state: "suspended", calls: [call("a")], memo: "1", at: CHANGED });
-      const seen = await got(turns, "t");
-      const names = Array.from({ length: 20 }, (_, index) => `h${index}`);
-
-      const memos = await Promise.all(names.map((name) => turns.claim(seen, holder(name), CHANGED)));
-
-      const winners = names.filter((_, index) => memos[index] === "1");
-      assert.equal(winners.length, 1);
-      assert.equal(memos.filter((memo) => memo === undefined).length, 19);
-      const now = await got(turns, "t");
-      assert.deepEqual([now.state, now.version, now.holder?.id], ["running", 3, winners[0]]);
-      assert.deepEqual(now.calls, [call("a")]);
-      // Suspended again, it looks as before and is not.
-      const again = { state: "suspended", calls: [call("b")], memo: "2", at: CHANGED } as const;
-      assert(await turns.write(held("t", 3, winners[0]), again));
-      assert.equal(await turns.claim(seen, holder("late"), CHANGED), undefined);
-    },
-  },
-  {
-    name: "is left to a holder that has come back",
-    async run(db) {
-      const turns = await migrated(db);
-      for (const id of ["renewed", "saved", "gone"]) await turns.add(newTurn(id, { holder: holder(id) }));
-      const [renewed, saved, gone] = [await got(turns, "renewed"), await got(turns, "saved"), await got(turns, "gone")];
-
-      await turns.renew("renewed", RENEWED);
-      const change = { state: "running", calls: [], memo: "2", holder: holder("saved"), at: CHANGED } as const;
-      assert(await turns.write(held("saved", 1, "saved"), change));
-
-      assert.equal(await turns.claim(renewed, holder("other"), CHANGED), undefined);
-      assert.equal(await turns.claim(saved, holder("other"), CHANGED), undefined);
-      assert.equal(await turns.claim(gone, holder("other"), CHANGED), "null");
-      assert.equal(await turns.write(held("gone", 1, "gone"), change), false);
-      assert.deepEqual((await got(turns, "renewed")).holder, holder("renewed", RENEWED));
-    },
-  },
-  {
-    name: "renews what a holder has, and nothing else",
-    async run(db) {
-      const turns = await migrated(db);
-      for (const id of ["a", "b", "suspended"]) await turns.add(newTurn(id));
-      await turns.add(newTurn("theirs", { holder: holder("other") }));
-      await turns.write(held("suspended", 1), { state: "suspended", calls: [], memo: "null", at: CHANGED });
-
-      await turns.renew("me", RENEWED);
-
-      const leases = (await turns.list({})).map(({ id, holder: who }) => [id, who?.leaseUntil]);
-      assert.deepEqual(Object.fromEntries(leases), {
-        a: RENEWED,
-        b: RENEWED,
-        suspended: undefined,
-        theirs: LEASE,
+      const read = await requireTurn(turns, `t${index}`);
+      assert.deepEqual(read, {
+        id: `t${index}`,
+        state: "suspended",
+        caller,
+        calls,
+        version: 2,
+        startedAt: STARTED.toISOString(),
+        changedAt: CHANGED.toISOString(),
       });
-    },
+      assert.deepEqual(await turns.byToken(`hash of t${index}`), read);
+      assert.deepEqual(await turns.list({ session: text }), [read]);
+      assert.equal(await turns.claim(read, holder("other"), CHANGED), memo);
+    }
+    assert.equal(await turns.get("nobody's"), undefined);
+    assert.equal(await turns.byToken("t0"), undefined);
   },
-  {
-    name: "lists by state and session, the last changed first, at most a hundred unless told",
-    async run(db) {
-      const turns = await migrated(db);
-      for (let index = 0; index < 101; index++) {
-        const at = new Date(STARTED.getTime() + index);
-        const caller = { actor: "main", session: index < 99 ? "s" : "other" };
-        await turns.add(newTurn(`t${index}`, { at, caller }));
-      }
-      await turns.write(held("t100", 1), { state: "suspended", calls: [], memo: "null", at: CHANGED });
-      const found = async (query: Parameters<TurnStore["list"]>[0]) => (await turns.list(query)).map(({ id }) => id);
+  "keeps the first turn with an id": async (turns) => {
+    assert(await turns.add(newTurn("t", { memo: "1" })));
+    const before = await requireTurn(turns, "t");
 
-      assert.equal((await found({})).length, 100);
-      assert.deepEqual(await found({ limit: 3 }), ["t100", "t99", "t98"]);
-      assert.deepEqual(await found({ session: "other" }), ["t100", "t99"]);
-      assert.deepEqual(await found({ state: "suspended" }), ["t100"]);
-      assert.deepEqual(await found({ state: "suspended", session: "s" }), []);
-      assert.deepEqual(await found({ limit: -1 }), []);
-    },
+    assert.equal(await turns.add(newTurn("t", { memo: "2", tokenHash: "another" })), false);
+
+    assert.deepEqual(await requireTurn(turns, "t"), before);
+    assert.equal(await turns.byToken("another"), undefined);
+    assert.deepEqual(before.holder, holder("me"));
+    assert.deepEqual([before.state, before.version, before.calls], ["running", 1, []]);
   },
-  {
-    name: "removes what has long ended, and nothing that can go on",
-    async run(db) {
-      const turns = await migrated(db);
-      for (const state of ["running", "suspended", ...ENDS] as const) {
-        await turns.add(newTurn(state));
-        if (state !== "running") await turns.write(held(state, 1), { state, calls: [], memo: "null", at: CHANGED });
-      }
+  "lets only the holder write, with the current version": async (turns) => {
+    await turns.add(newTurn("t"));
+    const change = {
+      state: "running",
+      calls: [call("a")],
+      memo: "7",
+      holder: holder("me", RENEWED),
+      at: CHANGED,
+    } as const;
 
-      assert.equal(await turns.prune(CHANGED), 0);
-      assert.equal(await turns.prune(RENEWED), 3);
+    assert.equal(await turns.write(createHolder("t", 1, "other"), change), false);
+    assert.equal(await turns.write(createHolder("t", 2), change), false);
+    assert.equal(await turns.write(createHolder("u", 1), change), false);
+    assert.deepEqual((await requireTurn(turns, "t")).changedAt, STARTED.toISOString());
+    assert(await turns.write(createHolder("t", 1), change));
+    assert.equal(await turns.write(createHolder("t", 1), change), false);
 
-      assert.deepEqual((await turns.list({})).map(({ id }) => id).sort(), ["running", "suspended"]);
-    },
+    const { state, version, calls, holder: kept, changedAt } = await requireTurn(turns, "t");
+    assert.deepEqual([state, version, changedAt], ["running", 2, CHANGED.toISOString()]);
+    assert.deepEqual(calls, [call("a")]);
+    assert.deepEqual(kept, holder("me", RENEWED));
   },
-  {
-    name: "keeps a memo of megabytes whole",
-    async run(db) {
-      const turns = await migrated(db);
-      const memo = JSON.stringify("🦑".repeat(2_000_000));
+  "has no holder once it is suspended or ended": async (turns) => {
+    for (const state of ["suspended", ...ENDS] as const) {
+      await turns.add(newTurn(state));
+      assert(await turns.write(createHolder(state, 1), { state, calls: [], memo: "null", at: CHANGED }));
 
-      await turns.add(newTurn("t", { memo }));
-
-      assert.equal(await turns.claim(await got(turns, "t"), holder("me"), CHANGED), memo);
-    },
+      const left = await requireTurn(turns, state);
+      assert.equal("holder" in left, false);
+      const again = { state: "running", calls: [], memo: "1", holder: holder("me"), at: CHANGED } as const;
+      assert.equal(await turns.write(createHolder(state, 2), again), false);
+      const claimed = await turns.claim(left, holder("other"), CHANGED);
+      assert.equal(claimed, state === "suspended" ? "null" : undefined);
+    }
   },
-  {
-    name: "says which row is damaged, and lists the others",
-    async run(db) {
-      const turns = await migrated(db);
-      const damage = { caller: sql`caller = '"x"'`, calls: sql`calls = '[7]'`, state: sql`state = 'odd'` };
-      for (const [column, change] of Object.entries(damage)) {
-        await turns.add(newTurn(column));
-        await db.all(sql`update turns set ${change} where id = ${column}`);
+  "lets one of many processes claim, if the turn is unchanged": async (turns) => {
+    await turns.add(newTurn("t"));
+    await turns.write(createHolder("t", 1), { state: "suspended", calls: [call("a")], memo: "1", at: CHANGED });
+    const seen = await requireTurn(turns, "t");
+    const names = Array.from({ length: 20 }, (_, index) => `h${index}`);
 
-        const expected = { code: "store_failed", message: new RegExp(`turn ${column} is damaged.*${column}`) };
-        await assert.rejects(turns.get(column), expected);
-        await assert.rejects(turns.byToken(`hash of ${column}`), expected);
-      }
-      await turns.add(newTurn("whole"));
+    const memos = await Promise.all(names.map((name) => turns.claim(seen, holder(name), CHANGED)));
 
-      assert.deepEqual(
-        (await turns.list({})).map(({ id }) => id),
-        ["whole"],
-      );
-    },
+    const winners = names.filter((_, index) => memos[index] === "1");
+    assert.equal(winners.length, 1);
+    assert.equal(memos.filter((memo) => memo === undefined).length, 19);
+    const now = await requireTurn(turns, "t");
+    assert.deepEqual([now.state, now.version, now.holder?.id], ["running", 3, winners[0]]);
+    assert.deepEqual(now.calls, [call("a")]);
+    // Suspended again: the same state, but another version.
+    const again = { state: "suspended", calls: [call("b")], memo: "2", at: CHANGED } as const;
+    assert(await turns.write(createHolder("t", 3, winners[0]), again));
+    assert.equal(await turns.claim(seen, holder("late"), CHANGED), undefined);
   },
-];
+  "leaves a turn to a holder that renewed its lease": async (turns) => {
+    for (const id of ["renewed", "saved", "gone"]) await turns.add(newTurn(id, { holder: holder(id) }));
+    const [renewed, saved, gone] = [
+      await requireTurn(turns, "renewed"),
+      await requireTurn(turns, "saved"),
+      await requireTurn(turns, "gone"),
+    ];
+
+    await turns.renew("renewed", RENEWED);
+    const change = { state: "running", calls: [], memo: "2", holder: holder("saved"), at: CHANGED } as const;
+    assert(await turns.write(createHolder("saved", 1, "saved"), change));
+
+    assert.equal(await turns.claim(renewed, holder("other"), CHANGED), undefined);
+    assert.equal(await turns.claim(saved, holder("other"), CHANGED), undefined);
+    assert.equal(await turns.claim(gone, holder("other"), CHANGED), "null");
+    assert.equal(await turns.write(createHolder("gone", 1, "gone"), change), false);
+    assert.deepEqual((await requireTurn(turns, "renewed")).holder, holder("renewed", RENEWED));
+  },
+  "renews only the turns of the holder": async (turns) => {
+    for (const id of ["a", "b", "suspended"]) await turns.add(newTurn(id));
+    await turns.add(newTurn("theirs", { holder: holder("other") }));
+    await turns.write(createHolder("suspended", 1), { state: "suspended", calls: [], memo: "null", at: CHANGED });
+
+    await turns.renew("me", RENEWED);
+
+    const leases = (await turns.list({})).map(({ id, holder: who }) => [id, who?.leaseUntil]);
+    assert.deepEqual(Object.fromEntries(leases), {
+      a: RENEWED,
+      b: RENEWED,
+      suspended: undefined,
+      theirs: LEASE,
+    });
+  },
+  "lists by state and session, last changed first, a hundred by default": async (turns) => {
+    for (let index = 0; index < 101; index++) {
+      const at = new Date(STARTED.getTime() + index);
+      const caller = { actor: "main", session: index < 99 ? "s" : "other" };
+      await turns.add(newTurn(`t${index}`, { at, caller }));
+    }
+    await turns.write(createHolder("t100", 1), { state: "suspended", calls: [], memo: "null", at: CHANGED });
+    const findIds = async (query: Parameters<TurnStore["list"]>[0]) => (await turns.list(query)).map(({ id }) => id);
+
+    assert.equal((await findIds({})).length, 100);
+    assert.deepEqual(await findIds({ limit: 3 }), ["t100", "t99", "t98"]);
+    assert.deepEqual(await findIds({ session: "other" }), ["t100", "t99"]);
+    assert.deepEqual(await findIds({ state: "suspended" }), ["t100"]);
+    assert.deepEqual(await findIds({ state: "suspended", session: "s" }), []);
+    assert.deepEqual(await findIds({ limit: -1 }), []);
+  },
+  "prunes only turns that ended long ago": async (turns) => {
+    for (const state of ["running", "suspended", ...ENDS] as const) {
+      await turns.add(newTurn(state));
+      if (state !== "running")
+        await turns.write(createHolder(state, 1), { state, calls: [], memo: "null", at: CHANGED });
+    }
+
+    assert.equal(await turns.prune(CHANGED), 0);
+    assert.equal(await turns.prune(RENEWED), 3);
+
+    assert.deepEqual((await turns.list({})).map(({ id }) => id).sort(), ["running", "suspended"]);
+  },
+  "stores a memo of megabytes": async (turns) => {
+    const memo = JSON.stringify("🦑".repeat(2_000_000));
+
+    await turns.add(newTurn("t", { memo }));
+
+    assert.equal(await turns.claim(await requireTurn(turns, "t"), holder("me"), CHANGED), memo);
+  },
+  "reports a damaged row, and lists the others": async (turns, db) => {
+    const damage = { caller: sql`caller = '"x"'`, calls: sql`calls = '[7]'`, state: sql`state = 'odd'` };
+    for (const [column, change] of Object.entries(damage)) {
+      await turns.add(newTurn(column));
+      await db.all(sql`update turns set ${change} where id = ${column}`);
+
+      const expected = { code: "store_failed", message: new RegExp(`turn ${column} is damaged.*${column}`) };
+      await assert.rejects(turns.get(column), expected);
+      await assert.rejects(turns.byToken(`hash of ${column}`), expected);
+    }
+    await turns.add(newTurn("whole"));
+
+    assert.deepEqual(
+      (await turns.list({})).map(({ id }) => id),
+      ["whole"],
+    );
+  },
+});
 
 function newTurn(id: string, rest: Partial<NewTurn> = {}): NewTurn {
   const caller = { actor: "main", session: "s", turn: id };
@@ -242,7 +203,7 @@ function holder(id: string, leaseUntil = LEASE): LeaseHolder {
   return { id, pid: 7, host: "here", leaseUntil };
 }
 
-function held(id: string, version: number, holderId = "me") {
+function createHolder(id: string, version: number, holderId = "me") {
   return { id, version, holderId };
 }
 
@@ -258,11 +219,11 @@ function call(ref: string): WaitingCall {
   };
 }
 
-async function got(turns: TurnStore, id: string): Promise<StoredTurn> {
+async function requireTurn(turns: TurnStore, id: string): Promise<StoredTurn> {
   return (await turns.get(id)) ?? assert.fail(`${id} is not there`);
 }
 
-async function migrated(db: SqlDriver): Promise<TurnStore> {
+async function openTurns(db: SqlDriver): Promise<TurnStore> {
   await migrate(db);
   return createSqlTurnStore(db);
 }

@@ -123,7 +123,10 @@ test("does not run a call again whose row was edited back to approved", async ()
 
   await edit(sql`update approvals set state = 'approved', executor = null, begun_at = null, ended_at = null`);
 
-  expect(await runAndLook(await reopen(), id)).toEqual({ state: "expired", reason: "the ledger says that it is over" });
+  expect(await runAndLook(await reopen(), id)).toEqual({
+    state: "expired",
+    reason: "the ledger says that it has ended",
+  });
   expect(ran).toEqual([5]);
 });
 

@@ -82,7 +82,7 @@ async function surfaces(cwd: string, workspace: Workspace, args: JsonObject, act
   onTestFinished(() => closing.abort());
   const api = await openApprovalsApi(workspace, { onProblem: () => {}, signal: closing.signal });
   const headers = { authorization: `Bearer ${TOKEN}` };
-  const got = async (path: string) => (await api(new Request(`http://localhost${path}`, { headers })))?.text() ?? "";
+  const got = async (path: string) => (await api.fetch(new Request(`http://localhost${path}`, { headers }))).text();
   const key = await loadOrCreateLinkKey(getLinkKeyPath(workspace.storePath));
   const link = { approvalId: id, approver: "ann", roles: ["approver"], expires: new Date(Date.now() + 60_000) };
   const cli = (...argv: string[]) => qm(cwd, ["approvals", ...argv], { env, ...atTerminal("n\n") });

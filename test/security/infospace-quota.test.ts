@@ -10,7 +10,7 @@ import { openSqlite } from "../../src/store/drivers/sqlite.ts";
 import { createSqlInfospaceStore } from "../../src/store/infospace.ts";
 import { type Migration, migrate, migrations } from "../../src/store/migrations.ts";
 import { type SqlDriver, sql } from "../../src/store/sql.ts";
-import { collected, note, numbered, origin, transient } from "../cases/infospace-fixtures.ts";
+import { createFilledCollection, createNumberedNotes, note, origin, transient } from "../cases/infospace-fixtures.ts";
 import { closeWorlds, me, type World, world } from "../fixtures/infospace-world.ts";
 import { findCompiled } from "../support/compiled.ts";
 
@@ -175,10 +175,14 @@ test("a store from before is counted when it is opened", async () => {
     create table infospace_use (scope text, tenant text, user_id text, session text, notes bigint, bytes bigint,
       row_count bigint, primary key (scope, tenant, user_id, session))`);
   const store = createSqlInfospaceStore(db, () => new Date(origin().at));
-  const first = await store.addNotes(origin(), [note("a", { properties: { ä: "🦑" } }), ...numbered(3)], transient);
+  const first = await store.addNotes(
+    origin(),
+    [note("a", { properties: { ä: "🦑" } }), ...createNumberedNotes(3)],
+    transient,
+  );
   await store.replaceNote(first, 1, note("longer than before"), origin().at);
-  await collected(store, [1, 2, 3]);
-  const mixed = await collected(store, [4], { from: origin({ user: "bob", session: "t" }) });
+  await createFilledCollection(store, [1, 2, 3]);
+  const mixed = await createFilledCollection(store, [4], { from: origin({ user: "bob", session: "t" }) });
   await store.append(mixed.id, [{ id: first + 2 }, { id: first }], origin());
   const counted = [
     await store.usage(),
@@ -231,10 +235,10 @@ describe("at the command line", () => {
     const create = () => qm(cwd, ["invoke", "infospace__create-note", '{"value":1}']);
     expect(await create()).toMatchObject({ code: 0 });
 
-    expect(await create()).toMatchObject({ code: 1, err: expect.stringContaining("`qm notes rm` removes it") });
+    expect(await create()).toMatchObject({ code: 1, err: expect.stringContaining("`qm notes rm` removes some") });
 
     const { out } = await qm(cwd, ["notes", "list"]);
-    expect(out).toContain("Callers without a tenant keep 1 of 4000000 notes and collections");
+    expect(out).toContain("Callers without a tenant use 1 of 4000000 notes and collections");
     const { usage } = JSON.parse((await qm(cwd, ["notes", "list", "--json"])).out) as { readonly usage: unknown };
     expect(usage).toMatchObject([{ scope: "tenant", notes: 1, limit: { notes: 4_000_000 } }]);
   });

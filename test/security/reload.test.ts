@@ -60,7 +60,7 @@ describe("a reload", () => {
     await write(text);
 
     await vi.waitFor(async () => expect(await events("config.rejected")).toHaveLength(1), WAIT);
-    expect(problems).toEqual([expect.stringMatching(/^the change was not taken: /)]);
+    expect(problems).toEqual([expect.stringMatching(/^the change was rejected: /)]);
     expect(await workspace.quartermaster.invoke("file__read", { path: "a.txt" })).toMatchObject({
       error: { code: "unknown_action" },
     });

@@ -48,18 +48,18 @@ export async function memoryStore(): Promise<ManifestStore & { readonly written:
   };
 }
 
-/** A book that has `specs` in use, and everything that it said. */
+/** A manifest service with `specs` in use, and everything it reported. */
 export async function openTestManifests(store: ManifestStore, specs: readonly ServerSpec[] = [spec()]) {
   const events: ManifestEvent[] = [];
   const problems: string[] = [];
   const changes: string[] = [];
-  const book = await openManifestService({
+  const service = await openManifestService({
     store,
     now: () => at,
     note: (event) => events.push(event),
     onProblem: (problem) => problems.push(problem),
   });
-  book.use(specs);
-  book.onChange((server) => changes.push(server));
-  return { book, events, problems, changes };
+  service.use(specs);
+  service.onChange((server) => changes.push(server));
+  return { service, events, problems, changes };
 }

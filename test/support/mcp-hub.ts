@@ -56,7 +56,7 @@ export async function createTestHub(
     secrets: createMemorySecrets(),
     processes: { add: async () => undefined, remove: async () => undefined, all: async () => [] },
     processFacts: { pid: process.pid, host: "here", isAlive: () => true, kill: process.kill },
-    learned: async (_, offer) => void offers.push(offer),
+    onOffer: async (_, offer) => void offers.push(offer),
     note: (event) => void events.push(event),
     startingAtOnce: 4,
     clientInfo: { name: "test", version: "1.0.0" },

@@ -32,7 +32,7 @@ const CURSOR = ".cursor/mcp.json";
 const BEFORE = '{\n  // mine\n  "mcpServers": { "a": { "command": "b", "env": { "A_TOKEN": "hush-hush" } } },\n}\n';
 
 describe("qm connect", () => {
-  test("shows the change and nothing around it, writes it, and says how to undo it", async () => {
+  test("shows only the change, writes it, and prints how to undo it", async () => {
     const { run, text, home, cwd } = await place({ [CURSOR]: BEFORE });
 
     const { code, out, err } = await run(["connect", "cursor", "--yes"]);
@@ -40,7 +40,7 @@ describe("qm connect", () => {
     expect(code).toBe(0);
     expect(out).toContain(`${join(home, CURSOR)}\n  line 3:\n  + "qm":`);
     expect(out + err).not.toContain("hush-hush");
-    expect(err).toContain("To undo it: qm connect cursor --undo");
+    expect(err).toContain("To undo: qm connect cursor --undo");
     expect(err).toContain(`${join(home, CURSOR)}.bak-`);
     const after = await text(CURSOR);
     expect(after.replace(/"qm":.*?\}, /, "")).toBe(BEFORE);
@@ -49,19 +49,19 @@ describe("qm connect", () => {
     );
   });
 
-  test("and --undo gives back what was there, byte for byte", async () => {
+  test("restores the file byte for byte with --undo", async () => {
     const { run, text, home } = await place({ [CURSOR]: BEFORE });
     await run(["connect", "cursor", "--profile", "web", "--yes"]);
 
     const { code, out } = await run(["connect", "cursor", "--undo", "--yes"]);
 
-    expect([code, out]).toEqual([0, expect.stringContaining("is not connected any more")]);
+    expect([code, out]).toEqual([0, expect.stringContaining("is disconnected")]);
     expect(await text(CURSOR)).toBe(BEFORE);
     expect(await readdir(join(home, ".cursor"))).toEqual(["mcp.json"]);
     expect((await run(["connect", "cursor", "--undo"])).out).toBe("Cursor is not connected as qm.\n");
   });
 
-  test("needs a yes, and --dry-run needs none because it does nothing", async () => {
+  test("asks for a yes, except with --dry-run", async () => {
     const { run, text } = await place({ [CURSOR]: BEFORE });
 
     const [asked, dry] = [await run(["connect", "cursor"]), await run(["connect", "cursor", "--dry-run", "--json"])];
@@ -77,11 +77,11 @@ describe("qm connect", () => {
     expect(await text(CURSOR)).toBe(BEFORE);
   });
 
-  test("a second time says that there is nothing to do", async () => {
+  test("reports that the client is already connected", async () => {
     const { run } = await place();
     await run(["connect", "zed", "--yes"]);
 
-    expect(await run(["connect", "zed"])).toMatchObject({ code: 0, out: "Zed is connected as qm already.\n" });
+    expect(await run(["connect", "zed"])).toMatchObject({ code: 0, out: "Zed is already connected as qm.\n" });
   });
 
   test.each(clients.map(({ name }) => name))("prints an entry for %s, and changes nothing", async (name) => {
@@ -95,7 +95,7 @@ describe("qm connect", () => {
     expect(await readdir(home)).toEqual(["work"]);
   });
 
-  test("without a client lists them, and which are connected", async () => {
+  test("lists the clients and which are connected", async () => {
     const { run, home } = await place({ [CURSOR]: "{}", ".codex/config.toml": "" });
     await run(["connect", "codex", "--yes", "--name", "counter"]);
 
@@ -111,7 +111,7 @@ describe("qm connect", () => {
     ]);
   });
 
-  test("lists, and undoes, also with a configuration that cannot be read", async () => {
+  test("lists and undoes with an invalid configuration", async () => {
     const { run, cwd } = await place();
     await run(["connect", "cursor", "--yes"]);
     await writeFile(join(cwd, "quartermaster.yaml"), "servers: [");
@@ -131,7 +131,7 @@ describe("qm connect --http", () => {
     ["windsurf", ".codeium/windsurf/mcp_config.json", `"serverUrl": "http://127.0.0.1:7420/mcp"`],
     ["opencode", ".config/opencode/opencode.json", "Bearer {env:QM_TOKEN}"],
     ["codex", ".codex/config.toml", 'bearer_token_env_var = "QM_TOKEN"'],
-  ])("gives %s the address and the name of the variable, never the token", async (client, file, expected) => {
+  ])("gives %s the URL and the name of the variable, not the token", async (client, file, expected) => {
     const { run, text } = await place();
 
     const { code } = await run(["connect", client, "--http", "--profile", "web", "--yes"]);
@@ -139,17 +139,17 @@ describe("qm connect --http", () => {
     expect(code).toBe(0);
     expect(await text(file)).toContain(expected);
     expect(await text(file)).not.toContain("the-token");
-    expect((await run(["connect", client, "--undo", "--yes"])).out).toContain("is not connected any more");
+    expect((await run(["connect", client, "--undo", "--yes"])).out).toContain("is disconnected");
   });
 
-  test("writes the token out where a client has no variables, and shows it nowhere", async () => {
+  test("writes the plain token for a client without variables, and never prints it", async () => {
     const { run, text } = await place();
 
     const connected = await run(["connect", "zed", "--http", "--profile", "web", "--yes"]);
     const written = await text(".config/zed/settings.json");
     const undone = await run(["connect", "zed", "--undo", "--yes"]);
 
-    expect(connected.err).toContain("The token is written out in the file.");
+    expect(connected.err).toContain("The file contains the token in plain text.");
     expect(written).toContain("Bearer the-token");
     expect(connected.out + connected.err + undone.out).not.toContain("the-token");
     expect(connected.out).toContain("Bearer <token>");
@@ -172,7 +172,7 @@ describe("qm connect --http", () => {
     expect(await readdir(cwd)).not.toContain(".zed");
   });
 
-  test("takes the token from the secret store where it is there", async () => {
+  test("takes the token from the secret store", async () => {
     const { run, text } = await place();
     await run(["secrets", "set", "QM_TOKEN"], { stdin: said("stored-token\n") });
 
@@ -182,7 +182,7 @@ describe("qm connect --http", () => {
     expect(await text(CURSOR)).toContain("Bearer stored-token");
   });
 
-  test("gives the token of the profile default, which is made where there is none yet", async () => {
+  test("creates the token of the default profile", async () => {
     const { run, text, cwd } = await place();
 
     const dry = await run(["connect", "cursor", "--http", "--dry-run"]);
@@ -195,12 +195,12 @@ describe("qm connect --http", () => {
     expect(out).not.toContain(token);
   });
 
-  test("lets Claude Desktop start it all the same", async () => {
+  test("uses stdio for Claude Desktop, which supports no URL", async () => {
     const { run, text } = await place();
 
     const { err } = await run(["connect", "claude-desktop", "--http", "--profile", "web", "--yes"]);
 
-    expect(err).toContain("takes no address");
+    expect(err).toContain("supports no URL");
     expect(await text(".config/Claude/claude_desktop_config.json")).toContain('"--profile"');
   });
 });
@@ -211,11 +211,11 @@ describe("qm connect refuses", () => {
     [["--http"], CONFIG, 2, "--http needs a client"],
     [["emacs"], CONFIG, 2, "Valid: claude-code"],
     [["cursor", "--profile", "nobody"], CONFIG, 2, "Known profiles: default, web, kept"],
-    [["cursor", "--name", "a b"], CONFIG, 2, "no name for a server"],
+    [["cursor", "--name", "a b"], CONFIG, 2, "is not a valid server name"],
     [["gemini", "--name", "a_b"], CONFIG, 2, "must not contain one"],
     [["windsurf", "--project"], CONFIG, 2, "no file for a project"],
     [["cursor", "--http", "--profile", "web"], CONFIG.replace("{", "{ port: 0,"), 2, "gateway.port is 0"],
-    [["cursor"], null, 2, "`qm init` writes one"],
+    [["cursor"], null, 2, "Run `qm init` to write one"],
   ])("%j", async (argv, config, code, said) => {
     const { run, home } = await place({}, config);
 

@@ -14,37 +14,36 @@ import type { Workspace } from "../../workspace/workspace.ts";
 import type { ConnectOptions } from "../commands/clients.ts";
 import type { CommandContext, Io } from "../context.ts";
 
-/** The built program. */
+/** The built program that a client starts. */
 export const ownBin: string = join(findPackageFolder(), "dist/bin/qm.js");
 
-/** Where clients' files are looked for, as the process says. */
+/** The folders in which the files of clients are looked for. */
 export function detectClientEnvironment({ cwd, env, platform }: Io): ClientEnvironment {
   const home = platform === "win32" ? env.USERPROFILE || env.HOME : env.HOME;
   if (home) return { home, cwd, env, platform };
-  throw new QmError("invalid_arguments", "the home folder is not known, so neither are clients' files", {
+  throw new QmError("invalid_arguments", "the home folder, which holds the files of clients, is not known", {
     hint: `Set ${platform === "win32" ? "USERPROFILE" : "HOME"}.`,
   });
 }
 
-/** The address of `qm serve`, as somebody on this machine calls it. */
+/** The URL of `qm serve` for a client on this machine. */
 function getGatewayUrl({ host, port }: Config["gateway"]): string {
   const name = host === "0.0.0.0" || host === "::" ? "127.0.0.1" : host;
   return `http://${name.includes(":") ? `[${name}]` : name}:${port}/mcp`;
 }
 
-/** How an entry that is Quartermaster itself is told. Without a configuration, where it is by default. */
+/** The addresses by which an entry of a client is recognized as Quartermaster. */
 export function getGatewayAddresses(gateway: Config["gateway"] | undefined): OwnAddresses {
   return { bin: ownBin, urls: [gateway === undefined ? "http://127.0.0.1:7420/mcp" : getGatewayUrl(gateway)] };
 }
 
-/** What a client is to be told of us. */
 export interface GatewayEntry {
+  /** The entry for Quartermaster in the format of the client. */
   readonly entry: RawEntry;
-  /** A token that is written out in the entry, and is not to be shown. */
+  /** A plain token in the entry, which must not be displayed. */
   readonly token?: string | undefined;
 }
 
-/** Our entry in a client's own words. */
 export async function buildGatewayEntry(
   { io, out }: CommandContext,
   workspace: Workspace,
@@ -52,26 +51,26 @@ export async function buildGatewayEntry(
   options: ConnectOptions,
 ): Promise<GatewayEntry> {
   const { configPath, config } = workspace;
-  const { profile } = options;
+  const { profile, http = false } = options;
   if (configPath === undefined)
-    throw new QmError("invalid_config", "there is no quartermaster.yaml that the client could be given", {
-      hint: "`qm init` writes one; or name one with --config.",
+    throw new QmError("invalid_config", "there is no quartermaster.yaml for the client to use", {
+      hint: "Run `qm init` to write one, or give one with --config.",
     });
   if (profile !== undefined) getGatewayProfile(config, profile);
-  if (options.http === true && client.gateway.http !== undefined) {
-    const { headers, token } = await buildHeaders(workspace, client, options);
-    const entry = client.gateway.http(getGatewayUrl(config.gateway), headers);
-    return { entry, ...(token === undefined ? {} : { token }) };
+  if (http && client.gateway.http !== undefined) {
+    const { authorization, token } = await buildAuthorization(workspace, client, options);
+    const entry = client.gateway.http(getGatewayUrl(config.gateway), { Authorization: authorization });
+    return { entry, token };
   }
-  if (options.http === true) out.note(`${client.title} takes no address in its file: it will start \`qm mcp\` itself.`);
+  if (http) out.note(`${client.title} supports no URL in its file: it will start \`qm mcp\` itself.`);
   const args = ["mcp", "--config", configPath, ...(profile === undefined ? [] : ["--profile", profile])];
   const [command, ...first] = getOwnCommand(io.platform, io.execPath);
   return { entry: client.gateway.stdio(command, [...first, ...args]) };
 }
 
 /**
- * What starts us from anywhere: this very Node and this very file, because programs with windows have another PATH. What
- * npx keeps for a while is not there for good, so there npx has to find it again.
+ * The command that starts this program from anywhere: this Node and this file, because desktop programs have another
+ * PATH. The npx cache is temporary, so a program in it is started through npx.
  */
 function getOwnCommand(platform: string, execPath: string): readonly [string, ...string[]] {
   if (!/[\\/]_npx[\\/]/.test(ownBin)) return [execPath, ownBin];
@@ -79,53 +78,35 @@ function getOwnCommand(platform: string, execPath: string): readonly [string, ..
   return platform === "win32" ? ["cmd", "/c", ...npx] : npx;
 }
 
-/** Whether the file that a client would start is there. */
-export function isProgramBuilt(): boolean {
-  return existsSync(ownBin);
-}
-
-interface GatewayHeaders {
-  readonly headers: Readonly<Record<string, string>>;
-  readonly token?: string;
-}
-
-/** What a client proves itself by: the name of a variable where it has variables and the token is in one. */
-async function buildHeaders(
-  workspace: Workspace,
+/** Refers to a variable if the client supports variables and the token is in one. Otherwise holds the plain token. */
+async function buildAuthorization(
+  { config, storePath, fill }: Workspace,
   client: ClientDefinition,
-  options: ConnectOptions,
-): Promise<GatewayHeaders> {
-  const { config } = workspace;
-  const { profile = "default", project = false } = options;
+  { profile = "default", project = false, dryRun = false, print = false }: ConnectOptions,
+): Promise<{ readonly authorization: string; readonly token?: string }> {
   const key = `gateway.profiles.${profile}.token`;
   if (config.gateway.port === 0)
-    throw new QmError("invalid_config", "gateway.port is 0, so the address is another one each time", {
-      hint: "Give gateway.port a number, or connect without --http.",
+    throw new QmError("invalid_config", "gateway.port is 0, so the URL changes with every start", {
+      hint: "Set gateway.port to a fixed port, or connect without --http.",
     });
   const reference = getOwn(config.gateway.profiles, profile)?.token;
   if (reference === undefined && profile !== "default")
     throw new QmError("invalid_config", `the profile ${profile} has no token`, {
-      hint: `Write one into the configuration, as ${key}: \${env:QM_TOKEN}.`,
+      hint: `Add one to the configuration: ${key}: \${env:QM_TOKEN}.`,
     });
   const [variable] = reference === undefined ? [] : listVariables(reference);
   if (variable !== undefined && !variable.startsWith(SECRET_PREFIX) && client.gateway.variable !== undefined)
-    return { headers: { Authorization: `Bearer ${client.gateway.variable(variable)}` } };
+    return { authorization: `Bearer ${client.gateway.variable(variable)}` };
   if (project)
-    throw new QmError("denied", "the token would be written out in a file of the project, where others see it", {
+    throw new QmError("denied", "the plain token would be in a file of the project, where others can read it", {
       hint:
         client.gateway.variable === undefined
-          ? `${client.title} has no variables in its file: leave --http or --project out.`
-          : `Let ${key} be \${env:NAME}, or leave --http out.`,
+          ? `${client.title} supports no variables in its file: leave out --http or --project.`
+          : `Set ${key} to \${env:NAME}, or leave out --http.`,
     });
-  const token = reference === undefined ? await readGatewayToken(workspace, options) : workspace.fill(reference, key);
-  return { headers: { Authorization: `Bearer ${token}` }, token };
-}
-
-/** The token that `qm serve` makes at its first start. Whoever only looks does not make it. */
-async function readGatewayToken(
-  { storePath }: Workspace,
-  { dryRun = false, print = false }: ConnectOptions,
-): Promise<string> {
   const path = getTokenPath(storePath);
-  return (dryRun || print) && !existsSync(path) ? "<token>" : loadOrCreateToken(path);
+  // --dry-run and --print do not create the token that `qm serve` creates at its first start.
+  const isPreview = (dryRun || print) && !existsSync(path);
+  const token = reference !== undefined ? fill(reference, key) : isPreview ? "<token>" : await loadOrCreateToken(path);
+  return { authorization: `Bearer ${token}`, token };
 }

@@ -36,7 +36,7 @@ async function place(files: Record<string, string> = { ".cursor/mcp.json": CURSO
 }
 
 describe("qm import", () => {
-  test("shows what would be added and what not, and changes nothing", async () => {
+  test("shows which servers it would add or leave out, and changes nothing", async () => {
     const { run, cwd } = await place();
 
     const { code, out } = await run(["import", "--dry-run"]);
@@ -59,7 +59,7 @@ describe("qm import", () => {
 
     expect(code).toBe(0);
     expect(out).toContain("Added 1 server");
-    expect(err).toContain(`To undo it: rm ${join(cwd, "quartermaster.yaml")}`);
+    expect(err).toContain(`To undo: rm ${join(cwd, "quartermaster.yaml")}`);
     const text = await readFile(join(cwd, "quartermaster.yaml"), "utf8");
     expect(parseConfig(Buffer.from(text), "c").config.servers.github).toMatchObject({
       command: "npx",
@@ -70,7 +70,7 @@ describe("qm import", () => {
     expect((await run(["secrets", "list"])).out).toBe("GITHUB_TOKEN\n");
   });
 
-  test("asks, and takes only a yes for one", async () => {
+  test("asks, and accepts only yes", async () => {
     const { run, cwd } = await place();
 
     const no = await run(["import"], atTerminal("n\n"));
@@ -84,7 +84,7 @@ describe("qm import", () => {
     expect(await readdir(cwd)).toContain("quartermaster.yaml");
   });
 
-  test("again adds nothing, and says how to undo what it added to a file", async () => {
+  test("adds nothing the second time, and prints how to undo the first", async () => {
     const { run, json, cwd } = await place();
     await writeFile(join(cwd, "quartermaster.yaml"), "# mine\nlimits: { concurrency: 4 }\n");
 
@@ -99,7 +99,7 @@ describe("qm import", () => {
     expect((await run(["import"])).out).toContain("There is nothing to add.");
   });
 
-  test("with --json says it all as data, without a secret", async () => {
+  test("prints the plan as JSON without secrets", async () => {
     const { run } = await place();
 
     const { out } = await run(["import", "--dry-run", "--json"]);
@@ -113,14 +113,14 @@ describe("qm import", () => {
     });
   });
 
-  test("takes a project's servers only with --project", async () => {
+  test("imports a project's servers only with --project", async () => {
     const { json } = await place({ "work/.mcp.json": '{"mcpServers": {"theirs": {"command": "x"}}}' });
 
     expect((await json(["import", "--dry-run"])).servers).toEqual([]);
     expect((await json(["import", "--dry-run", "--project"])).servers).toMatchObject([{ name: "theirs" }]);
   });
 
-  test("takes only the clients and servers that are named", async () => {
+  test("imports only the named clients and servers", async () => {
     const { run, json } = await place({
       ".cursor/mcp.json": '{"mcpServers": {"a": {"command": "a"}, "b": {"command": "b"}}}',
       ".codex/config.toml": '[mcp_servers.c]\ncommand = "c"\n',
@@ -134,7 +134,7 @@ describe("qm import", () => {
     expect([server.code, server.err]).toEqual([1, expect.stringContaining('no client has a server called "bb"')]);
   });
 
-  test("tells of a file that is broken, and goes on", async () => {
+  test("reports a broken file and continues", async () => {
     const { run } = await place({
       ".cursor/mcp.json": "{",
       ".codex/config.toml": '[mcp_servers.c]\ncommand = "c"\n',
@@ -147,7 +147,7 @@ describe("qm import", () => {
     expect(err).toMatch(/warning: Cursor: .*mcp\.json: the file cannot be read: it is not JSON at line 1, column 2/);
   });
 
-  test.each([{}, { ".config/zed/settings.json": "{}" }])("says that a client has no servers: %j", async (files) => {
+  test.each([{}, { ".config/zed/settings.json": "{}" }])("reports that a client has no servers: %j", async (files) => {
     const { run } = await place({ ".cursor/mcp.json": CURSOR, ...files });
 
     const { code, out } = await run(["import", "zed"]);
@@ -155,7 +155,7 @@ describe("qm import", () => {
     expect([code, out]).toEqual([0, "Zed has no MCP servers.\n\nThere is nothing to add.\n"]);
   });
 
-  test("leaves out what the configuration could not hold", async () => {
+  test("leaves out servers that are not valid in the configuration", async () => {
     const { json } = await place({
       ".cursor/mcp.json": '{"mcpServers": {"a": {"command": "a", "env": {"not a name": "x"}}, "b": {"command": "b"}}}',
     });
@@ -163,7 +163,7 @@ describe("qm import", () => {
     const { servers, skipped } = await json(["import", "--dry-run"]);
 
     expect(servers).toMatchObject([{ name: "b" }]);
-    expect(skipped[0].why).toMatch(/^the configuration cannot hold it: env: not a name: /);
+    expect(skipped[0].why).toMatch(/^not valid in the configuration: env: not a name: /);
   });
 
   test("stores no secret when the configuration cannot be written", async () => {
@@ -178,7 +178,7 @@ describe("qm import", () => {
     expect((await run(["secrets", "list", "--json"])).out).toBe('{"secrets":[]}\n');
   });
 
-  test("says so where there is no home, and where there is nothing", async () => {
+  test("reports a missing home folder and missing clients", async () => {
     const { run } = await place({});
 
     expect((await run(["import"])).out).toContain("No client on this machine");
@@ -186,7 +186,7 @@ describe("qm import", () => {
   });
 });
 
-/** A terminal at which somebody breaks the configuration before saying yes. */
+/** A terminal at which the configuration is broken before the answer yes. */
 function spoiling(path: string): Io["stdin"] {
   async function* typed(): AsyncGenerator<string> {
     await writeFile(path, "servers: [");

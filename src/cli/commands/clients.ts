@@ -13,15 +13,15 @@ export interface ImportOptions {
 export function addImportCommand(program: Command, context: CommandContext): void {
   program
     .command("import")
-    .summary("take over the MCP servers of other clients")
+    .summary("import the MCP servers of other clients")
     .description(
-      "Take over the MCP servers that other clients have configured. What would be added is shown and must be agreed to. Variables stay references; secrets that are written out go to the secret store and not into the configuration. The clients' files are only read.",
+      "Import the MCP servers that other clients have configured. Shows the servers to add and asks for approval. Variables stay references; plain secrets go to the secret store, not into the configuration. The files of the clients are only read.",
     )
     .argument("[client...]", "only these clients; `qm connect` lists them")
     .option("--dry-run", "show what would be added, and stop")
     .option("-y, --yes", "do not ask; only with an approver's token in QM_APPROVER_TOKEN")
-    .option("--project", "also from files that came with this project, which others may have written")
-    .option("--only <name...>", "only the servers of these names")
+    .option("--project", "also read files of this project, which other people may have written")
+    .option("--only <name...>", "only servers with these names")
     .addHelpText(
       "after",
       formatExamples("qm import --dry-run", "qm import cursor vscode", "qm import claude-code --project --only github"),
@@ -46,35 +46,30 @@ export interface ConnectOptions {
 export function addConnectCommand(program: Command, context: CommandContext): void {
   program
     .command("connect")
-    .summary("make Quartermaster a server of a client")
+    .summary("add Quartermaster to the MCP servers of a client")
     .description(
-      "Write Quartermaster into the configuration of a client, as one of its MCP servers. The change is shown and must be agreed to; everything else in the file stays as it is, and a copy is kept beside it. Without a client: list the clients, and which are connected.",
+      "Add Quartermaster to the configuration of a client, as one of its MCP servers. Shows the change and asks; the rest of the file stays unchanged, and a backup is written beside it. Without a client: list the clients and which are connected.",
     )
-    .argument("[client]", "the client, as in cursor")
-    .option("--profile <name>", "the profile of the configuration that the client gets")
-    .option("--http", "by the address of `qm serve`, where the client can; else it starts `qm mcp` itself")
-    .option("--project", "in the file of this project, not in the user's own")
-    .option("--name <name>", "what the client calls it", "qm")
-    .option("--undo", "take it out again")
-    .option("--print", "only print what is to be written, for doing it by hand")
+    .argument("[client]", "the client, for example cursor")
+    .option("--profile <name>", "the gateway profile for this client")
+    .option("--http", "use the URL of `qm serve` if the client supports it (default: the client starts `qm mcp`)")
+    .option("--project", "write the file of this project instead of the user's own")
+    .option("--name <name>", "the name of the entry", "qm")
+    .option("--undo", "remove the entry again")
+    .option("--print", "only print the entry")
     .option("--dry-run", "show the change, and stop")
-    .option("-y, --yes", "do not ask: what is shown is agreed to")
+    .option("-y, --yes", "do not ask")
     .addHelpText(
       "after",
-      formatExamples(
-        "qm connect",
-        "qm runConnect claude-code",
-        "qm runConnect cursor --http --dry-run",
-        "qm runConnect cursor --undo",
-      ),
+      formatExamples("qm connect", "qm connect claude-code", "qm connect cursor --dry-run", "qm connect cursor --undo"),
     )
     .action(async (client: string | undefined, options: ConnectOptions) => {
-      const given = (["undo", "print", "http", "project", "profile"] as const).find(
+      const option = (["undo", "print", "http", "project", "profile"] as const).find(
         (key) => options[key] !== undefined,
       );
-      if (client === undefined && given !== undefined)
-        throw new QmError("invalid_arguments", `--${given} needs a client`, {
-          hint: `\`qm runConnect\` lists them; \`qm runConnect cursor --${given}\` names one.`,
+      if (client === undefined && option !== undefined)
+        throw new QmError("invalid_arguments", `--${option} needs a client`, {
+          hint: `\`qm connect\` lists them. For example: \`qm connect cursor --${option}\`.`,
         });
       const { runConnect, runClientsList } = await import("../clients/connect.ts");
       return client === undefined ? runClientsList(context) : runConnect(context, client, options);

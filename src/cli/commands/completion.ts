@@ -1,36 +1,26 @@
 import { Argument, type Command } from "commander";
+import { toOneLine } from "../../core/display-text.ts";
 import { completionShells, findCompletions } from "../completion/candidates.ts";
 import type { CommandContext } from "../context.ts";
 import { formatExamples } from "../option-parsers.ts";
-import { toOneLine } from "../terminal-text.ts";
 
-/** What the completion scripts ask. Whatever goes wrong, the answer is nothing: a prompt is no place for errors. */
+/** Called by the completion scripts. On an error it prints nothing: a shell prompt is no place for errors. */
 export function addCompleteCommand(program: Command, context: CommandContext): void {
   program
     .command("complete", { hidden: true })
-    .description("Answer the words that could come next, for completion scripts.")
+    .description("Print the words that could come next, for completion scripts.")
     .argument("[words...]", "the words after `qm` up to the cursor, after --")
     .action(async (words: readonly string[]) => {
-      const found = await tryFindCompletions(context, words);
-      if (context.out.isJson) context.out.json({ candidates: found.map(([word, meaning]) => ({ word, meaning })) });
-      else for (const [word, meaning] of found) context.out.line(`${word}\t${toOneLine(meaning)}`);
+      const { out } = context;
+      const found = await findCompletions(context, words).catch(() => []);
+      if (out.isJson) out.json({ candidates: found.map(([word, meaning]) => ({ word, meaning })) });
+      else for (const [word, meaning] of found) out.line(`${word}\t${toOneLine(meaning)}`);
     });
-}
-
-async function tryFindCompletions(context: CommandContext, words: readonly string[]) {
-  try {
-    return await findCompletions(context, words);
-  } catch {
-    return [];
-  }
 }
 
 type CompletionShell = (typeof completionShells)[number];
 
-/**
- * The script that a shell loads. It holds no names: each time it asks `qm complete`, which answers a candidate and its
- * meaning a line, separated by a tab, and nothing where files belong.
- */
+/** Each script calls `qm complete`, which prints one candidate and its meaning per line, and nothing for file names. */
 const completionScripts: Readonly<Record<CompletionShell, string>> = {
   bash: `# qm completion for bash. Load it with: source <(qm completion bash)
 _qm() {
@@ -94,7 +84,6 @@ export function addCompletionCommand(program: Command, context: CommandContext):
     )
     .action((shell: CompletionShell) => {
       const script = completionScripts[shell];
-      if (context.out.isJson) context.out.json({ shell, script });
-      else context.io.stdout.write(script);
+      context.out.answer({ shell, script }, script.trimEnd());
     });
 }

@@ -24,11 +24,11 @@ test.each<[Said, string]>([
   [{ layer: "actor", says: "hide", rule: 'no actor "reader" is configured' }, "add the actor: actors.reader"],
   [{ layer: "budget", says: "deny", rule: "session.calls: 2" }, "raise policy.budgets.session.calls: 2"],
   [{ layer: "approval", says: "ask", rule: "always" }, "approval"],
-])("knows the key to %o", (said, expected) => {
+])("suggests the configuration key for %o", (said, expected) => {
   expect(suggestPolicyChanges(explained(said), "/x/quartermaster.yaml").join("\n")).toContain(expected);
 });
 
-test("has one line for each layer that stands in the way", () => {
+test("prints one line for each layer that objects", () => {
   const lines = suggestPolicyChanges(
     explained(
       { layer: "tool-policy", says: "hide", rule: "not in allowed" },
@@ -40,11 +40,11 @@ test("has one line for each layer that stands in the way", () => {
 
   expect(lines).toHaveLength(4);
   expect(lines[0]).toContain("qm init");
-  expect(lines[3]).toBe("When it is called, rules about arguments, budgets and approval conditions are judged too.");
+  expect(lines[3]).toBe("Each call is also checked against rules about arguments, budgets and approval conditions.");
 });
 
-test("does not promise that a call will be let through", () => {
+test("does not promise that a call will be allowed", () => {
   expect(suggestPolicyChanges(explained({ layer: "tag-rules", says: "nothing" }), undefined)).toEqual([
-    "Nothing stands in its way before it is called; rules about arguments, budgets and approval conditions are judged then.",
+    "No layer objects. Each call is still checked against rules about arguments, budgets and approval conditions.",
   ]);
 });

@@ -17,7 +17,7 @@ export default async () => {
   return { parts: [], turnState: "complete" };
 };`;
 
-/** A folder where somebody has read and written, and a case of it. */
+/** A folder with a recorded session and a case of it. */
 async function recorded(): Promise<string> {
   const cwd = await createTestFolder({
     "a.txt": "hello\n",
@@ -46,7 +46,7 @@ async function recorded(): Promise<string> {
   expect(made).toMatchObject({
     code: 0,
     err: "",
-    out: expect.stringContaining("2 calls of chat in case.json, as case first."),
+    out: expect.stringContaining("Wrote 2 calls of chat to case.json, as case first."),
   });
   return cwd;
 }
@@ -57,7 +57,7 @@ async function expecting(cwd: string, expected: object): Promise<void> {
 }
 
 describe("qm eval record", () => {
-  test("makes a file once, or one line more, of what there is", async () => {
+  test("creates a .json file once, and appends to a .jsonl file", async () => {
     const cwd = await recorded();
 
     const again = await qm(cwd, ["eval", "record", "chat", "--to", "case.json"]);
@@ -66,14 +66,14 @@ describe("qm eval record", () => {
     await qm(cwd, ["eval", "record", "chat", "--to", "cases.jsonl", "--id", "other"]);
     const lines = (await readFile(join(cwd, "cases.jsonl"), "utf8")).trim().split("\n");
 
-    expect(again).toMatchObject({ code: 2, err: expect.stringContaining("is there already") });
+    expect(again).toMatchObject({ code: 2, err: expect.stringContaining("already exists") });
     expect(forced.code).toBe(0);
     expect(lines.map((line) => JSON.parse(line).id)).toEqual(["chat", "other"]);
     expect((await qm(cwd, ["eval", "record", "chta", "--to", "x.json"])).code).toBe(4);
     expect((await qm(cwd, ["eval", "record", "chat", "--to", "x.txt"])).code).toBe(2);
   });
 
-  test("makes the folder, and takes nothing that is of `qm eval`", async () => {
+  test("creates the folder, and refuses options of `qm eval`", async () => {
     const cwd = await recorded();
 
     const made = await qm(cwd, ["eval", "record", "chat", "--to", "evals/new/case.json"]);
@@ -81,13 +81,13 @@ describe("qm eval record", () => {
 
     expect(made.code).toBe(0);
     expect(JSON.parse(await readFile(join(cwd, "evals/new/case.json"), "utf8")).id).toBe("chat");
-    expect(foreign).toMatchObject({ code: 2, err: expect.stringContaining("--subject means nothing") });
+    expect(foreign).toMatchObject({ code: 2, err: expect.stringContaining("has no option --subject") });
     expect((await qm(cwd, ["eval", "record", "--help"])).out).not.toContain("--subject");
   });
 });
 
 describe("qm eval", () => {
-  test("makes the recorded calls again, without running them", async () => {
+  test("repeats the recorded calls without running them", async () => {
     const cwd = await recorded();
     await writeFile(join(cwd, "a.txt"), "changed");
 
@@ -105,7 +105,7 @@ describe("qm eval", () => {
     expect(await readFile(join(cwd, "a.txt"), "utf8")).toBe("changed");
   });
 
-  test("holds a subject to what is expected of it, and to its prompt", async () => {
+  test("checks the expectations and the prompt of a subject", async () => {
     const cwd = await recorded();
     await expecting(cwd, { parts: [{ type: "text", ok: true }], called: ["file__read"], notCalled: ["file__write"] });
     const run = async (...more: string[]) => qm(cwd, ["eval", "case.json", "--subject", "./agent.mjs", ...more]);
@@ -126,14 +126,14 @@ describe("qm eval", () => {
     const other = async (...more: string[]) => qm(cwd, ["eval", "case.json", "--subject", "other.mjs", ...more]);
     expect(await other()).toMatchObject({
       code: 0,
-      out: expect.stringContaining("1 with another prompt than recorded"),
+      out: expect.stringContaining("1 with a prompt that differs from the recorded one"),
     });
     expect((await other("--prompt-mismatch", "error")).code).toBe(1);
     expect((await other("--prompt-mismatch", "ignore")).out).not.toContain("prompt");
     expect((await other("--prompt-mismatch", "maybe")).code).toBe(2);
   });
 
-  test("tells of files that are no cases, and still runs the others", async () => {
+  test("reports invalid cases and runs the others", async () => {
     const cwd = await recorded();
     await writeFile(
       join(cwd, "cases.jsonl"),
@@ -147,7 +147,7 @@ describe("qm eval", () => {
     expect(out).toContain("1 case: 1 passed, 0 failed, 1 problem in the dataset.");
   });
 
-  test("says what is missing: a dataset, a case, a subject", async () => {
+  test("reports a missing dataset, case or subject", async () => {
     const cwd = await recorded();
     await writeFile(join(cwd, "empty.jsonl"), "\n");
 
@@ -163,14 +163,14 @@ describe("qm eval", () => {
     expect((await qm(cwd, ["eval", "case.json", "--subject", "nowhere.mjs"])).code).toBe(2);
   });
 
-  test("counts on a terminal, beside the answer", async () => {
+  test("shows the progress on a terminal, on stderr", async () => {
     const cwd = await recorded();
 
     expect((await qm(cwd, ["eval", "case.json"], { columns: 120 })).err).toContain("1 of 1 cases");
   });
 });
 
-test("what a subject says goes beside the answer", async () => {
+test("redirects the console of a subject to stderr", async () => {
   const cwd = await recorded();
   await writeFile(join(cwd, "loud.mjs"), `console.info("loading");\n${LOUD}`);
   const said = vi.spyOn(console, "log");
@@ -182,7 +182,7 @@ test("what a subject says goes beside the answer", async () => {
   expect(said).not.toHaveBeenCalled();
 });
 
-test("a session that is named twice is that session", async () => {
+test("accepts the session both as the id and with --session", async () => {
   const cwd = await recorded();
 
   const { code, out } = await qm(cwd, ["replay", "chat", "--session", "chat"]);

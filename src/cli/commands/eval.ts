@@ -2,132 +2,20 @@ import { appendFile, mkdir, readFile, writeFile } from "node:fs/promises";
 import { dirname, extname, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import { type Command, Option } from "commander";
+import { escapeUnsafe, formatCount, toOneLine } from "../../core/display-text.ts";
 import { getErrorMessage, QmError } from "../../core/errors.ts";
+import { omitUndefined } from "../../core/json.ts";
 import type { DatasetProblem } from "../../evals/dataset.ts";
 import type { EvalCase } from "../../evals/eval-case.ts";
 import type { CaseResult, EvalReport, PromptMismatch } from "../../evals/run-evals.ts";
 import type { Subject } from "../../evals/subject.ts";
-import { type CommandContext, withWorkspace } from "../context.ts";
+import { type CommandContext, reportNotFound, withWorkspace } from "../context.ts";
 import { exitCodes } from "../exit-codes.ts";
 import { formatExamples, parseTimeoutOption } from "../option-parsers.ts";
 import type { CommandOutput } from "../output.ts";
-import { showCount } from "../terminal.ts";
-import { escapeUnsafe, formatCount, toOneLine } from "../terminal-text.ts";
-import { loadPolicyFile, querySessionOrTurn, reportNotFound } from "./replay.ts";
-
-interface RecordFlags {
-  readonly to: string;
-  readonly turn?: boolean;
-  readonly id?: string;
-  readonly messages?: string;
-  readonly prompt?: string;
-  readonly force?: boolean;
-}
-
-function addEvalRecordCommand(evals: Command, context: CommandContext): void {
-  evals
-    .command("record")
-    // What `qm eval` takes means nothing here.
-    .configureHelp({ showGlobalOptions: true, visibleGlobalOptions: () => [...context.program.options] })
-    .summary("make a case of a session or a turn that went as it should")
-    .description(
-      "Make a case of what the ledger has: who called what, and what came of it. It expects the same calls; write into the file what else there is to expect. What was redacted in the ledger is redacted in the case.",
-    )
-    .argument("<id>", "a session; or a turn, where no session is called that")
-    .requiredOption("--to <file>", "a .json file that is made, or a .jsonl file that gets one more line")
-    .option("--turn", "it is a turn; with --session a turn of that session")
-    .option("--id <text>", "the name of the case; else that of the turn or session")
-    .option("--messages <file>", "JSON that the subject is to be given")
-    .option("--prompt <file>", "the text of the prompt, to notice later that it is another one")
-    .option("--force", "replace the .json file where there is one")
-    .addHelpText(
-      "after",
-      formatExamples(
-        "qm eval record turn-7 --turn --to evals/refund.json",
-        "qm eval record chat-1 --to cases.jsonl --prompt prompt.md",
-      ),
-    )
-    .action((id: string, flags: RecordFlags) => {
-      rejectEvalOptions(evals);
-      return runEvalRecord(context, id, flags);
-    });
-}
-
-function rejectEvalOptions(evals: Command): void {
-  const given = evals.options.find((option) => evals.getOptionValueSource(option.attributeName()) === "cli");
-  if (given === undefined) return;
-  throw new QmError("invalid_arguments", `${given.long} means nothing to \`qm eval record\``, {
-    hint: "`qm eval record --help` shows what it takes.",
-  });
-}
-
-async function runEvalRecord(context: CommandContext, id: string, flags: RecordFlags): Promise<void> {
-  const { io, out } = context;
-  const { recordCase } = await import("../../evals/record-case.ts");
-  const [messages, prompt] = [
-    await readOptionalFile(io.cwd, flags.messages),
-    await readOptionalFile(io.cwd, flags.prompt),
-  ];
-  const extras = {
-    ...(flags.id === undefined ? {} : { id: flags.id }),
-    ...(messages === undefined ? {} : { messages: parseJsonFile(messages, String(flags.messages)) }),
-    ...(prompt === undefined ? {} : { prompt }),
-  };
-  const made = await reportNotFound(context, () =>
-    withWorkspace(context, "ledger", ({ quartermaster: { ledger } }) =>
-      querySessionOrTurn(context, id, flags.turn ?? false, (query) => recordCase(ledger, query, extras)),
-    ),
-  );
-  if (made === undefined) return;
-  await writeCase(resolve(io.cwd, flags.to), made, flags.force ?? false);
-  if (out.isJson) return out.json({ file: flags.to, case: made });
-  out.line(
-    `${formatCount(made.calls.length, "call")} of ${toOneLine(id)} in ${escapeUnsafe(flags.to)}, as case ${toOneLine(made.id)}.`,
-  );
-  out.line(
-    "It expects the same calls. Write what else there is to expect under `expected`, and run it with `qm eval`.",
-  );
-}
-
-async function writeCase(file: string, made: EvalCase, force: boolean): Promise<void> {
-  const isList = extname(file) === ".jsonl";
-  if (!isList && extname(file) !== ".json")
-    throw new QmError("invalid_arguments", `${file} is neither a .json nor a .jsonl file`, {
-      hint: "Give one of them.",
-    });
-  try {
-    await mkdir(dirname(file), { recursive: true });
-    if (isList) await appendFile(file, `${JSON.stringify(made)}\n`);
-    else await writeFile(file, `${JSON.stringify(made, undefined, 2)}\n`, { flag: force ? "w" : "wx" });
-  } catch (thrown) {
-    const isThere = thrown instanceof Error && "code" in thrown && thrown.code === "EEXIST";
-    throw new QmError(
-      "invalid_arguments",
-      isThere ? `${file} is there already` : `${file} cannot be written: ${getErrorMessage(thrown)}`,
-      {
-        cause: thrown,
-        ...(isThere ? { hint: "Give another name, or --force to replace it." } : {}),
-      },
-    );
-  }
-}
-
-async function readOptionalFile(cwd: string, file: string | undefined): Promise<string | undefined> {
-  if (file === undefined) return undefined;
-  return readFile(resolve(cwd, file), "utf8").catch((thrown: unknown) => {
-    throw new QmError("invalid_arguments", `${file} cannot be read: ${getErrorMessage(thrown)}`, { cause: thrown });
-  });
-}
-
-function parseJsonFile(text: string, file: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch (thrown) {
-    throw new QmError("invalid_arguments", `${file} is not JSON: ${getErrorMessage(thrown)}`, { cause: thrown });
-  }
-}
-
-const promptMismatches = ["warn", "error", "ignore"] as const satisfies readonly PromptMismatch[];
+import { createFileReadError, createFileWriteError } from "../output-file.ts";
+import { showCount, withConsoleOnStderr } from "../terminal.ts";
+import { loadPolicyFile, querySessionOrTurn } from "./replay.ts";
 
 interface EvalFlags {
   readonly subject?: string;
@@ -140,27 +28,27 @@ interface EvalFlags {
 export function addEvalCommand(program: Command, context: CommandContext): void {
   const evals = program
     .command("eval")
-    .summary("hold an agent to recorded cases; `eval record` makes one")
+    .summary("test an agent against recorded cases; `eval record` creates one")
     .description(
-      "Have an agent do the work of every case of a dataset, with recorded results for what it calls, and judge it. Without a subject the recorded calls are made again and must end as they did. No action is run.",
+      "Let an agent work on every case of a dataset, answer its calls with recorded results, and score it. Without a subject, the recorded calls are repeated and must end as they did. No action is run.",
     )
-    .argument("<dataset>", "a folder of .json files, a case in each, or a .jsonl file, a case in each line")
+    .argument("<dataset>", "a folder of .json files with one case each, or a .jsonl file with one case per line")
     .option("--subject <file>", "a module that exports the agent: (case, {surface, signal}) => {parts, turnState}")
-    .option("--policy <file>", "decide by the policy and the actors of this quartermaster.yaml")
+    .option("--policy <file>", "use the policy and the actors of this quartermaster.yaml")
     .addOption(
-      new Option("--prompt-mismatch <what>", "what it means that the prompt is not the recorded one")
-        .choices(promptMismatches)
+      new Option("--prompt-mismatch <what>", "what to do if the prompt is not the recorded one")
+        .choices(["warn", "error", "ignore"] satisfies readonly PromptMismatch[])
         .default("warn"),
     )
     .addOption(
-      new Option("--unrecorded <what>", "a call without a recorded result fails the case, or is only refused")
+      new Option("--unrecorded <what>", "whether a call without a recorded result fails the case or is refused")
         .choices(["fail", "refuse"])
         .default("fail"),
     )
-    .option("--timeout <time>", "for one case: 500ms, 30s, 2m; a bare number is seconds", parseTimeoutOption)
+    .option("--timeout <time>", "limit one case to 500ms, 30s, 2m; a bare number is seconds", parseTimeoutOption)
     .addHelpText(
       "after",
-      `${formatExamples("qm eval evals/", "qm eval evals/ --subject ./agent.mjs", "qm eval cases.jsonl --policy stricter.yaml --json", "qm eval record turn-7 --turn --to evals/refund.json")}\n\nExit codes: 0 every case passes, 1 one does not or cannot be read, 4 no such dataset.`,
+      `${formatExamples("qm eval evals/", "qm eval evals/ --subject ./agent.mjs", "qm eval cases.jsonl --policy stricter.yaml --json", "qm eval record turn-7 --turn --to evals/refund.json")}\n\nExit codes: 0 every case passes, 1 a case fails or cannot be read, 4 no such dataset.`,
     )
     .action((dataset: string, flags: EvalFlags) => runEval(context, dataset, flags));
   addEvalRecordCommand(evals, context);
@@ -169,12 +57,8 @@ export function addEvalCommand(program: Command, context: CommandContext): void 
 async function runEval(context: CommandContext, path: string, flags: EvalFlags): Promise<void> {
   const { io, out } = context;
   const { promptMismatch: promptHashMismatch, unrecorded, timeout: timeoutMs } = flags;
-  // Loaded when it is run: the program starts with the words alone.
-  const [{ formatCaseLocation, readDataset }, { runEvals }, { withConsoleOnStderr }] = await Promise.all([
-    import("../../evals/dataset.ts"),
-    import("../../evals/run-evals.ts"),
-    import("../terminal.ts"),
-  ]);
+  const { formatCaseLocation, readDataset } = await import("../../evals/dataset.ts");
+  const { runEvals } = await import("../../evals/run-evals.ts");
   const dataset = await reportNotFound(context, () => readDataset(resolve(io.cwd, path)));
   if (dataset === undefined) return;
   const policy = flags.policy === undefined ? undefined : await loadPolicyFile(context, flags.policy);
@@ -187,8 +71,7 @@ async function runEval(context: CommandContext, path: string, flags: EvalFlags):
         promptHashMismatch,
         unrecorded,
         signal: io.signal,
-        ...(policy === undefined ? {} : { policy }),
-        ...(timeoutMs === undefined ? {} : { timeoutMs }),
+        ...omitUndefined({ policy, timeoutMs }),
         onCase: (_result, done) => progress.at(done),
       }),
     );
@@ -210,7 +93,7 @@ async function loadSubject(file: string): Promise<Subject> {
   const subject = module.default ?? module.subject;
   if (typeof subject === "function") return subject as Subject;
   throw new QmError("invalid_arguments", `${file} exports no subject`, {
-    hint: "Export a function as default: export default async (given, { surface }) => ({ parts: [], turnState: 'complete' });",
+    hint: "Export a function as default: export default async (case, { surface }) => ({ parts: [], turnState: 'complete' });",
   });
 }
 
@@ -231,12 +114,12 @@ function showReport(
     ]),
   );
   if (cases.length > 0) out.line();
-  const { passed, failed, promptMismatches: others } = summary;
+  const { passed, failed, promptMismatches } = summary;
   const amounts = [
     `${passed} passed`,
     `${failed} failed`,
     ...(problems.length > 0 ? [`${formatCount(problems.length, "problem")} in the dataset`] : []),
-    ...(others > 0 ? [`${others} with another prompt than recorded`] : []),
+    ...(promptMismatches > 0 ? [`${promptMismatches} with a prompt that differs from the recorded one`] : []),
   ];
   out.line(`${formatCount(summary.cases, "case")}: ${amounts.join(", ")}. Nothing was run.`);
 }
@@ -245,4 +128,100 @@ function explainResult({ error, scores, promptMismatch }: CaseResult): string {
   const wrong = scores.filter(({ pass }) => !pass).map(({ name, why }) => `${name}: ${why}`);
   const warned = promptMismatch === undefined ? [] : ["the prompt is not the recorded one"];
   return [...(error === undefined ? [] : [error]), ...wrong, ...warned].join("; ") || "-";
+}
+
+interface RecordFlags {
+  readonly to: string;
+  readonly turn?: boolean;
+  readonly id?: string;
+  readonly messages?: string;
+  readonly prompt?: string;
+  readonly force?: boolean;
+}
+
+function addEvalRecordCommand(evals: Command, context: CommandContext): void {
+  evals
+    .command("record")
+    // Not the options of `qm eval`, the parent command.
+    .configureHelp({ showGlobalOptions: true, visibleGlobalOptions: () => [...context.program.options] })
+    .summary("create a case from a recorded session or turn")
+    .description(
+      "Create a case from the ledger: the calls of a session or a turn and their results. The case expects the same calls; add further expectations to the file. Values that are redacted in the ledger are redacted in the case.",
+    )
+    .argument("<id>", "a session, or a turn if there is no such session")
+    .requiredOption("--to <file>", "the .json file to create, or a .jsonl file to append to")
+    .option("--turn", "the id is a turn; with --session, a turn of that session")
+    .option("--id <text>", "the name of the case (default: the turn or session)")
+    .option("--messages <file>", "JSON input for the subject")
+    .option("--prompt <file>", "the text of the prompt, to detect later changes of it")
+    .option("--force", "replace an existing .json file")
+    .addHelpText(
+      "after",
+      formatExamples(
+        "qm eval record turn-7 --turn --to evals/refund.json",
+        "qm eval record chat-1 --to cases.jsonl --prompt prompt.md",
+      ),
+    )
+    .action((id: string, flags: RecordFlags) => {
+      const other = evals.options.find((option) => evals.getOptionValueSource(option.attributeName()) === "cli");
+      if (other === undefined) return runEvalRecord(context, id, flags);
+      throw new QmError("invalid_arguments", `\`qm eval record\` has no option ${other.long}`, {
+        hint: "Run `qm eval record --help` for its options.",
+      });
+    });
+}
+
+async function runEvalRecord(context: CommandContext, id: string, flags: RecordFlags): Promise<void> {
+  const { io, out } = context;
+  const { recordCase } = await import("../../evals/record-case.ts");
+  const messages = await readOptionalFile(io.cwd, flags.messages);
+  const prompt = await readOptionalFile(io.cwd, flags.prompt);
+  const extras = omitUndefined({
+    id: flags.id,
+    messages: messages === undefined ? undefined : parseJsonFile(messages, String(flags.messages)),
+    prompt,
+  });
+  const recorded = await reportNotFound(context, () =>
+    withWorkspace(context, "ledger", ({ quartermaster: { ledger } }) =>
+      querySessionOrTurn(context, id, flags.turn ?? false, (query) => recordCase(ledger, query, extras)),
+    ),
+  );
+  if (recorded === undefined) return;
+  await writeCase(resolve(io.cwd, flags.to), recorded, flags.force ?? false);
+  const calls = formatCount(recorded.calls.length, "call");
+  out.answer(
+    { file: flags.to, case: recorded },
+    `Wrote ${calls} of ${toOneLine(id)} to ${escapeUnsafe(flags.to)}, as case ${toOneLine(recorded.id)}.
+It expects the same calls. Add further expectations under \`expected\`, then run it with \`qm eval\`.`,
+  );
+}
+
+async function writeCase(file: string, recorded: EvalCase, force: boolean): Promise<void> {
+  const isLines = extname(file) === ".jsonl";
+  if (!isLines && extname(file) !== ".json")
+    throw new QmError("invalid_arguments", `${file} is neither a .json nor a .jsonl file`, {
+      hint: "Give a file with one of these extensions.",
+    });
+  try {
+    await mkdir(dirname(file), { recursive: true });
+    if (isLines) await appendFile(file, `${JSON.stringify(recorded)}\n`);
+    else await writeFile(file, `${JSON.stringify(recorded, undefined, 2)}\n`, { flag: force ? "w" : "wx" });
+  } catch (thrown) {
+    throw createFileWriteError(file, thrown);
+  }
+}
+
+async function readOptionalFile(cwd: string, file: string | undefined): Promise<string | undefined> {
+  if (file === undefined) return undefined;
+  return readFile(resolve(cwd, file), "utf8").catch((thrown: unknown) => {
+    throw createFileReadError(file, thrown);
+  });
+}
+
+function parseJsonFile(text: string, file: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (thrown) {
+    throw new QmError("invalid_arguments", `${file} is not JSON: ${getErrorMessage(thrown)}`, { cause: thrown });
+  }
 }

@@ -10,9 +10,9 @@ export function addInitCommand(program: Command, context: CommandContext): void 
     .command("init")
     .summary("write a quartermaster.yaml to start from")
     .description("Write a quartermaster.yaml with every section and its defaults into this folder.")
-    .option("--force", "overwrite the file that is there")
+    .option("--force", "overwrite an existing file")
     .addHelpText("after", formatExamples("qm init", "qm init --config staging.yaml"))
-    .action((options: { readonly force?: boolean }) => runInit(context, options.force === true));
+    .action(({ force = false }: { readonly force?: boolean }) => runInit(context, force));
 }
 
 async function runInit({ io, globals, out }: CommandContext, force: boolean): Promise<void> {
@@ -21,23 +21,21 @@ async function runInit({ io, globals, out }: CommandContext, force: boolean): Pr
   const name = globals.config ?? CONFIG_FILE;
   const path = resolve(io.cwd, name);
   await writeFile(path, getInitialConfig(), { flag: force ? "w" : "wx" }).catch((thrown) => {
-    throw toWriteError(path, thrown);
+    if (thrown.code === "EEXIST")
+      throw new QmError("conflict", `${path} already exists; nothing was changed`, {
+        hint: "Give --force to overwrite it, or --config <path> to write another file.",
+      });
+    throw new QmError("action_failed", `${path} cannot be written: ${getErrorMessage(thrown)}`, { cause: thrown });
   });
-  if (out.isJson) return out.json({ written: path });
   const option = globals.config === undefined ? "" : ` --config ${name}`;
-  out.line(`Wrote ${path}.`);
-  out.line();
-  out.line("What next:");
-  out.line("  1. Open it and say who may do what; every line is explained.");
-  out.line(`  2. qm doctor${option}   checks it`);
-  out.line(`  3. qm list${option}     shows the actions it gives`);
-  out.line("  4. Add .quartermaster/ to .gitignore: the ledger is kept there.");
-}
+  out.answer(
+    { written: path },
+    `Wrote ${path}.
 
-function toWriteError(path: string, thrown: unknown): QmError {
-  if (thrown instanceof Error && "code" in thrown && thrown.code === "EEXIST")
-    return new QmError("conflict", `${path} is already there; nothing was changed`, {
-      hint: "--force overwrites it, and --config <path> writes another file.",
-    });
-  return new QmError("action_failed", `${path} cannot be written: ${getErrorMessage(thrown)}`, { cause: thrown });
+What next:
+  1. Open it and set who may do what; every line is explained.
+  2. qm doctor${option}   checks it
+  3. qm list${option}     lists the actions it provides
+  4. Add .quartermaster/ to .gitignore: the ledger is stored there.`,
+  );
 }

@@ -31,7 +31,7 @@ test("reads JSON, stdin, a file, or nothing", async () => {
   expect(await read("@../../../package.json")).toMatchObject({ name: "quartermaster" });
 });
 
-test("reads pairs as the schema wants them", async () => {
+test("converts pairs to the types in the schema", async () => {
   const pairs = ["path=123", "limit=5", "other=true", "text=plain", "empty=", "json:=[1]", "eq=a=b"];
 
   expect(await read(undefined, pairs)).toEqual({
@@ -60,7 +60,7 @@ test.each([
   });
 });
 
-test("an interrupt ends the wait for stdin", async () => {
+test("stops waiting for stdin on an interrupt", async () => {
   const controller = new AbortController();
   const endless = { [Symbol.asyncIterator]: () => ({ next: () => new Promise<never>(() => {}) }) };
 

@@ -3,205 +3,175 @@ import { type Command, Option } from "commander";
 import { QmError } from "../../core/errors.ts";
 import { noteVisibilities } from "../../infospace/note.ts";
 import type { Workspace, WorkspacePurpose } from "../../workspace/workspace.ts";
-import { type CommandContext, withWorkspace } from "../context.ts";
+import { type CommandContext, isNotFound, reportNotFound, toOwnerFilter, withWorkspace } from "../context.ts";
 import { createWholeNumberParser, formatExamples } from "../option-parsers.ts";
-import type { NotesExportFlags } from "./notes/export-import.ts";
-import type { NotesListFlags, NotesSearchFlags } from "./notes/list.ts";
-import type { NotesRemoveFlags, NotesSaveFlags } from "./notes/save-remove.ts";
-import type { NotesShowFlags } from "./notes/show.ts";
-import { reportNotFound } from "./replay.ts";
+import { type NotesExportFlags, runNotesExport, runNotesImport } from "./notes/export-import.ts";
+import { type NotesListFlags, type NotesSearchFlags, runNotesList, runNotesSearch } from "./notes/list.ts";
+import { type NotesRemoveFlags, type NotesSaveFlags, runNotesRemove, runNotesSave } from "./notes/save-remove.ts";
+import { type NotesShowFlags, runNotesShow } from "./notes/show.ts";
 
 const HANDLE = "note__<number> or collection__<number>";
-const WHOSE = "--session, --actor, --tenant and --user choose what was made there and for them.";
+const FILTERS = "--session, --actor, --tenant and --user filter by the caller that created them.";
 
-/** What each command does is loaded when it is run: the program starts with the words alone. */
 export function addNotesCommand(program: Command, context: CommandContext): void {
   const notes = program
     .command("notes")
     .helpCommand(false)
-    .summary("what was kept of results: look, search, save, export, import, remove")
-    .description(
-      "See the notes and collections that results were kept as, and take them out or in. Yours is everybody's.",
-    )
+    .summary("list, search, save, export, import and remove notes")
+    .description("Manage the notes and collections that hold long results. Operators see those of all callers.")
     .addHelpText(
       "after",
       formatExamples("qm notes list", "qm notes show collection__7", "qm notes export > notes.jsonl"),
     );
 
-  async function runWithWorkspace(
-    purpose: WorkspacePurpose,
-    work: (workspace: Workspace) => Promise<void>,
-  ): Promise<void> {
-    await reportNotFound(context, () => withWorkspace(context, purpose, work).catch(rethrowWithNotesHint));
-  }
+  const run = (purpose: WorkspacePurpose, work: (workspace: Workspace) => Promise<void>) =>
+    reportNotFound(context, () => withWorkspace(context, purpose, work).catch(rethrowWithNotesHint));
 
   notes
     .command("list")
-    .summary("what is kept, the newest first")
-    .description(`Show the notes and collections there are, what was made last first. ${WHOSE}`)
+    .summary("list notes, newest first")
+    .description(`List notes and collections, newest first. ${FILTERS}`)
     .addOption(createKindOption())
-    .option("--name <name>", "only what is called that")
-    .option("--action <name>", "only what a call of this action made")
-    .option("--saved", "only what is kept for good")
-    .option("--unsaved", "only what expires")
-    .option("--parts", "also the notes that were made for a collection")
-    .option("--before <place>", "the next page: what the one before says to give")
-    .option("--limit <n>", "at most so many", createWholeNumberParser(1, 1_000), 50)
+    .option("--name <name>", "only notes with this name")
+    .option("--action <name>", "only notes created by this action")
+    .option("--saved", "only saved notes")
+    .option("--unsaved", "only notes that expire")
+    .option("--parts", "also the notes inside collections")
+    .option("--before <place>", "show the page before this place, as printed below the last page")
+    .option("--limit <n>", "show at most N", createWholeNumberParser(1, 1_000), 50)
     .addHelpText(
       "after",
       formatExamples("qm notes list --session chat-1", "qm notes list --kind collection --saved --json"),
     )
-    .action((flags: NotesListFlags) =>
-      runWithWorkspace("ledger", async (workspace) =>
-        (await import("./notes/list.ts")).runNotesList(context, workspace, flags),
-      ),
-    );
+    .action((flags: NotesListFlags) => run("ledger", (workspace) => runNotesList(context, workspace, flags)));
 
   notes
     .command("show")
-    .summary("what one says")
+    .summary("show the content of a note")
     .description(
-      "Show what a note says: text as it is, anything else as JSON. Of a collection what its notes say, one a line; on a terminal only the first.",
+      "Show the content of a note: text unchanged, anything else as JSON. Of a collection, the content of its notes, one per line; on a terminal only the first 20.",
     )
     .argument("<handle>", HANDLE)
-    .option("--path <path>", "only what is there in it: items[0].id")
-    .option(
-      "--from <n>",
-      "from this position on, of a list, a collection, or the characters of a text",
-      createWholeNumberParser(0),
-    )
-    .option("--to <n>", "up to before this position", createWholeNumberParser(0))
-    .option("--at <version>", "as it was in this version", createWholeNumberParser(1))
-    .option("--history", "the versions there are, not what it says")
-    .option("-o, --output <file>", "write it there; of a file the bytes")
-    .option("--force", "replace the file where there is one")
+    .option("--path <path>", "only the value at this path, for example items[0].id")
+    .option("--from <n>", "start at this position of a list, a collection or a text", createWholeNumberParser(0))
+    .option("--to <n>", "stop before this position", createWholeNumberParser(0))
+    .option("--at <version>", "show this version", createWholeNumberParser(1))
+    .option("--history", "list the versions instead of the content")
+    .option("-o, --output <file>", "write the content to this file; for a file note, its bytes")
+    .option("--force", "replace an existing file")
     .addHelpText(
       "after",
       formatExamples("qm notes show note__12 --path 'items[0]'", "qm notes show collection__7 --from 100 --to 120"),
     )
     .action((handle: string, flags: NotesShowFlags) =>
-      runWithWorkspace("ledger", async (workspace) =>
-        (await import("./notes/show.ts")).runNotesShow(context, workspace, handle, flags),
-      ),
+      run("ledger", (workspace) => runNotesShow(context, workspace, handle, flags)),
     );
 
   notes
     .command("search")
-    .summary("find notes by what they say")
+    .summary("find notes by their content")
     .description(
-      "Find notes, or collections, by what they say. With --actor, --session, --tenant or --user: what that caller may find.",
+      "Find notes or collections by their content. With --actor, --session, --tenant or --user: only those this caller may use.",
     )
     .argument("<query...>")
-    .option("--within <collection>", "only in this collection")
+    .option("--within <collection>", "search only this collection")
     .addOption(createKindOption())
     .addOption(
-      new Option("--type <type>", "by words, by meaning, or by both").choices(["keyword", "semantic", "hybrid"]),
+      new Option("--type <type>", "search by words, by meaning, or both").choices(["keyword", "semantic", "hybrid"]),
     )
-    .option("--limit <n>", "at most so many", createWholeNumberParser(1, 100), 8)
+    .option("--limit <n>", "show at most N", createWholeNumberParser(1, 100), 8)
     .addHelpText("after", formatExamples("qm notes search price of tea", "qm notes search tea --within collection__7"))
     .action(async (query: string[], flags: NotesSearchFlags) => {
-      await runWithWorkspace(await getSearchPurpose(context, flags), async (workspace) =>
-        (await import("./notes/list.ts")).runNotesSearch(context, workspace, query.join(" "), flags),
+      await run(await getSearchPurpose(context, flags), (workspace) =>
+        runNotesSearch(context, workspace, query.join(" "), flags),
       );
     });
 
   notes
     .command("save")
-    .summary("keep one for good")
+    .summary("save a note, so that it never expires")
     .description(
-      "Keep a note or a collection for good, with all that is in it. It reaches whom it did, unless --reach says otherwise.",
+      "Save a note or a collection with its contents, so that it never expires. --reach sets who may use it.",
     )
     .argument("<handle>", HANDLE)
-    .option("--name <name>", "what it is called from now on")
+    .option("--name <name>", "its new name")
     .addOption(new Option("--reach <reach>", "who may use it").choices(noteVisibilities))
     .addHelpText(
       "after",
       formatExamples("qm notes save collection__7 --name orders", "qm notes save note__12 --reach tenant"),
     )
     .action((handle: string, flags: NotesSaveFlags) =>
-      runWithWorkspace("ledger", async (workspace) =>
-        (await import("./notes/save-remove.ts")).runNotesSave(context, workspace, handle, flags),
-      ),
+      run("ledger", (workspace) => runNotesSave(context, workspace, handle, flags)),
     );
 
   notes
     .command("export")
     .summary("write notes and collections as JSON lines")
-    .description(`Write notes and collections as JSON lines, for \`qm notes import\` or anything else. ${WHOSE}`)
-    .argument("[handles...]", `these, with what is in them: ${HANDLE}; everything, when absent`)
-    .option("-o, --output <file>", "write to this file, not to stdout")
-    .option("--force", "replace the file where there is one")
-    .option("--history", "also what notes said and collections held before")
+    .description(`Write notes and collections as JSON lines, for \`qm notes import\` or anything else. ${FILTERS}`)
+    .argument("[handles...]", `export only these, with their contents: ${HANDLE} (default: everything)`)
+    .option("-o, --output <file>", "write to this file instead of stdout")
+    .option("--force", "replace an existing file")
+    .option("--history", "also export earlier versions")
     .addOption(createKindOption())
-    .option("--saved", "only what is kept for good")
+    .option("--saved", "only saved notes")
     .addHelpText(
       "after",
       formatExamples("qm notes export --output notes.jsonl", "qm notes export collection__7 | gzip > rows.gz"),
     )
     .action((handles: string[], flags: NotesExportFlags) =>
-      runWithWorkspace("ledger", async (workspace) =>
-        (await import("./notes/export-import.ts")).runNotesExport(context, workspace, handles, flags),
-      ),
+      run("ledger", (workspace) => runNotesExport(context, workspace, handles, flags)),
     );
 
   notes
     .command("import")
-    .summary("take in what was exported")
+    .summary("import exported notes")
     .description(
-      "Take in everything in a file that `qm notes export` wrote, under new handles, or nothing of it. It belongs to --actor, --session, --tenant and --user.",
+      "Import a file that `qm notes export` wrote, completely or not at all, under new handles. The notes belong to --actor, --session, --tenant and --user.",
     )
     .argument("<file>", "a file, or - for stdin")
     .addHelpText(
       "after",
       formatExamples("qm notes import notes.jsonl --session chat-2", "zcat rows.gz | qm notes import -"),
     )
-    .action((file: string) =>
-      runWithWorkspace("calls", async (workspace) =>
-        (await import("./notes/export-import.ts")).runNotesImport(context, workspace, file),
-      ),
-    );
+    .action((file: string) => run("calls", (workspace) => runNotesImport(context, workspace, file)));
 
   notes
     .command("rm")
     .alias("remove")
     .summary("remove notes and collections")
-    .description(`Remove notes and collections for good; of a collection what was made for it, too. ${WHOSE}`)
+    .description(`Remove notes and collections, with the notes created for a collection. ${FILTERS}`)
     .argument("[handles...]", HANDLE)
-    .option("--expired", "what has expired, which nobody can reach any more")
-    .option("--all", "everything that --session, --actor, --tenant and --user choose")
-    .option("-y, --yes", "do not ask, whatever it is")
+    .option("--expired", "remove expired notes")
+    .option("--all", "remove everything that --session, --actor, --tenant and --user select")
+    .option("-y, --yes", "do not ask")
     .addHelpText(
       "after",
       formatExamples("qm notes rm note__12 note__13", "qm notes rm --all --session chat-1", "qm notes rm --expired"),
     )
     .action((handles: string[], flags: NotesRemoveFlags) =>
-      runWithWorkspace("ledger", async (workspace) =>
-        (await import("./notes/save-remove.ts")).runNotesRemove(context, workspace, handles, flags),
-      ),
+      run("ledger", (workspace) => runNotesRemove(context, workspace, handles, flags)),
     );
 }
 
-/** What is not there is looked for with a command here, not with an action. */
+/** The original hint names an action; at the terminal the next step is a command. */
 function rethrowWithNotesHint(thrown: unknown): never {
-  if (!(thrown instanceof QmError) || thrown.code !== "not_found") throw thrown;
+  // An unknown version of an existing note has a hint of its own.
+  if (!isNotFound(thrown) || thrown.details?.version !== undefined) throw thrown;
   const { message, details } = thrown;
-  // It is there, in other versions than that.
-  if (details?.version !== undefined) throw thrown;
-  const hint = "What is not saved expires. `qm notes list` shows what is kept, and for whom.";
+  const hint = "Unsaved notes expire. `qm notes list` shows the existing ones and who may use them.";
   throw new QmError("not_found", message, { hint, details, cause: thrown });
 }
 
 function createKindOption(): Option {
-  return new Option("--kind <kind>", "only these").choices(["note", "collection"]);
+  return new Option("--kind <kind>", "only notes or only collections").choices(["note", "collection"]);
 }
 
-/** By words an operator finds everything in the store alone; what a caller may find and by meaning takes all there is. */
+/** Search by words reads the store alone. Search for a caller or by meaning needs the whole workspace. */
 async function getSearchPurpose(
   context: CommandContext,
   { type = "keyword" }: NotesSearchFlags,
 ): Promise<WorkspacePurpose> {
-  const { actor, session, tenant, user } = context.globals;
-  if (type === "keyword" && [actor, session, tenant, user].every((each) => each === undefined)) return "ledger";
-  // Looking for notes makes no store.
+  if (type === "keyword" && Object.keys(toOwnerFilter(context.globals)).length === 0) return "ledger";
+  // Opening for calls would create a store.
   return withWorkspace(context, "ledger", ({ storePath }) => (existsSync(storePath) ? "calls" : "ledger"));
 }

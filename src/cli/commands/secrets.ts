@@ -11,7 +11,7 @@ export function addSecretsCommand(program: Command, context: CommandContext): vo
   const secrets = program
     .command("secrets")
     .helpCommand(false)
-    .summary("keep keys of servers out of the configuration")
+    .summary("store secrets outside of the configuration")
     .description(`Store values that the configuration refers to as \${secret:NAME}. They are never shown again.`)
     .addHelpText(
       "after",
@@ -24,27 +24,25 @@ export function addSecretsCommand(program: Command, context: CommandContext): vo
 
   secrets
     .command("list")
-    .summary("the names of what is stored")
+    .summary("list the names of the secrets")
     .action(() =>
       withWorkspace(context, "ledger", async ({ secrets }) => {
         const names = (await secrets.names()).filter((name) => NAME.test(name));
-        const { out } = context;
-        if (out.isJson) return out.json({ secrets: names });
-        if (names.length === 0) return out.line("No secrets are stored. `qm secrets set NAME` stores one.");
-        for (const name of names) out.line(name);
+        const text = names.join("\n") || "No secrets are stored. `qm secrets set NAME` stores one.";
+        context.out.answer({ secrets: names }, text);
       }),
     );
 
   secrets
     .command("set")
-    .summary("store one, typed unseen or from stdin")
+    .summary("store a secret, typed without echo or from stdin")
     .argument("<name>", "letters, digits and _")
     .action((name: string) =>
       withWorkspace(context, "ledger", async (workspace) => {
         const { secrets, config } = workspace;
         requireSecretName(name);
         const { SECRET_PREFIX, listVariables } = await import("../../config/references.ts");
-        // Whoever could replace an approver's token could approve.
+        // Replacing an approver's token would allow to approve as them.
         const tokens = Object.values(config.approvals.approvers).flatMap(({ token = "" }) => listVariables(token));
         if (tokens.includes(`${SECRET_PREFIX}${name}`))
           requirePresence(context, await identifyApprover(context, workspace));
@@ -52,29 +50,27 @@ export function addSecretsCommand(program: Command, context: CommandContext): vo
         if (value === "")
           throw new QmError("invalid_arguments", "a secret cannot be empty", { hint: "Nothing was stored." });
         await secrets.set(name, value);
-        if (context.out.isJson) context.out.json({ stored: name });
-        else context.out.line(`Stored. Refer to it as \${secret:${name}}.`);
+        context.out.answer({ stored: name }, `Stored. Refer to it as \${secret:${name}}.`);
       }),
     );
 
   secrets
     .command("remove")
-    .summary("forget one")
+    .summary("delete a secret")
     .argument("<name>")
     .action((name: string) =>
       withWorkspace(context, "ledger", async ({ secrets }) => {
         requireSecretName(name);
         if (!(await secrets.delete(name)))
           throw new QmError("not_found", `no secret ${name} is stored`, { hint: "`qm secrets list` shows the names." });
-        if (context.out.isJson) context.out.json({ removed: name });
-        else context.out.line("Removed.");
+        context.out.answer({ removed: name }, "Removed.");
       }),
     );
 }
 
 function requireSecretName(name: string): void {
   if (NAME.test(name)) return;
-  throw new QmError("invalid_arguments", `${JSON.stringify(name)} is not the name of a secret`, {
+  throw new QmError("invalid_arguments", `${JSON.stringify(name)} is not a valid name of a secret`, {
     hint: "Use letters, digits and _, as in GITHUB_TOKEN.",
   });
 }

@@ -2,14 +2,12 @@ import { mkdtemp, realpath, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Command } from "commander";
+import { quoteShellWord } from "../../core/display-text.ts";
 import type { CommandContext } from "../context.ts";
 import { exitCodes } from "../exit-codes.ts";
 import { formatExamples } from "../option-parsers.ts";
-import { quoteShellWord } from "../terminal-text.ts";
 
-/** What the tour's workspace is made of. */
-const tourFiles = {
-  "quartermaster.yaml": `policy:
+const tourConfig = `policy:
   rules:
     - name: no-deleting
       rule: "'destructive' in tool.tags"
@@ -20,118 +18,105 @@ actors:
     tools: ["*"]
   reader:
     tools: [file__read, file__list]
-`,
-  "hello.txt": "Hello from the other side of the counter.\n",
-} as const;
+`;
 
-/** One command of the tour. */
 interface TourStep {
   readonly title: string;
   readonly argv: readonly string[];
-  /** How it must end. */
   readonly code: number;
-  /** Said after it, where the exit code is the point. */
   readonly meaning?: string;
 }
 
+const HELLO = '{"path":"hello.txt"}';
+const { done, refused, failed } = exitCodes;
 const tourSteps: readonly TourStep[] = [
-  { title: "1. What is there to draw?", argv: ["list"], code: exitCodes.done },
-  { title: "2. Which one reads a file?", argv: ["search", "read a text file", "--limit", "3"], code: exitCodes.done },
+  { title: "1. Which actions are there?", argv: ["list"], code: done },
+  { title: "2. Which one reads a file?", argv: ["search", "read a text file", "--limit", "3"], code: done },
+  { title: "3. A call that succeeds", argv: ["invoke", "file__read", HELLO], code: done, meaning: "done" },
   {
-    title: "3. A call that is done",
-    argv: ["invoke", "file__read", '{"path":"hello.txt"}'],
-    code: exitCodes.done,
-    meaning: "done",
-  },
-  {
-    title: "4. A call that the policy refuses",
-    argv: ["invoke", "file__delete", '{"path":"hello.txt"}'],
-    code: exitCodes.refused,
+    title: "4. A call that the policy denies",
+    argv: ["invoke", "file__delete", HELLO],
+    code: refused,
     meaning: "refused, so the file is still there",
   },
   {
     title: "5. A call that fails",
     argv: ["invoke", "file__read", '{"path":"helo.txt"}'],
-    code: exitCodes.failed,
+    code: failed,
     meaning: "failed, with what to do about it",
   },
-  { title: "6. Why was it refused?", argv: ["explain", "file__delete"], code: exitCodes.done },
-  { title: "7. Others see less", argv: ["list", "--actor", "reader"], code: exitCodes.done },
-  { title: "8. All of it is in the ledger", argv: ["events", "--type", "call."], code: exitCodes.done },
-  { title: "9. And nobody has touched it since", argv: ["events", "verify"], code: exitCodes.done },
+  { title: "6. Why was it denied?", argv: ["explain", "file__delete"], code: done },
+  { title: "7. Other actors see less", argv: ["list", "--actor", "reader"], code: done },
+  { title: "8. The ledger has every call", argv: ["events", "--type", "call."], code: done },
+  { title: "9. Nobody has changed the ledger", argv: ["events", "verify"], code: done },
 ];
 
 export function addTourCommand(program: Command, context: CommandContext): void {
   program
     .command("tour")
-    .summary("see it all once, in a folder that is removed afterwards")
-    .description("Make a small workspace, and see calls that are done, refused and failed, and the ledger of them.")
-    .option("--keep", "leave the folder there")
+    .summary("see the main features in a temporary folder")
+    .description("Create a small workspace, make calls that succeed, are denied and fail, and show the ledger.")
+    .option("--keep", "do not remove the folder")
     .addHelpText("after", formatExamples("qm tour", "qm tour --keep"))
-    .action((options: { readonly keep?: boolean }) => runTour(context, options.keep === true));
+    .action(({ keep = false }: { readonly keep?: boolean }) => runTour(context, keep));
 }
 
 async function runTour(context: CommandContext, keep: boolean): Promise<void> {
   const { out } = context;
   const folder = await realpath(await mkdtemp(join(tmpdir(), "qm-tour-")));
   try {
-    for (const [name, content] of Object.entries(tourFiles)) await writeFile(join(folder, name), content);
-    const seen = out.isJson ? await collectSteps(context, folder) : await showSteps(context, folder);
-    if (out.isJson) out.json({ ...(keep ? { folder } : {}), stops: seen });
-    if (seen.some(({ code, expected }) => code !== expected)) context.end(exitCodes.failed);
+    await writeFile(join(folder, "quartermaster.yaml"), tourConfig);
+    await writeFile(join(folder, "hello.txt"), "Hello from Quartermaster.\n");
+    const results = out.isJson ? await collectSteps(context, folder) : await showSteps(context, folder);
+    if (out.isJson) out.json({ ...(keep ? { folder } : {}), stops: results });
+    if (results.some(({ code, expected }) => code !== expected)) context.end(exitCodes.failed);
   } finally {
     if (!keep) await rm(folder, { recursive: true, force: true });
   }
-  if (!out.isJson) printNextSteps(context, keep ? folder : undefined);
+  if (out.isJson) return;
+  out.line();
+  out.line(`This was the tour. Its folder ${keep ? `is ${folder}` : "was removed"}.`);
+  out.line();
+  out.line(out.bold("Three commands to try in a folder of your own:"));
+  out.line("  qm init                                       write a quartermaster.yaml, and read it");
+  out.line("  qm list                                       list the actions it provides");
+  out.line("  qm invoke file__list '{}'                     call one; then look at `qm events`");
 }
 
-interface StepResult {
-  readonly command: string;
-  readonly code: number;
-  readonly expected: number;
-}
+type StepResult = { readonly command: string; readonly code: number; readonly expected: number };
 
 async function showSteps({ io, out, run }: CommandContext, folder: string): Promise<readonly StepResult[]> {
-  out.line(`A fresh workspace in ${folder}, with this quartermaster.yaml:`);
+  out.line(`A new workspace in ${folder}, with this quartermaster.yaml:`);
   out.line();
-  for (const line of tourFiles["quartermaster.yaml"].trimEnd().split("\n")) out.line(out.dim(`    ${line}`));
-  const seen: StepResult[] = [];
+  for (const line of tourConfig.trimEnd().split("\n")) out.line(out.dim(`    ${line}`));
+  const results: StepResult[] = [];
   for (const { title, argv, code: expected, meaning } of tourSteps) {
+    const command = formatCommand(argv);
     out.line();
     out.line(out.bold(title));
-    out.line(`$ ${formatCommand(argv)}`);
-    // On one stream, or a piped tour would tell its errors in another place than its story.
+    out.line(`$ ${command}`);
+    // On one stream, so that errors stay in their place when the tour is piped.
     const code = await run(argv, { ...io, cwd: folder, stderr: io.stdout });
     if (meaning !== undefined) out.line(out.dim(`exit code ${code}: ${meaning}`));
-    seen.push({ command: formatCommand(argv), code, expected });
+    results.push({ command, code, expected });
   }
-  return seen;
+  return results;
 }
 
 async function collectSteps(
   { io, run }: CommandContext,
   folder: string,
-): Promise<readonly (StepResult & { answer: unknown })[]> {
-  const seen: (StepResult & { answer: unknown })[] = [];
+): Promise<readonly (StepResult & { readonly answer: unknown })[]> {
+  const results: (StepResult & { readonly answer: unknown })[] = [];
   for (const { argv, code: expected } of tourSteps) {
     const parts: string[] = [];
     const stdout = { write: (part: string) => void parts.push(part), isTTY: false };
     const code = await run([...argv, "--json"], { ...io, cwd: folder, stdout, stderr: { ...stdout, write: () => {} } });
-    seen.push({ command: formatCommand(argv), code, expected, answer: JSON.parse(parts.join("")) });
+    results.push({ command: formatCommand(argv), code, expected, answer: JSON.parse(parts.join("")) });
   }
-  return seen;
+  return results;
 }
 
-function formatCommand(argv: TourStep["argv"]): string {
+function formatCommand(argv: readonly string[]): string {
   return ["qm", ...argv].map(quoteShellWord).join(" ");
-}
-
-function printNextSteps({ out }: CommandContext, kept: string | undefined): void {
-  out.line();
-  out.line(kept === undefined ? "That was the tour; its folder is gone." : `That was the tour; its folder is ${kept}.`);
-  out.line();
-  out.line(out.bold("Three to try in a folder of your own:"));
-  out.line("  qm init                                       write a quartermaster.yaml, and read it");
-  out.line("  qm list                                       see what it gives");
-  out.line("  qm invoke file__list '{}'                     call something; then look at `qm events`");
 }

@@ -1,21 +1,30 @@
 import type { Command, Option } from "commander";
+import { omitUndefined } from "../../core/json.ts";
 import type { Workspace } from "../../workspace/workspace.ts";
 import { type CommandContext, toCallerOptions, withWorkspace } from "../context.ts";
 
 export const completionShells = ["bash", "zsh", "fish"] as const;
 
-/** The words before the cursor, read as far as they can be. */
 interface TypedCommand {
-  /** The innermost command that was named. */
   readonly command: Command;
-  /** What it was given so far that is neither option nor value of one. */
   readonly operands: readonly string[];
-  /** The values of options so far, by their name in the code. */
+  /** The option values so far, by attribute name. */
   readonly values: Readonly<Record<string, string>>;
-  /** The option whose value is being typed. */
   readonly option: Option | undefined;
-  /** The word that is being typed. */
   readonly current: string;
+}
+
+export type CompletionCandidate = readonly [word: string, meaning: string];
+
+/** The candidates for the last word. Empty: a file name, or unknown. */
+export async function findCompletions(
+  context: CommandContext,
+  words: readonly string[],
+): Promise<readonly CompletionCandidate[]> {
+  const typed = parseTypedWords(context.program, words);
+  const found = await listCandidates(context, typed);
+  // Without names that a shell would have to quote, or would act on.
+  return found.filter(([word]) => word.startsWith(typed.current) && /^[\p{L}\p{N}\p{M}_.:/@+-]+$/u.test(word));
 }
 
 function parseTypedWords(program: Command, words: readonly string[]): TypedCommand {
@@ -28,7 +37,9 @@ function parseTypedWords(program: Command, words: readonly string[]): TypedComma
       values[option.attributeName()] = word;
       option = undefined;
     } else if (word.startsWith("-")) {
-      option = findCommandOption(command, program, word);
+      option = listCommandOptions(command, program).find(
+        ({ long, short, required, optional }) => (long === word || short === word) && (required || optional),
+      );
     } else {
       const named = operands.length === 0 ? command.commands.find((each) => each.name() === word) : undefined;
       if (named === undefined) operands.push(word);
@@ -38,7 +49,6 @@ function parseTypedWords(program: Command, words: readonly string[]): TypedComma
   return { command, operands, values, option, current: words.at(-1) ?? "" };
 }
 
-/** Everything that may start with a dash here. */
 function listCommandOptions(command: Command, program: Command): readonly Option[] {
   const help = command.createHelp();
   const own = help.visibleOptions(command);
@@ -46,84 +56,57 @@ function listCommandOptions(command: Command, program: Command): readonly Option
   return [...own, ...inherited.filter(({ long }) => own.every((each) => each.long !== long))];
 }
 
-function findCommandOption(command: Command, program: Command, word: string): Option | undefined {
-  const [flag = "", value] = word.split("=", 2);
-  if (value !== undefined) return undefined;
-  return listCommandOptions(command, program).find(
-    (each) => (each.long === flag || each.short === flag) && (each.required || each.optional),
-  );
-}
-
-/** A word that could stand here, and what it means. */
-export type CompletionCandidate = readonly [word: string, meaning: string];
-
-/** What could stand in place of the last word. Nothing: files, or nobody knows. */
-export async function findCompletions(
-  context: CommandContext,
-  words: readonly string[],
-): Promise<readonly CompletionCandidate[]> {
-  const typed = parseTypedWords(context.program, words);
-  const found = await listCandidates(context, typed);
-  return found.filter(([word]) => word.startsWith(typed.current) && isTypable(word));
-}
-
-/** A name that a shell would have to quote, or would act on, is better not offered. */
-function isTypable(word: string): boolean {
-  return /^[\p{L}\p{N}\p{M}_.:/@+-]+$/u.test(word);
-}
-
 async function listCandidates(context: CommandContext, typed: TypedCommand): Promise<readonly CompletionCandidate[]> {
-  const { command, operands, option, current } = typed;
-  if (option !== undefined) return listOptionValues(context, typed, option.attributeName());
+  const { command, operands, values, option, current } = typed;
+  if (option !== undefined) return listOptionValues(context, values, option.attributeName());
   if (current.startsWith("-"))
     return listCommandOptions(command, context.program).flatMap(({ long, description }) =>
       long ? [[long, description]] : [],
     );
-  const subcommands: readonly CompletionCandidate[] = operands.length > 0 ? [] : listVisibleCommands(command);
+  const subcommands = operands.length > 0 ? [] : listVisibleCommands(command);
   return [...subcommands, ...(await listOperands(context, typed))];
 }
 
 function listVisibleCommands(command: Command): readonly CompletionCandidate[] {
-  return command
-    .createHelp()
-    .visibleCommands(command)
-    .map((each) => [each.name(), each.summary() || each.description()]);
+  const commands = command.createHelp().visibleCommands(command);
+  return commands.map((each) => [each.name(), each.summary() || each.description()]);
 }
 
 async function listOperands(
   context: CommandContext,
   { command, operands, values }: TypedCommand,
 ): Promise<readonly CompletionCandidate[]> {
-  switch (command.name()) {
-    case "list":
-      return queryWorkspace(context, values, (workspace) =>
-        workspace.quartermaster.categories(toCallerOptions(toGlobalOptions(values))).map((name) => [name, "category"]),
-      );
+  const name = command.name();
+  if (name === "help") {
+    let topic: Command | undefined = context.program;
+    for (const operand of operands) topic = topic?.commands.find((each) => each.name() === operand);
+    return topic === undefined ? [] : listVisibleCommands(topic);
+  }
+  const caller = toCallerOptions(toGlobalOptions(values));
+  if (name === "list")
+    return queryWorkspace(context, values, ({ quartermaster }) =>
+      quartermaster.categories(caller).map((category) => [category, "category"]),
+    );
+  if (operands.length > 0) return [];
+  switch (name) {
     case "describe":
     case "invoke":
-      return operands.length > 0
-        ? []
-        : queryWorkspace(context, values, (workspace) => listVisibleActions(workspace, values));
+      return queryWorkspace(context, values, (workspace) => {
+        const visible = new Set<string>(workspace.quartermaster.names(caller));
+        return listAllActions(workspace).filter(([action]) => visible.has(action));
+      });
     case "explain":
-      return operands.length > 0 ? [] : queryWorkspace(context, values, listAllActions);
+      return queryWorkspace(context, values, listAllActions);
     case "completion":
-      return operands.length > 0 ? [] : completionShells.map((shell) => [shell, "shell"]);
-    case "help":
-      return listHelpTopics(context.program, operands);
+      return completionShells.map((shell) => [shell, "shell"]);
     default:
       return [];
   }
 }
 
-function listHelpTopics(program: Command, names: readonly string[]): readonly CompletionCandidate[] {
-  let command: Command | undefined = program;
-  for (const name of names) command = command?.commands.find((each) => each.name() === name);
-  return command === undefined ? [] : listVisibleCommands(command);
-}
-
 async function listOptionValues(
   context: CommandContext,
-  { values }: TypedCommand,
+  values: TypedCommand["values"],
   option: string,
 ): Promise<readonly CompletionCandidate[]> {
   switch (option) {
@@ -136,7 +119,7 @@ async function listOptionValues(
     case "session":
     case "tenant":
     case "call":
-      return listRecent(context, values, option === "call" ? "callId" : option);
+      return listRecent(context, values, option === "call" ? "callId" : option, option);
     case "type": {
       const { eventShapes } = await import("../../core/events.ts");
       return Object.keys(eventShapes).map((type) => [type, "event"]);
@@ -146,23 +129,21 @@ async function listOptionValues(
   }
 }
 
-function listVisibleActions(workspace: Workspace, values: TypedCommand["values"]): readonly CompletionCandidate[] {
-  const visible = new Set<string>(workspace.quartermaster.names(toCallerOptions(toGlobalOptions(values))));
-  return listAllActions(workspace).filter(([name]) => visible.has(name));
-}
-
 function listAllActions({ quartermaster }: Workspace): readonly CompletionCandidate[] {
   return quartermaster.inventory().map(({ name, summary }) => [name, summary]);
 }
 
-const RECENT = 1000;
-
-/** Out of the newest events: a long ledger has too many to be offered, and too many to be looked at. */
-function listRecent(context: CommandContext, values: TypedCommand["values"], key: "session" | "tenant" | "callId") {
+/** The values in the newest events; a long ledger has too many. */
+function listRecent(
+  context: CommandContext,
+  values: TypedCommand["values"],
+  key: "session" | "tenant" | "callId",
+  meaning: string,
+) {
   return withWorkspace(createTypedContext(context, values), "ledger", async ({ quartermaster }) => {
-    const events = await quartermaster.ledger.read({ limit: RECENT });
+    const events = await quartermaster.ledger.read({ limit: 1000 });
     const found = new Set(events.toReversed().flatMap((event) => event[key] ?? []));
-    return [...found].map((value): CompletionCandidate => [value, key === "callId" ? "call" : key]);
+    return [...found].map((value): CompletionCandidate => [value, meaning]);
   });
 }
 
@@ -174,17 +155,11 @@ function queryWorkspace(
   return withWorkspace(createTypedContext(context, values), "looking", work);
 }
 
-/** The options that were typed so far count, not those of `qm complete` itself. */
+/** With the global options typed so far, instead of those of `qm complete` itself. */
 function createTypedContext(context: CommandContext, values: TypedCommand["values"]): CommandContext {
   return { ...context, out: { ...context.out, note: () => {} }, globals: toGlobalOptions(values) };
 }
 
 function toGlobalOptions({ config, actor, tenant, user }: TypedCommand["values"]): CommandContext["globals"] {
-  return {
-    color: false,
-    ...(config === undefined ? {} : { config }),
-    ...(actor === undefined ? {} : { actor }),
-    ...(tenant === undefined ? {} : { tenant }),
-    ...(user === undefined ? {} : { user }),
-  };
+  return { color: false, ...omitUndefined({ config, actor, tenant, user }) };
 }

@@ -6,7 +6,7 @@ import { cleanUp, createTestFolder, plainEnvironment, qm, qmCommand, testWorkspa
 
 afterEach(cleanUp);
 
-test.for(["bash", "zsh", "fish"])("the %s script can be read by its shell", async (shell, context) => {
+test.for(["bash", "zsh", "fish"])("prints a %s script that the shell accepts", async (shell, context) => {
   const cwd = await createTestFolder();
   await writeFile(join(cwd, "script"), (await qm(cwd, ["completion", shell])).out);
   if (spawnSync(shell, ["--version"]).error !== undefined) context.skip(`${shell} is not installed`);
@@ -16,7 +16,7 @@ test.for(["bash", "zsh", "fish"])("the %s script can be read by its shell", asyn
   expect(read).toMatchObject({ status: 0, stderr: "" });
 });
 
-test("bash completes with it", async () => {
+test("completes in bash", async () => {
   const cwd = await testWorkspace();
   const { out } = await qm(cwd, ["completion", "bash"]);
   const script = `qm() { ${qmCommand.map((word) => `"${word}"`).join(" ")} "$@"; }

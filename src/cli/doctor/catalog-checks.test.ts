@@ -4,7 +4,7 @@ import type { DoctorCheck } from "./environment-checks.ts";
 
 afterEach(cleanUp);
 
-test("warns of what leads nowhere, with the name that was meant", async () => {
+test("warns of unknown names and suggests similar ones", async () => {
   const approvals = {
     categories: { fiel: true, file: false },
     levels: { money: { roles: ["treasurer"] } },
@@ -24,7 +24,7 @@ test("warns of what leads nowhere, with the name that was meant", async () => {
   expect(code).toBe(0);
   expect(found.map(({ status, message }) => `${status} ${message}`)).toEqual([
     'warn approvals.categories: there is no category "fiel"; did you mean file?',
-    'warn ann: no level takes the role "tresurer"; did you mean treasurer?',
+    'warn ann: no level uses the role "tresurer"; did you mean treasurer?',
     expect.stringMatching(/^warn ann: .*ANN is not set/),
     "ok bob: 2 roles",
     "warn cem: the token has fewer than 16 characters",

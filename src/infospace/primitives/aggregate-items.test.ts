@@ -46,7 +46,7 @@ const someMeasures = fc.uniqueArray(fc.tuple(fc.constantFrom(...measureKinds), f
 const someItems = fc.array(anyItem, { maxLength: 12 });
 
 describe("aggregate", () => {
-  test("is what arrays would give, with everything counted", async () => {
+  test("agrees with a model over arrays, and counts everything", async () => {
     await fc.assert(
       fc.asyncProperty(
         someItems,
@@ -108,7 +108,7 @@ describe("aggregate", () => {
     );
   });
 
-  test("of one path alone is what is distinct there, in the order of its first appearance", async () => {
+  test("lists the distinct values of a path in order of first appearance", async () => {
     const { contents } = await readAll(
       aggregateItems(streamItems([{ s: "b" }, { s: "a" }, { s: "b" }, {}]), asked(["s"], [])),
     );
@@ -120,7 +120,7 @@ describe("aggregate", () => {
     ]);
   });
 
-  test("of all together there is one record, also of nothing", async () => {
+  test("makes one record without a path, also for no items", async () => {
     const one = asked([], [["sum", "n"]]);
 
     expect((await readAll(aggregateItems(streamItems([{ n: 1 }, { n: 2 }]), one))).contents).toEqual([
@@ -130,7 +130,7 @@ describe("aggregate", () => {
     expect((await readAll(aggregateItems(streamItems([]), asked(["s"], [])))).contents).toEqual([]);
   });
 
-  test("loses no cents, and says what is too large", async () => {
+  test("sums without rounding errors, and reports results that are too large", async () => {
     const cents = await readAll(aggregateItems(streamItems(Array(10).fill({ n: 0.1 })), asked([], [["sum", "n"]])));
     const large = await readAll(
       aggregateItems(

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { createTestAuthor, testCaller } from "../testing.ts";
-import { aggregateActions } from "./aggregate.ts";
+import { aggregateAction } from "./aggregate.ts";
 import { createTestPrimitives } from "./testing.ts";
 
 const orders = [
@@ -10,8 +10,8 @@ const orders = [
   { status: "open" },
 ];
 
-test("aggregate makes a record for each group, and tells what was not measured", async () => {
-  const { run, infospace } = createTestPrimitives(aggregateActions);
+test("makes a record for each group, and reports values that were not measured", async () => {
+  const { run, infospace } = createTestPrimitives(aggregateAction);
   const { id } = await infospace.collect(
     createTestAuthor(testCaller),
     orders.map((content) => ({ content })),
@@ -42,8 +42,8 @@ test("aggregate makes a record for each group, and tells what was not measured",
   expect(answer).not.toHaveProperty("limit_reached");
 });
 
-test("it has a limit on groups, counts all without a path, and knows paths that are not there", async () => {
-  const { run } = createTestPrimitives(aggregateActions);
+test("limits the groups, counts all without a path, and rejects unknown paths", async () => {
+  const { run } = createTestPrimitives(aggregateAction);
 
   expect(await run("aggregate", { target: orders, by: ["owner.team"], limit: 1 })).toMatchObject({
     count: 1,

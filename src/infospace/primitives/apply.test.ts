@@ -6,7 +6,7 @@ import { actionName } from "../../core/names.ts";
 import type { Outcome } from "../../core/outcome.ts";
 import { createResultStore } from "../result-store.ts";
 import { createTestAuthor, testCaller } from "../testing.ts";
-import { applyActions } from "./run-actions.ts";
+import { applyAction } from "./apply.ts";
 import { createTestPrimitives } from "./testing.ts";
 
 const ended = { callId: "call-2", value: "cut", durationMs: 1 };
@@ -22,10 +22,10 @@ function applying(outcome: Outcome, context: Partial<CallContext> = {}) {
     asked.push([name, args]);
     return outcome;
   };
-  return { ...createTestPrimitives(applyActions, { invoke, ...context }), asked };
+  return { ...createTestPrimitives(applyAction, { invoke, ...context }), asked };
 }
 
-test("apply keeps the whole result however short, never the text that is shown of it", async () => {
+test("stores the whole result however short, not its preview", async () => {
   const { run, infospace, asked } = applying(done({ total: 3 }));
 
   const answer = await run("apply", { action: "tool__list", args: { of: "x" }, name: "totals" });
@@ -41,7 +41,7 @@ test("apply keeps the whole result however short, never the text that is shown o
   expect(infospace.notes.get(1)?.content).toEqual({ total: 3 });
 });
 
-test("apply takes nothing that it does not know", async () => {
+test("rejects unknown arguments", async () => {
   const { run } = applying(done(1));
 
   await expect(run("apply", { action: "tool__list", arguments: {} })).rejects.toMatchObject({
@@ -49,7 +49,7 @@ test("apply takes nothing that it does not know", async () => {
   });
 });
 
-test("a list becomes a collection, an empty one too", async () => {
+test("stores a list as a collection, also an empty one", async () => {
   const several = applying(done([{ n: 1 }, { n: 2 }]));
   const answer = await several.run("apply", { action: "tool__list" });
   expect(answer).toMatchObject({ kind: "collection", count: 2 });
@@ -65,7 +65,7 @@ test("a list becomes a collection, an empty one too", async () => {
   });
 });
 
-test("what is hidden from the model is not kept", async () => {
+test("does not store data that is hidden from the model", async () => {
   const { run, infospace } = applying(done({ name: "Ada", salary: 7 }, { forModel: { name: "Ada" } }));
 
   await run("apply", { action: "tool__list" });
@@ -73,18 +73,18 @@ test("what is hidden from the model is not kept", async () => {
   expect([...infospace.notes.values()].map(({ content }) => content)).toEqual([{ name: "Ada" }]);
 });
 
-test("what came bit by bit is kept already", async () => {
+test("uses the collection of a streamed result", async () => {
   const { run, infospace } = applying(done({}));
   const keeper = createResultStore({ infospace, previewLimit: 1_000, sees: () => true });
   const { shown, ...kept } = await keeper.storeStream(
     Streamed.records([{ a: 1 }, { a: 2 }]),
     createTestAuthor(testCaller),
   );
-  const streamed = createTestPrimitives(applyActions, { invoke: async () => done(kept, { kept, forModel: shown }) });
+  const streamed = createTestPrimitives(applyAction, { invoke: async () => done(kept, { kept, forModel: shown }) });
   expect(await streamed.run("apply", { action: "tool__list" })).toMatchObject({ handle: kept.handle, count: 2 });
 
   const invoke = async () => done(kept, { kept, forModel: shown });
-  const named = applyActions({ infospace, search: undefined as never, previewLimit: 1_000, valueLimit: 4_096 })[0];
+  const named = applyAction({ infospace, search: undefined as never, previewLimit: 1_000, valueLimit: 4_096 });
   const context = {
     caller: testCaller,
     callId: "1",
@@ -92,7 +92,7 @@ test("what came bit by bit is kept already", async () => {
     invoke,
     settled: async (o: Outcome) => o,
   };
-  const answer = (await named?.run({ action: "tool__list", name: "all" }, context as never)) as JsonObject;
+  const answer = (await named.run({ action: "tool__list", name: "all" }, context as never)) as JsonObject;
   expect(answer).toMatchObject({ name: "all", count: 2 });
   expect(answer.handle).not.toBe(kept.handle);
   expect(infospace.contents(String(answer.handle))).toEqual([{ a: 1 }, { a: 2 }]);
@@ -100,7 +100,7 @@ test("what came bit by bit is kept already", async () => {
   await expect(run("apply", {})).rejects.toMatchObject({ code: "invalid_arguments" });
 });
 
-test("a failure is the same failure, and one that waited is what became of it", async () => {
+test("fails as the action fails, and returns the outcome of a call that waited", async () => {
   const problem = { code: "tool_denied", error: "not today", hint: "ask again tomorrow", by: "ben" } as const;
   const refused: Outcome = { ...ended, status: "refused", action, reason: "not today", error: problem };
   const waiting: Outcome = {

@@ -1,5 +1,6 @@
 import { z } from "zod";
-import type { Action, CallContext, Effect } from "../../core/action.ts";
+import { defineAction } from "../../catalog/define-action.ts";
+import type { Action, CallContext, Effect, Example } from "../../core/action.ts";
 import { yieldToEventLoop } from "../../core/async.ts";
 import type { Json, JsonObject } from "../../core/json.ts";
 import { actionName } from "../../core/names.ts";
@@ -8,77 +9,33 @@ import { createSampler, summarizeResource } from "../preview.ts";
 import type { NoteAuthor } from "../provenance.ts";
 import { INFOSPACE } from "../resource-access.ts";
 import type { NoteSearch } from "../search/note-search.ts";
-import { streamMembers } from "./members.ts";
-import type { DerivedItems, PrimitiveItem } from "./operation.ts";
+import { type DerivedItems, type PrimitiveItem, streamMembers, toItems } from "./operation.ts";
 
-/** What an operation goes over: a collection by its handle, or values as they are (a `$from` is values by then). */
-export const targetShape = z.union([z.string(), z.array(z.unknown())]).describe("A handle or a list.");
-
-/** The second of two. */
-export const otherShape = z.union([z.string(), z.array(z.unknown())]);
-
-type PrimitiveTarget = z.output<typeof targetShape>;
-
-export interface ItemSource {
-  /** How many there are, where that was known before. */
-  readonly count: number;
-  /** False: it is a collection that was not filled to the end. */
-  readonly complete: boolean;
-  readonly inputs: AsyncIterable<PrimitiveItem>;
-}
-
-/** A single note is a list of one. */
-export async function resolveSource(
-  infospace: Infospace,
-  target: PrimitiveTarget,
-  { caller, signal }: CallContext,
-): Promise<ItemSource> {
-  if (typeof target !== "string") {
-    return { count: target.length, complete: true, inputs: iterateValues(target as readonly Json[]) };
-  }
-  const resource = await infospace.resource(target, caller);
-  if (!("count" in resource)) return { count: 1, complete: true, inputs: readSingle(infospace, target, caller) };
-  const { count, complete } = resource;
-  return { count, complete, inputs: infospace.items(resource, { signal }) };
-}
-
-async function* iterateValues(values: readonly Json[]): AsyncGenerator<PrimitiveItem> {
-  for (const content of values) yield { content };
-}
-
-async function* readSingle(
-  infospace: Infospace,
-  target: string,
-  caller: CallContext["caller"],
-): AsyncGenerator<PrimitiveItem> {
-  const { id, content } = await infospace.note(target, caller);
-  yield { id, content };
-}
-
-/** What primitives work with. */
 export interface PrimitiveOptions {
   readonly infospace: Infospace;
   readonly search: NoteSearch;
-  /** How many characters of what it made a primitive shows. */
+  /** Characters of preview in an answer. */
   readonly previewLimit: number;
-  /** How many characters of an answer a model is shown: what says how far it goes must be no longer. */
+  /** Characters of an answer that a model is shown. */
   readonly valueLimit: number;
 }
 
-/** Several primitives of a kind. */
 export type PrimitiveFactory = (parts: PrimitiveOptions) => readonly Action[];
 
-/** They change nothing that is there: all they leave is a collection of the caller's own that nobody has saved. */
+/** Derivations change no existing note: they only add an unsaved collection of the caller's own. */
 export const DERIVE_EFFECT: Effect = "read";
 
-/** They may go over a hundred thousand items, and be stopped at any. */
-export const DERIVE_TIMEOUT_MS = 600_000;
+export const deriveTraits = { effect: DERIVE_EFFECT, timeoutMs: 600_000, handleArguments: ["target"] } as const;
 
-// Limits that a model never comes near are checked without being part of what it is shown.
+/** A handle, or values (a `$from` has been replaced by its values already). */
+export const targetShape = z.union([z.string(), z.array(z.unknown())]).describe("A handle or a list.");
+export const otherShape = z.union([z.string(), z.array(z.unknown())]);
+/** `parseJsonPath` checks the length. */
+export const pathShape = z.string();
+
 export const nameShape = z.string().trim().min(1).max(200);
-
 export const newNameShape = nameShape.optional().describe("The same name again is the next version of the same thing.");
-
+/** A refinement is checked without taking room in the schema that a model reads. */
 export const resultNameShape = z
   .string()
   .trim()
@@ -86,17 +43,40 @@ export const resultNameShape = z
   .optional()
   .describe("Names the result.");
 
-/** Its length is checked where it is parsed. */
-export const pathShape = z.string();
-
-export function createPrimitiveAuthor({ caller, callId }: CallContext, entry: string): NoteAuthor {
-  return { caller, callId, action: actionName(INFOSPACE, entry) };
+/** A list of at most ten items, whose shape is checked but left out of the schema that a model reads. */
+export function createListShape<Item extends z.ZodType>(item: Item) {
+  return z.array(z.unknown()).pipe(z.array(item).min(1).max(10));
 }
 
-/** After so many milliseconds of work others get their turn, and the call can end. */
-const PACE_MS = 10;
+type PrimitiveTarget = z.output<typeof targetShape>;
 
-/** What an operation goes over, such that a long one can be stopped: what is in memory already comes without a pause. */
+export interface ItemSource {
+  readonly count: number;
+  /** False: the collection was not filled to the end. */
+  readonly complete: boolean;
+  readonly inputs: AsyncIterable<PrimitiveItem>;
+}
+
+/** The items of a collection or list. A single note is a list of one. */
+export async function resolveSource(
+  infospace: Infospace,
+  target: PrimitiveTarget,
+  { caller, signal }: CallContext,
+): Promise<ItemSource> {
+  if (typeof target !== "string")
+    return { count: target.length, complete: true, inputs: toItems(target as readonly Json[]) };
+  const resource = await infospace.resource(target, caller);
+  if (!("count" in resource)) return { count: 1, complete: true, inputs: readNote(infospace, target, caller) };
+  const { count, complete } = resource;
+  return { count, complete, inputs: infospace.items(resource, { signal }) };
+}
+
+async function* readNote(infospace: Infospace, target: string, caller: CallContext["caller"]) {
+  const { id, content } = await infospace.note(target, caller);
+  yield { id, content };
+}
+
+/** `resolveSource` that can be aborted even if all items are in memory. */
 export async function openSource(
   { infospace }: PrimitiveOptions,
   target: PrimitiveTarget,
@@ -106,13 +86,12 @@ export async function openSource(
   return { ...source, inputs: yieldRegularly(source.inputs, context.signal) };
 }
 
-async function* yieldRegularly(
-  inputs: AsyncIterable<PrimitiveItem>,
-  signal: AbortSignal,
-): AsyncGenerator<PrimitiveItem> {
+const MAX_BLOCKING_MS = 10;
+
+async function* yieldRegularly(inputs: AsyncIterable<PrimitiveItem>, signal: AbortSignal) {
   let started = performance.now();
   for await (const input of inputs) {
-    if (performance.now() - started > PACE_MS) {
+    if (performance.now() - started > MAX_BLOCKING_MS) {
       await yieldToEventLoop();
       signal.throwIfAborted();
       started = performance.now();
@@ -121,33 +100,63 @@ async function* yieldRegularly(
   }
 }
 
-interface DeriveOptions {
+interface Derivation<Shape extends z.ZodRawShape> {
   readonly entry: string;
-  readonly name: string | undefined;
-  readonly from: readonly ItemSource[];
+  readonly description: string;
+  readonly aliases?: readonly string[];
+  readonly handleArguments?: readonly string[];
+  readonly examples: readonly Example[];
+  /** Arguments beside `target` and `name`. */
+  readonly fields: Shape;
+  derive(
+    args: z.output<z.ZodObject<Shape>> & { readonly target: PrimitiveTarget },
+    open: (target: PrimitiveTarget) => Promise<AsyncIterable<PrimitiveItem>>,
+  ): Promise<DerivedItems>;
+}
+
+/** An action that makes a new collection out of the items of its target. */
+export function defineDerivation<Shape extends z.ZodRawShape>(
+  parts: PrimitiveOptions,
+  { fields, derive, ...declared }: Derivation<Shape>,
+): Action {
+  return defineAction(INFOSPACE, {
+    ...deriveTraits,
+    ...declared,
+    input: z.strictObject({ target: targetShape, ...fields, name: resultNameShape }),
+    async run(args, context) {
+      const from: ItemSource[] = [];
+      const derived = await derive(args as Parameters<typeof derive>[0], async (target) => {
+        const source = await openSource(parts, target, context);
+        from.push(source);
+        return source.inputs;
+      });
+      const { name } = args as { readonly name?: string | undefined };
+      return collectDerived(parts, context, { entry: declared.entry, name, from }, derived);
+    },
+  });
 }
 
 /**
- * Collects what is derived, and answers where it is, what became of the input, and what it looks like. What fails before it
- * has made anything leaves nothing.
+ * Stores the derived items as a collection and returns its handle, the report and a preview. An operation that fails before
+ * its first item leaves no collection.
  */
 export async function collectDerived(
   { infospace, previewLimit }: PrimitiveOptions,
   context: CallContext,
-  { entry, name, from }: DeriveOptions,
-  { items, report }: DerivedItems<JsonObject>,
+  { entry, name, from }: { entry: string; name: string | undefined; from: readonly ItemSource[] },
+  { items, report }: DerivedItems,
 ): Promise<JsonObject> {
   const sampler = createSampler(previewLimit);
   const { signal } = context;
-  // What comes out can be far more than what went in: a join makes a row of every pair.
-  const members = streamMembers(yieldRegularly(await startReading(items), signal), sampler);
+  // The output can be far longer than the input: a join makes a row for every pair.
+  const members = streamMembers(yieldRegularly(await readAhead(items), signal), sampler);
   const collection = await infospace.collect(createPrimitiveAuthor(context, entry), members, { name, signal });
   const facts = { ...summarizeResource(collection), ...omitEmptyFacts(report()), ...reportIncomplete(from) };
   return formatAnswer(facts, (room) => sampler.preview(room), previewLimit);
 }
 
-/** The same, with the first already read. */
-async function startReading(items: AsyncIterable<PrimitiveItem>): Promise<AsyncIterable<PrimitiveItem>> {
+/** The same items, with the first already read. */
+async function readAhead(items: AsyncIterable<PrimitiveItem>): Promise<AsyncIterable<PrimitiveItem>> {
   const iterator = items[Symbol.asyncIterator]();
   const first = await iterator.next();
   async function* all(): AsyncGenerator<PrimitiveItem> {
@@ -160,17 +169,19 @@ async function startReading(items: AsyncIterable<PrimitiveItem>): Promise<AsyncI
   return all();
 }
 
-/** What is made of a collection that was not filled to the end is not made of all that there should be. */
+export function createPrimitiveAuthor({ caller, callId }: CallContext, entry: string): NoteAuthor {
+  return { caller, callId, action: actionName(INFOSPACE, entry) };
+}
+
 export function reportIncomplete(from: readonly ItemSource[]): JsonObject {
   return from.every(({ complete }) => complete) ? {} : { incomplete_input: true };
 }
 
-/** What a result looks like gets the room that the facts leave, and half of it in any case. */
-export function formatAnswer(facts: JsonObject, shown: (room: number) => JsonObject, limit: number): JsonObject {
-  return { ...facts, ...shown(Math.max(limit - JSON.stringify(facts).length, Math.floor(limit / 2))) };
+/** The preview gets the room that the facts leave, and at least half of the limit. */
+export function formatAnswer(facts: JsonObject, preview: (room: number) => JsonObject, limit: number): JsonObject {
+  return { ...facts, ...preview(Math.max(limit - JSON.stringify(facts).length, Math.floor(limit / 2))) };
 }
 
-/** A report without what did not happen: empty lists, and flags that are not raised. */
 export function omitEmptyFacts(report: JsonObject): JsonObject {
   return Object.fromEntries(
     Object.entries(report).filter(([, value]) => value !== false && !(Array.isArray(value) && value.length === 0)),

@@ -42,31 +42,34 @@ const conditions: Readonly<Record<string, (item: Json, position: number) => Verd
 };
 
 describe("filter", () => {
-  test.each(Object.entries(conditions))("%s keeps what an array would", async (expression, verdict) => {
-    await fc.assert(
-      fc.asyncProperty(fc.array(anyItem, { maxLength: 10 }), async (items) => {
-        const verdicts = items.map(verdict);
-        const filtering = readAll(filterItems(streamItems(items, 100), expression));
-        if (items.length > 0 && verdicts.every((each) => each === "undecided")) {
-          await expect(filtering).rejects.toMatchObject({ code: "invalid_expression" });
-          return;
-        }
-        const { inputs, contents, report } = await filtering;
-        const places = (wanted: Verdict) => verdicts.flatMap((each, index) => (each === wanted ? [index] : []));
+  test.each(Object.entries(conditions))(
+    "%s keeps the same items as a filter over an array",
+    async (expression, verdict) => {
+      await fc.assert(
+        fc.asyncProperty(fc.array(anyItem, { maxLength: 10 }), async (items) => {
+          const verdicts = items.map(verdict);
+          const filtering = readAll(filterItems(streamItems(items, 100), expression));
+          if (items.length > 0 && verdicts.every((each) => each === "undecided")) {
+            await expect(filtering).rejects.toMatchObject({ code: "invalid_expression" });
+            return;
+          }
+          const { inputs, contents, report } = await filtering;
+          const places = (wanted: Verdict) => verdicts.flatMap((each, index) => (each === wanted ? [index] : []));
 
-        expect(inputs.map(({ id }) => id)).toEqual(places(true).map((index) => index + 100));
-        expect(toTexts(contents)).toEqual(toTexts(items.filter((_, index) => verdicts[index] === true)));
-        expect(report).toMatchObject({
-          input: items.length,
-          dropped: places(false).length,
-          undecided: places("undecided").length,
-        });
-        expect(contents.length + report.dropped + report.undecided).toBe(items.length);
-        expect(report.reasons.map(({ position }) => position)).toEqual(places("undecided").slice(0, 3));
-      }),
-      { numRuns: 200 },
-    );
-  });
+          expect(inputs.map(({ id }) => id)).toEqual(places(true).map((index) => index + 100));
+          expect(toTexts(contents)).toEqual(toTexts(items.filter((_, index) => verdicts[index] === true)));
+          expect(report).toMatchObject({
+            input: items.length,
+            dropped: places(false).length,
+            undecided: places("undecided").length,
+          });
+          expect(contents.length + report.dropped + report.undecided).toBe(items.length);
+          expect(report.reasons.map(({ position }) => position)).toEqual(places("undecided").slice(0, 3));
+        }),
+        { numRuns: 200 },
+      );
+    },
+  );
 
   test.each([
     ["name == 'x AND y' || (price > 1 && !sold)", [0, 1]],
@@ -110,33 +113,33 @@ describe("filter", () => {
     );
   });
 
-  test("hints at nothing that is only said in a text", () => {
+  test("gives no hint for words inside a text", () => {
     expect(() => filterItems([], "name == 'this and that' &&")).toThrow(
       expect.objectContaining({ hint: expect.stringMatching(/^It is CEL/) }),
     );
   });
 
-  test("says why it could not be decided", async () => {
+  test("reports why items are undecided", async () => {
     const { report } = await readAll(
       filterItems(streamItems([{}, { price: "x" }, 5, { price: null }, { price: 4 }]), "price > 3"),
     );
 
     expect(report).toMatchObject({ input: 5, dropped: 0, undecided: 4 });
     expect(report.warning).toBe(
-      "4 of 5 items are left out because it cannot be decided for them. has(item.name) && … is false where a field is missing.",
+      "4 of 5 items are left out because the condition cannot be decided for them. has(item.name) && … is false where a field is missing.",
     );
     expect(report.reasons).toHaveLength(3);
     expect(report.reasons[0]).toEqual({ position: 0, reason: "Unknown variable: price" });
     expect(report.reasons[1]).toEqual({ position: 1, reason: expect.stringContaining("no such overload") });
   });
 
-  test("warns of nothing where all were decided", async () => {
+  test("does not warn if all items were decided", async () => {
     expect((await readAll(filterItems(streamItems([{ a: 1 }, { a: 2 }]), "a > 1"))).report).not.toHaveProperty(
       "warning",
     );
   });
 
-  test("is an error where it can be decided for none, with the fields there are", async () => {
+  test("fails if no item can be decided, and lists the fields", async () => {
     const items = [
       { id: 1, status: "open" },
       { id: 2, amount: "7" },
@@ -158,17 +161,17 @@ describe("filter", () => {
     await expect(readAll(filterItems(streamItems([]), "amount > 3"))).resolves.toMatchObject({ report: { input: 0 } });
   });
 
-  test("names so many fields and no more", async () => {
+  test("lists a limited number of fields", async () => {
     const wide = Object.fromEntries(Array.from({ length: 2_000 }, (_, at) => [`field_${at}`, at]));
 
     await expect(readAll(filterItems(streamItems([wide]), "other == 1"))).rejects.toThrow(/field_19, and 980 more$/);
   });
 
-  test("knows no names but those of the item", async () => {
+  test("knows only names of the item", async () => {
     await expect(readAll(filterItems(streamItems([{}]), "valueOf == 1"))).rejects.toThrow("Unknown variable: valueOf");
   });
 
-  test("reads little more of its input than is asked of it", async () => {
+  test("reads little more of its input than is consumed", async () => {
     const source = createEndlessItems((n) => ({ n }));
     const taken = [];
     for await (const { content } of takeFirst(filterItems(source.inputs, "n >= 2").items, 2)) taken.push(content);

@@ -1,20 +1,113 @@
+import { z } from "zod";
 import { yieldToEventLoop } from "../../core/async.ts";
+import { formatCount } from "../../core/display-text.ts";
 import { getErrorMessage, QmError } from "../../core/errors.ts";
 import { type Condition, compileOpenCondition } from "../../core/expression.ts";
 import { getOwn, isRecord, type Json } from "../../core/json.ts";
 import { WORK_LIMIT, WorkExceeded } from "../../core/work-budget.ts";
 import { isList } from "../json-preview.ts";
-import {
-  createFieldNames,
-  createReasonLog,
-  type DerivedItems,
-  type FieldNames,
-  type ItemReason,
-  type PrimitiveItem,
-  type PrimitiveItems,
-} from "./operation.ts";
+import { defineDerivation, type PrimitiveOptions } from "./derive.ts";
+import type { FieldNames, ItemReason, PrimitiveItem, PrimitiveItems } from "./operation.ts";
+import { createFieldNames, createReasonLog } from "./operation.ts";
 
-/** Names that CEL has for itself, and that data has as well. */
+export const filterAction = (parts: PrimitiveOptions) =>
+  defineDerivation(parts, {
+    entry: "filter-structured",
+    aliases: ["infospace__filter"],
+    description: "Keep the items for which a condition is true, as a new collection.",
+    fields: {
+      where: z
+        .string()
+        .describe(
+          'CEL over fields, item and position: price > 10 && !sold, "red" in tags, has(item.owner), name.contains("x").',
+        ),
+    },
+    examples: [{ args: { target: "collection__7", where: 'price > 10 && status == "open"' } }],
+    derive: async ({ target, where }, open) => filterItems(await open(target), where),
+  });
+
+/** Once this many items have exceeded the work limit, the rest are not evaluated. */
+const MAX_EXCEEDED = 4;
+
+/**
+ * The items for which a CEL expression is true. `item` is the content, `position` its place, every other name a field of the
+ * item. An item with a missing field or a field of another type is `undecided` and left out. Throws `invalid_expression`
+ * at once if the expression does not compile, and at the end if every item is undecided.
+ */
+export function filterItems(inputs: PrimitiveItems, expression: string) {
+  const condition = compileFilter(expression);
+  const reasons = createReasonLog();
+  const names = createFieldNames();
+  let input = 0;
+  let dropped = 0;
+  let undecided = 0;
+  let spent = 0;
+  const exceeded: WorkExceeded[] = [];
+
+  /** True, false, or the error that prevents a decision. */
+  function evaluate(content: Json): boolean | QmError {
+    if (exceeded.length >= MAX_EXCEEDED) return exceeded[0] as WorkExceeded;
+    const budget = { left: WORK_LIMIT };
+    try {
+      return condition.holds(toVariables(condition, content, input), budget);
+    } catch (thrown) {
+      if (thrown instanceof WorkExceeded) exceeded.push(thrown);
+      return thrown as QmError;
+    } finally {
+      spent += WORK_LIMIT - budget.left;
+    }
+  }
+
+  async function* items(): AsyncGenerator<PrimitiveItem> {
+    for await (const each of inputs) {
+      const answer = evaluate(each.content);
+      if (answer === false) dropped++;
+      else if (answer !== true) {
+        undecided++;
+        names.take(each.content);
+        // Without the expression, which the caller knows.
+        reasons.add(input, getErrorMessage(answer).replace(/^expression "(?:[^"\\]|\\.)*": /, ""));
+      }
+      input++;
+      if (spent > WORK_LIMIT / 2) {
+        spent = 0;
+        await yieldToEventLoop();
+      }
+      if (answer === true) yield each;
+    }
+    if (input > 0 && undecided === input) throw undecidableError(input, reasons.first(), names);
+  }
+
+  return {
+    items: items(),
+    report() {
+      const report = { input, dropped, undecided, reasons: reasons.first() };
+      const hint = reasonHint(reasons.first()[0]?.reason ?? "");
+      const warning = `${undecided} of ${input} items are left out because the condition cannot be decided for them. ${hint}`;
+      return { ...report, ...(undecided === 0 ? {} : { warning }) };
+    },
+  };
+}
+
+function compileFilter(expression: string): Condition {
+  try {
+    return compileOpenCondition(expression);
+  } catch (thrown) {
+    const meant = compileFieldNames(expression);
+    if (meant !== undefined) return meant;
+    const hint = expressionHint(expression);
+    throw new QmError("invalid_expression", getErrorMessage(thrown), { cause: thrown, hint });
+  }
+}
+
+function undecidableError(input: number, [first]: readonly ItemReason[], names: FieldNames): QmError {
+  const why = first?.reason ?? "";
+  const unknown = /(?:Unknown variable|No such key): (\w+)/.exec(why)?.[1];
+  const about = `it can be decided for none of ${formatCount(input, "item")}: ${why}`;
+  return new QmError("invalid_expression", `${about}; ${names.describe(unknown)}`, { hint: reasonHint(why) });
+}
+
+/** CEL keywords and type names that data may have as field names. */
 const TYPES = ["type", "string", "int", "uint", "double", "bool", "bytes", "list", "map", "null_type", "google"];
 const RESERVED =
   "as break const continue else for function if import let loop package namespace return var void while".split(" ");
@@ -26,14 +119,12 @@ const WORD = new RegExp(
 );
 
 /**
- * The same expression with `item.` before names that the language has for itself: `type == "x"` is about a field, and so is
- * `has(status)`. Undefined where that makes no expression of it either.
+ * Compiles the expression with `item.` before names that CEL reserves: `type == "x"` means the field, and so does
+ * `has(status)`. Undefined if that does not compile either.
  */
 function compileFieldNames(expression: string): Condition | undefined {
-  for (const names of [
-    ["type", ...RESERVED],
-    [...TYPES, ...RESERVED],
-  ]) {
+  for (const types of [["type"], TYPES]) {
+    const names = [...types, ...RESERVED];
     const meant = expression.replace(
       WORD,
       (all: string, text?: string, has?: string, asked?: string, dot?: string, name?: string, call?: string) => {
@@ -46,13 +137,12 @@ function compileFieldNames(expression: string): Condition | undefined {
     try {
       return compileOpenCondition(meant);
     } catch {
-      // Not what was meant, either.
+      // Try the next set of names.
     }
   }
   return undefined;
 }
 
-/** What people write who know another language, and what it is here. */
 const foreignSyntax: readonly (readonly [RegExp, string])[] = [
   [/\band\b/i, "&& for and"],
   [/\bor\b/i, "|| for or"],
@@ -73,11 +163,10 @@ const LANGUAGE =
 
 function expressionHint(expression: string): string {
   const code = expression.replace(new RegExp(TEXT, "g"), '""');
-  const told = foreignSyntax.filter(([pattern]) => pattern.test(code)).map(([, instead]) => instead);
-  return told.length === 0 ? LANGUAGE : `Write ${told.join("; ")}. ${LANGUAGE}`;
+  const advice = foreignSyntax.filter(([pattern]) => pattern.test(code)).map(([, instead]) => instead);
+  return advice.length === 0 ? LANGUAGE : `Write ${advice.join("; ")}. ${LANGUAGE}`;
 }
 
-/** What helps where an expression cannot be decided for an item. */
 function reasonHint(reason: string): string {
   if (/Unknown variable|No such key/.test(reason)) return "has(item.name) && … is false where a field is missing.";
   if (/dyn<string>/.test(reason))
@@ -86,114 +175,7 @@ function reasonHint(reason: string): string {
   return LANGUAGE;
 }
 
-type FilterReport = {
-  readonly input: number;
-  /** Those for which it is false. */
-  readonly dropped: number;
-  /** Those for which it is neither true nor false: a field that it needs is missing, or is of another type. They are not kept. */
-  readonly undecided: number;
-  readonly reasons: readonly ItemReason[];
-  readonly warning?: string;
-};
-
-/** After so many items that reached the work limit, the others are not tried. */
-const MOST_EXCEEDED = 4;
-
-/**
- * Those for which a CEL expression is true. `item` is the content, `position` its place; every other name is a field of
- * the item. Throws `invalid_expression` at once for what is no expression, and at the end for one that could be decided for
- * no item at all.
- */
-export function filterItems(inputs: PrimitiveItems, expression: string): DerivedItems<FilterReport> {
-  const condition = compileFilter(expression);
-  const reasons = createReasonLog();
-  const names = createFieldNames();
-  let input = 0;
-  let dropped = 0;
-  let undecided = 0;
-
-  let spent = 0;
-  const exceeded: WorkExceeded[] = [];
-
-  /** True, false, or why it cannot be decided. */
-  function evaluate(content: Json): boolean | QmError {
-    if (exceeded.length >= MOST_EXCEEDED) return exceeded[0] as WorkExceeded;
-    const budget = { left: WORK_LIMIT };
-    try {
-      return condition.holds(toVariables(condition, content, input), budget);
-    } catch (thrown) {
-      if (thrown instanceof WorkExceeded) exceeded.push(thrown);
-      return thrown as QmError;
-    } finally {
-      spent += WORK_LIMIT - budget.left;
-    }
-  }
-
-  async function* items(): AsyncGenerator<PrimitiveItem> {
-    for await (const each of inputs) {
-      const answer = evaluate(each.content);
-      if (answer === false) dropped++;
-      else if (answer !== true) {
-        undecided++;
-        names.take(each.content);
-        reasons.add(input, formatFilterProblem(answer));
-      }
-      input++;
-      if (spent > WORK_LIMIT / 2) {
-        spent = 0;
-        await yieldToEventLoop();
-      }
-      if (answer === true) yield each;
-    }
-    if (input > 0 && undecided === input) throw undecidableError(input, reasons.first(), names);
-  }
-
-  return {
-    items: items(),
-    report: () => ({
-      input,
-      dropped,
-      undecided,
-      reasons: reasons.first(),
-      ...(undecided === 0 ? {} : { warning: formatWarning(undecided, input, reasons.first()) }),
-    }),
-  };
-}
-
-function compileFilter(expression: string): Condition {
-  try {
-    return compileOpenCondition(expression);
-  } catch (thrown) {
-    const meant = compileFieldNames(expression);
-    if (meant !== undefined) return meant;
-    throw new QmError("invalid_expression", getErrorMessage(thrown), {
-      cause: thrown,
-      hint: expressionHint(expression),
-    });
-  }
-}
-
-/** Without the expression, which whoever gave it knows. */
-function formatFilterProblem(answer: unknown): string {
-  return getErrorMessage(answer).replace(/^expression "(?:[^"\\]|\\.)*": /, "");
-}
-
-function undecidableError(input: number, [first]: readonly ItemReason[], names: FieldNames): QmError {
-  const why = first?.reason ?? "";
-  const unknown = /(?:Unknown variable|No such key): (\w+)/.exec(why)?.[1];
-  const about = `it can be decided for none of ${input} ${input === 1 ? "item" : "items"}: ${why}`;
-  return new QmError("invalid_expression", `${about}; ${names.describe(unknown)}`, { hint: reasonHint(why) });
-}
-
-function formatWarning(undecided: number, input: number, [first]: readonly ItemReason[]): string {
-  const hint = reasonHint(first?.reason ?? "");
-  return `${undecided} of ${input} items are left out because it cannot be decided for them. ${hint}`;
-}
-
-/**
- * CEL tells types apart by their constructor, and an item may have a field of that name. A map is a map whatever is in it.
- * What needs no change is answered as it is.
- */
+/** CEL tells types apart by their constructor, so an object with a field of that name becomes a Map. Copies only then. */
 function toCelValue(value: Json): unknown {
   if (typeof value !== "object" || value === null) return value;
   if (isList(value)) {
@@ -205,14 +187,14 @@ function toCelValue(value: Json): unknown {
   return entries.some(([name, part]) => part !== value[name]) ? Object.fromEntries(entries) : value;
 }
 
-/** Only what it mentions, without a prototype, so that nothing is found that is not in the item. */
+/** The fields that the condition mentions, without a prototype, so that only fields of the item are found. */
 function toVariables({ mentions }: Condition, item: Json, position: number): Readonly<Record<string, unknown>> {
   const variables: Record<string, unknown> = Object.create(null);
   for (const name of mentions) {
     const value = isRecord(item) ? getOwn(item, name) : undefined;
     if (value !== undefined) variables[name] = toCelValue(value as Json);
   }
-  // A whole number, as literals are.
+  // CEL integers are bigints.
   variables.position = BigInt(position);
   if (mentions.has("item")) variables.item = toCelValue(item);
   return variables;

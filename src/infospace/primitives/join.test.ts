@@ -132,7 +132,7 @@ describe.each(joinKinds)("a join, %s", (kind) => {
     },
   );
 
-  test("stops making rows at the limit, and counts on", async () => {
+  test("stops at the limit and counts the rest", async () => {
     await fc.assert(
       fc.asyncProperty(someItems, someItems, fc.nat({ max: 6 }), async (left, right, limit) => {
         fc.pre(!lacks(left, [["id", "id"]], 0) && !lacks(right, [["id", "id"]], 1));
@@ -149,7 +149,7 @@ describe.each(joinKinds)("a join, %s", (kind) => {
   });
 });
 
-test("counts rows that there is no room for without going through them", async () => {
+test("counts rows beyond the limit without a loop", async () => {
   // Going through all pairs would take hours.
   const side = Array.from({ length: 200_000 }, (_, at) => ({ key: at % 2 }));
   const { contents, report } = await readAll(
@@ -174,7 +174,7 @@ describe("a side without its key", () => {
       joinItems(streamItems(left), streamItems(right), { on: paths([[one, other]]), kind, clash: "left", limit: 9 }),
     );
 
-  test("is an error that names the side, the path and what there is", async () => {
+  test("fails with the side, the path and the fields", async () => {
     for (const kind of joinKinds) {
       await expect(joined("owner", "id", kind)).rejects.toMatchObject({
         code: "not_found",
@@ -186,7 +186,7 @@ describe("a side without its key", () => {
     }
   });
 
-  test("is none where it is null, or where there are no items", async () => {
+  test("is accepted if the key is null or there are no items", async () => {
     await expect(joined("owner_id", "team")).resolves.toMatchObject({ report: { without_key: { right: 1 } } });
     await expect(
       readAll(
@@ -204,7 +204,7 @@ describe("a side without its key", () => {
 describe("a clash", () => {
   const on = paths([["id", "id"]]);
 
-  test("gives the right's field a name that neither side has", async () => {
+  test("gives the right field a name that neither side has", async () => {
     const left = [{ id: 1, a: 1, right_a: "mine" }];
     const right = [{ id: 1, a: 2, right_a_2: "theirs" }];
     const { contents } = await readAll(
@@ -214,7 +214,7 @@ describe("a clash", () => {
     expect(contents).toEqual([{ id: 1, a: 1, right_a: "mine", right_a_3: 2, right_a_2: "theirs" }]);
   });
 
-  test("is an error where that is asked for, which names the field", async () => {
+  test("fails with the name of the field on request", async () => {
     const made = joinItems(streamItems([{ id: 1, a: 1 }]), streamItems([{ id: 1, a: 2 }]), {
       on,
       kind: "inner",

@@ -2,89 +2,73 @@ import type { Caller } from "../../core/caller.ts";
 import { QmError } from "../../core/errors.ts";
 import { isRecord, type Json, type JsonObject } from "../../core/json.ts";
 import type { Infospace } from "../infospace.ts";
-import { type JsonPath, parseJsonPath, readJsonPath } from "../json-path.ts";
+import { type JsonPath, parseJsonPath } from "../json-path.ts";
 import { fitJson, isList, stripFileBytes } from "../json-preview.ts";
 import type { Collection, Note } from "../note.ts";
 import { formatHandle } from "../note.ts";
-import { readNthItem } from "../note-reader.ts";
+import { type PartQuery, readNthItem, requireOrder, requireValue } from "../note-reader.ts";
 import { previewKeys, summarizeResource } from "../preview.ts";
 import { LOAD } from "../resource-access.ts";
 
-/** What is asked for of a note or a collection. */
-export interface LoadRequest {
+interface LoadRequest extends PartQuery {
   readonly target: string;
-  readonly from?: number | undefined;
-  readonly to?: number | undefined;
-  readonly path?: string | undefined;
-  readonly version?: number | undefined;
 }
 
-export interface LoadResourceOptions {
-  readonly infospace: Infospace;
-  /** How many characters of JSON an answer has at most: of what is longer a model is shown less than the answer says. */
-  readonly valueLimit: number;
-}
-
-const ITEMS = 5;
-/** As long as a position can be written. */
+const DEFAULT_ITEMS = 5;
+/** The longest position in characters. */
 const LAST_POSITION = 999_999_999_999;
-/** The share of an answer that is for the part itself, where what stands around it can be shorter. */
-const SHARE = 0.3;
+/** The share of an answer that the part itself gets at least, by leaving out facts around it. */
+const MIN_SHARE = 0.3;
 
-/** A part of it that fits one answer, and how to go on. Always says `total` and `more`. */
+/**
+ * Reads a part that fits one answer of at most `valueLimit` characters of JSON, so that a model is shown all of it. The
+ * answer always says `total` and `more`.
+ */
 export async function loadResource(
-  { infospace, valueLimit }: LoadResourceOptions,
-  asked: LoadRequest,
+  { infospace, valueLimit }: { readonly infospace: Infospace; readonly valueLimit: number },
+  request: LoadRequest,
   caller: Caller,
   signal: AbortSignal,
 ): Promise<JsonObject> {
-  const { target, from = 0, to, path, version } = asked;
-  if (to !== undefined && to < from) throw reversedRangeError(from, to);
-  const resource = await infospace.resource(target, caller);
-  const then = version === undefined ? {} : { version };
+  const { from = 0, to = from, path, version } = request;
+  requireOrder(from, to);
+  const resource = await infospace.resource(request.target, caller);
+  const target = formatHandle("count" in resource ? "collection" : "note", resource.id);
+  const versionFact = version === undefined ? {} : { version };
   if ("count" in resource) {
-    const found = { ...asked, target: formatHandle("collection", resource.id) };
-    const collection = version === undefined ? resource : await infospace.collection(found.target, caller, version);
-    const facts = { ...summarizeResource(collection), ...then };
-    if (path === undefined) return loadItems({ infospace, valueLimit }, collection, facts, found, signal);
-    return loadValue(
-      valueLimit,
-      facts,
-      await readItemPath(infospace, collection, parseJsonPath(path), found.target),
-      found,
-    );
+    const collection = version === undefined ? resource : await infospace.collection(target, caller, version);
+    const part = createPart(valueLimit, { ...summarizeResource(collection), ...versionFact }, { ...request, target });
+    if (path === undefined) return loadItems(part, infospace, collection, signal);
+    return loadValue(part, await readItemPath(infospace, collection, parseJsonPath(path), target));
   }
-  const found = { ...asked, target: formatHandle("note", resource.id) };
-  const note = await infospace.note(found.target, caller, version);
-  const facts = { ...summarizeResource(note), ...then };
-  if (note.format === "file" && path === undefined) return loadFile(valueLimit, facts, note, found);
-  const value = path === undefined ? note.content : at(note.content, parseJsonPath(path), found.target);
-  return loadValue(valueLimit, facts, value, found);
+  const note = await infospace.note(target, caller, version);
+  const part = createPart(valueLimit, { ...summarizeResource(note), ...versionFact }, { ...request, target });
+  if (note.format === "file" && path === undefined) return loadFile(part, note);
+  return loadValue(part, path === undefined ? note.content : requireValue(note.content, parseJsonPath(path), target));
 }
 
-async function loadItems(
-  { infospace, valueLimit }: LoadResourceOptions,
-  collection: Collection,
-  known: JsonObject,
-  { target, version, from = 0, to = from + ITEMS }: LoadRequest,
-  signal: AbortSignal,
-): Promise<JsonObject> {
+function createPart(limit: number, facts: JsonObject, request: LoadRequest) {
+  const { target, version, path, from = 0 } = request;
+  const formatNext = (position: number) => `${LOAD} ${JSON.stringify({ target, version, path, from: position })}`;
+  return { limit, facts, request, from, formatNext };
+}
+
+type Part = ReturnType<typeof createPart>;
+
+async function loadItems(part: Part, infospace: Infospace, collection: Collection, signal: AbortSignal) {
+  const { from, formatNext } = part;
+  const { to = from + DEFAULT_ITEMS } = part.request;
   const items: JsonObject[] = [];
   const total = collection.count;
-  const most = Math.max(from, Math.min(to, LAST_POSITION));
-  const frame = createFrame(
-    valueLimit,
-    known,
-    { from, to: most, total, items },
-    formatNextCall({ target, version, from: most }),
-  );
+  const last = Math.max(from, Math.min(to, LAST_POSITION));
+  const frame = createFrame(part, { from, to: last, total, items }, formatNext(last));
   let { room } = frame;
   let next = from;
   for await (const { id, position, content } of infospace.items(collection, { from, to, signal })) {
     const handle = formatHandle("note", id);
     const visible = stripFileBytes(content);
     const { value, whole } = fitJson(visible, room - handle.length - `{"handle":"","value":,"cut":true},`.length);
-    // The first is shown in part rather than not at all; the others have their turn.
+    // Only the first item is shown in part: the next call shows the others.
     if (!whole && items.length > 0) break;
     const item = { handle, value, ...(whole && visible === content ? {} : { cut: true }) };
     items.push(item);
@@ -92,58 +76,57 @@ async function loadItems(
     next = position + 1;
   }
   const more = await hasMoreItems(infospace, collection, next);
-  return frame.around({ from, to: next, total, more, items }, more, formatNextCall({ target, version, from: next }));
+  return frame.around({ from, to: next, total, more, items }, more, formatNext(next));
 }
 
-/** Where notes were removed there are gaps, so that the count does not tell. */
+/** Removed notes leave gaps in the positions, so the count does not tell. */
 async function hasMoreItems(infospace: Infospace, collection: Collection, position: number): Promise<boolean> {
-  const next = infospace.items(collection, { from: position, to: position + 1 });
-  for await (const _ of next) return true;
+  for await (const _ of infospace.items(collection, { from: position, to: position + 1 })) return true;
   if (position < collection.count) return true;
   for await (const _ of infospace.items(collection, { from: position + 1 })) return true;
   return false;
 }
 
-/** A slice of a text or a list; of anything else all of it, or what it is made of. */
-function loadValue(limit: number, facts: JsonObject, value: Json, asked: LoadRequest): JsonObject {
-  if (typeof value === "string") return loadText(limit, facts, value, asked);
-  if (isList(value)) return loadList(limit, facts, value, asked);
-  if (asked.from !== undefined || asked.to !== undefined) throw notSliceableError(asked.target);
+/** A slice of a text or list. Any other value whole, or its fields. */
+function loadValue(part: Part, value: Json): JsonObject {
+  if (typeof value === "string") return loadText(part, value);
+  if (isList(value)) return loadList(part, value);
+  const { from, to, target } = part.request;
+  if (from !== undefined || to !== undefined) {
+    const hint = "Leave them out, or give the path of a text or a list in it.";
+    const message = `${target} is neither a text nor a list there, so it has no from and to`;
+    throw new QmError("invalid_arguments", message, { hint });
+  }
   const total = isRecord(value) ? Object.keys(value).length : 1;
   const next = `Give the path of the part that is needed to ${LOAD}.`;
-  const frame = createFrame(limit, facts, { total, value: null }, next);
-  const { value: shown, whole } = fitJson(value, frame.room);
-  if (whole) return frame.around({ total, more: false, value: shown }, false, next);
+  const frame = createFrame(part, { total, value: null }, next);
+  const { value: fitted, whole } = fitJson(value, frame.room);
+  if (whole) return frame.around({ total, more: false, value: fitted }, false, next);
   return frame.around({ total, more: true, ...previewKeys(value as JsonObject, frame.room) }, true, next);
 }
 
-function loadText(limit: number, facts: JsonObject, text: string, asked: LoadRequest): JsonObject {
-  const { target, version, from = 0, to = text.length, path } = asked;
+function loadText(part: Part, text: string): JsonObject {
+  const { from, formatNext } = part;
   const total = text.length;
-  const goingOn = (at: number): string => formatNextCall({ target, version, path, from: at });
-  const frame = createFrame(limit, facts, { from, to: Math.max(from, total), total, text: "" }, goingOn(total));
-  let end = Math.min(to, total, from + frame.room);
+  const frame = createFrame(part, { from, to: Math.max(from, total), total, text: "" }, formatNext(total));
+  let end = Math.min(part.request.to ?? total, total, from + frame.room);
   // Escapes take room as well.
   while (end > from && JSON.stringify(text.slice(from, end)).length > frame.room) {
     end = from + Math.floor((end - from) * 0.8);
   }
   if (end < total && end - from > 1 && /[\uD800-\uDBFF]/.test(text.charAt(end - 1))) end--;
   const more = end < total;
-  const part = { from, to: Math.max(end, from), total, more, text: text.slice(from, end) };
-  return frame.around(part, more, goingOn(end));
+  const slice = { from, to: Math.max(end, from), total, more, text: text.slice(from, end) };
+  return frame.around(slice, more, formatNext(end));
 }
 
-function loadList(
-  limit: number,
-  facts: JsonObject,
-  list: readonly Json[],
-  { target, version, from = 0, to = from + ITEMS, path }: LoadRequest,
-): JsonObject {
+function loadList(part: Part, list: readonly Json[]): JsonObject {
+  const { from, formatNext } = part;
+  const { to = from + DEFAULT_ITEMS } = part.request;
   const items: Json[] = [];
   const total = list.length;
-  const goingOn = (at: number): string => formatNextCall({ target, version, path, from: at });
   const longest = { from, to: Math.max(from, total), total, items, cut: true };
-  const frame = createFrame(limit, facts, longest, goingOn(total));
+  const frame = createFrame(part, longest, formatNext(total));
   let cut = false;
   let { room } = frame;
   for (const item of list.slice(from, to)) {
@@ -156,97 +139,58 @@ function loadList(
   }
   const end = from + items.length;
   const more = end < total;
-  return frame.around({ from, to: end, total, more, items, ...(cut ? { cut } : {}) }, more, goingOn(end));
+  return frame.around({ from, to: end, total, more, items, ...(cut ? { cut } : {}) }, more, formatNext(end));
 }
 
-/** Bytes are of no use to most readers: they come when a part of them is asked for. */
-function loadFile(
-  limit: number,
-  facts: JsonObject,
-  { content }: Note,
-  { target, version, from, to }: LoadRequest,
-): JsonObject {
+/** Returns bytes only if a range was asked for. */
+function loadFile(part: Part, { content }: Note): JsonObject {
+  const { from, formatNext } = part;
+  const { to } = part.request;
   const { media_type = null, base64 = "" } = content as JsonObject;
   const bytes = Buffer.from(String(base64), "base64");
   const total = bytes.byteLength;
   const file = { media_type, size: total, total };
-  const goingOn = (at: number): string => formatNextCall({ target, version, from: at });
-  const start = from ?? 0;
-  const longest = { ...file, from: start, to: Math.max(start, total), base64: "" };
-  const frame = createFrame(limit, facts, longest, goingOn(total));
-  if (from === undefined && to === undefined) return frame.around({ ...file, more: total > 0 }, total > 0, goingOn(0));
-  const end = Math.min(to ?? total, total, start + Math.floor((frame.room * 3) / 4));
-  const part = { from: start, to: Math.max(end, start), more: end < total };
-  const slice = bytes.subarray(start, end).toString("base64");
-  return frame.around({ ...file, ...part, base64: slice }, end < total, goingOn(end));
+  const frame = createFrame(part, { ...file, from, to: Math.max(from, total), base64: "" }, formatNext(total));
+  if (part.request.from === undefined && to === undefined)
+    return frame.around({ ...file, more: total > 0 }, total > 0, formatNext(0));
+  const end = Math.min(to ?? total, total, from + Math.floor((frame.room * 3) / 4));
+  const more = end < total;
+  const slice = bytes.subarray(from, end).toString("base64");
+  return frame.around({ ...file, from, to: Math.max(end, from), more, base64: slice }, more, formatNext(end));
 }
 
-async function readItemPath(
-  infospace: Infospace,
-  collection: Collection,
-  path: JsonPath,
-  target: string,
-): Promise<Json> {
+async function readItemPath(infospace: Infospace, collection: Collection, path: JsonPath, target: string) {
   const [first, ...steps] = path.steps;
   if (typeof first !== "number") {
-    throw new QmError("invalid_arguments", `${target} is a collection, and its path begins with a position`, {
+    throw new QmError("invalid_arguments", `${target} is a collection, so its path begins with a position`, {
       hint: "Write [0] for the first note, [0].id for its id.",
     });
   }
   const item = await readNthItem(infospace, collection, first);
-  if (item !== undefined) return at(item.content, { ...path, steps }, target);
+  if (item !== undefined) return requireValue(item.content, { ...path, steps }, target);
   throw new QmError("not_found", `${target} has ${collection.count} notes, so there is no [${first}]`);
 }
 
-function at(content: Json, path: JsonPath, target: string): Json {
-  const found = readJsonPath(content, path);
-  if (found.found) return found.value;
-  throw new QmError("not_found", `${target} has no ${JSON.stringify(path.text)}: ${found.missing}`, {
-    details: { handle: target, path: path.text },
-  });
-}
-
-/** What stands around a part in an answer, and the room that it leaves. */
-interface AnswerFrame {
-  readonly room: number;
-  around(part: JsonObject, more: boolean, next: string): JsonObject;
-}
-
-/** `longest` and `next` are as long as they can become. Where they leave little room, less is said around the part. */
-function createFrame(limit: number, facts: JsonObject, longest: JsonObject, next: string): AnswerFrame {
+/** `longest` and `next` are as long as they can become. If they leave little room, the frame has fewer facts. */
+function createFrame({ limit, facts }: Part, longest: JsonObject, next: string) {
   const { handle = null } = facts;
+  // Something may be put around the answer, so it stays a little below the limit.
+  const reserve = Math.min(96, Math.floor(limit / 16));
   const frames = [
-    { said: facts, isNextSaid: true },
-    { said: { handle }, isNextSaid: true },
-    { said: { handle }, isNextSaid: false },
-  ].map(({ said, isNextSaid }): AnswerFrame => {
-    const last = (text: string): JsonObject => (isNextSaid ? { next: text } : {});
+    { shown: facts, hasNext: true },
+    { shown: { handle }, hasNext: true },
+    { shown: { handle }, hasNext: false },
+  ].map(({ shown, hasNext }) => {
+    const formatNext = (text: string): JsonObject => (hasNext ? { next: text } : {});
     return {
-      room: limit - getReserve(limit) - JSON.stringify({ ...said, ...longest, more: false, ...last(next) }).length,
-      around: (part, more, text) => ({ ...said, ...part, ...(more ? last(text) : {}) }),
+      room: limit - reserve - JSON.stringify({ ...shown, ...longest, more: false, ...formatNext(next) }).length,
+      around: (part: JsonObject, more: boolean, text: string) => ({
+        ...shown,
+        ...part,
+        ...(more ? formatNext(text) : {}),
+      }),
     };
   });
-  const enough = Math.floor(limit * SHARE);
-  return frames.find(({ room }) => room >= enough) ?? (frames.at(-1) as AnswerFrame);
-}
-
-/** An answer just as long as the limit would be cut where something is put around it. */
-function getReserve(limit: number): number {
-  return Math.min(96, Math.floor(limit / 16));
-}
-
-function formatNextCall({ target, version, path, from }: LoadRequest): string {
-  return `${LOAD} ${JSON.stringify({ target, version, path, from })}`;
-}
-
-function reversedRangeError(from: number, to: number): QmError {
-  return new QmError("invalid_arguments", `the slice ends at ${to}, before it begins at ${from}`, {
-    hint: "from is the position of the first, to the position after the last.",
-  });
-}
-
-function notSliceableError(target: string): QmError {
-  return new QmError("invalid_arguments", `${target} is neither a text nor a list there, so it has no from and to`, {
-    hint: "Leave them out, or give the path of a text or a list in it.",
-  });
+  const enough = Math.floor(limit * MIN_SHARE);
+  return frames.find(({ room }) => room >= enough) ?? (frames.at(-1) as (typeof frames)[number]);
 }

@@ -48,7 +48,7 @@ function watched(work: readonly { readonly kind: number; readonly turns: number 
 }
 
 describe("map", () => {
-  test("is what a loop over an array would make, in order, with everything counted", async () => {
+  test("agrees with a loop over an array, in order, and counts everything", async () => {
     await fc.assert(
       fc.asyncProperty(
         someWork,
@@ -97,14 +97,14 @@ describe("map", () => {
     );
   });
 
-  test("runs as many at a time as it may", async () => {
+  test("runs as many items at a time as allowed", async () => {
     const { run, facts } = watched(Array.from({ length: 20 }, () => ({ kind: 0, turns: 40 })));
     await all(mapItems(streamItems(Array(20).fill(0)), run, { concurrency: 4 }).items);
 
     expect(facts.most).toBe(4);
   });
 
-  test("does not run far ahead of a slow one, nor of a slow reader", async () => {
+  test("does not run far ahead of a slow item or a slow reader", async () => {
     let finish: (result: MapItemResult) => void = () => undefined;
     const slow = new Promise<MapItemResult>((resolve) => {
       finish = resolve;
@@ -128,7 +128,7 @@ describe("map", () => {
     expect((await reading).value).toMatchObject({ position: 0, content: "slow" });
     await turns(2000);
     expect(started).toBe(12);
-    await first.return?.();
+    await first.return(undefined);
   });
 
   test.each<[string, Partial<MapOptions>, number]>([
@@ -148,7 +148,7 @@ describe("map", () => {
     expect(report()).toMatchObject({ taken: 3, stopped_by: stoppedBy, next: 103 });
   });
 
-  test("has not been stopped when nothing was left", async () => {
+  test("reports no stop if no item was left", async () => {
     const { items, report } = mapItems(streamItems([0, 1]), async () => done(1), {
       concurrency: 1,
       limit: 2,
@@ -160,7 +160,7 @@ describe("map", () => {
     expect(report().next).toBeUndefined();
   });
 
-  test("waits for what runs when it is cancelled, and gives what it got", async () => {
+  test("waits for running items after an abort, and yields their results", async () => {
     const controller = new AbortController();
     async function* inputs(): AsyncGenerator<PrimitiveItem> {
       for (let n = 0; ; n++) {
@@ -183,7 +183,7 @@ describe("map", () => {
     expect(report()).toMatchObject({ taken: 4, done: 4, stopped_by: "cancelled", next: 4 });
   });
 
-  test("gives what it got before its input breaks", async () => {
+  test("yields the results before the input fails", async () => {
     async function* inputs(): AsyncGenerator<PrimitiveItem> {
       yield { content: 1 };
       yield { content: 2 };
@@ -199,7 +199,7 @@ describe("map", () => {
     expect(taken).toEqual([0, 1]);
   });
 
-  test("takes what throws for a failure", async () => {
+  test("counts a rejection as a failure", async () => {
     const { items, report } = mapItems(
       streamItems([0, 1]),
       async (_, position) => {
@@ -217,7 +217,7 @@ describe("map", () => {
     });
   });
 
-  test("ends what it reads when whoever reads it ends, and leaves nothing running", async () => {
+  test("closes its input when its reader stops, and leaves nothing running", async () => {
     let isEnded = false;
     let running = 0;
     async function* inputs(): AsyncGenerator<PrimitiveItem> {

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { messageActions } from "./provider.ts";
 import { createTestDialogue, createTestPrimitives } from "./testing.ts";
 
-test("say tells whoever listens, and says whether there is anybody", async () => {
+test("say logs to the dialogue, and reports whether there is one", async () => {
   const { lines, dialogue } = createTestDialogue();
 
   expect(await createTestPrimitives(messageActions, { dialogue }).run("say", { value: "half way" })).toEqual({
@@ -21,7 +21,7 @@ test("say tells whoever listens, and says whether there is anybody", async () =>
   });
 });
 
-test("there is nothing blank to say or to think", async () => {
+test("rejects a blank text", async () => {
   const { run } = createTestPrimitives(messageActions);
 
   for (const entry of ["say", "think"]) {

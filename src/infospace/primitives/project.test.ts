@@ -2,8 +2,8 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { Json } from "../../core/json.ts";
 import { formatJsonPath, type PathStep, parseJsonPath } from "../json-path.ts";
-import { missingFieldModes, pluckItems, projectItems } from "./field-actions.ts";
 import { takeFirst } from "./operation.ts";
+import { missingFieldModes, pluckItems, projectItems } from "./project.ts";
 import { anyItem, createEndlessItems, hostileKeys, readAll, streamItems, toTexts } from "./testing.ts";
 
 const fields = (...paths: string[]) => paths.map(parseJsonPath);
@@ -54,7 +54,7 @@ const somePaths = fc.array(steps, { minLength: 1, maxLength: 4 });
 const someItems = fc.array(anyItem, { maxLength: 8 });
 
 describe("project", () => {
-  test("keeps the shape of what is asked for", async () => {
+  test("keeps the nesting of the fields", async () => {
     const item = { owner: { name: "Ada", phone: 1 }, items: [{ id: 1, x: 2 }, { id: 2 }, { id: 3 }], rest: 0 };
     const { contents } = await readAll(
       projectItems([{ content: item }], { fields: fields("items[-1].id", "owner.name", "items[0]"), missing: "omit" }),
@@ -63,7 +63,7 @@ describe("project", () => {
     expect(contents).toEqual([{ items: [{ id: 1, x: 2 }, { id: 3 }], owner: { name: "Ada" } }]);
   });
 
-  test("gives new names", async () => {
+  test("renames fields", async () => {
     const named = new Map([
       ["__proto__", parseJsonPath("owner.name")],
       ["first.id", parseJsonPath("items[0]")],
@@ -78,7 +78,7 @@ describe("project", () => {
     ]);
   });
 
-  test("is the item pruned, as an array would have it", async () => {
+  test("agrees with a model that prunes items", async () => {
     await fc.assert(
       fc.asyncProperty(
         someItems,
@@ -105,7 +105,7 @@ describe("project", () => {
     );
   });
 
-  test("with new names is each value, null or nothing", async () => {
+  test("puts each value, null or nothing under its new name", async () => {
     const names = fc.uniqueArray(fc.tuple(fc.constantFrom(...hostileKeys), steps), {
       selector: ([name]) => name,
       minLength: 1,
@@ -130,7 +130,7 @@ describe("project", () => {
     );
   });
 
-  test("puts null where something is missing, and loses nothing that is there for it", async () => {
+  test("puts null for missing parts without losing others", async () => {
     await fc.assert(
       fc.asyncProperty(someItems, somePaths, async (items, paths) => {
         const parsed = paths.map((path) => parseJsonPath(formatJsonPath(path)));
@@ -169,7 +169,7 @@ describe("project", () => {
 });
 
 describe("pluck", () => {
-  test("is the value of each that has one", async () => {
+  test("takes the value of each item that has one", async () => {
     await fc.assert(
       fc.asyncProperty(someItems, steps, async (items, path) => {
         const { contents, report } = await readAll(
@@ -189,7 +189,7 @@ describe("pluck", () => {
   });
 });
 
-test("reads no more of its input than is asked of it", async () => {
+test("reads no more of its input than is consumed", async () => {
   for (const operation of [
     (inputs: AsyncIterable<{ content: Json }>) => pluckItems(inputs, parseJsonPath("n")).items,
     (inputs: AsyncIterable<{ content: Json }>) => projectItems(inputs, { fields: fields("n"), missing: "omit" }).items,

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
 import { getValidator } from "../../core/schema-validator.ts";
 import { countToolTokens, loadTokenCounter } from "../../surface/open-surface.ts";
+import type { MapPrimitiveOptions } from "./map.ts";
 import { createInfospaceProvider } from "./provider.ts";
-import type { MapPrimitiveOptions } from "./run-actions.ts";
 
 const unused = undefined as never;
 const parts: MapPrimitiveOptions = {
@@ -18,25 +18,25 @@ describe.each(actions.map((action) => [action.entry, action] as const))("%s", (_
   const { inputSchema, examples, handleArguments = [] } = action;
   const problems = (args: object) => getValidator(inputSchema, "arguments")(structuredClone(args), 1_000);
 
-  test("has examples that fit", () => {
+  test("has valid examples", () => {
     expect(examples.length).toBeGreaterThan(0);
     for (const { args } of examples) expect(problems(args)).toEqual([]);
   });
 
-  test("refuses what it does not know, by its name", () => {
+  test("rejects an unknown argument by name", () => {
     const [{ message } = { message: "" }] = problems({ ...examples[0]?.args, descending: true });
 
     expect(message).toContain('"descending"');
   });
 
-  test("takes every target as the handle that it is", () => {
+  test("declares its target as a handle argument", () => {
     const named = Object.keys(inputSchema.properties as object).filter((name) => name === "target" || name === "with");
 
     expect(handleArguments).toEqual(expect.arrayContaining(named));
   });
 });
 
-test("together they cost a model no more than a long page", async () => {
+test("the schemas together stay within a token budget", async () => {
   const count = await loadTokenCounter();
   const total = actions.reduce((sum, action) => sum + countToolTokens(action, count), 0);
 

@@ -1,27 +1,58 @@
 import { z } from "zod";
-import type { Provider } from "../../catalog/define-action.ts";
-import { defineAction } from "../../catalog/define-action.ts";
+import { defineAction, type Provider } from "../../catalog/define-action.ts";
 import type { Action } from "../../core/action.ts";
 import { INFOSPACE } from "../resource-access.ts";
-import { aggregateActions } from "./aggregate.ts";
+import { aggregateAction } from "./aggregate.ts";
+import { applyAction } from "./apply.ts";
+import { coerceAction } from "./coerce.ts";
 import type { PrimitiveFactory } from "./derive.ts";
-import { fieldActions } from "./field-actions.ts";
-import { reshapeActions } from "./reshape.ts";
-import { applyActions, type MapPrimitiveOptions, mapActions } from "./run-actions.ts";
+import { filterAction } from "./filter.ts";
+import { flattenAction } from "./flatten.ts";
+import { joinAction } from "./join.ts";
+import { type MapPrimitiveOptions, mapAction } from "./map.ts";
+import { pluckAction, projectAction } from "./project.ts";
 import { searchActions } from "./search.ts";
 import { setActions } from "./sets.ts";
+import { sortAction } from "./sort.ts";
+import { splitAction } from "./split.ts";
 import { storageActions } from "./storage.ts";
 
-function createTextShape(limit: number) {
-  return z.string().refine((text) => /\S/.test(text) && text.length <= limit, `it is blank, or longer than ${limit}`);
+/** The actions that work on notes and collections. */
+export function createInfospaceProvider(parts: MapPrimitiveOptions): Provider {
+  const actions = [
+    ...storageActions(parts),
+    applyAction(parts),
+    mapAction(parts),
+    coerceAction(parts),
+    splitAction(parts),
+    flattenAction(parts),
+    projectAction(parts),
+    pluckAction(parts),
+    filterAction(parts),
+    sortAction(parts),
+    joinAction(parts),
+    aggregateAction(parts),
+    ...setActions(parts),
+    ...searchActions(parts),
+    ...messageActions(parts),
+  ].map(keepTokens);
+  return {
+    category: INFOSPACE,
+    capability: "keep, narrow, join and search long results by reference, without reading them",
+    list: () => actions,
+  };
 }
 
-/** Telling the user, and telling oneself. */
+/** Notes hold what a model may see, with redaction tokens. Only a message to a person gets the original values. */
+function keepTokens(action: Action): Action {
+  return action.entry === "say" ? action : Object.freeze({ ...action, keepsTokens: true });
+}
+
 export const messageActions: PrimitiveFactory = () => [
   defineAction(INFOSPACE, {
     entry: "say",
     description: "Tell the user something now, without waiting for the end of the turn.",
-    // What a person has read cannot be taken back, and it leaves this system.
+    // A message to a person leaves the system and cannot be taken back.
     effect: "external",
     input: z.strictObject({ value: createTextShape(20_000) }),
     examples: [{ args: { value: "Half of the invoices are checked." } }],
@@ -41,28 +72,6 @@ export const messageActions: PrimitiveFactory = () => [
   }),
 ];
 
-/** What can be done with notes and collections without reading them. */
-export function createInfospaceProvider(parts: MapPrimitiveOptions): Provider {
-  const kinds = [
-    storageActions,
-    applyActions,
-    mapActions,
-    reshapeActions,
-    fieldActions,
-    aggregateActions,
-    setActions,
-    searchActions,
-    messageActions,
-  ];
-  const actions = kinds.flatMap((make) => make(parts).map(keepTokens));
-  return {
-    category: INFOSPACE,
-    capability: "keep, narrow, join and search long results by reference, without reading them",
-    list: () => actions,
-  };
-}
-
-/** What is kept is what the model may see, tokens and all. Only what is said to a person is filled in. */
-function keepTokens(action: Action): Action {
-  return action.entry === "say" ? action : Object.freeze({ ...action, keepsTokens: true });
+function createTextShape(limit: number) {
+  return z.string().refine((text) => /\S/.test(text) && text.length <= limit, `it is blank, or longer than ${limit}`);
 }

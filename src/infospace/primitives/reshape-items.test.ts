@@ -2,16 +2,9 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { Json } from "../../core/json.ts";
 import { parseJsonPath } from "../json-path.ts";
+import { type Coercion, coerceFailureModes, coerceItems, coercions } from "./coerce.ts";
+import { gatherList, gatherText, spreadLists } from "./flatten.ts";
 import { takeFirst } from "./operation.ts";
-import {
-  type Coercion,
-  coerceFailureModes,
-  coerceItems,
-  coercions,
-  gatherList,
-  gatherText,
-  spreadLists,
-} from "./reshape.ts";
 import { type SplitMode, splitItems } from "./split.ts";
 import { anyItem, anyJson, createEndlessItems, readAll, streamItems, toTexts } from "./testing.ts";
 
@@ -63,7 +56,7 @@ describe("coerce", () => {
     expect(await made(value, to)).toMatch(reason);
   });
 
-  test("loses nothing without counting it, and changes nothing but what is asked for", async () => {
+  test("counts every loss, and changes only the value at the path", async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.array(anyItem, { maxLength: 8 }),
@@ -114,7 +107,7 @@ describe("split", () => {
     expect(await parts(content, by)).toEqual(expected);
   });
 
-  test("counts what cannot be taken apart, and says why", async () => {
+  test("counts items that cannot be split, with reasons", async () => {
     expect(await parts([1], "line")).toMatchObject({
       dropped: 1,
       reasons: [{ position: 0, reason: 'it is an array, not a text: "items" takes its items' }],
@@ -153,7 +146,7 @@ describe("split", () => {
     );
   });
 
-  test("reads no more of its input than is asked of it", async () => {
+  test("reads no more of its input than is consumed", async () => {
     const source = createEndlessItems((n) => `${n}a,${n}b`);
     const taken = [];
     for await (const { content } of takeFirst(
@@ -168,7 +161,7 @@ describe("split", () => {
 });
 
 describe("flatten", () => {
-  test("takes lists apart one level down", async () => {
+  test("replaces lists by their items, one level down", async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(anyJson, { maxLength: 8 }), async (items) => {
         const { contents, report } = await readAll(spreadLists(streamItems(items, 1)));
@@ -183,7 +176,7 @@ describe("flatten", () => {
     );
   });
 
-  test("makes one text or one list, and says what there was no room for", async () => {
+  test("makes one text or one list, and counts items beyond the limit", async () => {
     expect(await gatherText(streamItems(["a", { n: 1 }, 2]), "--", 100)).toEqual({
       value: "a--n: 1--2",
       input: 3,

@@ -1,9 +1,14 @@
 import { expect, test } from "vitest";
 import { createTestAuthor, testCaller } from "../testing.ts";
-import { reshapeActions } from "./reshape.ts";
+import { coerceAction } from "./coerce.ts";
+import type { PrimitiveFactory } from "./derive.ts";
+import { flattenAction } from "./flatten.ts";
+import { splitAction } from "./split.ts";
 import { createTestPrimitives } from "./testing.ts";
 
-test("coerce turns what it can, and counts the rest with reasons", async () => {
+const reshapeActions: PrimitiveFactory = (parts) => [coerceAction(parts), splitAction(parts), flattenAction(parts)];
+
+test("coerce converts what it can, and counts the rest with reasons", async () => {
   const { run, infospace } = createTestPrimitives(reshapeActions);
   const answer = await run("coerce", {
     target: [{ price: "1.5" }, { price: "free" }, { price: 2 }],
@@ -31,7 +36,7 @@ test("coerce turns what it can, and counts the rest with reasons", async () => {
     });
 });
 
-test("flatten says that what it was made of is not complete", async () => {
+test("flatten reports that the input is not complete", async () => {
   const { run, infospace } = createTestPrimitives(reshapeActions);
   const { id } = await infospace.collect(createTestAuthor(testCaller), [{ content: "a" }]);
   const { resource } = infospace;
@@ -41,7 +46,7 @@ test("flatten says that what it was made of is not complete", async () => {
   expect(await run("flatten", { target: ["a"] })).not.toHaveProperty("incomplete_input");
 });
 
-test("split takes a note apart", async () => {
+test("split makes a collection of a note", async () => {
   const { run, infospace } = createTestPrimitives(reshapeActions);
   const { id } = await infospace.write(createTestAuthor(testCaller), { results: [{ a: 1 }, { a: 2 }] });
   const items = await run("split", { target: `note__${id}`, by: "items", path: "results" });
@@ -71,7 +76,7 @@ test("split takes a note apart", async () => {
   await expect(run("split", { target: ["a"], by: "delimiter" })).rejects.toMatchObject({ code: "invalid_arguments" });
 });
 
-test("flatten makes one note, or takes lists apart", async () => {
+test("flatten makes one note, or replaces lists by their items", async () => {
   const { run, infospace } = createTestPrimitives(reshapeActions);
   const contentOf = ({ handle }: { readonly [key: string]: unknown }) =>
     infospace.notes.get(Number(String(handle).slice(6)))?.content;

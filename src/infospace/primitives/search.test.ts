@@ -43,7 +43,7 @@ afterEach(async () => {
   for (const close of closers.splice(0)) await close();
 });
 
-test("they only read, and their names are the seed's", () => {
+test("the search actions only read and have stable names", () => {
   expect(space.actions.map(({ name, effect }) => [name, effect])).toEqual([
     ["infospace__search-notes", "read"],
     ["infospace__search-collections", "read"],
@@ -53,7 +53,7 @@ test("they only read, and their names are the seed's", () => {
 });
 
 describe("search-notes", () => {
-  test("answers handles with passages, and how far it looked", async () => {
+  test("returns handles with passages, and how many notes were searched", async () => {
     const first = await space.addAll(ada, ["Overdue invoices from Berlin", "Weather in Lisbon"]);
 
     const answer = await space.call("search-notes", { query: "overdue invoices", type: "keyword" });
@@ -76,7 +76,7 @@ describe("search-notes", () => {
     });
   });
 
-  test("says that there are more, what no note has, and why it was done otherwise", async () => {
+  test("reports more hits, unmatched words and a changed search type", async () => {
     await space.addAll(
       ada,
       Array.from({ length: 90 }, (_, at) => `${at % 3 === 0 ? "apple" : "plum"} ${at}`),
@@ -88,7 +88,7 @@ describe("search-notes", () => {
     expect(answer.note).toContain("infospace__index");
   });
 
-  test("shows no more of what it found than was allowed, where the words are", async () => {
+  test("limits the excerpts, and shows the part with the words", async () => {
     await space.addAll(ada, [`${"filler ".repeat(120)}the jade dragon ${"filler ".repeat(30)}`, "jade"]);
 
     const { hits } = await space.call("search-notes", { query: "jade dragon", type: "keyword" });
@@ -98,7 +98,7 @@ describe("search-notes", () => {
     expect(first?.passage.length).toBeLessThanOrEqual(500);
   });
 
-  test("makes a collection of what it found, by reference", async () => {
+  test("makes a collection of the found notes", async () => {
     const first = await space.addAll(ada, ["red apple", "plum", "green apple"]);
 
     const answer = await space.call("search-notes", { query: "apple", collect: true, name: "apples" });
@@ -111,13 +111,13 @@ describe("search-notes", () => {
     expect(collection.origin).toMatchObject({ action: "infospace__search-notes", callId: "call-1" });
   });
 
-  test("a collection of nothing is a collection", async () => {
+  test("makes an empty collection of no hits", async () => {
     const answer = await space.call("search-notes", { query: "zeppelin", collect: true });
 
     expect(answer).toMatchObject({ hits: [], count: 0, collected: { kind: "collection", count: 0 } });
   });
 
-  test("refuses a limit that is none and a query without end", async () => {
+  test("rejects an invalid limit and a query that is too long", async () => {
     await expect(space.call("search-notes", { query: "x", limit: 51 })).rejects.toMatchObject({
       code: "invalid_arguments",
     });
@@ -126,7 +126,7 @@ describe("search-notes", () => {
     });
   });
 
-  test("an empty query lists the newest, without the items of collections and what is another's", async () => {
+  test("an empty query lists the caller's newest notes, without the items of collections", async () => {
     const first = await space.addAll(ada, ["one", "two", "three"]);
     await space.collect(ada, ["an item"]);
     await space.add(bob, "another's");
@@ -142,7 +142,7 @@ describe("search-notes", () => {
     expect(await space.call("search-notes", {}, { ...ada, session: "s9" })).toMatchObject({ hits: [], count: 0 });
   });
 
-  test("mentions collections where it finds nothing and there are some", async () => {
+  test("suggests collections if it finds no note", async () => {
     const nothing = await space.call("search-notes", { query: "zeppelin", type: "keyword" });
     const id = await space.collect(ada, ["opal"]);
     await space.collect(bob, ["ruby"]);
@@ -158,7 +158,7 @@ describe("search-notes", () => {
 });
 
 describe("search-within-collection", () => {
-  test("answers positions", async () => {
+  test("returns positions", async () => {
     const id = await space.collect(ada, ["ruby", { stone: "opal" }, "jade"]);
 
     const answer = await space.call("search-within-collection", { target: `collection__${id}`, query: "opal" });
@@ -180,7 +180,7 @@ describe("search-within-collection", () => {
     });
   });
 
-  test("another's collection is not there, and a note is no collection", async () => {
+  test("does not find another caller's collection, and rejects a note", async () => {
     const id = await space.collect(bob, ["opal"]);
     const note = await space.add(ada, "opal");
 
@@ -192,7 +192,7 @@ describe("search-within-collection", () => {
   });
 });
 
-test("search-collections answers what is known of each", async () => {
+test("search-collections returns the facts of each collection", async () => {
   const id = await space.collect(ada, ["ruby", "opal"], { name: "Stones" });
 
   const answer = await space.call("search-collections", { query: "stones" });
@@ -222,7 +222,7 @@ test("search-collections lists the newest for an empty query", async () => {
 });
 
 describe("index", () => {
-  test("makes search by meaning possible, and tells how far it is", async () => {
+  test("makes semantic search possible, and reports progress", async () => {
     const id = await space.collect(
       ada,
       Array.from({ length: 100 }, (_, at) => `thing ${at}`),
@@ -237,7 +237,7 @@ describe("index", () => {
     expect(found.effective).toBe("semantic");
   });
 
-  test("another's collection cannot be indexed", async () => {
+  test("cannot index another caller's collection", async () => {
     const id = await space.collect(bob, ["opal"]);
 
     await expect(space.call("index", { target: `collection__${id}` })).rejects.toMatchObject({ code: "not_found" });

@@ -34,7 +34,7 @@ const same = (by: string) => (one: PrimitiveItem, other: PrimitiveItem) => {
 };
 
 describe.each(setOperations)("%s", (operation) => {
-  test.each(["content", "note", "a", "__proto__"])("by %s is what arrays would have", async (by) => {
+  test.each(["content", "note", "a", "__proto__"])("by %s agrees with a model over arrays", async (by) => {
     const isSame = same(by);
     await fc.assert(
       fc.asyncProperty(someItems, someItems, async (left, right) => {

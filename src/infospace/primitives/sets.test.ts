@@ -22,7 +22,7 @@ test.each([
   expect(infospace.notes.size - before).toBe(entry === "union" ? 1 : 0);
 });
 
-test("a union with nothing removes repeats; the others need something to compare with", async () => {
+test("a union with nothing removes duplicates; the others need a second list", async () => {
   const { run, infospace } = createTestPrimitives(setActions);
   const answer = await run("union", { target: [1, 2, 1] });
 
@@ -32,7 +32,7 @@ test("a union with nothing removes repeats; the others need something to compare
     await expect(run(entry, { target: [1] })).rejects.toMatchObject({ code: "invalid_arguments" });
 });
 
-test("by a path or by the note, and not by both", async () => {
+test("compares by a path or by the note, and not by both", async () => {
   const { run, infospace } = createTestPrimitives(setActions);
   const { id } = await infospace.collect(
     createTestAuthor(testCaller),

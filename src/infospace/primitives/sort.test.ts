@@ -50,7 +50,7 @@ const someOrder = fc.record({
 });
 
 describe("sort", () => {
-  test("is what an array would be, stable, with nothing dropped", async () => {
+  test("agrees with a stable sort of an array, and drops nothing", async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.array(anyItem, { maxLength: 12 }),
@@ -90,7 +90,7 @@ describe("sort", () => {
     );
   });
 
-  test("has one order for everything", async () => {
+  test("has a total order over all types", async () => {
     const items = [{ b: 1 }, "b", 10, null, true, [2], "B", 9, false, [10], "é", "a"];
     const by = (direction: "asc" | "desc") => [{ path: parseJsonPath(""), direction }];
     const ascending = [false, true, 9, 10, "B", "a", "b", "é", [10], [2], { b: 1 }];
@@ -109,7 +109,7 @@ describe("sort", () => {
     ]);
   });
 
-  test("tells of values of several types", async () => {
+  test("reports values of several types", async () => {
     const by = [{ path: parseJsonPath("amount"), direction: "asc" as const }];
     const { report } = await readAll(
       sortItems(streamItems([{ amount: 2 }, { amount: "10" }, { amount: 1 }, {}]), { by, missing: "last" }),
@@ -142,7 +142,7 @@ describe("sort", () => {
     });
   });
 
-  test("keeps the notes it is about", async () => {
+  test("keeps the same notes", async () => {
     const { inputs } = await readAll(
       sortItems(streamItems([3, 1, 2], 7), { by: [{ path: parseJsonPath(""), direction: "asc" }], missing: "last" }),
     );

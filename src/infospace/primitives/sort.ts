@@ -1,9 +1,34 @@
+import { z } from "zod";
 import { canonicalJson, type Json } from "../../core/json.ts";
 import { runInSlices, sortSteps } from "../../search/steps.ts";
-import { type JsonPath, type PathResult, readJsonPath } from "../json-path.ts";
+import { type JsonPath, type PathResult, parseJsonPath, readJsonPath } from "../json-path.ts";
 import { formatKey, getJsonKind } from "../json-preview.ts";
-import type { DerivedItems, PrimitiveItem, PrimitiveItems } from "./operation.ts";
-import { createPathPresence } from "./operation.ts";
+import { createListShape, defineDerivation, type PrimitiveOptions, pathShape } from "./derive.ts";
+import { createPathPresence, type PrimitiveItem, type PrimitiveItems, reportMissing } from "./operation.ts";
+
+const orderShape = z.enum(["asc", "desc"]);
+const sortKeyShape = z.union([pathShape, z.strictObject({ path: pathShape, order: orderShape.optional() })]);
+
+export const sortAction = (parts: PrimitiveOptions) =>
+  defineDerivation(parts, {
+    entry: "sort",
+    description: "Sort the items by one or several paths, as a new collection. Stable; numbers before texts.",
+    fields: {
+      by: z
+        .union([pathShape, createListShape(sortKeyShape)])
+        .describe('A path, or several: ["status", {"path": "price", "order": "desc"}].'),
+      order: orderShape.default("asc"),
+      missing: z.enum(["last", "first"]).default("last").describe("Where items without a value go."),
+    },
+    examples: [{ args: { target: "collection__7", by: "price", order: "desc" } }],
+    async derive({ target, by, order, missing }, open) {
+      const orders = [by].flat().map((each) => {
+        const { path, order: direction = order } = typeof each === "string" ? { path: each } : each;
+        return { path: parseJsonPath(path), direction };
+      });
+      return sortItems(await open(target), { by: orders, missing });
+    },
+  });
 
 export interface SortOrder {
   readonly path: JsonPath;
@@ -11,73 +36,63 @@ export interface SortOrder {
 }
 
 export interface SortOptions {
-  /** What comes first decides first. */
+  /** The first path counts most. */
   readonly by: readonly SortOrder[];
-  /** Where items go that have nothing, or null, at a path; in both directions. */
+  /** The place of items without a value or with null, in both directions. */
   readonly missing: "first" | "last";
 }
 
-export type SortReport = {
-  readonly input: number;
-  readonly dropped: 0;
-  /** For each path, how many have nothing or null there. */
-  readonly missing: readonly { readonly path: string; readonly count: number }[];
-  /** The paths with values of several types, and how many of each. */
-  readonly mixed: readonly { readonly path: string; readonly types: Readonly<Record<string, number>> }[];
-  readonly warning?: string;
-};
-
 /**
- * Stable in both directions: what is equal stays as it was. Ascending, false comes before true, then numbers, then texts
- * by code units, then lists and objects by their canonical JSON. Nothing is dropped. Holds everything until the last has come.
- * Throws `not_found` for a path that no item has.
+ * A stable sort. Ascending: false, true, numbers, texts by code units, then lists and objects by their canonical JSON. Holds
+ * all items in memory. Throws `not_found` for a path that no item has.
  */
-export function sortItems(inputs: PrimitiveItems, { by, missing }: SortOptions): DerivedItems<SortReport> {
-  const asked = by.map(({ path }) => ({
+export function sortItems(inputs: PrimitiveItems, { by, missing }: SortOptions) {
+  const keys = by.map(({ path }) => ({
     path,
     presence: createPathPresence(path, directionHint(path.text)),
     types: new Map<string, number>(),
-    lacking: 0,
+    missing: 0,
   }));
   let input = 0;
 
-  function readKey(content: Json, of: (typeof asked)[number]): SortKey {
-    const found = readJsonPath(content, of.path);
-    of.presence.take(content, found);
-    const key = toSortKey(found);
-    if (!found.found || key.rank === MISSING_RANK) of.lacking++;
+  function readKey(content: Json, key: (typeof keys)[number]): SortKey {
+    const found = readJsonPath(content, key.path);
+    key.presence.take(content, found);
+    const value = toSortKey(found);
+    if (!found.found || value.rank === MISSING_RANK) key.missing++;
     else {
       const kind = getJsonKind(found.value);
-      of.types.set(kind, (of.types.get(kind) ?? 0) + 1);
+      key.types.set(kind, (key.types.get(kind) ?? 0) + 1);
     }
-    return key;
+    return value;
   }
 
   async function* items(): AsyncGenerator<PrimitiveItem> {
-    const rows: { readonly each: PrimitiveItem; readonly keys: readonly SortKey[] }[] = [];
-    for await (const each of inputs) {
+    const rows: { readonly item: PrimitiveItem; readonly values: readonly SortKey[] }[] = [];
+    for await (const item of inputs) {
       input++;
-      rows.push({ each, keys: asked.map((of) => readKey(each.content, of)) });
+      rows.push({ item, values: keys.map((key) => readKey(item.content, key)) });
     }
-    for (const { presence } of asked) presence.require();
+    for (const { presence } of keys) presence.require();
     const sorted = sortSteps(rows, (a, b) => {
       for (const [index, { direction }] of by.entries()) {
-        const order = compareKeys(a.keys[index] ?? missingKey, b.keys[index] ?? missingKey, direction, missing);
+        const order = compareKeys(a.values[index] ?? missingKey, b.values[index] ?? missingKey, direction, missing);
         if (order !== 0) return order;
       }
       return 0;
     });
-    for (const { each } of await runInSlices(sorted)) yield each;
+    for (const { item } of await runInSlices(sorted)) yield item;
   }
 
   return {
     items: items(),
     report() {
-      const mixed = asked.filter(({ types }) => types.size > 1);
+      const mixed = keys.filter(({ types }) => types.size > 1);
       return {
         input,
         dropped: 0,
-        missing: asked.flatMap(({ path, lacking }) => (lacking === 0 ? [] : [{ path: path.text, count: lacking }])),
+        missing: reportMissing(keys),
+        /** Paths with values of several types. */
         mixed: mixed.map(({ path, types }) => ({ path: path.text, types: Object.fromEntries(types) })),
         ...(mixed.length === 0 ? {} : { warning: mixedWarning(mixed.map(({ path }) => path.text)) }),
       };
@@ -86,11 +101,11 @@ export function sortItems(inputs: PrimitiveItems, { by, missing }: SortOptions):
 }
 
 function mixedWarning(paths: readonly string[]): string {
-  const [one = "", ...others] = paths.map(formatKey);
-  return `${[one, ...others].join(" and ")} ${others.length === 0 ? "has" : "have"} values of several types, which are sorted apart: numbers before texts. Make them one with infospace__coerce first.`;
+  const have = paths.length === 1 ? "has" : "have";
+  return `${paths.map(formatKey).join(" and ")} ${have} values of several types, which are sorted apart: numbers before texts. Make them one type with infospace__coerce first.`;
 }
 
-/** For a direction that was written into a path. */
+/** For a path that contains a direction, such as `price desc` or `-price`. */
 function directionHint(text: string): string | undefined {
   const [, sign, path, word] = /^([-+]?)(.*?)(?:\s+(asc|desc)\w*)?$/is.exec(text) ?? [];
   if (!sign && !word) return undefined;
@@ -121,12 +136,7 @@ function toSortKey(found: PathResult): SortKey {
   }
 }
 
-function compareKeys(
-  a: SortKey,
-  b: SortKey,
-  direction: SortOrder["direction"],
-  missing: SortOptions["missing"],
-): number {
+function compareKeys(a: SortKey, b: SortKey, direction: "asc" | "desc", missing: "first" | "last"): number {
   if (a.rank === MISSING_RANK || b.rank === MISSING_RANK) {
     const order = a.rank === b.rank ? 0 : a.rank === MISSING_RANK ? 1 : -1;
     return missing === "last" ? order : -order;

@@ -15,7 +15,7 @@ const apart = async (contents: readonly Json[], path = "") =>
 const records = Array.from({ length: 9 }, (_, id) => ({ id, title: `title ${id}` }));
 const jsonLines = records.map((each) => JSON.stringify(each)).join("\n");
 
-describe("what is not said is found out", () => {
+describe("detection", () => {
   test.each<[string, Json, readonly Json[], object]>([
     ["a list", [1, [2]], [1, [2]], { by: ["items"] }],
     ["an empty list", [], [], { by: ["items"] }],
@@ -66,7 +66,7 @@ describe("what is not said is found out", () => {
     if ("by" in told && !("paths" in told)) expect(report).not.toHaveProperty("paths");
   });
 
-  test("items that are alike are taken apart alike, also where another list is longer", async () => {
+  test("splits similar items alike, even if another list is longer", async () => {
     const { contents, report } = await apart([
       { tags: ["a", "b"], refs: [1] },
       { tags: ["c"], refs: [1, 2, 3, 4, 5, 6, 7] },
@@ -80,7 +80,7 @@ describe("what is not said is found out", () => {
     expect(texts.report.by).toEqual(["paragraph", "items"]);
   });
 
-  test("what is one thing is counted, and why", async () => {
+  test("counts items that cannot be split, with reasons", async () => {
     const { contents, report } = await apart([{ name: "Ada" }, 5, '{"a": 1}', null]);
 
     expect(contents).toEqual([]);
@@ -96,7 +96,7 @@ describe("what is not said is found out", () => {
     });
   });
 
-  test("few paths are told, and none that is long or could act", async () => {
+  test("reports few paths, and none that is long or has control characters", async () => {
     const odd = [{ [`k${"x".repeat(900)}`]: [1] }, { "a\u202eb": [2] }];
     const many = Array.from({ length: 30 }, (_, at) => ({ [`k${at}`]: [at] }));
     const { contents, report } = await apart([...odd, ...many]);
@@ -105,7 +105,7 @@ describe("what is not said is found out", () => {
     expect(report.paths).toEqual(Array.from({ length: 10 }, (_, at) => `k${at}`));
   });
 
-  test("below a path, and the path is told whole", async () => {
+  test("detects lists below a path, and reports the whole path", async () => {
     const { contents, report } = await apart([{ data: { rows: [1, 2] }, more: records }], "data");
 
     expect(contents).toEqual([1, 2]);

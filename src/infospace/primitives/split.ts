@@ -1,52 +1,59 @@
+import { z } from "zod";
 import { UNSAFE_CHARACTERS } from "../../core/display-text.ts";
-import { getErrorMessage } from "../../core/errors.ts";
+import { getErrorMessage, QmError } from "../../core/errors.ts";
 import { isRecord, type Json, type JsonObject } from "../../core/json.ts";
-import { formatJsonPath, type JsonPath, type PathStep, readJsonPath } from "../json-path.ts";
+import { formatJsonPath, type JsonPath, type PathStep, parseJsonPath, readJsonPath } from "../json-path.ts";
 import { getJsonKind, isList } from "../json-preview.ts";
 import { detectTextForm } from "../json-text.ts";
 import { findLongestList } from "../large-part.ts";
-import { addArticle, createReasonLog, type DerivedItems, type ItemReason, type PrimitiveItems } from "./operation.ts";
+import { delimiterShape } from "./coerce.ts";
+import { defineDerivation, type PrimitiveOptions, pathShape } from "./derive.ts";
+import { addArticle, createReasonLog, type PrimitiveItems } from "./operation.ts";
 
+/** `items`: of a list, or of a text with the JSON of one; `json_lines`: one JSON value per line. */
 export const splitModes = ["sentence", "paragraph", "line", "delimiter", "items", "json_lines"] as const;
-
-/** `items`: those of a list, or of a text that is the JSON of one; `json_lines`: each line of a text is the JSON of one. */
 export type SplitMode = (typeof splitModes)[number];
+
+export const splitAction = (parts: PrimitiveOptions) =>
+  defineDerivation(parts, {
+    entry: "split",
+    description:
+      "Take every item apart, into the items of its list, JSON lines, lines or sentences, as a new collection of the parts.",
+    fields: {
+      by: z.enum(splitModes).optional().describe("Absent: found out, and told."),
+      path: pathShape.default("").describe("Where in the item the text or list is."),
+      delimiter: delimiterShape.optional(),
+    },
+    examples: [{ args: { target: "note__12" } }, { args: { target: "note__12", by: "paragraph", path: "body" } }],
+    async derive({ target, path, delimiter, by = delimiter === undefined ? undefined : "delimiter" }, open) {
+      if (by === "delimiter" && delimiter === undefined) {
+        const hint = 'Give it: "delimiter": ";".';
+        throw new QmError("invalid_arguments", 'by "delimiter" needs the delimiter', { hint });
+      }
+      const parsed = parseJsonPath(path);
+      return splitItems(await open(target), { by, path: parsed, delimiter: delimiter ?? "" });
+    },
+  });
 
 export interface SplitOptions {
   /**
-   * Absent: found out item by item. Of an object its longest list; of a text the list that it is the JSON or the JSON lines
-   * of, else as the first text was: by paragraphs where those are short, by lines where there are several, by sentences.
+   * Absent: detected per item. An object is split at its longest list, a text at the JSON list or JSON lines it contains.
+   * Other texts are split like the first one: by short paragraphs, else by lines, else by sentences.
    */
   readonly by?: SplitMode | undefined;
   readonly path: JsonPath;
   readonly delimiter: string;
 }
 
-export type SplitReport = {
-  readonly input: number;
-  /** Items that are nothing that can be taken apart so. */
-  readonly dropped: number;
-  /** Lines that are not JSON. */
-  readonly dropped_lines: number;
-  readonly reasons: readonly ItemReason[];
-  /** What was found out, each once. */
-  readonly by?: readonly SplitMode[];
-  /** Where in objects the lists were that were found. */
-  readonly paths?: readonly string[];
-};
-
-const PATHS_TOLD = 10;
-const PATH_LIMIT = 200;
-
-/** The parts in order, with all their white space. Of an empty text or list there are none, which is no failure. */
-export function splitItems(inputs: PrimitiveItems, { by, path, delimiter }: SplitOptions): DerivedItems<SplitReport> {
+/** The parts in order, with their white space. An empty text or list has no parts and is not a failure. */
+export function splitItems(inputs: PrimitiveItems, { by, path, delimiter }: SplitOptions) {
   const reasons = createReasonLog();
   let input = 0;
   let dropped = 0;
   let droppedLines = 0;
-  const finder = by === undefined ? createSplitDetector(path.steps) : undefined;
+  const detector = by === undefined ? createSplitDetector(path.steps) : undefined;
 
-  function* values(text: string, position: number): Generator<Json> {
+  function* parseLines(text: string, position: number): Generator<Json> {
     let number = 0;
     for (const line of splitLines(text)) {
       number++;
@@ -63,44 +70,42 @@ export function splitItems(inputs: PrimitiveItems, { by, path, delimiter }: Spli
     }
   }
 
-  const splitContent = (value: Json): SplitParts =>
-    finder === undefined ? splitValue(value, by ?? "line", delimiter) : finder.parts(value);
-
   async function* items() {
     for await (const { content } of inputs) {
       const position = input++;
       const found = readJsonPath(content, path);
-      const parts = found.found ? splitContent(found.value) : { reason: found.missing };
+      const parts = found.found
+        ? (detector?.split(found.value) ?? splitValue(found.value, by ?? "line", delimiter))
+        : { reason: found.missing };
       if ("reason" in parts) {
         dropped++;
         reasons.add(position, parts.reason);
         continue;
       }
-      const made = parts.of === "json_lines" ? values(parts.text, position) : parts.parts;
-      for (const each of made) yield { content: each };
+      for (const part of "lines" in parts ? parseLines(parts.lines, position) : parts.parts) yield { content: part };
     }
   }
 
   return {
     items: items(),
-    report: () => ({ input, dropped, dropped_lines: droppedLines, reasons: reasons.first(), ...finder?.told() }),
+    report: () => ({ input, dropped, dropped_lines: droppedLines, reasons: reasons.first(), ...detector?.report() }),
   };
 }
 
-type SplitParts =
-  | { readonly of: "parts"; readonly parts: Iterable<Json> }
-  | { readonly of: "json_lines"; readonly text: string }
-  | { readonly reason: string };
+/** The parts, JSON lines to parse, or why the value cannot be split. */
+type SplitParts = { readonly parts: Iterable<Json> } | { readonly lines: string } | { readonly reason: string };
 
-/** Finds out how items are taken apart, those that are alike in the same way. */
+const MAX_PATHS = 10;
+const PATH_LIMIT = 200;
+
 function createSplitDetector(path: readonly PathStep[]) {
   const modes = new Set<SplitMode>();
   const paths = new Set<string>();
-  let usual: readonly PathStep[] | undefined;
-  let ofTexts: SplitMode | undefined;
+  let usualSteps: readonly PathStep[] | undefined;
+  let textMode: SplitMode | undefined;
 
   function addPath(text: string): void {
-    if (paths.size < PATHS_TOLD && text.length <= PATH_LIMIT && text.search(UNSAFE_CHARACTERS) < 0) paths.add(text);
+    if (paths.size < MAX_PATHS && text.length <= PATH_LIMIT && text.search(UNSAFE_CHARACTERS) < 0) paths.add(text);
   }
 
   function splitKnown(by: SplitMode, value: Json): SplitParts {
@@ -108,21 +113,19 @@ function createSplitDetector(path: readonly PathStep[]) {
     return splitValue(value, by, "");
   }
 
-  function splitRecord(
-    record: JsonObject,
-  ): { readonly steps: readonly PathStep[]; readonly parts: SplitParts } | undefined {
-    const there = usual === undefined ? undefined : readJsonPath(record, { steps: usual });
-    if (usual !== undefined && there?.found && isList(there.value))
-      return { steps: usual, parts: splitKnown("items", there.value) };
+  function splitRecord(record: JsonObject) {
+    const there = usualSteps === undefined ? undefined : readJsonPath(record, { steps: usualSteps });
+    if (usualSteps !== undefined && there?.found && isList(there.value))
+      return { steps: usualSteps, parts: splitKnown("items", there.value) };
     const listed = findLongestList(record);
     if (listed === undefined) return undefined;
-    usual ??= listed.steps;
+    usualSteps ??= listed.steps;
     const { found, steps } = listed;
     return { steps, parts: splitKnown(found.by, found.by === "items" ? found.list : found.text) };
   }
 
   return {
-    parts(value: Json): SplitParts {
+    split(value: Json): SplitParts {
       if (isList(value)) return splitKnown("items", value);
       if (isRecord(value)) {
         const found = splitRecord(value);
@@ -135,17 +138,17 @@ function createSplitDetector(path: readonly PathStep[]) {
       const read = detectTextForm(value);
       if (read.form === "lines") return splitKnown("json_lines", value);
       if (read.form === "text") {
-        ofTexts ??= detectTextSplit(value);
-        return splitKnown(ofTexts, value);
+        textMode ??= detectTextSplit(value);
+        return splitKnown(textMode, value);
       }
       if (!isRecord(read.value)) return splitKnown("items", read.value);
       return splitRecord(read.value)?.parts ?? { reason: "it is the JSON of an object without a list" };
     },
-    told: () => ({ by: [...modes], ...(paths.size === 0 ? {} : { paths: [...paths] }) }),
+    report: () => ({ by: [...modes], ...(paths.size === 0 ? {} : { paths: [...paths] }) }),
   };
 }
 
-/** How long paragraphs are on average, in lines, where they are what a text is made of. */
+/** A text is split by paragraphs if they have at most this many lines on average. */
 const PARAGRAPH_LINES = 10;
 
 function detectTextSplit(text: string): SplitMode {
@@ -168,26 +171,26 @@ function splitValue(value: Json, by: SplitMode, delimiter: string): SplitParts {
   }
   switch (by) {
     case "json_lines":
-      return { of: by, text: value };
+      return { lines: value };
     case "sentence":
-      return { of: "parts", parts: splitSentences(value) };
+      return { parts: splitSentences(value) };
     case "paragraph":
-      return { of: "parts", parts: splitParagraphs(value) };
+      return { parts: splitParagraphs(value) };
     case "line":
-      return { of: "parts", parts: splitLines(value) };
+      return { parts: splitLines(value) };
     case "delimiter":
-      return { of: "parts", parts: splitDelimited(value, delimiter) };
+      return { parts: splitDelimited(value, delimiter) };
   }
 }
 
 function splitList(value: Json): SplitParts {
-  if (isList(value)) return { of: "parts", parts: value };
+  if (isList(value)) return { parts: value };
   if (typeof value !== "string") return { reason: `it is ${addArticle(getJsonKind(value))}, not a list` };
-  if (value.trim() === "") return { of: "parts", parts: [] };
+  if (value.trim() === "") return { parts: [] };
   try {
     const parsed = JSON.parse(value) as Json;
     return isList(parsed)
-      ? { of: "parts", parts: parsed }
+      ? { parts: parsed }
       : { reason: `it is the JSON of ${addArticle(getJsonKind(parsed))}, not of a list` };
   } catch (thrown) {
     return { reason: `it is not the JSON of a list: ${getErrorMessage(thrown)}` };
@@ -198,7 +201,6 @@ function* splitSentences(text: string): Generator<string> {
   for (const { segment } of new Intl.Segmenter("und", { granularity: "sentence" }).segment(text)) yield segment;
 }
 
-/** What lies between lines that are empty or blank. */
 function* splitParagraphs(text: string): Generator<string> {
   let start = -1;
   let end = 0;
@@ -218,7 +220,7 @@ function* splitLines(text: string): Generator<string> {
   for (const { from, to } of findLineSpans(text)) yield text.slice(from, to);
 }
 
-/** A line break ends a line, so there is none after the last. */
+/** A line break ends a line: no empty line follows the last one. */
 function* findLineSpans(text: string): Generator<{ readonly from: number; readonly to: number }> {
   let from = 0;
   for (const { index, 0: ending } of text.matchAll(/\r\n|\n|\r/g)) {

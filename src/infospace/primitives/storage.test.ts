@@ -16,7 +16,7 @@ async function withRecords() {
 }
 
 describe("create-note and create-collection", () => {
-  test("answer the handle and the shape", async () => {
+  test("return the handle and a preview", async () => {
     const { run, infospace } = createTestPrimitives(storageActions);
 
     expect(await run("create-note", { value: { a: [1] }, name: "mine" })).toMatchObject({
@@ -30,7 +30,7 @@ describe("create-note and create-collection", () => {
     await expect(run("create-note", {})).rejects.toMatchObject({ code: "invalid_arguments" });
   });
 
-  test("items are new notes, and notes those that are there, of a collection all of its", async () => {
+  test("take items as new notes, and notes by handle, all notes of a collection", async () => {
     const { run, infospace } = createTestPrimitives(storageActions);
     await run("create-note", { value: "kept" });
     const pair = await run("create-collection", { items: ["a", "b"] });
@@ -50,7 +50,7 @@ describe("create-note and create-collection", () => {
     });
   });
 
-  test("a text in items that looks like a handle is a text, and that is said", async () => {
+  test("store a handle in items as a text, and say so", async () => {
     const { run, infospace, handle } = await withRecords();
     await run("create-note", { value: "secret" });
 
@@ -62,11 +62,11 @@ describe("create-note and create-collection", () => {
     expect(more).toMatchObject({ added: 1, note: expect.stringContaining("notes takes handles") });
     await expect(run("create-collection", { items: handle })).rejects.toMatchObject({
       code: "invalid_arguments",
-      hint: expect.stringContaining("handles go into notes"),
+      hint: expect.stringContaining("Handles go into notes"),
     });
   });
 
-  test("one handle is copied without its notes", async () => {
+  test("copy a collection without copying its notes", async () => {
     const { run, infospace, handle } = await withRecords();
     const notes = infospace.notes.size;
 
@@ -77,7 +77,7 @@ describe("create-note and create-collection", () => {
     expect(infospace.notes.size).toBe(notes);
   });
 
-  test("an unbound handle is an error, and then nothing is made", async () => {
+  test("reject an unknown handle without making anything", async () => {
     const { run, infospace } = createTestPrimitives(storageActions);
 
     for (const notes of [["note__99"], ["collection__99"], "collection__99", "no handle"]) {
@@ -88,7 +88,7 @@ describe("create-note and create-collection", () => {
   });
 });
 
-describe("what they take", () => {
+describe("arguments", () => {
   const { infospace } = createTestPrimitives(storageActions);
   const actions = storageActions({ infospace, search: undefined as never, previewLimit: 1_000, valueLimit: 4_096 });
 
@@ -126,13 +126,13 @@ describe("what they take", () => {
     expect(infospace.contents(String(named.handle))).toEqual(["note__2"]);
   });
 
-  test("any other long text is an error that says what is wanted", async () => {
+  test("rejects any other long text with a hint", async () => {
     const { run } = createTestPrimitives(storageActions);
 
     for (const items of ["word ".repeat(100), `{"a":"${"x".repeat(500)}"}`]) {
       await expect(run("create-collection", { items })).rejects.toMatchObject({
         code: "invalid_arguments",
-        message: `items is a text of ${items.length} characters that is no list`,
+        message: `items is a text of ${items.length} characters and not a list`,
         hint: expect.stringContaining("infospace__split"),
       });
     }
@@ -140,7 +140,7 @@ describe("what they take", () => {
 });
 
 describe("save, size, add, remove, head", () => {
-  test("save keeps it for the actor where nothing else is said", async () => {
+  test("save defaults to the reach of the actor", async () => {
     const { run, handle } = await withRecords();
 
     expect(await run("size", { target: handle })).toHaveProperty("expires_at");
@@ -155,7 +155,7 @@ describe("save, size, add, remove, head", () => {
     await expect(run("save", { target: "note__99" })).rejects.toMatchObject({ code: "not_found" });
   });
 
-  test("save says who else is called so", async () => {
+  test("save lists namesakes", async () => {
     const { run, handle } = await withRecords();
     const other = await run("create-note", { value: 1, name: "all" });
 
@@ -164,7 +164,7 @@ describe("save, size, add, remove, head", () => {
     expect(await run("save", { target: handle })).not.toHaveProperty("also_called");
   });
 
-  test("size says how much of what there is", async () => {
+  test("size counts characters, items and fields", async () => {
     const { run, handle } = await withRecords();
     await run("create-note", { value: "one\ntwo" });
     await run("create-note", { value: { a: 1, b: 2 } });
@@ -185,7 +185,7 @@ describe("save, size, add, remove, head", () => {
     await expect(run("add", { target: handle, notes: ["note__999"] })).rejects.toMatchObject({ code: "not_found" });
   });
 
-  test("remove takes notes out by handle, or removes it all", async () => {
+  test("remove takes notes out by handle, or removes the collection", async () => {
     const { run, infospace, handle } = await withRecords();
 
     expect(await run("remove", { target: handle, notes: ["note__2", "note__3"] })).toMatchObject({
@@ -200,7 +200,7 @@ describe("save, size, add, remove, head", () => {
     await expect(run("size", { target: handle })).rejects.toMatchObject({ code: "not_found" });
   });
 
-  test("head is a collection of the same notes, and says whether there are more", async () => {
+  test("head makes a collection of the same notes, and reports whether there are more", async () => {
     const { run, infospace, handle } = await withRecords();
     const notes = infospace.notes.size;
 
@@ -216,7 +216,7 @@ describe("save, size, add, remove, head", () => {
 });
 
 describe("load", () => {
-  test("a text comes in parts that fit an answer and together are all of it", async () => {
+  test("returns a text in parts that together are the whole text", async () => {
     const { run } = createTestPrimitives(storageActions);
     const text = Array.from({ length: 900 }, (_, line) => `line ${line} "😀"\u0000`).join("\n");
     await run("create-note", { value: text });
@@ -283,7 +283,7 @@ describe("load", () => {
     },
   );
 
-  test("a collection comes in items, five where nothing is said, each with its handle", async () => {
+  test("returns five items of a collection by default, each with its handle", async () => {
     const { run, handle } = await withRecords();
 
     const first = await run("load", { target: handle });
@@ -295,7 +295,7 @@ describe("load", () => {
     expect(await run("load", { target: handle, from: 3, to: 3 })).toMatchObject({ items: [], more: true });
   });
 
-  test("long items: as many as fit, and the first of them in part rather than not at all", async () => {
+  test("returns as many long items as fit, and at least a part of the first", async () => {
     const { run } = createTestPrimitives(storageActions);
     const { handle } = await run("create-collection", {
       items: ["a".repeat(9_000), "b".repeat(2_000), "c".repeat(2_000), "d".repeat(2_000)],
@@ -308,7 +308,7 @@ describe("load", () => {
     for (const part of [first, next]) expect(JSON.stringify(part).length).toBeLessThanOrEqual(VALUE_LIMIT);
   });
 
-  test("where notes were removed, their places are left out and nothing else is", async () => {
+  test("skips the positions of removed notes only", async () => {
     const { run, infospace, handle } = await withRecords();
     for (const target of ["note__2", "note__6", "note__12"]) await run("remove", { target });
     const left = records.filter(({ id }) => ![0, 4, 10].includes(id));
@@ -329,7 +329,7 @@ describe("load", () => {
     expect(infospace.contents(String(copy.handle))).toEqual(left);
   });
 
-  test("the value at a path, of a note and of a collection", async () => {
+  test("returns the value at a path of a note or a collection", async () => {
     const { run, handle } = await withRecords();
     await run("create-note", { value: { items: records, deep: { text: "abcdef" }, n: 5 } });
 
@@ -351,7 +351,7 @@ describe("load", () => {
     });
   });
 
-  test("an object that is too long says what it is made of", async () => {
+  test("lists the fields of an object that is too long", async () => {
     const { run } = createTestPrimitives(storageActions);
     await run("create-note", { value: { body: "x".repeat(9_000), n: 1 } });
 
@@ -360,7 +360,7 @@ describe("load", () => {
     expect(loaded).toMatchObject({ total: 2, more: true, keys: { body: "string of 9000 characters", n: "number" } });
   });
 
-  test("of a file what it is; its bytes only where a part is asked for", async () => {
+  test("describes a file, and returns bytes only for a range", async () => {
     const { run, infospace } = createTestPrimitives(storageActions);
     const bytes = Buffer.from(Array.from({ length: 9_000 }, (_, index) => index % 251));
     await infospace.writeFile(createTestAuthor(testCaller), { bytes, mediaType: "image/png" });
@@ -395,7 +395,7 @@ describe("load", () => {
     await expect(run("load", { target: handle, ...slice })).rejects.toMatchObject({ code: "invalid_arguments" });
   });
 
-  test("a slice of what has no order is an error", async () => {
+  test("rejects a range of a value without order", async () => {
     const { run, handle } = await withRecords();
 
     await expect(run("load", { target: handle, path: "[0]", from: 1 })).rejects.toMatchObject({
@@ -403,7 +403,7 @@ describe("load", () => {
     });
   });
 
-  test("what is not there, or is somebody else's, is an error", async () => {
+  test("rejects an unknown handle and another caller's", async () => {
     const { run, infospace } = createTestPrimitives(storageActions);
     await infospace.write(createTestAuthor({ ...testCaller, session: "other" }), "secret");
 

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { JsonObject } from "../../core/json.ts";
-import { compileTemplate } from "./map-items.ts";
+import { compileTemplate } from "./template.ts";
 
 const item = { id: 12, content: { owner: { id: 7 }, list: [1, 2], "": 0 } };
 
@@ -20,7 +20,7 @@ test.each<[JsonObject, JsonObject]>([
   expect(compileTemplate(template)(item)).toEqual({ args });
 });
 
-test("without a template the item is the arguments, where it can be", () => {
+test("takes an object item as the arguments without a template", () => {
   expect(compileTemplate(undefined)(item)).toEqual({ args: item.content });
   expect(compileTemplate(undefined)({ content: "text" })).toEqual({
     missing: expect.stringContaining("not an object"),
@@ -28,7 +28,7 @@ test("without a template the item is the arguments, where it can be", () => {
   expect(compileTemplate(undefined)({ content: [1] })).toEqual({ missing: expect.stringContaining("not an object") });
 });
 
-test("says what an item has not", () => {
+test("reports the missing part of an item", () => {
   expect(compileTemplate({ a: { $item: "owner.name" } })(item)).toEqual({ missing: "owner has no name; it has: id" });
   expect(compileTemplate({ a: { $handle: true } })({ content: 1 })).toEqual({
     missing: expect.stringContaining("no handle"),
@@ -56,7 +56,7 @@ test.each(["$items", "item.note", "5 $ an item", "{{note}}", "{{items}}"])("%s i
   expect(compileTemplate({ a: text })(item)).toEqual({ args: { a: text } });
 });
 
-test("keeps names that others would take for something else", () => {
+test("keeps names such as __proto__", () => {
   const made = compileTemplate(JSON.parse('{"__proto__":{"$item":"x"}}') as JsonObject)({
     content: JSON.parse('{"x":{"__proto__":1}}'),
   });

@@ -5,7 +5,7 @@ import { canonicalJson, type Json, type JsonObject } from "../../core/json.ts";
 import { type Outcome, VALUE_LIMIT } from "../../core/outcome.ts";
 import type { NoteSearch } from "../search/note-search.ts";
 import { createMemoryInfospace, testCaller } from "../testing.ts";
-import type { PrimitiveFactory } from "./derive.ts";
+import type { PrimitiveOptions } from "./derive.ts";
 import type { DerivedItems, PrimitiveItem } from "./operation.ts";
 
 /** Names that have hurt others before. */
@@ -84,14 +84,14 @@ export function toTexts(contents: readonly Json[]): readonly string[] {
 
 /** Primitives over an infospace in memory, called as a handler is called. */
 export function createTestPrimitives(
-  make: PrimitiveFactory,
+  make: (parts: PrimitiveOptions) => Action | readonly Action[],
   context: Partial<CallContext> = {},
   valueLimit = VALUE_LIMIT,
 ) {
   const infospace = createMemoryInfospace();
   const previewLimit = Math.min(1_000, valueLimit);
-  const actions = make({ infospace, search: undefined as unknown as NoteSearch, previewLimit, valueLimit });
-  const given: CallContext = {
+  const actions = [make({ infospace, search: undefined as unknown as NoteSearch, previewLimit, valueLimit })].flat();
+  const callContext: CallContext = {
     caller: testCaller,
     callId: "call-1",
     signal: new AbortController().signal,
@@ -105,7 +105,7 @@ export function createTestPrimitives(
     infospace,
     async run(entry: string, args: JsonObject): Promise<JsonObject> {
       const action = actions.find((each) => each.entry === entry) as Action;
-      return (await action.run(args, given)) as JsonObject;
+      return (await action.run(args, callContext)) as JsonObject;
     },
   };
 }

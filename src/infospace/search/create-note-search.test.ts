@@ -17,8 +17,8 @@ const ids = ({ hits }: NoteSearchResult<{ readonly note: { readonly id: number }
 const filler = (words: number, of = "filler"): string =>
   Array.from({ length: words }, (_, at) => `${of}${at}`).join(" ");
 
-describe("what notes are found by", () => {
-  test("words of a text, best first, with the passage that has them", async () => {
+describe("notes are found by", () => {
+  test("words of a text, best first, with the matching passage", async () => {
     const { add, searchWith } = await opened();
     await add(ada, "The weather in Lisbon was mild.");
     const both = await add(ada, "Invoices from Berlin are overdue.");
@@ -62,7 +62,7 @@ describe("what notes are found by", () => {
     expect(found.hits[0]?.passage.length).toBeLessThanOrEqual(1_200);
   });
 
-  test("once each, however many of its passages fit", async () => {
+  test("several passages, but listed once", async () => {
     const { add, searchWith } = await opened();
     const other = await add(ada, `${filler(50)} lantern ${filler(100, "more")}`);
     const long = await add(ada, Array.from({ length: 60 }, () => `lantern ${filler(140)}`).join("\n\n"));
@@ -73,7 +73,7 @@ describe("what notes are found by", () => {
     expect([...ids(found)].sort()).toEqual([other, long]);
   });
 
-  test("not by their ids", async () => {
+  test("anything but their ids", async () => {
     const { addAll, searchWith } = await opened();
     const first = await addAll(ada, ["one", "two", "three with 2 in it"]);
     const search = searchWith();
@@ -84,7 +84,7 @@ describe("what notes are found by", () => {
 });
 
 describe("the limit", () => {
-  test("is said to be reached where there are more that fit, and only there", async () => {
+  test("is reported as reached only if there are more hits", async () => {
     const { addAll, searchWith } = await opened();
     await addAll(ada, ["red apple", "green apple", "yellow apple", "plum"]);
     const search = searchWith();
@@ -96,7 +96,7 @@ describe("the limit", () => {
     expect([three.hits.length, three.limitReached]).toEqual([3, false]);
   });
 
-  test("nothing found is an answer that says which words nothing has", async () => {
+  test("returns an empty result with the unmatched words", async () => {
     const { add, searchWith } = await opened();
     await add(ada, "Invoices from Berlin");
     const search = searchWith();
@@ -106,7 +106,7 @@ describe("the limit", () => {
     expect(found).toMatchObject({ hits: [], unmatched: ["zeppelin"], searched: 1, limitReached: false });
   });
 
-  test("a question finds nothing where nothing fits", async () => {
+  test("finds nothing for a question without matches", async () => {
     const { add, searchWith } = await opened();
     await add(ada, "Read the list and check it.");
     const search = searchWith();
@@ -117,7 +117,7 @@ describe("the limit", () => {
 });
 
 describe("edits", () => {
-  test("are followed by the very next search", async () => {
+  test("are found by the next search", async () => {
     const { add, edit, store, searchWith } = await opened();
     const kept = await add(ada, "A walnut tree");
     const changed = await add(ada, "A cherry tree");
@@ -137,7 +137,7 @@ describe("edits", () => {
     expect(await find("walnut")).toEqual([kept]);
   });
 
-  test("what has expired is not found", async () => {
+  test("expired notes are not found", async () => {
     const { add, clock, searchWith } = await opened();
     await add(ada, "A passing thought", { expiresAt: "2026-01-02T00:00:00.000Z" });
     const search = searchWith();
@@ -149,7 +149,7 @@ describe("edits", () => {
     expect(found).toMatchObject({ hits: [], searched: 0, unmatched: ["thought"] });
   });
 
-  test("only what changed is read again", async () => {
+  test("only changed notes are read again", async () => {
     const { addAll, edit, read, searchWith } = await opened();
     const many = Array.from({ length: 20_000 }, (_, at) => `Record ${at} of ${at % 7 === 0 ? "granite" : "marble"}`);
     const first = await addAll(ada, many);
@@ -169,7 +169,7 @@ describe("edits", () => {
     expect(found.searched).toBe(20_000);
   });
 
-  test("what is left when most is gone is still found, also after the next change", async () => {
+  test("the rest is found after most notes were removed, also after the next change", async () => {
     const { addAll, add, store, searchWith } = await opened();
     const first = await addAll(
       ada,
@@ -208,7 +208,7 @@ describe("another caller's notes", () => {
     expect(found.unmatched).toEqual(["zeppelin"]);
   });
 
-  test("nor do notes within reach that the policy hides", async () => {
+  test("notes in reach that the policy hides leave no trace either", async () => {
     const alone = await opened();
     await alone.addAll(ada, ["Overdue invoices", "Weather"]);
     const expected = await alone.searchWith().notes(ada, { query: "overdue zeppelin", limit: 5 });
@@ -224,7 +224,7 @@ describe("another caller's notes", () => {
     expect(summary(found)).toEqual(summary(expected));
   });
 
-  test("are found once they are shared, and not by who is of another tenant", async () => {
+  test("are found once they are shared, but not by another tenant", async () => {
     const { add, store, searchWith } = await opened();
     const id = await add(bob, "A shared secret garden");
     const search = searchWith();
@@ -237,7 +237,7 @@ describe("another caller's notes", () => {
     expect(await find({ ...ada, tenant: "other" })).toEqual([]);
   });
 
-  test("what is revoked is left out, with what it had to do with the answer", async () => {
+  test("a revoked note is left out of hits and counts", async () => {
     const { addAll, searchWith } = await opened();
     const first = await addAll(ada, ["An overdue zeppelin", "Overdue invoices", "Weather", "Trees"]);
     let revoked = "";
@@ -252,7 +252,7 @@ describe("another caller's notes", () => {
     expect(found).toMatchObject({ unmatched: ["zeppelin"], searched: 3 });
   });
 
-  test("what is allowed again is found again where the policy says that it has changed", async () => {
+  test("a note is found again after the policy has changed", async () => {
     const { add, searchWith } = await opened();
     const id = await add(ada, "An overdue zeppelin");
     let policy = { allows: false };
@@ -267,7 +267,7 @@ describe("another caller's notes", () => {
 });
 
 describe("bounds", () => {
-  test("the newest are looked through, and the rest is counted", async () => {
+  test("the newest notes are searched, and the rest is counted", async () => {
     const { addAll, add, searchWith } = await opened();
     const first = await addAll(ada, ["amber one", "amber two", "amber three", "amber four"]);
     const search = searchWith({ limits: { documents: 3 } });
@@ -282,7 +282,7 @@ describe("bounds", () => {
     expect(next).toMatchObject({ searched: 3, left: 2 });
   });
 
-  test("so much text is looked through, and of one note a part of that, which is said", async () => {
+  test("the searched text is limited in total and per note, and cuts are reported", async () => {
     const { addAll, searchWith } = await opened();
     const long = `amber ${filler(2_000)} jade`;
     const first = await addAll(ada, ["amber", ..."xyz".split("").map((sign) => sign.repeat(250)), long, "amber"]);
@@ -296,7 +296,7 @@ describe("bounds", () => {
     expect((await search.notes(ada, { query: "jade", limit: 10 })).hits).toEqual([]);
   });
 
-  test("more callers than are remembered all get their own", async () => {
+  test("more callers than cached indexes all find their own notes", async () => {
     const { add, searchWith } = await opened();
     const callers = Array.from({ length: 20 }, (_, at) => ({ ...ada, session: `session ${at}` }));
     const made = await Promise.all(callers.map((caller) => add(caller, "my own coral")));
@@ -338,7 +338,7 @@ test("Chinese is found by its characters", async () => {
   expect(ids(await searchWith().notes(ada, { query: "北京", limit: 5 }))).toEqual([first]);
 });
 
-test("hostile names and properties are taken as they are", async () => {
+test("hostile names and properties are data", async () => {
   const { add, searchWith } = await opened();
   const long = await add(ada, "granite", { name: "\u0958".repeat(200) });
   const signs = await add(ada, "granite", { name: "__ 🦀 \u0000 ' \uD800" });
@@ -354,7 +354,7 @@ test("hostile names and properties are taken as they are", async () => {
 });
 
 describe("inside a collection", () => {
-  test("notes are found with their first position, and no others", async () => {
+  test("only its notes are found, with their first position", async () => {
     const { add, append, collect, collection, searchWith } = await opened();
     await add(ada, "An opal outside");
     const id = await collect(ada, ["ruby", "opal ring", "jade", "opal"]);
@@ -369,7 +369,7 @@ describe("inside a collection", () => {
     expect(found).toMatchObject({ searched: 4, left: 0, limitReached: false });
   });
 
-  test("nothing is read through for their positions", async () => {
+  test("positions are looked up without reading the collection", async () => {
     const { collect, collection, searchWith, store } = await opened();
     const id = await collect(ada, [...Array.from({ length: 600 }, (_, at) => `stone ${at}`), "opal"]);
     const items = () => Promise.reject(new Error("read through"));
@@ -380,7 +380,7 @@ describe("inside a collection", () => {
     expect(hits).toMatchObject([{ position: 600, passage: "opal" }]);
   });
 
-  test("what is added, edited and taken out is followed", async () => {
+  test("added, edited and removed notes are followed", async () => {
     const { append, collect, collection, edit, store, searchWith } = await opened();
     const id = await collect(ada, ["ruby", "opal", "jade"]);
     const search = searchWith();
@@ -406,7 +406,7 @@ describe("inside a collection", () => {
 });
 
 describe("collections", () => {
-  test("are found by name, properties, where they come from and what is first in them", async () => {
+  test("are found by name, properties, origin and first notes", async () => {
     const { collect, searchWith } = await opened();
     const named = await collect(ada, ["x"], { name: "Customers of the north" });
     const tagged = await collect(ada, ["x"], { properties: { region: "Patagonia" } });
@@ -431,7 +431,7 @@ describe("collections", () => {
     expect(await search.collections(ada, { query: "x", limit: 2 })).toMatchObject({ limitReached: true, searched: 4 });
   });
 
-  test("edits of what is first in them are followed, and their end", async () => {
+  test("edits of their first notes and their removal are followed", async () => {
     const { collect, edit, store, searchWith } = await opened();
     const id = await collect(ada, ["heron", "crane"]);
     const search = searchWith();
@@ -448,7 +448,7 @@ describe("collections", () => {
 });
 
 describe("a blank query", () => {
-  test("lists the newest that may be used, however many of the newest may not", async () => {
+  test("lists the newest usable notes, past any number of others", async () => {
     const { addAll, searchWith } = await opened();
     const first = await addAll(
       ada,
@@ -467,7 +467,7 @@ describe("a blank query", () => {
   });
 });
 
-test("a search that is given up ends, and the next one answers", async () => {
+test("an aborted search ends, and the next one works", async () => {
   const { addAll, searchWith } = await opened();
   await addAll(
     ada,
@@ -480,7 +480,7 @@ test("a search that is given up ends, and the next one answers", async () => {
   expect((await search.notes(ada, { query: "coral", limit: 5 })).hits).toHaveLength(5);
 });
 
-test("what cannot be read is an error, not an empty answer", async () => {
+test("a read error fails the search", async () => {
   const { add, store } = await opened();
   await add(ada, "coral");
   let broken = true;

@@ -1,13 +1,12 @@
 import type { Caller } from "../../core/caller.ts";
-import { getOwn, type Json, type JsonObject } from "../../core/json.ts";
+import { getOwn, type JsonObject } from "../../core/json.ts";
 import { toOwnerScope } from "../create-infospace.ts";
 import type { InfospaceOptions } from "../infospace.ts";
 import type { InfospaceStore } from "../infospace-store.ts";
-import type { Collection, Note, NoteFacts, NoteOrigin } from "../note.ts";
+import type { Collection, Note, NoteOrigin } from "../note.ts";
 import { listUsable, toResourceAction } from "../resource-access.ts";
 import type { DocumentSource } from "./documents.ts";
-import type { NoteDocument } from "./passage.ts";
-import { extractNoteText, PASSAGE_LENGTH, type ReadableText, toLabels } from "./passage.ts";
+import { extractNoteText, type NoteDocument, PASSAGE_LENGTH, type ReadableText, toLabels } from "./passage.ts";
 
 export type SearchableStore = Pick<
   InfospaceStore,
@@ -18,20 +17,20 @@ export interface DocumentSourceOptions {
   readonly store: SearchableStore;
   readonly mayUse: InfospaceOptions["mayUse"];
   readonly allows?: ((origin: NoteOrigin, caller: Caller) => boolean) | undefined;
-  /** How much of one text is looked at. */
+  /** How many characters of a note are searched. */
   readonly textLimit: number;
 }
 
-/** Every note that a caller may use. */
+/** All notes that the caller may use. */
 export function createNoteSource(
   { store, mayUse, allows, textLimit }: DocumentSourceOptions,
   caller: Caller,
 ): DocumentSource {
-  const whose = toOwnerScope(caller);
+  const scope = toOwnerScope(caller);
   return {
     kind: "note",
-    mark: () => store.mark(whose),
-    marks: () => store.contents(whose, { allows: allows && ((origin) => allows(origin, caller)) }),
+    mark: () => store.mark(scope),
+    marks: () => store.contents(scope, { allows: allows && ((origin) => allows(origin, caller)) }),
     async read(ids) {
       const notes = await store.notes(ids);
       const allowed = notes.filter((note) => mayUse(toResourceAction("note", note), caller) === "allowed");
@@ -40,11 +39,8 @@ export function createNoteSource(
   };
 }
 
-/** What is in a collection: who may use that may use these. */
-export function createItemSource(
-  { store, textLimit }: DocumentSourceOptions,
-  { id }: Pick<Collection, "id">,
-): DocumentSource {
+/** The notes of a collection. Access to the collection was checked before. */
+export function createItemSource({ store, textLimit }: DocumentSourceOptions, id: number): DocumentSource {
   return {
     kind: "note",
     mark: () => store.mark({ collection: id }),
@@ -54,39 +50,35 @@ export function createItemSource(
 }
 
 const PAGE = 500;
-/** More than anybody has made by hand; what is older is counted. */
-const COLLECTIONS = 10_000;
+/** Older ones are only counted. */
+const MAX_COLLECTIONS = 10_000;
 const FIRST_ITEMS = 5;
 const ITEM_LIMIT = Math.floor(PASSAGE_LENGTH / FIRST_ITEMS);
 
-/** Every collection that a caller may use, by what it is called, where it comes from and what its first notes say. */
+/** All collections that the caller may use, by name, origin and first notes. */
 export function createCollectionSource({ store, mayUse }: DocumentSourceOptions, caller: Caller): DocumentSource {
-  const whose = toOwnerScope(caller);
-  const firsts = new Map<number, readonly number[]>();
+  const scope = toOwnerScope(caller);
+  const firstNotes = new Map<number, readonly number[]>();
   let listed = new Map<number, Collection>();
   let left = 0;
-
-  async function list(): Promise<void> {
-    const found = new Map<number, Collection>();
-    let more = 0;
-    for await (const collection of listUsable({ store, mayUse }, { kind: "collection", whose }, caller, PAGE)) {
-      if (found.size < COLLECTIONS) found.set(collection.id, collection);
-      else more++;
-    }
-    listed = found;
-    left = more;
-  }
 
   return {
     kind: "collection",
     left: () => left,
-    mark: () => store.mark(whose),
+    mark: () => store.mark(scope),
     async marks() {
-      await list();
-      const contents = await store.contents(whose);
+      const found = new Map<number, Collection>();
+      let more = 0;
+      for await (const each of listUsable({ store, mayUse }, { kind: "collection", whose: scope }, caller, PAGE)) {
+        if (found.size < MAX_COLLECTIONS) found.set(each.id, each);
+        else more++;
+      }
+      listed = found;
+      left = more;
+      const contents = await store.contents(scope);
       return new Map(
-        [...listed.values()].map(({ id, name, version, count, changedAt }) => {
-          const items = (firsts.get(id) ?? []).map((note) => contents.get(note) ?? "");
+        [...found.values()].map(({ id, name, version, count, changedAt }) => {
+          const items = (firstNotes.get(id) ?? []).map((note) => contents.get(note) ?? "");
           return [id, [version, count, changedAt, name, ...items].join(" ")];
         }),
       );
@@ -97,15 +89,13 @@ export function createCollectionSource({ store, mayUse }: DocumentSourceOptions,
         const collection = listed.get(id);
         if (collection === undefined || mayUse(toResourceAction("collection", collection), caller) !== "allowed")
           continue;
-        const items = await store.items(id, { version: collection.version, from: 0, limit: FIRST_ITEMS });
-        firsts.set(
-          id,
-          items.map((item) => item.id),
-        );
-        const { action } = collection.origin;
-        const text = [action, ...items.map(({ content }) => extractNoteText(content, ITEM_LIMIT).text)].join("\n");
-        const { name, properties, version } = collection;
+        const { name, properties, version, origin } = collection;
+        const items = await store.items(id, { version, from: 0, limit: FIRST_ITEMS });
+        const noteIds = items.map((item) => item.id);
+        firstNotes.set(id, noteIds);
+        const texts = items.map(({ content }) => extractNoteText(content, ITEM_LIMIT).text);
         const hash = [version, ...items.map((item) => item.hash)].join(" ");
+        const text = [origin.action, ...texts].join("\n");
         documents.push({ id, hash, name, labels: toLabels(properties), text, whole: true });
       }
       return documents;
@@ -113,34 +103,14 @@ export function createCollectionSource({ store, mayUse }: DocumentSourceOptions,
   };
 }
 
-/** The newest that a caller may use, without the notes that were made for a collection. */
-export async function listNewest<Kind extends "note" | "collection">(
-  { store, mayUse }: Pick<DocumentSourceOptions, "store" | "mayUse">,
-  kind: Kind,
-  caller: Caller,
-  limit: number,
-): Promise<readonly ListedResource[Kind][]> {
-  const found: ListedResource[Kind][] = [];
-  for await (const each of listUsable({ store, mayUse }, { kind, whose: toOwnerScope(caller) }, caller)) {
-    found.push(each as ListedResource[Kind]);
-    if (found.length === limit) break;
-  }
-  return found;
-}
-
-interface ListedResource {
-  readonly note: NoteFacts;
-  readonly collection: Collection;
-}
-
 function toDocument(note: Note, limit: number): NoteDocument {
   const { id, hash, name, properties } = note;
   return { id, hash, name, labels: toLabels(properties), ...getNoteText(note, limit) };
 }
 
-/** What a note is found by. Of a file that is what kind of file it is. */
+/** The searchable text of a note, for a file its media type. */
 export function getNoteText({ format, content }: Pick<Note, "format" | "content">, limit: number): ReadableText {
   if (format !== "file") return extractNoteText(content, limit);
-  const mediaType: Json | undefined = getOwn(content as JsonObject, "media_type");
+  const mediaType = getOwn(content as JsonObject, "media_type");
   return { text: typeof mediaType === "string" ? mediaType : "", whole: true };
 }

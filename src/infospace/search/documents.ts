@@ -1,78 +1,65 @@
 import { yieldToEventLoop } from "../../core/async.ts";
 import type { Searchable } from "../../search/hits.ts";
-import { type LexicalIndex, lexicalIndexSteps, wordIndexSteps } from "../../search/lexical/lexical-index.ts";
+import { type LexicalIndex, lexicalIndexSteps } from "../../search/lexical/lexical-index.ts";
 import { hashActionText } from "../../search/semantic/action-text.ts";
-import { runInSlices, type Steps } from "../../search/steps.ts";
+import { runInSlices } from "../../search/steps.ts";
 import type { ResourceKind } from "../note.ts";
 import { type NoteDocument, Passage, splitPassages, TextGone } from "./passage.ts";
 
-/** Where documents come from. */
 export interface DocumentSource {
   readonly kind: ResourceKind;
-  /** Changes whenever `marks` may answer differently. Cheap to ask. Absent: `marks` is asked each time. */
+  /** A cheap mark that changes with `marks`. Absent: `marks` is called each time. */
   mark?(): Promise<string>;
-  /** Everything there is by id, each with something that changes when it does. */
+  /** All documents by id, each with a text that changes with it. */
   marks(): Promise<ReadonlyMap<number, string>>;
-  /** How many there are that `marks` left out. Absent: none. */
+  /** How many documents `marks` left out. Absent: none. */
   left?(): number;
-  /** Those that are there. Others are hidden: they leave no trace, and are not counted. */
+  /** Leaves out hidden documents, which are not counted either. */
   read(ids: readonly number[]): Promise<readonly NoteDocument[]>;
 }
 
-/** Bounds of one index, so that no caller's notes take all the memory there is. */
 export interface IndexLimits {
   readonly documents: number;
   readonly characters: number;
 }
 
-/** What there is, as it was when it was last looked. */
 export interface DocumentSnapshot {
   readonly words: LexicalIndex;
   readonly view: Searchable;
-  /** The newest document's first. */
+  /** The newest document first. */
   readonly passages: readonly Passage[];
   readonly searched: number;
-  /** How many were left out, because there are more than the limits allow: the oldest. */
+  /** How many documents, the oldest, are beyond the limits. */
   readonly left: number;
-  /** Of how many only the beginning is in it. */
   readonly cut: number;
   readonly characters: number;
 }
 
-/** The documents of a source, analysed. What has not changed is neither read nor analysed again. */
-export interface DocumentIndex {
-  /** As they are now. One call at a time. */
-  refresh(signal: AbortSignal): Promise<DocumentSnapshot>;
-  /** Has passages remember their text. Rejects with `TextGone` when one has changed: another text must not be taken for it. */
-  recall(passages: readonly Passage[]): Promise<void>;
-  /** What is there may have changed without a mark; with `all`, also who may find it. */
-  renew(all: boolean): void;
-}
-
 interface DocumentEntry {
   readonly mark: string;
-  /** None: it is hidden. */
+  /** Empty if it is hidden. */
   readonly passages: readonly Passage[];
   readonly hash: string;
   readonly characters: number;
   readonly whole: boolean;
 }
 
-/** What was read and not yet analysed, and how many to read next. */
 interface ReadProgress {
-  many: number;
+  /** How many documents to read next. */
+  batchSize: number;
   characters: number;
+  /** Passages that were read and not yet indexed. */
   fresh: Passage[];
 }
 
-const READ_FIRST = 32;
-const READ_AT_MOST = 512;
-const READ_CHARACTERS = 500_000;
-/** So much text is remembered before it is analysed. */
-const ANALYSED = 4_000_000;
+const FIRST_BATCH = 32;
+const MAX_BATCH = 512;
+const BATCH_CHARACTERS = 500_000;
+/** Characters of text in memory before they are indexed. */
+const MAX_UNINDEXED = 4_000_000;
 
-/** `embeds`: vectors may be made of the passages. */
-export function createDocumentIndex(source: DocumentSource, limits: IndexLimits, embeds: boolean): DocumentIndex {
+/** A keyword index over the documents of a source. Only changed documents are read and indexed again. */
+export function createDocumentIndex(source: DocumentSource, limits: IndexLimits, hasVectors: boolean) {
   let entries = new Map<number, DocumentEntry>();
   let words: LexicalIndex | undefined;
   let seen: { readonly mark: string | undefined; readonly marks: ReadonlyMap<number, string> } | undefined;
@@ -98,7 +85,7 @@ export function createDocumentIndex(source: DocumentSource, limits: IndexLimits,
   async function update(marks: ReadonlyMap<number, string>, signal: AbortSignal): Promise<DocumentSnapshot> {
     try {
       return await readChanges(marks, signal).catch((thrown) => {
-        // The index wants to analyse all of it again, as it does when most of what it knew is gone.
+        // The index wants to rebuild itself, as it does after most of its documents were removed.
         if (!(thrown instanceof TextGone)) throw thrown;
         reset();
         return readChanges(marks, signal);
@@ -112,7 +99,7 @@ export function createDocumentIndex(source: DocumentSource, limits: IndexLimits,
   async function readChanges(marks: ReadonlyMap<number, string>, signal: AbortSignal): Promise<DocumentSnapshot> {
     for (const [id, { mark }] of entries) if (marks.get(id) !== mark) entries.delete(id);
     const ids = [...marks.keys()].sort((a, b) => b - a);
-    const reading: ReadProgress = { many: READ_FIRST, characters: 0, fresh: [] };
+    const reading: ReadProgress = { batchSize: FIRST_BATCH, characters: 0, fresh: [] };
     const kept = new Map<number, DocumentEntry>();
     const counts = { searched: 0, left: source.left?.() ?? 0, cut: 0, characters: 0 };
     for (const [at, id] of ids.entries()) {
@@ -129,11 +116,12 @@ export function createDocumentIndex(source: DocumentSource, limits: IndexLimits,
       counts.characters += entry.characters;
     }
     entries = kept;
-    const { words, passages } = await analyse(reading, signal, lexicalIndexSteps);
-    return { words, passages, ...counts, view: toSearchable(passages) };
+    const { words, passages } = await analyse(reading, signal, true);
+    const view = { snapshot: { actions: passages }, sees: () => true, actions: () => passages };
+    return { words, passages, ...counts, view };
   }
 
-  /** Reads on from there, as many as are likely to be little text. */
+  /** Reads the next missing documents from `at`. */
   async function readBatch(
     at: number,
     ids: readonly number[],
@@ -144,7 +132,7 @@ export function createDocumentIndex(source: DocumentSource, limits: IndexLimits,
     await yieldToEventLoop();
     signal.throwIfAborted();
     const wanted: number[] = [];
-    for (let next = at; next < ids.length && wanted.length < reading.many; next++) {
+    for (let next = at; next < ids.length && wanted.length < reading.batchSize; next++) {
       const id = ids[next];
       if (id !== undefined && !entries.has(id)) wanted.push(id);
     }
@@ -153,25 +141,25 @@ export function createDocumentIndex(source: DocumentSource, limits: IndexLimits,
     for (const id of wanted) {
       const entry = toEntry(source.kind, found.get(id), marks.get(id) ?? "");
       for (const passage of entry.passages) {
-        // While the text is there: what stands for it in the store of vectors is remembered.
-        if (embeds) hashActionText(passage);
+        // The vector store needs the hash of the text, and caches it while the text is in memory.
+        if (hasVectors) hashActionText(passage);
         reading.fresh.push(passage);
       }
       entries.set(id, entry);
       reading.characters += entry.characters;
     }
-    reading.many = nextBatchSize(wanted.length, reading.characters - before);
-    if (reading.characters >= ANALYSED) await analyse(reading, signal);
+    reading.batchSize = nextBatchSize(wanted.length, reading.characters - before);
+    if (reading.characters >= MAX_UNINDEXED) await analyse(reading, signal);
   }
 
-  /** All there is now. Only what was read for that is forgotten: of others the text may be wanted for vectors. */
+  /** Indexes all entries. Forgets only the texts read for that: others may be needed for vectors. */
   async function analyse(
     reading: ReadProgress,
     signal: AbortSignal,
-    steps: (passages: readonly Passage[], known?: LexicalIndex) => Steps<LexicalIndex> = wordIndexSteps,
+    prepare = false,
   ): Promise<{ readonly words: LexicalIndex; readonly passages: readonly Passage[] }> {
     const passages = [...entries.values()].flatMap((entry) => entry.passages);
-    words = await runInSlices(steps(passages, words), signal);
+    words = await runInSlices(lexicalIndexSteps(passages, words, prepare), signal);
     for (const passage of reading.fresh) passage.forget();
     reading.fresh = [];
     reading.characters = 0;
@@ -179,17 +167,19 @@ export function createDocumentIndex(source: DocumentSource, limits: IndexLimits,
   }
 
   return {
+    /** Brings the index up to date. Must not run twice at a time. */
     refresh,
-    async recall(passages) {
+    /** Loads the texts of passages. Rejects with `TextGone` if a document has changed. */
+    async recall(passages: readonly Passage[]): Promise<void> {
       const wanted = new Map<number, Passage[]>();
       for (const passage of passages) {
-        const others = wanted.get(passage.id);
-        if (others === undefined) wanted.set(passage.id, [passage]);
-        else others.push(passage);
+        const others = wanted.get(passage.id) ?? [];
+        others.push(passage);
+        wanted.set(passage.id, others);
       }
       const ids = [...wanted.keys()];
-      for (let from = 0; from < ids.length; from += READ_FIRST) {
-        for (const { id, hash, text } of await source.read(ids.slice(from, from + READ_FIRST))) {
+      for (let from = 0; from < ids.length; from += FIRST_BATCH) {
+        for (const { id, hash, text } of await source.read(ids.slice(from, from + FIRST_BATCH))) {
           if (hash !== entries.get(id)?.hash) throw new TextGone();
           const texts = [...splitPassages(text)];
           for (const passage of wanted.get(id) ?? []) passage.remember(texts[passage.at] ?? "");
@@ -197,7 +187,8 @@ export function createDocumentIndex(source: DocumentSource, limits: IndexLimits,
       }
       if (!passages.every(({ hasText }) => hasText)) throw new TextGone();
     },
-    renew(all) {
+    /** Forgets the mark, with `all` also the documents, because access to them may have changed. */
+    renew(all: boolean): void {
       if (all) reset();
       seen = undefined;
     },
@@ -212,16 +203,12 @@ function toEntry(kind: ResourceKind, document: NoteDocument | undefined, mark: s
 }
 
 function nextBatchSize(read: number, characters: number): number {
-  const fitting = Math.floor(READ_CHARACTERS / Math.max(1, characters / Math.max(1, read)));
-  return Math.max(1, Math.min(fitting, read * 2, READ_AT_MOST));
+  const fitting = Math.floor(BATCH_CHARACTERS / Math.max(1, characters / Math.max(1, read)));
+  return Math.max(1, Math.min(fitting, read * 2, MAX_BATCH));
 }
 
 function isSame(one: ReadonlyMap<number, string>, other: ReadonlyMap<number, string>): boolean {
   if (one.size !== other.size) return false;
   for (const [id, mark] of one) if (other.get(id) !== mark) return false;
   return true;
-}
-
-function toSearchable(actions: readonly Passage[]): Searchable {
-  return { snapshot: { actions }, sees: () => true, actions: () => actions };
 }

@@ -6,9 +6,9 @@ export const noteSearchTypes = ["keyword", "semantic", "hybrid"] as const;
 export type NoteSearchType = (typeof noteSearchTypes)[number];
 
 export interface NoteQuery {
-  /** Blank: whatever there is, the newest first; of a collection, in its order. */
+  /** Blank: the newest first, or the items of a collection in order. */
   readonly query: string;
-  /** Absent: `hybrid` where there is an embedder, else `keyword`. */
+  /** Default: `hybrid` with an embedder, else `keyword`. */
   readonly type?: NoteSearchType | undefined;
   readonly limit: number;
   readonly signal?: AbortSignal | undefined;
@@ -18,50 +18,53 @@ export interface NoteSearchHit {
   readonly note: NoteFacts;
   /** From 0 to 1. */
   readonly score: number;
-  /** The part of it that fits best, as text, bounded. */
+  /** The text that matches best. */
   readonly passage: string;
 }
 
+export interface CollectionSearchHit {
+  readonly collection: Collection;
+  readonly score: number;
+}
+
+export interface ItemSearchHit extends NoteSearchHit {
+  readonly position: number;
+}
+
 export interface NoteSearchResult<Hit> {
-  /** Best first. Empty when nothing fits. */
   readonly hits: readonly Hit[];
-  /** Whether there are more that fit: the limit was reached. */
+  /** Whether there are more hits. */
   readonly limitReached: boolean;
-  /** How many notes or collections were looked through. */
   readonly searched: number;
-  /** How many were not, because together they are more than an index holds. */
+  /** How many were not searched, because the index is full. */
   readonly left: number;
   readonly effective: NoteSearchType;
   readonly unmatched: readonly string[];
-  /** Why something else was done than was asked for. */
+  /** Why the search differs from what was asked for. */
   readonly note?: string;
 }
 
-/** Finds notes and collections by what they say. What is found is what is there now, and what the caller may use. */
+/** Full-text and semantic search over the notes and collections that a caller may use. */
 export interface NoteSearch {
   notes(caller: Caller, query: NoteQuery): Promise<NoteSearchResult<NoteSearchHit>>;
-  collections(
-    caller: Caller,
-    query: NoteQuery,
-  ): Promise<NoteSearchResult<{ readonly collection: Collection; readonly score: number }>>;
-  within(
-    collection: Collection,
-    query: NoteQuery,
-  ): Promise<NoteSearchResult<NoteSearchHit & { readonly position: number }>>;
+  collections(caller: Caller, query: NoteQuery): Promise<NoteSearchResult<CollectionSearchHit>>;
+  within(collection: Collection, query: NoteQuery): Promise<NoteSearchResult<ItemSearchHit>>;
   /**
-   * Makes the vectors of a collection, or of all the caller's notes, now. Rejects with `search_off` where nobody makes any.
-   * Vectors are everybody's, by text: nothing tells which of them were there, and so what others have written.
+   * Makes the vectors of a collection, or of all the caller's notes. Rejects with `search_off` without an embedder. Vectors are
+   * shared by text, so neither report nor progress shows which existed: that would reveal what others have written.
    */
-  index(
-    of: Collection | Caller,
-    options: { readonly signal?: AbortSignal; readonly onProgress?: (step: { done: number; total: number }) => void },
-  ): Promise<NoteIndexReport>;
+  index(of: Collection | Caller, options: NoteIndexOptions): Promise<NoteIndexReport>;
+}
+
+interface NoteIndexOptions {
+  readonly signal?: AbortSignal;
+  readonly onProgress?: (step: { done: number; total: number }) => void;
 }
 
 export interface NoteIndexReport {
   readonly notes: number;
-  /** How many are found by meaning. */
+  /** How many have vectors. */
   readonly ready: number;
-  /** How many are not, because together they are more than an index holds. */
+  /** How many do not, because the index is full. */
   readonly left: number;
 }

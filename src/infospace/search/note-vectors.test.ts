@@ -34,8 +34,8 @@ function knowingGizmos() {
   };
 }
 
-describe("search by meaning", () => {
-  test("finds what has none of the words, and says how it was found", async () => {
+describe("semantic search", () => {
+  test("finds notes without the words, and reports the search type", async () => {
     const { addAll, searchWith } = await opened();
     const first = await addAll(ada, ["automobile", "bicycle pump", "garden chair"]);
     const search = searchWith({ embedder: knowingGizmos() });
@@ -67,7 +67,7 @@ describe("search by meaning", () => {
     }
   });
 
-  test("says that the limit was reached", async () => {
+  test("reports that the limit was reached", async () => {
     const { addAll, searchWith } = await opened();
     await addAll(ada, ["automobile", "automobile", "automobile"]);
     const search = searchWith({ embedder: knowingGizmos() });
@@ -78,7 +78,7 @@ describe("search by meaning", () => {
     }
   });
 
-  test("embeds the same text once, whoever has it, and nothing again after a restart", async () => {
+  test("embeds equal texts of all callers once, also across restarts", async () => {
     const { addAll, searchWith } = await opened();
     await addAll(ada, ["automobile", "automobile", "chair"]);
     await addAll(bob, ["automobile"]);
@@ -112,7 +112,7 @@ describe("search by meaning", () => {
     expect(found.searched).toBe(2);
   });
 
-  test("follows edits, additions and removals, embedding only what is new", async () => {
+  test("follows edits, additions and removals, and embeds only new texts", async () => {
     const { addAll, add, edit, store, searchWith } = await opened();
     const first = await addAll(ada, ["automobile", "garden chair", "bicycle"]);
     const embedder = wordEmbedder();
@@ -133,7 +133,7 @@ describe("search by meaning", () => {
     expect(embedder.texts).toHaveLength(2);
   });
 
-  test("never embeds many unasked: words are searched, and it is said what to do", async () => {
+  test("does not embed many passages in a search: it searches by words and names infospace__index", async () => {
     const { addAll, searchWith } = await opened();
     const first = await addAll(ada, many);
     const embedder = wordEmbedder();
@@ -147,7 +147,7 @@ describe("search by meaning", () => {
     expect(embedder.texts).toEqual([]);
   });
 
-  test("goes by words where the embedder fails, and does not hang on it", async () => {
+  test("searches by words if the embedder fails or hangs", async () => {
     const { addAll, searchWith } = await opened();
     const first = await addAll(ada, ["automobile", "chair"]);
     const failing = wordEmbedder("failing", () => Promise.reject(new Error("no more credit")));
@@ -162,7 +162,7 @@ describe("search by meaning", () => {
     });
   });
 
-  test("without an embedder words are searched, which is said only to who asked for more", async () => {
+  test("searches by words without an embedder, and says so if more was asked for", async () => {
     const { addAll, searchWith } = await opened();
     const first = await addAll(ada, ["automobile", "chair"]);
     const search = searchWith();
@@ -174,7 +174,7 @@ describe("search by meaning", () => {
     expect(await search.notes(ada, { query: "chair", limit: 5 })).not.toHaveProperty("note");
   });
 
-  test("of nothing is an answer", async () => {
+  test("returns an empty result without notes", async () => {
     const { searchWith } = await opened();
     const search = searchWith({ embedder: wordEmbedder() });
 
@@ -184,7 +184,7 @@ describe("search by meaning", () => {
     expect(found).not.toHaveProperty("note");
   });
 
-  test("an empty query asks nobody for a vector", async () => {
+  test("embeds nothing for an empty query", async () => {
     const { addAll, searchWith } = await opened();
     const first = await addAll(ada, ["automobile"]);
     const embedder = wordEmbedder();
@@ -197,7 +197,7 @@ describe("search by meaning", () => {
 });
 
 describe("making vectors", () => {
-  test("makes those of all the caller's notes, says how far it is, and then meaning is searched", async () => {
+  test("makes the vectors of all the caller's notes with progress, for semantic search", async () => {
     const { addAll, searchWith } = await opened();
     const first = await addAll(ada, many);
     await addAll(bob, ["a text of bob's"]);
@@ -216,7 +216,7 @@ describe("making vectors", () => {
     expect(ids(found)).toEqual([first + 7]);
   });
 
-  test("does not tell which texts others have written before", async () => {
+  test("does not reveal which texts others have written", async () => {
     const { addAll, searchWith } = await opened();
     await addAll(bob, many.slice(0, 100));
     await addAll(ada, many);
@@ -237,7 +237,7 @@ describe("making vectors", () => {
     expect(await search.index(ada, {})).toEqual(made);
   });
 
-  test("makes those of a collection, and follows what is added to it", async () => {
+  test("makes the vectors of a collection, and follows additions", async () => {
     const { append, collect, collection, searchWith, store } = await opened();
     const id = await collect(ada, many);
     const embedder = wordEmbedder();
@@ -253,7 +253,7 @@ describe("making vectors", () => {
     expect(found.hits).toMatchObject([{ note: { id: item?.id }, position: 42 }]);
   });
 
-  test("collections are found by meaning as well", async () => {
+  test("makes collections findable by meaning too", async () => {
     const { collect, searchWith } = await opened();
     for (let at = 0; at < 70; at++) await collect(ada, [`thing${at}`]);
     const gizmos = await collect(ada, ["automobile automobile automobile"]);
@@ -269,7 +269,7 @@ describe("making vectors", () => {
     expect(found.hits.map(({ collection }) => collection.id)).toEqual([gizmos]);
   });
 
-  test("can be given up; what was made is kept", async () => {
+  test("can be aborted, and keeps the vectors made so far", async () => {
     const { addAll, searchWith } = await opened();
     await addAll(ada, many);
     const giveUp = new AbortController();
@@ -286,7 +286,7 @@ describe("making vectors", () => {
     expect(embedder.texts.length - before).toBeLessThanOrEqual(200 - 64);
   });
 
-  test("keeps no search waiting, and a change meanwhile is found by words", async () => {
+  test("does not block searches, and a change meanwhile is found by words", async () => {
     const { addAll, add, searchWith } = await opened();
     await addAll(ada, many);
     const { gate, go } = createGate();
@@ -311,7 +311,7 @@ describe("making vectors", () => {
     expect([after.effective, ids(after)]).toEqual(["semantic", [added]]);
   });
 
-  test("never takes another text for the one that was wanted", async () => {
+  test("never embeds a changed text in place of the wanted one", async () => {
     const { addAll, add, edit, store, searchWith } = await opened();
     const first = await addAll(ada, many);
     const embedder = wordEmbedder();
@@ -339,7 +339,7 @@ describe("making vectors", () => {
     expect(ids(await search.notes(ada, { query: many[199] ?? "", type: "semantic", limit: 1 }))).toEqual([again]);
   });
 
-  test("is refused where nobody makes any", async () => {
+  test("is rejected without an embedder", async () => {
     const { add, searchWith } = await opened();
     await add(ada, "automobile");
 

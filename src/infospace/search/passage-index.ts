@@ -7,7 +7,7 @@ import type { NoteIndexReport, NoteSearchType } from "./note-search.ts";
 import { MAX_VECTORS, type NoteVectorIndex, type VectorBuildOptions } from "./note-vectors.ts";
 import { type Passage, TextGone } from "./passage.ts";
 
-/** The best passage of a note or collection. */
+/** A note or collection, and the number of its best passage. */
 export interface RankedNote {
   readonly id: number;
   readonly score: number;
@@ -30,109 +30,99 @@ interface RankQuery {
   readonly signal: AbortSignal;
 }
 
-/** Documents of one scope, found by words and by meaning. Every search is over what there is when it is asked for. */
-export interface PassageIndex {
-  search(query: RankQuery): Promise<NoteRanking>;
-  /** Makes the vectors that are missing. Counts are of documents. */
-  make(how: VectorBuildOptions): Promise<NoteIndexReport>;
-  /** What is there may have changed without a mark; with `all`, also who may find it. */
-  renew(all: boolean): Promise<void>;
-  /** How much text is in it. */
-  characters(): number;
-  close(): Promise<void>;
-}
+export type PassageIndex = ReturnType<typeof createPassageIndex>;
 
-/** A list to be fused needs more than will be shown: what is middling in both may be best in all. */
-const FUSED_FROM = 50;
+/** Lists to be fused need more hits than are shown: a document that is average in both may be the best. */
+const MIN_FUSED = 50;
 const PASSAGES_EACH = 4;
 const ATTEMPTS = 3;
 
-/** Equal scores: the newest first. */
+/** Equal scores: newest first. */
 const order: HitOrder = (a, b) => b.score - a.score || getId(b) - getId(a) || getPosition(a) - getPosition(b);
 
-export function createPassageIndex(
-  source: DocumentSource,
-  limits: IndexLimits,
-  meaning: NoteVectorIndex | undefined,
-): PassageIndex {
+/** Keyword and semantic search over the documents of one source, as they are at the time of the search. */
+export function createPassageIndex(source: DocumentSource, limits: IndexLimits, meaning: NoteVectorIndex | undefined) {
   const documents = createDocumentIndex(source, limits, meaning !== undefined);
   let characters = 0;
-  /** Each search must find what the one before it has indexed. */
+  /** A search uses what the one before it has indexed. */
   const mutex = new Mutex();
 
   async function refresh(signal: AbortSignal): Promise<DocumentSnapshot> {
-    const there = await documents.refresh(signal);
-    characters = there.characters;
-    return there;
+    const snapshot = await documents.refresh(signal);
+    characters = snapshot.characters;
+    return snapshot;
   }
 
-  /** What is found by meaning, or why that cannot be said. */
   async function searchByMeaning(
     { query, limit, signal }: RankQuery,
     { passages, view }: DocumentSnapshot,
-    by: NoteVectorIndex,
+    vectors: NoteVectorIndex,
   ) {
-    const why = await by.follow(passages, documents.recall, signal);
-    if (why !== undefined) return { unavailable: why };
-    for (let many = limit * PASSAGES_EACH; ; many *= PASSAGES_EACH) {
-      const found = await by.search(query, view, { limit: many, order, signal });
+    const unavailable = await vectors.follow(passages, documents.recall, signal);
+    if (unavailable !== undefined) return { unavailable };
+    for (let count = limit * PASSAGES_EACH; ; count *= PASSAGES_EACH) {
+      const found = await vectors.search(query, view, { limit: count, order, signal });
       if ("unavailable" in found) return found;
       const best = pickBest(found.hits);
-      if (best.length >= limit || found.hits.length < many) return { hits: best.slice(0, limit) };
+      if (best.length >= limit || found.hits.length < count) return { hits: best.slice(0, limit) };
     }
   }
 
-  async function rank(asked: RankQuery, there: DocumentSnapshot): Promise<NoteRanking> {
-    const { query, type, limit } = asked;
+  async function rank(request: RankQuery, snapshot: DocumentSnapshot): Promise<NoteRanking> {
+    const { query, type, limit } = request;
     const byWords = (...notes: readonly string[]): NoteRanking => {
-      const { hits, unmatched } = searchByWords(query, limit, there);
-      return toRanking(there, { effective: "keyword", hits, unmatched, notes });
+      const { hits, unmatched } = searchByWords(query, limit, snapshot);
+      return toRanking(snapshot, { effective: "keyword", hits, unmatched, notes });
     };
     if (type === "keyword" || meaning === undefined) return byWords();
-    if (there.passages.length === 0) return { ...byWords(), effective: type };
-    const many = Math.max(limit, FUSED_FROM);
-    const found = await searchByMeaning({ ...asked, limit: many }, there, meaning);
+    if (snapshot.passages.length === 0) return { ...byWords(), effective: type };
+    const count = Math.max(limit, MIN_FUSED);
+    const found = await searchByMeaning({ ...request, limit: count }, snapshot, meaning);
     if ("unavailable" in found) return byWords(`Searched by words only: ${found.unavailable}`);
-    if (type === "semantic") return toRanking(there, { effective: type, hits: found.hits.slice(0, limit) });
-    const { hits, unmatched } = searchByWords(query, many, there);
-    // Two passages of a document speak for the same: the one with the words is shown.
+    if (type === "semantic") return toRanking(snapshot, { effective: type, hits: found.hits.slice(0, limit) });
+    const { hits, unmatched } = searchByWords(query, count, snapshot);
+    // Both lists must name the same passage of a document: the one with the words.
     const shown = new Map([...found.hits, ...hits].map((hit) => [getId(hit), hit.action]));
     const lists = [hits, found.hits].map((list) =>
       list.map((hit) => ({ action: shown.get(getId(hit)) ?? hit.action, score: hit.score })),
     );
-    return toRanking(there, { effective: type, hits: fuseHits(lists, { limit, order }), unmatched });
+    return toRanking(snapshot, { effective: type, hits: fuseHits(lists, { limit, order }), unmatched });
   }
 
   return {
-    search: (query) => mutex.run(async () => rank(query, await refresh(query.signal))),
-    async make(how) {
+    search: (query: RankQuery) => mutex.run(async () => rank(query, await refresh(query.signal))),
+    /** Makes the missing vectors. Counts documents. */
+    async make(options: VectorBuildOptions): Promise<NoteIndexReport> {
       for (let attempt = 1; ; attempt++) {
-        const { there, making } = await mutex.run(async () => {
-          const there = await refresh(how.signal);
-          // Begun in turn, and waited for where it keeps no search waiting.
-          return { there, making: { end: meaning?.make(there.passages, documents.recall, how) } };
+        const { snapshot, vectors } = await mutex.run(async () => {
+          const snapshot = await refresh(options.signal);
+          // Started under the mutex, but awaited outside, so that searches need not wait. Wrapped, or it would be awaited.
+          return { snapshot, vectors: { done: meaning?.make(snapshot.passages, documents.recall, options) } };
         });
         try {
-          await making.end;
-          return countReady(there);
+          await vectors.done;
+          const { passages, searched: notes, left } = snapshot;
+          const ready = new Set(passages.slice(0, MAX_VECTORS).map(({ id }) => id)).size;
+          return { notes, ready, left: left + notes - ready };
         } catch (thrown) {
           if (!(thrown instanceof TextGone)) throw thrown;
           if (attempt === ATTEMPTS) throw new QmError("conflict", "the notes change faster than they can be read");
         }
       }
     },
-    renew: (all) => mutex.run(async () => documents.renew(all)),
+    /** See `renew` of the document index. */
+    renew: (all: boolean) => mutex.run(() => documents.renew(all)),
     characters: () => characters,
     close: async () => meaning?.close(),
   };
 }
 
-/** The best passage of each document, of at least so many documents where there are. */
+/** The best passage of each document. Reads more passages until there are enough documents. */
 function searchByWords(query: string, limit: number, { words, view }: DocumentSnapshot) {
-  for (let many = limit * PASSAGES_EACH; ; many *= PASSAGES_EACH) {
-    const { hits, unmatched } = words.search(query, view, { limit: many, order });
+  for (let count = limit * PASSAGES_EACH; ; count *= PASSAGES_EACH) {
+    const { hits, unmatched } = words.search(query, view, { limit: count, order });
     const best = pickBest(hits);
-    if (best.length >= limit || hits.length < many) return { hits: best.slice(0, limit), unmatched };
+    if (best.length >= limit || hits.length < count) return { hits: best.slice(0, limit), unmatched };
   }
 }
 
@@ -153,16 +143,7 @@ function toRanking(
   };
 }
 
-function countReady({ passages, searched: notes, left }: DocumentSnapshot): NoteIndexReport {
-  const ready = countDocuments(passages.slice(0, MAX_VECTORS));
-  return { notes, ready, left: left + notes - ready };
-}
-
-function countDocuments(passages: readonly Passage[]): number {
-  return new Set(passages.map(({ id }) => id)).size;
-}
-
-/** They come best first. */
+/** The hits are sorted, so the first of a document is its best. */
 function pickBest(hits: readonly Hit[]): readonly Hit[] {
   const best = new Map<number, Hit>();
   for (const hit of hits) if (!best.has(getId(hit))) best.set(getId(hit), hit);
@@ -177,41 +158,33 @@ function getPosition({ action }: Hit): number {
   return (action as Passage).at;
 }
 
-/** The indexes that were used last. */
-interface IndexCache<Index> {
-  /** That of a key, made where it is not there; where `rights` is another value than before, nothing of it is taken over. */
-  open(key: string, rights: unknown, make: () => Index): Promise<Index>;
-  all(): readonly Index[];
-}
+const MAX_INDEXES = 8;
 
-const KEPT = 8;
+/** The indexes that were used last: a few, within a total of characters. The last one is always kept. */
+export function createIndexCache<Index extends Pick<PassageIndex, "renew" | "characters">>(maxCharacters: number) {
+  const cache = new Map<string, { readonly index: Index; readonly rights: unknown }>();
 
-/** A few, and so that together they hold no more than so much text, but for the one that is wanted. */
-export function createIndexCache<Index extends Pick<PassageIndex, "renew" | "characters">>(limits: {
-  readonly characters: number;
-}): IndexCache<Index> {
-  const kept = new Map<string, { readonly index: Index; readonly rights: unknown }>();
-
-  /** Not closed: whoever is at it gets to the end. */
+  /** Does not close an index, because a search may still use it. */
   function evict(): void {
-    let characters = [...kept.values()].reduce((sum, { index }) => sum + index.characters(), 0);
-    for (const [key, { index }] of kept) {
-      if (kept.size <= 1 || (kept.size <= KEPT && characters <= limits.characters)) return;
-      kept.delete(key);
+    let characters = [...cache.values()].reduce((sum, { index }) => sum + index.characters(), 0);
+    for (const [key, { index }] of cache) {
+      if (cache.size <= 1 || (cache.size <= MAX_INDEXES && characters <= maxCharacters)) return;
+      cache.delete(key);
       characters -= index.characters();
     }
   }
 
   return {
-    async open(key, rights, make) {
-      const known = kept.get(key);
-      const index = known?.index ?? make();
-      kept.delete(key);
-      kept.set(key, { index, rights });
+    /** Makes the index if there is none. If `rights` has changed, the index drops all documents. */
+    async open(key: string, rights: unknown, create: () => Index): Promise<Index> {
+      const known = cache.get(key);
+      const index = known?.index ?? create();
+      cache.delete(key);
+      cache.set(key, { index, rights });
       evict();
       if (known !== undefined && !Object.is(known.rights, rights)) await index.renew(true);
       return index;
     },
-    all: () => [...kept.values()].map(({ index }) => index),
+    all: () => [...cache.values()].map(({ index }) => index),
   };
 }

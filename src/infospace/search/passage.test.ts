@@ -4,7 +4,7 @@ import type { Json } from "../../core/json.ts";
 import { extractExcerpt } from "../primitives/search.ts";
 import { extractNoteText, PASSAGE_LENGTH, splitPassages, toLabels } from "./passage.ts";
 
-describe("a content as people read it", () => {
+describe("readable text", () => {
   test("is the text, or keys and values", () => {
     expect(extractNoteText("as it is", 100)).toEqual({ text: "as it is", whole: true });
     expect(extractNoteText({ name: "Ada", born: 1815, tags: ["a", "b"], home: { city: "London" } }, 200).text).toBe(
@@ -21,7 +21,7 @@ describe("a content as people read it", () => {
     ).toBe([" id: 1", " ok: true", " id: 2", " ok: null"].join("\n"));
   });
 
-  test("says when it is not all of it", () => {
+  test("reports that it was cut", () => {
     expect(extractNoteText("x".repeat(11), 10)).toEqual({ text: "x".repeat(10), whole: false });
     expect(
       extractNoteText(
@@ -32,7 +32,7 @@ describe("a content as people read it", () => {
     expect(extractNoteText(nested(5_000), 1_000)).toMatchObject({ whole: false });
   });
 
-  test("takes hostile keys for keys", () => {
+  test("takes hostile keys as keys", () => {
     const content: Json = JSON.parse('{"__proto__": {"polluted": true}, "constructor": "x"}');
 
     expect(extractNoteText(content, 200).text).toBe("__proto__:\n polluted: true\nconstructor: x");
@@ -44,7 +44,7 @@ describe("a content as people read it", () => {
 });
 
 describe("passages", () => {
-  test("hold everything, overlap, and are no longer than a passage", () => {
+  test("cover the text, overlap, and have a maximum length", () => {
     const text = fc.string({ unit: fc.constantFrom("a", "bc", " ", "\n", "\n\n", ". ", "🦀", "字", "\uD83D") });
     const long = fc.array(text, { minLength: 0, maxLength: 400 }).map((parts) => parts.join("word "));
     fc.assert(
@@ -65,7 +65,7 @@ describe("passages", () => {
     );
   });
 
-  test("end where a paragraph does, and never inside a character", () => {
+  test("end at paragraphs, and never inside a character", () => {
     const paragraph = `${"word ".repeat(150).trim()}\n\n`;
     const [first = "", second = ""] = splitPassages(paragraph.repeat(3));
     expect(first).toBe(paragraph);
@@ -76,7 +76,7 @@ describe("passages", () => {
     }
   });
 
-  test("a text without a border is cut all the same", () => {
+  test("cut a text without word borders", () => {
     expect([...splitPassages("x".repeat(100_000))].length).toBeLessThan(100);
     expect([...splitPassages("")]).toEqual([""]);
   });
@@ -92,7 +92,7 @@ describe("an excerpt", () => {
     expect(shown).toMatch(/^….*…$/);
   });
 
-  test("is never longer than asked for, whatever is asked", () => {
+  test("never exceeds the limit", () => {
     const word = fc.string({ unit: fc.constantFrom("a", "b ", "🦀", "字", "\uDC00", "\n") });
     fc.assert(
       fc.property(word, word, fc.integer({ min: 3, max: 60 }), (passage, query, limit) => {

@@ -3,25 +3,22 @@ import { clip, type Json, type JsonObject } from "../../core/json.ts";
 import { type ActionName, actionName } from "../../core/names.ts";
 import type { ResourceKind } from "../note.ts";
 
-/**
- * How long a passage is: as much of it as is embedded, so that search by meaning and by words look at the same text.
- * Where one ends, the next begins a little before.
- */
+/** Characters of a passage: what an embedder takes, so that keyword and semantic search see the same text. */
 export const PASSAGE_LENGTH = 1_200;
 const OVERLAP = 150;
 
-const DEPTH = 100;
-const INDENTED = 8;
-const LABELS = 20;
+const MAX_DEPTH = 100;
+const MAX_INDENT = 8;
+const MAX_LABELS = 20;
 const LABEL_LIMIT = 100;
 
-/** What a content says, as people read it, and whether that is all of it. */
+/** `whole`: nothing was cut. */
 export interface ReadableText {
   readonly text: string;
   readonly whole: boolean;
 }
 
-/** A text as it is; of everything else keys and values, a line each. At most `limit` characters. */
+/** A text as it is, or one line per key and value. At most `limit` characters. */
 export function extractNoteText(content: Json, limit: number): ReadableText {
   if (typeof content === "string") return truncate(content, limit);
   const lines: string[] = [];
@@ -32,7 +29,7 @@ export function extractNoteText(content: Json, limit: number): ReadableText {
     length += line.length + 1;
   };
   const walk = (value: Json, label: string, depth: number): void => {
-    if (length > limit || depth > DEPTH) {
+    if (length > limit || depth > MAX_DEPTH) {
       whole = false;
       return;
     }
@@ -44,7 +41,7 @@ export function extractNoteText(content: Json, limit: number): ReadableText {
       ? value.map((part: Json) => ["- ", part] as const)
       : Object.entries(value as JsonObject).map(([key, part]) => [`${key}: `, part] as const);
     if (label !== "" && label.trim() !== "-") add(label.trimEnd());
-    const indent = label === "" ? "" : " ".repeat(Math.min(depth, INDENTED));
+    const indent = label === "" ? "" : " ".repeat(Math.min(depth, MAX_INDENT));
     for (const [own, part] of parts) walk(part, indent + own, depth + 1);
   };
   walk(content, "", 0);
@@ -56,14 +53,13 @@ function truncate(text: string, limit: number): ReadableText {
   return text.length <= limit ? { text, whole: true } : { text: text.slice(0, limit), whole: false };
 }
 
-/** What is known of something beside what it says, a label each. */
 export function toLabels(properties: JsonObject): readonly string[] {
   return Object.entries(properties)
-    .slice(0, LABELS)
+    .slice(0, MAX_LABELS)
     .map(([key, value]) => clip(`${key} ${extractNoteText(value, LABEL_LIMIT).text}`, LABEL_LIMIT));
 }
 
-/** The parts of a text that are looked through one by one, in order, cut where a paragraph, line or word ends. */
+/** Cuts a text into overlapping passages at the ends of paragraphs, lines or words. */
 export function* splitPassages(text: string): Generator<string> {
   for (let from = 0; ; ) {
     if (text.length - from <= PASSAGE_LENGTH) return yield copyText(text.slice(from));
@@ -73,7 +69,7 @@ export function* splitPassages(text: string): Generator<string> {
   }
 }
 
-/** A part of a text keeps all of it in memory, for as long as anybody remembers one of its words. */
+/** A slice of a string keeps the whole string in memory, so the passage is copied. */
 function copyText(part: string): string {
   return Buffer.from(part, "utf16le").toString("utf16le");
 }
@@ -90,7 +86,7 @@ function findPassageEnd(text: string, from: number): number {
   return alignToCharacter(text, from + PASSAGE_LENGTH);
 }
 
-/** At a border too, where there is one: half a word would be found as a word. */
+/** At a word border if there is one: half a word would be found as a word. */
 function findNextStart(text: string, from: number, end: number): number {
   const earliest = Math.max(from + 1, end - OVERLAP);
   const border = text.slice(earliest, end).search(/\s\S/);
@@ -101,35 +97,30 @@ function alignToCharacter(text: string, at: number): number {
   return /[\uDC00-\uDFFF]/.test(text[at] ?? "") && /[\uD800-\uDBFF]/.test(text[at - 1] ?? "") ? at - 1 : at;
 }
 
-/** What a note or a collection is found by. */
-export interface NoteDocument {
+/** The searchable text of a note or collection. */
+export interface NoteDocument extends ReadableText {
   readonly id: number;
-  /** Of what it is made of. */
   readonly hash: string;
   readonly name?: string | undefined;
   readonly labels: readonly string[];
-  readonly text: string;
-  /** Whether the text is all of it. */
-  readonly whole: boolean;
 }
 
 const NAME_LIMIT = 100;
 
-/** That a text was asked for which is not in memory any more. */
 export class TextGone extends Error {
   override readonly name = "TextGone";
 }
 
 /**
- * A part of a note or collection as the index of actions takes it: an action that nobody can call. Its text is there
- * while somebody analyses or embeds it and no longer, because what was analysed is as large again.
+ * A part of a note or collection in the form of an action, which the search index takes. It cannot be called. It holds its
+ * text only while it is indexed or embedded, because the index takes as much memory again.
  */
 export class Passage implements Action {
   readonly name: ActionName;
   readonly tags: readonly string[];
   readonly aliases: readonly string[];
   readonly id: number;
-  /** Which of its document's passages it is, from 0. */
+  /** Its number in the document, from 0. */
   readonly at: number;
   #text: string | undefined;
 
@@ -159,42 +150,34 @@ export class Passage implements Action {
     return this.#text;
   }
 
+  // Getters take no memory per passage.
   get category() {
     return "note";
   }
-
   get entry(): string {
     return this.name;
   }
-
   get inputSchema() {
     return NOTHING;
   }
-
   get effect() {
     return "read" as const;
   }
-
   get examples() {
     return NONE;
   }
-
   get scope() {
     return "generalist" as const;
   }
-
   get routing() {
     return "routed" as const;
   }
-
   get peerExposed(): boolean {
     return false;
   }
-
   get idempotent(): boolean {
     return true;
   }
-
   run(): undefined {
     return undefined;
   }
@@ -204,8 +187,8 @@ const NOTHING = Object.freeze({});
 const NONE = Object.freeze([]);
 
 /**
- * The name in words, then what tells passages apart in signs that are no words: with numbers in it, a note would be found
- * by its id, and the same text in two notes would be two texts.
+ * The name in words, then id and number in signs that are not words. Digits would make a note findable by its id, and equal
+ * texts of two notes different.
  */
 function createPassageName(kind: ResourceKind, name: string | undefined, id: number, at: number): ActionName {
   const words = clip((name ?? "").normalize("NFC"), NAME_LIMIT).match(/[\p{L}\p{N}\p{M}]+/gu) ?? [];

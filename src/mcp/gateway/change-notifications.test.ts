@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { createResourceSubscriptions } from "./change-notifications.ts";
 
-test("limits the subscriptions of one follower, and of no other", () => {
+test("limits the subscriptions of each subscriber on its own", () => {
   const subscriptions = createResourceSubscriptions(2);
   const follower = () => ({ audience: {}, notify: () => {} });
   const [one, other] = [follower(), follower()];

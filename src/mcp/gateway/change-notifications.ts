@@ -1,50 +1,44 @@
 import type { JsonObject } from "../../core/json.ts";
 
-/** The lists that MCP has. */
+/** The lists of MCP. */
 export type ListName = "tools" | "resources" | "templates" | "prompts";
 
-/** Remembers what a client was shown, to tell it when that is different now, and only then. */
-export interface ListWatcher {
-  listed(what: ListName, items: readonly JsonObject[]): void;
-  /** The list can be another one. Looks soon, once for all that happens meanwhile. */
-  scheduleCheck(what: ListName): void;
-  close(): void;
-}
-
-interface ListWatcherOptions {
-  current(what: ListName): Promise<readonly JsonObject[]> | readonly JsonObject[];
-  changed(what: ListName): void;
-  onProblem(thrown: unknown): void;
-}
+export type ListWatcher = ReturnType<typeof createListWatcher>;
 
 const SETTLE_MS = 20;
 
-export function createListWatcher({ current, changed, onProblem }: ListWatcherOptions): ListWatcher {
+/** Remembers the lists a client was sent, and calls `onChange` once when the current one is different. */
+export function createListWatcher(
+  getCurrent: (list: ListName) => Promise<readonly JsonObject[]> | readonly JsonObject[],
+  onChange: (list: ListName) => void,
+  onProblem: (thrown: unknown) => void,
+) {
   const lastLists = new Map<ListName, string>();
   const timers = new Map<ListName, NodeJS.Timeout>();
 
-  async function compare(what: ListName): Promise<void> {
-    const now = JSON.stringify(await current(what));
-    const before = lastLists.get(what);
+  async function compare(list: ListName): Promise<void> {
+    const now = JSON.stringify(await getCurrent(list));
+    const before = lastLists.get(list);
     if (before === undefined || now === before) return;
-    // Until it asks again, the client has been told; telling it once is enough.
-    lastLists.delete(what);
-    changed(what);
+    // One notification is enough until the client asks for the list again.
+    lastLists.delete(list);
+    onChange(list);
   }
 
   return {
-    listed(what, items) {
-      lastLists.set(what, JSON.stringify(items));
+    listed(list: ListName, items: readonly JsonObject[]): void {
+      lastLists.set(list, JSON.stringify(items));
     },
-    scheduleCheck(what) {
-      if (!lastLists.has(what) || timers.has(what)) return;
+    /** Compares the list soon, once for all changes until then. */
+    scheduleCheck(list: ListName): void {
+      if (!lastLists.has(list) || timers.has(list)) return;
       const timer = setTimeout(() => {
-        timers.delete(what);
-        compare(what).catch(onProblem);
+        timers.delete(list);
+        compare(list).catch(onProblem);
       }, SETTLE_MS);
-      timers.set(what, timer.unref());
+      timers.set(list, timer.unref());
     },
-    close() {
+    close(): void {
       for (const timer of timers.values()) clearTimeout(timer);
       timers.clear();
       lastLists.clear();
@@ -52,66 +46,54 @@ export function createListWatcher({ current, changed, onProblem }: ListWatcherOp
   };
 }
 
-/** Whoever is told that a resource has changed. Two of the same `audience` are told once. */
+/** Subscribers with the same `audience` are notified once. */
 export interface ResourceSubscriber {
   readonly audience: object;
   notify(uri: string): void;
 }
 
-/** Who follows which resource. A server is asked to stop telling of one when nobody here follows it any more. */
-export interface ResourceSubscriptions {
-  /** Answers whether it was taken: a follower has a limited number. */
-  add(follower: ResourceSubscriber, server: string, uri: string): boolean;
-  /** Answers whether it was the last one to follow it. */
-  remove(follower: ResourceSubscriber, server: string, uri: string): boolean;
-  /** Removes all of a follower's; answers what nobody follows any more. */
-  drop(follower: ResourceSubscriber): readonly { readonly server: string; readonly uri: string }[];
-  notifyUpdated(server: string, uri: string): void;
-}
+export type ResourceSubscriptions = ReturnType<typeof createResourceSubscriptions>;
 
 const SUBSCRIPTIONS_LIMIT = 1000;
 
-export function createResourceSubscriptions(limit = SUBSCRIPTIONS_LIMIT): ResourceSubscriptions {
-  const followers = new Map<string, Set<ResourceSubscriber>>();
+/** The resource subscriptions of all clients. Each subscriber may have `limit` of them. */
+export function createResourceSubscriptions(limit = SUBSCRIPTIONS_LIMIT) {
+  const subscribers = new Map<string, Set<ResourceSubscriber>>();
   const counts = new WeakMap<ResourceSubscriber, number>();
-  const getCount = (follower: ResourceSubscriber) => counts.get(follower) ?? 0;
+  const getCount = (subscriber: ResourceSubscriber) => counts.get(subscriber) ?? 0;
   const toKey = (server: string, uri: string) => JSON.stringify([server, uri]);
 
-  const removeKey = (key: string, follower: ResourceSubscriber): boolean => {
-    const here = followers.get(key);
-    if (!here?.delete(follower)) return false;
-    counts.set(follower, getCount(follower) - 1);
-    if (here.size > 0) return false;
-    followers.delete(key);
-    return true;
+  const removeKey = (key: string, subscriber: ResourceSubscriber): boolean => {
+    const others = subscribers.get(key);
+    if (!others?.delete(subscriber)) return false;
+    counts.set(subscriber, getCount(subscriber) - 1);
+    return others.size === 0 && subscribers.delete(key);
   };
 
   return {
-    add(follower, server, uri) {
+    /** False: the subscriber has reached its limit. */
+    add(subscriber: ResourceSubscriber, server: string, uri: string): boolean {
       const key = toKey(server, uri);
-      const here = followers.get(key) ?? new Set();
-      if (here.has(follower)) return true;
-      if (getCount(follower) >= limit) return false;
-      counts.set(follower, getCount(follower) + 1);
-      followers.set(key, here.add(follower));
+      const others = subscribers.get(key) ?? new Set();
+      if (others.has(subscriber)) return true;
+      if (getCount(subscriber) >= limit) return false;
+      counts.set(subscriber, getCount(subscriber) + 1);
+      subscribers.set(key, others.add(subscriber));
       return true;
     },
-    remove: (follower, server, uri) => removeKey(toKey(server, uri), follower),
-    drop(follower) {
-      return [...followers.keys()]
-        .filter((key) => removeKey(key, follower))
-        .map((key) => {
-          const [server, uri] = JSON.parse(key) as [string, string];
-          return { server, uri };
-        });
+    /** True: it was the last subscriber, so the server can be told to stop. */
+    remove: (subscriber: ResourceSubscriber, server: string, uri: string) => removeKey(toKey(server, uri), subscriber),
+    /** Removes all subscriptions of a subscriber. Returns the resources that have no subscriber left. */
+    drop(subscriber: ResourceSubscriber): readonly { readonly server: string; readonly uri: string }[] {
+      const ended = [...subscribers.keys()].filter((key) => removeKey(key, subscriber));
+      return ended.map((key) => {
+        const [server, uri] = JSON.parse(key) as [string, string];
+        return { server, uri };
+      });
     },
-    notifyUpdated(server, uri) {
-      const notified = new Set<object>();
-      for (const follower of followers.get(toKey(server, uri)) ?? []) {
-        if (notified.has(follower.audience)) continue;
-        notified.add(follower.audience);
-        follower.notify(uri);
-      }
+    notifyUpdated(server: string, uri: string): void {
+      const byAudience = new Map([...(subscribers.get(toKey(server, uri)) ?? [])].map((one) => [one.audience, one]));
+      for (const subscriber of byAudience.values()) subscriber.notify(uri);
     },
   };
 }

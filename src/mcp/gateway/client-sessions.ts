@@ -1,7 +1,9 @@
 import { hash } from "node:crypto";
 import { ProtocolError, ProtocolErrorCode } from "@modelcontextprotocol/server";
+import type { Quartermaster } from "../../app/quartermaster.ts";
 import type { Caller } from "../../core/caller.ts";
 import { isRecord } from "../../core/json.ts";
+import { LruMap } from "../../core/lru-map.ts";
 import type { Runtime } from "../../core/runtime.ts";
 import type { GatewayProfile } from "./gateway.ts";
 
@@ -9,17 +11,16 @@ import type { GatewayProfile } from "./gateway.ts";
 export const SESSION_META_KEY = "quartermaster/session";
 export const SESSION_HEADER = "quartermaster-session";
 
-/** Who a client is. */
 export interface ClientIdentity {
-  /** What it proved itself with: the hash of its token. One account cannot name a session of another. */
+  /** The hash of the client's token. A client cannot name a session of another account. */
   readonly account: string;
-  /** How it describes itself, as MCP's `clientInfo`. */
+  /** The client's own description, MCP's `clientInfo`. */
   readonly info: unknown;
-  /** The session's name, where the client gave one. */
+  /** The name that the client gave its session. */
   readonly name: string | undefined;
 }
 
-/** The name of a session as a client gave it. Throws a protocol error where it is malformed. */
+/** Throws a protocol error for a malformed session name. */
 export function parseSessionName(given: unknown): string | undefined {
   if (given === undefined || given === null) return undefined;
   if (typeof given === "string" && /^[A-Za-z0-9._-]{1,64}$/.test(given)) return given;
@@ -29,67 +30,58 @@ export function parseSessionName(given: unknown): string | undefined {
   );
 }
 
-/** The caller behind a client. Two with the same `client` are the same client, also after a restart. */
+/** The caller of a client's requests. A client has the same `client` after a restart. */
 export function createClientCaller(
   profile: GatewayProfile,
   { account, info, name }: ClientIdentity,
   session: string,
 ): Caller {
   const { name: software, version } = isRecord(info) ? info : {};
-  // A name stands in for the description: software that was updated goes on with the session it names.
+  // The name replaces the description: a client that was updated keeps the session it names.
   const own = name === undefined ? ["described", software ?? null, version ?? null] : ["named", name];
   const client = hash("sha256", JSON.stringify([profile.name, account, ...own]), "hex").slice(0, 32);
   const base = `mcp:${profile.name}:${client.slice(0, 16)}`;
   return { actor: profile.actor, session: name === undefined ? session || base : `${base}:${name}`, client };
 }
 
-/** Sessions of clients that have no connection: derived from who they are, and ended when they are idle. */
-export interface ClientSessions {
-  resolveCaller(facts: ClientIdentity, traceparent: unknown): Promise<Caller>;
-}
-
-export interface ClientSessionsOptions {
-  readonly profile: GatewayProfile;
-  readonly runtime: Runtime;
-  readonly idleMs: number;
-  /** The last event of the last session, by name, that begins so: sessions outlive this process. */
-  lastEvent(prefix: string): Promise<{ readonly session: string; readonly at: string } | undefined>;
-}
-
-/** Only a cache: the session of a client that was dropped from it is looked up again. */
+/** A dropped session is looked up in the ledger again. */
 const KNOWN_LIMIT = 1000;
 
-export function createClientSessions({ profile, runtime, idleMs, lastEvent }: ClientSessionsOptions): ClientSessions {
-  const known = new Map<string, { session: Promise<string>; lastSeen: number }>();
+/** Gives clients without a connection a session, which ends when the client is idle, not when this process ends. */
+export function createClientSessions(
+  profile: GatewayProfile,
+  runtime: Runtime,
+  idleMs: number,
+  ledger: Quartermaster["ledger"],
+) {
+  const known = new LruMap<string, { readonly session: Promise<string>; lastSeen: number }>(KNOWN_LIMIT);
 
-  async function find(base: string): Promise<string> {
-    const now = runtime.now().getTime();
-    const last = await lastEvent(`${base}@`);
+  async function find(base: string, now: number): Promise<string> {
+    const [last] = await ledger.read({ lastSessionOf: `${base}@`, limit: 1 });
     if (last !== undefined && now - Date.parse(last.at) < idleMs) return last.session;
-    // The beginning, so that the last session by name is the newest.
+    // With the time in the name, the last session by name is the newest.
     return `${base}@${now.toString(36).padStart(9, "0")}`;
   }
 
-  function current(base: string): Promise<string> {
+  function getCurrent(base: string): Promise<string> {
     const now = runtime.now().getTime();
     const before = known.get(base);
-    const one =
-      before !== undefined && now - before.lastSeen < idleMs ? before : { session: find(base), lastSeen: now };
-    one.lastSeen = now;
-    known.delete(base);
-    known.set(base, one);
-    const [oldest] = known.keys();
-    if (known.size > KNOWN_LIMIT && oldest !== undefined) known.delete(oldest);
-    one.session.catch(() => known.delete(base));
-    return one.session;
+    if (before !== undefined && now - before.lastSeen < idleMs) {
+      before.lastSeen = now;
+      return before.session;
+    }
+    const session = find(base, now);
+    known.set(base, { session, lastSeen: now });
+    session.catch(() => known.delete(base));
+    return session;
   }
 
   return {
-    async resolveCaller(facts, traceparent) {
-      const caller = createClientCaller(profile, facts, "");
-      if (facts.name !== undefined) return caller;
+    async resolveCaller(identity: ClientIdentity, traceparent: unknown): Promise<Caller> {
+      const caller = createClientCaller(profile, identity, "");
+      if (identity.name !== undefined) return caller;
       const trace = /^[0-9a-f]{2}-([0-9a-f]{32})-/.exec(String(traceparent ?? ""))?.[1];
-      const session = trace === undefined ? await current(caller.session) : `${caller.session}:${trace}`;
+      const session = trace === undefined ? await getCurrent(caller.session) : `${caller.session}:${trace}`;
       return { ...caller, session };
     },
   };

@@ -8,7 +8,7 @@ const UNIVERSAL = ["describe_action", "invoke_action", "list_actions", "search_a
 const both = ["legacy", "modern"] as const;
 
 describe.each(both)("a client of the %s era", (era) => {
-  test("is shown the few tools, sorted, with what they can do", async () => {
+  test("gets the universal tools, sorted, with their effects", async () => {
     const gate = await openGate();
     const client = await gate.client(era);
 
@@ -24,7 +24,7 @@ describe.each(both)("a client of the %s era", (era) => {
     expect(tools.find(({ name }) => name === "list_actions")?.annotations?.readOnlyHint).toBe(true);
   });
 
-  test("is shown the same bytes every time", async () => {
+  test("gets the same bytes every time", async () => {
     const gate = await openGate();
     const client = await gate.client(era);
 
@@ -58,7 +58,7 @@ describe.each(both)("a client of the %s era", (era) => {
     expect(result.structuredContent).toMatchObject({ code: "unknown_action" });
   });
 
-  test("gets a large result once, cut, and never whole beside it", async () => {
+  test("gets a large result cut, and no second copy of it", async () => {
     const gate = await openGate();
     const client = await gate.client(era);
 
@@ -69,7 +69,7 @@ describe.each(both)("a client of the %s era", (era) => {
     expect(result.structuredContent).toBeUndefined();
   });
 
-  test("gets small pictures, and of large ones that they were left out", async () => {
+  test("gets small pictures, and a note about large ones that were left out", async () => {
     const gate = await openGate();
     const client = await gate.client(era);
 
@@ -81,14 +81,14 @@ describe.each(both)("a client of the %s era", (era) => {
     expect(saidBy(large)).toContain("left out: 4000000 characters");
   });
 
-  test("is told what is wrong when it calls what is no tool", async () => {
+  test("gets an error for an unknown tool", async () => {
     const gate = await openGate();
     const client = await gate.client(era);
 
     await expect(client.callTool({ name: "no_such_tool", arguments: {} })).rejects.toMatchObject({ code: -32602 });
   });
 
-  test("hears how far a call is, and what it says", async () => {
+  test("gets the progress and the log lines of a call", async () => {
     const gate = await openGate();
     const client = await gate.client(era);
     const lines: unknown[] = [];
@@ -112,7 +112,7 @@ describe.each(both)("a client of the %s era", (era) => {
     await expect(call).rejects.toThrow();
   });
 
-  test("stops the call it cancels, and no other", async () => {
+  test("cancels its own call and no other", async () => {
     const gate = await openGate();
     const client = await gate.client(era);
     const controller = new AbortController();
@@ -129,7 +129,7 @@ describe.each(both)("a client of the %s era", (era) => {
     expect(gate.stopped).toEqual(["one"]);
   });
 
-  test("is asked while a call runs, twice, and its answers reach the call", async () => {
+  test("answers two questions of a running call", async () => {
     const gate = await openGate();
     const client = await gate.client(era, "t", { capabilities: { elicitation: { form: {} } } });
     const asked: string[] = [];
@@ -147,7 +147,7 @@ describe.each(both)("a client of the %s era", (era) => {
     });
   });
 
-  test("is not asked what it did not say that it can answer", async () => {
+  test("is not asked without the capability to answer", async () => {
     const gate = await openGate();
     const client = await gate.client(era);
 
@@ -157,7 +157,7 @@ describe.each(both)("a client of the %s era", (era) => {
     expect(result.structuredContent).toMatchObject({ mcp_code: -32021 });
   });
 
-  test("makes fifty calls at once, each with its own answer", async () => {
+  test("makes fifty calls at once and gets the right answers", async () => {
     const gate = await openGate();
     const client = await gate.client(era);
 
@@ -170,7 +170,7 @@ describe.each(both)("a client of the %s era", (era) => {
     );
   });
 
-  test("is written down with its profile when it comes", async () => {
+  test("is recorded with its profile when it connects", async () => {
     const gate = await openGate();
     const client = await gate.client(era);
     await client.listTools();
@@ -229,12 +229,12 @@ describe("two tokens", () => {
   });
 });
 
-test("a client made with the first SDK connects, is asked and answers", async () => {
+test("a client of the first SDK connects, is asked and answers", async () => {
   const gate = await openGate();
   const client = new OldClient({ name: "old", version: "1" }, { capabilities: { elicitation: {} } });
   client.setRequestHandler(ElicitRequestSchema, () => ({ action: "accept" as const, content: { name: "Bo" } }));
   const requestInit = { headers: { authorization: "Bearer t" } };
-  // Its types were not made for this strict a compiler.
+  // Its types do not fit our strict compiler options.
   await client.connect(new OldTransport(new URL(gate.url), { requestInit }) as never);
 
   const { tools } = await client.listTools();
@@ -245,7 +245,7 @@ test("a client made with the first SDK connects, is asked and answers", async ()
   expect(result.structuredContent).toMatchObject({ who: { content: { name: "Bo" } } });
 });
 
-test("in the legacy era a list that grew with a call is told of, in the modern era it does not grow", async () => {
+test("notifies a legacy client of tools that a call added; a modern client's list stays the same", async () => {
   const gate = await openGate({ surface: { kind: "deferred" } });
   const changed = vi.fn();
   const old = await gate.client("legacy", "t", { listChanged: { tools: { onChanged: changed, debounceMs: 0 } } });
@@ -258,11 +258,11 @@ test("in the legacy era a list that grew with a call is told of, in the modern e
 
   await vi.waitFor(() => expect(changed).toHaveBeenCalled());
   expect((await old.listTools()).tools.map(({ name }) => name)).toEqual([...before, "tool__echo"]);
-  // Another client asks: the first one may keep for a while what it was told.
+  // A second client, because the first may cache its list.
   expect((await (await gate.client("modern")).listTools()).tools).toEqual(modernBefore.tools);
 });
 
-test.each(both)("a client of the %s era hears when the tools change for everybody", async (era) => {
+test.each(both)("notifies a client of the %s era when the catalog changes", async (era) => {
   const gate = await openGate({ surface: { kind: "flat" } });
   const changed = vi.fn();
   const client = await gate.client(era, "t", { listChanged: { tools: { onChanged: changed, debounceMs: 0 } } });
@@ -277,7 +277,7 @@ test.each(both)("a client of the %s era hears when the tools change for everybod
   );
 });
 
-test("closing ends the calls that run and the ones that wait for an answer", async () => {
+test("closing ends running calls and calls that wait for an answer", async () => {
   const gate = await openGate();
   const client = await gate.client("legacy");
   const call = invoke(client, "tool__hang", { name: "open" });

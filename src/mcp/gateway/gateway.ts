@@ -1,4 +1,5 @@
 import type { Readable, Writable } from "node:stream";
+import type { Hono } from "hono";
 import type { Quartermaster } from "../../app/quartermaster.ts";
 import type { Caller } from "../../core/caller.ts";
 import type { UnstampedEvent } from "../../core/events.ts";
@@ -6,34 +7,34 @@ import type { JsonObject } from "../../core/json.ts";
 import type { ActionName } from "../../core/names.ts";
 import type { Runtime } from "../../core/runtime.ts";
 import type { SurfaceKind } from "../../core/surface-choice.ts";
+import type { Tracer } from "../../core/tracing.ts";
 
-/** The protocol with a handshake and a session (up to 2025-11-25), and the one in which every request stands alone. */
+/** Legacy: the protocol up to 2025-11-25, with a handshake and sessions. Modern: every request stands alone. */
 export type GatewayEra = "legacy" | "modern";
 
-/** One kind of client: whom it acts as, and what it is shown. */
+/** The actor that a kind of client acts as, and the tools it sees. */
 export interface GatewayProfile {
   readonly name: string;
   readonly actor: string;
-  /** The tools its clients are shown. Absent: as the actor says, or with `passThrough` none but those of the servers. */
+  /** Absent: the actor's surface, or with `passThrough` only the tools of those servers. */
   readonly surface?: SurfaceKind;
-  /** Names or globs of servers whose tools are shown by their own names, as if a client were connected to them. */
+  /** Names or globs of servers whose tools are listed by their own names, as if the client were connected to them. */
   readonly passThrough: readonly string[];
   readonly resources: boolean;
   readonly prompts: boolean;
 }
 
-/** A server's tool that is shown as it is. Calling it is invoking `action`. */
+/** A server's tool that is passed through. Calling it invokes `action`. */
 export interface PassThroughTool {
   readonly server: string;
   readonly action: ActionName;
-  /** What the server calls it. */
+  /** The server's name for it. */
   readonly name: string;
-  /** As the server gave it. */
   readonly definition: JsonObject;
 }
 
 /**
- * What the servers behind us offer, cut to what a caller may see. Using any of it is an action like every other:
+ * The offers of the servers behind the gateway, limited to those the caller may see. Using one is an action:
  * `mcp__<server>__resources/read`, `prompts/get`, `completion/complete`, `resources/subscribe`, `resources/unsubscribe`.
  */
 export interface Upstream {
@@ -47,38 +48,18 @@ export interface Upstream {
 
 export interface GatewayOptions {
   readonly quartermaster: Pick<Quartermaster, "surface" | "invoke" | "onChange" | "ledger">;
-  /** Absent: there are no servers behind us. */
   readonly upstream?: Upstream;
   readonly runtime: Runtime;
-  /** How we call ourselves to clients. */
+  readonly tracer?: Tracer;
   readonly info: { readonly name: string; readonly version: string };
-  /** What the clients of a profile are told about it all. */
   readonly instructions?: (profile: GatewayProfile) => string | undefined;
-  /** Told what went wrong on the wire. Holds no token and no argument. */
+  /** Receives transport errors as text, without tokens and arguments. */
   readonly onProblem: (problem: string) => void;
-  /** Writes down on whose behalf something happened: that a client has come. */
   readonly note?: (caller: Caller, event: UnstampedEvent) => void;
   readonly limits?: Partial<GatewayLimits>;
 }
 
-export interface GatewayLimits {
-  /** Of a request over HTTP, and of a line on stdin. */
-  readonly bodyBytes: number;
-  /** How many connections a listener takes. More are refused. */
-  readonly connections: number;
-  /** How many requests of one principal a listener answers at a time, streams included. */
-  readonly requestsEach: number;
-  readonly sessions: number;
-  /** How many sessions of the legacy era one principal may have open. */
-  readonly sessionsEach: number;
-  /** A session without calls, streams and requests for so long is closed; the next request begins another one. */
-  readonly sessionIdleMs: number;
-  /** How long a question waits for its answer; the call is cancelled then. */
-  readonly questionMs: number;
-  /** How many calls may wait for an answer, and how many of one client's. */
-  readonly heldCalls: number;
-  readonly heldCallsEach: number;
-}
+export type GatewayLimits = Readonly<typeof GATEWAY_LIMITS>;
 
 export interface StdioOptions {
   readonly stdin: Readable;
@@ -87,56 +68,60 @@ export interface StdioOptions {
   readonly signal: AbortSignal;
 }
 
-/** What whoever took the request in knows of where it came from. */
 export interface GatewayRequestContext {
-  /** Who asks, however that was proved: what one began, nobody else goes on with. */
+  /** The authenticated client. Another principal cannot use its sessions and held calls. */
   readonly principal: string;
-  /** The request's body, where it was read and parsed already. */
+  /** The parsed body. Absent: it is read from the request. */
   readonly body?: unknown;
 }
 
 export interface ListenOptions {
   readonly host: string;
   readonly port: number;
-  /** Names that clients may call us by, beside those of this machine; with a port, only with that one. */
+  /** Host names that clients may use beside this machine's own. A name with a port allows only that port. */
   readonly allowedHosts: readonly string[];
-  /** Web pages that may call, as `https://example.com`. */
+  /** Origins of web pages that may call, such as `https://example.com`. */
   readonly allowedOrigins: readonly string[];
-  /** The profile of whoever says the token; undefined: nobody's. See `authorizeBy`. */
+  /** Finds the profile of a token, as `createTokenAuthorizer` does. Undefined: the token is not known. */
   authorize(token: string): GatewayProfile | undefined;
-  /** Asked about every path but /mcp and /health, after host and origin are checked; undefined: nothing is there. */
-  readonly other?: (request: Request) => Promise<Response | undefined>;
-  /** Where people reach us, as `https://example.com`. Pages that `other` answers with may call it from there. */
+  /** Routes beside /mcp and /health. Host and origin are checked before they are called. */
+  readonly other?: Hono;
+  /** The origin that people use to reach us. Pages of `other` may call `other` from there. */
   readonly publicOrigin?: string | undefined;
 }
 
 export interface GatewayListener {
-  /** Where clients connect. */
   readonly url: string;
-  /** Takes nothing new, ends what is open, and resolves when all is closed. */
+  /** Accepts nothing new, ends open connections, and resolves when all are closed. */
   close(): Promise<void>;
 }
 
-/** Shows a quartermaster to MCP clients. It decides nothing: every call goes through the counter's one door. */
+/** Serves a quartermaster to MCP clients. It decides nothing itself: every call goes through `invoke`. */
 export interface Gateway {
   /** Serves one client. Resolves when stdin has ended or the signal was aborted. */
   serveStdio(options: StdioOptions): Promise<void>;
-  /** Answers one request to the MCP endpoint. Whoever calls has checked host, origin and token. */
-  fetch(request: Request, profile: GatewayProfile, remote: GatewayRequestContext): Promise<Response>;
-  /** Serves any number of clients, all checks included. */
+  /** Answers one request to the MCP endpoint. The caller has checked host, origin and token. */
+  fetch(request: Request, profile: GatewayProfile, context: GatewayRequestContext): Promise<Response>;
+  /** Serves any number of clients over HTTP, with all checks. */
   listen(options: ListenOptions): Promise<GatewayListener>;
   /** Ends every session and every call. */
   close(): Promise<void>;
 }
 
-export const GATEWAY_LIMITS: GatewayLimits = {
+export const GATEWAY_LIMITS = {
+  /** The size of a request over HTTP, and of a line on stdin. */
   bodyBytes: 4 * 1024 * 1024,
   connections: 1024,
+  /** Open requests of one principal at one listener, streams included. */
   requestsEach: 256,
   sessions: 1024,
+  /** Open legacy sessions of one principal. */
   sessionsEach: 64,
+  /** A session is closed after this time without calls, streams and requests. */
   sessionIdleMs: 30 * 60_000,
+  /** A call is cancelled if its question is not answered in this time. */
   questionMs: 10 * 60_000,
+  /** Calls that wait for an answer, in all and of one principal. */
   heldCalls: 256,
   heldCallsEach: 32,
 };

@@ -5,13 +5,13 @@ import { connectUpstream, type Gate, MODERN, openGate, profileWith } from "./tes
 const profile = profileWith();
 const accept = "application/json, text/event-stream";
 
-/** One request of a client that may have hung up before it was looked at. */
+/** A request of a client that may have hung up before it is handled. */
 function ask(gate: Gate, init: RequestInit & { readonly headers?: Readonly<Record<string, string>> }) {
   const headers = { accept, "content-type": "application/json", ...init.headers };
   return gate.gateway.fetch(new Request(gate.url, { ...init, headers }), profile, { principal: "ann" });
 }
 
-test("a stream of a client that has hung up already does not keep its session", async () => {
+test("an aborted stream does not keep its session alive", async () => {
   const gate = await openGate({ limits: { sessions: 1 } });
   const params = { protocolVersion: "2025-11-25", capabilities: {}, clientInfo: { name: "x", version: "1" } };
   const body = JSON.stringify({ jsonrpc: "2.0", id: 1, method: "initialize", params });
@@ -26,7 +26,7 @@ test("a stream of a client that has hung up already does not keep its session", 
   expect(second.status).toBe(200);
 });
 
-test("nothing is followed for a listening client that has hung up already", async () => {
+test("does not subscribe for a client that has already hung up", async () => {
   const gate = await openGate({ behind: await connectUpstream("fixture", fixtureServer, "legacy") });
   const uri = "test://watched-resource";
   const body = JSON.stringify({

@@ -22,7 +22,7 @@ interface Asking {
   readonly token?: string;
 }
 
-/** One request, as a client without any memory sends it. */
+/** One request of a stateless client. */
 async function call(gate: Gate, { args = {}, more = {}, token = "t" }: Asking = {}): Promise<Reply> {
   const params = { name: "invoke_action", arguments: { action_name: "tool__greet", args }, ...more, _meta: META };
   const headers = {
@@ -42,7 +42,7 @@ function stateOf({ result }: Reply): string {
   return result?.requestState ?? "none";
 }
 
-test("a question ends the request, and the next one goes on with the same call", async () => {
+test("a question ends the request, and the next request continues the call", async () => {
   const gate = await openGate();
 
   const first = await call(gate);
@@ -79,7 +79,7 @@ test.each([
   ["under another name", { whom: name.who }],
   ["that is a number", { who: 5 }],
   ["of another kind", { who: { roots: [] } }],
-])("an answer %s is asked for again", async (_which, inputResponses) => {
+])("asks again for an answer %s", async (_which, inputResponses) => {
   const gate = await openGate();
   const first = await call(gate);
 
@@ -90,7 +90,7 @@ test.each([
   expect(Object.keys(then.result?.inputRequests ?? {})).toEqual(["how"]);
 });
 
-test("a state is good once", async () => {
+test("accepts a state once", async () => {
   const gate = await openGate();
   const first = await call(gate);
   const more = { inputResponses: name, requestState: stateOf(first) };
@@ -102,7 +102,7 @@ test("a state is good once", async () => {
   expect(late.error?.code).toBe(-32602);
 });
 
-test("a state is good for nobody else, for nothing else, and not when it was changed", async () => {
+test("refuses a state of another client or request, and a changed one", async () => {
   const gate = await openGate({ profiles: { t: {}, u: { name: "other" }, v: {} } });
   const first = await call(gate);
   const more = { inputResponses: name, requestState: stateOf(first) };
@@ -119,11 +119,11 @@ test("a state is good for nobody else, for nothing else, and not when it was cha
   ];
 
   expect(replies.map(({ error }) => error?.code)).toEqual(replies.map(() => -32602));
-  // None of that has spoilt it for whom it is meant for.
+  // The right client can still use it.
   expect((await call(gate, { more })).result?.resultType).toBe("input_required");
 });
 
-test("a call that nobody answers is cancelled after a while, and its state is worth nothing then", async () => {
+test("cancels a call whose question is not answered in time", async () => {
   const gate = await openGate({ limits: { questionMs: 50 } });
 
   const first = await call(gate);
@@ -137,7 +137,7 @@ test("a call that nobody answers is cancelled after a while, and its state is wo
   expect(late.error?.code).toBe(-32602);
 });
 
-test("no more calls wait than may", async () => {
+test("limits the calls that wait for an answer", async () => {
   const gate = await openGate({ limits: { heldCalls: 3, heldCallsEach: 2 }, profiles: { t: {}, u: {}, v: {} } });
 
   const mine = [await call(gate), await call(gate), await call(gate)];
@@ -148,7 +148,7 @@ test("no more calls wait than may", async () => {
   expect(others.map(typeOf)).toMatchObject(["input_required", { code: "overloaded" }]);
 });
 
-test("closing the gateway cancels what waits for an answer", async () => {
+test("closing the gateway cancels calls that wait for an answer", async () => {
   const gate = await openGate();
   await call(gate);
 

@@ -1,9 +1,9 @@
 import { createHmac, hash, randomBytes, timingSafeEqual } from "node:crypto";
 import { ProtocolError, ProtocolErrorCode, type Result, type ServerContext } from "@modelcontextprotocol/server";
-import { Mutex } from "../../core/async.ts";
+import { Mutex, onAbort } from "../../core/async.ts";
 import { createLeftOpenError, type Dialogue } from "../../core/caller.ts";
 import { QmError } from "../../core/errors.ts";
-import { canonicalJson, type JsonObject } from "../../core/json.ts";
+import { canonicalJson, getOwn, type JsonObject } from "../../core/json.ts";
 import type { Runtime } from "../../core/runtime.ts";
 import {
   type ClientAnswers,
@@ -16,219 +16,161 @@ import {
 } from "./client-dialogue.ts";
 import type { GatewayLimits } from "./gateway.ts";
 
-/** Which question of which call an answer is for. */
-interface HeldRound {
-  readonly call: string;
-  readonly round: number;
-  /** Milliseconds since the epoch. */
-  readonly expires: number;
-}
-
-/** What a state is good for: this client, this request, and no other. */
+/** A request state is valid for this client and this request only. */
 interface RequestBinding {
   readonly principal: string;
-  /** Which client of the principal. */
+  /** The principal's client that sent the request. */
   readonly client: string | undefined;
   readonly profile: string;
   readonly method: string;
   readonly params: unknown;
 }
 
-interface RequestStateSigner {
-  sign(round: HeldRound, binding: RequestBinding): string;
-  /** Undefined where it was not signed here, for another request or client, or is too old. */
-  read(state: string, binding: RequestBinding, now: number): HeldRound | undefined;
-}
-
-const STATE_LIMIT = 1024;
-
-/**
- * A client hands these back, so they are taken for hostile: each is signed with a key that lives as long as this process
- * and covers whom and what it is for. That it is used once is kept by whoever holds the call.
- */
-export function createRequestStateSigner(key: Buffer = randomBytes(32)): RequestStateSigner {
-  const computeMac = (payload: string, { principal, client, profile, method, params }: RequestBinding) =>
-    createHmac("sha256", key)
-      .update(
-        JSON.stringify([payload, principal, client, profile, method, hash("sha256", canonicalJson(params), "hex")]),
-      )
-      .digest();
-
-  return {
-    sign({ call, round, expires }, binding) {
-      const payload = Buffer.from(JSON.stringify([call, round, expires])).toString("base64url");
-      return `${payload}.${computeMac(payload, binding).toString("base64url")}`;
-    },
-    read(state, binding, now) {
-      const [payload = "", mac = "", ...rest] = state.length <= STATE_LIMIT ? state.split(".") : [];
-      const given = Buffer.from(mac, "base64url");
-      const expected = computeMac(payload, binding);
-      if (rest.length > 0 || given.length !== expected.length || !timingSafeEqual(given, expected)) return undefined;
-      const round = parseRound(payload);
-      return round.expires > now ? round : undefined;
-    },
-  };
-}
-
-/** Only what we signed gets here. */
-function parseRound(payload: string): HeldRound {
-  const [call, round, expires] = JSON.parse(Buffer.from(payload, "base64url").toString()) as [string, number, number];
-  return { call, round, expires };
-}
-
-/** One request of the modern era that may be answered with a question. */
+/** A request of the modern era that may be answered with a question. */
 interface HeldRequest extends RequestBinding {
   readonly ctx: ServerContext;
   readonly capabilities: unknown;
-  /** Whose connection it came on. Absent: nothing but its state says what else is of the same client. */
+  /** The session of the client's connection. Absent: it has none. */
   readonly owner: string | undefined;
-  /** Begins the call. Not called where the request goes on with one that was begun. */
+  /** Starts the call. Not called for a request that continues one. */
   start(dialogue: Dialogue, signal: AbortSignal): Promise<Result>;
 }
 
-export interface HeldCalls {
-  /** Begins a call, or goes on with the one that the request's state names, until it ends or asks something. */
-  serve(request: HeldRequest): Promise<Result>;
-  /** Cancels every call that waits for an answer. */
-  close(): void;
-}
+export type HeldCalls = ReturnType<typeof createHeldCalls>;
 
-/** A call that is under way, with a request that waits for it or with a question that waits for an answer. */
+/** A running call: a request waits for it, or it waits for the answer to a question. */
 interface HeldCall {
   readonly id: string;
   readonly principal: string;
   readonly controller: AbortController;
   readonly ended: Promise<() => Result>;
-  /** Where it stands: every question has a number of its own, so that each is answered once. */
+  /** Counts the questions, so that each is answered once. */
   round: number;
-  asked: PendingQuestion | undefined;
-  notifier: ClientNotifier | undefined;
+  question?: PendingQuestion | undefined;
+  notifier?: ClientNotifier | undefined;
   /** Called when there is a question for the request that waits. */
-  wake: (() => void) | undefined;
-  expiry: NodeJS.Timeout | undefined;
+  wake?: (() => void) | undefined;
+  expiry?: NodeJS.Timeout;
 }
 
 interface PendingQuestion {
   readonly questions: ClientQuestions;
   readonly answers: Record<string, JsonObject>;
-  readonly answered: (answers: ClientAnswers) => void;
-  readonly refused: (reason: unknown) => void;
+  readonly resolve: (answers: ClientAnswers) => void;
+  readonly reject: (reason: unknown) => void;
 }
 
 /**
- * In the modern era a client cannot be asked while its request runs: the request is answered with the question, and a
- * new one brings the answer. The call stays open in between, so that whoever asked need not begin again; for a while,
- * and not for more calls than the limits say.
+ * Lets calls of the modern era ask questions. The request is answered with the question, and a new request brings the
+ * answer. In between the call stays open, for a limited time, so that it does not start again.
  */
-export function createHeldCalls(runtime: Runtime, limits: GatewayLimits): HeldCalls {
+export function createHeldCalls(runtime: Runtime, limits: GatewayLimits) {
   const states = createRequestStateSigner();
   const waiting = new Map<string, HeldCall>();
 
-  function begin({ principal, capabilities, owner, start }: HeldRequest): HeldCall {
+  function begin({ principal, capabilities: declared, owner, start }: HeldRequest): HeldCall {
     const controller = new AbortController();
     const mutex = new Mutex();
-    const can = pickAskableCapabilities(capabilities);
+    const capabilities = pickAskableCapabilities(declared);
     const id = runtime.newId();
     const dialogue: Dialogue = {
       owner: owner ?? id,
-      capabilities: can,
+      capabilities,
       progress: (update) => call.notifier?.progress(update),
       log: (line) => call.notifier?.log(line),
       async ask(questions) {
-        requireAskableQuestions(questions, can);
-        // One after the other: two that ask at the same time may use the same keys.
+        requireAskableQuestions(questions, capabilities);
+        // One after the other: two questions may use the same keys.
         return mutex.run(() => askClient(call, questions));
       },
     };
-    const call: HeldCall = {
-      id,
-      principal,
-      controller,
-      ended: Promise.resolve()
-        .then(() => start(dialogue, controller.signal))
-        .then(
-          (result) => () => result,
-          (thrown: unknown) => () => {
-            throw thrown;
-          },
-        ),
-      round: 0,
-      asked: undefined,
-      notifier: undefined,
-      wake: undefined,
-      expiry: undefined,
-    };
+    // A function, so that a rejection is not unhandled while no request waits.
+    const ended = Promise.resolve()
+      .then(() => start(dialogue, controller.signal))
+      .then(
+        (result) => () => result,
+        (thrown: unknown) => () => {
+          throw thrown;
+        },
+      );
+    const call: HeldCall = { id, principal, controller, ended, round: 0 };
     return call;
   }
 
   function askClient(call: HeldCall, questions: ClientQuestions): Promise<ClientAnswers> {
-    return new Promise((answered, refused) => {
-      if (call.controller.signal.aborted) return refused(call.controller.signal.reason);
-      call.asked = { questions, answers: {}, answered, refused };
-      call.controller.signal.addEventListener("abort", () => refused(call.controller.signal.reason), { once: true });
+    return new Promise((resolve, reject) => {
+      const { signal } = call.controller;
+      onAbort(signal, reject);
+      if (signal.aborted) return;
+      call.question = { questions, answers: {}, resolve, reject };
       call.wake?.();
     });
   }
 
-  /** The call that the state names, which nobody else goes on with now. */
-  function takeHeldCall(request: HeldRequest, state: string): HeldCall {
-    const round = states.read(state, request, runtime.now().getTime());
-    const call = round === undefined ? undefined : waiting.get(round.call);
-    if (call === undefined || call.round !== round?.round) throw createInvalidStateError();
+  /** Takes the call that the state names, so that no other request continues it. */
+  function takeCall(request: HeldRequest, state: string): HeldCall {
+    const signed = states.read(state, request, runtime.now().getTime());
+    const call = signed === undefined ? undefined : waiting.get(signed.call);
+    if (call === undefined || call.round !== signed?.round)
+      throw new ProtocolError(ProtocolErrorCode.InvalidParams, "Invalid or expired requestState", {
+        reason: "invalid_request_state",
+        hint: "Send the request again without requestState and inputResponses.",
+      });
     clearTimeout(call.expiry);
     waiting.delete(call.id);
     return call;
   }
 
-  /** Hands over the answers once all are there. What is missing, or is no answer, stays asked. */
+  /** Passes the answers on when all are there. A missing or invalid one is asked for again. */
   function answer(call: HeldCall, responses: Readonly<Record<string, unknown>>): void {
-    const { asked } = call;
-    if (asked === undefined) return;
-    for (const [key, question] of Object.entries(asked.questions)) {
-      const response = Object.hasOwn(responses, key) ? responses[key] : undefined;
-      if (isAnswer(question, response)) asked.answers[key] = response;
+    const { question } = call;
+    if (question === undefined) return;
+    const { questions, answers, resolve } = question;
+    for (const [key, asked] of Object.entries(questions)) {
+      const response = getOwn(responses, key);
+      if (isAnswer(asked, response)) answers[key] = response;
     }
-    if (Object.keys(asked.questions).some((key) => !Object.hasOwn(asked.answers, key))) return;
-    call.asked = undefined;
-    asked.answered(asked.answers);
+    if (listOpen(question).length > 0) return;
+    call.question = undefined;
+    resolve(answers);
   }
 
-  /** Waits with a request for the call's end or its next question. */
+  /** Waits until the call ends or asks its next question. */
   async function waitForCall(call: HeldCall, request: HeldRequest): Promise<Result> {
     const { ctx } = request;
-    const cancel = () => call.controller.abort(createCancelledError("the client cancelled the call"));
-    ctx.mcpReq.signal.addEventListener("abort", cancel, { once: true });
-    if (ctx.mcpReq.signal.aborted) cancel();
+    const stopListening = onAbort(ctx.mcpReq.signal, () =>
+      call.controller.abort(new QmError("cancelled", "the client cancelled the call")),
+    );
     call.notifier = createClientNotifier(ctx);
     try {
       for (;;) {
-        const end = await Promise.race([call.ended, waitForWake(call)]);
+        const end = await Promise.race([call.ended, waitForQuestion(call)]);
         if (end !== undefined) return end();
-        const question = hold(call, request);
-        if (question !== undefined) return question;
+        const result = hold(call, request);
+        if (result !== undefined) return result;
       }
     } finally {
       call.notifier = undefined;
       call.wake = undefined;
-      ctx.mcpReq.signal.removeEventListener("abort", cancel);
+      stopListening();
     }
   }
 
-  function waitForWake(call: HeldCall): Promise<undefined> {
+  function waitForQuestion(call: HeldCall): Promise<undefined> {
     return new Promise((resolve) => {
       call.wake = () => resolve(undefined);
-      if (call.asked !== undefined) resolve(undefined);
+      if (call.question !== undefined) call.wake();
     });
   }
 
-  /** The question as an answer to the request; undefined where no more calls may wait. */
+  /** The result that carries the question. Undefined: too many calls wait, and the question was refused. */
   function hold(call: HeldCall, request: HeldRequest): Result | undefined {
-    const { asked } = call;
-    if (asked === undefined) return undefined;
-    const mine = [...waiting.values()].filter(({ principal }) => principal === call.principal).length;
-    if (waiting.size >= limits.heldCalls || mine >= limits.heldCallsEach) {
-      call.asked = undefined;
-      asked.refused(new QmError("overloaded", "too many calls wait for an answer", { hint: "Answer some of them." }));
+    const { question } = call;
+    if (question === undefined) return undefined;
+    const own = [...waiting.values()].filter(({ principal }) => principal === call.principal).length;
+    if (waiting.size >= limits.heldCalls || own >= limits.heldCallsEach) {
+      call.question = undefined;
+      question.reject(new QmError("overloaded", "too many calls wait for an answer", { hint: "Answer some of them." }));
       return undefined;
     }
     call.round++;
@@ -236,10 +178,9 @@ export function createHeldCalls(runtime: Runtime, limits: GatewayLimits): HeldCa
     call.expiry.unref();
     waiting.set(call.id, call);
     const expires = runtime.now().getTime() + limits.questionMs;
-    const open = Object.entries(asked.questions).filter(([key]) => !Object.hasOwn(asked.answers, key));
     return {
       resultType: "input_required",
-      inputRequests: Object.fromEntries(open),
+      inputRequests: Object.fromEntries(listOpen(question)),
       requestState: states.sign({ call: call.id, round: call.round, expires }, request),
     };
   }
@@ -251,27 +192,60 @@ export function createHeldCalls(runtime: Runtime, limits: GatewayLimits): HeldCa
   }
 
   return {
-    async serve(request) {
+    /** Starts a call, or continues the one that the request's state names, until it ends or asks something. */
+    async serve(request: HeldRequest): Promise<Result> {
       const state: unknown = request.ctx.mcpReq.requestState();
-      // Without a state no question was asked, so `inputResponses` of such a request answer nothing.
+      // Without a state no question was asked, and `inputResponses` answer nothing.
       if (state === undefined) return waitForCall(begin(request), request);
-      const call = takeHeldCall(request, String(state));
+      const call = takeCall(request, String(state));
       answer(call, request.ctx.mcpReq.inputResponses ?? {});
       return waitForCall(call, request);
     },
-    close() {
+    /** Cancels every call that waits for an answer. */
+    close(): void {
       for (const call of waiting.values()) abandon(call);
     },
   };
 }
 
-function createInvalidStateError(): ProtocolError {
-  return new ProtocolError(ProtocolErrorCode.InvalidParams, "Invalid or expired requestState", {
-    reason: "invalid_request_state",
-    hint: "Send the request again without requestState and inputResponses.",
-  });
+function listOpen({ questions, answers }: PendingQuestion) {
+  return Object.entries(questions).filter(([key]) => !Object.hasOwn(answers, key));
 }
 
-function createCancelledError(why: string): QmError {
-  return new QmError("cancelled", why);
+interface HeldRound {
+  readonly call: string;
+  readonly round: number;
+  /** Milliseconds since the epoch. */
+  readonly expires: number;
+}
+
+const STATE_LIMIT = 1024;
+
+/**
+ * Signs the states that clients send back, with a key that lives as long as this process. The signature covers the client
+ * and the request. `createHeldCalls` makes sure that a state is used once.
+ */
+export function createRequestStateSigner(key: Buffer = randomBytes(32)) {
+  const computeMac = (payload: string, { principal, client, profile, method, params }: RequestBinding) => {
+    const digest = hash("sha256", canonicalJson(params), "hex");
+    const signed = JSON.stringify([payload, principal, client, profile, method, digest]);
+    return createHmac("sha256", key).update(signed).digest();
+  };
+
+  return {
+    sign({ call, round, expires }: HeldRound, binding: RequestBinding): string {
+      const payload = Buffer.from(JSON.stringify([call, round, expires])).toString("base64url");
+      return `${payload}.${computeMac(payload, binding).toString("base64url")}`;
+    },
+    /** Undefined: the state was not signed here, or for another request or client, or is too old. */
+    read(state: string, binding: RequestBinding, now: number): HeldRound | undefined {
+      const [payload = "", mac = "", ...rest] = state.length <= STATE_LIMIT ? state.split(".") : [];
+      const given = Buffer.from(mac, "base64url");
+      const expected = computeMac(payload, binding);
+      if (rest.length > 0 || given.length !== expected.length || !timingSafeEqual(given, expected)) return undefined;
+      const parsed = JSON.parse(Buffer.from(payload, "base64url").toString()) as [string, number, number];
+      const [call, round, expires] = parsed;
+      return expires > now ? { call, round, expires } : undefined;
+    },
+  };
 }

@@ -17,7 +17,7 @@ async function sessionOf(gate: Gate): Promise<Readonly<Record<string, string>>> 
   return { "mcp-session-id": response.headers.get("mcp-session-id") ?? "" };
 }
 
-/** Whatever was sent, the next honest client is served. */
+/** Whether the next honest client is served. */
 async function isWell(gate: Gate): Promise<boolean> {
   const client = await gate.client("modern");
   return saidBy(await invoke(client, "tool__echo", { text: "well" })).includes("well");
@@ -29,7 +29,7 @@ function nested(depth: number): string {
 
 const modern = { "mcp-protocol-version": MODERN, "mcp-method": "tools/call", "mcp-name": "invoke_action" };
 
-describe("what is no message", () => {
+describe("a body that is not a message", () => {
   test.each([
     ["nothing", ""],
     ["garbage", "\u0000\u0001 not json"],
@@ -41,7 +41,7 @@ describe("what is no message", () => {
     ["a method of another protocol", '{"jsonrpc":"1.0","id":1,"method":"tools/list"}'],
     ["depth", `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"a":${nested(50_000)}}}`],
     ["a name of the prototype", '{"jsonrpc":"2.0","id":1,"method":"__proto__","params":{"__proto__":{"x":1}}}'],
-  ])("%s is refused in both eras, and nobody else notices", async (_which, body) => {
+  ])("refuses %s in both eras, and serves the next client", async (_which, body) => {
     const gate = await openGate();
     const session = await sessionOf(gate);
 
@@ -55,14 +55,14 @@ describe("what is no message", () => {
     expect(await isWell(gate)).toBe(true);
   });
 
-  test("another media type is refused", async () => {
+  test("refuses another media type", async () => {
     const gate = await openGate();
 
     expect((await gate.post("{}", { "content-type": "text/plain" })).status).toBe(415);
   });
 });
 
-test("a batch of the legacy era is answered, one that is too long is not", async () => {
+test("answers a legacy batch, and refuses one that is too long", async () => {
   const gate = await openGate();
   const session = await sessionOf(gate);
   const batch = (length: number) => Array.from({ length }, (_, id) => ({ jsonrpc: "2.0", id: id + 1, method: "ping" }));
@@ -74,7 +74,7 @@ test("a batch of the legacy era is answered, one that is too long is not", async
   expect(long.status).toBe(400);
 });
 
-test("an id that is still being answered is not used twice, and can be used again", async () => {
+test("refuses an id that is still being answered, and accepts it afterwards", async () => {
   const gate = await openGate();
   const session = await sessionOf(gate);
   const hang = {
@@ -95,7 +95,7 @@ test("an id that is still being answered is not used twice, and can be used agai
     session,
   );
   await gate.post({ jsonrpc: "2.0", method: "notifications/cancelled", params: { requestId: 7 } }, session);
-  // No answer comes for what was cancelled, and the stream ends.
+  // A cancelled request gets no answer, and its stream ends.
   await running.text();
   const third = await gate.post(ping, session);
 
@@ -108,7 +108,7 @@ test.each([
   ["arguments that are a text", { action_name: "tool__echo", args: "x" }],
   ["no arguments at all", {}],
   ["a name of many characters", { action_name: "x".repeat(100_000) }],
-])("%s is a failure that a model can read", async (_which, args) => {
+])("answers %s with an error that a model can read", async (_which, args) => {
   const gate = await openGate();
   const client = await gate.client("modern");
 
@@ -118,7 +118,7 @@ test.each([
   expect(JSON.stringify(result).length).toBeLessThan(20_000);
 });
 
-test("a tool call with wrong parameters is an error of its own, with its id", async () => {
+test("answers a tool call with wrong parameters with an error for its id", async () => {
   const gate = await openGate();
   const params = { name: 7, arguments: [], _meta: META };
 
@@ -130,14 +130,14 @@ test("a tool call with wrong parameters is an error of its own, with its id", as
   expect(await reply.json()).toMatchObject({ id: "x", error: { code: expect.any(Number) } });
 });
 
-test.each(["legacy", "modern"] as const)("a cursor that was never given out is refused in the %s era", async (era) => {
+test.each(["legacy", "modern"] as const)("refuses an unknown cursor in the %s era", async (era) => {
   const gate = await openGate();
   const client = await gate.client(era);
 
   await expect(client.listTools({ cursor: "made-up" })).rejects.toMatchObject({ code: -32602 });
 });
 
-test("sessions are not opened without end, and idle ones make room", async () => {
+test("limits sessions, and ends an idle one to make room", async () => {
   const gate = await openGate({ limits: { sessions: 3 } });
   const first = await sessionOf(gate);
   for (let n = 0; n < 5; n++) await sessionOf(gate);
@@ -147,12 +147,12 @@ test("sessions are not opened without end, and idle ones make room", async () =>
   expect((await gate.post(ping, await sessionOf(gate))).status).toBe(200);
 });
 
-test("a session that is not used ends by itself", async () => {
+test("ends an idle session", async () => {
   const gate = await openGate({ limits: { sessionIdleMs: 40 } });
   const session = await sessionOf(gate);
   const get = () => fetch(gate.url, { method: "DELETE", headers: { authorization: "Bearer t", ...session } });
 
-  // Asking would use it.
+  // A request would count as use.
   await new Promise((resolve) => setTimeout(resolve, 300));
 
   expect((await get()).status).toBe(404);

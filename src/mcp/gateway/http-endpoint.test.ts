@@ -1,9 +1,8 @@
 import { expect, test } from "vitest";
-import { createTokenAuthorizer } from "../../core/token-authorizer.ts";
-import { readBearerToken } from "./http-endpoint.ts";
+import { authorizeBearer, createTokenAuthorizer } from "../../core/token-authorizer.ts";
 import { profileWith } from "./testing.ts";
 
-test("a token finds its profile, and no other text does", () => {
+test("finds the profile of a token, and of no other text", () => {
   const one = profileWith({ name: "one" });
   const two = profileWith({ name: "two" });
   const authorize = createTokenAuthorizer([
@@ -25,6 +24,9 @@ test.each([
   ["Bearer a,Bearer b", undefined],
   ["Basic abc", undefined],
   [undefined, undefined],
-])("of %s the token is %s", (header, token) => {
-  expect(readBearerToken(header)).toBe(token);
+])("reads from the header %s the token %s", (header, token) => {
+  const read = authorizeBearer(header, (given) => ({ given }));
+
+  expect(read.token).toBe(token);
+  expect(read.owner).toEqual(token === undefined ? undefined : { given: token });
 });

@@ -24,7 +24,7 @@ interface Got {
   readonly body: string;
 }
 
-/** `fetch` does not let one lie about Host. */
+/** `fetch` does not send another Host header. */
 function send(gate: Gate, { method = "POST", path = "/mcp", headers = {}, body }: Sent): Promise<Got> {
   const { hostname, port } = new URL(gate.url);
   const given = { "content-type": "application/json", accept: "application/json, text/event-stream", ...headers };
@@ -49,7 +49,7 @@ describe("the token", () => {
     ["a wrong one", { authorization: "Bearer wrong" }, 'Bearer realm="quartermaster", error="invalid_token"'],
     ["half of one", { authorization: "Bearer " }, 'Bearer realm="quartermaster"'],
     ["another scheme", { authorization: "Basic dDp0" }, 'Bearer realm="quartermaster"'],
-  ])("is wanted: %s is answered 401 with what is wanted", async (_which, headers, challenge) => {
+  ])("is required: %s is answered 401 with a challenge", async (_which, headers, challenge) => {
     const gate = await openGate();
 
     const got = await send(gate, { headers });
@@ -59,7 +59,7 @@ describe("the token", () => {
     expect(got.body).not.toContain("wrong");
   });
 
-  test("opens the door, and /health needs none", async () => {
+  test("gives access, and /health needs none", async () => {
     const gate = await openGate();
 
     expect((await send(gate, { headers: bearer })).status).toBe(200);
@@ -69,7 +69,7 @@ describe("the token", () => {
     });
   });
 
-  test("in the query string is no token", async () => {
+  test("is not read from the query string", async () => {
     const gate = await openGate();
 
     expect((await send(gate, { path: "/mcp?access_token=t" })).status).toBe(401);
@@ -87,7 +87,7 @@ describe("the Host header", () => {
     "box.test",
     "box.test:9",
     "only.test:99",
-  ])("%s is one of ours", async (host) => {
+  ])("accepts %s", async (host) => {
     const gate = await openGate({ allowedHosts: ["box.test", "only.test:99"] });
 
     expect((await send(gate, { headers: { ...bearer, host } })).status).toBe(200);
@@ -104,7 +104,7 @@ describe("the Host header", () => {
     "only.test:98",
     "a b",
     "localhost:x",
-  ])("%s is not, for any path", async (host) => {
+  ])("refuses %s on every path", async (host) => {
     const gate = await openGate({ allowedHosts: ["box.test", "only.test:99"] });
 
     expect((await send(gate, { headers: { ...bearer, host } })).status).toBe(421);
@@ -139,7 +139,7 @@ async function rawRequest(gate: Gate, lines: readonly string[]): Promise<string>
 describe("the Origin header", () => {
   const allowedOrigins = ["https://good.test"];
 
-  test("may be absent, and may be an allowed one, which is told so", async () => {
+  test("may be absent or allowed, and an allowed one gets CORS headers", async () => {
     const gate = await openGate({ allowedOrigins });
 
     const got = await send(gate, { headers: { ...bearer, origin: "https://good.test" } });
@@ -164,7 +164,7 @@ describe("the Origin header", () => {
     },
   );
 
-  test("an allowed page may ask before it calls, without a token", async () => {
+  test("answers the preflight of an allowed page without a token", async () => {
     const gate = await openGate({ allowedOrigins });
     const asked = "authorization, mcp-protocol-version, mcp-param-region, x-other";
     const headers = { origin: "https://good.test", "access-control-request-headers": asked };
@@ -180,7 +180,7 @@ describe("the Origin header", () => {
   });
 });
 
-test("what is not there is not found, and what cannot be done there is not allowed", async () => {
+test("answers 404 for an unknown path and 405 for an unknown method", async () => {
   const gate = await openGate();
 
   expect((await send(gate, { path: "/", headers: bearer })).status).toBe(404);
@@ -189,7 +189,47 @@ test("what is not there is not found, and what cannot be done there is not allow
   expect((await send(gate, { method: "DELETE", headers: bearer })).status).toBe(400);
 });
 
-test("a body is read up to a limit, whatever its length is said to be", async () => {
+test("does not treat HEAD as GET", async () => {
+  const gate = await openGate();
+
+  expect(await send(gate, { method: "HEAD" })).toMatchObject({ status: 401, body: "" });
+  expect(await send(gate, { method: "HEAD", headers: bearer })).toMatchObject({
+    status: 405,
+    headers: { allow: "GET, POST, DELETE" },
+    body: "",
+  });
+  expect(await send(gate, { method: "HEAD", path: "/health" })).toMatchObject({ status: 200, body: "" });
+});
+
+test.each(["/%6dcp", "/x/../mcp", "/./mcp", "//mcp", "/mcp/", "/mcp;x", "/MCP", "/\\mcp"])(
+  "the path %s is not /mcp",
+  async (path) => {
+    const gate = await openGate();
+
+    expect((await send(gate, { path, headers: bearer })).status).toBe(404);
+  },
+);
+
+test.each([
+  ["/mcp", {}, 401],
+  ["/mcp", { host: "evil.test" }, 421],
+  ["/health", {}, 200],
+  ["/nothing", {}, 404],
+])("closes the connection after a POST to %s with %j whose body was not read", async (path, headers, status) => {
+  const gate = await openGate();
+
+  const got = await send(gate, { path, headers });
+
+  expect(got).toMatchObject({ status, headers: { connection: "close" } });
+});
+
+test("keeps the connection after a body that was read", async () => {
+  const gate = await openGate();
+
+  expect((await send(gate, { headers: bearer })).headers.connection).not.toBe("close");
+});
+
+test("limits the body, with and without a Content-Length", async () => {
   const gate = await openGate({ limits: { bodyBytes: 10_000 } });
   const body = JSON.stringify({ ...INITIALIZE, padding: "x".repeat(20_000) });
 
@@ -200,7 +240,7 @@ test("a body is read up to a limit, whatever its length is said to be", async ()
   expect((await send(gate, { headers: bearer })).status).toBe(200);
 });
 
-test("an address that is taken is told in words", async () => {
+test("explains that an address is taken", async () => {
   const gate = await openGate();
   const { port } = new URL(gate.url);
 

@@ -5,46 +5,31 @@ import {
   type JSONRPCMessage,
   WebStandardStreamableHTTPServerTransport,
 } from "@modelcontextprotocol/server";
+import { onAbort } from "../../core/async.ts";
 import { isRecord } from "../../core/json.ts";
 import type { Runtime } from "../../core/runtime.ts";
 import { parseSessionName, SESSION_HEADER } from "./client-sessions.ts";
 import type { GatewayLimits } from "./gateway.ts";
-import { createRpcErrorResponse } from "./http-endpoint.ts";
-import type { ClientConnection, ProfileEndpoint } from "./profile-endpoint.ts";
+import { createRpcError } from "./http-endpoint.ts";
+import type { ProfileEndpoint } from "./profile-endpoint.ts";
 
-const RESOURCE_NOT_FOUND = -32002;
-const INVALID_PARAMS = -32602;
-
-/** A resource that is not there has a code of its own in the legacy era; the library knows only the later one. */
-export function toLegacyMessage(message: JSONRPCMessage): JSONRPCMessage {
-  if (!isJSONRPCErrorResponse(message) || message.error.code !== INVALID_PARAMS) return message;
-  const { data } = message.error;
-  const names = isRecord(data) ? Object.keys(data) : [];
-  if (names.length !== 1 || names[0] !== "uri") return message;
-  return { ...message, error: { ...message.error, code: RESOURCE_NOT_FOUND } };
-}
-
-/** Clients of the legacy era over HTTP: each has a session, which ends when it says so or is not heard of any more. */
-export interface LegacySessions {
-  serve(endpoint: ProfileEndpoint, request: Request, body: unknown, principal: string): Promise<Response>;
-  close(): Promise<void>;
-}
+export type LegacySessions = ReturnType<typeof createLegacySessions>;
 
 interface LegacySession {
   readonly id: string;
   readonly transport: SessionTransport;
-  readonly connection: ClientConnection;
-  /** Whoever opened it: nobody else may use it, whatever they know. */
+  /** Only the principal that opened a session may use it. */
   readonly principal: string;
   readonly profile: string;
   lastSeen: number;
-  /** Streams on which it hears what nobody asked for. */
+  /** Open streams for messages from the server. */
   streams: number;
 }
 
 const SWEEP_MS = 30_000;
 
-export function createLegacySessions(runtime: Runtime, limits: GatewayLimits): LegacySessions {
+/** The HTTP sessions of the legacy era. A session ends when its client says so, or is idle for too long. */
+export function createLegacySessions(runtime: Runtime, limits: GatewayLimits) {
   const sessions = new Map<string, LegacySession>();
   const sweeper = setInterval(sweep, Math.min(SWEEP_MS, limits.sessionIdleMs));
   sweeper.unref();
@@ -61,86 +46,56 @@ export function createLegacySessions(runtime: Runtime, limits: GatewayLimits): L
     session.transport.close().catch(() => {});
   }
 
-  /** Whether a principal may have one more; its own that was idle for longest makes room, never another principal's. */
+  /** Whether a principal may open a session. At the limit its own longest idle one ends, never another principal's. */
   function hasRoom(principal: string): boolean {
     const own = [...sessions.values()].filter((session) => session.principal === principal);
     if (own.length < limits.sessionsEach && sessions.size < limits.sessions) return true;
-    const idle = own.filter(isIdle).sort((a, b) => a.lastSeen - b.lastSeen)[0];
+    const [idle] = own.filter(isIdle).sort((a, b) => a.lastSeen - b.lastSeen);
     if (idle !== undefined) end(idle);
     return idle !== undefined;
   }
 
-  async function open(endpoint: ProfileEndpoint, principal: string, name: string | undefined): Promise<LegacySession> {
-    const id = runtime.newId();
-    const transport = new SessionTransport({ sessionIdGenerator: () => id, maxRequestBodySize: limits.bodyBytes });
-    const connection = endpoint.connect({
-      era: "legacy",
-      session: id,
-      principal,
-      account: principal,
-      name,
-      transport: "http",
-    });
-    const session: LegacySession = {
-      id,
-      transport,
-      connection,
-      principal,
-      profile: endpoint.profile.name,
-      lastSeen: runtime.elapsed(),
-      streams: 0,
-    };
-    await connection.server.connect(transport);
-    connection.server.onclose = () => {
-      sessions.delete(id);
-      connection.close();
-    };
-    return session;
-  }
-
-  async function begin(
-    endpoint: ProfileEndpoint,
-    request: Request,
-    body: unknown,
-    principal: string,
-  ): Promise<Response> {
+  async function begin(endpoint: ProfileEndpoint, request: Request, body: unknown, principal: string) {
     const name = parseSessionName(request.headers.get(SESSION_HEADER));
     if (!hasRoom(principal))
-      return createRpcErrorResponse(503, -32000, "Too many sessions are open; close one, or try again later");
-    const session = await open(endpoint, principal, name);
-    sessions.set(session.id, session);
-    const response = await session.transport.handleRequest(request, { parsedBody: body });
+      return createRpcError(503, -32000, "Too many sessions are open; close one, or try again later");
+    const id = runtime.newId();
+    const transport = new SessionTransport({ sessionIdGenerator: () => id, maxRequestBodySize: limits.bodyBytes });
+    const { server, close } = endpoint.connect("legacy", "http", id, { principal, account: principal, name });
+    await server.connect(transport);
+    server.onclose = () => {
+      sessions.delete(id);
+      close();
+    };
+    const profile = endpoint.profile.name;
+    const session = { id, transport, principal, profile, lastSeen: runtime.elapsed(), streams: 0 };
+    sessions.set(id, session);
+    const response = await transport.handleRequest(request, { parsedBody: body });
     if (!response.ok) end(session);
     return response;
   }
 
   return {
-    async serve(endpoint, request, body, principal) {
+    async serve(endpoint: ProfileEndpoint, request: Request, body: unknown, principal: string): Promise<Response> {
       const id = request.headers.get("mcp-session-id");
       if (id === null) {
         if (isInitializeRequest(body)) return begin(endpoint, request, body, principal);
-        return createRpcErrorResponse(
-          400,
-          -32000,
-          "Bad Request: no session; initialize first, then send Mcp-Session-Id",
-        );
+        return createRpcError(400, -32000, "Bad Request: no session; initialize first, then send Mcp-Session-Id");
       }
       const session = sessions.get(id);
-      if (session === undefined || session.principal !== principal || session.profile !== endpoint.profile.name) {
-        return createRpcErrorResponse(404, -32001, "Session not found");
-      }
+      if (session === undefined || session.principal !== principal || session.profile !== endpoint.profile.name)
+        return createRpcError(404, -32001, "Session not found");
       session.lastSeen = runtime.elapsed();
-      if (hasRepeatedId(body, session.transport.open)) {
-        return createRpcErrorResponse(400, -32600, "Invalid Request: a request with this id is still being answered");
-      }
+      if (hasRepeatedId(body, session.transport.open))
+        return createRpcError(400, -32600, "Invalid Request: a request with this id is still being answered");
       const response = await session.transport.handleRequest(request, { parsedBody: body });
       if (request.method === "GET" && response.ok && !request.signal.aborted) {
         session.streams++;
-        request.signal.addEventListener("abort", () => session.streams--, { once: true });
+        onAbort(request.signal, () => session.streams--);
       }
       return response;
     },
-    async close() {
+    async close(): Promise<void> {
       clearInterval(sweeper);
       await Promise.all([...sessions.values()].map(({ transport }) => transport.close()));
     },
@@ -153,7 +108,7 @@ function hasRepeatedId(body: unknown, open: ReadonlySet<unknown>): boolean {
   return new Set(ids).size < ids.length || ids.some((id) => open.has(id));
 }
 
-/** Knows which requests are not answered yet, and ends the stream of one that was cancelled: no answer would. */
+/** Tracks the requests that are not answered yet, and ends the stream of a cancelled one, which gets no answer. */
 class SessionTransport extends WebStandardStreamableHTTPServerTransport {
   readonly open = new Set<unknown>();
 
@@ -165,7 +120,7 @@ class SessionTransport extends WebStandardStreamableHTTPServerTransport {
     const response = await super.handleRequest(request, options);
     if (!response.ok) for (const { id } of messages) this.open.delete(id);
     for (const { method, params } of messages) {
-      if (method === "notifications/cancelled" && isRecord(params)) this.#forget(params.requestId);
+      if (method === "notifications/cancelled" && isRecord(params)) this.#cancel(params.requestId);
     }
     return response;
   }
@@ -175,9 +130,18 @@ class SessionTransport extends WebStandardStreamableHTTPServerTransport {
     await super.send(toLegacyMessage(message), options);
   }
 
-  #forget(id: unknown): void {
+  #cancel(id: unknown): void {
     if (typeof id !== "string" && typeof id !== "number") return;
     this.open.delete(id);
     this.closeSSEStream(id);
   }
+}
+
+/** An unknown resource is -32002 in the legacy era. The SDK sends the code of the modern era, -32602. */
+export function toLegacyMessage(message: JSONRPCMessage): JSONRPCMessage {
+  if (!isJSONRPCErrorResponse(message) || message.error.code !== -32602) return message;
+  const { data } = message.error;
+  const names = isRecord(data) ? Object.keys(data) : [];
+  if (names.length !== 1 || names[0] !== "uri") return message;
+  return { ...message, error: { ...message.error, code: -32002 } };
 }

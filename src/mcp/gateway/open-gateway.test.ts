@@ -28,7 +28,7 @@ async function client(url: string, token: string): Promise<Client> {
   return made;
 }
 
-test("a token is made once, for its owner alone, and opens the profile default", async () => {
+test("creates a private token once, which gives access to the profile default", async () => {
   const { gateway } = await gatewayOf({});
 
   const { url, tokenPath } = await gateway.listen({ port: 0 });
@@ -41,7 +41,7 @@ test("a token is made once, for its owner alone, and opens the profile default",
   expect(await readFile(tokenPath, "utf8")).toBe(token);
 });
 
-test("what clients are told fits the tools they are shown", async () => {
+test("instructions fit the tools of the profile", async () => {
   const { gateway } = await gatewayOf(
     {
       servers: { plain: { command: process.execPath, args: [asking] } },
@@ -66,7 +66,7 @@ test("what clients are told fits the tools they are shown", async () => {
   expect(await told("c")).toBeUndefined();
 });
 
-test("a server that is passed through is asked for its tools before a client is", async () => {
+test("connects to a server that is passed through before the client lists its tools", async () => {
   const { gateway } = await gatewayOf(
     {
       servers: { plain: { command: process.execPath, args: [asking] } },
@@ -80,7 +80,7 @@ test("a server that is passed through is asked for its tools before a client is"
   await vi.waitFor(async () => expect((await connected.listTools()).tools.length).toBeGreaterThan(0), 10_000);
 });
 
-test("a profile without its token is nobody's, and two with the same are refused", async () => {
+test("leaves out a profile without its token, and refuses two with the same token", async () => {
   const profiles = { one: { token: `\${env:ONE}` }, two: { token: `\${env:TWO}` } };
   const half = await gatewayOf({ gateway: { profiles } }, { ONE: "1".repeat(32) });
   const same = await gatewayOf({ gateway: { profiles } }, { ONE: "1".repeat(32), TWO: "1".repeat(32) });
@@ -91,7 +91,7 @@ test("a profile without its token is nobody's, and two with the same are refused
   await expect(same.gateway.listen({ port: 0 })).rejects.toMatchObject({ code: "invalid_config" });
 });
 
-test("a profile that is not there is named with those that are", async () => {
+test("names the known profiles for an unknown one", async () => {
   const { gateway } = await gatewayOf({});
 
   expect(() => gateway.profile("defualt")).toThrow("did you mean default?");

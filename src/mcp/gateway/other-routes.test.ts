@@ -1,10 +1,14 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { request } from "node:http";
+import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { Hono } from "hono";
 import { expect, onTestFinished, test } from "vitest";
 import { openWorkspace } from "../../workspace/workspace.ts";
 import { openGateway } from "./create-gateway.ts";
+import { GATEWAY_LIMITS } from "./gateway.ts";
+import { startHttpListener } from "./http-listener.ts";
 
 async function opened(where: { readonly publicUrl?: URL; readonly withOther?: boolean } = {}) {
   const folder = await mkdtemp(join(tmpdir(), "qm-other-"));
@@ -20,10 +24,10 @@ async function opened(where: { readonly publicUrl?: URL; readonly withOther?: bo
     ...(where.withOther === false
       ? {}
       : {
-          async other(given: Request) {
-            asked.push(`${given.method} ${new URL(given.url).pathname} ${await given.text()}`);
-            return given.url.endsWith("/page") ? new Response("a page") : undefined;
-          },
+          other: new Hono().all("*", async ({ req, text }, next) => {
+            asked.push(`${req.method} ${req.path} ${await req.text()}`);
+            return req.url.endsWith("/page") ? text("a page") : next();
+          }),
         }),
   });
   const { hostname, port } = new URL(url);
@@ -39,7 +43,7 @@ async function opened(where: { readonly publicUrl?: URL; readonly withOther?: bo
   return { status, asked };
 }
 
-test("what is beside /mcp and /health is for others to answer, or is not there", async () => {
+test("passes other paths to the mounted routes, or answers 404", async () => {
   const { status, asked } = await opened();
 
   expect(await status("/page")).toBe(200);
@@ -50,14 +54,14 @@ test("what is beside /mcp and /health is for others to answer, or is not there",
   expect(asked).toEqual(["GET /page ", "GET /page ", "POST /nothing said"]);
 });
 
-test("without others nothing is there", async () => {
+test("answers 404 without mounted routes", async () => {
   const { status } = await opened({ withOther: false });
 
   expect(await status("/page")).toBe(404);
   expect(await status("//")).toBe(404);
 });
 
-test("the name that people reach us by is one of ours, and its pages may call what others answer", async () => {
+test("accepts the public host, and its pages may call the mounted routes", async () => {
   const { status } = await opened({ publicUrl: new URL("https://qm.example.com/box") });
   const headers = { host: "qm.example.com", origin: "https://qm.example.com" };
 
@@ -67,3 +71,36 @@ test("the name that people reach us by is one of ours, and its pages may call wh
   expect(await status("/page", { ...headers, origin: "https://example.com" })).toBe(403);
   expect(await status("/mcp", headers)).toBe(403);
 });
+
+test("stops reading a stream that the client does not read, and cancels it when the client hangs up", async () => {
+  let pulls = 0;
+  let isCancelled = false;
+  const pull = (controller: ReadableStreamDefaultController<Uint8Array>) => {
+    pulls++;
+    controller.enqueue(Buffer.alloc(65_536, "x"));
+  };
+  const cancel = () => {
+    isCancelled = true;
+  };
+  const headers = { "content-type": "text/event-stream" };
+  const other = new Hono().get("/stream", () => new Response(new ReadableStream({ pull, cancel }), { headers }));
+  const { url, close } = await startHttpListener(
+    { limits: GATEWAY_LIMITS, onProblem: () => {}, fetch: async () => new Response() },
+    { host: "127.0.0.1", port: 0, allowedHosts: [], allowedOrigins: [], authorize: () => undefined, other },
+  );
+  onTestFinished(close);
+  const { hostname, port } = new URL(url);
+  const socket = connect(Number(port), hostname).pause();
+  socket.write("GET /stream HTTP/1.1\r\nHost: localhost\r\n\r\n");
+
+  await expect.poll(async () => pulls > 0 && (await isStable(() => pulls)), { timeout: 20_000 }).toBe(true);
+  expect(pulls).toBeLessThan(2_000);
+  socket.destroy();
+  await expect.poll(() => isCancelled).toBe(true);
+});
+
+async function isStable(read: () => number): Promise<boolean> {
+  const before = read();
+  await new Promise((resolve) => setTimeout(resolve, 200));
+  return read() === before;
+}

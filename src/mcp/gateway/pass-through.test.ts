@@ -6,7 +6,7 @@ import { connectUpstream, MODERN, openGate, saidBy } from "./testing.ts";
 const both = ["legacy", "modern"] as const;
 const profiles = { t: { passThrough: ["*"] } };
 
-/** A server whose definitions and results hold whatever a server may say. */
+/** A server with unusual definitions and results. */
 function oddServer(): Server {
   const server = new Server({ name: "odd", version: "1" }, { capabilities: { tools: {}, resources: {}, prompts: {} } });
   const rows = { type: "array", items: { type: "integer" } };
@@ -47,7 +47,7 @@ function oddServer(): Server {
 }
 
 describe.each(both)("a client of the %s era", (era) => {
-  test("sees the server's tools as the server describes them, and nothing else", async () => {
+  test("sees only the server's tools, with the server's definitions", async () => {
     const gate = await openGate({ behind: await connectUpstream("odd", oddServer, "modern"), profiles });
     const client = await gate.client(era);
 
@@ -66,7 +66,7 @@ describe.each(both)("a client of the %s era", (era) => {
     });
   });
 
-  test("gets results as the server gave them", async () => {
+  test("gets the server's results unchanged", async () => {
     const gate = await openGate({ behind: await connectUpstream("odd", oddServer, "modern"), profiles });
     const client = await gate.client(era);
 
@@ -88,7 +88,7 @@ describe.each(both)("a client of the %s era", (era) => {
     expect(saidBy(failed)).toBe("the reason");
   });
 
-  test("sees both where a surface is chosen, and our names stay ours", async () => {
+  test("sees both with a surface, and our tools keep their names", async () => {
     const behind = await connectUpstream("odd", oddServer, "modern");
     const gate = await openGate({ behind, profiles: { t: { passThrough: ["*"], surface: "universal" } } });
     const client = await gate.client(era);
@@ -111,7 +111,7 @@ describe.each(both)("a client of the %s era", (era) => {
     expect(saidBy(ours)).toContain("tool__echo");
   });
 
-  test("is told of an unknown tool, prompt and resource", async () => {
+  test("gets an error for an unknown tool, prompt and resource", async () => {
     const gate = await openGate({ behind: await connectUpstream("fixture", fixtureServer, "modern"), profiles });
     const client = await gate.client(era);
 
@@ -156,7 +156,7 @@ describe.each(both)("a client of the %s era", (era) => {
     expect(saidBy(result)).toContain('"content":{"name":"Ada"}');
   });
 
-  test("hears that the server's tools have changed", async () => {
+  test("is notified when the server's tools change", async () => {
     const gate = await openGate({ behind: await connectUpstream("fixture", fixtureServer, "modern"), profiles });
     const changed = vi.fn();
     const client = await gate.client(era, "t", { listChanged: { tools: { onChanged: changed, debounceMs: 0 } } });
@@ -177,7 +177,7 @@ describe.each(both)("a client of the %s era", (era) => {
   });
 });
 
-test("a resource is unsubscribed from when the last one who follows it has gone", async () => {
+test("unsubscribes from a resource when its last subscriber has gone", async () => {
   const behind = await connectUpstream("fixture", fixtureServer, "modern");
   const gate = await openGate({ behind, profiles });
   const uri = "test://watched-resource";
@@ -199,7 +199,7 @@ test("a resource is unsubscribed from when the last one who follows it has gone"
   );
 });
 
-test("every use of a server is a call in the ledger, and what the policy hides is not there", async () => {
+test("records every use of a server, and hides what the policy hides", async () => {
   const behind = await connectUpstream("fixture", fixtureServer, "modern");
   const policy = { tools: { denied: ["mcp__fixture__resources/read", "mcp__fixture__test_simple_text"] } };
   const gate = await openGate({ behind, profiles, policy });

@@ -6,13 +6,19 @@ import {
   type Server,
   type ServerContext,
 } from "@modelcontextprotocol/server";
+import { onAbort } from "../../core/async.ts";
 import type { Caller } from "../../core/caller.ts";
 import { toOneLine } from "../../core/display-text.ts";
 import { getErrorMessage } from "../../core/errors.ts";
 import { isRecord } from "../../core/json.ts";
-import type { McpTelemetry } from "../../telemetry/mcp-span.ts";
-import type { ResourceSubscriber, ResourceSubscriptions } from "./change-notifications.ts";
-import { createListWatcher, type ListName, type ListWatcher } from "./change-notifications.ts";
+import { LruMap } from "../../core/lru-map.ts";
+import {
+  createListWatcher,
+  type ListName,
+  type ListWatcher,
+  type ResourceSubscriber,
+  type ResourceSubscriptions,
+} from "./change-notifications.ts";
 import {
   createClientCaller,
   createClientSessions,
@@ -20,154 +26,113 @@ import {
   SESSION_HEADER,
   SESSION_META_KEY,
 } from "./client-sessions.ts";
-import type { GatewayEra, GatewayLimits, GatewayOptions, GatewayProfile } from "./gateway.ts";
-import type { HeldCalls } from "./held-calls.ts";
-import { createMcpServer, TRANSPORT_FACTS } from "./mcp-server.ts";
-import { createProfileSession, hasSurface, type ProfileSession } from "./profile-session.ts";
+import type { GatewayEra, GatewayProfile } from "./gateway.ts";
+import { createMcpServer, type SharedParts, TRANSPORT_FACTS } from "./mcp-server.ts";
+import { createProfileService, hasSurface, type ServiceClient } from "./profile-service.ts";
 import { createSurfaceCache } from "./surface-cache.ts";
 
-export interface ProfileEndpointOptions {
-  readonly options: GatewayOptions;
-  readonly limits: GatewayLimits;
-  readonly telemetry: McpTelemetry;
-  readonly held: HeldCalls;
-  readonly subscriptions: ResourceSubscriptions;
-}
-
-export type ListChange = "tools" | "resources" | "prompts";
-
-/** A client with a connection of its own: a session of the legacy era, or a pipe. */
+/** A client with its own connection: a session of the legacy era, or stdio. */
 export interface ClientConnection {
   readonly server: Server;
-  readonly profileSession: ProfileSession;
-  readonly follower: ResourceSubscriber;
-  /** The client has gone. */
+  /** Subscribes to resources until the returned function is called. */
+  listen(uris: readonly string[]): () => void;
   close(): void;
 }
 
-export interface ClientConnectionOptions {
-  readonly era: GatewayEra;
-  /** Of calls that name no session of their own. */
-  readonly session: string;
-  readonly principal: string;
-  /** As `ClientFacts` have it: the same after a restart. */
-  readonly account: string;
-  /** The session's name for the whole connection, where the client gave one. */
-  readonly name?: string | undefined;
-  readonly transport: "stdio" | "http";
-}
-
-/** What the clients of one profile meet. */
-export interface ProfileEndpoint {
-  readonly profile: GatewayProfile;
-  /** Requests of the modern era, each standing alone. */
-  serveModern(request: Request, body: unknown, principal: string): Promise<Response>;
-  connect(facts: ClientConnectionOptions): ClientConnection;
-  notifyChanged(what: ListChange): void;
-  close(): Promise<void>;
-}
+export type ProfileEndpoint = ReturnType<typeof createProfileEndpoint>;
 
 const NOTED_CLIENTS_LIMIT = 1000;
 
-/** How a client of either era is told that a list has changed. */
-const MODERN_NOTIFICATIONS = {
-  tools: "toolsChanged",
-  resources: "resourcesChanged",
-  templates: "resourcesChanged",
-  prompts: "promptsChanged",
-} as const;
-const LEGACY_NOTIFICATIONS = {
-  tools: "sendToolListChanged",
-  resources: "sendResourceListChanged",
-  templates: "sendResourceListChanged",
-  prompts: "sendPromptListChanged",
+const NOTIFICATIONS = {
+  tools: { modern: "toolsChanged", legacy: "sendToolListChanged" },
+  resources: { modern: "resourcesChanged", legacy: "sendResourceListChanged" },
+  templates: { modern: "resourcesChanged", legacy: "sendResourceListChanged" },
+  prompts: { modern: "promptsChanged", legacy: "sendPromptListChanged" },
 } as const;
 
-export function createProfileEndpoint(parts: ProfileEndpointOptions, profile: GatewayProfile): ProfileEndpoint {
-  const { options, limits, telemetry, held, subscriptions } = parts;
-  const { quartermaster, upstream, runtime, onProblem } = options;
-  const keeper = createSurfaceCache(quartermaster, runtime, profile);
+/** Serves the clients of one profile. */
+export function createProfileEndpoint(
+  shared: SharedParts & { readonly subscriptions: ResourceSubscriptions },
+  profile: GatewayProfile,
+) {
+  const { options, limits, telemetry } = shared;
+  const { quartermaster, upstream, runtime } = options;
+  const surfaces = createSurfaceCache(quartermaster, runtime, profile);
+  const service = createProfileService(profile, quartermaster, upstream, surfaces, shared.subscriptions);
   const connections = new Map<ClientConnection, ListWatcher>();
-  const clients = createClientSessions({
-    profile,
-    runtime,
-    idleMs: limits.sessionIdleMs,
-    lastEvent: async (prefix) => (await quartermaster.ledger.read({ lastSessionOf: prefix, limit: 1 }))[0],
-  });
-  const known = new WeakMap<Request, { readonly principal: string; readonly caller: Caller }>();
-  const noted = new Set<string>();
-  const problem = (thrown: unknown) => onProblem(`${profile.name}: ${getErrorMessage(thrown)}`);
+  const clients = createClientSessions(profile, runtime, limits.sessionIdleMs, quartermaster.ledger);
+  const identified = new WeakMap<Request, { readonly principal: string; readonly caller: Caller }>();
+  const noted = new LruMap<string, true>(NOTED_CLIENTS_LIMIT);
+  const onProblem = (thrown: unknown) => options.onProblem(`${profile.name}: ${getErrorMessage(thrown)}`);
+  const common = { ...shared, profile, service };
+  /** For requests on behalf of all clients of the profile. */
+  const sessionless: Caller = { actor: profile.actor, session: `mcp:${profile.name}` };
 
-  const createSession = (caller: Caller, era: GatewayEra): ProfileSession =>
-    createProfileSession({ quartermaster, upstream, keeper, subscriptions, profile, era, caller });
-  const common = { options, runtime, limits, telemetry, held, profile };
-
-  const modernWatch = createListWatcher({
-    current: (what) => createSession(createSessionlessCaller(profile), "modern")[what](),
-    changed: (what) => modern.notify[MODERN_NOTIFICATIONS[what]](),
-    onProblem: problem,
-  });
+  const modernWatch = createListWatcher(
+    (list) => service[list]({ caller: sessionless, era: "modern" }),
+    (list) => modern.notify[NOTIFICATIONS[list].modern](),
+    onProblem,
+  );
   const modern: McpHttpHandler = createMcpHandler(
     ({ requestInfo }) => {
-      const { principal, caller } = (requestInfo && known.get(requestInfo)) ?? {
-        principal: "",
-        caller: createSessionlessCaller(profile),
-      };
+      const known = requestInfo && identified.get(requestInfo);
+      const caller = known?.caller ?? sessionless;
       return createMcpServer({
         ...common,
         era: "modern",
         transport: "http",
-        principal,
-        resolveSession(ctx) {
-          noteClient(caller, "http", ctx);
-          return createSession(caller, "modern");
+        principal: known?.principal ?? "",
+        resolveClient(ctx) {
+          noteModernClient(caller, "http", ctx);
+          return { caller, era: "modern" };
         },
         watch: modernWatch,
       });
     },
-    { legacy: "reject", maxRequestBodySize: limits.bodyBytes, onerror: problem },
+    { legacy: "reject", maxRequestBodySize: limits.bodyBytes, onerror: onProblem },
   );
 
-  /** A client without a connection comes with every request; it is written down once a session. */
-  function noteClient(caller: Caller, transport: string, { mcpReq: { envelope } }: ServerContext): void {
-    const said = envelope as Readonly<Record<string, unknown>> | undefined;
-    const client = formatClientInfo(said?.[CLIENT_INFO_META_KEY]);
+  /** Without a connection a client identifies itself in every request. It is recorded once a session. */
+  function noteModernClient(caller: Caller, transport: string, ctx: ServerContext): void {
+    const envelope = toRecord(ctx.mcpReq.envelope);
+    const client = formatClientInfo(envelope[CLIENT_INFO_META_KEY]);
     const key = JSON.stringify([caller.session, client]);
-    const isNoted = noted.delete(key);
-    noted.add(key);
-    const [oldest] = noted;
-    if (noted.size > NOTED_CLIENTS_LIMIT && oldest !== undefined) noted.delete(oldest);
-    if (isNoted) return;
-    note(caller, client, String(said?.[PROTOCOL_VERSION_META_KEY] ?? ""), transport);
+    if (noted.get(key)) return;
+    noted.set(key, true);
+    noteClient(caller, client, String(envelope[PROTOCOL_VERSION_META_KEY] ?? ""), transport);
   }
 
-  function note(caller: Caller, client: string, protocol: string, transport: string): void {
-    options.note?.(caller, {
-      type: "client.connected",
-      data: { profile: profile.name, client, protocol: toOneLine(protocol.slice(0, 40)), transport },
-    });
+  function noteClient(caller: Caller, client: string, protocol: string, transport: string): void {
+    const data = { profile: profile.name, client, protocol: toOneLine(protocol.slice(0, 40)), transport };
+    options.note?.(caller, { type: "client.connected", data });
   }
 
-  function connect({ era, session, principal, account, name, transport }: ClientConnectionOptions): ClientConnection {
+  /** `session`: of calls that do not name one. `account`: see `ClientIdentity`. `name`: the session's, if it has one. */
+  function connect(
+    era: GatewayEra,
+    transport: "stdio" | "http",
+    session: string,
+    { principal, account, name }: { principal: string; account: string; name?: string | undefined },
+  ): ClientConnection {
     const began = telemetry.elapsed();
     const resolveCaller = (ctx?: ServerContext): Caller => {
       const named = parseSessionName(ctx?.mcpReq._meta?.[SESSION_META_KEY]) ?? name;
-      const said = ctx?.mcpReq.envelope as Readonly<Record<string, unknown>> | undefined;
-      const info = said?.[CLIENT_INFO_META_KEY] ?? server.getClientVersion();
+      const info = toRecord(ctx?.mcpReq.envelope)[CLIENT_INFO_META_KEY] ?? server.getClientVersion();
       return createClientCaller(profile, { account, info, name: named }, session);
     };
-    const watch = createListWatcher({
-      current: (what) => createSession(resolveCaller(), era)[what](),
-      changed: (what) => void server[LEGACY_NOTIFICATIONS[what]]().catch(() => {}),
-      onProblem: problem,
-    });
-    let surfaceTools: unknown;
-    const checkSurfaceTools = async () => {
-      const { tools } = await keeper.get(resolveCaller());
-      if (tools !== surfaceTools) watch.scheduleCheck("tools");
-      surfaceTools = tools;
+    const client = () => ({ caller: resolveCaller(), era });
+    const watch = createListWatcher(
+      (list) => service[list](client()),
+      (list) => void server[NOTIFICATIONS[list].legacy]().catch(() => {}),
+      onProblem,
+    );
+    let lastTools: unknown;
+    const checkTools = async () => {
+      const { tools } = await surfaces.get(resolveCaller());
+      if (tools !== lastTools) watch.scheduleCheck("tools");
+      lastTools = tools;
     };
-    const follower: ResourceSubscriber = {
+    const subscriber: ResourceSubscriber = {
       audience: {},
       notify: (uri) => void server.sendResourceUpdated({ uri }).catch(() => {}),
     };
@@ -177,78 +142,69 @@ export function createProfileEndpoint(parts: ProfileEndpointOptions, profile: Ga
       transport,
       principal,
       session,
-      resolveSession(ctx) {
+      resolveClient(ctx) {
         const caller = resolveCaller(ctx);
-        if (era === "modern") noteClient(caller, transport, ctx);
-        return createSession(caller, era);
+        if (era === "modern") noteModernClient(caller, transport, ctx);
+        return { caller, era };
       },
       watch,
-      called() {
-        // In the modern era a list does not change because of calls, and what servers offer never does.
-        if (era === "legacy" && hasSurface(profile)) checkSurfaceTools().catch(problem);
+      afterCall() {
+        // Calls change neither the lists of the modern era nor what servers offer.
+        if (era === "legacy" && hasSurface(profile)) checkTools().catch(onProblem);
       },
-      follower: () => follower,
+      subscriber,
     });
+    const getVersion = () => server.getNegotiatedProtocolVersion();
     server.oninitialized = () =>
-      note(
-        resolveCaller(),
-        formatClientInfo(server.getClientVersion()),
-        server.getNegotiatedProtocolVersion() ?? "",
-        transport,
-      );
+      noteClient(resolveCaller(), formatClientInfo(server.getClientVersion()), getVersion() ?? "", transport);
     const connection: ClientConnection = {
       server,
-      get profileSession() {
-        return createSession(resolveCaller(), era);
-      },
-      follower,
+      listen: (uris) => listen(client(), uris, { ...subscriber }, new AbortController().signal),
       close() {
         if (!connections.delete(connection)) return;
         watch.close();
         if (era === "legacy") {
-          const facts = {
-            "mcp.protocol.version": server.getNegotiatedProtocolVersion(),
-            ...TRANSPORT_FACTS[transport],
-          };
+          const facts = { "mcp.protocol.version": getVersion(), ...TRANSPORT_FACTS[transport] };
           telemetry.tracer.took("mcp.server.session.duration", (telemetry.elapsed() - began) / 1000, facts);
         }
-        connection.profileSession.unsubscribeAll(follower).catch(problem);
+        service.unsubscribeAll(client(), subscriber).catch(onProblem);
       },
     };
     connections.set(connection, watch);
     return connection;
   }
 
-  /** Follows what a listening client named, for as long as it listens. */
-  function follow(request: Request, body: unknown, caller: Caller): void {
-    const uris = readListenedUris(body);
-    if (uris.length === 0 || request.signal.aborted) return;
-    const desk = createSession(caller, "modern");
-    const follower: ResourceSubscriber = { audience: modern, notify: (uri) => modern.notify.resourceUpdated(uri) };
-    request.signal.addEventListener("abort", () => void desk.unsubscribeAll(follower).catch(problem), { once: true });
-    // What it may not follow it does not hear of; the rest of what it listens to is none the worse.
-    for (const uri of uris) desk.subscribe(uri, follower, { signal: request.signal }).catch(() => {});
+  /** Subscribes to resources until the returned function is called. A URI that the client may not see is left out. */
+  function listen(client: ServiceClient, uris: readonly string[], subscriber: ResourceSubscriber, signal: AbortSignal) {
+    for (const uri of uris) service.subscribe(client, uri, subscriber, { signal }).catch(() => {});
+    return () => void service.unsubscribeAll(client, subscriber).catch(onProblem);
   }
 
   return {
     profile,
-    async serveModern(request, body, principal) {
-      const meta = readRequestMeta(body);
+    /** Answers a request of the modern era. */
+    async serveModern(request: Request, body: unknown, principal: string): Promise<Response> {
+      const meta = toRecord(toRecord(toRecord(body).params)._meta);
       const info = meta[CLIENT_INFO_META_KEY];
       const name = parseSessionName(meta[SESSION_META_KEY] ?? request.headers.get(SESSION_HEADER));
       const caller = await clients.resolveCaller({ account: principal, info, name }, meta.traceparent);
-      known.set(request, { principal, caller });
+      identified.set(request, { principal, caller });
       const response = await modern.fetch(request, { parsedBody: body });
-      if (response.ok) follow(request, body, caller);
+      const uris = readListenedUris(body);
+      const { signal } = request;
+      if (response.ok && uris.length > 0 && !signal.aborted) {
+        const subscriber = { audience: modern, notify: (uri: string) => modern.notify.resourceUpdated(uri) };
+        onAbort(signal, listen({ caller, era: "modern" }, uris, subscriber, signal));
+      }
       return response;
     },
     connect,
-    notifyChanged(what) {
-      if (what === "tools") keeper.invalidate();
+    notifyChanged(what: "tools" | "resources" | "prompts"): void {
+      if (what === "tools") surfaces.invalidate();
       const lists: readonly ListName[] = what === "resources" ? ["resources", "templates"] : [what];
       for (const watch of [modernWatch, ...connections.values()]) for (const list of lists) watch.scheduleCheck(list);
     },
-    async close() {
+    async close(): Promise<void> {
       modernWatch.close();
       await modern.close();
       await Promise.all([...connections.keys()].map(({ server }) => server.close().catch(() => {})));
@@ -256,31 +212,22 @@ export function createProfileEndpoint(parts: ProfileEndpointOptions, profile: Ga
   };
 }
 
-/** What a listening client wants to hear of; checked further by whoever answers it. */
+const URIS_LIMIT = 100;
+
+/** The resources of a `subscriptions/listen` request. The SDK validates the rest of it. */
 export function readListenedUris(body: unknown): readonly string[] {
-  if (!isRecord(body) || body.method !== "subscriptions/listen" || !isRecord(body.params)) return [];
-  const { notifications } = body.params;
-  const uris = isRecord(notifications) ? notifications.resourceSubscriptions : undefined;
+  if (toRecord(body).method !== "subscriptions/listen") return [];
+  const uris = toRecord(toRecord(toRecord(body).params).notifications).resourceSubscriptions;
   return Array.isArray(uris) ? uris.filter((uri) => typeof uri === "string").slice(0, URIS_LIMIT) : [];
 }
 
-const URIS_LIMIT = 100;
-
-/** For what is looked at on behalf of all clients of a profile. */
-function createSessionlessCaller({ name, actor }: GatewayProfile): Caller {
-  return { actor, session: `mcp:${name}` };
+function toRecord(value: unknown): Readonly<Record<string, unknown>> {
+  return isRecord(value) ? value : {};
 }
 
-/** The `_meta` of a request, checked further by whoever answers it. */
-function readRequestMeta(body: unknown): Readonly<Record<string, unknown>> {
-  const params = isRecord(body) ? body.params : undefined;
-  const meta = isRecord(params) ? params._meta : undefined;
-  return isRecord(meta) ? meta : {};
-}
-
-/** It says itself who it is, so nothing may depend on it. */
+/** For the record only: a client can claim any name. */
 function formatClientInfo(info: unknown): string {
-  const { name, version } = isRecord(info) ? info : {};
+  const { name, version } = toRecord(info);
   const text = [name, version].filter((part) => typeof part === "string").join(" ");
   return toOneLine(text.slice(0, 120)) || "unknown";
 }

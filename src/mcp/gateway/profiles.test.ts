@@ -14,7 +14,7 @@ beforeEach(async () => {
 
 afterEach(() => rm(folder, { recursive: true, force: true }));
 
-test("many who need it at once get the same, which only its owner can read", async () => {
+test("creates one private token for concurrent callers", async () => {
   const tokens = await Promise.all(Array.from({ length: 10 }, () => loadOrCreateToken(path)));
 
   expect(new Set(tokens).size).toBe(1);
@@ -23,7 +23,7 @@ test("many who need it at once get the same, which only its owner can read", asy
   expect(await readdir(join(folder, "deep"))).toEqual(["token"]);
 });
 
-test("a file that holds no token is not taken for one", async () => {
+test("refuses a file without a token", async () => {
   await loadOrCreateToken(path);
   await writeFile(path, "short\n");
 

@@ -10,7 +10,7 @@ const binding = {
 };
 const round = { call: "c", round: 3, expires: 1_000 };
 
-test("is read back by whoever signed it, however the parameters are written", () => {
+test("reads a state back, in any order of the parameters", () => {
   const states = createRequestStateSigner();
   const state = states.sign(round, binding);
 
@@ -24,14 +24,14 @@ test.each([
   ["another profile", { profile: "g" }],
   ["another method", { method: "prompts/get" }],
   ["other parameters", { params: { name: "x", arguments: { a: 2 } } }],
-])("is worth nothing to %s", (_which, other) => {
+])("refuses a state for %s", (_which, other) => {
   const states = createRequestStateSigner();
   const state = states.sign(round, binding);
 
   expect(states.read(state, { ...binding, ...other }, 0)).toBeUndefined();
 });
 
-test("is worth nothing when it is old, changed, or another process's", () => {
+test("refuses an old state, a changed one, and one of another process", () => {
   const states = createRequestStateSigner();
   const state = states.sign(round, binding);
   const [payload = "", mac = ""] = state.split(".");

@@ -49,7 +49,7 @@ async function pipes(options: GateOptions = {}, profile = profileWith()): Promis
       }),
     async connect(era, clientOptions) {
       const client = clientOf(era, clientOptions);
-      // Lines in, lines out: what serves on pipes can also be used to speak over them.
+      // The SDK's server transport reads and writes lines, so it also works for a client.
       await client.connect(new StdioServerTransport(stdout, stdin));
       return client;
     },
@@ -64,7 +64,7 @@ const initialize = {
   params: { protocolVersion: "2025-06-18", capabilities: {}, clientInfo: { name: "x", version: "1" } },
 };
 
-describe.each(["legacy", "modern"] as const)("over pipes in the %s era", (era) => {
+describe.each(["legacy", "modern"] as const)("over stdio in the %s era", (era) => {
   test("a client lists, calls, is asked and answers", async () => {
     const piped = await pipes();
     const client = await piped.connect(era, { capabilities: { elicitation: { form: {} } } });
@@ -97,7 +97,7 @@ describe.each(["legacy", "modern"] as const)("over pipes in the %s era", (era) =
     await vi.waitFor(() => expect(piped.gate.stopped).toEqual(["it"]));
   });
 
-  test("a resource that changes is told of, and one that is not there has the code of its era", async () => {
+  test("notifies of a changed resource, and uses the era's code for an unknown one", async () => {
     const behind = await connectUpstream("fixture", fixtureServer, "modern");
     let updated = (_server: string, _uri: string) => {};
     behind.upstream.onResourceUpdated = (listener) => {
@@ -128,7 +128,7 @@ describe.each(["legacy", "modern"] as const)("over pipes in the %s era", (era) =
   });
 });
 
-test.each(["legacy", "modern"] as const)("a %s client over pipes names the session of a call", async (era) => {
+test.each(["legacy", "modern"] as const)("a %s client over stdio names the session of a call", async (era) => {
   const piped = await pipes();
   const client = await piped.connect(era);
   const call = { name: "invoke_action", arguments: { action_name: "tool__echo", args: {} } };
@@ -142,7 +142,7 @@ test.each(["legacy", "modern"] as const)("a %s client over pipes names the sessi
   expect(sessions).toEqual([expect.stringMatching(/^mcp:plain:[0-9a-f]{16}:talk$/), expect.stringMatching(/^[^:]+$/)]);
 });
 
-test("ends when stdin ends, and stops what runs", async () => {
+test("ends with stdin and cancels running calls", async () => {
   const piped = await pipes();
   write(piped, initialize);
   await piped.answer(1);
@@ -156,7 +156,7 @@ test("ends when stdin ends, and stops what runs", async () => {
   await vi.waitFor(() => expect(piped.gate.stopped).toEqual(["it"]));
 });
 
-test("ends when it is told to", async () => {
+test("ends when the signal is aborted", async () => {
   const piped = await pipes();
   write(piped, initialize);
   await piped.answer(1);
@@ -166,7 +166,7 @@ test("ends when it is told to", async () => {
   await piped.served;
 });
 
-test("noise, batches and what is too deep harm nobody, and only messages are written", async () => {
+test("survives noise, batches and deep messages, and writes only messages", async () => {
   const piped = await pipes();
   piped.stdin.write("hello\n\n{\n[1,2]\n[]\nnull\n{}\n");
   piped.stdin.write('[{"jsonrpc":"2.0","id":9,"method":"ping"}]\n');
@@ -181,7 +181,7 @@ test("noise, batches and what is too deep harm nobody, and only messages are wri
   expect(piped.lines.every((line) => line.startsWith('{"') && line.includes('"jsonrpc":"2.0"'))).toBe(true);
 });
 
-test("answers a line that is too long with an error, skips it and goes on", async () => {
+test("answers a line that is too long with an error, and reads the next one", async () => {
   const piped = await pipes({ limits: { bodyBytes: 100_000 } });
   write(piped, initialize);
   await piped.answer(1);

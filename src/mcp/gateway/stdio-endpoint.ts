@@ -6,86 +6,75 @@ import {
   parseJSONRPCMessage,
   type Transport,
 } from "@modelcontextprotocol/server";
-import { StdioServerTransport, serveStdio as serveOver } from "@modelcontextprotocol/server/stdio";
+import { StdioServerTransport, serveStdio as serveTransport } from "@modelcontextprotocol/server/stdio";
+import { onAbort } from "../../core/async.ts";
 import { getErrorMessage } from "../../core/errors.ts";
 import { isLargerThan } from "../../core/json.ts";
 import { createLineReader } from "../../core/line-reader.ts";
-import type { Runtime } from "../../core/runtime.ts";
-import type { ResourceSubscriber } from "./change-notifications.ts";
 import type { GatewayEra, GatewayLimits, StdioOptions } from "./gateway.ts";
 import { MESSAGE_SHAPE } from "./http-endpoint.ts";
 import { toLegacyMessage } from "./legacy-sessions.ts";
 import { type ClientConnection, type ProfileEndpoint, readListenedUris } from "./profile-endpoint.ts";
 
-export interface StdioServerOptions {
-  readonly endpoint: ProfileEndpoint;
-  readonly runtime: Runtime;
-  readonly limits: GatewayLimits;
-  readonly onProblem: (problem: string) => void;
-}
-
-/** Serves the one client at the other end of the pipes, in the era that it opens with. */
-export async function serveStdio(parts: StdioServerOptions, { stdin, stdout, signal }: StdioOptions): Promise<void> {
-  const { endpoint: face, runtime, limits, onProblem } = parts;
-  const session = runtime.newId();
-  let present: { readonly era: GatewayEra; readonly connection: ClientConnection } | undefined;
-  const tracker = createSubscriptionTracker(() => present?.connection);
-  const { transport, closed } = createGuardedTransport(stdin, new StdioServerTransport(new PassThrough(), stdout), {
-    lineBytes: limits.bodyBytes,
-    arrived: tracker.arrived,
-    leaving: (message) => (present?.era === "legacy" ? toLegacyMessage(message) : message),
-  });
-  const handle = serveOver(
+/** Serves the client at the other end of the pipes, in the era that it opens with. */
+export async function serveStdio(
+  endpoint: ProfileEndpoint,
+  session: string,
+  limits: GatewayLimits,
+  onProblem: (problem: string) => void,
+  { stdin, stdout, signal }: StdioOptions,
+): Promise<void> {
+  let current: { readonly era: GatewayEra; readonly connection: ClientConnection } | undefined;
+  const subscriptions = createSubscriptionTracker(() => current?.connection);
+  const output = new StdioServerTransport(new PassThrough(), stdout);
+  const encode = (message: JSONRPCMessage) => (current?.era === "legacy" ? toLegacyMessage(message) : message);
+  const { transport, closed } = createGuardedTransport(
+    stdin,
+    limits.bodyBytes,
+    output,
+    subscriptions.onMessage,
+    encode,
+  );
+  const handle = serveTransport(
     ({ era }) => {
-      // A client that looked first and then opened the other way leaves a connection behind.
-      present?.connection.close();
-      const connection = face.connect({
-        era,
-        session,
-        principal: `stdio:${session}`,
-        account: "stdio",
-        transport: "stdio",
-      });
-      present = { era, connection };
+      // A client may probe in one era and then open in the other.
+      current?.connection.close();
+      const identity = { principal: `stdio:${session}`, account: "stdio" };
+      const connection = endpoint.connect(era, "stdio", session, identity);
+      current = { era, connection };
       return connection.server;
     },
     { transport, onerror: (error) => onProblem(getErrorMessage(error)) },
   );
-  const stop = () => void handle.close().catch(() => {});
-  signal.addEventListener("abort", stop, { once: true });
-  if (signal.aborted) stop();
+  const stopListening = onAbort(signal, () => void handle.close().catch(() => {}));
   try {
     await closed;
   } finally {
-    signal.removeEventListener("abort", stop);
+    stopListening();
     await handle.close();
-    tracker.close();
-    present?.connection.close();
+    subscriptions.close();
+    current?.connection.close();
   }
 }
 
-interface StdioGuardOptions {
-  readonly lineBytes: number;
-  arrived(message: JSONRPCMessage): void;
-  leaving(message: JSONRPCMessage): JSONRPCMessage;
-}
-
 /**
- * Reads messages from stdin and writes them through `wire`, which reads nothing itself: it ends the service at a line
- * that is too long. Each line that is no message is answered with a JSON-RPC error, and the next one is read.
+ * Reads messages from stdin and writes them through `output`. The SDK's transport ends the service at a line that is too
+ * long. This one answers a bad line with a JSON-RPC error and reads the next.
  */
 function createGuardedTransport(
   stdin: Readable,
-  wire: StdioServerTransport,
-  { lineBytes, arrived, leaving }: StdioGuardOptions,
+  lineBytes: number,
+  output: StdioServerTransport,
+  onMessage: (message: JSONRPCMessage) => void,
+  encode: (message: JSONRPCMessage) => JSONRPCMessage,
 ) {
-  let done = () => {};
+  let resolveClosed = () => {};
   const closed = new Promise<void>((resolve) => {
-    done = resolve;
+    resolveClosed = resolve;
   });
   const refuse = (code: number, message: string, id: string | number | null = null) => {
-    // JSON-RPC wants `null` where the id is unknown; the library's type does not know of that.
-    wire.send({ jsonrpc: "2.0", id: id as never, error: { code, message } }).catch(() => {});
+    // JSON-RPC wants `null` for an unknown id. The SDK's type does not allow it.
+    output.send({ jsonrpc: "2.0", id: id as never, error: { code, message } }).catch(() => {});
   };
   const lines = createLineReader({
     limit: lineBytes,
@@ -97,30 +86,30 @@ function createGuardedTransport(
           refuse(-32600, "Invalid Request: too deep, too many parts or too many fields", message.id);
         return;
       }
-      arrived(message);
+      onMessage(message);
       transport.onmessage?.(message);
     },
-    // At once, because the line may never end.
+    // Answered at once, because the line may never end.
     onGivenUp: () => refuse(-32600, `Invalid Request: a line has at most ${lineBytes} bytes; this one was skipped`),
     onDropped() {},
   });
-  const end = () => void wire.close().catch(() => {});
+  const end = () => void output.close().catch(() => {});
   const report = (error: Error) => transport.onerror?.(error);
   const transport: Transport = {
     async start() {
-      await wire.start();
+      await output.start();
       if (stdin.readableEnded || stdin.destroyed) setImmediate(end);
       stdin.on("data", lines.push).on("error", report).on("end", end).on("close", end);
     },
-    send: (message) => wire.send(leaving(message)),
-    close: () => wire.close(),
+    send: (message) => output.send(encode(message)),
+    close: () => output.close(),
   };
-  wire.onerror = report;
-  wire.onclose = () => {
+  output.onerror = report;
+  output.onclose = () => {
     stdin.off("data", lines.push).off("error", report).off("end", end).off("close", end);
     if (stdin.listenerCount("data") === 0) stdin.pause();
     transport.onclose?.();
-    done();
+    resolveClosed();
   };
   return { transport, closed };
 }
@@ -130,7 +119,7 @@ const LINE_PROBLEMS = {
   [-32600]: "Invalid Request: the line is not one JSON-RPC message",
 } as const;
 
-/** The message on a line, or the code of what is wrong with it. */
+/** The message on a line, or the code of its JSON-RPC error. */
 function parseLine(text: string): JSONRPCMessage | keyof typeof LINE_PROBLEMS {
   try {
     return parseJSONRPCMessage(JSON.parse(text));
@@ -139,24 +128,27 @@ function parseLine(text: string): JSONRPCMessage | keyof typeof LINE_PROBLEMS {
   }
 }
 
-/** Follows the resources that a client of the modern era listens to, one follower a stream. */
-function createSubscriptionTracker(connection: () => ClientConnection | undefined) {
-  const streams = new Map<
-    string | number,
-    { readonly connection: ClientConnection; readonly follower: ResourceSubscriber }
-  >();
-  const signal = new AbortController().signal;
+const STREAMS_LIMIT = 100;
+
+/** Subscribes to the resources that a client of the modern era listens to, until it cancels the request. */
+function createSubscriptionTracker(getConnection: () => ClientConnection | undefined) {
+  const streams = new Map<string | number, () => void>();
   const end = (id: string | number) => {
-    const stream = streams.get(id);
+    streams.get(id)?.();
     streams.delete(id);
-    stream?.connection.profileSession.unsubscribeAll(stream.follower).catch(() => {});
+  };
+  const start = (id: string | number, uris: readonly string[]) => {
+    const connection = getConnection();
+    if (connection === undefined || streams.size >= STREAMS_LIMIT) return;
+    end(id);
+    streams.set(id, connection.listen(uris));
   };
   return {
-    arrived(message: JSONRPCMessage) {
+    onMessage(message: JSONRPCMessage) {
       if (isJSONRPCRequest(message)) {
         const uris = readListenedUris(message);
-        // The connection may be made by this very message, and is there when it was taken in.
-        if (uris.length > 0) setImmediate(() => follow(message.id, uris));
+        // This very message may open the connection, which is there after it was handled.
+        if (uris.length > 0) setImmediate(() => start(message.id, uris));
       } else if (isJSONRPCNotification(message) && message.method === "notifications/cancelled") {
         const id = message.params?.requestId;
         if (typeof id === "string" || typeof id === "number") end(id);
@@ -166,15 +158,4 @@ function createSubscriptionTracker(connection: () => ClientConnection | undefine
       for (const id of streams.keys()) end(id);
     },
   };
-
-  function follow(id: string | number, uris: readonly string[]): void {
-    const present = connection();
-    if (present === undefined || streams.size >= STREAMS_LIMIT) return;
-    end(id);
-    const follower: ResourceSubscriber = { audience: present, notify: present.follower.notify };
-    streams.set(id, { connection: present, follower });
-    for (const uri of uris) present.profileSession.subscribe(uri, follower, { signal }).catch(() => {});
-  }
 }
-
-const STREAMS_LIMIT = 100;

@@ -4,7 +4,7 @@ import { systemRuntime } from "../../app/system-runtime.ts";
 import { createSurfaceCache } from "./surface-cache.ts";
 import { profileWith } from "./testing.ts";
 
-async function keeping(kind: "deferred" | "flat") {
+async function openCache(kind: "deferred" | "flat") {
   const quartermaster = await createQuartermaster();
   const register = (name: string) =>
     quartermaster.register({
@@ -16,39 +16,39 @@ async function keeping(kind: "deferred" | "flat") {
       handler: () => "yes",
     });
   register("one");
-  return { keeper: createSurfaceCache(quartermaster, systemRuntime, profileWith({ surface: kind })), register };
+  return { cache: createSurfaceCache(quartermaster, systemRuntime, profileWith({ surface: kind })), register };
 }
 
 const caller = { actor: "default", session: "s" };
 const namesOf = ({ tools }: { readonly tools: readonly { readonly name: string }[] }) => tools.map(({ name }) => name);
 
-test("a session has one surface, also when it is asked for twice at once", async () => {
-  const { keeper } = await keeping("deferred");
+test("gives a session one surface, also for concurrent requests", async () => {
+  const { cache } = await openCache("deferred");
 
-  const [first, second] = await Promise.all([keeper.get(caller), keeper.get(caller)]);
+  const [first, second] = await Promise.all([cache.get(caller), cache.get(caller)]);
 
   expect(second).toBe(first);
-  expect(await keeper.get({ ...caller, session: "another" })).not.toBe(first);
+  expect(await cache.get({ ...caller, session: "another" })).not.toBe(first);
 });
 
-test("what was activated stays when the catalog changes, and a flat surface is drawn anew", async () => {
-  const deferred = await keeping("deferred");
-  await (await deferred.keeper.get(caller)).call("tool__one", {});
+test("keeps activated actions when the catalog changes, and renews a flat surface", async () => {
+  const deferred = await openCache("deferred");
+  await (await deferred.cache.get(caller)).call("tool__one", {});
   deferred.register("two");
-  deferred.keeper.invalidate();
-  const flat = await keeping("flat");
-  await flat.keeper.get(caller);
+  deferred.cache.invalidate();
+  const flat = await openCache("flat");
+  await flat.cache.get(caller);
   flat.register("two");
-  flat.keeper.invalidate();
+  flat.cache.invalidate();
 
-  expect(namesOf(await deferred.keeper.get(caller))).toContain("tool__one");
-  expect(namesOf(await flat.keeper.get(caller))).toEqual(["tool__one", "tool__two"]);
+  expect(namesOf(await deferred.cache.get(caller))).toContain("tool__one");
+  expect(namesOf(await flat.cache.get(caller))).toEqual(["tool__one", "tool__two"]);
 });
 
-test("what all are shown does not follow what one has called", async () => {
-  const { keeper } = await keeping("deferred");
+test("the initial tools do not depend on calls", async () => {
+  const { cache } = await openCache("deferred");
 
-  await (await keeper.get(caller)).call("tool__one", {});
+  await (await cache.get(caller)).call("tool__one", {});
 
-  expect(namesOf({ tools: await keeper.listInitialTools() })).not.toContain("tool__one");
+  expect(namesOf({ tools: await cache.listInitialTools() })).not.toContain("tool__one");
 });

@@ -32,7 +32,7 @@ import type { PolicyOptions } from "../../policy/policy.ts";
 import { createGateway } from "./create-gateway.ts";
 import type { Gateway, GatewayEra, GatewayOptions, GatewayProfile, Upstream } from "./gateway.ts";
 
-/** One real server behind the gateway, reached as plainly as can be: what stands in for the hub in tests. */
+/** One real server behind the gateway. It replaces the hub in tests. */
 export interface TestUpstream {
   readonly provider: Provider;
   readonly upstream: Upstream;
@@ -122,7 +122,7 @@ export async function connectUpstream(
       const result = (await client.request(request, options)) as Result;
       if (!isInputRequiredResult(result)) return result as JsonObject;
       const { inputRequests, requestState } = result as unknown as JsonObject;
-      if (told === undefined) throw new QmError("action_failed", "nobody can be asked");
+      if (told === undefined) throw new QmError("action_failed", "the client cannot be asked");
       const inputResponses = await told.ask((inputRequests ?? {}) as never);
       more = { inputResponses, ...(requestState === undefined ? {} : { requestState }) };
     }
@@ -224,9 +224,9 @@ export interface Gate {
   readonly url: string;
   readonly problems: readonly string[];
   readonly noted: readonly { readonly caller: Caller; readonly event: UnstampedEvent }[];
-  /** Calls of `hang` that were stopped, by what they were given as `name`. */
+  /** The `name` arguments of calls of `hang` that were stopped. */
   readonly stopped: readonly string[];
-  /** Calls of `hang` that have begun. */
+  /** The `name` arguments of calls of `hang` that have started. */
   readonly hanging: readonly string[];
   client(era: GatewayEra, token?: string, options?: ClientOptions): Promise<Client>;
   post(body: unknown, headers?: Readonly<Record<string, string>>): Promise<Response>;
@@ -237,7 +237,7 @@ export interface GateOptions extends Partial<Pick<GatewayOptions, "limits">> {
   readonly policy?: PolicyOptions;
   readonly surface?: SurfaceChoice;
   readonly tracer?: Tracer;
-  /** Profiles by token. Absent: `t` is the token of a profile with nothing special. */
+  /** Profiles by token. Default: `t` is the token of a plain profile. */
   readonly profiles?: Readonly<Record<string, Partial<GatewayProfile>>>;
   readonly allowedHosts?: readonly string[];
   readonly allowedOrigins?: readonly string[];
@@ -317,7 +317,7 @@ export function clientOf(era: GatewayEra, options: ClientOptions = {}): Client {
   return new Client({ name: "tester", version: "1" }, { versionNegotiation: { mode }, ...options });
 }
 
-/** What a text block of a result says. */
+/** The text blocks of a result. */
 export function saidBy(result: unknown): string {
   const { content } = result as { readonly content: readonly { readonly text?: string }[] };
   return content.map(({ text }) => text ?? "").join("");

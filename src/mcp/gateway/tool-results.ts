@@ -12,12 +12,11 @@ import { type Outcome, toWaitingFacts, VALUE_LIMIT } from "../../core/outcome.ts
 import type { SurfaceAnswer } from "../../surface/surface.ts";
 import type { GatewayEra } from "./gateway.ts";
 
-/** So much of pictures and sound goes to a client with one answer, in characters. */
+/** In characters. */
 const MEDIA_LIMIT = 1024 * 1024;
-/** A server's text that is not a valid block is shown so far. */
-const ODD_BLOCK_LIMIT = 4096;
+const INVALID_BLOCK_LIMIT = 4096;
 
-/** The answer of a surface: bounded text, small media, and the data where it is small enough to be said twice. */
+/** The answer of a surface: limited text and media, and the data if it is small enough to be sent twice. */
 export function toToolResult({ ok, data, text, content, callId }: SurfaceAnswer, era: GatewayEra): CallToolResult {
   return toResult({
     content: [{ type: "text", text }, ...selectMedia(content?.blocks ?? [])],
@@ -27,31 +26,31 @@ export function toToolResult({ ok, data, text, content, callId }: SurfaceAnswer,
   });
 }
 
-/** The outcome of a server's tool, as the server gave it. Throws the server's own protocol error, and for an unknown tool. */
+/** The outcome of a server's tool, unchanged. Throws the server's own protocol error, and for an unknown tool. */
 export function toPassThroughResult(outcome: Outcome): CallToolResult {
   const { content, value } = outcome;
   const meta = pickMeta(content?.meta);
-  // A single text is answered as just that, and `value` is only as much of it as a model is shown.
-  const whole = outcome.status === "done" && typeof outcome.data === "string" ? outcome.data : value;
-  const shown = content === undefined ? [{ type: "text", text: whole }] : content.blocks.map(toValidBlock);
+  // `value` may be cut for models. The data of a single text is all of it.
+  const text = outcome.status === "done" && typeof outcome.data === "string" ? outcome.data : value;
+  const blocks = content === undefined ? [{ type: "text", text }] : content.blocks.map(toValidBlock);
   if (outcome.status === "done") {
-    const own = content?.structured ? { structuredContent: outcome.data } : {};
-    return toResult({ content: shown, ...own, ...meta });
+    const structured = content?.structured ? { structuredContent: outcome.data } : {};
+    return toResult({ content: blocks, ...structured, ...meta });
   }
-  if (outcome.status === "waiting") return toResult({ content: shown, isError: true });
-  if (content !== undefined) return toResult({ content: shown, isError: true, ...meta });
+  if (outcome.status === "waiting") return toResult({ content: blocks, isError: true });
+  if (content !== undefined) return toResult({ content: blocks, isError: true, ...meta });
   throwProtocolError(outcome.error);
   if (outcome.error.code === "unknown_action") throw createInvalidParamsError(outcome.error);
-  return toResult({ content: shown, structuredContent: toProblemJson(outcome), isError: true });
+  return toResult({ content: blocks, structuredContent: toProblemJson(outcome), isError: true });
 }
 
-/** The result of reading, prompting or completing as the server gave it, or the error that says why there is none. */
+/** The result of a resource, prompt or completion method, unchanged. Throws a protocol error where there is none. */
 export function toRawResult(outcome: Outcome): JsonObject {
   if (outcome.status === "done") {
     if (!isRecord(outcome.data)) {
       throw new ProtocolError(ProtocolErrorCode.InternalError, `${outcome.action} did not answer with a result`);
     }
-    // These three speak of the connection to the server, and are said anew for ours.
+    // These describe the connection to the server. The SDK adds them anew for ours.
     const { resultType: _type, cacheScope: _scope, _meta, ...rest } = outcome.data as JsonObject;
     return { ...rest, ...pickMeta(_meta) };
   }
@@ -60,30 +59,25 @@ export function toRawResult(outcome: Outcome): JsonObject {
     throw new ProtocolError(ProtocolErrorCode.InternalError, outcome.reason, { status: outcome.status, ...facts });
   }
   throwProtocolError(outcome.error);
-  if (INVALID_PARAMS_CODES.has(outcome.error.code)) throw createInvalidParamsError(outcome.error);
+  if (INVALID_PARAMS_CODES.includes(outcome.error.code)) throw createInvalidParamsError(outcome.error);
   throw new ProtocolError(ProtocolErrorCode.InternalError, outcome.error.error, toProblemJson(outcome));
 }
 
-/** What a server says of its result, but for who it is: the client speaks with us. */
+/** The server's `_meta` without its name: the client is connected to us. */
 function pickMeta(meta: Json | undefined): { readonly _meta?: JsonObject } {
   if (!isRecord(meta)) return {};
   const { [SERVER_INFO_META_KEY]: _info, ...rest } = meta as JsonObject;
   return Object.keys(rest).length === 0 ? {} : { _meta: rest };
 }
 
-const INVALID_PARAMS_CODES: ReadonlySet<string> = new Set([
-  "unknown_action",
-  "not_found",
-  "invalid_arguments",
-  "invalid_name",
-]);
+const INVALID_PARAMS_CODES: readonly string[] = ["unknown_action", "not_found", "invalid_arguments", "invalid_name"];
 
 export function createInvalidParamsError({ error, hint, ...rest }: Problem): ProtocolError {
   const message = hint === undefined ? error : `${error}. ${hint}`;
   return new ProtocolError(ProtocolErrorCode.InvalidParams, message, { error, hint, ...rest });
 }
 
-/** A JSON-RPC error of the server behind us is the caller's to see, code and data unchanged. */
+/** Passes a JSON-RPC error of the server on, with its code and data. */
 function throwProtocolError({ error, mcp_code: code, mcp_data: data }: Problem): void {
   if (typeof code === "number" && Number.isSafeInteger(code)) throw new ProtocolError(code, error, data);
 }
@@ -92,14 +86,14 @@ function toProblemJson(outcome: Extract<Outcome, { readonly error: Problem }>): 
   return { status: outcome.status, ...outcome.error };
 }
 
-/** In the legacy era it must be an object. What does not fit the text is not sent whole beside it. */
+/** In the legacy era it must be an object. Data that is too long for the text is not sent here either. */
 function toStructuredContent(data: unknown, era: GatewayEra): { readonly structuredContent?: unknown } {
   const fits = era === "modern" ? data !== undefined && typeof data !== "string" : isRecord(data);
   if (!fits) return {};
   return (JSON.stringify(data)?.length ?? 0) <= VALUE_LIMIT ? { structuredContent: data } : {};
 }
 
-/** The text names every block already; what cannot be said in text comes along while it is small enough. */
+/** The blocks that text cannot carry. The text names all of them, so those that are too large are left out. */
 function selectMedia(blocks: readonly ContentBlock[]): readonly ContentBlock[] {
   const media = blocks.filter((block) => block.type !== "text" && isSpecType.ContentBlock(block));
   const size = measureMedia(media);
@@ -109,7 +103,7 @@ function selectMedia(blocks: readonly ContentBlock[]): readonly ContentBlock[] {
 }
 
 function toValidBlock(block: ContentBlock): ContentBlock {
-  return isSpecType.ContentBlock(block) ? block : { type: "text", text: formatContent([block], ODD_BLOCK_LIMIT) };
+  return isSpecType.ContentBlock(block) ? block : { type: "text", text: formatContent([block], INVALID_BLOCK_LIMIT) };
 }
 
 function toResult(fields: object): CallToolResult {

@@ -11,7 +11,7 @@ test.each([
     /^mcp:plain:[0-9a-f]{16}@[0-9a-z]{9}$/,
   ],
   ["nothing", {}, /^mcp:plain:[0-9a-f]{16}@[0-9a-z]{9}$/],
-])("a request of the modern era that says %s of where it belongs is of that session", async (_, said, session) => {
+])("a modern request with %s belongs to the right session", async (_, said, session) => {
   const gate = await openGate();
   const _meta = {
     "io.modelcontextprotocol/protocolVersion": MODERN,

@@ -19,7 +19,7 @@ const named = (sdk: ListeningSdk, name: string): SeenSpan | undefined =>
   sdk.spans().findLast((span) => span.name === name);
 
 describe.each<GatewayEra>(["legacy", "modern"])("a call of a client of the %s era", (era) => {
-  test("is a span of the trace that it says, and the action's call is part of it", async () => {
+  test("is a span of the client's trace, with the action's call below it", async () => {
     const { gate, sdk } = await traced();
     const client = await gate.client(era);
 
@@ -50,7 +50,7 @@ describe.each<GatewayEra>(["legacy", "modern"])("a call of a client of the %s er
     );
   });
 
-  test("of a tool that is not there is the client's mistake", async () => {
+  test("of an unknown tool is the client's error", async () => {
     const { gate, sdk } = await traced();
     const client = await gate.client(era);
 
@@ -74,7 +74,7 @@ describe.each<GatewayEra>(["legacy", "modern"])("a call of a client of the %s er
     });
   });
 
-  test("that the client gives up is told so", async () => {
+  test("that the client cancels is marked as cancelled", async () => {
     const { gate, sdk } = await traced();
     const client = await gate.client(era);
     const giving = new AbortController();
@@ -89,7 +89,7 @@ describe.each<GatewayEra>(["legacy", "modern"])("a call of a client of the %s er
   });
 });
 
-test("what the library answers itself is told, too, and how long a session lasted", async () => {
+test("traces requests that the SDK answers, and the session's duration", async () => {
   const { gate, sdk } = await traced();
   const client = await gate.client("legacy");
   await client.listTools();
@@ -104,7 +104,7 @@ test("what the library answers itself is told, too, and how long a session laste
   ]);
 });
 
-test("a request that goes on with a call is a span of its own; the call stays where it began", async () => {
+test("a request that continues a call has its own span, and the call keeps its trace", async () => {
   const { gate, sdk } = await traced();
   const client = await gate.client("modern", "t", {
     capabilities: { elicitation: { form: {} } },
@@ -121,7 +121,7 @@ test("a request that goes on with a call is a span of its own; the call stays wh
   expect(calls).toMatchObject([{ parent: requests[0]?.id }]);
 });
 
-test("on a pipe there is no network, and no session that a client knows", async () => {
+test("reports neither a network nor a session over stdio", async () => {
   const { gate, sdk } = await traced();
   const [stdin, stdout] = [new PassThrough(), new PassThrough()];
   const stop = new AbortController();

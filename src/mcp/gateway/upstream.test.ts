@@ -7,7 +7,7 @@ function tool(server: string, name: string): PassThroughTool {
   return { server, name, action: actionName("mcp", `${server}__${name}`), definition: { name, from: server } };
 }
 
-test("the first server by name keeps a name, whatever the order; the others' carry their server's", () => {
+test("the first server by name keeps a name, and the others get a prefix, in any order", () => {
   const shown = selectTools([tool("zulu", "read"), tool("alfa", "read"), tool("mike", "read")], new Set());
 
   expect([...shown].map(([name, { server }]) => [name, server])).toEqual([
@@ -17,14 +17,14 @@ test("the first server by name keeps a name, whatever the order; the others' car
   ]);
 });
 
-test("a name of our own is nobody else's, and a prefixed name that is taken is not taken away", () => {
+test("keeps our own names, and a taken prefixed name with its tool", () => {
   const shown = selectTools([tool("a", "search"), tool("b", "a_search")], new Set(["search"]));
 
   expect([...shown.keys()].sort()).toEqual(["a_search"]);
   expect(shown.get("a_search")?.server).toBe("b");
 });
 
-test("definitions are sorted and carry the name that is shown", () => {
+test("sorts definitions, and gives them the listed name", () => {
   const shown = selectTools([tool("b", "z"), tool("a", "z"), tool("a", "k")], new Set());
 
   expect(listDefinitions(shown, ({ definition }) => definition)).toEqual([
@@ -34,7 +34,7 @@ test("definitions are sorted and carry the name that is shown", () => {
   ]);
 });
 
-test("prompts are named by the same rule", () => {
+test("names prompts by the same rule", () => {
   const prompt = (server: string) => ({ server, prompt: { name: "review" } });
 
   expect([...selectPrompts([prompt("b"), prompt("a")]).keys()]).toEqual(["review", "b_review"]);

@@ -8,89 +8,136 @@ import type { McpServers } from "../provider/mcp-servers.ts";
 import { MCP_CATEGORY, toMethodEntry, toToolEntry } from "../provider/tool-actions.ts";
 import type { PassThroughTool, Upstream } from "./gateway.ts";
 
+interface Offered {
+  readonly server: string;
+}
+
 type OfferedPrompt = ReturnType<Upstream["prompts"]>[number];
+type OfferedResources = ReturnType<Upstream["resources"]>;
+type OfferedTemplates = ReturnType<Upstream["templates"]>;
+
+/** The servers of a workspace for the gateway. The quartermaster decides what a caller sees of them. */
+export function createServerUpstream(
+  servers: Pick<McpServers, "list" | "manifests" | "hub">,
+  quartermaster: Pick<Quartermaster, "names" | "onChange">,
+): Upstream {
+  /** Lists what each server offers, where the caller may use the method that reaches it. */
+  function listOffered(caller: Caller, method: string, list: "resources" | "resourceTemplates" | "prompts") {
+    const visible = new Set<string>(quartermaster.names(caller));
+    return servers.list().flatMap(({ spec: { name: server } }) => {
+      if (!visible.has(actionName(MCP_CATEGORY, toMethodEntry(server, method)))) return [];
+      return (servers.manifests.offer(server)?.[list] ?? []).map((item: JsonObject) => ({ server, item }));
+    });
+  }
+
+  return {
+    tools(caller, patterns) {
+      const visible = new Set<string>(quartermaster.names(caller));
+      const passed = servers.list().filter(({ spec }) => patterns.some((pattern) => matchesGlob(pattern, spec.name)));
+      return passed.flatMap(({ spec: { name: server } }) =>
+        servers.manifests
+          .tools(server)
+          .map(({ definition }) => ({
+            server,
+            action: actionName(MCP_CATEGORY, toToolEntry(server, definition.name)),
+            name: definition.name,
+            definition,
+          }))
+          .filter(({ action }) => visible.has(action))
+          .map((tool) => ({ ...tool, definition: pickPinnedFields(tool.definition) })),
+      );
+    },
+    resources: (caller) =>
+      listOffered(caller, "resources/read", "resources").map(({ server, item: resource }) => ({ server, resource })),
+    templates: (caller) =>
+      listOffered(caller, "resources/read", "resourceTemplates").map(({ server, item: template }) => ({
+        server,
+        template,
+      })),
+    prompts: (caller) =>
+      listOffered(caller, "prompts/get", "prompts").map(({ server, item: prompt }) => ({ server, prompt })),
+    onChange: (listener) =>
+      quartermaster.onChange(() => {
+        for (const list of ["tools", "resources", "prompts"] as const) listener(list);
+      }),
+    onResourceUpdated: servers.hub.onResourceUpdated,
+  };
+}
 
 /**
- * The tools of servers by their own names. Where two servers use the same one, the first server by name keeps it, and
- * the others' carry their server's name in front; a name of our own is never given away.
+ * Gives each tool the name it is listed by. If two servers use the same name, the first server by name keeps it, and the
+ * others get `<server>_<name>`. `reserved` holds the names of our own tools.
  */
-export function selectTools(
-  passed: readonly PassThroughTool[],
-  ours: ReadonlySet<string>,
-): ReadonlyMap<string, PassThroughTool> {
-  return assignNames(passed, ours, ({ name }) => name);
+export function selectTools(tools: readonly PassThroughTool[], reserved: ReadonlySet<string>) {
+  return assignNames(tools, reserved, ({ name }) => name);
 }
 
 export function selectPrompts(prompts: readonly OfferedPrompt[]): ReadonlyMap<string, OfferedPrompt> {
   return assignNames(prompts, new Set(), ({ prompt }) => String(prompt.name));
 }
 
-/** Sorted by the names they are shown by. */
+function assignNames<T extends Offered>(
+  items: readonly T[],
+  reserved: ReadonlySet<string>,
+  getName: (item: T) => string,
+): ReadonlyMap<string, T> {
+  const byName = new Map<string, T>();
+  const assign = (name: string, item: T): boolean => {
+    if (reserved.has(name) || byName.has(name)) return false;
+    byName.set(name, item);
+    return true;
+  };
+  const renamed = [...items].sort(compareServers).filter((item) => !assign(getName(item), item));
+  // A name that is still taken belongs to an item that its server offers twice.
+  for (const item of renamed) assign(`${item.server}_${getName(item)}`, item);
+  return byName;
+}
+
+export function compareServers(a: Offered, b: Offered): number {
+  return a.server === b.server ? 0 : a.server < b.server ? -1 : 1;
+}
+
+/** The definitions under the names they are listed by, sorted by name. */
 export function listDefinitions<T>(
-  shown: ReadonlyMap<string, T>,
-  getDefinition: (thing: T) => JsonObject,
+  byName: ReadonlyMap<string, T>,
+  getDefinition: (item: T) => JsonObject,
 ): readonly JsonObject[] {
-  return [...shown]
+  return [...byName]
     .sort(([a], [b]) => (a < b ? -1 : 1))
-    .map(([name, thing]) => {
-      const definition = getDefinition(thing);
+    .map(([name, item]) => {
+      const definition = getDefinition(item);
       return definition.name === name ? definition : { ...definition, name };
     });
 }
 
-function assignNames<T extends { readonly server: string }>(
-  things: readonly T[],
-  taken: ReadonlySet<string>,
-  getName: (thing: T) => string,
-): ReadonlyMap<string, T> {
-  const byName = new Map<string, T>();
-  const isFree = (name: string) => !taken.has(name) && !byName.has(name);
-  const inOrder = [...things].sort((a, b) => (a.server === b.server ? 0 : a.server < b.server ? -1 : 1));
-  const later = inOrder.filter((thing) => {
-    const name = getName(thing);
-    if (!isFree(name)) return true;
-    byName.set(name, thing);
-    return false;
-  });
-  for (const thing of later) {
-    const name = `${thing.server}_${getName(thing)}`;
-    // What a server itself offers twice is the same thing twice.
-    if (isFree(name)) byName.set(name, thing);
-  }
-  return byName;
-}
-
-type OfferedResources = ReturnType<Upstream["resources"]>;
-type OfferedTemplates = ReturnType<Upstream["templates"]>;
-
 /**
- * The server that a URI is to be read from: the one that lists it, or has a template for it, or is the only one with
- * anything of that scheme; tools hand out links to what no list holds. The first server by name, where several would do.
+ * The server to read a URI from: one that lists it, one with a template for it, or the only one that uses its scheme,
+ * because tools return links that no list has. Of several the first by name.
  */
 export function findResourceServer(
   uri: string,
   resources: OfferedResources,
   templates: OfferedTemplates,
 ): string | undefined {
-  const listing = firstServer(resources.filter(({ resource }) => resource.uri === uri));
-  if (listing !== undefined) return listing;
-  const fitting = firstServer(templates.filter(({ template }) => isTemplateMatch(template, uri)));
-  if (fitting !== undefined) return fitting;
+  const exact =
+    firstServer(resources.filter(({ resource }) => resource.uri === uri)) ??
+    firstServer(templates.filter(({ template }) => isTemplateMatch(template, uri)));
+  if (exact !== undefined) return exact;
   const scheme = readScheme(uri);
-  const known = [
+  const sameScheme = [
     ...resources.filter(({ resource }) => readScheme(String(resource.uri)) === scheme),
     ...templates.filter(({ template }) => readScheme(String(template.uriTemplate)) === scheme),
   ];
-  const servers = new Set(known.map(({ server }) => server));
+  const servers = new Set(sameScheme.map(({ server }) => server));
   return scheme !== "" && servers.size === 1 ? [...servers][0] : undefined;
 }
 
-/** The server with exactly this template, for completions. */
+/** The server that has exactly this template. */
 export function findTemplateServer(uriTemplate: string, templates: OfferedTemplates): string | undefined {
   return firstServer(templates.filter(({ template }) => template.uriTemplate === uriTemplate));
 }
 
-/** Loosely: the server says what is really there. No template can make this slow, as a pattern built from it could. */
+/** A loose match, which the server checks again. It is a glob and not a pattern, so that no template can make it slow. */
 function isTemplateMatch({ uriTemplate }: JsonObject, uri: string): boolean {
   return typeof uriTemplate === "string" && matchesGlob(uriTemplate.replace(/\{[^{}]*\}/g, "*"), uri);
 }
@@ -99,53 +146,6 @@ function readScheme(uri: string): string {
   return /^[a-z][a-z0-9+.-]*:/i.exec(uri)?.[0].toLowerCase() ?? "";
 }
 
-function firstServer(offered: readonly { readonly server: string }[]): string | undefined {
+function firstServer(offered: readonly Offered[]): string | undefined {
   return offered.map(({ server }) => server).sort()[0];
-}
-
-/** The servers of a workspace as the gateway passes them on. Whether a caller sees something, the quartermaster says. */
-export function createServerUpstream(
-  servers: Pick<McpServers, "list" | "manifests" | "hub">,
-  quartermaster: Pick<Quartermaster, "names" | "onChange">,
-): Upstream {
-  /** Of every server the part that a caller may use, where it may use the action that reaches it. */
-  function listOffered(caller: Caller, via: string, list: "resources" | "resourceTemplates" | "prompts") {
-    const seen = new Set<string>(quartermaster.names(caller));
-    return servers.list().flatMap(({ spec: { name: server } }) => {
-      if (!seen.has(actionName(MCP_CATEGORY, toMethodEntry(server, via)))) return [];
-      return (servers.manifests.offer(server)?.[list] ?? []).map((item: JsonObject) => ({ server, item }));
-    });
-  }
-
-  return {
-    tools(caller, wanted) {
-      const seen = new Set<string>(quartermaster.names(caller));
-      return servers
-        .list()
-        .filter(({ spec: { name } }) => wanted.some((pattern) => matchesGlob(pattern, name)))
-        .flatMap(({ spec: { name: server } }) =>
-          servers.manifests.tools(server).flatMap(({ definition }) => {
-            const action = actionName(MCP_CATEGORY, toToolEntry(server, definition.name));
-            return seen.has(action)
-              ? [{ server, action, name: definition.name, definition: pickPinnedFields(definition) }]
-              : [];
-          }),
-        );
-    },
-    resources: (caller) =>
-      listOffered(caller, "resources/read", "resources").map(({ server, item }) => ({ server, resource: item })),
-    templates: (caller) =>
-      listOffered(caller, "resources/read", "resourceTemplates").map(({ server, item }) => ({
-        server,
-        template: item,
-      })),
-    prompts: (caller) =>
-      listOffered(caller, "prompts/get", "prompts").map(({ server, item }) => ({ server, prompt: item })),
-    onChange(listener) {
-      return quartermaster.onChange(() => {
-        for (const what of ["tools", "resources", "prompts"] as const) listener(what);
-      });
-    },
-    onResourceUpdated: servers.hub.onResourceUpdated,
-  };
 }

@@ -4,26 +4,23 @@ import { isRecord, type JsonObject } from "../../core/json.ts";
 
 const FIRST_WAIT_MS = 1000;
 const LONGEST_WAIT_MS = 5 * 60 * 1000;
-/** A stream that lasted this long was a good one: the next wait is short again. */
+/** After a stream that lasted this long, the next wait is short again. */
 const LASTING_MS = 60 * 1000;
-/** How long the server may take to acknowledge. */
-const ACKNOWLEDGING_MS = 30 * 1000;
+const ACKNOWLEDGE_MS = 30 * 1000;
 
-/** The stream on which a server of 2026-07-28 says what has changed. */
-export interface ChangeStream {
-  watch(uri: string, isWatched: boolean): void;
-}
+/** Starts or stops watching a resource. */
+export type WatchResource = (uri: string, isWatched: boolean) => void;
 
 /**
- * Keeps it open as long as there is something to hear. Some hosts cut long streams, so it is opened again, later each
- * time; what changed in between is not known, so that counts as a change of the lists.
+ * Opens the stream on which a modern server announces changes, while there is something to watch. Some hosts cut long
+ * streams, so it is reopened with growing waits. Changes in between are missed, so that counts as a change of the lists.
  */
 export function openChangeStream(
   client: Client,
   capabilities: JsonObject,
-  over: AbortSignal,
+  closed: AbortSignal,
   onListsChange: () => void,
-): ChangeStream {
+): WatchResource {
   const lists = toListFilter(capabilities);
   const watched = new Set<string>();
   let reopen = new AbortController();
@@ -37,16 +34,16 @@ export function openChangeStream(
   async function holdOpen(): Promise<void> {
     let wait = FIRST_WAIT_MS;
     let missed = false;
-    while (!over.aborted && Object.keys(buildFilter()).length > 0) {
-      const round = AbortSignal.any([over, reopen.signal]);
+    while (!closed.aborted && Object.keys(buildFilter()).length > 0) {
+      const round = AbortSignal.any([closed, reopen.signal]);
       const opened = performance.now();
       try {
-        const subscription = await client.listen(buildFilter(), { timeout: ACKNOWLEDGING_MS, signal: round });
+        const subscription = await client.listen(buildFilter(), { timeout: ACKNOWLEDGE_MS, signal: round });
         if (missed && Object.keys(lists).length > 0) onListsChange();
         missed = false;
         await subscription.closed;
       } catch {
-        // Whether it refuses or breaks off, all that can be done is to ask again later.
+        // Refused or broken off: try again later.
       }
       if (reopen.signal.aborted) {
         reopen = new AbortController();
@@ -68,22 +65,19 @@ export function openChangeStream(
   }
 
   open();
-  return {
-    watch(uri, isWatched) {
-      if (isWatched === watched.has(uri)) return;
-      if (isWatched) watched.add(uri);
-      else watched.delete(uri);
-      if (isOpen) reopen.abort();
-      else open();
-    },
+  return (uri, isWatched) => {
+    if (isWatched === watched.has(uri)) return;
+    if (isWatched) watched.add(uri);
+    else watched.delete(uri);
+    if (isOpen) reopen.abort();
+    else open();
   };
 }
 
 function toListFilter(capabilities: JsonObject): SubscriptionFilter {
-  return Object.fromEntries(
-    ["tools", "prompts", "resources"].flatMap((list) => {
-      const capability = capabilities[list];
-      return isRecord(capability) && capability.listChanged === true ? [[`${list}ListChanged`, true]] : [];
-    }),
-  );
+  const lists = ["tools", "prompts", "resources"].filter((list) => {
+    const capability = capabilities[list];
+    return isRecord(capability) && capability.listChanged === true;
+  });
+  return Object.fromEntries(lists.map((list) => [`${list}ListChanged`, true]));
 }

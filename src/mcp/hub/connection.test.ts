@@ -28,7 +28,7 @@ function stream(response: ServerResponse): ServerResponse {
 }
 
 describe.each(ERAS)("a server that is %s", (era, hello) => {
-  test("gives results as they came: what is unknown, wrong or strange stays", async () => {
+  test("returns results unchanged, even unknown or malformed ones", async () => {
     const result = {
       content: [
         { type: "hologram", depth: 3 },
@@ -49,7 +49,7 @@ describe.each(ERAS)("a server that is %s", (era, hello) => {
     expect(await call("t")).toEqual(result);
   });
 
-  test("may leave out what it should say: cache hints, the kind of its results", async () => {
+  test("may omit cache hints and result types", async () => {
     const { url } = await startScriptedServer({
       ...hello,
       "tools/list": { tools: [{ ...tool("t"), annotations: { readOnlyHint: "yes" }, icons: 5 }, { name: "broken" }] },
@@ -64,7 +64,7 @@ describe.each(ERAS)("a server that is %s", (era, hello) => {
     expect(await call("t")).toEqual({ content: [] });
   });
 
-  test("gives all pages of everything", async () => {
+  test("has all pages of all lists read", async () => {
     const paged = (key: string, entry: (at: number) => JsonObject) => (message: Message) => {
       const at = Number(message.params?.cursor ?? 0);
       return { [key]: [entry(at)], ...(at < 2 ? { nextCursor: String(at + 1) } : {}) };
@@ -85,7 +85,7 @@ describe.each(ERAS)("a server that is %s", (era, hello) => {
     expect(counts).toEqual([3, 3, 3, 3]);
   });
 
-  test("tells how far it is and what is to be shown, to whoever made the call", async () => {
+  test("sends progress and log lines to the caller", async () => {
     const { url } = await startScriptedServer({
       ...hello,
       "tools/list": TOOLS,
@@ -116,7 +116,7 @@ describe.each(ERAS)("a server that is %s", (era, hello) => {
     expect([one.lines, two.lines]).toEqual([[{ level: "info", data: "t" }], [{ level: "info", data: "u" }]]);
   });
 
-  test("that breaks off in the middle of an answer fails the call, and says that it may have had an effect", async () => {
+  test("that breaks off during an answer fails the call with a warning about its effect", async () => {
     const { url } = await startScriptedServer({
       ...hello,
       "tools/list": TOOLS,
@@ -161,7 +161,7 @@ describe.each(ERAS)("a server that is %s", (era, hello) => {
     expect(hub.status("subject").state).toBe("ready");
   });
 
-  test("that answers with an error keeps its code and its data", async () => {
+  test("returns an error with its code and data", async () => {
     const error = { code: -32042, message: "go\nthere", data: { url: "https://example.com" } };
     const { url } = await startScriptedServer({ ...hello, "tools/list": TOOLS, "tools/call": { error } });
     const { call } = await createTestHub(remoteServer(url));
@@ -173,7 +173,7 @@ describe.each(ERAS)("a server that is %s", (era, hello) => {
     });
   });
 
-  test("whose answer is too long is not read to its end", async () => {
+  test("has an answer that is too long cut off", async () => {
     const { url } = await startScriptedServer({
       ...hello,
       "tools/list": TOOLS,
@@ -184,7 +184,7 @@ describe.each(ERAS)("a server that is %s", (era, hello) => {
     await expect(call("t")).rejects.toMatchObject({ code: "too_large" });
   });
 
-  test("that offers without end is refused", async () => {
+  test("is refused if its lists are endless", async () => {
     const { url } = await startScriptedServer({
       ...hello,
       "tools/list": ({ params }) => ({ tools: [], nextCursor: `${Number(params?.cursor ?? 0) + 1}` }),
@@ -197,7 +197,7 @@ describe.each(ERAS)("a server that is %s", (era, hello) => {
   });
 });
 
-test("a server of 2026-07-28 hears what the caller can do, and of the annotated arguments in headers", async () => {
+test("a modern server gets the caller's capabilities and the annotated arguments as headers", async () => {
   const annotated = {
     name: "t",
     inputSchema: { type: "object", properties: { region: { type: "string", "x-mcp-header": "Region" } } },
@@ -223,7 +223,7 @@ test("a server of 2026-07-28 hears what the caller can do, and of the annotated 
   ]);
 });
 
-test("a server of before asks on the stream of a call, and only whoever made it", async () => {
+test("a legacy server asks only the caller on whose stream the question comes", async () => {
   const answers: Message[] = [];
   const { url, posted } = await startScriptedServer({
     initialize: LEGACY_HELLO,
@@ -261,7 +261,7 @@ test("a server of before asks on the stream of a call, and only whoever made it"
   expect([one, two].map((them) => them?.asked.map(({ question }) => question?.params.message))).toEqual([["t"], ["u"]]);
 });
 
-test("a session that the server has forgotten is begun anew, and the call is sent once more", async () => {
+test("starts a new session and sends the call again when the server forgot the session", async () => {
   let session = 0;
   const calls: unknown[] = [];
   const { url } = await startScriptedServer({
@@ -284,7 +284,7 @@ test("a session that the server has forgotten is begun anew, and the call is sen
   expect(calls).toEqual(["session-1", "session-2"]);
 });
 
-test("a server that is not there is said to be, with what the system calls it", async () => {
+test("reports an unreachable server with the system's error code", async () => {
   const { url, close } = await startScriptedServer({
     initialize: LEGACY_HELLO,
     "tools/list": TOOLS,
@@ -310,7 +310,7 @@ test("a server that is not there is said to be, with what the system calls it", 
 test.each([
   [500, "answered HTTP 500: broken"],
   [403, "answered HTTP 403"],
-])("HTTP %s is told", async (status, message) => {
+])("reports HTTP %s", async (status, message) => {
   const { url } = await startScriptedServer({
     "server/discover": (_, response) => {
       response.writeHead(status).end("broken");
@@ -325,7 +325,7 @@ test.each([
   });
 });
 
-test("what is configured as a header is sent, and does not come back in an error", async () => {
+test("sends configured headers and redacts them in errors", async () => {
   const secret = "s3cret-value-of-a-header";
   const { url, posted } = await startScriptedServer({
     initialize: LEGACY_HELLO,
@@ -347,7 +347,7 @@ test("what is configured as a header is sent, and does not come back in an error
   expect(failed.message).toContain("you sent [Authorization]");
 });
 
-test("a resource that is watched is told of, in the old way and in the new", async () => {
+test("reports updates of subscribed resources in both eras", async () => {
   const uri = "a:b";
   const update = { method: "notifications/resources/updated", params: { uri } };
   const old = await startScriptedServer({

@@ -1,4 +1,5 @@
-import type { Client, Notification, Request } from "@modelcontextprotocol/client";
+import type { Notification, Request } from "@modelcontextprotocol/client";
+import { onAbort } from "../../core/async.ts";
 import type { Dialogue } from "../../core/caller.ts";
 import { getErrorMessage, QmError } from "../../core/errors.ts";
 import { isRecord, type JsonObject } from "../../core/json.ts";
@@ -6,9 +7,10 @@ import type { SpanFacts, TraceCarrier } from "../../core/tracing.ts";
 import { type McpSpan, type McpTelemetry, startMcpSpan } from "../../telemetry/mcp-span.ts";
 import type { ServerOffer } from "../manifests/offer.ts";
 import type { ProtocolEra, ServerSpec } from "../server-spec.ts";
-import { type ChangeStream, openChangeStream } from "./change-stream.ts";
-import type { RequestOptions, ServerRequest } from "./hub.ts";
+import { openChangeStream, type WatchResource } from "./change-stream.ts";
+import type { HubContext, RequestOptions, ServerRequest } from "./hub.ts";
 import { type ListingLimits, listOffer } from "./list-offer.ts";
+import type { ConnectedClient } from "./open-connection.ts";
 import { buildParamHeaders, findParamHeaders, type ParamHeader } from "./param-headers.ts";
 import { addMeta, anyResultSchema, FOREVER_MS } from "./sdk-client.ts";
 import {
@@ -18,69 +20,55 @@ import {
   waitUnlessAborted,
   withServerOutput,
 } from "./server-errors.ts";
-import {
-  answerQuestion,
-  QuestionRefusedError,
-  type ServerCall,
-  sendWithAnswers,
-  toQuestionError,
-} from "./server-questions.ts";
-import type { ServerTransport } from "./server-transport.ts";
-import { TRACKED, type TrackedRequest, type TrackingTransport } from "./tracking-transport.ts";
+import { answerQuestion, type ServerCall, sendWithAnswers, toRefusal } from "./server-questions.ts";
+import { TRACKED, type TrackedRequest } from "./tracking-transport.ts";
 
-/** How long changes are gathered before the lists are read again. */
+/** List changes that come within this time are read with one listing. */
 const GATHER_MS = 50;
-/** A request that a server may answer with a question (protocol 2026-07-28). */
+/** Requests that a server may answer with a question (protocol 2026-07-28). */
 const INTERACTIVE_METHODS = ["tools/call", "prompts/get", "resources/read"];
+const MAY_HAVE_RUN = "It may have had an effect. Check before you call it again.";
 
-/** A server that has been reached and knows us. */
 export class ServerConnection {
   readonly era: ProtocolEra;
   readonly protocolVersion: string;
-  /** Resolves when it is over, whoever ended it. */
+  /** Resolves when the connection is closed by either side. */
   readonly ended: Promise<void>;
-  /** What was left out of the offer, and why. */
   problems: readonly string[] = [];
   offer: ServerOffer;
-  /** Told after each further listing. */
-  onOffer: () => void = () => undefined;
+  /** Called after each listing but the first. */
+  onListed: () => void = () => undefined;
   onResourceUpdated: (uri: string) => void = () => undefined;
   readonly #spec: ServerSpec;
-  readonly #client: Client;
-  readonly #tap: TrackingTransport;
-  readonly #wire: ServerTransport;
+  readonly #link: ConnectedClient;
   readonly #limits: ListingLimits;
   readonly #telemetry: McpTelemetry;
   readonly #began: number;
-  readonly #learned: (offer: ServerOffer) => Promise<void>;
-  readonly #over = new AbortController();
+  readonly #onOffer: (offer: ServerOffer) => Promise<unknown>;
+  readonly #closed = new AbortController();
   #paramHeaders: ReadonlyMap<string, readonly ParamHeader[]> = new Map();
   #upToDate: Promise<void> = Promise.resolve();
   #gathering = false;
   #isListed = false;
   #isLeaving = false;
   #isClosing = false;
-  #underWay = 0;
+  #inProgress = 0;
   #requests = 0;
-  #changes: ChangeStream | undefined;
+  #watchResource: WatchResource | undefined;
 
   constructor(
     spec: ServerSpec,
-    client: Client,
-    tap: TrackingTransport,
-    wire: ServerTransport,
-    limits: ListingLimits,
-    telemetry: McpTelemetry,
-    learned: (offer: ServerOffer) => Promise<void>,
+    { limits, tracer, runtime }: HubContext,
+    link: ConnectedClient,
+    onOffer: (offer: ServerOffer) => Promise<unknown>,
   ) {
+    const { client, tap } = link;
     this.#spec = spec;
-    this.#client = client;
-    this.#tap = tap;
-    this.#wire = wire;
-    this.#limits = limits;
-    this.#telemetry = telemetry;
-    this.#began = telemetry.elapsed();
-    this.#learned = learned;
+    this.#link = link;
+    this.#limits = limits.listing;
+    this.#telemetry = { tracer, elapsed: runtime.elapsed };
+    this.#began = runtime.elapsed();
+    this.#onOffer = onOffer;
     this.era = client.getProtocolEra() ?? "legacy";
     this.protocolVersion = client.getNegotiatedProtocolVersion() ?? "";
     const instructions = client.getInstructions();
@@ -97,31 +85,37 @@ export class ServerConnection {
     };
     this.ended = new Promise((resolve) => {
       client.onclose = () => {
-        if (!this.#over.signal.aborted) this.#tellSession();
-        this.#over.abort();
+        if (!this.#closed.signal.aborted) this.#recordSession();
+        this.#closed.abort();
         resolve();
       };
       if (tap.ended) client.onclose();
     });
-    client.fallbackRequestHandler = (request) => this.#answer(request);
-    client.fallbackNotificationHandler = async (notification) => this.#hear(notification);
+    client.fallbackRequestHandler = ({ method, params }: Request) =>
+      answerQuestion(tap.currentCall, { method, params: (params ?? {}) as JsonObject }).catch((thrown: unknown) => {
+        throw toRefusal(thrown);
+      });
+    client.fallbackNotificationHandler = async (notification) => this.#handleNotification(notification);
   }
 
   get pid(): number | undefined {
-    return this.#wire.pid;
+    return this.#link.wire.process?.pid;
   }
 
   get noise(): number {
-    return this.#wire.noise;
+    return this.#link.wire.process?.noise ?? 0;
   }
 
   async start(signal: AbortSignal): Promise<void> {
     await this.#list(signal);
-    if (this.era === "modern")
-      this.#changes = openChangeStream(this.#client, this.offer.capabilities, this.#over.signal, () => this.#changed());
+    if (this.era !== "modern") return;
+    const { capabilities } = this.offer;
+    this.#watchResource = openChangeStream(this.#link.client, capabilities, this.#closed.signal, () =>
+      this.#listAgain(),
+    );
   }
 
-  /** Resolves when everything that the server has announced until now has been listed and learned. */
+  /** Resolves when all list changes announced so far have been read. */
   settled(): Promise<void> {
     return this.#upToDate;
   }
@@ -130,58 +124,53 @@ export class ServerConnection {
     { method, params }: ServerRequest,
     { signal, dialogue, before, trace }: RequestOptions,
   ): Promise<JsonObject> {
-    const call: ServerCall = { owner: dialogue?.owner ?? Symbol("nobody"), dialogue };
+    const call: ServerCall = { owner: dialogue?.owner ?? Symbol("no owner"), dialogue };
     const stop = new AbortController();
-    const onAbort = () => stop.abort(signal && toAbortError(signal));
-    if (signal?.aborted) onAbort();
-    signal?.addEventListener("abort", onAbort, { once: true });
-    this.#underWay++;
+    const stopListening = onAbort(signal, () => stop.abort(signal && toAbortError(signal)));
+    this.#inProgress++;
     try {
       await waitUnlessAborted(this.#upToDate, stop.signal);
-      if (this.#over.signal.aborted) throw this.#endedUnasked();
+      if (this.#closed.signal.aborted) throw this.#endedError();
       await before?.();
-      if (this.#changes !== undefined && /^resources\/(?:un)?subscribe$/.test(method)) {
-        // Of this era, resources are watched on the stream of changes.
-        this.#changes.watch(String(params.uri), method === "resources/subscribe");
+      if (this.#watchResource !== undefined && /^resources\/(?:un)?subscribe$/.test(method)) {
+        // In this era resources are watched on the change stream.
+        this.#watchResource(String(params.uri), method === "resources/subscribe");
         return {};
       }
-      const send = (sent: JsonObject) => this.#send(method, sent, call, stop.signal, trace);
-      return INTERACTIVE_METHODS.includes(method)
-        ? await waitUnlessAborted(sendWithAnswers(send, params, { dialogue, server: this.#spec.name }), stop.signal)
-        : await send(params);
+      const send = (sent: JsonObject) => this.#send(method, sent, stop.signal, call, trace);
+      if (!INTERACTIVE_METHODS.includes(method)) return await send(params);
+      const answered = sendWithAnswers(send, params, { dialogue, server: this.#spec.name });
+      return await waitUnlessAborted(answered, stop.signal);
     } finally {
-      signal?.removeEventListener("abort", onAbort);
-      this.#underWay--;
+      stopListening();
+      this.#inProgress--;
       if (this.#isLeaving) await this.closeWhenIdle();
     }
   }
 
-  /** Ends it when nothing is under way on it any more. Where something is, that is not waited for. */
+  /** Closes now, or after the last request in progress. Does not wait for that. */
   async closeWhenIdle(): Promise<void> {
     this.#isLeaving = true;
-    if (this.#underWay === 0) await this.close();
+    if (this.#inProgress === 0) await this.close();
   }
 
-  /** Ends the process, or the connection. */
   async close(): Promise<void> {
     this.#isClosing = true;
-    await this.#wire.end().catch(() => undefined);
+    await this.#link.wire.end().catch(() => undefined);
   }
 
-  /** How it ended, once it has. */
   describeExit(): Promise<string> {
-    return this.#wire.describeExit(true);
+    return this.#link.wire.describeExit(true);
   }
 
-  /** Sends one request, and tells those who trace of it. */
   async #send(
     method: string,
     params: JsonObject,
-    call: ServerCall | undefined,
     signal: AbortSignal,
+    call?: ServerCall,
     parent?: TraceCarrier,
   ): Promise<JsonObject> {
-    const session = this.era === "legacy" ? this.#tap.sessionId : undefined;
+    const session = this.era === "legacy" ? this.#link.tap.sessionId : undefined;
     const connection = this.#facts;
     const span = startMcpSpan(this.#telemetry, { side: "client", method, params, connection, session, parent });
     try {
@@ -202,7 +191,7 @@ export class ServerConnection {
     span: McpSpan,
   ): Promise<JsonObject> {
     let lose: (reason: QmError) => void = () => undefined;
-    const lost = new Promise<never>((_, reject) => {
+    const lost = new Promise<never>((_resolve, reject) => {
       lose = reject;
     });
     const dialogue = call?.dialogue;
@@ -212,35 +201,32 @@ export class ServerConnection {
       onSent: span.sent,
       progressToken: `progress-${++this.#requests}`,
       onProgress: dialogue && ((params) => reportProgress(dialogue, params)),
-      lost: () => {
-        this.#tap.abandon(sent);
-        lose(this.#brokeOff());
+      onLost: () => {
+        this.#link.tap.abandon(sent);
+        const message = `server ${this.#spec.name} lost the connection while it worked on this`;
+        lose(new QmError("server_failed", message, { hint: MAY_HAVE_RUN }));
       },
     };
-    // The reason goes to the server, so it says no more than that.
+    // The reason is sent to the server, so it says only this.
     const cancel = new AbortController();
-    const onAbort = () => {
-      this.#tap.abandon(sent);
+    const stopListening = onAbort(signal, () => {
+      this.#link.tap.abandon(sent);
       cancel.abort("cancelled");
+    });
+    const meta = {
+      era: this.era,
+      capabilities: dialogue?.capabilities ?? {},
+      progressToken: dialogue && sent.progressToken,
+      trace: span.carrier(),
     };
-    if (signal.aborted) onAbort();
-    signal.addEventListener("abort", onAbort, { once: true });
-    const request = {
-      method,
-      params: addMeta(params, {
-        era: this.era,
-        capabilities: dialogue?.capabilities ?? {},
-        progressToken: dialogue && sent.progressToken,
-        trace: span.carrier(),
-      }),
-      [TRACKED]: sent,
-    };
+    const request = { method, params: addMeta(params, meta), [TRACKED]: sent };
+    const declared = method === "tools/call" ? this.#paramHeaders.get(String(params.name)) : undefined;
     try {
-      const answered = this.#client.request(request, anyResultSchema, {
+      const answered = this.#link.client.request(request, anyResultSchema, {
         signal: cancel.signal,
         timeout: FOREVER_MS,
         allowInputRequired: true,
-        headers: this.#headersOf(method, params),
+        headers: declared === undefined ? {} : buildParamHeaders(declared, params.arguments),
       });
       const result = (await Promise.race([answered, lost])) as JsonObject;
       if (result.resultType === "input_required") return result;
@@ -248,28 +234,25 @@ export class ServerConnection {
       return rest;
     } catch (thrown) {
       if (signal.aborted) throw toAbortError(signal);
-      if (this.#over.signal.aborted) throw await this.#failed();
-      const failure = await this.#wire.failure(thrown);
+      if (this.#closed.signal.aborted) throw await this.#diedError();
+      const failure = await this.#link.wire.failure(thrown);
       if (failure.cause instanceof UnreachableError) this.#isLeaving = true;
       throw failure;
     } finally {
       cancel.abort("cancelled");
-      signal.removeEventListener("abort", onAbort);
-      this.#tap.forget(sent);
+      stopListening();
+      this.#link.tap.forget(sent);
     }
   }
 
-  #headersOf(method: string, params: JsonObject): Record<string, string> {
-    const declared = method === "tools/call" ? this.#paramHeaders.get(String(params.name)) : undefined;
-    return declared === undefined ? {} : buildParamHeaders(declared, params.arguments);
-  }
-
   async #list(signal: AbortSignal): Promise<void> {
+    // Over HTTP, this era sends some arguments as headers too.
+    const paramHeaders = this.era === "modern" && this.#spec.launch.kind === "http";
     const { lists, problems } = await listOffer({
       server: this.#spec.name,
       capabilities: this.offer.capabilities,
-      ask: (method, params) => this.#send(method, params, undefined, signal),
-      paramHeaders: this.#mirrors,
+      ask: (method, params) => this.#send(method, params, signal),
+      paramHeaders,
       limits: this.#limits,
       before: this.#isListed ? this.offer : undefined,
     });
@@ -277,88 +260,67 @@ export class ServerConnection {
     this.offer = { ...this.offer, ...lists };
     this.problems = problems;
     this.#paramHeaders = new Map(
-      this.#mirrors ? lists.tools.map((tool) => [tool.name, listParamHeaders(tool.inputSchema)]) : [],
+      paramHeaders ? lists.tools.map((tool) => [tool.name, listParamHeaders(tool.inputSchema)]) : [],
     );
-    await this.#learned(this.offer);
+    await this.#onOffer(this.offer);
   }
 
   get #facts(): SpanFacts {
-    return { "mcp.protocol.version": this.protocolVersion, ...this.#wire.facts };
+    return { "mcp.protocol.version": this.protocolVersion, ...this.#link.wire.facts };
   }
 
-  /** Of the protocol with sessions alone: in the other one there are none. */
-  #tellSession(): void {
-    const { tracer, elapsed } = this.#telemetry;
+  #recordSession(): void {
     if (this.era === "modern") return;
+    const { tracer, elapsed } = this.#telemetry;
     const facts = { ...this.#facts, "error.type": this.#isClosing ? undefined : "server_failed" };
     tracer.took("mcp.client.session.duration", Math.max(0, elapsed() - this.#began) / 1000, facts);
   }
 
-  get #mirrors(): boolean {
-    return this.era === "modern" && this.#spec.launch.kind === "http";
-  }
-
-  /** Changes that come together are listed once; requests that come after them wait for that. */
-  #changed(): void {
+  /** Reads the lists once for all changes that come together. Later requests wait for it. */
+  #listAgain(): void {
     if (this.#gathering) return;
     this.#gathering = true;
     this.#upToDate = this.#upToDate.then(async () => {
       await new Promise((resolve) => setTimeout(resolve, GATHER_MS));
       this.#gathering = false;
-      if (this.#over.signal.aborted) return;
+      if (this.#closed.signal.aborted) return;
       try {
-        await this.#list(AbortSignal.any([this.#over.signal, AbortSignal.timeout(this.#spec.startTimeoutMs)]));
-        this.onOffer();
+        await this.#list(AbortSignal.any([this.#closed.signal, AbortSignal.timeout(this.#spec.startTimeoutMs)]));
+        this.onListed();
       } catch (thrown) {
-        // What it offers now is not known, so nothing may be asked of it: the next call begins anew.
+        // The current offer is unknown, so nothing may be called: the next call opens a new connection.
         this.problems = [`its lists could not be read again: ${getErrorMessage(thrown)}`];
         await this.close();
       }
     });
   }
 
-  async #answer({ method, params }: Request): Promise<JsonObject> {
-    try {
-      return await answerQuestion(this.#tap.currentCall, { method, params: (params ?? {}) as JsonObject });
-    } catch (thrown) {
-      const { code, message } = toQuestionError(thrown);
-      throw new QuestionRefusedError(code, message);
-    }
-  }
-
-  #hear({ method, params }: Notification): void {
-    if (/^notifications\/(?:tools|resources|prompts)\/list_changed$/.test(method)) this.#changed();
+  #handleNotification({ method, params }: Notification): void {
+    if (/^notifications\/(?:tools|resources|prompts)\/list_changed$/.test(method)) this.#listAgain();
     if (!isRecord(params)) return;
     if (method === "notifications/resources/updated" && typeof params.uri === "string")
       this.onResourceUpdated(params.uri);
     if (method !== "notifications/message") return;
     const { level, logger, data } = params;
-    this.#tap.currentCall?.dialogue?.log({
+    this.#link.tap.currentCall?.dialogue?.log({
       level: typeof level === "string" ? level : "info",
       ...(typeof logger === "string" ? { logger } : {}),
       data,
     });
   }
 
-  #endedUnasked(): QmError {
+  #endedError(): QmError {
     return new QmError("server_failed", `server ${this.#spec.name} has ended`, {
-      hint: "Call it again: it is started again then.",
+      hint: "Call it again: the call starts the server.",
       cause: new SessionLostError(),
     });
   }
 
-  #brokeOff(): QmError {
-    return new QmError("server_failed", `server ${this.#spec.name} broke off while it worked on this`, {
-      hint: "It may have had an effect. Look before you call it again.",
-    });
-  }
-
-  async #failed(): Promise<QmError> {
-    const words = await this.describeExit();
-    const ended = new QmError("server_failed", `server ${this.#spec.name} ended while it worked on this`, {
-      hint: "It may have had an effect. Look before you call it again; it is started again then.",
-    });
-    return words === "" ? ended : withServerOutput(ended, words);
+  async #diedError(): Promise<QmError> {
+    const message = `server ${this.#spec.name} ended while it worked on this`;
+    const ended = new QmError("server_failed", message, { hint: `${MAY_HAVE_RUN} The next call starts the server.` });
+    const output = await this.describeExit();
+    return output === "" ? ended : withServerOutput(ended, output);
   }
 }
 

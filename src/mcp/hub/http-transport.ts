@@ -4,73 +4,62 @@ import { QmError } from "../../core/errors.ts";
 import { createFloodGuard, FLOOD_LIMIT, type FloodLimit, findSliceEnd, formatFloodReason } from "./flow-control.ts";
 import type { Sdk } from "./sdk-client.ts";
 
-interface HttpTransportOptions {
-  readonly url: URL;
-  readonly headers: Readonly<Record<string, string>>;
-  readonly auth: AuthProvider;
-  /** The longest message that is read. */
-  readonly messageBytes: number;
-}
-
-/** How often a stream that was cut is taken up again before its request counts as lost. */
-const RECONNECT_OPTIONS = {
-  initialReconnectionDelay: 1000,
-  maxReconnectionDelay: 60_000,
-  reconnectionDelayGrowFactor: 2,
-  maxRetries: 4,
-};
-
-/** Streamable HTTP, with a bound on what one message may hold. Redirects to another origin are not followed. */
 export function openHttpTransport(
   sdk: Sdk,
-  { url, headers, auth, messageBytes }: HttpTransportOptions,
+  url: URL,
+  headers: Readonly<Record<string, string>>,
+  auth: AuthProvider,
+  messageBytes: number,
 ): StreamableHTTPClientTransport {
+  // A configured header replaces the OAuth login.
+  const hasAuthorization = Object.keys(headers).some((name) => name.toLowerCase() === "authorization");
   return new sdk.StreamableHTTPClientTransport(url, {
     requestInit: { headers: { ...headers } },
-    // A header that the configuration gives stands for the whole of logging in.
-    ...(hasAuthorization(headers) ? {} : { authProvider: auth }),
+    ...(hasAuthorization ? {} : { authProvider: auth }),
     fetch: createBoundedFetch(messageBytes),
-    reconnectionOptions: RECONNECT_OPTIONS,
+    // A request counts as lost when its stream was cut and could not be resumed this often.
+    reconnectionOptions: {
+      initialReconnectionDelay: 1000,
+      maxReconnectionDelay: 60_000,
+      reconnectionDelayGrowFactor: 2,
+      maxRetries: 4,
+    },
     maxStepUpRetries: 0,
   });
 }
 
-/** The URL of a server, filled; anything but http and https is refused. */
+/** Throws `invalid_config` unless it is an http or https URL. */
 export function parseServerUrl(server: string, text: string): URL {
   const url = URL.canParse(text) ? new URL(text) : undefined;
-  if (url === undefined || !/^https?:$/.test(url.protocol))
-    throw new QmError("invalid_config", `servers.${server}.url is no http or https URL`, {
-      hint: "Write the address of the server's MCP endpoint, as in https://example.com/mcp.",
-    });
-  return url;
+  if (url !== undefined && /^https?:$/.test(url.protocol)) return url;
+  throw new QmError("invalid_config", `servers.${server}.url is not an http or https URL`, {
+    hint: "Write the address of the server's MCP endpoint, as in https://example.com/mcp.",
+  });
 }
 
-function hasAuthorization(headers: Readonly<Record<string, string>>): boolean {
-  return Object.keys(headers).some((name) => name.toLowerCase() === "authorization");
-}
-
-/** Counts what a message has, and begins anew with each event of a stream. */
 export function createBoundedFetch(limit: number, flood: FloodLimit = FLOOD_LIMIT): FetchLike {
-  const guard = createFloodGuard(flood);
+  const isFlooded = createFloodGuard(flood);
   return async (url, init) => {
     const response = await fetch(url, init);
-    const perEvent = response.headers.get("content-type")?.startsWith("text/event-stream") === true;
-    if (response.body === null || (!perEvent && hasFittingLength(response.headers, limit))) return response;
-    const events = () =>
-      limitEvents(limit, () => {
-        if (guard.isFlooded()) throw new QmError("server_failed", `the server failed: ${formatFloodReason(flood)}`);
+    const { body, headers } = response;
+    if (body === null) return response;
+    if (headers.get("content-type")?.startsWith("text/event-stream") === true) {
+      const events = limitEvents(limit, () => {
+        if (isFlooded()) throw new QmError("server_failed", `the server failed: ${formatFloodReason(flood)}`);
       });
-    return replaceBody(response, response.body.pipeThrough(perEvent ? events() : limitBody(limit)));
+      return replaceBody(response, body.pipeThrough(events));
+    }
+    return hasFittingLength(headers, limit) ? response : replaceBody(response, body.pipeThrough(limitBody(limit)));
   };
 }
 
-/** No more is read than a response says it has, unless it is packed: counting it again would cost every small answer. */
+/** A body is never longer than its stated length unless it is compressed. Counting would slow every small response. */
 function hasFittingLength(headers: Headers, limit: number): boolean {
   const length = headers.get("content-length");
   return length !== null && Number(length) <= limit && !headers.has("content-encoding");
 }
 
-/** A response is copied to give it another body, and a copy forgets where it came from. */
+/** Copies a response with another body. The constructor does not keep `url` and `redirected`. */
 function replaceBody({ status, statusText, headers, url, redirected }: Response, body: ReadableStream): Response {
   const copy = new Response(body, { status, statusText, headers });
   return Object.defineProperties(copy, { url: { value: url }, redirected: { value: redirected } });
@@ -90,7 +79,7 @@ function limitBody(limit: number): TransformStream<Uint8Array, Uint8Array> {
 const NEWLINE = 10;
 const RETURN = 13;
 
-/** Hands on a few lines a turn, so that a stream of many small events does not keep timers waiting. */
+/** Passes on a few lines per turn, so that a stream of many small events does not delay timers. */
 function limitEvents(limit: number, onEvent: () => void): TransformStream<Uint8Array, Uint8Array> {
   let bytes = 0;
   let last = 0;

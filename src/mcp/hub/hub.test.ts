@@ -15,7 +15,7 @@ async function temporaryFolder(): Promise<string> {
 const textOf = (result: object) => (result as { content: { text: string }[] }).content[0]?.text;
 
 describe("starting", () => {
-  test("nothing runs until somebody calls, and then one process serves all", async () => {
+  test("starts one process for all callers at the first call", async () => {
     const { hub, call, events } = await createTestHub(localServer("plain.mjs"));
     expect(hub.status("subject")).toMatchObject({ state: "idle", calls: 0 });
 
@@ -31,7 +31,7 @@ describe("starting", () => {
     });
   });
 
-  test("what was learned is awaited before any request goes out", async () => {
+  test("awaits onOffer before sending any request", async () => {
     const journal = join(await temporaryFolder(), "journal");
     let accept: () => void = () => undefined;
     const accepted = new Promise<void>((resolve) => {
@@ -39,7 +39,7 @@ describe("starting", () => {
     });
     const learning: string[] = [];
     const { call } = await createTestHub(localServer("asking.mjs", {}, journal), {
-      learned: async (_, offer) => {
+      onOffer: async (_, offer) => {
         learning.push(...offer.tools.map(({ name }) => name));
         await accepted;
       },
@@ -56,9 +56,9 @@ describe("starting", () => {
     expect(await readFile(journal, "utf8")).toContain("tools/call");
   });
 
-  test("a server whose definitions cannot be checked is not used", async () => {
+  test("does not use a server whose definitions cannot be checked", async () => {
     const { call, hub } = await createTestHub(localServer("plain.mjs"), {
-      learned: async () => {
+      onOffer: async () => {
         throw new QmError("store_failed", "the disk is full");
       },
     });
@@ -67,7 +67,7 @@ describe("starting", () => {
     expect(hub.status("subject")).toMatchObject({ state: "failed", problem: "the disk is full" });
   });
 
-  test("whoever gives up waiting does not stop the start for the others", async () => {
+  test("goes on with a start when one of its callers gives up", async () => {
     const { hub } = await createTestHub(localServer("slow-start.mjs", {}, "2000"));
     const impatient = new AbortController();
 
@@ -80,7 +80,7 @@ describe("starting", () => {
     expect((await waiting).tools).toHaveLength(1);
   });
 
-  test("only so many start at once, and a start is over when what it offers is learned", async () => {
+  test("limits concurrent starts, each until its offer is stored", async () => {
     const names = ["a", "b", "c", "d"];
     let starting = 0;
     const atOnce: number[] = [];
@@ -88,7 +88,7 @@ describe("starting", () => {
       names.map((name) => localServer("plain.mjs", { name })),
       {
         startingAtOnce: 2,
-        learned: async () => {
+        onOffer: async () => {
           atOnce.push(++starting);
           await new Promise((resolve) => setTimeout(resolve, 500));
           starting--;
@@ -102,7 +102,7 @@ describe("starting", () => {
     expect(Math.max(...atOnce)).toBe(2);
   });
 
-  test("a server that does not answer in time is ended, and its stderr says why", async () => {
+  test("ends a server that does not answer in time and reports its stderr", async () => {
     const { hub, call } = await createTestHub(localServer("hanger.mjs", { startTimeoutMs: 500 }));
 
     const failed = await call("echo").catch((thrown: unknown) => thrown as QmError);
@@ -114,7 +114,7 @@ describe("starting", () => {
     });
   });
 
-  test("a reference that cannot be filled is said, and nothing is started", async () => {
+  test("reports a reference that cannot be filled and starts nothing", async () => {
     const { hub, call } = await createTestHub(localServer("plain.mjs"), {
       fill: (_, key) => {
         throw new QmError("invalid_config", `${key} refers to a variable that is not there`);
@@ -128,7 +128,7 @@ describe("starting", () => {
     expect(hub.status("subject")).not.toHaveProperty("retryAt");
   });
 
-  test("a server nobody knows, and a hub that is closed, are said", async () => {
+  test("reports an unknown server and a closed hub", async () => {
     const { hub, call } = await createTestHub(localServer("plain.mjs"));
 
     await expect(hub.connect("other")).rejects.toMatchObject({ code: "not_found" });
@@ -138,7 +138,7 @@ describe("starting", () => {
 });
 
 describe("failing", () => {
-  test("while it waits calls fail at once with what was wrong; a person who asks does not wait", async () => {
+  test("fails calls at once during the backoff, except for a person's request", async () => {
     const { hub, call, events } = await createTestHub(localServer("crasher.mjs"), {
       limits: { backoff: { firstMs: 60_000, longestMs: 60_000 } },
     });
@@ -159,7 +159,7 @@ describe("failing", () => {
     expect(hub.status("subject").retryAt?.getTime()).toBeGreaterThan(Date.now());
   });
 
-  test("it is left alone twice as long each time, up to a bound, and tried again when the time has come", async () => {
+  test("doubles the backoff up to a limit and retries afterwards", async () => {
     let now = 0;
     const { hub, call, events } = await createTestHub(localServer("crasher.mjs"), {
       runtime: { now: () => new Date(now), elapsed: () => now, newId: () => "id" },
@@ -190,7 +190,7 @@ describe("failing", () => {
     expect([before, failed()]).toEqual([4, 5]);
   });
 
-  test("a call that was on its way when the server ended says that it may have had an effect; the next starts it", async () => {
+  test("warns about a possible effect when the server ends during a call, and restarts it for the next", async () => {
     const { hub, call, events } = await createTestHub(localServer("crash-on-call.mjs"));
     await hub.connect("subject");
     const { pid } = hub.status("subject");
@@ -208,7 +208,7 @@ describe("failing", () => {
     expect(events.map(({ type }) => type)).toEqual(["server.started", "server.stopped", "server.started"]);
   });
 
-  test("one that ends again and again without a result is left alone for a while", async () => {
+  test("backs off from a server that keeps ending without a result", async () => {
     const { hub, call } = await createTestHub(localServer("crash-on-call.mjs"), {
       limits: { backoff: { firstMs: 60_000, longestMs: 60_000 } },
     });
@@ -223,7 +223,7 @@ describe("failing", () => {
 });
 
 describe("calls", () => {
-  test("cancelling one tells the server and leaves it running", async () => {
+  test("cancels a call on the server and leaves the server running", async () => {
     const journal = join(await temporaryFolder(), "journal");
     const { hub, call } = await createTestHub(localServer("asking.mjs", {}, journal));
     await hub.connect("subject");
@@ -240,7 +240,7 @@ describe("calls", () => {
     expect(hub.status("subject")).toMatchObject({ state: "ready", pid });
   });
 
-  test("an error of the server keeps its code and its data", async () => {
+  test("keeps the code and data of a server's error", async () => {
     const { request } = await createTestHub(localServer("plain.mjs"));
 
     await expect(request("resources/read", { uri: "a:b" })).rejects.toMatchObject({
@@ -249,7 +249,7 @@ describe("calls", () => {
     });
   });
 
-  test("a token of progress that a caller brings along is not taken for one of ours", async () => {
+  test("ignores a progress token in the caller's params", async () => {
     const journal = join(await temporaryFolder(), "journal");
     const { request } = await createTestHub(localServer("asking.mjs", {}, journal));
     const _meta = { progressToken: 0, traceparent: "00-1-2-01", "io.modelcontextprotocol/protocolVersion": "1999" };
@@ -262,7 +262,7 @@ describe("calls", () => {
 });
 
 describe("stopping", () => {
-  test("after a time without a call it is stopped, and not while one is on its way", async () => {
+  test("stops an idle server, but not during a call", async () => {
     const { hub, call, events } = await createTestHub(localServer("asking.mjs", { idleTimeoutMs: 200 }));
     const held = call("hold");
     await waitUntil(() => hub.status("subject").calls === 1 && hub.status("subject").state === "ready");
@@ -278,7 +278,7 @@ describe("stopping", () => {
     expect(events.at(-1)).toEqual({ type: "server.stopped", data: { server: "subject", reason: "idle" } });
   });
 
-  test("stopping it ends what it works on, and the next call starts it", async () => {
+  test("ends calls in progress, and the next call starts the server", async () => {
     const { hub, call } = await createTestHub(localServer("asking.mjs"));
     const held = call("hold");
     await waitUntil(() => hub.status("subject").state === "ready");
@@ -291,7 +291,7 @@ describe("stopping", () => {
     expect(textOf(await call("free"))).toBe('"freed them"');
   });
 
-  test("stopping it while it starts ends the start", async () => {
+  test("ends a start in progress", async () => {
     const { hub } = await createTestHub(localServer("hanger.mjs"));
     const starting = hub.connect("subject");
     const failed = expect(starting).rejects.toMatchObject({
@@ -306,7 +306,7 @@ describe("stopping", () => {
     expect(hub.status("subject").state).toBe("idle");
   });
 
-  test("a new configuration keeps what is the same and stops what is not", async () => {
+  test("keeps unchanged servers when the configuration changes and stops the others", async () => {
     const [kept, changed, gone] = ["kept", "changed", "gone"].map((name) => localServer("plain.mjs", { name }));
     const { hub } = await createTestHub([kept, changed, gone] as never);
     const pids = await Promise.all(
@@ -324,7 +324,7 @@ describe("stopping", () => {
     expect(await Promise.all(pids.map(isRunning))).toEqual([true, false, false]);
   });
 
-  test("closing stops everything", async () => {
+  test("stops all servers when the hub closes", async () => {
     const { hub, events } = await createTestHub([
       localServer("plain.mjs"),
       localServer("hanger.mjs", { name: "other" }),
@@ -340,7 +340,7 @@ describe("stopping", () => {
     expect(events.at(-1)).toEqual({ type: "server.stopped", data: { server: "subject", reason: "closing" } });
   });
 
-  test("trying one out leaves nothing behind", async () => {
+  test("leaves nothing running after a probe", async () => {
     const { hub, offers, events } = await createTestHub([]);
 
     const offer = await hub.probe(localServer("plain.mjs"));
@@ -354,7 +354,7 @@ describe("stopping", () => {
   });
 });
 
-test("a list that changes is read again and learned before the next request goes out", async () => {
+test("reads a changed list again before the next request", async () => {
   const { hub, call, offers } = await createTestHub(localServer("asking.mjs"));
   const changes: string[] = [];
   await hub.connect("subject");
@@ -367,7 +367,7 @@ test("a list that changes is read again and learned before the next request goes
   expect(changes).toContain("subject");
 });
 
-test("the secrets a server was given do not come back in what it says of itself", async () => {
+test("redacts the secrets of a server in its output", async () => {
   const spec = localServer("crasher.mjs");
   const secret = "no database";
   const { call } = await createTestHub(

@@ -8,23 +8,21 @@ import type { SecretStore } from "../secret-store.ts";
 import type { ProtocolEra, ServerSpec } from "../server-spec.ts";
 import { type ListingLimits, listingLimits } from "./list-offer.ts";
 import { performLogin } from "./login.ts";
-import { createOAuthStore } from "./oauth-store.ts";
+import { createOAuthStore, type OAuthStore } from "./oauth-store.ts";
 import { openConnection } from "./open-connection.ts";
 import { loadSdk } from "./sdk-client.ts";
-import { createSemaphore } from "./semaphore.ts";
-import type { KillProcess, ProcessStore } from "./server-processes.ts";
-import { readStartTime, sweepProcesses } from "./server-processes.ts";
+import { Semaphore } from "./semaphore.ts";
+import { type ProcessFacts, type ProcessStore, sweepProcesses } from "./server-processes.ts";
 import { createOAuthContext } from "./server-transport.ts";
 import type { EnvironmentVariables } from "./start-process.ts";
 import type { StdioLimits } from "./stdio-transport.ts";
-import { type ServerEvent, Supervisor, type SupervisorPorts, withStartTimeout } from "./supervisor.ts";
-import { createWatchdog } from "./watchdog.ts";
+import { type ServerEvent, Supervisor } from "./supervisor.ts";
+import { createWatchdog, type Watchdog } from "./watchdog.ts";
 
 /**
- * - `idle`: nothing runs; the next call starts it
- * - `starting`, `ready`
- * - `needs_login`: it answers, and wants somebody to log in
- * - `failed`: it could not be started or reached; tried again after `retryAt`, or when asked for
+ * - `idle`: not running; the next call starts it
+ * - `needs_login`: it answers, but a person has to log in
+ * - `failed`: it could not be started or reached; retried after `retryAt`, or when a person asks
  */
 export type ConnectionState = "idle" | "starting" | "ready" | "needs_login" | "failed";
 
@@ -34,14 +32,12 @@ export interface ConnectionStatus {
   readonly pid?: number;
   readonly era?: ProtocolEra;
   readonly protocolVersion?: string;
-  /** Requests under way. */
   readonly calls: number;
-  /** Requests since it was configured. */
+  /** Requests since the server was configured. */
   readonly called: number;
-  /** What went wrong last, with the end of what it wrote to stderr. */
+  /** The last failure, with the end of the server's stderr. */
   readonly problem?: string;
   readonly retryAt?: Date;
-  /** Lines on its stdout that were no messages. */
   readonly noise: number;
 }
 
@@ -52,80 +48,67 @@ export interface ServerRequest {
 
 export interface RequestOptions {
   readonly signal?: AbortSignal | undefined;
-  /** A question of the server goes to the call it belongs to, and never to another owner's. Absent: nobody is asked. */
+  /** Answers questions of the server about this call. Absent: its questions are declined. */
   readonly dialogue?: Dialogue | undefined;
-  /** Asked when the server is there and what it offers is known, before anything is sent. A throw keeps it from being sent. */
+  /** Runs when the server's current offer is known, before anything is sent. If it throws, nothing is sent. */
   readonly before?: (() => Promise<void>) | undefined;
-  /** What it is part of; the server is told. Absent: whatever the host is tracing. */
+  /** The parent span, passed on to the server. Absent: the host's current span. */
   readonly trace?: TraceCarrier | undefined;
 }
 
-/** Starts, speaks to and stops MCP servers. One connection a server, shared by all callers. */
+/** Starts, calls and stops MCP servers. All callers share one connection per server. */
 export interface Hub {
-  /** The servers there are from now on. What is the same stays connected; what is gone is stopped. */
+  /** Replaces the set of servers. Unchanged servers stay connected, removed ones are stopped. */
   configure(specs: readonly ServerSpec[]): Promise<void>;
   status(server: string): ConnectionStatus;
-  /**
-   * Starts the server if need be and answers what it offers. `insist`: a person asks, so it is tried now, also when it has
-   * failed a moment ago. Throws `server_failed`, `needs_login`, `cancelled`.
-   */
+  /** Starts the server if needed and returns its offer. `insist` ignores the wait after a failure, for a person's request. */
   connect(server: string, signal?: AbortSignal, insist?: boolean): Promise<ServerOffer>;
   /**
-   * Sends a request, starting the server if need be. A JSON-RPC error is thrown as `action_failed` with
-   * `details.mcp_code` and `details.mcp_data`. A server that dies meanwhile: `server_failed`; nothing is sent twice.
+   * Sends a request, starting the server if needed. A JSON-RPC error is thrown as `action_failed` with
+   * `details.mcp_code` and `details.mcp_data`. If the server dies, throws `server_failed`; nothing is sent twice.
    */
   request(server: string, request: ServerRequest, options: RequestOptions): Promise<JsonObject>;
-  /** Starts a server that is not configured, answers what it offers, and stops it: nothing of it is kept. */
+  /** Starts a server that is not configured, returns its offer and stops it. Records nothing. */
   probe(spec: ServerSpec, signal?: AbortSignal): Promise<ServerOffer>;
-  /** Ends the process, or the connection. The next call starts it again. */
+  /** Ends the process or the connection. The next call starts it again. */
   stop(server: string): Promise<void>;
-  /** Logs in to a remote server: hands over the URL for the browser, resolves when tokens are there. */
+  /** Logs in to a remote server: passes the browser's URL to `show` and resolves when tokens are stored. */
   login(server: string, show: (url: URL) => void | Promise<void>, signal?: AbortSignal): Promise<void>;
   logout(server: string): Promise<void>;
-  /** Calls back when the state of a server has changed. */
+  /** Calls back when the state or the offer of a server has changed. */
   onChange(listener: (server: string) => void): () => void;
-  /** Calls back when a server says that a resource has changed that was subscribed to. */
   onResourceUpdated(listener: (server: string, uri: string) => void): () => void;
-  /** Loads the SDK now. Node remembers a failed import, so one while no file descriptor is left would fail for good. */
+  /** Loads the SDK now. Node caches a failed import, so an import while file descriptors are exhausted would fail forever. */
   prepare(): Promise<void>;
-  /** Stops everything. */
   close(): Promise<void>;
 }
 
 export interface HubOptions {
   readonly runtime: Runtime;
-  /** Fills `${env:NAME}` and `${secret:name}` in the value of a key. Throws `invalid_config` naming what is missing. */
+  /** Fills `${env:NAME}` and `${secret:name}` in the value of a config key. Throws `invalid_config` if one is missing. */
   readonly fill: (text: string, key: string) => string;
-  /** Our own variables; few of them are passed on to servers. */
   readonly environment: EnvironmentVariables;
   readonly secrets: SecretStore;
   readonly processes: ProcessStore;
-  readonly processFacts: {
-    readonly pid: number;
-    readonly host: string;
-    readonly isAlive: (pid: number) => boolean;
-    readonly kill: KillProcess;
-  };
-  /** Awaited after every listing, and before any request goes out: definitions are checked there. */
-  readonly learned: (spec: ServerSpec, offer: ServerOffer) => Promise<void>;
-  /** The era that a server spoke when it was last learned. */
-  readonly remembered?: ((server: string) => ProtocolEra | undefined) | undefined;
+  readonly processFacts: ProcessFacts;
+  /** Awaited after every listing, before any request is sent: definitions are checked there. */
+  readonly onOffer: (spec: ServerSpec, offer: ServerOffer) => Promise<unknown>;
+  readonly getKnownEra?: ((server: string) => ProtocolEra | undefined) | undefined;
   readonly note: (event: ServerEvent) => void;
-  /** What servers write to stderr is kept there, a file a server. Absent: it is not. */
+  /** Holds one stderr log per server. Absent: no logs. */
   readonly logFolder?: string | undefined;
   readonly startingAtOnce: number;
   readonly clientInfo: { readonly name: string; readonly version: string };
-  /** Told of every request, and of how long sessions last. Absent: nobody is. */
   readonly tracer?: Tracer | undefined;
   readonly limits?: Partial<HubLimits> | undefined;
 }
 
 interface HubLimits {
   readonly listing: ListingLimits;
-  /** The longest message of a remote server that is read. */
+  /** The longest message that is read from a remote server. */
   readonly messageBytes: number;
   readonly stdio: Partial<StdioLimits>;
-  /** How long a server that could not be started is left alone: at first, and at most. */
+  /** The first and the longest wait before a failed server is started again. */
   readonly backoff: { readonly firstMs: number; readonly longestMs: number };
 }
 
@@ -136,122 +119,105 @@ const DEFAULT_LIMITS: HubLimits = {
   backoff: { firstMs: 1000, longestMs: 5 * 60 * 1000 },
 };
 
+/** The hub's options and the state that its supervisors, connections and transports share. */
+export interface HubContext extends HubOptions {
+  readonly limits: HubLimits;
+  readonly tracer: Tracer;
+  readonly startSlots: Semaphore;
+  readonly watchdog: Watchdog;
+  readonly oauth: OAuthStore;
+  readonly onChange: (server: string) => void;
+  readonly onResourceUpdated: (server: string, uri: string) => void;
+}
+
 export function createHub(options: HubOptions): Hub {
-  const { runtime, processes, processFacts, learned, note } = options;
-  const limits = { ...DEFAULT_LIMITS, ...options.limits };
+  const { processes, processFacts, environment, tracer = silentTracer } = options;
   const listeners = new Set<(server: string) => void>();
   const updateListeners = new Set<(server: string, uri: string) => void>();
   const supervisors = new Map<string, Supervisor>();
-  const watchdog = createWatchdog(options.environment, process.platform);
   const closing = new AbortController();
   let swept: Promise<unknown> | undefined;
 
-  const ports: SupervisorPorts = {
-    runtime,
-    startSlots: createSemaphore(options.startingAtOnce),
-    learned: async (spec, offer) => {
-      await learned(spec, offer);
-    },
-    remembered: options.remembered ?? (() => undefined),
-    note,
-    changed: (server) => {
+  const context: HubContext = {
+    ...options,
+    limits: { ...DEFAULT_LIMITS, ...options.limits },
+    tracer,
+    startSlots: new Semaphore(options.startingAtOnce),
+    watchdog: createWatchdog(environment, process.platform),
+    oauth: createOAuthStore(options.secrets),
+    onChange(server) {
       for (const listener of listeners) listener(server);
     },
-    resourceUpdated: (server, uri) => {
+    onResourceUpdated(server, uri) {
       for (const listener of updateListeners) listener(server, uri);
     },
-    backoff: limits.backoff,
-    fill: options.fill,
-    environment: options.environment,
-    processes,
-    self: processFacts,
-    watchdog,
-    oauth: createOAuthStore(options.secrets),
-    now: runtime.now,
-    logFolder: options.logFolder,
-    stdioLimits: limits.stdio,
-    messageBytes: limits.messageBytes,
-    clientInfo: options.clientInfo,
-    listingLimits: limits.listing,
-    telemetry: { tracer: options.tracer ?? silentTracer, elapsed: runtime.elapsed },
   };
 
   function getSupervisor(server: string): Supervisor {
     const supervisor = supervisors.get(server);
-    if (supervisor === undefined)
-      throw new QmError("not_found", `there is no server ${JSON.stringify(server)}`, {
-        hint: "List them with `qm servers list`.",
-      });
-    return supervisor;
+    if (supervisor !== undefined) return supervisor;
+    const hint = "List them with `qm servers list`.";
+    throw new QmError("not_found", `there is no server ${JSON.stringify(server)}`, { hint });
   }
 
   return {
     async configure(specs) {
       if (closing.signal.aborted) throw hubClosedError();
-      // What a process that is gone left running would hold what its successor needs.
-      swept ??= sweepProcesses(processes, { ...processFacts, startTimeOf: readStartTime }).catch(() => []);
+      // A server left running by a dead process may hold a port or a lock that the new one needs.
+      swept ??= sweepProcesses(processes, processFacts).catch(() => []);
       await swept;
-      const wanted = new Map(specs.map((spec) => [spec.name, spec]));
-      const leaving = [...supervisors.values()].filter(({ spec }) => !isSameSpec(spec, wanted.get(spec.name)));
+      const wanted = new Map(specs.map((spec) => [spec.name, canonicalJson(spec)]));
+      const leaving = [...supervisors.values()].filter(({ spec }) => wanted.get(spec.name) !== canonicalJson(spec));
       for (const { spec } of leaving) supervisors.delete(spec.name);
-      const gone = new Map(leaving.map((supervisor) => [supervisor.spec.name, supervisor.retire("asked")]));
+      const stopped = new Map(leaving.map((supervisor) => [supervisor.spec.name, supervisor.retire("asked")]));
       for (const spec of specs)
-        if (!supervisors.has(spec.name)) supervisors.set(spec.name, new Supervisor(spec, ports, gone.get(spec.name)));
-      await Promise.all(gone.values());
+        if (!supervisors.has(spec.name))
+          supervisors.set(spec.name, new Supervisor(spec, context, stopped.get(spec.name)));
+      await Promise.all(stopped.values());
     },
     status: (server) => getSupervisor(server).status(),
     connect: async (server, signal, insist = false) => getSupervisor(server).connect(signal, insist),
     request: async (server, request, call) => getSupervisor(server).request(request, call),
-    probe: (spec, signal) => probeServer(spec, ports, AbortSignal.any([closing.signal, ...(signal ? [signal] : [])])),
+    probe(spec, signal) {
+      const stopped = AbortSignal.any([closing.signal, ...(signal ? [signal] : [])]);
+      return context.startSlots.run(stopped, async () => {
+        const connection = await openConnection(spec, context, { stopped, onOffer: async () => undefined });
+        await connection.close();
+        return connection.offer;
+      });
+    },
     stop: async (server) => getSupervisor(server).stop("asked"),
     async login(server, show, signal) {
       const supervisor = getSupervisor(server);
       const { launch } = supervisor.spec;
       if (launch.kind !== "http")
-        throw new QmError("invalid_config", `server ${server} runs on this machine, and there is nothing to log in to`);
-      const { party, headers, hiding } = createOAuthContext(await loadSdk(), server, launch, ports);
-      await performLogin({ ...party, headers, hide: hiding({}), clientName: options.clientInfo.name, show, signal });
+        throw new QmError("invalid_config", `server ${server} runs on this machine and needs no login`);
+      const { oauth, headers, createRedactor } = createOAuthContext(await loadSdk(), server, launch, context);
+      const clientName = options.clientInfo.name;
+      await performLogin({ ...oauth, headers, hide: createRedactor({}), clientName, show, signal });
       supervisor.clearLoginProblem();
     },
     async logout(server) {
       const supervisor = getSupervisor(server);
-      await ports.oauth.drop(server);
+      await context.oauth.drop(server);
       await supervisor.stop("asked");
     },
-    onChange(listener) {
-      listeners.add(listener);
-      return () => void listeners.delete(listener);
-    },
-    onResourceUpdated(listener) {
-      updateListeners.add(listener);
-      return () => void updateListeners.delete(listener);
-    },
-    async prepare() {
-      await loadSdk();
-    },
+    onChange: (listener) => subscribe(listeners, listener),
+    onResourceUpdated: (listener) => subscribe(updateListeners, listener),
+    prepare: async () => void (await loadSdk()),
     async close() {
       closing.abort(hubClosedError());
       await Promise.all([...supervisors.values()].map((supervisor) => supervisor.retire("closing")));
-      await watchdog.close();
+      await context.watchdog.close();
     },
   };
 }
 
-/** In a place of its own, beside whatever is configured: nothing is learned, and nothing is noted. */
-async function probeServer(spec: ServerSpec, ports: SupervisorPorts, stopped: AbortSignal): Promise<ServerOffer> {
-  return ports.startSlots.run(stopped, async () => {
-    const connection = await withStartTimeout(spec, stopped, (signal) =>
-      openConnection(spec, ports, { remembered: undefined, learned: async () => undefined, signal }),
-    );
-    await connection.close();
-    return connection.offer;
-  });
-}
-
-function isSameSpec(spec: ServerSpec, other: ServerSpec | undefined): boolean {
-  return other !== undefined && canonicalJson(spec) === canonicalJson(other);
+function subscribe<T>(listeners: Set<T>, listener: T): () => void {
+  listeners.add(listener);
+  return () => void listeners.delete(listener);
 }
 
 function hubClosedError(): QmError {
-  return new QmError("server_failed", "the hub is closed: no server is started any more");
+  return new QmError("server_failed", "the hub is closed and starts no more servers");
 }

@@ -25,7 +25,7 @@ function list(answers: Record<string, (params: JsonObject) => JsonObject>, given
   return { listed, asked };
 }
 
-test("reads all pages, in order, and an empty cursor is a cursor", async () => {
+test("reads all pages in order, also after an empty cursor", async () => {
   const { listed } = list({
     "tools/list": ({ cursor }) =>
       cursor === undefined
@@ -38,7 +38,7 @@ test("reads all pages, in order, and an empty cursor is a cursor", async () => {
   expect((await listed).lists.tools.map(({ name }) => name)).toEqual(["a", "b", "c"]);
 });
 
-test("asks only for what the server says it has", async () => {
+test("reads only the lists that the server has capabilities for", async () => {
   const { listed, asked } = list(
     { "prompts/list": () => ({ prompts: [{ name: "p" }] }) },
     { capabilities: { prompts: {} } },
@@ -48,7 +48,7 @@ test("asks only for what the server says it has", async () => {
   expect(asked).toEqual(["prompts/list"]);
 });
 
-test("one malformed entry does not lose the others, and is told of", async () => {
+test("leaves out and reports a malformed entry and keeps the others", async () => {
   const { listed } = list({
     "tools/list": () => ({
       tools: [
@@ -70,23 +70,23 @@ test("one malformed entry does not lose the others, and is told of", async () =>
   expect(lists.tools).toEqual([tool("good", { unknown: 1 }), tool("also-good")]);
   expect(lists.resources).toEqual([{ uri: "a:b" }]);
   expect(problems).toEqual([
-    'tools: "" has no name that could be used',
+    'tools: "" has no name',
     'tools: "no-schema" has no inputSchema',
-    'tools: "described" has a description that is no text',
-    'tools: "good" is there twice',
-    "tools: number 6 is no object",
-    "tools: number 7 is no object",
+    'tools: "described" has a description that is not a string',
+    'tools: "good" is listed twice',
+    "tools: number 6 is not an object",
+    "tools: number 7 is not an object",
     "resources: number 2 has no uri",
   ]);
 });
 
-test("a name that would rewrite the line it is shown on cannot", async () => {
+test("removes control characters from names in problems", async () => {
   const { listed } = list({ "tools/list": () => ({ tools: [tool("a\u001b[2Kb", { inputSchema: 1 })] }) });
 
   expect((await listed).problems.join()).not.toContain("\u001b");
 });
 
-test("a list that fails does not take the others with it; templates that are not known are none", async () => {
+test("keeps other lists when one fails, and treats unknown templates as none", async () => {
   const { listed } = list({
     "tools/list": () => ({ tools: [tool("t")] }),
     "resources/list": () => {
@@ -113,20 +113,20 @@ test.each([
     "no",
   ],
   ["without a list", () => ({ tools: "none" }), "answered without a list of tools"],
-])("tools that are answered %s the first time are not taken for none", async (_, answer, said) => {
+])("fails if the tools are answered %s the first time", async (_, answer, said) => {
   const { listed } = list({ "tools/list": answer as () => JsonObject });
 
   await expect(listed).rejects.toMatchObject({ code: "server_failed", message: expect.stringContaining(said) });
 });
 
-test("a server that has no method to list tools by has none", async () => {
+test("treats an unknown tools/list as no tools", async () => {
   const { listed } = list({ "resources/list": () => ({ resources: [{ uri: "a:b" }] }) });
 
   expect(await listed).toMatchObject({ lists: { tools: [], resources: [{ uri: "a:b" }] }, problems: [] });
 });
 
 test.each([-32603, -32601])(
-  "a list that fails later with %s keeps what was there before, and is told of",
+  "keeps the previous list and reports a problem when it fails later with %s",
   async (code) => {
     const before = { tools: [tool("kept")], resources: [], resourceTemplates: [], prompts: [] };
     const { listed } = list(
@@ -142,7 +142,7 @@ test.each([-32603, -32601])(
   },
 );
 
-test("what is no answer of the server is thrown on", async () => {
+test("rethrows other errors", async () => {
   const gone = new QmError("server_failed", "gone");
   const { listed } = list({
     "tools/list": () => {
@@ -162,7 +162,7 @@ test.each([
     "more than 5 entries",
   ],
   ["too much", () => ({ tools: [tool("a".repeat(5000))] }), "more than 4000 characters"],
-])("%s is a clear error", async (_, answer, message) => {
+])("reports %s", async (_, answer, message) => {
   let page = 0;
   const limits = { pages: 3, entries: 5, characters: 4000 };
   const { listed } = list({ "tools/list": () => answer(page++) }, { limits });
@@ -170,7 +170,7 @@ test.each([
   await expect(listed).rejects.toMatchObject({ code: "too_large", message: expect.stringContaining(message) });
 });
 
-test("over HTTP a tool with a wrong annotation is left out, else it stays", async () => {
+test("leaves out a tool with an invalid header annotation only over HTTP", async () => {
   const wrong = tool("wrong", {
     inputSchema: { type: "object", properties: { a: { type: "number", "x-mcp-header": "A" } } },
   });
@@ -184,7 +184,7 @@ test("over HTTP a tool with a wrong annotation is left out, else it stays", asyn
   expect(gone.problems.join()).toContain("cannot be called over HTTP");
 });
 
-test("an entry that is nested too deep is left out", async () => {
+test("leaves out an entry that is nested too deep", async () => {
   let deep: JsonObject = {};
   for (let depth = 0; depth < 500; depth++) deep = { a: deep };
   const { listed } = list({ "tools/list": () => ({ tools: [tool("deep", { inputSchema: deep }), tool("b")] }) });

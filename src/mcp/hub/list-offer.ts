@@ -1,10 +1,10 @@
 import { toOneLine } from "../../core/display-text.ts";
 import { getErrorMessage, QmError } from "../../core/errors.ts";
 import { isLargerThan, isRecord, type JsonObject } from "../../core/json.ts";
-import type { OfferedTool, ServerOffer } from "../manifests/offer.ts";
+import { checkOfferedTool, type OfferedTool, type ServerOffer } from "../manifests/offer.ts";
 import { findParamHeaders } from "./param-headers.ts";
 
-/** What a server may offer at most; beyond it, it is taken to be broken. */
+/** A server that offers more is treated as broken. */
 export interface ListingLimits {
   readonly pages: number;
   readonly entries: number;
@@ -14,91 +14,63 @@ export interface ListingLimits {
 
 export const listingLimits: ListingLimits = { pages: 1000, entries: 20_000, characters: 64 * 1024 * 1024 };
 
-const ENTRY_BOUNDS = { nodes: 100_000, depth: 100 };
+const ENTRY_LIMITS = { nodes: 100_000, depth: 100 };
+const MAX_PROBLEMS = 20;
 
 export type OfferLists = Pick<ServerOffer, "tools" | "resources" | "resourceTemplates" | "prompts">;
-
-export interface OfferListing {
-  readonly lists: OfferLists;
-  /** What was left out, and which lists failed. */
-  readonly problems: readonly string[];
-}
 
 export interface ListingOptions {
   readonly server: string;
   readonly capabilities: JsonObject;
   readonly ask: (method: string, params: JsonObject) => Promise<JsonObject>;
-  /** Whether arguments go as headers too: a tool that annotates them wrongly cannot be called then. */
+  /** Whether arguments are also sent as headers. A tool with invalid header annotations cannot be called then. */
   readonly paramHeaders: boolean;
   readonly limits: ListingLimits;
-  /** Kept for a list that fails. Absent: it is the first time, and without its tools the server is not known. */
+  /** The previous lists, kept for a list that fails. Absent: this is the first listing. */
   readonly before?: OfferLists | undefined;
 }
-
-type EntryCheck = (entry: Record<string, unknown>) => string | undefined;
 
 interface ListKind {
   readonly key: keyof OfferLists;
   readonly method: string;
   readonly capability: string;
-  readonly idOf: (entry: Record<string, unknown>) => unknown;
-  readonly check: EntryCheck;
+  readonly id: string;
 }
 
 const LISTS: readonly ListKind[] = [
-  { key: "tools", method: "tools/list", capability: "tools", idOf: ({ name }) => name, check: checkTool },
-  {
-    key: "resources",
-    method: "resources/list",
-    capability: "resources",
-    idOf: ({ uri }) => uri,
-    check: ({ uri }) => checkText("uri", uri),
-  },
-  {
-    key: "resourceTemplates",
-    method: "resources/templates/list",
-    capability: "resources",
-    idOf: ({ uriTemplate }) => uriTemplate,
-    check: ({ uriTemplate }) => checkText("uriTemplate", uriTemplate),
-  },
-  {
-    key: "prompts",
-    method: "prompts/list",
-    capability: "prompts",
-    idOf: ({ name }) => name,
-    check: ({ name }) => checkText("name", name),
-  },
+  { key: "tools", method: "tools/list", capability: "tools", id: "name" },
+  { key: "resources", method: "resources/list", capability: "resources", id: "uri" },
+  { key: "resourceTemplates", method: "resources/templates/list", capability: "resources", id: "uriTemplate" },
+  { key: "prompts", method: "prompts/list", capability: "prompts", id: "name" },
 ];
 
 /**
- * Everything a server lists, all pages. An entry that is malformed is left out and told of, a list that fails does not
- * take the others with it, and a list without end is an error. Tools that fail the first time are one too: that a server
- * has none must not be learned from that.
+ * Reads all pages of all lists. Malformed entries are left out and reported in `problems`, and a list that fails does
+ * not affect the others. Throws if a list is endless, and if the tools cannot be listed the first time: that must not
+ * be recorded as a server without tools.
  */
-export async function listOffer(options: ListingOptions): Promise<OfferListing> {
-  const room = { entries: options.limits.entries, characters: options.limits.characters };
+export async function listOffer(
+  options: ListingOptions,
+): Promise<{ readonly lists: OfferLists; readonly problems: readonly string[] }> {
+  const { server, before, capabilities } = options;
+  const room = { ...options.limits };
   const problems: string[] = [];
-  const lists: Record<keyof OfferLists, readonly JsonObject[]> = {
-    tools: options.before?.tools ?? [],
-    resources: options.before?.resources ?? [],
-    resourceTemplates: options.before?.resourceTemplates ?? [],
-    prompts: options.before?.prompts ?? [],
-  };
+  const lists: Record<string, readonly JsonObject[]> = {};
   for (const list of LISTS) {
-    if (!isRecord(options.capabilities[list.capability])) {
-      lists[list.key] = [];
-      continue;
-    }
+    const { key, method } = list;
+    const known = before?.[key] ?? [];
+    lists[key] = [];
+    if (!isRecord(capabilities[list.capability])) continue;
     try {
-      lists[list.key] = selectValidEntries(list, await fetchEntries(list, options, room), options, problems);
+      lists[key] = selectValidEntries(list, await fetchEntries(list, options, room), options, problems);
     } catch (thrown) {
       if (!(thrown instanceof QmError) || thrown.code !== "action_failed") throw thrown;
-      // Most servers with resources have no templates, and say so by not knowing the method.
+      lists[key] = known;
+      // Most servers with resources have no templates and do not know the method.
       const isUnknown = thrown.details.mcp_code === -32601;
-      if (list.key === "tools" && options.before === undefined && !isUnknown)
-        throw toolsUnlistedError(options.server, thrown);
-      if (!isUnknown || (list.key === "tools" && lists.tools.length > 0))
-        problems.push(`${list.method} failed: ${getErrorMessage(thrown)}`);
+      if (key === "tools" && before === undefined && !isUnknown) throw toolsUnlistedError(server, thrown);
+      if (!isUnknown || (key === "tools" && known.length > 0))
+        problems.push(`${method} failed: ${getErrorMessage(thrown)}`);
     }
   }
   return { lists: lists as unknown as OfferLists, problems };
@@ -123,7 +95,7 @@ async function fetchEntries(
     if (room.entries < 0) throw endlessListError(server, method, `more than ${limits.entries} entries`);
     if (room.characters < 0) throw endlessListError(server, method, `more than ${limits.characters} characters`);
     for (const entry of found) entries.push(entry);
-    // An empty cursor is one like any other.
+    // An empty cursor is a cursor too.
     if (typeof result.nextCursor !== "string") return entries;
     cursor = result.nextCursor;
     if (seen.has(cursor)) throw endlessListError(server, method, "the same page twice");
@@ -132,7 +104,7 @@ async function fetchEntries(
 }
 
 function toolsUnlistedError(server: string, thrown: QmError): QmError {
-  return new QmError("server_failed", `server ${server} does not say which tools it has: ${getErrorMessage(thrown)}`, {
+  return new QmError("server_failed", `server ${server} does not list its tools: ${getErrorMessage(thrown)}`, {
     hint: `Try it again with \`qm servers start ${server}\`.`,
     details: thrown.details,
   });
@@ -140,60 +112,41 @@ function toolsUnlistedError(server: string, thrown: QmError): QmError {
 
 function endlessListError(server: string, method: string, what: string): QmError {
   return new QmError("too_large", `${server} offers too much: ${what} in ${method}`, {
-    hint: "The server does not end its lists, or offers more than can be handled. Ask whoever makes it.",
+    hint: "The server does not end its lists, or offers more than can be handled. Report it to its author.",
   });
 }
 
 function selectValidEntries(
-  { key, idOf, check }: ListKind,
+  list: ListKind,
   entries: readonly unknown[],
   { paramHeaders }: ListingOptions,
   problems: string[],
 ): readonly JsonObject[] {
-  const ids = new Set<unknown>();
-  const kept: JsonObject[] = [];
+  const selected = new Map<unknown, JsonObject>();
   for (const [at, raw] of entries.entries()) {
-    const entry = isRecord(raw) ? withoutNulls(raw) : undefined;
-    const id = entry === undefined ? undefined : idOf(entry);
+    // Some servers write `null` for an absent field.
+    const entry = isRecord(raw)
+      ? Object.fromEntries(Object.entries(raw).filter(([, value]) => value !== null))
+      : undefined;
+    const id = entry?.[list.id];
     const problem =
       entry === undefined
-        ? "is no object"
-        : isLargerThan(entry, ENTRY_BOUNDS)
-          ? "is too large or nested too deep"
-          : (check(entry) ??
-            (ids.has(id) ? "is there twice" : undefined) ??
-            (key === "tools" && paramHeaders ? checkHeaders(entry) : undefined));
-    if (problem === undefined) {
-      ids.add(id);
-      kept.push(entry as JsonObject);
-    } else if (problems.length < 20)
-      problems.push(
-        `${key}: ${typeof id === "string" ? JSON.stringify(toOneLine(id)) : `number ${at + 1}`} ${problem}`,
-      );
+        ? "is not an object"
+        : (checkEntry(list, entry, paramHeaders) ?? (selected.has(id) ? "is listed twice" : undefined));
+    if (problem === undefined) selected.set(id, entry as JsonObject);
+    else if (problems.length < MAX_PROBLEMS) {
+      const label = typeof id === "string" ? JSON.stringify(toOneLine(id)) : `number ${at + 1}`;
+      problems.push(`${list.key}: ${label} ${problem}`);
+    }
   }
-  return kept;
+  return [...selected.values()];
 }
 
-/** Some servers write `null` for what is absent. */
-function withoutNulls(entry: Record<string, unknown>): Record<string, unknown> {
-  return Object.fromEntries(Object.entries(entry).filter(([, value]) => value !== null));
-}
-
-function checkTool({ name, title, description, inputSchema, outputSchema, annotations }: Record<string, unknown>) {
-  if (typeof name !== "string" || name === "" || name.length > 256) return "has no name that could be used";
-  for (const [key, text] of Object.entries({ title, description }))
-    if (text !== undefined && typeof text !== "string") return `has a ${key} that is no text`;
-  if (!isRecord(inputSchema)) return "has no inputSchema";
-  for (const [key, part] of Object.entries({ outputSchema, annotations }))
-    if (part !== undefined && !isRecord(part)) return `has an ${key} that is no object`;
-  return undefined;
-}
-
-function checkText(key: string, value: unknown): string | undefined {
-  return typeof value === "string" && value !== "" ? undefined : `has no ${key}`;
-}
-
-function checkHeaders(entry: Record<string, unknown>): string | undefined {
+function checkEntry({ key, id }: ListKind, entry: Record<string, unknown>, paramHeaders: boolean): string | undefined {
+  if (isLargerThan(entry, ENTRY_LIMITS)) return "is too large or nested too deep";
+  if (key !== "tools") return typeof entry[id] === "string" && entry[id] !== "" ? undefined : `has no ${id}`;
+  const problem = checkOfferedTool(entry);
+  if (problem !== undefined || !paramHeaders) return problem;
   const scan = findParamHeaders((entry as OfferedTool).inputSchema);
   return scan.ok ? undefined : `cannot be called over HTTP: ${toOneLine(scan.problem)}`;
 }

@@ -4,49 +4,46 @@ import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { QmError } from "../../core/errors.ts";
 
-/** Where the browser comes back to, on this machine. */
-export interface LoginCallback {
-  readonly url: URL;
-  /** What the authorization server sent along with the state that it was given. */
-  answer(signal: AbortSignal | undefined): Promise<URLSearchParams>;
-  close(): Promise<void>;
-}
-
 interface LoginCallbackOptions {
-  /** Whatever comes without it is refused. */
+  /** A redirect without this state is refused. */
   readonly state: string;
-  /** Absent: that of the last time if it is free, else any. */
+  /** Absent: the last port if it is free, else any. */
   readonly port: number | undefined;
-  /** Absent: that of the last time, else one that nobody can guess. */
+  /** Absent: the last path, else a random one. */
   readonly path: string | undefined;
-  /** The callback's URL the last time. */
-  readonly before: string | undefined;
+  readonly lastUrl: string | undefined;
 }
 
-export async function listenForCallback({ state, port, path, before }: LoginCallbackOptions): Promise<LoginCallback> {
-  const last = before === undefined || !URL.canParse(before) ? undefined : new URL(before);
-  const seen = createAnswerWaiter(state);
+/**
+ * Listens on this machine for the browser's redirect after a login. `answer` resolves with the query of the first
+ * redirect that has the right state.
+ */
+export async function listenForCallback({ state, port, path, lastUrl }: LoginCallbackOptions) {
+  const last = lastUrl === undefined || !URL.canParse(lastUrl) ? undefined : new URL(lastUrl);
+  let resolve: (answer: URLSearchParams) => void = () => undefined;
+  const answer = new Promise<URLSearchParams>((done) => {
+    resolve = done;
+  });
   const server = createServer((request, response) => {
-    const asked = new URL(request.url ?? "/", url);
-    const known = request.method === "GET" && asked.pathname === url.pathname;
-    const accepted = known && seen.offer(asked.searchParams);
-    response.writeHead(accepted ? 200 : known ? 400 : 404, {
+    const { pathname, searchParams } = new URL(request.url ?? "/", url);
+    const isKnown = request.method === "GET" && pathname === url.pathname;
+    const isAccepted = isKnown && isEqualSecret(searchParams.get("state") ?? "", state);
+    if (isAccepted) resolve(searchParams);
+    response.writeHead(isAccepted ? 200 : isKnown ? 400 : 404, {
       "content-type": "text/plain; charset=utf-8",
       "cache-control": "no-store",
       connection: "close",
     });
-    response.end(accepted ? "Done. You can close this window.\n" : "This is not what was expected here.\n");
+    response.end(isAccepted ? "Done. You can close this window.\n" : "This request was not expected here.\n");
   });
-  const taken = await listenOnPort(server, port ?? Number(last?.port ?? 0), port === undefined);
-  const url = new URL(
-    path ?? last?.pathname ?? `/callback/${randomBytes(16).toString("base64url")}`,
-    "http://127.0.0.1",
-  );
-  url.port = String(taken);
+  const takenPort = await listenOnPort(server, port ?? Number(last?.port ?? 0), port === undefined);
+  const pathname = path ?? last?.pathname ?? `/callback/${randomBytes(16).toString("base64url")}`;
+  const url = new URL(pathname, "http://127.0.0.1");
+  url.port = String(takenPort);
   return {
     url,
-    answer: seen.answer,
-    close: async () => {
+    answer,
+    async close(): Promise<void> {
       server.closeAllConnections();
       server.close();
       await once(server, "close").catch(() => undefined);
@@ -54,48 +51,18 @@ export async function listenForCallback({ state, port, path, before }: LoginCall
   };
 }
 
-async function listenOnPort(server: Server, port: number, anyOther: boolean): Promise<number> {
-  const attempt = async (wanted: number): Promise<number> => {
-    server.listen(wanted, "127.0.0.1");
+async function listenOnPort(server: Server, port: number, mayTakeOther: boolean): Promise<number> {
+  try {
+    server.listen(port, "127.0.0.1");
     await once(server, "listening");
     return (server.address() as AddressInfo).port;
-  };
-  try {
-    return await attempt(port);
-  } catch (thrown) {
-    if (!anyOther)
-      throw new QmError("conflict", `port ${port} on this machine is taken, so that the browser cannot come back`, {
-        hint: "Free the port, or choose another as `oauth.callback_port`.",
-        cause: thrown,
-      });
-    return attempt(0);
+  } catch (cause) {
+    if (mayTakeOther) return listenOnPort(server, 0, false);
+    throw new QmError("conflict", `port ${port} on this machine is taken, but the login's redirect needs it`, {
+      hint: "Free the port, or choose another as `oauth.callback_port`.",
+      cause,
+    });
   }
-}
-
-/** The first answer with the right state; nothing is made of others. */
-function createAnswerWaiter(expected: string) {
-  let resolve: (answer: URLSearchParams) => void = () => undefined;
-  const answered = new Promise<URLSearchParams>((done) => {
-    resolve = done;
-  });
-  return {
-    offer(answer: URLSearchParams): boolean {
-      if (!isEqualSecret(answer.get("state") ?? "", expected)) return false;
-      resolve(answer);
-      return true;
-    },
-    answer(signal: AbortSignal | undefined): Promise<URLSearchParams> {
-      return new Promise((done, reject) => {
-        const onAbort = () => reject(new QmError("cancelled", "logging in was given up"));
-        if (signal?.aborted) return onAbort();
-        signal?.addEventListener("abort", onAbort, { once: true });
-        void answered.then((answer) => {
-          signal?.removeEventListener("abort", onAbort);
-          done(answer);
-        });
-      });
-    },
-  };
 }
 
 function isEqualSecret(a: string, b: string): boolean {

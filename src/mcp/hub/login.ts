@@ -1,10 +1,11 @@
 import { randomBytes } from "node:crypto";
-import type { OAuthClientProvider } from "@modelcontextprotocol/client";
+import type { OAuthClientProvider, OAuthDiscoveryState } from "@modelcontextprotocol/client";
+import { raceAbort } from "../../core/async.ts";
 import { toOneLine } from "../../core/display-text.ts";
 import { getErrorMessage, QmError } from "../../core/errors.ts";
-import { clip } from "../../core/json.ts";
+import { clip, omitUndefined } from "../../core/json.ts";
 import { listenForCallback } from "./login-callback.ts";
-import type { OAuthChallenge, OAuthDiscoveryState } from "./oauth-store.ts";
+import type { OAuthChallenge } from "./oauth-store.ts";
 import type { ValueRedactor } from "./redact-values.ts";
 import { createOAuthFetch, findOAuthClient, type OAuthContext } from "./stored-login.ts";
 
@@ -17,8 +18,8 @@ interface LoginOptions extends OAuthContext {
 }
 
 /**
- * Logs in with an authorization code and PKCE: the browser goes to the URL that is shown, and comes back to a listener
- * on this machine. What was granted before is replaced only when this has succeeded.
+ * Logs in with an authorization code and PKCE. The browser opens the URL passed to `show` and is redirected to a listener
+ * on this machine. Existing tokens are replaced only after success.
  */
 export async function performLogin(options: LoginOptions): Promise<void> {
   const { sdk, server, url, settings, records, signal } = options;
@@ -28,39 +29,32 @@ export async function performLogin(options: LoginOptions): Promise<void> {
   const callback = await listenForCallback({
     state,
     port: settings.callbackPort,
-    // Clients that are known beforehand are bound to an address that can be known beforehand.
+    // A preregistered client is bound to an address that is known in advance.
     path: settings.clientId !== undefined || settings.clientMetadataUrl !== undefined ? "/callback" : undefined,
-    before: record.redirect,
+    lastUrl: record.redirect,
   });
   try {
     if (callback.url.href !== record.redirect)
       await records.change(server, url, (now) => ({ ...now, clients: undefined, redirect: callback.url.href }));
     const challenge = record.challenge ?? (await fetchChallenge(options));
     const scope = chooseScope(options, record.tokens?.scope ?? record.asked, challenge);
-    const { provider, authorizationUrl } = createLoginProvider(options, callback.url, state);
+    const { provider, getAuthorizationUrl } = createLoginProvider(options, callback.url, state);
+    const metadataUrl = challenge.resourceMetadataUrl;
+    const fetchFn = createOAuthFetch(url, signal);
     await sdk.auth(provider, {
       serverUrl: url,
-      ...(challenge.resourceMetadataUrl === undefined
-        ? {}
-        : { resourceMetadataUrl: new URL(challenge.resourceMetadataUrl) }),
-      ...(scope === undefined ? {} : { scope }),
+      ...omitUndefined({ resourceMetadataUrl: metadataUrl === undefined ? undefined : new URL(metadataUrl), scope }),
       forceReauthorization: true,
-      fetchFn: createOAuthFetch(url, signal),
+      fetchFn,
     });
-    const shown = authorizationUrl();
-    if (shown === undefined || !/^https?:$/.test(shown.protocol))
+    const page = getAuthorizationUrl();
+    if (page === undefined || !/^https?:$/.test(page.protocol))
       throw new QmError("needs_login", `server ${server} names no http or https page to log in at`);
-    await options.show(shown);
-    const answer = await callback.answer(signal);
-    await new sdk.StreamableHTTPClientTransport(url, {
-      authProvider: provider,
-      fetch: createOAuthFetch(url, signal),
-    }).finishAuth(answer);
-    await records.change(server, url, (now) => ({
-      ...now,
-      challenge: undefined,
-      asked: shown.searchParams.get("scope") ?? undefined,
-    }));
+    await options.show(page);
+    const answer = await raceAbort(callback.answer, signal);
+    await new sdk.StreamableHTTPClientTransport(url, { authProvider: provider, fetch: fetchFn }).finishAuth(answer);
+    const asked = page.searchParams.get("scope") ?? undefined;
+    await records.change(server, url, (now) => ({ ...now, challenge: undefined, asked }));
   } catch (thrown) {
     throw toLoginError(options, thrown);
   } finally {
@@ -68,7 +62,6 @@ export async function performLogin(options: LoginOptions): Promise<void> {
   }
 }
 
-/** What the server says to somebody who has not logged in. */
 async function fetchChallenge({ sdk, url, headers, signal }: LoginOptions): Promise<OAuthChallenge> {
   const response = await fetch(url, {
     method: "POST",
@@ -83,28 +76,28 @@ async function fetchChallenge({ sdk, url, headers, signal }: LoginOptions): Prom
   return { scope, resourceMetadataUrl: resourceMetadataUrl?.href };
 }
 
-/** What is configured, and what is wanted beyond it; nothing means that the server's metadata decides. */
+/** Undefined: the server's metadata decides. */
 function chooseScope(
   { sdk, settings: { scopes } }: LoginOptions,
   granted: string | undefined,
   { scope, stepUp }: OAuthChallenge,
 ): string | undefined {
   const configured = scopes?.join(" ");
-  if (stepUp === true) return sdk.computeScopeUnion(configured, granted, scope);
-  return configured ?? scope;
+  return stepUp === true ? sdk.computeScopeUnion(configured, granted, scope) : (configured ?? scope);
 }
 
 function createLoginProvider(
   { server, url, settings, records, clientName }: LoginOptions,
   redirectUrl: URL,
   state: string,
-): { readonly provider: OAuthClientProvider; readonly authorizationUrl: () => URL | undefined } {
+): { readonly provider: OAuthClientProvider; readonly getAuthorizationUrl: () => URL | undefined } {
+  const { clientId, clientMetadataUrl } = settings;
   let authorizationUrl: URL | undefined;
   let verifier = "";
   let discovery: OAuthDiscoveryState | undefined;
   const provider: OAuthClientProvider = {
     redirectUrl,
-    ...(settings.clientMetadataUrl === undefined ? {} : { clientMetadataUrl: settings.clientMetadataUrl }),
+    ...omitUndefined({ clientMetadataUrl }),
     clientMetadata: {
       client_name: clientName,
       redirect_uris: [redirectUrl.href],
@@ -115,58 +108,56 @@ function createLoginProvider(
     state: () => state,
     clientInformation: async (context) =>
       context === undefined ? undefined : findOAuthClient(settings, await records.read(server, url), context.issuer),
-    // Nothing to fall back on: another person may be logging in this time.
+    // Existing tokens are not used: another person may be logging in.
     tokens: () => undefined,
-    saveTokens: async (tokens, context) => {
+    async saveTokens(tokens, context) {
       const issuer = context?.issuer;
       await records.change(server, url, (record) => ({
         ...record,
-        tokens: { ...tokens, ...(issuer === undefined ? {} : { issuer }) },
-        ...(settings.clientId === undefined || issuer === undefined
+        tokens: { ...tokens, ...omitUndefined({ issuer }) },
+        ...(clientId === undefined || issuer === undefined
           ? {}
-          : { clients: { ...record.clients, [issuer]: { client_id: settings.clientId, issuer } } }),
+          : { clients: { ...record.clients, [issuer]: { client_id: clientId, issuer } } }),
       }));
     },
-    redirectToAuthorization: (to) => {
+    redirectToAuthorization(to) {
       authorizationUrl = to;
     },
-    saveCodeVerifier: (code) => {
+    saveCodeVerifier(code) {
       verifier = code;
     },
     codeVerifier: () => verifier,
-    saveDiscoveryState: (state) => {
-      discovery = state;
+    saveDiscoveryState(found) {
+      discovery = found;
     },
     discoveryState: () => discovery,
-    invalidateCredentials: async (what) => {
+    async invalidateCredentials(what) {
       if (what === "client" || what === "all")
         await records.change(server, url, (record) => ({ ...record, clients: undefined }));
       if (what === "discovery" || what === "all") discovery = undefined;
     },
   };
-  if (settings.clientId === undefined)
+  if (clientId === undefined)
     provider.saveClientInformation = async (client, context) => {
       if (context === undefined) return;
-      await records.change(server, url, (record) => ({
-        ...record,
-        clients: { ...record.clients, [context.issuer]: client },
-      }));
+      const { issuer } = context;
+      await records.change(server, url, (record) => ({ ...record, clients: { ...record.clients, [issuer]: client } }));
     };
-  return { provider, authorizationUrl: () => authorizationUrl };
+  return { provider, getAuthorizationUrl: () => authorizationUrl };
 }
 
 function toLoginError({ sdk, server, signal, hide }: LoginOptions, thrown: unknown): QmError {
   if (thrown instanceof QmError) return thrown;
-  if (signal?.aborted) return new QmError("cancelled", `logging in to ${server} was given up`);
-  // The SDK's own sentences may quote the whole answer of an authorization server, tokens and all.
-  const said = hide(getErrorMessage(thrown));
+  if (signal?.aborted) return new QmError("cancelled", `the login to ${server} was cancelled`);
+  // The SDK's messages may quote the whole response of an authorization server, including tokens.
+  const text = hide(getErrorMessage(thrown));
   const why =
     thrown instanceof sdk.OAuthError
-      ? toOneLine(clip(`${thrown.code}: ${said.split(/[:{]/)[0] ?? ""}`, 200))
+      ? clip(`${thrown.code}: ${text.split(/[:{]/)[0] ?? ""}`, 200)
       : thrown instanceof sdk.OAuthClientFlowError || thrown instanceof TypeError
-        ? toOneLine(clip(said, 300))
-        : toOneLine(clip(said.split(/[{]/)[0] ?? "", 200));
-  return new QmError("needs_login", `logging in to ${server} failed: ${why}`, {
-    hint: "Try again; if the server knows this client by an id, set `oauth.client_id`.",
+        ? clip(text, 300)
+        : clip(text.split(/[{]/)[0] ?? "", 200);
+  return new QmError("needs_login", `the login to ${server} failed: ${toOneLine(why)}`, {
+    hint: "Try again. If the server expects a registered client, set `oauth.client_id`.",
   });
 }

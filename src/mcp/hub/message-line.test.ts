@@ -34,7 +34,7 @@ describe("a line", () => {
     expect(read(text)).toEqual({ messages: [], noise: true });
   });
 
-  test("is a batch: every message in it, and the rest is noise", () => {
+  test("is a batch: all its messages are read, the rest is noise", () => {
     expect(read(JSON.stringify([ANSWER, TOLD]))).toEqual({ messages: [ANSWER, TOLD], noise: false });
     expect(read(JSON.stringify([ANSWER, 7, TOLD]))).toEqual({ messages: [ANSWER, TOLD], noise: true });
   });
@@ -51,13 +51,13 @@ describe("a line", () => {
       expect(read(before + JSON.stringify(message))).toEqual({ messages: [message], noise: true });
   });
 
-  test("is a message after a banner, with much in it that looks like one", () => {
+  test("is a message after a banner that looks like many messages", () => {
     const message = { id: 1, result: { rows: Array.from({ length: 500 }, (_, id) => ({ id })) }, jsonrpc: "2.0" };
 
     expect(read(`banner ${JSON.stringify(message)}`)).toEqual({ messages: [message], noise: true });
   });
 
-  test("is read only a few times, though it is full of openings", () => {
+  test("is parsed only a few times, however many openings it has", () => {
     const parse = JSON.parse;
     let parses = 0;
     JSON.parse = (...given) => {
@@ -82,13 +82,13 @@ describe("a line", () => {
   });
 });
 
-test("a long line is worth reading if a message may begin in it", () => {
+test("reads a long line only if it may contain a message", () => {
   expect(canHoldMessage(Buffer.from('noise [ { "id" : 1'))).toBe(true);
   expect(canHoldMessage(Buffer.from("x".repeat(65_536)))).toBe(false);
   expect(canHoldMessage(Buffer.from("{".repeat(65_536)))).toBe(false);
 });
 
-describe("an answer that was too long", () => {
+describe("the error response for an answer that was too long", () => {
   const dropped = (head: string, tail: string): DroppedLine => {
     return { head: Buffer.from(head), tail: Buffer.from(tail), bytes: 99 };
   };
@@ -114,7 +114,7 @@ describe("an answer that was too long", () => {
   });
 });
 
-test("a long line that is no message is not read again for each place where one may begin", () => {
+test("does not parse a long line again at each possible start of a message", () => {
   const parse = vi.spyOn(JSON, "parse");
   onTestFinished(() => void parse.mockRestore());
   const line = Buffer.from(`${'{"id": '.repeat(60_000)}!`);

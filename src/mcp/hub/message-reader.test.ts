@@ -16,7 +16,7 @@ function reading(limit = 1_000_000) {
 
 const MESSAGE = '{"jsonrpc":"2.0","method":"ping"}';
 
-test("finds the messages between noise, counts the noise and keeps the first of it", () => {
+test("finds messages among noise, counts the noise and keeps samples", () => {
   const { reader, messages, push } = reading();
   push(`one\u001b[2J\n${MESSAGE}\ntwo${MESSAGE}\n`);
   for (let n = 0; n < 100; n++) push(`${"long ".repeat(100)}\n`);
@@ -28,7 +28,7 @@ test("finds the messages between noise, counts the noise and keeps the first of 
   expect(reader.samples[2]).toHaveLength(200);
 });
 
-test("goes on after a line that is too long, and tells who waits for it", () => {
+test("goes on after a line that is too long and answers its request with an error", () => {
   const { reader, messages, problems, push } = reading(200);
   push(`{"jsonrpc":"2.0","id":3,"result":{"text":"${"x".repeat(300)}"}}\n${MESSAGE}\n`);
 
@@ -37,7 +37,7 @@ test("goes on after a line that is too long, and tells who waits for it", () => 
   expect(problems.map(({ code }) => code)).toEqual(["too_large"]);
 });
 
-test.each(["x", "{"])("holds nothing of %s without end, and counts it while it comes", (character) => {
+test.each(["x", "{"])("keeps no endless line of %s in memory and counts it as noise", (character) => {
   const { reader, messages, push } = reading(64 * 1024 * 1024);
   const chunk = character.repeat(64 * 1024);
   for (let n = 0; n < 100; n++) push(chunk);
@@ -48,7 +48,7 @@ test.each(["x", "{"])("holds nothing of %s without end, and counts it while it c
   expect(reader.noise).toBe(1);
 });
 
-test("takes a last message without a line end", () => {
+test("reads a last message without a line end", () => {
   const { reader, messages, push } = reading();
   push(MESSAGE);
   reader.end();

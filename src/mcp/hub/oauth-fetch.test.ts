@@ -18,7 +18,7 @@ async function sendingOn(next: (path: string) => string | undefined) {
   return { url: new URL(url), asked };
 }
 
-test("a redirection is followed where it leads to what may be asked", async () => {
+test("follows a redirect to an allowed address", async () => {
   const { url, asked } = await sendingOn((path) => (path === "/mcp" ? "/there" : undefined));
 
   const response = await createOAuthFetch(url)(url);
@@ -27,13 +27,13 @@ test("a redirection is followed where it leads to what may be asked", async () =
   expect(asked).toEqual(["GET /mcp", "GET /there"]);
 });
 
-test("a redirection to plain HTTP elsewhere is not followed", async () => {
+test("does not follow a redirect to plain HTTP elsewhere", async () => {
   const { url } = await sendingOn(() => "http://10.0.0.1/keys");
 
   await expect(createOAuthFetch(url)(url)).rejects.toThrow(/http:\/\/10\.0\.0\.1, which is not https/);
 });
 
-test("what is posted is not sent on, and a way without end is left", async () => {
+test("does not redirect a POST, and stops at endless redirects", async () => {
   const { url, asked } = await sendingOn((path) => `${path}x`);
 
   const response = await createOAuthFetch(url)(url, { method: "POST", body: "code=secret" });

@@ -1,48 +1,41 @@
-import type {
-  OAuthDiscoveryState,
-  StoredOAuthClientInformation,
-  StoredOAuthTokens,
-} from "@modelcontextprotocol/client";
+import type { StoredOAuthClientInformation, StoredOAuthTokens } from "@modelcontextprotocol/client";
+import { Mutex } from "../../core/async.ts";
 import { isRecord } from "../../core/json.ts";
 import type { SecretStore } from "../secret-store.ts";
 
-/** What a server wants before it answers, as it said itself. */
 export interface OAuthChallenge {
   readonly scope?: string | undefined;
   readonly resourceMetadataUrl?: string | undefined;
-  /** More than what was granted is wanted, beside that. */
+  /** The server wants `scope` in addition to the granted scopes. */
   readonly stepUp?: boolean | undefined;
 }
 
-/** What is kept of a login. */
 export interface OAuthRecord {
-  /** The server it is for: a token is never sent to another address that goes by the same name later. */
+  /** The server's address. Tokens are never sent to another address that gets the same name later. */
   readonly url: string;
   readonly tokens?: StoredOAuthTokens | undefined;
-  /** The clients that were registered, by issuer: one issuer's are never shown to another. */
+  /** Registered clients by issuer. A client is never used with another issuer. */
   readonly clients?: Readonly<Record<string, StoredOAuthClientInformation>> | undefined;
-  /** Where the browser came back to; registered clients are bound to it. */
+  /** The callback URL that registered clients are bound to. */
   readonly redirect?: string | undefined;
   readonly challenge?: OAuthChallenge | undefined;
-  /** The scope that was asked for last. */
   readonly asked?: string | undefined;
 }
 
-export type { OAuthDiscoveryState, StoredOAuthClientInformation, StoredOAuthTokens };
-
 export interface OAuthStore {
+  /** An unreadable record, or one for another URL, counts as no login. */
   read(server: string, url: URL): Promise<OAuthRecord>;
-  /** Reads what is there now, whoever wrote it, and writes what becomes of it. One change at a time in this process. */
+  /** Reads the stored record and writes the changed one. This process makes one change at a time. */
   change(server: string, url: URL, change: (record: OAuthRecord) => OAuthRecord): Promise<OAuthRecord>;
   drop(server: string): Promise<void>;
 }
 
 export function createOAuthStore(secrets: SecretStore): OAuthStore {
-  const turns = new Map<string, Promise<unknown>>();
+  const mutexes = new Map<string, Mutex>();
   const runExclusive = <T>(server: string, work: () => Promise<T>): Promise<T> => {
-    const turn = (turns.get(server) ?? Promise.resolve()).then(work, work);
-    turns.set(server, turn);
-    return turn;
+    const mutex = mutexes.get(server) ?? new Mutex();
+    mutexes.set(server, mutex);
+    return mutex.run(work);
   };
   const read = async (server: string, url: URL): Promise<OAuthRecord> => {
     const record = parseRecord(await secrets.get(toSecretName(server)));
@@ -62,11 +55,9 @@ export function createOAuthStore(secrets: SecretStore): OAuthStore {
 
 const toSecretName = (server: string) => `oauth.${server}`;
 
-/** What cannot be read is as if nobody had logged in. */
 function parseRecord(text: string | undefined): OAuthRecord | undefined {
-  if (text === undefined) return undefined;
   try {
-    const record: unknown = JSON.parse(text);
+    const record: unknown = JSON.parse(text ?? "null");
     return isRecord(record) && typeof record.url === "string" ? (record as unknown as OAuthRecord) : undefined;
   } catch {
     return undefined;

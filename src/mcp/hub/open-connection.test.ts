@@ -42,7 +42,7 @@ describe("the reference servers", () => {
     expect(events).toHaveLength(1);
   });
 
-  test("everything can ask, tell how far it is, and show pictures", async () => {
+  test("the everything server can ask, report progress and return images", async () => {
     const { call } = await createTestHub(localServer(entry("everything")));
     const dialogue = createTestCaller(({ method }) =>
       method === "sampling/createMessage"
@@ -65,7 +65,7 @@ describe("the reference servers", () => {
   });
 });
 
-describe("standard streams", () => {
+describe("over stdio", () => {
   async function startsOf(
     spec: (journal: string) => Parameters<typeof createTestHub>[0],
     remembered?: "legacy" | "modern",
@@ -73,7 +73,7 @@ describe("standard streams", () => {
     const folder = await mkdtemp(join(tmpdir(), "era-"));
     onTestFinished(() => rm(folder, { recursive: true, force: true }));
     const journal = join(folder, "journal");
-    const tested = await createTestHub(spec(journal), { remembered: () => remembered });
+    const tested = await createTestHub(spec(journal), { getKnownEra: () => remembered });
     return { ...tested, starts: async () => (await readFile(journal, "utf8")).split("\n").length - 1 };
   }
 
@@ -93,19 +93,19 @@ describe("standard streams", () => {
     },
   );
 
-  test("a slow start is not taken for another era", async () => {
-    const { hub } = await createTestHub(localServer("slow-start.mjs", {}, "1500"), { remembered: () => "modern" });
+  test("does not take a slow start for another era", async () => {
+    const { hub } = await createTestHub(localServer("slow-start.mjs", {}, "1500"), { getKnownEra: () => "modern" });
 
     expect(await hub.connect("subject")).toMatchObject({ era: "legacy" });
   });
 
-  test("a server that was of 2026-07-28 and is not any more is still reached", async () => {
-    const { hub } = await createTestHub(localServer("plain.mjs"), { remembered: () => "modern" });
+  test("reaches a server that was modern and is legacy now", async () => {
+    const { hub } = await createTestHub(localServer("plain.mjs"), { getKnownEra: () => "modern" });
 
     expect(await hub.connect("subject")).toMatchObject({ era: "legacy" });
   });
 
-  test("where the era is configured, no other is tried", async () => {
+  test("tries only the configured era", async () => {
     const { hub } = await createTestHub([
       localServer("plain.mjs", { name: "old", protocol: "modern" }),
       localServer("modern-only.mjs", { name: "new", protocol: "legacy" }),
@@ -115,7 +115,7 @@ describe("standard streams", () => {
     await expect(hub.connect("new")).rejects.toThrow();
   });
 
-  test("a server that refuses members of initialize it does not know is asked as before there were any", async () => {
+  test("retries with the oldest initialize when a server refuses unknown members", async () => {
     const { url, posted } = await startScriptedServer({
       initialize: ({ params }) =>
         JSON.stringify(params).includes('"form"')
@@ -158,7 +158,7 @@ describe("over HTTP", () => {
     return server;
   }
 
-  test("a server of both eras is spoken to in the newer one, asks, and says when its lists change", async () => {
+  test("uses the modern era of a server with both, with questions and list changes", async () => {
     const handler = createMcpHandler(newServer);
     onTestFinished(() => handler.close?.());
     const { url } = await startListening(createServer(getRequestListener((request) => handler.fetch(request))));
@@ -179,7 +179,7 @@ describe("over HTTP", () => {
       .toBeGreaterThan(1);
   });
 
-  test("a caller who cannot be asked is not said to be able to", async () => {
+  test("declares no capabilities for a caller that cannot be asked", async () => {
     const handler = createMcpHandler(newServer);
     const { url } = await startListening(createServer(getRequestListener((request) => handler.fetch(request))));
     const { call } = await createTestHub(remoteServer(url));
@@ -187,7 +187,7 @@ describe("over HTTP", () => {
     await expect(call("greet")).rejects.toMatchObject({ code: "action_failed", details: { mcp_code: -32021 } });
   });
 
-  test("a server of the old SDK is spoken to as before, and its questions come on the stream of their call", async () => {
+  test("speaks the legacy era with a server of the old SDK, with questions on the call's stream", async () => {
     const sessions = new Map<string, StreamableHTTPServerTransport>();
     const open = async () => {
       const server = new OldServer({ name: "old", version: "1" }, { capabilities: { tools: {} } });
@@ -233,7 +233,7 @@ describe("over HTTP", () => {
     ]);
   });
 
-  test("a discovery without its kind and its cache hints is one all the same", async () => {
+  test("accepts a discovery without a result type and cache hints", async () => {
     const { resultType, ttlMs, cacheScope, ...bare } = MODERN_HELLO;
     const { url } = await startScriptedServer({ "server/discover": bare, "tools/list": { tools: [] } });
     const { hub } = await createTestHub(remoteServer(url));

@@ -41,20 +41,20 @@ test.each([
   expect(findParamHeaders(inputSchema)).toMatchObject({ ok: false });
 });
 
-test("takes neither an argument's name nor its default for an annotation", () => {
+test("does not take an argument's name or default for an annotation", () => {
   const inputSchema = schema({ "x-mcp-header": { type: "string" }, other: { default: { "x-mcp-header": "no" } } });
 
   expect(findParamHeaders(inputSchema)).toEqual({ ok: true, headers: [] });
 });
 
-test("a schema that is deeper than any real one ends", () => {
+test("stops at a schema that is too deep", () => {
   let deep: JsonObject = { type: "string" };
   for (let depth = 0; depth < 5000; depth++) deep = { properties: { a: deep } };
 
   expect(findParamHeaders(deep)).toEqual({ ok: true, headers: [] });
 });
 
-test("values that a header cannot hold go as base64, what is absent or no plain value does not go", () => {
+test("encodes unsafe values as base64 and skips absent and nested ones", () => {
   const names = ["plain", "flag", "count", "umlaut", "padded", "lines", "empty", "tab", "lookalike", "nothing", "list"];
   const headers: ParamHeader[] = names.map((name) => ({ path: [name], name }));
   const args = {

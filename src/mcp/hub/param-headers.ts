@@ -1,27 +1,20 @@
 import { isRecord, type JsonObject } from "../../core/json.ts";
 
-/** One argument that is sent as a header too: where it lies, and the header's name after `Mcp-Param-`. */
+/** An argument that is also sent as a header. `name` is the header's name after `Mcp-Param-`. */
 export interface ParamHeader {
   readonly path: readonly string[];
   readonly name: string;
 }
 
-export type ParamHeaderScan =
-  | { readonly ok: true; readonly headers: readonly ParamHeader[] }
-  | { readonly ok: false; readonly problem: string };
-
 const KEYWORD = "x-mcp-header";
 const TOKEN = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
 const TYPES: readonly unknown[] = ["string", "integer", "boolean"];
-/** Deep enough for any real schema, and a bound for the others. */
-const DEPTH = 64;
+const MAX_DEPTH = 64;
 
-/**
- * The arguments that a tool's schema wants as headers (`x-mcp-header`, protocol 2026-07-28). One annotation that breaks
- * the rules makes the tool unusable over HTTP: they may stand on strings, integers and booleans only, and only where a
- * chain of `properties` leads.
- */
-export function findParamHeaders(inputSchema: JsonObject): ParamHeaderScan {
+/** Finds the arguments marked with `x-mcp-header` (protocol 2026-07-28). One invalid mark makes the tool unusable over HTTP. */
+export function findParamHeaders(
+  inputSchema: JsonObject,
+): { readonly ok: true; readonly headers: readonly ParamHeader[] } | { readonly ok: false; readonly problem: string } {
   const headers: ParamHeader[] = [];
   const problem = visit(inputSchema, [], true, 0, headers);
   if (problem !== undefined) return { ok: false, problem };
@@ -29,10 +22,10 @@ export function findParamHeaders(inputSchema: JsonObject): ParamHeaderScan {
   const twice = names.find((name, at) => names.indexOf(name) !== at);
   return twice === undefined
     ? { ok: true, headers }
-    : { ok: false, problem: `${KEYWORD} ${JSON.stringify(twice)} is there twice` };
+    : { ok: false, problem: `${KEYWORD} ${JSON.stringify(twice)} is used twice` };
 }
 
-/** The headers of one call. What is absent, null or no plain value has none. */
+/** The headers of one call. Absent arguments, nulls and objects get none. */
 export function buildParamHeaders(headers: readonly ParamHeader[], args: unknown): Record<string, string> {
   const values: Record<string, string> = {};
   for (const { path, name } of headers) {
@@ -49,7 +42,7 @@ function visit(
   depth: number,
   found: ParamHeader[],
 ): string | undefined {
-  if (typeof node !== "object" || node === null || depth > DEPTH) return undefined;
+  if (typeof node !== "object" || node === null || depth > MAX_DEPTH) return undefined;
   if (isRecord(node) && Object.hasOwn(node, KEYWORD)) {
     const problem = findMisuse(node, path, reachable);
     if (problem !== undefined) return problem;
@@ -57,7 +50,7 @@ function visit(
   }
   for (const [key, part] of Object.entries(node)) {
     if (INERT.has(key)) continue;
-    // Whatever is below anything but `properties` cannot be reached, so that an annotation there is one too many.
+    // A schema below any other keyword cannot be reached, so that an annotation there is invalid.
     const chain = reachable && key === "properties";
     const schemas = MAPS.has(key) && isRecord(part) ? Object.entries(part) : [[key, part] as const];
     for (const [name, schema] of schemas) {
@@ -68,28 +61,25 @@ function visit(
   return undefined;
 }
 
-/** Keywords whose value has a schema under each name. */
 const MAPS = new Set(["properties", "patternProperties", "dependentSchemas", "$defs", "definitions"]);
-/** Data, not schemas: the keyword's name may stand in them. */
 const INERT = new Set(["default", "const", "enum", "examples", KEYWORD]);
 
 function findMisuse(node: Record<string, unknown>, path: readonly string[], reachable: boolean): string | undefined {
   const at = path.length === 0 ? "the schema" : JSON.stringify(path.join("."));
   const name = node[KEYWORD];
-  if (!reachable || path.length === 0) return `${at}: ${KEYWORD} stands where no chain of properties leads`;
-  if (typeof name !== "string" || !TOKEN.test(name)) return `${at}: ${KEYWORD} is no name of a header`;
-  if (!TYPES.includes(node.type)) return `${at}: ${KEYWORD} stands on something that is no string, integer or boolean`;
+  if (!reachable || path.length === 0) return `${at}: ${KEYWORD} is where no chain of properties leads`;
+  if (typeof name !== "string" || !TOKEN.test(name)) return `${at}: ${KEYWORD} is not a valid header name`;
+  if (!TYPES.includes(node.type)) return `${at}: ${KEYWORD} is allowed only on a string, integer or boolean`;
   return undefined;
 }
 
 function toPlainText(value: unknown): string | undefined {
-  if (typeof value === "string") return value;
-  if (typeof value === "boolean" || Number.isSafeInteger(value)) return String(value);
-  return undefined;
+  const isPlain = typeof value === "string" || typeof value === "boolean" || Number.isSafeInteger(value);
+  return isPlain ? String(value) : undefined;
 }
 
-/** What a field value cannot hold as it is, or would lose, goes as base64. */
+/** Text that a header cannot hold unchanged is sent as base64. */
 function encodeFieldValue(text: string): string {
-  const asItIs = /^[\t\x20-\x7e]+$/.test(text) && text === text.trim() && !/^=\?base64\?.*\?=$/.test(text);
-  return asItIs ? text : `=?base64?${Buffer.from(text, "utf8").toString("base64")}?=`;
+  const isSafe = /^[\t\x20-\x7e]+$/.test(text) && text === text.trim() && !/^=\?base64\?.*\?=$/.test(text);
+  return isSafe ? text : `=?base64?${Buffer.from(text, "utf8").toString("base64")}?=`;
 }

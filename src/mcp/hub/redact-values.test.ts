@@ -30,7 +30,7 @@ async function temporaryFolder(): Promise<string> {
   return folder;
 }
 
-test("a value is hidden as it is written in a URL too, and short ones stay", () => {
+test("hides values also in URL encoding, except short ones", () => {
   const hide = createValueRedactor({ KEY: "key/with=signs" }, { KEY: "another-value", LEVEL: "debug" });
 
   expect(hide("?k=key%2Fwith%3Dsigns&l=debug another-value")).toBe("?k=[KEY]&l=debug [KEY]");
@@ -42,7 +42,7 @@ test("a value is hidden as it is written in a URL too, and short ones stay", () 
 test.each([
   ["stderr", "process.stderr.write(said)"],
   ["stdout", "process.stdout.write(said)"],
-])("what stood for a reference in an argument is not in what comes of its %s", async (_, saying) => {
+])("redacts a filled argument in its %s", async (_, saying) => {
   const folder = await temporaryFolder();
   const program = join(folder, "tells.mjs");
   await writeFile(
@@ -63,7 +63,7 @@ test.each([
   }
 });
 
-test("a program that is not there is named without what stood for a reference", async () => {
+test("redacts a filled reference in the name of a missing program", async () => {
   const launch: Launch = { kind: "stdio", command: `/nowhere/${secret("TOKEN")}`, args: [], env: {} };
   const { hub } = await createTestHub({ ...localServer("plain.mjs"), launch }, { fill });
 
@@ -73,7 +73,7 @@ test("a program that is not there is named without what stood for a reference", 
   });
 });
 
-test("nothing that a remote server was given is in an error of it, nor in what the error holds", async () => {
+test("redacts everything a remote server was given in its errors and their data", async () => {
   const said = Object.values(SECRETS).join(" ");
   const { url, posted } = await startScriptedServer({
     initialize: LEGACY_HELLO,

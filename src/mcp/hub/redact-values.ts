@@ -1,26 +1,22 @@
 import { isRecord, type Json } from "../../core/json.ts";
 
-/** Shorter ones are words that stand in every other line, and no secrets. */
-const SHORTEST = 8;
+/** Shorter values are common words rather than secrets. */
+const MIN_LENGTH = 8;
 
 export type ValueRedactor = (text: string) => string;
 
-/**
- * A function that puts the name of a value where the value stands: servers print what they were started with. The values
- * are those that were given to this server; they may be secrets, and nobody says which.
- */
-export function createValueRedactor(...given: readonly Readonly<Record<string, string>>[]): ValueRedactor {
-  const hidden = given
-    .flatMap((values) => Object.entries(values))
-    // What has several lines, as keys have, is printed on several lines.
+/** Replaces values by their names in brackets: servers print the values they were started with, and these may be secrets. */
+export function createValueRedactor(...values: readonly Readonly<Record<string, string>>[]): ValueRedactor {
+  const hidden = values
+    .flatMap((record) => Object.entries(record))
+    // A value of several lines, such as a private key, is printed on several lines.
     .flatMap(([name, value]) => value.split(/\r?\n/).map((part) => ({ name, part: part.trim() })))
-    .filter(({ part }) => part.length >= SHORTEST)
+    .filter(({ part }) => part.length >= MIN_LENGTH)
     .flatMap(({ name, part }) => [...new Set([part, encodeForUrl(part)])].map((form) => ({ name, form })))
     .sort((a, b) => b.form.length - a.form.length);
-  return (text) => hidden.reduce((shown, { name, form }) => shown.replaceAll(form, () => `[${name}]`), text);
+  return (text) => hidden.reduce((redacted, { name, form }) => redacted.replaceAll(form, () => `[${name}]`), text);
 }
 
-/** The same in every text of a value, the names in it included. */
 export function redactJson(value: Json, hide: ValueRedactor): Json {
   if (typeof value === "string") return hide(value);
   if (Array.isArray(value)) return value.map((part) => redactJson(part, hide));
@@ -32,7 +28,7 @@ function encodeForUrl(text: string): string {
   try {
     return encodeURIComponent(text);
   } catch {
-    // Half a character cannot stand in a URL.
+    // A lone surrogate cannot be encoded.
     return text;
   }
 }

@@ -1,43 +1,40 @@
+import { onAbort } from "../../core/async.ts";
 import { toAbortError } from "./server-errors.ts";
 
-/** So many at once; whoever comes later waits for a place, in order. */
-export interface Semaphore {
-  /** Runs the work in a place. Throws the signal's reason if it is aborted while there is none. */
-  run<T>(signal: AbortSignal, work: () => Promise<T>): Promise<T>;
-}
+/** Limits how many pieces of work run at once. Waiting work starts in the order of the calls. */
+export class Semaphore {
+  #free: number;
+  readonly #waiting = new Set<() => void>();
 
-export function createSemaphore(count: number): Semaphore {
-  let free = count;
-  const waiting = new Set<() => void>();
-  const release = () => {
-    const [next] = waiting;
-    if (next === undefined) free++;
-    else next();
-  };
-  const waitForSlot = (signal: AbortSignal) =>
-    new Promise<void>((resolve, reject) => {
+  constructor(count: number) {
+    this.#free = count;
+  }
+
+  /** Runs the work in a slot. Throws the signal's reason if it aborts before a slot is free. */
+  async run<T>(signal: AbortSignal, work: () => Promise<T>): Promise<T> {
+    if (this.#free > 0 && !signal.aborted) this.#free--;
+    else await this.#waitForSlot(signal);
+    try {
+      return await work();
+    } finally {
+      const [next] = this.#waiting;
+      if (next === undefined) this.#free++;
+      else next();
+    }
+  }
+
+  #waitForSlot(signal: AbortSignal): Promise<void> {
+    return new Promise((resolve, reject) => {
       const enter = () => {
-        waiting.delete(enter);
-        signal.removeEventListener("abort", leave);
+        this.#waiting.delete(enter);
+        stopListening();
         resolve();
       };
-      const leave = () => {
-        waiting.delete(enter);
+      this.#waiting.add(enter);
+      const stopListening = onAbort(signal, () => {
+        this.#waiting.delete(enter);
         reject(toAbortError(signal));
-      };
-      if (signal.aborted) return leave();
-      signal.addEventListener("abort", leave, { once: true });
-      waiting.add(enter);
+      });
     });
-  return {
-    async run(signal, work) {
-      if (free > 0 && !signal.aborted) free--;
-      else await waitForSlot(signal);
-      try {
-        return await work();
-      } finally {
-        release();
-      }
-    },
-  };
+  }
 }

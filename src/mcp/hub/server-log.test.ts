@@ -29,7 +29,7 @@ test("appends lines to a file that only its owner may read", async () => {
   expect(await readServerLog(path, 2)).toEqual([`${STAMP} two`, `${STAMP} three`]);
 });
 
-test("takes back what others were allowed to read", async () => {
+test("makes a log readable only by its owner", async () => {
   const path = join(await temporaryFolder(), "a.log");
   await writeFile(path, "old\n");
   await chmod(path, 0o644);
@@ -40,7 +40,7 @@ test("takes back what others were allowed to read", async () => {
   expect((await stat(path)).mode & 0o777).toBe(0o600);
 });
 
-test("begins a new file at a size, keeps one old one, and is read over both", async () => {
+test("rotates the log at a size, keeps one old file and reads both", async () => {
   const folder = await temporaryFolder();
   const path = join(folder, "a.log");
   const log = openServerLog({ path, now, maxBytes: 1_000 });
@@ -58,7 +58,7 @@ test("begins a new file at a size, keeps one old one, and is read over both", as
   expect((await readServerLog(path, 1_000)).length).toBeLessThan(100);
 });
 
-test("reads only whole lines of a file that is longer than may be read", async () => {
+test("reads only whole lines of a long file", async () => {
   const path = join(await temporaryFolder(), "a.log");
   await writeFile(path, "first\nsecond\nthird\n");
 
@@ -66,7 +66,7 @@ test("reads only whole lines of a file that is longer than may be read", async (
   expect(await readServerLog(`${path}.none`, 10)).toEqual([]);
 });
 
-test("counts lines that come faster than they can be written", async () => {
+test("drops and counts lines that come too fast", async () => {
   const path = join(await temporaryFolder(), "a.log");
   const log = openServerLog({ path, now });
   for (let n = 0; n < 10_000; n++) log.write("x".repeat(100));
@@ -74,12 +74,12 @@ test("counts lines that come faster than they can be written", async () => {
   const lines = (await readFile(path, "utf8")).trim().split("\n");
 
   expect((await stat(path)).size).toBeLessThan(600_000);
-  const lost = lines.map((line) => Number(/\((\d+) lines were lost/.exec(line)?.[1] ?? 0)).reduce((a, b) => a + b);
+  const lost = lines.map((line) => Number(/\((\d+) lines were dropped/.exec(line)?.[1] ?? 0)).reduce((a, b) => a + b);
   expect(lost).toBeGreaterThan(0);
   expect(lines.filter((line) => line.includes("xxx")).length + lost).toBe(10_000);
 });
 
-test("is silent where it cannot write", async () => {
+test("ignores a file that it cannot write", async () => {
   const folder = await temporaryFolder();
   await writeFile(join(folder, "file"), "");
   const log = openServerLog({ path: join(folder, "file", "a.log"), now });

@@ -5,32 +5,14 @@ import { escapeUnsafe } from "../../core/display-text.ts";
 import { clip } from "../../core/json.ts";
 import { createLineReader } from "../../core/line-reader.ts";
 
-interface StderrTail {
-  push(chunk: Buffer): void;
-  end(): void;
-  /** The last lines, and what has come of one that has not ended. */
-  text(): string;
-}
-
 interface StderrTailOptions {
-  /** So many characters are kept. */
   readonly limit?: number;
-  /** Removes what nobody may read. */
   readonly hide?: (text: string) => string;
-  /** Gets every line, as it may be shown. */
   readonly onLine?: ((line: string) => void) | undefined;
 }
 
-const TAIL_LENGTH = 4096;
-/** Lines are read whole up to here, so that nothing that must be hidden is cut in two and not known again. */
-const MAX_LINE_BYTES = 64 * 1024;
-
-/** The end of what a server writes to its stderr: as a rule it says there why it fails. */
-export function createStderrTail({
-  limit = TAIL_LENGTH,
-  hide = (text) => text,
-  onLine,
-}: StderrTailOptions = {}): StderrTail {
+/** Keeps the end of a server's stderr, which usually says why it fails. `text` includes an unfinished line. */
+export function createStderrTail({ limit = 4096, hide = (text) => text, onLine }: StderrTailOptions = {}) {
   const lines: string[] = [];
   let size = 0;
   const toVisibleLine = (line: Buffer): string =>
@@ -42,38 +24,28 @@ export function createStderrTail({
     onLine?.(line);
   };
   const reader = createLineReader({
-    limit: MAX_LINE_BYTES,
+    // Long lines are read whole, so that a secret is not split before it is redacted.
+    limit: 64 * 1024,
     onLine: (line) => addLine(toVisibleLine(line)),
     onDropped: ({ bytes }) => addLine(`(a line of ${bytes} bytes)`),
   });
 
-  return {
-    push: reader.push,
-    end: reader.end,
-    text: () => [...lines, toVisibleLine(reader.pending())].join("\n").trim().slice(-limit),
-  };
-}
-
-/** What a server wrote to stderr, in a file. */
-interface ServerLog {
-  /** Never throws, and never makes anybody wait. */
-  write(line: string): void;
-  /** Resolves when everything is written that can be. */
-  close(): Promise<void>;
+  const text = () => [...lines, toVisibleLine(reader.pending())].join("\n").trim().slice(-limit);
+  return { push: reader.push, end: reader.end, text };
 }
 
 interface ServerLogOptions {
   readonly path: string;
   readonly now: () => Date;
-  /** At this size the file becomes `<path>.1`, in place of the one before it: there is never more than about twice this. */
+  /** At this size the file is renamed to `<path>.1`, replacing the former one. */
   readonly maxBytes?: number;
 }
 
 const MAX_BYTES = 1024 * 1024;
-/** Lines that come faster than they can be written are counted and not kept. */
+/** When more characters wait to be written, lines are dropped and counted. */
 const MAX_WAITING = 256 * 1024;
 
-export function openServerLog({ path, now, maxBytes = MAX_BYTES }: ServerLogOptions): ServerLog {
+export function openServerLog({ path, now, maxBytes = MAX_BYTES }: ServerLogOptions) {
   let waiting: string[] = [];
   let size = 0;
   let lost = 0;
@@ -85,7 +57,7 @@ export function openServerLog({ path, now, maxBytes = MAX_BYTES }: ServerLogOpti
       const lines = waiting;
       waiting = [];
       size = 0;
-      if (lost > 0) lines.push(`${now().toISOString()} (${lost} lines were lost: they came too fast)\n`);
+      if (lost > 0) lines.push(`${now().toISOString()} (${lost} lines were dropped: they came too fast)\n`);
       lost = 0;
       await rotateLog(path, maxBytes);
       await appendFile(path, lines.join(""), { mode: 0o600 });
@@ -94,7 +66,7 @@ export function openServerLog({ path, now, maxBytes = MAX_BYTES }: ServerLogOpti
 
   function flush(): void {
     writing ??= writeAll()
-      // A disk that is full must not stop a server: its log ends here.
+      // A full disk must not stop a server. Its log ends here.
       .catch(() => {
         waiting = [];
         size = 0;
@@ -106,7 +78,8 @@ export function openServerLog({ path, now, maxBytes = MAX_BYTES }: ServerLogOpti
   }
 
   return {
-    write(line) {
+    /** Never throws or blocks. */
+    write(line: string): void {
       const stamped = `${now().toISOString()} ${line}\n`;
       if (size + stamped.length > MAX_WAITING) {
         lost++;
@@ -116,20 +89,20 @@ export function openServerLog({ path, now, maxBytes = MAX_BYTES }: ServerLogOpti
       size += stamped.length;
       flush();
     },
-    async close() {
+    async close(): Promise<void> {
       while (writing !== undefined) await writing;
     },
   };
 }
 
 async function rotateLog(path: string, maxBytes: number): Promise<void> {
-  const there = await stat(path).catch(() => undefined);
-  if (there === undefined) return;
-  if (there.size >= maxBytes) await rename(path, `${path}.1`);
-  else if ((there.mode & 0o077) !== 0) await chmod(path, 0o600);
+  const file = await stat(path).catch(() => undefined);
+  if (file === undefined) return;
+  if (file.size >= maxBytes) await rename(path, `${path}.1`);
+  else if ((file.mode & 0o077) !== 0) await chmod(path, 0o600);
 }
 
-/** The last lines of a log, oldest first. Reads no more of it than `maxBytes` from its end. */
+/** The last lines of a log, oldest first. Reads at most `maxBytes` of each file. */
 export async function readServerLog(path: string, lines: number, maxBytes = MAX_BYTES): Promise<readonly string[]> {
   let found: readonly string[] = [];
   for (const file of [path, `${path}.1`]) {
@@ -147,7 +120,6 @@ async function readLogTail(path: string, maxBytes: number): Promise<readonly str
     const from = Math.max(0, size - maxBytes);
     const { buffer, bytesRead } = await file.read(Buffer.alloc(Math.min(size, maxBytes)), { position: from });
     const lines = buffer.toString("utf8", 0, bytesRead).split("\n").slice(0, -1);
-    // The first of them is whole only where nothing stands before it.
     return from > 0 ? lines.slice(1) : lines;
   } finally {
     await file.close();

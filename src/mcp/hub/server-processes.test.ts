@@ -15,7 +15,7 @@ import { createProcessRecorder, readStartTime, sweepProcesses } from "./server-p
 
 const HOST = "here";
 const DEAD = 1_999_999_999;
-const PATIENCE = { termMs: 200, killMs: 5_000 };
+const TIMEOUTS = { termMs: 200, killMs: 5_000 };
 
 function memory(...records: StartedProcess[]): ProcessStore & { readonly records: StartedProcess[] } {
   return {
@@ -40,14 +40,10 @@ async function sleeping() {
 }
 
 const sweep = (store: ProcessStore, kill: (pid: number, signal: NodeJS.Signals | 0) => unknown = process.kill) =>
-  sweepProcesses(
-    store,
-    { host: HOST, isAlive: (pid) => pid !== DEAD, startTimeOf: readStartTime, kill },
-    { patience: PATIENCE },
-  );
+  sweepProcesses(store, { host: HOST, isAlive: (pid) => pid !== DEAD, kill }, TIMEOUTS);
 
 describe("sweeping", () => {
-  test("ends what a dead process has left, though it ignores SIGTERM", async () => {
+  test("ends a process whose owner died, even if it ignores SIGTERM", async () => {
     const { pid, record } = await sleeping();
     const store = memory(record);
 
@@ -56,7 +52,7 @@ describe("sweeping", () => {
     expect(store.records).toEqual([]);
   });
 
-  test("leaves alone what has an owner, or is on another machine", async () => {
+  test("leaves processes with a living owner or of another host alone", async () => {
     const { pid, record } = await sleeping();
     const store = memory({ ...record, ownerPid: process.pid }, { ...record, host: "there" });
 
@@ -64,7 +60,7 @@ describe("sweeping", () => {
     expect([await isRunning(pid), store.records.length]).toEqual([true, 2]);
   });
 
-  test("never signals a process that only has the same number, and forgets the record", async () => {
+  test("never signals another process with the same pid, and removes the record", async () => {
     const { pid, record } = await sleeping();
     const other = { ...record, startedAt: "another time" };
     const ownedOther = { ...record, startedAt: "yet another time", ownerPid: process.pid };
@@ -75,31 +71,22 @@ describe("sweeping", () => {
     expect([signalled, await isRunning(pid), store.records]).toEqual([[], true, []]);
   });
 
-  test("keeps the record of what cannot be ended", async () => {
+  test("keeps the record of a process that cannot be ended", async () => {
     const { record } = await sleeping();
     const store = memory(record);
     const forbidden = () => {
       throw Object.assign(new Error(), { code: "EPERM" });
     };
-    await sweepProcesses(
-      store,
-      { host: HOST, isAlive: () => false, startTimeOf: readStartTime, kill: forbidden },
-      { patience: { termMs: 0, killMs: 0 } },
-    );
+    await sweepProcesses(store, { host: HOST, isAlive: () => false, kill: forbidden }, { termMs: 0, killMs: 0 });
 
     expect(store.records).toEqual([record]);
   });
 });
 
 describe("the record of a server's process", () => {
-  test("is there while it runs", async () => {
+  test("exists while the process runs", async () => {
     const store = memory();
-    const record = createProcessRecorder({
-      store,
-      server: "s",
-      self: { pid: 7, host: HOST },
-      startTimeOf: readStartTime,
-    });
+    const record = createProcessRecorder(store, "s", { pid: 7, host: HOST });
     const { transport } = openTestTransport(launchFixture("plain.mjs"), record);
     await transport.start();
     await waitUntil(() => store.records.length === 1);
@@ -110,14 +97,9 @@ describe("the record of a server's process", () => {
     expect(store.records).toEqual([]);
   });
 
-  test("is not made where nobody could tell the process from another", async () => {
+  test("is not written without a start time", async () => {
     const store = memory();
-    const record = createProcessRecorder({
-      store,
-      server: "s",
-      self: { pid: 7, host: HOST },
-      startTimeOf: async () => undefined,
-    });
+    const record = createProcessRecorder(store, "s", { pid: 7, host: HOST }, async () => undefined);
     await record.onStarted(1);
     await record.onEnded(1);
 
@@ -125,8 +107,8 @@ describe("the record of a server's process", () => {
   });
 });
 
-describe("the time a process was started", () => {
-  test.each(["linux", "darwin"] as const)("is its own and stays: as on %s", async (platform) => {
+describe("the start time of a process", () => {
+  test.each(["linux", "darwin"] as const)("is unique and constant on %s", async (platform) => {
     const time = await readStartTime(process.pid, platform);
 
     expect(time).toMatch(/\d/);
@@ -135,7 +117,7 @@ describe("the time a process was started", () => {
     expect(await readStartTime(DEAD, platform)).toBeUndefined();
   });
 
-  test.skipIf(process.platform !== "linux")("is none once it has ended, though nobody has taken note", async () => {
+  test.skipIf(process.platform !== "linux")("is undefined for a zombie", async () => {
     // The shell would take note; what takes its place does not.
     const parent = spawn("/bin/sh", ["-c", "cat <&3 & echo $!; exec sleep 60"], {
       stdio: ["ignore", "pipe", "ignore", "pipe"],

@@ -13,13 +13,13 @@ async function temporaryFolder(): Promise<string> {
 
 const textOf = (result: object) => (result as { content: { text: string }[] }).content[0]?.text;
 
-describe("questions on standard streams", () => {
+describe("questions over stdio", () => {
   const FORM = {
     method: "elicitation/create",
     params: { message: "Sure?", requestedSchema: { type: "object", properties: {} } },
   };
 
-  test("go to whoever made the call", async () => {
+  test("go to the caller", async () => {
     const { call } = await createTestHub(localServer("asking.mjs"));
     const dialogue = createTestCaller(() => ({ action: "accept", content: { yes: true } }));
 
@@ -29,7 +29,7 @@ describe("questions on standard streams", () => {
     expect(dialogue.asked).toEqual([{ question: FORM }]);
   });
 
-  test("never go to another owner while two are being served", async () => {
+  test("never go to another owner while calls of two are in progress", async () => {
     const journal = join(await temporaryFolder(), "journal");
     const { call } = await createTestHub(localServer("asking.mjs", {}, journal));
     const [one, two] = [createTestCaller(), createTestCaller()];
@@ -57,7 +57,7 @@ describe("questions on standard streams", () => {
     expect([one?.asked, two?.asked]).toEqual([[], [{ question: FORM }]]);
   });
 
-  test("of a call that was given up go to nobody, until the server has answered it", async () => {
+  test("of an abandoned call go to no caller until the server has answered it", async () => {
     const journal = join(await temporaryFolder(), "journal");
     const { call } = await createTestHub(localServer("asking.mjs", {}, journal));
     const written = async () => await readFile(journal, "utf8");
@@ -77,7 +77,7 @@ describe("questions on standard streams", () => {
     expect(JSON.parse(answered ?? "")).toMatchObject({ action: "accept" });
   });
 
-  test("get an error where the caller does not answer, and say nothing of ours", async () => {
+  test("get an error without internals when the caller does not answer", async () => {
     const { call } = await createTestHub(localServer("asking.mjs"));
     const dialogue = createTestCaller(() => {
       throw new Error("secret internals");
@@ -90,7 +90,7 @@ describe("questions on standard streams", () => {
     });
   });
 
-  test("lines to show go to the only session there is, and to nobody while there are two", async () => {
+  test("log lines go to the only session, and to none while there are two", async () => {
     const journal = join(await temporaryFolder(), "journal");
     const { call } = await createTestHub(localServer("asking.mjs", {}, journal));
     const [one, two] = [createTestCaller(), createTestCaller()];

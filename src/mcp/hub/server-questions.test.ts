@@ -12,7 +12,7 @@ const FORM = {
   params: { message: "?", requestedSchema: { type: "object", properties: {} } },
 };
 
-test("a question belongs to the call on whose stream it came, and to no other", () => {
+test("a question belongs only to the call whose stream brought it", () => {
   const [mine, other] = [call("one"), call("two")];
 
   expect(findAskedCall(new Set([mine, other]), { call: mine })).toBe(mine);
@@ -20,7 +20,7 @@ test("a question belongs to the call on whose stream it came, and to no other", 
   expect(findAskedCall(new Set([other]), { call: undefined })).toBeUndefined();
 });
 
-test("on a shared channel it belongs to the latest that can be asked, if all are of one owner", () => {
+test("on a shared channel a question belongs to the latest call that can be asked, if all have one owner", () => {
   const [first, last, mute] = [call("one"), call("one"), call("one", false)];
 
   expect(findAskedCall(new Set([first, last, mute]), undefined)).toBe(last);
@@ -29,7 +29,7 @@ test("on a shared channel it belongs to the latest that can be asked, if all are
   expect(findAskedCall(new Set(), undefined)).toBeUndefined();
 });
 
-test("what nobody can be asked is declined", async () => {
+test("declines a question that the caller cannot be asked", async () => {
   const mute = { owner: "one", dialogue: createTestCaller(undefined, {}) };
 
   expect(await answerQuestion(mute, FORM)).toEqual({ action: "decline" });
@@ -56,7 +56,7 @@ test.each([
   expect(answer.action).toBe(action);
 });
 
-test("what a form offers as defaults and the answer leaves out is filled in, and nothing else", async () => {
+test("fills in only the missing defaults of a form", async () => {
   const properties = {
     a: { type: "string", default: "A" },
     b: { type: "string", default: "B" },
@@ -70,7 +70,7 @@ test("what a form offers as defaults and the answer leaves out is filled in, and
   expect(await answerQuestion(declining, form)).toEqual({ action: "decline" });
 });
 
-test("questions go out as one batch under the server's keys, and the state comes back byte for byte", async () => {
+test("asks all questions as one batch and returns the server's state unchanged", async () => {
   const dialogue = createTestCaller((_, key) => ({ action: "accept", content: { key } }));
   const sent: JsonObject[] = [];
   const state = '{"b":1,  "a":"\\u00e9"}';
@@ -96,7 +96,7 @@ test("questions go out as one batch under the server's keys, and the state comes
   ]);
 });
 
-test("a server that keeps asking is given up on", async () => {
+test("gives up on a server that keeps asking", async () => {
   let sent = 0;
   const asking = async (): Promise<JsonObject> => {
     sent++;
@@ -113,7 +113,7 @@ test("a server that keeps asking is given up on", async () => {
 test.each([
   ["nobody", undefined],
   ["somebody who cannot answer", createTestCaller(undefined, {})],
-])("a server that asks %s gets no further request", async (_, dialogue) => {
+])("sends no further request to a server that asks %s", async (_, dialogue) => {
   let sent = 0;
   const asking = async (): Promise<JsonObject> => {
     sent++;
@@ -126,7 +126,7 @@ test.each([
   expect(sent).toBe(1);
 });
 
-test("something that is no question is not passed on", async () => {
+test("refuses a question of an unknown kind", async () => {
   const asking = async (): Promise<JsonObject> => ({
     resultType: "input_required",
     inputRequests: { x: { method: "tools/call", params: {} } },
@@ -139,7 +139,7 @@ test("something that is no question is not passed on", async () => {
   expect(dialogue.asked).toEqual([]);
 });
 
-test("state without a question is only brought back", async () => {
+test("sends state without a question back", async () => {
   const results: JsonObject[] = [{ resultType: "input_required", requestState: "s" }, { content: [] }];
   const sent: JsonObject[] = [];
   const send = async (params: JsonObject) => {

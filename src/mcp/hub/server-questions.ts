@@ -1,30 +1,24 @@
+import { setTimeout as pause } from "node:timers/promises";
 import type { AskedQuestion, Dialogue } from "../../core/caller.ts";
 import { getErrorMessage, QmError } from "../../core/errors.ts";
-import { isRecord, type Json, type JsonObject } from "../../core/json.ts";
+import { getOwn, isRecord, type Json, type JsonObject, omitUndefined } from "../../core/json.ts";
 
-/** A call that a server is working on, as far as its questions are concerned. */
+/** A call that a server is working on. The server may ask its caller questions. */
 export interface ServerCall {
-  /** Who made it: the owner of its dialogue, and for a call without one something that is the call's alone. */
+  /** The owner of the dialogue. A call without one has a unique owner of its own. */
   readonly owner: unknown;
-  /** Absent also where whoever made it has given up and the server may still be at it. */
+  /** Undefined also if the caller gave up while the server may still be working. */
   readonly dialogue: Dialogue | undefined;
 }
 
-/** A request's result that says what must be answered first (protocol 2026-07-28). */
-interface InputRequired {
-  readonly inputRequests: Readonly<Record<string, unknown>>;
-  readonly requestState: string | undefined;
-}
-
 const MAX_ROUNDS = 10;
-/** A round without a question only waits for the server. */
+/** The wait before sending again when the server asked nothing; it grows with each round. */
 const QUIET_ROUND_MS = 200;
-
 const METHODS = ["elicitation/create", "sampling/createMessage", "roots/list"];
 
 /**
- * Whose call a message of a server belongs to: the one on whose stream it came; on a channel that all share the latest
- * that can be asked, if everything on it is of one owner. Otherwise nobody's: it must not reach another owner.
+ * Finds the call that a server's message belongs to: the call whose stream brought it. On a shared channel it is the
+ * latest call that can be asked, but only if all calls have one owner. A question must never reach another owner.
  */
 export function findAskedCall(
   calls: ReadonlySet<ServerCall>,
@@ -37,8 +31,8 @@ export function findAskedCall(
 }
 
 /**
- * Answers a request that a server of before 2026-07-28 sent. What cannot be asked is declined, and a list of roots is
- * empty then: a server may ask for both at any time, and must not wait in vain.
+ * Answers a question of a legacy server. A question that cannot be asked is declined and gets an empty list of roots:
+ * servers may ask at any time and must not wait in vain. Throws a `QuestionRefusedError` for other questions.
  */
 export async function answerQuestion(call: ServerCall | undefined, question: AskedQuestion): Promise<JsonObject> {
   const { method } = question;
@@ -46,14 +40,13 @@ export async function answerQuestion(call: ServerCall | undefined, question: Ask
   if (!canAnswer(call?.dialogue, question)) {
     if (method === "elicitation/create") return { action: "decline" };
     if (method === "roots/list") return { roots: [] };
-    throw new QuestionRefusedError(-1, "whoever made the call cannot be asked for a completion");
+    throw new QuestionRefusedError(-1, "the caller cannot be asked for a completion");
   }
   const answers = await askCaller(call?.dialogue, { question });
   return answers.question ?? { action: "cancel" };
 }
 
-/** Answered to the server as a JSON-RPC error. */
-export class QuestionRefusedError extends Error {
+class QuestionRefusedError extends Error {
   readonly code: number;
 
   constructor(code: number, message: string) {
@@ -62,9 +55,16 @@ export class QuestionRefusedError extends Error {
   }
 }
 
+/** The error for a server whose question failed. It reveals no internal error. */
+export function toRefusal(thrown: unknown): QuestionRefusedError {
+  if (thrown instanceof QuestionRefusedError) return thrown;
+  const message = thrown instanceof QmError ? getErrorMessage(thrown) : "the question could not be answered";
+  return new QuestionRefusedError(-32603, message);
+}
+
 /**
- * Sends a request until it is answered: what the server asks in between goes to the caller as one batch under the
- * server's keys, and the same request goes out again with the answers and the server's state, byte for byte.
+ * Sends a request until the server answers it. The caller gets the questions of a round as one batch under the server's
+ * keys; the same request then goes out again with the answers and with the server's state, unchanged.
  */
 export async function sendWithAnswers(
   send: (params: JsonObject) => Promise<JsonObject>,
@@ -74,9 +74,9 @@ export async function sendWithAnswers(
   let result = await send(params);
   for (let round = 0; result.resultType === "input_required"; round++) {
     if (round === MAX_ROUNDS)
-      throw new QmError("action_failed", `${server} asked for something ${MAX_ROUNDS} times and still gave no result`);
-    const { inputRequests, requestState } = readInputRequired(result);
-    const questions = Object.entries(inputRequests).map(
+      throw new QmError("action_failed", `${server} asked ${MAX_ROUNDS} times and still gave no result`);
+    const { inputRequests, requestState } = result;
+    const questions = Object.entries(isRecord(inputRequests) ? inputRequests : {}).map(
       ([key, request]) => [key, parseQuestion(server, request)] as const,
     );
     const refused = questions.find(([, question]) => !canAnswer(dialogue, question));
@@ -88,28 +88,20 @@ export async function sendWithAnswers(
           hint: "Call it from a client that can be asked, or without what makes the server ask.",
         },
       );
-    if (questions.length === 0) await new Promise((resolve) => setTimeout(resolve, QUIET_ROUND_MS * (round + 1)));
-    const answers = questions.length === 0 ? {} : await askCaller(dialogue, Object.fromEntries(questions));
-    result = await send({
-      ...params,
-      ...(questions.length === 0 ? {} : { inputResponses: answers }),
-      ...(requestState === undefined ? {} : { requestState }),
+    const isQuiet = questions.length === 0;
+    if (isQuiet) await pause(QUIET_ROUND_MS * (round + 1));
+    const answered = omitUndefined({
+      inputResponses: isQuiet ? undefined : await askCaller(dialogue, Object.fromEntries(questions)),
+      requestState: typeof requestState === "string" ? requestState : undefined,
     });
+    result = await send({ ...params, ...answered });
   }
   return result;
 }
 
-function readInputRequired(result: JsonObject): InputRequired {
-  const { inputRequests, requestState } = result;
-  return {
-    inputRequests: isRecord(inputRequests) ? inputRequests : {},
-    requestState: typeof requestState === "string" ? requestState : undefined,
-  };
-}
-
 function parseQuestion(server: string, request: unknown): AskedQuestion {
   if (!isRecord(request) || typeof request.method !== "string" || !METHODS.includes(request.method))
-    throw new QmError("action_failed", `${server} asked for something that is no question known here`);
+    throw new QmError("action_failed", `${server} asked a question of an unknown kind`);
   return { method: request.method, params: isRecord(request.params) ? (request.params as JsonObject) : {} };
 }
 
@@ -119,7 +111,7 @@ function canAnswer(dialogue: Dialogue | undefined, { method, params }: AskedQues
   if (method === "sampling/createMessage") return isRecord(sampling);
   if (method === "roots/list") return isRecord(roots);
   if (!isRecord(elicitation)) return false;
-  // `{}` is how forms were declared before there was anything else.
+  // Before there were other modes, `{}` declared forms.
   return params.mode === "url"
     ? elicitation.url !== undefined
     : elicitation.form !== undefined || elicitation.url === undefined;
@@ -129,35 +121,25 @@ async function askCaller(
   dialogue: Dialogue | undefined,
   questions: Readonly<Record<string, AskedQuestion>>,
 ): Promise<Readonly<Record<string, JsonObject>>> {
-  if (dialogue === undefined) throw new QuestionRefusedError(-1, "nobody can be asked");
+  if (dialogue === undefined) throw new QuestionRefusedError(-1, "the caller cannot be asked");
   const answers = await dialogue.ask(questions);
   return Object.fromEntries(
-    Object.keys(questions).map((key) => {
-      const answer = Object.hasOwn(answers, key) ? answers[key] : undefined;
+    Object.entries(questions).map(([key, { params }]) => {
+      const answer = getOwn(answers, key);
       if (answer === undefined)
         throw new QmError("action_failed", `the question ${JSON.stringify(key)} was not answered`);
-      return [key, applyDefaults(questions[key]?.params, answer)];
+      return [key, applyDefaults(params, answer)];
     }),
   );
 }
 
-/** What a form offers as a default and the answer leaves out holds: the server reads one answer, not two. */
-function applyDefaults(params: JsonObject | undefined, answer: JsonObject): JsonObject {
-  const schema = params?.requestedSchema;
+/** Fills the defaults of a form into an accepted answer, so that the server reads complete content. */
+function applyDefaults({ requestedSchema: schema }: JsonObject, answer: JsonObject): JsonObject {
   if (answer.action !== "accept" || !isRecord(schema) || !isRecord(schema.properties)) return answer;
   const defaults = Object.entries(schema.properties).flatMap(([name, property]) =>
     isRecord(property) && Object.hasOwn(property, "default") ? [[name, property.default as Json] as const] : [],
   );
   if (defaults.length === 0) return answer;
-  const given = isRecord(answer.content) ? (answer.content as JsonObject) : {};
-  return { ...answer, content: { ...Object.fromEntries(defaults), ...given } };
-}
-
-/** What to tell a server whose question failed: nothing of our own inside. */
-export function toQuestionError(thrown: unknown): { readonly code: number; readonly message: string } {
-  if (thrown instanceof QuestionRefusedError) return { code: thrown.code, message: thrown.message };
-  return {
-    code: -32603,
-    message: thrown instanceof QmError ? getErrorMessage(thrown) : "the question could not be answered",
-  };
+  const content = isRecord(answer.content) ? (answer.content as JsonObject) : {};
+  return { ...answer, content: { ...Object.fromEntries(defaults), ...content } };
 }

@@ -16,7 +16,7 @@ const OURS = {
   USER: undefined,
 };
 
-test("passes on what programs need, what was configured, and nothing else", () => {
+test("passes on only needed and configured variables", () => {
   expect(buildServerEnvironment(OURS, { GITHUB_TOKEN: "configured", LANG: "de" }, "linux")).toEqual({
     PATH: "/bin",
     HOME: "/home/me@work",
@@ -26,7 +26,7 @@ test("passes on what programs need, what was configured, and nothing else", () =
   });
 });
 
-test("knows the names that Windows needs, in whatever case", () => {
+test("passes on the variables that Windows needs, in any case", () => {
   expect(buildServerEnvironment({ Path: "C:\\bin", SystemRoot: "C:\\Windows", HOME: "x" }, {}, "win32")).toEqual({
     Path: "C:\\bin",
     SystemRoot: "C:\\Windows",

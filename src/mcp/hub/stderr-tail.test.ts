@@ -4,14 +4,14 @@ import { createStderrTail } from "./server-log.ts";
 
 const bytes = (text: string): Buffer => Buffer.from(text);
 
-test("keeps the last lines whole, and the one that has not ended", () => {
+test("keeps whole last lines and the unfinished one", () => {
   const tail = createStderrTail({ limit: 20 });
   tail.push(bytes("first line\nsecond line\nthird line\nand"));
 
   expect(tail.text()).toBe("third line\nand");
 });
 
-test("never keeps more than the limit, whatever comes", () => {
+test("never keeps more than the limit", () => {
   const seen: number[] = [];
   const tail = createStderrTail({ onLine: (line) => seen.push(line.length) });
   for (let n = 0; n < 1_000; n++) tail.push(bytes(`${n} ${"x".repeat(99)}\n`));
@@ -27,14 +27,14 @@ test("never keeps more than the limit, whatever comes", () => {
   expect(Math.max(...seen)).toBe(4096);
 });
 
-test("shows nothing that a terminal would act on", () => {
+test("removes terminal control characters", () => {
   const tail = createStderrTail();
   tail.push(bytes("\u001b[31mred\u001b[0m\r\nbell\u0007 \u202Eback"));
 
   expect(tail.text()).toBe("red\nbell\\u{7} \\u{202e}back");
 });
 
-test("hides the values of variables, also in what is logged", () => {
+test("redacts the values of variables, also in the log", () => {
   const logged: string[] = [];
   const hide = createValueRedactor({
     API_KEY: "sk-12345678",

@@ -21,7 +21,7 @@ async function temporaryFolder(): Promise<string> {
 }
 
 describe("a server over stdio", () => {
-  test("is started with few of our variables, with its own, in its folder, and without a shell", async () => {
+  test("starts with few inherited variables, its own variables and folder, and no shell", async () => {
     const cwd = await temporaryFolder();
     const args = ["$HOME; echo *", "a b", ""];
     const { transport, ask, closed } = openTestTransport(
@@ -60,7 +60,7 @@ describe("a server over stdio", () => {
     expect([transport.noise, transport.noiseSamples[0]?.slice(0, 22)]).toEqual([1, "* ready {on stdio} * {"]);
   });
 
-  test("may start slowly: what was sent before is not lost", async () => {
+  test("may start slowly without losing messages", async () => {
     const { transport, ask } = openTestTransport(launchFixture("slow-start.mjs", "500"));
     await transport.start();
 
@@ -75,7 +75,7 @@ describe("a server over stdio", () => {
     expect((content as { text: string }[])[0]?.text).toBe("ä".repeat(15_000_000));
   });
 
-  test("that answers with more than may be read is told off, and lives", async () => {
+  test("stays alive after an answer that is too long", async () => {
     const { transport, ask, problems } = openTestTransport(launchFixture("huge.mjs"), {
       limits: { lineBytes: 1_000_000 },
     });
@@ -86,7 +86,7 @@ describe("a server over stdio", () => {
     expect(await ask("ping")).toEqual({});
   });
 
-  test.each(["x", "{", '{"id":'])("may write %s without end, and takes no memory for it", async (garbage) => {
+  test.each(["x", "{", '{"id":'])("may write %s endlessly without taking memory", async (garbage) => {
     const { transport } = openTestTransport(launchFixture("garbage.mjs", garbage), {
       limits: { lineBytes: 4 * 1024 * 1024 },
     });
@@ -99,7 +99,7 @@ describe("a server over stdio", () => {
 });
 
 describe("a server that ends by itself", () => {
-  test("has said why on stderr", async () => {
+  test("explains itself on stderr", async () => {
     const lines: string[] = [];
     const { transport, closed } = openTestTransport(launchFixture("crasher.mjs", "4"), {
       log: (line) => lines.push(line),
@@ -113,7 +113,7 @@ describe("a server that ends by itself", () => {
     await expect(transport.send({ jsonrpc: "2.0", method: "ping" })).rejects.toMatchObject({ code: "server_failed" });
   });
 
-  test("may leave out its last line end", async () => {
+  test("may omit its last line end", async () => {
     const { transport, messages, closed } = openTestTransport(launchFixture("last-words.mjs"));
     await transport.start();
     await transport.ended;
@@ -121,7 +121,7 @@ describe("a server that ends by itself", () => {
     expect([messages, closed()]).toEqual([[{ jsonrpc: "2.0", method: "notifications/bye" }], 1]);
   });
 
-  test("in the middle of a call is noticed, with everything it wrote before", async () => {
+  test("during a call is noticed, with all its output", async () => {
     const { transport, ask, closed } = openTestTransport(launchFixture("crash-on-call.mjs"));
     await transport.start();
     await ask("ping");
@@ -131,7 +131,7 @@ describe("a server that ends by itself", () => {
     expect([closed(), transport.stderrTail()]).toEqual([1, "panic: out of luck"]);
   });
 
-  test("takes what it has started along, even if that holds its stdout and ignores signals", async () => {
+  test("ends its children too, even if they hold its stdout and ignore signals", async () => {
     const { transport, ask } = openTestTransport(launchFixture("family.mjs"), { limits: QUICK });
     await transport.start();
     const { pid } = (await ask("test/grandchild")) as { pid: number };
@@ -142,7 +142,7 @@ describe("a server that ends by itself", () => {
     expect(await isRunning(pid)).toBe(false);
   });
 
-  test("that was killed says by what", async () => {
+  test("reports the signal that killed it", async () => {
     const { transport, ask } = openTestTransport(launchFixture("plain.mjs"));
     await transport.start();
     await ask("ping");
@@ -151,7 +151,7 @@ describe("a server that ends by itself", () => {
     expect(await transport.ended).toEqual({ code: null, signal: "SIGKILL" });
   });
 
-  test("or only closes its stdout, is of no use and is ended", async () => {
+  test("is ended when it only closes its stdout", async () => {
     const { transport, closed } = openTestTransport(launchFixture("closes-stdout.mjs"), { limits: QUICK });
     await transport.start();
 
@@ -161,7 +161,7 @@ describe("a server that ends by itself", () => {
 });
 
 describe("closing", () => {
-  test("ends a server that ignores the end of its stdin, and SIGTERM, with all it has started", async () => {
+  test("ends a server that ignores its stdin's end and SIGTERM, with its children", async () => {
     const { transport, ask, closed } = openTestTransport(launchFixture("family.mjs", "stubborn"), { limits: QUICK });
     await transport.start();
     const server = transport.pid ?? 0;
@@ -172,7 +172,7 @@ describe("closing", () => {
     expect([await isRunning(server), await isRunning(pid), closed()]).toEqual([false, false, 1]);
   });
 
-  test("ends a server that neither answers nor reads, and settles what was sent to it", async () => {
+  test("ends a server that neither answers nor reads, and settles pending sends", async () => {
     const { transport } = openTestTransport(launchFixture("deaf.mjs"), {
       limits: { ...QUICK, unreadBytes: 1_000_000 },
     });
@@ -181,7 +181,7 @@ describe("closing", () => {
     const sent = transport.send({ jsonrpc: "2.0", id: 1, method: "ping", params }).catch((thrown) => thrown);
     await expect(transport.send({ jsonrpc: "2.0", id: 2, method: "ping" })).rejects.toMatchObject({
       code: "server_failed",
-      message: "server fixture does not read what it is sent",
+      message: "server fixture does not read its messages",
     });
     await transport.close();
 
@@ -189,13 +189,13 @@ describe("closing", () => {
     expect(await transport.ended).toEqual({ code: null, signal: "SIGTERM" });
   });
 
-  test("shows what a server waits for, though it has not ended the line", async () => {
+  test("shows an unfinished stderr line", async () => {
     const { transport } = openTestTransport(launchFixture("hanger.mjs"));
     await transport.start();
     await waitUntil(() => transport.stderrTail() === "waiting for a licence…");
   });
 
-  test("is no matter before the start", async () => {
+  test("works before the start", async () => {
     const { transport, closed } = openTestTransport(launchFixture("plain.mjs"));
     await transport.close();
 
@@ -204,7 +204,7 @@ describe("closing", () => {
     await expect(transport.start()).rejects.toMatchObject({ code: "internal" });
   });
 
-  test("waits for the record of the process, whose keeper may fail", async () => {
+  test("waits for the process record, which may fail", async () => {
     const seen: string[] = [];
     let goOn = () => {};
     const held = new Promise<void>((resolve) => {
@@ -230,7 +230,7 @@ describe("closing", () => {
     expect(seen).toEqual([`started ${transport.pid}`, `ended ${transport.pid}`]);
   });
 
-  test("leaves no watchdog, and neither does a failed start", async () => {
+  test("leaves no watchdog, also after a failed start", async () => {
     const watchdog = createWatchdog(process.env, process.platform);
     const { transport } = openTestTransport(launchFixture("plain.mjs"), { watchdog });
     await transport.start();
@@ -258,25 +258,25 @@ describe("a server that cannot be started", () => {
     return [thrown.code, thrown.message, thrown.hint];
   };
 
-  test("for want of its program", async () => {
+  test("reports a missing program", async () => {
     expect(await failing({ command: "no-such-program" })).toEqual([
       "server_failed",
       "server fixture could not be started: there is no program `no-such-program`",
-      expect.stringContaining("Is no-such-program installed, and on the PATH"),
+      expect.stringContaining("Install no-such-program, put it on the PATH"),
     ]);
   });
 
-  test("for want of its folder", async () => {
+  test("reports a missing folder", async () => {
     const cwd = join(await temporaryFolder(), "gone");
 
     expect(await failing({ cwd })).toEqual([
       "server_failed",
-      `server fixture could not be started: its folder ${cwd} is not there`,
-      "Make the folder, or correct `cwd`.",
+      `server fixture could not be started: its folder ${cwd} does not exist`,
+      "Create the folder, or correct `cwd`.",
     ]);
   });
 
-  test("for want of leave", async () => {
+  test("reports missing permission", async () => {
     const command = join(await temporaryFolder(), "server");
     await writeFile(command, "");
     await chmod(command, 0o600);
@@ -284,7 +284,7 @@ describe("a server that cannot be started", () => {
     expect((await failing({ command }))[1]).toBe(`server fixture could not be started: \`${command}\` may not be run`);
   });
 
-  test("for what the system does not take", async () => {
+  test("reports an argument that the system refuses", async () => {
     const [code, message] = await failing({ args: [fixturePath("plain.mjs"), `${SECRET}\0`] });
 
     expect([code, message]).toEqual(["server_failed", "server fixture could not be started: ERR_INVALID_ARG_VALUE"]);

@@ -2,39 +2,36 @@ import { once } from "node:events";
 import type { JSONRPCMessage, Transport } from "@modelcontextprotocol/client";
 import { settlesWithin } from "../../core/async.ts";
 import { QmError } from "../../core/errors.ts";
-import {
-  createFloodGuard,
-  FLOOD_LIMIT,
-  type FloodLimit,
-  formatFloodReason,
-  readInSlices,
-  type SliceReader,
-} from "./flow-control.ts";
+import { createFloodGuard, FLOOD_LIMIT, type FloodLimit, formatFloodReason, readInSlices } from "./flow-control.ts";
 import { createMessageReader } from "./message-reader.ts";
 import { createValueRedactor, type ValueRedactor } from "./redact-values.ts";
 import { createStderrTail } from "./server-log.ts";
-import { createProcessGroup, endProcessGroup, type KillProcess, type KillTimeouts } from "./server-processes.ts";
-import type { EnvironmentVariables } from "./start-process.ts";
-import { type ResolvedLaunch, type ServerProcess, startProcess, toStartError } from "./start-process.ts";
+import { endProcessGroup, type KillProcess, type KillTimeouts } from "./server-processes.ts";
+import {
+  type EnvironmentVariables,
+  type ResolvedLaunch,
+  type ServerProcess,
+  startProcess,
+  toStartError,
+} from "./start-process.ts";
 import type { Watchdog, WatchdogHold } from "./watchdog.ts";
 
-export interface ProcessEnd {
+interface ProcessEnd {
   readonly code: number | null;
   readonly signal: string | null;
 }
 
-/** A server that runs as a process here, and is spoken to over its standard streams. */
+const UNKNOWN_END: ProcessEnd = { code: null, signal: null };
+
+/** A server that runs as a child process and speaks over its standard streams. */
 export interface StdioTransport extends Transport {
   readonly pid: number | undefined;
-  /** Lines on its stdout that were no messages. */
   readonly noise: number;
-  /** The first few of them. */
   readonly noiseSamples: readonly string[];
-  /** The end of what it wrote to stderr, without what is to be hidden. */
   stderrTail(): string;
-  /** Why it was stopped, where that was for what it did. */
+  /** Why the server was stopped for misbehaving. */
   readonly fault: string | undefined;
-  /** Resolves when its whole group of processes is gone. Both null: it never ran, or could not be made to end. */
+  /** Resolves when its process group is gone. Both fields are null if it never ran or could not be ended. */
   readonly ended: Promise<ProcessEnd>;
   /** Closes its stdin, waits, sends SIGTERM to the group, waits, sends SIGKILL. Resolves with `ended`. */
   close(): Promise<void>;
@@ -43,44 +40,40 @@ export interface StdioTransport extends Transport {
 export interface StdioLimits extends KillTimeouts {
   /** A longer line on stdout is dropped. */
   readonly lineBytes: number;
-  /** More than this, sent and not read by the server, is refused. */
+  /** `send` fails while the server has more than this to read. */
   readonly unreadBytes: number;
-  /** How long a server may take to go once its stdin is closed. */
+  /** How long a server may take to exit after its stdin was closed. */
   readonly closeMs: number;
-  /** A server that sends more lines than this is stopped. */
   readonly flood: FloodLimit;
 }
 
 export interface StdioPorts {
   readonly server: string;
-  /** Our own variables; few of them are passed on. */
   readonly environment: EnvironmentVariables;
   readonly kill: KillProcess;
   readonly watchdog: Watchdog;
-  /** For a record of what runs. What they throw is not looked at; `ended` waits for `onEnded`. */
+  /** Hooks for a record of running processes. Their errors are ignored; `ended` waits for `onEnded`. */
   readonly onStarted?: ((pid: number) => unknown) | undefined;
   readonly onEnded?: ((pid: number) => unknown) | undefined;
-  /** Removes what nobody may read from what it says. Absent: the values of its variables. */
+  /** Redacts its output. Absent: redacts the values of its variables. */
   readonly hide?: ValueRedactor | undefined;
-  /** Gets each line of stderr. */
   readonly log?: ((line: string) => void) | undefined;
   readonly limits?: Partial<StdioLimits> | undefined;
   readonly platform?: NodeJS.Platform | undefined;
 }
 
-const MEBIBYTE = 1024 * 1024;
 const DEFAULT_LIMITS: StdioLimits = {
-  lineBytes: 64 * MEBIBYTE,
-  unreadBytes: 64 * MEBIBYTE,
+  lineBytes: 64 * 1024 * 1024,
+  unreadBytes: 64 * 1024 * 1024,
   closeMs: 2_000,
   flood: FLOOD_LIMIT,
   termMs: 2_000,
   killMs: 2_000,
 };
-/** How long what a process wrote last may take to arrive when it is gone. */
+/** How long the last output of a process may take to arrive after its exit. */
 const DRAIN_MS = 1_000;
 
-/** Nothing runs before `start`. What it throws is a `QmError`. */
+/** Creates a transport. `start` runs the process and throws a `QmError` if it cannot. */
 export function openStdioTransport(launch: ResolvedLaunch, ports: StdioPorts): StdioTransport {
   const { server, watchdog, platform = process.platform, hide = createValueRedactor(launch.env) } = ports;
   const limits: StdioLimits = { ...DEFAULT_LIMITS, ...ports.limits };
@@ -94,16 +87,16 @@ export function openStdioTransport(launch: ResolvedLaunch, ports: StdioPorts): S
   });
 
   let fault: string | undefined;
-  const guard = createFloodGuard(limits.flood);
+  let stopReading: (() => void) | undefined;
+  const isFlooded = createFloodGuard(limits.flood);
   const stdout = createMessageReader({
     limit: limits.lineBytes,
     onLine() {
-      if (fault !== undefined || !guard.isFlooded()) return;
+      if (fault !== undefined || !isFlooded()) return;
       fault = formatFloodReason(limits.flood);
-      reading?.stop();
+      stopReading?.();
       transport.onerror?.(new QmError("server_failed", `server ${server}: ${fault}`));
-      announce();
-      void transport.close();
+      abandon();
     },
     onMessage(message) {
       if (fault !== undefined) return;
@@ -115,7 +108,6 @@ export function openStdioTransport(launch: ResolvedLaunch, ports: StdioPorts): S
     },
     onProblem: (problem) => transport.onerror?.(problem),
   });
-  let reading: SliceReader | undefined;
   const stderr = createStderrTail({ hide, onLine: ports.log });
 
   const transport: StdioTransport = {
@@ -129,7 +121,7 @@ export function openStdioTransport(launch: ResolvedLaunch, ports: StdioPorts): S
       } catch (thrown) {
         child = undefined;
         hold.release();
-        settle({ code: null, signal: null });
+        settle(UNKNOWN_END);
         throw toStartError(server, launch, thrown, hide);
       }
       hold.watch(child.pid);
@@ -143,7 +135,7 @@ export function openStdioTransport(launch: ResolvedLaunch, ports: StdioPorts): S
       if (stdin.writableLength > limits.unreadBytes) throw notReadingError(server);
       const line = `${JSON.stringify(message)}\n`;
       await new Promise<void>((resolve, reject) => {
-        // Called when the pipe has taken it: whoever waits for that sends no faster than the server reads.
+        // Called when the pipe has taken the line, so that a caller who waits sends no faster than the server reads.
         stdin.write(line, (error) => (error ? reject(notRunningError(server, error)) : resolve()));
       });
     },
@@ -167,7 +159,6 @@ export function openStdioTransport(launch: ResolvedLaunch, ports: StdioPorts): S
     ended,
   };
 
-  /** From its start to its end. */
   async function trackProcess(running: ServerProcess, pid: number, hold: WatchdogHold): Promise<void> {
     const exited = new Promise<ProcessEnd>((resolve) => {
       running.once("exit", (code, signal) => resolve({ code, signal }));
@@ -175,32 +166,29 @@ export function openStdioTransport(launch: ResolvedLaunch, ports: StdioPorts): S
     const drained = new Promise((resolve) => running.once("close", resolve));
     const recorded = ignoreErrors(() => ports.onStarted?.(pid));
     running.on("error", (error) => transport.onerror?.(error));
-    // A server that went away, or reads no more: whoever sends is told so by `send`.
-    running.stdin.on("error", () => {});
-    running.stdout.on("error", () => {});
-    running.stderr.on("error", () => {});
-    const readings = [readInSlices(running.stdout, stdout.push), readInSlices(running.stderr, stderr.push)];
-    reading = readings[0];
+    const streams = [running.stdin, running.stdout, running.stderr];
+    // `send` reports a broken pipe.
+    for (const stream of streams) stream.on("error", () => {});
+    const stops = [readInSlices(running.stdout, stdout.push), readInSlices(running.stderr, stderr.push)];
+    stopReading = stops[0];
     running.stdout.once("close", () => {
-      // Without its stdout it is of no use, whether it runs or not.
+      // A running server is useless without its stdout.
       void settlesWithin(exited, DRAIN_MS).then((isGone) => {
-        if (isGone) return;
-        announce();
-        void transport.close();
+        if (!isGone) abandon();
       });
     });
 
     const end = await exited;
-    // What it started ends with it. It may hold the pipes, so that they would never be drained.
-    const isGone = endProcessGroup(createProcessGroup(pid, ports.kill, platform), limits);
+    // End its children too. They may hold the pipes, which would then never be drained.
+    const groupEnded = endProcessGroup(pid, ports.kill, limits, platform);
     await settlesWithin(drained, DRAIN_MS);
-    for (const each of readings) each.stop();
+    for (const stop of stops) stop();
     stdout.end();
     stderr.end();
     announce();
-    await isGone;
+    await groupEnded;
     hold.release();
-    for (const stream of [running.stdin, running.stdout, running.stderr]) stream.destroy();
+    for (const stream of streams) stream.destroy();
     await recorded;
     await ignoreErrors(() => ports.onEnded?.(pid));
     settle(end);
@@ -208,18 +196,20 @@ export function openStdioTransport(launch: ResolvedLaunch, ports: StdioPorts): S
 
   async function shutDown(): Promise<void> {
     const pid = child?.pid;
-    if (child === undefined || pid === undefined) {
-      started = true;
-      settle({ code: null, signal: null });
-      announce();
-      return;
+    started = true;
+    if (child !== undefined && pid !== undefined) {
+      child.stdin.end();
+      if (await settlesWithin(ended, limits.closeMs)) return;
+      await endProcessGroup(pid, ports.kill, limits, platform);
+      if (await settlesWithin(ended, limits.killMs + DRAIN_MS)) return;
     }
-    child.stdin.end();
-    if (await settlesWithin(ended, limits.closeMs)) return;
-    await endProcessGroup(createProcessGroup(pid, ports.kill, platform), limits);
-    if (await settlesWithin(ended, limits.killMs + DRAIN_MS)) return;
-    settle({ code: null, signal: null });
+    settle(UNKNOWN_END);
     announce();
+  }
+
+  function abandon(): void {
+    announce();
+    void transport.close();
   }
 
   let announced = false;
@@ -233,20 +223,18 @@ export function openStdioTransport(launch: ResolvedLaunch, ports: StdioPorts): S
   return transport;
 }
 
+/** A record that cannot be written must not stop a server. */
 async function ignoreErrors(hook: () => unknown): Promise<void> {
-  try {
-    await hook();
-  } catch {
-    // A record that cannot be kept stops no server.
-  }
+  await Promise.resolve()
+    .then(hook)
+    .catch(() => undefined);
 }
 
 function notRunningError(server: string, cause?: Error): QmError {
-  return new QmError("server_failed", `server ${server} does not run any more, or reads nothing any more`, { cause });
+  return new QmError("server_failed", `server ${server} is not running, or has closed its stdin`, { cause });
 }
 
 function notReadingError(server: string): QmError {
-  return new QmError("server_failed", `server ${server} does not read what it is sent`, {
-    hint: "It may hang. Stop it; the next call starts it again.",
-  });
+  const hint = "It may hang. Stop it; the next call starts it again.";
+  return new QmError("server_failed", `server ${server} does not read its messages`, { hint });
 }

@@ -154,7 +154,7 @@ const tokenRequests = (server: Guarded, type: string) =>
   server.asked.filter(({ path, form }) => path === "/token" && form.get("grant_type") === type);
 
 describe("a call", () => {
-  test("without a login ends with needs_login, and registers and asks for nothing", async () => {
+  test("without a login fails with needs_login and registers no client", async () => {
     const { server, hub, call } = await setUp();
 
     await expect(call("t")).rejects.toMatchObject({
@@ -166,7 +166,7 @@ describe("a call", () => {
     expect(server.asked.map(({ path }) => path)).not.toContain("/register");
   });
 
-  test("after a login just works, and its state is there again", async () => {
+  test("works after a login", async () => {
     const { server, hub, call, kept } = await setUp();
     await call("t").catch(() => undefined);
 
@@ -179,7 +179,7 @@ describe("a call", () => {
     expect(registered).toHaveLength(1);
   });
 
-  test("refreshes a token that is not good any more, without a word", async () => {
+  test("refreshes an expired token", async () => {
     const { server, hub, call } = await setUp();
     await hub.login("subject", follow);
     await call("t");
@@ -190,7 +190,7 @@ describe("a call", () => {
     expect(tokenRequests(server, "refresh_token")).toHaveLength(1);
   });
 
-  test("two processes that refresh at once both go on, with the newest token", async () => {
+  test("works when two processes refresh at once", async () => {
     const { server, hub, call, kept } = await setUp();
     await hub.login("subject", follow);
     const other = await createTestHub(remoteServer(server.url), { secrets: createMemorySecrets(kept) });
@@ -205,7 +205,7 @@ describe("a call", () => {
     expect([hub, other.hub].map((each) => each.status("subject").state)).toEqual(["ready", "ready"]);
   });
 
-  test("whose login was taken back wants another one, and nothing secret is said", async () => {
+  test("needs a login again after a revocation, and shows no secret", async () => {
     const { server, hub, call, kept, events } = await setUp();
     await hub.login("subject", follow);
     await call("t");
@@ -223,7 +223,7 @@ describe("a call", () => {
     expect(await call("t")).toMatchObject({ scope: "basic" });
   });
 
-  test("that needs more than was granted wants a login that asks for both", async () => {
+  test("that needs more scopes asks for a login with both", async () => {
     const { hub, call } = await setUp();
     await hub.login("subject", follow);
 
@@ -238,7 +238,7 @@ describe("a call", () => {
     expect(await call("admin")).toMatchObject({ scope: "basic admin" });
   });
 
-  test("that is not granted what was asked for is refused, and no further login is asked for", async () => {
+  test("fails without asking for a login if the scope was not granted before", async () => {
     const { server, hub, call } = await setUp();
     (server as { granted?: string }).granted = "basic";
     await hub.login("subject", follow);
@@ -251,7 +251,7 @@ describe("a call", () => {
     });
   });
 
-  test("never takes a token to another address that has the same name", async () => {
+  test("never sends a token to another address of the same name", async () => {
     const { hub, call, kept } = await setUp();
     await hub.login("subject", follow);
     await call("t");
@@ -265,7 +265,7 @@ describe("a call", () => {
   });
 });
 
-test("what is configured for a server goes to no authorization server, and no login goes over plain HTTP", async () => {
+test("sends no configured header to an authorization server, and no login over plain HTTP", async () => {
   const { server, hub, call } = await setUp({}, (url) => {
     const spec = remoteServer(url);
     return { ...spec, launch: { ...spec.launch, headers: { "x-api-key": "for the server alone" } } as never };
@@ -283,7 +283,7 @@ test("what is configured for a server goes to no authorization server, and no lo
 });
 
 describe("logging in", () => {
-  test("says that this is a program on a person's own machine", async () => {
+  test("registers as a native client", async () => {
     const { server, hub } = await setUp();
     const pages: URL[] = [];
 
@@ -300,7 +300,7 @@ describe("logging in", () => {
     await expect(fetch(back)).rejects.toThrow();
   });
 
-  test("takes no answer without the state it gave, and goes on waiting for the right one", async () => {
+  test("refuses a redirect without its state and waits for the right one", async () => {
     const { hub, call } = await setUp();
     const statuses: number[] = [];
 
@@ -316,7 +316,7 @@ describe("logging in", () => {
     expect(await call("t")).toBeDefined();
   });
 
-  test("takes no code from another issuer", async () => {
+  test("refuses a code of another issuer", async () => {
     const { hub } = await setUp();
 
     const failed = hub.login("subject", async (page) => {
@@ -329,7 +329,7 @@ describe("logging in", () => {
     await expect(failed).rejects.toMatchObject({ code: "needs_login", message: expect.stringContaining("ssuer") });
   });
 
-  test("that is refused is said, and what was there before stays", async () => {
+  test("reports a refused login and keeps the previous tokens", async () => {
     const { server, hub, call } = await setUp();
     await hub.login("subject", follow);
     server.refuses = true;
@@ -341,7 +341,7 @@ describe("logging in", () => {
     expect(await call("t")).toMatchObject({ scope: "basic" });
   });
 
-  test("can be given up", async () => {
+  test("can be cancelled", async () => {
     const { hub } = await setUp();
     const giveUp = new AbortController();
     let shown = false;
@@ -360,7 +360,7 @@ describe("logging in", () => {
     await failed;
   });
 
-  test("uses the client that is configured, and shows its secret to no other issuer", async () => {
+  test("uses the configured client and sends its secret to no other issuer", async () => {
     const oauth = { clientId: "mine", clientSecret: "<secret>", scopes: ["one", "two"] };
     const { server, hub, call, kept } = await setUp(
       { fill: (text: string) => text.replace("<secret>", "hush-hush") },
@@ -389,7 +389,7 @@ describe("logging in", () => {
     expect(tokenRequests(other, "authorization_code")).toEqual([]);
   });
 
-  test("logging out forgets everything", async () => {
+  test("deletes everything at logout", async () => {
     const { hub, call, kept } = await setUp();
     await hub.login("subject", follow);
     await call("t");
@@ -400,7 +400,7 @@ describe("logging in", () => {
     await expect(call("t")).rejects.toMatchObject({ code: "needs_login" });
   });
 
-  test("means nothing for a server that runs here", async () => {
+  test("fails for a local server", async () => {
     const { hub } = await createTestHub(localServer("plain.mjs"));
 
     await expect(hub.login("subject", follow)).rejects.toMatchObject({ code: "invalid_config" });

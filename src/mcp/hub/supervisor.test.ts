@@ -15,8 +15,8 @@ const TOOLS = { tools: [{ name: "t", inputSchema: { type: "object" } }] };
 /** Long enough for another process to come up while one is going. */
 const SLOW_TO_GO = { limits: { stdio: { closeMs: 1000, termMs: 500 } } };
 
-describe("a server that takes its time to go", () => {
-  test("is gone before it is started again by whoever comes while it is being stopped", async () => {
+describe("a server that ends slowly", () => {
+  test("has ended before a caller that comes meanwhile starts it again", async () => {
     const { hub, events } = await createTestHub(localServer("stubborn.mjs"), SLOW_TO_GO);
     await hub.connect("subject");
     const old = hub.status("subject").pid as number;
@@ -34,7 +34,7 @@ describe("a server that takes its time to go", () => {
     expect(events.map(({ type }) => type)).toEqual(["server.started", "server.stopped", "server.started"]);
   });
 
-  test("is gone before it is started with other settings", async () => {
+  test("has ended before it starts with other settings", async () => {
     const spec = localServer("stubborn.mjs");
     const { hub } = await createTestHub(spec, SLOW_TO_GO);
     await hub.connect("subject");
@@ -48,7 +48,7 @@ describe("a server that takes its time to go", () => {
     await configuring;
   });
 
-  test("is gone before it is started again after it was stopped for want of calls", async () => {
+  test("has ended before it starts again after an idle stop", async () => {
     const { hub } = await createTestHub(localServer("stubborn.mjs", { idleTimeoutMs: 100 }), SLOW_TO_GO);
     await hub.connect("subject");
     const old = hub.status("subject").pid as number;
@@ -60,7 +60,7 @@ describe("a server that takes its time to go", () => {
   });
 });
 
-test("whoever comes while a start is being stopped has a start of their own", async () => {
+test("gives a caller that comes while a start is being stopped a new start", async () => {
   const { hub } = await createTestHub(localServer("slow-start.mjs", {}, "300"));
   const first = hub.connect("subject").catch((thrown: unknown) => thrown);
   await waitUntil(() => hub.status("subject").state === "starting");
@@ -74,7 +74,7 @@ test("whoever comes while a start is being stopped has a start of their own", as
   expect(hub.status("subject").state).toBe("ready");
 });
 
-test("a server with a resource that somebody watches is not idle", async () => {
+test("a server with a subscribed resource is not idle", async () => {
   const { url } = await startScriptedServer({
     initialize: { ...LEGACY_HELLO, capabilities: { resources: { subscribe: true } } },
     "resources/list": { resources: [] },
@@ -129,7 +129,7 @@ describe("a session that the server has forgotten", () => {
     };
   }
 
-  test("is left by each of its calls as it is told so, and the others on it and on the new one go on", async () => {
+  test("is left by each refused call, while other calls on both sessions go on", async () => {
     const { call, reply, arrived } = await forgetful();
     const [a, b, c] = ["a", "b", "c"].map((who) => call("t", { who }));
     for (const who of ["a", "b", "c"]) await arrived(`${who} on s1`);
@@ -146,7 +146,7 @@ describe("a session that the server has forgotten", () => {
     expect(await a).toMatchObject({ on: "a on s2" });
   });
 
-  test("ends with the server where that is stopped", async () => {
+  test("ends when the server is stopped", async () => {
     const { hub, call, reply, arrived } = await forgetful();
     const [a, b] = ["a", "b"].map((who) => call("t", { who }).catch((thrown: unknown) => thrown));
     for (const who of ["a", "b"]) await arrived(`${who} on s1`);
@@ -180,7 +180,7 @@ describe("a server whose tools", () => {
     return { ...written, ...(await createTestHub(remoteServer(written.url, { protocol: "legacy" }))) };
   }
 
-  test("cannot be read when it starts has not started, and nothing is learned of it", async () => {
+  test("cannot be listed at the start fails, and nothing is stored", async () => {
     const { hub, offers } = await changing(FAILING, TOOLS);
 
     await expect(hub.connect("subject")).rejects.toMatchObject({
@@ -192,7 +192,7 @@ describe("a server whose tools", () => {
     expect((await hub.connect("subject", undefined, true)).tools).toHaveLength(1);
   });
 
-  test("cannot be read later keeps those it had, and says so", async () => {
+  test("cannot be listed later keeps the old ones and reports a problem", async () => {
     const { hub, call, offers } = await changing(TOOLS, FAILING);
 
     await call("t");
@@ -206,7 +206,7 @@ describe("a server whose tools", () => {
     expect(offers.at(-1)?.tools).toHaveLength(1);
   });
 
-  test("have no end when they are read again is left, and begun anew by the next call", async () => {
+  test("are endless at a later listing is closed, and restarted by the next call", async () => {
     const { hub, call, posted } = await changing(TOOLS, ENDLESS, ENDLESS, TOOLS);
     const starts = () => posted.filter(({ method }) => method === "initialize").length;
     await call("t");

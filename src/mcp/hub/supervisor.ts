@@ -1,18 +1,15 @@
 import { randomInt } from "node:crypto";
 import { QmError } from "../../core/errors.ts";
-import type { JsonObject } from "../../core/json.ts";
-import type { Runtime } from "../../core/runtime.ts";
+import { type JsonObject, omitUndefined } from "../../core/json.ts";
 import type { ServerOffer } from "../manifests/offer.ts";
 import { formatLaunch, type ProtocolEra, type ServerSpec } from "../server-spec.ts";
 import type { ServerConnection } from "./connection.ts";
-import type { ConnectionState, ConnectionStatus, RequestOptions, ServerRequest } from "./hub.ts";
-import { type ConnectionPorts, openConnection } from "./open-connection.ts";
-import type { Semaphore } from "./semaphore.ts";
+import type { ConnectionState, ConnectionStatus, HubContext, RequestOptions, ServerRequest } from "./hub.ts";
+import { openConnection } from "./open-connection.ts";
 import { SessionLostError, toAbortError, waitUnlessAborted, wrapServerError } from "./server-errors.ts";
 
 export type StopReason = "asked" | "idle" | "closing" | "ended";
 
-/** What is written in the ledger of a server's life. */
 export type ServerEvent =
   | {
       readonly type: "server.started";
@@ -21,31 +18,18 @@ export type ServerEvent =
   | { readonly type: "server.stopped"; readonly data: { server: string; reason: StopReason } }
   | { readonly type: "server.failed"; readonly data: { server: string; reason: string } };
 
-export interface SupervisorPorts extends ConnectionPorts {
-  readonly runtime: Runtime;
-  /** How many may be starting at once. */
-  readonly startSlots: Semaphore;
-  readonly learned: (spec: ServerSpec, offer: ServerOffer) => Promise<void>;
-  readonly remembered: (server: string) => ProtocolEra | undefined;
-  readonly note: (event: ServerEvent) => void;
-  readonly changed: (server: string) => void;
-  readonly resourceUpdated: (server: string, uri: string) => void;
-  readonly backoff: { readonly firstMs: number; readonly longestMs: number };
-}
-
-/** So often in a row it may end without having answered anything before it is left alone for a while. */
+/** After this many starts in a row without one answered request, the server is left alone for a while. */
 const MAX_USELESS_STARTS = 3;
 
-/** Keeps one server: starts it when it is needed, once for all who need it, and stops it when nobody does. */
+/** Runs one server: starts it once for all callers that need it, and stops it when it is idle. */
 export class Supervisor {
   readonly spec: ServerSpec;
-  readonly #ports: SupervisorPorts;
-  /** What must have ended before it is started. */
-  #after: Promise<unknown>;
+  readonly #context: HubContext;
+  #previousEnd: Promise<unknown>;
   #isRetired = false;
   #state: ConnectionState = "idle";
   #connection: ServerConnection | undefined;
-  /** Connections that nothing new is sent on, and that end with what is under way on them. */
+  /** Connections that get no new requests and close after their last one. */
   readonly #leaving = new Set<ServerConnection>();
   #starting: Promise<ServerConnection> | undefined;
   #stopping = new AbortController();
@@ -56,58 +40,53 @@ export class Supervisor {
   #problem: string | undefined;
   #retryAt: Date | undefined;
   #era: ProtocolEra | undefined;
-  #idle: NodeJS.Timeout | undefined;
-  /** Resources that somebody watches: again after every start, and as long as that is so it is not idle. */
+  #idleTimer: NodeJS.Timeout | undefined;
+  /** Subscribed resources. They are subscribed again after every start and keep the server from being idle. */
   readonly #watched = new Set<string>();
 
-  /** `after`: what must have ended before it may be started, as the same server with other settings. */
-  constructor(spec: ServerSpec, ports: SupervisorPorts, after: Promise<unknown> = Promise.resolve()) {
+  /** `previousEnd` settles when the same server with its former settings has ended; it starts only after that. */
+  constructor(spec: ServerSpec, context: HubContext, previousEnd: Promise<unknown> = Promise.resolve()) {
     this.spec = spec;
-    this.#ports = ports;
-    this.#after = after;
+    this.#context = context;
+    this.#previousEnd = previousEnd;
   }
 
   status(): ConnectionStatus {
-    const connection = this.#connection;
-    const problem = this.#problem ?? connection?.problems.join("\n");
-    return {
+    const { pid, era, protocolVersion, noise = 0, problems } = this.#connection ?? {};
+    return omitUndefined({
       server: this.spec.name,
       state: this.#state,
-      ...(connection === undefined
-        ? {}
-        : {
-            ...(connection.pid === undefined ? {} : { pid: connection.pid }),
-            era: connection.era,
-            protocolVersion: connection.protocolVersion,
-          }),
+      pid,
+      era,
+      protocolVersion,
       calls: this.#calls,
       called: this.#called,
-      ...(problem === undefined || problem === "" ? {} : { problem }),
-      ...(this.#retryAt === undefined ? {} : { retryAt: this.#retryAt }),
-      noise: connection?.noise ?? 0,
-    };
+      problem: (this.#problem ?? problems?.join("\n")) || undefined,
+      retryAt: this.#retryAt,
+      noise,
+    });
   }
 
   async connect(signal: AbortSignal | undefined, insist: boolean): Promise<ServerOffer> {
-    const connection = await this.#reached(signal, insist);
+    const connection = await this.#getConnection(signal, insist);
     await waitUnlessAborted(connection.settled(), signal);
-    this.#rest();
+    this.#startIdleTimer();
     return connection.offer;
   }
 
   async request(request: ServerRequest, options: RequestOptions): Promise<JsonObject> {
     this.#calls++;
     this.#called++;
-    clearTimeout(this.#idle);
+    clearTimeout(this.#idleTimer);
     try {
       return await this.#attempt(request, options, true);
     } finally {
       this.#calls--;
-      this.#rest();
+      this.#startIdleTimer();
     }
   }
 
-  /** Ends it. Whoever waits for it, or for an answer of it, is told; whoever comes meanwhile starts it when it has ended. */
+  /** Ends the connection. Waiting callers get an error; a caller that comes meanwhile starts the server after the end. */
   async stop(reason: StopReason): Promise<void> {
     const [stopping, starting] = [this.#stopping, this.#starting];
     this.#stopping = new AbortController();
@@ -117,27 +96,25 @@ export class Supervisor {
     this.#failures = 0;
     stopping.abort(stoppedError(this.spec));
     const leaving = [...this.#leaving].map((connection) => connection.close());
-    const ended = Promise.allSettled([this.#after, starting, this.#end(reason), ...leaving]).then(() => undefined);
-    this.#after = ended;
+    const ended = Promise.allSettled([this.#previousEnd, starting, this.#close(reason), ...leaving]);
+    this.#previousEnd = ended;
     await ended;
-    if (this.#isAway) this.#become("idle");
+    if (this.#isAway) this.#setState("idle");
   }
 
-  /** Ends it for good. */
   async retire(reason: StopReason): Promise<void> {
     this.#isRetired = true;
     await this.stop(reason);
   }
 
-  /** Whatever was in the way of logging in is not any more. */
   clearLoginProblem(): void {
     if (this.#state !== "needs_login") return;
     this.#problem = undefined;
-    this.#become("idle");
+    this.#setState("idle");
   }
 
-  async #attempt(request: ServerRequest, options: RequestOptions, again: boolean): Promise<JsonObject> {
-    const connection = await this.#reached(options.signal, false);
+  async #attempt(request: ServerRequest, options: RequestOptions, mayRetry: boolean): Promise<JsonObject> {
+    const connection = await this.#getConnection(options.signal, false);
     try {
       const result = await connection.request(request, options);
       this.#uselessStarts = 0;
@@ -148,26 +125,26 @@ export class Supervisor {
       if (!(thrown instanceof QmError)) throw thrown;
       if (thrown.cause instanceof SessionLostError) {
         await this.#leave(connection);
-        // The server refused it unread, so that sending it once more does nothing twice.
-        if (again) return this.#attempt(request, options, false);
+        // The server refused the request unread, so that sending it again does nothing twice.
+        if (mayRetry) return this.#attempt(request, options, false);
       }
       if (thrown.code === "needs_login") {
         await this.#leave(connection);
         if (this.#isAway) {
           this.#problem = thrown.message;
-          this.#become("needs_login");
+          this.#setState("needs_login");
         }
       } else if (thrown.code !== "server_failed") this.#uselessStarts = 0;
       throw thrown;
     }
   }
 
-  #reached(signal: AbortSignal | undefined, asked: boolean): Promise<ServerConnection> {
+  #getConnection(signal: AbortSignal | undefined, insist: boolean): Promise<ServerConnection> {
     if (this.#isRetired) return Promise.reject(stoppedError(this.spec));
     if (this.#connection !== undefined) return Promise.resolve(this.#connection);
-    const waitMs = (this.#retryAt?.getTime() ?? 0) - this.#ports.runtime.now().getTime();
-    if (this.#starting === undefined && !asked && waitMs > 0) return Promise.reject(this.#waiting(waitMs));
-    // A start goes on without whoever gave up waiting for it: others may wait too.
+    const waitMs = (this.#retryAt?.getTime() ?? 0) - this.#context.runtime.now().getTime();
+    if (this.#starting === undefined && !insist && waitMs > 0) return Promise.reject(this.#backoffError(waitMs));
+    // The start goes on when this caller gives up: others may wait for it too.
     return waitUnlessAborted(this.#starting ?? this.#begin(), signal);
   }
 
@@ -186,171 +163,138 @@ export class Supervisor {
 
   async #start(): Promise<ServerConnection> {
     const { spec } = this;
-    const { runtime, startSlots: places, learned, remembered, note } = this.#ports;
+    const { runtime, startSlots, onOffer, getKnownEra, note } = this.#context;
     const stopped = this.#stopping.signal;
-    this.#become("starting");
+    this.#setState("starting");
     try {
-      await waitUnlessAborted(this.#after, stopped);
-      return await places.run(stopped, async () => {
+      await waitUnlessAborted(this.#previousEnd, stopped);
+      return await startSlots.run(stopped, async () => {
         const began = runtime.elapsed();
-        const connection = await withStartTimeout(spec, stopped, (signal) =>
-          openConnection(spec, this.#ports, {
-            remembered: this.#era ?? remembered(spec.name),
-            learned: (offer) => learned(spec, offer),
-            signal,
-          }),
-        );
+        const connection = await openConnection(spec, this.#context, {
+          knownEra: this.#era ?? getKnownEra?.(spec.name),
+          onOffer: (offer) => onOffer(spec, offer),
+          stopped,
+        });
         if (stopped.aborted) {
           await connection.close();
           throw toAbortError(stopped);
         }
-        this.#ready(connection);
-        note({
-          type: "server.started",
-          data: {
-            server: spec.name,
-            launch: formatLaunch(spec.launch),
-            ...(connection.pid === undefined ? {} : { pid: connection.pid }),
-            protocol: connection.protocolVersion,
-            durationMs: runtime.elapsed() - began,
-          },
-        });
+        this.#setReady(connection);
+        const { pid, protocolVersion: protocol } = connection;
+        const durationMs = runtime.elapsed() - began;
+        const launch = formatLaunch(spec.launch);
+        note({ type: "server.started", data: omitUndefined({ server: spec.name, launch, pid, protocol, durationMs }) });
         return connection;
       });
     } catch (thrown) {
       const failure = wrapServerError(thrown);
-      // Whoever stopped it says what it is then.
-      if (!stopped.aborted) this.#failed(failure);
+      // `stop` sets the state itself.
+      if (!stopped.aborted) this.#setFailed(failure);
       throw failure;
     }
   }
 
-  #ready(connection: ServerConnection): void {
+  #setReady(connection: ServerConnection): void {
+    const { name } = this.spec;
     this.#connection = connection;
     this.#era = connection.era;
     this.#failures = 0;
     this.#uselessStarts++;
     this.#problem = undefined;
     this.#retryAt = undefined;
-    connection.onOffer = () => this.#ports.changed(this.spec.name);
-    connection.onResourceUpdated = (uri) => this.#ports.resourceUpdated(this.spec.name, uri);
+    connection.onListed = () => this.#context.onChange(name);
+    connection.onResourceUpdated = (uri) => this.#context.onResourceUpdated(name, uri);
     for (const uri of this.#watched)
       void connection
         .request({ method: "resources/subscribe", params: { uri } }, {})
         .catch(() => this.#watched.delete(uri));
-    void connection.ended.then(() => this.#endedByItself(connection));
-    this.#become("ready");
-    this.#rest();
+    void connection.ended.then(() => this.#handleExit(connection));
+    this.#setState("ready");
+    this.#startIdleTimer();
   }
 
-  async #endedByItself(connection: ServerConnection): Promise<void> {
-    if (this.#connection !== connection) return;
-    this.#connection = undefined;
-    clearTimeout(this.#idle);
-    const words = await connection.describeExit();
-    const why = [...connection.problems, words].filter((part) => part !== "").join("; ");
+  async #handleExit(connection: ServerConnection): Promise<void> {
+    if (!this.#detach(connection)) return;
+    const output = await connection.describeExit();
+    const why = [...connection.problems, output].filter((part) => part !== "").join("; ");
     const problem = `server ${this.spec.name} ended by itself${why === "" ? "" : ` (${why})`}`;
-    this.#ports.note({ type: "server.stopped", data: { server: this.spec.name, reason: "ended" } });
-    // Somebody may have started it anew while its last words were read.
+    this.#noteStopped("ended");
+    // Another caller may have started it again while its output was read.
     if (!this.#isAway) return;
-    if (this.#uselessStarts >= MAX_USELESS_STARTS) this.#failed(new QmError("server_failed", problem));
+    if (this.#uselessStarts >= MAX_USELESS_STARTS) this.#setFailed(new QmError("server_failed", problem));
     else {
       this.#problem = problem;
-      this.#become("idle");
+      this.#setState("idle");
     }
   }
 
-  #failed(failure: QmError): void {
-    const { note, runtime } = this.#ports;
-    this.#problem = failure.message;
-    note({ type: "server.failed", data: { server: this.spec.name, reason: failure.message } });
-    if (failure.code === "needs_login") {
-      this.#become("needs_login");
-      return;
-    }
-    // What is wrong in the configuration does not mend by waiting, nor get worse by trying.
-    if (failure.code !== "invalid_config") {
-      this.#retryAt = new Date(runtime.now().getTime() + this.#waitMs());
+  #setFailed({ code, message }: QmError): void {
+    this.#problem = message;
+    this.#context.note({ type: "server.failed", data: { server: this.spec.name, reason: message } });
+    // Waiting does not fix a configuration, and trying again does no harm.
+    if (code !== "invalid_config" && code !== "needs_login") {
+      this.#retryAt = new Date(this.#context.runtime.now().getTime() + this.#backoffMs());
       this.#failures++;
     }
-    this.#become("failed");
+    this.#setState(code === "needs_login" ? "needs_login" : "failed");
   }
 
-  /** Twice as long each time, and a different part of it each time, so that not everybody comes back at once. */
-  #waitMs(): number {
-    const { firstMs, longestMs } = this.#ports.backoff;
-    const whole = Math.min(longestMs, firstMs * 2 ** Math.min(this.#failures, 20));
-    return whole / 2 + randomInt(Math.max(1, Math.ceil(whole / 2)));
+  /** Doubles each time, with jitter, so that not all servers are tried again at once. */
+  #backoffMs(): number {
+    const { firstMs, longestMs } = this.#context.limits.backoff;
+    const ms = Math.min(longestMs, firstMs * 2 ** Math.min(this.#failures, 20));
+    return ms / 2 + randomInt(Math.max(1, Math.ceil(ms / 2)));
   }
 
-  #waiting(waitMs: number): QmError {
-    const seconds = Math.ceil(waitMs / 1000);
-    return new QmError(
-      "server_failed",
-      `server ${this.spec.name} is not tried again for ${seconds} s, until ${this.#retryAt?.toISOString()}: ${this.#problem}`,
-      { hint: `Mend what is wrong, and try at once with \`qm servers start ${this.spec.name}\`, or wait.` },
-    );
+  #backoffError(waitMs: number): QmError {
+    const { name } = this.spec;
+    const when = `for ${Math.ceil(waitMs / 1000)} s, until ${this.#retryAt?.toISOString()}`;
+    return new QmError("server_failed", `server ${name} is not tried again ${when}: ${this.#problem}`, {
+      hint: `Fix the problem and run \`qm servers start ${name}\` to try at once, or wait.`,
+    });
   }
 
-  async #end(reason: StopReason): Promise<void> {
+  async #close(reason: StopReason): Promise<void> {
     const connection = this.#connection;
     if (connection === undefined) return;
-    this.#connection = undefined;
-    clearTimeout(this.#idle);
+    this.#detach(connection);
     await connection.close();
-    this.#ports.note({ type: "server.stopped", data: { server: this.spec.name, reason } });
+    this.#noteStopped(reason);
   }
 
-  /** Nothing new is sent on a connection that is of no use; what is under way on it goes on. */
+  /** Sends nothing new on the connection. It closes when its requests in progress have ended. */
   async #leave(connection: ServerConnection): Promise<void> {
-    if (this.#connection === connection) {
-      this.#connection = undefined;
-      clearTimeout(this.#idle);
-      this.#ports.note({ type: "server.stopped", data: { server: this.spec.name, reason: "ended" } });
-    }
+    if (this.#detach(connection)) this.#noteStopped("ended");
     this.#leaving.add(connection);
     void connection.ended.then(() => this.#leaving.delete(connection));
     await connection.closeWhenIdle();
   }
 
-  /** Begins to count the time without a call. */
-  #rest(): void {
-    clearTimeout(this.#idle);
-    if (this.#calls > 0 || this.#watched.size > 0 || this.#connection === undefined) return;
-    if (this.spec.idleTimeoutMs === 0) return;
-    this.#idle = setTimeout(() => void this.stop("idle"), this.spec.idleTimeoutMs);
-    this.#idle.unref();
+  #detach(connection: ServerConnection): boolean {
+    if (this.#connection !== connection) return false;
+    this.#connection = undefined;
+    clearTimeout(this.#idleTimer);
+    return true;
   }
 
-  #become(state: ConnectionState): void {
+  #noteStopped(reason: StopReason): void {
+    this.#context.note({ type: "server.stopped", data: { server: this.spec.name, reason } });
+  }
+
+  #startIdleTimer(): void {
+    const { idleTimeoutMs } = this.spec;
+    clearTimeout(this.#idleTimer);
+    if (this.#calls > 0 || this.#watched.size > 0 || this.#connection === undefined || idleTimeoutMs === 0) return;
+    this.#idleTimer = setTimeout(() => void this.stop("idle"), idleTimeoutMs).unref();
+  }
+
+  #setState(state: ConnectionState): void {
     this.#state = state;
-    this.#ports.changed(this.spec.name);
+    this.#context.onChange(this.spec.name);
   }
 }
 
 function stoppedError({ name }: ServerSpec): QmError {
-  return new QmError("server_failed", `server ${name} was stopped`, {
-    hint: "If it is still configured, the next call starts it again.",
-  });
-}
-
-/** Runs a start under a signal that is aborted with `stopped`, and when the server takes longer than it may. */
-export async function withStartTimeout<T>(
-  spec: ServerSpec,
-  stopped: AbortSignal,
-  start: (signal: AbortSignal) => Promise<T>,
-): Promise<T> {
-  const late = new AbortController();
-  const timer = setTimeout(() => late.abort(startTimeoutError(spec)), spec.startTimeoutMs);
-  try {
-    return await start(AbortSignal.any([stopped, late.signal]));
-  } finally {
-    clearTimeout(timer);
-  }
-}
-
-function startTimeoutError({ name, startTimeoutMs }: ServerSpec): QmError {
-  return new QmError("server_failed", `server ${name} did not answer within ${startTimeoutMs} ms of its start`, {
-    hint: "The first start of a package may take long. Raise `start_timeout_ms` of the server if it needs longer.",
-  });
+  const hint = "If it is still configured, the next call starts it again.";
+  return new QmError("server_failed", `server ${name} was stopped`, { hint });
 }

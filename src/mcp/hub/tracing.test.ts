@@ -46,7 +46,7 @@ async function answering(hello: JsonObject, answer: JsonObject) {
 }
 
 describe("a request to a server", () => {
-  test("on a pipe is told, and tells the server which trace it is part of", async () => {
+  test("over stdio has a span, and the server gets its trace context", async () => {
     const { sdk, tracer } = await listened();
     const journal = join(await temporaryFolder(), "journal");
     const { request } = await createTestHub(localServer("asking.mjs", {}, journal), { tracer });
@@ -72,7 +72,7 @@ describe("a request to a server", () => {
     });
   });
 
-  test("over HTTP says where that is, and its session where there is one", async () => {
+  test("over HTTP has the address and the session in its span", async () => {
     const { sdk, tracer } = await listened();
     const server = await answering(LEGACY_HELLO, { content: [] });
     const { hub, call } = await createTestHub(remoteServer(server.url), { tracer });
@@ -103,7 +103,7 @@ describe("a request to a server", () => {
     );
   });
 
-  test("of the protocol without sessions tells of none", async () => {
+  test("has no session in the modern era", async () => {
     const { sdk, tracer } = await listened();
     const server = await answering(MODERN_HELLO, { content: [], resultType: "complete" });
     const { hub, call } = await createTestHub(remoteServer(server.url), { tracer });
@@ -126,7 +126,7 @@ describe("a request to a server", () => {
       { "error.type": "-32602", "rpc.response.status_code": "-32602" },
     ],
     ["a tool that failed", { content: [], isError: true }, { "error.type": "tool_error" }],
-  ])("that is answered with %s is told so", async (_, answer, attributes) => {
+  ])("that is answered with %s has it in its span", async (_, answer, attributes) => {
     const { sdk, tracer } = await listened();
     const server = await answering(LEGACY_HELLO, answer);
     const { call } = await createTestHub(remoteServer(server.url), { tracer });
@@ -136,7 +136,7 @@ describe("a request to a server", () => {
     expect(callOf(sdk.spans())).toMatchObject({ status: "ERROR", message: undefined, attributes });
   });
 
-  test("that is given up, or whose server dies, is told so", async () => {
+  test("that is cancelled, or whose server dies, has it in its span", async () => {
     const { sdk, tracer } = await listened();
     const journal = join(await temporaryFolder(), "journal");
     const { hub, call } = await createTestHub(localServer("asking.mjs", {}, journal), { tracer });

@@ -29,7 +29,7 @@ function tapped() {
         call,
         progressToken,
         onProgress: undefined,
-        lost: () => undefined,
+        onLost: () => undefined,
       };
       await tap.send({ jsonrpc: "2.0", id: last, method: "tools/call", [TRACKED]: sent } as never);
       return sent;
@@ -40,7 +40,7 @@ function tapped() {
 test.each([
   ["a result", { result: {} }],
   ["an error", { error: { code: 1, message: "no" } }],
-])("what was given up is over when %s comes", async (_, answer) => {
+])("forgets an abandoned request when %s comes", async (_, answer) => {
   const { tap, send, asker, hear } = tapped();
   tap.abandon(await send());
   const mine = await send();
@@ -51,7 +51,7 @@ test.each([
   expect(await asker()).toBe(mine.call);
 });
 
-test("whose a question is, is decided when it comes, not when it is handled", async () => {
+test("finds the call of a question when it arrives, not when it is handled", async () => {
   const { tap, send, hear } = tapped();
   const askers: unknown[] = [];
   tap.onmessage = (message) => {
@@ -67,7 +67,7 @@ test("whose a question is, is decided when it comes, not when it is handled", as
   expect(askers).toEqual([undefined]);
 });
 
-test("of requests without end that were given up not all are kept, and then nobody is asked any more", async () => {
+test("limits tracked abandoned requests and then asks no caller any more", async () => {
   const { tap, send, asker, hear } = tapped();
   for (let count = 0; count < 1001; count++) tap.abandon(await send());
 

@@ -9,59 +9,56 @@ import type {
 import { isRecord } from "../../core/json.ts";
 import { findAskedCall, type ServerCall } from "./server-questions.ts";
 
-/** A request on its way, hung on the request object under `SENT`: symbols survive the SDK's copying and are never sent. */
+/** A request in progress. It hangs on the request under `TRACKED`: symbols survive the SDK's copying and are not sent. */
 export interface TrackedRequest {
   readonly method: string;
-  /** Whose questions the server may ask meanwhile. */
   call: ServerCall | undefined;
-  /** Told under which id it goes out. */
   readonly onSent?: (id: string | number) => void;
   isAbandoned?: boolean;
-  /** As it came. The SDK is handed a stand-in that its strict schemas accept. */
+  /** The result as it came. The SDK gets a placeholder that its strict schemas accept. */
   result?: unknown;
-  /** Under which the server says how far it is. */
   readonly progressToken: string;
   onProgress: ((params: Record<string, unknown>) => void) | undefined;
-  /** The stream that would have brought the answer has ended without it. */
-  readonly lost: () => void;
+  readonly onLost: () => void;
 }
 
-/** So many requests that were given up are known by their ids; of more it is only known that there are some. */
+/** More abandoned requests than this are not tracked one by one. */
 const ABANDONED_LIMIT = 1000;
-const UNKNOWN_CALL: ServerCall = { owner: Symbol("somebody"), dialogue: undefined };
+const UNKNOWN_CALL: ServerCall = { owner: Symbol("unknown owner"), dialogue: undefined };
 
-export const TRACKED = Symbol("sent");
+export const TRACKED = Symbol("tracked request");
 
-/** What the SDK's schemas demand of a result; whoever asked reads `Sent.result` instead. */
+const CACHED = { ttlMs: 0, cacheScope: "private" };
+/** Results that satisfy the SDK's schemas. The caller reads `TrackedRequest.result` instead. */
 const PLACEHOLDERS: Readonly<Record<string, object>> = {
   "tools/call": { content: [] },
-  "tools/list": { tools: [], ttlMs: 0, cacheScope: "private" },
-  "resources/list": { resources: [], ttlMs: 0, cacheScope: "private" },
-  "resources/templates/list": { resourceTemplates: [], ttlMs: 0, cacheScope: "private" },
-  "resources/read": { contents: [], ttlMs: 0, cacheScope: "private" },
-  "prompts/list": { prompts: [], ttlMs: 0, cacheScope: "private" },
+  "tools/list": { tools: [], ...CACHED },
+  "resources/list": { resources: [], ...CACHED },
+  "resources/templates/list": { resourceTemplates: [], ...CACHED },
+  "resources/read": { contents: [], ...CACHED },
+  "prompts/list": { prompts: [], ...CACHED },
   "prompts/get": { messages: [] },
   "completion/complete": { completion: { values: [] } },
 };
 
 /**
- * A transport around the real one, so that results come through untouched, a question of a server is known by the
- * stream that brought it, and a connection outlives a client that was refused: the next era is tried on the same one.
+ * Wraps the real transport. It keeps results unchanged, knows which request's stream brought a server's question, and
+ * stays open when the server refuses a client, so that the next handshake can use the same connection.
  */
 export class TrackingTransport implements Transport {
   onclose: (() => void) | undefined;
   onerror: ((error: Error) => void) | undefined;
   onmessage: ((message: JSONRPCMessage, extra?: MessageExtraInfo) => void) | undefined;
-  /** Whether the other side has answered anything at all: a process that never did has crashed, not refused. */
+  /** Whether the server answered anything. A process that never did has crashed rather than refused. */
   answered = false;
   ended = false;
   readonly #inner: Transport;
   readonly #streams = new AsyncLocalStorage<TrackedRequest | undefined>();
-  readonly #askers = new AsyncLocalStorage<ServerCall | undefined>();
+  readonly #askedCalls = new AsyncLocalStorage<ServerCall | undefined>();
   readonly #sent = new Map<number, TrackedRequest>();
   #started: Promise<void> | undefined;
-  #held = true;
-  #hasUncounted = false;
+  #isHeld = true;
+  #hasUntracked = false;
 
   constructor(inner: Transport) {
     this.#inner = inner;
@@ -81,15 +78,14 @@ export class TrackingTransport implements Transport {
     return this.#inner.hasPerRequestStream === true;
   }
 
-  /** Whose call the message belongs to that is being handled, as things stood when it came. */
+  /** The call that the message being handled belongs to, as of its arrival. */
   get currentCall(): ServerCall | undefined {
-    return this.#askers.getStore();
+    return this.#askedCalls.getStore();
   }
 
-  /** What the server may be working on: what it was sent and has not answered. */
   get #calls(): ReadonlySet<ServerCall> {
     const calls = [...this.#sent.values()].flatMap(({ call }) => call ?? []);
-    return new Set(this.#hasUncounted ? [UNKNOWN_CALL, ...calls] : calls);
+    return new Set(this.#hasUntracked ? [UNKNOWN_CALL, ...calls] : calls);
   }
 
   setProtocolVersion(version: string): void {
@@ -115,20 +111,20 @@ export class TrackingTransport implements Transport {
     if (!this.hasPerRequestStream) return this.#inner.send(message, options);
     const onRequestStreamEnd = () => {
       options?.onRequestStreamEnd?.();
-      if (sent !== undefined && this.#sent.get(Number(id)) === sent) sent.lost();
+      if (sent !== undefined && this.#sent.get(Number(id)) === sent) sent.onLost();
     };
     await this.#streams.run(sent, () => this.#inner.send(message, { ...options, onRequestStreamEnd }));
   }
 
-  /** The request is over. */
+  /** Drops a request that is over, unless it was abandoned. */
   forget(sent: TrackedRequest): void {
     if (sent.isAbandoned === true) return;
     for (const [id, other] of this.#sent) if (other === sent) this.#sent.delete(id);
   }
 
   /**
-   * Nobody waits for the answer any more, and nobody can be asked. Until it comes the server may be at it all the same,
-   * so that what it asks on a channel that all share may be about this.
+   * The caller gave up. The request stays tracked, without a dialogue, until the server answers: questions on a shared
+   * channel may still be about it.
    */
   abandon(sent: TrackedRequest): void {
     sent.isAbandoned = true;
@@ -138,23 +134,23 @@ export class TrackingTransport implements Transport {
     const [oldest] = abandoned;
     if (oldest === undefined || abandoned.length <= ABANDONED_LIMIT) return;
     this.#sent.delete(oldest[0]);
-    this.#hasUncounted = true;
+    this.#hasUntracked = true;
   }
 
-  /** Lets the next client have the connection, free of what the last one hung on it. */
+  /** Removes the last client's handlers, so that another client can use the connection. */
   detachClient(): void {
     this.onmessage = undefined;
     this.onerror = undefined;
     this.onclose = undefined;
   }
 
-  /** From now on `close` closes. */
+  /** Makes `close` end the connection from now on. */
   settle(): void {
-    this.#held = false;
+    this.#isHeld = false;
   }
 
   async close(): Promise<void> {
-    if (this.#held) this.onclose?.();
+    if (this.#isHeld) this.onclose?.();
     else await this.end();
   }
 
@@ -163,31 +159,30 @@ export class TrackingTransport implements Transport {
   }
 
   #receive(message: JSONRPCMessage, extra?: MessageExtraInfo): void {
-    if ("method" in message && message.method === "notifications/progress") this.#tellProgress(message.params);
-    else if ("method" in message)
-      // The SDK handles it a moment later, and then the answer that came with it has been there first.
-      this.#askers.run(findAskedCall(this.#calls, this.#streams.getStore()), () => this.onmessage?.(message, extra));
-    else this.onmessage?.(this.#prepared(message), extra);
+    // The SDK handles messages later, when an answer that came next may have ended the call. So the call of a message
+    // is found now, and progress is reported now.
+    if (!("method" in message)) this.onmessage?.(this.#replaceResult(message), extra);
+    else if (message.method === "notifications/progress") this.#reportProgress(message.params);
+    else
+      this.#askedCalls.run(findAskedCall(this.#calls, this.#streams.getStore()), () =>
+        this.onmessage?.(message, extra),
+      );
   }
 
-  /** At once, for the same reason. */
-  #tellProgress(params: Record<string, unknown> | undefined): void {
+  #reportProgress(params: Record<string, unknown> | undefined): void {
     for (const { progressToken, onProgress } of this.#sent.values())
       if (progressToken === params?.progressToken) onProgress?.(params);
   }
 
-  #prepared(answer: JSONRPCResponse): JSONRPCResponse {
+  #replaceResult(answer: JSONRPCResponse): JSONRPCResponse {
     this.answered = true;
     const sent = this.#sent.get(Number(answer.id));
     this.#sent.delete(Number(answer.id));
     if (sent === undefined || !("result" in answer)) return answer;
-    sent.result = answer.result;
-    return { ...answer, result: buildPlaceholder(sent.method, answer.result) };
+    const { result } = answer;
+    sent.result = result;
+    // The SDK interprets results of other types than `complete` itself.
+    if (isRecord(result) && result.resultType !== undefined && result.resultType !== "complete") return answer;
+    return { ...answer, result: { resultType: "complete", ...PLACEHOLDERS[sent.method] } };
   }
-}
-
-/** Results of another kind than `complete` go through as they are: what they mean is the SDK's to say. */
-function buildPlaceholder(method: string, result: unknown): { [key: string]: unknown } {
-  if (isRecord(result) && result.resultType !== undefined && result.resultType !== "complete") return result;
-  return { resultType: "complete", ...PLACEHOLDERS[method] };
 }

@@ -51,7 +51,7 @@ describe("when the process that owns a server dies", () => {
     ["of SIGKILL, a server that goes by itself", "SIGKILL", []],
     ["of SIGKILL, a server that ignores everything", "SIGKILL", ["stubborn"]],
     ["of SIGTERM, a server that ignores everything", "SIGTERM", ["stubborn"]],
-  ] as const)("%s, what it has started and the watchdog go too", async (_, signal, args) => {
+  ] as const)("%s, its children and the watchdog end too", async (_, signal, args) => {
     const { child, family, exited } = await owner("family.mjs", ...args);
     expect(await running(allOf(family))).toBe(3);
     child.kill(signal);
@@ -60,7 +60,7 @@ describe("when the process that owns a server dies", () => {
     await waitUntil(async () => (await running(allOf(family))) === 0);
   });
 
-  test("of a signal to its whole group, the watchdog survives and does its work", async () => {
+  test("of a signal to its whole group, the watchdog survives and works", async () => {
     const { pid, family, exited } = await owner("family.mjs", "stubborn");
     process.kill(-pid, "SIGINT");
     await exited;
@@ -68,7 +68,7 @@ describe("when the process that owns a server dies", () => {
     await waitUntil(async () => (await running(allOf(family))) === 0);
   });
 
-  test("after signals to the watchdog itself, it does its work", async () => {
+  test("after signals to the watchdog itself, it still works", async () => {
     const { pid, family, exited } = await owner("family.mjs", "stubborn");
     // Stopped, it cannot start another.
     process.kill(pid, "SIGSTOP");
@@ -86,7 +86,7 @@ describe("when the process that owns a server dies", () => {
     await waitUntil(async () => (await running(allOf(family))) === 0);
   });
 
-  test("nobody who reads its output has to wait for the watchdog", async () => {
+  test("the watchdog does not hold its output streams", async () => {
     const { child, family, output } = await owner("family.mjs", "stubborn");
     // Stopped, it cannot end before it is let go on.
     process.kill(family.watchdog, "SIGSTOP");
@@ -106,7 +106,7 @@ describe("a watchdog", () => {
     return watchdog;
   }
 
-  test("is there from the first hold to the last", async () => {
+  test("runs from the first hold to the last", async () => {
     const watchdog = started();
     expect(watchdog.pid).toBeUndefined();
     const [first, second] = [watchdog.hold(), watchdog.hold()];
@@ -121,7 +121,7 @@ describe("a watchdog", () => {
     await waitUntil(async () => !(await isRunning(pid)));
   });
 
-  test("leaves alone what was released, and ends the rest when it is closed", async () => {
+  test("leaves released groups alone and ends the rest when it closes", async () => {
     const watchdog = started();
     const [kept, middle, ended, last] = [
       startSleeper("mute"),
@@ -143,7 +143,7 @@ describe("a watchdog", () => {
     expect(await running([kept.pid ?? 0, middle.pid ?? 0])).toBe(2);
   });
 
-  test("leaves time to tidy up", async () => {
+  test("gives processes time to exit", async () => {
     const watchdog = started();
     const child = startSleeper("tidy");
     const said = text(child.stderr);
@@ -154,7 +154,7 @@ describe("a watchdog", () => {
     expect(await said).toContain("tidied up");
   });
 
-  test("is started again when it was killed, and knows what it knew", async () => {
+  test("is restarted with its groups when it was killed", async () => {
     const watchdog = started();
     const child = startSleeper("mute");
     watchdog.hold().watch(child.pid ?? 0);
@@ -166,7 +166,7 @@ describe("a watchdog", () => {
     await waitUntil(async () => !(await isRunning(child.pid ?? 0)));
   });
 
-  test.skipIf(process.platform !== "linux")("holds nothing of ours, and is in no session of ours", async () => {
+  test.skipIf(process.platform !== "linux")("inherits nothing and has its own session", async () => {
     const { family } = await owner("family.mjs");
     const about = `/proc/${family.watchdog}`;
     const open = await Promise.all(
@@ -186,7 +186,7 @@ describe("a watchdog", () => {
     expect(await readlink(`${about}/cwd`)).toBe("/");
   });
 
-  test("is none on Windows", async () => {
+  test("does nothing on Windows", async () => {
     const watchdog = createWatchdog(process.env, "win32");
     const hold = watchdog.hold();
     hold.watch(1);

@@ -3,25 +3,24 @@ import { once } from "node:events";
 import { Socket } from "node:net";
 import type { EnvironmentVariables } from "./start-process.ts";
 
-/** Ends the groups of processes it was told of when this process dies without having done so, by whatever death. */
+/** A helper process that ends the watched process groups if this process dies, however it dies. */
 export interface Watchdog {
-  /** Starts it if need be: ahead of a server, so that no moment is lost between the server's start and `watch`. */
+  /** Starts the helper if needed. Call it before a server starts, so that `watch` takes effect at once. */
   hold(): WatchdogHold;
-  /** Resolves when it is gone. The groups of holds that were not released are ended. */
+  /** Resolves when the helper is gone. It ends the groups that were not released. */
   close(): Promise<void>;
-  /** Its own process, while there is one. */
   readonly pid: number | undefined;
 }
 
 export interface WatchdogHold {
   watch(group: number): void;
-  /** The group is gone, or there never was one. With the last hold the watchdog goes too. */
+  /** Stops watching the group. The helper exits with the last hold. */
   release(): void;
 }
 
 /**
- * Reads `+group` and `-group`. The end of its input is the end of whoever held the other side: then the groups that
- * are left get SIGTERM, some two seconds, and SIGKILL. Signals that are meant for all are not meant for it.
+ * Reads `+group` and `-group` lines. When its input ends, this process is gone: the remaining groups get SIGTERM and,
+ * after two seconds, SIGKILL. It ignores signals that a terminal sends to all processes.
  */
 const SCRIPT = `
 trap '' HUP INT QUIT TERM
@@ -47,33 +46,25 @@ for group in $groups; do kill -s KILL -- "-$group" 2>/dev/null; done
 exit 0
 `;
 
-/** So often it is started again when somebody has killed it; then there is something here that does not want it. */
-const RESTARTS = 3;
+/** A helper that is killed more often is not started again. */
+const MAX_RESTARTS = 3;
 
 export function createWatchdog(ours: EnvironmentVariables, platform: NodeJS.Platform): Watchdog {
-  // Windows has no groups and no such shell. What is left there is found at the next start.
-  return platform === "win32" ? NO_WATCHDOG : createShellWatchdog(ours.PATH ?? "/usr/bin:/bin");
-}
-
-const NO_WATCHDOG: Watchdog = {
-  hold: () => ({ watch() {}, release() {} }),
-  close: async () => {},
-  pid: undefined,
-};
-
-function createShellWatchdog(path: string): Watchdog {
+  // Windows has no process groups and no such shell. The next start sweeps leftover processes there.
+  if (platform === "win32")
+    return { hold: () => ({ watch() {}, release() {} }), close: async () => {}, pid: undefined };
   const holds = new Map<WatchdogHold, number | undefined>();
   let shell: ChildProcess | undefined;
   let restarts = 0;
 
   function startShell(): void {
     if (shell !== undefined) return;
-    // In a session of its own, and with nothing of ours: whoever reads our output must not wait for it.
+    // In a session of its own and without our output streams: their readers must not wait for it.
     const started: ChildProcess = spawn("/bin/sh", ["-c", SCRIPT], {
       stdio: ["pipe", "ignore", "ignore"],
       detached: true,
       cwd: "/",
-      env: { PATH: path },
+      env: { PATH: ours.PATH ?? "/usr/bin:/bin" },
     });
     shell = started;
     started.on("error", () => {});
@@ -81,9 +72,9 @@ function createShellWatchdog(path: string): Watchdog {
     started.once("exit", () => {
       if (shell !== started) return;
       shell = undefined;
-      if (restarts++ < RESTARTS) startShell();
+      if (restarts++ < MAX_RESTARTS) startShell();
     });
-    // It waits for us, and we do not wait for it.
+    // It must not keep this process alive.
     started.unref();
     if (started.stdin instanceof Socket) started.stdin.unref();
     for (const group of holds.values()) if (group !== undefined) sendLine(`+${group}`);

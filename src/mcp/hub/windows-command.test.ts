@@ -6,12 +6,12 @@ const FILES = new Set(["C:\\Program Files\\nodejs\\npx.CMD", "C:\\one\\uvx.EXE",
 const found = (command: string, ...args: string[]) =>
   toWindowsCommand(command, args, VARIABLES, (path) => FILES.has(path));
 
-test("starts a program as it is", () => {
+test("starts a program directly", () => {
   expect(found("uvx", "a b")).toEqual({ file: "C:\\one\\uvx.EXE", args: ["a b"], verbatim: false });
   expect(found("nowhere", "x")).toEqual({ file: "nowhere", args: ["x"], verbatim: false });
 });
 
-test("starts a command file through cmd.exe, with nothing in it that cmd.exe would act on", () => {
+test("starts a command file through cmd.exe with escaped arguments", () => {
   const { file, args, verbatim } = found("npx", "-y", 'say "hi" & del %PATH%');
 
   expect([file, verbatim, args.slice(0, 3)]).toEqual(["C:\\cmd.exe", true, ["/d", "/s", "/c"]]);

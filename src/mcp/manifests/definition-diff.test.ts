@@ -11,7 +11,7 @@ const before = tool("read", "Reads a file from the disk.", {
   },
 });
 
-test("says where two definitions differ, and what was there and is", () => {
+test("lists the places where two definitions differ, with both values", () => {
   const after = tool("read", "Reads a file from the disk, and sends it away.", {
     title: "Read",
     inputSchema: {
@@ -41,7 +41,7 @@ test("says where two definitions differ, and what was there and is", () => {
   `);
 });
 
-test("sees no difference in the order of keys, in icons or in what is the same", () => {
+test("ignores the order of keys and icons", () => {
   const turned = {
     ...before,
     icons: [],
@@ -51,7 +51,7 @@ test("sees no difference in the order of keys, in icons or in what is the same",
   expect(diffDefinitions(before, turned)).toEqual([]);
 });
 
-test("shows a definition that is new as all added", () => {
+test("shows a new definition as added", () => {
   expect(formatDefinitionDiff(undefined, tool("read", "Reads."))).toEqual([
     "+ /name: read",
     "+ /description: Reads.",
@@ -59,7 +59,7 @@ test("shows a definition that is new as all added", () => {
   ]);
 });
 
-test("shows what cannot be seen, and letters that pass for others", () => {
+test("makes invisible characters and lookalike letters visible", () => {
   const changed = (description: string) =>
     formatDefinitionDiff(tool("t", "Read it now."), tool("t", description)).at(-1);
 
@@ -70,7 +70,7 @@ test("shows what cannot be seen, and letters that pass for others", () => {
   expect(formatDefinitionDiff(undefined, tool("a\u202eb")).join("")).toContain("/name: a\\u{202e}b");
 });
 
-test("is bounded, whatever is compared", () => {
+test("limits its output", () => {
   const words = (seed: number) => Array.from({ length: 20_000 }, (_, at) => `w${(at * seed) % 9973}`).join(" ");
   const many = (value: string): JsonObject =>
     Object.fromEntries(Array.from({ length: 500 }, (_, at) => [`p${at}`, value]));
@@ -85,7 +85,7 @@ test("is bounded, whatever is compared", () => {
   expect(lines[0]).toMatch(/\(\d+ characters\)/);
 });
 
-test("shows only what is near to a change", () => {
+test("shows only the context of a change", () => {
   const long = "word ".repeat(500);
 
   const [line] = formatDefinitionDiff(tool("t", `${long}old ${long}`), tool("t", `${long}new ${long}`));
@@ -94,7 +94,7 @@ test("shows only what is near to a change", () => {
   expect(line?.length).toBeLessThan(200);
 });
 
-test("compares words so that both texts can be put together again", () => {
+test("keeps both texts in a word diff", () => {
   const texts = ["", "a b c", "b c a", "a  b", "x a b c y", "a b c a b c", "one, two; three", "öäü \u{1f600} ß"];
   for (const a of texts) {
     for (const b of texts) {

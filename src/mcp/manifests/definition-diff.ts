@@ -1,104 +1,33 @@
 import { toVisibleLine } from "../../core/display-text.ts";
-import { canonicalJson, clip, getOwn, isRecord, type Json } from "../../core/json.ts";
-import type { OfferedTool } from "./offer.ts";
-import { PINNED_FIELDS } from "./offer.ts";
+import { canonicalJson, clip, getOwn, isRecord, type Json, omitUndefined } from "../../core/json.ts";
+import { type OfferedTool, PINNED_FIELDS } from "./offer.ts";
 
-/** A stretch of a text that is in both, or in one only. */
-interface DiffSpan {
-  readonly kind: "same" | "removed" | "added";
-  readonly text: string;
-}
-
-// The table of a comparison has this many cells at most; beyond it the middle is shown as replaced.
-const CELLS = 1_000_000;
-
-/** What became of a text, word by word. Put together without what was added it is `before`, without what was removed `after`. */
-export function diffWords(before: string, after: string): readonly DiffSpan[] {
-  const a = splitWordsAndGaps(before);
-  const b = splitWordsAndGaps(after);
-  let start = 0;
-  while (start < a.length && start < b.length && a[start] === b[start]) start++;
-  let end = 0;
-  while (end < a.length - start && end < b.length - start && a.at(-1 - end) === b.at(-1 - end)) end++;
-  const middle = compareWords(a.slice(start, a.length - end), b.slice(start, b.length - end));
-  return mergeSpans([
-    { kind: "same", text: a.slice(0, start).join("") },
-    ...middle,
-    { kind: "same", text: a.slice(a.length - end).join("") },
-  ]);
-}
-
-/** Words, and what is between them. */
-function splitWordsAndGaps(text: string): readonly string[] {
-  return text.match(/[\p{L}\p{N}\p{M}_]+|\s+|[^\p{L}\p{N}\p{M}_\s]/gu) ?? [];
-}
-
-function compareWords(a: readonly string[], b: readonly string[]): readonly DiffSpan[] {
-  if (a.length * b.length > CELLS) {
-    return [
-      { kind: "removed", text: a.join("") },
-      { kind: "added", text: b.join("") },
-    ];
-  }
-  // lengths[i][j]: how many words the rests of both have in common, in order.
-  const width = b.length + 1;
-  const lengths = new Uint32Array((a.length + 1) * width);
-  const at = (i: number, j: number): number => lengths[i * width + j] ?? 0;
-  for (let i = a.length - 1; i >= 0; i--) {
-    for (let j = b.length - 1; j >= 0; j--)
-      lengths[i * width + j] = a[i] === b[j] ? at(i + 1, j + 1) + 1 : Math.max(at(i + 1, j), at(i, j + 1));
-  }
-  const stretches: DiffSpan[] = [];
-  let i = 0;
-  let j = 0;
-  while (i < a.length || j < b.length) {
-    if (i < a.length && j < b.length && a[i] === b[j]) {
-      stretches.push({ kind: "same", text: a[i++] ?? "" });
-      j++;
-    } else if (i < a.length && (j === b.length || at(i + 1, j) >= at(i, j + 1))) {
-      stretches.push({ kind: "removed", text: a[i++] ?? "" });
-    } else {
-      stretches.push({ kind: "added", text: b[j++] ?? "" });
-    }
-  }
-  return stretches;
-}
-
-function mergeSpans(stretches: readonly DiffSpan[]): readonly DiffSpan[] {
-  const whole: { kind: DiffSpan["kind"]; text: string }[] = [];
-  for (const { kind, text } of stretches) {
-    const last = whole.at(-1);
-    if (last?.kind === kind) last.text += text;
-    else if (text !== "") whole.push({ kind, text });
-  }
-  return whole;
-}
-
-/** One place in which two definitions differ. Absent: there is nothing at that place. */
+/** A place where two definitions differ. An absent side has no value there. */
 export interface DefinitionChange {
-  /** A JSON pointer. */
   readonly path: string;
   readonly before?: Json;
   readonly after?: Json;
 }
 
-const CHANGES_SHOWN = 100;
-const VALUE_LENGTH = 2_000;
-/** What is the same is shown so far around what is not. */
+const MAX_CHANGES = 100;
+const MAX_VALUE_LENGTH = 2_000;
+/** Characters of unchanged text that are shown around a change. */
 const CONTEXT = 60;
+/** The size limit of the comparison table. Beyond it, the changed middle is shown as replaced. */
+const MAX_CELLS = 1_000_000;
 
-/** Where two definitions differ, as far as definitions are pinned. Without `before` everything is added. */
+/** The differences in the pinned fields. Without `before` everything is added. */
 export function diffDefinitions(before: OfferedTool | undefined, after: OfferedTool): readonly DefinitionChange[] {
   return PINNED_FIELDS.flatMap((field) =>
     findDifferences(`/${field}`, before === undefined ? undefined : getOwn(before, field), getOwn(after, field)),
   );
 }
 
-/** The same for a person at a terminal: one line a place, nothing hidden, and not more than can be read. */
+/** The differences for a terminal, one line per place. Control characters are made visible. */
 export function formatDefinitionDiff(before: OfferedTool | undefined, after: OfferedTool): readonly string[] {
   const changes = diffDefinitions(before, after);
-  const lines = changes.slice(0, CHANGES_SHOWN).flatMap(formatChange);
-  const left = changes.length - CHANGES_SHOWN;
+  const lines = changes.slice(0, MAX_CHANGES).map(formatChange);
+  const left = changes.length - MAX_CHANGES;
   return left > 0 ? [...lines, `and ${left} more differences`] : lines;
 }
 
@@ -106,43 +35,36 @@ function findDifferences(path: string, before: Json | undefined, after: Json | u
   if (before === after) return [];
   if (hasParts(before) && hasParts(after) && Array.isArray(before) === Array.isArray(after)) {
     const keys = new Set([...Object.keys(before), ...Object.keys(after)]);
-    return [...keys].flatMap((key) =>
-      findDifferences(`${path}/${escapePointer(key)}`, ownPart(before, key), ownPart(after, key)),
-    );
+    return [...keys].flatMap((key) => {
+      const pointer = `${path}/${key.replaceAll("~", "~0").replaceAll("/", "~1")}`;
+      return findDifferences(pointer, getOwn(before, key), getOwn(after, key));
+    });
   }
   if (before !== undefined && after !== undefined && canonicalJson(before) === canonicalJson(after)) return [];
-  return [{ path, ...(before === undefined ? {} : { before }), ...(after === undefined ? {} : { after }) }];
+  return [{ path, ...omitUndefined({ before, after }) }];
 }
 
-/** Objects, and lists of such; a list of plain values is one value. */
+/** Objects and lists of objects. A list of plain values counts as one value. */
 function hasParts(value: Json | undefined): value is { readonly [key: string]: Json } {
   return Array.isArray(value) ? value.some((part) => typeof part === "object" && part !== null) : isRecord(value);
 }
 
-function ownPart(value: { readonly [key: string]: Json }, key: string): Json | undefined {
-  return getOwn(value, key);
-}
-
-function escapePointer(key: string): string {
-  return key.replaceAll("~", "~0").replaceAll("/", "~1");
-}
-
-function formatChange({ path, before, after }: DefinitionChange): readonly string[] {
+function formatChange({ path, before, after }: DefinitionChange): string {
   const place = truncateVisible(path);
-  if (before === undefined) return [`+ ${place}: ${truncateVisible(toText(after))}`];
-  if (after === undefined) return [`- ${place}: ${truncateVisible(toText(before))}`];
-  if (typeof before === "string" && typeof after === "string") return [`~ ${place}: ${formatWordDiff(before, after)}`];
-  return [`~ ${place}: ${truncateVisible(toText(before))} \u2192 ${truncateVisible(toText(after))}`];
+  if (before === undefined) return `+ ${place}: ${truncateVisible(toText(after))}`;
+  if (after === undefined) return `- ${place}: ${truncateVisible(toText(before))}`;
+  if (typeof before === "string" && typeof after === "string") return `~ ${place}: ${formatWordDiff(before, after)}`;
+  return `~ ${place}: ${truncateVisible(toText(before))} \u2192 ${truncateVisible(toText(after))}`;
 }
 
-/** Both texts in one: what was removed as `[-\u2026-]`, what was added as `{+\u2026+}`. */
+/** Both texts in one: removed words as `[-\u2026-]`, added words as `{+\u2026+}`. */
 function formatWordDiff(before: string, after: string): string {
-  const stretches = diffWords(before, after);
-  return stretches
+  const spans = diffWords(before, after);
+  return spans
     .map(({ kind, text }, at) => {
       if (kind === "removed") return `[-${truncateVisible(text)}-]`;
       if (kind === "added") return `{+${truncateVisible(text)}+}`;
-      return trimContext(toVisibleLine(text), at > 0, at < stretches.length - 1);
+      return trimContext(toVisibleLine(text), at > 0, at < spans.length - 1);
     })
     .join("");
 }
@@ -158,8 +80,66 @@ function toText(value: Json | undefined): string {
   return typeof value === "string" ? value : canonicalJson(value);
 }
 
-/** Cut where nothing is lost unsaid. */
 function truncateVisible(text: string): string {
-  if (text.length <= VALUE_LENGTH) return toVisibleLine(text);
-  return `${toVisibleLine(clip(text, VALUE_LENGTH))} (${text.length} characters)`;
+  if (text.length <= MAX_VALUE_LENGTH) return toVisibleLine(text);
+  return `${toVisibleLine(clip(text, MAX_VALUE_LENGTH))} (${text.length} characters)`;
+}
+
+interface DiffSpan {
+  readonly kind: "same" | "removed" | "added";
+  readonly text: string;
+}
+
+/** A word diff. The spans without `added` join to `before`, those without `removed` to `after`. */
+export function diffWords(before: string, after: string): readonly DiffSpan[] {
+  const a = splitWordsAndGaps(before);
+  const b = splitWordsAndGaps(after);
+  let start = 0;
+  while (start < a.length && start < b.length && a[start] === b[start]) start++;
+  let end = 0;
+  while (end < a.length - start && end < b.length - start && a.at(-1 - end) === b.at(-1 - end)) end++;
+  return mergeSpans([
+    { kind: "same", text: a.slice(0, start).join("") },
+    ...compareWords(a.slice(start, a.length - end), b.slice(start, b.length - end)),
+    { kind: "same", text: a.slice(a.length - end).join("") },
+  ]);
+}
+
+function splitWordsAndGaps(text: string): readonly string[] {
+  return text.match(/[\p{L}\p{N}\p{M}_]+|\s+|[^\p{L}\p{N}\p{M}_\s]/gu) ?? [];
+}
+
+function compareWords(a: readonly string[], b: readonly string[]): readonly DiffSpan[] {
+  const removed = (text: string): DiffSpan => ({ kind: "removed", text });
+  const added = (text: string): DiffSpan => ({ kind: "added", text });
+  if (a.length * b.length > MAX_CELLS) return [removed(a.join("")), added(b.join(""))];
+  // The length of the longest common subsequence of a[i...] and b[j...].
+  const width = b.length + 1;
+  const lengths = new Uint32Array((a.length + 1) * width);
+  const at = (i: number, j: number): number => lengths[i * width + j] ?? 0;
+  for (let i = a.length - 1; i >= 0; i--) {
+    for (let j = b.length - 1; j >= 0; j--)
+      lengths[i * width + j] = a[i] === b[j] ? at(i + 1, j + 1) + 1 : Math.max(at(i + 1, j), at(i, j + 1));
+  }
+  const spans: DiffSpan[] = [];
+  let i = 0;
+  let j = 0;
+  while (i < a.length || j < b.length) {
+    if (i < a.length && j < b.length && a[i] === b[j]) {
+      spans.push({ kind: "same", text: a[i++] ?? "" });
+      j++;
+    } else if (i < a.length && (j === b.length || at(i + 1, j) >= at(i, j + 1))) spans.push(removed(a[i++] ?? ""));
+    else spans.push(added(b[j++] ?? ""));
+  }
+  return spans;
+}
+
+function mergeSpans(spans: readonly DiffSpan[]): readonly DiffSpan[] {
+  const merged: { kind: DiffSpan["kind"]; text: string }[] = [];
+  for (const { kind, text } of spans) {
+    const last = merged.at(-1);
+    if (last?.kind === kind) last.text += text;
+    else if (text !== "") merged.push({ kind, text });
+  }
+  return merged;
 }

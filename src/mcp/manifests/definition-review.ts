@@ -3,138 +3,120 @@ import { canonicalJson } from "../../core/json.ts";
 import { quoteName } from "../../core/names.ts";
 import type { WithheldTool } from "./known-tools.ts";
 import type { DefinitionPin, ManifestChange, ManifestRecord } from "./manifest-store.ts";
-import type { OfferedTool, ServerOffer } from "./offer.ts";
-import { hashDefinition } from "./offer.ts";
+import { hashDefinition, type OfferedTool, type ServerOffer } from "./offer.ts";
 import type { ScanFinding } from "./scan/finding.ts";
 
-/** The reason of a definition that is not alone under its name. */
 const DUPLICATE = "duplicate";
 
-/** One definition of an offer. Exact repetitions count once. */
 interface OfferedDefinition {
   readonly hash: string;
   readonly definition: OfferedTool;
-  /** Whether the offer has another definition of the same name: nobody can tell which of them would be called. */
-  readonly twin: boolean;
+  /** Whether the offer has another definition of this name. It is unknown which of them a call would reach. */
+  readonly isDuplicate: boolean;
 }
 
 interface OfferObservation {
   readonly fingerprint: string;
   readonly offer: ServerOffer;
   readonly tools: readonly OfferedDefinition[];
-  /** `false`: everything is taken as it comes. */
+  /** `false`: all definitions are accepted as they come. */
   readonly pinning: boolean;
   readonly at: Date;
-  /** Asked only about definitions that were not seen before. */
-  signs(tool: OfferedTool): readonly ScanFinding[];
+  /** Called only for definitions that were not seen before. */
+  scan(tool: OfferedTool): readonly ScanFinding[];
 }
 
 /**
- * What becomes of an offer. The first that has tools is accepted as it is, but for definitions with serious signs; later
- * every definition that is not there yet waits for a person. Undefined: nothing is to be written.
+ * Decides on an offer. The first offer with tools is accepted except for definitions with serious findings. Later, every
+ * new definition waits for a person. Returns undefined if nothing has to be written.
  */
 export function evaluateOffer(
   record: ManifestRecord | undefined,
-  sighting: OfferObservation,
+  observation: OfferObservation,
 ): ManifestChange | undefined {
-  const { fingerprint, offer, tools, at } = sighting;
-  const put = newPins(record, sighting);
-  // Only what is offered can be accepted: a server that never repeats itself must not fill the store.
+  const { fingerprint, offer, tools, at } = observation;
+  const put = createPins(record, observation);
   const offered = new Set(tools.map(({ hash }) => hash));
-  const replaced = new Set(put.filter(({ state }) => state === "accepted").map(({ definition }) => definition.name));
+  const replaced = new Set(put.filter(isAccepted).map(({ definition }) => definition.name));
+  // Withheld pins that are not offered are dropped: a server that never repeats itself must not fill the store.
   const drop = (record?.pins ?? [])
     .filter(({ hash, state, definition }) =>
       state === "accepted" ? replaced.has(definition.name) : state === "withheld" && !offered.has(hash),
     )
     .map(({ hash }) => hash);
-  const manifest = isStored(record, fingerprint, offer) ? undefined : { fingerprint, offer, learnedAt: at };
-  if (manifest === undefined && put.length === 0 && drop.length === 0) return undefined;
-  return { ...(manifest === undefined ? {} : { manifest }), put, drop };
+  const isStored =
+    record?.manifest.fingerprint === fingerprint && canonicalJson(record.manifest.offer) === canonicalJson(offer);
+  if (isStored && put.length === 0 && drop.length === 0) return undefined;
+  return { ...(isStored ? {} : { manifest: { fingerprint, offer, learnedAt: at } }), put, drop };
 }
 
-function newPins(
+function createPins(
   record: ManifestRecord | undefined,
-  { tools, pinning, at, signs }: OfferObservation,
+  { tools, pinning, at, scan }: OfferObservation,
 ): readonly DefinitionPin[] {
-  const known = new Set(record?.pins.map(({ hash }) => hash));
-  const accepted = new Set(
-    record?.pins.filter(({ state }) => state === "accepted").map(({ definition }) => definition.name),
-  );
-  const lenient = !pinning || isFirstOffer(record);
+  const pins = record?.pins ?? [];
+  const known = new Set(pins.map(({ hash }) => hash));
+  const accepted = new Set(pins.filter(isAccepted).map(({ definition }) => definition.name));
+  // A server without tools so far has not been seen: some list their tools only after a login.
+  const isLenient = !pinning || pins.length === 0;
   return tools
     .filter(({ hash }) => !known.has(hash))
-    .map(({ hash, definition, twin }) => {
-      const found = signs(definition);
+    .map(({ hash, definition, isDuplicate }) => {
+      const findings = scan(definition);
       const reasons = [
-        ...(twin ? [DUPLICATE] : []),
-        ...(lenient ? [] : [accepted.has(definition.name) ? "changed" : "new"]),
-        ...listKinds(found.filter(({ severity }) => severity === "serious")),
+        ...(isDuplicate ? [DUPLICATE] : []),
+        ...(isLenient ? [] : [accepted.has(definition.name) ? "changed" : "new"]),
+        ...listKinds(findings.filter(({ severity }) => severity === "serious")),
       ];
       const state = reasons.length === 0 ? "accepted" : "withheld";
-      return { hash, definition, state, reasons, marks: listKinds(found), seenAt: at };
+      return { hash, definition, state, reasons, marks: listKinds(findings), seenAt: at };
     });
 }
 
-function listKinds(signs: readonly ScanFinding[]): readonly string[] {
-  return [...new Set(signs.map(({ kind }) => kind))];
+function listKinds(findings: readonly ScanFinding[]): readonly string[] {
+  return [...new Set(findings.map(({ kind }) => kind))];
 }
 
-/** A server that has offered no tool yet has not been seen: some offer nothing until somebody has logged in. */
-function isFirstOffer(record: ManifestRecord | undefined): boolean {
-  return record === undefined || record.pins.length === 0;
+function isAccepted({ state }: DefinitionPin): boolean {
+  return state === "accepted";
 }
 
-function isStored(record: ManifestRecord | undefined, fingerprint: string, offer: ServerOffer): boolean {
-  return (
-    record !== undefined &&
-    record.manifest.fingerprint === fingerprint &&
-    canonicalJson(record.manifest.offer) === canonicalJson(offer)
-  );
-}
-
-/** Stands for every tool of a server of which a definition waits. */
-const ALL_TOOLS = "*";
-
-/** A person's word, and what it is about. */
 export interface DefinitionDecision {
   readonly server: string;
-  /** A name, or `*`. */
+  /** A tool's name, or `*` for all tools with a withheld definition. */
   readonly tool: string;
-  /** Of the definition that was looked at. Absent: the one that was shown last. */
+  /** The definition that the person looked at. Absent: the current one. */
   readonly hash?: string | undefined;
   readonly state: "accepted" | "rejected";
   readonly by: string;
   readonly at: Date;
 }
 
-/** Finds what a person meant among what waits and what was rejected. Throws `not_found`, `conflict`. */
+/** Finds the definitions that a decision is about. Throws `not_found`, `conflict`. */
 export function selectDefinitions(
   { server, tool, hash, state }: DefinitionDecision,
   { withheld, rejected }: { readonly withheld: readonly WithheldTool[]; readonly rejected: readonly WithheldTool[] },
 ): readonly WithheldTool[] {
-  const canBe = (pending: WithheldTool): boolean => state === "rejected" || !pending.reasons.includes(DUPLICATE);
-  if (tool === ALL_TOOLS) return withheld.filter(canBe);
+  const canDecide = ({ reasons }: WithheldTool): boolean => state === "rejected" || !reasons.includes(DUPLICATE);
+  if (tool === "*") return withheld.filter(canDecide);
   const named = [...withheld, ...(state === "accepted" ? rejected : [])].filter((pending) => pending.tool === tool);
-  if (named.length === 0) {
+  if (named.length === 0)
     throw new QmError("not_found", `no definition of ${quoteName(tool)} of ${server} is withheld`, {
-      hint: "Look at what is withheld now, and name a tool of it.",
+      hint: "List the withheld definitions, and name one of their tools.",
     });
-  }
-  const shown = named.filter((pending) => hash === undefined || pending.hash === hash);
-  if (shown.length === 0) {
-    throw new QmError("conflict", `${server} offers another definition of ${quoteName(tool)} than the one meant`, {
+  const selected = named.filter((pending) => hash === undefined || pending.hash === hash);
+  if (selected.length === 0)
+    throw new QmError("conflict", `${server} now offers another definition of ${quoteName(tool)}`, {
       hint: "Nothing was decided. Look at the definition that is withheld now.",
     });
-  }
-  if (!shown.every(canBe)) {
+  if (!selected.every(canDecide))
     throw new QmError("conflict", `${server} offers several tools named ${quoteName(tool)}`, {
-      hint: "Nobody can tell which of them a call would reach. Only the author of the server can change that.",
+      hint: "It is unknown which of them a call would reach. Only the author of the server can fix that.",
     });
-  }
-  return shown;
+  return selected;
 }
 
-/** What a decision makes of a record. Throws `conflict` where somebody else has decided otherwise meanwhile. */
+/** Applies a decision to a record. Throws `conflict` if a definition was decided otherwise meanwhile. */
 export function applyDecision(
   record: ManifestRecord | undefined,
   { server, state, by, at }: DefinitionDecision,
@@ -145,35 +127,33 @@ export function applyDecision(
     const now = record === undefined ? "forgotten" : (before.get(tool.hash)?.state ?? tool.state);
     if (now === tool.state) continue;
     throw new QmError("conflict", `${quoteName(tool.tool)} of ${server} was ${now} meanwhile`, {
-      hint: "Nothing was decided. Look at what is withheld now.",
+      hint: "Nothing was decided. Look at the definitions that are withheld now.",
     });
   }
   const put = tools.map(({ hash, definition, reasons, signs }): DefinitionPin => {
-    const marks = [...new Set(signs.map(({ kind }) => kind))];
-    return { hash, definition, reasons, marks, state, seenAt: before.get(hash)?.seenAt ?? at, by };
+    const seenAt = before.get(hash)?.seenAt ?? at;
+    return { hash, definition, reasons, marks: listKinds(signs), state, seenAt, by };
   });
   const names = new Set(tools.map(({ tool }) => tool));
-  const replaced = (record?.pins ?? []).filter((pin) => pin.state === "accepted" && names.has(pin.definition.name));
+  const replaced = (record?.pins ?? []).filter((pin) => isAccepted(pin) && names.has(pin.definition.name));
   return { put, drop: state === "accepted" ? replaced.map(({ hash }) => hash) : [] };
 }
 
-/** A definition that a server offers and that may not be used. */
 export interface PendingDefinition {
   readonly definition: OfferedTool;
   readonly hash: string;
-  /** `changed`, `new`, `duplicate`, or the kinds of serious signs. */
+  /** `changed`, `new`, `duplicate`, or the kinds of serious findings. */
   readonly reasons: readonly string[];
-  /** Whether it waits for a person, or one has said no. */
+  /** Whether it waits for a person or was rejected by one. */
   readonly state: "withheld" | "rejected";
 }
 
-/** One tool of an offer beside what was accepted of it. There is an accepted definition, a pending one, or both. */
+/** An offered tool with its accepted definition, its pending ones, or both. */
 export interface ReviewedTool {
   readonly name: string;
   readonly accepted: OfferedTool | undefined;
-  /** Of the accepted one. */
   readonly marks: readonly string[];
-  /** More than one: definitions of the same name. */
+  /** More than one if several definitions have this name. */
   readonly pending: readonly PendingDefinition[];
 }
 
@@ -182,62 +162,46 @@ export function listOfferedDefinitions(tools: readonly OfferedTool[]): readonly 
   const byHash = new Map(tools.map((definition) => [hashDefinition(definition), definition]));
   const counts = new Map<string, number>();
   for (const { name } of byHash.values()) counts.set(name, (counts.get(name) ?? 0) + 1);
-  return [...byHash].map(([hash, definition]) => {
-    return { hash, definition, twin: (counts.get(definition.name) ?? 0) > 1 };
+  return Array.from(byHash, ([hash, definition]) => {
+    return { hash, definition, isDuplicate: (counts.get(definition.name) ?? 0) > 1 };
   });
 }
 
-/** Compares what is offered with what was decided, tool by tool in the order of the offer. */
+/** Compares the offered definitions with the pins, per tool in the order of the offer. */
 export function reviewDefinitions(
   tools: readonly OfferedDefinition[],
   pins: readonly DefinitionPin[],
 ): readonly ReviewedTool[] {
   const byHash = new Map(pins.map((pin) => [pin.hash, pin]));
-  const accepted = new Map(
-    pins.filter(({ state }) => state === "accepted").map((pin) => [pin.definition.name, pin] as const),
-  );
+  const accepted = new Map(pins.filter(isAccepted).map((pin) => [pin.definition.name, pin]));
   const byName = new Map<string, OfferedDefinition[]>();
   for (const tool of tools) {
-    const same = byName.get(tool.definition.name);
-    if (same === undefined) byName.set(tool.definition.name, [tool]);
-    else same.push(tool);
+    const { name } = tool.definition;
+    byName.set(name, [...(byName.get(name) ?? []), tool]);
   }
   return Array.from(byName, ([name, offered]) => {
     const pin = accepted.get(name);
     const known = offered.find(({ hash }) => hash === pin?.hash);
-    const others = offered.filter((tool) => tool !== known);
+    const pending = offered.filter((tool) => tool !== known);
     return {
       name,
-      // The hash says that they are the same; what is not pinned, like icons, is taken as it is now.
+      // The hashes are equal. Fields that are not pinned, such as icons, are taken from the offer.
       accepted: known?.definition ?? pin?.definition,
       marks: pin?.marks ?? [],
-      pending: others.map(({ hash, definition, twin }) => {
+      pending: pending.map(({ hash, definition, isDuplicate }) => {
         const own = byHash.get(hash);
-        // Whether there are two of them is a matter of this offer, whatever was when it was first seen.
-        const rest = own?.reasons.filter((reason) => reason !== DUPLICATE) ?? [];
-        const reasons = rest.length > 0 ? rest : [pin === undefined ? "new" : "changed"];
-        return {
-          definition,
-          hash,
-          reasons: twin ? [DUPLICATE, ...reasons] : reasons,
-          state: own?.state === "rejected" ? "rejected" : "withheld",
-        };
+        // Whether it is a duplicate depends on this offer, not on the one that was pinned.
+        const known = own?.reasons.filter((reason) => reason !== DUPLICATE) ?? [];
+        const reasons = known.length > 0 ? known : [pin === undefined ? "new" : "changed"];
+        const state = own?.state === "rejected" ? "rejected" : "withheld";
+        return { definition, hash, reasons: isDuplicate ? [DUPLICATE, ...reasons] : reasons, state };
       }),
     };
   });
 }
 
-/** Names of tools, by what is different about them between two offers. */
-interface OfferDifference {
-  readonly added: readonly string[];
-  readonly removed: readonly string[];
-  readonly changed: readonly string[];
-}
-
-export function compareOffers(
-  before: readonly OfferedDefinition[],
-  after: readonly OfferedDefinition[],
-): OfferDifference {
+/** The names of the tools that were added, removed and changed between two offers. */
+export function compareOffers(before: readonly OfferedDefinition[], after: readonly OfferedDefinition[]) {
   const had = new Set(before.map(({ definition }) => definition.name));
   const has = new Set(after.map(({ definition }) => definition.name));
   const hashes = new Set(before.map(({ hash }) => hash));

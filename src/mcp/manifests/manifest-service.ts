@@ -7,96 +7,80 @@ import {
   type DefinitionDecision,
   evaluateOffer,
   listOfferedDefinitions,
-  type ReviewedTool,
   reviewDefinitions,
   selectDefinitions,
 } from "./definition-review.ts";
 import { buildServerTools, type KnownTool, type ServerTools, type WithheldTool } from "./known-tools.ts";
 import type { ManifestRecord, ManifestStore } from "./manifest-store.ts";
-import type { OfferedTool, ServerOffer } from "./offer.ts";
-import { limitOffer } from "./offer.ts";
+import { limitOffer, type OfferedTool, type ServerOffer } from "./offer.ts";
 import type { ScanFinding } from "./scan/finding.ts";
 import { scanDefinition } from "./scan/scan-definition.ts";
-import { createOfferedNames } from "./scan/tool-names.ts";
+import { createOfferedNames, type OfferedNames } from "./scan/tool-names.ts";
 
-export type ManifestEvent =
-  | UnstampedEvent<"definition.accepted">
-  | UnstampedEvent<"definition.rejected">
-  | UnstampedEvent<"definition.withheld">
-  | UnstampedEvent<"server.learned">;
+export type ManifestEvent = UnstampedEvent<
+  "definition.accepted" | "definition.rejected" | "definition.withheld" | "server.learned"
+>;
 
 export interface ManifestServiceOptions {
   readonly store: ManifestStore;
   readonly now: () => Date;
   readonly note: (event: ManifestEvent) => void;
-  /** Told what of an offer could not be taken. */
   readonly onProblem: (problem: string) => void;
 }
 
-/** What an offer was, beside the one before it: names of tools. */
+/** The names of the tools that changed since the previous offer. */
 export interface OfferUpdate {
   readonly added: readonly string[];
   readonly removed: readonly string[];
   readonly changed: readonly string[];
-  /** Every tool of which a definition waits for a person now, whenever that began. */
+  /** All tools with a definition that waits for a person, not only new ones. */
   readonly withheld: readonly string[];
-  /** What of the offer could not be taken. */
   readonly problems: readonly string[];
 }
 
 /**
- * What is known of every configured server, and what of it may be used. Reading answers at once, from memory; what is
- * decided is in the store before it is answered. Tools that stay the same stay the same objects.
+ * The offers of the configured servers, and the decisions about their definitions. Reads answer from memory; a decision
+ * is stored before it is answered. Tools that did not change stay the same objects.
  */
 export interface ManifestService {
-  /** The servers there are from now on. What was learned of them under the same fingerprint counts again. */
+  /** Sets the configured servers. Stored offers of the same fingerprint are used again. */
   use(specs: readonly ServerSpec[]): void;
-  /**
-   * Takes in what a server offers now, as this process sees it. What is not accepted is withheld. Nothing is written
-   * where nothing is new. The server need not be in use.
-   */
+  /** Stores the current offer of a server and withholds definitions that are not accepted. It need not be in use. */
   learn(spec: ServerSpec, offer: ServerOffer): Promise<OfferUpdate>;
-  /** This process is not connected any more: what others learn of the server later counts here, too. */
+  /** From now on, offers that other processes store are used for this server. */
   markDisconnected(server: string): void;
-  /** Undefined: nothing is known of the server as it is configured now. */
+  /** Undefined if nothing is known about the server as it is configured now. */
   offer(server: string): ServerOffer | undefined;
-  /** The tools that may be shown. Empty where nothing is known. */
   tools(server: string): readonly KnownTool[];
   tool(server: string, name: string): KnownTool | undefined;
-  /** Definitions that wait for a person. */
   withheld(server: string): readonly WithheldTool[];
-  /** Definitions that are offered still, and that a person has rejected. */
+  /** Rejected definitions that the server still offers. */
   rejected(server: string): readonly WithheldTool[];
   /**
-   * Makes a definition that is withheld the accepted one, or with `*` all of them; answers the tools' names. `hash` says
-   * which definition was looked at: another one is not accepted. Throws `not_found`, `conflict`.
+   * Accepts a withheld definition, or all with `*`, and returns the tools' names. `hash` is the definition that the
+   * person looked at; another one is not accepted. Throws `not_found`, `conflict`.
    */
   accept(server: string, tool: string, by: string, hash?: string): Promise<readonly string[]>;
-  /** Notes that a definition may not be used. It can be accepted later, by name. */
+  /** Rejects a definition. It can be accepted later, by name. */
   reject(server: string, tool: string, by: string, hash?: string): Promise<readonly string[]>;
-  /** Forgets everything of a server: the next offer is its first. */
+  /** Deletes everything about a server: its next offer counts as the first. */
   forget(server: string): Promise<void>;
-  /** Reads what other processes have changed. Cheap where nothing has. */
+  /** Reads the changes of other processes. Cheap if there are none. */
   refresh(): Promise<void>;
-  /** Calls back with the name of a server of which something is different now. */
   onChange(listener: (server: string) => void): () => void;
 }
 
 const NO_PINS: ManifestRecord["pins"] = [];
 
-/** Opens the book over what is in the store. No server is in use yet. */
-export async function openManifestService({
-  store,
-  now,
-  note,
-  onProblem,
-}: ManifestServiceOptions): Promise<ManifestService> {
+/** Loads the stored manifests. Call `use` to set the configured servers. */
+export async function openManifestService(options: ManifestServiceOptions): Promise<ManifestService> {
+  const { store, now, note, onProblem } = options;
   const records = new Map(await store.all());
   const specs = new Map<string, ServerSpec>();
-  // What this process was told itself. It counts before what others were told, as long as this one is connected.
+  // While this process is connected, its own listing takes precedence over the stored one.
   const liveOffers = new Map<string, { readonly fingerprint: string; readonly offer: ServerOffer }>();
   const known = new Map<string, ServerTools>();
-  const signsOf = new WeakMap<OfferedTool, readonly ScanFinding[]>();
+  const findings = new WeakMap<OfferedTool, readonly ScanFinding[]>();
   const listeners = new Set<(server: string) => void>();
 
   function findOffer(server: string): ServerOffer | undefined {
@@ -120,18 +104,20 @@ export async function openManifestService({
     return made;
   }
 
-  /** Reads definitions of one server with the names of all the others in mind. */
+  /** Scans definitions of one server, knowing the tool names of all servers. */
   function createScanner(server: string, { tools }: ServerOffer): (tool: OfferedTool) => readonly ScanFinding[] {
-    let around: ReturnType<typeof createOfferedNames> | undefined;
-    const names = (): typeof around & object => {
+    let names: OfferedNames | undefined;
+    const collectNames = (): OfferedNames => {
       const others = [...specs.keys()].flatMap((name) => (name === server ? [] : (findOffer(name)?.tools ?? [])));
-      around ??= createOfferedNames(tools.map(getName), others.map(getName));
-      return around;
+      return createOfferedNames(tools.map(getName), others.map(getName));
     };
     return (tool) => {
-      const signs = signsOf.get(tool) ?? scanDefinition(tool, names());
-      signsOf.set(tool, signs);
-      return signs;
+      const known = findings.get(tool);
+      if (known !== undefined) return known;
+      names ??= collectNames();
+      const found = scanDefinition(tool, names);
+      findings.set(tool, found);
+      return found;
     };
   }
 
@@ -139,7 +125,7 @@ export async function openManifestService({
     for (const listener of [...listeners]) listener(server);
   }
 
-  /** Newer than what is known, or not at all: answers of the store may overtake each other. */
+  /** Ignores older records: responses of the store may arrive out of order. */
   function acceptRecord(server: string, record: ManifestRecord | undefined): void {
     const { revision = 0 } = records.get(server) ?? {};
     if (record !== undefined && record.revision > revision) records.set(server, record);
@@ -172,30 +158,30 @@ export async function openManifestService({
       for (const problem of problems) onProblem(`MCP server ${server}: ${problem}`);
       const fingerprint = fingerprintServer(spec);
       const tools = listOfferedDefinitions(offer.tools);
-      const signs = createScanner(server, offer);
-      const sighting = { fingerprint, offer, tools, pinning, at: now(), signs };
+      const scan = createScanner(server, offer);
+      const observation = { fingerprint, offer, tools, pinning, at: now(), scan };
       const pinned = new Set(records.get(server)?.pins.map(({ hash }) => hash));
       for (const { definition } of tools.filter(({ hash }) => !pinned.has(hash))) {
-        // Reading a large offer takes a while: the store must not wait for it, nor everybody else.
-        signs(definition);
+        // Scan a large offer in slices, before the store's transaction, so that nothing waits for it.
+        scan(definition);
         await yieldToEventLoop();
       }
 
       let before = records.get(server);
       let record = before;
-      let change = evaluateOffer(before, sighting);
+      let change = evaluateOffer(before, observation);
       if (change !== undefined) {
-        // The store may know more than this process does: it is judged again there, by what is there then.
-        record = await store.change(server, (kept) => {
-          before = kept;
-          change = evaluateOffer(kept, sighting);
+        // Evaluate it again inside the transaction: another process may have changed the record.
+        record = await store.change(server, (stored) => {
+          before = stored;
+          change = evaluateOffer(stored, observation);
           return change;
         });
         acceptRecord(server, record);
       }
-      if (record === undefined) throw new TypeError(`nothing was kept of ${server}`);
+      if (record === undefined) throw new TypeError(`no record of ${server} was stored`);
 
-      const shown = findOffer(server);
+      const previous = findOffer(server);
       liveOffers.set(server, { fingerprint, offer: record.manifest.offer });
       const difference = compareOffers(listOfferedDefinitions(before?.manifest.offer.tools ?? []), tools);
       if (change?.manifest !== undefined) {
@@ -207,14 +193,16 @@ export async function openManifestService({
         if (state !== "withheld") continue;
         note({ type: "definition.withheld", data: { server, tool: definition.name, hash, reasons: [...reasons] } });
       }
-      if (change !== undefined || findOffer(server) !== shown) notifyChange(server);
-      const waiting = pinning ? reviewDefinitions(tools, record.pins).filter(isWaiting) : [];
+      if (change !== undefined || findOffer(server) !== previous) notifyChange(server);
+      const waiting = (pinning ? reviewDefinitions(tools, record.pins) : []).filter(({ pending }) =>
+        pending.some(({ state }) => state === "withheld"),
+      );
       return { ...difference, withheld: waiting.map(({ name }) => name), problems };
     },
     markDisconnected(server) {
-      const shown = findOffer(server);
+      const previous = findOffer(server);
       liveOffers.delete(server);
-      if (findOffer(server) !== shown) notifyChange(server);
+      if (findOffer(server) !== previous) notifyChange(server);
     },
     offer: findOffer,
     tools: (server) => getTools(server)?.tools ?? [],
@@ -235,7 +223,7 @@ export async function openManifestService({
         acceptRecord(server, await store.read(server));
         notifyChange(server);
       }
-      // Only what was there before: a server may have been learned since the store was asked.
+      // Only old records: a server may have been stored since the revisions were read.
       for (const [server, record] of had) if (!revisions.has(server) && records.get(server) === record) drop(server);
     },
     onChange(listener) {
@@ -245,10 +233,4 @@ export async function openManifestService({
   };
 }
 
-function isWaiting({ pending }: ReviewedTool): boolean {
-  return pending.some(({ state }) => state === "withheld");
-}
-
-function getName({ name }: OfferedTool): string {
-  return name;
-}
+const getName = ({ name }: OfferedTool): string => name;

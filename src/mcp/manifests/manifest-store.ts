@@ -1,66 +1,61 @@
 import type { OfferedTool, ServerOffer } from "./offer.ts";
 
-/** What a server offered, as it is kept: search and description read this, and no process is started for them. */
+/** The stored offer of a server. Search and descriptions read it without starting the server. */
 export interface ServerManifest {
-  /** `fingerprintOf` the spec it was learned from. */
+  /** `fingerprintServer` of the spec that the offer came from. */
   readonly fingerprint: string;
   readonly offer: ServerOffer;
   readonly learnedAt: Date;
 }
 
 /**
- * - `accepted`: it may be used; a tool has one at most
- * - `withheld`: a person must look at it first
- * - `rejected`: a person has looked at it, and it may not be used
+ * - `accepted`: may be used; at most one per tool
+ * - `withheld`: waits for a person
+ * - `rejected`: refused by a person
  */
 export type PinState = "accepted" | "withheld" | "rejected";
 
-/** One tool's definition that was seen, and what became of it. */
 export interface DefinitionPin {
-  /** Of the definition, as `definitionHash` makes it: the tool's name is in it. */
+  /** From `hashDefinition`, which includes the tool's name. */
   readonly hash: string;
   readonly definition: OfferedTool;
   readonly state: PinState;
-  /** Why it was withheld: `changed`, `new`, `duplicate`, or the kinds of the serious signs that were found. */
+  /** Why it was withheld: `changed`, `new`, `duplicate`, or the kinds of serious findings. */
   readonly reasons: readonly string[];
-  /** The kinds of all signs that were found in it when it was first seen: looking again at every start would take long. */
+  /** The kinds of all findings when it was first seen. A scan at every start would take too long. */
   readonly marks: readonly string[];
   readonly seenAt: Date;
-  /** Who decided; absent where nobody had to. */
   readonly by?: string;
 }
 
-/** Everything that is kept of one server. */
 export interface ManifestRecord {
-  /** Another one after each change, by whichever process; never used twice. */
+  /** Increases with each change by any process and is never reused. */
   readonly revision: number;
   readonly manifest: ServerManifest;
   readonly pins: readonly DefinitionPin[];
 }
 
-/** What is to be different. `put` replaces the pins with the same hash, `drop` names pins by their hash. */
+/** `put` replaces the pins with the same hash, `drop` lists hashes of pins to remove. */
 export interface ManifestChange {
   readonly manifest?: ServerManifest;
   readonly put: readonly DefinitionPin[];
   readonly drop: readonly string[];
 }
 
-/** Where manifests and pins outlive the process. Several processes may share it. */
 export interface ManifestStore {
   all(): Promise<ReadonlyMap<string, ManifestRecord>>;
   read(server: string): Promise<ManifestRecord | undefined>;
-  /** The revision of each server's record: cheap, to find out what others have changed. */
+  /** The revision of each record, as a cheap check for changes by other processes. */
   revisions(): Promise<ReadonlyMap<string, number>>;
   /**
-   * Reads a server's record, asks `decide` what is to be different, and writes that, all in one transaction: of two
-   * processes that see a server for the first time only one is first, and nobody undoes a decision unread. `decide` must
-   * answer at once; undefined means that nothing is to change, and nothing is written then. Answers the record as it is
-   * afterwards. A new record begins with a manifest.
+   * Reads a record, calls `decide`, and writes the change in one transaction, so that concurrent processes neither both
+   * see a server first nor undo a decision unread. `decide` must be synchronous; if it returns undefined, nothing is
+   * written. The first change of a server has a manifest. Resolves with the new record.
    */
   change(
     server: string,
     decide: (record: ManifestRecord | undefined) => ManifestChange | undefined,
   ): Promise<ManifestRecord | undefined>;
-  /** Forgets everything of a server; answers whether there was something. */
+  /** Deletes a record and returns whether it existed. */
   forget(server: string): Promise<boolean>;
 }

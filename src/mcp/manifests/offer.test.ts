@@ -6,7 +6,7 @@ import { limitOffer, offerLimits } from "./offer.ts";
 
 const names = (tools: readonly { readonly name?: unknown }[]) => tools.map(({ name }) => name);
 
-test("takes an ordinary offer as it is", () => {
+test("keeps an ordinary offer unchanged", () => {
   const whole = {
     ...offer(tool("a"), tool("b", "text", { icons: [{ src: "x" }], _meta: { k: 1 } })),
     instructions: "Use it well.",
@@ -17,7 +17,7 @@ test("takes an ordinary offer as it is", () => {
   expect(limitOffer(whole)).toEqual({ offer: whole, problems: [] });
 });
 
-test("leaves out what is too large or too deep, says so, and loses nothing else", () => {
+test("leaves out and reports only items that are too large or too deep", () => {
   let deep: JsonObject = {};
   for (let depth = 0; depth < 100_000; depth++) deep = { properties: { deep } };
   const wide = Object.fromEntries(Array.from({ length: offerLimits.nodes }, (_, at) => [`p${at}`, {}]));
@@ -51,7 +51,7 @@ test("leaves out what is too large or too deep, says so, and loses nothing else"
   ]);
 });
 
-test("leaves out what is no tool", () => {
+test("leaves out malformed tools", () => {
   const odd = [
     null,
     "text",
@@ -71,10 +71,10 @@ test("leaves out what is no tool", () => {
 
   expect(names(bounded.tools)).toEqual(["good"]);
   expect(problems).toHaveLength(odd.length - 1);
-  expect(problems.at(-1)).toBe('tool "bad\\u001b[2J" was left out: it has no input schema');
+  expect(problems.at(-1)).toBe('tool "bad\\u001b[2J" was left out: it has no inputSchema');
 });
 
-test("takes so many tools and no more", () => {
+test("limits the number of tools", () => {
   const many = Array.from({ length: 10_000 }, (_, at) => tool(`t${at}`));
 
   const { offer: bounded, problems } = limitOffer(offer(...many));
@@ -83,7 +83,7 @@ test("takes so many tools and no more", () => {
   expect(problems).toEqual([`it offers 10000 tools; only the first ${offerLimits.tools} were taken`]);
 });
 
-test("takes so much together, and tells only the first of many problems", () => {
+test("limits the total size and the number of problems", () => {
   const large = Array.from({ length: 200 }, (_, at) => tool(`t${at}`, "x".repeat(100_000)));
 
   const { offer: bounded, problems } = limitOffer(offer(...large, tool("small")));
@@ -91,6 +91,6 @@ test("takes so much together, and tells only the first of many problems", () => 
   expect(bounded.tools.length).toBe(Math.floor(offerLimits.totalLength / 100_020) + 1);
   expect(names(bounded.tools)).toContain("small");
   expect(problems).toHaveLength(21);
-  expect(problems[0]).toContain("too large together");
+  expect(problems[0]).toContain("exceeds the limit on the whole offer");
   expect(problems.at(-1)).toMatch(/^and \d+ more were left out$/);
 });

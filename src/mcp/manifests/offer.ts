@@ -1,10 +1,10 @@
 import { hash } from "node:crypto";
 import type { JsonSchema } from "../../core/action.ts";
-import { canonicalJson, clip, getOwn, isRecord, type JsonObject } from "../../core/json.ts";
+import { canonicalJson, clip, getOwn, isRecord, type JsonObject, omitUndefined } from "../../core/json.ts";
 import { quoteName } from "../../core/names.ts";
 import type { ProtocolEra } from "../server-spec.ts";
 
-/** One tool as its server describes it; what we do not know of is kept as it came. */
+/** A tool as its server describes it. Unknown fields are kept. */
 export interface OfferedTool extends JsonObject {
   readonly name: string;
   readonly title?: string;
@@ -14,7 +14,7 @@ export interface OfferedTool extends JsonObject {
   readonly annotations?: JsonObject;
 }
 
-/** Everything a server said it offers, when it was last asked. */
+/** Everything a server offered when it was last listed. */
 export interface ServerOffer {
   readonly protocolVersion: string;
   readonly era: ProtocolEra;
@@ -27,82 +27,68 @@ export interface ServerOffer {
   readonly prompts: readonly JsonObject[];
 }
 
-/** What a model is told of a tool, and what decides how a call is treated. Icons and `_meta` are neither. */
+/** The fields that a model sees or that decide how a call is treated. Icons and `_meta` are neither. */
 export const PINNED_FIELDS = ["name", "title", "description", "inputSchema", "outputSchema", "annotations"] as const;
 
-/** The part of a definition that a person accepted. */
 export function pickPinnedFields(tool: OfferedTool): JsonObject {
-  return Object.fromEntries(
-    PINNED_FIELDS.flatMap((field) => {
-      const value = getOwn(tool, field);
-      return value === undefined ? [] : [[field, value]];
-    }),
-  );
+  return omitUndefined(Object.fromEntries(PINNED_FIELDS.map((field) => [field, getOwn(tool, field)]))) as JsonObject;
 }
 
-/**
- * What a definition is pinned by. The order of keys does not count; every character of every text does, seen or not, so
- * nothing is normalised.
- */
+/** The hash that pins a definition. It ignores the order of keys. Nothing is normalized: every character counts. */
 export function hashDefinition(tool: OfferedTool): string {
-  const pinned = Object.fromEntries(PINNED_FIELDS.map((field) => [field, getOwn(tool, field)]));
-  return hash("sha256", canonicalJson(pinned), "hex");
+  return hash("sha256", canonicalJson(pickPinnedFields(tool)), "hex");
 }
 
-/** So much of an offer is taken: far above what honest servers offer, and not enough to fill a store or a memory. */
+/** Far above the offers of honest servers, but too little to fill a store or the memory. */
 export const offerLimits = {
   tools: 5_000,
-  /** Of resources, of templates and of prompts each. */
   others: 10_000,
   nameLength: 256,
-  /** Characters of all keys and texts of one tool, resource, template or prompt. */
   itemLength: 128 * 1024,
-  /** Of everything together. */
   totalLength: 8 * 1024 * 1024,
   instructionsLength: 64 * 1024,
-  /** Parts of one of them, and how deep they lie. */
   nodes: 20_000,
   depth: 48,
 } as const;
 
-const PROBLEMS_LISTED = 20;
+const MAX_PROBLEMS = 20;
 
-/**
- * An offer without what is too large, too deep, or not what it is said to be, and sentences about what was left out.
- * Everything else stays as it came.
- */
+/** Leaves out the parts of an offer that are too large, too deep or malformed, and reports them in `problems`. */
 export function limitOffer(offer: ServerOffer): { readonly offer: ServerOffer; readonly problems: readonly string[] } {
   const problems: string[] = [];
   let room: number = offerLimits.totalLength;
 
-  /** Why an item cannot be taken. One that can has taken its room. */
-  function findProblem(
-    item: unknown,
-    isFit: (item: Record<string, unknown>) => string | undefined,
-  ): string | undefined {
-    if (!isRecord(item)) return "is no object";
+  /** Why an item is left out. An accepted item reduces the room. */
+  function findProblem(item: unknown, check?: (item: Record<string, unknown>) => string | undefined) {
+    if (!isRecord(item)) return "is not an object";
     const size = measureSize(item);
     if (size === undefined) return "is too large or too deep";
-    const problem = isFit(item);
+    const problem = check?.(item);
     if (problem !== undefined) return problem;
-    if (size > room) return "has no room: all that is offered is too large together";
+    if (size > room) return "exceeds the limit on the whole offer";
     room -= size;
     return undefined;
   }
 
-  function limitList(what: string, items: unknown, limit: number, isFit = acceptAny): readonly JsonObject[] {
+  function limitList(
+    what: string,
+    items: unknown,
+    limit: number,
+    check?: typeof checkOfferedTool,
+  ): readonly JsonObject[] {
     const all: readonly unknown[] = Array.isArray(items) ? items : [];
     if (all.length > limit) problems.push(`it offers ${all.length} ${what}s; only the first ${limit} were taken`);
     return all.slice(0, limit).filter((item, at): item is JsonObject => {
-      const problem = findProblem(item, isFit);
-      if (problem !== undefined) problems.push(`${what} ${formatLabel(item, at)} was left out: it ${problem}`);
+      const problem = findProblem(item, check);
+      const label = isRecord(item) && typeof item.name === "string" ? quoteName(item.name) : `number ${at + 1}`;
+      if (problem !== undefined) problems.push(`${what} ${label} was left out: it ${problem}`);
       return problem === undefined;
     });
   }
 
   function limitPart(what: string, part: JsonObject): JsonObject {
-    const problem = findProblem(part, acceptAny);
-    if (problem !== undefined) problems.push(`what it says as ${what} was left out: it ${problem}`);
+    const problem = findProblem(part);
+    if (problem !== undefined) problems.push(`its ${what} was left out: it ${problem}`);
     return problem === undefined ? part : {};
   }
 
@@ -119,40 +105,25 @@ export function limitOffer(offer: ServerOffer): { readonly offer: ServerOffer; r
     resourceTemplates: limitList("resource template", offer.resourceTemplates, offerLimits.others),
     prompts: limitList("prompt", offer.prompts, offerLimits.others),
   };
-  const listed = problems.slice(0, PROBLEMS_LISTED);
+  const listed = problems.slice(0, MAX_PROBLEMS);
   if (problems.length > listed.length) listed.push(`and ${problems.length - listed.length} more were left out`);
   return { offer: bounded, problems: listed };
 }
 
-function acceptAny(_item: Record<string, unknown>): string | undefined {
-  return undefined;
-}
-
-function checkOfferedTool({
-  name,
-  title,
-  description,
-  inputSchema,
-  outputSchema,
-  annotations,
-}: Record<string, unknown>) {
+/** Why a tool of an offer is malformed. Undefined if it is not. */
+export function checkOfferedTool(tool: Record<string, unknown>): string | undefined {
+  const { name, title, description, inputSchema, outputSchema, annotations } = tool;
   if (typeof name !== "string" || name === "") return "has no name";
   if (name.length > offerLimits.nameLength) return `has a name of ${name.length} characters`;
-  if (!isRecord(inputSchema)) return "has no input schema";
-  for (const [field, value] of Object.entries({ title, description })) {
-    if (value !== undefined && typeof value !== "string") return `has a ${field} that is no text`;
-  }
-  for (const [field, value] of Object.entries({ outputSchema, annotations })) {
-    if (value !== undefined && !isRecord(value)) return `has \`${field}\` that is no object`;
-  }
+  if (!isRecord(inputSchema)) return "has no inputSchema";
+  for (const [field, value] of Object.entries({ title, description }))
+    if (value !== undefined && typeof value !== "string") return `has a ${field} that is not a string`;
+  for (const [field, value] of Object.entries({ outputSchema, annotations }))
+    if (value !== undefined && !isRecord(value)) return `has an ${field} that is not an object`;
   return undefined;
 }
 
-function formatLabel(item: unknown, at: number): string {
-  return isRecord(item) && typeof item.name === "string" ? quoteName(item.name) : `number ${at + 1}`;
-}
-
-/** The characters of all keys and texts; undefined beyond a limit. Does not recurse, so no depth can hurt it. */
+/** The characters of all keys and texts, or undefined beyond a limit. Does not recurse, so that any depth is safe. */
 function measureSize(item: Record<string, unknown>): number | undefined {
   const open: { readonly value: unknown; readonly depth: number }[] = [{ value: item, depth: 0 }];
   let size = 0;

@@ -32,17 +32,17 @@ describe("annotations", () => {
     [{ readOnlyHint: true, destructiveHint: "no" }],
     [{ readOnlyHint: "true", destructiveHint: "false", idempotentHint: 1, openWorldHint: null }],
     [{ readOnlyHint: ["true"] }],
-  ])("%j is read as the worst it can mean", (annotations) => {
+  ])("%j counts as the worst case", (annotations) => {
     expect(traits(annotations)).toMatchObject({ effect: "external", tags: ["destructive"], idempotent: false });
   });
 
-  test("are not found where they are inherited", () => {
+  test("ignore inherited properties", () => {
     const inherited = Object.create({ readOnlyHint: true }) as JsonObject;
 
     expect(traits(inherited).effect).toBe("external");
   });
 
-  test("are not believed where the server is not trusted", () => {
+  test("are ignored if the server is not trusted", () => {
     const kind = { readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: false };
 
     expect(traits(kind, false)).toMatchObject({ effect: "external", tags: ["destructive"], idempotent: false });
@@ -54,7 +54,7 @@ describe("overrides", () => {
     return { match, enabled: true, tags: [], ...rest };
   };
 
-  test("count by name or glob, the last that fits, alone", () => {
+  test("match by name or glob, and only the last match counts", () => {
     const tools = [
       override("*", { effect: "stateful", approval: true, enabled: false, tags: ["first"] }),
       override("delete_*", { tags: ["files"], loading: "always" }),
@@ -72,7 +72,7 @@ describe("overrides", () => {
     expect(traits({}, true, [override("delete_file", { approval: true })])).toMatchObject({ approval: true });
   });
 
-  test("take the place of what the server says, trusted or not", () => {
+  test("replace the annotations, trusted or not", () => {
     const reads = [override("delete_file", { effect: "read" })];
 
     expect(traits({ destructiveHint: true }, true, reads)).toMatchObject({
@@ -83,7 +83,7 @@ describe("overrides", () => {
     expect(traits({}, false, reads)).toMatchObject({ effect: "read", tags: [], idempotent: true });
   });
 
-  test("make what was said to read only into something that is not known to be harmless twice", () => {
+  test("make a read-only tool with a stronger effect not idempotent", () => {
     const acts = [override("delete_file", { effect: "external", tags: ["destructive", "x", "x"] })];
 
     expect(traits({ readOnlyHint: true }, true, acts)).toMatchObject({

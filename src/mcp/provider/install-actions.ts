@@ -11,28 +11,28 @@ import type { ServerCatalog } from "./mcp-provider.ts";
 import { type ServerInstaller, serverNotFoundError } from "./server-installer.ts";
 import { MCP_CATEGORY } from "./tool-actions.ts";
 
-/** Who is behind a call, as far as anybody knows: the ledger says on whose word a server came or went. */
+/** The person behind a call if known, for the ledger. */
 function identifyCaller({ person, user, actor }: Caller): string {
   return person ?? user?.id ?? actor;
 }
 
-export function createDropServerAction(desk: ServerInstaller, servers: ServerCatalog): Action {
+export function createDropServerAction(installer: ServerInstaller, servers: ServerCatalog): Action {
   return defineAction(MCP_CATEGORY, {
     entry: "drop_server",
-    description: "Remove an MCP server: it is stopped and taken out of the configuration. A person must agree.",
+    description: "Stop an MCP server and remove it from the configuration. A person must agree.",
     effect: "stateful",
     tags: ["destructive"],
     requiresApproval: true,
     input: z.strictObject({
       server: z.string().min(1),
-      clear_secrets: z.boolean().default(true).describe("Forget the secrets that no other server uses, too."),
+      clear_secrets: z.boolean().default(true).describe("Also delete the secrets that no other server uses."),
     }),
     examples: [{ args: { server: "github" } }],
     async run({ server, clear_secrets }, { caller, sees }) {
       const offered = servers.actions(server);
-      // One that is disabled offers nothing, and can be removed all the same.
+      // A disabled server has no actions but can be removed.
       if (offered.length > 0 && !offered.some((action) => sees(action.name))) throw serverNotFoundError(server);
-      return desk.drop(server, identifyCaller(caller), { clearSecrets: clear_secrets });
+      return installer.drop(server, identifyCaller(caller), { clearSecrets: clear_secrets });
     },
   });
 }
@@ -53,25 +53,31 @@ export function createSearchRegistryAction({ registry }: ServerInstaller): Actio
   });
 }
 
-const name = z.string().optional().describe("What to call it here. Absent: made from its own name.");
-const expect = z.string().optional().describe("The hash of the plan a person agreed to; anything else is refused.");
+const name = z.string().optional().describe("Its name here. Default: made from its own name.");
+const expect = z
+  .string()
+  .optional()
+  .describe("The hash of the plan that a person agreed to. Any other plan is refused.");
 const references = `Secrets only as \${secret:NAME} or \${env:NAME}.`;
 const env = z.record(z.string(), z.string()).default({}).describe(`Its variables. ${references}`);
-const args = z.array(z.string()).default([]).describe("Its arguments, as they are; no shell reads them.");
+const args = z.array(z.string()).default([]).describe("Its arguments. No shell interprets them.");
 
 const registrySchema = z.strictObject({
-  server_id: z.string().min(1).describe("As the registry has it: `io.github.owner/name`."),
+  server_id: z.string().min(1).describe("The id in the registry: `io.github.owner/name`."),
   version: z.string().optional(),
   name,
-  choose: z.string().optional().describe("Which of its packages or addresses, when it has several: npm, oci, remote."),
-  inputs: z.record(z.string(), z.string()).default({}).describe(`Values of what it asks for. ${references}`),
+  choose: z
+    .string()
+    .optional()
+    .describe("Which of its packages or addresses to use if it has several: npm, oci, remote."),
+  inputs: z.record(z.string(), z.string()).default({}).describe(`Values for its inputs. ${references}`),
   expect,
 });
 
 const packageSchema = z.strictObject({
   kind: z.enum(["npm", "pypi", "docker", "github"]),
   identifier: z.string().min(1).describe("The package, the image with its tag, or the URL of the repository."),
-  version: z.string().optional().describe("Absent: the newest, which is then pinned."),
+  version: z.string().optional().describe("Default: the newest, which is then pinned."),
   name,
   args,
   env,
@@ -84,94 +90,77 @@ const localSchema = z.strictObject({
   args,
   env,
   cwd: z.string().optional(),
-  url: z.string().optional().describe("In place of a command: the address of a server that runs elsewhere."),
+  url: z.string().optional().describe("The address of a remote server, instead of a command."),
   headers: z.record(z.string(), z.string()).default({}).describe(`Sent with every request to \`url\`. ${references}`),
   expect,
 });
 
-/** The three ways to install a server. Each asks a person, always, and shows what exactly would be run. */
-export function createInstallActions(desk: ServerInstaller): readonly Action[] {
+/** The actions that install a server. Each always needs approval, with a preview of the exact command. */
+export function createInstallActions(installer: ServerInstaller): readonly Action[] {
   return [
-    createInstallAction(desk, {
+    createInstallAction(installer, {
       entry: "install_registry",
       description: "Install an MCP server from the registry, by its id. A person must agree.",
       input: registrySchema,
       examples: [{ args: { server_id: "io.github.owner/name" } }],
-      request: ({ server_id, version, name, choose, inputs }) => ({
-        from: "registry",
-        id: server_id,
-        version,
-        name,
-        choose,
-        inputs,
-      }),
+      request: ({ server_id, expect: _expect, ...rest }) => ({ from: "registry", id: server_id, ...rest }),
     }),
-    createInstallAction(desk, {
+    createInstallAction(installer, {
       entry: "install_package",
       description:
         "Install an MCP server that is a package: from npm, PyPI, a Docker image or a GitHub repository. A person must agree.",
       input: packageSchema,
       examples: [{ args: { kind: "npm", identifier: "@modelcontextprotocol/server-memory" } }],
-      request: ({ kind, identifier, version, name, args, env }) => ({
-        from: "package",
-        kind,
-        identifier,
-        version,
-        name,
-        args,
-        env,
-      }),
+      request: ({ expect: _expect, ...rest }) => ({ from: "package", ...rest }),
     }),
-    createInstallAction(desk, {
+    createInstallAction(installer, {
       entry: "install_local",
       description:
         "Register a command on this machine, or the URL of a running server, as an MCP server. A person must agree.",
       input: localSchema,
       examples: [{ args: { name: "notes", command: "node", args: ["notes-server.mjs"] } }],
-      request: ({ expect: _expect, ...asked }) => ({ from: "local", ...asked }),
+      request: ({ expect: _expect, ...rest }) => ({ from: "local", ...rest }),
     }),
   ];
 }
 
-interface InstallActionOptions<Schema extends z.ZodType<{ readonly expect?: string | undefined }>> {
-  readonly entry: string;
-  readonly description: string;
-  readonly input: Schema;
-  readonly examples: readonly { readonly args: JsonObject }[];
-  request(args: z.output<Schema>): InstallPlanRequest;
-}
-
 function createInstallAction<Schema extends z.ZodType<{ readonly expect?: string | undefined }>>(
-  desk: ServerInstaller,
-  { entry, description, input, examples, request }: InstallActionOptions<Schema>,
+  installer: ServerInstaller,
+  {
+    request,
+    ...fields
+  }: {
+    readonly entry: string;
+    readonly description: string;
+    readonly input: Schema;
+    readonly examples: readonly { readonly args: JsonObject }[];
+    request(args: z.output<Schema>): InstallPlanRequest;
+  },
 ): Action {
   return defineAction(MCP_CATEGORY, {
-    entry,
-    description,
+    ...fields,
     effect: "stateful",
     tags: ["install"],
     requiresApproval: true,
     timeoutMs: 10 * 60_000,
-    input,
-    examples,
-    preview: async (args, signal) => formatInstallPlan(await desk.plan(request(input.parse(args)), signal)),
-    async run(given, context: CallContext) {
-      const args = given as z.output<Schema>;
-      const plan = await desk.plan(request(args), context.signal);
+    preview: async (args, signal) => formatInstallPlan(await installer.plan(request(fields.input.parse(args)), signal)),
+    async run(input, context: CallContext) {
+      const args = input as z.output<Schema>;
+      const plan = await installer.plan(request(args), context.signal);
       requireSamePlan(plan, args.expect, context.approvalDecision?.preview);
       requireCompletePlan(plan);
-      return desk.install(plan, identifyCaller(context.caller), context.signal);
+      return installer.install(plan, identifyCaller(context.caller), context.signal);
     },
   });
 }
 
-/** A plan as a person reads it who is to agree to it: nothing is cut. */
+/** The preview for the person who approves. Nothing is cut. */
 function formatInstallPlan(plan: InstallPlan): string {
   const warnings = plan.warnings.map((warning) => `careful: ${warning}\n`);
   return `${formatPlanFacts(plan)}${warnings.join("")}plan: ${plan.hash}`;
 }
 
-/** What would be done. Warnings also depend on what else is installed by then. */
+/** The plan without its warnings, which also depend on the other installed servers. */
 function formatPlanFacts({ name, command, hosts, missing }: InstallPlan): string {
   const lines = [
     `install the MCP server ${name}`,
@@ -184,21 +173,21 @@ function formatPlanFacts({ name, command, hosts, missing }: InstallPlan): string
   return lines.map((line) => `${line}\n`).join("");
 }
 
-/** A registry may answer otherwise than when a person was shown the plan. */
-function requireSamePlan(plan: InstallPlan, expected: string | undefined, shown: string | undefined): void {
+/** The registry may have changed since a person saw the plan. */
+function requireSamePlan(plan: InstallPlan, expected: string | undefined, preview: string | undefined): void {
   const { hash, command } = plan;
-  if ((expected === undefined || expected === hash) && (shown === undefined || shown.startsWith(formatPlanFacts(plan))))
-    return;
-  throw new QmError("conflict", "what would be installed is not what was agreed to any more", {
-    hint: "Nothing was installed. Look at it again.",
+  const isExpected = expected === undefined || expected === hash;
+  if (isExpected && (preview === undefined || preview.startsWith(formatPlanFacts(plan)))) return;
+  throw new QmError("conflict", "the plan has changed since a person agreed to it", {
+    hint: "Nothing was installed. Look at the new plan and ask again.",
     details: toErrorDetails({ would_run: command, plan: hash }),
   });
 }
 
 function requireCompletePlan({ missing, name }: InstallPlan): void {
   if (missing.length === 0) return;
-  throw new QmError("invalid_arguments", `${name} needs ${formatCount(missing.length, "value")} that nobody gave`, {
-    hint: "Nothing was installed. Give what is not secret as arguments. A person stores secrets with `qm secrets set`.",
+  throw new QmError("invalid_arguments", `${name} needs ${formatCount(missing.length, "value")} that are missing`, {
+    hint: "Nothing was installed. Pass values that are not secret as arguments. A person stores secrets with `qm secrets set`.",
     details: toErrorDetails({ missing: missing.map((each): JsonObject => toErrorDetails({ ...each })) }),
   });
 }

@@ -1,25 +1,150 @@
 import { z } from "zod";
-import type { Provider } from "../../catalog/define-action.ts";
-import { defineAction } from "../../catalog/define-action.ts";
+import { defineAction, type Provider } from "../../catalog/define-action.ts";
 import type { Action } from "../../core/action.ts";
 import { QmError, toErrorDetails } from "../../core/errors.ts";
 import { WithContent } from "../../core/handler-result.ts";
+import { type JsonObject, omitUndefined } from "../../core/json.ts";
 import { SEPARATOR } from "../../core/names.ts";
 import { toWaitingFacts } from "../../core/outcome.ts";
-import type { Hub } from "../hub/hub.ts";
 import type { ManifestService } from "../manifests/manifest-service.ts";
 import type { ServerSpec } from "../server-spec.ts";
 import { createDropServerAction, createInstallActions, createSearchRegistryAction } from "./install-actions.ts";
 import { createConnectAction, createServerActions } from "./server-actions.ts";
-import type { ServerInstaller } from "./server-installer.ts";
+import { type ServerInstaller, serverNotFoundError } from "./server-installer.ts";
 import { createToolAction, MCP_CATEGORY, type ServerAccess } from "./tool-actions.ts";
 
-/** Calls a server's tool by its id: the same call as of the action itself, through the same door. */
+interface CatalogOptions extends ServerAccess {
+  readonly manifests: ManifestService;
+  readonly installer: ServerInstaller;
+}
+
+/** The category `mcp`: the tools of all servers, and the actions that manage servers. */
+export function createMcpProvider(options: CatalogOptions & { readonly install: boolean }): Provider {
+  const { installer, install } = options;
+  const servers = createServerCatalog(options);
+  const using = [createListServersAction(servers), createListToolsAction(servers), createCallToolAction()].map(
+    (action) =>
+      // Without installation, these actions exist only for callers who can see a server.
+      install ? action : Object.freeze({ ...action, serves: ({ category }: Action) => category === MCP_CATEGORY }),
+  );
+  const managing = [
+    createSearchRegistryAction(installer),
+    ...createInstallActions(installer),
+    createDropServerAction(installer, servers),
+  ];
+  return {
+    category: MCP_CATEGORY,
+    capability: install
+      ? "Use the tools of MCP servers, and find, install or remove servers."
+      : "Use the tools of MCP servers.",
+    list() {
+      const names = servers.names();
+      const actions = install ? [...using, ...managing] : names.length > 0 ? using : [];
+      return [...actions, ...names.flatMap(servers.actions)];
+    },
+  };
+}
+
+/** The actions of the configured servers, rebuilt when something about a server has changed. */
+export interface ServerCatalog {
+  names(): readonly string[];
+  actions(server: string): readonly Action[];
+  /** The entry of `mcp__list_servers`, without the number of tools if they are unknown. */
+  summarize(server: string, visibleTools: number): JsonObject;
+}
+
+function createServerCatalog(access: CatalogOptions): ServerCatalog {
+  const { manifests, hub, installer } = access;
+  const cache = new Map<string, { readonly from: readonly unknown[]; readonly actions: readonly Action[] }>();
+
+  function getActions(spec: ServerSpec): readonly Action[] {
+    const offer = manifests.offer(spec.name);
+    const tools = manifests.tools(spec.name);
+    const from = [spec, offer, ...tools];
+    const cached = cache.get(spec.name);
+    if (cached?.from.length === from.length && from.every((part, at) => part === cached.from[at]))
+      return cached.actions;
+    const actions =
+      offer === undefined
+        ? [createConnectAction(access, spec)]
+        : [
+            ...tools.flatMap((tool) => createToolAction(access, spec, tool) ?? []),
+            ...createServerActions(access, spec, offer),
+          ];
+    cache.set(spec.name, { from, actions });
+    return actions;
+  }
+
+  const find = (server: string) => installer.specs().find(({ name }) => name === server);
+  return {
+    names: () => installer.specs().map(({ name }) => name),
+    actions(server) {
+      const spec = find(server);
+      return spec === undefined ? [] : getActions(spec);
+    },
+    summarize(name, visibleTools) {
+      const { state } = hub.status(name);
+      const isKnown = manifests.offer(name) !== undefined;
+      return toErrorDetails({
+        name,
+        state: state !== "idle" ? state : isKnown ? "known" : "configured",
+        description: find(name)?.description,
+        tools: isKnown ? visibleTools : undefined,
+      });
+    },
+  };
+}
+
+/** Lists only the servers of which the caller can see an action. */
+function createListServersAction(servers: ServerCatalog): Action {
+  return defineAction(MCP_CATEGORY, {
+    entry: "list_servers",
+    description: "List the MCP servers that are installed, and whether their tools can be used.",
+    effect: "read",
+    idempotent: true,
+    input: z.strictObject({}),
+    run: (_args, { sees }) => ({
+      servers: servers.names().flatMap((name) => {
+        const visible = servers.actions(name).filter((action) => sees(action.name));
+        return visible.length === 0 ? [] : [servers.summarize(name, visible.length)];
+      }),
+    }),
+  });
+}
+
+function createListToolsAction(servers: ServerCatalog): Action {
+  return defineAction(MCP_CATEGORY, {
+    entry: "list_tools",
+    description: "List the tools of one MCP server as `<server>__<tool>`, with their schemas.",
+    effect: "read",
+    idempotent: true,
+    input: z.strictObject({ server: z.string().min(1) }),
+    examples: [{ args: { server: "github" } }],
+    run({ server }, { sees }) {
+      const visible = servers.actions(server).filter((action) => sees(action.name));
+      if (visible.length === 0) throw serverNotFoundError(server);
+      return {
+        server,
+        tools: visible.map(({ entry, description, inputSchema, effect, tags, readiness }) => ({
+          tool: entry,
+          action: `${MCP_CATEGORY}${SEPARATOR}${entry}`,
+          description,
+          input_schema: inputSchema,
+          effect,
+          tags,
+          state: readiness?.() ?? "ready",
+        })),
+      };
+    },
+  });
+}
+
+/** Calls a server's tool by its id. The call passes the same checks as a call of the tool's own action. */
 function createCallToolAction(): Action {
   return defineAction(MCP_CATEGORY, {
     entry: "call_tool",
     description: "Call a tool of an MCP server by its id, `<server>__<tool>`.",
-    // What it does is what the tool does, and that is decided when the tool is called.
+    // The inner call is decided by the tool's own effect.
     effect: "external",
     timeoutMs: 10 * 60_000,
     input: z.strictObject({
@@ -35,148 +160,7 @@ function createCallToolAction(): Action {
       if (outcome.status === "waiting")
         return { status: outcome.status, action: outcome.action, ...toWaitingFacts(outcome.reason, outcome.approval) };
       const { code, error, hint, ...details } = outcome.error;
-      throw new QmError(code, error, { ...(hint === undefined ? {} : { hint }), details, content: outcome.content });
+      throw new QmError(code, error, { ...omitUndefined({ hint }), details, content: outcome.content });
     },
   });
-}
-
-/** What is told of a server to whoever may see it: its connection, and whether its tools are known. */
-interface ServerSummary {
-  readonly description: string | undefined;
-  readonly state: string;
-  readonly known: boolean;
-}
-
-/** The actions of every configured server, made when something about it has changed. */
-export interface ServerCatalog {
-  names(): readonly string[];
-  actions(server: string): readonly Action[];
-  summarize(server: string): ServerSummary;
-}
-
-function createServerCatalog(
-  reach: ServerAccess & { readonly book: Pick<ManifestService, "tools" | "tool" | "refresh" | "offer"> },
-  specs: () => readonly ServerSpec[],
-): ServerCatalog {
-  const made = new Map<string, { readonly from: readonly unknown[]; readonly actions: readonly Action[] }>();
-
-  function getActions(spec: ServerSpec): readonly Action[] {
-    const offer = reach.book.offer(spec.name);
-    const tools = reach.book.tools(spec.name);
-    const from = [spec, offer, ...tools];
-    const kept = made.get(spec.name);
-    if (kept !== undefined && kept.from.length === from.length && from.every((part, at) => part === kept.from[at]))
-      return kept.actions;
-    const actions =
-      offer === undefined
-        ? [createConnectAction(reach, spec)]
-        : [
-            ...tools.flatMap((tool) => createToolAction(reach, spec, tool) ?? []),
-            ...createServerActions(reach, spec, offer),
-          ];
-    made.set(spec.name, { from, actions });
-    return actions;
-  }
-
-  const find = (server: string) => specs().find(({ name }) => name === server);
-  return {
-    names: () => specs().map(({ name }) => name),
-    actions(server) {
-      const spec = find(server);
-      return spec === undefined ? [] : getActions(spec);
-    },
-    summarize(server) {
-      const { state } = reach.hub.status(server);
-      const known = reach.book.offer(server) !== undefined;
-      const resting = known ? "known" : "configured";
-      return { description: find(server)?.description, state: state === "idle" ? resting : state, known };
-    },
-  };
-}
-
-/** The servers of which the caller may see anything at all: one that is hidden from it is not there. */
-function createListServersAction(servers: ServerCatalog): Action {
-  return defineAction(MCP_CATEGORY, {
-    entry: "list_servers",
-    description: "List the MCP servers that are installed, and whether their tools can be used.",
-    effect: "read",
-    idempotent: true,
-    input: z.strictObject({}),
-    run: (_args, { sees }) => ({
-      servers: servers.names().flatMap((name) => {
-        const seen = servers.actions(name).filter((action) => sees(action.name));
-        if (seen.length === 0) return [];
-        const { description, state, known } = servers.summarize(name);
-        return [toErrorDetails({ name, state, description, tools: known ? seen.length : undefined })];
-      }),
-    }),
-  });
-}
-
-function createListToolsAction(servers: ServerCatalog): Action {
-  return defineAction(MCP_CATEGORY, {
-    entry: "list_tools",
-    description: "List the tools of one MCP server as `<server>__<tool>`, with their schemas.",
-    effect: "read",
-    idempotent: true,
-    input: z.strictObject({ server: z.string().min(1) }),
-    examples: [{ args: { server: "github" } }],
-    run({ server }, { sees }) {
-      const seen = servers.actions(server).filter((action) => sees(action.name));
-      if (seen.length === 0) {
-        throw new QmError("not_found", `there is no MCP server ${JSON.stringify(server)}`, {
-          hint: "mcp__list_servers lists the servers there are.",
-        });
-      }
-      return {
-        server,
-        tools: seen.map(({ entry, description, inputSchema, effect, tags, readiness }) => ({
-          tool: entry,
-          action: `${MCP_CATEGORY}${SEPARATOR}${entry}`,
-          description,
-          input_schema: inputSchema,
-          effect,
-          tags,
-          state: readiness?.() ?? "ready",
-        })),
-      };
-    },
-  });
-}
-
-interface McpProviderOptions extends ServerAccess {
-  readonly hub: Hub;
-  readonly book: ManifestService;
-  readonly desk: ServerInstaller;
-  /** Whether servers can be found, installed and removed through actions. */
-  readonly install: boolean;
-}
-
-const isServerAction = ({ category }: Action): boolean => category === MCP_CATEGORY;
-
-/** The category `mcp`: the tools of every server, and the verbs that manage servers. */
-export function createMcpProvider(options: McpProviderOptions): Provider {
-  const { desk, install } = options;
-  const servers = createServerCatalog(options, desk.specs);
-  const using = [createListServersAction(servers), createListToolsAction(servers), createCallToolAction()].map(
-    (verb) =>
-      // Where servers can be installed, the verbs are there without any. Elsewhere a hidden server must not bring them.
-      install ? verb : Object.freeze({ ...verb, serves: isServerAction }),
-  );
-  const managing = [
-    createSearchRegistryAction(desk),
-    ...createInstallActions(desk),
-    createDropServerAction(desk, servers),
-  ];
-  return {
-    category: MCP_CATEGORY,
-    capability: install
-      ? "Use the tools of MCP servers, and find, install or remove servers."
-      : "Use the tools of MCP servers.",
-    list() {
-      const names = servers.names();
-      const verbs = install ? [...using, ...managing] : names.length > 0 ? using : [];
-      return [...verbs, ...names.flatMap(servers.actions)];
-    },
-  };
 }

@@ -18,15 +18,15 @@ const plan: InstallPlan = {
 };
 const echoing = offer(tool("echo"));
 
-/** A desk over a real book, with a writer as the test wants it. */
-async function deskWith(writer: Partial<ServerConfigWriter>, given: Partial<ServerInstallerOptions> = {}) {
+/** An installer with real manifests and the given writer. */
+async function createTestInstaller(writer: Partial<ServerConfigWriter>, given: Partial<ServerInstallerOptions> = {}) {
   const manifests = await memoryStore();
   let specs: readonly ServerSpec[] = [];
-  const { book } = await openTestManifests(manifests, []);
+  const { service } = await openTestManifests(manifests, []);
   const problems: string[] = [];
-  const desk = createServerInstaller({
+  const installer = createServerInstaller({
     hub: { probe: async () => echoing },
-    book,
+    manifests: service,
     registry: undefined as never,
     plans: async () => plan,
     unpack: async () => {},
@@ -45,53 +45,53 @@ async function deskWith(writer: Partial<ServerConfigWriter>, given: Partial<Serv
     specs: () => specs,
     configure: async (next) => {
       specs = next;
-      book.use(next);
+      service.use(next);
     },
     note: () => {},
     ...given,
   });
-  return { desk, manifests, book, problems, specs: () => specs };
+  return { installer, manifests, service, problems, specs: () => specs };
 }
 
-test("what was agreed to is kept before the server is written down: whoever watches finds it", async () => {
+test("stores the accepted offer before the server is written to the configuration", async () => {
   let kept: unknown;
-  const { desk, manifests } = await deskWith({
+  const { installer, manifests } = await createTestInstaller({
     async add(name, _entry, beforeWriting) {
       await beforeWriting();
       kept = await manifests.read(name);
     },
   });
 
-  await desk.install(plan, "ann");
+  await installer.install(plan, "ann");
 
   expect(kept).toMatchObject({ manifest: { offer: { tools: [{ name: "echo" }] } } });
 });
 
-test("what could not be written down is forgotten, and a name that is taken harms nothing", async () => {
+test("forgets the offer if writing fails, and does nothing if the name is taken", async () => {
   const full = new QmError("action_failed", "the disk is full");
   const taken = new QmError("conflict", "there is one already");
-  const failing = await deskWith({
+  const failing = await createTestInstaller({
     async add(_name, _entry, beforeWriting) {
       await beforeWriting();
       throw full;
     },
   });
-  const late = await deskWith({ add: () => Promise.reject(taken) });
-  await late.book.learn(spec("fresh"), echoing);
+  const late = await createTestInstaller({ add: () => Promise.reject(taken) });
+  await late.service.learn(spec("fresh"), echoing);
 
-  await expect(failing.desk.install(plan, "ann")).rejects.toBe(full);
-  await expect(late.desk.install(plan, "ann")).rejects.toBe(taken);
+  await expect(failing.installer.install(plan, "ann")).rejects.toBe(full);
+  await expect(late.installer.install(plan, "ann")).rejects.toBe(taken);
 
   expect(await failing.manifests.read("fresh")).toBeUndefined();
   expect(failing.specs()).toEqual([]);
   expect(await late.manifests.read("fresh")).toBeDefined();
 });
 
-test("a server that wants a login is written down, with how to log in", async () => {
+test("saves a server that needs a login, with a hint", async () => {
   const probe = () => Promise.reject(new QmError("needs_login", "log in first"));
-  const { desk, problems, specs } = await deskWith({}, { hub: { probe } });
+  const { installer, problems, specs } = await createTestInstaller({}, { hub: { probe } });
 
-  expect(await desk.install(plan, "ann")).toMatchObject({
+  expect(await installer.install(plan, "ann")).toMatchObject({
     needsLogin: true,
     actions: ["mcp__fresh__connect"],
     hint: expect.stringContaining("qm servers login fresh"),
@@ -101,15 +101,15 @@ test("a server that wants a login is written down, with how to log in", async ()
   expect(problems).toEqual(["fresh needs_login"]);
 });
 
-test("a removal goes on when a part of it fails, and says what was left", async () => {
+test("goes on with a removal when a step fails, and reports it", async () => {
   const secrets = createMemorySecrets();
   const broken = { ...secrets, delete: () => Promise.reject(new QmError("store_failed", "the secrets are broken")) };
   const launch = { kind: "http" as const, url: "https://example.com/mcp", headers: { A: `\${secret:A}` } };
   const remove = async (name: string) => ({ spec: spec(name, { launch }), secretsInUse: [] });
-  const { desk, manifests, problems, specs } = await deskWith({ remove }, { secrets: broken });
-  await desk.install(plan, "ann");
+  const { installer, manifests, problems, specs } = await createTestInstaller({ remove }, { secrets: broken });
+  await installer.install(plan, "ann");
 
-  await expect(desk.drop("fresh", "ann", { clearSecrets: true })).rejects.toMatchObject({
+  await expect(installer.drop("fresh", "ann", { clearSecrets: true })).rejects.toMatchObject({
     code: "store_failed",
     message: expect.stringMatching(/^fresh is removed, but not everything of it: the secrets are broken/),
   });

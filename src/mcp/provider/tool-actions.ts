@@ -1,9 +1,9 @@
 import { hash } from "node:crypto";
 import { isAbsolute, resolve } from "node:path";
 import type { Action, CallContext, Readiness } from "../../core/action.ts";
-import { QmError, toErrorDetails } from "../../core/errors.ts";
+import { QmError } from "../../core/errors.ts";
 import { type ContentBlock, formatContent, WithContent } from "../../core/handler-result.ts";
-import { isRecord, type JsonObject } from "../../core/json.ts";
+import { isRecord, type JsonObject, omitUndefined } from "../../core/json.ts";
 import { actionName, quoteName, SEPARATOR } from "../../core/names.ts";
 import type { ArgumentForms } from "../../core/normalize-arguments.ts";
 import type { ConnectionState, Hub } from "../hub/hub.ts";
@@ -13,12 +13,12 @@ import { resolveToolTraits } from "../manifests/tool-traits.ts";
 import type { Launch, ServerSpec, ToolOverride } from "../server-spec.ts";
 
 const MAX_NAME_LENGTH = 200;
-// A slash is for what is no tool, such as `resources/read`; MCP does not have it in names of tools.
+// A slash marks actions that are not tools, such as `resources/read`. MCP does not allow it in names of tools.
 const REFUSED_CHARACTERS = /[^\p{L}\p{N}\p{M}_.:@+~-]/gu;
 
 /**
- * What a server's tool is called within the category: the server's name and its own. A name that is too long or holds what
- * no entry may hold is cut and gets a hash of the whole, so that two tools never become one.
+ * The entry name of a server's tool: the server's name and the tool's. A tool name that is too long or has invalid
+ * characters is cut and gets a hash of the whole name, so that two tools never share an entry.
  */
 export function toToolEntry(server: string, tool: string): string {
   const fits =
@@ -31,12 +31,10 @@ export function toToolEntry(server: string, tool: string): string {
   return `${server}${SEPARATOR}${plain}-${hash("sha256", tool, "hex").slice(0, 12)}`;
 }
 
-/** What something else that a server offers is called, by the method of MCP that it stands for. */
 export function toMethodEntry(server: string, method: string): string {
   return `${server}${SEPARATOR}${method}`;
 }
 
-/** The normal forms of a tool's arguments, as the configuration declares them. */
 function createArgumentForms(declared: NonNullable<ToolOverride["arguments"]>, launch: Launch): ArgumentForms {
   const folder = launch.kind === "stdio" ? launch.cwd : undefined;
   const forms = Object.entries(declared).map(([argument, form]) => [
@@ -50,32 +48,32 @@ function absolutePath(path: string, argument: string, folder: string | undefined
   const refuse = (why: string, hint: string) =>
     new QmError("path_refused", `${argument} (${quoteName(path)}) ${why}`, { hint });
   if (path.includes("\0")) throw refuse("holds a NUL character", "Leave it out.");
-  if (path.startsWith("~")) throw refuse("starts with ~, which stands for nothing here", "Give an absolute path.");
-  // Where a reference is in the folder, or the server is elsewhere, nobody here knows what a relative path means.
+  if (path.startsWith("~")) throw refuse("starts with ~, which is not expanded here", "Give an absolute path.");
+  // A relative path has no meaning here if the folder holds a reference or the server is remote.
   const isKnown = folder !== undefined && !folder.includes("${");
-  if (!isKnown && !isAbsolute(path)) throw refuse("is relative, and to what is not known", "Give an absolute path.");
+  if (!isKnown && !isAbsolute(path)) throw refuse("is relative to an unknown folder", "Give an absolute path.");
   return resolve(folder ?? "/", path);
 }
 
 const ERROR_TEXT_LIMIT = 600;
-/** An object with this many fields is a list in disguise, and each of them costs far more than an item of a list. */
+/** A field of an object costs far more than an item of a list. */
 const FIELD_LIMIT = 20_000;
 
 /**
- * A tool's result as a handler answers it: its structured result as data where it has one, else its text. Throws
- * `action_failed` with what the tool said when it says that it failed.
+ * Converts a tool's result: the structured content as data if there is one, else its text. Throws `action_failed` with
+ * the tool's text if the result is an error.
  */
 export function readToolResult(tool: string, result: JsonObject): unknown {
   const blocks = readBlocks(result.content);
   const meta = isRecord(result._meta) ? { meta: result._meta as JsonObject } : {};
   const { structuredContent } = result;
   if (result.isError === true) {
-    const said = formatContent(blocks, ERROR_TEXT_LIMIT) || "it did not say why";
+    const said = formatContent(blocks, ERROR_TEXT_LIMIT) || "it gave no reason";
     throw new QmError("action_failed", `${tool} failed: ${said}`, { content: { blocks, ...meta } });
   }
   if (isWide(structuredContent)) {
-    throw new QmError("action_failed", `${tool} answered an object with more than ${FIELD_LIMIT} fields`, {
-      hint: "Ask for less at a time.",
+    throw new QmError("action_failed", `${tool} returned an object with more than ${FIELD_LIMIT} fields`, {
+      hint: "Ask for less at once.",
     });
   }
   if (structuredContent !== undefined) return new WithContent(structuredContent, { blocks, structured: true, ...meta });
@@ -95,14 +93,12 @@ function isWide(value: unknown): boolean {
   return false;
 }
 
-/** What was read of a resource: whole as data, its texts for a model. */
 export function readResourceResult(result: JsonObject): unknown {
   const contents = Array.isArray(result.contents) ? result.contents.filter(isRecord) : [];
   const blocks = contents.map((resource): ContentBlock => ({ type: "resource", resource: resource as JsonObject }));
   return new WithContent(result, { blocks });
 }
 
-/** A filled-in prompt: whole as data, its messages for a model. */
 export function readPromptResult(result: JsonObject): unknown {
   const messages = Array.isArray(result.messages) ? result.messages.filter(isRecord) : [];
   return new WithContent(result, { blocks: messages.flatMap(({ content }) => readBlocks([content])) });
@@ -113,7 +109,7 @@ function readBlocks(content: unknown): readonly ContentBlock[] {
   return content.filter((block): block is ContentBlock => isRecord(block) && typeof block.type === "string");
 }
 
-/** The text of a block that is text and nothing else. */
+/** The text of a text block without annotations or other fields. */
 function readPlainText(block: ContentBlock): string | undefined {
   const isPlain = block.type === "text" && Object.keys(block).length === 2;
   return isPlain && typeof block.text === "string" ? block.text : undefined;
@@ -121,25 +117,17 @@ function readPlainText(block: ContentBlock): string | undefined {
 
 export const MCP_CATEGORY = "mcp";
 
-/** What the actions of servers reach their servers by. */
 export interface ServerAccess {
   readonly hub: Pick<Hub, "connect" | "request" | "status">;
-  readonly book: Pick<ManifestService, "tool" | "refresh">;
+  readonly manifests: Pick<ManifestService, "tool" | "refresh">;
 }
 
-/** A server's tool as an action. Undefined where the configuration takes it away. */
-export function createToolAction(reach: ServerAccess, spec: ServerSpec, known: KnownTool): Action | undefined {
+/** A server's tool as an action. Undefined if the configuration disables it. */
+export function createToolAction(access: ServerAccess, spec: ServerSpec, known: KnownTool): Action | undefined {
   const { definition } = known;
-  const {
-    effect,
-    tags,
-    idempotent,
-    approval,
-    loading,
-    enabled,
-    arguments: forms,
-  } = resolveToolTraits(definition, spec);
-  if (!enabled) return undefined;
+  const traits = resolveToolTraits(definition, spec);
+  if (!traits.enabled) return undefined;
+  const { effect, tags, idempotent, approval, loading, arguments: forms } = traits;
   const { name: tool, title, description, inputSchema, outputSchema } = definition;
   const entry = toToolEntry(spec.name, tool);
   const marks = known.marks.length > 0 ? ["suspect"] : [];
@@ -147,52 +135,53 @@ export function createToolAction(reach: ServerAccess, spec: ServerSpec, known: K
     name: actionName(MCP_CATEGORY, entry),
     category: MCP_CATEGORY,
     entry,
-    description: description || title || `${tool} of ${spec.name}. Its server says nothing about it.`,
+    description: description || title || `${tool} of ${spec.name}. The server gives no description.`,
     inputSchema,
-    ...(outputSchema === undefined ? {} : { outputSchema }),
     effect,
     tags: [...new Set([...tags, ...marks])],
     aliases: [entry, `${spec.name}.${tool}`, `${spec.name}/${tool}`],
     examples: [],
     scope: "generalist",
     routing: "routed",
-    ...(approval === undefined ? {} : { requiresApproval: approval }),
     peerExposed: false,
-    ...(loading === undefined ? {} : { loading }),
-    ...(forms === undefined ? {} : { normalize: createArgumentForms(forms, spec.launch) }),
+    ...omitUndefined({
+      outputSchema,
+      requiresApproval: approval,
+      loading,
+      normalize: forms === undefined ? undefined : createArgumentForms(forms, spec.launch),
+      timeoutMs: spec.callTimeoutMs,
+    }),
     readiness: () =>
-      reach.book.tool(spec.name, tool)?.state === "withheld" ? "quarantined" : getReadiness(reach, spec.name),
+      access.manifests.tool(spec.name, tool)?.state === "withheld" ? "quarantined" : getReadiness(access, spec.name),
     idempotent,
-    ...(spec.callTimeoutMs === undefined ? {} : { timeoutMs: spec.callTimeoutMs }),
-    run: (args, context) => callTool(reach, spec, tool, args, context),
+    run: (args, context) => callTool(access, spec, tool, args, context),
   } satisfies Action);
 }
 
 async function callTool(
-  reach: ServerAccess,
+  access: ServerAccess,
   spec: ServerSpec,
   tool: string,
   args: JsonObject,
   context: CallContext,
 ): Promise<unknown> {
-  // Once so that nothing is started for what is withheld, and once more when the server has said what it offers now.
-  const usable = () => requireUsable(reach, spec.name, tool);
+  // Checked before the server is started, and again when its current offer is known.
+  const usable = () => requireUsable(access, spec.name, tool);
   await usable();
   const request = { method: "tools/call", params: { name: tool, arguments: args } };
-  return readToolResult(tool, await sendRequest(reach, spec, request, context, usable));
+  return readToolResult(tool, await sendRequest(access, spec, request, context, usable));
 }
 
-/** Sends a request for a call of an action. */
 export async function sendRequest(
-  reach: ServerAccess,
+  access: ServerAccess,
   spec: ServerSpec,
   request: { readonly method: string; readonly params: JsonObject },
   { signal, dialogue, trace, untimed }: CallContext,
   before?: () => Promise<void>,
 ): Promise<JsonObject> {
-  // How long a server takes to start is no part of a call's time: the start has a limit of its own.
-  await untimed(() => reach.hub.connect(spec.name, signal));
-  return reach.hub.request(spec.name, request, { signal, dialogue, before, trace });
+  // The start has its own time limit and does not count as time of the call.
+  await untimed(() => access.hub.connect(spec.name, signal));
+  return access.hub.request(spec.name, request, { signal, dialogue, before, trace });
 }
 
 const readinessByState: Readonly<Record<ConnectionState, Readiness>> = {
@@ -207,28 +196,21 @@ export function getReadiness({ hub }: ServerAccess, server: string): Readiness {
   try {
     return readinessByState[hub.status(server).state];
   } catch {
-    // It was taken away since the action was listed.
+    // The server was removed since the action was listed.
     return "unavailable";
   }
 }
 
-async function requireUsable({ book }: ServerAccess, server: string, tool: string): Promise<void> {
-  if (book.tool(server, tool)?.state === "usable") return;
-  // A person may have accepted it meanwhile, in another process.
-  await book.refresh();
-  const state = book.tool(server, tool)?.state;
+async function requireUsable({ manifests }: ServerAccess, server: string, tool: string): Promise<void> {
+  if (manifests.tool(server, tool)?.state === "usable") return;
+  // A person may have accepted it in another process.
+  await manifests.refresh();
+  const state = manifests.tool(server, tool)?.state;
   if (state === "usable") return;
-  if (state === "withheld") {
-    throw new QmError(
-      "quarantined",
-      `${server} has changed what ${tool} is; it is withheld until a person accepts it`,
-      {
-        hint: `It was not run. A person can look at the change with \`qm servers review ${server}\`.`,
-        details: toErrorDetails({ server, tool }),
-      },
-    );
-  }
-  throw new QmError("not_found", `${server} does not offer ${tool} any more`, {
-    hint: "Look for another action.",
+  if (state !== "withheld")
+    throw new QmError("not_found", `${server} no longer offers ${tool}`, { hint: "Look for another action." });
+  throw new QmError("quarantined", `${server} changed the definition of ${tool}, which a person must accept first`, {
+    hint: `It was not run. A person can review the change with \`qm servers review ${server}\`.`,
+    details: { server, tool },
   });
 }

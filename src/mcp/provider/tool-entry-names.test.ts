@@ -1,12 +1,12 @@
 import { expect, test } from "vitest";
 import { toToolEntry } from "./tool-actions.ts";
 
-test("a tool keeps its name where an entry may be called so", () => {
+test("keeps the name of a tool if it is valid", () => {
   expect(toToolEntry("odd", "get-sum")).toBe("odd__get-sum");
   expect(toToolEntry("odd", "a.b:c@d+e~f")).toBe("odd__a.b:c@d+e~f");
 });
 
-test("tools whose names are no entries do not become one", () => {
+test("gives tools with invalid names different entries", () => {
   const tools = [
     "a/b",
     "a b",

@@ -6,7 +6,7 @@ import { readPromptResult, readResourceResult, readToolResult } from "./tool-act
 const text = (said: string) => ({ type: "text", text: said });
 const picture = { type: "image", mimeType: "image/png", data: "AAAA" };
 
-test("one text is data and nothing else", () => {
+test("returns a single text as data", () => {
   expect(readToolResult("t", { content: [text("hello")] })).toBe("hello");
 });
 
@@ -30,7 +30,7 @@ test.each([
   expect(answered).toEqual(new WithContent(data, { blocks: "content" in result ? result.content : [], ...more }));
 });
 
-test("a tool that says it failed fails with its own words, and keeps its content", () => {
+test("throws a tool's error with its text and content", () => {
   const failure = (result: object): QmError => {
     try {
       readToolResult("send", { isError: true, ...result });
@@ -45,10 +45,10 @@ test("a tool that says it failed fails with its own words, and keeps its content
     message: "send failed: no such user",
     content: { blocks: [text("no such user")] },
   });
-  expect(failure({})).toMatchObject({ message: "send failed: it did not say why" });
+  expect(failure({})).toMatchObject({ message: "send failed: it gave no reason" });
 });
 
-test("resources and prompts are whole as data, with what a model reads of them beside it", () => {
+test("returns resources and prompts as data, with content for a model", () => {
   const resource = { uri: "a:b", text: "hello" };
   const read = { contents: [resource] };
   const prompt = { messages: [{ role: "user", content: text("do it") }] };
@@ -57,7 +57,7 @@ test("resources and prompts are whole as data, with what a model reads of them b
   expect(readPromptResult(prompt)).toEqual(new WithContent(prompt, { blocks: [text("do it")] }));
 });
 
-test("refuses an object with more fields than anybody needs", () => {
+test("refuses an object with too many fields", () => {
   const wide = (fields: number) => Object.fromEntries(Array.from({ length: fields }, (_, at) => [`f${at}`, at]));
 
   expect(() => readToolResult("t", { content: [], structuredContent: { list: [wide(20_001)] } })).toThrow(

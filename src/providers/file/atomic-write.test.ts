@@ -27,7 +27,7 @@ test("leaves nothing beside a file that cannot be replaced", async () => {
   expect(await readdir(path)).toEqual(["target"]);
 });
 
-test("does not overwrite what somebody else changed meanwhile", async () => {
+test("does not overwrite a file that another program changed", async () => {
   const { path } = await testRoot({ "a.txt": "old" });
   const before = await stat(join(path, "a.txt"));
   await utimes(join(path, "a.txt"), 1, 1);
@@ -41,7 +41,7 @@ test("does not overwrite what somebody else changed meanwhile", async () => {
   expect(await readFile(join(path, "a.txt"), "utf8")).toBe("old");
 });
 
-test("a process killed while it writes leaves the old or the new content, and hinders nobody", async () => {
+test("a process killed during a write leaves the old or the new content", async () => {
   const killed = await Promise.all(
     [40, 90, 150, 230].map(async (delay) => {
       const { path, call } = await testRoot({ "folder/a.txt": "x".repeat(1_000_000) });
@@ -81,7 +81,7 @@ const writerScript = `
 
 const canMount = spawnSync("unshare", ["-m", "mount", "-t", "tmpfs", "tmpfs", "/mnt"]).status === 0;
 
-test.runIf(canMount)("a full disk is said clearly and leaves the old file alone", async () => {
+test.runIf(canMount)("a full disk gives a clear error and keeps the old file", async () => {
   const { path } = await testRoot({ "small/keep.txt": "" });
   const mounted = 'mount -t tmpfs -o size=256k tmpfs "$2/small" && exec "$0" --input-type=module -e "$3" "$1" "$2"';
 
@@ -119,9 +119,9 @@ test.runIf(process.getuid?.() === 0)("a read-only file or folder is said clearly
 
   expect(stderr).toBe("");
   expect(JSON.parse(stdout)).toEqual([
-    'the system does not permit to write "open/closed.txt"',
-    'the system does not permit to write "shut/a.txt"',
-    'the system does not permit to delete "shut/a.txt"',
+    'the system does not allow to write "open/closed.txt"',
+    'the system does not allow to write "shut/a.txt"',
+    'the system does not allow to delete "shut/a.txt"',
   ]);
   expect(await readFile(join(path, "open/closed.txt"), "utf8")).toBe("old");
   expect(await readdir(join(path, "shut"))).toEqual(["a.txt"]);

@@ -3,46 +3,38 @@ import { type FileHandle, open, rename, rm } from "node:fs/promises";
 import { QmError } from "../../core/errors.ts";
 import { quoteName } from "../../core/names.ts";
 import { temporaryName } from "./file-root.ts";
-import { explainFsError } from "./fs-errors.ts";
-import type { OpenFolder } from "./open-file.ts";
-import { statEntry } from "./open-file.ts";
+import { explainFsErrors } from "./fs-errors.ts";
+import { type OpenFolder, statEntry } from "./open-file.ts";
 
-export interface FileReplacement {
+interface FileReplacement {
   readonly bytes: Buffer;
-  /** The file as it was when the new content was made from it. Absent: there was none. */
+  /** The file before the write. Absent: there was none. */
   readonly before: Stats | undefined;
-  /** Whether the new content depends on `before`, so that a file changed since then must not be overwritten. */
   readonly onlyIfUnchanged: boolean;
-  /** The path as answers show it. */
   readonly shown: string;
 }
 
-/**
- * Puts new content in place of a file in one step: whoever reads sees the old or the new, also after a crash. When it
- * throws, the old file is as it was and nothing is left beside it.
- */
+/** Replaces the content of a file atomically: readers see the old or the new content, also after a crash or an error. */
 export async function replaceFileContent(
   folder: OpenFolder,
   name: string,
-  wanted: FileReplacement,
+  replacement: FileReplacement,
   signal: AbortSignal,
 ): Promise<void> {
   const temporary = folder.at(temporaryName());
-  try {
+  await explainFsErrors(replacement.shown, "write", async () => {
     const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW;
-    const handle = await open(temporary, flags, wanted.before === undefined ? 0o666 : 0o600);
+    const handle = await open(temporary, flags, replacement.before === undefined ? 0o666 : 0o600);
     try {
-      await writeContent(handle, wanted);
-      if (wanted.onlyIfUnchanged) await requireUnchanged(folder, name, wanted);
+      await writeContent(handle, replacement);
+      if (replacement.onlyIfUnchanged) await requireUnchanged(folder, name, replacement);
       signal.throwIfAborted();
       await rename(temporary, folder.at(name));
     } catch (thrown) {
       await rm(temporary, { force: true }).catch(() => undefined);
       throw thrown;
     }
-  } catch (thrown) {
-    throw explainFsError(thrown, wanted.shown, "write");
-  }
+  });
   await folder.sync();
 }
 
@@ -59,25 +51,18 @@ async function writeContent(handle: FileHandle, { bytes, before }: FileReplaceme
 async function copyOwnerAndMode(handle: FileHandle, before: Stats): Promise<void> {
   const now = await handle.stat();
   if (now.uid !== before.uid || now.gid !== before.gid) {
-    // Only a privileged process may give files away; for others the new file is theirs, as with any editor.
+    // Only a privileged process may change the owner. For others the new file is theirs, as with any editor.
     await handle.chown(before.uid, before.gid).catch(() => undefined);
   }
-  // Never setuid, setgid or sticky: new content must not run with the rights that were given to the old.
+  // Without setuid, setgid and sticky: new content must not get the rights of the old.
   await handle.chmod(before.mode & 0o777);
 }
 
 async function requireUnchanged(folder: OpenFolder, name: string, { before, shown }: FileReplacement): Promise<void> {
   const now = await statEntry(folder, name, shown);
-  const isSame =
-    now === undefined || before === undefined
-      ? now === before
-      : now.ino === before.ino &&
-        now.size === before.size &&
-        now.mtimeMs === before.mtimeMs &&
-        now.ctimeMs === before.ctimeMs;
-  if (!isSame) {
-    throw new QmError("conflict", `${quoteName(shown)} was changed by somebody else meanwhile; nothing was written`, {
-      hint: "Read it again and repeat the change.",
-    });
-  }
+  const isSame = (["ino", "size", "mtimeMs", "ctimeMs"] as const).every((key) => now?.[key] === before?.[key]);
+  if (isSame) return;
+  throw new QmError("conflict", `${quoteName(shown)} was changed by another program; nothing was written`, {
+    hint: "Read it again and repeat the change.",
+  });
 }

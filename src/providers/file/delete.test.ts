@@ -13,14 +13,14 @@ test("removes a file, and an empty folder", async () => {
   expect(await readdir(path)).toEqual([]);
 });
 
-test("does not remove a folder with something in it, nor what a killed write left there", async () => {
+test("does not remove a folder with entries, nor the temporary files in it", async () => {
   const { refusal, path } = await testRoot({ "folder/a.txt": "", "folder/.qm-tmp-1": "" });
 
   expect(await refusal("delete", { path: "folder" })).toMatchObject({ code: "conflict", details: { entries: 1 } });
   expect((await readdir(join(path, "folder"))).sort()).toEqual([".qm-tmp-1", "a.txt"]);
 });
 
-test("removes a link and not what it points to, wherever that is", async () => {
+test("removes a link, not its target", async () => {
   const { call, path, outside } = await testRoot({ "a.txt": "kept" });
   await symlink("a.txt", join(path, "in"));
   await symlink(outside, join(path, "out"));
@@ -47,7 +47,7 @@ test.each([["."], ["./"], ["<root>"]])("never removes the root: %s", async (path
   expect((await root.refusal("delete", { path: path.replace("<root>", root.path) })).code).toBe("path_refused");
 });
 
-test("a missing file is not found, with what is nearby", async () => {
+test("a missing file is not found, with suggestions", async () => {
   const { refusal, path } = await testRoot({ "folder/report.md": "" });
   await mkdir(join(path, "empty"));
 

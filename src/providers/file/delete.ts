@@ -1,13 +1,12 @@
 import { readdir, rm, rmdir, unlink } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
-import { defineAction } from "../../catalog/define-action.ts";
 import type { Action } from "../../core/action.ts";
 import { QmError } from "../../core/errors.ts";
 import { quoteName } from "../../core/names.ts";
-import type { FileRoot } from "./file-root.ts";
-import { isTemporaryName, normalizeFilePath, resolveFileEntry } from "./file-root.ts";
-import { explainFsError, getErrno } from "./fs-errors.ts";
+import { defineFileAction } from "./file-action.ts";
+import { type FileRoot, isTemporaryName, resolveFileEntry } from "./file-root.ts";
+import { explainFsErrors, getErrno } from "./fs-errors.ts";
 import { type OpenFolder, openFolder, pathNotFoundError, statEntry, withFolder } from "./open-file.ts";
 
 const input = z.strictObject({
@@ -15,20 +14,19 @@ const input = z.strictObject({
 });
 
 export function deleteAction(root: FileRoot): Action {
-  return defineAction("file", {
+  return defineFileAction(root, {
     entry: "delete",
     description:
-      "Delete a file or an empty folder, for good. Of a link only the link goes. To take out part of a file, edit it instead.",
+      "Delete a file or an empty folder permanently. Of a link, only the link is deleted. To remove part of a file, use edit.",
     effect: "write",
-    tags: ["file", "write", "destructive"],
+    tags: ["destructive"],
     input,
-    normalize: { path: (path) => normalizeFilePath(root, path) },
     run: ({ path }) => remove(root, path),
   });
 }
 
-async function remove(root: FileRoot, asked: string) {
-  const { folder: place, name, path } = await resolveFileEntry(root, asked);
+async function remove(root: FileRoot, requested: string) {
+  const { folder: place, name, path } = await resolveFileEntry(root, requested);
   const missing = () => pathNotFoundError({ ...place, path, missing: [...place.missing, name] });
   if (place.missing.length > 0) throw await missing();
   return withFolder(place, async (folder) => {
@@ -37,12 +35,9 @@ async function remove(root: FileRoot, asked: string) {
     if (!stats.isDirectory() && !stats.isFile() && !stats.isSymbolicLink()) {
       throw new QmError("path_refused", `${quoteName(path)} is a device or a pipe`);
     }
-    try {
-      if (stats.isDirectory()) await removeFolder(folder, name, path);
-      else await unlink(folder.at(name));
-    } catch (thrown) {
-      throw explainFsError(thrown, path, "delete");
-    }
+    await explainFsErrors(path, "delete", () =>
+      stats.isDirectory() ? removeFolder(folder, name, path) : unlink(folder.at(name)),
+    );
     return { path, kind: stats.isDirectory() ? "folder" : stats.isFile() ? "file" : "link" };
   });
 }
@@ -58,7 +53,7 @@ async function removeFolder(above: OpenFolder, name: string, shown: string): Pro
   }
 }
 
-/** A folder that holds nothing but the remains of killed writes looks empty to everybody, so it can be deleted. */
+/** A folder with only the temporary files of killed writes looks empty to callers, so it can be deleted. */
 async function removeLeftovers(above: OpenFolder, name: string, shown: string): Promise<void> {
   const folder = await openFolder(join(above.real, name), shown, above.protectedPaths);
   try {
@@ -67,7 +62,7 @@ async function removeLeftovers(above: OpenFolder, name: string, shown: string): 
     if (inside > 0) {
       throw new QmError("conflict", `the folder ${quoteName(shown)} is not empty: ${inside} entries`, {
         details: { entries: inside },
-        hint: "Delete what is in it first.",
+        hint: "Delete its entries first.",
       });
     }
     for (const entry of names) await rm(folder.at(entry), { force: true });

@@ -33,7 +33,7 @@ test("does not choose between several occurrences", async () => {
   ).toMatchObject({ replaced: 2 });
 });
 
-test("counts overlapping places as ambiguous", async () => {
+test("counts overlapping occurrences as ambiguous", async () => {
   const { refusal } = await testRoot({ "a.txt": "aaa" });
 
   expect(await refusal("edit", { path: "a.txt", old_string: "aa", new_string: "b" })).toMatchObject({
@@ -66,7 +66,7 @@ test.each([
   expect(await readFile(join(path, "a.txt"), "utf8")).toBe("a");
 });
 
-test("refuses a file with a byte anywhere that is no text, since it could not be put back", async () => {
+test("refuses a file with invalid UTF-8 anywhere, which it could not restore", async () => {
   const { refusal } = await testRoot({ "a.bin": Buffer.concat([Buffer.alloc(20_000, "a\n"), Buffer.from([0xff])]) });
 
   expect((await refusal("edit", { path: "a.bin", old_string: "zz", new_string: "x" })).code).toBe(
@@ -74,7 +74,7 @@ test("refuses a file with a byte anywhere that is no text, since it could not be
   );
 });
 
-test("a missing file is not found, with what is nearby", async () => {
+test("a missing file is not found, with suggestions", async () => {
   const { refusal } = await testRoot({ "main.ts": "" });
 
   expect(await refusal("edit", { path: "mian.ts", old_string: "a", new_string: "b" })).toMatchObject({
@@ -100,7 +100,7 @@ describe("line ends", () => {
   });
 });
 
-test("edits of one file that are asked for at once all take effect", async () => {
+test("concurrent edits of one file all take effect", async () => {
   const names = Array.from({ length: 12 }, (_, index) => `<${index}>`);
   const { call, path } = await testRoot({ "a.txt": names.join(" ") });
 

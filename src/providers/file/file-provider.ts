@@ -9,27 +9,24 @@ import { readAction } from "./read.ts";
 import { writeAction } from "./write.ts";
 
 export interface FileProviderOptions extends Partial<FileLimits> {
-  /** The folder that everything is confined to, links included. */
   readonly root: string;
-  /** Offer nothing that changes a file. */
   readonly readOnly?: boolean;
   /**
-   * Absolute paths of files and folders that no action reaches by any name, whether they exist yet or not. Looked up
-   * on every call, so a folder with many thousand files makes calls slower.
+   * Absolute paths of files and folders that no action can reach by any name, whether they exist yet or not. They are
+   * looked up on every call, so a folder with many thousand files makes calls slower.
    */
   readonly protect?: readonly string[];
   /**
-   * Names of files and folders that no action reaches at any depth below the root, such as `quartermaster.yaml`; with
-   * a `*` at the end, every name that begins so. A name counts in any spelling that some file system takes for the
-   * same. A hard link by another name is not known.
+   * Names of files and folders that no action can reach at any depth below the root, such as `quartermaster.yaml`. A `*`
+   * at the end stands for any ending. Spellings that some file system takes for the same name match too. Hard links with
+   * another name do not.
    */
   readonly protectNames?: readonly string[];
 }
 
 /**
- * Files of one folder as actions. No path leads out of the folder, whatever links are in it or are put there
- * meanwhile; hard links cannot be told from files, so the folder should not hold any to files elsewhere, other than
- * protected ones, which are known by any name.
+ * Actions on the files of one folder. No path leads out of the folder, even if links are added during a call. Hard links
+ * cannot be told from files, so the folder should not have any to files elsewhere. Protected files are known by any name.
  */
 export function fileProvider(options: FileProviderOptions): Provider {
   const { root: path, readOnly = false, protect = [], protectNames = [], ...limits } = options;

@@ -178,7 +178,7 @@ test.each(onlyNames)("an encoded or look-alike path is only a name: %j", async (
   expect(JSON.stringify(error.toProblem())).not.toContain("SECRET");
 });
 
-test("says the same of a link to something outside and of a link to nothing outside", async () => {
+test("gives the same error for links to existing and missing targets outside", async () => {
   const [there, nothing] = [
     await root.refusal("read", { path: "out-file" }),
     await root.refusal("read", { path: "dangling-out" }),
@@ -205,7 +205,7 @@ test("a link to a folder inside can be named", async () => {
   expect(await root.call("list", { path: "in-folder" })).toMatchObject({ total: 2 });
 });
 
-test("a pipe is refused at once instead of being waited for", async () => {
+test("refuses a pipe without waiting for it", async () => {
   for (const entry of ["read", "write", "edit", "grep", "delete"]) {
     const use = uses.find(([name]) => name === entry)?.[1] ?? ((path: string) => ({ path }));
     expect((await root.refusal(entry, use("pipe"))).code).toBe("path_refused");
@@ -221,7 +221,7 @@ test("a root that is missing is an error without its path", async () => {
   expect(error.message).not.toContain("/nowhere");
 });
 
-test("parts never lead up, whatever the text", () => {
+test("parts never lead up, for any text", () => {
   const unit = fc.constantFrom(".", "..", "/", "a", " ", "\\", "\0", "~", ":", "con", "%2e", "\u202e");
 
   fc.assert(

@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { findClosestLine, findOccurrences } from "./edit.ts";
 
-test("finds every place, overlapping ones too", () => {
+test("finds all occurrences, also overlapping ones", () => {
   const word = (maxLength: number, minLength = 0) =>
     fc.string({ unit: fc.constantFrom("a", "b"), minLength, maxLength });
 
@@ -14,7 +14,7 @@ test("finds every place, overlapping ones too", () => {
   );
 });
 
-test("takes linear time on what makes indexOf crawl", () => {
+test("takes linear time on texts that make indexOf slow", () => {
   const started = performance.now();
 
   const found = [...findOccurrences("a".repeat(5_000_000), `b${"a".repeat(100_000)}`)];

@@ -25,7 +25,7 @@ async function walked(path: string, options: { maxVisited?: number; signal?: Abo
   return { paths, isIncomplete: walk.isIncomplete };
 }
 
-test("goes through everything in order of path", async () => {
+test("visits all entries in order of path", async () => {
   const { path } = await testRoot({
     "b.txt": "",
     "a/z.txt": "",
@@ -60,7 +60,7 @@ test("does not follow links, so a cycle ends", async () => {
   expect((await walked(path)).paths).toEqual(["folder folder", "file folder/a.txt", "link folder/up", "link out"]);
 });
 
-test("stops at its bound and says so", async () => {
+test("stops at its limit and reports it", async () => {
   const files = Object.fromEntries(Array.from({ length: 50 }, (_, index) => [`${index % 5}/${index}.txt`, ""]));
   const { path } = await testRoot(files);
 
@@ -71,7 +71,7 @@ test("stops at its bound and says so", async () => {
   expect((await walked(path, { maxVisited: 55 })).isIncomplete).toBe(false);
 });
 
-test("says when folders are too deep to enter", async () => {
+test("reports folders that are too deep", async () => {
   const { path } = await testRoot();
   await mkdir(join(path, "d/".repeat(80)), { recursive: true });
 

@@ -7,30 +7,28 @@ import { type OpenFolder, openFolder } from "./open-file.ts";
 export type EntryKind = "file" | "folder" | "link" | "other";
 
 export interface FolderEntry {
-  /** Relative to where the walk began. */
+  /** Relative to the start of the walk. */
   readonly path: string;
   readonly name: string;
   readonly kind: EntryKind;
-  /** The folder that holds it, open until the walk goes on. */
+  /** Its folder, open until the walk continues. */
   readonly folder: OpenFolder;
 }
 
 export interface WalkOptions {
   readonly signal: AbortSignal;
-  /** How many entries to look at before giving up. */
   readonly maxVisited: number;
-  /** Whether to look into a folder. */
   enter(entry: FolderEntry): boolean;
 }
 
-/** Folders that hold what nobody wrote by hand: looked into only when asked for by name. */
+/** Folders with generated content. They are entered only if a pattern names them. */
 export const skippedFolders: ReadonlySet<string> = new Set([".git", "node_modules"]);
 
 const DEPTH_LIMIT = 64;
 
 /**
- * Goes through a folder in order of path, a folder before what is in it and sorted as if its name ended in `/`. Links
- * are entries and never followed, so there are no cycles. What is kept is not there. Memory is bounded by `maxVisited`.
+ * Walks a folder in order of path; a folder comes before its entries and sorts as if its name ended in `/`. Links are not
+ * followed, so there are no cycles. Protected entries are left out. `maxVisited` limits the memory.
  */
 export class FolderWalker {
   readonly #start: OpenFolder;
@@ -44,7 +42,7 @@ export class FolderWalker {
     this.#left = options.maxVisited;
   }
 
-  /** Whether entries were left out: too many, too deep, or in a folder that could not be opened. */
+  /** Whether entries are missing: too many, too deep, or in a folder that could not be opened. */
   get isIncomplete(): boolean {
     return this.#isIncomplete;
   }
@@ -54,15 +52,13 @@ export class FolderWalker {
   }
 
   async *#below(folder: OpenFolder, prefix: string, depth: number): AsyncGenerator<FolderEntry> {
-    for (const { name, kind } of await this.#namesIn(folder)) {
+    for (const { name, kind } of await this.#listNames(folder)) {
       this.#options.signal.throwIfAborted();
       const entry = { path: prefix + name, name, kind, folder };
       yield entry;
       if (kind !== "folder" || !this.#options.enter(entry)) continue;
-      const child =
-        depth < DEPTH_LIMIT
-          ? await openFolder(join(folder.real, name), entry.path, folder.protectedPaths).catch(() => undefined)
-          : undefined;
+      const open = () => openFolder(join(folder.real, name), entry.path, folder.protectedPaths);
+      const child = depth < DEPTH_LIMIT ? await open().catch(() => undefined) : undefined;
       if (child === undefined) {
         this.#isIncomplete = true;
         continue;
@@ -75,7 +71,7 @@ export class FolderWalker {
     }
   }
 
-  async #namesIn(folder: OpenFolder): Promise<readonly { name: string; kind: EntryKind }[]> {
+  async #listNames(folder: OpenFolder): Promise<readonly { name: string; kind: EntryKind }[]> {
     const found: { name: string; kind: EntryKind; key: string }[] = [];
     try {
       for await (const entry of await opendir(folder.at(), { bufferSize: 256 })) {
@@ -102,7 +98,6 @@ function getEntryKind(entry: Dirent): EntryKind {
   return entry.isSymbolicLink() ? "link" : "other";
 }
 
-/** A path below `base`, relative to the root. */
 export function joinRelative(base: string, path: string): string {
   return base === "." ? path : `${base}/${path}`;
 }

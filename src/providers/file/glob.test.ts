@@ -15,7 +15,7 @@ const files = {
   ".git/HEAD": "",
 };
 
-test("answers with the files that fit, sorted", async () => {
+test("returns matching files, sorted", async () => {
   const { call } = await testRoot(files);
 
   expect(await call("glob", { pattern: "**/*.ts" })).toEqual({
@@ -25,7 +25,7 @@ test("answers with the files that fit, sorted", async () => {
   expect(await call("glob", { pattern: "**/*.yml" })).toMatchObject({ paths: [".github/ci.yml"] });
 });
 
-test("looks from a folder down, and answers with paths from the root", async () => {
+test("searches below a folder, and returns paths from the root", async () => {
   const { call } = await testRoot(files);
 
   expect(await call("glob", { pattern: "*.ts", path: "src" })).toMatchObject({ paths: ["src/b.ts"] });
@@ -40,7 +40,7 @@ test("enters .git and node_modules only when the pattern names them", async () =
   });
 });
 
-test("names links, and does not look behind them", async () => {
+test("lists links, and does not follow them", async () => {
   const { call, path, outside } = await testRoot(files);
   await symlink(outside, join(path, "out"));
   await symlink("a.ts", join(path, "link.ts"));
@@ -49,7 +49,7 @@ test("names links, and does not look behind them", async () => {
   expect(await call("glob", { pattern: "*.ts" })).toMatchObject({ paths: ["a.ts", "link.ts"] });
 });
 
-test("says when there is more, and when it did not look everywhere", async () => {
+test("reports truncated and incomplete results", async () => {
   const whole = await testRoot(files);
   const bounded = await testRoot(files, { maxVisited: 4 });
 

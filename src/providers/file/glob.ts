@@ -1,30 +1,29 @@
 import { z } from "zod";
-import { defineAction } from "../../catalog/define-action.ts";
 import type { Action } from "../../core/action.ts";
 import { QmError } from "../../core/errors.ts";
 import { DOTALL, LinearPattern } from "../../core/linear-pattern.ts";
 import { quoteName } from "../../core/names.ts";
 import { WORK_LIMIT } from "../../core/work-budget.ts";
-import type { FileRoot } from "./file-root.ts";
-import { normalizeFilePath, resolveFilePath } from "./file-root.ts";
+import { defineFileAction } from "./file-action.ts";
+import { type FileRoot, resolveFilePath } from "./file-root.ts";
 import { type FolderEntry, FolderWalker, joinRelative, skippedFolders } from "./folder-walker.ts";
-import { pathNotFoundError, withFolder } from "./open-file.ts";
+import { type OpenFolder, pathNotFoundError, withFolder } from "./open-file.ts";
 
-/** A compiled pattern over paths relative to where it is applied. */
 interface GlobPattern {
   matches(path: string): boolean;
-  /** Whether something below this folder may match. May say yes in vain, never no in vain. */
+  /** Whether an entry below this folder may match. */
   mayEnter(path: string): boolean;
-  /** Whether the pattern has this name as a whole part, letter for letter. */
+  /** Whether the pattern has this name literally as a whole part. */
   names(name: string): boolean;
 }
 
-const ALTERNATIVES = 256;
+const MAX_ALTERNATIVES = 256;
 const PART = "[^/]+";
 
 /**
- * Compiles `*` and `?` (within a part), `**` (any number of parts), `[a-z]`, `[!a]`, `{a,b}` and `\` before a
- * character that stands for itself. Hidden files match like others. Matching takes time linear in the path.
+ * Compiles `*` and `?` (within a part), `**` (any number of parts), `[a-z]`, `[!a]`, `{a,b}` and `\` before a literal
+ * character. Hidden files match like others. Patterns come from models, so matching must be linear: picomatch compiles to
+ * a backtracking RegExp, which a pattern such as `*a*a*a*a*a*b` blocks for seconds on one name.
  */
 export function compileGlob(pattern: string): GlobPattern {
   const expanded = expandBraces(pattern).map(splitPattern);
@@ -44,32 +43,33 @@ export function compileGlob(pattern: string): GlobPattern {
 function splitPattern(pattern: string): readonly string[] {
   if (pattern.startsWith("/")) {
     throw new QmError("path_refused", `the pattern ${quoteName(pattern)} is absolute`, {
-      hint: "Give the folder as path and a pattern relative to it.",
+      hint: "Pass the folder as path, and a pattern relative to it.",
     });
   }
   const parts = pattern.split("/").filter((part) => part !== "" && part !== ".");
-  if (parts.includes("..")) throw new QmError("path_refused", `the pattern ${quoteName(pattern)} holds ..`);
+  if (parts.includes("..")) throw new QmError("path_refused", `the pattern ${quoteName(pattern)} contains ..`);
   return parts;
 }
 
-/** `a{b,c}` → `ab`, `ac`, nested ones too. A brace without a comma or an end stands for itself, as in a shell. */
+/** `a{b,c}` → `ab`, `ac`, also nested. A brace without a comma or an end is literal, as in a shell. */
 export function expandBraces(pattern: string): readonly string[] {
   const done: string[] = [];
   const open: { text: string; from: number }[] = [{ text: pattern, from: 0 }];
   for (let next = open.pop(); next !== undefined; next = open.pop()) {
     const { text } = next;
-    const group = firstGroup(text, next.from);
+    const group = findFirstGroup(text, next.from);
     if (group === undefined) done.push(text);
     else {
       const { start, end, alternatives } = group;
-      for (const one of alternatives.toReversed())
-        open.push({ text: text.slice(0, start) + one + text.slice(end), from: start });
+      const expanded = alternatives.map((each) => ({
+        text: text.slice(0, start) + each + text.slice(end),
+        from: start,
+      }));
+      open.push(...expanded.reverse());
     }
-    if (done.length + open.length > ALTERNATIVES) {
-      throw new QmError(
-        "invalid_arguments",
-        `the pattern ${quoteName(pattern)} has more than ${ALTERNATIVES} alternatives`,
-      );
+    if (done.length + open.length > MAX_ALTERNATIVES) {
+      const message = `the pattern ${quoteName(pattern)} has more than ${MAX_ALTERNATIVES} alternatives`;
+      throw new QmError("invalid_arguments", message);
     }
   }
   return done;
@@ -81,7 +81,7 @@ interface Group {
   readonly alternatives: readonly string[];
 }
 
-function firstGroup(text: string, from: number): Group | undefined {
+function findFirstGroup(text: string, from: number): Group | undefined {
   const open: { start: number; commas: number[] }[] = [];
   let found: Group | undefined;
   for (let at = from; at < text.length; at++) {
@@ -94,7 +94,7 @@ function firstGroup(text: string, from: number): Group | undefined {
       if (group === undefined || group.commas.length === 0) continue;
       const cuts = [group.start, ...group.commas, at];
       const alternatives = cuts.slice(1).map((cut, index) => text.slice((cuts[index] ?? 0) + 1, cut));
-      // The outermost closed group is expanded first; what closes later around it replaces it.
+      // The outermost closed group is expanded first.
       if (found === undefined || group.start < found.start) found = { start: group.start, end: at + 1, alternatives };
       if (open.length === 0) return found;
     }
@@ -109,31 +109,31 @@ function toRegex(parts: readonly string[]): string {
     if (needsSlash) regex += "/";
     const isLast = index === parts.length - 1;
     needsSlash = part !== "**";
-    if (part !== "**") regex += partRegex(part);
+    if (part !== "**") regex += partToRegex(part);
     else regex += isLast ? `${PART}(?:/${PART})*` : `(?:${PART}/)*`;
   }
   return regex;
 }
 
-function partRegex(part: string): string {
+function partToRegex(part: string): string {
   let regex = "";
   const characters = [...part];
   for (let at = 0; at < characters.length; at++) {
     const character = characters[at] ?? "";
-    const set = character === "[" ? characterSet(characters, at) : undefined;
+    const set = character === "[" ? parseCharacterSet(characters, at) : undefined;
     if (set !== undefined) {
       regex += set.regex;
       at = set.end;
     } else if (character === "*") regex += "[^/]*";
     else if (character === "?") regex += "[^/]";
-    else if (character === "\\" && at + 1 < characters.length) regex += literal(characters[++at] ?? "");
-    else regex += literal(character);
+    else if (character === "\\" && at + 1 < characters.length) regex += escapeLiteral(characters[++at] ?? "");
+    else regex += escapeLiteral(character);
   }
   return regex;
 }
 
-/** The set that begins at `[`, or undefined when it has no end and the bracket stands for itself. */
-function characterSet(characters: readonly string[], start: number): { regex: string; end: number } | undefined {
+/** Parses the set that begins at `[`. Undefined: it has no end, so the bracket is literal. */
+function parseCharacterSet(characters: readonly string[], start: number): { regex: string; end: number } | undefined {
   const isNegated = characters[start + 1] === "!" || characters[start + 1] === "^";
   const first = start + (isNegated ? 2 : 1);
   const end = characters.indexOf("]", first + 1);
@@ -151,12 +151,13 @@ function characterSet(characters: readonly string[], start: number): { regex: st
 
 const NOTHING = "[^\\x00-\\x{10FFFF}]";
 
-/** A range such as `+-9` runs over the slash, which no set may match. */
+/** A range such as `+-9` includes the slash, which no set may match. */
 function excludeSlash(low: string, high: string): readonly string[] {
   const [from, to] = [toCodePoint(low), toCodePoint(high)];
   if (from > to) return [];
-  if (from > SLASH || to < SLASH) return [low === high ? literal(low) : `${literal(low)}-${literal(high)}`];
-  return [...(from < SLASH ? [`${literal(low)}-\\.`] : []), ...(to > SLASH ? [`0-${literal(high)}`] : [])];
+  if (from > SLASH || to < SLASH)
+    return [low === high ? escapeLiteral(low) : `${escapeLiteral(low)}-${escapeLiteral(high)}`];
+  return [...(from < SLASH ? [`${escapeLiteral(low)}-\\.`] : []), ...(to > SLASH ? [`0-${escapeLiteral(high)}`] : [])];
 }
 
 const SLASH = toCodePoint("/");
@@ -165,7 +166,7 @@ function toCodePoint(character: string): number {
   return character.codePointAt(0) ?? 0;
 }
 
-function literal(character: string): string {
+function escapeLiteral(character: string): string {
   return /[\\.+*?()|[\]{}^$\-&~]/.test(character) ? `\\${character}` : character;
 }
 
@@ -180,21 +181,18 @@ function mayEnter(parts: readonly string[], folders: readonly string[]): boolean
 }
 
 const input = z.strictObject({
-  pattern: z.string().min(1).max(1000).describe("Such as src/**/*.{ts,tsx}; ** crosses folders, * does not."),
-  path: z.string().min(1).default(".").describe("Folder to look in, relative to the root."),
-  limit: z.int().min(1).max(5000).default(200).describe("Most paths to answer with."),
+  pattern: z.string().min(1).max(1000).describe("Such as src/**/*.{ts,tsx}. ** crosses folders, * does not."),
+  path: z.string().min(1).default(".").describe("Folder to search, relative to the root."),
+  limit: z.int().min(1).max(5000).default(200).describe("Maximum number of paths."),
 });
 
 export function globAction(root: FileRoot): Action {
-  return defineAction("file", {
+  return defineFileAction(root, {
     entry: "glob",
     description:
-      "Find files by name pattern. .git and node_modules are passed over unless the pattern names them. To find files by content, grep instead.",
+      "Find files by name pattern. .git and node_modules are skipped unless the pattern names them. To find files by content, use grep.",
     effect: "read",
-    idempotent: true,
-    tags: ["file", "read"],
     input,
-    normalize: { path: (path) => normalizeFilePath(root, path) },
     examples: [{ args: { pattern: "**/*.md" } }, { args: { pattern: "*.{test,spec}.ts", path: "src/core" } }],
     run: (args, { signal }) => glob(root, args, signal),
   });
@@ -205,11 +203,7 @@ async function glob(root: FileRoot, { pattern, path, limit }: z.output<typeof in
   const place = await resolveFilePath(root, path);
   if (place.missing.length > 0) throw await pathNotFoundError(place);
   return withFolder(place, async (folder) => {
-    const walk = new FolderWalker(folder, {
-      signal,
-      maxVisited: root.limits.maxVisited,
-      enter: createEnterFilter(compiled),
-    });
+    const walk = walkMatching(folder, compiled, root, signal);
     const paths: string[] = [];
     let truncated = false;
     for await (const entry of walk.entries()) {
@@ -222,7 +216,8 @@ async function glob(root: FileRoot, { pattern, path, limit }: z.output<typeof in
   });
 }
 
-/** Which folders a walk for this pattern looks into. */
-export function createEnterFilter(pattern: GlobPattern): (entry: FolderEntry) => boolean {
-  return ({ name, path }) => (!skippedFolders.has(name) || pattern.names(name)) && pattern.mayEnter(path);
+export function walkMatching(folder: OpenFolder, pattern: GlobPattern, { limits }: FileRoot, signal: AbortSignal) {
+  const enter = ({ name, path }: FolderEntry): boolean =>
+    (!skippedFolders.has(name) || pattern.names(name)) && pattern.mayEnter(path);
+  return new FolderWalker(folder, { signal, maxVisited: limits.maxVisited, enter });
 }

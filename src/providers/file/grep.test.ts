@@ -6,7 +6,7 @@ import { removeTestRoots, testRoot } from "./testing.ts";
 
 afterEach(removeTestRoots);
 
-test("answers with the lines that match, in order", async () => {
+test("returns matching lines in order", async () => {
   const { call } = await testRoot({ "a.ts": "one\nTODO: two\r\nthree todo\n", "b/c.md": "todo", "d.txt": "nothing" });
 
   expect(await call("grep", { pattern: "todo" })).toEqual({
@@ -51,7 +51,7 @@ test("shows the lines around a match, up to the ends of the file", async () => {
   ]);
 });
 
-test("says when there are more matches, and completes the last one's context", async () => {
+test("reports more matches, and completes the context of the last one", async () => {
   const { call } = await testRoot({ "a.txt": "x\nx\nb\nc\n", "b.txt": "x" });
 
   expect(await call("grep", { pattern: "x", limit: 1, context: 2 })).toMatchObject({
@@ -61,7 +61,7 @@ test("says when there are more matches, and completes the last one's context", a
   expect(await call("grep", { pattern: "x", limit: 3 })).toMatchObject({ truncated: false });
 });
 
-test("passes over binary files, links and pipes", async () => {
+test("skips binary files, links and pipes", async () => {
   const { call, refusal, path, outside } = await testRoot({ "a.txt": "SECRET here", "b.bin": "SECRET\0" });
   await symlink(outside, join(path, "out"));
   await symlink(join(outside, "secret.txt"), join(path, "link"));
@@ -75,7 +75,7 @@ test("passes over binary files, links and pipes", async () => {
   expect((await refusal("grep", { pattern: "x", path: "b.bin" })).code).toBe("unsupported_content");
 });
 
-test("shows of a long line the part that matched", async () => {
+test("shows the matching part of a long line", async () => {
   const { call } = await testRoot({ "a.txt": `${"-".repeat(10_000)}needle${"-".repeat(10_000)}` });
 
   const [match] = (await call("grep", { pattern: "needle" })).matches as { text: string }[];
@@ -95,7 +95,7 @@ test.each([["(?=a)"], ["(?<!a)b"], ["(a)\\1"], ["("], ["a{2000}"]])(
   },
 );
 
-test("takes linear time on what makes a backtracking engine hang", async () => {
+test("takes linear time on patterns that make a backtracking engine hang", async () => {
   const { call } = await testRoot({ "a.txt": `${"a".repeat(50_000)}!` });
   const started = performance.now();
 

@@ -1,16 +1,15 @@
 import { z } from "zod";
-import { defineAction } from "../../catalog/define-action.ts";
 import type { Action } from "../../core/action.ts";
 import { yieldToEventLoop } from "../../core/async.ts";
 import { QmError } from "../../core/errors.ts";
-import { clip } from "../../core/json.ts";
+import { clip, omitUndefined } from "../../core/json.ts";
 import { CASE_INSENSITIVE, LinearPattern } from "../../core/linear-pattern.ts";
 import { quoteName } from "../../core/names.ts";
 import { WORK_LIMIT, WorkExceeded } from "../../core/work-budget.ts";
-import type { FileRoot } from "./file-root.ts";
-import { normalizeFilePath, type ResolvedPath, resolveFilePath } from "./file-root.ts";
-import { type FolderEntry, FolderWalker, joinRelative } from "./folder-walker.ts";
-import { compileGlob, createEnterFilter } from "./glob.ts";
+import { defineFileAction } from "./file-action.ts";
+import { type FileRoot, type ResolvedPath, resolveFilePath } from "./file-root.ts";
+import { type FolderEntry, joinRelative } from "./folder-walker.ts";
+import { compileGlob, walkMatching } from "./glob.ts";
 import {
   type OpenFile,
   openEntry,
@@ -24,7 +23,7 @@ import { readLineBlocks } from "./text-content.ts";
 
 interface FileMatch {
   readonly path: string;
-  /** Counted from 0, as a read counts. */
+  /** Counted from 0, as in a read. */
   readonly line: number;
   readonly text: string;
   readonly before?: readonly string[];
@@ -33,13 +32,11 @@ interface FileMatch {
 
 const TEXT_LIMIT = 400;
 
-/** Collects matches over many files, up to `limit`, each with `context` lines around it. */
 class FileSearch {
   readonly matches: FileMatch[] = [];
-  /** There is a match more than the limit. */
   isTruncated = false;
   cutLines = 0;
-  /** Lines on which the pattern reached its work limit. */
+  /** Lines on which the pattern exceeded its work limit. */
   skippedLines = 0;
   readonly #regex: LinearPattern;
   #budget = { left: WORK_LIMIT };
@@ -63,7 +60,11 @@ class FileSearch {
           for (const after of waiting) after.push(clip(line, TEXT_LIMIT));
           waiting = waiting.filter((after) => after.length < this.#context);
         }
-        if (this.#budget.left < WORK_LIMIT / 2) await this.#rest(signal);
+        if (this.#budget.left < WORK_LIMIT / 2) {
+          await yieldToEventLoop();
+          signal.throwIfAborted();
+          this.#budget = { left: WORK_LIMIT };
+        }
         if (!this.isTruncated && this.#matches(line)) {
           const after = this.#add(path, number + index, line, before);
           if (after !== undefined && this.#context > 0) waiting.push(after);
@@ -76,13 +77,6 @@ class FileSearch {
     }
   }
 
-  /** Lets other work have its turn. */
-  async #rest(signal: AbortSignal): Promise<void> {
-    await yieldToEventLoop();
-    signal.throwIfAborted();
-    this.#budget = { left: WORK_LIMIT };
-  }
-
   #matches(line: string): boolean {
     try {
       return this.#regex.test(line, this.#budget);
@@ -93,7 +87,7 @@ class FileSearch {
     }
   }
 
-  /** The list to fill with the lines after the match, or undefined when there is no room for it. */
+  /** Returns the list for the lines after the match, or undefined if the limit is reached. */
   #add(path: string, line: number, text: string, before: readonly string[]): string[] | undefined {
     if (this.matches.length === this.#limit) {
       this.isTruncated = true;
@@ -101,12 +95,12 @@ class FileSearch {
     }
     const after: string[] = [];
     const around = this.#context > 0 ? { before: [...before], after } : {};
-    this.matches.push({ path, line, text: this.#window(text), ...around });
+    this.matches.push({ path, line, text: this.#excerpt(text), ...around });
     return after;
   }
 
-  /** The line, or of a long one the first part that matches by itself. */
-  #window(line: string): string {
+  /** The line, or the first part of a long line that matches by itself. */
+  #excerpt(line: string): string {
     if (line.length <= TEXT_LIMIT) return line;
     try {
       for (let at = 0; at < line.length; at += TEXT_LIMIT / 2) {
@@ -124,22 +118,19 @@ class FileSearch {
 const input = z.strictObject({
   pattern: z.string().min(1).max(1000).describe("Regular expression (RE2), matched line by line."),
   path: z.string().min(1).default(".").describe("Folder or file to search, relative to the root."),
-  glob: z.string().min(1).max(1000).optional().describe("Only files that fit, such as *.ts or src/**/*.md."),
+  glob: z.string().min(1).max(1000).optional().describe("Only files that match, such as *.ts or src/**/*.md."),
   case_sensitive: z.boolean().default(false),
   context: z.int().min(0).max(10).default(0).describe("Lines to show before and after."),
-  limit: z.int().min(1).max(1000).default(100).describe("Most matches to answer with."),
+  limit: z.int().min(1).max(1000).default(100).describe("Maximum number of matches."),
 });
 
 export function grepAction(root: FileRoot): Action {
-  return defineAction("file", {
+  return defineFileAction(root, {
     entry: "grep",
     description:
-      "Find text inside files: search their content for a pattern. Answers with the lines, counted from 0 as when reading. .git and node_modules are passed over unless glob names them. To find files by name, glob instead.",
+      "Find text inside files: search their content for a pattern. Returns the lines, counted from 0 as in read. .git and node_modules are skipped unless glob names them. To find files by name, use glob.",
     effect: "read",
-    idempotent: true,
-    tags: ["file", "read"],
     input,
-    normalize: { path: (path) => normalizeFilePath(root, path) },
     examples: [
       { args: { pattern: "TODO|FIXME", glob: "*.ts" } },
       { args: { pattern: "^export function parse", path: "src", case_sensitive: true, context: 2 } },
@@ -152,18 +143,18 @@ async function grep(root: FileRoot, args: z.output<typeof input>, signal: AbortS
   const search = new FileSearch(compile(args), args);
   const place = await resolveFilePath(root, args.path);
   if (place.missing.length > 0) throw await pathNotFoundError(place);
-  const counts = (await isFile(place))
+  const { searched, skipped, isIncomplete } = (await isFile(place))
     ? await searchOneFile(place, search, signal)
     : await searchFolder(root, place, args.glob, search, signal);
-  return {
+  return omitUndefined({
     matches: search.matches,
     truncated: search.isTruncated,
-    files_searched: counts.searched,
-    ...(counts.skipped > 0 ? { files_skipped: counts.skipped } : {}),
-    ...(search.cutLines > 0 ? { lines_cut: search.cutLines } : {}),
-    ...(search.skippedLines > 0 ? { lines_skipped: search.skippedLines } : {}),
-    ...(counts.isIncomplete ? { incomplete: true } : {}),
-  };
+    files_searched: searched,
+    files_skipped: skipped || undefined,
+    lines_cut: search.cutLines || undefined,
+    lines_skipped: search.skippedLines || undefined,
+    incomplete: isIncomplete || undefined,
+  });
 }
 
 function compile({ pattern, case_sensitive }: z.output<typeof input>): LinearPattern {
@@ -175,13 +166,12 @@ function compile({ pattern, case_sensitive }: z.output<typeof input>): LinearPat
     });
   }
   throw new QmError("invalid_arguments", `the pattern ${quoteName(pattern)} is not RE2 syntax`, {
-    hint: "RE2 has no lookahead, lookbehind or backreferences. To search for text as it is, put \\Q before it and \\E after.",
+    hint: "RE2 has no lookahead, lookbehind or backreferences. To search for literal text, put \\Q before it and \\E after it.",
   });
 }
 
 interface Counts {
   readonly searched: number;
-  /** Binary, or not to be opened. */
   readonly skipped: number;
   readonly isIncomplete: boolean;
 }
@@ -205,16 +195,11 @@ async function searchFolder(
   search: FileSearch,
   signal: AbortSignal,
 ): Promise<Counts> {
-  // As with other searchers, a pattern without a folder means the file's name, wherever it is.
+  // As in other tools, a pattern without a folder matches the name of a file at any depth.
   const filter = compileGlob(glob === undefined ? "**" : glob.includes("/") ? glob : `**/${glob}`);
   return withFolder(place, async (folder) => {
-    const walk = new FolderWalker(folder, {
-      signal,
-      maxVisited: root.limits.maxVisited,
-      enter: createEnterFilter(filter),
-    });
-    let searched = 0;
-    let skipped = 0;
+    const walk = walkMatching(folder, filter, root, signal);
+    let [searched, skipped] = [0, 0];
     for await (const entry of walk.entries()) {
       if (entry.kind !== "file" || !filter.matches(entry.path)) continue;
       if (await searchEntry(entry, joinRelative(place.path, entry.path), search, signal)) searched++;
@@ -225,13 +210,8 @@ async function searchFolder(
   });
 }
 
-/** Whether it was searched. One file that is binary or cannot be read does not end the search. */
-async function searchEntry(
-  entry: FolderEntry,
-  path: string,
-  search: FileSearch,
-  signal: AbortSignal,
-): Promise<boolean> {
+/** Returns whether the file was searched. A file that is binary or cannot be read does not end the search. */
+async function searchEntry(entry: FolderEntry, path: string, search: FileSearch, signal: AbortSignal) {
   const file = await openEntry(entry.folder, entry.name, path).catch(() => undefined);
   if (file === undefined) return false;
   try {

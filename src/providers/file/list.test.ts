@@ -25,7 +25,7 @@ test("lists one level, each entry with its kind, files with their size", async (
   });
 });
 
-test("goes as deep as asked, but not into .git and node_modules", async () => {
+test("lists to the requested depth, but not .git and node_modules", async () => {
   const { call } = await testRoot({ "src/a/b/c.ts": "", ".git/config": "", "node_modules/x/y.js": "" });
 
   const { entries } = await call("list", { depth: 3 });
@@ -35,7 +35,7 @@ test("goes as deep as asked, but not into .git and node_modules", async () => {
   expect(paths(inside.entries)).toEqual(["node_modules/x", "node_modules/x/y.js"]);
 });
 
-test("counts what it does not show", async () => {
+test("counts entries beyond the limit", async () => {
   const files = Object.fromEntries(Array.from({ length: 30 }, (_, index) => [`f${index}`, ""]));
   const { call } = await testRoot(files);
 

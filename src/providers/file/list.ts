@@ -1,27 +1,23 @@
 import { z } from "zod";
-import { defineAction } from "../../catalog/define-action.ts";
 import type { Action } from "../../core/action.ts";
-import type { FileRoot } from "./file-root.ts";
-import { normalizeFilePath, resolveFilePath } from "./file-root.ts";
+import { defineFileAction } from "./file-action.ts";
+import { type FileRoot, resolveFilePath } from "./file-root.ts";
 import { type EntryKind, type FolderEntry, FolderWalker, joinRelative, skippedFolders } from "./folder-walker.ts";
 import { pathNotFoundError, statEntry, withFolder } from "./open-file.ts";
 
 const input = z.strictObject({
   path: z.string().min(1).default(".").describe("Folder, relative to the root."),
-  depth: z.int().min(1).max(20).default(1).describe("How many levels down."),
-  limit: z.int().min(1).max(5000).default(200).describe("Most entries to answer with."),
+  depth: z.int().min(1).max(20).default(1).describe("How many levels to list."),
+  limit: z.int().min(1).max(5000).default(200).describe("Maximum number of entries."),
 });
 
 export function listAction(root: FileRoot): Action {
-  return defineAction("file", {
+  return defineFileAction(root, {
     entry: "list",
     description:
-      "List what is in a folder, with sizes. .git and node_modules are named but not entered. To find files by name, glob instead; by content, grep.",
+      "List the entries of a folder with their sizes. .git and node_modules are listed but not entered. To find files by name, use glob; by content, grep.",
     effect: "read",
-    idempotent: true,
-    tags: ["file", "read"],
     input,
-    normalize: { path: (path) => normalizeFilePath(root, path) },
     examples: [{ args: {} }, { args: { path: "src", depth: 2 } }],
     run: (args, { signal }) => list(root, args, signal),
   });
@@ -40,19 +36,14 @@ async function list(root: FileRoot, { path, depth, limit }: z.output<typeof inpu
       if (entries.length === limit) continue;
       entries.push({ path: joinRelative(place.path, entry.path), kind: entry.kind, ...(await readSize(entry)) });
     }
-    return {
-      path: place.path,
-      entries,
-      total,
-      truncated: total > entries.length,
-      ...(walk.isIncomplete ? { incomplete: true } : {}),
-    };
+    const incomplete = walk.isIncomplete ? { incomplete: true } : {};
+    return { path: place.path, entries, total, truncated: total > entries.length, ...incomplete };
   });
 }
 
 async function readSize({ kind, folder, name, path }: FolderEntry): Promise<{ bytes?: number }> {
   if (kind !== "file") return {};
-  // Gone since it was listed: still listed, without a size.
+  // An entry that was deleted in the meantime is listed without a size.
   const stats = await statEntry(folder, name, path).catch(() => undefined);
   return stats?.isFile() ? { bytes: stats.size } : {};
 }

@@ -9,14 +9,14 @@ import { removeTestRoots, testRoot } from "./testing.ts";
 
 afterEach(removeTestRoots);
 
-test("is not opened when a link has taken its place", async () => {
+test("does not open a folder that a link has replaced", async () => {
   const { path, outside } = await testRoot();
   await symlink(outside, join(path, "folder"));
 
   await expect(openFolder(join(path, "folder"), "folder", NO_PROTECTED_PATHS)).rejects.toThrow(QmError);
 });
 
-test("is not opened when a link has taken the place of a folder above it", async () => {
+test("does not open a folder if a link has replaced a parent", async () => {
   const { path, outside } = await testRoot();
   await mkdir(join(outside, "inner"));
   await symlink(outside, join(path, "folder"));
@@ -26,7 +26,7 @@ test("is not opened when a link has taken the place of a folder above it", async
   );
 });
 
-test.runIf(process.platform === "linux")("stays the folder it was when its path is swapped for a link", async () => {
+test.runIf(process.platform === "linux")("stays the same folder if a link replaces its path", async () => {
   const { path, outside } = await testRoot({ "folder/secret.txt": "mine" });
   const folder = await openFolder(join(path, "folder"), "folder", NO_PROTECTED_PATHS);
 
@@ -40,7 +40,7 @@ test.runIf(process.platform === "linux")("stays the folder it was when its path 
   expect(content).toBe("mine");
 });
 
-test("does not wait for the other end of a pipe that took the place of a file", async () => {
+test("does not wait for a pipe that replaced a file", async () => {
   const { path } = await testRoot();
   execFileSync("mkfifo", [join(path, "pipe")]);
   const folder = await openFolder(path, ".", NO_PROTECTED_PATHS);

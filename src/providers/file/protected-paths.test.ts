@@ -24,7 +24,7 @@ const files = {
   "free.txt": "free",
 };
 
-const kept = [
+const protectedFiles = [
   "quartermaster.yaml",
   ".quartermaster",
   "data/store.db",
@@ -39,8 +39,8 @@ const kept = [
   "gate/policy.yaml",
 ];
 
-/** A root with everything that is kept in it, and every other name by which that might be reached. */
-async function keptRoot(): Promise<TestRoot> {
+/** A root with protected files, and other names that lead to them. */
+async function createProtectedRoot(): Promise<TestRoot> {
   // The folder is known only after it is made, so a first root makes it and a second one guards it.
   const { path } = await testRoot(files);
   const at = (name: string) => join(path, name);
@@ -55,7 +55,7 @@ async function keptRoot(): Promise<TestRoot> {
   await symlink("data", at("to-data"));
   await link(at("quartermaster.yaml"), at("hard"));
   await link(at(".quartermaster/deeper/old.db"), at("hard-inside"));
-  return testRoot({}, { root: path, protect: kept.map(at) }).then((guarded) => ({ ...guarded, path }));
+  return testRoot({}, { root: path, protect: protectedFiles.map(at) }).then((guarded) => ({ ...guarded, path }));
 }
 
 const write = (path: string): [string, JsonObject] => ["write", { path, content: "mine" }];
@@ -84,14 +84,14 @@ const attempts: readonly [string, JsonObject][] = [
   ...everyWay("behind/policy.yaml"),
   ...everyWay("gate/policy.yaml"),
   ...everyWay("gate-folder/policy.yaml"),
-  // Links to what is kept may go; what they lead to may not be used.
+  // Links to protected files may be deleted; their targets must not be used.
   ...everyWay("to-file").filter(([entry]) => entry !== "delete"),
   ...everyWay("to-link").filter(([entry]) => entry !== "delete"),
   // A hard link is the file itself.
   ...everyWay("hard"),
   ...everyWay("hard-inside"),
   ["write", { path: "hard", content: "mine", expected_sha256: "0".repeat(64) }],
-  // Folders that are kept.
+  // Protected folders.
   ...[".quartermaster", ".quartermaster/", "to-folder", ".quartermaster/deeper"].flatMap((path) => [
     list(path),
     glob(path),
@@ -134,7 +134,7 @@ const attempts: readonly [string, JsonObject][] = [
 
 describe("refuses", () => {
   test.each(attempts)("%s %j", async (entry, args) => {
-    const root = await keptRoot();
+    const root = await createProtectedRoot();
     const before = await treeOf(root.path);
     const path = String(args.path).replace("<root>", root.path);
 
@@ -142,22 +142,22 @@ describe("refuses", () => {
 
     expect(refusal.toProblem()).toMatchObject({
       code: "path_refused",
-      error: expect.stringMatching(/(?:is|leads to what is) kept by Quartermaster itself$/),
+      error: expect.stringMatching(/(?:is|leads to a path) protected by Quartermaster$/),
     });
     expect(JSON.stringify(refusal.toProblem())).not.toContain(root.path);
     expect(await treeOf(root.path)).toEqual(before);
   });
 });
 
-test("a link that stands for what is kept is not followed to nowhere either", async () => {
-  const { refusal } = await keptRoot();
+test("a dangling link to a protected path is refused", async () => {
+  const { refusal } = await createProtectedRoot();
 
   for (const [entry, args] of [read("dangling.yaml"), write("dangling.yaml"), edit("dangling.yaml")])
     expect((await refusal(entry, args)).code).toBe("path_refused");
 });
 
-test("the rest of the root is as free as before", async () => {
-  const { call, path } = await keptRoot();
+test("other files of the root are not affected", async () => {
+  const { call, path } = await createProtectedRoot();
 
   expect(await call("read", { path: "data/other.txt" })).toMatchObject({ content: "free" });
   expect(await call("write", { path: "data/store.db-copy", content: "mine" })).toMatchObject({ created: true });
@@ -168,15 +168,15 @@ test("the rest of the root is as free as before", async () => {
   expect(await readFile(join(path, ".quartermaster/quartermaster.db"), "utf8")).toBe("KEPT ledger");
 });
 
-test("another file with two names is free", async () => {
-  const { call, path } = await keptRoot();
+test("another file with a hard link is free", async () => {
+  const { call, path } = await createProtectedRoot();
   await link(join(path, "free.txt"), join(path, "free-too.txt"));
 
   expect(await call("read", { path: "free-too.txt" })).toMatchObject({ content: "free" });
 });
 
-test("list, glob and grep do not know of it", async () => {
-  const { call } = await keptRoot();
+test("list, glob and grep leave out protected paths", async () => {
+  const { call } = await createProtectedRoot();
 
   const listed = (await call("list", { depth: 5 })) as { entries: { path: string }[]; total: number };
   const globbed = await call("glob", { pattern: "**" });
@@ -192,25 +192,25 @@ test("list, glob and grep do not know of it", async () => {
   expect(grepped).not.toHaveProperty("files_skipped");
 });
 
-test("suggestions do not name it", async () => {
-  const { refusal } = await keptRoot();
+test("suggestions leave out protected paths", async () => {
+  const { refusal } = await createProtectedRoot();
 
   const { details } = await refusal("read", { path: "quartermaster.yml" });
 
   expect(JSON.stringify(details)).not.toMatch(/quartermaster|hard|linked/);
 });
 
-test("what becomes a protected file, or stops to be one, is noticed", async () => {
-  const { call, refusal, path } = await keptRoot();
+test("notices when a file becomes or stops being protected", async () => {
+  const { call, refusal, path } = await createProtectedRoot();
   await rename(join(path, "quartermaster.yaml"), join(path, "moved.yaml"));
   await rm(join(path, "hard"));
   await symlink("free.txt", join(path, "quartermaster.yaml"));
 
   expect(await call("read", { path: "moved.yaml" })).toMatchObject({ content: "policy: KEPT" });
-  expect((await refusal("read", { path: "free.txt" })).message).toBe('"free.txt" is kept by Quartermaster itself');
+  expect((await refusal("read", { path: "free.txt" })).message).toBe('"free.txt" is protected by Quartermaster');
 });
 
-test("a file with two names is refused when what is kept is too much to look through", async () => {
+test("refuses files with hard links if too many files are protected", async () => {
   const { path } = await testRoot({ "a.txt": "free", "huge/x": "" });
   for (let index = 0; index < 10_001; index++) await writeFile(join(path, "huge", String(index)), "");
   await link(join(path, "a.txt"), join(path, "b.txt"));
@@ -221,19 +221,19 @@ test("a file with two names is refused when what is kept is too much to look thr
   expect(await guarded.call("read", { path: "a.txt" })).toMatchObject({ content: "free" });
 });
 
-test("another spelling on a disk that takes it for the same", async ({ skip }) => {
-  const { path, refusal, call } = await keptRoot();
+test("refuses another spelling of a protected name", async ({ skip }) => {
+  const { path, refusal, call } = await createProtectedRoot();
   if (!existsSync(join(path, "FREE.TXT"))) skip("the file system tells upper from lower case");
 
   for (const name of ["Quartermaster.yaml", ".QUARTERMASTER/quartermaster.db", "DATA/Store.DB", "TO-FILE"])
     for (const [entry, args] of [read(name), write(name), edit(name), grep(name)])
-      expect((await refusal(entry, args)).message).toContain("is kept by Quartermaster itself");
+      expect((await refusal(entry, args)).message).toContain("is protected by Quartermaster");
   expect((await refusal("delete", { path: "QUARTERMASTER.yaml" })).code).toBe("path_refused");
   expect((await refusal("delete", { path: "Empty" })).code).toBe("path_refused");
   expect(await call("read", { path: "FREE.txt" })).toMatchObject({ content: "free" });
 });
 
-test("what is put in the place of a free file or folder is known when it is opened", async () => {
+test("checks a replaced file or folder when it is opened", async () => {
   const { path } = await testRoot(files);
   const kept = new ProtectedPaths([join(path, "quartermaster.yaml"), join(path, ".quartermaster")]);
   const folder = await openFolder(path, ".", kept);
@@ -246,7 +246,7 @@ test("what is put in the place of a free file or folder is known when it is open
 
 const canMount = spawnSync("unshare", ["-m", "mount", "-t", "tmpfs", "tmpfs", "/mnt"]).status === 0;
 
-test.runIf(canMount)("a file or folder mounted a second time is known by its number", async () => {
+test.runIf(canMount)("recognizes a second mount by its inode", async () => {
   const { path } = await testRoot({ ...files, "again.yaml": "", "again/x": "", "twice/x": "" });
   const library = findCompiled("src/index.ts");
   const mounted =
@@ -283,11 +283,11 @@ const mountedScript = `
   ]));
 `;
 
-describe("a root that is kept, or lies in what is", () => {
+describe("a root that is protected, or inside a protected path", () => {
   test.each([".quartermaster", ".quartermaster/deeper", ".quartermaster/not-yet", "to-folder", "to-folder/deeper"])(
     "%s is refused at once",
     async (root) => {
-      const { path } = await keptRoot();
+      const { path } = await createProtectedRoot();
 
       expect(() => fileProvider({ root: join(path, root), protect: [join(path, ".quartermaster")] })).toThrow(
         expect.objectContaining({ code: "invalid_config", message: expect.stringContaining(basename(root)) }),
@@ -295,7 +295,7 @@ describe("a root that is kept, or lies in what is", () => {
     },
   );
 
-  test("is noticed when it comes about later", async () => {
+  test("is noticed if it becomes one later", async () => {
     const { path } = await testRoot({ "a.txt": "free" });
     const guarded = await testRoot({}, { root: path, protect: [`${path}-kept`] });
     await symlink(path, `${path}-kept`);
@@ -305,7 +305,7 @@ describe("a root that is kept, or lies in what is", () => {
   });
 });
 
-test.each([["relative.txt"], [""], ["/a\0b"]])("%j is no path to protect", (path) => {
+test.each([["relative.txt"], [""], ["/a\0b"]])("%j is not a path to protect", (path) => {
   expect(() => fileProvider({ root: "/srv/files", protect: [path] })).toThrow(/is not an absolute path/);
 });
 
@@ -349,12 +349,12 @@ describe("a protected name", () => {
 
     expect((await root.refusal(entry, args)).toProblem()).toMatchObject({
       code: "path_refused",
-      error: expect.stringMatching(/is kept by Quartermaster itself$/),
+      error: expect.stringMatching(/is protected by Quartermaster$/),
     });
     expect(await treeOf(root.path)).toEqual(before);
   });
 
-  test("is not listed, found, searched or suggested; what is beside it is", async () => {
+  test("is not listed, found, searched or suggested, but its siblings are", async () => {
     const { call, refusal } = await namedRoot();
 
     const listed = (await call("list", { depth: 5 })) as { entries: { path: string }[] };
@@ -381,12 +381,12 @@ describe("a protected name", () => {
   });
 });
 
-test("a link that leads to itself is kept, and ends", async () => {
+test("protects a link that leads to itself", async () => {
   const { path } = await testRoot({ "a.txt": "free" });
   await symlink("loop", join(path, "loop"));
   const guarded = await testRoot({}, { root: path, protect: [join(path, "loop")] });
 
-  expect((await guarded.refusal("delete", { path: "loop" })).message).toContain("is kept");
+  expect((await guarded.refusal("delete", { path: "loop" })).message).toContain("is protected");
   expect(await guarded.call("read", { path: "a.txt" })).toMatchObject({ content: "free" });
 });
 

@@ -4,150 +4,143 @@ import { QmError } from "../../core/errors.ts";
 import { quoteName } from "../../core/names.ts";
 
 /**
- * - `kept`: a protected path, something in one, or another name of one
- * - `way`: a folder or link that leads to one; what else is in it is free, but it must stay what it is
+ * - `protected`: a protected path, an entry below one, or another name of one
+ * - `parent`: a folder or link that leads to one. It must not be replaced, but its other entries are free.
  */
-export type PathProtection = "free" | "way" | "kept";
+type PathProtection = "free" | "parent" | "protected";
 
-/** One path as the disk shows it, links not followed. */
 interface DiskEntry {
   readonly path: string;
-  /** Device and number, equal for every name of one file. Absent: there is nothing, or the disk has no numbers. */
+  /** Device and inode, the same for all names of a file. Absent: there is no entry, or the disk has no inodes. */
   readonly id: string | undefined;
   readonly stats: BigIntStats | undefined;
 }
 
 interface ProtectedTarget {
-  /** The deepest part that exists. */
   readonly anchor: DiskEntry;
-  /** The parts below it that do not, folded. */
+  /** The folded names of the parts below it. */
   readonly missing: readonly string[];
 }
 
-/** The kept files that have more than one name. */
+/** The protected files that have more than one name. */
 interface LinkedFiles {
   readonly ids: ReadonlySet<string>;
-  /** Otherwise there may be more, and every file with more than one name is taken for kept. */
-  readonly isWhole: boolean;
-}
-
-/** Names that are kept wherever they stand below a root; with a `*` at the end, every name that begins so. */
-interface ProtectedNames {
-  readonly names: readonly string[];
-  /** The real path of the root. */
-  readonly root: string;
+  /** `false`: there may be more, so every file with more than one name counts as protected. */
+  readonly isComplete: boolean;
 }
 
 const HOP_LIMIT = 40;
 const ALIAS_LIMIT = 10_000;
 
 /**
- * What no action may reach, as it is on disk when this is made; made anew for every call. It asks the disk
- * synchronously: that is some dozens of quick questions, and no other call comes between them.
+ * The paths that no action may reach, as they are on disk when this is created, which is once per call. It reads the disk
+ * synchronously, so that no other call comes between its few dozen lookups.
  */
 export class ProtectedPaths {
   readonly #targets: ProtectedTarget[] = [];
-  readonly #ways: DiskEntry[] = [];
-  /** The last name of every target, folded. */
+  readonly #parents: DiskEntry[] = [];
+  /** The folded last name of every target. */
   readonly #names = new Set<string>();
   readonly #folders = new Map<string, DiskEntry>();
-  readonly #everywhere: ReadonlySet<string>;
-  readonly #beginnings: readonly string[];
+  readonly #anywhere: ReadonlySet<string>;
+  readonly #prefixes: readonly string[];
   readonly #root: string;
-  #aliased: LinkedFiles | undefined;
+  #linkedFiles: LinkedFiles | undefined;
 
-  constructor(paths: readonly string[], { names, root }: ProtectedNames = { names: [], root: "" }) {
-    this.#everywhere = new Set(names.filter((name) => !name.endsWith("*")).map(foldName));
-    this.#beginnings = names.flatMap((name) => (name.endsWith("*") ? [foldName(name.slice(0, -1))] : []));
+  /** `names` are protected at any depth below the real path `root`. A `*` at the end stands for any ending. */
+  constructor(
+    paths: readonly string[],
+    { names, root }: { readonly names: readonly string[]; readonly root: string } = { names: [], root: "" },
+  ) {
+    this.#anywhere = new Set(names.filter((name) => !name.endsWith("*")).map(foldName));
+    this.#prefixes = names.flatMap((name) => (name.endsWith("*") ? [foldName(name.slice(0, -1))] : []));
     this.#root = root;
     for (const path of paths) this.#add(path);
   }
 
-  /** How an absolute path stands. Links on it are not followed: give a real path, with what is missing below it. */
+  /** Takes a real path, plus missing parts below it. Links are not followed. */
   getProtection(path: string): PathProtection {
-    if (this.#isNamed(relative(this.#root, path).split(sep))) return "kept";
+    if (this.#isNamed(relative(this.#root, path).split(sep))) return "protected";
     if (this.#targets.length === 0) return "free";
-    const spot = readDiskEntry(path);
-    if (this.#isOtherName(spot)) return "kept";
+    const entry = readDiskEntry(path);
+    if (this.#isHardLink(entry)) return "protected";
     const names = splitNames(path).map(foldName);
-    for (let at = spot, depth = names.length; ; at = this.#folder(dirname(at.path)), depth--) {
-      const isKept = ({ anchor, missing }: ProtectedTarget) => isSame(anchor, at) && hasPrefix(names, missing, depth);
-      if (this.#targets.some(isKept)) return "kept";
+    for (let at = entry, depth = names.length; ; at = this.#folder(dirname(at.path)), depth--) {
+      const isTarget = ({ anchor, missing }: ProtectedTarget) =>
+        isSame(anchor, at) && missing.every((name, index) => name === names[depth + index]);
+      if (this.#targets.some(isTarget)) return "protected";
       if (dirname(at.path) === at.path) break;
     }
-    return this.#ways.some((way) => isSame(way, spot)) ? "way" : "free";
+    return this.#parents.some((parent) => isSame(parent, entry)) ? "parent" : "free";
   }
 
-  /** Throws `path_refused` when the path is kept. */
   requireUnprotected(path: string, shown: string): void {
-    if (this.getProtection(path) === "kept") throw protectedPathError(shown);
+    if (this.getProtection(path) === "protected") throw protectedPathError(shown);
   }
 
-  /** Throws `path_refused` when one of these names is kept wherever it stands: a link may lead from it to another. */
+  /** Throws `path_refused` if one of the names is protected. A link with such a name may lead to another name. */
   requireUnprotectedNames(names: readonly string[], shown: string): void {
     if (this.#isNamed(names)) throw protectedPathError(shown);
   }
 
-  /** Throws `path_refused` when the path is kept, or leads to what is: for removing it or putting a file there. */
+  /** For a path that is to be deleted or replaced: throws `path_refused` if it is, or leads to, a protected path. */
   requireReplaceable(path: string, shown: string): void {
-    const standing = this.getProtection(path);
-    if (standing === "kept") throw protectedPathError(shown);
-    if (standing === "way")
-      throw new QmError("path_refused", `${quoteName(shown)} leads to what is kept by Quartermaster itself`, {
-        hint: HINT,
-      });
+    const protection = this.getProtection(path);
+    if (protection === "protected") throw protectedPathError(shown);
+    if (protection === "free") return;
+    throw new QmError("path_refused", `${quoteName(shown)} leads to a path protected by Quartermaster`, { hint: HINT });
   }
 
-  /** Throws `path_refused` when what was opened is kept, whatever its name was. */
   requireUnprotectedHandle(handle: { readonly fd: number }, shown: string): void {
     if (this.#targets.length === 0) return;
-    const spot = toDiskEntry(shown, fstatSync(handle.fd, { bigint: true }));
+    const entry = toDiskEntry(shown, fstatSync(handle.fd, { bigint: true }));
     const isTarget = ({ anchor, missing }: ProtectedTarget) =>
-      missing.length === 0 && anchor.id !== undefined && anchor.id === spot.id;
-    if (this.#targets.some(isTarget) || this.#isOtherName(spot)) throw protectedPathError(shown);
+      missing.length === 0 && anchor.id !== undefined && anchor.id === entry.id;
+    if (this.#targets.some(isTarget) || this.#isHardLink(entry)) throw protectedPathError(shown);
   }
 
-  /** Whether an entry of a folder that is free must not be shown. Quick for names unlike any that is kept. */
+  /** Whether an entry of a free folder is protected. Fast for names that differ from all protected names. */
   hides(folder: string, name: string): boolean {
     if (this.#isNamed([name])) return true;
     if (this.#targets.length === 0) return false;
-    const { ids, isWhole } = this.#findAliased();
-    const isSuspect = !isWhole || ids.size > 0 || this.#names.has(foldName(name));
-    return isSuspect && this.getProtection(join(folder, name)) === "kept";
+    const { ids, isComplete } = this.#findLinkedFiles();
+    const isSuspect = !isComplete || ids.size > 0 || this.#names.has(foldName(name));
+    return isSuspect && this.getProtection(join(folder, name)) === "protected";
   }
 
   #isNamed(names: readonly string[]): boolean {
-    if (this.#everywhere.size + this.#beginnings.length === 0) return false;
-    const isKept = (name: string) =>
-      this.#everywhere.has(name) || this.#beginnings.some((beginning) => name.startsWith(beginning));
-    return names.map(foldName).some(isKept);
+    if (this.#anywhere.size + this.#prefixes.length === 0) return false;
+    return names
+      .map(foldName)
+      .some((name) => this.#anywhere.has(name) || this.#prefixes.some((prefix) => name.startsWith(prefix)));
   }
 
-  /** Follows a path link by link: what it ends at is kept, and so is every link that stands for it. */
+  /** Follows a path link by link. The target and the links to it are protected. */
   #add(path: string): void {
     let at = this.#folder(parse(path).root);
     let names = splitNames(path);
     for (let hops = 0; names.length > 0; ) {
       const [name = "", ...rest] = names;
       const next = this.#folder(join(at.path, name));
-      if (rest.length > 0) this.#ways.push(next);
-      const leadsTo = next.stats?.isSymbolicLink() && hops++ < HOP_LIMIT ? readLink(next.path) : undefined;
-      if (leadsTo === undefined) {
+      if (rest.length > 0) this.#parents.push(next);
+      const target =
+        next.stats?.isSymbolicLink() && hops++ < HOP_LIMIT ? attempt(() => readlinkSync(next.path)) : undefined;
+      if (target === undefined) {
         at = next;
         names = rest;
         continue;
       }
-      if (rest.length === 0) this.#keep(next);
-      if (isAbsolute(leadsTo)) at = this.#folder(parse(leadsTo).root);
-      names = [...splitNames(leadsTo), ...rest];
+      if (rest.length === 0) this.#protect(next);
+      if (isAbsolute(target)) at = this.#folder(parse(target).root);
+      names = [...splitNames(target), ...rest];
     }
-    this.#keep(at);
+    this.#protect(at);
   }
 
-  #keep(spot: DiskEntry): void {
-    this.#names.add(foldName(parse(spot.path).base));
+  #protect(entry: DiskEntry): void {
+    this.#names.add(foldName(parse(entry.path).base));
     const missing: string[] = [];
-    let anchor = spot;
+    let anchor = entry;
     while (anchor.stats === undefined && dirname(anchor.path) !== anchor.path) {
       missing.unshift(foldName(parse(anchor.path).base));
       anchor = this.#folder(dirname(anchor.path));
@@ -161,64 +154,53 @@ export class ProtectedPaths {
     return known;
   }
 
-  /** Whether it is a hard link to a file that is kept. */
-  #isOtherName({ id, stats }: DiskEntry): boolean {
+  #isHardLink({ id, stats }: DiskEntry): boolean {
     if (!stats?.isFile() || stats.nlink < 2n) return false;
-    const { ids, isWhole } = this.#findAliased();
-    return !isWhole || id === undefined || ids.has(id);
+    const { ids, isComplete } = this.#findLinkedFiles();
+    return !isComplete || id === undefined || ids.has(id);
   }
 
-  #findAliased(): LinkedFiles {
-    this.#aliased ??= findLinkedFiles(this.#targets);
-    return this.#aliased;
+  #findLinkedFiles(): LinkedFiles {
+    this.#linkedFiles ??= findLinkedFiles(this.#targets);
+    return this.#linkedFiles;
   }
 }
 
-/** For a root without protected paths. */
 export const NO_PROTECTED_PATHS = new ProtectedPaths([]);
 
-const HINT = "No action reaches it. Work on other files; whoever runs this can change it by hand.";
+const HINT = "No action can reach it. Work on other files, or ask the operator to change it.";
 
 function protectedPathError(shown: string): QmError {
-  return new QmError("path_refused", `${quoteName(shown)} is kept by Quartermaster itself`, { hint: HINT });
+  return new QmError("path_refused", `${quoteName(shown)} is protected by Quartermaster`, { hint: HINT });
 }
 
 function readDiskEntry(path: string): DiskEntry {
-  try {
-    return toDiskEntry(path, lstatSync(path, { bigint: true, throwIfNoEntry: false }));
-  } catch {
-    // What cannot be looked at is compared by its path alone.
-    return toDiskEntry(path, undefined);
-  }
+  // An entry that cannot be read is compared by its path only.
+  return toDiskEntry(
+    path,
+    attempt(() => lstatSync(path, { bigint: true, throwIfNoEntry: false })),
+  );
 }
 
 function toDiskEntry(path: string, stats: BigIntStats | undefined): DiskEntry {
   if (stats === undefined || stats.ino === 0n) return { path, stats, id: undefined };
-  // Numbers as bigint: those of Windows are too long for a double, so that neighbours would look the same. Its devices
-  // have 64 bits or the lower 32 of them, depending on how one asks (libuv #4698).
+  // Inodes of Windows do not fit into a double. Its device numbers have 64 bits, or only the lower 32 of them, depending
+  // on the call (libuv #4698).
   const device = process.platform === "win32" ? BigInt.asUintN(32, stats.dev) : stats.dev;
   return { path, stats, id: `${device}:${stats.ino}` };
 }
 
-/** Without a number on both sides, two paths that any file system could take for one are one. */
+/** Without inodes, paths that some file system takes for the same are the same. */
 function isSame(a: DiskEntry, b: DiskEntry): boolean {
   if (a.path === b.path) return true;
   if (a.id !== undefined && b.id !== undefined) return a.id === b.id;
-  if (countPathParts(a.path) !== countPathParts(b.path)) return false;
-  return foldPath(a.path) === foldPath(b.path);
-}
-
-function countPathParts(path: string): number {
-  return path.split(sep).length;
-}
-
-function foldPath(path: string): string {
-  return path.split(sep).map(foldName).join(sep);
+  const [names, others] = [a.path.split(sep), b.path.split(sep)];
+  return names.length === others.length && names.every((name, at) => foldName(name) === foldName(others[at] ?? ""));
 }
 
 /**
- * One spelling for all that some file system takes for one name: case and composition (macOS, Windows), characters
- * without width (HFS+), dots and spaces at the end (Windows, and FAT wherever it is mounted).
+ * One spelling for all names that some file system takes for the same: case and composition (macOS, Windows), characters
+ * without width (HFS+), dots and spaces at the end (Windows and FAT).
  */
 export function foldName(name: string): string {
   const letters = /^[\x21-\x7e]*$/.test(name)
@@ -230,11 +212,6 @@ export function foldName(name: string): string {
   return letters.toLowerCase().replace(/[. ]+$/, "");
 }
 
-/** Whether the names from an index on begin with these. */
-function hasPrefix(names: readonly string[], start: readonly string[], from: number): boolean {
-  return start.every((name, index) => name === names[from + index]);
-}
-
 function splitNames(path: string): string[] {
   const { root } = parse(path);
   return path
@@ -243,9 +220,9 @@ function splitNames(path: string): string[] {
     .filter((name) => name !== "" && name !== ".");
 }
 
-function readLink(path: string): string | undefined {
+function attempt<T>(work: () => T): T | undefined {
   try {
-    return readlinkSync(path);
+    return work();
   } catch {
     return undefined;
   }
@@ -255,22 +232,14 @@ function findLinkedFiles(targets: readonly ProtectedTarget[]): LinkedFiles {
   const ids = new Set<string>();
   const waiting = targets.filter(({ missing }) => missing.length === 0).map(({ anchor }) => anchor);
   let left = ALIAS_LIMIT;
-  for (let spot = waiting.pop(); spot !== undefined; spot = waiting.pop()) {
-    if (spot.stats?.isFile() && spot.stats.nlink > 1n && spot.id !== undefined) ids.add(spot.id);
-    if (!spot.stats?.isDirectory()) continue;
-    const { path } = spot;
-    const names = listNames(path);
-    if (names === undefined || names.length > left) return { ids, isWhole: false };
+  for (let entry = waiting.pop(); entry !== undefined; entry = waiting.pop()) {
+    if (entry.stats?.isFile() && entry.stats.nlink > 1n && entry.id !== undefined) ids.add(entry.id);
+    if (!entry.stats?.isDirectory()) continue;
+    const { path } = entry;
+    const names = attempt(() => readdirSync(path));
+    if (names === undefined || names.length > left) return { ids, isComplete: false };
     left -= names.length;
     waiting.push(...names.map((name) => readDiskEntry(join(path, name))));
   }
-  return { ids, isWhole: true };
-}
-
-function listNames(folder: string): readonly string[] | undefined {
-  try {
-    return readdirSync(folder);
-  } catch {
-    return undefined;
-  }
+  return { ids, isComplete: true };
 }

@@ -6,7 +6,7 @@ import { removeTestRoots, type TestRoot, testRoot } from "./testing.ts";
 
 afterEach(removeTestRoots);
 
-test("answers with the whole of a small file", async () => {
+test("returns a small file as a whole", async () => {
   const { call } = await testRoot({ "a.txt": "one\ntwo\n" });
 
   const answer = await call("read", { path: "a.txt" });
@@ -22,7 +22,7 @@ test("answers with the whole of a small file", async () => {
   });
 });
 
-test("answers with some lines, and says where to go on", async () => {
+test("returns some lines, and where to continue", async () => {
   const { call } = await testRoot({ "a.txt": "0\n1\n2\n3\n4" });
 
   expect(await call("read", { path: "a.txt", offset: 1, limit: 2 })).toMatchObject({
@@ -55,7 +55,7 @@ test("leaves a byte order mark out of the content", async () => {
   expect(answer).not.toHaveProperty("lossy");
 });
 
-test("says when bytes that are no text had to be replaced", async () => {
+test("reports replaced invalid bytes", async () => {
   const { call } = await testRoot({ "a.txt": Buffer.concat([Buffer.alloc(9000, "a\n"), Buffer.from([0xff, 0xfe])]) });
 
   expect(await call("read", { path: "a.txt", offset: 4499 })).toMatchObject({
@@ -68,7 +68,7 @@ test.each([
   ["NUL", Buffer.from("PNG\0\x01")],
   ["bytes that are no UTF-8", Buffer.from([0x68, 0xe9, 0x0a])],
   ["UTF-16", Buffer.from("text", "utf16le")],
-])("refuses a file with %s, and says its size", async (_what, content) => {
+])("refuses a file with %s, and reports its size", async (_what, content) => {
   const { refusal } = await testRoot({ "a.bin": content });
 
   const error = await refusal("read", { path: "a.bin" });
@@ -77,14 +77,14 @@ test.each([
   expect(error.hint).toBeDefined();
 });
 
-test("takes text whose 8192nd byte is inside a character", async () => {
+test("accepts text whose 8192nd byte is inside a character", async () => {
   const content = `${"a".repeat(8191)}é`;
   const { call } = await testRoot({ "a.txt": content });
 
   expect(await call("read", { path: "a.txt" })).toMatchObject({ content });
 });
 
-test("names what is nearby when there is no such file", async () => {
+test("suggests similar names for a missing file", async () => {
   const files = Object.fromEntries(Array.from({ length: 20 }, (_, index) => [`src/other-${index}.ts`, ""]));
   const { refusal } = await testRoot({ ...files, "src/config.ts": "", "src/.qm-tmp-00": "" });
 
@@ -98,7 +98,7 @@ test("names what is nearby when there is no such file", async () => {
   expect(further.details.suggestions).toEqual(["src"]);
 });
 
-test("says that a folder is one", async () => {
+test("refuses a folder", async () => {
   const { refusal } = await testRoot({ "src/a.ts": "" });
 
   expect(await refusal("read", { path: "src" })).toMatchObject({
@@ -133,7 +133,7 @@ describe("slices", () => {
     );
   });
 
-  test("go through a line longer than a slice", async () => {
+  test("continue within a line longer than a slice", async () => {
     const content = `short\n${"0123456789".repeat(100)}\nend`;
     const root = await testRoot({ "a.txt": content }, { maxReadBytes: 64 });
 

@@ -1,59 +1,58 @@
 import { createHash } from "node:crypto";
 import type { FileHandle } from "node:fs/promises";
 import { z } from "zod";
-import { defineAction } from "../../catalog/define-action.ts";
 import type { Action } from "../../core/action.ts";
-import type { FileRoot } from "./file-root.ts";
-import { normalizeFilePath, resolveFilePath } from "./file-root.ts";
+import { omitUndefined } from "../../core/json.ts";
+import { defineFileAction } from "./file-action.ts";
+import { type FileRoot, resolveFilePath } from "./file-root.ts";
 import { withFile } from "./open-file.ts";
 import { BOM, HEAD_BYTES, isText, notTextError, startsWithBom } from "./text-content.ts";
 
 const CHUNK_BYTES = 256 * 1024;
 const NEWLINE = 0x0a;
 
-/** Which part of a file is wanted, in lines from 0; `skip` bytes of the first of them are left out. */
+/** A part of a file in lines from 0, without the first `skip` bytes of the first line. */
 interface FileSliceRequest {
   readonly offset: number;
   readonly skip: number;
   readonly limit: number;
   readonly maxBytes: number;
-  /** Whether to go on to the end of the file after the slice, for `lines` and `sha256`. */
+  /** Whether to read to the end of the file, for `lines` and `sha256`. */
   readonly toEnd: boolean;
 }
 
 interface FileSlice {
   readonly bytes: Buffer;
-  /** Where to go on reading: a line, and how many bytes of it were already given. Absent: the file ends here. */
+  /** The line to continue at, and how many bytes of it to skip. Absent: the file ends here. */
   readonly next?: { readonly line: number; readonly skip: number };
-  /** Lines in the whole file; known only when it was read to its end. */
+  /** The lines of the whole file. Known only if it was read to its end. */
   readonly lines?: number;
   readonly sha256?: string;
 }
 
 /**
- * Reads lines `offset` to `offset + limit` with their line ends, at most `maxBytes` of them, holding no more than the
- * slice and one chunk. It ends after a whole line, or, when a single line does not fit, inside it after a whole
- * character. The slices that `next` leads to, joined, are the file.
+ * Reads lines `offset` to `offset + limit` with their line ends, at most `maxBytes`. The slice ends after a whole line, or
+ * after a whole character if one line does not fit. The slices that follow `next` make up the file.
  */
 async function readSlice(handle: FileHandle, wanted: FileSliceRequest, signal: AbortSignal): Promise<FileSlice> {
   const chunk = Buffer.allocUnsafe(CHUNK_BYTES);
   const hash = createHash("sha256");
-  const taken = new SliceCollector(wanted);
+  const collector = new SliceCollector(wanted);
   let position = 0;
   let isEnd = false;
-  while (wanted.toEnd || !taken.isFull) {
+  while (wanted.toEnd || !collector.isFull) {
     signal.throwIfAborted();
     const { bytesRead } = await handle.read(chunk, 0, CHUNK_BYTES, position);
     isEnd = bytesRead === 0;
     if (isEnd) break;
     const read = chunk.subarray(0, bytesRead);
     if (wanted.toEnd) hash.update(read);
-    taken.add(read);
+    collector.add(read);
     position += bytesRead;
   }
   return {
-    ...taken.slice(),
-    ...(isEnd ? { lines: taken.lines } : {}),
+    ...collector.slice(),
+    ...(isEnd ? { lines: collector.lines } : {}),
     ...(isEnd && wanted.toEnd ? { sha256: hash.digest("hex") } : {}),
   };
 }
@@ -62,10 +61,9 @@ class SliceCollector {
   readonly #wanted: FileSliceRequest;
   readonly #pieces: Buffer[] = [];
   #size = 0;
-  /** Line ends seen, and bytes seen of the line after the last of them. */
   #line = 0;
   #inLine = 0;
-  /** Where the last whole line in the pieces ends. */
+  /** The end of the last whole line in the pieces. */
   #wholeLines = 0;
   #wholeSize = 0;
   #isCut = false;
@@ -75,7 +73,6 @@ class SliceCollector {
     this.#wanted = wanted;
   }
 
-  /** Nothing that is still to come belongs to the slice, and it is known that something is to come. */
   get isFull(): boolean {
     return this.#hasMore;
   }
@@ -104,10 +101,10 @@ class SliceCollector {
       return;
     }
     const skipped = this.#line === offset ? Math.min(part.length, Math.max(0, skip - this.#inLine)) : 0;
-    const kept = part.subarray(skipped, skipped + maxBytes - this.#size);
-    if (kept.length > 0) this.#pieces.push(Buffer.from(kept));
-    this.#size += kept.length;
-    if (skipped + kept.length < part.length) {
+    const taken = part.subarray(skipped, skipped + maxBytes - this.#size);
+    if (taken.length > 0) this.#pieces.push(Buffer.from(taken));
+    this.#size += taken.length;
+    if (skipped + taken.length < part.length) {
       this.#isCut = true;
       this.#hasMore = true;
     }
@@ -133,7 +130,7 @@ class SliceCollector {
   }
 }
 
-/** How many bytes there are before a character that the end cuts off. At least one, so that reading always goes on. */
+/** The bytes without an incomplete last character. At least one, so that a read always makes progress. */
 function countWholeCharacters(bytes: Buffer): number {
   for (let back = 1; back <= Math.min(3, bytes.length - 1); back++) {
     const byte = bytes[bytes.length - back] ?? 0;
@@ -147,25 +144,22 @@ function countWholeCharacters(bytes: Buffer): number {
 const input = z.strictObject({
   path: z.string().min(1).describe("File, relative to the root."),
   offset: z.int().min(0).max(1e12).default(0).describe("First line, counted from 0."),
-  limit: z.int().min(1).max(100_000).default(2000).describe("Most lines to answer with."),
+  limit: z.int().min(1).max(100_000).default(2000).describe("Maximum number of lines."),
   byte_offset: z
     .int()
     .min(0)
     .max(1e15)
     .default(0)
-    .describe("Bytes of the first line to skip: next_byte_offset of the last answer."),
+    .describe("Bytes of the first line to skip: next_byte_offset of the last result."),
 });
 
 export function readAction(root: FileRoot): Action {
-  return defineAction("file", {
+  return defineFileAction(root, {
     entry: "read",
     description:
-      "Read a text file, whole or some lines of it. A long file comes in slices: go on at next_offset. To find where something is, grep instead; to see a folder, list it.",
+      "Read a text file, whole or some of its lines. A long file comes in slices: continue at next_offset. To find text in files, use grep; to see a folder, list.",
     effect: "read",
-    idempotent: true,
-    tags: ["file", "read"],
     input,
-    normalize: { path: (path) => normalizeFilePath(root, path) },
     examples: [
       { args: { path: "README.md" } },
       { args: { path: "logs/server.log", offset: 4000, limit: 200 }, description: "Lines 4000 to 4199" },
@@ -184,30 +178,23 @@ async function read(root: FileRoot, args: z.output<typeof input>, signal: AbortS
 
     const { maxReadBytes, maxScanBytes } = root.limits;
     const hasBom = args.offset === 0 && args.byte_offset < BOM.length && startsWithBom(start);
-    const slice = await readSlice(
-      handle,
-      {
-        offset: args.offset,
-        skip: hasBom ? BOM.length : args.byte_offset,
-        limit: args.limit,
-        maxBytes: maxReadBytes,
-        toEnd: stats.size <= maxScanBytes,
-      },
-      signal,
-    );
+    const { offset, limit } = args;
+    const skip = hasBom ? BOM.length : args.byte_offset;
+    const request = { offset, skip, limit, maxBytes: maxReadBytes, toEnd: stats.size <= maxScanBytes };
+    const slice = await readSlice(handle, request, signal);
     const content = slice.bytes.toString("utf8");
-    return {
+    return omitUndefined({
       path: place.path,
       content,
-      ...(slice.lines === undefined ? {} : { lines: slice.lines }),
-      offset: args.offset,
-      ...(slice.next === undefined ? {} : { next_offset: slice.next.line }),
-      ...(slice.next?.skip ? { next_byte_offset: slice.next.skip } : {}),
+      lines: slice.lines,
+      offset,
+      next_offset: slice.next?.line,
+      next_byte_offset: slice.next?.skip || undefined,
       truncated: slice.next !== undefined,
       bytes: stats.size,
-      ...(slice.sha256 === undefined ? {} : { sha256: slice.sha256 }),
-      // Bytes that are no UTF-8 were replaced: writing this content back would change the file.
-      ...(Buffer.from(content).equals(slice.bytes) ? {} : { lossy: true }),
-    };
+      sha256: slice.sha256,
+      // Invalid UTF-8 was replaced: writing this content back would change the file.
+      lossy: Buffer.from(content).equals(slice.bytes) ? undefined : true,
+    });
   });
 }

@@ -20,7 +20,7 @@ async function linesOf(content: string | Uint8Array) {
   return { lines, cut };
 }
 
-test("are those of the file, across chunks and without line ends", async () => {
+test("reads lines across chunks, without line ends", async () => {
   const line = fc.oneof(
     fc.string({ unit: "grapheme-ascii", maxLength: 5 }),
     fc.constantFrom("é".repeat(70_000), "x".repeat(131_071), "y".repeat(65_536)),
@@ -39,12 +39,12 @@ test("are those of the file, across chunks and without line ends", async () => {
   );
 });
 
-test("the last needs no line end", async () => {
+test("reads a last line without a line end", async () => {
   expect(await linesOf("a\n\nb")).toEqual({ lines: ["a", "", "b"], cut: 0 });
   expect(await linesOf("")).toEqual({ lines: [], cut: 0 });
 });
 
-test("a very long one loses its end, and the ones around it stay", async () => {
+test("cuts a very long line, and keeps the others", async () => {
   const { lines, cut } = await linesOf(`first\n${"x".repeat(5_000_000)}\nlast\n`);
 
   expect(cut).toBe(1);

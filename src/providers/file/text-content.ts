@@ -2,7 +2,6 @@ import { QmError } from "../../core/errors.ts";
 import { quoteName } from "../../core/names.ts";
 import type { OpenFile } from "./open-file.ts";
 
-/** How much of a file's start decides whether it is text. */
 export const HEAD_BYTES = 8192;
 
 export const BOM = Buffer.from([0xef, 0xbb, 0xbf]);
@@ -11,7 +10,7 @@ export function startsWithBom(bytes: Buffer): boolean {
   return bytes.subarray(0, BOM.length).equals(BOM);
 }
 
-/** Whether a file's first bytes are text: valid UTF-8 without NUL. A character cut off by the end of a head is fine. */
+/** Whether the first bytes of a file are UTF-8 without NUL. The last character may be incomplete unless `isWhole`. */
 export function isText(head: Buffer, isWhole: boolean): boolean {
   if (head.includes(0)) return false;
   try {
@@ -25,13 +24,13 @@ export function isText(head: Buffer, isWhole: boolean): boolean {
 export function notTextError(shown: string, size: number): QmError {
   return new QmError("unsupported_content", `${quoteName(shown)} is not UTF-8 text (${size} bytes)`, {
     details: { bytes: size },
-    hint: "Only text can be read or edited here; convert the file first, or hand its path to an action that takes binary files.",
+    hint: "Only text can be read or edited here. Convert the file, or pass its path to an action that accepts binary files.",
   });
 }
 
-/** The bytes of a text. Half a surrogate pair has none and would silently become another character. */
+/** Encodes a text. Refuses lone surrogates, which would become another character. */
 export function encodeText(text: string, what: string): Buffer {
-  if (/\p{Cs}/u.test(text)) throw new QmError("invalid_arguments", `${what} holds half a character (a lone surrogate)`);
+  if (/\p{Cs}/u.test(text)) throw new QmError("invalid_arguments", `${what} contains a lone surrogate`);
   return Buffer.from(text, "utf8");
 }
 
@@ -39,16 +38,14 @@ const CHUNK_BYTES = 128 * 1024;
 const LINE_BYTES = 1024 * 1024;
 const NEWLINE = 0x0a;
 
-/** Lines that follow each other, without their line ends. */
 interface LineBlock {
   readonly lines: readonly string[];
-  /** How many of them were longer than a line may be, and lost their end. */
   readonly cut: number;
 }
 
 /**
- * The lines of a file, some at a time; memory is bounded by one chunk and the longest line that is kept whole. Throws
- * `unsupported_content` when the file does not begin like text. What is added to it meanwhile is left out.
+ * Reads the lines of a file in blocks, with memory for one chunk and one line. Throws `unsupported_content` if the file is
+ * not text. Leaves out content that is appended during the read.
  */
 export async function* readLineBlocks(
   { handle, stats }: OpenFile,
@@ -73,10 +70,7 @@ export async function* readLineBlocks(
       if (rest.length < LINE_BYTES) rest = Buffer.concat([rest, read]);
       continue;
     }
-    const first = read.indexOf(NEWLINE);
-    const whole = isCut
-      ? Buffer.concat([rest, read.subarray(first, end)])
-      : Buffer.concat([rest, read.subarray(0, end)]);
+    const whole = Buffer.concat([rest, read.subarray(isCut ? read.indexOf(NEWLINE) : 0, end)]);
     yield { lines: decodeLines(whole), cut: isCut ? 1 : 0 };
     rest = Buffer.from(read.subarray(end + 1));
     isCut = false;

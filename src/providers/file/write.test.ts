@@ -6,7 +6,7 @@ import { sha256 } from "./write.ts";
 
 afterEach(removeTestRoots);
 
-test("makes a file and the folders above it", async () => {
+test("creates a file and its folders", async () => {
   const { call, path } = await testRoot();
 
   const answer = await call("write", { path: "a/b/c.txt", content: "grüße" });
@@ -16,7 +16,7 @@ test("makes a file and the folders above it", async () => {
   expect(await readdir(join(path, "a/b"))).toEqual(["c.txt"]);
 });
 
-test("makes no folders when told not to", async () => {
+test("creates no folders without create_parents", async () => {
   const { refusal, path } = await testRoot();
 
   expect(await refusal("write", { path: "a/b.txt", content: "", create_parents: false })).toMatchObject({
@@ -48,7 +48,7 @@ test("writes the file that a link inside the root points to, and keeps the link"
   );
 });
 
-test("writes only over the content that was read, when told its hash", async () => {
+test("replaces only content with the expected hash", async () => {
   const { call, refusal, path } = await testRoot({ "a.txt": "one" });
   const { sha256: read } = await call("read", { path: "a.txt" });
   await writeFile(join(path, "a.txt"), "changed by somebody");
@@ -66,7 +66,7 @@ test("writes only over the content that was read, when told its hash", async () 
   });
 });
 
-test("of two writes that both expect the old content only one happens", async () => {
+test("lets one of two writes with the same expected hash succeed", async () => {
   const { call } = await testRoot({ "a.txt": "one" });
   const expected_sha256 = sha256(Buffer.from("one"));
 
@@ -81,7 +81,7 @@ test.each([
   ["a folder", "folder", "conflict"],
   ["the root", ".", "conflict"],
   ["something below a file", "file.txt/below.txt", "conflict"],
-])("does not write over %s, and leaves nothing behind", async (_what, target, code) => {
+])("does not overwrite %s, and leaves no temporary file", async (_what, target, code) => {
   const { refusal, path } = await testRoot({ "file.txt": "old" });
   await mkdir(join(path, "folder"));
 
@@ -91,7 +91,7 @@ test.each([
   expect(await readFile(join(path, "file.txt"), "utf8")).toBe("old");
 });
 
-test("refuses what is too large or has no bytes, before touching the disk", async () => {
+test("refuses too large or invalid text before it writes", async () => {
   const { refusal, path } = await testRoot({}, { maxWriteBytes: 10 });
 
   expect((await refusal("write", { path: "a.txt", content: "é".repeat(6) })).code).toBe("too_large");
@@ -109,7 +109,7 @@ test("a cancelled write leaves the old file, no temporary file and no new folder
   expect(await readFile(join(path, "a.txt"), "utf8")).toBe("old");
 });
 
-test("many writes at once into the same new folder all happen", async () => {
+test("concurrent writes into the same new folder all succeed", async () => {
   const { call, path } = await testRoot();
 
   await Promise.all(

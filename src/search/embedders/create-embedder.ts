@@ -3,13 +3,13 @@ import { createLocalMiniEmbedder, type LocalMiniChoice, type ModuleLoader } from
 import { createOpenAiEmbedder, type EndpointChoice } from "./openai-compatible.ts";
 
 /**
- * - `light`, `standard`, `strong`: an endpoint that speaks as OpenAI's does, with a small, usual or large model
+ * - `light`, `standard`, `strong`: an OpenAI-compatible endpoint with a small, medium or large model
  * - `local-mini`: a small model in this process
  * - `null`: none
  */
 export type EmbedderChoice = EndpointChoice | LocalMiniChoice | { readonly class: "null" };
 
-/** Looks at no network and loads no model: that happens when the first text is embedded. */
+/** Makes no request and loads no model. That happens when the first text is embedded. */
 export function createEmbedder(choice: EmbedderChoice, modules?: ModuleLoader): ChosenEmbedder {
   switch (choice.class) {
     case "light":

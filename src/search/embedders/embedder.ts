@@ -1,9 +1,6 @@
 import { getErrorMessage, QmError } from "../../core/errors.ts";
 
-/**
- * Numbers from outside as vectors of unit length, or what is wrong with them. Zero stays zero: a text that says nothing
- * is like no other.
- */
+/** Checks and normalizes vectors from outside. A zero vector stays zero: it is similar to none. */
 export function toUnitVectors(
   answer: readonly unknown[],
   count: number,
@@ -31,7 +28,7 @@ function toUnitVector(numbers: ArrayLike<unknown>): Float32Array | undefined {
     if (typeof number !== "number") return undefined;
     squares += number * number;
   }
-  // Also what is finite alone and too large together, and what is no number at all.
+  // Also refuses NaN, and numbers whose sum of squares is infinite.
   if (!Number.isFinite(squares)) return undefined;
   const length = Math.sqrt(squares);
   return length === 0
@@ -39,27 +36,24 @@ function toUnitVector(numbers: ArrayLike<unknown>): Float32Array | undefined {
     : Float32Array.from(numbers as ArrayLike<number>, (number) => number / length);
 }
 
-/** Turns texts into vectors in which nearness is likeness of meaning. */
 export interface Embedder {
-  /** The same fingerprint means the same vectors for the same texts, wherever they are made. */
+  /** Embedders with the same fingerprint make the same vectors. */
   readonly fingerprint: string;
-  /** The cosine below which two texts have nothing to do with each other: models differ. Absent: 0.25. */
+  /** The cosine below which two texts are unrelated. Default: 0.25. */
   readonly floor?: number;
   /**
-   * One vector a text, in the texts' order, all equally long and of unit length (or zero, for a text that says
-   * nothing). A query is asked for once and quickly; documents may be tried again and again.
+   * Returns one vector per text, in order, all of one dimension and of unit length (or zero). May retry documents, but
+   * not a query, which must be fast.
    */
   embed(texts: readonly string[], purpose: "query" | "document", signal: AbortSignal): Promise<readonly Float32Array[]>;
   close?(): Promise<void>;
 }
 
-/** What became of the choice of an embedder: it, why there is none and what to do about that, or none by choice. */
 export type ChosenEmbedder =
   | { readonly embedder: Embedder }
   | { readonly unavailable: string; readonly hint: string }
   | { readonly off: true };
 
-/** Whatever an embedder threw. */
 export function embedderError(thrown: unknown): QmError {
   return thrown instanceof QmError
     ? thrown

@@ -9,14 +9,14 @@ import type { ModuleLoader } from "./local-mini.ts";
 
 const never = new AbortController().signal;
 
-test("says how to install the package where it is missing", () => {
+test("explains how to install the missing package", () => {
   expect(createEmbedder({ class: "local-mini", modelPath: modelFolder() })).toEqual({
     unavailable: "the package @huggingface/transformers is not installed",
     hint: "Run: npm i @huggingface/transformers",
   });
 });
 
-test("says what to put where when there is no model", () => {
+test("explains where to put a missing model", () => {
   const { modules } = scripted();
 
   expect(createEmbedder({ class: "local-mini" }, modules)).toMatchObject({
@@ -28,7 +28,7 @@ test("says what to put where when there is no model", () => {
   });
 });
 
-test("loads the model once, from its folder alone, and makes unit vectors", async () => {
+test("loads the model once, only from its folder, and makes unit vectors", async () => {
   const { modules, pipeline, extractor } = scripted();
   const folder = modelFolder();
   const embedder = chosen(folder, modules);
@@ -50,7 +50,7 @@ test("loads the model once, from its folder alone, and makes unit vectors", asyn
   expect(extractor.dispose).toHaveBeenCalledOnce();
 });
 
-test("is another model when another is put into the folder", () => {
+test("has another fingerprint for another model in the folder", () => {
   const { modules } = scripted();
   const folder = modelFolder();
   const before = chosen(folder, modules).fingerprint;
@@ -61,7 +61,7 @@ test("is another model when another is put into the folder", () => {
   expect(chosen(folder, modules).fingerprint).not.toBe(before);
 });
 
-test("is another model when its weights are others, in size or at either end, and the same wherever they are", () => {
+test("has a fingerprint of the weights: their size and both ends", () => {
   const { modules } = scripted();
   const KIB = 1024;
   const withWeights = (size: number, at?: number, file = "model_quantized.onnx") => {
@@ -96,7 +96,7 @@ test("leaves the settings of the package alone", async () => {
   expect(env).toEqual({ allowRemoteModels: true, localModelPath: "/models/" });
 });
 
-test("says when the model cannot be loaded, and tries again the next time", async () => {
+test("reports a model that cannot be loaded, and retries the next time", async () => {
   const { modules, pipeline } = scripted();
   const embedder = chosen(modelFolder(), modules);
   pipeline.mockRejectedValueOnce(new Error("no onnx/model_quantized.onnx"));
@@ -109,7 +109,7 @@ test("says when the model cannot be loaded, and tries again the next time", asyn
   expect(await embedder.embed(["red"], "document", never)).toHaveLength(1);
 });
 
-test("refuses what is no vector, and stops when it is told to", async () => {
+test("refuses invalid vectors, and stops on abort", async () => {
   const { modules, extractor } = scripted();
   const embedder = chosen(modelFolder(), modules);
   extractor.mockResolvedValueOnce({ tolist: () => [[Number.NaN]] });

@@ -5,17 +5,15 @@ import { basename, join, resolve } from "node:path";
 import { fingerprint } from "../../core/action.ts";
 import { getErrorMessage, QmError } from "../../core/errors.ts";
 import { isRecord } from "../../core/json.ts";
-import type { ChosenEmbedder, Embedder } from "./embedder.ts";
-import { toUnitVectors } from "./embedder.ts";
+import { type ChosenEmbedder, type Embedder, toUnitVectors } from "./embedder.ts";
 
-/** A small model in this process, run by a package that the user has installed. */
+/** A small model in this process. The user installs the package that runs it. */
 export interface LocalMiniChoice {
   readonly class: "local-mini";
-  /** The folder with the model's files, as they are in the repository of `all-MiniLM-L6-v2`. Nothing is downloaded. */
+  /** The folder with the files of the `all-MiniLM-L6-v2` repository. Nothing is downloaded. */
   readonly modelPath?: string;
 }
 
-/** Packages that may be there or not. */
 export interface ModuleLoader {
   has(name: string): boolean;
   load(name: string): Promise<unknown>;
@@ -33,21 +31,21 @@ export function createLocalMiniEmbedder(
   if (!modules.has(PACKAGE)) {
     return { unavailable: `the package ${PACKAGE} is not installed`, hint: `Run: npm i ${PACKAGE}` };
   }
-  const config = modelPath === undefined ? undefined : join(modelPath, "config.json");
-  if (modelPath === undefined || config === undefined || !existsSync(config)) {
+  if (modelPath === undefined || !existsSync(join(modelPath, "config.json"))) {
     return {
       unavailable: modelPath === undefined ? "no model is given" : `there is no model in ${modelPath}`,
       hint: `Put the files of ${MODEL} (config.json, tokenizer.json, onnx/) into a folder, and give its path.`,
     };
   }
-  return { embedder: createModelEmbedder(modelPath, config, modules) };
+  return { embedder: createModelEmbedder(modelPath, modules) };
 }
 
-function createModelEmbedder(modelPath: string, config: string, modules: ModuleLoader): Embedder {
+function createModelEmbedder(modelPath: string, modules: ModuleLoader): Embedder {
+  const config = readFileSync(join(modelPath, "config.json"), "utf8");
   const model = basename(resolve(modelPath));
   let extractor: Promise<Extractor> | undefined;
 
-  // Loading takes seconds: once, when it is needed, and again only after it has failed.
+  // Loading takes seconds. It is retried only after a failure.
   function loadOnce(): Promise<Extractor> {
     extractor ??= loadExtractor(modelPath, modules).catch((thrown) => {
       extractor = undefined;
@@ -57,15 +55,17 @@ function createModelEmbedder(modelPath: string, config: string, modules: ModuleL
   }
 
   return {
-    // Another model put into the same folder is another model.
-    fingerprint: `local-mini:${model}:${fingerprint([readFileSync(config, "utf8"), fingerprintWeights(modelPath)]).slice(0, 8)}`,
+    // Changes if another model is put into the folder.
+    fingerprint: `local-mini:${model}:${fingerprint([config, fingerprintWeights(modelPath)]).slice(0, 8)}`,
     floor: 0.2,
     async embed(texts, _purpose, signal) {
       const vectors: Float32Array[] = [];
       for (let from = 0; from < texts.length; from += BATCH_TEXTS) {
         signal.throwIfAborted();
         const batch = texts.slice(from, from + BATCH_TEXTS);
-        const read = toUnitVectors(await extractVectors(await loadOnce(), batch), batch.length);
+        const extract = await loadOnce();
+        const vectorList = (await extract(batch, { pooling: "mean", normalize: true })).tolist();
+        const read = toUnitVectors(Array.isArray(vectorList) ? vectorList : [], batch.length);
         if ("problem" in read) throw modelError(`the model ${model} answered with ${read.problem}`);
         vectors.push(...read.vectors);
       }
@@ -77,14 +77,12 @@ function createModelEmbedder(modelPath: string, config: string, modules: ModuleL
   };
 }
 
-/** What tells one model's weights from another's, without reading all of them: they can be large. */
+/** Names, sizes and hashes of both ends of the weight files, which can be large. */
 function fingerprintWeights(modelPath: string): readonly (readonly [name: string, size: number, ends: string])[] {
   const folder = join(modelPath, "onnx");
   const files = existsSync(folder) ? readdirSync(folder) : [];
-  return files
-    .filter((file) => file.includes(".onnx"))
-    .sort()
-    .map((file) => [file, ...readSizeAndEnds(join(folder, file))] as const);
+  const weights = files.filter((file) => file.includes(".onnx")).sort();
+  return weights.map((file) => [file, ...readSizeAndEnds(join(folder, file))] as const);
 }
 
 function readSizeAndEnds(path: string): readonly [number, string] {
@@ -100,13 +98,8 @@ function readSizeAndEnds(path: string): readonly [number, string] {
   }
 }
 
-/** Of transformers.js, what is used. Its settings are the host's: what is wanted here is said in the call. */
 interface Transformers {
-  pipeline(
-    task: "feature-extraction",
-    model: string,
-    options: { dtype: "q8"; device: "cpu"; local_files_only: true },
-  ): Promise<Extractor>;
+  pipeline(task: "feature-extraction", model: string, options: object): Promise<Extractor>;
 }
 
 interface Extractor {
@@ -116,18 +109,13 @@ interface Extractor {
 
 async function loadExtractor(modelPath: string, modules: ModuleLoader): Promise<Extractor> {
   const { pipeline } = (await modules.load(PACKAGE)) as Transformers;
-  // A whole path cannot be the name of a model elsewhere, so it is taken as it is.
+  // An absolute path cannot be mistaken for the name of a remote model.
   return pipeline("feature-extraction", resolve(modelPath), { dtype: "q8", device: "cpu", local_files_only: true });
-}
-
-async function extractVectors(extractor: Extractor, texts: readonly string[]): Promise<readonly unknown[]> {
-  const vectors = (await extractor(texts, { pooling: "mean", normalize: true })).tolist();
-  return Array.isArray(vectors) ? vectors : [];
 }
 
 function modelError(message: string, cause?: unknown): QmError {
   return new QmError("embedder_failed", message, {
-    hint: `See that the folder holds the files of an ONNX model such as ${MODEL}, and that ${PACKAGE} works.`,
+    hint: `Check that the folder has the files of an ONNX model such as ${MODEL}, and that ${PACKAGE} works.`,
     cause,
   });
 }
@@ -140,10 +128,10 @@ const installedModules: ModuleLoader = {
       require.resolve(name);
       return true;
     } catch (thrown) {
-      // There, but made for `import` alone.
+      // Installed, but for `import` only.
       return isRecord(thrown) && thrown.code === "ERR_PACKAGE_PATH_NOT_EXPORTED";
     }
   },
-  // Not a literal, so that neither the compiler nor a bundler looks for a package that need not be there.
+  // Not a literal, so that neither the compiler nor a bundler requires the optional package.
   load: (name) => import(/* @vite-ignore */ /* webpackIgnore: true */ name),
 };

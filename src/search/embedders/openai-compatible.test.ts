@@ -20,7 +20,7 @@ vi.mock("node:timers/promises", async (original) => {
 const never = new AbortController().signal;
 const KEY = "sk-proj-Zm9vYmFyYmF6cXV4MDEyMzQ1";
 
-test("sends model, texts and key, and gives unit vectors back in the order of the texts", async () => {
+test("sends model, texts and key, and returns unit vectors in order", async () => {
   const endpoint = await endpointWith((response, { body }) => {
     const data = body.input.map((text, index) => ({ index, embedding: wordVector(text).map((n) => n * 3) }));
     answerJson(response, 200, { data: data.toReversed() });
@@ -36,7 +36,7 @@ test("sends model, texts and key, and gives unit vectors back in the order of th
   expect(Math.hypot(...(second ?? []))).toBeCloseTo(1, 6);
 });
 
-test("sends no key where there is none, and keeps what the base URL asks for", async () => {
+test("sends no key if there is none, and keeps the query of the base URL", async () => {
   const endpoint = await endpointWith();
   const embedder = embedderAt(`${endpoint.url}/deep//?api-version=1`, {});
 
@@ -69,7 +69,7 @@ test.each([
   expect(embedder.fingerprint).toMatch(new RegExp(`^${fingerprint}:[0-9a-f]{8}$`));
 });
 
-test("has another fingerprint at another place, whatever the query says", () => {
+test("has another fingerprint for another URL, regardless of its query", () => {
   const at = (baseUrl: string, apiKey = KEY) => embedderAt(baseUrl, { model: "m", apiKey }).fingerprint;
   const first = at("https://one.example/v1");
 
@@ -96,8 +96,8 @@ test("sends many texts in batches, by count and by size", async () => {
   expect([...(vectors[69] ?? [])]).toEqual(wordVector("word69"));
 });
 
-describe("a server that has no time", () => {
-  test("is asked again for documents, when it says", async () => {
+describe("an overloaded server", () => {
+  test("is retried for documents, after retry-after", async () => {
     const endpoint = await endpointWith((response, request, nth) => {
       if (nth < 4) answerJson(response, nth === 1 ? 429 : 503, {}, { "retry-after": "0" });
       else answerVectors(response, request);
@@ -109,7 +109,7 @@ describe("a server that has no time", () => {
     expect(endpoint.requests).toHaveLength(4);
   });
 
-  test("is not waited for longer than a minute at a time, whatever it says", async () => {
+  test("is retried after at most a minute", async () => {
     const endpoint = await endpointWith((response, request, nth) => {
       if (nth < 3) answerJson(response, 429, {}, { "retry-after": nth === 1 ? "86400" : "30" });
       else answerVectors(response, request);
@@ -124,7 +124,7 @@ describe("a server that has no time", () => {
     expect(pauses.asked.slice(-2)).toEqual([60_000, 30_000]);
   });
 
-  test("is given up after a few times", async () => {
+  test("is given up after a few attempts", async () => {
     const endpoint = await endpointWith((response) => answerJson(response, 429, {}, { "retry-after": "0" }));
 
     await expect(embedderAt(endpoint.url, {}).embed(["red"], "document", never)).rejects.toMatchObject({
@@ -135,7 +135,7 @@ describe("a server that has no time", () => {
     expect(endpoint.requests).toHaveLength(4);
   });
 
-  test("is not asked again for a query, nor after what will not change", async () => {
+  test("is not retried for a query, nor after a permanent error", async () => {
     const busy = await endpointWith((response) => answerJson(response, 429, {}, { "retry-after": "0" }));
     const wrong = await endpointWith((response) => answerJson(response, 400, {}));
 
@@ -145,7 +145,7 @@ describe("a server that has no time", () => {
     expect([busy.requests.length, wrong.requests.length]).toEqual([1, 1]);
   });
 
-  test("is not waited for by who has gone", async () => {
+  test("is not retried after an abort", async () => {
     const endpoint = await endpointWith((response) => answerJson(response, 503, {}, { "retry-after": "60" }));
     const caller = new AbortController();
 
@@ -157,7 +157,7 @@ describe("a server that has no time", () => {
   });
 });
 
-describe("an answer that is none", () => {
+describe("an invalid answer", () => {
   const good = wordVector("red");
   test.each<[string, unknown]>([
     ["too few vectors", { data: [{ index: 0, embedding: good }] }],
@@ -219,7 +219,7 @@ describe("an answer that is none", () => {
     });
   });
 
-  test("is refused: vectors of another length than was asked for", async () => {
+  test("is refused: vectors of other dimensions than requested", async () => {
     const endpoint = await endpointWith((response, { body }) => {
       answerJson(response, 200, { data: body.input.map((text, index) => ({ index, embedding: wordVector(text) })) });
     });
@@ -230,7 +230,7 @@ describe("an answer that is none", () => {
     });
   });
 
-  test("is refused: one that does not end", async () => {
+  test("is refused: an endless one", async () => {
     const endpoint = await endpointWith((response) => {
       const chunk = Buffer.alloc(2 ** 20, " ");
       const more = () => {
@@ -243,7 +243,7 @@ describe("an answer that is none", () => {
     await expect(embedderAt(endpoint.url, {}).embed(["red"], "query", never)).rejects.toThrow("more than 64 MiB");
   });
 
-  test("is refused: one that sends the texts elsewhere", async () => {
+  test("is refused: a redirect", async () => {
     const elsewhere = await endpointWith();
     const endpoint = await endpointWith((response) => {
       response.writeHead(307, { location: `${elsewhere.url}/embeddings` }).end();
@@ -254,7 +254,7 @@ describe("an answer that is none", () => {
   });
 });
 
-test("says that nobody is there, and where", async () => {
+test("reports an endpoint that cannot be reached", async () => {
   const url = `http://127.0.0.1:${await closedPort()}/v1`;
 
   await expect(embedderAt(url, { apiKey: KEY }).embed(["red"], "query", never)).rejects.toMatchObject({
@@ -264,7 +264,7 @@ test("says that nobody is there, and where", async () => {
   });
 });
 
-test.each(["query", "document"] as const)("gives up a %s when it is told to", async (purpose) => {
+test.each(["query", "document"] as const)("cancels a %s on abort", async (purpose) => {
   const endpoint = await endpointWith(() => {});
   const caller = new AbortController();
 
@@ -314,7 +314,7 @@ describe("the key", () => {
     expect(told(error)).not.toMatch(/sk-proj|Zm9v|MzQ1/);
   });
 
-  test("is in no message when it cannot be sent, nor a password", () => {
+  test("is in no message if it cannot be sent, nor is a password", () => {
     const broken = createEmbedder({ class: "light", apiKey: "sk-secret\nkey" });
     const password = createEmbedder({ class: "light", apiKey: KEY, baseUrl: "https://me:hunter2@example.com/v1" });
 
@@ -333,24 +333,24 @@ describe("the key", () => {
     expect(told(error)).not.toContain("sk-proj");
   });
 
-  test("is missed where OpenAI itself is meant", () => {
+  test("is required for OpenAI itself", () => {
     expect(createEmbedder({ class: "standard" })).toMatchObject({ unavailable: expect.stringContaining("no API key") });
     expect(createEmbedder({ class: "standard", apiKey: "  " })).toHaveProperty("unavailable");
   });
 });
 
-test("hands on what the server says, made harmless", async () => {
+test("quotes the message of the server safely", async () => {
   const endpoint = await endpointWith((response) => {
     answerJson(response, 404, { error: { message: "The model `x`\u001b[2J does not exist" } });
   });
 
   await expect(embedderAt(endpoint.url, { apiKey: KEY }).embed(["red"], "query", never)).rejects.toMatchObject({
     message: expect.stringContaining('answered 404: "The model `x`\\u001b[2J does not exist"'),
-    hint: expect.stringContaining("model's name"),
+    hint: expect.stringContaining("name of the model"),
   });
 });
 
-test("reads no more of what a server says about a failure than anybody would", async () => {
+test("reads only the first part of a long error message", async () => {
   const message = (length: number) => ({ error: { message: "No.", padding: "x".repeat(length) } });
   let endless = 0;
   const answers: Parameters<typeof embeddingEndpoint>[0][] = [
@@ -378,11 +378,11 @@ test("reads no more of what a server says about a failure than anybody would", a
   expect(endless).toBeLessThan(32 * 2 ** 20);
 });
 
-test.each(["nonsense", "ftp://example.com/v1", ""])("has no endpoint at %j", (baseUrl) => {
+test.each(["nonsense", "ftp://example.com/v1", ""])("refuses the base URL %j", (baseUrl) => {
   expect(createEmbedder({ class: "light", apiKey: KEY, baseUrl })).toHaveProperty("unavailable");
 });
 
-test("there is none by choice", () => {
+test("can be off by choice", () => {
   expect(createEmbedder({ class: "null" })).toEqual({ off: true });
 });
 

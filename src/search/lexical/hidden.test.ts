@@ -32,8 +32,8 @@ const queries = fc.oneof(
   fc.constantFrom("invoyces", "configuratoin", "contrakt", "select:crm__get,mcp__list", "crm__get", "deletes"),
 );
 
-describe("what is hidden", () => {
-  test("leaves no trace: the answer is that of an index without it", () => {
+describe("a hidden action", () => {
+  test("does not influence the result", () => {
     fc.assert(
       fc.property(
         catalogs,
@@ -64,7 +64,7 @@ describe("what is hidden", () => {
     );
   });
 
-  test("does not correct a slip of the pen to a word that only it has", () => {
+  test("does not correct a typo to a word that only it has", () => {
     const secret = action("hr__layoffs", "Plans layoffs.");
     const open = action("hr__holidays", "Plans holidays.");
     const answer = createLexicalIndex([open, secret]).search("layofs", createTestView([open, secret], [secret]), {

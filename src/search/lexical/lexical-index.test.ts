@@ -22,7 +22,7 @@ const issue = action("mcp__github__createIssue", {
 const all = [invoice, issue, labels, email, report].sort((a, b) => (a.name < b.name ? -1 : 1));
 
 describe("relevance", () => {
-  test("who is named for it comes before who mentions it once in a long text", () => {
+  test("ranks a match in the name before one in a long text", () => {
     expect(names(all, "invoice")).toEqual([invoice.name, report.name]);
   });
 
@@ -46,13 +46,13 @@ describe("relevance", () => {
     expect(names([action("todo__shopping_list"), invoice], "shoppinglist")).toEqual(["todo__shopping_list"]);
   });
 
-  test("finds another word for the same thing, after the word itself", () => {
+  test("finds synonyms, after the word itself", () => {
     const pair = [action("file__erase"), action("file__remove"), invoice];
 
     expect(names(pair, "erase")).toEqual(["file__erase", "file__remove"]);
   });
 
-  test("prefers who does what is asked for", () => {
+  test("prefers an action with the verb of the query", () => {
     // Neither verb is in the query; by length of the name, the deletion would come first.
     const pair = [action("crm__drop_contact"), action("crm__inspect_contact")];
 
@@ -60,13 +60,13 @@ describe("relevance", () => {
     expect(names(pair, "uninstall contact")).toEqual(["crm__drop_contact", "crm__inspect_contact"]);
   });
 
-  test("prefers the name that is all there is to the query", () => {
+  test("prefers a name that the whole query matches", () => {
     const pair = [action("git__list_issue_comments"), action("git__list_issues")];
 
     expect(names(pair, "list issues")[0]).toBe("git__list_issues");
   });
 
-  test("takes words that only carry a sentence when there are no others", () => {
+  test("uses stop words if there are no other words", () => {
     expect(names([action("me__who_am_i"), invoice], "who am I")).toEqual(["me__who_am_i"]);
   });
 });
@@ -110,14 +110,14 @@ describe("spelling", () => {
     expect(names(all, query)[0]).toBe(expected.name);
   });
 
-  test("does not guess at short words, nor when the word is there", () => {
+  test("does not correct short or known words", () => {
     const pair = [action("a__cat"), action("a__car"), action("a__table"), action("a__cable")];
 
     expect(names(pair, "cap")).toEqual([]);
     expect(names(pair, "table")).toEqual(["a__table"]);
   });
 
-  test("the longer of two words far apart is not taken for the other", () => {
+  test("does not match a much longer word", () => {
     expect(names(all, "repudiatory")).toEqual([]);
   });
 });
@@ -137,7 +137,7 @@ describe("names", () => {
     expect(find([same], "create invoice").hits[0]?.score).toBeLessThan(1);
   });
 
-  test("select: gives these, in this order, and nothing else", () => {
+  test("select: returns exactly these, in this order", () => {
     const { hits, unmatched } = find(
       all,
       "select: office__write_report, gh.new_issue,gone__away,,office__write_report",
@@ -150,7 +150,7 @@ describe("names", () => {
     expect(unmatched).toEqual(["gone__away"]);
   });
 
-  test("select: does not tell a hidden name from one that is not there", () => {
+  test("select: does not distinguish hidden and unknown names", () => {
     expect(find(all, "select:gh.new_issue", { hidden: [issue] })).toEqual({ hits: [], unmatched: ["gh.new_issue"] });
   });
 });
@@ -166,14 +166,14 @@ describe("scores", () => {
     }
   });
 
-  test("say how much of what was asked for is there", () => {
+  test("tell how much of the query matches", () => {
     const score = (query: string) => find(all, query).hits[0]?.score ?? 0;
 
     expect(score("create invoice")).toBeGreaterThan(0.6);
     expect(score("create invoice zeppelin harbour walrus")).toBeLessThan(score("create invoice") / 2);
   });
 
-  test("that are equal are told apart by the order that is given, at the limit too", () => {
+  test("that are equal are sorted by the given order, also at the limit", () => {
     const twins = ["a", "b", "c", "d"].map((category) =>
       action(`${category}__ping`, { description: "Pings.", effect: category === "c" ? "pure" : "write" }),
     );
@@ -186,29 +186,29 @@ describe("scores", () => {
   });
 });
 
-describe("nothing fits", () => {
-  test("is answered with nothing, and with the words that nothing has", () => {
+describe("no match", () => {
+  test("returns no hits, and the unmatched words", () => {
     expect(find(all, "Please knit me a purple Sweater")).toEqual({
       hits: [],
       unmatched: ["knit", "purple", "Sweater"],
     });
   });
 
-  test("is also the case when one common word out of many is there by accident", () => {
+  test("is also the result if only one common word of many matches", () => {
     const many = Array.from({ length: 40 }, (_, at) => action(`crm__thing_${at}`, "Works on the current customer."));
 
     expect(find(many, "tune guitar strings current pitch").hits).toEqual([]);
     expect(find(many, "current customer").hits).not.toEqual([]);
   });
 
-  test("does not hide what fits in a long request that is mostly about something else", () => {
+  test("does not hide a match in a long request about something else", () => {
     const query =
       "Yesterday evening my neighbour Walter told me over dinner that his brother urgently needs an invoice before Friday";
 
     expect(names(all, query)[0]).toBe(invoice.name);
   });
 
-  test("tells of a word that is there in part only when no part is", () => {
+  test("reports a compound word only if no part matches", () => {
     expect(find(all, "createZeppelin fooBarBaz").unmatched).toEqual(["fooBarBaz"]);
   });
 });
@@ -239,18 +239,18 @@ describe("any text", () => {
     expect(unmatched.length).toBeLessThanOrEqual(64);
   });
 
-  test.each(["", "   ", "\n", "!?"])("%j asks for nothing", (query) => {
+  test.each(["", "   ", "\n", "!?"])("%j returns nothing", (query) => {
     expect(find(all, query)).toEqual({ hits: [], unmatched: [] });
   });
 
-  test("may name what every object has", () => {
+  test("may be the name of an object property", () => {
     const odd = [action("js__constructor"), action("js____proto__"), invoice];
 
     expect(names(odd, "constructor")).toEqual(["js__constructor"]);
     expect(names(odd, "js____proto__")[0]).toBe("js____proto__");
   });
 
-  test("may be asked of nothing", () => {
+  test("can search an empty catalog", () => {
     expect(find([], "invoice")).toEqual({ hits: [], unmatched: ["invoice"] });
   });
 });
@@ -261,22 +261,22 @@ describe("a catalog that changes", () => {
   const now = all.map((each) => (each === email ? changed : each)).filter((each) => each !== report);
   const after = createLexicalIndex(now, before);
 
-  test("is answered for as if it had always been so", () => {
+  test("gives the same results as a new index", () => {
     for (const query of ["priority", "invoice", "report", "visitors", "message invoice label", "invoce"]) {
       expect(find(now, query, { index: after })).toEqual(find(now, query));
     }
   });
 
-  test("shows a change of the schema alone", () => {
+  test("includes a change of only the schema", () => {
     expect(names(all, "priority", { index: before })).toEqual([]);
     expect(names(now, "priority", { index: after })).toEqual([changed.name]);
   });
 
-  test("leaves the earlier index as it was", () => {
+  test("does not change the earlier index", () => {
     expect(names(all, "visitors", { index: before })).toEqual([report.name]);
   });
 
-  test("analyses only what is new", () => {
+  test("analyses only new actions", () => {
     let read = 0;
     const watched = now.map(
       (each) =>
@@ -296,7 +296,7 @@ describe("a catalog that changes", () => {
     expect(read).toBe(0);
   });
 
-  test("does not keep the words of what is gone for ever", () => {
+  test("drops the words of removed actions", () => {
     let index = createLexicalIndex([]);
     for (let at = 0; at < 50; at++)
       index = createLexicalIndex([action(`x__y`, `word${at}a word${at}b word${at}c`)], index);
@@ -308,7 +308,7 @@ describe("a catalog that changes", () => {
 });
 
 describe("accepting", () => {
-  test("leaves out without changing what the others get", () => {
+  test("does not change the scores of the others", () => {
     const whole = find(all, "list labels of a repository or create an issue").hits;
     const some = find(all, "list labels of a repository or create an issue", {
       accepts: (each) => each !== labels,
@@ -318,7 +318,7 @@ describe("accepting", () => {
     expect(names(all, issue.name, { accepts: (each) => each !== issue })).not.toContain(issue.name);
   });
 
-  test("reaches past the best ones that are not wanted", () => {
+  test("finds accepted actions behind refused ones", () => {
     const many = Array.from({ length: 30 }, (_, at) => action(`crm__contact_${"x".repeat(at)}`, "contact"));
     const last = many.at(-1);
 
@@ -326,29 +326,29 @@ describe("accepting", () => {
   });
 });
 
-describe("saying no", () => {
+describe("too weak matches", () => {
   const files = ["read", "write", "list", "edit"].map((entry) => action(`file__${entry}`, `Can ${entry} the file.`));
 
-  test("a common word beside a word that nobody has is not enough", () => {
+  test("a common word beside an unknown word is not enough", () => {
     expect(find(files, "rename a file")).toEqual({ hits: [], unmatched: ["rename"] });
     expect(names(files, "file")).toHaveLength(4);
   });
 
-  test("words that carry a sentence find names, not descriptions", () => {
+  test("stop words match names, not descriptions", () => {
     const who = action("shell__who", "Shows the users.");
 
     expect(names([...files, who], "the")).toEqual([]);
     expect(names([...files, who], "who")).toEqual([who.name]);
   });
 
-  test("an empty answer names every word that nobody has, also where another stood in for it", () => {
+  test("an empty result lists every unknown word, also if a similar word exists", () => {
     const flight = action("travel__book_flight", "Books a flight.");
 
     expect(find([flight, ...files], "turn on the flights").unmatched).toEqual(["turn", "on"]);
     expect(find([flight, ...files], "zzz qqq lights www").unmatched).toEqual(["zzz", "qqq", "lights", "www"]);
   });
 
-  test("one word that nobody has costs something, and not nearly everything", () => {
+  test("one unknown word lowers the score a little", () => {
     const [alone] = find(files, "read").hits;
     const [beside] = find(files, "zzzqq read").hits;
 
@@ -359,8 +359,8 @@ describe("saying no", () => {
   });
 });
 
-describe("a name without where it comes from", () => {
-  test("is that action's, first and in full", () => {
+describe("a short name", () => {
+  test("finds its action first, with the full score", () => {
     expect(find(all, "send_email").hits[0]).toEqual({ action: email, score: 1 });
     expect(find(all, "select:write_report,createissue").hits.map((hit) => hit.action)).toEqual([report, issue]);
   });

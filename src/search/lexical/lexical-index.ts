@@ -1,5 +1,5 @@
 import type { Action } from "../../core/action.ts";
-import type { Hit, HitOrder, Searchable } from "../hits.ts";
+import type { Hit, HitOptions, Searchable } from "../hits.ts";
 import { runToEnd, type Steps } from "../steps.ts";
 import { getShortName, type Postings, postingSteps } from "./postings.ts";
 import { parseSearchQuery, type QueryTerm } from "./query.ts";
@@ -8,53 +8,46 @@ import { spellingSteps, type TermSpellings } from "./spellings.ts";
 import { createSearchScope, type SearchScope, TermLookup } from "./term-lookup.ts";
 import { detectVerbs } from "./tokenize.ts";
 
-/** Before names with commas between: just these are wanted. */
+/** Comes before a comma-separated list of names. */
 const SELECT_PREFIX = "select:";
 
 export function isSelection(query: string): boolean {
   return query.slice(0, SELECT_PREFIX.length).toLowerCase() === SELECT_PREFIX;
 }
 
-export interface LexicalOptions {
-  readonly limit: number;
-  readonly order: HitOrder;
-  /** Only these are wanted; what it refuses is still counted among what there is. */
-  readonly accepts?: (action: Action) => boolean;
-}
-
 export interface LexicalResult {
-  /** Best first. Empty when nothing fits. */
   readonly hits: readonly Hit[];
-  /** The words of the query, as written, that led to nothing in view. */
+  /** The words of the query, as written, that match nothing visible. */
   readonly unmatched: readonly string[];
 }
 
-/** Finds actions by the words of their names, descriptions, labels and parameters. */
 export interface LexicalIndex {
   /**
-   * Ranks what the view lets through, and answers as if there were nothing else. Takes any text; `select:` before names
-   * with commas between asks for just these.
+   * Ranks the visible actions as if there were no others. The query is any text, or `select:` and names with commas
+   * between them.
    */
-  search(query: string, view: Searchable, options: LexicalOptions): LexicalResult;
+  search(query: string, view: Searchable, options: HitOptions): LexicalResult;
 }
 
-const NAMES_A_STEP = 512;
+const NAMES_PER_STEP = 512;
 
-/** Actions that `previous` already knew, as the same objects, are not analysed again. */
 export function createLexicalIndex(actions: readonly Action[], previous?: LexicalIndex): LexicalIndex {
-  return runToEnd(wordIndexSteps(actions, previous));
+  return runToEnd(lexicalIndexSteps(actions, previous));
 }
 
-/** The same in steps, with all that the first search would have to make. */
-export function* lexicalIndexSteps(actions: readonly Action[], previous?: LexicalIndex): Steps<LexicalIndex> {
-  const index = yield* wordIndexSteps(actions, previous);
-  yield* index.prepare();
+/**
+ * Builds an index in steps. Action objects that `previous` knows are not analysed again. With `prepare` it also builds the
+ * tables for the first search.
+ */
+export function* lexicalIndexSteps(
+  actions: readonly Action[],
+  previous?: LexicalIndex,
+  prepare = false,
+): Steps<LexicalIndex> {
+  const known = previous instanceof WordIndex ? previous.postings : undefined;
+  const index = new WordIndex(yield* postingSteps(actions, known));
+  if (prepare) yield* index.prepare();
   return index;
-}
-
-/** The same, without what the first search makes. */
-export function* wordIndexSteps(actions: readonly Action[], previous?: LexicalIndex): Steps<WordIndex> {
-  return new WordIndex(yield* postingSteps(actions, previous instanceof WordIndex ? previous.postings : undefined));
 }
 
 class WordIndex implements LexicalIndex {
@@ -74,73 +67,69 @@ class WordIndex implements LexicalIndex {
     this.#spellings = yield* spellingSteps(this.postings);
   }
 
-  search(query: string, view: Searchable, options: LexicalOptions): LexicalResult {
-    const asked = query.trim();
-    if (isSelection(asked)) return this.#selected(asked.slice(SELECT_PREFIX.length), view, options);
-    const { limit, order, accepts } = options;
-    const scope = this.#scopeOf(view);
-    const called = this.#called(asked, view);
-    const wanted = parseSearchQuery(asked, new TermLookup(this.postings, scope, () => this.#spell()));
-    const found = this.#accepted(
-      scoreActions(wanted, detectVerbs(asked), this.postings, scope, this.#scratch),
-      called,
-      accepts,
-    );
-    const named = called.filter((action) => accepts?.(action) ?? true).map((action) => ({ action, score: 1 }));
-    const hits = [...named, ...this.#best(found, limit)].sort(order).slice(0, limit);
-    return { hits, unmatched: called.length > 0 ? [] : listUnmatched(wanted, hits.length > 0) };
+  search(query: string, view: Searchable, options: HitOptions): LexicalResult {
+    const text = query.trim();
+    if (isSelection(text)) return this.#select(text.slice(SELECT_PREFIX.length), view, options);
+    const { limit, order, accepts = () => true } = options;
+    const scope = this.#getScope(view);
+    const named = this.#findByName(text, view);
+    const terms = parseSearchQuery(text, new TermLookup(this.postings, scope, () => this.#getSpellings()));
+    const scores = scoreActions(terms, detectVerbs(text), this.postings, scope, this.#scratch);
+    const found = this.#pickBest(scores, limit, named, options.accepts);
+    const exact = named.filter(accepts).map((action) => ({ action, score: 1 }));
+    const hits = [...exact, ...found].sort(order).slice(0, limit);
+    return { hits, unmatched: named.length > 0 ? [] : listUnmatched(terms, hits.length > 0) };
   }
 
-  #selected(list: string, view: Searchable, { limit, order, accepts }: LexicalOptions): LexicalResult {
+  #select(list: string, view: Searchable, { limit, order, accepts = () => true }: HitOptions): LexicalResult {
     const hits = new Map<Action, Hit>();
     const unmatched: string[] = [];
     for (const name of list.split(",").map((each) => each.trim())) {
       if (name === "") continue;
-      const called = this.#called(name, view);
-      if (called.length === 0) unmatched.push(name);
-      const wanted = called.filter((action) => accepts?.(action) ?? true).map((action) => ({ action, score: 1 }));
-      for (const hit of wanted.sort(order)) if (!hits.has(hit.action)) hits.set(hit.action, hit);
+      const named = this.#findByName(name, view);
+      if (named.length === 0) unmatched.push(name);
+      const accepted = named.filter(accepts).map((action) => ({ action, score: 1 }));
+      for (const hit of accepted.sort(order)) if (!hits.has(hit.action)) hits.set(hit.action, hit);
     }
     return { hits: [...hits.values()].slice(0, limit), unmatched };
   }
 
-  /** The visible actions with this name, with or without where it comes from, or alias, whatever the case. */
-  #called(name: string, view: Searchable): readonly Action[] {
+  /** The visible actions with this whole name, short name or alias, ignoring case. */
+  #findByName(name: string, view: Searchable): readonly Action[] {
     this.#byName ??= runToEnd(nameSteps(this.postings.actions));
     return (this.#byName.get(name.toLowerCase()) ?? []).filter((action) => view.sees(action));
   }
 
-  #accepted(scores: LexicalScores, called: readonly Action[], accepts: LexicalOptions["accepts"]): LexicalScores {
-    if (accepts === undefined && called.length === 0) return scores;
+  /** At least the best `limit` without the named actions; more if the last of them has equals. */
+  #pickBest(
+    { places, scores }: LexicalScores,
+    limit: number,
+    named: readonly Action[],
+    accepts: HitOptions["accepts"],
+  ): readonly Hit[] {
+    const { actions } = this.postings;
     const isWanted = (place: number): boolean => {
-      const action = this.postings.actions[place];
-      return action !== undefined && !called.includes(action) && (accepts?.(action) ?? true);
+      const action = actions[place];
+      return action !== undefined && !named.includes(action) && (accepts?.(action) ?? true);
     };
-    const kept = scores.places.map(isWanted);
-    return {
-      places: scores.places.filter((_, at) => kept[at]),
-      scores: scores.scores.filter((_, at) => kept[at]),
-    };
-  }
-
-  /** At least the best `limit`; more when the last of them has equals. */
-  #best({ places, scores }: LexicalScores, limit: number): readonly Hit[] {
-    const least = findScoreCutoff(scores, limit);
+    const isFiltered = accepts !== undefined || named.length > 0;
+    const wanted = isFiltered ? places.map(isWanted) : undefined;
+    const least = findScoreCutoff(wanted === undefined ? scores : scores.filter((_, at) => wanted[at]), limit);
     const hits: Hit[] = [];
     for (let at = 0; at < places.length; at++) {
       const score = scores[at] ?? 0;
-      const action = score < least ? undefined : this.postings.actions[places[at] ?? 0];
+      const action = score < least || wanted?.[at] === false ? undefined : actions[places[at] ?? 0];
       if (action !== undefined) hits.push({ action, score });
     }
     return hits;
   }
 
-  #spell(): TermSpellings {
+  #getSpellings(): TermSpellings {
     this.#spellings ??= runToEnd(spellingSteps(this.postings));
     return this.#spellings;
   }
 
-  #scopeOf(view: Searchable): SearchScope {
+  #getScope(view: Searchable): SearchScope {
     let scope = this.#scopes.get(view);
     if (scope === undefined) {
       scope = createSearchScope(this.postings, view);
@@ -151,25 +140,25 @@ class WordIndex implements LexicalIndex {
 }
 
 /**
- * A word of several parts is unmatched only when all of them are. What stood in for a word counts as it, but not where
- * that led to nothing either: then it would look as if somebody had the word.
+ * A word of several parts is unmatched only if all of its parts are. A similar word counts as a match if there are hits;
+ * without hits it would look as if some action had the word.
  */
-function listUnmatched(wanted: readonly QueryTerm[], standInsCount: boolean): readonly string[] {
-  const isMatched = ({ found }: QueryTerm): boolean => (found[0]?.likeness ?? 0) >= (standInsCount ? 0.01 : 1);
-  const matched = new Set(wanted.filter(isMatched).map(({ written }) => written));
-  return [...new Set(wanted.map(({ written }) => written))].filter((word) => !matched.has(word));
+function listUnmatched(terms: readonly QueryTerm[], hasHits: boolean): readonly string[] {
+  const isMatched = ({ found }: QueryTerm): boolean => (found[0]?.likeness ?? 0) >= (hasHits ? 0.01 : 1);
+  const matched = new Set(terms.filter(isMatched).map(({ written }) => written));
+  return [...new Set(terms.map(({ written }) => written))].filter((word) => !matched.has(word));
 }
 
 function* nameSteps(actions: readonly Action[]): Steps<ReadonlyMap<string, readonly Action[]>> {
-  const named = new Map<string, Action[]>();
+  const byName = new Map<string, Action[]>();
   for (const [place, action] of actions.entries()) {
-    if (place % NAMES_A_STEP === 0) yield;
+    if (place % NAMES_PER_STEP === 0) yield;
     const { name: whole, entry, aliases } = action;
     for (const name of new Set([whole, entry, getShortName(action), ...aliases].map((each) => each.toLowerCase()))) {
-      const held = named.get(name);
-      if (held === undefined) named.set(name, [action]);
-      else held.push(action);
+      const same = byName.get(name);
+      if (same === undefined) byName.set(name, [action]);
+      else same.push(action);
     }
   }
-  return named;
+  return byName;
 }

@@ -4,7 +4,6 @@ import { getNamespace, SEPARATOR } from "../../core/names.ts";
 import type { Steps } from "../steps.ts";
 import { detectVerbs, tokenize } from "./tokenize.ts";
 
-/** The parts of an action that words are looked for in. */
 export const lexicalFields = ["name", "namespace", "labels", "description", "parameters", "details"] as const;
 
 export type LexicalField = (typeof lexicalFields)[number];
@@ -16,7 +15,6 @@ const DEPTH = 8;
 
 type Visit = (field: LexicalField, text: string) => void;
 
-/** Hands over the text of each field, piece by piece. What is beyond the bounds of a sane action is not looked at. */
 function visitTexts(action: Action, visit: Visit): void {
   const { name, aliases, tags, description, inputSchema, examples } = action;
   visit("name", getShortName(action));
@@ -31,7 +29,7 @@ function visitTexts(action: Action, visit: Visit): void {
   }
 }
 
-/** The name without where it comes from: `create_issue` of `mcp__github__create_issue`. */
+/** `create_issue` of `mcp__github__create_issue`. */
 export function getShortName({ name }: Action): string {
   return name.slice(name.lastIndexOf(SEPARATOR) + SEPARATOR.length);
 }
@@ -45,7 +43,6 @@ function limitTotal(visit: Visit): Visit {
   };
 }
 
-/** The names, descriptions and allowed values of what a schema asks for, however deep. */
 function visitParameters(schema: unknown, visit: Visit): void {
   let nodes = 0;
   const walk = (part: unknown, depth: number): void => {
@@ -69,31 +66,30 @@ function visitParameters(schema: unknown, visit: Visit): void {
   walk(schema, 0);
 }
 
-/** Every term ever met, numbered. Only grows, so that what was analysed with it stays readable. */
+/** Terms and their numbers. It only grows, so that older postings stay valid. */
 interface Vocabulary {
   readonly numbers: Map<string, number>;
   readonly terms: string[];
 }
 
-/** Which actions hold which terms, where and how often. An action is its place in `actions`. */
+/** Which actions hold which terms, in which fields and how often. Actions are indexes into `actions`. */
 export interface Postings {
   readonly actions: readonly Action[];
   readonly vocabulary: Vocabulary;
-  /** How many terms these postings know; the vocabulary may have grown since. */
+  /** How many terms these postings know. The vocabulary may have more by now. */
   readonly terms: number;
-  /** Where the entries of a term begin; those of the next term follow. */
+  /** The first entry of each term. */
   readonly starts: Uint32Array;
-  /** Per entry the action; several entries in a row when several of its fields hold the term. */
+  /** The action of each entry. An action has one entry per field that holds the term, in a row. */
   readonly holders: Uint32Array;
-  /** Per entry the field and how often: see `packed`. */
+  /** The field and the count of each entry: see `packPlace`. */
   readonly places: Uint8Array;
-  /** How many actions hold the term. */
   readonly frequencies: Uint32Array;
   /** How many words each field of each action has, at most `LENGTH_LIMIT`. */
   readonly lengths: Uint16Array;
-  /** What each action's name says it does: see `deedsIn`. */
+  /** The verbs of each action's name: see `detectVerbs`. */
   readonly verbs: Uint8Array;
-  /** The entries by action instead of by term, as it was analysed: entries of term × 256 + place. */
+  /** The entries by action: term × 256 + place. */
   readonly analysed: Uint32Array;
   readonly analysedStarts: Uint32Array;
 }
@@ -105,26 +101,26 @@ export const unpackField = (place: number): number => place & 7;
 export const unpackCount = (place: number): number => place >> 3;
 const packPlace = (field: number, count: number): number => field | (Math.min(count, OFTEN) << 3);
 
-const ACTIONS_A_STEP = 32;
-const ENTRIES_A_STEP = 65_536;
+const ACTIONS_PER_STEP = 32;
+const ENTRIES_PER_STEP = 65_536;
 
-/** Takes over from `previous` what it knows of the same action objects. */
+/** Reuses the entries of action objects that `previous` knows. */
 export function* postingSteps(actions: readonly Action[], previous?: Postings): Steps<Postings> {
   const known = previous !== undefined && isMostlyAlive(previous) ? previous : undefined;
   const vocabulary = known?.vocabulary ?? { numbers: new Map(), terms: [] };
   const places = new Map<Action, number>();
   for (const [place, action] of known?.actions.entries() ?? []) {
     places.set(action, place);
-    if (place % ENTRIES_A_STEP === 0) yield;
+    if (place % ENTRIES_PER_STEP === 0) yield;
   }
   const lengths = new Uint16Array(actions.length * lexicalFields.length);
   const analysedStarts = new Uint32Array(actions.length + 1);
   const analysed = new NumberList();
-  const deeds = new Uint8Array(actions.length);
+  const verbs = new Uint8Array(actions.length);
   for (const [place, action] of actions.entries()) {
-    // One at a time: a server may say a hundred thousand characters about each.
+    // After each action: it may have a hundred thousand characters.
     yield;
-    deeds[place] = detectVerbs(getShortName(action));
+    verbs[place] = detectVerbs(getShortName(action));
     const before = places.get(action);
     const own = lengths.subarray(place * lexicalFields.length, (place + 1) * lexicalFields.length);
     if (known === undefined || before === undefined) {
@@ -140,14 +136,14 @@ export function* postingSteps(actions: readonly Action[], previous?: Postings): 
     actions,
     vocabulary,
     lengths,
-    verbs: deeds,
+    verbs,
     analysed: entries,
     analysedStarts,
     ...(yield* invertSteps(entries, analysedStarts, vocabulary.terms.length)),
   };
 }
 
-/** A vocabulary of which most stands for what is gone is not carried on. */
+/** A vocabulary of mostly unused terms is not reused. */
 function isMostlyAlive({ frequencies, terms }: Postings): boolean {
   let alive = 0;
   for (const frequency of frequencies) if (frequency > 0) alive++;
@@ -181,16 +177,17 @@ function analyse(action: Action, { numbers, terms }: Vocabulary, into: NumberLis
   }
 }
 
-/** By term instead of by action. Actions are gone through in order, so that each term's are in order too. */
+/** Groups the entries by term, in the order of the actions. */
 function* invertSteps(
   analysed: Uint32Array,
   analysedStarts: Uint32Array,
   terms: number,
 ): Steps<Pick<Postings, "terms" | "starts" | "holders" | "places" | "frequencies">> {
   const starts = new Uint32Array(terms + 1);
-  for (let from = 0; from < analysed.length; from += ENTRIES_A_STEP) {
-    for (const entry of analysed.subarray(from, from + ENTRIES_A_STEP))
+  for (let from = 0; from < analysed.length; from += ENTRIES_PER_STEP) {
+    for (const entry of analysed.subarray(from, from + ENTRIES_PER_STEP)) {
       starts[(entry >>> 8) + 1] = (starts[(entry >>> 8) + 1] ?? 0) + 1;
+    }
     yield;
   }
   for (let term = 0; term < terms; term++) starts[term + 1] = (starts[term + 1] ?? 0) + (starts[term] ?? 0);
@@ -199,7 +196,7 @@ function* invertSteps(
   const places = new Uint8Array(analysed.length);
   const frequencies = new Uint32Array(terms);
   for (let action = 0; action + 1 < analysedStarts.length; action++) {
-    if (action % ACTIONS_A_STEP === 0) yield;
+    if (action % ACTIONS_PER_STEP === 0) yield;
     const end = analysedStarts[action + 1] ?? 0;
     for (let at = analysedStarts[action] ?? 0; at < end; at++) {
       const entry = analysed[at] ?? 0;
@@ -214,7 +211,6 @@ function* invertSteps(
   return { terms, starts, holders, places, frequencies };
 }
 
-/** A list of numbers that grows without becoming a list of objects. */
 class NumberList {
   #held = new Uint32Array(1024);
   length = 0;

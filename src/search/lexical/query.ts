@@ -3,21 +3,17 @@ import type { TermLookup } from "./term-lookup.ts";
 import { type LexicalWord, softWords, stemWord, stopWords, tokenize } from "./tokenize.ts";
 import { likeness, RARE, wordWeights } from "./weights.ts";
 
-/** One thing that was asked for, and all it may be found by. */
 export interface QueryTerm {
-  /** The word it comes from, as it was written. */
   readonly written: string;
-  /** How much finding it adds to a score: how rare it is, and how much such words usually say. */
+  /** How much a match adds to the score. Rare words add more. */
   readonly weight: number;
-  /** How much of the query it is. Rare words are more of it, though less so: where all know a word, it still was asked. */
+  /** Its share of the query. Rare words have more, but less than by weight: a common word was asked for, too. */
   readonly share: number;
-  /** Terms that somebody in scope holds, the truest first. */
+  /** Terms of visible actions, the best match first. */
   readonly found: readonly TermMatch[];
-  /** Whether nearly everybody has it, so that having it tells nothing. */
   readonly isCommon?: boolean;
-  /** Whether it counts in names alone. */
   readonly onlyNames?: true;
-  /** Whether having it is reason enough to be shown. */
+  /** Whether it alone makes an action a hit. */
   readonly suffices?: true;
 }
 
@@ -25,18 +21,17 @@ export interface TermMatch {
   readonly term: number;
   /** 1 for the word itself. */
   readonly likeness: number;
-  /** The most that holding it can add. */
   readonly weight: number;
 }
 
 const QUERY_LIMIT = 10_000;
 const WANTED_LIMIT = 64;
 
-/** What a query asks for, in the order it was written. Words that only carry the sentence are left out. */
+/** The terms of a query in their order, without stop words. */
 export function parseSearchQuery(query: string, lookup: TermLookup): readonly QueryTerm[] {
   const all = tokenize(query.slice(0, QUERY_LIMIT));
   const content = all.filter(({ plain }) => !stopWords.has(plain));
-  // Where nothing else was asked, such a word may still be a name: `who`. In a description it says nothing.
+  // In a query of stop words only, such as `who`, they may be a name. In descriptions they mean nothing.
   const onlyNames = content.length === 0;
   const words = onlyNames ? all : content;
   const wanted = new Map<string, QueryTerm>();
@@ -55,26 +50,19 @@ const QUESTION = /^\P{L}*(?:what|which|how|who|where|when|is|are|do|does|did|has
 const ANSWERING = ["get", "list", "show", "read", "fetch", "retrieve", "check"].map(stemWord);
 const FEW = 20;
 
-/**
- * A question may be for any action that looks something up, whatever it is about: "is the oven hot?" for `get_state`.
- * Only where these are few; of many, none would be more than a guess.
- */
+/** A question may need any action that looks something up: `get_state` for "is the oven hot?". Only if they are few. */
 function findQuestionTerms(query: string, lookup: TermLookup): readonly QueryTerm[] {
   if (!QUESTION.test(query)) return [];
   const terms = ANSWERING.flatMap((verb) => lookup.term(verb) ?? []);
   const holders = terms.reduce((sum, term) => sum + lookup.holders(term), 0);
   if (terms.length === 0 || holders > FEW) return [];
   const weight = wordWeights.question * lookup.rarity(terms);
-  return [
-    { written: "", weight, share: 0, suffices: true, found: terms.map((term) => ({ term, likeness: 1, weight })) },
-  ];
+  const found = terms.map((term) => ({ term, likeness: 1, weight }));
+  return [{ written: "", weight, share: 0, suffices: true, found }];
 }
 
-/** `GitHub` is looked for as one word where somebody writes it so, and as its parts anyway. */
-function expandWord(
-  { terms, whole }: LexicalWord,
-  lookup: TermLookup,
-): readonly (readonly [term: string, share: number])[] {
+/** Searches for `GitHub` as its parts, and as one word if a visible action has it. */
+function expandWord({ terms, whole }: LexicalWord, lookup: TermLookup): readonly (readonly [string, number])[] {
   if (whole === undefined || lookup.term(whole) === undefined) return terms.map((term) => [term, 1]);
   return [[whole, 1], ...terms.map((term) => [term, wordWeights.part] as const)];
 }
@@ -101,14 +89,13 @@ function toQueryTerm(
       .map(([number, like]) => ({
         term: number,
         likeness: like,
-        // Another word adds no more than the one that was asked for would, and no more than its own rarity.
+        // A similar word adds no more than the word of the query would, and no more than by its own rarity.
         weight: usual * like * Math.min(rarity, lookup.rarity([number])),
       }))
       .sort((a, b) => b.likeness - a.likeness),
   };
 }
 
-/** Numbers of terms, each with how good a match it is. */
 function findCandidates(
   term: string,
   own: number | undefined,

@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { findScoreCutoff } from "./rank.ts";
 
-test("the least of the best is what sorting would find", () => {
+test("finds the same cutoff as sorting", () => {
   const scores = fc.array(fc.integer({ min: 1, max: 30 }), { maxLength: 60 });
   fc.assert(
     fc.property(scores, fc.integer({ min: 1, max: 20 }), (some, count) => {

@@ -12,10 +12,10 @@ import {
   VERB_MATCH,
 } from "./weights.ts";
 
-/** The score that the best `count` have at least; 0 when there are not more. Looks at each once. */
+/** The lowest of the best `count` scores, or 0 if there are not more. */
 export function findScoreCutoff(scores: Float64Array, count: number): number {
   if (scores.length <= count) return 0;
-  // A heap with its least on top: most scores are below it and cost one comparison.
+  // A min-heap: most scores are below its top and cost one comparison.
   const heap = scores.slice(0, count).sort();
   for (let at = count; at < scores.length; at++) {
     const score = scores[at] ?? 0;
@@ -37,7 +37,7 @@ function replaceLeast(heap: Float64Array, score: number): void {
   heap[at] = score;
 }
 
-/** Room to add up in, one place an action; zero wherever nobody is adding up. */
+/** Reused sums, one per action. All are zero between two searches. */
 export interface ScoreScratch {
   readonly sums: Float64Array;
   readonly covered: Float64Array;
@@ -46,15 +46,10 @@ export interface ScoreScratch {
 }
 
 export function createScratch(actions: number): ScoreScratch {
-  return {
-    sums: new Float64Array(actions),
-    covered: new Float64Array(actions),
-    named: new Float64Array(actions),
-    best: new Float64Array(actions),
-  };
+  const zeros = (): Float64Array => new Float64Array(actions);
+  return { sums: zeros(), covered: zeros(), named: zeros(), best: zeros() };
 }
 
-/** Actions by their places in the index and, in the other list, their scores. */
 export interface LexicalScores {
   readonly places: readonly number[];
   readonly scores: Float64Array;
@@ -63,33 +58,31 @@ export interface LexicalScores {
 const BELOW_ONE = 0.99;
 const NAME = lexicalFields.indexOf("name");
 
-/** Every action in scope that has something of what is wanted, or none when even the best has next to nothing. */
+/** Scores the visible actions that match a term. Returns none if even the best matches too little. */
 export function scoreActions(
   wanted: readonly QueryTerm[],
-  deeds: number,
+  verbs: number,
   postings: Postings,
   scope: SearchScope,
   scratch: ScoreScratch,
 ): LexicalScores {
   const places: number[] = [];
   for (const each of wanted) addUp(each, postings, scope, scratch, places);
-  const asked = wanted.reduce((sum, { weight, found }) => sum + weight * (found.length === 0 ? UNKNOWN : 1), 0);
+  const possible = wanted.reduce((sum, { weight, found }) => sum + weight * (found.length === 0 ? UNKNOWN : 1), 0);
   const shares = wanted.reduce((sum, { share }) => sum + share, 0);
   const scores = new Float64Array(places.length);
   let mostCovered = 0;
   for (let at = 0; at < places.length; at++) {
     const place = places[at] ?? 0;
     const covered = scratch.covered[place] ?? 0;
-    const naming = Math.min(
-      1,
-      (scratch.named[place] ?? 0) / (postings.lengths[place * lexicalFields.length + NAME] ?? 1),
-    );
+    const nameLength = postings.lengths[place * lexicalFields.length + NAME] ?? 1;
+    const naming = Math.min(1, (scratch.named[place] ?? 0) / nameLength);
     const does = postings.verbs[place] ?? 0;
     const score =
-      ((scratch.sums[place] ?? 0) / asked) *
+      ((scratch.sums[place] ?? 0) / possible) *
       (1 - COVERAGE + (COVERAGE * covered) / shares) *
       ((1 + NAMING * naming) / (1 + NAMING)) *
-      (deeds === 0 || does === 0 ? 1 : (deeds & does) === 0 ? 1 - VERB_MATCH : 1 + VERB_MATCH);
+      (verbs === 0 || does === 0 ? 1 : (verbs & does) === 0 ? 1 - VERB_MATCH : 1 + VERB_MATCH);
     scores[at] = Math.min(BELOW_ONE, score);
     mostCovered = Math.max(mostCovered, (covered / Math.min(shares, ENOUGH)) * (1 + naming));
     scratch.sums[place] = 0;
@@ -104,7 +97,7 @@ export function scoreActions(
 
 const NOTHING: LexicalScores = { places: [], scores: new Float64Array(0) };
 
-/** Adds what each action has of one wanted thing: the best of what it has, however many other words for it there are. */
+/** Adds the best match of one query term to the sums of each action. */
 function addUp(
   { share, found, onlyNames }: QueryTerm,
   postings: Postings,
@@ -122,7 +115,6 @@ function addUp(
       const holder = holders[at] ?? 0;
       let often = 0;
       let inName = 0;
-      // The fields of one action that hold the term stand in a row.
       for (; at < end && holders[at] === holder; at++) {
         const place = fieldsAndCounts[at] ?? 0;
         const field = unpackField(place);

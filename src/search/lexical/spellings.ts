@@ -2,22 +2,20 @@ import { editDistance } from "../../core/nearest.ts";
 import { type Steps, sortSteps } from "../steps.ts";
 import type { Postings } from "./postings.ts";
 
-/** A term, and how many slips of the pen it is away. */
 export interface NearTerm {
   readonly term: number;
   readonly edits: number;
 }
 
-/** Finds terms that are nearly the one that was asked for. Knows every term; who asks must look through a scope. */
+/** Finds similar terms in the whole vocabulary. The caller must filter them by visibility. */
 export interface TermSpellings {
-  /** Those within a slip of the pen or two, each with how many. */
   near(term: string): readonly NearTerm[];
   beginningWith(prefix: string): readonly number[];
 }
 
-const TERMS_A_STEP = 4_096;
-const ONE_SLIP_FROM = 4;
-const TWO_SLIPS_FROM = 8;
+const TERMS_PER_STEP = 4_096;
+const ONE_TYPO_FROM = 4;
+const TWO_TYPOS_FROM = 8;
 
 export function* spellingSteps({ vocabulary, terms }: Postings): Steps<TermSpellings> {
   const texts = vocabulary.terms;
@@ -27,18 +25,18 @@ export function* spellingSteps({ vocabulary, terms }: Postings): Steps<TermSpell
 
   return {
     near(term) {
-      const slips = term.length < ONE_SLIP_FROM ? 0 : term.length < TWO_SLIPS_FROM ? 1 : 2;
+      const typos = term.length < ONE_TYPO_FROM ? 0 : term.length < TWO_TYPOS_FROM ? 1 : 2;
       const letters = toLetterMask(term);
       const found: NearTerm[] = [];
-      for (let length = term.length - slips; slips > 0 && length <= term.length + slips; length++) {
+      for (let length = term.length - typos; typos > 0 && length <= term.length + typos; length++) {
         const group = byLength.get(length);
         if (group === undefined) continue;
         for (let at = 0; at < group.terms.length; at++) {
-          // Each slip changes at most two of the letters that occur; that rules out nearly all.
-          if (countBits((group.letters[at] ?? 0) ^ letters) > 2 * slips) continue;
+          // Each typo changes at most two of the letters that occur. That rules out nearly all terms.
+          if (countBits((group.letters[at] ?? 0) ^ letters) > 2 * typos) continue;
           const other = group.terms[at] ?? 0;
-          const edits = editDistance(term, texts[other] ?? "", slips);
-          if (edits <= slips) found.push({ term: other, edits });
+          const edits = editDistance(term, texts[other] ?? "", typos);
+          if (edits <= typos) found.push({ term: other, edits });
         }
       }
       return found;
@@ -60,14 +58,14 @@ export function* spellingSteps({ vocabulary, terms }: Postings): Steps<TermSpell
 
 interface Group {
   readonly terms: Uint32Array;
-  /** Per term the letters that occur in it, a bit each. */
+  /** The letters that occur in each term, one bit each. */
   readonly letters: Uint32Array;
 }
 
 function* groupByLength(texts: readonly string[], terms: number): Steps<ReadonlyMap<number, Group>> {
   const groups = new Map<number, number[]>();
   for (let term = 0; term < terms; term++) {
-    if (term % TERMS_A_STEP === 0) yield;
+    if (term % TERMS_PER_STEP === 0) yield;
     const length = texts[term]?.length ?? 0;
     const group = groups.get(length);
     if (group === undefined) groups.set(length, [term]);
@@ -77,7 +75,7 @@ function* groupByLength(texts: readonly string[], terms: number): Steps<Readonly
   for (const [length, group] of groups) {
     const letters = new Uint32Array(group.length);
     for (const [at, term] of group.entries()) {
-      if (at % TERMS_A_STEP === 0) yield;
+      if (at % TERMS_PER_STEP === 0) yield;
       letters[at] = toLetterMask(texts[term] ?? "");
     }
     packed.set(length, { terms: Uint32Array.from(group), letters });

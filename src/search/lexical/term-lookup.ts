@@ -4,17 +4,14 @@ import type { NearTerm, TermSpellings } from "./spellings.ts";
 import { stemWord } from "./tokenize.ts";
 import { COMMON, fieldWeights } from "./weights.ts";
 
-/**
- * What a view lets a search know of an index: whom to leave out, how many there are, how long their texts are.
- * Everything that is counted is counted over this, so that what is hidden leaves no trace.
- */
+/** The statistics of the visible actions. Hidden actions do not count, so that they do not influence any score. */
 export interface SearchScope {
-  /** 1 for an action that may be seen; absent when all may. */
+  /** 1 for a visible action. Absent: all are visible. */
   readonly visible?: Uint8Array;
   readonly count: number;
-  /** What one word in a field counts, by field × (LENGTH_LIMIT + 1) + the field's length. */
+  /** The weight of one word in a field, by field × (LENGTH_LIMIT + 1) + length of the field. */
   readonly norms: Float64Array;
-  /** How many in scope hold a term, as far as it was counted. */
+  /** Cached counts of visible holders, by term. */
   readonly counted: Map<number, number>;
 }
 
@@ -33,7 +30,7 @@ function createMask({ actions }: Postings, view: Searchable): Uint8Array | undef
   return mask.includes(0) ? mask : undefined;
 }
 
-/** A long text holds a word more easily: its words count less, the more so the longer it is beside the average. */
+/** The words of a text count less the longer it is than the average. */
 function computeNorms({ actions, lengths }: Postings, visible: Uint8Array | undefined): Float64Array {
   const norms = new Float64Array(lexicalFields.length * (LENGTH_LIMIT + 1));
   for (const [field, name] of lexicalFields.entries()) {
@@ -46,7 +43,7 @@ function computeNorms({ actions, lengths }: Postings, visible: Uint8Array | unde
       words += length;
       if (length > 0) having++;
     }
-    // Over those that have such a text: few have labels, and theirs are not long for that.
+    // The average of the actions that have this field: few have labels.
     const average = words / Math.max(1, having);
     for (let length = 1; length <= LENGTH_LIMIT && having > 0; length++) {
       norms[field * (LENGTH_LIMIT + 1) + length] = weight / (1 - held + (held * length) / average);
@@ -61,7 +58,7 @@ const LONGER_FROM = 4;
 const CUT_OFF = 4;
 const HALF_FROM = 3;
 
-/** The vocabulary as far as a scope may know it: a term that only hidden actions hold is as good as not there. */
+/** Looks up terms of visible actions. A term that only hidden actions hold is not found. */
 export class TermLookup {
   readonly #postings: Postings;
   readonly #scope: SearchScope;
@@ -73,24 +70,22 @@ export class TermLookup {
     this.#spellings = spellings;
   }
 
-  /** The number of a term that somebody in scope holds. */
   term(text: string): number | undefined {
     const term = this.#postings.vocabulary.numbers.get(text);
     return term !== undefined && term < this.#postings.terms && this.holders(term) > 0 ? term : undefined;
   }
 
-  /** How much it says that somebody holds the term, or the most common of several: the fewer do, the more. */
+  /** The weight of a term, or of the most common of several. The fewer actions hold it, the higher. */
   rarity(terms: readonly number[]): number {
     const holders = terms.reduce((most, term) => Math.max(most, this.holders(term)), 0);
     return Math.log(1 + (this.#scope.count - holders + 0.5) / (holders + 0.5));
   }
 
-  /** Whether nearly everybody in scope holds one of the terms. */
   isCommon(terms: readonly number[]): boolean {
     return terms.some((term) => this.holders(term) > COMMON * this.#scope.count);
   }
 
-  /** `timezone` as time, zone. */
+  /** Splits `timezone` into time and zone. */
   halves(word: string): readonly number[] {
     for (let at = HALF_FROM; at <= word.length - HALF_FROM; at++) {
       const first = this.term(stemWord(word.slice(0, at)));
@@ -100,12 +95,11 @@ export class TermLookup {
     return [];
   }
 
-  /** Terms that begin with this one, and the longest that this one begins with. */
+  /** Terms that begin with this text, and the longest term that this text begins with. */
   forms(text: string): readonly number[] {
     return [...this.#longer(text), ...this.#shorter(text)];
   }
 
-  /** The nearest terms within a slip of the pen or two of any of the texts. */
   near(texts: Iterable<string>): readonly NearTerm[] {
     const found = new Map<number, NearTerm>();
     for (const text of texts) {
@@ -113,16 +107,16 @@ export class TermLookup {
         if (each.edits < (found.get(each.term)?.edits ?? Number.POSITIVE_INFINITY)) found.set(each.term, each);
       }
     }
-    const nearest = this.#chosen([...found.values()], NEAR_LIMIT);
+    const nearest = this.#pickVisible([...found.values()], NEAR_LIMIT);
     return nearest.filter(({ edits }) => edits === nearest[0]?.edits);
   }
 
   #longer(text: string): readonly number[] {
-    // A single character of Japanese or Chinese is a word, and stands in the index with the one after it.
+    // A single Japanese or Chinese character is a word; the index has it with the next character.
     if (text.length < LONGER_FROM && /^[\p{sc=Latn}\p{sc=Grek}\p{sc=Cyrl}\p{N}]/u.test(text)) return [];
     const found = this.#spellings().beginningWith(text);
     const lengths = found.map((term) => ({ term, edits: this.#text(term).length }));
-    return this.#chosen(lengths, LONGER_LIMIT).map(({ term }) => term);
+    return this.#pickVisible(lengths, LONGER_LIMIT).map(({ term }) => term);
   }
 
   #shorter(text: string): readonly number[] {
@@ -133,8 +127,8 @@ export class TermLookup {
     return [];
   }
 
-  /** The fewest edits first, then by spelling: by nothing that a hidden action has a part in. */
-  #chosen(found: readonly NearTerm[], limit: number): readonly NearTerm[] {
+  /** The fewest edits first, then by spelling, which does not depend on hidden actions. */
+  #pickVisible(found: readonly NearTerm[], limit: number): readonly NearTerm[] {
     return found
       .filter(({ term }) => this.holders(term) > 0)
       .sort((a, b) => a.edits - b.edits || (this.#text(a.term) < this.#text(b.term) ? -1 : 1))
@@ -145,7 +139,6 @@ export class TermLookup {
     return this.#postings.vocabulary.terms[term] ?? "";
   }
 
-  /** How many in scope hold the term. */
   holders(term: number): number {
     const { starts, holders, frequencies } = this.#postings;
     const { visible, counted } = this.#scope;

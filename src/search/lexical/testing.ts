@@ -1,9 +1,8 @@
 import { defineAction } from "../../catalog/define-action.ts";
 import type { Action, Example } from "../../core/action.ts";
 import type { JsonObject } from "../../core/json.ts";
-import type { Searchable } from "../hits.ts";
-import { createHitOrder } from "../hits.ts";
-import { createLexicalIndex, type LexicalIndex, type LexicalOptions, type LexicalResult } from "./lexical-index.ts";
+import { createHitOrder, type HitOptions, type Searchable } from "../hits.ts";
+import { createLexicalIndex, type LexicalIndex, type LexicalResult } from "./lexical-index.ts";
 
 export interface TestActionFacts {
   readonly description?: string;
@@ -15,13 +14,13 @@ export interface TestActionFacts {
 }
 
 /** An action with this whole name. */
-export function action(name: string, told: TestActionFacts | string = {}): Action {
+export function action(name: string, facts: TestActionFacts | string = {}): Action {
   const {
     properties = {},
     description = "",
     effect = "read",
     ...rest
-  } = typeof told === "string" ? { description: told } : told;
+  } = typeof facts === "string" ? { description: facts } : facts;
   const cut = name.indexOf("__");
   return defineAction(name.slice(0, cut), {
     entry: name.slice(cut + 2),
@@ -38,7 +37,7 @@ export function createTestView(actions: readonly Action[], hidden: readonly Acti
   return { snapshot: { actions }, sees: (each) => !hidden.includes(each), actions: () => seen };
 }
 
-type Some = Partial<LexicalOptions> & { readonly hidden?: readonly Action[]; readonly index?: LexicalIndex };
+type Some = Partial<HitOptions> & { readonly hidden?: readonly Action[]; readonly index?: LexicalIndex };
 
 export function find(
   actions: readonly Action[],

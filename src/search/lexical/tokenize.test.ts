@@ -31,11 +31,11 @@ describe("words", () => {
     ]);
   });
 
-  test("are told as they were written", () => {
+  test("keep their original spelling", () => {
     expect(tokenize("Crème brûlée's").map(({ written }) => written)).toEqual(["Crème", "brûlée's"]);
   });
 
-  test("that mark their letters differently stay apart", () => {
+  test("with different marks stay apart", () => {
     expect(terms("が")).not.toEqual(terms("か"));
   });
 });

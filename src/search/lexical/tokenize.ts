@@ -1,43 +1,41 @@
 import { stemmer } from "stemmer";
 
-/** A word as it was written, and what it is found by. */
 export interface LexicalWord {
   readonly written: string;
-  /** In lower case and without accents, endings still on. */
+  /** In lower case, without accents, not stemmed. */
   readonly plain: string;
-  /** Its parts, stemmed: one for a plain word, several for `createIssue`, overlapping pairs for Japanese or Chinese. */
+  /** Stemmed parts: one for a plain word, several for `createIssue`, overlapping pairs for Japanese or Chinese. */
   readonly terms: readonly string[];
-  /** For a word of several parts, all of them as one, so that `GitHub` and `github` meet. */
+  /** The parts as one word, so that `GitHub` matches `github`. */
   readonly whole?: string;
 }
 
 const LONGEST = 64;
 const LONGEST_UNSPACED = 4_000;
 
-/** The words of a text, whatever its language, with case, accents and endings taken off what they are found by. */
 export function tokenize(text: string): readonly LexicalWord[] {
   const words: LexicalWord[] = [];
   for (const written of text.match(WORD) ?? []) {
-    // Most are plain words met before; a loop costs less than handing over a list of one.
+    // A loop is cheaper here than a spread of short lists.
     for (const word of analyseCached(written)) words.push(word);
   }
   return words;
 }
 
-// An apostrophe belongs to the word, so that what stands after it can be dropped: user's, don't.
+// An apostrophe belongs to the word, so that its ending can be dropped: user's, don't.
 const WORD = /[\p{L}\p{N}\p{M}]+(?:['’][\p{L}\p{M}]+)*/gu;
 
-// Texts are made of few different words; taking one apart costs more than remembering it.
-const known = new Map<string, readonly LexicalWord[]>();
-const KNOWN_AT_MOST = 50_000;
+// Texts have few different words, and analysing one costs more than a lookup.
+const cache = new Map<string, readonly LexicalWord[]>();
+const CACHE_LIMIT = 50_000;
 
 function analyseCached(written: string): readonly LexicalWord[] {
   if (written.length > LONGEST) return analyse(written.slice(0, LONGEST_UNSPACED));
-  let words = known.get(written);
+  let words = cache.get(written);
   if (words === undefined) {
     words = analyse(written);
-    if (known.size >= KNOWN_AT_MOST) known.clear();
-    known.set(written, words);
+    if (cache.size >= CACHE_LIMIT) cache.clear();
+    cache.set(written, words);
   }
   return words;
 }
@@ -76,7 +74,7 @@ function analyseSpaced(written: string, run: string): LexicalWord {
   return { written, plain, terms: parts.map(stemWord), whole };
 }
 
-/** The last letter before a capital that begins a word: create|Issue, HTTP|Server. */
+/** The letter before a capital that begins a word: create|Issue, HTTP|Server. */
 const HUMP = /\p{Ll}(?=\p{Lu})|\p{Lu}(?=\p{Lu}\p{Ll})/gu;
 
 /** `area51` → area, 51. Short ones such as `s3`, `k8s` and `v2` are words of their own. */
@@ -85,12 +83,11 @@ function splitDigits(part: string): readonly string[] {
   return letters === undefined || digits === undefined ? [part] : [letters, digits];
 }
 
-/** What a word has in common with its other forms. `word` is in lower case. */
 export function stemWord(word: string): string {
   return /^[a-z]{3,}$/.test(word) ? stemmer(word) : word;
 }
 
-/** Compatibility forms and accents taken off: ｆ → f, é → e. Marks that make another letter, as in が, stay. */
+/** Removes compatibility forms and accents: ｆ → f, é → e. Keeps marks that make another letter, as in が. */
 function foldAccents(text: string): string {
   if (/^[\w']*$/.test(text)) return text;
   return text
@@ -100,10 +97,10 @@ function foldAccents(text: string): string {
     .replace(/[ßøłđæœıØŁĐÆŒ]/g, (letter) => PLAIN.get(letter.toLowerCase()) ?? letter);
 }
 
-/** Letters that are not an accent on another one, and are written without as these. */
+/** Plain spellings of letters that are not a letter with an accent. */
 const PLAIN = new Map(Object.entries({ ß: "ss", ø: "o", ł: "l", đ: "d", æ: "ae", œ: "oe", ı: "i" }));
 
-// What names and requests say is to be done with a thing; a question asks to look. Verbs of any other kind are left out.
+// Verbs of names and requests, by kind. A question asks to read.
 const verbGroups = [
   `get list show read fetch retrieve view find search query lookup describe check count browse inspect display tell give
   see explore enumerate know status detail info track monitor what which how who where when many much is are does any`,
@@ -116,25 +113,20 @@ const verbGroups = [
 
 let verbKinds: ReadonlyMap<string, number> | undefined;
 
-function buildVerbKinds(): ReadonlyMap<string, number> {
-  return new Map(
+const VERB_TEXT_LIMIT = 1_000;
+
+/** The kinds of verbs in a text, one bit each. */
+export function detectVerbs(text: string): number {
+  verbKinds ??= new Map(
     verbGroups.flatMap((verbs, index) => verbs.split(/\s+/).map((verb) => [stemWord(verb), 1 << index] as const)),
   );
-}
-
-const LOOKED_AT = 1_000;
-
-/** All that a text says is to be done, a bit each; 0 when it does not say. */
-export function detectVerbs(text: string): number {
-  verbKinds ??= buildVerbKinds();
   let found = 0;
-  for (const { terms } of tokenize(text.slice(0, LOOKED_AT))) {
+  for (const { terms } of tokenize(text.slice(0, VERB_TEXT_LIMIT))) {
     for (const term of terms) found |= verbKinds.get(term) ?? 0;
   }
   return found;
 }
 
-/** Words that carry a sentence but say nothing about what is wanted. */
 export const stopWords: ReadonlySet<string> = new Set(
   `a an the this that these those there here it its i me my mine myself we us our ours you your yours he him his she her
   hers they them their theirs who whom whose which what when where why how is am are was were be been being do does did
@@ -145,7 +137,6 @@ export const stopWords: ReadonlySet<string> = new Set(
   other`.split(/\s+/),
 );
 
-/** Words that say little: how something is asked for, or which way round. */
 export const softWords: ReadonlySet<string> = new Set(
   `on off up down out over under again more most all both between before after through within without against no not
   get give show tell find provide make use using used specific current currently information info detail details know

@@ -7,7 +7,7 @@ const schema = (description: string) => ({
   properties: { issueTitle: { type: "string", description }, body: {}, labels: true },
 });
 
-test("is the name in words, the description, the tags and what is asked for", () => {
+test("has the name in words, the description, the tags and the parameters", () => {
   const action = {
     ...testAction("mcp__github__createIssue", " Open an issue. ", schema("Short and clear.")),
     tags: ["code", "write"],
@@ -19,7 +19,7 @@ test("is the name in words, the description, the tags and what is asked for", ()
   expect(toEmbeddedText(testAction("tool__wait", "Wait."))).toBe("tool wait\nWait.");
 });
 
-test("is never long, and never without what is asked for", () => {
+test("is clipped, but keeps the parameters", () => {
   const properties = Object.fromEntries(
     Array.from({ length: 100 }, (_, at) => [`field${at}`, { description: "y".repeat(500) }]),
   );
@@ -29,7 +29,7 @@ test("is never long, and never without what is asked for", () => {
   expect(text).toContain("field1 yyy");
 });
 
-test("has another hash when it says something else, and only then", () => {
+test("has another hash only for another text", () => {
   const action = testAction("tool__open", "Open it.", schema("a"));
 
   expect(hashActionText(testAction("tool__open", "Open it.", schema("b")))).not.toBe(hashActionText(action));
@@ -39,7 +39,7 @@ test("has another hash when it says something else, and only then", () => {
   );
 });
 
-test("a catalog is the same in any order, and another one with an action more, less or renamed", () => {
+test("the fingerprint of a catalog depends on its actions, not on their order", () => {
   const actions = testActions(5);
   const { fingerprint } = hashCatalog(actions);
   const [first, ...rest] = actions;

@@ -1,15 +1,14 @@
 import { hash } from "node:crypto";
-import type { Action } from "../../core/action.ts";
-import { fingerprint } from "../../core/action.ts";
+import { type Action, fingerprint } from "../../core/action.ts";
 import { clip, isRecord } from "../../core/json.ts";
 import type { ActionName } from "../../core/names.ts";
 
 const TEXT_LIMIT = 2_000;
-// So that an endless description leaves room for the parameters.
+// Leaves room for the parameters.
 const DESCRIPTION_LIMIT = 1_200;
 const PARAMETER_LIMIT = 200;
 
-/** What is embedded of an action: its name in words, its description, its tags, and what it asks for. */
+/** The text to embed: the name in words, the description, the tags and the parameters. */
 export function toEmbeddedText({ name, description, tags, inputSchema }: Action): string {
   const properties = isRecord(inputSchema.properties) ? Object.entries(inputSchema.properties) : [];
   const parameters = properties.map(([key, value]) => {
@@ -20,7 +19,7 @@ export function toEmbeddedText({ name, description, tags, inputSchema }: Action)
   return clip(lines.filter((line) => line !== "").join("\n"), TEXT_LIMIT);
 }
 
-/** `mcp__github__createIssue` → mcp github create issue: models know words, not spellings. */
+/** `mcp__github__createIssue` → mcp github create issue. */
 function splitName(name: string): string {
   return name
     .replace(/(\p{Ll})(\p{Lu})/gu, "$1 $2")
@@ -29,24 +28,23 @@ function splitName(name: string): string {
     .toLowerCase();
 }
 
-const known = new WeakMap<Action, string>();
+const hashCache = new WeakMap<Action, string>();
 
-/** Of the text that is embedded, so that what the text does not tell changes nothing. */
+/** The hash of the embedded text. Other changes of an action do not change it. */
 export function hashActionText(action: Action): string {
-  let made = known.get(action);
-  if (made === undefined) {
-    made = hash("sha256", toEmbeddedText(action), "hex");
-    known.set(action, made);
+  let text = hashCache.get(action);
+  if (text === undefined) {
+    text = hash("sha256", toEmbeddedText(action), "hex");
+    hashCache.set(action, text);
   }
-  return made;
+  return text;
 }
 
-/** A catalog as its vectors see it: whose they are and what they are made of. */
 export interface CatalogContents {
   readonly fingerprint: string;
   /** By name, sorted. */
   readonly hashes: ReadonlyMap<ActionName, string>;
-  /** One action for each hash: its text is what the hash is of. */
+  /** One action with this text for each hash. */
   readonly samples: ReadonlyMap<string, Action>;
 }
 

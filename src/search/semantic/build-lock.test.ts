@@ -14,7 +14,7 @@ beforeEach(() => {
 });
 afterEach(() => void vi.useRealTimers());
 
-test("lets one work at a time", async () => {
+test("runs one work at a time", async () => {
   const locks = await openLocks();
   const steps: string[] = [];
   const work = (name: string) => async () => {
@@ -28,7 +28,7 @@ test("lets one work at a time", async () => {
   expect(steps.map((step) => step.slice(-3).trim())).toEqual(["in", "out", "in", "out", "in", "out"]);
 });
 
-test("takes what another has made meanwhile, without working", async () => {
+test("uses the result of another process without working", async () => {
   const locks = await openLocks();
   const work = vi.fn(async () => "mine");
   let made: string | undefined;
@@ -41,7 +41,7 @@ test("takes what another has made meanwhile, without working", async () => {
   expect(work).not.toHaveBeenCalled();
 });
 
-test("gives the lock back when the work fails", async () => {
+test("releases the lock if the work fails", async () => {
   const locks = await openLocks();
 
   await expect(locked(locks, () => Promise.reject(new Error("broken")))).rejects.toThrow("broken");
@@ -49,7 +49,7 @@ test("gives the lock back when the work fails", async () => {
   expect(await locked(locks, async () => "next")).toBe("next");
 });
 
-test("takes over at once from a process of this host that has died, and from no other before its lease is over", async () => {
+test("takes over at once from a dead process of this host, and from others after their lease", async () => {
   const locks = await openLocks();
   const self = { ...here, isAlive: (pid: number) => pid === 1 };
   const lease = { pid: 2, leaseUntil: new Date(clock + 10_000) };
@@ -66,7 +66,7 @@ test("takes over at once from a process of this host that has died, and from no 
   expect(await answer).toBe("after its lease");
 });
 
-test("does not believe in a lease that nobody would take", async () => {
+test("ignores a lease that is far too long", async () => {
   const locks = await openLocks();
   const lease = (ahead: number) => ({ pid: 2, host: "there", leaseUntil: new Date(clock + ahead) });
   await locks.take("ahead", { id: "wrong clock", ...lease(30_001) }, () => false);
@@ -97,7 +97,7 @@ test("renews its lease while it works", async () => {
   expect(await working).toBe("done");
 });
 
-test("stops working when the lock was taken over, and waits for what the other makes", async () => {
+test("stops the work if the lock was taken over, and waits for the other result", async () => {
   vi.useFakeTimers({ toFake: ["setInterval", "clearInterval"] });
   const locks = await openLocks();
   const stopped = vi.fn();
@@ -122,7 +122,7 @@ test("stops working when the lock was taken over, and waits for what the other m
   expect(await locks.renew("l", other)).toBe(true);
 });
 
-test("stops waiting, and working, when it is told to", async () => {
+test("stops waiting and working on abort", async () => {
   const locks = await openLocks();
   const caller = new AbortController();
   const work = (signal: AbortSignal) =>

@@ -4,7 +4,7 @@ import { createLatestRunner } from "./latest-runner.ts";
 beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());
 
-test("does the last of what is asked for in a row, once it has settled", async () => {
+test("runs the last of several requests, once they have settled", async () => {
   const done: string[] = [];
   const background = createLatestRunner(100, async (wanted: string) => done.push(wanted));
 
@@ -18,7 +18,7 @@ test("does the last of what is asked for in a row, once it has settled", async (
   expect(done).toEqual(["b"]);
 });
 
-test("begins with what never settles, too, and lets it get somewhere", async () => {
+test("starts after a maximum delay if requests keep coming", async () => {
   const steps: string[] = [];
   const start = Date.now();
   const background = createLatestRunner(250, async (wanted: number, isOutdated) => {
@@ -35,7 +35,7 @@ test("begins with what never settles, too, and lets it get somewhere", async () 
   expect(steps).toEqual(["24 at 5000", "24 done", "49 at 10000", "49 done", "74 at 15000"]);
 });
 
-test("does not try again what failed when something else is wanted already", async () => {
+test("does not retry failed work after a newer request", async () => {
   const begun: string[] = [];
   const start = Date.now();
   const background = createLatestRunner(100, async (wanted: string) => {
@@ -54,7 +54,7 @@ test("does not try again what failed when something else is wanted already", asy
   expect(begun).toEqual(["broken at 100", "finer at 360"]);
 });
 
-test("tells what is under way that it is outdated, and begins only when that has ended", async () => {
+test("marks running work as outdated, and starts after it has ended", async () => {
   const steps: string[] = [];
   const background = createLatestRunner(100, async (wanted: string, isOutdated) => {
     steps.push(`${wanted} in`);
@@ -71,7 +71,7 @@ test("tells what is under way that it is outdated, and begins only when that has
   expect(steps).toEqual(["a in", "a outdated", "c in", "c done"]);
 });
 
-test("tries again what failed, less and less often, until something else is wanted", async () => {
+test("retries failed work with growing delays until a newer request", async () => {
   const begun: number[] = [];
   const start = Date.now();
   const background = createLatestRunner(0, async (wanted: string) => {
@@ -89,7 +89,7 @@ test("tries again what failed, less and less often, until something else is want
   expect(begun).toHaveLength(7);
 });
 
-test("forgets what was wanted, and waits for what is under way", async () => {
+test("drops the request on cancel, and waits for running work", async () => {
   const done: string[] = [];
   const background = createLatestRunner(0, async (wanted: string, isOutdated) => {
     await new Promise((resolve) => setTimeout(resolve, 1_000));

@@ -1,20 +1,16 @@
-/** Does in the background what was asked for last. */
+/** Runs the work for the latest request in the background. */
 export interface LatestRunner<T> {
-  /**
-   * Begun once nothing else has been asked for for a while, or when the first that was asked for since has waited long
-   * enough. Tried again when it fails.
-   */
+  /** Starts once there was no other request for a while, or after a maximum delay. Retries after a failure. */
   schedule(wanted: T): void;
-  /** Nothing is wanted any more; what is under way is told that it is outdated. Resolves when it has ended. */
+  /** Drops the request and marks running work as outdated. Resolves when that work has ended. */
   cancel(): Promise<void>;
 }
 
-/** What never settles is begun all the same. */
 const LONGEST_SETTLE_MS = 5_000;
 const FIRST_RETRY_MS = 30_000;
 const LONGEST_RETRY_MS = 300_000;
 
-/** One at a time: what is outdated ends at the next convenient place, so that nothing it has made is lost. */
+/** One run at a time. Outdated work ends by itself, so that its results so far are not lost. */
 export function createLatestRunner<T>(
   settleMs: number,
   work: (wanted: T, isOutdated: () => boolean) => Promise<unknown>,
@@ -34,13 +30,13 @@ export function createLatestRunner<T>(
 
   function begin(wanted: T, turn: number, retryMs: number): void {
     begun = turn;
-    // Not as soon as something else is wanted: what changes all the time would never get anywhere.
+    // Outdated only when the next run begins. Otherwise frequent requests would never let one finish.
     const isOutdated = (): boolean => turn !== begun;
     const again = (): void => begin(wanted, turn, Math.min(retryMs * 2, LONGEST_RETRY_MS));
     last = last
       .then(() => (isOutdated() ? undefined : work(wanted, isOutdated)))
       .catch(() => {
-        // A program that has nothing else to do need not wait for that.
+        // Does not keep the process alive.
         if (turn === newest) timer = setTimeout(again, retryMs).unref();
       });
   }

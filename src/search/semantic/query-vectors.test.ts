@@ -5,9 +5,9 @@ import { wordEmbedder } from "./testing.ts";
 const SECOND = 1_000;
 const LATE = "the embedder did not answer in time.";
 const FAILED = "the embedder failed.";
-const RESTING = "the embedder failed a moment ago and is left alone for a while.";
+const RESTING = "the embedder failed a moment ago and is paused for a while.";
 
-test("asks once for each query, and forgets those that were not asked for longest", async () => {
+test("caches vectors, and drops the least recently used", async () => {
   const embedder = wordEmbedder();
   const { vectorFor } = started(embedder);
 
@@ -20,7 +20,7 @@ test("asks once for each query, and forgets those that were not asked for longes
   expect(embedder.queries.slice(256)).toEqual(["one more", "q1"]);
 });
 
-test("gives up in time, says why, and leaves the embedder alone for longer each time", async () => {
+test("times out, explains why, and pauses longer each time", async () => {
   const embedder = wordEmbedder(
     "words",
     (signal) => new Promise((_, reject) => signal.addEventListener("abort", reject)),
@@ -38,7 +38,7 @@ test("gives up in time, says why, and leaves the embedder alone for longer each 
   expect(rests).toEqual([`1 ${LATE}`, ...Array.from({ length: 6 }, () => [`0 ${RESTING}`, `1 ${LATE}`]).flat()]);
 });
 
-test("goes on as before once it answers again", async () => {
+test("recovers once the embedder works again", async () => {
   let works = false;
   const embedder = wordEmbedder("words", () => {
     if (!works) throw new Error("down");
@@ -56,7 +56,7 @@ test("goes on as before once it answers again", async () => {
   expect(troubles).toEqual(["down", undefined, "down"]);
 });
 
-test("those that fail together are one failure, and one finds out for all whether it is back", async () => {
+test("counts concurrent failures as one, and tests recovery with one query", async () => {
   const embedder = wordEmbedder("words", () => Promise.reject(new Error("down")));
   const { vectorFor, clock } = started(embedder);
 
@@ -68,7 +68,7 @@ test("those that fail together are one failure, and one finds out for all whethe
   expect(again[3]).toEqual({ unavailable: RESTING });
 });
 
-test("a caller that goes away says nothing about the embedder", async () => {
+test("an aborted query does not count as a failure", async () => {
   const embedder = wordEmbedder("words", (signal) => signal.throwIfAborted());
   const { vectorFor } = started(embedder);
 
@@ -76,7 +76,7 @@ test("a caller that goes away says nothing about the embedder", async () => {
   expect(await vectorFor("red")).toHaveProperty("vector");
 });
 
-test("refuses what is no vector", async () => {
+test("refuses an invalid vector", async () => {
   const answers = [[], [new Float32Array([Number.NaN])], [new Float32Array()], [[1], [2]], ["x"]] as unknown[];
   for (const answer of answers) {
     const embedder = { embed: async () => answer as Float32Array[] };
@@ -87,7 +87,7 @@ test("refuses what is no vector", async () => {
   }
 });
 
-test("asks with no more of a query than a model reads", async () => {
+test("clips long queries", async () => {
   const embedder = wordEmbedder();
   await started(embedder).vectorFor("x".repeat(100_000));
 

@@ -6,8 +6,8 @@ import type { Runtime } from "../../core/runtime.ts";
 import { type Embedder, embedderError, toUnitVectors } from "../embedders/embedder.ts";
 
 /**
- * The vector of a query, or in a sentence why there is none, which tells nothing that comes from the embedder: any caller
- * may read it. Never rejects, and never waits longer than the limit.
+ * Returns the vector of a query, or why there is none. `unavailable` has no text from the embedder, because any caller may
+ * read it. Never rejects, and never waits longer than the limit.
  */
 export type QueryVectors = (
   query: string,
@@ -18,30 +18,26 @@ export interface QueryVectorsOptions {
   readonly embedder: Pick<Embedder, "embed">;
   readonly runtime: Pick<Runtime, "elapsed">;
   readonly limitMs: number;
-  /** Told what went wrong; `undefined` when the embedder answers again. */
+  /** Called with the error, or with `undefined` when the embedder works again. */
   readonly onTrouble: (error: QmError | undefined) => void;
 }
 
-const LATE = "the embedder did not answer in time.";
-const FAILED = "the embedder failed.";
-const RESTING = "the embedder failed a moment ago and is left alone for a while.";
-
 const QUERY_LIMIT = 2_000;
-const KEPT = 256;
+const CACHE_SIZE = 256;
 const FIRST_REST_MS = 30_000;
 const LONGEST_REST_MS = 300_000;
 
 /**
- * Remembers the last ones. After a failure the embedder is left alone for half a minute, then for twice as long each
- * time: one search pays for a dead endpoint, not all of them.
+ * Caches vectors. After a failure it does not ask the embedder for half a minute, then for twice as long each time, so that
+ * only one search waits for a dead endpoint.
  */
 export function createQueryVectors({ embedder, runtime, limitMs, onTrouble }: QueryVectorsOptions): QueryVectors {
-  const cache = new LruMap<string, Float32Array>(KEPT);
+  const cache = new LruMap<string, Float32Array>(CACHE_SIZE);
   let rest: { until: number; ms: number } | undefined;
   const tooLate = new QmError("embedder_failed", `the embedder did not answer within ${limitMs} ms`);
 
   async function embedQuery(text: string, signal: AbortSignal | undefined): Promise<Float32Array> {
-    const limits = { ms: limitMs, timeoutError: () => tooLate, ...(signal === undefined ? {} : { signal }) };
+    const limits = { ms: limitMs, timeoutError: () => tooLate, signal };
     const read = toUnitVectors(await withTimeout(limits, (inner) => embedder.embed([text], "query", inner)), 1);
     const [vector] = "vectors" in read ? read.vectors : [];
     if (vector !== undefined) return vector;
@@ -53,8 +49,9 @@ export function createQueryVectors({ embedder, runtime, limitMs, onTrouble }: Qu
     const known = cache.get(text);
     if (known !== undefined) return { vector: known };
     const now = runtime.elapsed();
-    if (rest !== undefined && now < rest.until) return { unavailable: RESTING };
-    // One finds out for all whether it is back.
+    if (rest !== undefined && now < rest.until)
+      return { unavailable: "the embedder failed a moment ago and is paused for a while." };
+    // Only one query tests whether it works again.
     const before = rest;
     if (before !== undefined) before.until = now + before.ms;
     try {
@@ -68,11 +65,11 @@ export function createQueryVectors({ embedder, runtime, limitMs, onTrouble }: Qu
         if (before !== undefined) before.until = now;
         return { unavailable: "the search was cancelled." };
       }
-      // By how it stood when this was asked for: those that fail together are one failure.
+      // Relative to the state before this query: queries that fail together count as one failure.
       const ms = before === undefined ? FIRST_REST_MS : Math.min(before.ms * 2, LONGEST_REST_MS);
       rest = { until: runtime.elapsed() + ms, ms };
       onTrouble(embedderError(thrown));
-      return { unavailable: thrown === tooLate ? LATE : FAILED };
+      return { unavailable: thrown === tooLate ? "the embedder did not answer in time." : "the embedder failed." };
     }
   };
 }

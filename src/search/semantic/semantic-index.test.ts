@@ -19,7 +19,7 @@ const order = createHitOrder();
 const opened = () => openIndex(onTestFinished);
 
 describe("following a catalog", () => {
-  test("builds in the background, and finds what is complete without the embedder", async () => {
+  test("builds in the background, and loads complete vectors without the embedder", async () => {
     const { indexWith } = await opened();
     const first = indexWith(wordEmbedder());
     first.follow(actions.slice(0, 3));
@@ -34,7 +34,7 @@ describe("following a catalog", () => {
     expect(embedder.texts).toEqual([]);
   });
 
-  test("the last one wins, and what was made for the one before is kept", async () => {
+  test("the last catalog wins, and keeps the vectors made before", async () => {
     const { indexWith } = await opened();
     const { gate, go } = createGate();
     const embedder = wordEmbedder("words", () => gate);
@@ -76,7 +76,7 @@ describe("following a catalog", () => {
     await expect.poll(() => searchNames(index, "peels bananas", next)).toContain("tool__banana");
   });
 
-  test("makes nothing where that was not wanted, and says what is missing", async () => {
+  test("does not embed without background builds, and reports missing vectors", async () => {
     const { indexWith } = await opened();
     await indexWith(wordEmbedder()).build(actions.slice(0, 10));
     const embedder = wordEmbedder();
@@ -101,7 +101,7 @@ describe("following a catalog", () => {
     expect(embedder.texts).toHaveLength(30);
   });
 
-  test("says what went wrong, once", async () => {
+  test("reports a failure once", async () => {
     const { indexWith } = await opened();
     const onFailed = vi.fn();
     const embedder = wordEmbedder("words", () => Promise.reject(new Error("no such model")));
@@ -118,7 +118,7 @@ describe("following a catalog", () => {
     });
   });
 
-  test("has settled when the last one was looked for, not the first", async () => {
+  test("settles with the last catalog, not the first", async () => {
     const { indexWith } = await opened();
     await indexWith(wordEmbedder()).build(actions);
     await indexWith(wordEmbedder()).build(actions.slice(1));
@@ -138,7 +138,7 @@ describe("following a catalog", () => {
     await both[1];
   });
 
-  test("has not settled while one that was begun before is looked for", async () => {
+  test("does not settle while an earlier lookup runs", async () => {
     const { indexWith, store } = await opened();
     const { gate, go } = createGate();
     const { catalog: older } = await indexWith(wordEmbedder()).build(actions);
@@ -166,7 +166,7 @@ describe("following a catalog", () => {
     expect(index.status()).toMatchObject({ state: "ready", rows: 39 });
   });
 
-  test("has settled, too, when somebody else has looked for the same", async () => {
+  test("settles also if another build has loaded the same catalog", async () => {
     const { indexWith } = await opened();
     const index = indexWith(wordEmbedder(), { settleMs: 50_000 });
 
@@ -177,7 +177,7 @@ describe("following a catalog", () => {
     expect(index.status().state).toBe("ready");
   });
 
-  test("does not mix what went wrong before into a build that is under way", async () => {
+  test("does not report an earlier failure during a build", async () => {
     const { indexWith } = await opened();
     const { gate, go } = createGate();
     let works = false;
@@ -199,7 +199,7 @@ describe("following a catalog", () => {
 });
 
 describe("a search", () => {
-  test("sees only what the view does", async () => {
+  test("returns only visible actions", async () => {
     const { indexWith } = await opened();
     const index = indexWith(wordEmbedder());
     await index.build(actions);
@@ -210,7 +210,7 @@ describe("a search", () => {
     expect("hits" in answer && answer.hits.map(({ action }) => action.name)).not.toContain("tool__thing_17");
   });
 
-  test("asks the embedder once for a query, and not at all for nothing", async () => {
+  test("embeds a query once, and an empty one not at all", async () => {
     const { indexWith } = await opened();
     const embedder = wordEmbedder();
     const index = indexWith(embedder);
@@ -221,7 +221,7 @@ describe("a search", () => {
     expect(embedder.queries).toEqual(["thing3"]);
   });
 
-  test("says that the model has changed when its vectors have another length", async () => {
+  test("reports another model if the dimensions differ", async () => {
     const { indexWith } = await opened();
     const index = indexWith({
       fingerprint: "shifty",
@@ -231,11 +231,11 @@ describe("a search", () => {
     await index.build(actions);
 
     expect(await index.search("thing3", createSearchView(actions), { limit: 5, order })).toEqual({
-      unavailable: "the index is of another model.",
+      unavailable: "the index was built with another model.",
     });
   });
 
-  test("says that the first build is under way, and not how much there is", async () => {
+  test("reports the first build without counts", async () => {
     const { indexWith } = await opened();
     const index = indexWith(
       wordEmbedder("words", (_signal, texts) => (texts.length < 32 ? new Promise(() => {}) : null)),
@@ -249,7 +249,7 @@ describe("a search", () => {
     });
   });
 
-  test("tells a caller nothing of what the embedder says; the status does", async () => {
+  test("hides messages of the embedder from callers, but not from the status", async () => {
     const { indexWith } = await opened();
     let says: string | undefined;
     const embedder = wordEmbedder("words", () => {
@@ -273,7 +273,7 @@ describe("a search", () => {
 
     expect(answers).toEqual([
       { unavailable: "the embedder failed." },
-      { unavailable: "the embedder failed a moment ago and is left alone for a while." },
+      { unavailable: "the embedder failed a moment ago and is paused for a while." },
     ]);
     expect(index.status()).toMatchObject({ state: "ready", reason: secret, hint: "Look at it.", rows: 40 });
     expect(onFailed.mock.calls).toEqual([[secret]]);
@@ -282,7 +282,7 @@ describe("a search", () => {
   });
 });
 
-test("forgets everything when it is cleared, and builds it again when it is told to", async () => {
+test("clears everything, and builds it again on demand", async () => {
   const { indexWith } = await opened();
   const embedder = wordEmbedder();
   const index = indexWith(embedder);
@@ -296,7 +296,7 @@ test("forgets everything when it is cleared, and builds it again when it is told
   expect(embedder.texts).toHaveLength(80);
 });
 
-test("does not make again what was cleared, for a catalog that was followed before", async () => {
+test("does not rebuild cleared vectors for an earlier catalog", async () => {
   const { indexWith, store } = await opened();
   const embedder = wordEmbedder();
   const index = indexWith(embedder, { settleMs: 20 });
@@ -311,7 +311,7 @@ test("does not make again what was cleared, for a catalog that was followed befo
   expect(await store.vectors.clear()).toEqual({ rows: 0 });
 });
 
-test("ends what is under way when it is closed, also an embedder that does not listen", async () => {
+test("cancels builds on close, also with an embedder that ignores its signal", async () => {
   const { indexWith, store } = await opened();
   const close = vi.fn(async () => {});
   const embedder = { ...wordEmbedder("words", () => new Promise(() => {})), close };

@@ -1,122 +1,100 @@
 import type { Action } from "../../core/action.ts";
-import { withTimeout } from "../../core/async.ts";
+import { raceAbort, settlesWithin } from "../../core/async.ts";
 import { QmError } from "../../core/errors.ts";
+import { omitUndefined } from "../../core/json.ts";
 import { embedderError } from "../embedders/embedder.ts";
-import type { Hit, HitOrder, Searchable } from "../hits.ts";
+import type { Hit, HitOptions, Searchable } from "../hits.ts";
 import { type CatalogContents, hashCatalog } from "./action-text.ts";
 import { createLatestRunner } from "./latest-runner.ts";
 import { createQueryVectors } from "./query-vectors.ts";
-import {
-  type BuildContext,
-  type BuildResult,
-  type BuildRun,
-  buildVectors,
-  findVectors,
-  recordVectorUse,
-} from "./vector-build.ts";
-import type { VectorSet } from "./vector-set.ts";
-import { USE_RECORD_INTERVAL_MS } from "./vector-set.ts";
+import { type BuildContext, type BuildProgress, buildVectors, findVectors, recordVectorUse } from "./vector-build.ts";
+import { USE_RECORD_INTERVAL_MS, type VectorSet } from "./vector-set.ts";
 
 export interface SemanticStatus {
   /**
-   * `waiting`: there is no catalog yet, or another process has its turn. While `building` or `failed`, what was
-   * complete before goes on answering.
+   * `waiting`: there is no catalog yet, or another process is building. While `building` or `failed`, searches use the
+   * last complete vectors.
    */
   readonly state: "off" | "waiting" | "building" | "ready" | "failed";
   readonly model?: string;
-  /** Vectors of the newest catalog that are there, of how many. */
   readonly done: number;
   readonly total: number;
-  /** How many actions the vectors that answer now are for. Absent: nothing answers yet. */
+  /** The number of actions that can be searched. Absent: none yet. */
   readonly rows?: number;
   readonly reason?: string;
   readonly hint?: string;
 }
 
 export interface BuildOptions {
-  /** Whether everything is embedded anew. */
   readonly force?: boolean;
-  readonly onProgress?: (progress: { readonly done: number; readonly total: number }) => void;
+  readonly onProgress?: (progress: BuildProgress) => void;
   readonly signal?: AbortSignal;
 }
 
 export interface BuildReport {
-  /** The names whose vectors were made now. */
   readonly embedded: readonly string[];
   readonly reused: number;
   readonly durationMs: number;
-  /** Fingerprints of what was built. */
   readonly catalog: string;
   readonly model: string;
 }
 
-export interface SemanticSearchOptions {
-  readonly limit: number;
-  readonly order: HitOrder;
-  readonly accepts?: (action: Action) => boolean;
-  readonly signal?: AbortSignal;
-}
-
-/** Search by meaning over one catalog. It answers from a complete set of vectors or not at all. */
+/** Search by meaning over one catalog. It uses a complete set of vectors or none. */
 export interface SemanticIndex {
   status(): SemanticStatus;
-  /** The catalog has changed: its vectors are made in the background, once it has settled. The last one wins. */
+  /** Builds the vectors of a changed catalog in the background, once it has settled. The last catalog wins. */
   follow(actions: readonly Action[]): void;
-  /** Resolves when it is known whether the vectors of what was followed last are there: then `status` can tell. */
+  /** Resolves when `status` is up to date for the catalog that was followed last. */
   settled(): Promise<void>;
-  /** Brings the index to these actions now. Rejects with `embedder_failed`, `cancelled` or `store_failed`. */
+  /** Builds the vectors of these actions now. Rejects with `embedder_failed`, `cancelled` or `store_failed`. */
   build(actions: readonly Action[], options?: BuildOptions): Promise<BuildReport>;
-  /** Forgets every vector, of every catalog and model in the store. They are made again when the next build is. */
+  /** Deletes all vectors in the store, of every catalog and model. */
   clear(): Promise<{ readonly rows: number }>;
   /**
-   * Ranks what the view sees, or says why it cannot, within the limit. Never rejects. The sentence is one of a few that
-   * tell nothing but the kind of trouble, because any caller may read it; `status` has the rest.
+   * Ranks the visible actions, or says why it cannot. Never rejects. `unavailable` names only the kind of problem, because
+   * any caller may read it; `status` has the details.
    */
   search(
     query: string,
     view: Searchable,
-    options: SemanticSearchOptions,
+    options: HitOptions & { readonly signal?: AbortSignal | undefined },
   ): Promise<{ readonly hits: readonly Hit[] } | { readonly unavailable: string }>;
-  /** Ends what is under way; vectors that are there stay. */
   close(): Promise<void>;
 }
 
 export interface SemanticIndexOptions extends BuildContext {
-  /** How long a search waits for the vector of its query. */
   readonly queryLimitMs?: number;
-  /** `false`: a catalog whose vectors are not all there is embedded anew, all of it. */
+  /** `false`: a catalog with missing vectors is embedded again as a whole. */
   readonly incremental?: boolean;
-  /** Whether the first build embeds everything anew. Until it is done, what is there answers. */
+  /** Whether the first build embeds everything again. Until then, searches use the stored vectors. */
   readonly rebuild?: boolean;
-  /** `false`: a catalog that is followed gets the vectors that are there; only `build` makes any. */
+  /** `false`: `follow` only loads stored vectors, and only `build` embeds. */
   readonly background?: boolean;
-  /** How long a catalog must have been the same before its vectors are made in the background. */
+  /** How long a catalog must stay the same before a background build starts. */
   readonly settleMs?: number;
-  /** Called when vectors were made, and all of the catalog's are there. */
+  /** Called after a build that embedded something. */
   readonly onBuilt?: (report: BuildReport) => void;
-  /** Not called again while what is tried again, a build or the vector of a query, fails for the same reason. */
+  /** Called when a build or a query fails, but not again for the same reason. */
   readonly onFailed?: (reason: string) => void;
 }
 
 const DEFAULT_FLOOR = 0.25;
-const MISSING = { state: "waiting", reason: "vectors are missing", hint: "Run: qm embeddings build" } as const;
-const CLEARED = { state: "waiting", reason: "the vectors were cleared", hint: "Run: qm embeddings build" } as const;
+const BUILD_HINT = "Run: qm embeddings build";
 
 type Progress = Pick<SemanticStatus, "state" | "done" | "total">;
 type Trouble = Pick<SemanticStatus, "state" | "reason" | "hint"> & Partial<Progress>;
-type RunOptions = BuildOptions & { readonly isOutdated?: () => boolean };
 
 export function createSemanticIndex(options: SemanticIndexOptions): SemanticIndex {
   const { embedder, store, runtime, incremental = true, background = true } = options;
   const { queryLimitMs = 1_500, settleMs = 250, onBuilt = () => {}, onFailed = () => {} } = options;
   const model = embedder.fingerprint;
-  const vectorFor = createQueryVectors({ embedder, runtime, limitMs: queryLimitMs, onTrouble: recordQueryTrouble });
+  const embedQuery = createQueryVectors({ embedder, runtime, limitMs: queryLimitMs, onTrouble: recordQueryTrouble });
   const closing = new AbortController();
   const running = new Map<number, Progress>();
-  const underWay = new Set<Promise<unknown>>();
+  const pending = new Set<Promise<unknown>>();
   const follower = createLatestRunner(settleMs, followCatalog);
   let answering: { readonly set: VectorSet; readonly turn: number } | undefined;
-  let useNotedAt = 0;
+  let useRecordedAt = 0;
   let trouble: Trouble | undefined;
   let queryFailed: Pick<SemanticStatus, "reason" | "hint"> | undefined;
   let wanted: readonly Action[] | undefined;
@@ -125,28 +103,27 @@ export function createSemanticIndex(options: SemanticIndexOptions): SemanticInde
   let rebuilding: Promise<unknown> | undefined;
   let turns = 0;
 
-  /** What was begun earlier does not take the place of another catalog's that was begun later. */
+  /** An earlier build does not replace the vectors of another catalog whose build began later. */
   function adoptVectors(set: VectorSet, turn: number): void {
     const { set: present, turn: newest } = answering ?? { turn: 0 };
     if (turn < newest && set.contents.fingerprint !== present?.contents.fingerprint) return;
     answering = { set, turn: Math.max(turn, newest) };
-    useNotedAt = runtime.now().getTime();
+    useRecordedAt = runtime.now().getTime();
     trouble = undefined;
   }
 
   function fail(thrown: unknown, progress?: Progress): QmError {
     const error = embedderError(thrown);
     if (trouble?.reason !== error.message) onFailed(error.message);
-    trouble = { ...progress, state: "failed", ...toReason(error) };
+    trouble = { ...progress, state: "failed", ...omitUndefined({ reason: error.message, hint: error.hint }) };
     return error;
   }
 
   function recordQueryTrouble(error: QmError | undefined): void {
     if (error !== undefined && queryFailed?.reason !== error.message) onFailed(error.message);
-    queryFailed = error && toReason(error);
+    queryFailed = error && omitUndefined({ reason: error.message, hint: error.hint });
   }
 
-  /** Whoever waits wants to know about what was followed last. */
   function resolveSettling(actions: readonly Action[] | undefined): void {
     if (actions !== wanted) return;
     settling?.resolve();
@@ -161,14 +138,19 @@ export function createSemanticIndex(options: SemanticIndexOptions): SemanticInde
       else if (background) await track(run(actions, contents, { isOutdated }));
       else if (!(await adoptStoredVectors(contents, ++turns))) {
         const { size: done } = await store.known(model, contents.samples.keys());
-        trouble = { ...MISSING, done, total: contents.samples.size };
+        trouble = {
+          state: "waiting",
+          reason: "vectors are missing",
+          hint: BUILD_HINT,
+          done,
+          total: contents.samples.size,
+        };
       }
     } finally {
       resolveSettling(actions);
     }
   }
 
-  /** Takes over the catalog's vectors if they are all there. */
   async function adoptStoredVectors(contents: CatalogContents, turn: number): Promise<boolean> {
     try {
       const set = await findVectors(options, contents);
@@ -182,15 +164,14 @@ export function createSemanticIndex(options: SemanticIndexOptions): SemanticInde
   async function run(
     actions: readonly Action[],
     contents: CatalogContents,
-    wishes: RunOptions,
+    { force = false, isOutdated = () => false, ...request }: BuildOptions & { readonly isOutdated?: () => boolean },
   ): Promise<BuildReport | undefined> {
-    const { force = false, onProgress, signal: wish, isOutdated = () => false } = wishes;
-    const signal = wish === undefined ? closing.signal : AbortSignal.any([closing.signal, wish]);
+    const signal = request.signal === undefined ? closing.signal : AbortSignal.any([closing.signal, request.signal]);
     const turn = ++turns;
     const started = runtime.elapsed();
-    const tell = (step: { readonly done: number; readonly total: number }): void => {
-      running.set(turn, { state: "building", ...step });
-      onProgress?.(step);
+    const onProgress = (progress: BuildProgress): void => {
+      running.set(turn, { state: "building", ...progress });
+      request.onProgress?.(progress);
     };
     const report = (embedded: readonly string[]): BuildReport => ({
       embedded,
@@ -205,13 +186,14 @@ export function createSemanticIndex(options: SemanticIndexOptions): SemanticInde
       let isThere = await adoptStoredVectors(contents, turn);
       resolveSettling(actions);
       while (rebuilding !== undefined && !force) {
-        await waitUntilSettled(rebuilding, signal);
+        await raceAbort(rebuilding, signal);
         isThere = await adoptStoredVectors(contents, turn);
       }
       const all = force || rebuildDue;
       if (isThere && !all) return report([]);
-      const how = { force: all, anew: all || !incremental, signal, isOutdated, onProgress: tell };
-      const built = await (all ? rebuild(contents, how) : buildVectors(options, contents, how));
+      const how = { force: all, anew: all || !incremental, signal, isOutdated, onProgress };
+      const building = buildVectors(options, contents, how);
+      const built = await (all ? trackRebuild(building) : building);
       if (built === "outdated") return undefined;
       adoptVectors(built.set, turn);
       const made = report(built.embedded);
@@ -219,33 +201,27 @@ export function createSemanticIndex(options: SemanticIndexOptions): SemanticInde
       return made;
     } catch (thrown) {
       if (!signal.aborted) throw fail(thrown, running.get(turn));
-      throw new QmError("cancelled", "the build was cancelled", { hint: "What was embedded so far is kept." });
+      throw new QmError("cancelled", "the build was cancelled", { hint: "The vectors made so far are kept." });
     } finally {
       running.delete(turn);
     }
   }
 
-  /** The one that was wanted at the start, or on demand. It is due again when it does not get to its end. */
-  async function rebuild(contents: CatalogContents, how: BuildRun): Promise<BuildResult | "outdated"> {
+  /** Other builds wait for a rebuild. It is due again if it does not complete. */
+  async function trackRebuild<T>(building: Promise<T>): Promise<T> {
     const wasDue = rebuildDue;
     rebuildDue = false;
-    const building = buildVectors(options, contents, how);
-    const mine = building.catch(() => {});
-    rebuilding = mine;
-    let isDone = false;
-    try {
-      const built = await building;
-      isDone = built !== "outdated";
-      return built;
-    } finally {
-      rebuildDue ||= wasDue && !isDone;
-      if (rebuilding === mine) rebuilding = undefined;
-    }
+    const settled = building.catch(() => "outdated");
+    rebuilding = settled;
+    const result = await settled;
+    rebuildDue ||= wasDue && result === "outdated";
+    if (rebuilding === settled) rebuilding = undefined;
+    return building;
   }
 
   async function track<T>(work: Promise<T>): Promise<T> {
-    underWay.add(work);
-    return work.finally(() => underWay.delete(work));
+    pending.add(work);
+    return work.finally(() => pending.delete(work));
   }
 
   function status(): SemanticStatus {
@@ -263,17 +239,17 @@ export function createSemanticIndex(options: SemanticIndexOptions): SemanticInde
     };
   }
 
-  /** No counts and no reasons: they tell of actions that the caller may not see. */
+  /** Without counts and reasons, which would tell about actions that the caller may not see. */
   function explainUnavailable(): string {
     if (running.size > 0 || trouble === undefined) return "the index is not ready yet.";
     return trouble.state === "failed" ? "the index could not be built." : "vectors are missing.";
   }
 
-  /** A set that is searched for months is not built again, and must not be pruned either. */
+  /** Keeps a set that is searched, but not rebuilt, from being pruned. */
   function recordSearch(set: VectorSet): void {
     const now = runtime.now().getTime();
-    if (now - useNotedAt < USE_RECORD_INTERVAL_MS) return;
-    useNotedAt = now;
+    if (now - useRecordedAt < USE_RECORD_INTERVAL_MS) return;
+    useRecordedAt = now;
     void track(recordVectorUse(store, { catalog: set.contents.fingerprint, model }, set)).catch(() => {});
   }
 
@@ -286,9 +262,9 @@ export function createSemanticIndex(options: SemanticIndexOptions): SemanticInde
       follower.schedule(actions);
     },
     settled: async () => settling?.promise,
-    async build(actions, wishes = {}) {
-      const report = await track(run(actions, hashCatalog(actions), wishes));
-      if (report === undefined) throw new TypeError("nobody said that it was outdated");
+    async build(actions, request = {}) {
+      const report = await track(run(actions, hashCatalog(actions), request));
+      if (report === undefined) throw new TypeError("a build on demand cannot be outdated");
       return report;
     },
     async clear() {
@@ -296,50 +272,31 @@ export function createSemanticIndex(options: SemanticIndexOptions): SemanticInde
       resolveSettling(wanted);
       const cleared = await store.clear();
       answering = undefined;
-      trouble = CLEARED;
+      trouble = { state: "waiting", reason: "the vectors were cleared", hint: BUILD_HINT };
       return cleared;
     },
-    async search(query, view, { signal, ...wishes }) {
+    async search(query, view, { signal, ...hitOptions }) {
       if (query.trim() === "") return { hits: [] };
-      // A program that has just started and asks at once finds what is there.
-      if (answering === undefined)
-        await withTimeout({ ms: queryLimitMs, timeoutError: () => new Error() }, async () => settling?.promise).catch(
-          () => {},
-        );
+      // A search right after the start waits for the stored vectors.
+      if (answering === undefined && settling !== undefined) await settlesWithin(settling.promise, queryLimitMs);
       if (answering === undefined) return { unavailable: explainUnavailable() };
       if (answering.set.dimensions === 0) return { hits: [] };
-      const asked = await vectorFor(query, signal);
-      if ("unavailable" in asked) return asked;
+      const embedded = await embedQuery(query, signal);
+      if ("unavailable" in embedded) return embedded;
       if (answering === undefined) return { unavailable: explainUnavailable() };
       const { set } = answering;
-      if (set.dimensions !== asked.vector.length) {
-        return { unavailable: "the index is of another model." };
-      }
+      if (set.dimensions !== embedded.vector.length) return { unavailable: "the index was built with another model." };
       recordSearch(set);
-      return { hits: set.rank(asked.vector, view, { ...wishes, floor: embedder.floor ?? DEFAULT_FLOOR }) };
+      return { hits: set.rank(embedded.vector, view, { ...hitOptions, floor: embedder.floor ?? DEFAULT_FLOOR }) };
     },
     async close() {
       closing.abort();
       resolveSettling(wanted);
       await follower.cancel();
-      await Promise.allSettled(underWay);
+      await Promise.allSettled(pending);
       await embedder.close?.();
     },
   };
-}
-
-function toReason({ message: reason, hint }: QmError): Pick<SemanticStatus, "reason" | "hint"> {
-  return { reason, ...(hint === undefined ? {} : { hint }) };
-}
-
-/** Until the work is over, whatever comes of it, or until there is a signal to stop. */
-async function waitUntilSettled(work: Promise<unknown>, signal: AbortSignal): Promise<void> {
-  signal.throwIfAborted();
-  const { promise: stopped, resolve: stop } = createSettlement();
-  signal.addEventListener("abort", stop);
-  await Promise.race([work, stopped]);
-  signal.removeEventListener("abort", stop);
-  signal.throwIfAborted();
 }
 
 interface Settlement {

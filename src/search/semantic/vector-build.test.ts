@@ -20,7 +20,7 @@ const order = createHitOrder();
 const opened = () => openIndex(onTestFinished);
 
 describe("a build", () => {
-  test("embeds everything once, and finds by meaning from then on", async () => {
+  test("embeds everything once, and enables search by meaning", async () => {
     const { indexWith } = await opened();
     const embedder = wordEmbedder();
     const onBuilt = vi.fn();
@@ -38,7 +38,7 @@ describe("a build", () => {
     expect(embedder.texts).toHaveLength(40);
   });
 
-  test("of an unchanged catalog asks nobody and writes nothing", async () => {
+  test("of an unchanged catalog embeds and writes nothing", async () => {
     const { indexWith, changes } = await opened();
     await indexWith(wordEmbedder()).build(actions);
     const embedder = wordEmbedder();
@@ -56,7 +56,7 @@ describe("a build", () => {
     expect([embedder.texts, onBuilt.mock.calls]).toEqual([[], []]);
   });
 
-  test("embeds the one action that says something else now, and nothing for one that was removed", async () => {
+  test("embeds only a changed action, and nothing for a removed one", async () => {
     const { indexWith } = await opened();
     const embedder = wordEmbedder();
     const onBuilt = vi.fn();
@@ -88,7 +88,7 @@ describe("a build", () => {
     expect([first.texts.length, second.texts.length]).toEqual([40, 40]);
   });
 
-  test("embeds everything anew where that is wanted", async () => {
+  test("embeds everything again if forced", async () => {
     const { indexWith } = await opened();
     const embedder = wordEmbedder();
     const counts: number[] = [];
@@ -106,7 +106,7 @@ describe("a build", () => {
     expect(counts).toEqual([40, 0, 40, 40, 0]);
   });
 
-  test("that is not incremental embeds everything anew when the catalog has changed, and only then", async () => {
+  test("that is not incremental embeds everything again only for a changed catalog", async () => {
     const { indexWith } = await opened();
     const embedder = wordEmbedder();
     await indexWith(embedder).build(actions);
@@ -129,7 +129,7 @@ describe("a build", () => {
     expect(embedder.texts).toHaveLength(40);
   });
 
-  test("anew happens once, whoever asks for it, and until then what was there answers", async () => {
+  test("with rebuild happens once, and searches use the old vectors until then", async () => {
     const { indexWith } = await opened();
     await indexWith(wordEmbedder()).build(actions);
     const { gate, go } = createGate();
@@ -148,7 +148,7 @@ describe("a build", () => {
     expect(embedder.texts).toHaveLength(40);
   });
 
-  test("anew is tried again when it has failed, and one that waits for it can be cancelled", async () => {
+  test("with rebuild is retried after a failure, and waiting builds can be cancelled", async () => {
     const { indexWith } = await opened();
     await indexWith(wordEmbedder()).build(actions);
     const { gate, go } = createGate();
@@ -176,7 +176,7 @@ describe("a build", () => {
     await expect.poll(() => index.status().state).toBe("ready");
   });
 
-  test("that was begun earlier does not take the place of a later one", async () => {
+  test("that began earlier does not replace a later one", async () => {
     const { indexWith, store } = await opened();
     const { gate, go } = createGate();
     const vectors: VectorStore = {
@@ -202,7 +202,7 @@ describe("a build", () => {
     expect(await searchNames(index, "peels bananas", banana)).toEqual(["tool__banana"]);
   });
 
-  test("embeds everything anew when a model makes vectors of another length than before", async () => {
+  test("embeds everything again if the dimensions of the model changed", async () => {
     const { indexWith } = await opened();
     await indexWith(wordEmbedder()).build(actions);
     const texts: string[] = [];
@@ -223,7 +223,7 @@ describe("a build", () => {
     expect(await searchNames(index, "something new", more)).toContain("tool__more");
   });
 
-  test("that is cancelled keeps what it has, and the next one goes on from there", async () => {
+  test("that is cancelled keeps its vectors, and the next one continues", async () => {
     const { indexWith } = await opened();
     const caller = new AbortController();
     const embedder = wordEmbedder("words", (signal, texts) =>
@@ -247,7 +247,7 @@ describe("a build", () => {
     expect(onFailed).not.toHaveBeenCalled();
   });
 
-  test("that fails says why, and what was complete goes on answering", async () => {
+  test("that fails reports why, and searches use the last complete vectors", async () => {
     const { indexWith } = await opened();
     let works = true;
     const embedder = wordEmbedder("words", () => {
@@ -271,7 +271,7 @@ describe("a build", () => {
     expect(index.status()).toEqual({ state: "ready", model: "words", done: 40, total: 40, rows: 40 });
   });
 
-  test("refuses an embedder that gives back something else", async () => {
+  test("refuses an embedder that returns invalid vectors", async () => {
     const { indexWith } = await opened();
     const broken: Embedder = { fingerprint: "broken", embed: async () => [new Float32Array([1])] };
 
@@ -295,7 +295,7 @@ describe("a build", () => {
     expect(embedder.texts).toHaveLength(41);
   });
 
-  test("of an empty catalog is soon done", async () => {
+  test("of an empty catalog does nothing", async () => {
     const { indexWith } = await opened();
     const embedder = wordEmbedder();
     const index = indexWith(embedder);
@@ -309,7 +309,7 @@ describe("a build", () => {
 });
 
 describe("two catalogs in one store", () => {
-  test("do not disturb each other, and share what they have in common", async () => {
+  test("do not affect each other, and share common vectors", async () => {
     const { indexWith, changes } = await opened();
     const embedder = wordEmbedder();
     const others = [...actions.slice(0, 10), ...testActions(30, "other")];
@@ -328,8 +328,8 @@ describe("two catalogs in one store", () => {
   });
 });
 
-describe("what nobody uses", () => {
-  test("is pruned after a month; what is searched or built is not", async () => {
+describe("pruning", () => {
+  test("removes vectors unused for a month, but not searched or built ones", async () => {
     const { indexWith, store, clock, changes } = await opened();
     const others = testActions(10, "other");
     const searched = indexWith(wordEmbedder());
@@ -351,7 +351,7 @@ describe("what nobody uses", () => {
     expect(await store.vectors.clear()).toEqual({ rows: 41 });
   });
 
-  test("is not what another catalog has taken over", async () => {
+  test("keeps vectors that another catalog uses", async () => {
     const { indexWith, clock } = await opened();
     const embedder = wordEmbedder();
     await indexWith(embedder).build(actions);
@@ -364,7 +364,7 @@ describe("what nobody uses", () => {
     expect(embedder.texts).toHaveLength(40);
   });
 
-  test("is noted once a day where a set is found again", async () => {
+  test("records the use of a loaded set once a day", async () => {
     const { indexWith, clock, changes } = await opened();
     await indexWith(wordEmbedder()).build(actions);
     const writes: number[] = [];

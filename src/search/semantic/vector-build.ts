@@ -1,11 +1,10 @@
 import { setTimeout as pause } from "node:timers/promises";
 import type { Action } from "../../core/action.ts";
-import { onAbort, withTimeout } from "../../core/async.ts";
+import { withTimeout } from "../../core/async.ts";
 import { QmError } from "../../core/errors.ts";
-import { Lease, type LeaseHolder } from "../../core/lease.ts";
+import { Lease, type LeaseHolder, LeaseRenewal } from "../../core/lease.ts";
 import type { ProcessInfo, Runtime } from "../../core/runtime.ts";
-import type { Embedder } from "../embedders/embedder.ts";
-import { toUnitVectors } from "../embedders/embedder.ts";
+import { type Embedder, toUnitVectors } from "../embedders/embedder.ts";
 import { type CatalogContents, toEmbeddedText } from "./action-text.ts";
 import {
   readVectorSet,
@@ -15,86 +14,61 @@ import {
   type VectorStore,
 } from "./vector-set.ts";
 
-/** Locks between processes. */
 export interface LockStore {
-  /** Whether it is `holder`'s now: nobody had it, or `isOver` said of who had it that he has it no longer. */
+  /** Takes a free lock, or one whose holder `isOver`. Returns whether it did. */
   take(name: string, holder: LeaseHolder, isOver: (other: LeaseHolder) => boolean): Promise<boolean>;
-  /** Whether it still was the holder's. */
+  /** Returns false if the holder has lost the lock. */
   renew(name: string, holder: LeaseHolder): Promise<boolean>;
   release(name: string, id: string): Promise<void>;
-}
-
-interface BuildLockOptions<T> {
-  readonly locks: LockStore;
-  readonly name: string;
-  readonly runtime: Runtime;
-  readonly self: ProcessInfo;
-  readonly signal: AbortSignal;
-  /** Asked while another has the lock: whether he has done the work already. */
-  readonly done: () => Promise<T | undefined>;
 }
 
 const LEASE_MS = 15_000;
 const POLL_MS = 200;
 
 /**
- * Does the work while this process alone has the lock, or answers what another made of it meanwhile. A holder that has
- * died, or does not renew its lease, loses the lock; its signal aborts then, and it waits like everybody else.
+ * Runs the work while this process holds the lock, or returns the result of `done` if another process did the work. A
+ * holder that died or did not renew its lease loses the lock: its signal aborts, and it waits like the others.
  */
 export async function withBuildLock<T>(
-  options: BuildLockOptions<T>,
+  {
+    locks,
+    name,
+    runtime,
+    self,
+    signal,
+    done,
+  }: Pick<BuildContext, "locks" | "runtime" | "self"> & {
+    readonly name: string;
+    readonly signal: AbortSignal;
+    readonly done: () => Promise<T | undefined>;
+  },
   work: (signal: AbortSignal) => Promise<T>,
 ): Promise<T> {
-  const { locks, name, runtime, self, signal, done } = options;
   const own = new Lease({ runtime, self, durationMs: LEASE_MS });
-
   for (;;) {
     signal.throwIfAborted();
     if (await locks.take(name, own.holder(), (other) => own.hasEnded(other))) {
-      const lease = renewLease(() => locks.renew(name, own.holder()), signal);
+      const lost = new AbortController();
+      const renewal = new LeaseRenewal(LEASE_MS / 3, async () => {
+        if (!(await locks.renew(name, own.holder()))) lost.abort(new Error("the lock was taken over"));
+      });
+      renewal.add(name);
       try {
-        return await work(lease.signal);
+        return await work(AbortSignal.any([signal, lost.signal]));
       } catch (thrown) {
-        if (!lease.isLost()) throw thrown;
+        if (!lost.signal.aborted) throw thrown;
       } finally {
-        lease.end();
-        // A lock that cannot be given back is over when its lease is.
+        renewal.close();
+        // A lock that cannot be released ends with its lease.
         await locks.release(name, own.id).catch(() => {});
       }
     }
-    const made = await done();
-    if (made !== undefined) return made;
+    const result = await done();
+    if (result !== undefined) return result;
     await pause(POLL_MS, undefined, { signal }).catch(() => {});
   }
 }
 
-function renewLease(renew: () => Promise<boolean>, outer: AbortSignal) {
-  const controller = new AbortController();
-  let lost = false;
-  const timer = setInterval(() => {
-    renew().then(
-      (kept) => {
-        if (kept) return;
-        lost = true;
-        controller.abort(new Error("the lock was taken over"));
-      },
-      // Not renewed is not lost: somebody has to want it first.
-      () => {},
-    );
-  }, LEASE_MS / 3);
-  timer.unref();
-  const stopListening = onAbort(outer, (reason) => controller.abort(reason));
-  return {
-    signal: controller.signal,
-    isLost: () => lost,
-    end() {
-      clearInterval(timer);
-      stopListening();
-    },
-  };
-}
-
-/** What a build needs. */
 export interface BuildContext {
   readonly embedder: Embedder;
   readonly store: VectorStore;
@@ -103,30 +77,30 @@ export interface BuildContext {
   readonly self: ProcessInfo;
 }
 
-export interface BuildRun {
-  /** Whether a build is made even where all vectors are there. */
+export interface BuildProgress {
+  readonly done: number;
+  readonly total: number;
+}
+
+interface BuildRun {
+  /** Whether to build even if all vectors exist. */
   readonly force: boolean;
-  /** Whether a build embeds everything, also what is there. */
+  /** Whether to embed existing texts again. */
   readonly anew: boolean;
   readonly signal: AbortSignal;
-  /** How many of the catalog's vectors are there. */
-  readonly onProgress: (progress: { readonly done: number; readonly total: number }) => void;
-  /** Asked before each batch. `true` ends the build there; what was embedded is kept. */
+  readonly onProgress: (progress: BuildProgress) => void;
+  /** Asked before each batch. `true` ends the build; the vectors made so far are kept. */
   readonly isOutdated: () => boolean;
 }
 
-export interface BuildResult {
-  readonly set: VectorSet;
-  /** The names whose vectors were made now. */
-  readonly embedded: readonly string[];
-}
+type BuildResult = { readonly set: VectorSet; readonly embedded: readonly string[] } | "outdated";
 
 const BATCH = 32;
-/** Longer than any embedder tries on its own. */
+/** Longer than any embedder retries. */
 const BATCH_LIMIT_MS = 600_000;
 const UNUSED_FOR_MS = 30 * 24 * 60 * 60 * 1000;
 
-/** The catalog's vectors if they are all there. Writes nothing, but for the note once a day that they are in use. */
+/** Reads the vectors of the catalog if they are complete. Records once a day that they are used. */
 export async function findVectors(
   { embedder, store, runtime }: BuildContext,
   contents: CatalogContents,
@@ -135,53 +109,43 @@ export async function findVectors(
   const used = await store.lastUse(key);
   if (used === undefined) return undefined;
   const set = await readVectorSet(store, key.model, contents);
-  if (set !== undefined && runtime.now().getTime() - used.getTime() > USE_RECORD_INTERVAL_MS)
-    await recordVectorUse(store, key, set);
+  const isRecorded = runtime.now().getTime() - used.getTime() <= USE_RECORD_INTERVAL_MS;
+  if (set !== undefined && !isRecorded) await recordVectorUse(store, key, set);
   return set;
 }
 
-/** So that what is used is not pruned. */
+/** Keeps used vectors from being pruned. */
 export async function recordVectorUse(store: VectorStore, key: VectorSetKey, { contents }: VectorSet): Promise<void> {
-  // The rows first: a set must not seem younger than what it is made of.
+  // The rows first: a set must not be newer than its rows.
   await store.touch(key.model, contents.samples.keys());
   await store.complete(key);
 }
 
 /**
- * Makes the vectors that a catalog lacks. One process at a time does so for a model; another that wants the same finds
- * them made. Each batch is kept as it comes, so that after a crash the rest is made, not all of it.
+ * Embeds the missing texts of a catalog. One process builds for a model at a time; the others use its vectors. Each batch is
+ * stored at once, so that a build after a crash embeds only the rest.
  */
 export async function buildVectors(
   building: BuildContext,
   contents: CatalogContents,
   run: BuildRun,
-): Promise<BuildResult | "outdated"> {
+): Promise<BuildResult> {
   const { embedder, locks, runtime, self } = building;
-  const findFinished = async (): Promise<BuildResult | "outdated" | undefined> => {
+  const findFinished = async (): Promise<BuildResult | undefined> => {
     if (run.isOutdated()) return "outdated";
     const set = run.force ? undefined : await findVectors(building, contents);
     return set && { set, embedded: [] };
   };
-  const lock = {
-    locks,
-    name: `embeddings ${embedder.fingerprint}`,
-    runtime,
-    self,
-    signal: run.signal,
-    done: findFinished,
-  };
-  // Another may have made them just before the lock was free.
+  const name = `embeddings ${embedder.fingerprint}`;
+  const lock = { locks, name, runtime, self, signal: run.signal, done: findFinished };
+  // Another process may have finished just before the lock was free.
   return withBuildLock(
     lock,
     async (signal) => (await findFinished()) ?? completeSet(building, contents, { ...run, signal }),
   );
 }
 
-async function completeSet(
-  building: BuildContext,
-  contents: CatalogContents,
-  run: BuildRun,
-): Promise<BuildResult | "outdated"> {
+async function completeSet(building: BuildContext, contents: CatalogContents, run: BuildRun): Promise<BuildResult> {
   const { embedder, store, runtime } = building;
   const model = embedder.fingerprint;
   const made = await embedMissing(building, contents, run);
@@ -192,17 +156,17 @@ async function completeSet(
     await store.prune(new Date(runtime.now().getTime() - UNUSED_FOR_MS));
     return { set, embedded: [...contents.hashes].filter(([, hash]) => made.has(hash)).map(([name]) => name) };
   }
-  // Vectors of several lengths: what the model makes today does not go with what it made before.
+  // The lengths differ: the new vectors of the model do not fit the stored ones.
   if (!run.anew) return completeSet(building, contents, { ...run, anew: true });
-  throw new QmError("embedder_failed", "the vectors that were made are not there, or not of one length", {
-    hint: "Another process may have cleared them meanwhile: build again.",
+  throw new QmError("embedder_failed", "the new vectors are missing, or their lengths differ", {
+    hint: "Another process may have cleared them. Build again.",
   });
 }
 
-/** The hashes of what was embedded; undefined when the build was outdated before the end. */
+/** Returns the hashes of the embedded texts, or undefined if the build became outdated. */
 async function embedMissing({ embedder, store }: BuildContext, contents: CatalogContents, run: BuildRun) {
   const model = embedder.fingerprint;
-  // In this order: what is known now is not pruned by another before the end.
+  // Touch first, so that another process does not prune the known vectors during the build.
   await store.touch(model, contents.samples.keys());
   const known = await store.known(model, contents.samples.keys());
   const missing = [...contents.samples].filter(([hash]) => run.anew || !known.has(hash));
@@ -222,21 +186,15 @@ async function embedMissing({ embedder, store }: BuildContext, contents: Catalog
   return made;
 }
 
-/** By hash. Also an embedder that does not listen to its signal can be given up. */
+/** Returns vectors by hash. The time limit also ends the wait for an embedder that ignores its signal. */
 async function embedBatch(embedder: Embedder, batch: readonly (readonly [string, Action])[], signal: AbortSignal) {
   const texts = batch.map(([, action]) => toEmbeddedText(action));
-  const late = () =>
+  const timeoutError = () =>
     new QmError("embedder_failed", `the embedder did not answer within ${BATCH_LIMIT_MS / 60_000} min`);
-  const limits = { ms: BATCH_LIMIT_MS, timeoutError: late, signal };
-  const read = toUnitVectors(
-    await withTimeout(limits, (inner) => embedder.embed(texts, "document", inner)),
-    texts.length,
+  const answer = await withTimeout({ ms: BATCH_LIMIT_MS, timeoutError, signal }, (inner) =>
+    embedder.embed(texts, "document", inner),
   );
+  const read = toUnitVectors(answer, texts.length);
   if ("problem" in read) throw new QmError("embedder_failed", `the embedder answered with ${read.problem}`);
-  const rows = new Map<string, Float32Array>();
-  for (const [at, vector] of read.vectors.entries()) {
-    const [hash] = batch[at] ?? [];
-    if (hash !== undefined) rows.set(hash, vector);
-  }
-  return rows;
+  return new Map(batch.map(([hash], at) => [hash, read.vectors[at] as Float32Array]));
 }

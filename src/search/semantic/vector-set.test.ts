@@ -13,7 +13,7 @@ const fruit = [
   testAction("tool__stone", "stone"),
 ];
 
-test("ranks by nearness, and leaves out what is too far", async () => {
+test("ranks by cosine, and leaves out actions below the floor", async () => {
   const set = await setOf(fruit);
 
   const hits = set?.rank(unit("apple tree"), createSearchView(fruit), { limit: 10, order, floor: 0.25 }) ?? [];
@@ -22,7 +22,7 @@ test("ranks by nearness, and leaves out what is too far", async () => {
   for (const { score } of hits) expect(score).toSatisfy((each: number) => each >= 0.25 && each <= 1);
 });
 
-test("what is hidden changes neither the others' scores nor their order", async () => {
+test("hidden actions change neither scores nor order", async () => {
   const visible = fruit.filter(({ name }) => name !== "tool__apple");
   const options = { limit: 10, order, floor: 0 };
 
@@ -33,7 +33,7 @@ test("what is hidden changes neither the others' scores nor their order", async 
   expect(hidden?.map(({ action }) => action.name)).toContain("tool__pear");
 });
 
-test("gives the best few and no others, as if it had sorted them all", async () => {
+test("returns the same best hits as a full sort", async () => {
   const actions = testActions(300).toReversed(); // so that what comes first among equals is met last
   const set = await setOf(actions);
   const accepts = (action: Action) => !action.name.endsWith("7");
@@ -49,7 +49,7 @@ test("gives the best few and no others, as if it had sorted them all", async () 
   }
 });
 
-test("answers for the actions that are there now, with what they are now", async () => {
+test("ranks the actions of the current catalog", async () => {
   const set = await setOf(fruit);
   const [apple, , stone] = fruit;
   const changed = testAction("tool__pear", "now something else");
@@ -71,7 +71,7 @@ test("opposite meanings are no hits, even without a floor", async () => {
   expect(hits.map(({ action }) => action.name)).not.toContain("tool__apple");
 });
 
-test("is nothing when a row is missing, or of another length", async () => {
+test("is undefined if a row is missing or has other dimensions", async () => {
   const [apple = fail()] = fruit;
 
   expect(await setOf(fruit, (hash) => hash !== hashActionText(apple))).toBeUndefined();

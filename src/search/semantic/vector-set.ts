@@ -1,80 +1,64 @@
 import type { Action } from "../../core/action.ts";
-import type { Hit, HitOrder, Searchable } from "../hits.ts";
+import type { Hit, HitOptions, Searchable } from "../hits.ts";
 import type { CatalogContents } from "./action-text.ts";
 
-/** The vectors of one catalog, made by one model. */
 export interface VectorSetKey {
   readonly catalog: string;
   readonly model: string;
 }
 
-/**
- * Where vectors are kept, for any number of catalogs, models and processes. A vector belongs to a text (by its hash) and
- * a model, so whoever needs the same one shares it, and nobody can take it from another.
- */
+/** Vectors by model and hash of the text. Catalogs and processes share them. */
 export interface VectorStore {
-  /** When a set that was complete was last used. Undefined: there is none. */
+  /** When a complete set was last used. Undefined: there is no complete set. */
   lastUse(set: VectorSetKey): Promise<Date | undefined>;
-  /** Notes that every row of a set is there, and that it is used now. */
+  /** Records that a set is complete and used now. */
   complete(set: VectorSetKey): Promise<void>;
-  /** Which of the rows are there. */
   known(model: string, hashes: Iterable<string>): Promise<ReadonlySet<string>>;
-  /** Notes that the rows are used now, so that they are not pruned. */
+  /** Records that the rows are used now, so that they are not pruned. */
   touch(model: string, hashes: Iterable<string>): Promise<void>;
   write(model: string, rows: ReadonlyMap<string, Float32Array>): Promise<void>;
-  /** Hands over each row that is there. */
   read(model: string, hashes: Iterable<string>, take: (hash: string, vector: Float32Array) => void): Promise<void>;
-  /** Forgets the rows and sets that nobody has used since. */
+  /** Deletes rows and sets that were not used since then. */
   prune(before: Date): Promise<void>;
-  /** Forgets everything, whatever catalog and model it is for; answers how many rows that were. */
   clear(): Promise<{ readonly rows: number }>;
 }
 
-/** How exactly it is known when something was last used: a search must not write each time. */
+/** How often a use is recorded. A search must not write each time. */
 export const USE_RECORD_INTERVAL_MS = 24 * 60 * 60 * 1000;
 
-/** The vectors of a whole catalog: what answers come from. */
 export interface VectorSet {
   readonly contents: CatalogContents;
   readonly dimensions: number;
   /**
-   * The visible actions nearest to a vector, best first. An action's score is its cosine and depends on no other, so
-   * what is hidden leaves no trace.
+   * The visible actions nearest to a vector, best first. A score is the cosine, at least `floor`, and does not depend on
+   * other actions, so that hidden actions do not influence it.
    */
-  rank(vector: Float32Array, view: Searchable, options: RankOptions): readonly Hit[];
+  rank(vector: Float32Array, view: Searchable, options: HitOptions & { readonly floor: number }): readonly Hit[];
 }
 
-interface RankOptions {
-  readonly limit: number;
-  readonly order: HitOrder;
-  /** What is further away is no hit. */
-  readonly floor: number;
-  readonly accepts?: (action: Action) => boolean;
-}
-
-/** Reads a catalog's vectors. Undefined when one is missing, or when they are not of one length: never a part. */
+/** Reads the vectors of a catalog. Undefined if one is missing or their lengths differ. */
 export async function readVectorSet(
   store: Pick<VectorStore, "read">,
   model: string,
   contents: CatalogContents,
 ): Promise<VectorSet | undefined> {
-  const rowOf = new Map([...contents.samples.keys()].map((hash, row) => [hash, row]));
-  const missing = new Set(rowOf.keys());
+  const rows = new Map([...contents.samples.keys()].map((hash, row) => [hash, row]));
+  const missing = new Set(rows.keys());
   let matrix = new Float32Array(0);
   let dimensions = 0;
-  await store.read(model, rowOf.keys(), (hash, vector) => {
+  await store.read(model, rows.keys(), (hash, vector) => {
     if (dimensions === 0) {
       dimensions = vector.length;
-      matrix = new Float32Array(rowOf.size * dimensions);
+      matrix = new Float32Array(rows.size * dimensions);
     }
-    const row = rowOf.get(hash);
+    const row = rows.get(hash);
     if (row === undefined || vector.length !== dimensions) return;
     matrix.set(vector, row * dimensions);
     missing.delete(hash);
   });
   if (missing.size > 0) return undefined;
-  const rows = new Map([...contents.hashes].map(([name, hash]) => [name, rowOf.get(hash) ?? 0]));
-  return { contents, dimensions, rank: createRanker(matrix, dimensions, rows) };
+  const byName = new Map([...contents.hashes].map(([name, hash]) => [name, rows.get(hash) ?? 0]));
+  return { contents, dimensions, rank: createRanker(matrix, dimensions, byName) };
 }
 
 const ABSENT = -1;
@@ -84,7 +68,7 @@ function createRanker(
   dimensions: number,
   rows: ReadonlyMap<Action["name"], number>,
 ): VectorSet["rank"] {
-  // Where each action of a catalog has its row, found out once: names are slow to look up a hundred thousand at a time.
+  // The rows of a catalog are looked up once: a hundred thousand lookups by name are slow.
   const places = new WeakMap<readonly Action[], Int32Array>();
   const locateRows = (actions: readonly Action[]): Int32Array => {
     let found = places.get(actions);
@@ -105,7 +89,7 @@ function createRanker(
       if (row === ABSENT) continue;
       const score = Math.min(dot(matrix, row * dimensions, vector), 1);
       const action = actions[at];
-      // The policy is asked last: most actions are not near enough to matter.
+      // The policy is asked last, because most actions are not near enough.
       if (!(score >= least) || action === undefined || !view.sees(action) || !accepts(action)) continue;
       best.push({ action, score });
       if (best.length < 2 * limit) continue;
@@ -116,7 +100,7 @@ function createRanker(
   };
 }
 
-/** Four sums at once, or each addition would wait for the one before. */
+/** Four independent sums, so that the additions can run in parallel. */
 function dot(matrix: Float32Array, from: number, vector: Float32Array): number {
   const length = vector.length;
   const whole = length - (length % 4);

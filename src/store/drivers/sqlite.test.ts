@@ -5,7 +5,7 @@ import { expect, onTestFinished, test } from "vitest";
 import { type SqlDriver, sql } from "../sql.ts";
 import { openSqlite, type SqliteOptions } from "./sqlite.ts";
 
-test("makes the file and its folder, for the owner's eyes only", async () => {
+test("creates the file and its folder, readable for the owner only", async () => {
   const folder = join(temporaryFolder(), "not", "there");
 
   const db = await opened(join(folder, "store.db"));
@@ -17,7 +17,7 @@ test("makes the file and its folder, for the owner's eyes only", async () => {
   }
 });
 
-test("writes ahead, without waiting for the disk, and holds to foreign keys", async () => {
+test("uses WAL, normal synchronous mode and foreign keys", async () => {
   const db = await opened(join(temporaryFolder(), "store.db"));
 
   const settings = [
@@ -29,7 +29,7 @@ test("writes ahead, without waiting for the disk, and holds to foreign keys", as
   expect(settings).toEqual([{ journal_mode: "wal" }, { synchronous: 1 }, { foreign_keys: 1 }]);
 });
 
-test("waits for another writer of the same file without stopping this process", async () => {
+test("waits for another writer of the file without blocking the process", async () => {
   const path = join(temporaryFolder(), "store.db");
   const [one, other] = [await opened(path), await opened(path)];
   await one.all(sql`create table t (v text)`);
@@ -48,7 +48,7 @@ test("waits for another writer of the same file without stopping this process", 
   expect(await one.all(sql`select v from t`)).toEqual([{ v: "one" }, { v: "plain" }, { v: "other" }]);
 });
 
-test("gives up on a file that stays locked, and says so", async () => {
+test("fails with a clear error if the file stays locked", async () => {
   const path = join(temporaryFolder(), "store.db");
   const [one, other] = [await opened(path), await opened(path, { lockWaitMs: 50 })];
 
@@ -75,7 +75,7 @@ test("opens a new file in several connections at once", async () => {
   expect(await all[0]?.all(sql`select count(*) as n from t`)).toEqual([{ n: 8 }]);
 });
 
-test("undoes a transaction that fills the disk, and says so", async () => {
+test("rolls back a transaction that fills the disk", async () => {
   const db = await opened(join(temporaryFolder(), "store.db"));
   await db.all(sql`create table t (v text)`);
   await db.all(sql`pragma max_page_count = 10`);
@@ -101,7 +101,7 @@ test.each([
     (path: string) => writeFileSync(path, "plain text ".repeat(500)),
   ],
   ["a folder", "is a folder", (path: string) => mkdirSync(path)],
-])("refuses %s, and leaves it alone", async (_what, message, make) => {
+])("refuses %s, and does not change it", async (_what, message, make) => {
   const path = join(temporaryFolder(), "store.db");
   make(path);
 
@@ -126,7 +126,7 @@ test("refuses a path below a file", async () => {
   });
 });
 
-test("forgets old statements before they are too many", async () => {
+test("limits the number of prepared statements", async () => {
   const db = await opened(":memory:");
 
   for (let at = 0; at < 600; at++) {

@@ -5,151 +5,12 @@ import { DatabaseSync, type StatementSyncInstance } from "@photostructure/sqlite
 import { Mutex, yieldToEventLoop } from "../../core/async.ts";
 import { getErrorMessage, QmError } from "../../core/errors.ts";
 import { getOwn, isRecord } from "../../core/json.ts";
+import { LruMap } from "../../core/lru-map.ts";
 import { createPrivateFolder } from "../../files/safe-files.ts";
 import { type Sql, type SqlDialect, type SqlDriver, type SqlQuery, type SqlRow, type SqlValue, sql } from "../sql.ts";
 
-/** One open database file, as synchronous as SQLite is. Throws what SQLite or the file system throws. */
-interface SqliteConnection {
-  /** Settings that are written to the file or need a lock on it. May find it locked; can be tried again. */
-  prepareFile(): void;
-  run(query: SqlQuery): readonly SqlRow[];
-  /** One statement that answers nothing. */
-  exec(text: string): void;
-  inTransaction(): boolean;
-  close(): void;
-}
-
-const STATEMENT_LIMIT = 256;
-const BUSY_TIMEOUT_MS = 5;
-
-function connectSqlite(path: string): SqliteConnection {
-  if (path !== ":memory:") createFile(path);
-  const db = new DatabaseSync(path);
-  db.exec(`pragma busy_timeout = ${BUSY_TIMEOUT_MS}`);
-  const statements = new Map<string, StatementSyncInstance>();
-
-  function prepareStatement(text: string): StatementSyncInstance {
-    const known = statements.get(text);
-    if (known !== undefined) return known;
-    const made = db.prepare(text);
-    if (statements.size === STATEMENT_LIMIT) statements.clear();
-    statements.set(text, made);
-    return made;
-  }
-
-  return {
-    // The same few pages take every new line: moving them to the file less often is most of what can be saved.
-    prepareFile: () =>
-      db.exec(
-        "pragma journal_mode = wal; pragma synchronous = normal; pragma wal_autocheckpoint = 4000; pragma foreign_keys = on",
-      ),
-    run: (query) => prepareStatement(query.parts.join("?")).all(...query.values.map(toBoundValue)),
-    exec: (text) => void prepareStatement(text).run(),
-    inTransaction: () => db.isTransaction,
-    close() {
-      if (db.isOpen) db.close();
-    },
-  };
-}
-
-// SQLite would make it readable for everybody; its helper files take over the mode of this one.
-function createFile(path: string): void {
-  createPrivateFolder(dirname(path));
-  closeSync(openSync(path, "a", 0o600));
-}
-
-/** Refuses what SQLite would keep as something else: NaN as NULL, text only up to its first NUL. */
-function toBoundValue(value: SqlValue | undefined, at: number): string | number | bigint | null | Uint8Array {
-  if (typeof value === "boolean") return value ? 1 : 0;
-  const unfit =
-    value === undefined ||
-    (typeof value === "number" && !Number.isFinite(value)) ||
-    (typeof value === "string" && value.includes("\0"));
-  if (!unfit) return value;
-  const what = typeof value === "string" ? "text with a NUL character" : String(value);
-  throw new QmError("internal", `value ${at + 1} of a statement is ${what}, which no store can keep`);
-}
-
-interface Explanation {
-  readonly what: string;
-  readonly hint: string;
-}
-
-const locked: Explanation = {
-  what: "is locked by another process for too long",
-  hint: "Find out which process holds it (fuser, lsof) and end it, or try again.",
-};
-const forbidden: Explanation = {
-  what: "cannot be opened for writing",
-  hint: "Its folder must exist or be creatable, and the folder and the file must be writable for this user.",
-};
-const full: Explanation = {
-  what: "cannot grow: the disk is full",
-  hint: "Free some space and try again; nothing was written.",
-};
-const belowFile: Explanation = {
-  what: "lies below something that is not a folder",
-  hint: "Give a path whose parents are folders.",
-};
-
-// By SQLite's messages, which have not changed in decades: this driver loses the code of an error while rows are read.
-const sqliteErrors: readonly (readonly [message: string, Explanation])[] = [
-  ["database is locked", locked],
-  ["table is locked", locked],
-  ["disk is full", full],
-  ["readonly database", forbidden],
-  ["access permission denied", forbidden],
-  ["unable to open database file", forbidden],
-  ["disk I/O error", { what: "cannot be read or written", hint: "The disk reports an error; see the system's log." }],
-  [
-    "disk image is malformed",
-    { what: "is damaged", hint: "Restore it from a backup, or save what is left with `sqlite3 <file> .recover`." },
-  ],
-  [
-    "file is not a database",
-    { what: "is not a SQLite database", hint: "Give the path of a store, or of a file that does not exist yet." },
-  ],
-];
-
-const fileErrors: { readonly [code: string]: Explanation } = {
-  EACCES: forbidden,
-  EPERM: forbidden,
-  EROFS: forbidden,
-  ENOENT: forbidden,
-  EISDIR: { what: "is a folder", hint: "Give the path of a file." },
-  ENOTDIR: belowFile,
-  EEXIST: belowFile,
-  ENOSPC: full,
-};
-
-function isLocked(thrown: unknown): boolean {
-  return explainSqliteError(thrown) === locked;
-}
-
-/** What SQLite or the file system threw, in words that say what to do; the original is the cause. */
-function toStoreError(path: string, thrown: unknown): QmError {
-  if (thrown instanceof QmError) return thrown;
-  const message = getErrorMessage(thrown);
-  if (message.includes("constraint failed")) return new QmError("conflict", message, { cause: thrown });
-  const known = explainSqliteError(thrown);
-  return known === undefined
-    ? new QmError("store_failed", `the store ${path} failed: ${message}`, { cause: thrown })
-    : new QmError("store_failed", `the store ${path} ${known.what}`, {
-        cause: thrown,
-        hint: known.hint,
-        ...(known === full ? { details: { full: true } } : {}),
-      });
-}
-
-function explainSqliteError(thrown: unknown): Explanation | undefined {
-  if (!isRecord(thrown) || typeof thrown.code !== "string") return undefined;
-  if (thrown.code !== "ERR_SQLITE_ERROR") return getOwn(fileErrors, thrown.code);
-  const message = getErrorMessage(thrown);
-  return sqliteErrors.find(([text]) => message.includes(text))?.[1];
-}
-
 export interface SqliteOptions {
-  /** How long to wait for another writer of the same file, in milliseconds. */
+  /** How long to wait for another writer of the file, in milliseconds. */
   readonly lockWaitMs?: number;
 }
 
@@ -159,12 +20,12 @@ const LONGEST_PAUSE_MS = 50;
 const YIELD_AFTER_MS = 10;
 
 /**
- * Opens the file at `path`, made with its folder when it is not there, or `:memory:`. Several processes may have it
- * open. One connection, so work takes turns: a statement let in during a transaction would share its fate.
+ * Opens the file at `path`, or `:memory:`. Creates the file and its folder. Several processes may open it. There is one
+ * connection, so a statement from outside waits for an open transaction instead of becoming part of it.
  */
 export async function openSqlite(path: string, { lockWaitMs = 10_000 }: SqliteOptions = {}): Promise<SqlDriver> {
   const connection = attempt(() => connectSqlite(path));
-  /** How long statements have run since others had their turn. */
+  /** How long statements have run since the last yield to the event loop. */
   let busyMs = 0;
   const outermost = openLevel(0, "the store is closed");
   await retryWhileLocked(connection.prepareFile).catch((thrown) => {
@@ -181,12 +42,12 @@ export async function openSqlite(path: string, { lockWaitMs = 10_000 }: SqliteOp
     },
   };
 
-  /** What can be asked while `depth` transactions are open, one at a time and until it ends. */
-  function openLevel(depth: number, over: string): Sql & { end(): Promise<void> } {
+  /** Runs statements one at a time while `depth` transactions are open, until `end`. */
+  function openLevel(depth: number, endedMessage: string): Sql & { end(): Promise<void> } {
     const mutex = new Mutex();
     let ended = false;
     const whileOpen = <T>(work: () => T): T => {
-      if (ended) throw new QmError("store_failed", over);
+      if (ended) throw new QmError("store_failed", endedMessage);
       return work();
     };
     return {
@@ -205,7 +66,7 @@ export async function openSqlite(path: string, { lockWaitMs = 10_000 }: SqliteOp
     };
   }
 
-  // SQLite answers at once, and waiting for an answer lets nobody else in: many statements in a row would stop the process.
+  // SQLite is synchronous: without a yield, many statements in a row would block the process.
   async function yieldWhenBusy(): Promise<void> {
     if (busyMs < YIELD_AFTER_MS) return;
     busyMs = 0;
@@ -238,14 +99,14 @@ export async function openSqlite(path: string, { lockWaitMs = 10_000 }: SqliteOp
     }
   }
 
-  // SQLite's own waiting blocks the thread, and with it any other connection of this process that holds the lock.
+  // SQLite's own waiting blocks the thread, and with it a connection of this process that holds the lock.
   async function retryWhileLocked<T>(work: () => T): Promise<T> {
     const deadline = performance.now() + lockWaitMs;
     for (let longest = 1; ; longest = Math.min(longest * 2, LONGEST_PAUSE_MS)) {
       try {
         return work();
       } catch (thrown) {
-        if (!isLocked(thrown) || performance.now() > deadline) throw toStoreError(path, thrown);
+        if (explainSqliteError(thrown) !== locked || performance.now() > deadline) throw toStoreError(path, thrown);
       }
       await pause(longest * Math.random());
     }
@@ -269,4 +130,130 @@ function createSavepointSteps(depth: number): typeof outer {
     commit: `release ${name}`,
     rollback: [`rollback to ${name}`, `release ${name}`],
   };
+}
+
+const STATEMENT_LIMIT = 256;
+
+/** One open database file. Throws the errors of SQLite and of the file system. */
+function connectSqlite(path: string) {
+  if (path !== ":memory:") {
+    createPrivateFolder(dirname(path));
+    // SQLite would make the file readable for everyone. Its helper files get the mode of this one.
+    closeSync(openSync(path, "a", 0o600));
+  }
+  const db = new DatabaseSync(path);
+  db.exec("pragma busy_timeout = 5");
+  const statements = new LruMap<string, StatementSyncInstance>(STATEMENT_LIMIT);
+
+  function prepareStatement(text: string): StatementSyncInstance {
+    let statement = statements.get(text);
+    if (statement === undefined) {
+      statement = db.prepare(text);
+      statements.set(text, statement);
+    }
+    return statement;
+  }
+
+  return {
+    /** Writes settings to the file. Can be retried if the file is locked. Rare checkpoints make appending cheaper. */
+    prepareFile: () =>
+      db.exec(
+        "pragma journal_mode = wal; pragma synchronous = normal; pragma wal_autocheckpoint = 4000; pragma foreign_keys = on",
+      ),
+    run: (query: SqlQuery): readonly SqlRow[] =>
+      prepareStatement(query.parts.join("?")).all(...query.values.map(toBoundValue)),
+    exec: (text: string) => void prepareStatement(text).run(),
+    inTransaction: () => db.isTransaction,
+    close() {
+      if (db.isOpen) db.close();
+    },
+  };
+}
+
+/** Refuses values that SQLite would change: it stores NaN as NULL, and text only up to its first NUL. */
+function toBoundValue(value: SqlValue | undefined, at: number): string | number | bigint | null | Uint8Array {
+  if (typeof value === "boolean") return value ? 1 : 0;
+  const unfit =
+    value === undefined ||
+    (typeof value === "number" && !Number.isFinite(value)) ||
+    (typeof value === "string" && value.includes("\0"));
+  if (!unfit) return value;
+  const what = typeof value === "string" ? "text with a NUL character" : String(value);
+  throw new QmError("internal", `value ${at + 1} of a statement is ${what}, which the store cannot hold`);
+}
+
+interface Explanation {
+  readonly what: string;
+  readonly hint: string;
+}
+
+const locked: Explanation = {
+  what: "has been locked by another process for too long",
+  hint: "Find the process that holds it (fuser, lsof) and end it, or try again.",
+};
+const forbidden: Explanation = {
+  what: "cannot be opened for writing",
+  hint: "Make sure that this user can create the folder, or write to the folder and the file.",
+};
+const full: Explanation = {
+  what: "cannot grow: the disk is full",
+  hint: "Free some space and try again. Nothing was written.",
+};
+const belowFile: Explanation = {
+  what: "is below a path that is not a folder",
+  hint: "Give a path whose parents are folders.",
+};
+
+// Matched by message, because this driver loses the error code while rows are read. The messages are stable.
+const sqliteErrors: readonly (readonly [message: string, Explanation])[] = [
+  ["database is locked", locked],
+  ["table is locked", locked],
+  ["disk is full", full],
+  ["readonly database", forbidden],
+  ["access permission denied", forbidden],
+  ["unable to open database file", forbidden],
+  ["disk I/O error", { what: "cannot be read or written", hint: "The disk reports an error. See the system log." }],
+  [
+    "disk image is malformed",
+    { what: "is damaged", hint: "Restore it from a backup, or save what is left with `sqlite3 <file> .recover`." },
+  ],
+  [
+    "file is not a database",
+    { what: "is not a SQLite database", hint: "Give the path of a store, or of a file that does not exist yet." },
+  ],
+];
+
+const fileErrors: { readonly [code: string]: Explanation } = {
+  EACCES: forbidden,
+  EPERM: forbidden,
+  EROFS: forbidden,
+  ENOENT: forbidden,
+  EISDIR: { what: "is a folder", hint: "Give the path of a file." },
+  ENOTDIR: belowFile,
+  EEXIST: belowFile,
+  ENOSPC: full,
+};
+
+/** Explains an error of SQLite or the file system and how to fix it. */
+function toStoreError(path: string, thrown: unknown): QmError {
+  if (thrown instanceof QmError) return thrown;
+  const message = getErrorMessage(thrown);
+  if (message.includes("constraint failed")) return new QmError("conflict", message, { cause: thrown });
+  const known = explainSqliteError(thrown);
+  if (known === undefined) {
+    return new QmError("store_failed", `the store ${path} failed: ${message}`, { cause: thrown });
+  }
+  const details = known === full ? { details: { full: true } } : {};
+  return new QmError("store_failed", `the store ${path} ${known.what}`, {
+    cause: thrown,
+    hint: known.hint,
+    ...details,
+  });
+}
+
+function explainSqliteError(thrown: unknown): Explanation | undefined {
+  if (!isRecord(thrown) || typeof thrown.code !== "string") return undefined;
+  if (thrown.code !== "ERR_SQLITE_ERROR") return getOwn(fileErrors, thrown.code);
+  const message = getErrorMessage(thrown);
+  return sqliteErrors.find(([text]) => message.includes(text))?.[1];
 }

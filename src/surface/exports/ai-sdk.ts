@@ -3,9 +3,8 @@ import type { Surface, SurfaceAnswer } from "../surface.ts";
 import { exportTools } from "./exported-tool.ts";
 
 /**
- * The tools of a surface for `generateText` and `streamText`. A tool's output is the whole `Answer`, for the program;
- * the model is sent its bounded text, as an error where the call did not end well. Pass the same tools to
- * `convertToModelMessages`, or the whole answer goes to the model.
+ * The tools of a surface for `generateText` and `streamText`. A tool's output is the whole `SurfaceAnswer`; the model gets
+ * only its text. Pass the same tools to `convertToModelMessages`, or the whole answer goes to the model.
  */
 export function toAiSdkTools(surface: Surface): ToolSet {
   return Object.fromEntries(

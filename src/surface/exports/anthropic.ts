@@ -1,13 +1,13 @@
 import type { FoundTools } from "../deferred-surface.ts";
 import { toWireName } from "../native-tools.ts";
 import type { Surface, SurfaceTool } from "../surface.ts";
-import { type ExportedSchema, type ExportedTool, exportTools } from "./exported-tool.ts";
+import { type ExportedSchema, exportTools } from "./exported-tool.ts";
 
 export interface AnthropicTool {
   name: string;
   description: string;
   input_schema: ExportedSchema;
-  /** Known to the API and kept out of the prompt until a search refers to it. */
+  /** The API keeps the tool out of the prompt until a search refers to it. */
   defer_loading?: true;
 }
 
@@ -23,14 +23,11 @@ export interface AnthropicToolResult {
   is_error: boolean;
 }
 
-/** What a search answers where the API defers tools: the text, and a reference to each tool, which loads it. */
+/** The answer of a search with `deferLoading`: its text, and references that load the tools. */
 export type AnthropicFound = { type: "text"; text: string } | { type: "tool_reference"; tool_name: string };
 
 export interface AnthropicToolOptions {
-  /**
-   * On a deferred surface: every action is sent, marked `defer_loading`. The API keeps them out of the prompt until
-   * `tool_search` or `tool_get` refers to them, and the list of tools stays the same. For models that search tools.
-   */
+  /** On a deferred surface: sends every action, marked `defer_loading`, so that the list of tools stays the same. */
   readonly deferLoading?: boolean;
 }
 
@@ -41,38 +38,29 @@ export function toAnthropicTools(
 ): AnthropicTool[] {
   const { tools, deferred = [] } = deferLoading ? surface : { tools: surface.tools };
   const later = new Set(deferred.map(({ name }) => name));
-  const shown = tools.filter(({ name }) => !later.has(name));
-  return [
-    ...exportTools({ tools: shown }).map(toAnthropicTool),
-    ...exportTools({ tools: deferred }).map((tool) => ({ ...toAnthropicTool(tool), defer_loading: true as const })),
-  ];
-}
-
-function toAnthropicTool({ name, description, schema }: ExportedTool): AnthropicTool {
-  return { name, description, input_schema: schema };
+  const now = tools.filter(({ name }) => !later.has(name));
+  const exportAll = (tools: readonly SurfaceTool[]): AnthropicTool[] =>
+    exportTools({ tools }).map(({ name, description, schema }) => ({ name, description, input_schema: schema }));
+  return [...exportAll(now), ...exportAll(deferred).map((tool) => ({ ...tool, defer_loading: true as const }))];
 }
 
 /**
- * Runs every `tool_use` block of an assistant's message, at the same time, and answers them in order, as the content of
- * the user message that must follow; other blocks are passed over. Never rejects for what the model wrote. Calls of
- * tools that are not the surface's must be taken out before.
+ * Runs the `tool_use` blocks of an assistant's message in parallel and answers them in order, for the next user message.
+ * Ignores other blocks. Bad input from the model does not reject. Remove calls of foreign tools before.
  */
 export async function answerAnthropic(
   surface: Surface,
   blocks: readonly AnthropicBlock[],
   options: AnthropicToolOptions & { readonly signal?: AbortSignal } = {},
 ): Promise<AnthropicToolResult[]> {
-  return Promise.all(blocks.filter(isToolUse).map((block) => answerToolUse(surface, block, options)));
+  const calls = blocks.filter((block): block is ToolUse => block.type === "tool_use");
+  return Promise.all(calls.map((call) => answerToolUse(surface, call, options)));
 }
 
 interface ToolUse extends AnthropicBlock {
   readonly id: string;
   readonly name: string;
   readonly input: unknown;
-}
-
-function isToolUse(block: AnthropicBlock): block is ToolUse {
-  return block.type === "tool_use";
 }
 
 async function answerToolUse(
@@ -86,7 +74,7 @@ async function answerToolUse(
   return { type: "tool_result", tool_use_id: id, content, is_error: !ok };
 }
 
-/** The API refuses a reference to what it was not sent, so only those that were are made. */
+/** Only to tools that were sent: the API refuses other references. */
 function toReferences(deferred: readonly SurfaceTool[], tool: string, data: unknown): AnthropicFound[] {
   if (tool !== "tool_search" && tool !== "tool_get") return [];
   const { tools } = data as Pick<FoundTools, "tools">;

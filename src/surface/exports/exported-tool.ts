@@ -1,14 +1,6 @@
-import type { JsonSchema } from "../../core/action.ts";
-import type { Surface, SurfaceTool } from "../surface.ts";
+import type { Surface } from "../surface.ts";
 
-/** A tool on its way out. Its schema is a copy of its own: a foreign library may change what it gets. */
-export interface ExportedTool {
-  readonly name: string;
-  readonly description: string;
-  readonly schema: ExportedSchema;
-}
-
-/** JSON Schema of an object, as the providers' own types want it. */
+/** JSON Schema of an object, as the providers' types want it. */
 export interface ExportedSchema {
   type: "object";
   properties: Record<string, unknown>;
@@ -16,35 +8,25 @@ export interface ExportedSchema {
   [keyword: string]: unknown;
 }
 
-/** The tools of a surface, in its order. Two calls give the same bytes while the surface stays the same. */
-export function exportTools({ tools }: Pick<Surface, "tools">): ExportedTool[] {
-  return tools.map(toExportedTool);
-}
-
-/** OpenAI and Anthropic answer a whole request with 400 when one tool has one of these at the root of its schema. */
+/** OpenAI and Anthropic refuse a whole request if one tool has one of these at the root of its schema. */
 const REFUSED_AT_ROOT = ["allOf", "anyOf", "enum", "not", "oneOf"];
 
 /**
- * What a provider would refuse is moved from the schema to the description, so that one odd tool does not take the
- * others with it. Arguments are still checked against the whole schema when the call comes back.
+ * The tools of a surface, in its order. Keywords that a provider refuses move from the schema to the description; the
+ * surface still checks arguments against the whole schema. Schemas are copies, because libraries may change them.
  */
-function toExportedTool({ name, description, inputSchema }: SurfaceTool): ExportedTool {
-  const { schema, moved } = splitSchema(inputSchema);
-  return {
-    name,
-    description: moved === undefined ? description : `${description}\nThe arguments must also fit ${moved}`,
-    schema: structuredClone(schema) as unknown as ExportedSchema,
-  };
-}
-
-function splitSchema(schema: JsonSchema): { readonly schema: JsonSchema; readonly moved?: string } {
-  // OpenAI refuses an object without properties, even one that has none.
-  const whole = schema.properties === undefined ? { ...schema, properties: {} } : schema;
-  const entries = Object.entries(whole);
-  const refused = entries.filter(([keyword]) => REFUSED_AT_ROOT.includes(keyword));
-  if (refused.length === 0) return { schema: whole };
-  return {
-    schema: Object.fromEntries(entries.filter(([keyword]) => !REFUSED_AT_ROOT.includes(keyword))),
-    moved: JSON.stringify(Object.fromEntries(refused)),
-  };
+export function exportTools({ tools }: Pick<Surface, "tools">) {
+  return tools.map(({ name, description, inputSchema }) => {
+    // OpenAI refuses an object schema without `properties`.
+    const whole = inputSchema.properties === undefined ? { ...inputSchema, properties: {} } : inputSchema;
+    const isRefused = ([keyword]: [string, unknown]): boolean => REFUSED_AT_ROOT.includes(keyword);
+    const refused = Object.entries(whole).filter(isRefused);
+    const allowed = Object.fromEntries(Object.entries(whole).filter((entry) => !isRefused(entry)));
+    const moved = `\nThe arguments must also fit ${JSON.stringify(Object.fromEntries(refused))}`;
+    return {
+      name,
+      description: refused.length === 0 ? description : description + moved,
+      schema: structuredClone(allowed) as unknown as ExportedSchema,
+    };
+  });
 }

@@ -4,8 +4,8 @@ import type { Surface, SurfaceAnswer } from "../surface.ts";
 import { type ExportedSchema, exportTools } from "./exported-tool.ts";
 
 /**
- * The tools of a surface for LangChain and LangGraph. A model's call is answered with a `ToolMessage` that holds the
- * bounded text, `status` and, as `artifact`, the whole `Answer`; invoked with bare arguments, a tool answers the text.
+ * The tools of a surface for LangChain and LangGraph. A tool call gives a `ToolMessage` with the text, the status and, as
+ * `artifact`, the whole `SurfaceAnswer`. Invoked with bare arguments, a tool gives the text.
  */
 export function toLangChainTools(surface: Surface): StructuredTool[] {
   return exportTools(surface).map(
@@ -24,8 +24,8 @@ export function toLangChainTools(surface: Surface): StructuredTool[] {
 }
 
 /**
- * Leaves the checking of arguments to the surface. LangChain's own check would come first, tell the model neither the
- * schema nor an example, keep the call out of the ledger, and run a foreign schema's patterns without a bound.
+ * Skips LangChain's own check of arguments, so that the surface checks them: it tells the model the schema and an example,
+ * records the call, and runs foreign patterns in bounded time.
  */
 class SurfaceStructuredTool extends DynamicStructuredTool<ExportedSchema> {
   override call: DynamicStructuredTool<ExportedSchema>["call"] = (...given) => {
@@ -35,11 +35,6 @@ class SurfaceStructuredTool extends DynamicStructuredTool<ExportedSchema> {
 }
 
 function toToolMessage(name: string, id: string, answer: SurfaceAnswer): ToolMessage {
-  return new ToolMessage({
-    name,
-    tool_call_id: id,
-    content: answer.text,
-    status: answer.ok ? "success" : "error",
-    artifact: answer,
-  });
+  const status = answer.ok ? "success" : "error";
+  return new ToolMessage({ name, tool_call_id: id, content: answer.text, status, artifact: answer });
 }

@@ -8,7 +8,7 @@ export interface OpenAiChatTool {
   function: { name: string; description: string; parameters: ExportedSchema };
 }
 
-/** A call in the `tool_calls` of an assistant's message. One without `function` is another kind of tool's. */
+/** A call in the `tool_calls` of an assistant's message. One without `function` is ignored. */
 export interface OpenAiChatCall {
   readonly id: string;
   readonly type: string;
@@ -43,9 +43,9 @@ export interface OpenAiFunctionCallOutput {
 /** Chat Completions refuses a request with a longer description in it. */
 const CHAT_DESCRIPTION_LIMIT = 1024;
 
-/** The tools of a surface for Chat Completions and what speaks its protocol. OpenAI takes at most 128 of them. */
+/** The tools of a surface for Chat Completions and compatible servers. OpenAI takes at most 128. */
 export function toOpenAiChatTools(surface: Surface): OpenAiChatTool[] {
-  // Without `strict`, which is off by default here and unknown to some servers that speak this protocol.
+  // Without `strict`, which some compatible servers do not know.
   return exportTools(surface).map(({ name, description, schema }) => ({
     type: "function",
     function: { name, description: clip(description, CHAT_DESCRIPTION_LIMIT), parameters: schema },
@@ -53,21 +53,18 @@ export function toOpenAiChatTools(surface: Surface): OpenAiChatTool[] {
 }
 
 /**
- * Runs every function call of an assistant's message, at the same time, and answers them in order. Never rejects for
- * what the model wrote: an unknown tool or broken JSON is answered with an error it can read. Calls of tools that are
- * not the surface's must be taken out before.
+ * Runs the function calls of an assistant's message in parallel and answers them in order. An unknown tool or broken JSON
+ * gives an error for the model, not a rejection. Remove calls of foreign tools before.
  */
 export async function answerOpenAiChat(
   surface: Surface,
   calls: readonly OpenAiChatCall[] | null | undefined,
   signal?: AbortSignal,
 ): Promise<OpenAiToolMessage[]> {
-  const answers = (calls ?? []).flatMap(({ id, function: called }) =>
-    called === undefined
-      ? []
-      : [runFunctionCall(surface, called, signal).then((content) => toToolMessage(id, content))],
-  );
-  return Promise.all(answers);
+  const answer = async (id: string, call: FunctionCall): Promise<OpenAiToolMessage> => {
+    return { role: "tool", tool_call_id: id, content: await runFunctionCall(surface, call, signal) };
+  };
+  return Promise.all((calls ?? []).flatMap(({ id, function: call }) => (call === undefined ? [] : [answer(id, call)])));
 }
 
 /** The tools of a surface for the Responses API. */
@@ -81,23 +78,27 @@ export function toOpenAiResponsesTools(surface: Surface): OpenAiResponsesTool[] 
   }));
 }
 
-/** Like `answerOpenAiChat`, for the `function_call` items of a response's `output`; other items are passed over. */
+/** Like `answerOpenAiChat`, for the `function_call` items of a response's `output`. Ignores other items. */
 export async function answerOpenAiResponses(
   surface: Surface,
   items: readonly OpenAiResponsesItem[],
   signal?: AbortSignal,
 ): Promise<OpenAiFunctionCallOutput[]> {
-  const answers = items
-    .filter(isFunctionCall)
-    .map((item) => runFunctionCall(surface, item, signal).then((output) => toFunctionCallOutput(item.call_id, output)));
-  return Promise.all(answers);
+  const calls = items.filter((item): item is ResponsesCall => item.type === "function_call");
+  const answer = async (call: ResponsesCall): Promise<OpenAiFunctionCallOutput> => {
+    const output = await runFunctionCall(surface, call, signal);
+    return { type: "function_call_output", call_id: call.call_id, output };
+  };
+  return Promise.all(calls.map(answer));
 }
 
 interface FunctionCall {
   readonly name: string;
-  /** JSON, or what the model took for it. */
+  /** Should be JSON. */
   readonly arguments: string;
 }
+
+type ResponsesCall = OpenAiResponsesItem & FunctionCall & { readonly call_id: string };
 
 async function runFunctionCall(
   surface: Surface,
@@ -109,12 +110,9 @@ async function runFunctionCall(
   return problem === undefined ? answered.text : `The arguments are not JSON: ${problem}\n${answered.text}`;
 }
 
-/**
- * Text that is not JSON goes on as it is: it fits no schema, so nothing runs, and the surface answers with the schema
- * and an example and has the call recorded.
- */
+/** Passes broken JSON on as text: it fits no schema, so the surface records the call and answers with the schema. */
 function readArguments(text: unknown): { readonly args: unknown; readonly problem?: string } {
-  // Some servers that speak this protocol send the object itself, and many send nothing for a call without arguments.
+  // Some compatible servers send an object, and many send an empty text for a call without arguments.
   if (typeof text !== "string") return { args: text };
   if (text.trim() === "") return { args: {} };
   try {
@@ -122,18 +120,4 @@ function readArguments(text: unknown): { readonly args: unknown; readonly proble
   } catch (thrown) {
     return { args: text, problem: getErrorMessage(thrown) };
   }
-}
-
-function isFunctionCall(
-  item: OpenAiResponsesItem,
-): item is OpenAiResponsesItem & FunctionCall & { readonly call_id: string } {
-  return item.type === "function_call";
-}
-
-function toToolMessage(id: string, content: string): OpenAiToolMessage {
-  return { role: "tool", tool_call_id: id, content };
-}
-
-function toFunctionCallOutput(id: string, output: string): OpenAiFunctionCallOutput {
-  return { type: "function_call_output", call_id: id, output };
 }

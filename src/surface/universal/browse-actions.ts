@@ -2,10 +2,16 @@ import { z } from "zod";
 import { resolveAction } from "../../catalog/resolve-action.ts";
 import { categoryRedirects } from "../../catalog/spelling.ts";
 import type { View } from "../../catalog/view.ts";
-import type { Effect } from "../../core/action.ts";
-import { type Action, type Example, type JsonSchema, type Readiness, summarizeAction } from "../../core/action.ts";
+import {
+  type Action,
+  type Effect,
+  type Example,
+  type JsonSchema,
+  type Readiness,
+  summarizeAction,
+} from "../../core/action.ts";
 import { QmError } from "../../core/errors.ts";
-import { cloneFrozen, getOwn } from "../../core/json.ts";
+import { cloneFrozen, getOwn, omitUndefined } from "../../core/json.ts";
 import { quoteName } from "../../core/names.ts";
 import { toJsonSchema } from "../../core/standard-schema.ts";
 import { readState } from "../search-results.ts";
@@ -18,16 +24,16 @@ export interface ActionDescription {
   readonly output_schema?: JsonSchema;
   readonly examples: readonly Example[];
   readonly metadata: {
-    /** What runs: the action itself, or for a resource the operation behind it. */
+    /** The action itself, or the operation that a resource runs. */
     readonly target_tool_name: string;
     readonly category: string;
     readonly purity: Effect;
     readonly tags: readonly string[];
     readonly idempotent: boolean;
     readonly approval: "never" | "always" | "conditional";
-    /** Why it cannot be used right away; absent when it can. */
+    /** Why it cannot be used right away. */
     readonly state?: Exclude<Readiness, "ready">;
-    /** For a resource: what invoking it does. */
+    /** For a resource. */
     readonly canonical_default?: string;
   };
 }
@@ -39,7 +45,7 @@ export const describeActionTool: SurfaceTool = cloneFrozen({
   effect: "read",
 });
 
-/** Everything a caller may know of one action. Throws `unknown_action` with suggestions. */
+/** Throws `unknown_action` with suggestions. */
 export function describeAction(view: View, asked: string): ActionDescription {
   const { action } = resolveAction(view, asked);
   const { name, description, inputSchema, outputSchema, examples, canonical, category, effect, tags, idempotent } =
@@ -70,7 +76,7 @@ export interface ListQuery {
   readonly limit?: number;
 }
 
-/** An action in a list; with its description and schema where the list was narrowed to categories. */
+/** A listed action. Description and schema only in a list of categories. */
 export interface ListedAction {
   readonly qualified_name: string;
   readonly short_description?: string;
@@ -80,9 +86,9 @@ export interface ListedAction {
 
 export interface ActionList {
   readonly items: readonly ListedAction[];
-  /** All that fit the query, on whatever page. */
+  /** On all pages. */
   readonly total: number;
-  /** Where the next page starts; absent on the last. */
+  /** Absent on the last page. */
   readonly next_offset?: number;
   readonly hint?: string;
 }
@@ -105,29 +111,23 @@ export const listActionsTool: SurfaceTool = cloneFrozen({
   effect: "read",
 });
 
-/** One page of what the caller may see; the first also says what there is to say about search. Throws `unknown_category` with the valid ones. */
+/** One page of the visible actions. The first has the search hint. Throws `unknown_category` with the valid ones. */
 export function listActions(
   view: View,
-  { category = [], filter = "", ...page }: ListQuery,
+  { category = [], filter = "", ...query }: ListQuery,
   searchHint?: string,
 ): ActionList {
-  const offset = Math.max(0, Math.trunc(page.offset ?? 0));
-  const limit = Math.max(1, Math.trunc(page.limit ?? PAGE_SIZE));
+  const offset = Math.max(0, Math.trunc(query.offset ?? 0));
+  const limit = Math.max(1, Math.trunc(query.limit ?? PAGE_SIZE));
   const pool = category.length === 0 ? view.actions() : selectCategories(view, category);
   const wanted = filter.trim().toLowerCase();
   const found = wanted === "" ? pool : filterActions(pool, wanted);
-  const wide = found
-    .slice(offset, offset + Math.min(limit, PAGE_LIMIT))
-    .map((action) => toListedAction(action, category.length > 0));
-  const items = fitPage(wide);
+  const total = found.length;
+  const page = found.slice(offset, offset + Math.min(limit, PAGE_LIMIT));
+  const items = fitPage(page.map((action) => toListedAction(action, category.length > 0)));
   const end = offset + items.length;
-  const hint = createListHint(view, found.length, offset, wanted) ?? (offset === 0 ? searchHint : undefined);
-  return {
-    items,
-    total: found.length,
-    ...(items.length > 0 && end < found.length ? { next_offset: end } : {}),
-    ...(hint === undefined ? {} : { hint }),
-  };
+  const hint = createListHint(view, total, offset, wanted) ?? (offset === 0 ? searchHint : undefined);
+  return omitUndefined({ items, total, next_offset: items.length > 0 && end < total ? end : undefined, hint });
 }
 
 function selectCategories(view: View, asked: readonly string[]): readonly Action[] {
@@ -138,7 +138,7 @@ function selectCategories(view: View, asked: readonly string[]): readonly Action
     : view.actions().filter((action) => wanted.has(action.category));
 }
 
-/** Throws `unknown_category` for those with nothing in them for the caller. */
+/** Throws `unknown_category` for categories without a visible action. */
 export function requireCategories(view: View, asked: readonly string[]): void {
   const unknown = asked.filter((name) => view.inCategory(name).length === 0);
   if (unknown.length > 0) throw unknownCategoryError(unknown, view.categories());
@@ -149,13 +149,10 @@ function unknownCategoryError(unknown: readonly string[], valid: readonly string
     const now = getOwn(categoryRedirects, name);
     return now !== undefined && valid.includes(now) ? [[name, now] as const] : [];
   });
-  const first = moved[0];
+  const [first] = moved;
+  const renamed = first === undefined ? {} : { renamed: Object.fromEntries(moved) };
   return new QmError("unknown_category", `Unknown category ${unknown.map(quoteName).join(", ")}`, {
-    details: {
-      unknown: unknown.map((name) => name.slice(0, 80)),
-      valid,
-      ...(moved.length > 0 ? { renamed: Object.fromEntries(moved) } : {}),
-    },
+    details: { unknown: unknown.map((name) => name.slice(0, 80)), valid, ...renamed },
     hint:
       first === undefined
         ? "Use one of the valid categories, or leave category out."
@@ -169,7 +166,7 @@ function toListedAction(action: Action, inFull: boolean): ListedAction {
     : { qualified_name: action.name, short_description: summarizeAction(action) };
 }
 
-/** A page ends early when its schemas grow too long for a model to read at once; the rest is on the next. */
+/** Ends a page early when its schemas get too long for a model. */
 export function fitPage<Item>(items: readonly Item[]): readonly Item[] {
   let length = 0;
   const over = items.findIndex((item, index) => {
@@ -188,7 +185,7 @@ function createListHint(view: View, total: number, offset: number, filter: strin
 
 const haystacks = new WeakMap<readonly Action[], readonly string[]>();
 
-/** A view hands out the same list each time, so the texts to look in are made once a list. */
+/** Caches the texts: a view answers the same list each time. */
 function filterActions(pool: readonly Action[], wanted: string): readonly Action[] {
   let texts = haystacks.get(pool);
   if (texts === undefined) {

@@ -16,7 +16,7 @@ const listed = (names: string[], uses: [string, number, number][], size: number,
     now,
   );
 
-test("the most used come first, as they weigh now", () => {
+test("puts the most used actions first, by their current weight", () => {
   const uses: [string, number, number][] = [
     ["a__old", 6, 2],
     ["a__new", 2, 0],
@@ -26,7 +26,7 @@ test("the most used come first, as they weigh now", () => {
   expect(listed(["a__old", "a__new", "a__some"], uses, 2)).toEqual(["a__new", "a__old"]);
 });
 
-test("equal ones are in the order of their names", () => {
+test("orders equal weights by name", () => {
   const uses: [string, number, number][] = [
     ["b__x", 1, 0],
     ["a__x", 2, 1],
@@ -36,7 +36,7 @@ test("equal ones are in the order of their names", () => {
   expect(listed(["a__x", "b__x", "c__x"], uses, 2)).toEqual(["a__x", "b__x"]);
 });
 
-test("the seed fills what is left, in its order, each once", () => {
+test("fills up with the seed, in its order, each once", () => {
   const seed = ["a__used", "c__x", "tasks", "b__x", "no__such"];
 
   expect(listed(["a__used", "b__x", "c__x", "tool__tasks"], [["a__used", 1, 0]], 3, seed)).toEqual([
@@ -46,7 +46,7 @@ test("the seed fills what is left, in its order, each once", () => {
   ]);
 });
 
-test("what is hidden takes no place and changes no order", () => {
+test("ignores hidden actions", () => {
   const uses: [string, number, number][] = [
     ["a__x", 1, 0],
     ["b__secret", 9, 0],

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import type { View } from "../../catalog/view.ts";
-import type { JsonSchema, Readiness } from "../../core/action.ts";
-import { cloneFrozen } from "../../core/json.ts";
+import type { Action, JsonSchema, Readiness } from "../../core/action.ts";
+import { cloneFrozen, omitUndefined } from "../../core/json.ts";
 import { toJsonSchema } from "../../core/standard-schema.ts";
 import type { SearchType } from "../../core/surface-choice.ts";
 import type { CatalogSearchRequest, CatalogSearchResult } from "../../search/search.ts";
@@ -19,14 +19,14 @@ import { fitPage, requireCategories } from "./browse-actions.ts";
 
 export interface ActionSearch {
   readonly query: string;
-  /** Absent: by words, and by meaning too where an embedder is configured. */
+  /** Default: by words, and by meaning if an embedder is configured. */
   readonly type?: SearchType;
   readonly category?: readonly string[];
   readonly limit?: number;
   readonly detail?: "compact" | "full";
 }
 
-/** An action that was found; with its description and schema where they were asked for. */
+/** A found action. Description and schema only with `detail: "full"`. */
 export interface FoundAction {
   readonly qualified_name: string;
   readonly score: number;
@@ -34,15 +34,15 @@ export interface FoundAction {
   readonly signature?: string;
   readonly description?: string;
   readonly input_schema?: JsonSchema;
-  /** Why it cannot be used right away; absent when it can. */
+  /** Why it cannot be used right away. */
   readonly state?: Exclude<Readiness, "ready">;
 }
 
 export interface FoundActions {
   readonly items: readonly FoundAction[];
-  /** How it was searched. */
+  /** The search that was done. */
   readonly search_type: string;
-  /** The words that nothing available has. */
+  /** Words of the query that no visible action has. */
   readonly unmatched?: readonly string[];
   readonly hint?: string;
 }
@@ -63,19 +63,15 @@ export const searchActionsTool: SurfaceTool = cloneFrozen({
   effect: "read",
 });
 
-/** The search that is asked for. Throws `unknown_category` with the valid ones. */
+/** Throws `unknown_category` with the valid ones. */
 export function toSearchRequest(view: View, { query, type, category = [], limit }: ActionSearch): CatalogSearchRequest {
   requireCategories(view, category);
   const wanted = new Set(category);
-  return {
-    query,
-    ...(type === undefined ? {} : { type }),
-    ...(limit === undefined ? {} : { limit: clampLimit(limit) }),
-    ...(wanted.size === 0 ? {} : { accepts: (action) => wanted.has(action.category) }),
-  };
+  const accepts = wanted.size === 0 ? undefined : (action: Action) => wanted.has(action.category);
+  return omitUndefined({ query, type, limit: limit === undefined ? undefined : clampLimit(limit), accepts });
 }
 
-/** The answer to a search, and for a compact one the lines that a model reads in its place. */
+/** `text`: the lines that a model reads instead of the data of a compact answer. */
 export function toSearchAnswer(
   view: View,
   found: CatalogSearchResult,
@@ -97,19 +93,10 @@ export function toSearchAnswer(
     return { data: { items, ...toSearchFacts(found, more) } };
   }
   const { items, text } = formatHits(hits, formatNotes("Nothing available", found, hint));
-  return {
-    data: {
-      items: items.map(({ name, summary, signature, score, state }) => ({
-        qualified_name: name,
-        score,
-        short_description: summary,
-        signature,
-        ...(state === undefined ? {} : { state }),
-      })),
-      ...toSearchFacts(found, hint),
-    },
-    text,
-  };
+  const listed = items.map(({ name, summary, signature, score, state }) =>
+    omitUndefined({ qualified_name: name, score, short_description: summary, signature, state }),
+  );
+  return { data: { items: listed, ...toSearchFacts(found, hint) }, text };
 }
 
 function suggestNextStep(view: View, { elsewhere = [] }: CatalogSearchResult): string {
@@ -121,7 +108,6 @@ function suggestNextStep(view: View, { elsewhere = [] }: CatalogSearchResult): s
     : "Nothing fits. Say it in other words, or browse with list_actions.";
 }
 
-/** Some of them by name and the rest as a number: a hint is a line. */
 function formatNames(categories: readonly string[]): string {
   const rest = categories.length - NAMES_LISTED;
   return rest > 0 ? `${categories.slice(0, NAMES_LISTED).join(", ")} and ${rest} more` : categories.join(", ");

@@ -69,7 +69,7 @@ describe("without shortcuts", () => {
 });
 
 describe("a choice of names", () => {
-  test("is what was listed, found and described, in that order, and nothing at first", async () => {
+  test("has the listed, found and described names in that order, and is empty at first", async () => {
     const surface = await (await counter({ selection: "enum" })).surface(caller);
     expect(surface.tools).toEqual(universalTools);
 
@@ -83,7 +83,7 @@ describe("a choice of names", () => {
     expect(namesOf(surface)).toEqual(wrapperNames);
   });
 
-  test("stays the same, byte for byte, until there is a new name", async () => {
+  test("stays byte-stable until there is a new name", async () => {
     const surface = await (await counter({ selection: "enum" })).surface(caller);
     await surface.call("list_actions", { filter: "delete" });
     const before = JSON.stringify(surface.tools);
@@ -93,14 +93,14 @@ describe("a choice of names", () => {
     expect(JSON.stringify(surface.tools)).toBe(before);
   });
 
-  test("guides only: another name works as it always does", async () => {
+  test("does not restrict other names", async () => {
     const surface = await (await counter({ selection: "enum" })).surface(caller);
     await surface.call("list_actions", { filter: "delete" });
 
     expect(await surface.call("invoke_action", { action_name: "doc__read" })).toMatchObject({ ok: true, data: "read" });
   });
 
-  test("holds what was issued last when there is too much, also what was issued again", async () => {
+  test("keeps the latest issued names at the limit", async () => {
     const surface = await (await counter({ selection: "enum" })).surface(caller);
     for (const offset of [0, 50, 100]) await surface.call("list_actions", { limit: 50, offset });
     await surface.call("describe_action", { action_name: "doc__delete" });
@@ -113,7 +113,7 @@ describe("a choice of names", () => {
     expect(choice).toContain("doc__write");
   });
 
-  test("loses at once what may not be seen any more", async () => {
+  test("drops hidden names at once", async () => {
     const qm = await counter({ selection: "enum" });
     const surface = await qm.surface(caller);
     await surface.call("list_actions", { filter: "te" });
@@ -125,7 +125,7 @@ describe("a choice of names", () => {
     expect(surface.tools).toBe(universalTools);
   });
 
-  test("is the session's: after a restart, for the next turn, and for nobody else", async () => {
+  test("belongs to the session, across restarts and turns", async () => {
     const store = await inFolder();
     const first = await counter({ selection: "enum" }, { store });
     await (await first.surface({ ...caller, turn: "1" })).call("list_actions", { filter: "te" });
@@ -137,7 +137,7 @@ describe("a choice of names", () => {
       expect(choiceOf(await second.surface(other))).toBeUndefined();
   });
 
-  test("of a caller without a session of its own is the surface's", async () => {
+  test("belongs to the surface for a caller without a session", async () => {
     const qm = await counter({ selection: "enum" });
     const surface = await qm.surface();
     await surface.call("list_actions", { filter: "te" });
@@ -148,7 +148,7 @@ describe("a choice of names", () => {
 });
 
 describe("promotion", () => {
-  test("makes what was issued tools of their own, behind the wrappers, in that order", async () => {
+  test("adds issued actions as tools behind the wrappers, in order", async () => {
     const surface = await (await counter({ selection: "promote" })).surface(caller);
     expect(surface.tools).toEqual(universalTools);
 
@@ -162,7 +162,7 @@ describe("promotion", () => {
     expect(await surface.call(namesOf(surface)[4] ?? "", {})).toMatchObject({ ok: true, data: "stat.all" });
   });
 
-  test("goes so far and no further, and takes back what may not be seen", async () => {
+  test("stops at the limit, and drops hidden actions", async () => {
     const qm = await counter({ selection: "promote" });
     const surface = await qm.surface(caller);
     await surface.call("list_actions", { limit: 40 });
@@ -191,7 +191,7 @@ describe("the hot list", () => {
   const hot = async (qm: Quartermaster, who: object = caller) =>
     namesOf(await qm.surface(who)).slice(wrapperNames.length);
 
-  test("shows what was used most, sorted, with real schemas, and the seed until then", async () => {
+  test("shows the most used actions with their schemas, and the seed until then", async () => {
     const qm = await counter({ hotListN: 2, hotListSeed: ["doc__write", "doc__read"] });
     expect(await hot(qm)).toEqual(["doc__read", "doc__write"]);
 
@@ -205,7 +205,7 @@ describe("the hot list", () => {
     expect(surface.tools.slice(0, wrapperNames.length)).toEqual(universalTools);
   });
 
-  test("stays as it is for the life of a surface, but for what may not be seen", async () => {
+  test("stays the same for a surface, except for hidden actions", async () => {
     const qm = await counter({ hotListN: 1, hotListSeed: ["doc__read"] });
     const surface = await qm.surface(caller);
     await use(qm, ["doc__list", "doc__list"]);
@@ -218,7 +218,7 @@ describe("the hot list", () => {
     expect(await hot(qm)).toEqual(["doc__list"]);
   });
 
-  test("counts only what was done, by the name of what ran", async () => {
+  test("counts only successful calls, by the name of the action that ran", async () => {
     const qm = await counter({ hotListN: 1 });
     const surface = await qm.surface(caller);
     for (let time = 0; time < 3; time++) await surface.call("doc__read", { path: "missing" });
@@ -227,7 +227,7 @@ describe("the hot list", () => {
     expect(await hot(qm)).toEqual(["doc__write"]);
   });
 
-  test("forgets by half every week", async () => {
+  test("halves weights every week", async () => {
     const { runtime, pass } = clock();
     const qm = await counter({ hotListN: 1 }, { runtime });
     await use(qm, ["doc__read", "doc__read", "doc__read"]);
@@ -240,7 +240,7 @@ describe("the hot list", () => {
     expect(await hot(qm)).toEqual(["doc__list"]);
   });
 
-  test("is an actor's within a tenant, and survives a restart", async () => {
+  test("belongs to an actor within a tenant, and survives a restart", async () => {
     const store = await inFolder();
     const policy = { actors: ["default", "other"].map((name) => ({ name, tools: ["*"] })) };
     const first = await counter({ hotListN: 1 }, { store, policy });
@@ -254,7 +254,7 @@ describe("the hot list", () => {
     expect(await hot(second, { session: "s1", tenant: "acme", actor: "other" })).toEqual([]);
   });
 
-  test("shows nothing twice beside promoted actions", async () => {
+  test("does not repeat promoted actions", async () => {
     const qm = await counter({ hotListN: 1, hotListSeed: ["doc__write"], selection: "promote" });
     const surface = await qm.surface(caller);
     await surface.call("list_actions", { filter: "te" });

@@ -1,12 +1,6 @@
-import {
-  type ActivationList,
-  type ActivationLists,
-  createLocalActivationList,
-} from "../../activation/activation-store.ts";
-import type { UsageTracker } from "../../activation/usage-tracker.ts";
-import { type ActionUse, decayWeight } from "../../activation/usage-tracker.ts";
+import { type ActivationLists, createLocalActivationList } from "../../activation/activation-store.ts";
+import { type ActionUse, decayWeight, type UsageTracker } from "../../activation/usage-tracker.ts";
 import type { View } from "../../catalog/view.ts";
-import type { Action } from "../../core/action.ts";
 import type { Caller } from "../../core/caller.ts";
 import { isRecord } from "../../core/json.ts";
 import type { ActionName } from "../../core/names.ts";
@@ -14,12 +8,69 @@ import type { SurfaceChoice } from "../../core/surface-choice.ts";
 import { toNativeTool, toNativeTools } from "../native-tools.ts";
 import type { SurfaceAnswer, SurfaceTool } from "../surface.ts";
 
-/** Names in an enum: about a thousand tokens. Beyond them, those that were issued last. */
+/** Names in the enum, about a thousand tokens. The latest are kept. */
 const ENUM_LIMIT = 128;
-/** Actions as tools of their own. Beyond them, those that were issued last. */
+/** Promoted actions. The latest are kept. */
 const PROMOTED_LIMIT = 32;
 
-/** The names that an answer gives to a model: a page of actions, or the description of one. */
+/** Lets a model skip the wrappers: a choice of names, and actions as tools. */
+export interface Shortcuts {
+  /** The wrappers, then the hot list and the promoted actions. */
+  tools(view: View, wrappers: readonly SurfaceTool[]): readonly SurfaceTool[];
+  /** Remembers the names in an answer. Never rejects. */
+  recordIssued(answer: SurfaceAnswer): Promise<void>;
+  recordUse(action: string): void;
+}
+
+interface ShortcutOptions {
+  readonly lists: ActivationLists;
+  readonly uses: UsageTracker;
+  readonly now: () => Date;
+  /** Whether the session is the caller's own. Otherwise only this surface remembers the issued names. */
+  readonly sessionGiven: boolean;
+}
+
+/** More names than a model reads in a conversation. */
+const ISSUED_LIMIT = 1000;
+
+/** Undefined if no shortcut is chosen. Then nothing is remembered or counted. */
+export async function openShortcuts(
+  { lists, uses, now, sessionGiven }: ShortcutOptions,
+  view: View,
+  caller: Caller,
+  { selection = "none", hotListN: size = 0, hotListSeed: seed = [] }: SurfaceChoice,
+): Promise<Shortcuts | undefined> {
+  if (selection === "none" && size === 0) return undefined;
+  const { tenant = null, actor, session } = caller;
+  const issued =
+    selection !== "none" && sessionGiven
+      ? await lists.open(JSON.stringify(["issued", tenant, actor, session]), ISSUED_LIMIT)
+      : createLocalActivationList(ISSUED_LIMIT);
+  // Selected once: a list that followed every call would change the prompt from its beginning.
+  const hot = size === 0 ? [] : selectHotActions(view, await uses.readUses(caller), { size, seed }, now());
+
+  return {
+    tools(present, wrappers) {
+      const findActions = (names: readonly string[]) => names.flatMap((name) => present.get(name) ?? []);
+      const hotActions = findActions(hot);
+      const promoted = selection === "promote" ? findActions(issued.latest(PROMOTED_LIMIT)) : [];
+      const choice = selection === "enum" ? findActions(issued.latest(ENUM_LIMIT)).map(({ name }) => name) : [];
+      return Object.freeze([
+        ...wrappers.map((tool) => (tool.name === "invoke_action" ? addNameChoice(tool, "action_name", choice) : tool)),
+        ...toNativeTools(present, hotActions),
+        ...promoted.filter((action) => !hotActions.includes(action)).map((action) => toNativeTool(present, action)),
+      ]);
+    },
+    async recordIssued(answer) {
+      if (selection !== "none") await issued.put(listActionNames(answer));
+    },
+    recordUse(action) {
+      if (size > 0) uses.recordUse(caller, action);
+    },
+  };
+}
+
+/** The names in an answer: a page of actions, or the description of one. */
 function listActionNames({ data }: SurfaceAnswer): readonly string[] {
   if (!isRecord(data)) return [];
   const items: readonly unknown[] = Array.isArray(data.items) ? data.items : [data];
@@ -28,12 +79,7 @@ function listActionNames({ data }: SurfaceAnswer): readonly string[] {
   );
 }
 
-/** What was issued last and can still be seen, in the order in which it was first issued. */
-function listIssuedActions(view: View, issued: ActivationList, limit: number): readonly Action[] {
-  return issued.latest(limit).flatMap((name) => view.get(name) ?? []);
-}
-
-/** The tool with a choice of names where it takes one. It guides the model; other names are answered as ever. */
+/** Adds an enum to a parameter. It guides the model; other names still work. */
 function addNameChoice(tool: SurfaceTool, parameter: string, names: readonly string[]): SurfaceTool {
   const { properties } = tool.inputSchema;
   if (names.length === 0 || !isRecord(properties)) return tool;
@@ -41,17 +87,11 @@ function addNameChoice(tool: SurfaceTool, parameter: string, names: readonly str
   return { ...tool, inputSchema: { ...tool.inputSchema, properties: { ...properties, [parameter]: choice } } };
 }
 
-interface HotListOptions {
-  readonly size: number;
-  /** What fills the places that nothing used fills, in this order; a registered tool also by its bare name. */
-  readonly seed: readonly string[];
-}
-
-/** The visible actions that are used most as of `now`, and then the seed. What cannot be seen has no part in it. */
+/** The visible actions that are used most, then the seed, which may name a registered tool by its bare name. */
 export function selectHotActions(
   view: View,
   uses: readonly ActionUse[],
-  { size, seed }: HotListOptions,
+  { size, seed }: { readonly size: number; readonly seed: readonly string[] },
   now: Date,
 ): readonly ActionName[] {
   const used = uses
@@ -63,64 +103,4 @@ export function selectHotActions(
     .map(({ name }) => name);
   const seeds = seed.flatMap((name) => (view.get(name) ?? view.get(`tool__${name}`))?.name ?? []);
   return [...new Set([...used, ...seeds])].slice(0, size);
-}
-
-/** What spares a model the way through the wrappers: names to choose from, and actions as tools of their own. */
-export interface Shortcuts {
-  /** The wrappers as they are now, and behind them the hot list and what was promoted. */
-  tools(view: View, wrappers: readonly SurfaceTool[]): readonly SurfaceTool[];
-  /** Remembers the names that an answer gives to the model. Never rejects. */
-  recordIssued(answer: SurfaceAnswer): Promise<void>;
-  /** Counts an action that was run. */
-  used(action: string): void;
-}
-
-interface ShortcutOptions {
-  readonly shelves: ActivationLists;
-  readonly uses: UsageTracker;
-  readonly now: () => Date;
-  /** Whether the session is the caller's own. Where it is not, what was issued is remembered by the surface alone. */
-  readonly sessionGiven: boolean;
-}
-
-/** Far more names than a model reads in a conversation. */
-const ISSUED_LIMIT = 1000;
-
-/** Undefined where no shortcut is chosen: then nothing is remembered and nothing counted. */
-export async function openShortcuts(
-  { shelves, uses, now, sessionGiven }: ShortcutOptions,
-  view: View,
-  caller: Caller,
-  { selection = "none", hotListN: size = 0, hotListSeed: seed = [] }: SurfaceChoice,
-): Promise<Shortcuts | undefined> {
-  if (selection === "none" && size === 0) return undefined;
-  const lasting = selection !== "none" && sessionGiven;
-  const issued = lasting
-    ? await shelves.open(getIssuedKey(caller), ISSUED_LIMIT)
-    : createLocalActivationList(ISSUED_LIMIT);
-  // Chosen once: a list that followed every call would change the prompt from its beginning.
-  const hot = size === 0 ? [] : selectHotActions(view, await uses.readUses(caller), { size, seed }, now());
-
-  return {
-    tools(present, wrappers) {
-      const hotActions = hot.flatMap((name) => present.get(name) ?? []);
-      const promoted = selection === "promote" ? listIssuedActions(present, issued, PROMOTED_LIMIT) : [];
-      const choice = selection === "enum" ? listIssuedActions(present, issued, ENUM_LIMIT).map(({ name }) => name) : [];
-      return Object.freeze([
-        ...wrappers.map((tool) => (tool.name === "invoke_action" ? addNameChoice(tool, "action_name", choice) : tool)),
-        ...toNativeTools(present, hotActions),
-        ...promoted.filter((action) => !hotActions.includes(action)).map((action) => toNativeTool(present, action)),
-      ]);
-    },
-    async recordIssued(answer) {
-      if (selection !== "none") await issued.put(listActionNames(answer));
-    },
-    used(action) {
-      if (size > 0) uses.recordUse(caller, action);
-    },
-  };
-}
-
-function getIssuedKey({ tenant, actor, session }: Caller): string {
-  return JSON.stringify(["issued", tenant ?? null, actor, session]);
 }

@@ -1,12 +1,11 @@
 import { z } from "zod";
-import type { Caller, Dialogue } from "../../core/caller.ts";
-import { cloneFrozen } from "../../core/json.ts";
+import type { Caller } from "../../core/caller.ts";
+import { cloneFrozen, type JsonObject } from "../../core/json.ts";
 import { toJsonSchema } from "../../core/standard-schema.ts";
-import type { TraceCarrier } from "../../core/tracing.ts";
 import { findView, resolveToolName } from "../native-tools.ts";
 import {
-  captureAnswer,
-  createToolLookup,
+  createLookUp,
+  type LookUp,
   prepareToolArguments,
   type Surface,
   type SurfaceAnswer,
@@ -24,7 +23,7 @@ const invokeActionTool: SurfaceTool = cloneFrozen({
   inputSchema: toJsonSchema(z.object({ action_name: z.string(), args: z.record(z.string(), z.unknown()).optional() })),
 });
 
-/** The wrappers, sorted: the same few tools whatever stands behind them. */
+/** The same few tools, sorted, for any catalog. */
 export const universalTools: readonly SurfaceTool[] = Object.freeze([
   describeActionTool,
   invokeActionTool,
@@ -32,71 +31,64 @@ export const universalTools: readonly SurfaceTool[] = Object.freeze([
   searchActionsTool,
 ]);
 
-/** Who can be told and asked while a call runs, and the trace it belongs to. */
-type CallExtras = [dialogue?: Dialogue, trace?: TraceCarrier];
-
 const toolsWithoutSearch = Object.freeze(universalTools.filter((tool) => tool !== searchActionsTool));
 
-/** A handful of tools in front of everything the caller may use: constant, but for the shortcuts that were chosen. */
-export function createUniversalSurface(counter: SurfaceBackend, caller: Caller, shortcuts?: Shortcuts): Surface {
-  const run = async (
-    name: string,
-    args: unknown,
-    signal?: AbortSignal,
-    ...told: CallExtras
-  ): Promise<SurfaceAnswer> => {
-    const [dialogue, trace] = told;
-    const outcome = await counter.invoke({ name, args, caller, via: "universal", dialogue, trace }, signal);
-    if (outcome.status === "done") shortcuts?.used(outcome.action);
-    return toSurfaceAnswer(outcome);
-  };
-  const { noted, ...looking } = createToolLookup(counter, caller, "universal");
-  const look: typeof looking.look = async (...asked) => {
-    const answer = await looking.look(...asked);
+/** A few tools in front of everything the caller may use, constant except for chosen shortcuts. */
+export function createUniversalSurface(backend: SurfaceBackend, caller: Caller, shortcuts?: Shortcuts): Surface {
+  const lookUp = createLookUp(backend, caller, "universal");
+  const browse: LookUp = async (...call) => {
+    const answer = await lookUp(...call);
     await shortcuts?.recordIssued(answer);
     return answer;
   };
-  const wrappers = counter.canSearch ? universalTools : toolsWithoutSearch;
-  // Without shortcuts nothing here depends on the view.
-  const findPresentView = () => (shortcuts === undefined ? undefined : findView(counter, caller));
+  const wrappers = backend.canSearch ? universalTools : toolsWithoutSearch;
+  // Without shortcuts the tools do not depend on the view.
+  const findCurrentView = () => (shortcuts === undefined ? undefined : findView(backend, caller));
 
   return {
     kind: "universal",
     get tools() {
-      const view = findPresentView();
+      const view = findCurrentView();
       return view === undefined ? wrappers : (shortcuts?.tools(view, wrappers) ?? wrappers);
     },
-    async call(tool, args, signal, ...told) {
+    async call(tool, args, signal, dialogue, trace) {
+      const run = async (name: string, args: unknown): Promise<SurfaceAnswer> => {
+        const outcome = await backend.invoke({ name, args, caller, via: "universal", dialogue, trace }, signal);
+        if (outcome.status === "done") shortcuts?.recordUse(outcome.action);
+        return toSurfaceAnswer(outcome);
+      };
       switch (tool) {
         case "list_actions":
-          return look(listActionsTool, args, async (prepared) => {
-            const query: ListQuery = prepared;
-            const live = await counter.live.list(caller, query.category ?? []);
-            return { data: listActions(counter.viewOf(caller, live), query, counter.searchHint()) };
+          return browse(listActionsTool, args, async (query: ListQuery) => {
+            const live = await backend.live.list(caller, query.category ?? []);
+            return { data: listActions(backend.getView(caller, live), query, backend.searchHint()) };
           });
         case "describe_action":
-          return look(describeActionTool, args, async ({ action_name }) => {
-            const live = await counter.live.find(String(action_name));
-            const view = counter.viewOf(caller, live === undefined ? [] : [live]);
+          return browse(describeActionTool, args, async ({ action_name }) => {
+            const live = await backend.live.find(String(action_name));
+            const view = backend.getView(caller, live === undefined ? [] : [live]);
             return { data: describeAction(view, String(action_name)) };
           });
         case "search_actions":
-          return look(searchActionsTool, args, async (prepared) => {
-            const asked = prepared as unknown as ActionSearch;
-            const view = counter.viewOf(caller);
-            const found = await counter.search(caller, toSearchRequest(view, asked), signal);
-            return toSearchAnswer(view, found, asked.detail);
+          return browse(searchActionsTool, args, async (prepared) => {
+            const search = prepared as unknown as ActionSearch;
+            const view = backend.getView(caller);
+            const found = await backend.search(caller, toSearchRequest(view, search), signal);
+            return toSearchAnswer(view, found, search.detail);
           });
         case "invoke_action": {
-          const understood = captureAnswer(() => prepareToolArguments(invokeActionTool, args));
-          if (!understood.ok) return noted(invokeActionTool, args, understood);
-          const { action_name, args: inner } = understood.data as { action_name: string; args?: unknown };
-          return run(action_name, inner, signal, ...told);
+          let prepared: JsonObject;
+          try {
+            prepared = prepareToolArguments(invokeActionTool, args);
+          } catch (thrown) {
+            return lookUp(invokeActionTool, args, () => Promise.reject(thrown));
+          }
+          return run(String(prepared.action_name), prepared.args);
         }
         default: {
-          // A model that names an action as if it were a tool means that action.
-          const view = findPresentView();
-          return run(view === undefined ? tool : resolveToolName(view, tool), args, signal, ...told);
+          // A model that calls an action as a tool means that action.
+          const view = findCurrentView();
+          return run(view === undefined ? tool : resolveToolName(view, tool), args);
         }
       }
     },

@@ -37,13 +37,13 @@ const agreeing = (cwd: string, argv: readonly string[], typed = "y\n") =>
   approvals(cwd, argv, { ...atTerminal(typed), env: { ...env, NO_COLOR: "1" } });
 
 describe("qm approvals list", () => {
-  test("says what would make one appear, where there is none, and leaves nothing behind", async () => {
+  test("explains an empty list, and creates no store", async () => {
     const cwd = await folder();
 
     const { out, code } = await approvals(cwd, ["list"]);
 
     expect(code).toBe(0);
-    expect(out).toContain("Nothing waits for an answer.");
+    expect(out).toContain("No call waits for an answer.");
     expect(out).toContain("the effect `ask`");
     expect(await readdir(cwd)).toEqual(["a.txt", "quartermaster.yaml"]);
   });
@@ -53,14 +53,14 @@ describe("qm approvals list", () => {
     [["run", "0198c0de"], 4],
     [["approve", "0198c0de", "--yes"], 4],
     [["show", "0198c0de-1a2b-7c3d-8e4f-5a6b7c8d9e0f"], 4],
-  ])("%j leaves nothing behind either", async (argv, code) => {
+  ])("%j creates no store", async (argv, code) => {
     const cwd = await folder();
 
     expect((await approvals(cwd, argv)).code).toBe(code);
     expect(await readdir(cwd)).toEqual(["a.txt", "quartermaster.yaml"]);
   });
 
-  test("shows what waits: action, level, who asked; other states when asked for", async () => {
+  test("shows action, level and caller of pending calls, or of other states", async () => {
     const cwd = await folder();
     const [one, other] = [
       await asked(cwd, EDIT, ["--user", "eve"]),
@@ -94,7 +94,7 @@ describe("qm approvals list", () => {
 });
 
 describe("qm approvals show", () => {
-  test("has the exact call, for whom, why, and until when", async () => {
+  test("shows the exact call, its caller, the reason and the expiry", async () => {
     const cwd = await folder();
     const id = await asked(cwd, EDIT, ["--user", "eve"]);
 
@@ -106,7 +106,7 @@ describe("qm approvals show", () => {
     expect(await shown(cwd, id)).toMatchObject({ id, action: "file__edit", args: EDIT, state: "pending", user: "eve" });
   });
 
-  test("takes the beginning of an id, of 6 characters or more, where it is one's alone", async () => {
+  test("accepts a unique prefix of an id with at least 6 characters", async () => {
     const cwd = await folder();
     const one = await asked(cwd);
     const other = await asked(cwd, { ...EDIT, new_string: "ciao" });
@@ -120,15 +120,15 @@ describe("qm approvals show", () => {
     expect(both).toMatchObject({ code: 2, err: expect.stringContaining(other) });
   });
 
-  test("names the roles that may agree", async () => {
+  test("names the roles that may approve", async () => {
     const cwd = await folder({ approvals: { levels: { user: { roles: ["clerk", "chief"] } } } });
 
     const { out } = await approvals(cwd, ["show", await asked(cwd)]);
 
-    expect(out).toContain("somebody with one of the roles clerk, chief (level user)");
+    expect(out).toContain("anyone with one of the roles clerk, chief (level user)");
   });
 
-  test("cuts what is long, with a note, and shows everything when asked to", async () => {
+  test("cuts long arguments with a note, and shows them with --full", async () => {
     const cwd = await folder();
     const id = await asked(cwd, { ...EDIT, new_string: `${"x".repeat(5_000)}end` });
 
@@ -142,7 +142,7 @@ describe("qm approvals show", () => {
     expect(full.out).not.toContain("--full");
   });
 
-  test("says of what was denied that it was, and nothing of an end", async () => {
+  test("shows that a call was denied, without an end", async () => {
     const cwd = await folder();
     const id = await asked(cwd);
     await approvals(cwd, ["deny", id, "--yes"]);
@@ -153,7 +153,7 @@ describe("qm approvals show", () => {
     expect(out).not.toMatch(/ended|undefined|interrupted/);
   });
 
-  test("lets nothing from outside act on the terminal", async () => {
+  test("escapes untrusted text", async () => {
     const cwd = await folder();
     const id = await asked(cwd, { ...EDIT, new_string: "\u001B[2J\u202Eevil\u0007" }, ["--session", "s\u001B[31m"]);
 
@@ -166,7 +166,7 @@ describe("qm approvals show", () => {
 });
 
 describe("qm approvals approve", () => {
-  test("shows the call, asks, and runs exactly that, once", async () => {
+  test("shows the call, asks, and runs exactly this call once", async () => {
     const cwd = await folder();
     const id = await asked(cwd);
 
@@ -174,7 +174,7 @@ describe("qm approvals approve", () => {
 
     expect(ran).toMatchObject({ code: 0, err: expect.stringContaining("Approve exactly this call? [y/N]") });
     expect(ran.out).toContain('"new_string": "bye"');
-    expect(ran.out).toContain("It ran and is done");
+    expect(ran.out).toContain("It ran successfully");
     expect(await contentOf(cwd)).toBe("bye\n");
     expect(await shown(cwd, id)).toMatchObject({
       state: "done",
@@ -196,7 +196,7 @@ describe("qm approvals approve", () => {
     expect(await contentOf(cwd)).toBe("hello\n");
   });
 
-  test("has given a call of the command line its outcome: the same call is a new question", async () => {
+  test("delivers the outcome, so that the same call asks again", async () => {
     const cwd = await folder();
     await agreeing(cwd, ["approve", await asked(cwd)]);
 
@@ -206,18 +206,18 @@ describe("qm approvals approve", () => {
     expect(await contentOf(cwd)).toBe("bye\n");
   });
 
-  test("leaves the outcome of a call that was denied to its caller, who is told that nothing ran now", async () => {
+  test("leaves the outcome of a denied call to its caller", async () => {
     const cwd = await folder();
     await approvals(cwd, ["deny", await asked(cwd), "--yes"]);
 
     const again = await qm(cwd, ["invoke", "file__edit", JSON.stringify(EDIT)], { env });
 
     expect(again.code).toBe(3);
-    expect(again.err).toContain("it was asked for before");
+    expect(again.err).toContain("this is the result of the same call made earlier");
     expect(again.err).toContain("denied this call");
   });
 
-  test("with --json answers with the approval and the outcome, and nothing else", async () => {
+  test("prints only the approval and the outcome with --json", async () => {
     const cwd = await folder();
     const id = await asked(cwd);
 
@@ -226,7 +226,7 @@ describe("qm approvals approve", () => {
     expect(JSON.parse(out)).toMatchObject({ approval: { id, state: "done" }, outcome: { status: "done" } });
   });
 
-  test("fails like the call where it fails", async () => {
+  test("fails if the call fails", async () => {
     const cwd = await folder();
     const id = await asked(cwd, { ...EDIT, old_string: "not there" });
 
@@ -238,7 +238,7 @@ describe("qm approvals approve", () => {
     expect((await approvals(cwd, ["list", "--all"])).out).toContain("done, failed");
   });
 
-  test("`run` of all says why one failed, and fails with it", async () => {
+  test("prints why a call failed with `run`, and fails", async () => {
     const cwd = await folder();
     const id = await asked(cwd, { ...EDIT, old_string: "not there" });
     await agreeing(cwd, ["approve", id, "--no-run"]);
@@ -248,7 +248,7 @@ describe("qm approvals approve", () => {
     expect(all).toMatchObject({ code: 1, out: expect.stringContaining("file__edit: failed: old_string is not in") });
   });
 
-  test("is told of in the ledger's lines, in words", async () => {
+  test("appears in the event table", async () => {
     const cwd = await folder();
     const id = await asked(cwd);
     await approvals(cwd, ["deny", id, "--yes", "--reason", "not today"]);
@@ -259,7 +259,7 @@ describe("qm approvals approve", () => {
     expect(out).toContain("denied by ann (cli): not today");
   });
 
-  test("is by whoever runs it, where the environment does not say who", async () => {
+  test("uses the account name if the environment has no user", async () => {
     const cwd = await folder();
     const id = await asked(cwd);
 
@@ -268,7 +268,7 @@ describe("qm approvals approve", () => {
     expect((await shown(cwd, id)).answer?.by).toBe(userInfo().username);
   });
 
-  test("--no-run leaves it to others, as `run`", async () => {
+  test("leaves the call to `run` with --no-run", async () => {
     const cwd = await folder();
     const [id, other] = [await asked(cwd), await asked(cwd, { ...EDIT, old_string: "bye", new_string: "ciao" })];
 
@@ -277,17 +277,17 @@ describe("qm approvals approve", () => {
     expect(await shown(cwd, id)).toMatchObject({ state: "approved" });
     expect(await contentOf(cwd)).toBe("hello\n");
     const one = await approvals(cwd, ["run", id]);
-    expect(one).toMatchObject({ code: 0, out: expect.stringContaining("It ran and is done") });
+    expect(one).toMatchObject({ code: 0, out: expect.stringContaining("It ran successfully") });
     expect(await contentOf(cwd)).toBe("bye\n");
     await agreeing(cwd, ["approve", other, "--no-run"]);
     const all = JSON.parse((await approvals(cwd, ["run", "--json"])).out);
 
     expect(all).toMatchObject({ ran: [{ id: other, state: "done" }], left: [] });
     expect(await contentOf(cwd)).toBe("ciao\n");
-    expect((await approvals(cwd, ["run"])).out).toContain("Nothing approved was there to run.");
+    expect((await approvals(cwd, ["run"])).out).toContain("There was no approved call to run.");
   });
 
-  test("is for those who may: a wrong role, and who asked, are refused", async () => {
+  test("refuses a wrong role and the requester", async () => {
     const cwd = await folder({
       approvals: { approvers: { ann: { roles: ["viewer"] }, bob: { roles: ["approver"] } } },
     });
@@ -296,7 +296,7 @@ describe("qm approvals approve", () => {
 
     expect(await approve()).toMatchObject({
       code: 3,
-      err: expect.stringContaining("No approver of the configuration"),
+      err: expect.stringContaining("No configured approver may"),
     });
     expect((await approve("--as", "bob")).code).toBe(3);
     expect(await approve("--as", "bop")).toMatchObject({ code: 2, err: expect.stringContaining("did you mean bob?") });
@@ -306,7 +306,7 @@ describe("qm approvals approve", () => {
     expect((await eventTypes(cwd)).filter((type) => type === "approval.refused")).toHaveLength(2);
   });
 
-  test("names who may to whoever may not", async () => {
+  test("names who may approve", async () => {
     const approvers = { ann: { roles: ["viewer"] }, bob: { roles: ["approver"] }, cem: { roles: ["admin"] } };
     const cwd = await folder({ approvals: { approvers } });
     const id = await asked(cwd);
@@ -316,7 +316,7 @@ describe("qm approvals approve", () => {
     expect(err).toContain("Who may: bob, cem. If that is you, give --as <name>.");
   });
 
-  test("is for those who are named, where some are", async () => {
+  test("accepts only configured approvers, if there are any", async () => {
     const cwd = await folder({ approvals: { approvers: { bob: { roles: ["approver"] } } } });
     const id = await asked(cwd);
 
@@ -326,7 +326,7 @@ describe("qm approvals approve", () => {
 });
 
 describe("a second answer", () => {
-  test("is told who was first", async () => {
+  test("reports who answered first", async () => {
     const cwd = await folder();
     const id = await asked(cwd);
     await approvals(cwd, ["deny", id, "--yes", "--reason", "no"]);
@@ -338,7 +338,7 @@ describe("a second answer", () => {
     expect((await approvals(cwd, ["run", id])).code).toBe(1);
   });
 
-  test("at the same moment, in another process, changes nothing", async () => {
+  test("changes nothing if another process answers at the same time", async () => {
     const token = "one-token-of-an-approver";
     const approvers = { one: { roles: ["approver"], token: `\${secret:ONE}` }, two: { roles: ["approver"] } };
     const cwd = await folder({ approvals: { approvers } });
@@ -359,7 +359,7 @@ describe("a second answer", () => {
 });
 
 describe("qm approvals watch", () => {
-  test("shows what waits and every change, one object a line, until Ctrl-C", async () => {
+  test("shows pending calls and every change, one object per line, until Ctrl-C", async () => {
     const cwd = await folder();
     const id = await asked(cwd);
     const stop = new AbortController();
@@ -382,7 +382,7 @@ describe("qm approvals watch", () => {
     expect(states().slice(1).sort()).toEqual([`${id} denied`, `${other} pending`].sort());
   });
 
-  test("waits for a store that is not there yet", async () => {
+  test("waits until the store exists", async () => {
     const cwd = await folder();
     const stop = new AbortController();
     const lines: string[] = [];
@@ -391,7 +391,7 @@ describe("qm approvals watch", () => {
     const notes: string[] = [];
     const stderr = { write: (text: string) => void notes.push(text), isTTY: false };
     const watching = approvals(cwd, ["watch"], { signal: stop.signal, stdout, stderr });
-    await vi.waitFor(() => expect(notes.join("")).toMatch(/^Nothing waits for an answer now\. /), 10_000);
+    await vi.waitFor(() => expect(notes.join("")).toMatch(/^No call waits for an answer now\. /), 10_000);
     expect(await readdir(cwd)).toEqual(["a.txt", "quartermaster.yaml"]);
     const id = await asked(cwd);
     await vi.waitFor(() => expect(lines.join("")).toContain(`pending      ${id}  file__edit`), 10_000);
@@ -402,7 +402,7 @@ describe("qm approvals watch", () => {
 });
 
 describe("qm approvals link", () => {
-  test("is answered at qm serve, by the one it is for, and by nobody after", async () => {
+  test("is answered once at qm serve, by the named person", async () => {
     const cwd = await folder({ approvals: { approvers: { bob: { roles: ["approver"] } } } });
     const id = await asked(cwd);
     const serving = start(cwd, ["serve", "--port", "0", "--json"]);
@@ -441,7 +441,7 @@ describe("qm approvals link", () => {
     expect(await readdir(join(cwd, ".quartermaster"))).not.toContain("address");
   });
 
-  test("leads to the configured place, with a warning, where nothing serves", async () => {
+  test("uses the configured address with a warning if qm serve is not running", async () => {
     const cwd = await folder({ gateway: { host: "0.0.0.0", port: 7499 } });
     const id = await asked(cwd);
     await writeFile(join(cwd, ".quartermaster/address"), JSON.stringify({ url: "http://x:1/mcp", pid: 2 ** 30 }));
@@ -449,10 +449,10 @@ describe("qm approvals link", () => {
     const { out, err } = await agreeing(cwd, ["link", id, "--for", "bob"]);
 
     expect(out).toMatch(/^http:\/\/127\.0\.0\.1:7499\/approve\?t=/);
-    expect(err).toContain("no `qm serve` runs now");
+    expect(err).toContain("`qm serve` is not running");
   });
 
-  test("is made for nobody who can answer nothing, and with a warning for who can only say no", async () => {
+  test("is refused for a person without rights, and warns for one who can only deny", async () => {
     const approvers = { ann: { roles: ["viewer"] }, bob: { roles: ["approver"] } };
     const cwd = await folder({ approvals: { approvers } });
     const id = await asked(cwd, EDIT, ["--user", "bob"]);
@@ -461,10 +461,10 @@ describe("qm approvals link", () => {
     const own = await agreeing(cwd, ["link", id, "--for", "bob"]);
 
     expect(viewer).toMatchObject({ code: 3, out: "", err: expect.stringContaining("ann has none of the roles") });
-    expect(own).toMatchObject({ code: 0, err: expect.stringContaining("they can only say no") });
+    expect(own).toMatchObject({ code: 0, err: expect.stringContaining("they can only deny") });
   });
 
-  test("says where, for whom and until when: no longer than the question stands", async () => {
+  test("prints URL, person and expiry, which is not later than that of the approval", async () => {
     const cwd = await folder({ approvals: { public_url: "https://qm.example.com/box/" } });
     const id = await asked(cwd);
 
@@ -489,7 +489,7 @@ describe("qm approvals link", () => {
     expect((await agreeing(cwd, ["link", id, ...argv])).code).toBe(code);
   });
 
-  test("for what is answered is refused", async () => {
+  test("is refused for an answered call", async () => {
     const cwd = await folder();
     const id = await asked(cwd);
     await approvals(cwd, ["deny", id, "--yes"]);
@@ -504,7 +504,7 @@ describe("qm approvals link", () => {
 describe("approvers over HTTP, at qm serve", () => {
   const TOKEN = "t".repeat(32);
 
-  test("answer with their own token, with the roles that the file gives them now", async () => {
+  test("answer with their own token and their current roles", async () => {
     const config = (roles: readonly string[]) =>
       JSON.stringify({ ...ASKING, approvals: { approvers: { bob: { roles, token: `\${env:BOB}` } } } });
     const cwd = await createTestFolder({ "quartermaster.yaml": config(["viewer"]), "a.txt": "hello\n" });
@@ -512,8 +512,8 @@ describe("approvers over HTTP, at qm serve", () => {
     const workspace = await openWorkspace({ cwd, env: { BOB: TOKEN }, watch: true });
     const { openApprovalsApi } = await import("../../../http/approvals-api.ts");
     const api = await openApprovalsApi(workspace, { onProblem: () => {}, signal: new AbortController().signal });
-    const answer = () =>
-      api(
+    const answer = async () =>
+      api.fetch(
         new Request(`http://localhost/v1/approvals/${id}`, {
           method: "POST",
           headers: { authorization: `Bearer ${TOKEN}`, "content-type": "application/json" },
@@ -521,12 +521,12 @@ describe("approvers over HTTP, at qm serve", () => {
         }),
       );
     try {
-      expect((await answer())?.status).toBe(403);
+      expect((await answer()).status).toBe(403);
       await writeFile(join(cwd, "quartermaster.yaml"), config(["approver"]));
       await vi.waitFor(() => expect(workspace.config.approvals.approvers.bob?.roles).toEqual(["approver"]), 10_000);
-      expect((await answer())?.status).toBe(200);
+      expect((await answer()).status).toBe(200);
       await vi.waitFor(async () => expect(await contentOf(cwd)).toBe("bye\n"), 10_000);
-      expect((await answer())?.status).toBe(409);
+      expect((await answer()).status).toBe(409);
     } finally {
       await workspace.close();
     }

@@ -1,11 +1,12 @@
 import { expect, test } from "vitest";
 import { fakeApprovals } from "../../../http/testing.ts";
-import { formatApprovalAnswer, formatTimeSpan } from "./approval-text.ts";
+import { formatTimeSpan } from "../../terminal-text.ts";
+import { formatApprovalAnswer } from "./approval-text.ts";
 import { findApproval } from "./lookup.ts";
 
 const idOf = (at: number) => `${at.toString(16).padStart(8, "0")}-0000-7000-8000-000000000000`;
 
-test("an id is found by its beginning among however many there are", async () => {
+test("finds an id by its prefix among many", async () => {
   const approvals = fakeApprovals();
   for (let at = 0; at < 2_500; at++) approvals.ask({ id: idOf(at) });
 
@@ -13,7 +14,7 @@ test("an id is found by its beginning among however many there are", async () =>
   expect((await findApproval(approvals, idOf(3))).id).toBe(idOf(3));
   await expect(findApproval(approvals, "000009")).rejects.toMatchObject({
     code: "invalid_arguments",
-    message: expect.stringContaining("196 approvals"),
+    message: expect.stringContaining("196 approval ids"),
     details: { suggestions: expect.arrayContaining([idOf(2_499)]) },
   });
   await expect(findApproval(approvals, "00000")).rejects.toMatchObject({ code: "invalid_arguments" });
@@ -33,7 +34,7 @@ test.each([
   expect(formatTimeSpan(ms)).toBe(text);
 });
 
-test("an answer is on one line, with nothing in it that acts on a terminal", () => {
+test("formats an answer as one safe line", () => {
   const given = { decision: "denied", by: "ann\u001B[2J", via: "http", at: "t", reason: "no\nnever" } as const;
 
   expect(formatApprovalAnswer({ answer: given })).toBe("denied by ann\\u{1b}[2J (http): no never");

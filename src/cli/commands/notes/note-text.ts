@@ -1,30 +1,23 @@
+import { formatCount, toOneLine } from "../../../core/display-text.ts";
 import { QmError } from "../../../core/errors.ts";
-import type { NoteEntry, NotesQuery } from "../../../infospace/note-list.ts";
+import type { NoteEntry } from "../../../infospace/note-list.ts";
 import type { NotesUsage } from "../../../infospace/notes.ts";
 import type { CommandContext } from "../../context.ts";
 import { InterruptedError } from "../../terminal.ts";
-import { formatCount, toOneLine } from "../../terminal-text.ts";
 
-/** Whose, as the options of every command say. */
-export function toOwnerQuery({ globals: { session, actor, tenant, user } }: CommandContext): NotesQuery {
-  return { session, actor, tenant, user };
-}
-
-/** `json, 12 kB`; `120 notes, 3.4 MB`. */
+/** For example `json, 12 kB` or `120 notes, 3.4 MB`. */
 export function formatTypeAndSize(resource: NoteEntry): string {
   const size = formatByteCount(resource.bytes);
   if (resource.kind === "note") return `${resource.format}, ${size}`;
   return `${formatCount(resource.count, "note")}, ${size}${resource.complete ? "" : ", not complete"}`;
 }
 
-/** Whose it was made. */
 export function formatNoteOrigin({ actor, session, tenant, user }: NoteEntry["origin"]): string {
   const of = user === undefined ? "" : `, of ${user}`;
   const at = tenant === undefined ? "" : ` at ${tenant}`;
   return toOneLine(`actor ${actor} in session ${session}${of}${at}`);
 }
 
-/** Whose it is: of whom, and whom it reaches. */
 export function formatNoteReach({ reach, origin: { actor, session, tenant, user } }: NoteEntry): string {
   const of = user === undefined ? "" : ` of ${user}`;
   const at = tenant === undefined ? "" : ` at ${tenant}`;
@@ -34,20 +27,19 @@ export function formatNoteReach({ reach, origin: { actor, session, tenant, user 
     case "actor":
       return `actor ${actor}${of}${at}`;
     case "tenant":
-      return tenant === undefined ? "everybody without a tenant" : `tenant ${tenant}`;
+      return tenant === undefined ? "all callers without a tenant" : `tenant ${tenant}`;
   }
 }
 
-/** How much a tenant keeps, and may keep. */
 export function formatNotesUsage({ tenant, notes, bytes, rows, limit }: NotesUsage): string {
-  const who = tenant === undefined ? "Callers without a tenant keep" : `Tenant ${toOneLine(tenant)} keeps`;
+  const who = tenant === undefined ? "Callers without a tenant use" : `Tenant ${toOneLine(tenant)} uses`;
   const size = `${formatByteCount(bytes)} of ${formatByteCount(limit.bytes)}`;
   return `${who} ${notes} of ${limit.notes} notes and collections, ${size}, ${rows} of ${limit.rows} rows.`;
 }
 
 const UNITS = ["bytes", "kB", "MB", "GB", "TB"];
 
-/** In thousands, with a decimal where that says something. */
+/** Decimal units, with one decimal place below ten. */
 export function formatByteCount(bytes: number): string {
   let [size, unit] = [bytes, 0];
   while (size >= 1_000 && unit < UNITS.length - 1) {
@@ -58,12 +50,11 @@ export function formatByteCount(bytes: number): string {
   return `${size < 10 ? size.toFixed(1) : Math.round(size)} ${UNITS[unit]}`;
 }
 
-/** Does something that Ctrl-C may end, and says so as the program does. */
+/** Runs `work`, and throws an `InterruptedError` if Ctrl-C ended it. */
 export async function withInterrupt<T>({ io: { signal } }: CommandContext, work: () => Promise<T>): Promise<T> {
   try {
     return await work();
   } catch (thrown) {
-    if (signal.aborted && !(thrown instanceof QmError)) throw new InterruptedError();
-    throw thrown;
+    throw signal.aborted && !(thrown instanceof QmError) ? new InterruptedError() : thrown;
   }
 }

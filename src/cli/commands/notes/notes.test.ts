@@ -35,11 +35,11 @@ async function* typed(text: string): AsyncGenerator<string> {
   yield text;
 }
 
-describe("where nothing is kept", () => {
+describe("without notes", () => {
   test.each([
-    [["list"], 0, "Nothing is kept."],
-    [["list", "--session", "x"], 0, "Nothing that is kept fits."],
-    [["search", "tea"], 0, "Nothing fits, of 0 notes."],
+    [["list"], 0, "There are no notes."],
+    [["list", "--session", "x"], 0, "No note matches."],
+    [["search", "tea"], 0, "No match in 0 notes."],
     [["search", "tea", "--session", "x"], 0, "`qm notes list` shows"],
     [["show", "note__1"], 4, ""],
     [["show", "nonsense"], 4, ""],
@@ -49,19 +49,19 @@ describe("where nothing is kept", () => {
     [["rm", "note__1"], 4, ""],
     [["rm", "--expired"], 0, "There was nothing to remove."],
     [["rm", "--all", "--session", "x"], 0, "There was nothing to remove."],
-  ])("%j ends with %i, says what to do, and leaves nothing behind", async (argv, code, out) => {
+  ])("%j exits with %i, prints what to do, and creates no store", async (argv, code, out) => {
     const cwd = await createTestFolder();
 
     const ran = await notes(cwd, argv);
 
     expect(ran).toMatchObject({ code, out: expect.stringContaining(out) });
-    if (code === 4) expect(ran.err).toContain("`qm notes list` shows what is kept");
+    if (code === 4) expect(ran.err).toContain("`qm notes list` shows the existing ones");
     expect(await readdir(cwd)).toEqual([]);
   });
 });
 
 describe("qm notes list", () => {
-  test("shows what is kept and for whom, and narrows it", async () => {
+  test("shows notes and their reach, and filters them", async () => {
     const { cwd, text, saved, many } = await filled();
     const handles = async (...argv: string[]) =>
       (JSON.parse((await notes(cwd, ["list", "--json", ...argv])).out) as { items: NoteEntry[] }).items.map(
@@ -88,7 +88,7 @@ describe("qm notes list", () => {
 });
 
 describe("qm notes show", () => {
-  test("shows text as it is to a pipe, and with nothing that a terminal would act on to one", async () => {
+  test("prints text unchanged to a pipe, and escaped to a terminal", async () => {
     const { cwd, text } = await filled();
 
     const piped = await notes(cwd, ["show", text.handle]);
@@ -99,7 +99,7 @@ describe("qm notes show", () => {
     expect(shown.out).toBe("tea\\u{1b}[2J\nand milk\n");
   });
 
-  test("shows a part of it", async () => {
+  test("shows a part of the content", async () => {
     const { cwd, text, saved, many } = await filled();
     const out = async (...argv: string[]) => (await notes(cwd, ["show", ...argv])).out;
 
@@ -114,12 +114,12 @@ describe("qm notes show", () => {
     });
     const screen = await notes(cwd, ["show", many.handle], { columns: 80 });
     expect(screen.out.split("\n")).toHaveLength(21);
-    expect(screen.err).toContain("--from 20 shows the next");
+    expect(screen.err).toContain("Give --from 20 for the next notes");
     expect(await notes(cwd, ["show", saved.handle, "--path", "none"])).toMatchObject({ code: 4 });
     expect(await notes(cwd, ["show", saved.handle, "--path", "a..b"])).toMatchObject({ code: 2 });
   });
 
-  test("shows its history, and what it said before", async () => {
+  test("shows the history and an earlier version", async () => {
     const { cwd, text } = await filled();
     await inNotes(cwd, (all) => all.write("coffee", { name: "drinks" }, { session: "s1" }));
 
@@ -129,7 +129,7 @@ describe("qm notes show", () => {
     expect(await notes(cwd, ["show", text.handle, "--at", "3"])).toMatchObject({ code: 4 });
   });
 
-  test("shows of a collection how much it held in each version, and what", async () => {
+  test("shows the versions of a collection", async () => {
     const { cwd, many } = await filled();
     await inNotes(cwd, (all) => all.collect(members(2), { name: "rows" }, { session: "s1" }));
 
@@ -143,21 +143,21 @@ describe("qm notes show", () => {
     });
     expect(await notes(cwd, ["show", many.handle, "--at", "3"])).toMatchObject({
       code: 4,
-      err: expect.stringContaining("--history` shows which it has"),
+      err: expect.stringContaining("--history` lists its versions"),
     });
   });
 
-  test("refuses a part that ends before it begins", async () => {
+  test("refuses a range that ends before it begins", async () => {
     const { cwd, text, many } = await filled();
 
     for (const { handle } of [text, many])
       expect(await notes(cwd, ["show", handle, "--from", "5", "--to", "2"])).toMatchObject({
         code: 2,
-        err: expect.stringContaining("it would end at 2, before it begins at 5"),
+        err: expect.stringContaining("the slice ends at 2, before it begins at 5"),
       });
   });
 
-  test("writes it to a file, of a file the bytes", async () => {
+  test("writes the content to a file, and the bytes of a file note", async () => {
     const { cwd, many } = await filled();
     const bytes = Buffer.from([0, 255, 10]);
     const { handle } = await inNotes(cwd, (all) => all.writeFile({ bytes, mediaType: "image/gif" }));
@@ -171,13 +171,13 @@ describe("qm notes show", () => {
     expect(JSON.parse(screen.out)).toEqual({ media_type: "image/gif", size: 3 });
     expect(await notes(cwd, ["show", handle, "-o", "pic.gif"])).toMatchObject({
       code: 2,
-      err: expect.stringContaining("pic.gif is there already"),
+      err: expect.stringContaining("pic.gif already exists"),
     });
     expect(await notes(cwd, ["show", handle, "-o", "no/where"])).toMatchObject({ code: 2 });
   });
 });
 
-test("qm notes search finds everybody's, or what a caller may find", async () => {
+test("qm notes search finds the notes of all callers, or those of one", async () => {
   const { cwd, text, many } = await filled();
   const found = async (...argv: string[]) =>
     (JSON.parse((await notes(cwd, ["search", "--json", ...argv])).out) as { hits: { resource: NoteEntry }[] }).hits.map(
@@ -191,13 +191,13 @@ test("qm notes search finds everybody's, or what a caller may find", async () =>
   expect(await found("17", "--within", many.handle)).toHaveLength(1);
   const { out } = await notes(cwd, ["search", "milk"], { columns: 80 });
   expect(out).toContain("tea\\u{1b}[2J and milk");
-  expect((await notes(cwd, ["search", "zebra"])).out).toContain("Nothing has: zebra.");
+  expect((await notes(cwd, ["search", "zebra"])).out).toContain("No note has: zebra.");
   expect((await notes(cwd, ["search", "row", "--limit", "2"])).out).toContain("There are more");
   expect((await notes(cwd, ["search", "milk", "--type", "semantic"])).err).toContain("Searched by words only");
 });
 
 describe("qm notes export and import", () => {
-  test("take what is kept from one workspace to another", async () => {
+  test("move notes from one workspace to another", async () => {
     const { cwd, many } = await filled();
     const other = await createTestFolder();
 
@@ -205,7 +205,7 @@ describe("qm notes export and import", () => {
     const lines = await readFile(join(cwd, "all.jsonl"), "utf8");
     const took = await notes(other, ["import", "-", "--session", "s9", "--json"], { stdin: typed(lines) });
 
-    expect(wrote).toMatchObject({ code: 0, out: "32 notes and 1 collection in all.jsonl.\n" });
+    expect(wrote).toMatchObject({ code: 0, out: "Exported 32 notes and 1 collection to all.jsonl.\n" });
     expect((await notes(cwd, ["export"])).out.split("\n").slice(1)).toEqual(lines.split("\n").slice(1));
     expect(JSON.parse(took.out)).toMatchObject({
       notes: 32,
@@ -219,11 +219,11 @@ describe("qm notes export and import", () => {
     expect(out).toMatch(/^note__1 +drinks/m);
     const some = (await notes(cwd, ["export", many.handle])).out.trimEnd().split("\n");
     expect(some).toHaveLength(1 + 1 + 30 + 1);
-    expect((await notes(cwd, ["export", "--session", "s2"])).err).toBe("1 note and 0 collections.\n");
+    expect((await notes(cwd, ["export", "--session", "s2"])).err).toBe("Exported 1 note and 0 collections.\n");
     expect((await notes(cwd, ["export", "--session", "s1"], { columns: 80 })).out).not.toContain("\u001B");
   });
 
-  test("say whose it is, and where: or that there is no such actor", async () => {
+  test("print the new owner, or that the actor is unknown", async () => {
     const { cwd } = await filled();
     const lines = (await notes(cwd, ["export"])).out;
     const importing = (...argv: string[]) => notes(cwd, ["import", "-", ...argv], { stdin: typed(lines) });
@@ -231,8 +231,8 @@ describe("qm notes export and import", () => {
     expect(await importing("--session", "s9", "--user", "eve", "--tenant", "acme")).toMatchObject({
       code: 0,
       out:
-        "32 notes and 1 collection, of actor default in session s9, of eve at acme.\n" +
-        "Their handles: note__33, note__34, collection__2. `qm notes list` shows them all.\n",
+        "Imported 32 notes and 1 collection, for actor default in session s9, of eve at acme.\n" +
+        "New handles: note__33, note__34, collection__2. `qm notes list` shows all.\n",
     });
     expect(await importing("--actor", "nobody")).toMatchObject({
       code: 2,
@@ -241,7 +241,7 @@ describe("qm notes export and import", () => {
     expect(JSON.parse((await notes(cwd, ["list", "--json"])).out).items).toHaveLength(6);
   });
 
-  test("leave no half file, and replace one only when told to", async () => {
+  test("leave no partial file, and replace one only with --force", async () => {
     const { cwd } = await filled();
     await writeFile(join(cwd, "x.jsonl"), "before");
 
@@ -255,7 +255,7 @@ describe("qm notes export and import", () => {
     expect(await readFile(join(cwd, "x.jsonl"), "utf8")).toContain('"kind":"end"');
   });
 
-  test("say which line is wrong, and bring nothing then", async () => {
+  test("name the wrong line, and import nothing", async () => {
     const { cwd } = await filled();
     const lines = (await notes(cwd, ["export"])).out.replace("and milk", "and water");
     const other = await createTestFolder({ "bad.jsonl": lines });
@@ -264,10 +264,10 @@ describe("qm notes export and import", () => {
 
     expect(ran).toMatchObject({
       code: 2,
-      err: expect.stringContaining("line 2: its content is not what its hash says"),
+      err: expect.stringContaining("line 2: its content does not match its hash"),
     });
     expect(ran.err).toContain("Nothing was imported.");
-    expect((await notes(other, ["list"])).out).toContain("Nothing is kept.");
+    expect((await notes(other, ["list"])).out).toContain("There are no notes.");
     expect(await notes(other, ["import", "none.jsonl"])).toMatchObject({
       code: 2,
       err: expect.stringContaining("none.jsonl cannot be read"),
@@ -275,16 +275,16 @@ describe("qm notes export and import", () => {
   });
 });
 
-test("qm notes save keeps it for good, under a name and for whom it is said", async () => {
+test("qm notes save saves a note with a name and a reach", async () => {
   const { cwd, text, many } = await filled();
 
   expect(await notes(cwd, ["save", text.handle])).toMatchObject({
     code: 0,
-    out: expect.stringMatching(/^note__1 "drinks" \(text, \d+ bytes\) is kept for good, for session s1\.\n$/),
+    out: expect.stringMatching(/^Saved note__1 "drinks" \(text, \d+ bytes\) for session s1\.\n$/),
   });
   const saved = await notes(cwd, ["save", many.handle, "--name", "all rows", "--reach", "actor", "--json"]);
   expect(JSON.parse(saved.out)).toMatchObject({ handle: many.handle, name: "all rows", reach: "actor" });
-  expect((await notes(cwd, ["list", "--unsaved"])).out).toContain("Nothing that is kept fits.");
+  expect((await notes(cwd, ["list", "--unsaved"])).out).toContain("No note matches.");
   expect(await notes(cwd, ["save", text.handle, "--reach", "world"])).toMatchObject({ code: 2 });
   expect(await notes(cwd, ["save", "note__99"])).toMatchObject({ code: 4 });
 });
@@ -295,30 +295,30 @@ describe("qm notes rm", () => {
       ({ handle }) => handle,
     );
 
-  test("asks before it removes several, a collection, or what was saved", async () => {
+  test("asks before it removes several notes, a collection or a saved note", async () => {
     const { cwd, text, saved, many } = await filled();
 
     for (const argv of [[saved.handle], [many.handle], [text.handle, saved.handle], ["--all"]])
       expect(await notes(cwd, ["rm", ...argv])).toMatchObject({ code: 3 });
     const no = await notes(cwd, ["rm", "--all"], { stdin: typing("n\n") });
     expect(no).toMatchObject({ code: 3 });
-    expect(no.err).toContain("Remove 2 notes and 1 collection with what was made for them (1 saved), for good? [y/N]");
+    expect(no.err).toContain("Remove 2 notes and 1 collection with its notes (1 saved)? [y/N]");
     expect(await left(cwd)).toHaveLength(3);
     expect((await notes(cwd, ["remove", "--all"])).err).toContain(
-      "nobody agreed to remove 2 notes and 1 collection with what was made for them (1 saved)",
+      "nobody agreed to remove 2 notes and 1 collection with its notes (1 saved)",
     );
     expect(await notes(cwd, ["rm", many.handle], { stdin: typing("y\n") })).toMatchObject({
       code: 0,
-      out: expect.stringContaining("30 notes and 1 collection removed."),
+      out: expect.stringContaining("Removed 30 notes and 1 collection."),
     });
     expect(await notes(cwd, ["rm", text.handle])).toMatchObject({
       code: 0,
-      out: "1 note and 0 collections removed.\n",
+      out: "Removed 1 note and 0 collections.\n",
     });
     expect(await left(cwd)).toEqual([saved.handle]);
   });
 
-  test("removes what is chosen, and nothing that is not", async () => {
+  test("removes only the selected notes", async () => {
     const { cwd, saved } = await filled();
 
     expect(JSON.parse((await notes(cwd, ["rm", "--all", "--session", "s1", "--yes", "--json"])).out)).toEqual({

@@ -1,19 +1,18 @@
 import { yieldToEventLoop } from "../../../core/async.ts";
+import { formatCount, toOneLine } from "../../../core/display-text.ts";
 import { QmError } from "../../../core/errors.ts";
+import { omitUndefined } from "../../../core/json.ts";
 import type { NoteVisibility } from "../../../infospace/note.ts";
 import type { NoteEntry } from "../../../infospace/note-list.ts";
 import type { Notes } from "../../../infospace/notes.ts";
 import type { Workspace } from "../../../workspace/workspace.ts";
-import type { CommandContext } from "../../context.ts";
-import { confirmAtTerminal, InterruptedError, showCount } from "../../terminal.ts";
-import { formatCount, toOneLine } from "../../terminal-text.ts";
+import { requireYes } from "../../approver.ts";
+import { type CommandContext, isNotFound, toOwnerFilter } from "../../context.ts";
+import { InterruptedError, showCount } from "../../terminal.ts";
 import { showNoteTable } from "./list.ts";
-import { formatNoteReach, formatTypeAndSize, toOwnerQuery } from "./note-text.ts";
+import { formatNoteReach, formatTypeAndSize } from "./note-text.ts";
 
-export interface NotesSaveFlags {
-  readonly name?: string;
-  readonly reach?: NoteVisibility;
-}
+export type NotesSaveFlags = { readonly name?: string; readonly reach?: NoteVisibility };
 
 export async function runNotesSave(
   { out }: CommandContext,
@@ -21,26 +20,15 @@ export async function runNotesSave(
   handle: string,
   { name, reach }: NotesSaveFlags,
 ): Promise<void> {
-  const how = { ...(name === undefined ? {} : { name }), ...(reach === undefined ? {} : { reach }) };
-  const saved = await notes.save(handle, how);
-  if (out.isJson) return out.json(saved);
-  const called = saved.name === undefined ? "" : ` ${JSON.stringify(saved.name)}`;
-  out.line(
-    toOneLine(
-      `${saved.handle}${called} (${formatTypeAndSize(saved)}) is kept for good, for ${formatNoteReach(saved)}.`,
-    ),
-  );
+  const saved = await notes.save(handle, omitUndefined({ name, reach }));
+  const named = saved.name === undefined ? "" : ` ${JSON.stringify(saved.name)}`;
+  const what = `${saved.handle}${named} (${formatTypeAndSize(saved)})`;
+  out.answer(saved, toOneLine(`Saved ${what} for ${formatNoteReach(saved)}.`));
 }
 
-export interface NotesRemoveFlags {
-  readonly expired?: boolean;
-  readonly all?: boolean;
-  readonly yes?: boolean;
-}
+export type NotesRemoveFlags = { readonly expired?: boolean; readonly all?: boolean; readonly yes?: boolean };
 
-/** As many as somebody looks at before they agree. */
 const SHOWN = 10;
-const PAGE = 1_000;
 
 export async function runNotesRemove(
   context: CommandContext,
@@ -49,65 +37,51 @@ export async function runNotesRemove(
   { expired = false, all = false, yes = false }: NotesRemoveFlags,
 ): Promise<void> {
   const { io, out } = context;
-  requireOneSelection(handles, expired, all);
+  const selections = [handles.length > 0, expired, all].filter(Boolean).length;
+  if (selections !== 1)
+    throw new QmError(
+      "invalid_arguments",
+      selections === 0 ? "nothing was selected for removal" : "handles, --expired and --all contradict each other",
+      { hint: "Give handles, --expired, or --all with --session, --actor, --tenant or --user." },
+    );
   if (expired) return printRemoved(context, await notes.expire());
   const found = all
     ? await listEverything(context, notes)
     : await Promise.all([...new Set(handles)].map((each) => notes.get(each)));
-  if (found.length === 0) return printRemoved(context, { notes: 0, collections: 0 });
-  if (!yes && isConfirmationNeeded(found)) {
+  const [first] = found;
+  if (first === undefined) return printRemoved(context, { notes: 0, collections: 0 });
+  // A single note that would expire anyway is removed without a question.
+  if (!yes && (found.length > 1 || first.kind === "collection" || first.expiresAt === undefined)) {
     if (!out.isJson) showNoteTable(context, found.slice(0, SHOWN));
-    const more = found.length > SHOWN ? `, of which the first ${SHOWN} are shown` : "";
-    const question = `Remove ${formatAmount(found)}${more}, for good?`;
-    if (!(await confirmAtTerminal(io, question))) throw createNotRemovedError(found);
+    const amount = formatAmount(found);
+    const more = found.length > SHOWN ? ` (the first ${SHOWN} are shown)` : "";
+    await requireYes(context, { question: `Remove ${amount}${more}?`, done: "removed", what: `remove ${amount}`, yes });
   }
   const progress = showCount(io.stderr, "removed");
-  let [gone, collections] = [0, 0];
+  const total = { notes: 0, collections: 0 };
   try {
     for (const [done, { handle }] of found.entries()) {
       await yieldToEventLoop();
-      if (io.signal.aborted) throw new InterruptedError();
-      // What was made for a collection is gone with it.
+      if (io.signal.aborted) throw new InterruptedError("interrupted; some of the notes are removed");
+      // A note of a collection may have been removed with the collection.
       const removed = await notes.remove(handle).catch((thrown: unknown) => {
-        if (thrown instanceof QmError && thrown.code === "not_found") return { notes: 0, collections: 0 };
+        if (isNotFound(thrown)) return { notes: 0, collections: 0 };
         throw thrown;
       });
-      gone += removed.notes;
-      collections += removed.collections;
+      total.notes += removed.notes;
+      total.collections += removed.collections;
       if (found.length > SHOWN) progress.at({ done: done + 1, total: found.length });
     }
   } finally {
     progress.end();
   }
-  printRemoved(context, { notes: gone, collections });
+  printRemoved(context, total);
 }
 
-function createNotRemovedError(found: readonly NoteEntry[]): QmError {
-  return new QmError("tool_denied", `nothing was removed: nobody agreed to remove ${formatAmount(found)}`, {
-    hint: "Answer y at a terminal, or give --yes where there is none.",
-  });
-}
-
-function requireOneSelection(handles: readonly string[], expired: boolean, all: boolean): void {
-  const ways = [handles.length > 0, expired, all].filter(Boolean).length;
-  if (ways === 1) return;
-  throw new QmError(
-    "invalid_arguments",
-    ways === 0 ? "nothing was named that is to be removed" : "handles, --expired and --all contradict each other",
-    { hint: "Give handles, --expired, or --all with --session, --actor, --tenant or --user." },
-  );
-}
-
-/** One note that would expire anyhow is removed at a word. */
-function isConfirmationNeeded(found: readonly NoteEntry[]): boolean {
-  const [first] = found;
-  return found.length > 1 || first?.kind === "collection" || first?.expiresAt === undefined;
-}
-
-async function listEverything(context: CommandContext, notes: Notes): Promise<readonly NoteEntry[]> {
+async function listEverything({ globals }: CommandContext, notes: Notes): Promise<readonly NoteEntry[]> {
   const found: NoteEntry[] = [];
   for (let before: string | undefined; ; ) {
-    const page = await notes.list({ ...toOwnerQuery(context), before, limit: PAGE });
+    const page = await notes.list({ ...toOwnerFilter(globals), before, limit: 1_000 });
     found.push(...page.items);
     before = page.next;
     if (before === undefined) return found;
@@ -118,19 +92,18 @@ async function listEverything(context: CommandContext, notes: Notes): Promise<re
 function formatAmount(found: readonly NoteEntry[]): string {
   const notes = found.filter(({ kind }) => kind === "note").length;
   const saved = found.filter(({ expiresAt }) => expiresAt === undefined).length;
+  const collections = found.length - notes;
   const parts = [
     ...(notes > 0 ? [formatCount(notes, "note")] : []),
-    ...(notes < found.length ? [`${formatCount(found.length - notes, "collection")} with what was made for them`] : []),
+    ...(collections > 0
+      ? [`${formatCount(collections, "collection")} with ${collections === 1 ? "its" : "their"} notes`]
+      : []),
   ];
   return `${parts.join(" and ")}${saved === 0 ? "" : ` (${saved} saved)`}`;
 }
 
-function printRemoved(
-  { out }: CommandContext,
-  removed: { readonly notes: number; readonly collections: number },
-): void {
+function printRemoved({ out }: CommandContext, removed: { readonly notes: number; readonly collections: number }) {
   const { notes, collections } = removed;
-  if (out.isJson) out.json({ removed });
-  else if (notes + collections === 0) out.line("There was nothing to remove.");
-  else out.line(`${formatCount(notes, "note")} and ${formatCount(collections, "collection")} removed.`);
+  const amount = `${formatCount(notes, "note")} and ${formatCount(collections, "collection")}`;
+  out.answer({ removed }, notes + collections === 0 ? "There was nothing to remove." : `Removed ${amount}.`);
 }

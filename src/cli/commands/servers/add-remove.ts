@@ -1,64 +1,36 @@
 import { dirname } from "node:path";
 import type { Command } from "commander";
-import { listCharacterWarnings, toVisibleLine } from "../../../core/display-text.ts";
+import { escapeUnsafe, formatCount, listCharacterWarnings, toVisibleLine } from "../../../core/display-text.ts";
 import { QmError } from "../../../core/errors.ts";
 import type { JsonObject } from "../../../core/json.ts";
 import type { InstallPlan } from "../../../mcp/install/install-plan.ts";
 import type { InstalledServer } from "../../../mcp/provider/server-installer.ts";
 import type { Workspace } from "../../../workspace/workspace.ts";
-import { createApprovedAnswer, identifyApprover, requireYes } from "../../approver.ts";
-import { type CommandContext, toCallerOptions, withWorkspace } from "../../context.ts";
+import { createApprovedAnswer, identifyApprover, requireApproval } from "../../approver.ts";
+import { type CommandContext, inWorkspace, toCallerOptions, withWorkspace } from "../../context.ts";
 import { getOutcomeExitCode } from "../../exit-codes.ts";
 import { collectOption, formatExamples } from "../../option-parsers.ts";
 import { printOutcomeProblem } from "../../output.ts";
 import { showProgress } from "../../terminal.ts";
-import { escapeUnsafe, formatCount } from "../../terminal-text.ts";
 import { type AddServerOptions, buildInstallCall } from "./install-call.ts";
-
-export function addServersRemoveCommand(servers: Command, context: CommandContext): void {
-  servers
-    .command("remove")
-    .summary("stop a server and take it out of the configuration")
-    .argument("<name>")
-    .option("--keep-secrets", "do not forget the secrets that only this server uses")
-    .option("-y, --yes", "do not ask; only with an approver's token in QM_APPROVER_TOKEN")
-    .action((name: string, options: { readonly keepSecrets?: boolean; readonly yes?: boolean }) =>
-      withWorkspace(context, "calls", async (workspace) => {
-        const { quartermaster } = workspace;
-        const { io, out, globals } = context;
-        const person = await identifyApprover(context, workspace);
-        const question = `Remove the server ${name}?`;
-        await requireYes(context, person, { question, done: "removed", yes: options.yes });
-        const outcome = await quartermaster.invoke(
-          "mcp__drop_server",
-          { server: name, clear_secrets: options.keepSecrets !== true },
-          { caller: toCallerOptions(globals), signal: io.signal, via: "cli", ...createApprovedAnswer(person) },
-        );
-        context.end(getOutcomeExitCode(outcome, io.signal.aborted));
-        if (outcome.status !== "done") return printOutcomeProblem(out, outcome);
-        if (out.isJson) return out.json(outcome.data);
-        out.line(`${name} is removed.`);
-      }),
-    );
-}
 
 export function addServersAddCommand(servers: Command, context: CommandContext): void {
   servers
     .command("add")
-    .summary("install a server: shows the exact command, asks, tries it, then writes it down")
+    .summary("install a server: show the exact command, ask, test it, save it")
     .description(
-      "Add an MCP server. What exactly would be run is shown and must be agreed to; the server is started once, and only when it answers is it written into the configuration, with its version pinned.",
+      "Add an MCP server. Shows the exact command to run and asks for approval. Starts the server once, and saves it to the configuration, with its version pinned, only if it answers.",
     )
     .argument(
       "<what>",
       "npm:<package>[@version], pypi:<package>[@version], docker:<image:tag>, registry:<id>[@version], a GitHub or server URL, or a command",
     )
     .argument("[args...]", "arguments of the command; put -- before them")
-    .option("--name <name>", "what to call it; made from its own name when absent")
-    .option("--env <name=value>", `one of its variables; secrets as \${secret:NAME}; may be repeated`, collectOption)
-    .option("--header <name=value>", "sent with every request to a URL; may be repeated", collectOption)
-    .option("--input <name=value>", "what a server of the registry asks for; may be repeated", collectOption)
-    .option("--choose <kind>", "which of a registry server's packages: npm, pypi, oci, mcpb, nuget, remote")
+    .option("--name <name>", "its name in the configuration (default: derived from its own name)")
+    .option("--env <name=value>", `an environment variable; secrets as \${secret:NAME}; may be repeated`, collectOption)
+    .option("--header <name=value>", "a header of every request to a URL; may be repeated", collectOption)
+    .option("--input <name=value>", "an input that a registry server asks for; may be repeated", collectOption)
+    .option("--choose <kind>", "which package of a registry server: npm, pypi, oci, mcpb, nuget, remote")
     .option("--cwd <folder>", "the working directory of a command")
     .option("--dry-run", "show what would be run, and stop")
     .option("-y, --yes", "do not ask; only with an approver's token in QM_APPROVER_TOKEN")
@@ -71,8 +43,24 @@ export function addServersAddCommand(servers: Command, context: CommandContext):
         "qm servers add --name notes -- node notes-server.mjs --read-only",
       ),
     )
-    .action((what: string, args: readonly string[], options: AddServerOptions) =>
-      withWorkspace(context, "calls", (workspace) => runServersAdd(context, workspace, what, args, options)),
+    .action(inWorkspace(context, "calls", runServersAdd));
+}
+
+export function addServersRemoveCommand(servers: Command, context: CommandContext): void {
+  servers
+    .command("remove")
+    .summary("stop a server and remove it from the configuration")
+    .argument("<name>")
+    .option("--keep-secrets", "do not delete the secrets that only this server uses")
+    .option("-y, --yes", "do not ask; only with an approver's token in QM_APPROVER_TOKEN")
+    .action((name: string, { keepSecrets, yes }: { readonly keepSecrets?: boolean; readonly yes?: boolean }) =>
+      withWorkspace(context, "calls", async (workspace) => {
+        const question = `Remove the server ${name}?`;
+        const call = await approveCall(context, workspace, { question, done: "removed", yes });
+        const args = { server: name, clear_secrets: keepSecrets !== true };
+        const removed = await call("mcp__drop_server", args, `removing ${name}`);
+        if (removed !== undefined) context.out.answer(removed, `${name} is removed.`);
+      }),
     );
 }
 
@@ -80,43 +68,53 @@ async function runServersAdd(
   context: CommandContext,
   workspace: Workspace,
   what: string,
-  given: readonly string[],
+  commandArgs: readonly string[],
   options: AddServerOptions,
 ): Promise<void> {
-  const { io, out, globals } = context;
-  const { quartermaster, servers, configPath } = workspace;
-  const { action, args, request } = buildInstallCall(what, given, options, {
-    cwd: io.cwd,
-    configFolder: configPath === undefined ? io.cwd : dirname(configPath),
-  });
-  const looking = showProgress(io.stderr, "looking it up");
-  const plan = await servers.installer.plan(request, io.signal).finally(looking);
-  if (options.dryRun) return out.isJson ? out.json({ plan }) : showInstallPlan(context, plan);
+  const { io, out } = context;
+  const { servers, configPath } = workspace;
+  const configFolder = configPath === undefined ? io.cwd : dirname(configPath);
+  const { action, args, request } = buildInstallCall(what, commandArgs, options, { cwd: io.cwd, configFolder });
+  const stopProgress = showProgress(io.stderr, "looking it up");
+  const plan = await servers.installer.plan(request, io.signal).finally(stopProgress);
+  if (options.dryRun && out.isJson) return out.json({ plan });
   showInstallPlan(context, plan);
+  if (options.dryRun) return;
   if (plan.missing.length > 0) throw createIncompleteError(plan);
-  const person = await identifyApprover(context, workspace);
-  await requireYes(context, person, { question: "Install it?", done: "installed", yes: options.yes });
-
-  const wipe = showProgress(io.stderr, `starting ${plan.name}`);
-  const outcome = await quartermaster.invoke(
-    action,
-    { ...args, expect: plan.hash },
-    { caller: toCallerOptions(globals), signal: io.signal, via: "cli", ...createApprovedAnswer(person) },
-  );
-  wipe();
-  context.end(getOutcomeExitCode(outcome, io.signal.aborted));
-  if (outcome.status !== "done") return printOutcomeProblem(out, outcome);
-  if (out.isJson) return out.json(outcome.data);
-  const { server, actions, withheld, needsLogin } = outcome.data as unknown as InstalledServer;
-  if (needsLogin) {
-    out.line(`${server} answers and is written down; its tools are known after a login: qm servers login ${server}`);
-    return;
-  }
-  out.line(`${server} works and is written down: ${formatCount(actions.length, "tool")}.`);
-  if (withheld > 0) out.line(`${formatCount(withheld, "tool")} must be looked at first: qm servers review ${server}`);
+  const confirmation = { question: "Install it?", done: "installed", yes: options.yes };
+  const call = await approveCall(context, workspace, confirmation);
+  const installed = await call(action, { ...args, expect: plan.hash }, `starting ${plan.name}`);
+  if (installed === undefined) return;
+  if (out.isJson) return out.json(installed);
+  const { server, actions, withheld, needsLogin } = installed as unknown as InstalledServer;
+  if (needsLogin)
+    return out.line(`${server} answers and is saved. Log in to get its tools: qm servers login ${server}`);
+  out.line(`${server} works and is saved: ${formatCount(actions.length, "tool")}.`);
+  if (withheld > 0) out.line(`${formatCount(withheld, "tool")} must be reviewed first: qm servers review ${server}`);
 }
 
-/** With --json the answer is on stdout; what it is about is still shown to whoever is asked. */
+/** Asks for approval. Returns a function that invokes an action with it, and prints the problem if there is no result. */
+async function approveCall(
+  context: CommandContext,
+  workspace: Workspace,
+  confirmation: Parameters<typeof requireApproval>[2],
+) {
+  const { io, out, globals } = context;
+  const person = await identifyApprover(context, workspace);
+  await requireApproval(context, person, confirmation);
+  return async (action: string, args: JsonObject, progress: string): Promise<unknown> => {
+    const stopProgress = showProgress(io.stderr, progress);
+    const caller = toCallerOptions(globals);
+    const options = { caller, signal: io.signal, via: "cli", ...createApprovedAnswer(person) };
+    const outcome = await workspace.quartermaster.invoke(action, args, options).finally(stopProgress);
+    context.end(getOutcomeExitCode(outcome, io.signal.aborted));
+    if (outcome.status === "done") return outcome.data;
+    printOutcomeProblem(out, outcome);
+    return undefined;
+  };
+}
+
+/** With --json the answer is on stdout; the person who is asked reads the plan on stderr. */
 function showInstallPlan({ out }: CommandContext, { name, command, hosts, warnings, missing }: InstallPlan): void {
   const line = out.isJson ? out.note : out.line;
   line(`${out.bold("Server:")}   ${toVisibleLine(name)}`);
@@ -124,16 +122,16 @@ function showInstallPlan({ out }: CommandContext, { name, command, hosts, warnin
   if (hosts.length > 0) line(`${out.bold("Reaches:")}  ${toVisibleLine(hosts.join(", "))}`);
   for (const warning of [...warnings, ...listCharacterWarnings(command).map((each) => `the command ${each}`)])
     line(`${out.warn("Careful:")}  ${escapeUnsafe(warning)}`);
-  for (const { key, description } of missing)
-    line(
-      `${out.warn("Needs:")}    ${escapeUnsafe(key)}${description === undefined ? "" : `: ${escapeUnsafe(description)}`}`,
-    );
+  for (const { key, description } of missing) {
+    const meaning = description === undefined ? "" : `: ${escapeUnsafe(description)}`;
+    line(`${out.warn("Needs:")}    ${escapeUnsafe(key)}${meaning}`);
+  }
 }
 
 function createIncompleteError({ missing, name }: InstallPlan): QmError {
-  const how = missing.map(({ key, store, where }) => store ?? `--${where === "env" ? "env" : "input"} ${key}=...`);
+  const options = missing.map(({ key, store, where }) => store ?? `--${where === "env" ? "env" : "input"} ${key}=...`);
   return new QmError("invalid_arguments", `${name} needs ${missing.map(({ key }) => key).join(", ")}`, {
-    hint: `Nothing was installed. Give: ${how.join(", ")}; then add it again.`,
-    details: { missing: missing.map((each): JsonObject => ({ key: each.key, where: each.where })) },
+    hint: `Nothing was installed. Give: ${options.join(", ")}; then add it again.`,
+    details: { missing: missing.map(({ key, where }): JsonObject => ({ key, where })) },
   });
 }

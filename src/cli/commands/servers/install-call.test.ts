@@ -8,7 +8,7 @@ const call = (
   configFolder = "/home/ann/shop",
 ) => buildInstallCall(what, given, options, { cwd: "/home/ann/shop", configFolder });
 
-describe("what is typed", () => {
+describe("the form of a server", () => {
   test.each([
     ["npm:@scope/server@1.2.3", "mcp__install_package", { kind: "npm", identifier: "@scope/server", version: "1.2.3" }],
     ["pypi:server", "mcp__install_package", { kind: "pypi", identifier: "server" }],
@@ -20,33 +20,30 @@ describe("what is typed", () => {
     expect(call(what)).toMatchObject({ action, args });
   });
 
-  test.each(["foo:bar", "ftp://foo/bar", "npm:", "htp:/x"])(
-    "%s has no known form, and the known ones are told",
-    (what) => {
-      expect(() => call(what, { name: "x" })).toThrow(
-        expect.objectContaining({
-          code: "invalid_arguments",
-          message: expect.stringContaining("no form that is known"),
-          hint: expect.stringMatching(/npm:.*pypi:.*docker:.*registry:.*GitHub.*https.*command/),
-        }),
-      );
-    },
-  );
+  test.each(["foo:bar", "ftp://foo/bar", "npm:", "htp:/x"])("%s has an unknown form", (what) => {
+    expect(() => call(what, { name: "x" })).toThrow(
+      expect.objectContaining({
+        code: "invalid_arguments",
+        message: expect.stringContaining("unknown form of server"),
+        hint: expect.stringMatching(/npm:.*pypi:.*docker:.*registry:.*GitHub.*https.*command/),
+      }),
+    );
+  });
 
-  test("a drive is no form", () => {
+  test("a drive letter is no form", () => {
     expect(call("C:\\tools\\server.exe", { name: "x" }).args).toMatchObject({ command: "C:\\tools\\server.exe" });
   });
 });
 
-describe("options that would mean nothing are refused", () => {
+describe("options without effect are refused", () => {
   test.each<[string, AddServerOptions, RegExp]>([
-    ["npm:a", { header: ["A=b"] }, /--header means nothing with a package/],
-    ["node", { name: "x", header: ["A=b"] }, /--header means nothing with a command/],
+    ["npm:a", { header: ["A=b"] }, /--header has no effect on a package/],
+    ["node", { name: "x", header: ["A=b"] }, /--header has no effect on a command/],
     ["registry:a/b", { header: ["A=b"] }, /--header/],
-    ["https://a.example/mcp", { env: ["A=b"] }, /--env means nothing with the URL of a server/],
+    ["https://a.example/mcp", { env: ["A=b"] }, /--env has no effect on the URL of a server/],
     ["https://a.example/mcp", { cwd: "x" }, /--cwd/],
     ["npm:a", { cwd: "x" }, /--cwd/],
-    ["docker:a", { input: ["A=b"] }, /--input means nothing with an image/],
+    ["docker:a", { input: ["A=b"] }, /--input has no effect on an image/],
     ["node", { name: "x", choose: "npm" }, /--choose/],
   ])("%s %j", (what, options, message) => {
     expect(() => call(what, options)).toThrow(
@@ -68,7 +65,7 @@ describe("a URL", () => {
     "https://a.example/mcp?api_key=hunter2",
     "https://a.example/mcp?client-secret=hunter2",
     "https://a.example/mcp?PASSWORD=hunter2",
-  ])("%s holds a secret, and is refused without being repeated", (url) => {
+  ])("%s holds a secret, and is refused without printing it", (url) => {
     expect(() => call(url)).toThrow(
       expect.objectContaining({
         code: "invalid_arguments",
@@ -110,11 +107,11 @@ describe("the folder of a command", () => {
   const cwdOf = (options: AddServerOptions, configFolder?: string) =>
     call("node", { name: "x", ...options }, [], configFolder).args.cwd;
 
-  test("is left out where it is that of the configuration", () => {
+  test("is left out if it is the folder of the configuration", () => {
     expect(cwdOf({})).toBeUndefined();
   });
 
-  test("is where one stands, when the configuration is further up", () => {
+  test("is the current folder if the configuration is in a parent folder", () => {
     expect(cwdOf({}, "/home/ann")).toBe("/home/ann/shop");
     expect(cwdOf({ cwd: "notes" }, "/home/ann")).toBe("/home/ann/shop/notes");
     expect(cwdOf({ cwd: "/srv" }, "/home/ann")).toBe("/srv");

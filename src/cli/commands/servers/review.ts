@@ -1,4 +1,5 @@
 import type { Command } from "commander";
+import { escapeUnsafe, formatCount } from "../../../core/display-text.ts";
 import { QmError } from "../../../core/errors.ts";
 import { getOwn } from "../../../core/json.ts";
 import { quoteName } from "../../../core/names.ts";
@@ -6,56 +7,24 @@ import { didYouMean } from "../../../core/nearest.ts";
 import type { WithheldTool } from "../../../mcp/manifests/known-tools.ts";
 import type { FindingKind } from "../../../mcp/manifests/scan/finding.ts";
 import type { Workspace } from "../../../workspace/workspace.ts";
-import { createNotAgreedError, identifyApprover, requireYes } from "../../approver.ts";
-import { type CommandContext, withWorkspace } from "../../context.ts";
+import { identifyApprover, requireApproval, requireYes } from "../../approver.ts";
+import { type CommandContext, inWorkspace } from "../../context.ts";
 import { formatExamples } from "../../option-parsers.ts";
-import { confirmAtTerminal } from "../../terminal.ts";
-import { escapeUnsafe, formatCount } from "../../terminal-text.ts";
 import { requireServer } from "./connection.ts";
 
-/** What was found in a definition, for a person. */
-const signTexts: Readonly<Record<FindingKind, string>> = {
-  hidden_characters: "it holds characters that nobody sees",
-  disguised_letters: "it holds letters that look like others",
-  instructions: "it gives orders to the model",
-  concealment: "it says that you are not to know something",
-  prompt_imitation: "it imitates the marks that prompts are built with",
-  exfiltration: "it wants data to be sent somewhere",
-  secrets: "it asks for keys, passwords or the files they are in",
-  encoded_text: "it holds text that must be decoded to be read",
-  hidden_tail: "it holds text so far away that nobody scrolls there",
-  other_tools: "it says what to do with tools of others",
-  shadowing: "its name can be taken for another's",
-};
-
-const reasonTexts = {
-  changed: "its definition has changed since it was accepted",
-  new: "it was not there when the server was accepted",
-  duplicate: "the server offers several tools of this name, and nobody can tell which a call would reach",
-};
-
-/** Why a definition is withheld, for a person. */
-function formatWithheldReason(reason: string): string {
-  return getOwn<string>({ ...reasonTexts, ...signTexts }, reason) ?? reason;
-}
-
-interface ReviewOptions {
-  readonly accept?: boolean;
-  readonly reject?: boolean;
-  readonly yes?: boolean;
-}
+type ReviewOptions = { readonly accept?: boolean; readonly reject?: boolean; readonly yes?: boolean };
 
 export function addServersReviewCommand(servers: Command, context: CommandContext): void {
   servers
     .command("review")
-    .summary("look at tool definitions that are withheld, and accept or reject them")
+    .summary("review withheld tool definitions, and accept or reject them")
     .description(
-      "Show the definitions that a server has changed or added since a person last accepted them, and those that look as if they were written for the model rather than for you.",
+      "Show the tool definitions that a server has changed or added since a person last accepted them, and those that look like instructions to the model.",
     )
     .argument("[name]", "only this server")
     .argument("[tool]", "only this tool")
-    .option("--accept", "accept what is shown")
-    .option("--reject", "say no to what is shown; it can still be accepted by name")
+    .option("--accept", "accept the definitions that are shown")
+    .option("--reject", "reject the definitions that are shown; they can still be accepted by name")
     .option("-y, --yes", "do not ask; to accept, only with an approver's token in QM_APPROVER_TOKEN")
     .addHelpText(
       "after",
@@ -65,9 +34,7 @@ export function addServersReviewCommand(servers: Command, context: CommandContex
         "qm servers review github create_issue --accept --yes",
       ),
     )
-    .action((name: string | undefined, tool: string | undefined, options: ReviewOptions) =>
-      withWorkspace(context, "calls", (workspace) => runServersReview(context, workspace, name, tool, options)),
-    );
+    .action(inWorkspace(context, "calls", runServersReview));
 }
 
 async function runServersReview(
@@ -75,66 +42,76 @@ async function runServersReview(
   workspace: Workspace,
   name: string | undefined,
   tool: string | undefined,
-  options: ReviewOptions,
+  { accept, reject, yes }: ReviewOptions,
 ): Promise<void> {
-  const { io, out } = context;
+  const { out } = context;
   const { servers } = workspace;
-  if (options.accept && options.reject)
+  const { manifests } = servers;
+  if (accept && reject)
     throw new QmError("invalid_arguments", "--accept and --reject contradict each other", {
       hint: "Give one of them.",
     });
   const names = name === undefined ? servers.list().map(({ spec }) => spec.name) : [requireServer(servers, name).name];
   if (name !== undefined && tool !== undefined) requireTool(servers, name, tool);
   const waiting = names.flatMap((server) =>
-    // What was rejected is out of the way, unless somebody asks for it by name.
-    [...servers.manifests.withheld(server), ...(tool === undefined ? [] : servers.manifests.rejected(server))]
+    // Rejected tools are shown only if they are named.
+    [...manifests.withheld(server), ...(tool === undefined ? [] : manifests.rejected(server))]
       .filter((each) => tool === undefined || each.tool === tool)
       .map((each) => ({ server, ...each })),
   );
   const { formatDefinitionDiff } = await import("../../../mcp/manifests/definition-diff.ts");
-  if (!out.isJson || options.accept)
+  if (!out.isJson || accept)
     for (const each of waiting) showWithheld(context, each, formatDefinitionDiff(each.accepted, each.definition));
-  const result = options.accept ? "accepted" : options.reject ? "rejected" : "withheld";
-  const decided = waiting.length > 0 && result !== "withheld";
-  if (decided) {
+  const amount = formatCount(waiting.length, "definition");
+  const result = accept ? "accepted" : reject ? "rejected" : "withheld";
+  const isDecided = waiting.length > 0 && result !== "withheld";
+  if (isDecided) {
     const person = await identifyApprover(context, workspace);
-    const question = `${options.accept ? "Accept" : "Reject"} ${formatCount(waiting.length, "definition")}?`;
-    if (options.accept) await requireYes(context, person, { question, done: result, yes: options.yes });
-    else if (!options.yes && !(await confirmAtTerminal(io, question))) throw createNotAgreedError(result);
-    for (const { server, tool, hash } of waiting) {
-      if (options.accept) await servers.manifests.accept(server, tool, person.id, hash);
-      else await servers.manifests.reject(server, tool, person.id, hash);
-    }
+    const confirmation = { question: `${accept ? "Accept" : "Reject"} ${amount}?`, done: result, yes };
+    if (accept) await requireApproval(context, person, confirmation);
+    else await requireYes(context, confirmation);
+    for (const { server, tool, hash } of waiting)
+      await manifests[accept ? "accept" : "reject"](server, tool, person.id, hash);
   }
   if (out.isJson) return out.json({ [result]: waiting });
   if (waiting.length === 0) return out.line("Nothing is withheld.");
-  out.line(
-    decided
-      ? `${formatCount(waiting.length, "definition")} ${result}.`
-      : `${formatCount(waiting.length, "definition")} withheld. --accept or --reject decides.`,
-  );
+  out.line(isDecided ? `${amount} ${result}.` : `${amount} withheld. Give --accept or --reject to decide.`);
 }
 
-/** A name that was typed and is nowhere is a typing error, not nothing to do. */
-function requireTool({ manifests: book }: Workspace["servers"], server: string, tool: string): void {
+function requireTool({ manifests }: Workspace["servers"], server: string, tool: string): void {
   const names = [
-    ...book.tools(server).map(({ definition }) => definition.name),
-    ...[...book.withheld(server), ...book.rejected(server)].map((each) => each.tool),
+    ...manifests.tools(server).map(({ definition }) => definition.name),
+    ...[...manifests.withheld(server), ...manifests.rejected(server)].map((each) => each.tool),
   ];
   if (names.includes(tool)) return;
-  const isKnown = book.offer(server) !== undefined;
-  throw new QmError(
-    "not_found",
-    isKnown
-      ? `${server} has no tool ${quoteName(tool)}${didYouMean(tool, names)}`
-      : `the tools of ${server} are not known yet`,
-    {
-      hint: isKnown
-        ? `\`qm servers review ${server}\` shows what is withheld.`
-        : `\`qm servers start ${server}\` asks it for them.`,
-    },
-  );
+  if (manifests.offer(server) === undefined)
+    throw new QmError("not_found", `the tools of ${server} are not known yet`, {
+      hint: `Run \`qm servers start ${server}\` to read them.`,
+    });
+  throw new QmError("not_found", `${server} has no tool ${quoteName(tool)}${didYouMean(tool, names)}`, {
+    hint: `\`qm servers review ${server}\` shows the withheld ones.`,
+  });
 }
+
+const findingTexts: Readonly<Record<FindingKind, string>> = {
+  hidden_characters: "it holds invisible characters",
+  disguised_letters: "it holds letters that look like other letters",
+  instructions: "it gives instructions to the model",
+  concealment: "it asks to keep something from you",
+  prompt_imitation: "it imitates the markup of prompts",
+  exfiltration: "it asks to send data somewhere",
+  secrets: "it asks for keys, passwords or the files that hold them",
+  encoded_text: "it holds encoded text",
+  hidden_tail: "it holds text far out of sight",
+  other_tools: "it gives instructions about tools of other servers",
+  shadowing: "its name can be mistaken for another tool",
+};
+
+const reasonTexts = {
+  changed: "its definition has changed since it was accepted",
+  new: "it was added after the server was accepted",
+  duplicate: "the server offers several tools with this name, so a call could reach either",
+};
 
 function showWithheld(
   { out }: CommandContext,
@@ -143,9 +120,12 @@ function showWithheld(
 ): void {
   const line = out.isJson ? out.note : out.line;
   line(out.bold(`${server}: ${escapeUnsafe(tool)}`));
-  for (const reason of reasons) line(`  ${out.warn(escapeUnsafe(formatWithheldReason(reason)))}`);
+  for (const reason of reasons) {
+    const text = getOwn<string>({ ...reasonTexts, ...findingTexts }, reason) ?? reason;
+    line(`  ${out.warn(escapeUnsafe(text))}`);
+  }
   for (const { kind, where, excerpt } of signs)
-    line(`  ${out.bad(signTexts[kind])}, at ${escapeUnsafe(where)}: ${escapeUnsafe(excerpt)}`);
+    line(`  ${out.bad(findingTexts[kind])}, at ${escapeUnsafe(where)}: ${escapeUnsafe(excerpt)}`);
   for (const changed of difference) line(`  ${changed}`);
   line("");
 }

@@ -1,46 +1,27 @@
-/**
- * - `hidden_characters`: characters that nobody sees, or that a terminal acts on
- * - `disguised_letters`: letters that look like others
- * - `instructions`: words that are meant for the model and not for whoever chooses a tool
- * - `concealment`: the user is not to know
- * - `prompt_imitation`: marks with which prompts are built
- * - `exfiltration`: data is to go where nobody asked for it to go
- * - `secrets`: keys, passwords and the files they are in
- * - `encoded_text`: text that one has to decode to read it
- * - `hidden_tail`: text so far away that nobody scrolls there
- * - `other_tools`: what to do with tools that are not this server's
- * - `shadowing`: a name that is taken for another's
- */
-const findingKinds = [
-  "hidden_characters",
-  "disguised_letters",
-  "instructions",
-  "concealment",
-  "prompt_imitation",
-  "exfiltration",
-  "secrets",
-  "encoded_text",
-  "hidden_tail",
-  "other_tools",
-  "shadowing",
-] as const;
+export type FindingKind =
+  | "hidden_characters" // invisible characters, or characters that a terminal acts on
+  | "disguised_letters" // letters that look like others
+  | "instructions" // text that commands the model instead of describing the tool
+  | "concealment" // the user is not to know
+  | "prompt_imitation" // markers used to build prompts
+  | "exfiltration" // data is sent to a place that the user did not ask for
+  | "secrets" // keys, passwords and the files that hold them
+  | "encoded_text" // text that must be decoded before it can be read
+  | "hidden_tail" // text so far away that a person does not scroll there
+  | "other_tools" // instructions about tools of other servers
+  | "shadowing"; // a name that is mistaken for another tool's
 
-export type FindingKind = (typeof findingKinds)[number];
-
-/** - `serious`: withheld until a person has looked. - `mild`: marked. */
+/** A `serious` finding withholds the definition until a person has looked at it. A `mild` one only marks it. */
 export type FindingSeverity = "serious" | "mild";
 
-/** One thing about a definition that a person should look at. A sign is no proof. */
+/** A suspicious place in a definition. It proves nothing; a person should look at it. */
 export interface ScanFinding {
   readonly kind: FindingKind;
   readonly severity: FindingSeverity;
-  /** Where in the definition, as a JSON pointer. */
   readonly where: string;
-  /** Short, and safe to show in a terminal. */
   readonly excerpt: string;
 }
 
-/** A sign within one text: where it begins and ends there. */
 export interface TextFinding extends Pick<ScanFinding, "kind" | "severity"> {
   readonly from: number;
   readonly to: number;

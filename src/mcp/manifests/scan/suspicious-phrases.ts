@@ -1,62 +1,51 @@
-import type { FindingKind, FindingSeverity } from "./finding.ts";
+import type { FindingKind, FindingSeverity, TextFinding } from "./finding.ts";
 import { foldForScan, replaceLeetDigits, type ScannedWord } from "./text-words.ts";
-
-/** Something that is said in many ways. */
-interface SuspiciousPhrase {
-  readonly kind: FindingKind;
-  readonly severity: FindingSeverity;
-  /**
-   * Words in their order, alternatives parted by `|`; `~3` between two of them: up to three other words may stand there.
-   * All stand in one sentence.
-   */
-  readonly words: string;
-}
 
 interface PhraseStep {
   readonly words: ReadonlySet<string>;
-  /** How many other words may stand before it. */
   readonly gap: number;
 }
 
 interface CompiledPhrase {
-  readonly phrase: SuspiciousPhrase;
+  readonly kind: FindingKind;
+  readonly severity: FindingSeverity;
   readonly steps: readonly PhraseStep[];
 }
 
-interface PhraseMatch {
-  readonly phrase: SuspiciousPhrase;
-  readonly from: number;
-  readonly to: number;
-}
+let compiled: ReadonlyMap<string, readonly CompiledPhrase[]> | undefined;
 
-/** Finds phrases in the words of a text, in time that grows with the number of words and nothing else. */
-export function createPhraseFinder(
-  phrases: readonly SuspiciousPhrase[],
-): (words: readonly ScannedWord[]) => readonly PhraseMatch[] {
-  const byFirst = new Map<string, CompiledPhrase[]>();
-  for (const phrase of phrases) {
-    const [first, ...steps] = compilePhrase(phrase.words);
-    for (const word of first?.words ?? []) {
-      byFirst.set(word, [...(byFirst.get(word) ?? []), { phrase, steps }]);
+/** Finds each suspicious phrase once, in time linear in the number of words. */
+export function findPhrases(words: readonly ScannedWord[]): readonly TextFinding[] {
+  // Compiled at the first scan: most commands never scan anything.
+  compiled ??= compilePhrases();
+  const found = new Map<CompiledPhrase, TextFinding>();
+  for (const [at, { text, from }] of words.entries()) {
+    for (const phrase of compiled.get(replaceLeetDigits(text)) ?? []) {
+      if (found.has(phrase)) continue;
+      const { kind, severity, steps } = phrase;
+      const last = matchSteps(words, at, steps);
+      if (last !== undefined) found.set(phrase, { kind, severity, from, to: last.to });
     }
   }
-  return (words) => {
-    const found = new Map<SuspiciousPhrase, PhraseMatch>();
-    words.forEach(({ text, from }, at) => {
-      for (const { phrase, steps } of byFirst.get(replaceLeetDigits(text)) ?? []) {
-        if (found.has(phrase)) continue;
-        const last = matchSteps(words, at, steps);
-        if (last !== undefined) found.set(phrase, { phrase, from, to: last.to });
-      }
-    });
-    return [...found.values()];
-  };
+  return [...found.values()];
 }
 
-function compilePhrase(words: string): readonly PhraseStep[] {
+function compilePhrases(): ReadonlyMap<string, readonly CompiledPhrase[]> {
+  const byFirst = new Map<string, CompiledPhrase[]>();
+  for (const { kind, severity, phrases } of listPhraseGroups()) {
+    for (const text of phrases) {
+      const [first, ...steps] = compileSteps(text);
+      const phrase = { kind, severity, steps };
+      for (const word of first?.words ?? []) byFirst.set(word, [...(byFirst.get(word) ?? []), phrase]);
+    }
+  }
+  return byFirst;
+}
+
+function compileSteps(text: string): readonly PhraseStep[] {
   const steps: PhraseStep[] = [];
   let gap = 0;
-  for (const part of foldForScan(words).split(" ")) {
+  for (const part of foldForScan(text).split(" ")) {
     if (part.startsWith("~")) gap = Number(part.slice(1));
     else {
       steps.push({ words: new Set(part.split("|")), gap });
@@ -66,7 +55,7 @@ function compilePhrase(words: string): readonly PhraseStep[] {
   return steps;
 }
 
-/** The last word of the phrase that goes on after `at`. Takes the nearest word each time, and never goes back. */
+/** The last word of a phrase whose first word is at `at`. Takes the nearest word for each step and never backtracks. */
 function matchSteps(words: readonly ScannedWord[], at: number, steps: readonly PhraseStep[]): ScannedWord | undefined {
   const sentence = words[at]?.sentence;
   let here = at;
@@ -86,9 +75,12 @@ const RULES =
 const EARLIER = "previous|prior|earlier|above|preceding|former|existing|original|initial|all|any|every|your";
 const SECRET = "password|passwords|passphrase|passcode|credentials|secret|secrets|pin|otp|token|tokens|cvv|ssn";
 
-/** Words that are written for the model. */
-export const suspiciousPhrases: readonly SuspiciousPhrase[] = [
-  ...createPhrases("instructions", "serious", [
+/**
+ * Phrases that address the model. Words are in order, with alternatives separated by `|`. `~3` allows up to three other
+ * words there. All words of a phrase are in one sentence.
+ */
+const listPhraseGroups = () => [
+  createGroup("instructions", "serious", [
     `ignore|disregard|forget|neglect|discard ~2 ${EARLIER} ~3 ${RULES}`,
     `ignore|disregard|forget ~1 the ${RULES} ~1 above|below|before`,
     "forget|disregard|ignore everything|anything ~3 you|above|before|told|said",
@@ -112,7 +104,7 @@ export const suspiciousPhrases: readonly SuspiciousPhrase[] = [
     "answer|respond|reply|say that|with ~8 whatever|regardless",
     "whatever|regardless ~3 question|asks|asked|request|requests",
   ]),
-  ...createPhrases("instructions", "mild", [
+  createGroup("instructions", "mild", [
     "always|must use|call|invoke|run|choose|prefer this ~2 first|before",
     "must ~1 be called|used|invoked|run|executed ~2 before|first",
     "before any|every|all other|another tool|tools|action",
@@ -137,7 +129,7 @@ export const suspiciousPhrases: readonly SuspiciousPhrase[] = [
     "has|have to be|contain ~3 reported|shown|changed|replaced",
     "assistant|model|agent has|must|should|needs ~1 to ~1 open|read|load|send|include|pass|add|append|collect",
   ]),
-  ...createPhrases("concealment", "serious", [
+  createGroup("concealment", "serious", [
     `do|does|should|must|will|shall|can|may|to not ~2 tell|inform|mention|reveal|notify|disclose|alert|warn|admit|expose ~6 ${USER}`,
     `never ~2 tell|inform|mention|reveal|notify|disclose|alert|warn|admit|expose ~6 ${USER}`,
     `do not|never ~1 mention|reveal|disclose|tell this|that|it|about`,
@@ -151,14 +143,14 @@ export const suspiciousPhrases: readonly SuspiciousPhrase[] = [
     "tell|tells nobody|noone|none",
     "not to be shown|mentioned|revealed|disclosed to ~1 user|users|human",
   ]),
-  ...createPhrases("concealment", "mild", [
+  createGroup("concealment", "mild", [
     "silently|quietly|secretly|covertly ~2 send|add|copy|round|include|forward|store|call|upload|append|change|read|log",
     "without asking ~1 user|permission|confirmation|them",
     "do not|never explain|justify|comment ~2 why|this|it|reason",
     "do not|never ask ~3 confirmation|permission|approval",
     `do not|never ~1 mention|reveal|disclose|show ~6 user|users`,
   ]),
-  ...createPhrases("exfiltration", "serious", [
+  createGroup("exfiltration", "serious", [
     "send|forward|post|upload|transmit|copy|include|append|attach|pass|paste|provide|give|put|encode ~4 full|entire|complete|whole|all ~3 conversation|chat|transcript|dialogue|messages|history|context",
     "full|entire|complete|whole conversation|chat|transcript|dialogue ~6 system|word|verbatim|messages|including",
     "conversation|chat|messages|history ~4 and|including ~3 system prompt|message",
@@ -175,7 +167,7 @@ export const suspiciousPhrases: readonly SuspiciousPhrase[] = [
     "send|forward|transmit|leak|post user|users|personal|private|sensitive|customer data|information ~2 to ~3 external|remote|server|attacker|webhook",
     "also ~2 forward|forwarded|send|sent|mail|mailed|post|posted|upload|uploaded|leak ~6 to",
   ]),
-  ...createPhrases("exfiltration", "mild", [
+  createGroup("exfiltration", "mild", [
     "full|entire|complete|whole ~1 conversation|chat|transcript|dialogue",
     "posting|sending|uploading|forwarding|mailing|copying it|them|this|everything to",
     "list|names of|with all ~2 tools ~4 you|available|your",
@@ -185,7 +177,7 @@ export const suspiciousPhrases: readonly SuspiciousPhrase[] = [
     "store|keep|save ~2 copy ~6 with|in|to",
     "user|users name ~2 address|phone|email",
   ]),
-  ...createPhrases("secrets", "serious", [
+  createGroup("secrets", "serious", [
     `ask|prompt|request ~3 user|users|them ~3 for ~4 ${SECRET}|password|code|phrase`,
     `user|users ~1 password|passwords|passphrase ~3 plain|plaintext|clear`,
     "seed|recovery|mnemonic|secret phrase|words ~6 user|wallet",
@@ -197,28 +189,26 @@ export const suspiciousPhrases: readonly SuspiciousPhrase[] = [
     "obtain|extract|get|take|read|fetch|find ~4 token|key|secret|password|credentials from ~3 environment|env|keychain|config|memory|conversation ~10 provide|pass|include|send|put|supply",
     "printenv ~8 output|pass|hand|report|include|send",
   ]),
-  ...createPhrases("secrets", "mild", [
+  createGroup("secrets", "mild", [
     "seed|recovery|mnemonic phrase|words",
     "stored|saved|cached|remembered credentials|passwords|tokens|secrets",
     "printenv",
     "environment variables ~6 pass|send|include|along|bundle",
   ]),
-  ...createPhrases("other_tools", "serious", [
+  createGroup("other_tools", "serious", [
     "all|any other tools|tool ~4 only through|via|with",
     "other tools|tool ~6 broken|deprecated|unsafe|insecure|compromised|malicious|forbidden",
     "never|not use|call|invoke ~3 any other tool|tools",
     "never|not use|call|invoke ~4 other ~2 tool|tools ~3 they|it ~1 broken|unsafe|deprecated",
     "any|all|every ~2 other ~2 tool|tools ~3 are|is broken|unsafe|deprecated|disabled",
   ]),
-  ...createPhrases("shadowing", "serious", [
+  createGroup("shadowing", "serious", [
     "replaces|supersedes|overrides|replacement ~3 builtin|built|official|original|native|trusted ~3 tool|tools|server|function",
     "impersonate|impersonates|pretend|pretends ~3 tool|server|to",
   ]),
-  ...createPhrases("other_tools", "mild", [
-    "instead of ~3 official|builtin|built|original|standard|default ~3 tool|tools",
-  ]),
-  // The commonest of these in other languages.
-  ...createPhrases("instructions", "serious", [
+  createGroup("other_tools", "mild", ["instead of ~3 official|builtin|built|original|standard|default ~3 tool|tools"]),
+  // The most common ones in other languages.
+  createGroup("instructions", "serious", [
     "ignoriere|ignorieren|vergiss|missachte|missachten ~3 vorherigen|bisherigen|obigen|fruheren|vorigen ~2 anweisungen|instruktionen|regeln|befehle",
     "ignora|ignore|ignorad|olvida|olvide ~3 instrucciones|ordenes|reglas ~2 anteriores|previas",
     "ignore|ignorez|oublie|oubliez ~3 instructions|consignes|regles ~1 precedentes|anterieures",
@@ -226,7 +216,7 @@ export const suspiciousPhrases: readonly SuspiciousPhrase[] = [
     "ignora|ignorate|dimentica ~3 istruzioni|regole ~1 precedenti",
     "\u0438\u0433\u043d\u043e\u0440\u0438\u0440\u0443\u0438|\u0438\u0433\u043d\u043e\u0440\u0438\u0440\u0443\u0438\u0442\u0435|\u0437\u0430\u0431\u0443\u0434\u044c ~3 \u043f\u0440\u0435\u0434\u044b\u0434\u0443\u0449\u0438\u0435|\u043f\u0440\u043e\u0448\u043b\u044b\u0435 ~2 \u0438\u043d\u0441\u0442\u0440\u0443\u043a\u0446\u0438\u0438|\u0443\u043a\u0430\u0437\u0430\u043d\u0438\u044f",
   ]),
-  ...createPhrases("concealment", "serious", [
+  createGroup("concealment", "serious", [
     "sage|sag|teile|erzahle|verrate ~3 benutzer|nutzer|anwender ~3 nichts|nicht",
     "no ~4 digas|diga|menciones|informes|reveles ~3 usuario",
     "ne ~3 dis|dites|mentionne|mentionnez|parle|parlez|revele ~4 utilisateur",
@@ -236,10 +226,6 @@ export const suspiciousPhrases: readonly SuspiciousPhrase[] = [
   ]),
 ];
 
-function createPhrases(
-  kind: FindingKind,
-  severity: FindingSeverity,
-  all: readonly string[],
-): readonly SuspiciousPhrase[] {
-  return all.map((words) => ({ kind, severity, words }));
+function createGroup(kind: FindingKind, severity: FindingSeverity, phrases: readonly string[]) {
+  return { kind, severity, phrases };
 }

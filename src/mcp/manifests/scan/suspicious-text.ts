@@ -1,73 +1,43 @@
-import type { TextFinding } from "./finding.ts";
+import type { FindingKind, FindingSeverity, TextFinding } from "./finding.ts";
 import { foldForScan, type ScannedWord } from "./text-words.ts";
 
-/** Where keys and passwords lie, in folded text. */
-const SECRET_PATHS: readonly string[] = [
-  "~/.ssh",
-  ".ssh/",
-  "id_rsa",
-  "id_ed25519",
-  "/etc/passwd",
-  "/etc/shadow",
-  ".aws/credentials",
-  ".bash_history",
-  ".zsh_history",
-  ".npmrc",
-  ".netrc",
-  ".pgpass",
-  ".kube/config",
-  ".git-credentials",
-  ".cursor/mcp.json",
-  "claude_desktop_config",
-  "wallet.dat",
-  ".env",
-  ".pem",
-];
+/** Paths of keys and passwords, in folded text. */
+const SECRET_PATHS =
+  "~/.ssh .ssh/ id_rsa id_ed25519 /etc/passwd /etc/shadow .aws/credentials .bash_history .zsh_history .npmrc .netrc .pgpass .kube/config .git-credentials .cursor/mcp.json claude_desktop_config wallet.dat .env .pem";
+const HANDED_OVER =
+  /^(?:pass|include|supply|provide|paste|put|given?|attach|send|hand|copy|insert|append|contents?|output)$/;
+const READ = /^(?:read|reading|open|load|cat|fetch|collect|first|prior|requires|required|needs?|must)$/;
 
-/** What is done with them there, or with what comes out. */
-const HANDED_OVER: ReadonlySet<string> = new Set(
-  "pass include supply provide paste put give given attach send hand copy insert append contents content output".split(
-    " ",
-  ),
-);
-const READ: ReadonlySet<string> = new Set(
-  "read reading open load cat fetch collect first prior requires required need needs must".split(" "),
-);
-
-/**
- * A place of secrets is a mark where it stands as an example; where somebody is told to read it and to hand over what is
- * there, it is more.
- */
+/** Finds paths of secrets. Serious if the text around tells the model to read the file and hand over its content. */
 export function findSecretPaths(text: string, words: readonly ScannedWord[]): readonly TextFinding[] {
-  for (const place of SECRET_PATHS) {
-    const from = findPathIndex(text, place);
+  for (const path of SECRET_PATHS.split(" ")) {
+    const from = findPathIndex(text, path);
     if (from < 0) continue;
-    const sentence = words.findLast((word) => word.from <= from + place.length)?.sentence ?? 0;
+    const to = from + path.length;
+    const sentence = words.findLast((word) => word.from <= to)?.sentence ?? 0;
     const near = words.filter((word) => Math.abs(word.sentence - sentence) <= 1);
-    const isHanded = near.some((word) => HANDED_OVER.has(word.text));
-    const isRead = near.some((word) => READ.has(word.text));
-    return [{ kind: "secrets", severity: isHanded && isRead ? "serious" : "mild", from, to: from + place.length }];
+    const isSerious = [HANDED_OVER, READ].every((pattern) => near.some((word) => pattern.test(word.text)));
+    return [{ kind: "secrets", severity: isSerious ? "serious" : "mild", from, to }];
   }
   return [];
 }
 
-/** Where nothing goes on that would make it another word: `.env` is not in `.environment` or `process.env`. */
-function findPathIndex(text: string, place: string): number {
-  for (let at = text.indexOf(place); at >= 0; at = text.indexOf(place, at + 1)) {
+/** Finds the path as a whole word: `.env` does not occur in `.environment` or `process.env`. */
+function findPathIndex(text: string, path: string): number {
+  for (let at = text.indexOf(path); at >= 0; at = text.indexOf(path, at + 1)) {
     const before = text[at - 1] ?? " ";
-    const after = text[at + place.length] ?? " ";
-    const isOpen = place.endsWith("/") || !/[a-z0-9_]/.test(after);
-    if (isOpen && (!place.startsWith(".") || !/[a-z0-9_)\]]/.test(before))) return at;
+    const after = text[at + path.length] ?? " ";
+    const isOpen = path.endsWith("/") || !/[a-z0-9_]/.test(after);
+    if (isOpen && (!path.startsWith(".") || !/[a-z0-9_)\]]/.test(before))) return at;
   }
   return -1;
 }
 
-/** How long an address may be to be looked at. */
 const MAX_LINK_LENGTH = 500;
 
 /**
- * Images whose address has a gap to be filled: whoever shows the answer sends what was filled in to somebody. A text has
- * no other reason to hold an image.
+ * Finds Markdown images. If the URL has a placeholder, a client that shows the image sends the filled-in data to a
+ * stranger. A definition has no other reason to contain an image.
  */
 export function findImageLinks(text: string): readonly TextFinding[] {
   const from = text.indexOf("![");
@@ -78,95 +48,52 @@ export function findImageLinks(text: string): readonly TextFinding[] {
   return [{ kind: "exfiltration", severity, from, to: open + 2 + address.length }];
 }
 
-/** Texts that are looked for as they are. */
-const MARKERS: readonly (readonly [TextFinding["kind"], TextFinding["severity"], readonly string[]])[] = [
-  [
-    "prompt_imitation",
-    "serious",
-    [
-      "<|im_start|>",
-      "<|im_end|>",
-      "<|system|>",
-      "<|user|>",
-      "<|assistant|>",
-      "<|endoftext|>",
-      "[inst]",
-      "[/inst]",
-      "<<sys>>",
-      "<system>",
-      "</system>",
-      "<system_prompt>",
-      "<system-reminder>",
-      "<assistant>",
-      "<assistant_instructions>",
-      "<secret>",
-      "<hidden>",
-      "</tool_description>",
-      "<important>",
-      "<!-- system",
-      "[hidden",
-      "[system]",
-      "### instruction",
-      "### system",
-      "###system",
-      "\nsystem:",
-    ],
-  ],
-  [
-    "prompt_imitation",
-    "mild",
-    [
-      "<!--",
-      "<instructions>",
-      "<instruction>",
-      "<critical>",
-      "<admin>",
-      "\nassistant:",
-      "\nhuman:",
-      " system: ",
-      "\nuser:",
-    ],
-  ],
-  [
-    "instructions",
-    "serious",
-    [
-      "| bash",
-      "|bash",
-      "\u5ffd\u7565\u4e4b\u524d",
-      "\u5ffd\u7565\u4ee5\u4e0a",
-      "\u5ffd\u7565\u6240\u6709",
-      "\u5ffd\u7565\u5148\u524d",
-      "\u6307\u793a\u3092\u3059\u3079\u3066\u7121\u8996",
-      "\u6307\u793a\u3092\u7121\u8996",
-      "\uc774\uc804 \uc9c0\uc2dc\ub97c \ubb34\uc2dc",
-    ],
-  ],
-  [
-    "concealment",
-    "serious",
-    [
-      "\u4e0d\u8981\u544a\u8bc9\u7528\u6237",
-      "\u4e0d\u8981\u544a\u77e5\u7528\u6237",
-      "\u30e6\u30fc\u30b6\u30fc\u306b\u306f\u4f1d\u3048\u306a\u3044",
-      "\u30e6\u30fc\u30b6\u30fc\u306b\u4f1d\u3048\u306a\u3044",
-    ],
-  ],
-];
-
-const FOLDED_MARKERS = MARKERS.map(([kind, severity, marks]) => ({ kind, severity, marks: marks.map(foldForScan) }));
-
-// Every mark has one of these in it, and hardly any other text has.
+// Every marker contains one of these characters, and hardly any other text does.
 const PROMISING = /[<[|:#\P{ASCII}]/u;
 
-/** Looks for marks in a folded text. */
+let folded: readonly { kind: FindingKind; severity: FindingSeverity; markers: readonly string[] }[] | undefined;
+
+/** Finds literal markers in a folded text, at most one of each group. */
 export function findPromptMarkers(text: string): readonly TextFinding[] {
   if (!PROMISING.test(text)) return [];
-  return FOLDED_MARKERS.flatMap(({ kind, severity, marks }) => {
-    for (const mark of marks) {
-      const from = text.indexOf(mark);
-      if (from >= 0) return [{ kind, severity, from, to: from + mark.length }];
-    }
-    return [];
+  folded ??= listMarkers().map(([kind, severity, markers]) => ({ kind, severity, markers: markers.map(foldForScan) }));
+  return folded.flatMap(({ kind, severity, markers }) => {
+    const marker = markers.find((each) => text.includes(each));
+    if (marker === undefined) return [];
+    const from = text.indexOf(marker);
+    return [{ kind, severity, from, to: from + marker.length }];
   });
+}
+
+function listMarkers(): readonly (readonly [FindingKind, FindingSeverity, readonly string[]])[] {
+  const imitations = [
+    ..."<|im_start|> <|im_end|> <|system|> <|user|> <|assistant|> <|endoftext|> [inst] [/inst] <<sys>>".split(" "),
+    ..."<system> </system> <system_prompt> <system-reminder> <assistant> <assistant_instructions>".split(" "),
+    ..."<secret> <hidden> </tool_description> <important>".split(" "),
+    ...["<!-- system", "[hidden", "[system]", "### instruction", "### system", "###system", "\nsystem:"],
+  ];
+  const tags = ["<!--", "<instructions>", "<instruction>", "<critical>", "<admin>"];
+  const instructions = [
+    "| bash",
+    "|bash",
+    "\u5ffd\u7565\u4e4b\u524d",
+    "\u5ffd\u7565\u4ee5\u4e0a",
+    "\u5ffd\u7565\u6240\u6709",
+    "\u5ffd\u7565\u5148\u524d",
+    "\u6307\u793a\u3092\u3059\u3079\u3066\u7121\u8996",
+    "\u6307\u793a\u3092\u7121\u8996",
+    "\uc774\uc804 \uc9c0\uc2dc\ub97c \ubb34\uc2dc",
+  ];
+  const concealments = [
+    "\u4e0d\u8981\u544a\u8bc9\u7528\u6237",
+    "\u4e0d\u8981\u544a\u77e5\u7528\u6237",
+    "\u30e6\u30fc\u30b6\u30fc\u306b\u306f\u4f1d\u3048\u306a\u3044",
+    "\u30e6\u30fc\u30b6\u30fc\u306b\u4f1d\u3048\u306a\u3044",
+  ];
+  return [
+    ["prompt_imitation", "serious", imitations],
+    ["prompt_imitation", "mild", [...tags, "\nassistant:", "\nhuman:", " system: ", "\nuser:"]],
+    ["instructions", "serious", instructions],
+    ["concealment", "serious", concealments],
+  ];
 }

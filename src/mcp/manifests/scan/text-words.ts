@@ -1,12 +1,9 @@
 import { replaceLookalikes } from "../../../core/display-text.ts";
 
 export interface ScannedWord {
-  /** Lower-case, without accents. */
   readonly text: string;
-  /** Where it begins in the folded text, and where it ends. */
   readonly from: number;
   readonly to: number;
-  /** The number of its sentence. */
   readonly sentence: number;
 }
 
@@ -15,7 +12,7 @@ const ACCENTS = /\p{M}/gu;
 const ENDING = /^[.!?:;\u3002\n]/;
 const ASCII = /^[\0-\x7F]*$/;
 
-/** Text as a model reads it: no hidden characters, no letters of other scripts in Latin words, no accents, no capitals. */
+/** Normalizes text to how a model reads it: no hidden characters, lookalike letters, accents or capitals. */
 export function foldForScan(text: string): string {
   const plain = ASCII.test(text)
     ? text
@@ -23,16 +20,15 @@ export function foldForScan(text: string): string {
   return plain.toLowerCase().replaceAll("n't", " not").replaceAll("n\u2019t", " not");
 }
 
-/** No word is longer. */
-const ROW = 40;
+const MAX_ROW_LENGTH = 40;
 const PIECE = /[\p{L}\p{N}_]+|[.!?:;\u3002](?=\s|$)|\n\s*\n/gu;
 const ASCII_PIECE = /[a-z0-9_]+|[.!?:;](?=\s|$)|\n\s*\n/g;
 
-/** The words of a folded text. Letters that stand alone in a row are one word: `i g n o r e`. */
+/** The words of a folded text. A row of single letters, as in `i g n o r e`, is one word. */
 export function splitFoldedWords(text: string): readonly ScannedWord[] {
   const words: { text: string; from: number; to: number; sentence: number }[] = [];
   let sentence = 0;
-  // Whether the last word is a letter that stands alone, or a row of such.
+  // Whether the last word is a single letter or a row of them.
   let isRow = false;
   for (const { 0: piece, index: from } of text.matchAll(ASCII.test(text) ? ASCII_PIECE : PIECE)) {
     if (ENDING.test(piece)) {
@@ -41,7 +37,7 @@ export function splitFoldedWords(text: string): readonly ScannedWord[] {
     }
     const last = words.at(-1);
     const isLetter = piece.length === 1;
-    if (isLetter && isRow && last !== undefined && from - last.to === 1 && last.text.length < ROW) {
+    if (isLetter && isRow && last !== undefined && from - last.to === 1 && last.text.length < MAX_ROW_LENGTH) {
       last.text += piece;
       last.to = from + 1;
     } else words.push({ text: piece, from, to: from + piece.length, sentence });
@@ -50,16 +46,13 @@ export function splitFoldedWords(text: string): readonly ScannedWord[] {
   return words;
 }
 
-const DIGITS = "013457";
-const LETTERS = "oieast";
-
-/** A word whose letters were replaced by digits that look like them: `1gn0re`. Others are as they are. */
+/** Replaces digits that stand for letters, as in `1gn0re`. Other words are returned unchanged. */
 export function replaceLeetDigits(word: string): string {
   if (word.length < 4 || !/[013457][a-z]/.test(word) || !/^[a-z013457]+$/.test(word)) return word;
-  return word.replace(/[013457]/g, (digit) => LETTERS.charAt(DIGITS.indexOf(digit)));
+  return word.replace(/[013457]/g, (digit) => "oieast".charAt("013457".indexOf(digit)));
 }
 
-/** The parts of an identifier, as words: `readFile_now` is read, file, now. */
+/** Splits an identifier into words: `readFile_now` becomes `read File now`. */
 export function splitIdentifier(name: string): string {
   return name.replace(/([a-z0-9])(?=[A-Z])/g, "$1 ").replace(/[_\-./]+/g, " ");
 }

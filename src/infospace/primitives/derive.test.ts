@@ -1,8 +1,15 @@
 import { describe, expect, test, vi } from "vitest";
 import type { Json } from "../../core/json.ts";
 import { createTestAuthor, testCaller } from "../testing.ts";
-import { fieldActions } from "./field-actions.ts";
+import type { PrimitiveFactory } from "./derive.ts";
+import { filterAction } from "./filter.ts";
+import { joinAction } from "./join.ts";
+import { pluckAction, projectAction } from "./project.ts";
+import { sortAction } from "./sort.ts";
 import { createTestPrimitives } from "./testing.ts";
+
+const fieldActions: PrimitiveFactory = (parts) =>
+  [projectAction, pluckAction, filterAction, sortAction, joinAction].map((define) => define(parts));
 
 const people: readonly Json[] = [
   { id: 1, name: "Ada", age: 36, owner: { email: "a@x" } },
@@ -23,7 +30,7 @@ async function withPeople() {
 }
 
 describe("project", () => {
-  test("makes a collection of the fields, and says what was missing", async () => {
+  test("makes a collection of the fields, and reports missing ones", async () => {
     const { run, infospace, target } = await withPeople();
     const answer = await run("project", { target, fields: ["id", "owner.email"], name: "mails" });
 
@@ -41,7 +48,7 @@ describe("project", () => {
     expect(answer.first).toBeDefined();
   });
 
-  test("gives new names, and drops what is not whole where that is asked for", async () => {
+  test("renames fields, and drops incomplete items on request", async () => {
     const { run, infospace, target } = await withPeople();
     const answer = await run("project", { target, fields: { who: "name", mail: "owner.email" }, missing: "drop" });
 
@@ -62,7 +69,7 @@ test("pluck makes a collection of the values", async () => {
 });
 
 describe("filter-structured", () => {
-  test("keeps the very notes that fit", async () => {
+  test("keeps the same notes", async () => {
     const { run, infospace, target, ids } = await withPeople();
     const answer = await run("filter-structured", { target, where: "age > 30" });
     const { id } = await infospace.collection(String(answer.handle), testCaller);
@@ -75,7 +82,7 @@ describe("filter-structured", () => {
     expect(answer.reasons).toHaveLength(2);
   });
 
-  test("finds nothing without failing, and fails for what is no expression", async () => {
+  test("returns an empty collection for no matches, and fails for an invalid expression", async () => {
     const { run, target } = await withPeople();
 
     expect(await run("filter-structured", { target, where: "position > 100" })).toMatchObject({
@@ -91,7 +98,7 @@ describe("filter-structured", () => {
     });
   });
 
-  test("leaves nothing behind where it can be decided for none", async () => {
+  test("leaves no collection if no item can be decided", async () => {
     const { run, infospace, target } = await withPeople();
     const collecting = vi.spyOn(infospace, "collect");
 
@@ -102,7 +109,7 @@ describe("filter-structured", () => {
     expect(collecting).not.toHaveBeenCalled();
   });
 
-  test("warns where only some could be decided", async () => {
+  test("warns if only some items could be decided", async () => {
     const { run, target } = await withPeople();
 
     expect(await run("filter-structured", { target, where: "age > 30" })).toMatchObject({
@@ -110,7 +117,7 @@ describe("filter-structured", () => {
     });
   });
 
-  test("goes over values as they are", async () => {
+  test("takes plain values", async () => {
     const { run, infospace } = await withPeople();
     const answer = await run("filter-structured", { target: [{ a: 1 }, { a: 2 }], where: "a > 1" });
 
@@ -118,7 +125,7 @@ describe("filter-structured", () => {
   });
 });
 
-test("sort keeps everything, in both forms of asking", async () => {
+test("sort keeps all items, with both forms of arguments", async () => {
   const { run, infospace, target } = await withPeople();
   const byAge = await run("sort", { target, by: "age", order: "desc" });
   const byName = await run("sort", { target, by: [{ path: "name", order: "desc" }, "id"], missing: "first" });
@@ -140,7 +147,7 @@ test("sort keeps everything, in both forms of asking", async () => {
     await expect(run("sort", { target, by })).rejects.toMatchObject({ code: "invalid_arguments" });
 });
 
-test("join makes rows, and tells what fitted nothing and what clashed", async () => {
+test("join makes rows, and reports unmatched items and clashes", async () => {
   const { run, infospace, target } = await withPeople();
   const other = [{ person: 1, name: "Ada L." }, { person: 1, city: "London" }, { person: 9 }];
   const answer = await run("join", {
@@ -173,7 +180,7 @@ test("join makes rows, and tells what fitted nothing and what clashed", async ()
   });
 });
 
-test("what is made of a collection that is not complete says so", async () => {
+test("reports that the input is not complete", async () => {
   const { run, infospace, target } = await withPeople();
   const { resource } = infospace;
   infospace.resource = async (handle, caller) => ({ ...(await resource(handle, caller)), complete: false });
@@ -185,7 +192,7 @@ test("what is made of a collection that is not complete says so", async () => {
   expect(await run("join", { target: byHand, with: byHand, on: "id" })).not.toHaveProperty("incomplete_input");
 });
 
-test("a long one over what is in memory can be stopped", async () => {
+test("aborts a long operation over values in memory", async () => {
   const controller = new AbortController();
   const { run } = createTestPrimitives(fieldActions, { signal: controller.signal });
   setImmediate(() => controller.abort(new Error("enough")));
@@ -195,7 +202,7 @@ test("a long one over what is in memory can be stopped", async () => {
   );
 });
 
-test("each says what it is for, needs its target, and has an example that fits", () => {
+test("each requires its target and has a valid example", () => {
   const actions = fieldActions({
     infospace: undefined as never,
     search: undefined as never,
@@ -219,7 +226,7 @@ test("each says what it is for, needs its target, and has an example that fits",
   }
 });
 
-test("an answer stays within what may be shown, twice over at most", async () => {
+test("an answer has at most twice the length of the preview limit", async () => {
   const { run } = await withPeople();
   const wide = Array.from({ length: 50 }, (_, row) =>
     Object.fromEntries(Array.from({ length: 60 }, (_, at) => [`field_${at}_${row}`, "x".repeat(500)])),

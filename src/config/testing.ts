@@ -1,12 +1,12 @@
 import { z } from "zod";
 import type { JsonSchema } from "../core/action.ts";
-import { getOwn, isRecord } from "../core/json.ts";
-import type { KeyPath } from "./config-problems.ts";
+import { isRecord } from "../core/json.ts";
+import { toFileKey } from "./file-keys.ts";
 import { configSchema } from "./schema.ts";
 
-/** The configuration file as JSON Schema (2020-12), for editors: what may be written, before defaults. */
+/** The JSON Schema (2020-12) of the configuration file, for editors. */
 export function toConfigJsonSchema(): JsonSchema {
-  return z.toJSONSchema(configSchema, { io: "input" }) as JsonSchema;
+  return toFileJsonSchema(configSchema);
 }
 
 /** One key of the configuration, for the table in `docs/config.md`. */
@@ -14,25 +14,31 @@ export interface ConfigKey {
   /** `policy.rules[].effect`, `actors.<name>.tools`. */
   readonly path: string;
   readonly type: string;
-  /** As JSON. Absent: there is none, the key must be given or may stay away. */
+  /** As JSON. */
   readonly default?: string;
   readonly required: boolean;
   readonly meaning: string;
 }
 
-/** Every key, in the order of the schema, a mapping before what is in it. */
+/** Every key in the order of the schema, each mapping before its own keys. */
 export function listConfigKeys(): readonly ConfigKey[] {
   return collectKeys(toConfigJsonSchema(), "");
 }
 
-/** The keys that may stand in the mapping at `path`; none where any name may. */
-export function listAllowedKeys(path: KeyPath): readonly string[] {
-  let schema: unknown = toConfigJsonSchema();
-  for (const segment of path) {
-    const { properties, additionalProperties, items } = asRecord(schema);
-    schema = typeof segment === "number" ? items : (getOwn(asRecord(properties), segment) ?? additionalProperties);
-  }
-  return Object.keys(asRecord(asRecord(schema).properties));
+/** The JSON Schema of a schema, with the keys of the file. */
+export function toFileJsonSchema(schema: z.ZodType): JsonSchema {
+  return z.toJSONSchema(schema, {
+    io: "input",
+    override({ zodSchema, jsonSchema }) {
+      if (!(zodSchema instanceof z.ZodObject)) return;
+      const { properties = {}, required } = jsonSchema;
+      const toKey = (option: string) => toFileKey(option, zodSchema.shape[option]);
+      jsonSchema.properties = Object.fromEntries(
+        Object.entries(properties).map(([option, part]) => [toKey(option), part]),
+      );
+      if (required !== undefined) jsonSchema.required = required.map(toKey);
+    },
+  }) as JsonSchema;
 }
 
 function collectKeys(schema: unknown, prefix: string): readonly ConfigKey[] {

@@ -8,7 +8,7 @@ import { createInfospace } from "../create-infospace.ts";
 import type { CollectionMember } from "../infospace.ts";
 import { allowOwner, openTestSearch } from "../search/testing.ts";
 import { createTestAuthor, testCaller } from "../testing.ts";
-import { mapActions } from "./run-actions.ts";
+import { mapAction } from "./map.ts";
 import { createTestPrimitives } from "./testing.ts";
 
 const ended = { callId: "call-2", value: "cut short", durationMs: 1, action: actionName("tool", "each") };
@@ -41,7 +41,7 @@ function mapped(
   let seconds = 0;
   const made = createTestPrimitives(
     (parts) =>
-      mapActions({
+      mapAction({
         ...parts,
         elapsed: () => seconds++ * 1000,
         infospace: {
@@ -65,7 +65,7 @@ function mapped(
 const numbers = (count: number): JsonObject[] => Array.from({ length: count }, (_, n) => ({ n }));
 
 describe("map", () => {
-  test("runs the action for each, keeps what a model may see, in order, and counts the rest", async () => {
+  test("runs the action for each item, stores what a model may see in order, and counts the rest", async () => {
     const asked: unknown[] = [];
     const { run, infospace, members } = mapped((args, name) => {
       asked.push([name, args]);
@@ -112,7 +112,7 @@ describe("map", () => {
     expect(JSON.stringify(answer)).not.toContain("secret");
   });
 
-  test("keeps a long result whole", async () => {
+  test("stores a long result completely", async () => {
     const long = "x".repeat(20_000);
     const { run, infospace } = mapped(() => done(long));
     const answer = await run("map", { target: numbers(2), action: "tool__each" });
@@ -121,7 +121,7 @@ describe("map", () => {
     expect(JSON.stringify(answer).length).toBeLessThan(2000);
   });
 
-  test("gives the handle of the item, and says of which note a result is", async () => {
+  test("passes the handle of the item, and records the source of a result", async () => {
     const { run, infospace, members } = mapped(({ target }) => done(target));
     const { id } = await infospace.collect(createTestAuthor(testCaller), [{ content: "a" }, { content: "b" }]);
     const [first, second] = [...infospace.notes.keys()];
@@ -135,7 +135,7 @@ describe("map", () => {
     expect(members[1]).toMatchObject({ properties: { source_position: 1, source: `note__${second}` } });
   });
 
-  test("goes on where it stopped", async () => {
+  test("continues at an offset", async () => {
     const { run, infospace, members } = mapped(({ n }) => done(n));
     const first = await run("map", { target: numbers(5), action: "tool__each", limit: 2 });
     const rest = await run("map", { target: numbers(5), action: "tool__each", offset: Number(first.next) });
@@ -149,7 +149,7 @@ describe("map", () => {
     });
   });
 
-  test("starts no more when the time is up, or after a failure where that is asked for", async () => {
+  test("stops when the time is up, or after a failure on request", async () => {
     const timed = mapped(({ n }) => done(n));
     const broken = mapped(({ n }) => (n === 1 ? failed("action_failed", "no") : done(n)));
 
@@ -172,7 +172,7 @@ describe("map", () => {
     });
   });
 
-  test("tells its handle before anything is run, and how far it is", async () => {
+  test("reports its handle before the first call, and its progress", async () => {
     const updates: ProgressUpdate[] = [];
     const calls: number[] = [];
     const dialogue = { progress: (update: ProgressUpdate) => void updates.push(update) } as CallContext["dialogue"];
@@ -195,7 +195,7 @@ describe("map", () => {
     for (const { message } of updates) expect(message).toContain(String(answer.handle));
   });
 
-  test("leaves what it got when it is cancelled", async () => {
+  test("keeps its results after an abort", async () => {
     const controller = new AbortController();
     const { run, infospace } = mapped(
       ({ n }) => {
@@ -214,13 +214,13 @@ describe("map", () => {
     expect(answer).toMatchObject({ stopped_by: "cancelled", done: 3, not_run: 6 });
   });
 
-  test("is complete unless it was cancelled", async () => {
+  test("is complete unless it was aborted", async () => {
     const closers: (() => Promise<void>)[] = [];
     const { store } = await openTestSearch((close) => closers.unshift(close));
     const runtime = { now: () => new Date(Date.UTC(2026, 0, 1)) };
     const infospace = createInfospace({ store, runtime, expiresInMs: 60_000, mayUse: allowOwner, note: () => {} });
     const controller = new AbortController();
-    const { run } = createTestPrimitives((parts) => mapActions({ ...parts, infospace, elapsed: () => 0 }), {
+    const { run } = createTestPrimitives((parts) => mapAction({ ...parts, infospace, elapsed: () => 0 }), {
       signal: controller.signal,
       invoke: async (_, args) => {
         if ((args as JsonObject).n === 5) controller.abort();
@@ -238,8 +238,8 @@ describe("map", () => {
     for (const close of closers) await close();
   });
 
-  test("says that what it went over is not complete", async () => {
-    const { run, infospace } = createTestPrimitives((parts) => mapActions({ ...parts, elapsed: () => 0 }), {
+  test("reports that the input is not complete", async () => {
+    const { run, infospace } = createTestPrimitives((parts) => mapAction({ ...parts, elapsed: () => 0 }), {
       invoke: async () => done(1),
     });
     const { id } = await infospace.collect(createTestAuthor(testCaller), [{ content: { n: 1 } }]);
@@ -252,7 +252,7 @@ describe("map", () => {
     });
   });
 
-  test("a result that is no JSON has failed", async () => {
+  test("counts a result that is not JSON as failed", async () => {
     const round: Record<string, unknown> = {};
     round.self = round;
     const { run } = mapped(() => done(round));
@@ -264,7 +264,7 @@ describe("map", () => {
     });
   });
 
-  test("of nothing is an empty collection; of what is not there, an error before anything runs", async () => {
+  test("makes an empty collection of no items, and rejects an unknown target before any call", async () => {
     const asked: Json[] = [];
     const { run } = mapped((args) => {
       asked.push(args);
@@ -292,8 +292,8 @@ describe("map", () => {
     expect(asked).toEqual([]);
   });
 
-  test("is nothing that a client may take for reading", () => {
-    const [action] = mapActions({
+  test("declares that it may change state", () => {
+    const action = mapAction({
       infospace: undefined as never,
       search: undefined as never,
       previewLimit: 1,
@@ -301,7 +301,7 @@ describe("map", () => {
       elapsed: () => 0,
     });
 
-    expect(action?.effect).toBe("stateful");
-    expect(action?.inputSchema.required).toEqual(["target", "action"]);
+    expect(action.effect).toBe("stateful");
+    expect(action.inputSchema.required).toEqual(["target", "action"]);
   });
 });

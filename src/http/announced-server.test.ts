@@ -16,7 +16,7 @@ beforeEach(async () => {
 
 afterEach(() => rm(folder, { recursive: true, force: true }));
 
-test("says where, to its owner alone, until it ends", async () => {
+test("announces the address in a private file until it ends", async () => {
   const stop = await announceServer(path, URL_HERE, { pid: 7, unique: "a" });
 
   expect((await findAnnouncedServer(path, { isAlive: (pid) => pid === 7 }))?.href).toBe(URL_HERE);
@@ -26,7 +26,7 @@ test("says where, to its owner alone, until it ends", async () => {
   expect(await readdir(folder)).toEqual([]);
 });
 
-test("is passed over where its process is gone, and replaced by the next one", async () => {
+test("ignores the address of a dead process, and the next one replaces it", async () => {
   await announceServer(path, URL_HERE, { pid: 7, unique: "a" });
 
   expect(await findAnnouncedServer(path, { isAlive: () => false })).toBeUndefined();
@@ -34,7 +34,7 @@ test("is passed over where its process is gone, and replaced by the next one", a
   expect((await findAnnouncedServer(path, alive))?.port).toBe("7500");
 });
 
-test("of another that began later stays theirs", async () => {
+test("does not remove the address of a later process", async () => {
   const stop = await announceServer(path, URL_HERE, { pid: 7, unique: "a" });
   await announceServer(path, "http://127.0.0.1:7500/mcp", { pid: 8, unique: "b" });
 
@@ -54,7 +54,7 @@ test.each([
   '{"url":"http://x/","pid":1.5}',
   '{"url":"javascript:1","pid":1}',
   '{"url":"http://[","pid":1}',
-])("%j says nothing", async (text) => {
+])("ignores the file %j", async (text) => {
   await writeFile(path, text);
 
   expect(await findAnnouncedServer(path, alive)).toBeUndefined();

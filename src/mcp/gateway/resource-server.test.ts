@@ -15,17 +15,17 @@ test.each([
   ["file:///else", undefined],
   ["other://x", undefined],
   ["no scheme", undefined],
-])("%s is read from %s", (uri, server) => {
+])("reads %s from %s", (uri, server) => {
   expect(findResourceServer(uri, resources, templates)).toBe(server);
 });
 
-test("a template made to be slow is not", () => {
+test("matches a hostile template fast", () => {
   const hostile = [{ server: "h", template: { uriTemplate: `x://${"{a}".repeat(400)}!` } }];
 
   expect(findResourceServer(`x://${"a".repeat(20_000)}`, [], hostile)).toBe("h");
 });
 
-test("a template is found by its very text", () => {
+test("finds a template by its exact text", () => {
   expect(findTemplateServer("file:///users/{id}/data", templates)).toBe("b");
   expect(findTemplateServer("file:///users/7/data", templates)).toBeUndefined();
 });

@@ -1,0 +1,138 @@
+import { z } from "zod";
+import { isRecord } from "../core/json.ts";
+import { findReferenceProblem, hasReferenceSyntax } from "./references.ts";
+
+/** Schemas whose key in the file is not the option's name in snake_case. */
+export const fileKeys = z.registry<{ readonly key: string }>();
+
+/**
+ * Text schemas that take `${env:NAME}` and `${secret:NAME}`. All other texts refuse them: nothing would fill them.
+ * `isChecked`: the schema itself says what is wrong with a reference.
+ */
+export const referenceTexts = z.registry<{ readonly isChecked: boolean }>();
+
+const ISSUE_LIMIT = 100;
+
+type Path = readonly PropertyKey[];
+type ParsedFile<T> =
+  | { readonly success: true; readonly data: T }
+  | { readonly success: false; readonly issues: readonly z.core.$ZodIssue[] };
+
+/**
+ * Checks a value as the file has it: keys in snake_case, texts with references. The data has the keys of the schema, the
+ * paths of the issues those of the file.
+ */
+export function parseFileValue<S extends z.ZodType>(
+  schema: S,
+  value: unknown,
+  error?: (issue: z.core.$ZodRawIssue) => string | undefined,
+): ParsedFile<z.output<S>> {
+  const found: z.core.$ZodIssue[] = [];
+  const parsed = schema.safeParse(toOptionKeys(schema, value, [], found), error && { error });
+  if (parsed.success && found.length === 0) return { success: true, data: parsed.data };
+  // A malformed reference often fails other checks of its text too, so only the reference is reported.
+  const reported = new Set(found.map(({ path }) => path.join("\0")));
+  const others = parsed.error?.issues ?? [];
+  const remaining = found.length === 0 ? others : others.filter(({ path }) => !reported.has(path.join("\0")));
+  const issues = [...found, ...remaining].slice(0, ISSUE_LIMIT);
+  return { success: false, issues: issues.map((issue) => toFileIssue(schema, issue)) };
+}
+
+function toFileIssue(schema: z.ZodType, issue: z.core.$ZodIssue): z.core.$ZodIssue {
+  const path = toFilePath(schema, issue.path);
+  if (issue.code !== "unrecognized_keys") return { ...issue, path };
+  const keys = issue.keys.map((key) => key.slice(UNKNOWN.length));
+  return { ...issue, path, keys, message: `unknown key ${keys.join(", ")}` };
+}
+
+/** The keys that the mapping at a path of the file may have. Empty where every name may stand. */
+export function listFileKeys(schema: z.ZodType, path: Path): readonly string[] {
+  const step = (at: z.ZodType | undefined, key: PropertyKey) => at && getPart(at, mapFileKeys(at).get(key) ?? key);
+  return [...mapFileKeys(path.reduce<z.ZodType | undefined>(step, schema) ?? z.unknown()).keys()].map(String);
+}
+
+/** The names of the options in the object at a path. */
+export function listOptionKeys(schema: z.ZodType, path: Path): readonly string[] {
+  const step = (at: z.ZodType | undefined, key: PropertyKey) => at && getPart(at, key);
+  return Object.keys(getShape(path.reduce<z.ZodType | undefined>(step, schema)));
+}
+
+/** The key of an option in the file. */
+export function toFileKey(option: string, schema?: z.ZodType): string {
+  const own = schema && fileKeys.get(unwrap(schema))?.key;
+  return own ?? option.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+}
+
+// Marks keys that the schema does not have, so that an option's name in camelCase is unknown in the file.
+const UNKNOWN = "?";
+
+function toOptionKeys(schema: z.ZodType, value: unknown, path: Path, issues: z.core.$ZodIssue[]): unknown {
+  const inner = unwrap(schema, value);
+  if (typeof value === "string" && inner instanceof z.ZodString) {
+    const message = checkReferences(value, referenceTexts.get(inner));
+    if (message !== undefined) issues.push({ code: "custom", path: [...path], message, input: value });
+    return value;
+  }
+  const convert = (key: PropertyKey, item: unknown) => {
+    const part = getPart(inner, key);
+    return part === undefined ? item : toOptionKeys(part, item, [...path, key], issues);
+  };
+  if (Array.isArray(value)) return value.map((item, index) => convert(index, item));
+  if (!isRecord(value)) return value;
+  const options = inner instanceof z.ZodObject ? mapFileKeys(inner) : undefined;
+  return Object.fromEntries(
+    Object.entries(value).map(([key, item]) => {
+      const option = options === undefined ? key : (options.get(key) ?? UNKNOWN + key);
+      return [option, convert(option, item)];
+    }),
+  );
+}
+
+function checkReferences(text: string, taken: { readonly isChecked: boolean } | undefined): string | undefined {
+  if (taken === undefined) return hasReferenceSyntax(text) ? "a reference cannot be used here" : undefined;
+  return taken.isChecked ? undefined : findReferenceProblem(text);
+}
+
+/** The options of an object by their keys in the file. */
+function mapFileKeys(schema: z.ZodType): ReadonlyMap<PropertyKey, string> {
+  return new Map(Object.entries(getShape(schema)).map(([option, part]) => [toFileKey(option, part), option]));
+}
+
+function toFilePath(schema: z.ZodType, path: Path): PropertyKey[] {
+  let at: z.ZodType | undefined = schema;
+  return path.map((segment) => {
+    const part: z.ZodType | undefined = at && getPart(at, segment);
+    const isOption = at !== undefined && Object.hasOwn(getShape(at), segment);
+    at = part;
+    return isOption ? toFileKey(String(segment), part) : segment;
+  });
+}
+
+function getPart(schema: z.ZodType, key: PropertyKey): z.ZodType | undefined {
+  const inner = unwrap(schema, typeof key === "number" ? [] : {});
+  if (inner instanceof z.ZodArray) return inner.element as z.ZodType;
+  if (inner instanceof z.ZodRecord) return inner.valueType as z.ZodType;
+  const shape = getShape(inner);
+  return Object.hasOwn(shape, key) ? shape[String(key)] : undefined;
+}
+
+function getShape(schema: z.ZodType | undefined): Readonly<Record<string, z.ZodType>> {
+  const inner = schema && unwrap(schema, {});
+  return inner instanceof z.ZodObject ? inner.shape : {};
+}
+
+/** The schema below defaults and the like; of alternatives, the one for such a value. */
+function unwrap(schema: z.ZodType, value?: unknown): z.ZodType {
+  if (schema instanceof z.ZodPipe) return unwrap(schema.in as z.ZodType, value);
+  if (schema instanceof z.ZodUnion) {
+    const options = schema.options.map((option) => unwrap(option as z.ZodType, value));
+    const kind = typeof value === "string" ? z.ZodString : z.ZodObject;
+    return options.find((option) => option instanceof kind) ?? schema;
+  }
+  const isWrapper =
+    schema instanceof z.ZodOptional ||
+    schema instanceof z.ZodDefault ||
+    schema instanceof z.ZodPrefault ||
+    schema instanceof z.ZodNullable;
+  return isWrapper ? unwrap(schema.unwrap() as z.ZodType, value) : schema;
+}

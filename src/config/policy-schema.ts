@@ -1,0 +1,75 @@
+import { z } from "zod";
+import { surfaceOptions } from "./discovery-schema.ts";
+import { actionPattern, duration, integer, list, text } from "./schema-values.ts";
+
+export const toolPolicyOptions = z.strictObject({
+  allowed: z
+    .array(actionPattern())
+    .optional()
+    .describe("The only usable actions: names, or globs. Absent: all. `[]`: none."),
+  denied: list(actionPattern(), "Actions that may not be used. Wins over `allowed`."),
+  requireTags: list(text("a tag"), "Tags that an action must have, all of them."),
+});
+
+export const policyRuleOptions = z.strictObject({
+  name: text("a name").describe("The name of the rule in explanations and in the ledger. Must be unique."),
+  rule: text("a CEL expression").describe(
+    "A CEL expression over `actor`, `tool`, `ctx` and, except to hide, `args`. The rule applies if it is true, and if it fails.",
+  ),
+  effect: z
+    .enum(["hide", "deny", "ask"])
+    .describe(
+      "`hide`: the action is not seen. `deny`: seen, never run. `ask`: the call waits until a person approves it.",
+    ),
+  reason: text("text").optional().describe("Told to the caller. Absent: that the policy does not allow it."),
+  level: text("a level").optional().describe("For `ask`: who must approve. Absent: `user`."),
+  expiresIn: duration().optional().describe("For `ask`: how long it stays open. Absent: `approvals.expires_in`."),
+});
+
+const budget = z.strictObject({
+  calls: integer(1).optional().describe("The most calls. Absent: no limit."),
+  ms: integer(1).optional().describe("The most milliseconds of running time in all. Absent: no limit."),
+  bytes: integer(1).optional().describe("The most bytes of results in all. Absent: no limit."),
+});
+
+export const budgetOptions = z.strictObject({
+  turn: budget.optional().describe("For one model loop."),
+  session: budget.optional().describe("For one conversation."),
+  tenant: budget.optional().describe("For all calls of one tenant."),
+});
+
+export const policySchema = toolPolicyOptions
+  .extend({
+    rules: list(policyRuleOptions, "Rules in CEL. An action must pass all of them."),
+    budgets: budgetOptions.prefault({}).describe("How much may be used before calls are refused."),
+  })
+  .prefault({})
+  .describe("What is allowed, for all actors.");
+
+export const actorOptions = z.strictObject({
+  tools: z.array(actionPattern()).describe("The actions the actor may use: names, or globs. `[]`: none."),
+  scope: text("text").optional().describe("A word for rules to compare, as `actor.scope`."),
+  attributes: z
+    .record(
+      z
+        .string()
+        .regex(/^(?!(?:name|scope)$)[A-Za-z_][A-Za-z0-9_]*$/, "expected letters, digits and _, and not name or scope"),
+      z.union([text("text"), z.number(), z.boolean()], "expected text, a number, true or false"),
+    )
+    .default({})
+    .describe(
+      "Further values for rules to compare, as `actor.<name>`: text, numbers, true or false. Not `name` or `scope`.",
+    ),
+  surface: surfaceOptions.optional().describe("Overrides `surface` for this actor."),
+});
+
+const ACTOR_NAME = "expected a letter, then letters, digits, `_`, `.` or `-`, at most 64 in all, as in `reviewer`";
+
+/** The actor of callers that name none, unless the file redefines it. */
+const defaultActor: z.output<typeof actorOptions> = { tools: ["*"], attributes: {} };
+
+export const actorsSchema = z
+  .record(z.string().regex(/^[A-Za-z][A-Za-z0-9_.-]{0,63}$/, ACTOR_NAME), actorOptions)
+  .default({})
+  .transform((actors): Record<string, z.output<typeof actorOptions>> => ({ default: defaultActor, ...actors }))
+  .describe("Who may use what, by name. `default`, with every action, exists unless you redefine it.");

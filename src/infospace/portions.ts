@@ -1,0 +1,36 @@
+/** The most members and about the most bytes that are read or written at a time. */
+export interface PortionLimits {
+  readonly members: number;
+  readonly bytes: number;
+}
+
+/** Groups a stream into non-empty lists. If the source fails, the last list is yielded before the error is thrown. */
+export async function* batchMembers<T extends object>(
+  source: AsyncIterable<T & { readonly bytes?: number }> | Iterable<T & { readonly bytes?: number }>,
+  limits: PortionLimits,
+): AsyncGenerator<readonly T[]> {
+  let batch: T[] = [];
+  let bytes = 0;
+  try {
+    for await (const member of source) {
+      batch.push(member);
+      bytes += member.bytes ?? 0;
+      if (batch.length < limits.members && bytes < limits.bytes) continue;
+      yield batch;
+      batch = [];
+      bytes = 0;
+    }
+  } catch (thrown) {
+    if (batch.length > 0) yield batch;
+    throw thrown;
+  }
+  if (batch.length > 0) yield batch;
+}
+
+/** How many notes of a collection are likely to fit a portion. */
+export function estimatePageSize(
+  { count, bytes }: { readonly count: number; readonly bytes: number },
+  limits: PortionLimits,
+): number {
+  return Math.max(1, Math.min(limits.members, Math.floor((limits.bytes * count) / Math.max(1, bytes))));
+}

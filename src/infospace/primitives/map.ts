@@ -1,0 +1,157 @@
+import { z } from "zod";
+import { defineAction } from "../../catalog/define-action.ts";
+import type { Action, CallContext } from "../../core/action.ts";
+import { getErrorMessage, QmError } from "../../core/errors.ts";
+import type { Json, JsonObject } from "../../core/json.ts";
+import { NAME_LIMIT, quoteName } from "../../core/names.ts";
+import { getModelData, type Outcome } from "../../core/outcome.ts";
+import type { Runtime } from "../../core/runtime.ts";
+import { formatHandle } from "../note.ts";
+import { type CollectionSampler, createSampler, summarizeResource } from "../preview.ts";
+import { INFOSPACE } from "../resource-access.ts";
+import {
+  createPrimitiveAuthor,
+  formatAnswer,
+  type ItemSource,
+  omitEmptyFacts,
+  type PrimitiveOptions,
+  reportIncomplete,
+  resolveSource,
+  resultNameShape,
+  targetShape,
+} from "./derive.ts";
+import { type MapItemResult, type MapRun, mapItems } from "./map-items.ts";
+import type { PrimitiveItem, PrimitiveItems } from "./operation.ts";
+import { compileTemplate } from "./template.ts";
+
+export type MapPrimitiveOptions = PrimitiveOptions & Pick<Runtime, "elapsed">;
+
+/** Written in small portions: a call may be expensive, and a crash should lose few answers. */
+const PORTION = 8;
+const MAX_SECONDS = 3600;
+const MAX_ITEMS = 1_000_000_000;
+
+export function mapAction(parts: MapPrimitiveOptions): Action {
+  return defineAction(INFOSPACE, {
+    entry: "map",
+    description:
+      "Run an action for every item and collect its answers, in order, as a new collection. Counts what is done, failed, empty, dropped and waiting for a person.",
+    // The policy decides on each call. `map` itself declares the strongest effect that a call can have.
+    effect: "stateful",
+    timeoutMs: (MAX_SECONDS + 60) * 1000,
+    handleArguments: ["target"],
+    input: z.strictObject({
+      target: targetShape,
+      action: z.string().min(1).max(NAME_LIMIT).describe("Its name, such as tool__summarize."),
+      args: z
+        .record(z.string(), z.unknown())
+        .optional()
+        .describe(
+          'Its arguments, with {"$item": "owner.id"} for a part of the item, {"$item": ""} for all of it, {"$handle": true} for its handle. Absent: the item.',
+        ),
+      name: resultNameShape,
+      concurrency: z.int().min(1).max(16).default(4),
+      offset: z.int().min(0).max(MAX_ITEMS).default(0).describe("Position to begin at: next of an earlier answer."),
+      limit: z.int().min(1).max(MAX_ITEMS).optional(),
+      max_seconds: z.number().positive().max(MAX_SECONDS).default(50),
+      on_error: z.enum(["continue", "stop"]).default("continue"),
+    }),
+    examples: [
+      { args: { target: "collection__7", action: "tool__translate", args: { text: { $item: "title" }, to: "de" } } },
+    ],
+    async run({ target, action, args, name, concurrency, offset, limit, max_seconds, on_error }, context) {
+      const fill = compileTemplate(args as JsonObject | undefined);
+      const source = await resolveSource(parts.infospace, target, context);
+      // With an item to run, the call itself reports an unknown action.
+      if (source.count <= offset && !context.sees(action)) {
+        const hint = "Give its full name, as a search for actions returns it.";
+        throw new QmError("unknown_action", `there is no action ${quoteName(action)} to run`, { hint });
+      }
+      const ends = parts.elapsed() + max_seconds * 1000;
+      const run = mapItems(
+        skipItems(source.inputs, offset),
+        async (input) => {
+          const filled = fill(input);
+          if ("missing" in filled) return { status: "dropped", reason: filled.missing };
+          return toItemResult(await context.invoke(action, filled.args));
+        },
+        {
+          concurrency,
+          from: offset,
+          stopOnFailure: on_error === "stop",
+          stopWhen: () => parts.elapsed() >= ends,
+          signal: context.signal,
+          ...(limit === undefined ? {} : { limit }),
+        },
+      );
+      return collectResults(parts, context, run, { name, action, source, input: Math.max(source.count - offset, 0) });
+    },
+  });
+}
+
+/**
+ * An aborted call still stores its results, as an incomplete collection, so this does not pass the signal on. A stop that
+ * was asked for (limit, time, failure) gives a complete collection and its reason.
+ */
+async function collectResults(
+  { infospace, previewLimit }: MapPrimitiveOptions,
+  { dialogue, ...context }: CallContext,
+  run: MapRun,
+  request: { readonly name: string | undefined; readonly action: string; source: ItemSource; readonly input: number },
+): Promise<JsonObject> {
+  const { name, action, source, input } = request;
+  const sampler = createSampler(previewLimit);
+  let handle = "";
+  const reportProgress = (): void => {
+    const { done, empty, failed, waiting, dropped } = run.report();
+    const progress = done + empty + failed + waiting + dropped;
+    dialogue?.progress({ progress, total: input, message: `${action} for each: results in ${handle}` });
+  };
+  const members = toMapMembers(run, sampler, reportProgress);
+  const collection = await infospace.collect(createPrimitiveAuthor(context, "map"), members, {
+    name,
+    portion: PORTION,
+    isWhole: () => run.report().stopped_by !== "cancelled",
+    onProgress(written, count) {
+      handle = written;
+      if (count === 0) reportProgress();
+    },
+  });
+  const { taken, ...report } = run.report();
+  const counts = { input, ...omitEmptyFacts(report), not_run: Math.max(input - taken, 0) };
+  const facts = { ...summarizeResource(collection), ...counts, ...reportIncomplete([source]) };
+  return formatAnswer(facts, (room) => sampler.preview(room), previewLimit);
+}
+
+async function* toMapMembers({ items }: MapRun, sampler: CollectionSampler, onItem: () => void) {
+  for await (const { position, source, content } of items) {
+    sampler.take(content);
+    onItem();
+    const from = source.id === undefined ? {} : { source: formatHandle("note", source.id) };
+    yield { content, properties: { source_position: position, ...from } };
+  }
+}
+
+/** Only the data that a model may see: the resulting note can be shown to it. */
+function toItemResult(outcome: Outcome): MapItemResult {
+  switch (outcome.status) {
+    case "done": {
+      const data = getModelData(outcome);
+      if (data === null || data === undefined) return { status: "empty" };
+      try {
+        return { status: "done", content: JSON.parse(JSON.stringify(data)) as Json };
+      } catch (thrown) {
+        return { status: "failed", code: "invalid_output", message: getErrorMessage(thrown) };
+      }
+    }
+    case "waiting":
+      return { status: "waiting", approvalId: outcome.approval.id };
+    default:
+      return { status: "failed", code: outcome.error.code, message: outcome.error.error };
+  }
+}
+
+async function* skipItems(inputs: PrimitiveItems, count: number): AsyncGenerator<PrimitiveItem> {
+  let position = 0;
+  for await (const input of inputs) if (position++ >= count) yield input;
+}

@@ -1,0 +1,26 @@
+import { randomBytes } from "node:crypto";
+import { existsSync } from "node:fs";
+import { readFile } from "node:fs/promises";
+import { getErrorMessage, QmError } from "../core/errors.ts";
+import { createFileOnce } from "../files/safe-files.ts";
+
+/**
+ * Reads a secret from a file that only its owner can read, and creates it if it is missing. Processes that create it at
+ * the same time get the same secret. Throws `store_failed` if `decode` gives fewer than 32 bytes or characters.
+ */
+export async function loadOrCreateSecret<T extends string | Buffer>(
+  path: string,
+  decode: (text: string) => T,
+  messages: { readonly what: string; readonly hint: string },
+): Promise<T> {
+  try {
+    if (!existsSync(path)) await createFileOnce(path, `${randomBytes(32).toString("base64url")}\n`);
+    const secret = decode((await readFile(path, "utf8")).trim());
+    if (secret.length < 32) throw new Error("it is too short");
+    return secret;
+  } catch (thrown) {
+    throw new QmError("store_failed", `cannot read the ${messages.what} in ${path}: ${getErrorMessage(thrown)}`, {
+      hint: messages.hint,
+    });
+  }
+}
