@@ -124,7 +124,7 @@ export type SearchSettings = Options<z.input<typeof searchSchema>>;
 /** Notes and collections. Everything is optional; `docs/config.md` explains the options. */
 export type InfospaceSettings = Options<z.input<typeof infospaceOptions>>;
 
-export const policySchema = z.strictObject({
+export const policyOptionsSchema = z.strictObject({
   tools: toolPolicyOptions.optional(),
   gates: z.array(z.looseObject({ name: z.string(), guards: z.string(), shut: callback })).optional(),
   rules: z.array(policyRuleOptions.partial({ name: true })).optional(),
@@ -138,16 +138,16 @@ export const policySchema = z.strictObject({
     .optional(),
 });
 
-export const surfaceSchema = surfaceOptions.optional();
+export const surfaceOptionsSchema = surfaceOptions.optional();
 
 const quartermasterSchema = z.strictObject({
   providers: z.array(z.looseObject({ category: z.string(), list: callback })).optional(),
-  policy: policySchema.optional(),
+  policy: policyOptionsSchema.optional(),
   store: z.string().min(1).optional(),
   // The runner takes any time; the file refuses times that are most likely mistakes.
   limits: limitOptions.extend({ timeoutMs: z.number().min(1).default(60_000) }).prefault({}),
   valueLimit,
-  surface: surfaceSchema,
+  surface: surfaceOptionsSchema,
   search: searchSchema.prefault({}),
   infospace: infospaceOptions.prefault({ enabled: false }),
   redact: z.strictObject({ names: texts.optional(), secrets: callback.optional() }).optional(),

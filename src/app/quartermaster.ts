@@ -43,13 +43,13 @@ import {
   type InvokeOptions,
   invokeSchema,
   listSchema,
-  policySchema,
+  policyOptionsSchema,
   type QuartermasterOptions,
   querySchema,
   replaySchema,
   resolveOptions,
   searchQuerySchema,
-  surfaceSchema,
+  surfaceOptionsSchema,
 } from "./options.ts";
 import { systemRuntime } from "./system-runtime.ts";
 import { type Parts, wireParts } from "./wiring.ts";
@@ -197,7 +197,7 @@ function exposeParts(parts: Parts): Quartermaster {
       }),
     categories: (caller) => getView(caller).categories(),
     async surface(options, kind) {
-      checkOptions(surfaceSchema, "surface", omitUndefined({ kind }));
+      checkOptions(surfaceOptionsSchema, "surface", omitUndefined({ kind }));
       const caller = parseCaller(options);
       const actor = requireActor(parts.policy, caller.actor);
       requireNoProblems(listActorProblems(parts.policy, [actor]));
@@ -225,7 +225,7 @@ function exposeParts(parts: Parts): Quartermaster {
     actorProblems: () => listActorProblems(parts.policy),
     policyWarnings: () => findPolicyWarnings(parts.policy, catalog.snapshot().actions),
     usePolicy(options) {
-      checkOptions(policySchema, "policy", options);
+      checkOptions(policyOptionsSchema, "policy", options);
       const policy = compilePolicy(options);
       requireNoProblems(listActorProblems(policy));
       parts.usePolicy(policy);
@@ -234,7 +234,7 @@ function exposeParts(parts: Parts): Quartermaster {
     turns,
     async replay(query, options = {}) {
       checkOptions(replaySchema, "query", query);
-      if (options.policy !== undefined) checkOptions(policySchema, "policy", options.policy);
+      if (options.policy !== undefined) checkOptions(policyOptionsSchema, "policy", options.policy);
       return (await parts.openReplay()).replay(query, options);
     },
     rehearse: async (calls, options) => (await parts.openReplay()).rehearse(calls, options),

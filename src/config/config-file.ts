@@ -11,7 +11,7 @@ export const CONFIG_FILE = "quartermaster.yaml";
 export type ReadConfigFile = (path: string) => Promise<Uint8Array>;
 
 export interface LoadConfigOptions extends ParseConfigOptions {
-  /** Where the search starts, and the base of a relative path. */
+  /** The folder to start the search in, and the base of a relative path. */
   readonly cwd: string;
   readonly readFile?: ReadConfigFile;
 }

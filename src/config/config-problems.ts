@@ -32,7 +32,7 @@ export function formatKeyPath(path: KeyPath): string {
     .join("");
 }
 
-/** Nobody reads more, and locating each one takes time. */
+/** Locating a problem takes time, and a hundred are enough to work with. */
 export const PROBLEM_LIMIT = 100;
 
 const LISTED_LIMIT = 20;

@@ -2,8 +2,8 @@ import { canonicalJson, getOwn } from "../core/json.ts";
 import type { Config } from "./schema.ts";
 
 /**
- * What the new configuration allows that the old one did not, one sentence each. Reports a changed condition too,
- * because it cannot be decided in general which of two conditions is true more often.
+ * Lists what the new configuration allows and the old one did not, one sentence each. Reports every changed condition,
+ * because it cannot be decided in general which of two conditions holds more often.
  */
 export function findLooserSettings(before: Config, after: Config): readonly string[] {
   return [

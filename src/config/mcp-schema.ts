@@ -152,7 +152,7 @@ export const mcpSchema = mcp.prefault({}).describe("Options for all MCP servers.
 
 export type ServerConfig = Options<z.output<typeof serverSchema>>;
 
-/** What is wrong with a server as it would be in the file. */
+/** Checks a server entry as it would be written to the file. */
 export function checkServerEntry(entry: unknown): readonly z.core.$ZodIssue[] {
   const parsed = parseFileValue(serverSchema, entry);
   return parsed.success ? [] : parsed.issues;

@@ -38,7 +38,7 @@ import { bindList, joinQueries, type SqlRow, splitIntoBatches, sql } from "./sql
  * Items of a collection, in rows of one run each. A position belongs to one note for good and stays empty when the note is
  * removed, so a reader that goes on after the last position misses nothing. The next version counts from 0 again.
  */
-export async function readItems(
+export async function readCollectionItems(
   { tx, now }: Reader,
   id: number,
   { version, from, limit }: Parameters<InfospaceStore["items"]>[1],

@@ -3,7 +3,7 @@ import type { Quota } from "../infospace/quota.ts";
 import { type Change, holdSources, readHeldSources, runChange, touchCollection } from "./infospace-changes.ts";
 import { absorb, addCollection, readCollection, replaceCollection, save } from "./infospace-collections.ts";
 import { countResources, listResources, readContents, readMark } from "./infospace-list.ts";
-import { append, findPositions, readCollectionVersion, readItems, removeItems } from "./infospace-members.ts";
+import { append, findPositions, readCollectionItems, readCollectionVersion, removeItems } from "./infospace-members.ts";
 import {
   insertNotes,
   readHistory,
@@ -44,7 +44,7 @@ export function createSqlInfospaceStore(db: Sql, clock: () => Date, quota?: Quot
       }),
     replaceCollection: (id, by, at) => charged((c) => replaceCollection(c, id, by, at)),
     removeItems: (id, notes, at) => charged((c) => removeItems(c, id, new Set(notes), at)),
-    items: async (id, query) => readItems(reader(), id, query),
+    items: async (id, query) => readCollectionItems(reader(), id, query),
     positions: async (id, version, notes) => findPositions(reader(), id, version, notes),
 
     save: (kind, id, how) => change((c) => save(c, { kind, id, ...how })),

@@ -285,7 +285,7 @@ export function resolveFileRoot({ config, folder }: LoadedConfig, env: Environme
 function createFileProvider(loaded: LoadedConfig, env: Environment, protect: readonly string[]): Provider | undefined {
   const { enabled, readOnly } = loaded.config.providers.file;
   if (!enabled) return undefined;
-  // In every folder: a configuration binds whoever starts a process there.
+  // In every folder: a configuration applies to every process that starts there.
   const protectNames = [
     CONFIG_FILE,
     ...listLeftoverPatterns(CONFIG_FILE),

@@ -110,9 +110,9 @@ function splitWordsAndGaps(text: string): readonly string[] {
 }
 
 function compareWords(a: readonly string[], b: readonly string[]): readonly DiffSpan[] {
-  const removed = (text: string): DiffSpan => ({ kind: "removed", text });
-  const added = (text: string): DiffSpan => ({ kind: "added", text });
-  if (a.length * b.length > MAX_CELLS) return [removed(a.join("")), added(b.join(""))];
+  const markRemoved = (text: string): DiffSpan => ({ kind: "removed", text });
+  const markAdded = (text: string): DiffSpan => ({ kind: "added", text });
+  if (a.length * b.length > MAX_CELLS) return [markRemoved(a.join("")), markAdded(b.join(""))];
   // The length of the longest common subsequence of a[i...] and b[j...].
   const width = b.length + 1;
   const lengths = new Uint32Array((a.length + 1) * width);
@@ -128,8 +128,8 @@ function compareWords(a: readonly string[], b: readonly string[]): readonly Diff
     if (i < a.length && j < b.length && a[i] === b[j]) {
       spans.push({ kind: "same", text: a[i++] ?? "" });
       j++;
-    } else if (i < a.length && (j === b.length || at(i + 1, j) >= at(i, j + 1))) spans.push(removed(a[i++] ?? ""));
-    else spans.push(added(b[j++] ?? ""));
+    } else if (i < a.length && (j === b.length || at(i + 1, j) >= at(i, j + 1))) spans.push(markRemoved(a[i++] ?? ""));
+    else spans.push(markAdded(b[j++] ?? ""));
   }
   return spans;
 }
