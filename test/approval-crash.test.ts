@@ -225,7 +225,7 @@ describe("a process killed", () => {
       expect(calls.map((call) => call.as).slice(0, hidden.length + 1)).toEqual([...hidden, end.told]);
       const [told, ...anew] = calls.slice(hidden.length);
       if (end.told === "done") expect(told?.data).toEqual({ paid: AGREED.sum });
-      if (end.told === "interrupted") expect(told?.hint).toMatch(/look before/);
+      if (end.told === "interrupted") expect(told?.hint).toMatch(/check before/);
       expect(anew.length).toBeGreaterThan(0);
       for (const call of anew) {
         expect(call.as).toBe("waiting");
