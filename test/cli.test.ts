@@ -107,8 +107,8 @@ describe("list", () => {
 
     expect(wide.out).toMatchInlineSnapshot(`
       "action      effect  what it does
-      file__list  read    List what is in a folder, with sizes.
-      file__read  read    Read a text file, whole or some lines of it.
+      file__list  read    List the entries of a folder with their sizes.
+      file__read  read    Read a text file, whole or some of its lines.
       "
     `);
     for (const line of narrow.out.split("\n")) expect(line.length).toBeLessThanOrEqual(40);
