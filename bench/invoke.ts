@@ -21,7 +21,7 @@ import { micros, type Table, times } from "./table.ts";
 const OURS = "quartermaster, SQLite file";
 const DIRECT = "the handler, called directly";
 
-/** What `invoke()` costs beside the bare handler and beside the tool calls of other libraries. */
+/** The cost of `invoke()` compared to the bare handler and to the tool calls of other libraries. */
 export async function benchInvoke(library: Library, { quick }: { readonly quick: boolean }): Promise<readonly Table[]> {
   const folder = await mkdtemp(join(tmpdir(), "qm-bench-"));
   const opened: Quartermaster[] = [];
@@ -37,7 +37,7 @@ export async function benchInvoke(library: Library, { quick }: { readonly quick:
       if (outcome.status !== "done") throw new Error(outcome.value);
     };
   };
-  /** Each call another one: the same call twice at a time is one question. */
+  /** Every call has different arguments, because two identical calls share one approval. */
   const agreed = async (store: string): Promise<Call> => {
     const quartermaster = await library.createQuartermaster({
       store: join(folder, store),
@@ -132,13 +132,13 @@ function table(samples: ReadonlyMap<string, Sample>, width: number): Table {
       micros(spreadOf(sample, "clock")),
     ]),
     notes: [
-      "Medians of rounds (smallest–largest). Above x1 the first line takes longer than this one.",
-      "Ours validates, decides, records three events and waits until they are written; nobody else records.",
+      "Medians of rounds (smallest–largest). Above x1, the first row takes longer than this row.",
+      "Quartermaster validates, decides, records three events and waits until they are written. The others record nothing.",
     ],
   };
 }
 
-/** As an installation writes them: none holds for the tool, so each is evaluated to the end. */
+/** Rules as in a real installation. None matches the tool, so each is evaluated to the end. */
 const twentyRules: readonly TagRule[] = [
   ...["destructive", "billing", "internal", "beta", "legacy", "pii"].map(
     (tag): TagRule => ({ rule: `'${tag}' in tool.tags && actor.scope != 'admin'`, effect: "hide" }),

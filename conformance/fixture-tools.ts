@@ -26,7 +26,7 @@ export function text(said: string): CallToolResult {
   return { content: [{ type: "text", text: said }] };
 }
 
-/** Asks, in whatever way the client's era has, and says what was answered. */
+/** Asks in the way of the client's era, and returns the answer as text. */
 function asking(questions: InputRequests, ctx: ServerContext, said = "Answered"): Answer {
   const { inputResponses } = ctx.mcpReq;
   if (!allAnswered(questions, inputResponses)) return inputRequired({ inputRequests: questions });
@@ -53,7 +53,7 @@ function titled(...pairs: readonly (readonly [string, string])[]): readonly obje
   return pairs.map(([value, title]) => ({ const: value, title }));
 }
 
-/** What the suite calls by name. `changed` is told when the server's own lists are to change. */
+/** The tools that the suite calls by name. `changed` is called when the server's own lists should change. */
 export function fixtureTools(changed: (what: "tools" | "prompts") => void): readonly FixtureTool[] {
   const plain = (tool: string, description: string, run: FixtureTool["run"]): FixtureTool => ({
     name: tool,
