@@ -53,10 +53,7 @@ export async function offTopic({ sets }: Data, rankers: readonly Ranker[]): Prom
         for (const query of queries) if ((await ranking.rank(query, 5)).length === 0) empty++;
         shares.push(((100 * empty) / queries.length).toFixed(0));
       }
-      rows.push([
-        `${set.name}, ${name === "made up" ? "made-up queries" : `queries of ${name}`}`,
-        ...shares,
-      ]);
+      rows.push([`${set.name}, ${name === "made up" ? "made-up queries" : `queries of ${name}`}`, ...shares]);
     }
     for (const ranking of rankings) ranking.close?.();
   }

@@ -31,7 +31,7 @@ export function spec(name = "s", rest: Partial<ServerSpec> = {}): ServerSpec {
   };
 }
 
-/** Counts the changes that were written. */
+/** Counts the changes that are written. */
 export async function memoryStore(): Promise<ManifestStore & { readonly written: () => number }> {
   const store = await openStore(await openSqlite(":memory:"), () => at);
   onTestFinished(store.close);
@@ -48,7 +48,7 @@ export async function memoryStore(): Promise<ManifestStore & { readonly written:
   };
 }
 
-/** A book that has `specs` in use, and everything that it said. */
+/** A manifest book with `specs` in use, and everything it reported. */
 export async function openTestManifests(store: ManifestStore, specs: readonly ServerSpec[] = [spec()]) {
   const events: ManifestEvent[] = [];
   const problems: string[] = [];
