@@ -394,24 +394,21 @@ describe("a passed-through server", () => {
   });
 });
 
-test.each(["modern", "legacy"] as const)(
-  "does not ask a %s client for an administrator's approval",
-  async (era) => {
-    const person = vi.fn(() => says("approve"));
-    const client = await place[era](serving, person);
-    const path = `keys-${era}`;
-    await invoke(client, "file__write", { path, content: "k" });
-    person.mockClear();
+test.each(["modern", "legacy"] as const)("does not ask a %s client for an administrator's approval", async (era) => {
+  const person = vi.fn(() => says("approve"));
+  const client = await place[era](serving, person);
+  const path = `keys-${era}`;
+  await invoke(client, "file__write", { path, content: "k" });
+  person.mockClear();
 
-    const id = waitingId(await invoke(client, "file__delete", { path }));
-    expect((await approve(id)).err).toContain("ann has none of the roles");
-    expect([person.mock.calls.length, place.written(path)]).toEqual([0, "k"]);
-    expect(await approveAs(tokens.BEA, id)).toMatchObject({ code: 0 });
+  const id = waitingId(await invoke(client, "file__delete", { path }));
+  expect((await approve(id)).err).toContain("ann has none of the roles");
+  expect([person.mock.calls.length, place.written(path)]).toEqual([0, "k"]);
+  expect(await approveAs(tokens.BEA, id)).toMatchObject({ code: 0 });
 
-    expect(await awaited(client, id)).toMatchObject({ status: "done" });
-    expect(place.written(path)).toBeUndefined();
-  },
-);
+  expect(await awaited(client, id)).toMatchObject({ status: "done" });
+  expect(place.written(path)).toBeUndefined();
+});
 
 test("keeps waiting calls across killed gateways when clients are not asked", async () => {
   const other = await openWorkplace(

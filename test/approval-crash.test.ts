@@ -268,28 +268,34 @@ describe("a call without its end in the ledger", () => {
     return { ...visit, id: first && questionIn(first) };
   };
 
-  test.each<Hook>(["handler", "record"])("gets one end when the process is killed in the %s, and the next one during recovery", async (killIn) => {
-    const visit = await left(killIn);
+  test.each<Hook>(["handler", "record"])(
+    "gets one end when the process is killed in the %s, and the next one during recovery",
+    async (killIn) => {
+      const visit = await left(killIn);
 
-    const [second] = await visited([{ ...visit, killIn: "clearing up", steps: ["run"] }]);
-    const [third] = await visited([{ ...visit, steps: ["run", "run", "look"] }]);
+      const [second] = await visited([{ ...visit, killIn: "clearing up", steps: ["run"] }]);
+      const [third] = await visited([{ ...visit, steps: ["run", "run", "look"] }]);
 
-    expect(second).toMatchObject({ signal: "SIGKILL", said: [] });
-    const state = killIn === "handler" ? "interrupted" : "done";
-    expect(third && lookIn(third)).toEqual({ state, ends: 1, broken: [] });
-    const told = await inStore(visit, sql`select id from events where type = 'approval.interrupted'`);
-    expect(told).toHaveLength(killIn === "handler" ? 1 : 0);
-  });
+      expect(second).toMatchObject({ signal: "SIGKILL", said: [] });
+      const state = killIn === "handler" ? "interrupted" : "done";
+      expect(third && lookIn(third)).toEqual({ state, ends: 1, broken: [] });
+      const told = await inStore(visit, sql`select id from events where type = 'approval.interrupted'`);
+      expect(told).toHaveLength(killIn === "handler" ? 1 : 0);
+    },
+  );
 
-  test.each<Hook>(["delivery", "record"])("gets one end when the process is killed in the %s, and two recover at the same time", async (killIn) => {
-    const { store } = await left(killIn);
-    const both = [await waitingOn(store), await waitingOn(store)];
+  test.each<Hook>(["delivery", "record"])(
+    "gets one end when the process is killed in the %s, and two recover at the same time",
+    async (killIn) => {
+      const { store } = await left(killIn);
+      const both = [await waitingOn(store), await waitingOn(store)];
 
-    await Promise.all(both.map(({ approvals }) => approvals.run()));
-    await Promise.all(both.map((each) => each.close()));
+      await Promise.all(both.map(({ approvals }) => approvals.run()));
+      await Promise.all(both.map((each) => each.close()));
 
-    expect(await inStore({ store }, sql`select id from events where type = 'call.ended'`)).toHaveLength(1);
-  });
+      expect(await inStore({ store }, sql`select id from events where type = 'call.ended'`)).toHaveLength(1);
+    },
+  );
 
   const waitingOn = (store: string) => createQuartermaster({ store, approvals: { worker: false } });
 });
