@@ -108,7 +108,7 @@ function operations(quartermaster: Quartermaster, actions: readonly Action[]): r
       run: () => void quartermaster.describe(last, newCaller()),
     },
     {
-      name: "provider lists anew: first page",
+      name: "provider lists again: first page",
       every: true,
       cold: true,
       run() {
@@ -117,7 +117,7 @@ function operations(quartermaster: Quartermaster, actions: readonly Action[]): r
       },
     },
     {
-      name: `provider lists anew: ${MISSPELT}`,
+      name: `provider lists again: ${MISSPELT}`,
       every: true,
       cold: true,
       run() {

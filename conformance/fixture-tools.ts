@@ -93,16 +93,16 @@ export function fixtureTools(changed: (what: "tools" | "prompts") => void): read
     }),
     plain("test_logging_tool", "Writes a log line, if it may.", async (_args, { mcpReq }) => {
       await mcpReq.log("info", "a line");
-      return text("A line was written to whoever asked for lines.");
+      return text("A log line was sent, if the client asked for logs.");
     }),
-    plain("test_tool_with_progress", "Tells how far it is.", async (_args, ctx) => {
+    plain("test_tool_with_progress", "Reports its progress.", async (_args, ctx) => {
       for (const progress of [0, 50, 100]) {
         await tell(ctx, progress);
         await pause();
       }
       return text("All of it.");
     }),
-    plain("test_error_handling", "Fails.", () => ({ ...text("It failed, as it was meant to."), isError: true })),
+    plain("test_error_handling", "Fails.", () => ({ ...text("Failed as expected."), isError: true })),
     {
       ...plain("test_sampling", "Asks the client's model.", ({ prompt }, ctx) =>
         asking({ reply: sample(String(prompt), 100) }, ctx, "LLM response"),
@@ -177,13 +177,13 @@ export function fixtureTools(changed: (what: "tools" | "prompts") => void): read
     ),
     plain("test_trigger_tool_change", "Changes the list of tools.", () => {
       changed("tools");
-      return text("The tools are others now.");
+      return text("The tools have changed.");
     }),
     plain("test_trigger_prompt_change", "Changes the list of prompts.", () => {
       changed("prompts");
-      return text("The prompts are others now.");
+      return text("The prompts have changed.");
     }),
-    { ...plain("json_schema_2020_12_tool", "Has a schema with much in it.", () => text("Fine.")), inputSchema: SCHEMA },
+    { ...plain("json_schema_2020_12_tool", "Has a large schema.", () => text("Fine.")), inputSchema: SCHEMA },
   ];
 }
 
