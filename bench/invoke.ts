@@ -123,7 +123,7 @@ function table(samples: ReadonlyMap<string, Sample>, width: number): Table {
   const ours = samples.get(OURS) ?? [];
   return {
     title: `invoke(): one tool call, ${width} in flight`,
-    head: ["", "first line : this, processor", "by the clock", "a call, processor", "by the clock"],
+    head: ["", "first row : this, processor", "by the clock", "a call, processor", "by the clock"],
     rows: [...samples].map(([name, sample]) => [
       name,
       times(ratio(ours, sample, "processor")),
@@ -133,7 +133,7 @@ function table(samples: ReadonlyMap<string, Sample>, width: number): Table {
     ]),
     notes: [
       "Medians of rounds (smallest–largest). Above x1, the first row takes longer than this row.",
-      "Quartermaster validates, decides, records three events and waits until they are written. The others record nothing.",
+      "Quartermaster validates, decides, records three events and waits until they are written. The other libraries record nothing.",
     ],
   };
 }

@@ -170,7 +170,7 @@ function table(measured: readonly Measured[], width: number): Table {
     notes: [
       "Compared to the direct connection to the same server, whose absolute figures are in brackets. Ratios are medians of",
       "rounds (smallest–largest). Processor time is that of the gateway's process, without its servers.",
-      "Quartermaster validates, decides and writes each call to the ledger. The others record nothing.",
+      "Quartermaster validates, decides and writes each call to the ledger. The other gateways record nothing.",
     ],
   };
 }
